@@ -54,6 +54,7 @@ export const CreateSandbox = z.strictObject({
   policy: SandboxSettingsPatch.optional(),
   labels: Labels.optional(),
 })
+export type CreateSandbox = z.infer<typeof CreateSandbox>
 export type CreateSandboxInput = z.input<typeof CreateSandbox>
 
 /**
@@ -113,6 +114,8 @@ export const StartTurn = z.strictObject({
   /** End the run after this turn. */
   final: z.boolean().default(false),
 })
+export type StartTurn = z.infer<typeof StartTurn>
+export type StartTurnInput = z.input<typeof StartTurn>
 export const Turn = z.object({ id: z.string(), runId: RunId, state: z.enum(['queued', 'sent', 'ended']) })
 export type Turn = z.infer<typeof Turn>
 
@@ -120,6 +123,7 @@ export const StartCommand = ExecRequest.omit({ readOnly: true, denied: true, rea
   /** Input of the command, base64. */
   stdin: z.base64().max(89_478_488).optional(),
 })
+export type StartCommand = z.infer<typeof StartCommand>
 export type StartCommandInput = z.input<typeof StartCommand>
 
 const CommandHash = z.string().regex(/^[0-9a-f]{16}$/)
@@ -134,6 +138,7 @@ export const ApproveShell = z
   .refine((body) => (body.requestId === undefined) !== (body.commandHash === undefined), {
     message: 'exactly one of requestId and commandHash',
   })
+export type ApproveShell = z.infer<typeof ApproveShell>
 export const DenyShell = z
   .strictObject({
     requestId: RequestId.optional(),
@@ -143,11 +148,14 @@ export const DenyShell = z
   .refine((body) => (body.requestId === undefined) !== (body.commandHash === undefined), {
     message: 'exactly one of requestId and commandHash',
   })
+export type DenyShell = z.infer<typeof DenyShell>
 export const ApproveTool = z.strictObject({
   requestId: RequestId,
   scope: z.enum(['once', 'run']).default('once'),
 })
+export type ApproveTool = z.infer<typeof ApproveTool>
 export const DenyTool = z.strictObject({ requestId: RequestId, reason: z.string().max(4000).optional() })
+export type DenyTool = z.infer<typeof DenyTool>
 export const AnswerQuestion = z.strictObject({ answer: z.string().min(1).max(65_536) })
 
 export const Approval = z.object({
