@@ -3,6 +3,7 @@ import { Plan } from './configure.ts'
 import { ErrorCode } from './errors.ts'
 import { RunEnvelope } from './events.ts'
 import { ExecRequest, Isolation } from './exec.ts'
+import { FileEntry } from './files.ts'
 import { SandboxSettingsPatch } from './policy.ts'
 
 /** `run_` or `sbx_` and a UUIDv7 without dashes, so that ids sort by time. */
@@ -126,6 +127,10 @@ export const StartCommand = ExecRequest.omit({ readOnly: true, denied: true, rea
 export type StartCommand = z.infer<typeof StartCommand>
 export type StartCommandInput = z.input<typeof StartCommand>
 
+/** Where a command's events begin: they are in the run's own stream, after this sequence. */
+export const StartedCommand = z.object({ commandId: z.string(), afterSequence: z.int().nonnegative() })
+export type StartedCommand = z.infer<typeof StartedCommand>
+
 const CommandHash = z.string().regex(/^[0-9a-f]{16}$/)
 const RequestId = z.string().min(1).max(128)
 
@@ -172,3 +177,13 @@ export const Approval = z.object({
 })
 export type Approval = z.infer<typeof Approval>
 export const ApprovalPage = page(Approval)
+
+/** One page of a folder in a sandbox; `next` goes back as `after`. */
+export const FileListing = z.object({ entries: z.array(FileEntry), next: z.string().optional() })
+export type FileListing = z.infer<typeof FileListing>
+
+export const Readiness = z.object({
+  ready: z.boolean(),
+  checks: z.array(z.object({ name: z.string(), ok: z.boolean(), detail: z.string() })),
+})
+export type Readiness = z.infer<typeof Readiness>

@@ -5,8 +5,10 @@ import type {
   CreateSandbox,
   DenyShell,
   DenyTool,
+  Readiness,
   Run,
   StartCommand,
+  StartedCommand,
   StartRun,
   StartTurn,
   Turn,
@@ -39,14 +41,6 @@ export type ShellDecision =
 export type ToolDecision =
   | ({ readonly outcome: 'approved' } & ApproveTool)
   | ({ readonly outcome: 'denied' } & DenyTool)
-
-/** Where a command's events begin: they are in the run's own stream, after this sequence. */
-export type StartedCommand = { readonly commandId: string; readonly afterSequence: number }
-
-export type Readiness = {
-  readonly ready: boolean
-  readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string }[]
-}
 
 /**
  * Everything the API can do, without a word of HTTP. Faults are `SandboxError`s; a run of somebody else is
