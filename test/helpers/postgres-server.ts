@@ -25,7 +25,9 @@ const SUPERVISOR = `
   cat >/dev/null
   kill -QUIT $server
   (sleep 1; kill -QUIT $server) 2>/dev/null &
+  again=$!
   wait $server
+  kill -KILL $again
   cd /
   rm -rf "$folder"`
 
