@@ -30,6 +30,8 @@ export type RunChange = Partial<
     | 'endedAt'
     | 'checkpointAt'
     | 'hostSequence'
+    | 'settings'
+    | 'policyVersion'
   >
 >
 
@@ -93,13 +95,18 @@ export interface CallRow {
   readonly openedAt: string
 }
 
-/** A link of a run's audit chain as stored; `record` is the JSON that `mac` covers. */
+/** A link of a run's audit chain as stored; `record` is the JSON that `mac` covers, the rest is there to be queried. */
 export interface AuditRow {
   readonly runId: string
   readonly sequence: number
+  readonly at: string
+  readonly tool: string
+  /** Empty where the record carries no decision. */
+  readonly decision: string
   readonly record: string
   readonly mac: string
 }
+/** Where a chain ends. Its MAC is not that of the last row: whoever cuts rows off cannot compute an older head. */
 export interface AuditHead {
   readonly count: number
   readonly mac: string
@@ -108,8 +115,11 @@ export interface AuditQuery {
   readonly runId?: string
   readonly tool?: string
   readonly decision?: string
+  /** From this time on. */
   readonly since?: string
+  /** Before this time. */
   readonly until?: string
+  /** The `next` of the page before. */
   readonly after?: string
   readonly limit: number
 }
@@ -147,11 +157,14 @@ export interface RunFilter {
 /** What one transaction may do. Every method sees the writes before it. */
 export interface Transaction {
   insertRun(run: NewRun): Promise<RunRow>
+  /** Reads the run and keeps other writers off it until the transaction ends, so that what was read stays true. */
   readRun(id: string): Promise<RunRow | undefined>
+  /** A new generation starts with host sequence 0; within one, the host sequence never goes back. */
   changeRun(id: string, change: RunChange): Promise<void>
   /**
    * Appends events in order, with the next sequences of the run; `host` events carry the generation and host
-   * sequence they came with and are skipped where that pair is stored already. Returns what was appended.
+   * sequence they came with and are skipped where that pair is stored already. The run's `hostSequence` follows
+   * the events of its current generation. Returns what was appended.
    */
   appendEvents(runId: string, events: readonly NewEvent[]): Promise<RunEnvelope[]>
 
@@ -160,6 +173,7 @@ export interface Transaction {
   listTurns(runId: string, states?: readonly Turn['state'][]): Promise<TurnRow[]>
 
   insertCommand(command: CommandRow): Promise<void>
+  /** Ends a running command; the first result stands. */
   endCommand(id: string, result: unknown): Promise<void>
   readCommand(runId: string, id: string): Promise<CommandRow | undefined>
 
@@ -184,10 +198,14 @@ export interface Transaction {
   readCall(runId: string, callId: string): Promise<CallRow | undefined>
   listCalls(runId: string, states: readonly CallRow['state'][]): Promise<CallRow[]>
 
-  /** Head of a run's audit chain; `count` 0 for none. Locks the chain until the transaction ends. */
+  /**
+   * Head of a run's audit chain, or of the deployment's (its runId is the empty string); `count` 0 for none.
+   * Locks the chain until the transaction ends.
+   */
   auditHead(runId: string): Promise<AuditHead>
-  appendAudit(rows: readonly AuditRow[]): Promise<void>
-  /** Puts a run's sealed head at the end of the deployment's chain (its runId is the empty string). */
+  /** Appends rows of one chain and makes `head` its head; `conflict` where they do not continue it. */
+  appendAudit(rows: readonly AuditRow[], head: AuditHead): Promise<void>
+
   upsertClaim(claim: ClaimRow): Promise<void>
   changeClaim(
     key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>,
@@ -204,7 +222,10 @@ export type NewEvent = {
 /** The SQL store, one interface over SQLite and PostgreSQL. */
 export interface Store {
   readonly engine: 'sqlite' | 'postgres'
-  /** Runs `work` in one transaction (SQLite: immediate; PostgreSQL: serializable enough for the row locks it takes). Commits durably or throws. */
+  /**
+   * Runs `work` in one transaction (SQLite: immediate; PostgreSQL: read committed with the row locks it takes).
+   * Commits durably or throws. The store's own methods that write refuse to be called inside `work`.
+   */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
 
   readRun(id: string): Promise<RunRow | undefined>
@@ -212,17 +233,25 @@ export interface Store {
   countRuns(filter: { owner?: string; states: readonly RunState[] }): Promise<number>
   /** Events after `after`, oldest first. */
   readEvents(runId: string, after: number, limit: number): Promise<RunEnvelope[]>
-  /** Calls back after every commit that appended events to the run, in any process; the return value unsubscribes. */
+  /**
+   * Calls back after every commit that appended events to the run (PostgreSQL: in any process), and now and then
+   * without one, so the listener looks for itself. The return value unsubscribes.
+   */
   onEvents(runId: string, listener: () => void): () => void
   listApprovals(runId: string, filter?: { state?: ApprovalRow['state'] }): Promise<ApprovalRow[]>
+  /** Pending approvals that expired by `now`, the longest overdue first, at most 500. */
   listExpiredApprovals(now: string): Promise<ApprovalRow[]>
   listClaims(states: readonly ClaimRow['state'][]): Promise<ClaimRow[]>
 
-  /** Stores a stream as chunks of at most 1 MiB; fails with `payload_too_large` beyond `maxBytes`, leaving nothing. */
+  /**
+   * Stores a stream as chunks of at most 1 MiB and puts it in the place of the run's blob of that name when it is
+   * complete; fails with `payload_too_large` beyond `maxBytes`, leaving what was there before.
+   */
   writeBlob(
     blob: { runId: string; name: 'workspace' | 'session'; maxBytes: number },
     chunks: AsyncIterable<Uint8Array>,
   ): Promise<{ sha256: string; bytes: number }>
+  /** The chunks end with an error where they are not what was stored, or the blob was replaced meanwhile. */
   readBlob(
     runId: string,
     name: 'workspace' | 'session',
