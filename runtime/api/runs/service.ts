@@ -30,7 +30,11 @@ export interface Page<T> {
   readonly next?: string
 }
 
-export type ListRuns = { readonly kind: SandboxKind; readonly limit: number; readonly after?: string }
+export type ListRuns = {
+  readonly kind: SandboxKind
+  readonly limit: number
+  readonly after?: string | undefined
+}
 export type ReadEvents = { readonly after: number; readonly limit: number }
 export type Subscription = { readonly after: number; readonly signal: AbortSignal }
 export type FileRequest = { readonly operation: FileOperation; readonly payload?: Uint8Array }
