@@ -85,3 +85,8 @@ export const Isolation = z.strictObject({
   reason: z.string(),
 })
 export type Isolation = z.infer<typeof Isolation>
+
+/** A command as it travels to AgentHost: the request and its input, base64. */
+export const HostCommand = ExecRequest.extend({ stdin: z.base64().max(89_478_488).optional() })
+export type HostCommand = z.infer<typeof HostCommand>
+export type HostCommandInput = z.input<typeof HostCommand>
