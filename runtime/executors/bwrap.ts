@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { ExecRequest } from '../../contracts/exec.ts'
 import { createExecutor } from './create-executor.ts'
 import type { Backend, BackendWarning, ExecutorOptions } from './executor.ts'
-import { findTool } from './host.ts'
+import { findTool, isRoot } from './host.ts'
 import type { Launch } from './process/supervise.ts'
 import { LAUNCHER_FD, witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
@@ -22,7 +22,7 @@ import { requestMounts } from './rootfs/request-mounts.ts'
 import { createSkeleton } from './rootfs/skeleton.ts'
 import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
 import { seccompProgram } from './seccomp/filter.ts'
-import { isolationWarnings } from './warnings.ts'
+import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
 
 const NAMESPACES = [
   ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup'],
@@ -92,8 +92,10 @@ const ISOLATION = {
 } as const
 
 function warnings(): BackendWarning[] {
-  const noFilter = 'bubblewrap runs without a system call filter: there is none for this processor'
-  return isolationWarnings(seccompProgram(process.arch) ? [] : [noFilter])
+  return isolationWarnings([
+    ...(seccompProgram(process.arch) ? [] : ['there is no system call filter for this processor']),
+    ...(isRoot() ? [UNBOUNDED_PROCESSES] : []),
+  ])
 }
 
 /** The first rung on Linux: bubblewrap. */

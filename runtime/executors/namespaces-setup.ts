@@ -7,6 +7,8 @@ interface SetupTools {
   readonly umount: string
   readonly pivotRoot: string
   readonly unshare: string
+  /** Sets the host's name; a base system may lack it, then the command sees that of the host. */
+  readonly hostname: string | undefined
   readonly user: typeof SANDBOX_USER
 }
 
@@ -18,7 +20,9 @@ interface SetupTools {
  * The command runs in a second user namespace. It has no right over the mounts, which belong to the first, and
  * `max_user_namespaces` keeps it from making a third in which it would be root again.
  */
-export function setupScript({ mount, umount, pivotRoot, unshare, user }: SetupTools): string {
+export function setupScript(tools: SetupTools): string {
+  const { mount, umount, pivotRoot, unshare, hostname, user } = tools
+  const rename = hostname === undefined ? '' : `${hostname} ${SANDBOX_HOSTNAME}`
   // Reserved numbers (300) are not given to the processes of a namespace.
   const pidMax = hasNamespacedPidMax()
     ? `echo ${COMMAND_LIMITS.processes + 300} >/proc/sys/kernel/pid_max`
@@ -28,8 +32,8 @@ exec 8>&2 2>&${STATUS_FD}
 skeleton=$1 table=$2 rows=$3 witness=$4
 shift 4
 echo 1 >/proc/sys/user/max_user_namespaces
-echo ${SANDBOX_HOSTNAME} >/proc/sys/kernel/hostname
 ${pidMax}
+${rename}
 ${mount} -n --rbind "$skeleton" "$skeleton"
 cd "$skeleton"
 export LC_ALL=C

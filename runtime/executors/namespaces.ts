@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import type { ExecRequest } from '../../contracts/exec.ts'
 import { createExecutor } from './create-executor.ts'
 import type { Backend, ExecutorOptions } from './executor.ts'
-import { findTool, hasNamespacedPidMax, isRoot } from './host.ts'
+import { findTool, hasNamespacedPidMax, isRoot, lookUpTool } from './host.ts'
 import { setupScript } from './namespaces-setup.ts'
 import type { Launch } from './process/supervise.ts'
-import { COMMAND_LIMITS, witnessScript } from './process/witness.ts'
+import { witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
 import { MASKED_PROC_FILES } from './rootfs/masked-proc.ts'
 import { readMountInfo } from './rootfs/mount-info.ts'
@@ -15,7 +15,7 @@ import { bindWritable, PRIVATE_MOUNTS, SANDBOX_PATHS, SANDBOX_USER, SHM_MOUNT } 
 import { requestMounts } from './rootfs/request-mounts.ts'
 import { createSkeleton } from './rootfs/skeleton.ts'
 import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
-import { isolationWarnings } from './warnings.ts'
+import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
 
 const TOOLS = ['unshare', 'setpriv', 'mount', 'umount', 'pivot_root'] as const
 
@@ -62,7 +62,12 @@ async function create(options: ExecutorOptions) {
   await writeFile(tableFile, rows.join(''))
   const resolver = table.rows(resolverMounts())
   const tools = { mount: findTool('mount'), umount: findTool('umount'), pivotRoot: findTool('pivot_root') }
-  const setup = setupScript({ ...tools, unshare: findTool('unshare'), user: SANDBOX_USER })
+  const setup = setupScript({
+    ...tools,
+    unshare: findTool('unshare'),
+    hostname: lookUpTool('hostname'),
+    user: SANDBOX_USER,
+  })
   const argumentsFor = { true: launcherArguments(true), false: launcherArguments(false) }
   const env = baseEnvironment(toolRoots, SANDBOX_PATHS.home)
   const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
@@ -84,10 +89,9 @@ async function create(options: ExecutorOptions) {
 }
 
 function warnings() {
-  const unbounded = `the number of processes is not held to ${COMMAND_LIMITS.processes} when the service runs as root`
   return isolationWarnings([
     'util-linux cannot filter system calls: a command may use all of the kernel that needs no privilege (keyrings, io_uring, vsock)',
-    ...(isRoot() && !hasNamespacedPidMax() ? [unbounded] : []),
+    ...(isRoot() && !hasNamespacedPidMax() ? [UNBOUNDED_PROCESSES] : []),
   ])
 }
 
