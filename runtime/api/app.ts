@@ -33,6 +33,8 @@ export interface AppOptions {
   readonly log: Log
   readonly now: () => Date
   readonly rateLimitPerMinute: number
+  /** Settles when the service has started; whoever comes before waits for it. */
+  readonly started: Promise<unknown>
   /** The service listens on a loopback address: no name but localhost's own may lead to it. */
   readonly loopbackOnly: boolean
 }
@@ -87,7 +89,8 @@ const openRoutes: FastifyPluginAsync<AppOptions> = async (open, { service }) => 
 
 /** Everything under this scope needs a key: a route that is added here cannot forget to ask for it. */
 const guardedRoutes: FastifyPluginAsync<AppOptions & RouteDeps> = async (guarded, options) => {
-  const { service, once, streams } = options
+  const { service, once, streams, started } = options
+  guarded.addHook('onRequest', async () => void (await started))
   guardWithApiKey(guarded, options.store)
   limitPerKey(guarded)
   const deps = { service, once, streams }

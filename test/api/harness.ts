@@ -17,6 +17,7 @@ export function startApp(options: Partial<AppOptions> = {}) {
     now: () => new Date('2026-01-01T00:00:00.000Z'),
     rateLimitPerMinute: 10_000,
     loopbackOnly: true,
+    started: Promise.resolve(),
     ...options,
   })
   onTestFinished(() => app.close())

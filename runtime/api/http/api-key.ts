@@ -6,6 +6,8 @@ import type { ApiKeyRow, Store } from '../../store/store.ts'
 const API_KEY_PREFIX = 'awk_'
 const API_KEY = /^awk_[A-Za-z0-9_-]{43}$/
 
+export const isApiKey = (text: string): boolean => API_KEY.test(text)
+
 export const generateApiKey = (): string => `${API_KEY_PREFIX}${randomBytes(32).toString('base64url')}`
 
 /** What the store keeps of a key. A plain hash is enough for 256 random bits. */
@@ -16,7 +18,7 @@ export async function findApiKey(
   store: Pick<Store, 'readApiKey'>,
   key: string,
 ): Promise<ApiKeyRow | undefined> {
-  if (!API_KEY.test(key)) return undefined
+  if (!isApiKey(key)) return undefined
   const hash = hashApiKey(key)
   const row = await store.readApiKey(hash)
   return row && equalsInConstantTime(row.hash, hash) ? row : undefined
