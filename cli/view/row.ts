@@ -4,7 +4,8 @@ import { widthOf, wrap } from '../terminal/wrap.ts'
 export type Look = { readonly paint: Paint; readonly width: number }
 type Label = string | readonly [name: string, tone: keyof Paint]
 
-const GUTTER = 11
+/** Columns before the text. */
+export const GUTTER = 11
 
 /** A line with a quiet label in the margin; what is too long goes on below, indented. */
 export function row(look: Look, label: Label, text: string): string[] {
