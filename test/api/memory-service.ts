@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { EventEmitter, on } from 'node:events'
 import { type Approval, FINAL_STATES, type Run, type Turn } from '../../contracts/api.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
+import type { ExecResult } from '../../contracts/exec.ts'
 import type { FileErrorCode, FileOperation, FileResult } from '../../contracts/files.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
@@ -19,6 +20,17 @@ type Entry = {
 
 const AT = '2026-01-01T00:00:00.000Z'
 const hex = () => randomUUID().replaceAll('-', '')
+
+const EXITED: ExecResult = {
+  exitCode: 0,
+  signal: null,
+  timedOut: false,
+  outputTruncated: false,
+  stdoutBytes: 6,
+  stderrBytes: 0,
+  reason: 'exit',
+  durationMs: 1,
+}
 
 /**
  * The run service without sandboxes, agents or a store: what HTTP does can be seen on its own. `calls` counts how
@@ -54,6 +66,15 @@ export class MemoryService implements RunService {
     const full: Approval = { ...pending, state: 'pending', expiresAt: AT, ...approval }
     this.#entry(id).approvals.push(full)
     return full
+  }
+
+  /** What a command does here: one line of output among others' events, then its end. */
+  commandEvents(commandId: string): RunEvent[] {
+    return [
+      { type: 'command.output', data: { commandId, stream: 'stdout', chunk: 'hello\n' } },
+      { type: 'command.output', data: { commandId: 'cmd_other', stream: 'stdout', chunk: 'not mine\n' } },
+      { type: 'command.exited', data: { commandId, result: EXITED } },
+    ]
   }
 
   async start() {}
@@ -153,7 +174,9 @@ export class MemoryService implements RunService {
     this.#begin('startCommand')
     const entry = this.#visible(caller, id)
     this.#refuseEnded(entry)
-    return { commandId: `cmd_${this.calls.length}`, afterSequence: entry.run.lastSequence }
+    const started = { commandId: `cmd_${this.calls.length}`, afterSequence: entry.run.lastSequence }
+    this.append(id, ...this.commandEvents(started.commandId))
+    return started
   }
 
   async cancelCommand(caller: Caller, id: string, commandId: string) {
