@@ -19,6 +19,12 @@ export interface AgentDeps {
   readonly fetchToken: () => Promise<string | undefined>
   /** A private folder that the agent's commands can neither read nor write. */
   readonly stateDir: string
+  /**
+   * What the agent runtime needs to reach its servers (`HTTPS_PROXY`, `SSL_CERT_FILE`). It sees nothing else of
+   * this process's environment.
+   * @default none
+   */
+  readonly runtimeEnv?: Readonly<Record<string, string>>
   /** The files of an earlier `exportSession`, to go on from there. */
   readonly sessionFiles?: SessionFiles
   readonly limits: AgentLimits

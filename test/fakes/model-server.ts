@@ -35,9 +35,15 @@ export type ModelReply =
 export interface ModelServer {
   /** Base URL to give to a client: `http://127.0.0.1:<port>/v1`. */
   readonly url: string
+  readonly origin: string
+  /** Every request line that came, also of routes that the server does not have. */
+  readonly paths: readonly string[]
   readonly requests: readonly ModelRequest[]
   close(): Promise<void>
 }
+
+/** The answer of a further GET route as JSON; undefined where there is no such route. */
+type Extra = (path: string) => unknown
 
 type Respond = (request: ModelRequest, index: number) => ModelReply | Promise<ModelReply>
 
@@ -48,18 +54,24 @@ export function textOf(message: ModelMessage | undefined): string {
 }
 
 /** An OpenAI-compatible model server whose model is the function `respond`. */
-export async function startModelServer({ respond }: { respond: Respond }): Promise<ModelServer> {
+export async function startModelServer(options: { respond: Respond; extra?: Extra }): Promise<ModelServer> {
+  const { respond, extra = () => undefined } = options
   const requests: ModelRequest[] = []
+  const paths: string[] = []
   const server = createServer((request, response) => {
-    serve({ request, response, requests, respond }).catch((error: unknown) => {
+    paths.push(`${request.method} ${request.url}`)
+    serve({ request, response, requests, respond, extra }).catch((error: unknown) => {
       if (!response.headersSent) response.writeHead(500)
       response.end(String(error))
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
+  const origin = `http://127.0.0.1:${port}`
   return {
-    url: `http://127.0.0.1:${port}/v1`,
+    url: `${origin}/v1`,
+    origin,
+    paths,
     requests,
     close: () =>
       new Promise<void>((resolve) => {
@@ -74,9 +86,12 @@ type Exchange = {
   readonly response: ServerResponse
   readonly requests: ModelRequest[]
   readonly respond: Respond
+  readonly extra: Extra
 }
 
-async function serve({ request, response, requests, respond }: Exchange): Promise<void> {
+async function serve({ request, response, requests, respond, extra }: Exchange): Promise<void> {
+  const more = request.method === 'GET' ? extra(request.url ?? '') : undefined
+  if (more !== undefined) return sendJson(response, 200, more)
   if (request.method === 'GET' && request.url?.endsWith('/models')) {
     return sendJson(response, 200, { object: 'list', data: [{ id: 'fake-model', object: 'model' }] })
   }

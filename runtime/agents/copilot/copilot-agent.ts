@@ -7,9 +7,10 @@ import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { AgentDeps, AgentSession, SessionFiles, Turn, TurnResult } from '../agent.ts'
 import { decodeMeta, encodeMeta } from '../session-meta.ts'
+import { type CopilotConfig, modelOf } from './model-config.ts'
 import { failed } from './model-failure.ts'
 import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
-import { type CopilotConfig, sessionConfig } from './session-config.ts'
+import { sessionConfig } from './session-config.ts'
 import { MemorySessionFs } from './session-fs.ts'
 import { TurnWatch } from './turn-watch.ts'
 
@@ -48,16 +49,17 @@ class CopilotAgent implements AgentSession {
     if (this.#live && !this.#live.runtime.hasExited()) return this.#live.session
     await this.#live?.runtime.kill()
     this.#live = undefined
-    const { stateDir, limits, log, tools, fetchToken } = this.#deps
-    const config = await sessionConfig({
-      config: this.#config,
+    const { stateDir, limits, log, tools, runtimeEnv: env = {} } = this.#deps
+    const model = await modelOf(this.#config, this.#deps.fetchToken)
+    const runtime = await startRuntime({ stateDir, env, startMs: limits.startMs, log })
+    const config = sessionConfig({
+      model,
       tools,
+      charter: this.#config.charter,
       callTool: (tool, args, signal) => this.#callTool(tool, args, signal),
-      fetchToken,
-      workingDirectory: stateDir,
+      workingDirectory: runtime.folder,
       sessionFs: this.#sessionFs,
     })
-    const runtime = await startRuntime({ stateDir, startMs: limits.startMs, log })
     try {
       const opening = this.#sessionFs.isEmpty
         ? runtime.client.createSession({ ...config, sessionId: this.#sessionId })

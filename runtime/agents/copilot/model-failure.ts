@@ -1,6 +1,6 @@
 import type { SessionEvent } from '@github/copilot-sdk'
 import type { TurnResult } from '../agent.ts'
-import type { CopilotConfig } from './session-config.ts'
+import type { CopilotConfig } from './model-config.ts'
 
 type Failed = Extract<TurnResult, { state: 'failed' }>
 type SessionErrorData = Extract<SessionEvent, { type: 'session.error' }>['data']

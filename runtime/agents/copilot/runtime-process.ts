@@ -1,4 +1,6 @@
 import { ChildProcess } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { CopilotClient, RuntimeConnection } from '@github/copilot-sdk'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { deadline } from '../../kit/deadline.ts'
@@ -13,7 +15,8 @@ const REAP_MS = 2000
 /** The agent runtime as a child of this process, over its standard input and output. */
 export interface RuntimeProcess {
   readonly client: CopilotClient
-  readonly pid: number
+  /** The only folder that it is told of; it goes with the process. */
+  readonly folder: string
   readonly hasExited: () => boolean
   /** Resolves when the process is gone. */
   readonly exited: Promise<void>
@@ -23,24 +26,38 @@ export interface RuntimeProcess {
   kill(): Promise<void>
 }
 
-type RuntimeOptions = { readonly stateDir: string; readonly startMs: number; readonly log: Log }
+type RuntimeOptions = {
+  readonly stateDir: string
+  readonly env: Readonly<Record<string, string>>
+  readonly startMs: number
+  readonly log: Log
+}
 
-/** Starts the agent runtime with an environment of its own: nothing of this process's is passed on. */
-export async function startRuntime({ stateDir, startMs, log }: RuntimeOptions): Promise<RuntimeProcess> {
+/**
+ * Starts the agent runtime with an environment of its own: nothing of this process's is passed on. Its home is a
+ * new folder each time: hooks and MCP servers that lie in its home are run, whatever the session's settings say.
+ */
+export async function startRuntime({ stateDir, env, startMs, log }: RuntimeOptions): Promise<RuntimeProcess> {
+  const folder = await mkdtemp(join(stateDir, 'agent-'))
+  const removeFolder = () =>
+    bestEffort(log, 'remove the folder of the agent runtime', () =>
+      rm(folder, { recursive: true, force: true }),
+    )
   const client = new CopilotClient({
     mode: 'empty',
     useLoggedInUser: false,
-    connection: RuntimeConnection.forStdio({ env: {} }),
-    baseDirectory: stateDir,
-    workingDirectory: stateDir,
-    sessionFs: sessionFsConfig(stateDir),
+    connection: RuntimeConnection.forStdio({ env: { ...env, HOME: folder, TMPDIR: folder } }),
+    baseDirectory: folder,
+    workingDirectory: folder,
+    sessionFs: sessionFsConfig(folder),
     logLevel: 'none',
   })
   try {
     await deadline('starting the agent runtime', startMs, client.start())
-    return watch(client, childOf(client), log)
+    return watch({ client, folder, removeFolder, child: childOf(client), log })
   } catch (error) {
     await client.forceStop()
+    await removeFolder()
     throw notStarted(error)
   }
 }
@@ -57,7 +74,15 @@ function childOf(client: CopilotClient): ChildProcess {
   throw new SandboxError('internal', 'the agent SDK does not show the process that it started')
 }
 
-function watch(client: CopilotClient, child: ChildProcess, log: Log): RuntimeProcess {
+type Started = {
+  readonly client: CopilotClient
+  readonly child: ChildProcess
+  readonly folder: string
+  readonly removeFolder: () => Promise<void>
+  readonly log: Log
+}
+
+function watch({ client, child, folder, removeFolder, log }: Started): RuntimeProcess {
   const hasExited = () => child.exitCode !== null || child.signalCode !== null
   const exited = new Promise<void>((resolve) => {
     if (hasExited()) resolve()
@@ -69,6 +94,7 @@ function watch(client: CopilotClient, child: ChildProcess, log: Log): RuntimePro
     await bestEffort(log, 'see the agent runtime end', () =>
       deadline('the end of the agent runtime', REAP_MS, exited),
     )
+    await removeFolder()
   }
   const stop = async () => {
     await bestEffort(log, 'stop the agent runtime in good order', () =>
@@ -76,5 +102,5 @@ function watch(client: CopilotClient, child: ChildProcess, log: Log): RuntimePro
     )
     await kill()
   }
-  return { client, pid: child.pid ?? -1, hasExited, exited, stop, kill }
+  return { client, folder, hasExited, exited, stop, kill }
 }

@@ -1,11 +1,9 @@
-import type { ProviderConfig, SessionConfigBase, Tool, ToolResultObject } from '@github/copilot-sdk'
-import type { AgentConfig } from '../../../contracts/configure.ts'
+import type { SessionConfigBase, Tool, ToolResultObject } from '@github/copilot-sdk'
 import type { ToolOutcome } from '../../../contracts/tools.ts'
 import type { ToolDefinition } from '../../tools/tool.ts'
+import type { ModelConfig } from './model-config.ts'
 import { type MemorySessionFs, SESSION_ROOT } from './session-fs.ts'
 import { systemPrompt } from './system-prompt.ts'
-
-export type CopilotConfig = Extract<AgentConfig, { kind: 'copilot' | 'openaiCompatible' }>
 
 /**
  * Native tools of the agent runtime, each excluded by name as well as by the wildcard: should one list lose its
@@ -50,27 +48,24 @@ const NATIVE_TOOLS = [
   'write_bash',
 ] as const
 
-/** Eight hours, as GitHub's own last. The SDK asks again an hour before, and refuses less than that hour. */
-const TOKEN_LIFETIME_SECONDS = 28_800
-
 type CallTool = (tool: string, args: unknown, signal: AbortSignal | undefined) => Promise<ToolOutcome>
 
 export interface SessionParts {
-  readonly config: CopilotConfig
+  readonly model: ModelConfig
   readonly tools: readonly ToolDefinition[]
   readonly callTool: CallTool
-  readonly fetchToken: () => Promise<string | undefined>
+  readonly charter: string | undefined
   readonly workingDirectory: string
   readonly sessionFs: MemorySessionFs
 }
 
 /** The one description of a session, for its creation and for every resumption. */
-export async function sessionConfig(parts: SessionParts): Promise<SessionConfigBase> {
-  const { config, tools, workingDirectory } = parts
+export function sessionConfig(parts: SessionParts): SessionConfigBase {
+  const { model, tools, charter, workingDirectory } = parts
   const names = new Set(tools.map((tool) => tool.name))
   return {
     clientName: 'agentweaver-sandbox',
-    ...(await modelOf(parts)),
+    ...model,
     tools: tools.map((tool) => toSdkTool(tool, parts.callTool)),
     availableTools: [...names].map((name) => `custom:${name}`),
     excludedTools: ['builtin:*', 'mcp:*', ...NATIVE_TOOLS.map((name) => `builtin:${name}`)],
@@ -78,7 +73,7 @@ export async function sessionConfig(parts: SessionParts): Promise<SessionConfigB
       request.kind === 'custom-tool' && names.has(request.toolName)
         ? { kind: 'approve-once' }
         : { kind: 'reject', feedback: 'Only the tools that were offered can be used' },
-    systemMessage: { mode: 'replace', content: systemPrompt(tools, config.charter) },
+    systemMessage: { mode: 'replace', content: systemPrompt(tools, charter) },
     streaming: true,
     workingDirectory,
     configDirectory: workingDirectory,
@@ -95,25 +90,9 @@ export async function sessionConfig(parts: SessionParts): Promise<SessionConfigB
     enableSessionStore: false,
     enableSessionTelemetry: false,
     skipCustomInstructions: true,
+    // With a GitHub token the SDK would connect to GitHub's MCP server on its own, and send it the token.
+    disabledMcpServers: ['github-mcp-server'],
     remoteSession: 'off',
-  }
-}
-
-async function modelOf({ config, fetchToken }: SessionParts): Promise<SessionConfigBase> {
-  if (config.kind === 'openaiCompatible') {
-    const apiKey = await fetchToken()
-    const provider: ProviderConfig = { type: 'openai', baseUrl: config.model.baseUrl }
-    return { model: config.model.name, provider: apiKey === undefined ? provider : { ...provider, apiKey } }
-  }
-  return {
-    model: config.model,
-    // Not `gitHubToken` of the client: that one would stand in the environment of the runtime's process.
-    gitHubTokenProvider: async () => {
-      const token = await fetchToken()
-      return token === undefined
-        ? { kind: 'cancelled' }
-        : { kind: 'token', accessToken: token, expiresIn: TOKEN_LIFETIME_SECONDS }
-    },
   }
 }
 

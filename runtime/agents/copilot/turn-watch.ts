@@ -1,8 +1,8 @@
 import type { SessionEvent } from '@github/copilot-sdk'
 import type { AgentLimits, Turn, TurnResult } from '../agent.ts'
 import { createCallIds } from '../call-ids.ts'
+import type { CopilotConfig } from './model-config.ts'
 import { failed, toFailure } from './model-failure.ts'
-import type { CopilotConfig } from './session-config.ts'
 import { toHostEvent } from './to-host-event.ts'
 
 type WatchOptions = { readonly turn: Turn; readonly limits: AgentLimits; readonly config: CopilotConfig }
