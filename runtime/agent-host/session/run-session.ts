@@ -6,7 +6,7 @@ import { TOOL_ARGUMENTS } from '../../../contracts/tools.ts'
 import type { AgentPolicy } from '../../../policies/agent/load.ts'
 import { AGENT_LIMITS, type AgentSession } from '../../agents/agent.ts'
 import { createAgent } from '../../agents/create-agent.ts'
-import { createGovernance } from '../../governance/decide.ts'
+import { createGovernance } from '../../governance/governance.ts'
 import { refuseCommand } from '../../governance/refuse-command.ts'
 import type { ShellGrammar } from '../../governance/shell/grammar.ts'
 import { createTouchTracker } from '../../governance/touch-tracker.ts'
@@ -110,7 +110,7 @@ function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor
   const { settings } = request.governance
   const { isRealIsolation } = toolbox.isolation
   const governance = createGovernance({ policy, settings, shell })
-  const touched = createTouchTracker(policy)
+  const tracker = createTouchTracker(policy)
   const registry = createToolRegistry({
     toolbox,
     settings,
@@ -118,8 +118,8 @@ function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor
     openFilter,
   })
   const calls = createGovernedCalls({
-    decide: (call) => governance.decide(call, { isRealIsolation, phase: 'work', touched: touched.facts() }),
-    onReleased: (call) => touched.note(call),
+    decide: (call) => governance.decide(call, { isRealIsolation, phase: 'work', touched: tracker.touched }),
+    onReleased: (call) => tracker.observe(call),
     redact: (value) => redactor.json(value),
     run: async (call, io) => {
       const outcome = await registry.run(call, {
@@ -130,6 +130,7 @@ function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor
             { callId: call.callId },
           ),
       })
+      if (outcome.ok) tracker.observe(call, outcome.content)
       const intent = TOOL_ARGUMENTS.report_intent.safeParse(call.arguments)
       if (call.tool === 'report_intent' && outcome.ok && intent.success) {
         const shown = redactor.text(cleanIntent(intent.data.intent))

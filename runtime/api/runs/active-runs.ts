@@ -1,6 +1,6 @@
 import { SandboxError } from '../../kit/errors.ts'
 import type { RunRow } from '../../store/store.ts'
-import { type ActiveRun, type ActiveRunParts, createActiveRun } from './active-run.ts'
+import { ActiveRun, type ActiveRunParts } from './active-run.ts'
 import type { RunDeps } from './deps.ts'
 
 /** The runs that this process drives, and the places that runs may take. */
@@ -41,7 +41,7 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
     launch(run: RunRow): ActiveRun {
       const known = active.get(run.id)
       if (known) return known
-      const driven = createActiveRun(deps, parts, run)
+      const driven = new ActiveRun(deps, parts, run)
       active.set(run.id, driven)
       driven.finished.finally(() => {
         active.delete(run.id)

@@ -1,58 +1,118 @@
 import type { CallDecision } from '../../../contracts/decisions.ts'
 import type { HostEnvelope, HostEvent, RunEvent } from '../../../contracts/events.ts'
-import type { ToolOutcome } from '../../../contracts/tools.ts'
-import type { AuditDraft } from '../../audit/chain.ts'
+import { CONTROL_TOOL_ARGUMENTS, type ToolOutcome } from '../../../contracts/tools.ts'
+import type { AuditDraft } from '../../audit/record.ts'
 import type { ApprovalRow, NewEvent, RunRow, Transaction } from '../../store/store.ts'
 import type { AuditTrail } from './audit-trail.ts'
-import type { RunDeps } from './deps.ts'
-import type { Gate } from './gate.ts'
+import type { AgentCall, RunDeps, RunGovernance } from './deps.ts'
+import { Gate } from './gate.ts'
+
+type EventData<T extends HostEvent['type']> = Extract<HostEvent, { type: T }>['data']
 
 /** What a committed batch means for whoever drives the run. */
 export type Committed = {
   readonly through: number
   readonly decisions: CallDecision[]
   readonly approvals: ApprovalRow[]
-  readonly endedTurns: Extract<HostEvent, { type: 'turn.ended' }>['data'][]
+  readonly endedTurns: EventData<'turn.ended'>[]
   readonly endedCommands: string[]
 }
 
-export type Batch = {
-  readonly runId: string
-  readonly generation: number
-  readonly envelopes: readonly HostEnvelope[]
-}
+export type Batch = { readonly runId: string; readonly generation: number; readonly envelopes: readonly HostEnvelope[] }
 
+/** One batch while its transaction is open. */
 type Work = {
   readonly tx: Transaction
   readonly run: RunRow
   readonly events: NewEvent[]
   readonly committed: Committed
-  readonly generation: number
 }
 
 /**
- * The committer of one run. Stores a batch of a sandbox's events in one transaction: the events, redacted once more, what they mean for
- * calls, approvals, turns and commands, and the audit records. What is committed already is skipped.
+ * The committer of one run. Stores a batch of a sandbox's events in one transaction: the events, redacted once
+ * more, what they mean for calls, approvals, turns and commands, and the audit records. What is committed
+ * already is skipped.
  */
-export function createBatchCommitter(deps: RunDeps, parts: { gate: Gate; audit: AuditTrail }) {
-  const { store, clock } = deps
-  const { gate, audit } = parts
-  let touchedSecret = false
+export class BatchCommitter {
+  readonly #deps: RunDeps
+  readonly #audit: AuditTrail
+  readonly #governance: RunGovernance
+  readonly #gate: Gate
+  /** Requests of calls that have no result yet. */
+  readonly #requests = new Map<string, AgentCall>()
 
-  async function onCall(work: Work, call: Extract<HostEvent, { type: 'tool.call' }>['data']): Promise<void> {
-    const { tx, run } = work
-    if (await tx.readCall(run.id, call.callId)) return
-    const answer = await gate.onCall(tx, run, call, touchedSecret)
-    work.events.push(...answer.events.map((event) => ({ event })))
-    if (answer.decision) work.committed.decisions.push(answer.decision)
-    if (answer.approval) work.committed.approvals.push(answer.approval)
-    touchedSecret ||= deps.governance.touchesSecret({ tool: call.tool, arguments: call.request })
+  constructor(deps: RunDeps, audit: AuditTrail, run: RunRow) {
+    this.#deps = deps
+    this.#audit = audit
+    this.#governance = deps.governance.forRun(run.settings)
+    this.#gate = new Gate(deps, audit, this.#governance)
   }
 
-  async function endCall(work: Work, ended: { callId: string; tool: string }, outcome: Partial<AuditDraft>) {
+  commit({ runId, generation, envelopes }: Batch): Promise<Committed> {
+    const through = envelopes.at(-1)?.sequence ?? 0
+    return this.#deps.store.transaction(async (tx) => {
+      const committed: Committed = { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] }
+      const run = await tx.readRun(runId)
+      if (!run || run.generation !== generation) return committed
+      const work: Work = { tx, run, events: [], committed }
+      for (const envelope of envelopes) if (envelope.sequence > run.hostSequence) await this.#apply(work, envelope)
+      await tx.appendEvents(runId, work.events)
+      if (!run.firstEventAt && work.events.some(({ event }) => isOfAgent(event))) {
+        await tx.changeRun(runId, { firstEventAt: this.#deps.clock().toISOString() })
+      }
+      return committed
+    })
+  }
+
+  async #apply(work: Work, envelope: HostEnvelope): Promise<void> {
+    const event = this.#deps.redact(envelope.event, work.run.settings) as HostEvent
+    const host = { sequence: envelope.sequence, generation: work.run.generation }
+    work.events.push({ event, at: envelope.at, host })
+    switch (event.type) {
+      case 'tool.call':
+        return this.#onCall(work, event.data)
+      case 'tool.result':
+        return this.#onResult(work, event.data)
+      case 'tool.error':
+        return this.#endCall(work, event.data, { outcome: event.data.code })
+      case 'command.exited':
+        return this.#onCommandExited(work, event.data)
+      case 'turn.ended':
+        await work.tx.changeTurn(event.data.turnId, 'ended')
+        work.committed.endedTurns.push(event.data)
+        return undefined
+      default:
+        return undefined
+    }
+  }
+
+  async #onCall(work: Work, call: EventData<'tool.call'>): Promise<void> {
+    const { tx, run, committed } = work
+    if (await tx.readCall(run.id, call.callId)) return
+    const { events, decision, approval } = await this.#gate.onCall(tx, run, call)
+    work.events.push(...events.map((event) => ({ event })))
+    committed.decisions.push(decision)
+    if (approval) committed.approvals.push(approval)
+    const asked = { tool: call.tool, arguments: call.request }
+    this.#requests.set(call.callId, asked)
+    if (decision.outcome === 'release') this.#governance.observe(asked)
+  }
+
+  async #onResult(work: Work, result: EventData<'tool.result'>): Promise<void> {
+    const asked = this.#requests.get(result.callId)
+    if (asked) this.#governance.observe(asked, result.outcome.ok ? result.outcome.content : '')
+    await this.#endCall(work, result, outcomeFacts(result.outcome, result.durationMs))
+    const said = CONTROL_TOOL_ARGUMENTS.report_outcome.safeParse(asked?.arguments)
+    if (result.tool !== 'report_outcome' || !result.outcome.ok || !said.success) return
+    const { outcome, summary } = said.data
+    await work.tx.changeRun(work.run.id, { outcome: { outcome, ...(summary !== undefined && { summary }) } })
+  }
+
+  async #endCall(work: Work, ended: { callId: string; tool: string }, facts: Partial<AuditDraft>): Promise<void> {
     const { tx, run } = work
+    this.#requests.delete(ended.callId)
     await tx.changeCall(run.id, ended.callId, { state: 'ended' })
-    await audit.append(tx, run.id, [
+    await this.#audit.append(tx, run.id, [
       {
         kind: 'outcome',
         runId: run.id,
@@ -60,80 +120,24 @@ export function createBatchCommitter(deps: RunDeps, parts: { gate: Gate; audit: 
         actor: `agent:${run.agent.kind}`,
         tool: ended.tool,
         policyVersion: run.policyVersion,
-        at: clock().toISOString(),
-        ...outcome,
+        at: this.#deps.clock().toISOString(),
+        ...facts,
       },
     ])
   }
 
-  async function onCommandExited(work: Work, data: Extract<HostEvent, { type: 'command.exited' }>['data']) {
-    if (data.callId !== undefined) return
-    const { tx } = work
-    await tx.endCommand(data.commandId, data.result)
-    work.committed.endedCommands.push(data.commandId)
-    await endCall(
-      work,
-      { callId: data.commandId, tool: 'exec' },
-      {
-        outcome: data.result.reason,
-        durationMs: data.result.durationMs,
-        bytes: data.result.stdoutBytes + data.result.stderrBytes,
-        ...(data.result.exitCode !== null && { exitCode: data.result.exitCode }),
-      },
-    )
-  }
-
-  async function onTurnEnded(work: Work, data: Committed['endedTurns'][number]): Promise<void> {
-    await work.tx.changeTurn(data.turnId, 'ended')
-    work.committed.endedTurns.push(data)
-  }
-
-  async function apply(work: Work, envelope: HostEnvelope): Promise<void> {
-    const event = deps.redact(envelope.event, work.run.settings) as HostEvent
-    const { sequence } = envelope
-    work.events.push({ event, at: envelope.at, host: { sequence, generation: work.generation } })
-    switch (event.type) {
-      case 'tool.call':
-        return onCall(work, event.data)
-      case 'tool.result':
-        return endCall(work, event.data, outcomeFacts(event.data.outcome, event.data.durationMs))
-      case 'tool.error':
-        return endCall(work, event.data, { outcome: event.data.code })
-      case 'command.exited':
-        return onCommandExited(work, event.data)
-      case 'turn.ended':
-        return onTurnEnded(work, event.data)
-      default:
-        return undefined
-    }
-  }
-
-  return async function commitBatch({ runId, generation, envelopes }: Batch): Promise<Committed> {
-    const through = envelopes.at(-1)?.sequence ?? 0
-    return store.transaction(async (tx) => {
-      const run = await tx.readRun(runId)
-      const committed: Committed = {
-        through,
-        decisions: [],
-        approvals: [],
-        endedTurns: [],
-        endedCommands: [],
-      }
-      if (!run || run.generation !== generation) return committed
-      const work: Work = { tx, run, events: [], committed, generation }
-      for (const envelope of envelopes) if (envelope.sequence > run.hostSequence) await apply(work, envelope)
-      await tx.appendEvents(runId, work.events)
-      const firstEventAt = run.firstEventAt ?? firstAgentEventAt(work.events, clock())
-      await tx.changeRun(runId, {
-        hostSequence: Math.max(run.hostSequence, through),
-        ...(firstEventAt && { firstEventAt }),
-      })
-      return committed
+  async #onCommandExited(work: Work, { commandId, callId, result }: EventData<'command.exited'>): Promise<void> {
+    if (callId !== undefined) return
+    await work.tx.endCommand(commandId, result)
+    work.committed.endedCommands.push(commandId)
+    await this.#endCall(work, { callId: commandId, tool: 'exec' }, {
+      outcome: result.reason,
+      durationMs: result.durationMs,
+      bytes: result.stdoutBytes + result.stderrBytes,
+      ...(result.exitCode !== null && { exitCode: result.exitCode }),
     })
   }
 }
-
-export type CommitBatch = ReturnType<typeof createBatchCommitter>
 
 function outcomeFacts(outcome: ToolOutcome, durationMs: number): Partial<AuditDraft> {
   if (!outcome.ok) return { outcome: outcome.code, durationMs }
@@ -147,6 +151,3 @@ function outcomeFacts(outcome: ToolOutcome, durationMs: number): Partial<AuditDr
 }
 
 const isOfAgent = (event: RunEvent) => event.type.startsWith('agent.') || event.type.startsWith('tool.')
-
-const firstAgentEventAt = (events: readonly NewEvent[], now: Date): string | undefined =>
-  events.some(({ event }) => isOfAgent(event)) ? now.toISOString() : undefined

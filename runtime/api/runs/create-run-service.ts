@@ -6,7 +6,6 @@ import { createAuditTrail } from './audit-trail.ts'
 import { createRunCommands } from './commands.ts'
 import { createDecisions } from './decisions.ts'
 import type { RunDeps } from './deps.ts'
-import { createGate } from './gate.ts'
 import { createRunLifecycle } from './lifecycle.ts'
 import { renderMetrics } from './metrics.ts'
 import { recoverRuns } from './recover.ts'
@@ -28,9 +27,8 @@ export function createRunService(deps: RunServiceDeps): RunService {
   const { store, provider } = deps
   const audit = createAuditTrail(deps.keys)
   const approvals = createApprovals(deps)
-  const gate = createGate(deps, audit)
   const finishParts = { audit, approvals }
-  const active = createActiveRuns(deps, { gate, audit, approvals })
+  const active = createActiveRuns(deps, finishParts)
   const policy = createSandboxPolicy(store, deps.ceiling)
   const uploads = createUploads(deps, { ...finishParts, policy, active })
   const commands = createRunCommands(deps, audit)

@@ -1,27 +1,23 @@
 import type { RunEvent } from '../../../contracts/events.ts'
-import type { Decision, RunPhase, SandboxSettings } from '../../../contracts/policy.ts'
+import type { Decision, SandboxSettings } from '../../../contracts/policy.ts'
 import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 
-/** Facts that governance needs beside the request. */
-export type GateFacts = {
-  readonly isRealIsolation: boolean
-  readonly phase: RunPhase
-  readonly touched: { readonly secret: boolean }
+/** Governance of one run, as the control plane applies it; it remembers what the run has touched. */
+export type RunGovernance = {
+  readonly decide: (call: AgentCall, isRealIsolation: boolean) => Decision
+  /** Notes a call that was released, and again with what it answered. */
+  readonly observe: (call: AgentCall, content?: string) => void
 }
 
-/** Governance as the control plane uses it, bound to the deployment's policy files. */
+export type AgentCall = { readonly tool: string; readonly arguments: unknown }
+
+/** Governance over the deployment's policy files. */
 export type ControlGovernance = {
   readonly version: (settings: SandboxSettings) => string
-  readonly decide: (
-    settings: SandboxSettings,
-    call: { tool: string; arguments: unknown },
-    facts: GateFacts,
-  ) => Decision
-  /** Whether a released call leaves the run in touch with secrets. */
-  readonly touchesSecret: (call: { tool: string; arguments: unknown }) => boolean
+  readonly forRun: (settings: SandboxSettings) => RunGovernance
 }
 
 /** Where models live; the operator's, never the caller's. */

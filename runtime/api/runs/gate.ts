@@ -3,17 +3,17 @@ import type { CallDecision } from '../../../contracts/decisions.ts'
 import type { HostEvent, RunEvent } from '../../../contracts/events.ts'
 import type { Decision } from '../../../contracts/policy.ts'
 import { CONTROL_TOOL_ARGUMENTS, TOOL_ARGUMENTS } from '../../../contracts/tools.ts'
-import type { ApprovalRow, RunRow, Transaction } from '../../store/store.ts'
+import type { ApprovalRow, CallRow, RunRow, Transaction } from '../../store/store.ts'
 import { approvalBinding, commandHash, showHidden } from './approval-binding.ts'
 import type { AuditTrail } from './audit-trail.ts'
-import type { RunDeps } from './deps.ts'
+import type { RunDeps, RunGovernance } from './deps.ts'
 
 export type CallEvent = Extract<HostEvent, { type: 'tool.call' }>['data']
 
 /** What the control plane says to a call: events to store with it, and the decision to post once they are. */
 export type GateAnswer = {
   readonly events: RunEvent[]
-  readonly decision?: CallDecision
+  readonly decision: CallDecision
   readonly approval?: ApprovalRow
 }
 
@@ -23,24 +23,75 @@ const REDACTED_CALLS_ONCE = 'this request holds something that is hidden; it can
  * The control plane's word on a call of the agent, in the transaction that stores the call: governance again,
  * then a release, a refusal, or a request to a person. The audit intent is written here, before anything acts.
  */
-export function createGate(deps: RunDeps, audit: AuditTrail) {
-  const { governance, limits, clock } = deps
+export class Gate {
+  readonly #governance: RunGovernance
+  readonly #audit: AuditTrail
+  readonly #clock: () => Date
+  readonly #approvalTtlMs: number
 
-  const judge = (run: RunRow, call: CallEvent, touched: boolean): Decision =>
-    governance.decide(
-      run.settings,
-      { tool: call.tool, arguments: call.request },
+  constructor(deps: RunDeps, audit: AuditTrail, governance: RunGovernance) {
+    this.#governance = governance
+    this.#audit = audit
+    this.#clock = deps.clock
+    this.#approvalTtlMs = deps.limits.approvalTtlMs
+  }
+
+  async onCall(tx: Transaction, run: RunRow, call: CallEvent): Promise<GateAnswer> {
+    const isRealIsolation = run.sandbox?.isolation.isRealIsolation ?? false
+    const asked = { tool: call.tool, arguments: call.request }
+    const decision = this.#governance.decide(asked, isRealIsolation)
+    const answer = await this.#answer(tx, { run, call, decision })
+    const { state, decision: word } = AFTERMATH[answer.decision.outcome] ?? AFTERMATH.policyDenied
+    const at = this.#clock().toISOString()
+    await this.#audit.append(tx, run.id, [
       {
-        isRealIsolation: run.sandbox?.isolation.isRealIsolation ?? false,
-        phase: 'work',
-        touched: { secret: touched },
+        kind: 'intent',
+        runId: run.id,
+        callId: call.callId,
+        actor: `agent:${run.agent.kind}`,
+        tool: call.tool,
+        params: call.request,
+        policyVersion: run.policyVersion,
+        decision: word,
+        reasons: decision.reasons,
+        ...(answer.approval && { approval: answer.approval.requestId }),
+        at,
       },
-    )
+    ])
+    const row = { runId: run.id, callId: call.callId, tool: call.tool, state, decision: answer.decision, openedAt: at }
+    await tx.insertCall(row)
+    return answer
+  }
 
-  const expiresAt = () => new Date(clock().getTime() + limits.approvalTtlMs).toISOString()
+  async #answer(tx: Transaction, judged: Judged): Promise<GateAnswer> {
+    const { call, decision } = judged
+    const { callId, tool } = call
+    if (decision.verdict === 'deny' || call.verdict === 'deny') {
+      const reason = [...decision.reasons, ...call.reasons][0] ?? 'the policy refuses it'
+      return {
+        events: [{ type: 'tool.denied', data: { callId, tool, by: 'policy', reason } }],
+        decision: { callId, outcome: 'policyDenied', reason },
+      }
+    }
+    const mustAsk = decision.verdict === 'ask' || call.verdict === 'ask' || tool === 'ask_question'
+    if (mustAsk && !(await isApprovedForRun(tx, judged))) return this.#ask(tx, judged)
+    return { events: [], decision: { callId, outcome: 'release' } }
+  }
 
-  function newApproval(run: RunRow, call: CallEvent, kind: ApprovalRow['kind']): ApprovalRow {
+  async #ask(tx: Transaction, judged: Judged): Promise<GateAnswer> {
+    const { call, decision } = judged
+    const question = call.tool === 'ask_question' ? CONTROL_TOOL_ARGUMENTS.ask_question.safeParse(call.request) : undefined
+    const approval = this.#newApproval(judged, question?.success ? 'question' : shellCommand(call) ? 'shell' : 'tool')
+    await tx.insertApproval(approval)
+    const event = question?.success
+      ? questionAsked(approval, question.data)
+      : approvalRequired(approval, call, decision.matched.length > 0 ? decision.matched : decision.reasons)
+    return { events: [event], decision: { callId: call.callId, outcome: 'pending', until: approval.expiresAt }, approval }
+  }
+
+  #newApproval({ run, call }: Judged, kind: ApprovalRow['kind']): ApprovalRow {
     const command = shellCommand(call)?.command
+    const now = this.#clock()
     return {
       requestId: randomUUID(),
       runId: run.id,
@@ -51,94 +102,30 @@ export function createGate(deps: RunDeps, audit: AuditTrail) {
       ...(command !== undefined && { commandHash: commandHash(command) }),
       redacted: call.redacted ?? false,
       state: 'pending',
-      expiresAt: expiresAt(),
-      createdAt: clock().toISOString(),
+      expiresAt: new Date(now.getTime() + this.#approvalTtlMs).toISOString(),
+      createdAt: now.toISOString(),
     }
-  }
-
-  async function ask(
-    tx: Transaction,
-    run: RunRow,
-    pending: { call: CallEvent; matched: string[] },
-  ): Promise<GateAnswer> {
-    const { call, matched } = pending
-    const question =
-      call.tool === 'ask_question' ? CONTROL_TOOL_ARGUMENTS.ask_question.safeParse(call.request) : undefined
-    const approval = newApproval(
-      run,
-      call,
-      question?.success ? 'question' : shellCommand(call) ? 'shell' : 'tool',
-    )
-    await tx.insertApproval(approval)
-    const decision: CallDecision = { callId: call.callId, outcome: 'pending', until: approval.expiresAt }
-    const event = question?.success
-      ? questionAsked(approval, question.data)
-      : approvalRequired(approval, call, matched)
-    return { events: [event], decision, approval }
-  }
-
-  async function isApprovedForRun(tx: Transaction, run: RunRow, call: CallEvent): Promise<boolean> {
-    if (call.redacted) return false
-    const binding = bindingOf(run, call)
-    const approved = await tx.listApprovals(run.id, { state: 'approved' })
-    return approved.some((approval) => approval.scope === 'run' && approval.binding === binding)
-  }
-
-  async function answer(
-    tx: Transaction,
-    run: RunRow,
-    verdict: { call: CallEvent; decision: Decision },
-  ): Promise<GateAnswer> {
-    const { call, decision } = verdict
-    const { callId, tool } = call
-    if (decision.verdict === 'deny' || call.verdict === 'deny') {
-      const reason = [...decision.reasons, ...call.reasons][0] ?? 'the policy refuses it'
-      return {
-        events: [{ type: 'tool.denied', data: { callId, tool, by: 'policy', reason } }],
-        decision: { callId, outcome: 'policyDenied', reason },
-      }
-    }
-    const mustAsk = decision.verdict === 'ask' || call.verdict === 'ask' || tool === 'ask_question'
-    if (mustAsk && !(await isApprovedForRun(tx, run, call)))
-      return ask(tx, run, { call, matched: decision.matched })
-    return { events: [], decision: { callId, outcome: 'release' } }
-  }
-
-  return {
-    async onCall(tx: Transaction, run: RunRow, call: CallEvent, touched: boolean): Promise<GateAnswer> {
-      const decision = judge(run, call, touched)
-      const gate = await answer(tx, run, { call, decision })
-      const outcome = gate.decision?.outcome
-      const at = clock().toISOString()
-      await audit.append(tx, run.id, [
-        {
-          kind: 'intent',
-          runId: run.id,
-          callId: call.callId,
-          actor: `agent:${run.agent.kind}`,
-          tool: call.tool,
-          params: call.request,
-          policyVersion: run.policyVersion,
-          decision: outcome === 'release' ? 'allow' : outcome === 'pending' ? 'ask' : 'deny',
-          reasons: decision.reasons,
-          ...(gate.approval && { approval: gate.approval.requestId }),
-          at,
-        },
-      ])
-      await tx.insertCall({
-        runId: run.id,
-        callId: call.callId,
-        tool: call.tool,
-        state: outcome === 'release' ? 'released' : outcome === 'pending' ? 'open' : 'refused',
-        decision: gate.decision,
-        openedAt: at,
-      })
-      return gate
-    },
   }
 }
 
-export type Gate = ReturnType<typeof createGate>
+type Judged = { readonly run: RunRow; readonly call: CallEvent; readonly decision: Decision }
+
+/** What a decision makes of the call's row, and the word that the audit has for it. */
+const AFTERMATH: Record<string, { state: CallRow['state']; decision: 'allow' | 'ask' | 'deny' }> & {
+  policyDenied: { state: CallRow['state']; decision: 'allow' | 'ask' | 'deny' }
+} = {
+  release: { state: 'released', decision: 'allow' },
+  pending: { state: 'open', decision: 'ask' },
+  policyDenied: { state: 'refused', decision: 'deny' },
+}
+
+/** Whether a person approved exactly this request for the rest of the run. One that hides something never is. */
+async function isApprovedForRun(tx: Transaction, { run, call }: Judged): Promise<boolean> {
+  if (call.redacted) return false
+  const binding = bindingOf(run, call)
+  const approved = await tx.listApprovals(run.id, { state: 'approved' })
+  return approved.some((approval) => approval.scope === 'run' && approval.binding === binding)
+}
 
 export const bindingOf = (run: { id: string }, call: CallEvent): string =>
   approvalBinding({ runId: run.id, tool: call.tool, request: call.request, rawDigest: call.rawDigest })

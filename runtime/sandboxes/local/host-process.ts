@@ -1,9 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { AgentHostEnvInput } from '../../../contracts/agent-host-env.ts'
@@ -12,6 +9,7 @@ import { deadline } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { killGroup, startTimeOf } from './process-group.ts'
+import { makeSandboxFolder, removeSandboxFolder, type SandboxFolder } from './sandbox-folder.ts'
 
 const SERVER = fileURLToPath(new URL('../../agent-host/server.ts', import.meta.url))
 
@@ -47,28 +45,24 @@ export type HostProcess = {
 
 /** Starts an AgentHost and waits until it is in standby. Its folder is 0700, so only this user reaches its socket. */
 export async function startHostProcess(options: HostProcessOptions): Promise<HostProcess> {
-  const directory = await mkdtemp(join(tmpdir(), 'agentweaver-'))
+  const folder = await makeSandboxFolder()
   try {
-    return await startIn(directory, options)
+    return await startIn(folder, options)
   } catch (error) {
-    await rm(directory, { recursive: true, force: true })
+    await removeSandboxFolder(folder.directory)
     throw error
   }
 }
 
-async function startIn(directory: string, options: HostProcessOptions): Promise<HostProcess> {
+async function startIn(folder: SandboxFolder, options: HostProcessOptions): Promise<HostProcess> {
   const { log } = options
+  const { directory, socketPath, workspace } = folder
   const instanceId = randomUUID()
-  const [socketPath, workspace, stateDir] = ['host.sock', 'workspace', 'state'].map((name) =>
-    join(directory, name),
-  ) as [string, string, string]
-  await Promise.all([mkdir(workspace), mkdir(stateDir, { mode: 0o700 })])
-
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', SERVER], {
     cwd: directory,
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe'],
-    env: environmentOf({ instanceId, socketPath, stateDir, directory }, options),
+    env: environmentOf({ ...folder, instanceId }, options),
   })
   const exited = once(child, 'exit').then(
     ([code, signal]) => `the AgentHost ended with ${signal ?? `exit code ${code}`}`,
@@ -78,7 +72,7 @@ async function startIn(directory: string, options: HostProcessOptions): Promise<
 
   const destroy = async () => {
     await stop(child, exited)
-    await rm(directory, { recursive: true, force: true, maxRetries: 3 })
+    await removeSandboxFolder(directory)
   }
   try {
     await deadline('the start of an AgentHost', STANDBY_TIMEOUT_MS, untilStandby(child, exited))
@@ -91,7 +85,7 @@ async function startIn(directory: string, options: HostProcessOptions): Promise<
   return { instanceId, directory, socketPath, workspace, handle, exited, destroy }
 }
 
-type Place = { instanceId: string; socketPath: string; stateDir: string; directory: string }
+type Place = SandboxFolder & { readonly instanceId: string }
 
 function environmentOf(place: Place, options: HostProcessOptions): NodeJS.ProcessEnv {
   const env = {
