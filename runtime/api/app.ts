@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import Fastify, { type FastifyInstance, type FastifyPluginAsync, LogController } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod'
 import { API_ROUTES } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
@@ -7,7 +7,7 @@ import type { Log } from '../kit/log.ts'
 import type { Store } from '../store/store.ts'
 import { guardWithApiKey } from './http/authenticate.ts'
 import { answerProblems, answerUnknownRoutes, sendProblem } from './http/error-handler.ts'
-import { toFastifyLog } from './http/fastify-log.ts'
+import { BrokenAnswersOnly, toFastifyLog } from './http/fastify-log.ts'
 import { refuseForeignHosts } from './http/host-guard.ts'
 import { createOnce } from './http/idempotency.ts'
 import { registerOpenapi, serveOpenapi } from './http/openapi.ts'
@@ -55,7 +55,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   const app = Fastify({
     ...CONNECTION,
     loggerInstance: toFastifyLog(log),
-    logController: new LogController({ disableRequestLogging: true }),
+    logController: new BrokenAnswersOnly(log),
     // A HEAD on a stream would follow it to its end.
     exposeHeadRoutes: false,
     genReqId: () => `req_${randomUUID()}`,
@@ -66,6 +66,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   })
   app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(serializerCompiler)
+  app.removeContentTypeParser('text/plain')
   app.decorateRequest('credential', null)
 
   answerProblems(app, log)
@@ -119,7 +120,7 @@ function closeInOrder(app: FastifyInstance, service: RunService): OpenStreams {
   app.addHook('preClose', async () => {
     isClosing = true
     await service.close()
-    streams.closeAll()
+    await streams.close()
   })
   return streams
 }

@@ -1,5 +1,22 @@
-import type { FastifyBaseLogger } from 'fastify'
+import { type FastifyBaseLogger, type FastifyRequest, LogController } from 'fastify'
+import { errnoOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+
+/** Fastify's lines about each request are off, ours say more; answers that broke off are told all the same. */
+export class BrokenAnswersOnly extends LogController {
+  readonly #log: Log
+
+  constructor(log: Log) {
+    super({ disableRequestLogging: true })
+    this.#log = log
+  }
+
+  override streamError(error: unknown, request: FastifyRequest): void {
+    // The reader left: the ordinary end of a stream that is followed.
+    if (errnoOf(error) === 'ERR_STREAM_PREMATURE_CLOSE') return
+    this.#log.warn('an answer broke off', { requestId: request.id, route: request.routeOptions.url, error })
+  }
+}
 
 /** Our log in the form in which Fastify speaks of broken connections and failed hooks. */
 export function toFastifyLog(log: Log): FastifyBaseLogger {
@@ -16,7 +33,7 @@ export function toFastifyLog(log: Log): FastifyBaseLogger {
     fatal: error,
     error,
     warn: at('warn'),
-    // Fastify reports each request and each listener at this level; the service's own lines say it better.
+    // At this level Fastify says where it listens, which the service tells in its own words.
     info: debug,
     debug,
     trace: () => undefined,

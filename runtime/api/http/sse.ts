@@ -5,13 +5,13 @@ import { HEARTBEAT_MS, type RunEnvelope } from '../../../contracts/events.ts'
 /** Told to `EventSource`: how long to wait before it comes back. */
 const RETRY_MS = 1000
 
+/** How long readers have at a shutdown to take the last events of runs that ended with it. */
+const DRAIN_MS = 1000
+
 /** Every open event stream, so that a shutdown can end them; their readers resume elsewhere. */
 export class OpenStreams {
   readonly #open = new Set<AbortController>()
-
-  get size(): number {
-    return this.#open.size
-  }
+  #onEmpty: (() => void) | undefined
 
   /** A signal that aborts when the reader leaves or the service closes its streams. */
   signalFor(reply: FastifyReply): AbortSignal {
@@ -20,11 +20,20 @@ export class OpenStreams {
     reply.raw.once('close', () => {
       this.#open.delete(controller)
       controller.abort()
+      if (this.#open.size === 0) this.#onEmpty?.()
     })
     return controller.signal
   }
 
-  closeAll(): void {
+  /** Waits shortly for the streams that end by themselves, then ends the others between two events. */
+  async close(): Promise<void> {
+    if (this.#open.size > 0) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#onEmpty = resolve
+      const timer = setTimeout(resolve, DRAIN_MS)
+      await promise
+      clearTimeout(timer)
+    }
     for (const controller of this.#open) controller.abort()
   }
 }
