@@ -1,5 +1,14 @@
-import type { Kysely, RawBuilder, SelectQueryBuilder } from 'kysely'
+import {
+  HandleEmptyInListsPlugin,
+  type Kysely,
+  type RawBuilder,
+  replaceWithNoncontingentExpression,
+  type SelectQueryBuilder,
+} from 'kysely'
 import type { Tables } from './schema.ts'
+
+/** PostgreSQL refuses `in ()`; here it is false, as it is on SQLite. */
+export const PLUGINS = [new HandleEmptyInListsPlugin({ strategy: replaceWithNoncontingentExpression })]
 
 /** What differs between the two databases. Everything else is portable SQL. */
 export interface Engine {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import type { Log } from '../../kit/log.ts'
-import type { Engine, OnRemoteEvents } from '../engine.ts'
+import { type Engine, type OnRemoteEvents, PLUGINS } from '../engine.ts'
 import type { Tables } from '../schema.ts'
 import { CHANNEL, listen } from './listener.ts'
 
@@ -11,6 +11,10 @@ const INT8_OID = 20
 const MIGRATION_LOCK = 7_205_914_173
 const POOL_SIZE = 10
 const CONNECT_TIMEOUT_MS = 10_000
+/** No statement, lock or forgotten transaction may hold up a run for longer. */
+const STATEMENT_TIMEOUT_MS = 30_000
+const LOCK_TIMEOUT_MS = 15_000
+const IDLE_TRANSACTION_TIMEOUT_MS = 60_000
 
 /** Counts and byte sizes stay below 2^53, so they need no BigInt. */
 const types = {
@@ -24,12 +28,15 @@ export async function openPostgres(url: string, log: Log, onRemote: OnRemoteEven
     connectionString: url,
     max: POOL_SIZE,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    lock_timeout: LOCK_TIMEOUT_MS,
+    idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
     keepAlive: true,
     application_name: 'agentweaver',
     types,
   })
   pool.on('error', (error) => log.warn('an idle database connection failed', { error }))
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: PLUGINS })
   const self = randomUUID()
   const listener = listen({ url, log, self, onRemote })
   return {

@@ -9,19 +9,15 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
-import { delay } from '../../kit/deadline.ts'
-import { SandboxError } from '../../kit/errors.ts'
+import { retryWhileBusy } from './busy.ts'
 import { Mutex } from './mutex.ts'
 
 const MAX_CACHED_STATEMENTS = 256
-/** How long a transaction waits for another process that writes; our own queue up before. */
-const BUSY_DEADLINE_MS = 10_000
-const SQLITE_BUSY = 5
 
 /** Kysely's dialect over one `node:sqlite` connection, which serves one holder at a time. */
-export const sqliteDialect = (database: DatabaseSync): Dialect => ({
+export const sqliteDialect = (database: DatabaseSync, lockDeadlineMs: number): Dialect => ({
   createAdapter: () => new SqliteAdapter(),
-  createDriver: () => new SqliteDriver(database),
+  createDriver: () => new SqliteDriver(database, lockDeadlineMs),
   createIntrospector: (db) => new SqliteIntrospector(db),
   createQueryCompiler: () => new SqliteQueryCompiler(),
 })
@@ -30,10 +26,12 @@ class SqliteDriver implements Driver {
   readonly #mutex = new Mutex()
   readonly #database: DatabaseSync
   readonly #connection: SqliteConnection
+  readonly #lockDeadlineMs: number
   #unlock: () => void = () => undefined
 
-  constructor(database: DatabaseSync) {
+  constructor(database: DatabaseSync, lockDeadlineMs: number) {
     this.#database = database
+    this.#lockDeadlineMs = lockDeadlineMs
     this.#connection = new SqliteConnection(database)
   }
 
@@ -44,18 +42,8 @@ class SqliteDriver implements Driver {
     return this.#connection
   }
 
-  /** Waits for a writer in another process without blocking this one's event loop. */
   async beginTransaction(): Promise<void> {
-    const deadline = Date.now() + BUSY_DEADLINE_MS
-    for (;;) {
-      try {
-        return this.#database.exec('BEGIN IMMEDIATE')
-      } catch (error) {
-        if (!isBusy(error)) throw error
-        if (Date.now() >= deadline) throw keptLocked(error)
-        await delay(5)
-      }
-    }
+    await retryWhileBusy(this.#lockDeadlineMs, () => this.#database.exec('BEGIN IMMEDIATE'))
   }
 
   async commitTransaction(): Promise<void> {
@@ -75,12 +63,6 @@ class SqliteDriver implements Driver {
     if (this.#database.isOpen) this.#database.close()
   }
 }
-
-const keptLocked = (cause: unknown) =>
-  new SandboxError('unavailable', 'Another process keeps the store locked: stop it, or try again.', { cause })
-
-const isBusy = (error: unknown) =>
-  error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === SQLITE_BUSY
 
 interface Prepared {
   readonly statement: StatementSync

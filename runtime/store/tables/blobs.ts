@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { SandboxError } from '../../kit/errors.ts'
 import { cutInto } from '../chunks.ts'
 import { toText } from '../codec.ts'
@@ -54,9 +54,9 @@ async function writeChunks(
     hash.update(data)
     bytes += data.length
     const row = { blob_id: id, ordinal, data }
-    await write(async ({ db, engine }) => {
-      await db.insertInto('blob_chunks').values(row).execute()
-      await db.updateTable('blobs').set({ touched_ms: engine.nowMs }).where('id', '=', id).execute()
+    await write(async (scope) => {
+      await changeBlob(scope, id, { touched_ms: scope.engine.nowMs })
+      await scope.db.insertInto('blob_chunks').values(row).execute()
     })
     ordinal += 1
   }
@@ -81,20 +81,31 @@ interface Written {
 }
 
 /** The moment of replacement: until here readers see the old blob, after it the new one. */
-async function completeBlob({ db }: Scope, { id, blob, content }: Written): Promise<void> {
-  await db
+async function completeBlob(scope: Scope, { id, blob, content }: Written): Promise<void> {
+  await scope.db
     .deleteFrom('blobs')
     .where('run_id', '=', blob.runId)
     .where('name', '=', blob.name)
     .where('state', '=', 'complete')
     .execute()
+  await changeBlob(scope, id, { state: 'complete', ...content })
+}
+
+type BlobChange = {
+  readonly state?: 'complete'
+  readonly sha256?: string
+  readonly bytes?: number
+  readonly touched_ms?: RawBuilder<number>
+}
+
+async function changeBlob({ db }: Scope, id: string, change: BlobChange): Promise<void> {
   const { numUpdatedRows } = await db
     .updateTable('blobs')
-    .set({ state: 'complete', ...content })
+    .set(change)
     .where('id', '=', id)
     .executeTakeFirstOrThrow()
   if (numUpdatedRows === 0n) {
-    throw new SandboxError('conflict', 'The upload was given up, or its run was cleaned: send it again.')
+    throw new SandboxError('conflict', 'The upload took too long, or its run was cleaned: send it again.')
   }
 }
 
