@@ -6,8 +6,8 @@ import { defineTool, type Tool } from './tool.ts'
 export const cleanIntent = (intent: string): string =>
   Array.from(
     intent
-      .replace(/[\s\p{Cc}]+/gu, ' ')
       .replace(/\p{Cf}/gu, '')
+      .replace(/[\s\p{Cc}]+/gu, ' ')
       .trim(),
   )
     .slice(0, INTENT_MAX_CHARACTERS)

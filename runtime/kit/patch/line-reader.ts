@@ -20,7 +20,7 @@ export class LineReader {
 
   take(): string {
     const line = this.next
-    if (line === undefined) throw this.problem('the patch ends too early')
+    if (line === undefined) throw this.problemAhead('the patch ends too early')
     this.#at += 1
     return line
   }
@@ -33,7 +33,13 @@ export class LineReader {
     while (this.next?.trim() === '') this.#at += 1
   }
 
+  /** A problem with the line that was taken last. */
   problem(message: string): PatchSyntaxError {
-    return new PatchSyntaxError(Math.min(this.#at + 1, this.#lines.length), message)
+    return new PatchSyntaxError(Math.max(this.#at, 1), message)
+  }
+
+  /** A problem with what comes next, or with its absence. */
+  problemAhead(message: string): PatchSyntaxError {
+    return new PatchSyntaxError(Math.min(this.#at + 1, Math.max(this.#lines.length, 1)), message)
   }
 }

@@ -13,12 +13,12 @@ export function parseBeginPatch(reader: LineReader): FileChange[] {
   reader.take()
   const changes: FileChange[] = []
   while (reader.next?.trimEnd() !== END) {
-    if (reader.next === undefined) throw reader.problem(`"${END}" is missing`)
+    if (reader.next === undefined) throw reader.problemAhead(`"${END}" is missing`)
     changes.push(parseFile(reader))
   }
   reader.take()
   reader.skipBlank()
-  if (reader.next !== undefined) throw reader.problem(`nothing may follow "${END}"`)
+  if (reader.next !== undefined) throw reader.problemAhead(`nothing may follow "${END}"`)
   return changes
 }
 
@@ -39,7 +39,7 @@ function parseAdded(reader: LineReader, path: string): FileChange {
   let content = ''
   for (let line = addedLine(reader); line !== undefined; line = addedLine(reader)) content += `${line}\n`
   if (reader.next !== undefined && !reader.next.startsWith('*** ')) {
-    throw reader.problem('each line of an added file begins with "+"')
+    throw reader.problemAhead('each line of an added file begins with "+"')
   }
   return { kind: 'add', path, content }
 }
@@ -55,7 +55,7 @@ function parseUpdated(reader: LineReader, path: string): FileChange {
   const hunks: Hunk[] = []
   while (reader.next !== undefined && !isHeader(reader.next))
     hunks.push(parseHunk(reader, hunks.length === 0))
-  if (hunks.length === 0 && movedTo === undefined) throw reader.problem(`no change is given for ${path}`)
+  if (hunks.length === 0 && movedTo === undefined) throw reader.problemAhead(`no change is given for ${path}`)
   return { kind: 'update', path, hunks, ...(movedTo === undefined ? {} : { movedTo }) }
 }
 
@@ -69,10 +69,10 @@ function parseHunk(reader: LineReader, isFirst: boolean): Hunk {
     marks += 1
     if (mark.trim() !== '') anchors.push(mark.trim())
   }
-  if (marks === 0 && !isFirst) throw reader.problem('expected "@@"')
+  if (marks === 0 && !isFirst) throw reader.problemAhead('expected "@@"')
   const lines: HunkLine[] = []
   for (let line = hunkLine(reader); line !== undefined; line = hunkLine(reader)) lines.push(line)
-  if (lines.length === 0) throw reader.problem('expected a line that begins with " ", "-" or "+"')
+  if (lines.length === 0) throw reader.problemAhead('expected a line that begins with " ", "-" or "+"')
   const atEnd = reader.takeIf((line) => line.trimEnd() === END_OF_FILE) !== undefined
   return { oldStart: undefined, anchors, atEnd, lines }
 }

@@ -30,7 +30,7 @@ function parseFile(reader: LineReader): FileChange {
   const oldField = reader.takeIf((line) => line.startsWith('--- '))
   if (oldField === undefined) return changeWithoutHunks(reader, headers)
   const newField = reader.takeIf((line) => line.startsWith('+++ '))
-  if (newField === undefined) throw reader.problem('expected "+++ " after "--- "')
+  if (newField === undefined) throw reader.problemAhead('expected "+++ " after "--- "')
   const names = stripPrefixes(
     parsePathField(oldField.slice(4), reader),
     parsePathField(newField.slice(4), reader),

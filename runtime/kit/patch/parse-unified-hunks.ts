@@ -13,7 +13,7 @@ export function parseHunks(reader: LineReader): Hunk[] {
 
 function parseHunk(reader: LineReader): Hunk {
   const match = HEADER.exec(reader.next ?? '')
-  if (!match) throw reader.problem('a hunk begins with "@@ -start,count +start,count @@"')
+  if (!match) throw reader.problemAhead('a hunk begins with "@@ -start,count +start,count @@"')
   const header = reader.take()
   const lines = takeLines(reader, header, { old: countOf(match[2]), new: countOf(match[3]) })
   if (reader.next !== undefined && /^[ +]|^-(?!-- )/.test(reader.next)) throw countProblem(reader, header)
@@ -42,6 +42,7 @@ const countProblem = (reader: LineReader, header: string) =>
   reader.problem(`the counts in "${header}" are not those of its lines`)
 
 function hunkLine(reader: LineReader, header: string): HunkLine {
+  if (reader.next === undefined) throw countProblem(reader, header)
   const line = reader.take()
   // An empty line is an empty context line whose blank was stripped on the way.
   const kind = KINDS[(line[0] ?? ' ') as keyof typeof KINDS]
