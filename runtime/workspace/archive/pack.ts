@@ -10,6 +10,7 @@ import { ArchiveCounter } from './archive-counter.ts'
 import type { ArchiveLimits, ArchiveSummary } from './archive-summary.ts'
 import { coalesce } from './coalesce.ts'
 import { staysInside } from './link-target.ts'
+import { untilDrained } from './until-drained.ts'
 
 const PIECE_BYTES = 65_536
 const PERMISSION_BITS = 0o777
@@ -161,17 +162,10 @@ async function addEntry(
   promise.catch(() => undefined)
   if (content) {
     for await (const piece of content) {
-      if (!entry.write(piece)) await drained(entry)
+      if (!entry.write(piece)) await untilDrained(entry)
       if (archive.destroyed) throw new FileFault('io_error', 'the archive was given up')
     }
   }
   if (content) entry.end(null)
   await promise
-}
-
-function drained(entry: ReturnType<Pack['entry']>): Promise<void> {
-  return new Promise((resolve) => {
-    entry.once('drain', () => resolve())
-    entry.once('close', () => resolve())
-  })
 }

@@ -26,6 +26,7 @@ import { inParent, makeDirectories, openDirectory, type Tree } from '../tree.ts'
 import { ArchiveCounter } from './archive-counter.ts'
 import type { ArchiveLimits, ArchiveSummary } from './archive-summary.ts'
 import { staysInside } from './link-target.ts'
+import { untilDrained } from './until-drained.ts'
 
 const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 /** Read, write and execute; never set-uid, set-gid or sticky. */
@@ -91,16 +92,9 @@ async function feed(
     if (bytes > maxBytes + maxEntries * OVERHEAD_BYTES) {
       throw new FileFault('too_large', 'the archive is longer than its members explain')
     }
-    if (!archive.write(chunk)) await drained(archive)
+    if (!archive.write(chunk)) await untilDrained(archive)
   }
   archive.end(null)
-}
-
-function drained(archive: Extract): Promise<void> {
-  return new Promise((resolve) => {
-    archive.once('drain', () => resolve())
-    archive.once('close', () => resolve())
-  })
 }
 
 async function unpackMember(unpacking: Unpacking, entry: Entry): Promise<void> {
