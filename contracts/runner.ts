@@ -18,6 +18,8 @@ export const RUNNER_FRAME = {
   maxChunkBytes: 65_536,
   /** Bytes a sender of a stream (`chunk`, `data`) may have under way before it waits for `credit`. */
   windowBytes: 1_048_576,
+  /** What each such frame counts beside its payload, in the window and in `credit`: tiny pieces cost memory too. */
+  costBytes: 128,
 } as const
 
 const Id = z.string().min(1).max(128)

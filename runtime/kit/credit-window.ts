@@ -1,3 +1,8 @@
+import { RUNNER_FRAME } from '../../contracts/runner.ts'
+
+/** What a piece of a stream counts in the window. */
+export const costOf = (piece: Uint8Array): number => piece.length + RUNNER_FRAME.costBytes
+
 /** What a sender may have under way: it takes before it sends and waits while the window is used up. */
 export class CreditWindow {
   readonly #limit: number

@@ -1,5 +1,6 @@
 import { EXEC_LIMITS, type ExecRequest, type ExecResult, type OutputStream } from '../../contracts/exec.ts'
 import { type HostToRunner, RUNNER_FRAME } from '../../contracts/runner.ts'
+import { costOf } from '../kit/credit-window.ts'
 import { messageOf } from '../kit/errors.ts'
 import type { Bound } from './binding.ts'
 import type { Connection, Work } from './connection.ts'
@@ -71,7 +72,7 @@ async function sendChunk(
 ): Promise<void> {
   for (let start = 0; start < bytes.length; start += RUNNER_FRAME.maxChunkBytes) {
     const piece = bytes.subarray(start, start + RUNNER_FRAME.maxChunkBytes)
-    if (!(await work.outgoing.take(piece.length))) return
+    if (!(await work.outgoing.take(costOf(piece)))) return
     await connection.send({ type: 'chunk', id: work.id, stream }, piece)
   }
 }

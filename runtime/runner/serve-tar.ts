@@ -1,6 +1,7 @@
 import { FILE_LIMITS, type FileError } from '../../contracts/files.ts'
 import { RUNNER_FRAME, type RunnerToHost } from '../../contracts/runner.ts'
 import { AsyncQueue } from '../kit/async-queue.ts'
+import { costOf } from '../kit/credit-window.ts'
 import { FrameError } from '../kit/frames.ts'
 import type { ArchiveSummary } from '../workspace/archive/archive-summary.ts'
 import { packWorkspace } from '../workspace/archive/pack.ts'
@@ -22,7 +23,7 @@ export function serveTarOut({ connection, binding, log }: Server, id: string): P
     const archive = packWorkspace(workspace, { limits: LIMITS, signal: work.signal, onOmitted })
     try {
       for await (const chunk of archive.chunks) {
-        if (!(await work.outgoing.take(chunk.length))) return
+        if (!(await work.outgoing.take(costOf(chunk)))) return
         await connection.send({ type: 'data', id }, chunk)
       }
       return await connection.send(tarResult(id, archive.summary))
@@ -62,7 +63,7 @@ class Incoming {
   readonly receive = ({ header, payload }: HostFrame): void => {
     if (header.type === 'end') this.#queue.end()
     if (header.type !== 'data') return
-    this.#waiting += payload.length
+    this.#waiting += costOf(payload)
     if (this.#waiting > RUNNER_FRAME.windowBytes) {
       throw new FrameError('window_exceeded', 'more data is under way than was granted')
     }
@@ -78,8 +79,9 @@ class Incoming {
     signal.addEventListener('abort', stop, { once: true })
     for await (const chunk of this.#queue) {
       yield chunk
-      this.#waiting -= chunk.length
-      if (chunk.length > 0) await connection.send({ type: 'credit', id, bytes: chunk.length })
+      const bytes = costOf(chunk)
+      this.#waiting -= bytes
+      await connection.send({ type: 'credit', id, bytes })
     }
     signal.throwIfAborted()
   }

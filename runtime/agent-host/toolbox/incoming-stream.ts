@@ -1,5 +1,6 @@
 import { RUNNER_FRAME } from '../../../contracts/runner.ts'
 import { AsyncQueue } from '../../kit/async-queue.ts'
+import { costOf } from '../../kit/credit-window.ts'
 import { FrameError } from '../../kit/frames.ts'
 import type { HostConnection } from './host-connection.ts'
 
@@ -19,7 +20,7 @@ export class IncomingStream<Piece extends { readonly bytes: Uint8Array }> {
   }
 
   push(piece: Piece): void {
-    this.#waiting += piece.bytes.length
+    this.#waiting += costOf(piece.bytes)
     if (this.#waiting > RUNNER_FRAME.windowBytes) {
       throw new FrameError('window_exceeded', 'the runner sent more than it was granted')
     }
@@ -34,9 +35,9 @@ export class IncomingStream<Piece extends { readonly bytes: Uint8Array }> {
   async *consume(id: string): AsyncGenerator<Piece> {
     for await (const piece of this.#queue) {
       yield piece
-      const { length } = piece.bytes
-      this.#waiting -= length
-      if (length > 0) await this.#connection.send({ type: 'credit', id, bytes: length })
+      const bytes = costOf(piece.bytes)
+      this.#waiting -= bytes
+      await this.#connection.send({ type: 'credit', id, bytes })
     }
   }
 }

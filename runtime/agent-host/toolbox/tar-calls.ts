@@ -1,6 +1,6 @@
 import type { FileError } from '../../../contracts/files.ts'
 import { RUNNER_FRAME, type RunnerToHost } from '../../../contracts/runner.ts'
-import { CreditWindow } from '../../kit/credit-window.ts'
+import { CreditWindow, costOf } from '../../kit/credit-window.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { type HostConnection, unexpected } from './host-connection.ts'
 import { IncomingStream } from './incoming-stream.ts'
@@ -72,7 +72,7 @@ async function sendAll(source: AsyncIterable<Uint8Array>, sending: Sending): Pro
 async function sendPieces(bytes: Uint8Array, { connection, id, window }: Sending): Promise<boolean> {
   for (let at = 0; at < bytes.length; at += RUNNER_FRAME.maxChunkBytes) {
     const piece = bytes.subarray(at, at + RUNNER_FRAME.maxChunkBytes)
-    if (!(await window.take(piece.length))) return false
+    if (!(await window.take(costOf(piece)))) return false
     await connection.send({ type: 'data', id }, piece)
   }
   return true
