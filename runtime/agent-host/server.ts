@@ -8,8 +8,8 @@ import { createLog } from '../kit/log.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { buildAgentHost } from './app.ts'
 import { parseAgentHostConfig } from './config.ts'
-import { createDecisionTable } from './decisions/decision-table.ts'
-import { createOutbox } from './outbox.ts'
+import { DecisionTable } from './decisions/decision-table.ts'
+import { Outbox } from './outbox.ts'
 import { createRunSession } from './session/run-session.ts'
 import { createHostStateMachine } from './state.ts'
 import { spawnRunner } from './toolbox/spawn-runner.ts'
@@ -33,11 +33,11 @@ const log = createLog({
   redact: redactor.text,
 })
 const machine = createHostStateMachine()
-const outbox = createOutbox({
+const outbox = new Outbox({
   maxEvents: DECISION_LIMITS.outboxEvents,
   maxBytes: DECISION_LIMITS.outboxBytes,
 })
-const decisions = createDecisionTable({ timeoutMs: config.AGENT_HOST_DECISION_TIMEOUT_MS })
+const decisions = new DecisionTable({ timeoutMs: config.AGENT_HOST_DECISION_TIMEOUT_MS })
 const policy = readAgentPolicy()
 const shell = loadShellGrammar()
 
@@ -81,7 +81,7 @@ const runner = await spawnRunner({
   toolRoots: JSON.parse(config.AGENT_HOST_RUNNER_TOOL_ROOTS) as string[],
   log,
 })
-runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
+void runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave(signal, 0))
 
 const { AGENT_HOST_SOCKET: path, AGENT_HOST_PORT: port } = config

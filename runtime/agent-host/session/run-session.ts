@@ -9,7 +9,7 @@ import { createAgent } from '../../agents/create-agent.ts'
 import { createGovernance } from '../../governance/governance.ts'
 import { refuseCommand } from '../../governance/refuse-command.ts'
 import type { ShellGrammar } from '../../governance/shell/grammar.ts'
-import { createTouchTracker } from '../../governance/touch-tracker.ts'
+import { createTouchTracker } from '../../governance/touched.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { createRedactor } from '../../redaction/redactor.ts'
@@ -21,7 +21,7 @@ import type { Outbox } from '../outbox.ts'
 import type { RunnerLink } from '../toolbox/runner-link.ts'
 import { createTurns, type Turns } from '../turn/turns.ts'
 import { readCredential } from './credential.ts'
-import { createGovernedCalls } from './governed-calls.ts'
+import { GovernedCalls } from './governed-calls.ts'
 import { openRedactedText } from './output-filter.ts'
 import { packSession, unpackSession } from './session-archive.ts'
 
@@ -117,7 +117,7 @@ function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor
     shellAcceptable: isRealIsolation || settings.direct,
     openFilter,
   })
-  const calls = createGovernedCalls({
+  const calls = new GovernedCalls({
     decide: (call) => governance.decide(call, { isRealIsolation, phase: 'work', touched: tracker.touched }),
     onReleased: (call) => tracker.observe(call),
     redact: (value) => redactor.json(value),
