@@ -8,7 +8,6 @@ import { findTool, isRoot } from './host.ts'
 import type { Launch } from './process/supervise.ts'
 import { LAUNCHER_FD, witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
-import { MASKED_PROC_FILES } from './rootfs/masked-proc.ts'
 import {
   bindWritable,
   type Mount,
@@ -18,6 +17,7 @@ import {
   SANDBOX_USER,
   SHM_MOUNT,
 } from './rootfs/mounts.ts'
+import { procMounts } from './rootfs/proc-mounts.ts'
 import { requestMounts } from './rootfs/request-mounts.ts'
 import { createSkeleton } from './rootfs/skeleton.ts'
 import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
@@ -58,7 +58,7 @@ async function create(options: ExecutorOptions) {
     ...NAMESPACES,
     ...['--bind', skeleton.root, '/'],
     ...argumentsOf([...systemMounts(systemFolders), ...PRIVATE_MOUNTS]),
-    ...['--proc', '/proc', ...argumentsOf(MASKED_PROC_FILES)],
+    ...['--proc', '/proc', ...argumentsOf(procMounts(isRoot()))],
     ...['--dev', '/dev', ...mountArguments(SHM_MOUNT), '--remount-ro', '/dev'],
     ...argumentsOf(toolMounts(options.toolRoots, options.workspace)),
     ...argumentsOf([bindWritable(options.workspace, SANDBOX_PATHS.workspace)]),

@@ -1,5 +1,5 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
-import { closeSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import type { ExecRequest, ExecResult, TerminationReason } from '../../../contracts/exec.ts'
 import type { ExecIo } from '../../../contracts/toolbox.ts'
@@ -15,6 +15,8 @@ export interface Launch {
   readonly env: Readonly<Record<string, string>>
   /** Opens what becomes the launcher's descriptor 3; ours is closed once it has it. */
   readonly openLauncherFd?: () => number
+  /** Descriptors of ours that would leak into the command; it gets `/dev/null` in their place. */
+  readonly inherited?: readonly number[]
   /** Whether the death of the launcher's child ends every process of the command. */
   readonly hasPidNamespace: boolean
   /** A `NAME=value` of `env` by which strays are found where no namespace holds them. */
@@ -118,15 +120,23 @@ class Run {
   }
 
   #spawn(): ChildProcess {
-    const { file, args, env, openLauncherFd } = this.#launch
-    const launcherFd = openLauncherFd?.()
+    const { file, args, env, openLauncherFd, inherited = [] } = this.#launch
+    const opened: number[] = []
+    const open = (make: () => number): number => {
+      const fd = make()
+      opened.push(fd)
+      return fd
+    }
     const stdio: StdioOptions = [this.#io.stdin ? 'pipe' : 'ignore', 'pipe', 'pipe']
-    stdio[LAUNCHER_FD] = launcherFd ?? 'ignore'
-    stdio[STATUS_FD] = 'pipe'
     try {
-      this.#child = spawn(file, args, { stdio, env: { ...env }, cwd: '/', detached: true })
+      stdio[LAUNCHER_FD] = openLauncherFd ? open(openLauncherFd) : 'ignore'
+      stdio[STATUS_FD] = 'pipe'
+      for (const fd of inherited) stdio[fd] = open(() => openSync('/dev/null', 'r'))
+      // An absent entry would be a pipe; 'ignore' leaves the number unused.
+      const entries = Array.from(stdio, (entry) => entry ?? 'ignore')
+      this.#child = spawn(file, args, { stdio: entries, env: { ...env }, cwd: '/', detached: true })
     } finally {
-      if (launcherFd !== undefined) closeSync(launcherFd)
+      for (const fd of opened) closeSync(fd)
     }
     return this.#child
   }

@@ -77,7 +77,12 @@ export type Ending =
   /** The witness itself was ended before it could say how the command ended. */
   | { readonly kind: 'unknown' }
 
-const SIGNAL_NAMES = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]))
+const SIGNAL_NAMES = new Map(
+  // The first of several names is the usual one (SIGABRT, not SIGIOT).
+  Object.entries(constants.signals)
+    .reverse()
+    .map(([name, number]) => [number, name]),
+)
 
 /** The name of signal `number`; one without a name keeps its number. */
 export const signalName = (number: number): string => SIGNAL_NAMES.get(number) ?? `SIG${number}`
