@@ -23,6 +23,8 @@ export interface ServiceProcess extends AsyncDisposable {
   readonly url: string
   readonly apiKey: string
   readonly pid: number
+  /** The end of what the service logged, for people who look for a cause. */
+  readonly log: () => string
   /** Stops the service and waits until it is gone. */
   stop(): Promise<void>
 }
@@ -65,7 +67,7 @@ export async function spawnService(options: ServiceOptions): Promise<ServiceProc
   try {
     const ready = await deadline('the start of the service', START_TIMEOUT_MS, readReady(child, log))
     const apiKey = (await readFile(ready.apiKeyFile, 'utf8')).trim()
-    return { url: ready.url, apiKey, pid: ready.pid, stop, [Symbol.asyncDispose]: stop }
+    return { url: ready.url, apiKey, pid: ready.pid, log: log.read, stop, [Symbol.asyncDispose]: stop }
   } catch (error) {
     await stop()
     throw error
