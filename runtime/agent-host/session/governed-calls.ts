@@ -16,7 +16,7 @@ export type GovernedCallDeps = {
   /** Tells the tracker of what the run has touched that a call was released. */
   readonly onReleased: (call: ToolCall) => void
   readonly redact: <T>(value: T) => { value: T; changed: boolean }
-  readonly run: (call: ToolCall, io: { signal: AbortSignal; answer?: string }) => Promise<ToolOutcome>
+  readonly run: (call: ToolCall, io: CallIo & { answer?: string }) => Promise<ToolOutcome>
   readonly outbox: Outbox
   readonly decisions: DecisionTable
   /** Key of the digest by which the API can bind an approval to a request that redaction changed. */
@@ -94,7 +94,7 @@ export class GovernedCalls {
     const { run, redact, outbox, now } = this.#deps
     const { callId, tool } = call
     const startedAt = now()
-    const raw = await run(call, { signal: io.signal, ...present({ answer }) })
+    const raw = await run(call, { ...io, ...present({ answer }) })
     const { value: outcome } = redact(raw)
     const data = { callId, tool, outcome, durationMs: now() - startedAt }
     await outbox.emit({ type: 'tool.result', data }, idsOf(call, io))
@@ -126,4 +126,8 @@ export class GovernedCalls {
   }
 }
 
-const idsOf = ({ callId }: ToolCall, { taskId }: CallIo): EventIds => ({ callId, ...present({ taskId }) })
+/** What the events of a call belong to. */
+export const idsOf = ({ callId }: ToolCall, { taskId }: CallIo): EventIds => ({
+  callId,
+  ...present({ taskId }),
+})

@@ -105,7 +105,8 @@ export class BatchCommitter {
     if (await tx.readCall(run.id, call.callId)) return
     const { events, decision, approval } = await this.#gate.onCall(tx, run, call)
     work.events.push(...events.map((event) => ({ event })))
-    committed.decisions.push(decision)
+    // A call that the sandbox itself refused does not wait for an answer.
+    if (call.verdict !== 'deny') committed.decisions.push(decision)
     if (approval) committed.approvals.push(approval)
     const asked = { tool: call.tool, arguments: call.request }
     this.#requests.set(call.callId, asked)
