@@ -52,7 +52,7 @@ export function witnessScript(limits: CommandLimits = COMMAND_LIMITS): string {
   return `exec 8>&2 2>&${STATUS_FD}
 trap : TERM INT HUP
 ${limitLines(limits)}
-cd -P -- "$1" && root=$PWD && cd -P -- "$2" || exit 125
+cd -P -- "$1" && root=\${PWD:?} && cd -P -- "$2" || exit 125
 case $PWD/ in "$root"/*) ;; *) echo "the directory $2 leads out of the workspace"; exit 125 ;; esac >&${STATUS_FD}
 echo ready >&${STATUS_FD}
 read -r go <&${STATUS_FD} || exit 125
