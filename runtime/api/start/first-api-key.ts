@@ -25,17 +25,17 @@ export async function ensureFirstApiKey(
   const key = await readKeyFile(file)
   if (key === undefined) return undefined
   const hash = hashApiKey(key)
-  if (isNew) {
-    const id = `key_${randomUUID()}`
-    await store.insertApiKey({
-      id,
-      hash,
-      owner: LOCAL_OWNER,
-      role: 'operator',
-      createdAt: now().toISOString(),
-    })
-  }
+  if (isNew) await insertOnce(store, { hash, createdAt: now().toISOString() })
   return (await store.readApiKey(hash)) && file
+}
+
+/** Two processes may start at once with the same file; either one's row is the key's. */
+async function insertOnce(store: KeyStore, key: { hash: string; createdAt: string }): Promise<void> {
+  try {
+    await store.insertApiKey({ ...key, id: `key_${randomUUID()}`, owner: LOCAL_OWNER, role: 'operator' })
+  } catch (error) {
+    if (!(await store.readApiKey(key.hash))) throw error
+  }
 }
 
 /** A complete file or none; one that is there already stands. */
