@@ -8,7 +8,6 @@ import { EXIT } from '../exit-status.ts'
 
 export const STATE_FOLDER = '.agentweaver'
 export const API_KEY_FILE = 'api-key'
-export const DEFAULT_URL = `http://127.0.0.1:${API_PORT}`
 
 export interface ConnectionFlags {
   readonly url?: string
@@ -70,6 +69,12 @@ function chooseKey(given: { flags: ConnectionFlags; env: EnvSource; stateDir: st
   return { value, from: value === undefined || file === undefined ? 'not found' : file }
 }
 
+/** Where `npm start` listens in a shell like this one. */
+const defaultUrl = (port: string | undefined): Sourced<string> => ({
+  value: `http://127.0.0.1:${port ?? API_PORT}`,
+  from: port === undefined ? 'default' : 'AGENTWEAVER_PORT',
+})
+
 /** Flags first, then the environment, then the nearest `.agentweaver` folder, then the default address. */
 export function readClientConfig(
   flags: ConnectionFlags,
@@ -78,7 +83,7 @@ export function readClientConfig(
   const stateDir = findStateDir(cwd)
   const chosen = chooseUrl(flags, env)
   return {
-    url: checkedUrl(chosen ?? { value: DEFAULT_URL, from: 'default' }),
+    url: checkedUrl(chosen ?? defaultUrl(env['AGENTWEAVER_PORT'])),
     isUrlChosen: chosen !== undefined,
     apiKey: chooseKey({ flags, env, stateDir }),
     stateDir: stateDir === undefined ? undefined : { value: stateDir, from: 'found at or above this folder' },

@@ -22,7 +22,7 @@ export async function runCli(argv: readonly string[], settings: Settings = {}): 
   child.stdin.end(settings.input ?? '')
   const [stdout, stderr, [status]] = await deadline(
     `agentweaver ${argv.join(' ')}`,
-    25_000,
+    50_000,
     Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]),
   )
   return { stdout, stderr, status: status as number | null }
@@ -65,7 +65,7 @@ export function startAtTerminal(argv: readonly string[], settings: Settings = {}
         () => screen.slice(after).search(expected) >= 0,
         () => screen,
       ),
-    exited: deadline('the end of the command', 25_000, exited),
+    exited: deadline('the end of the command', 50_000, exited),
     async [Symbol.asyncDispose]() {
       if (child.exitCode === null) child.kill('SIGKILL')
       await exited
@@ -79,7 +79,7 @@ export async function until(
   holds: () => boolean,
   instead: () => string = () => '',
 ): Promise<void> {
-  const end = Date.now() + 20_000
+  const end = Date.now() + 40_000
   while (!holds()) {
     if (Date.now() > end) throw new Error(`waited in vain until ${what}\n${instead()}`)
     await delay(20)
