@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, readlinkSync } from 'node:fs'
+import { existsSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -33,6 +33,21 @@ describe('a lost runner', () => {
     expect(await link.closed).toMatch(/runner/)
   })
 
+  it('leaves no temporary files behind', async () => {
+    const { link, run, pid } = await aRunner()
+    const folder = environmentOf(pid).get('AGENTWEAVER_RUNNER_TEMP') ?? ''
+    const started = Promise.withResolvers<void>()
+    const running = run('echo started; sleep 300', { onChunk: () => started.resolve() })
+    await started.promise
+    expect(existsSync(folder), 'the control: it has such a folder').toBe(true)
+
+    process.kill(pid, 'SIGKILL')
+    await running
+    await link.close()
+
+    expect(existsSync(folder)).toBe(false)
+  })
+
   it('answers later calls at once', async () => {
     const { link, run, pid } = await aRunner()
 
@@ -63,12 +78,16 @@ describe('a lost runner', () => {
     const host = spawn(process.execPath, [HOST, root], { stdio: ['ignore', 'pipe', 'inherit'] })
     onTestFinished(() => void host.kill('SIGKILL'))
     await once(host.stdout, 'data')
-    const pids = readFileSync(join(root, 'pids'), 'utf8').trim().split(' ').map(Number)
-    expect(pids.map(commandLineOf).every((line) => line !== '')).toBe(true)
+    const runner = Number(readFileSync(`/proc/${host.pid}/task/${host.pid}/children`, 'utf8'))
+    const pids = [runner, Number(readFileSync(join(root, 'child'), 'utf8'))]
+    const folder = environmentOf(runner).get('AGENTWEAVER_RUNNER_TEMP') ?? ''
+    expect(pids.map(commandLineOf), 'the control: both run').not.toContain('')
+    expect(existsSync(folder)).toBe(true)
 
     host.kill('SIGKILL')
 
     await until('the runner and its command are gone', () => pids.map(commandLineOf).join('') === '')
+    expect(existsSync(folder)).toBe(false)
   })
 })
 
@@ -85,23 +104,28 @@ describe('starting a runner', () => {
   it('gives it no environment but its own, and its commands not the connection', async () => {
     const { run, pid } = await aRunner()
 
-    const names = readFileSync(`/proc/${pid}/environ`, 'utf8')
-      .split('\0')
-      .map((line) => line.split('=')[0])
+    const names = [...environmentOf(pid).keys()]
     const { stdout } = await run('readlink /proc/$$/fd/*')
 
     const connection = readlinkSync(`/proc/${pid}/fd/3`)
     expect(connection, 'the control: the runner has it').toMatch(/^socket:/)
     expect(stdout.split('\n').length).toBeGreaterThan(3)
     expect(stdout).not.toContain(connection)
-    expect(names.filter(Boolean).sort()).toEqual([
+    expect(names.sort()).toEqual([
       'AGENTWEAVER_RUNNER_BACKEND',
       'AGENTWEAVER_RUNNER_FD',
+      'AGENTWEAVER_RUNNER_TEMP',
       'AGENTWEAVER_RUNNER_TOOL_ROOTS',
       'PATH',
     ])
   })
 })
+
+/** The environment that a process was started with. */
+function environmentOf(pid: number): Map<string, string> {
+  const entries = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter(Boolean)
+  return new Map(entries.map((entry) => [entry.split('=')[0] ?? '', entry.slice(entry.indexOf('=') + 1)]))
+}
 
 async function* never(): AsyncGenerator<Uint8Array> {
   await new Promise(() => undefined)
