@@ -2,7 +2,7 @@ import type { Detector, Match } from '../detector.ts'
 import { ANY, MAX_AHEAD } from '../detector.ts'
 import { isMarker, type RedactedKind } from '../marker.ts'
 import { CharClass, type TextReader } from '../text-reader.ts'
-import { sensitiveKey } from './sensitive-keys.ts'
+import { mayEndSensitiveKey, sensitiveKey } from './sensitive-keys.ts'
 import { isCodePath, isKeyword, isPlaceholder } from './values.ts'
 
 const KEY = new CharClass(/[A-Za-z0-9_.-]/)
@@ -38,7 +38,7 @@ interface Assignment {
 function keyBefore(reader: TextReader, at: number): string | undefined {
   let end = at
   while (at - end < 6 && AFTER_KEY.has(reader.at(end - 1))) end--
-  if (!KEY.has(reader.at(end - 1))) return undefined
+  if (!mayEndSensitiveKey(reader.at(end - 2), reader.at(end - 1))) return undefined
   let start = end
   while (end - start < LONGEST_KEY && KEY.has(reader.at(start - 1))) start--
   return reader.slice(start, end)

@@ -76,14 +76,28 @@ export const ipv6: Detector = {
     let start = at
     while (at - start < LONGEST_IPV6 && IPV6_CHARS.has(reader.at(start - 1))) start--
     if (BESIDE_IPV6.has(reader.at(start - 1))) return undefined
-    const span = reader.spanEnd(start, IPV6_CHARS, LONGEST_IPV6 + 1)
-    if (BESIDE_IPV6.has(reader.at(span))) return undefined
-    const text = reader
-      .slice(start, span)
-      .replace(/[.:]$/, (last, index: number, all: string) => (all[index - 1] === ':' ? last : ''))
+    const end = reader.spanEnd(start, IPV6_CHARS, LONGEST_IPV6 + 1)
+    if (!hasEnoughColons(reader, start, end) || BESIDE_IPV6.has(reader.at(end))) return undefined
+    const text = withoutStop(reader.slice(start, end))
     return isIpv6(text) ? { start, end: start + text.length, kind: 'ipv6' } : undefined
   },
 }
+
+/** A full form has seven, one with an IPv4 tail six, a compressed one two that touch; a time has fewer. */
+function hasEnoughColons(reader: TextReader, start: number, end: number): boolean {
+  let colons = 0
+  for (let i = start; i < end; i++) {
+    if (reader.at(i) !== COLON) continue
+    if (++colons === 6 || (i > start && reader.at(i - 1) === COLON)) return true
+  }
+  return false
+}
+
+const COLON = 58
+
+/** A full stop or a colon of the sentence around an address is not a part of it. */
+const withoutStop = (text: string): string =>
+  text.endsWith('.') || (text.endsWith(':') && !text.endsWith('::')) ? text.slice(0, -1) : text
 
 function isIpv6(text: string): boolean {
   const [head = '', tail, ...more] = text.split('::')

@@ -30,13 +30,23 @@ const ENDINGS: readonly (readonly [string, RedactedKind])[] = [
   ['pwd', 'password'],
 ]
 
-/** Last letters of the endings: nearly every name is refused by them alone. */
-const LAST = new Set(ENDINGS.map(([ending]) => ending.at(-1)).concat(['g', 's']))
+/** The last two letters of every ending, by their five low bits: nearly every name is refused by them alone. */
+const LAST_TWO = new Uint8Array(32 * 32)
+for (const ending of [...ENDINGS.map(([text]) => text), 'sig', 'pass', 'pw']) {
+  LAST_TWO[pairOf(ending.charCodeAt(ending.length - 2), ending.charCodeAt(ending.length - 1))] = 1
+}
+
+function pairOf(first: number, second: number): number {
+  return ((first & 31) << 5) | (second & 31)
+}
+
+/** Whether a name that ends in these two characters could be one of a secret. */
+export const mayEndSensitiveKey = (first: number, second: number): boolean =>
+  LAST_TWO[pairOf(first, second)] === 1
 
 /** What the value of a name is, or undefined. `before` is the character in front of the name. */
 export function sensitiveKey(key: string, before: number): RedactedKind | undefined {
-  const last = key.at(-1)?.toLowerCase()
-  if (last === undefined || !LAST.has(last)) return undefined
+  if (!mayEndSensitiveKey(key.charCodeAt(key.length - 2), key.charCodeAt(key.length - 1))) return undefined
   const lower = key.toLowerCase()
   if (lower === 'sig') return before === 63 || before === 38 || before === 59 ? 'azure-secret' : undefined
   if (/(?:^|[_-])(?:pass|pw)$/.test(lower) && lower.length > 4) return 'password'
