@@ -1,7 +1,7 @@
 import type { CallDecision } from '../../../contracts/decisions.ts'
 import type { HostEnvelope, HostEvent, RunEvent } from '../../../contracts/events.ts'
 import { CONTROL_TOOL_ARGUMENTS, type ToolOutcome } from '../../../contracts/tools.ts'
-import type { AuditDraft } from '../../audit/record.ts'
+import type { AuditDraft } from '../../audit/chain.ts'
 import type { ApprovalRow, NewEvent, RunRow, Transaction } from '../../store/store.ts'
 import type { AuditTrail } from './audit-trail.ts'
 import type { AgentCall, RunDeps, RunGovernance } from './deps.ts'
