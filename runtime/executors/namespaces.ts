@@ -14,7 +14,7 @@ import { mountTable } from './rootfs/mount-table.ts'
 import { bindWritable, PRIVATE_MOUNTS, SANDBOX_PATHS, SANDBOX_USER, SHM_MOUNT } from './rootfs/mounts.ts'
 import { procMounts } from './rootfs/proc-mounts.ts'
 import { requestMounts } from './rootfs/request-mounts.ts'
-import { createSkeleton } from './rootfs/skeleton.ts'
+import { buildOnSkeleton, type Skeleton } from './rootfs/skeleton.ts'
 import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
 import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
 
@@ -46,10 +46,9 @@ function launcherArguments(network: boolean): string[] {
   ]
 }
 
-async function create(options: ExecutorOptions) {
+async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
   const { workspace, toolRoots, log } = options
   const file = findTool('setpriv')
-  const { skeleton, systemFolders } = await createSkeleton()
   const mounted = readMountInfo()
   const table = mountTable(skeleton.root, mounted)
   const before = [...systemMounts(systemFolders), ...PRIVATE_MOUNTS, SHM_MOUNT]
@@ -113,7 +112,7 @@ function warnings() {
 /** The second rung on Linux: the kernel's namespaces with what a base system has. */
 export const namespacesBackend: Backend = {
   name: 'linux-namespaces',
-  create,
+  create: (options) => buildOnSkeleton((skeleton, folders) => build(options, skeleton, folders)),
   detect: (options) =>
     detectByProof({
       backend: namespacesBackend,

@@ -14,3 +14,10 @@ function commandLineOf(pid: string): string {
     return ''
   }
 }
+
+/** Numbers of the processes in whose command line `text` occurs, launchers and shells included. */
+export function processesMentioning(text: string): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && commandLineOf(name).includes(text))
+    .map(Number)
+}

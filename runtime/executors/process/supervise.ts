@@ -5,7 +5,14 @@ import type { ExecRequest, ExecResult, TerminationReason } from '../../../contra
 import type { ExecIo } from '../../../contracts/toolbox.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { closeWhenIdle, type Drained, drain } from './drain.ts'
-import { childrenOf, descendantsOf, processesMarked, sendSignal, waitUntilDead } from './process-tree.ts'
+import {
+  childrenOf,
+  descendantsOf,
+  onlyChildOf,
+  processesMarked,
+  sendSignal,
+  waitUntilDead,
+} from './process-tree.ts'
 import { type Ending, LAUNCHER_FD, parseEnding, releaseMessage, STATUS_FD, signalName } from './witness.ts'
 
 /** How a backend starts the witness. */
@@ -109,7 +116,7 @@ class Run {
 
   /** Lets the witness start the command, unless there is already a reason to stop. */
   #release(child: ChildProcess, status: Writable): void {
-    if (this.#launch.hasPidNamespace) this.#leader = childrenOf(child.pid as number)[0]
+    if (this.#launch.hasPidNamespace) this.#leader = onlyChildOf(child.pid as number)
     if (this.#stopReason) {
       this.#kill()
       return
