@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { textOf } from '../fakes/model-server.ts'
 import { aModel, anAgent, aStateDir, endpoint, runTurn } from './agent-rig.ts'
@@ -80,7 +81,7 @@ describe('the process of the agent runtime', () => {
 
   it('ends with its host, also when that is killed', async () => {
     const server = await aModel(() => ({ hang: true }))
-    const standIn = join(import.meta.dirname, 'agent-host-stand-in.ts')
+    const standIn = fileURLToPath(new URL('./agent-host-stand-in.ts', import.meta.url))
     const host = spawn(process.execPath, [standIn, server.url, await aStateDir()], { stdio: 'ignore' })
     await until('the model is asked', () => server.requests.length > 0)
     const pids = await childPids(host.pid)
