@@ -1,8 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { processesOf } from '../../cli/demo/left-behind.ts'
 import { deadline, delay } from '../../runtime/kit/deadline.ts'
 
 export const MAIN = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
@@ -86,4 +87,11 @@ export async function until(
   }
 }
 
-export const isGone = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null
+/** Waits until no process works in a folder or was started with its path. */
+export async function untilQuiet(folder: string): Promise<void> {
+  const end = Date.now() + 15_000
+  while ((await processesOf(folder)).length > 0) {
+    if (Date.now() > end) throw new Error(`still at work in ${folder}: ${await processesOf(folder)}`)
+    await delay(50)
+  }
+}

@@ -5,7 +5,7 @@ import { type Evidence, missing } from '../../cli/demo/checks.ts'
 import { processesOf } from '../../cli/demo/left-behind.ts'
 import { FIX } from '../../cli/demo/plan.ts'
 import { RunEnvelope, type RunEvent } from '../../contracts/events.ts'
-import { runCli, startAtTerminal, startCli, until } from '../cli/run-cli.ts'
+import { runCli, startAtTerminal, startCli, until, untilQuiet } from '../cli/run-cli.ts'
 
 const SLOW = 60_000
 const Line = RunEnvelope.extend({ runId: z.string() })
@@ -69,13 +69,7 @@ test('when it is killed, the service and everything under it end by themselves',
   child.kill('SIGKILL')
 
   expect(before.length).toBeGreaterThan(1)
-  let left: readonly number[] = before
-  await until('they are gone', () => {
-    void processesOf(root).then((found) => {
-      left = found
-    })
-    return left.length === 0
-  })
+  await untilQuiet(root)
   await rm(root, { recursive: true })
 })
 
