@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { chmod, link, readFile, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { API_KEY_FILE } from '../../../contracts/api-env.ts'
 import { errnoOf, SandboxError } from '../../kit/errors.ts'
 import type { Store } from '../../store/store.ts'
 import { generateApiKey, hashApiKey, isApiKey } from '../http/api-key.ts'
 
 type KeyStore = Pick<Store, 'readApiKey' | 'insertApiKey' | 'countApiKeys'>
-export const API_KEY_FILE = 'api-key'
 /** Who uses the service of their own machine. */
 const LOCAL_OWNER = 'local'
 
