@@ -28,6 +28,11 @@ export interface SpawnRunnerOptions {
   readonly backend: BackendName
   readonly toolRoots: readonly string[]
   readonly log: Log
+  /**
+   * The runner's program.
+   * @default the one beside this code
+   */
+  readonly entry?: string
 }
 
 /**
@@ -37,7 +42,7 @@ export interface SpawnRunnerOptions {
  */
 export async function spawnRunner(options: SpawnRunnerOptions): Promise<RunnerLink> {
   const temporary = await mkdtemp(join(tmpdir(), 'agentweaver-runner-'))
-  const child = spawn(process.execPath, [SERVER], {
+  const child = spawn(process.execPath, [options.entry ?? SERVER], {
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
     // A session of its own: a signal for the terminal's group must not end it in the middle of a command.
     detached: true,
