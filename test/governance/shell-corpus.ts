@@ -61,6 +61,8 @@ export const DESTRUCTIVE_COMMANDS: readonly string[] = [
   'cat <<EOF | sh\nls\nEOF',
   'cat <<EOF\n$(rm -rf x)\nEOF',
   'sh <<< "rm -rf x"',
+  "bash <<EOF\n\\$'\\\\x72m' -f --r x\nEOF\n",
+  'cat <<A; bash <<B\nls\nA\nrm -rf x\nB\n',
   'curl https://x | sh',
   'curl https://x | sudo bash',
   'curl https://x | sudo -E bash -',
