@@ -2,6 +2,7 @@ import { homedir } from 'node:os'
 import { deadline } from '../kit/deadline.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import { createLog } from '../kit/log.ts'
+import { createRedactor } from '../redaction/redactor.ts'
 import { openStore } from '../store/open-store.ts'
 import { buildApp } from './app.ts'
 import { composeRunService } from './compose.ts'
@@ -24,7 +25,9 @@ const now = () => new Date()
 const writeLog = (line: string) => void process.stderr.write(`${line}\n`)
 
 async function serve(config: ApiConfig): Promise<void> {
-  const log = createLog({ level: config.logLevel, write: writeLog })
+  const secrets = [config.models.openaiApiKey, config.models.copilotToken].filter((key) => key !== undefined)
+  const { text: redact } = createRedactor({ secrets, pii: false })
+  const log = createLog({ level: config.logLevel, write: writeLog, redact })
   const stop = stopRequest({
     signals: process,
     lifeline: config.hasLifeline ? process.stdin : undefined,
