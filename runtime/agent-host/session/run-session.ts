@@ -1,11 +1,11 @@
-import { hkdfSync } from 'node:crypto'
+import { createHash, hkdfSync } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ConfigureRequest } from '../../../contracts/configure.ts'
 import type { HostEvent } from '../../../contracts/events.ts'
 import { TOOL_ARGUMENTS, type ToolOutcome } from '../../../contracts/tools.ts'
 import type { AgentPolicy } from '../../../policies/agent/load.ts'
-import { AGENT_LIMITS, type AgentSession } from '../../agents/agent.ts'
+import { AGENT_LIMITS, type AgentSession, type SessionFiles } from '../../agents/agent.ts'
 import { createAgent } from '../../agents/create-agent.ts'
 import { createGovernance } from '../../governance/governance.ts'
 import { refuseCommand } from '../../governance/refuse-command.ts'
@@ -72,7 +72,7 @@ export async function createRunSession(
     refusal: (command) => refuseCommand(command, settings, toolbox.isolation),
   })
   const callTool = createCallTool(request, deps, { redactor, openFilter })
-  const sessionFiles = archive && (await unpackSession(await archive))
+  const sessionFiles = archive && (await readSession(await archive, request))
   let turns: Turns | undefined
   const agent = await startAgent(request, deps, {
     callTool,
@@ -104,6 +104,15 @@ export async function createRunSession(
     },
     close: async () => agent?.close(),
   }
+}
+
+/** The announced session and no other: its digest was under the ticket. */
+async function readSession(archive: Uint8Array, { session }: ConfigureRequest): Promise<SessionFiles> {
+  const digest = createHash('sha256').update(archive).digest('hex')
+  if (digest !== session?.sha256) {
+    throw new SandboxError('configure_failed', 'the session that came is not the one that was announced')
+  }
+  return unpackSession(archive)
 }
 
 type Redactor = ReturnType<typeof createRedactor>
@@ -172,7 +181,7 @@ type AgentParts = {
   readonly activeTurn: () => string | undefined
   readonly callTool: CallTool
   readonly credential: string | undefined
-  readonly sessionFiles?: ReadonlyMap<string, Uint8Array>
+  readonly sessionFiles?: SessionFiles
 }
 
 async function startAgent(

@@ -1,0 +1,190 @@
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { AgentCard, Role, TaskState } from '@a2a-js/sdk'
+import { RestTransportFactory } from '@a2a-js/sdk/client'
+import { Agent, fetch } from 'undici'
+import { expect, it } from 'vitest'
+import type { AgentConfig, PlanStep } from '../../contracts/configure.ts'
+import type { HostEnvelope } from '../../contracts/events.ts'
+import { ExecRequest } from '../../contracts/exec.ts'
+import { A2A, AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
+import { TOKEN } from './host-rig.ts'
+import { collect, startHostOnSocket, turnEnded } from './process-rig.ts'
+
+const never = new AbortController().signal
+const scripted = (...turns: PlanStep[][]): AgentConfig => ({ kind: 'scripted', plan: { turns } })
+const say = (text: string): PlanStep => ({ kind: 'say', text })
+const shell = (command: string): PlanStep => ({ kind: 'tool', tool: 'run_command', arguments: { command } })
+const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
+
+const exited = (commandId: string) => (envelope: HostEnvelope) =>
+  envelope.event.type === 'command.exited' && envelope.commandId === commandId
+
+it('starts a turn once, however often its id is sent, and follows it', async () => {
+  const host = await startHostOnSocket()
+  await host.configure({ agent: scripted([shell('echo x >> count.txt')], [say('a second turn')]) })
+
+  await Promise.all([1, 2, 3].map(() => host.client.turns.start({ id: 't1', prompt: 'go' }, never)))
+  const events = await collect(host, 0, turnEnded)
+  await host.client.turns.start({ id: 't1', prompt: 'go' }, never)
+
+  expect(readFileSync(join(host.workspace, 'count.txt'), 'utf8')).toBe('x\n')
+  expect(events.filter(({ event }) => event.type === 'turn.started')).toHaveLength(1)
+  expect(events.every(({ taskId }) => taskId === 't1')).toBe(true)
+  await expect(host.client.turns.start({ id: 't1', prompt: 'something else' }, never)).rejects.toThrow()
+})
+
+it('repeats nothing and loses nothing wherever the event stream is cut', async () => {
+  const host = await startHostOnSocket()
+  await host.configure({ agent: scripted([say('one'), shell('echo two'), say('three')]) })
+  await host.client.turns.start({ id: 't1', prompt: 'go' }, never)
+  const all = await collect(host, 0, turnEnded)
+
+  for (let cut = 0; cut < all.length; cut++) {
+    const rest = await collect(host, cut, turnEnded)
+    expect(rest).toEqual(all.slice(cut))
+  }
+  await host.client.decide({ ackedThrough: 3, decisions: [] }, never)
+  const gone = host.client.events(2, never).next()
+
+  await expect(gone).rejects.toMatchObject({ code: 'outbox_overrun' })
+})
+
+it('runs a command once per id, and refuses the id with another body', async () => {
+  const host = await startHostOnSocket()
+  await host.configure()
+  const request = ExecRequest.parse({ command: 'echo x >> count.txt; cat count.txt' })
+
+  await host.client.startCommand('c1', request, never)
+  await host.client.startCommand('c1', request, never)
+  const events = await collect(host, 0, exited('c1'))
+  const other = host.client.startCommand('c1', { ...request, command: 'id' }, never)
+
+  await expect(other).rejects.toMatchObject({ code: 'conflict' })
+  expect(readFileSync(join(host.workspace, 'count.txt'), 'utf8')).toBe('x\n')
+  expect(events.map(({ event }) => event.type)).toEqual(['command.output', 'command.exited'])
+})
+
+it('does not end a turn whose caller is gone, and cancels one that is told to', async () => {
+  const host = await startHostOnSocket()
+  await host.configure({ agent: scripted([shell('sleep 0.3; echo done > done.txt')], [shell('sleep 300')]) })
+  const leaving = new AbortController()
+  await host.client.turns.start({ id: 't1', prompt: 'go' }, leaving.signal)
+  leaving.abort()
+
+  await collect(host, 0, turnEnded)
+  await host.client.turns.start({ id: 't2', prompt: 'go on' }, never)
+  const after = await collect(host, 0, ({ event, taskId }) => taskId === 't2' && event.type === 'tool.call')
+  const startedAt = performance.now()
+  await host.client.turns.cancel('t2', never)
+  const [end] = (await collect(host, after.length, turnEnded)).slice(-1)
+
+  expect(existsSync(join(host.workspace, 'done.txt'))).toBe(true)
+  expect(end?.event).toMatchObject({ type: 'turn.ended', data: { turnId: 't2', state: 'cancelled' } })
+  expect(performance.now() - startedAt).toBeLessThan(2000)
+})
+
+it('carries the conversation to another sandbox, and only where its digest is the announced one', async () => {
+  const first = await startHostOnSocket()
+  const agent = scripted([say('first turn')], [say('second turn')])
+  await first.configure({ agent })
+  await first.client.turns.start({ id: 't1', prompt: 'go' }, never)
+  await collect(first, 0, turnEnded)
+  const session = new Uint8Array(await buffer((await first.client.getSession(never)) as never))
+
+  const second = await startHostOnSocket()
+  await second.configure(
+    { agent, generation: 2, session: { sha256: sha256(session), bytes: session.length } },
+    session,
+  )
+  await second.client.turns.start({ id: 't2', prompt: 'go on' }, never)
+  const events = await collect(second, 0, turnEnded)
+
+  const third = await startHostOnSocket()
+  const forged = third.configure(
+    { agent, session: { sha256: sha256(Buffer.from('other')), bytes: session.length } },
+    session,
+  )
+
+  expect(events.find(({ event }) => event.type === 'agent.message')?.event).toMatchObject({
+    data: { text: 'second turn' },
+  })
+  await expect(forged).rejects.toMatchObject({ code: 'configure_rejected' })
+})
+
+it('speaks A2A to the real client: card, stream, task, subscription of an ended turn', async () => {
+  const host = await startHostOnSocket()
+  await host.configure({ agent: scripted([say('hello')]) })
+  const dispatcher = new Agent({ connect: { socketPath: host.host.socketPath } })
+  const send: typeof globalThis.fetch = async (input, init = {}) => {
+    const headers = new Headers(init.headers)
+    headers.set('authorization', `Bearer ${TOKEN}`)
+    headers.set('a2a-version', A2A.protocolVersion)
+    const answer = await fetch(String(input), {
+      method: init.method ?? 'GET',
+      body: typeof init.body === 'string' ? init.body : null,
+      headers: Object.fromEntries(headers),
+      dispatcher,
+    })
+    return new Response(answer.body as ReadableStream | null, {
+      status: answer.status,
+      headers: [...answer.headers],
+    })
+  }
+  const base = `http://agent-host${AGENT_HOST_ROUTES.a2aBase}`
+  const card = AgentCard.fromJSON(await (await send(`${base}/.well-known/agent-card.json`)).json())
+  const transport = await new RestTransportFactory({ fetchImpl: send }).create(
+    `${base}/${A2A.versionPath}`,
+    card,
+  )
+  const message = {
+    messageId: 't1',
+    contextId: '',
+    taskId: '',
+    role: Role.ROLE_USER,
+    parts: [
+      {
+        content: { $case: 'text', value: 'go' } as const,
+        metadata: undefined,
+        filename: '',
+        mediaType: 'text/plain',
+      },
+    ],
+    metadata: undefined,
+    extensions: [],
+    referenceTaskIds: [],
+  }
+
+  const states: (TaskState | undefined)[] = []
+  for await (const { payload } of transport.sendMessageStream({
+    tenant: '',
+    message,
+    configuration: undefined,
+    metadata: undefined,
+  })) {
+    if (payload?.$case === 'task' || payload?.$case === 'statusUpdate')
+      states.push(payload.value.status?.state)
+  }
+  const task = await transport.getTask({ tenant: '', id: 't1' })
+  let subscribed = 0
+  for await (const _event of transport.resubscribeTask({ tenant: '', id: 't1' })) subscribed += 1
+  await dispatcher.close()
+
+  expect(card.capabilities?.streaming).toBe(true)
+  expect(states[0]).toBe(TaskState.TASK_STATE_WORKING)
+  expect(states.at(-1)).toBe(TaskState.TASK_STATE_COMPLETED)
+  expect(task.status?.state).toBe(TaskState.TASK_STATE_COMPLETED)
+  expect(subscribed).toBe(states.length)
+})
+
+it('keeps its folder to itself and leaves nothing of it', async () => {
+  const { host } = await startHostOnSocket()
+  writeFileSync(join(host.directory, 'state', 'x'), 'x')
+
+  expect(statSync(host.directory).mode & 0o777).toBe(0o700)
+  await host.destroy()
+
+  expect(existsSync(host.directory)).toBe(false)
+})
