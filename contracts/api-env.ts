@@ -57,3 +57,11 @@ export const CLIENT_ENV_KEYS = ['AGENTWEAVER_URL', 'AGENTWEAVER_API_KEY'] as con
 
 /** Name of the first API key's file in the state folder. */
 export const API_KEY_FILE = 'api-key'
+
+/** Name of the file in the state folder that says where its service listens. It is there while the service runs. */
+export const SERVICE_FILE = 'service.json'
+export const ServiceFile = z.object({ url: z.url({ protocol: /^https?$/ }), pid: z.int().positive() })
+export type ServiceFile = z.infer<typeof ServiceFile>
+
+/** Name of the file by which a state folder is known to have been made where it is. */
+export const FOLDER_SEAL_FILE = 'seal'

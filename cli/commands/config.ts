@@ -57,16 +57,18 @@ export function configCommand(context: CliContext): Command {
     const options = parseOptions(ServiceOptions, command)
     const { terminal } = context
     const { paint, width, io } = terminal
-    const client = clientFacts(readClientConfig(connectionFlags(options), io))
+    const config = readClientConfig(connectionFlags(options), io)
+    const client = clientFacts(config)
+    const ignored = config.ignored.map(({ path, reason }) => ['not used', path, reason] as const)
     const service = serviceSettings(io.env)
     if (options.json) {
       const entries = client.map(([name, value, from]) => [name, { value, from }])
-      terminal.json({ client: Object.fromEntries(entries), service })
+      terminal.json({ client: Object.fromEntries(entries), ignored: config.ignored, service })
     } else {
       terminal.print([
         paint.bold('This command'),
         ...facts(
-          client.map(([name, value, from]) => [name, `${value}  ${paint.dim(from)}`]),
+          [...client, ...ignored].map(([name, value, from]) => [name, `${value}  ${paint.dim(from)}`]),
           paint,
         ),
         '',

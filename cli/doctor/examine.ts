@@ -1,18 +1,14 @@
-import { stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import { API_ENV_PREFIX, ApiEnv, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
 import { createClient } from '../../runtime/client/client.ts'
 import { explainLadder, type Rung } from '../../runtime/executors/select.ts'
-import { errnoOf, messageOf, SandboxError } from '../../runtime/kit/errors.ts'
+import { messageOf, SandboxError } from '../../runtime/kit/errors.ts'
 import { type EnvSource, parseEnv } from '../../runtime/kit/parse-env.ts'
-import { API_KEY_FILE, type ClientConfig } from '../service/client-config.ts'
+import type { ClientConfig } from '../service/client-config.ts'
 import { answers } from '../service/connect.ts'
 import type { Finding } from './finding.ts'
 
 const OUTSIDE_PREFIX = ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN']
 const PINNED_MAJOR = 24
-/** Rights of group and others. */
-const SHARED_BITS = 0o077
 
 /** Looks at everything that a run on this machine needs. */
 export async function examine(config: ClientConfig, env: EnvSource): Promise<Finding[]> {
@@ -24,7 +20,7 @@ export async function examine(config: ClientConfig, env: EnvSource): Promise<Fin
       ? { about: 'settings', state: 'ok', detail: 'the AGENTWEAVER_* variables of this shell are understood' }
       : settings.finding,
     ...isolation,
-    ...(await examineStore(config)),
+    ...examineStore(config),
     await examineService(config),
     examineModel(env),
   ]
@@ -80,22 +76,17 @@ function toFinding({ name, isChosen, detection }: Rung): Finding {
   return { about, state: 'ok', detail: chosen + detection.isolation.reason + warnings }
 }
 
-async function examineStore({ stateDir }: ClientConfig): Promise<Finding[]> {
+function examineStore({ stateDir, ignored }: ClientConfig): Finding[] {
   const about = 'store'
-  if (stateDir === undefined)
-    return [{ about, state: 'missing', detail: 'no .agentweaver folder yet; "npm start" makes it' }]
-  const folder = stateDir.value
-  const isOpen = async (path: string) => ((await stat(path)).mode & SHARED_BITS) !== 0
-  try {
-    const open = await Promise.all([isOpen(folder), isOpen(join(folder, API_KEY_FILE))])
-    if (!open.includes(true))
-      return [{ about, state: 'ok', detail: `${folder}, readable by its owner alone` }]
-    const remedy = `chmod -R go= ${folder}`
-    return [{ about, state: 'fault', detail: `${folder} can be read by others; it holds keys`, remedy }]
-  } catch (error) {
-    const detail = errnoOf(error) === 'ENOENT' ? `${folder} has no API key yet` : messageOf(error)
-    return [{ about, state: 'missing', detail }]
-  }
+  const passedOver = ignored.map(({ path, reason }): Finding => {
+    const remedy = 'npm start in its folder makes it its own; a folder that somebody else brought, remove'
+    return { about, state: 'off', detail: `${path} is not used: ${reason}`, remedy }
+  })
+  const found: Finding =
+    stateDir === undefined
+      ? { about, state: 'missing', detail: 'no .agentweaver folder yet; "npm start" makes it' }
+      : { about, state: 'ok', detail: `${stateDir.value}, readable by its owner alone` }
+  return [found, ...passedOver]
 }
 
 async function examineService({ url, apiKey }: ClientConfig): Promise<Finding> {

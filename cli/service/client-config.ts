@@ -1,14 +1,16 @@
-import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join, resolve } from 'node:path'
+import { API_KEY_FILE, SERVICE_FILE } from '../../contracts/api-env.ts'
 import { API_PORT } from '../../contracts/ports.ts'
-import { errnoOf } from '../../runtime/kit/errors.ts'
 import type { EnvSource } from '../../runtime/kit/parse-env.ts'
-import { CliError, usageError } from '../cli-error.ts'
-import { EXIT } from '../exit-status.ts'
-
-export const STATE_FOLDER = '.agentweaver'
-export const API_KEY_FILE = 'api-key'
+import { usageError } from '../cli-error.ts'
+import {
+  findStateFolder,
+  type IgnoredFolder,
+  readStateFolders,
+  STATE_FOLDER,
+  type StateFolder,
+} from './state-folder.ts'
 
 export interface ConnectionFlags {
   readonly url?: string
@@ -25,34 +27,11 @@ export interface ClientConfig {
   readonly isUrlChosen: boolean
   readonly apiKey: Sourced<string | undefined>
   readonly stateDir: Sourced<string> | undefined
+  /** What looks like a state folder and is not believed. */
+  readonly ignored: readonly IgnoredFolder[]
+  /** Where a service that is started for one command keeps its state if no folder was found. */
+  readonly ownStateDir: string
   readonly home: string
-}
-
-/**
- * The nearest state folder at or above `from`, else the one at home. It is known by its key: a repository has a
- * folder of the same name for its own settings.
- */
-function findStateDir(from: string, home: string): Sourced<string> | undefined {
-  const hasKey = (folder: string) => existsSync(join(folder, API_KEY_FILE))
-  for (let folder = from; ; folder = dirname(folder)) {
-    const candidate = join(folder, STATE_FOLDER)
-    if (hasKey(candidate)) return { value: candidate, from: 'found at or above this folder' }
-    if (dirname(folder) === folder) break
-  }
-  const atHome = join(home, STATE_FOLDER)
-  return hasKey(atHome) ? { value: atHome, from: 'found at home' } : undefined
-}
-
-function readKey(file: string): string | undefined {
-  try {
-    return readFileSync(file, 'utf8').trim()
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return undefined
-    throw new CliError(`The API key in ${file} cannot be read.`, {
-      status: EXIT.unauthenticated,
-      cause: error,
-    })
-  }
 }
 
 function checkedUrl({ value, from }: Sourced<string>): Sourced<string> {
@@ -67,20 +46,34 @@ function chooseUrl(flags: ConnectionFlags, env: EnvSource): Sourced<string> | un
   return fromEnv === undefined ? undefined : { value: fromEnv, from: 'AGENTWEAVER_URL' }
 }
 
-function chooseKey(given: { flags: ConnectionFlags; env: EnvSource; stateDir: string | undefined }) {
-  if (given.flags.apiKey !== undefined) return { value: given.flags.apiKey, from: '--api-key' }
-  const fromEnv = given.env['AGENTWEAVER_API_KEY']
-  if (fromEnv !== undefined) return { value: fromEnv, from: 'AGENTWEAVER_API_KEY' }
-  const file = given.stateDir && join(given.stateDir, API_KEY_FILE)
-  const value = file === undefined ? undefined : readKey(file)
-  return { value, from: value === undefined || file === undefined ? 'not found' : file }
+type Given = {
+  readonly flags: ConnectionFlags
+  readonly env: EnvSource
+  readonly folder: StateFolder | undefined
 }
 
-/** Where `npm start` listens in a shell like this one. */
-const defaultUrl = (port: string | undefined): Sourced<string> => ({
-  value: `http://127.0.0.1:${port ?? API_PORT}`,
-  from: port === undefined ? 'default' : 'AGENTWEAVER_PORT',
-})
+function chooseKey({ flags, env, folder }: Given): Sourced<string | undefined> {
+  if (flags.apiKey !== undefined) return { value: flags.apiKey, from: '--api-key' }
+  const fromEnv = env['AGENTWEAVER_API_KEY']
+  if (fromEnv !== undefined) return { value: fromEnv, from: 'AGENTWEAVER_API_KEY' }
+  if (folder === undefined) return { value: undefined, from: 'not found' }
+  return { value: folder.apiKey, from: join(folder.path, API_KEY_FILE) }
+}
+
+/**
+ * Where `npm start` listens in a shell like this one. A folder names the service of its own key only: a key that
+ * was given is never sent to an address that was not.
+ */
+function likelyUrl({ flags, env, folder }: Given): Sourced<string> {
+  const port = env['AGENTWEAVER_PORT']
+  const isKeyGiven = flags.apiKey !== undefined || env['AGENTWEAVER_API_KEY'] !== undefined
+  if (port === undefined && folder?.serviceUrl !== undefined && !isKeyGiven)
+    return { value: folder.serviceUrl, from: join(folder.path, SERVICE_FILE) }
+  return {
+    value: `http://127.0.0.1:${port ?? API_PORT}`,
+    from: port === undefined ? 'default' : 'AGENTWEAVER_PORT',
+  }
+}
 
 /** Flags first, then the environment, then the nearest state folder, then the default address. */
 export function readClientConfig(
@@ -88,13 +81,19 @@ export function readClientConfig(
   { env, cwd }: { env: EnvSource; cwd: string },
 ): ClientConfig {
   const home = env['HOME'] || homedir()
-  const stateDir = findStateDir(cwd, home)
+  const named = env['AGENTWEAVER_STATE_DIR']
+  const ownStateDir = named ? resolve(cwd, named) : join(home, STATE_FOLDER)
+  const { folder, ignored } = named
+    ? readStateFolders([{ path: ownStateDir, from: 'AGENTWEAVER_STATE_DIR' }])
+    : findStateFolder(cwd, home)
   const chosen = chooseUrl(flags, env)
   return {
-    url: checkedUrl(chosen ?? defaultUrl(env['AGENTWEAVER_PORT'])),
+    url: checkedUrl(chosen ?? likelyUrl({ flags, env, folder })),
     isUrlChosen: chosen !== undefined,
-    apiKey: chooseKey({ flags, env, stateDir: stateDir?.value }),
-    stateDir,
+    apiKey: chooseKey({ flags, env, folder }),
+    stateDir: folder && { value: folder.path, from: folder.from },
+    ignored,
+    ownStateDir,
     home,
   }
 }

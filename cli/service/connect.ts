@@ -1,10 +1,10 @@
-import { join, resolve, sep } from 'node:path'
+import { resolve, sep } from 'node:path'
 import { API_ROUTES } from '../../contracts/routes.ts'
 import { type Client, createClient } from '../../runtime/client/client.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import type { Terminal } from '../terminal/terminal.ts'
-import { type ClientConfig, type ConnectionFlags, readClientConfig, STATE_FOLDER } from './client-config.ts'
+import { type ClientConfig, type ConnectionFlags, readClientConfig } from './client-config.ts'
 import { spawnService } from './spawn-service.ts'
 
 const PROBE_TIMEOUT_MS = 2000
@@ -64,7 +64,8 @@ export async function connect(
 function connectTo(config: ClientConfig): Connection {
   const apiKey = config.apiKey.value
   if (!apiKey) {
-    throw new CliError(`There is no API key for the service at ${config.url.value}.`, {
+    const ignored = config.ignored.map(({ path, reason }) => `\n${path} is not used: ${reason}.`)
+    throw new CliError(`There is no API key for the service at ${config.url.value}.${ignored.join('')}`, {
       status: EXIT.unauthenticated,
       hint: 'Give it with --api-key or AGENTWEAVER_API_KEY, or work in the folder that has .agentweaver/api-key.',
     })
@@ -84,19 +85,27 @@ const isExposed = (stateDir: string | undefined, workspace: string | undefined):
   workspace !== undefined &&
   `${stateDir}${sep}`.startsWith(`${resolve(workspace)}${sep}`)
 
-/** An agent that reads the service's key could approve what it asks for. */
-function refuseExposedKeys({ stateDir }: ClientConfig, workspace: string | undefined): void {
-  if (stateDir === undefined || !isExposed(stateDir.value, workspace)) return
-  throw usageError(
-    `The workspace contains the keys of the service: ${stateDir.value}`,
-    'Start the service in another folder, or give it another one with AGENTWEAVER_STATE_DIR.',
-  )
+/**
+ * An agent that reads the service's key could approve what it asks for. A folder that is not believed counts too:
+ * what is in it may be a copy of the real one.
+ */
+function refuseExposedKeys({ stateDir, ignored }: ClientConfig, workspace: string | undefined): void {
+  const folders = [stateDir?.value, ...ignored.map(({ path }) => path)]
+  const exposed = folders.find((folder) => isExposed(folder, workspace))
+  if (exposed !== undefined) throw exposure(exposed)
 }
 
+const exposure = (stateDir: string): CliError =>
+  usageError(
+    `The workspace contains the keys of a service: ${stateDir}`,
+    'Start the service in another folder, or give it another one with AGENTWEAVER_STATE_DIR.',
+  )
+
 /** A store that no agent gets to see: never one that lies in the folder that the agent works in. */
-function chooseStateDir(config: ClientConfig, workspace: string | undefined): string {
-  const found = config.stateDir?.value
-  return found === undefined || isExposed(found, workspace) ? join(config.home, STATE_FOLDER) : found
+function chooseStateDir({ stateDir, ownStateDir }: ClientConfig, workspace: string | undefined): string {
+  if (stateDir !== undefined && !isExposed(stateDir.value, workspace)) return stateDir.value
+  if (isExposed(ownStateDir, workspace)) throw exposure(ownStateDir)
+  return ownStateDir
 }
 
 async function embed(

@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createClient } from '../../runtime/client/client.ts'
 import { makeStateDir, startService } from './service-process.ts'
@@ -10,6 +12,9 @@ test('the first start makes a store and a key, and a client can use it', async (
   expect(pid).toBe(service.child.pid)
   expect((await stat(stateDir)).mode & 0o777).toBe(0o700)
   expect((await stat(apiKeyFile)).mode & 0o777).toBe(0o600)
+  const serviceFile = join(stateDir, 'service.json')
+  expect((await stat(serviceFile)).mode & 0o777).toBe(0o600)
+  expect(JSON.parse(await readFile(serviceFile, 'utf8'))).toEqual({ url, pid })
   const client = createClient({ url, apiKey: (await readFile(apiKeyFile, 'utf8')).trim() })
   expect((await client.listRuns()).items).toEqual([])
   expect(await client.ready()).toMatchObject({ ready: true })
@@ -17,6 +22,7 @@ test('the first start makes a store and a key, and a client can use it', async (
   service.child.kill('SIGTERM')
   // then
   expect(await service.exited).toBe(0)
+  expect(existsSync(serviceFile)).toBe(false)
 })
 
 test('the key of the first start opens the second one too', async () => {

@@ -6,6 +6,8 @@ import { describe, expect, test } from 'vitest'
 import type { Approval } from '../../contracts/api.ts'
 import type { RunEvent } from '../../contracts/events.ts'
 import type { ExecResult } from '../../contracts/exec.ts'
+import { writeServiceFile } from '../../runtime/api/start/service-file.ts'
+import { prepareStateFolder } from '../../runtime/api/start/state-folder.ts'
 import { done, queued } from './events.ts'
 import { aRun, FAKE_KEY, type FakeService, RUN_ID, refusal, startFakeService } from './fake-service.ts'
 import { runCli } from './run-cli.ts'
@@ -158,13 +160,16 @@ describe('the service is found', () => {
   test('through the folder .agentweaver of a folder above', async () => {
     await using service = await startFakeService()
     const folder = await mkdtemp(join(tmpdir(), 'aw-find-test-'))
-    await mkdir(join(folder, '.agentweaver'))
+    const state = join(folder, '.agentweaver')
+    await prepareStateFolder(state)
     await mkdir(join(folder, 'deep', 'er'), { recursive: true })
-    await writeFile(join(folder, '.agentweaver', 'api-key'), `${FAKE_KEY}\n`)
+    await writeFile(join(state, 'api-key'), `${FAKE_KEY}\n`, { mode: 0o600 })
+    await writeServiceFile(state, { url: service.url, pid: process.pid })
 
-    const { status } = await runCli(['runs', '--url', service.url], { cwd: join(folder, 'deep', 'er') })
+    const { status } = await runCli(['runs'], { cwd: join(folder, 'deep', 'er') })
 
     expect(status).toBe(0)
+    expect(service.requests).not.toEqual([])
   })
 
   test.each([
