@@ -7,6 +7,7 @@ import { followRun } from '../follow/follow-run.ts'
 import type { Gate, GateAnswer } from '../follow/gates.ts'
 import { createPresenter } from '../follow/presenter.ts'
 import { spawnService } from '../service/spawn-service.ts'
+import { onInterrupt } from '../terminal/interrupts.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { missing, missingOfModel } from './checks.ts'
 import { leftBehind } from './left-behind.ts'
@@ -33,7 +34,12 @@ const KEPT_SETTINGS = new Set([
 /** Plays the demo and answers its exit status: 0 only if all of it really happened and nothing is left. */
 export async function playDemo(terminal: Terminal, options: DemoOptions): Promise<number> {
   checkModelOptions(terminal, options)
-  const played = await onStage(terminal, options)
+  // From the first file to the last one gone: a signal must not end the process before it has cleaned up.
+  let isInterrupted = false
+  using _interrupts = onInterrupt(() => {
+    isInterrupted = true
+  })
+  const played = await onStage(terminal, options, () => isInterrupted)
   const left = await leftBehind(played.root)
   if (played.problems === 'interrupted') {
     terminal.note(
@@ -46,6 +52,7 @@ export async function playDemo(terminal: Terminal, options: DemoOptions): Promis
     terminal.note([
       terminal.notePaint.red('The demo did not show all it should. Not true:'),
       ...problems.map((what) => `  ${what}`),
+      ...(played.isDenied ? ['You denied the command. Play it again and answer y to see all of it.'] : []),
       ...(played.log === '' ? [] : ["The end of the service's log:", played.log]),
     ])
     return EXIT.runFailed
@@ -68,9 +75,15 @@ type Played = {
   readonly problems: readonly string[] | 'interrupted'
   /** The end of the service's log. */
   readonly log: string
+  /** The person said no, and so decided that not all can be shown. */
+  readonly isDenied?: boolean
 }
 
-async function onStage(terminal: Terminal, options: DemoOptions): Promise<Played> {
+async function onStage(
+  terminal: Terminal,
+  options: DemoOptions,
+  isInterrupted: () => boolean,
+): Promise<Played> {
   await using stage = await setStage()
   const { root } = stage
   introduce(terminal, options, stage)
@@ -84,11 +97,12 @@ async function onStage(terminal: Terminal, options: DemoOptions): Promise<Played
       TMPDIR: stage.temporary,
     },
   })
+  if (isInterrupted()) return { root, problems: 'interrupted', log: '' }
   const client = createClient({ url: service.url, apiKey: service.apiKey })
   const begun = performance.now()
   const { id } = await client.startRun(toRequest(stage, options))
   const { events, isComplete, marks } = await watch({ terminal, client, runId: id, options })
-  if (!isComplete) return { root, problems: 'interrupted', log: '' }
+  if (!isComplete || isInterrupted()) return { root, problems: 'interrupted', log: '' }
   const totalMs = performance.now() - begun
   const evidence = {
     events,
@@ -112,7 +126,9 @@ async function onStage(terminal: Terminal, options: DemoOptions): Promise<Played
       '',
     ])
   const problems = isScripted ? missing(evidence) : missingOfModel(evidence, await passesTests(client, stage))
-  return { root, problems, log: service.log() }
+  const isAsked = terminal.isInteractive && !options.yes
+  const isDenied = isAsked && events.some(({ event }) => event.type === 'shell.denied')
+  return { root, problems, log: service.log(), isDenied }
 }
 
 /** The host's environment as the service gets it: with bait, without settings that would change the demo. */

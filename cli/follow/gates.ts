@@ -64,7 +64,7 @@ export function gateLines(gate: Gate, paint: Paint, now: number): string[] {
         ]
   const about =
     gate.data.matched.length > 0
-      ? [paint.dim(`Asked because of: ${visible(gate.data.matched.join(', '))}`)]
+      ? [paint.dim(`Asked because of the rule: ${visible(gate.data.matched.join(', '))}`)]
       : []
   const hidden = gate.data.redacted
     ? [paint.red('A part of it is redacted: it contains something secret that is not shown here.')]

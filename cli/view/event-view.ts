@@ -110,7 +110,7 @@ function decisionRenderers(look: Look): Renderers {
       row(
         look,
         ['approve?', 'yellow'],
-        `${visible(command)}  ${look.paint.dim(visible(matched.join(', ')))}`,
+        `${visible(command)}  ${look.paint.dim(`rule: ${visible(matched.join(', '))}`)}`,
       ),
     'tool.approval_required': ({ tool, request }) =>
       row(look, ['approve?', 'yellow'], `${visible(tool)}  ${requestWords(tool, request)}`),

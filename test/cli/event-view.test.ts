@@ -186,7 +186,7 @@ describe('what a sandbox says of itself', () => {
     const lines = shown([event, anApproval()]).split('\n')
 
     expect(lines[0]).toContain('looks empty\u001b[0m')
-    expect(lines.at(-1)).toBe(' approve?  rm -rf build  delete-tree')
+    expect(lines.at(-1)).toBe(' approve?  rm -rf build  rule: delete-tree')
   })
 })
 

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -41,6 +42,20 @@ describe('at a terminal', () => {
 
     expect(await terminal.exited).toBe(1)
     expect(terminal.screen()).toContain('the deleting command waited for an approval and then ran')
+    expect(terminal.screen()).toContain('You denied the command. Play it again')
+  })
+
+  test('Ctrl-C before the service is there leaves nothing behind either', { timeout: SLOW }, async () => {
+    await using terminal = startAtTerminal(['demo'])
+
+    await terminal.shows('works in /')
+    const stage = /works in (\S+)\/parcel-rates/.exec(terminal.screen())?.[1] ?? ''
+    terminal.type('\u0003')
+
+    expect(await terminal.exited).toBe(130)
+    expect(terminal.screen()).toContain('Interrupted; nothing is left behind.')
+    expect(stage).toMatch(/aw-demo-/)
+    expect(existsSync(stage)).toBe(false)
   })
 
   test('Ctrl-C ends it and leaves nothing behind', { timeout: SLOW }, async () => {
