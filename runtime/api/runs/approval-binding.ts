@@ -17,9 +17,9 @@ export function approvalBinding(call: {
 export const commandHash = (command: string): string =>
   createHash('sha256').update(command, 'utf8').digest('hex').slice(0, 16)
 
-const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu
+/** Controls, format characters, what a font may ignore, and spaces that are not the space. */
+const HIDDEN = /(?![\t\n ])[\p{Cc}\p{Cf}\p{Z}\p{Default_Ignorable_Code_Point}]/gu
 
-/** Bidi, zero-width and control characters made visible: what is shown is what runs. */
+/** Every character that is there without being seen, made visible: what is shown is what runs. */
 export const showHidden = (text: string): string =>
   text.replace(HIDDEN, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`)
