@@ -1,0 +1,78 @@
+import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs'
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { spawnService } from '../../cli/service/spawn-service.ts'
+import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
+import { createClient } from '../../runtime/client/client.ts'
+
+const STANDBY_TIMEOUT_MS = 60_000
+/** A sandbox loads what a run needs after it is in standby. */
+const SETTLE_MS = 700
+
+export type Service = Awaited<ReturnType<typeof startService>>
+
+/** The real service in a process of its own with the local provider, in folders of its own. */
+export async function startService({ warm }: { warm: number }) {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'bench-')))
+  const [stateDir, workspace, temporary] = ['state', 'workspace', 'tmp'].map((name) =>
+    join(folder, name),
+  ) as [string, string, string]
+  for (const each of [workspace, temporary]) mkdirSync(each)
+  const service = await spawnService({
+    env: { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: folder, TMPDIR: temporary },
+    settings: {
+      AGENTWEAVER_STATE_DIR: stateDir,
+      AGENTWEAVER_WORKSPACE_ROOTS: workspace,
+      AGENTWEAVER_LOCAL_WARM: String(warm),
+    },
+    cwd: folder,
+  })
+  const sockets = () =>
+    readdirSync(temporary)
+      .filter((name) => name.startsWith('agentweaver-sandbox-'))
+      .map((name) => join(temporary, name, 'host.sock'))
+
+  return {
+    client: createClient(service),
+    stateDir,
+    workspace,
+    sockets,
+    /** Waits until `count` sandboxes are in standby and nothing of their start is left to do. */
+    async untilWarm(count = warm): Promise<void> {
+      const signal = AbortSignal.timeout(STANDBY_TIMEOUT_MS)
+      while (
+        (await Promise.all(sockets().map(stateOf))).filter((state) => state === 'standby').length < count
+      )
+        await delay(50, undefined, { signal })
+      await delay(SETTLE_MS)
+    },
+    async [Symbol.asyncDispose](): Promise<void> {
+      await service.stop()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** What an AgentHost says of itself; undefined while it does not answer. */
+async function stateOf(socketPath: string): Promise<unknown> {
+  const answer = await get(socketPath, AGENT_HOST_ROUTES.healthz).catch(() => undefined)
+  return answer === undefined ? undefined : (JSON.parse(answer) as { state: unknown }).state
+}
+
+/** One request over a Unix socket, on a connection of its own; answers the body. */
+export function get(socketPath: string, path: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const sent = request({ socketPath, path, agent: false }, (response) => {
+      let body = ''
+      response.setEncoding('utf8')
+      response.on('data', (chunk) => {
+        body += chunk
+      })
+      response.on('end', () => resolve(body))
+    })
+    sent.on('error', reject)
+    sent.end()
+  })
+}
