@@ -53,6 +53,28 @@ it('takes a workspace once', async () => {
   await follow(service, run.id)
 })
 
+it('stays cancelled where the upload ends after the cancellation, and takes no place that it gave up', async () => {
+  const { service, store } = use()
+  const run = await service.startRun(alice, { ...aRun('/', [shell('true')]), workspace: { kind: 'upload' } })
+  const rest = Promise.withResolvers<void>()
+  const begun = Promise.withResolvers<void>()
+  async function* slowly() {
+    begun.resolve()
+    await rest.promise
+    yield* await anArchive({ a: '1' })
+  }
+  const uploaded = service.uploadWorkspace(alice, run.id, slowly())
+  await begun.promise
+
+  await service.cancel(alice, run.id)
+  rest.resolve()
+
+  await expect(uploaded).rejects.toMatchObject({ code: 'run_ended' })
+  expect((await service.readRun(alice, run.id)).state).toBe('cancelled')
+  const claims = await store.listClaims(['requested', 'bound', 'released'])
+  expect(claims.filter(({ runId }) => runId === run.id)).toEqual([])
+})
+
 it('lets the settings that the archive brings tighten the run', async () => {
   const { service } = use()
   const run = await service.startRun(alice, { ...aRun('/', [shell('true')]), workspace: { kind: 'upload' } })

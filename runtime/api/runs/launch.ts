@@ -33,6 +33,9 @@ export async function launch(deps: RunDeps, run: RunRow, signal: AbortSignal): P
   const claim = { namespace: provider.name, name, generation }
   const createdAt = clock().toISOString()
   await store.transaction(async (tx) => {
+    const current = await tx.readRun(run.id)
+    if (!current || current.endedAt !== undefined)
+      throw new SandboxError('run_ended', `run ${run.id} ended before it was launched`)
     await tx.changeRun(run.id, { state: 'launching', generation })
     await tx.upsertClaim({ ...claim, runId: run.id, keyId: keys.keyId, state: 'requested', createdAt })
   })

@@ -1,6 +1,6 @@
 import { FILE_LIMITS } from '../../../contracts/files.ts'
 import { SandboxError } from '../../kit/errors.ts'
-import type { RunRow } from '../../store/store.ts'
+import type { RunChange, RunRow } from '../../store/store.ts'
 import type { ActiveRuns } from './active-runs.ts'
 import { settingsOfArchive } from './archive-settings.ts'
 import type { RunDeps } from './deps.ts'
@@ -29,7 +29,17 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
     if (!patch) return
     const settings = parts.policy.tightened(run.settings, patch)
     const policyVersion = deps.governance.version(settings)
-    await deps.store.transaction((tx) => tx.changeRun(run.id, { settings, policyVersion }))
+    await changeWaiting(run.id, { settings, policyVersion })
+  }
+
+  /** A run that was cancelled while its upload came stays as it ended. */
+  async function changeWaiting(runId: string, change: RunChange): Promise<void> {
+    await deps.store.transaction(async (tx) => {
+      const current = await tx.readRun(runId)
+      if (current?.state !== 'awaiting_upload')
+        throw new SandboxError('run_ended', `run ${runId} has ended (${current?.state ?? 'unknown'})`)
+      await tx.changeRun(runId, change)
+    })
   }
 
   return {
@@ -56,7 +66,7 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
         await applySettings(run)
         clearTimeout(timers.get(run.id))
         timers.delete(run.id)
-        await deps.store.transaction((tx) => tx.changeRun(run.id, { state: 'queued' }))
+        await changeWaiting(run.id, { state: 'queued' })
       } finally {
         uploading.delete(run.id)
       }
