@@ -131,17 +131,41 @@ async function countOpens(place: Place): Promise<Figure[]> {
 /** Successful opens of the process itself, not of its children, until it said that it is ready. */
 async function opensOf(place: Place, args: string[]): Promise<string[]> {
   const log = join(place.folder, 'trace')
-  const strace = ['-qq', '-f', '-s', '4096', '-o', log, '-e', 'trace=open,openat,execve,write']
+  const strace = [
+    '-qq',
+    '-f',
+    '-s',
+    '4096',
+    '-o',
+    log,
+    '-e',
+    'trace=open,openat,execve,write,clone,clone3,fork,vfork',
+  ]
   const subject = await startSubject([...strace, process.execPath, ...args], environment(place), 'strace')
   await subject.stop()
   const lines = readFileSync(log, 'utf8').split('\n')
   rmSync(log)
   const ready = lines.findIndex((line) => /write\(1, "(?:standby|listening)/.test(line))
-  const children = new Set(
-    lines.slice(1).flatMap((line) => (line.includes('execve(') ? [line.split(' ')[0]] : [])),
-  )
+  const others = otherProcesses(lines)
   return lines
     .slice(0, ready)
-    .filter((line) => !children.has(line.split(' ')[0]))
+    .filter((line) => !others.has(threadOf(line)))
     .flatMap((line) => OPENED.exec(line)?.[1] ?? [])
+}
+
+const threadOf = (line: string) => line.split(' ')[0] ?? ''
+
+/** Threads of the programs that the traced one started: whoever became another program, and all it made. */
+function otherProcesses(lines: readonly string[]): ReadonlySet<string> {
+  const others = new Set(
+    lines
+      .slice(1)
+      .filter((line) => line.includes('execve('))
+      .map(threadOf),
+  )
+  for (const line of lines) {
+    const made = /(?:clone3?|v?fork)(?:\(| resumed).* = (\d+)/.exec(line)?.[1]
+    if (made !== undefined && others.has(threadOf(line))) others.add(made)
+  }
+  return others
 }

@@ -22,7 +22,7 @@ export async function startSubject(
   program: string = process.execPath,
 ): Promise<Subject> {
   const startedAt = performance.now()
-  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'], env })
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'], env, detached: true })
   const exited = once(child, 'exit')
   const died = exited.then(([code, signal]) => {
     throw new Error(`${args.join(' ')} ended with ${signal ?? code} before it was ready`)
@@ -30,11 +30,13 @@ export async function startSubject(
   await Promise.race([once(child.stdout, 'data'), died])
   died.catch(() => undefined)
   const startMs = performance.now() - startedAt
+  const pid = child.pid ?? 0
   const stop = async () => {
-    child.kill('SIGTERM')
+    // Its group: a tracer leaves only when what it traces has.
+    process.kill(-pid, 'SIGTERM')
     await exited
   }
-  return { child, pid: child.pid ?? 0, startMs, stop }
+  return { child, pid, startMs, stop }
 }
 
 /** Resident memory in bytes. */
