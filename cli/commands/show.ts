@@ -41,7 +41,7 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
     ],
     ['created', run.createdAt],
     ['first event', run.firstEventAt && between(run.createdAt, run.firstEventAt)],
-    ['in all', between(run.createdAt, run.endedAt)],
+    [run.endedAt === undefined ? 'so far' : 'in all', between(run.createdAt, run.endedAt)],
     ['checkpoint', run.checkpointAt],
     ['events', String(run.lastSequence)],
   ]
@@ -56,6 +56,8 @@ function approvalLines(approvals: readonly Approval[], { terminal }: CliContext,
       `Waits for a decision: ${visible(tool)}${commandHash === undefined ? '' : ` ${commandHash}`}`,
     ),
     `  agentweaver approve ${runId} ${requestId}`,
+    `  agentweaver deny ${runId} ${requestId}`,
+    `  agentweaver logs ${runId}  shows what exactly it wants`,
   ])
 }
 

@@ -126,10 +126,12 @@ async function onStage(
       '',
     ])
   const problems = isScripted ? missing(evidence) : missingOfModel(evidence, await passesTests(client, stage))
-  const isAsked = terminal.isInteractive && !options.yes
-  const isDenied = isAsked && events.some(({ event }) => event.type === 'shell.denied')
-  return { root, problems, log: service.log(), isDenied }
+  return { root, problems, log: service.log(), isDenied: isAsked(terminal, options) && hasDenial(events) }
 }
+
+const isAsked = ({ isInteractive }: Terminal, { yes }: DemoOptions): boolean => isInteractive && !yes
+const hasDenial = (events: readonly RunEnvelope[]): boolean =>
+  events.some(({ event }) => event.type === 'shell.denied')
 
 /** The host's environment as the service gets it: with bait, without settings that would change the demo. */
 function serviceEnv(env: Terminal['io']['env'], { canary }: Stage): Record<string, string | undefined> {
@@ -186,7 +188,7 @@ async function watch({ terminal, client, runId, options }: Watching) {
 
 /** The person decides about the one command; by itself the demo approves that one and nothing else. */
 function decide(gate: Gate, terminal: Terminal, options: DemoOptions): 'ask' | GateAnswer {
-  if (terminal.isInteractive && !options.yes) return 'ask'
+  if (isAsked(terminal, options)) return 'ask'
   if (gate.type === 'agent.question_asked') return { kind: 'answer', answer: 'Use your own judgement.' }
   if (gate.type !== 'shell.approval_required' || gate.data.command !== CLEAN_COMMAND)
     return { kind: 'deny', reason: `The demo approves only "${CLEAN_COMMAND}".` }

@@ -60,16 +60,17 @@ async function examineLadder(env: ApiEnv | undefined): Promise<Finding[]> {
   return [...findings, { about: 'isolation', state: 'fault', detail }]
 }
 
+/** What a person at a shell can do about it; the library only knows the policy. */
+const DIRECT_REMEDY =
+  'start the service with AGENTWEAVER_DIRECT=true if you accept that commands can do all that this user can'
+
 function toFinding({ name, isChosen, detection }: Rung): Finding {
   const about = 'isolation'
   if (!detection.ok) {
     const detail = `${name}: ${detection.reason}`
-    return {
-      about,
-      state: name === 'direct' ? 'off' : 'missing',
-      detail,
-      ...(detection.remedy === undefined ? {} : { remedy: detection.remedy }),
-    }
+    if (name === 'direct') return { about, state: 'off', detail, remedy: DIRECT_REMEDY }
+    const remedy = detection.remedy === undefined ? {} : { remedy: detection.remedy }
+    return { about, state: 'missing', detail, ...remedy }
   }
   const chosen = isChosen ? `${name} (used): ` : `${name}: `
   const warnings = detection.warnings.map(({ message }) => `\nbut: ${message}`).join('')

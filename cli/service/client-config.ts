@@ -27,6 +27,8 @@ export interface ClientConfig {
   readonly isUrlChosen: boolean
   readonly apiKey: Sourced<string | undefined>
   readonly stateDir: Sourced<string> | undefined
+  /** Where the folder's service says that it listens, as long as it runs. */
+  readonly serviceUrl: string | undefined
   /** What looks like a state folder and is not believed. */
   readonly ignored: readonly IgnoredFolder[]
   /** Where a service that is started for one command keeps its state if no folder was found. */
@@ -92,6 +94,7 @@ export function readClientConfig(
     isUrlChosen: chosen !== undefined,
     apiKey: chooseKey({ flags, env, folder }),
     stateDir: folder && { value: folder.path, from: folder.from },
+    serviceUrl: folder?.serviceUrl,
     ignored,
     ownStateDir,
     home,

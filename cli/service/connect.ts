@@ -53,6 +53,7 @@ export async function connect(
     refuseExposedKeys(config, workspace)
     return connectTo(config)
   }
+  refuseGivenKey(config)
   const mayStart = whenAbsent === 'start' || (whenAbsent === 'open' && config.stateDir !== undefined)
   if (mayStart) return embed(terminal, config, workspace)
   throw new CliError(`No service listens at ${config.url.value}.`, {
@@ -61,11 +62,23 @@ export async function connect(
   })
 }
 
+/** A key was given and no address: the folder names a service, which holds the store that one of ours would need. */
+function refuseGivenKey({ serviceUrl, url }: ClientConfig): void {
+  if (serviceUrl === undefined || serviceUrl === url.value) return
+  throw new CliError(`No service listens at ${url.value}; the one of this folder listens at ${serviceUrl}.`, {
+    status: EXIT.unreachable,
+    hint: `Name it with --url ${serviceUrl}: a key or a port that you give is not sent where only a folder points.`,
+  })
+}
+
+const ignoredWords = ({ ignored }: ClientConfig): string[] =>
+  ignored.map(({ path, reason }) => `${path} is not used: ${reason}.`)
+
 function connectTo(config: ClientConfig): Connection {
   const apiKey = config.apiKey.value
   if (!apiKey) {
-    const ignored = config.ignored.map(({ path, reason }) => `\n${path} is not used: ${reason}.`)
-    throw new CliError(`There is no API key for the service at ${config.url.value}.${ignored.join('')}`, {
+    const lines = [`There is no API key for the service at ${config.url.value}.`, ...ignoredWords(config)]
+    throw new CliError(lines.join('\n'), {
       status: EXIT.unauthenticated,
       hint: 'Give it with --api-key or AGENTWEAVER_API_KEY, or work in the folder that has .agentweaver/api-key.',
     })
@@ -115,9 +128,8 @@ async function embed(
 ): Promise<Connection> {
   const { env, cwd } = terminal.io
   const stateDir = chooseStateDir(config, workspace)
-  terminal.note(
-    terminal.notePaint.dim(`No service is running; starting one for this command (store: ${stateDir}).`),
-  )
+  const words = `No service is running; starting one for this command (store: ${stateDir}).`
+  terminal.note([...ignoredWords(config), words].map(terminal.notePaint.dim))
   terminal.progress.waitFor('starting the service')
   const roots = [env['AGENTWEAVER_WORKSPACE_ROOTS'] ?? config.home, workspace]
   const service = await spawnService({

@@ -161,3 +161,13 @@ test('a folder that a project brought is not used by any command, and each says 
     { path: state, reason: expect.stringContaining('no service made it here') },
   ])
 })
+
+test('a given key gets no second service beside the one of the folder, but its address to name', async () => {
+  const { project } = await aProject()
+  const settings = { cwd: project, env: { HOME: NOWHERE, AGENTWEAVER_PORT: '1' } }
+
+  const { status, stderr } = await runCli(['runs'], settings)
+
+  expect(status).toBe(5)
+  expect(stderr).toContain(`--url ${URL_OF_OURS}`)
+})

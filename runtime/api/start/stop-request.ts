@@ -14,16 +14,16 @@ const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 /** Resolves with why the service should stop: a signal, or the end of its lifeline. */
 export function stopRequest({ signals, lifeline, onImpatience }: Sources): Promise<string> {
   return new Promise((resolve) => {
-    let isStopping = false
-    const stop = (reason: string) => {
-      if (isStopping) return
-      isStopping = true
-      resolve(reason)
-    }
+    let isSignalled = false
     for (const signal of SIGNALS) {
-      signals.on(signal, () => (isStopping ? onImpatience() : stop(signal)))
+      signals.on(signal, () => {
+        // Whoever stops the service ends its lifeline and signals once; that is not impatience.
+        if (isSignalled) onImpatience()
+        isSignalled = true
+        resolve(signal)
+      })
     }
-    for (const end of ['end', 'close', 'error']) lifeline?.once(end, () => stop('the lifeline ended'))
+    for (const end of ['end', 'close', 'error']) lifeline?.once(end, () => resolve('the lifeline ended'))
     // Nothing is expected on it; read, it tells when the other side is gone.
     lifeline?.resume()
   })

@@ -33,3 +33,14 @@ test('a lifeline that breaks asks to stop', async () => {
   lifeline.destroy(new Error('EIO'))
   expect(await stopped).toBe('the lifeline ended')
 })
+
+test('the signal of whoever let the lifeline go is no impatience; one more is', async () => {
+  const lifeline = new PassThrough()
+  const { signals, stopped, impatience } = begin(lifeline)
+  lifeline.end()
+  await stopped
+  signals.emit('SIGTERM')
+  expect(impatience()).toBe(0)
+  signals.emit('SIGTERM')
+  expect(impatience()).toBe(1)
+})
