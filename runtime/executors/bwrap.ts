@@ -8,6 +8,7 @@ import { findTool, isRoot } from './host.ts'
 import type { Launch } from './process/supervise.ts'
 import { LAUNCHER_FD, witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
+import { folderIdentity } from './rootfs/folder-identity.ts'
 import {
   bindWritable,
   type Mount,
@@ -67,6 +68,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     ...['--', '/bin/sh', '-c', witnessScript(), 'sh', SANDBOX_PATHS.workspace],
   ]
   const env = baseEnvironment(options.toolRoots, SANDBOX_PATHS.home)
+  const identity = await folderIdentity(options.workspace)
   const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
     const added = await requestMounts(options.workspace, request)
     if (!added.ok) return { problem: added.message }
@@ -74,7 +76,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     const net = request.network ? [] : ['--unshare-net']
     return {
       file,
-      args: [...constant, ...net, ...argumentsOf(own), ...ending, directory, request.command],
+      args: [...constant, ...net, ...argumentsOf(own), ...ending, directory, request.command, identity],
       env,
       hasPidNamespace: true,
       ...(program ? { openLauncherFd: () => openSync(seccompFile, 'r') } : {}),

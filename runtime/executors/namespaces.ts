@@ -9,6 +9,7 @@ import { setupScript } from './namespaces-setup.ts'
 import type { Launch } from './process/supervise.ts'
 import { witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
+import { folderIdentity } from './rootfs/folder-identity.ts'
 import { readMountInfo } from './rootfs/mount-info.ts'
 import { mountTable } from './rootfs/mount-table.ts'
 import { bindWritable, PRIVATE_MOUNTS, SANDBOX_PATHS, SANDBOX_USER, SHM_MOUNT } from './rootfs/mounts.ts'
@@ -71,6 +72,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
   })
   const argumentsFor = { true: launcherArguments(true), false: launcherArguments(false) }
   const env = baseEnvironment(toolRoots, SANDBOX_PATHS.home)
+  const identity = await folderIdentity(workspace)
   const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
     const added = await requestMounts(workspace, request)
     if (!added.ok) return { problem: added.message }
@@ -90,7 +92,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
           request.network ? '' : 'own-network',
           witnessScript(),
         ],
-        ...[SANDBOX_PATHS.workspace, directory, request.command],
+        ...[SANDBOX_PATHS.workspace, directory, request.command, identity],
       ],
       env,
       hasPidNamespace: true,

@@ -46,12 +46,17 @@ function limitLines(limits: CommandLimits): string {
   return `{ ${lines.join('; ')}; } 2>/dev/null`
 }
 
-/** `$1` is the workspace as the command sees it, `$2` the directory under it, `$3` the command. */
+/**
+ * `$1` is the workspace as the command sees it, `$2` the directory under it, `$3` the command, `$4` which folder the
+ * workspace must be, where it is mounted by its name: somebody may have put a link in its place.
+ */
 export function witnessScript(limits: CommandLimits = COMMAND_LIMITS): string {
   return `exec 8>&2 2>&${STATUS_FD}
 trap : TERM INT HUP
 ${limitLines(limits)}
-cd -P -- "$1" && root=\${PWD:?} && cd -P -- "$2" || exit 125
+cd -P -- "$1" && root=\${PWD:?} || exit 125
+[ -z "$4" ] || [ "$(stat -c %d:%i .)" = "$4" ] || { echo "the workspace is not the folder that it was" >&${STATUS_FD}; exit 125; }
+cd -P -- "$2" || exit 125
 case $PWD/ in "$root"/*) ;; *) echo "the directory $2 leads out of the workspace"; exit 125 ;; esac >&${STATUS_FD}
 echo ready >&${STATUS_FD}
 read -r go <&${STATUS_FD} || exit 125

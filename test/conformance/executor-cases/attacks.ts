@@ -1,11 +1,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { type Subject, temporaryFolder } from './subject.ts'
+import { directBackend } from '../../../runtime/executors/direct.ts'
+import { silentLog } from '../../../runtime/kit/log.ts'
+import { execute, type Subject, temporaryFolder } from './subject.ts'
 
 const CANARY = 'canary-of-the-host'
 
@@ -23,6 +25,28 @@ export function attackCases(subject: Subject): void {
       await rm(folder, { recursive: true })
       expect(control.stdout).toBe(CANARY)
       expect(outcome.stdout).toBe('')
+    })
+
+    it('does not follow a link that an agent of a folder above puts in the place of the workspace', async () => {
+      const above = await temporaryFolder()
+      const workspace = join(above, 'project')
+      const outside = await temporaryFolder()
+      await mkdir(workspace)
+      await writeFile(join(outside, 'file'), CANARY)
+      const executor = await subject.create(workspace)
+      const control = await directBackend.create({ workspace, toolRoots: [], log: silentLog })
+
+      const before = await execute(executor, 'true')
+      await rename(workspace, `${workspace}-gone`)
+      await symlink(outside, workspace)
+      const [outcome, unisolated] = [await execute(executor, 'cat file'), await execute(control, 'cat file')]
+
+      await Promise.all([executor.close(), control.close()])
+      await Promise.all([above, outside].map((folder) => rm(folder, { recursive: true })))
+      expect(before.exitCode).toBe(0)
+      expect(unisolated.stdout).toBe(CANARY)
+      expect(outcome).toMatchObject({ reason: 'spawn_failed', stdout: '' })
+      expect(outcome.message).toBe('the workspace is not the folder that it was')
     })
 
     it.each([

@@ -65,6 +65,11 @@ export class Subject {
     if (this.#opened) await rm(this.#opened.workspace, { recursive: true, force: true })
   }
 
+  /** Another executor of the same kind. */
+  create(workspace: string): Promise<Executor> {
+    return this.#create(workspace)
+  }
+
   get workspace(): string {
     return this.#use.workspace
   }
