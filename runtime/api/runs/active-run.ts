@@ -1,7 +1,7 @@
 import { withTimeout } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
-import type { RunRow, TurnRow } from '../../store/store.ts'
+import type { RunRow, Transaction, TurnRow } from '../../store/store.ts'
 import type { Approvals } from './approvals.ts'
 import type { AuditTrail } from './audit-trail.ts'
 import { checkpoint } from './checkpoint.ts'
@@ -42,6 +42,8 @@ export class ActiveRun {
   readonly #turnEnds = new Map<string, (end: TurnEnded) => void>()
   #ending: Ending | undefined
   #activeTurn: string | undefined
+  /** Taken when the run started, in the same commit. */
+  #nextTurn: TurnRow | undefined
   #wake: () => void = () => undefined
 
   constructor(deps: RunDeps, parts: ActiveRunParts, run: RunRow) {
@@ -145,11 +147,11 @@ export class ActiveRun {
       (how) => this.#fail(new SandboxError('sandbox_lost', how)),
       (error) => this.#fail(error),
     )
-    const state = this.run.kind === 'agent' ? 'running' : 'idle'
     const { generation } = launched
     await store.transaction(async (tx) => {
-      await tx.changeRun(this.run.id, { state, startedAt: clock().toISOString() })
+      await tx.changeRun(this.run.id, { startedAt: clock().toISOString() })
       await tx.appendEvents(this.run.id, [{ event: { type: 'run.started', data: { generation } } }])
+      this.#nextTurn = await takeTurn(tx, this.run.id)
     })
     const committer = new BatchCommitter(this.#deps, this.#parts.audit, this.run)
     const relay = new Relay({
@@ -172,21 +174,11 @@ export class ActiveRun {
       const more = new Promise<void>((resolve) => {
         this.#wake = resolve
       })
-      const turn = await this.#takeTurn()
+      const turn = this.#nextTurn ?? (await this.#deps.store.transaction((tx) => takeTurn(tx, this.run.id)))
+      this.#nextTurn = undefined
       if (turn) await this.#finishTurn(serving, turn, await this.#runTurn(serving, turn))
       else await more
     }
-  }
-
-  /** The next queued turn, marked as sent; the run's state says whether there is one. */
-  #takeTurn(): Promise<TurnRow | undefined> {
-    const { id } = this.run
-    return this.#deps.store.transaction(async (tx) => {
-      const [turn] = await tx.listTurns(id, ['queued'])
-      if (turn) await tx.changeTurn(turn.id, 'sent')
-      await tx.changeRun(id, { state: turn ? 'running' : 'idle' })
-      return turn
-    })
   }
 
   async #runTurn(serving: Serving, turn: TurnRow): Promise<TurnEnded> {
@@ -292,4 +284,12 @@ export class ActiveRun {
     const message = code === 'internal' ? 'the executor failed; its log has the cause' : messageOf(error)
     this.end({ state: 'failed', code, message })
   }
+}
+
+/** The next queued turn, marked as sent; the run's state says whether there is one. */
+async function takeTurn(tx: Transaction, runId: string): Promise<TurnRow | undefined> {
+  const [turn] = await tx.listTurns(runId, ['queued'])
+  if (turn) await tx.changeTurn(turn.id, 'sent')
+  await tx.changeRun(runId, { state: turn ? 'running' : 'idle' })
+  return turn
 }

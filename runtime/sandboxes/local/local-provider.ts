@@ -13,6 +13,9 @@ export type LocalProviderOptions = Omit<HostProcessOptions, 'backend'> & {
 }
 
 const NAMESPACE = 'local'
+
+/** The run that was just given its sandbox has the machine for a moment, before the next one is started. */
+const REFILL_DELAY_MS = 250
 const Handle = z.object({ directory: z.string(), pid: z.int().positive(), startTime: z.string() })
 
 /** Sandboxes on this machine: one AgentHost process each, warm ones in standby, the best isolation that proves itself. */
@@ -36,7 +39,7 @@ export class LocalProvider implements SandboxProvider {
   async claim(request: ClaimRequest): Promise<BoundSandbox> {
     const startedAt = performance.now()
     const { host, launch } = await this.#take()
-    this.#refill()
+    setTimeout(() => this.#refill(), REFILL_DELAY_MS)
     if (request.signal.aborted) {
       await host.destroy()
       throw request.signal.reason
