@@ -28,9 +28,19 @@ const fieldLines = (error: SandboxError): string[] =>
     ? error.errors.map(({ field, message }) => `  ${field || '(body)'}: ${message}`)
     : []
 
+const BAD_ID = new CliError('That is no id: a run has run_ and 32 hexadecimal digits, a sandbox sbx_.', {
+  status: EXIT.usage,
+  hint: 'List them with "agentweaver runs" and "agentweaver sandbox ls".',
+})
+
+/** The service refused nothing but the id, which was typed. */
+const isBadId = (error: unknown): boolean =>
+  error instanceof ProblemError && error.errors.length === 1 && error.errors[0]?.field === 'id'
+
 /** Any thrown thing as a `CliError`; `undefined` for what only a defect of ours explains. */
 export function toCliError(error: unknown): CliError | undefined {
   if (error instanceof CliError) return error
+  if (isBadId(error)) return BAD_ID
   if (!(error instanceof SandboxError)) return undefined
   const status = exitStatusOf(error.code)
   return new CliError([`${error.message} (${error.code})`, ...fieldLines(error)].join('\n'), {

@@ -34,7 +34,7 @@ export function createSession(options: FollowOptions) {
     desk.interrupt({
       key: 'cancel',
       lines: [''],
-      prompt: 'Cancel the run? [y = cancel it, n = go on, Ctrl-C = leave it running] ',
+      prompt: `Cancel the run? [y = cancel it, n = go on, Ctrl-C = ${options.isEmbedded ? 'end it at once' : 'leave it running'}] `,
       settle: async (answer) => {
         if (answer === undefined) exits.leave()
         else if (/^y(es)?$/i.test(answer.trim())) exits.cancel()
@@ -109,7 +109,7 @@ function gateQuestion(
 
 function turnQuestion(
   turnId: string,
-  { terminal, client, runId, suffix }: FollowOptions,
+  { terminal, client, runId, suffix, isEmbedded }: FollowOptions,
   leave: () => void,
 ): Question {
   return {
@@ -118,7 +118,7 @@ function turnQuestion(
     prompt: 'Next turn (Ctrl-D leaves): ',
     settle: async (typed) => {
       if (typed === undefined) {
-        terminal.note(`End it with: agentweaver turn ${runId} TEXT --final${suffix}`)
+        if (!isEmbedded) terminal.note(`End it with: agentweaver turn ${runId} TEXT --final${suffix}`)
         leave()
         return 'settled'
       }

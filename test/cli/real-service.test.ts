@@ -52,6 +52,15 @@ afterAll(async () => {
   await rm(folder, { recursive: true })
 }, SLOW)
 
+test('an id that is none is said to be, with where the real ones are', { timeout: SLOW }, async () => {
+  const wrong = await runCli(['show', 'run_nope'], { env })
+  const absent = await runCli(['show', `run_${'0'.repeat(32)}`], { env })
+
+  expect(wrong.status).toBe(2)
+  expect(wrong.stderr).toMatch(/That is no id.*\n.*agentweaver runs/)
+  expect(absent.status).toBe(3)
+})
+
 describe('a run from the command line', { timeout: SLOW }, () => {
   test('succeeds with 0, can be listed, shown and read again from any event on', async () => {
     const started = await runCli([...(await planned([command('echo hi > made')])), '--json'], { env })
