@@ -12,9 +12,17 @@ import { detectByProof } from './prove.ts'
 import { folderIdentity } from './rootfs/folder-identity.ts'
 import { readMountInfo } from './rootfs/mount-info.ts'
 import { mountTable } from './rootfs/mount-table.ts'
-import { bindWritable, PRIVATE_MOUNTS, SANDBOX_PATHS, SANDBOX_USER, SHM_MOUNT } from './rootfs/mounts.ts'
+import {
+  bindReadOnly,
+  bindWritable,
+  type Mount,
+  PRIVATE_MOUNTS,
+  SANDBOX_PATHS,
+  SANDBOX_USER,
+  SHM_MOUNT,
+} from './rootfs/mounts.ts'
 import { procMounts } from './rootfs/proc-mounts.ts'
-import { requestMounts } from './rootfs/request-mounts.ts'
+import { isWorkspaceReadOnly, requestMounts } from './rootfs/request-mounts.ts'
 import { buildOnSkeleton, type Skeleton } from './rootfs/skeleton.ts'
 import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
 import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
@@ -53,14 +61,18 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
   const mounted = readMountInfo()
   const table = mountTable(skeleton.root, mounted)
   const before = [...systemMounts(systemFolders), ...PRIVATE_MOUNTS, SHM_MOUNT]
-  const tableFile = join(skeleton.aside, 'mounts')
   const rows = [
     table.rows(before),
     table.kernelRows(),
     table.rows([...procMounts(isRoot()), ...toolMounts(toolRoots, workspace)]),
-    table.rows([bindWritable(workspace, SANDBOX_PATHS.workspace)]),
   ]
-  await writeFile(tableFile, rows.join(''))
+  const tableWith = async (name: string, mount: Mount) => {
+    await writeFile(join(skeleton.aside, name), [...rows, table.rows([mount])].join(''))
+    return join(skeleton.aside, name)
+  }
+  // mount(8) passes over what is mounted already, so a workspace that is read-only cannot be made so afterwards.
+  const writable = await tableWith('mounts', bindWritable(workspace, SANDBOX_PATHS.workspace))
+  const readOnly = await tableWith('mounts-read-only', bindReadOnly(workspace, SANDBOX_PATHS.workspace))
   const resolver = table.rows(resolverMounts())
   const tools = { mount: findTool('mount'), umount: findTool('umount'), pivotRoot: findTool('pivot_root') }
   const setup = setupScript({
@@ -87,7 +99,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
           setup,
           'sh',
           skeleton.root,
-          tableFile,
+          isWorkspaceReadOnly(request) ? readOnly : writable,
           own,
           request.network ? '' : 'own-network',
           witnessScript(),

@@ -36,9 +36,9 @@ async function workspaceMounts(workspace: string, request: ExecRequest): Promise
   ]
   for (const [path, access] of wishes) {
     const inside = containedPath(path)
-    if (inside === undefined || inside === '.')
+    if (inside === undefined || (inside === '.' && access === 'denied'))
       return { ok: false, message: `${access} path ${path}: is not below the workspace` }
-    const found = await locate(workspace, inside)
+    const found = inside === '.' ? inside : await locate(workspace, inside)
     if (found !== undefined) accesses.set(found, access)
   }
   const parents = [...accesses.keys()].flatMap(parentsOf).filter((parent) => !accesses.has(parent))
@@ -66,8 +66,12 @@ async function locate(workspace: string, path: string): Promise<string | undefin
  */
 async function toMounts(workspace: string, accesses: ReadonlyMap<string, Access>): Promise<Mount[]> {
   const mounts: Mount[] = []
-  const above = (path: string, access: Access) => parentsOf(path).some((one) => accesses.get(one) === access)
-  for (const [path, access] of [...accesses].sort(([a], [b]) => (a < b ? -1 : 1))) {
+  const above = (path: string, access: Access) =>
+    (path !== '.' && accesses.get('.') === access) ||
+    parentsOf(path).some((one) => accesses.get(one) === access)
+  for (const [path, access] of [...accesses].sort(([a], [b]) =>
+    a === '.' || (b !== '.' && a < b) ? -1 : 1,
+  )) {
     if (above(path, 'denied')) continue
     const source = join(workspace, path)
     const target = join(SANDBOX_PATHS.workspace, path)
@@ -86,6 +90,10 @@ function parentsOf(path: string): string[] {
   const parts = path.split('/').slice(0, -1)
   return parts.map((_, index) => parts.slice(0, index + 1).join('/'))
 }
+
+/** Whether a request makes the workspace as a whole read-only. */
+export const isWorkspaceReadOnly = ({ readOnly }: Pick<ExecRequest, 'readOnly'>): boolean =>
+  readOnly.some((path) => containedPath(path) === '.')
 
 /** A normalised relative path, or undefined when its spelling leaves the workspace. */
 export function containedPath(path: string): string | undefined {

@@ -79,11 +79,15 @@ export function fileAccessCases(subject: Subject): void {
       expect(readFileSync(join(subject.workspace, 'kept/new'), 'utf8')).toBe('hello\n')
     })
 
-    it('reads but does not write what is read-only', async () => {
+    it.each([
+      ['a folder', ['kept']],
+      ['the workspace', ['.']],
+      ['the workspace and a file in it', ['kept/file', '.']],
+    ])('reads but does not write %s that is read-only', async (_what, readOnly) => {
       const attempts =
         'cat kept/file; echo x > kept/file; rm -f kept/file; echo x > kept/deep/er/new; chmod 777 kept/file'
 
-      const outcome = await subject.run(attempts, { readOnly: ['kept'] })
+      const outcome = await subject.run(attempts, { readOnly })
       const control = await subject.run('echo changed > kept/file')
 
       expect(outcome.stdout).toBe(SECRET)
