@@ -1,13 +1,19 @@
+/** What items weigh, and how much of it waits at most (one item more, whatever it weighs). */
+type Weighing<T> = { readonly of: (item: T) => number; readonly max: number }
+
 /** A hand-over to one consumer that iterates. A producer that can wait uses `put`, which waits while it is full. */
 export class AsyncQueue<T> implements AsyncIterable<T> {
   readonly #items: T[] = []
   readonly #maxItems: number
+  readonly #weighing: Weighing<T> | undefined
+  #weight = 0
   #changed = Promise.withResolvers<void>()
   #ended = false
 
-  /** @param maxItems what `put` keeps to; `push` never waits */
-  constructor(maxItems = Number.POSITIVE_INFINITY) {
+  /** @param maxItems and @param weighing are what `put` keeps to; `push` never waits */
+  constructor(maxItems = Number.POSITIVE_INFINITY, weighing?: Weighing<T>) {
     this.#maxItems = maxItems
+    this.#weighing = weighing
   }
 
   get size(): number {
@@ -16,13 +22,14 @@ export class AsyncQueue<T> implements AsyncIterable<T> {
 
   /** Resolves when the item is queued; after the end nothing is. */
   async put(item: T): Promise<void> {
-    while (this.#items.length >= this.#maxItems && !this.#ended) await this.#changed.promise
+    while (this.#isFull() && !this.#ended) await this.#changed.promise
     this.push(item)
   }
 
   push(item: T): void {
     if (this.#ended) return
     this.#items.push(item)
+    this.#weight += this.#weighing?.of(item) ?? 0
     this.#change()
   }
 
@@ -36,6 +43,7 @@ export class AsyncQueue<T> implements AsyncIterable<T> {
     while (true) {
       const item = this.#items.shift()
       if (item !== undefined) {
+        this.#weight -= this.#weighing?.of(item) ?? 0
         this.#change()
         yield item
       } else if (this.#ended) {
@@ -44,6 +52,11 @@ export class AsyncQueue<T> implements AsyncIterable<T> {
         await this.#changed.promise
       }
     }
+  }
+
+  #isFull(): boolean {
+    const maxWeight = this.#weighing?.max ?? Number.POSITIVE_INFINITY
+    return this.#items.length >= this.#maxItems || this.#weight >= maxWeight
   }
 
   #change(): void {

@@ -24,6 +24,8 @@ const REATTACH_DELAY_MS = 50
 
 /** Events read and not committed; beyond it the stream itself waits. */
 const MAX_QUEUED_EVENTS = 1024
+/** An honest sandbox keeps no more characters unacknowledged than this; of others no more is held. */
+const WEIGHING = { of: weightOf, max: DECISION_LIMITS.outboxBytes }
 
 /**
  * Carries a sandbox's events into the store and the store's decisions back. An event is acknowledged after its
@@ -66,7 +68,7 @@ export class Relay {
 
   /** One attachment; answers why it ended. Reading and committing end together. */
   async #attach(): Promise<unknown> {
-    const queue = new AsyncQueue<HostEnvelope>(MAX_QUEUED_EVENTS)
+    const queue = new AsyncQueue<HostEnvelope>(MAX_QUEUED_EVENTS, WEIGHING)
     const detached = new AbortController()
     const signal = AbortSignal.any([this.#options.signal, detached.signal])
     const committing = this.#commitAll(queue).finally(() => detached.abort())
@@ -88,16 +90,27 @@ export class Relay {
   async #commitAll(queue: AsyncQueue<HostEnvelope>): Promise<void> {
     const { runId, generation, commit, onCommitted } = this.#options
     let batch: HostEnvelope[] = []
+    let weight = 0
     for await (const envelope of queue) {
       batch.push(envelope)
-      if (queue.size > 0 && batch.length < DECISION_LIMITS.ackEveryEvents) continue
+      weight += weightOf(envelope)
+      const isFull = batch.length >= DECISION_LIMITS.ackEveryEvents || weight >= WEIGHING.max
+      if (queue.size > 0 && !isFull) continue
       const committed = await commit({ runId, generation, envelopes: batch })
       this.#committedThrough = committed.through
       batch = []
+      weight = 0
       onCommitted(committed)
       await this.post(committed.decisions)
     }
   }
+}
+
+/** Characters of all strings in a value, roughly what it takes to hold it. */
+function weightOf(value: unknown): number {
+  if (typeof value === 'string') return value.length
+  if (typeof value !== 'object' || value === null) return 8
+  return Object.values(value).reduce((sum: number, member) => sum + weightOf(member), 16)
 }
 
 const unfollowable = (failure: unknown): SandboxError =>

@@ -1,0 +1,62 @@
+import { expect, it } from 'vitest'
+import type { HostEnvelope } from '../../contracts/events.ts'
+import type { AgentHostClient } from '../../runtime/agent-host-client/client.ts'
+import { Relay } from '../../runtime/api/runs/relay.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+
+const EVENTS = 200
+
+/** How many events of this size a relay takes from a sandbox while its first commit does not end. */
+async function takenWhileCommitting(characters: number): Promise<{ taken: number; batches: number[] }> {
+  let taken = 0
+  const stop = new AbortController()
+  const committing = Promise.withResolvers<void>()
+  const batches: number[] = []
+  async function* events(): AsyncGenerator<HostEnvelope> {
+    while (taken < EVENTS) {
+      const chunk = 'x'.repeat(characters)
+      const data = { commandId: 'c', stream: 'stdout', chunk } as const
+      taken += 1
+      yield { sequence: taken, at: '2026-01-01T00:00:00Z', event: { type: 'command.output', data } }
+    }
+    await new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve()))
+  }
+  const client: Partial<AgentHostClient> = {
+    events,
+    decide: async () => ({ accepted: [], unknown: [], conflicting: [] }),
+  }
+  const relay = new Relay({
+    runId: 'r',
+    generation: 1,
+    client: client as AgentHostClient,
+    commit: async ({ envelopes }) => {
+      batches.push(envelopes.length)
+      await committing.promise
+      const through = envelopes.at(-1)?.sequence ?? 0
+      if (through === EVENTS) stop.abort()
+      return { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] }
+    },
+    onCommitted: () => undefined,
+    signal: stop.signal,
+    log: silentLog,
+  })
+  const relaying = relay.run()
+  // Everything here is in this process, so a turn of the event loop is all that the relay needs.
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+  const takenMeanwhile = taken
+  committing.resolve()
+  await relaying
+  return { taken: takenMeanwhile, batches }
+}
+
+it('holds few events of a sandbox that sends large ones faster than they are stored, and loses none', async () => {
+  const { taken, batches } = await takenWhileCommitting(1_048_576)
+
+  expect(taken).toBeLessThan(40)
+  expect(Math.max(...batches)).toBeLessThan(40)
+  expect(batches.reduce((sum, size) => sum + size, 0)).toBe(EVENTS)
+})
+
+it('takes many small ones meanwhile', async () => {
+  expect((await takenWhileCommitting(100)).taken).toBe(EVENTS)
+})
