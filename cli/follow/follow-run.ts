@@ -1,5 +1,7 @@
 import type { RunEnvelope } from '../../contracts/events.ts'
 import type { Client } from '../../runtime/client/client.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
+import { CliError } from '../cli-error.ts'
 import { EXIT, type ExitStatus } from '../exit-status.ts'
 import { onInterrupt } from '../terminal/interrupts.ts'
 import type { Terminal } from '../terminal/terminal.ts'
@@ -33,16 +35,28 @@ export type Ending =
   | { readonly kind: 'turn'; readonly state: 'completed' | 'failed' | 'cancelled' }
   | { readonly kind: 'left' }
 
+/** A line that breaks once is nobody's concern. */
+const TOLD_BREAKS = 3
+const AWAY_WORDS = 'The service does not answer; trying again for half a minute.'
+
 /** Shows a run until it ends, asks the person at the terminal what the run asks, and listens to Ctrl-C. */
 export async function followRun(options: FollowOptions): Promise<Ending> {
-  const { client, runId } = options
+  const { client, runId, terminal } = options
   const session = createSession(options)
+  let last = options.after ?? 0
+  let breaks = 0
   using _interrupts = onInterrupt(session.interrupt)
   try {
     for await (const envelope of client.streamEvents(runId, {
-      after: options.after ?? 0,
+      after: last,
       signal: session.signal,
+      onBreak: () => {
+        breaks += 1
+        if (breaks === TOLD_BREAKS) terminal.note(AWAY_WORDS)
+      },
     })) {
+      last = envelope.sequence
+      breaks = 0
       options.show(runId, envelope)
       session.handle(envelope.event)
       const ending = endingOf(envelope, options.untilTurn, session.hasCancelled())
@@ -50,12 +64,24 @@ export async function followRun(options: FollowOptions): Promise<Ending> {
     }
   } catch (error) {
     if (error instanceof Left) return { kind: 'left' }
-    throw error
+    throw isAway(error) ? away(options, last, error) : error
   } finally {
     session.close()
   }
   throw new Error(`the stream of ${runId} ended before the run`)
 }
+
+const isAway = (error: unknown) => error instanceof SandboxError && error.code === 'unavailable'
+
+/** The service stayed away: what is known is kept there, and where to go on is known here. */
+const away = ({ runId, suffix, isEmbedded }: FollowOptions, last: number, cause: unknown): CliError =>
+  new CliError('The service does not answer any more.', {
+    status: EXIT.unreachable,
+    cause,
+    hint: isEmbedded
+      ? `What happened until then: agentweaver show ${runId}`
+      : `When it is back: agentweaver logs -f ${runId} --after ${last}${suffix}`,
+  })
 
 function endingOf({ event }: RunEnvelope, untilTurn: string | undefined, byUs: boolean): Ending | undefined {
   if (event.type === 'done') return { kind: 'done', state: event.data.state, byUs }

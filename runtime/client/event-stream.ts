@@ -10,6 +10,8 @@ export interface EventStreamOptions {
   /** The last sequence that the caller has seen; 0 for none. */
   readonly after?: number | undefined
   readonly signal?: AbortSignal | undefined
+  /** Called each time the line broke, before it is made again: for people who wait. */
+  readonly onBreak?: (() => void) | undefined
 }
 
 /** A connection that is silent for three heartbeats is dead, whatever TCP says. */
@@ -25,7 +27,7 @@ const MAX_FRUITLESS = 10
 export async function* followEvents(
   transport: Transport,
   path: string,
-  { after = 0, signal }: EventStreamOptions = {},
+  { after = 0, signal, onBreak }: EventStreamOptions = {},
 ): AsyncGenerator<RunEnvelope> {
   let cursor = after
   for (let fruitless = 0; fruitless < MAX_FRUITLESS; fruitless++) {
@@ -37,6 +39,7 @@ export async function* followEvents(
       if (envelope.event.type === 'done') return
     }
     signal?.throwIfAborted()
+    onBreak?.()
     await delay(BACK_OFF_MS[Math.min(fruitless, BACK_OFF_MS.length - 1)] ?? 0, signal)
   }
   throw new SandboxError('unavailable', `The event stream ${path} broke and could not be taken up again.`)

@@ -124,6 +124,25 @@ describe('a run from the command line', { timeout: SLOW }, () => {
     expect(terminal.screen()).toContain('keep it')
   })
 
+  test('whose service is killed says how to go on when it is back', async () => {
+    const home = await mkdtemp(join(folder, 'killed-'))
+    const killed = await spawnService({
+      env: { PATH: process.env['PATH'], HOME: home },
+      cwd: home,
+      settings: { AGENTWEAVER_STATE_DIR: join(home, 'state'), AGENTWEAVER_WORKSPACE_ROOTS: folder },
+    })
+    const login = { AGENTWEAVER_URL: killed.url, AGENTWEAVER_API_KEY: killed.apiKey }
+    await using terminal = startAtTerminal(await planned([command(DELETE)]), { env: login })
+    await terminal.shows('Allow it?')
+
+    process.kill(killed.pid, 'SIGKILL')
+    await terminal.shows('The service does not answer; trying again')
+    terminal.type('y\r')
+
+    expect(await terminal.exited).toBe(5)
+    expect(terminal.screen()).toMatch(/agentweaver logs -f run_\w+ --after \d+/)
+  })
+
   test('is cancelled by Ctrl-C and a yes', async () => {
     await using terminal = startAtTerminal(await planned([command('sleep 60')]), { env })
     await terminal.shows('sleep 60')

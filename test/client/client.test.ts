@@ -173,12 +173,15 @@ describe('over a line that breaks', () => {
     const { id } = await client.startRun(RUN)
     service.append(id, delta('one'), delta('two\n\ndata: x'), delta('drei ü'), delta('four'), DONE)
     const whole = await toArray(client.streamEvents(id))
+    let breaks = 0
     // The whole answer, headers included, is shorter than this; the cuts fall everywhere in it.
     for (let cut = 1; cut < 1600; cut += 97) {
       const proxy = await startCuttingProxy(url, [cut, cut + 350])
       const broken = createClient({ url: proxy.url, apiKey: keys.ada })
-      expect(await toArray(broken.streamEvents(id)), `cut after ${cut} bytes`).toEqual(whole)
+      const events = broken.streamEvents(id, { onBreak: () => breaks++ })
+      expect(await toArray(events), `cut after ${cut} bytes`).toEqual(whole)
     }
+    expect(breaks).toBeGreaterThan(0)
   })
 
   test('a command that was started once is followed to its end', async () => {
