@@ -50,6 +50,26 @@ const WRAPPERS: Readonly<Record<string, Wrapper>> = {
   bwrap: plain,
   firejail: plain,
   caffeinate: { valued: 'tw', operands: 0 },
+  setpriv: plain,
+  prlimit: plain,
+  linux32: plain,
+  linux64: plain,
+  numactl: { valued: 'NmipC', operands: 0 },
+  valgrind: plain,
+  unbuffer: plain,
+  rlwrap: plain,
+  chronic: plain,
+  fakeroot: plain,
+  eatmydata: plain,
+  tini: plain,
+  'dumb-init': plain,
+  'systemd-run': { valued: 'pMHu', operands: 0 },
+  'dbus-run-session': plain,
+  pkexec: plain,
+  run0: { valued: 'ugDM', operands: 0 },
+  tmux: { valued: 'cnstxy', operands: 1, takesScript: true },
+  screen: { valued: 'cSst', operands: 0, takesScript: true },
+  hyperfine: { valued: 'rwmM', operands: 0, takesScript: true },
 }
 
 /** Most words of one command that are tried as the beginning of a wrapped one. */
@@ -77,9 +97,15 @@ export function unwrap(name: string, words: readonly Word[]): Unwrapped {
   const starts = rest.slice(0, MAX_SUFFIXES).flatMap((word, i) => (word.text.startsWith('-') ? [] : [i]))
   return {
     commands: starts.map((start) => rest.slice(start)),
-    scripts: wrapper.takesScript ? rest.filter((word) => /\s/.test(word.text)) : [],
+    scripts: wrapper.takesScript ? rest.filter((word) => /\s/.test(word.text)).flatMap(withoutFlag) : [],
     head: headOf(wrapper, rest),
   }
+}
+
+/** A script may follow its flag in one word (`-S'rm x'`, `--command='rm x'`): both readings count. */
+function withoutFlag(word: Word): Word[] {
+  const text = word.text.replace(/^(?:--[a-z-]+=|-[A-Za-z]*?[cS])/, '')
+  return text === word.text ? [word] : [word, { ...word, text }]
 }
 
 function headOf(wrapper: Wrapper, words: readonly Word[]): Word | undefined {
