@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { readFile, stat } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createClient } from '../../runtime/client/client.ts'
@@ -15,6 +15,7 @@ test('the first start makes a store and a key, and a client can use it', async (
   const serviceFile = join(stateDir, 'service.json')
   expect((await stat(serviceFile)).mode & 0o777).toBe(0o600)
   expect(JSON.parse(await readFile(serviceFile, 'utf8'))).toEqual({ url, pid })
+  for (const name of await readdir(stateDir)) expect((await stat(join(stateDir, name))).mode & 0o077).toBe(0)
   const client = createClient({ url, apiKey: (await readFile(apiKeyFile, 'utf8')).trim() })
   expect((await client.listRuns()).items).toEqual([])
   expect(await client.ready()).toMatchObject({ ready: true })

@@ -1,3 +1,4 @@
+import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { SandboxError } from '../../kit/errors.ts'
@@ -11,7 +12,10 @@ const BUSY = 5
  * ends. Returns what lets it go.
  */
 export function lockStateFolder(stateDir: string): () => void {
-  const file = new DatabaseSync(join(stateDir, 'lock'), { timeout: 0 })
+  const path = join(stateDir, 'lock')
+  // SQLite would make it readable by all; its journal takes the file's rights over.
+  closeSync(openSync(path, 'a', 0o600))
+  const file = new DatabaseSync(path, { timeout: 0 })
   try {
     file.exec('PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE')
   } catch (error) {
