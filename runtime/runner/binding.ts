@@ -16,7 +16,10 @@ export interface Bound {
   readonly executor: Executor
 }
 
-/** The one workspace of a runner. Until it is bound nothing is served, and it is bound once. */
+/**
+ * The one workspace of a runner, by the real path that was admitted: a link that came above it since then would lead
+ * to a folder that nobody admitted. Until it is bound nothing is served, and it is bound once.
+ */
 export class Binding {
   readonly #deps: BindingDeps
   #taken = false
@@ -48,6 +51,10 @@ export class Binding {
       workspace = await openWorkspace(root)
     } catch (error) {
       return toFileError(error, root)
+    }
+    if (workspace.path !== root.replace(/(?<=.)\/+$/, '')) {
+      workspace.close()
+      return { ok: false, code: 'symlink', message: `a link leads from ${root} to another folder` }
     }
     try {
       const { backend, toolRoots, log } = this.#deps

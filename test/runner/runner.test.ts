@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ExecRequest } from '../../contracts/exec.ts'
@@ -15,6 +15,20 @@ describe('a runner', () => {
     expect(link.role).toBe('per-command')
     expect(link.isolation).toMatchObject({ backend: 'direct', isRealIsolation: false })
     expect(['openat2', 'walk']).toContain(link.pathEngine)
+  })
+
+  it('opens no folder that a link above it leads to', async () => {
+    const link = await spawnRunner({ backend: 'direct', toolRoots: [], log: silentLog })
+    try {
+      const root = aRoot()
+      mkdirSync(join(root, 'real', 'inner'), { recursive: true })
+      symlinkSync('real', join(root, 'alias'))
+
+      await expect(link.open(join(root, 'alias', 'inner'))).rejects.toThrow(/a link leads from/)
+      await link.open(join(root, 'real', 'inner'))
+    } finally {
+      await link.close()
+    }
   })
 
   it('serves nothing before a workspace is open, and opens one only once', async () => {

@@ -1,4 +1,4 @@
-import { lstat, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
@@ -33,7 +33,7 @@ export async function makeSandboxFolder(): Promise<SandboxFolder> {
     mkdir(folder.workspace),
     mkdir(folder.stateDir, { mode: 0o700 }),
   ])
-  return folder
+  return { ...folder, workspace: await realpath(folder.workspace) }
 }
 
 /** Removes a sandbox's folder; anything that is not one is left alone. */
