@@ -1,6 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { Approval } from '../../contracts/api.ts'
@@ -10,7 +9,7 @@ import { writeServiceFile } from '../../runtime/api/start/service-file.ts'
 import { prepareStateFolder } from '../../runtime/api/start/state-folder.ts'
 import { done, queued } from './events.ts'
 import { aRun, FAKE_KEY, type FakeService, RUN_ID, refusal, startFakeService } from './fake-service.ts'
-import { runCli } from './run-cli.ts'
+import { aFolder, runCli } from './run-cli.ts'
 
 const loginTo = ({ url }: FakeService) => ({ AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: FAKE_KEY })
 const SILENT_URL = 'http://127.0.0.1:1'
@@ -74,7 +73,7 @@ describe('bad input answers 2 and says what is wrong', () => {
   })
 
   test('a plan names each of its problems', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'aw-plan-test-'))
+    const folder = await aFolder('aw-plan-test-')
     const file = join(folder, 'plan.json')
     await writeFile(file, JSON.stringify({ turns: [[{ kind: 'say' }, { kind: 'dance' }]] }))
 
@@ -159,7 +158,7 @@ describe('exit status', () => {
 describe('the service is found', () => {
   test('through the folder .agentweaver of a folder above', async () => {
     await using service = await startFakeService()
-    const folder = await mkdtemp(join(tmpdir(), 'aw-find-test-'))
+    const folder = await aFolder('aw-find-test-')
     const state = join(folder, '.agentweaver')
     await prepareStateFolder(state)
     await mkdir(join(folder, 'deep', 'er'), { recursive: true })
@@ -177,7 +176,7 @@ describe('the service is found', () => {
     ['sandbox', 'create', '-w', '.'],
   ])('but its keys never go into a workspace: %s', async (...argv) => {
     await using service = await startFakeService()
-    const folder = await mkdtemp(join(tmpdir(), 'aw-keys-test-'))
+    const folder = await aFolder('aw-keys-test-')
     await mkdir(join(folder, '.agentweaver'))
     await writeFile(join(folder, '.agentweaver', 'api-key'), FAKE_KEY)
 

@@ -1,12 +1,22 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
 import { processesOf } from '../../cli/demo/left-behind.ts'
 import { deadline, delay } from '../../runtime/kit/deadline.ts'
 
 export const MAIN = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
+
+/** A folder that is gone when the test is done. */
+export async function aFolder(prefix: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), prefix))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
 
 type Settings = { readonly env?: Record<string, string>; readonly cwd?: string; readonly input?: string }
 type Outcome = { readonly status: number | null; readonly stdout: string; readonly stderr: string }

@@ -1,10 +1,9 @@
-import { mkdtemp, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { anApproval, approved, done, queued } from './events.ts'
 import { aRun, FAKE_KEY, type FakeService, RUN_ID, startFakeService } from './fake-service.ts'
-import { runCli, startAtTerminal, startCli, until } from './run-cli.ts'
+import { aFolder, runCli, startAtTerminal, startCli, until } from './run-cli.ts'
 
 const loginTo = ({ url }: FakeService) => ({ AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: FAKE_KEY })
 const RUN = ['run', 'fix it', '--empty-workspace', '--agent', 'copilot']
@@ -137,7 +136,7 @@ describe('run', () => {
   test('sends the plan of a scripted agent and the absolute path of the workspace', async () => {
     await using service = await startFakeService()
     service.publish(queued, done('succeeded'))
-    const folder = await mkdtemp(join(tmpdir(), 'aw-run-test-'))
+    const folder = await aFolder('aw-run-test-')
     const plan = { turns: [[{ kind: 'say', text: 'hello' }]] }
     await writeFile(join(folder, 'plan.json'), JSON.stringify(plan))
 

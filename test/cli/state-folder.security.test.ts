@@ -1,15 +1,14 @@
 import { execFileSync } from 'node:child_process'
-import { chmod, cp, mkdir, mkdtemp, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chmod, cp, mkdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { readClientConfig } from '../../cli/service/client-config.ts'
 import { findStateFolder } from '../../cli/service/state-folder.ts'
 import { ensureFirstApiKey } from '../../runtime/api/start/first-api-key.ts'
 import { removeServiceFile, writeServiceFile } from '../../runtime/api/start/service-file.ts'
 import { prepareStateFolder } from '../../runtime/api/start/state-folder.ts'
 import { FAKE_KEY, startFakeService } from './fake-service.ts'
-import { runCli } from './run-cli.ts'
+import { aFolder, runCli } from './run-cli.ts'
 
 const NOWHERE = '/nonexistent'
 const URL_OF_OURS = 'http://127.0.0.1:45678'
@@ -17,8 +16,7 @@ const now = () => new Date()
 
 /** A project with a state folder that a service made and that names this process as the service. */
 async function aProject(): Promise<{ project: string; state: string }> {
-  const project = await mkdtemp(join(tmpdir(), 'aw-trust-test-'))
-  onTestFinished(() => rm(project, { recursive: true, force: true }))
+  const project = await aFolder('aw-trust-test-')
   const state = join(project, '.agentweaver')
   await prepareStateFolder(state)
   const store = {
@@ -145,7 +143,7 @@ test('the address is gone once the service has stopped', async () => {
 
 test('a folder that a project brought is not used by any command, and each says so', async () => {
   await using service = await startFakeService()
-  const folder = await mkdtemp(join(tmpdir(), 'aw-brought-test-'))
+  const folder = await aFolder('aw-brought-test-')
   const state = join(folder, '.agentweaver')
   await mkdir(state, { mode: 0o700 })
   await writeFile(join(state, 'api-key'), `${FAKE_KEY}\n`, { mode: 0o600 })
