@@ -134,11 +134,14 @@ const hasDenial = (events: readonly RunEnvelope[]): boolean =>
   events.some(({ event }) => event.type === 'shell.denied')
 
 /** The host's environment as the service gets it: with bait, without settings that would change the demo. */
-function serviceEnv(env: Terminal['io']['env'], { canary }: Stage): Record<string, string | undefined> {
+function serviceEnv(
+  env: Terminal['io']['env'],
+  { canary, temporary }: Stage,
+): Record<string, string | undefined> {
   const kept = Object.entries(env).filter(
     ([key]) => key !== 'DATABASE_URL' && (!key.startsWith('AGENTWEAVER_') || KEPT_SETTINGS.has(key)),
   )
-  return { ...Object.fromEntries(kept), [canary.name]: canary.value }
+  return { ...Object.fromEntries(kept), HOME: temporary, [canary.name]: canary.value }
 }
 
 function introduce({ print, paint }: Terminal, options: DemoOptions, { workspace }: Stage): void {

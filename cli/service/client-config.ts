@@ -86,7 +86,7 @@ export function readClientConfig(
   const named = env['AGENTWEAVER_STATE_DIR']
   const ownStateDir = named ? resolve(cwd, named) : join(home, STATE_FOLDER)
   const { folder, ignored } = named
-    ? readStateFolders([{ path: ownStateDir, from: 'AGENTWEAVER_STATE_DIR' }])
+    ? readStateFolders([{ path: ownStateDir, from: 'AGENTWEAVER_STATE_DIR' }], home)
     : findStateFolder(cwd, home)
   const chosen = chooseUrl(flags, env)
   return {

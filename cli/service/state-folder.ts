@@ -1,8 +1,9 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { API_KEY_FILE, FOLDER_SEAL_FILE, SERVICE_FILE, ServiceFile } from '../../contracts/api-env.ts'
+import { equalsInConstantTime } from '../../runtime/kit/constant-time.ts'
 import { errnoOf } from '../../runtime/kit/errors.ts'
-import { folderSeal } from '../../runtime/kit/folder-seal.ts'
+import { folderSeal, readSealKey } from '../../runtime/kit/folder-seal.ts'
 
 export const STATE_FOLDER = '.agentweaver'
 /** Rights of group and others: a service gives them none. */
@@ -38,16 +39,18 @@ class Distrust extends Error {}
  * folder of the same name for its own settings. Whoever makes a repository or an archive can put a key there too,
  * so one that a service of this user did not make in this place is passed over, and said to be.
  */
-export const findStateFolder = (from: string, home: string): Found => readStateFolders(candidates(from, home))
+export const findStateFolder = (from: string, home: string): Found =>
+  readStateFolders(candidates(from, home), home)
 
 type Candidate = { readonly path: string; readonly from: string }
 
 /** The first of the candidates that is one. */
-export function readStateFolders(candidates: Iterable<Candidate>): Found {
+export function readStateFolders(candidates: Iterable<Candidate>, home: string): Found {
+  const key = readSealKey(home)
   const ignored: IgnoredFolder[] = []
   for (const candidate of candidates) {
     try {
-      const folder = readStateFolder(candidate)
+      const folder = readStateFolder(candidate, key)
       if (folder) return { folder, ignored }
     } catch (error) {
       if (!(error instanceof Distrust)) throw error
@@ -69,13 +72,14 @@ function* candidates(from: string, home: string): Generator<Candidate> {
   if (!isHomeAbove) yield { path: atHome, from: 'found at home' }
 }
 
-function readStateFolder({ path, from }: Candidate): StateFolder | undefined {
+function readStateFolder({ path, from }: Candidate, key: Uint8Array | undefined): StateFolder | undefined {
   const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
   if (!found || !lstatSync(join(path, API_KEY_FILE), { throwIfNoEntry: false })) return undefined
   if (!found.isDirectory()) throw new Distrust('it is not a folder')
   requireOwn('it', Number(found.uid), Number(found.mode))
   const apiKey = readOwn(path, API_KEY_FILE)?.trim() ?? ''
-  if (readOwn(path, FOLDER_SEAL_FILE) !== folderSeal(found))
+  const seal = readOwn(path, FOLDER_SEAL_FILE) ?? ''
+  if (key === undefined || !equalsInConstantTime(seal, folderSeal(found, key)))
     throw new Distrust('no service made it here: it was copied, unpacked or checked out')
   return { path, from, apiKey, serviceUrl: serviceUrlOf(path) }
 }

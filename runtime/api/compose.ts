@@ -9,6 +9,7 @@ import { createGovernance } from '../governance/governance.ts'
 import { loadShellGrammar } from '../governance/shell/grammar.ts'
 import { createTouchTracker } from '../governance/touched.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
+import { sealKeyFolder } from '../kit/folder-seal.ts'
 import type { Log } from '../kit/log.ts'
 import { EventRedactor } from '../redaction/event-redactor.ts'
 import { createRedactor } from '../redaction/redactor.ts'
@@ -55,7 +56,7 @@ export async function composeRunService(config: ApiConfig, { store, log }: Aroun
     limits: config.limits,
     workspaces: {
       roots: await Promise.all(config.workspaceRoots.map(realRoot)),
-      forbidden: [await realpath(config.stateDir)],
+      forbidden: [await realpath(config.stateDir), await realPlace(sealKeyFolder(config.home))],
     },
     ceiling: await readCeiling(config),
     ...composeRedaction(config),
@@ -78,6 +79,9 @@ async function toolRootsOf({ toolRoots }: ApiConfig): Promise<string[]> {
   const own = dirname(dirname(await realpath(process.execPath)))
   return own === '/' || own.startsWith('/usr') ? [...toolRoots] : [...toolRoots, own]
 }
+
+/** The real path of a folder that may not be there yet. */
+const realPlace = (path: string): Promise<string> => realpath(path).catch(() => path)
 
 const realRoot = (root: string): Promise<string> =>
   realpath(root).catch((cause: unknown) => {

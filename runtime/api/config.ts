@@ -16,6 +16,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
   const env = parseEnv(ApiEnv, source, { prefix: API_ENV_PREFIX, also: SHARED_KEYS, except: CLIENT_ENV_KEYS })
   const stateDir = resolve(cwd, env.AGENTWEAVER_STATE_DIR)
   return Object.freeze({
+    home,
     host: env.AGENTWEAVER_HOST,
     port: env.AGENTWEAVER_PORT,
     stateDir,

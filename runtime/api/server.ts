@@ -34,7 +34,7 @@ async function serve(config: ApiConfig): Promise<void> {
     lifeline: config.hasLifeline ? process.stdin : undefined,
     onImpatience: () => process.exit(EXIT_FAILURE),
   })
-  await prepareStateFolder(config.stateDir)
+  await prepareStateFolder(config.stateDir, homedir())
   const unlock = lockStateFolder(config.stateDir)
   const store = await openStore(config.store, { log })
   const service = await composeRunService(config, { store, log })

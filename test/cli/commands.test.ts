@@ -160,12 +160,12 @@ describe('the service is found', () => {
     await using service = await startFakeService()
     const folder = await aFolder('aw-find-test-')
     const state = join(folder, '.agentweaver')
-    await prepareStateFolder(state)
+    await prepareStateFolder(state, folder)
     await mkdir(join(folder, 'deep', 'er'), { recursive: true })
     await writeFile(join(state, 'api-key'), `${FAKE_KEY}\n`, { mode: 0o600 })
     await writeServiceFile(state, { url: service.url, pid: process.pid })
 
-    const { status } = await runCli(['runs'], { cwd: join(folder, 'deep', 'er') })
+    const { status } = await runCli(['runs'], { cwd: join(folder, 'deep', 'er'), env: { HOME: folder } })
 
     expect(status).toBe(0)
     expect(service.requests).not.toEqual([])

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,9 +22,13 @@ export async function aFolder(prefix: string): Promise<string> {
 type Settings = { readonly env?: Record<string, string>; readonly cwd?: string; readonly input?: string }
 type Outcome = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
 
+/** A home that is nobody's: services of these tests keep their seal key there. */
+const HOME = mkdtempSync(join(tmpdir(), 'aw-cli-home-'))
+process.once('exit', () => rmSync(HOME, { recursive: true, force: true }))
+
 const environment = (more: Record<string, string> = {}) => ({
   PATH: process.env['PATH'] ?? '',
-  HOME: tmpdir(),
+  HOME,
   ...more,
 })
 

@@ -1,7 +1,9 @@
 import { execFileSync } from 'node:child_process'
+import { mkdtempSync } from 'node:fs'
 import { chmod, cp, mkdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { readClientConfig } from '../../cli/service/client-config.ts'
 import { findStateFolder } from '../../cli/service/state-folder.ts'
 import { ensureFirstApiKey } from '../../runtime/api/start/first-api-key.ts'
@@ -10,7 +12,9 @@ import { prepareStateFolder } from '../../runtime/api/start/state-folder.ts'
 import { FAKE_KEY, startFakeService } from './fake-service.ts'
 import { aFolder, runCli } from './run-cli.ts'
 
-const NOWHERE = '/nonexistent'
+/** This user's home, where the key of the seals is. */
+const HOME = mkdtempSync(join(tmpdir(), 'aw-home-test-'))
+afterAll(() => rm(HOME, { recursive: true }))
 const URL_OF_OURS = 'http://127.0.0.1:45678'
 const now = () => new Date()
 
@@ -18,7 +22,7 @@ const now = () => new Date()
 async function aProject(): Promise<{ project: string; state: string }> {
   const project = await aFolder('aw-trust-test-')
   const state = join(project, '.agentweaver')
-  await prepareStateFolder(state)
+  await prepareStateFolder(state, HOME)
   const store = {
     countApiKeys: async () => 0,
     insertApiKey: async () => undefined,
@@ -29,7 +33,7 @@ async function aProject(): Promise<{ project: string; state: string }> {
   return { project, state }
 }
 
-const find = (project: string) => findStateFolder(project, NOWHERE)
+const find = (project: string) => findStateFolder(project, HOME)
 const whyIgnored = (project: string) => {
   const { folder, ignored } = find(project)
   expect(folder).toBeUndefined()
@@ -41,10 +45,21 @@ test('the folder of a running service gives its key and its address, to its owne
 
   expect(find(join(project, 'deep', 'er')).folder).toMatchObject({ path: state, serviceUrl: URL_OF_OURS })
   expect((await stat(join(state, 'service.json'))).mode & 0o777).toBe(0o600)
-  expect(readClientConfig({}, { env: { HOME: NOWHERE }, cwd: project })).toMatchObject({
+  expect(readClientConfig({}, { env: { HOME: HOME }, cwd: project })).toMatchObject({
     url: { value: URL_OF_OURS, from: join(state, 'service.json') },
     apiKey: { from: join(state, 'api-key') },
   })
+})
+
+test('a folder that a command in a sandbox made, knowing its numbers, is not believed', async () => {
+  const { project, state } = await aProject()
+  await rm(state, { recursive: true })
+  const attackersHome = await aFolder('aw-attacker-test-')
+
+  await prepareStateFolder(state, attackersHome)
+  await writeFile(join(state, 'api-key'), FAKE_KEY, { mode: 0o600 })
+
+  expect(whyIgnored(project)).toContain('no service made it here')
 })
 
 test.each([
@@ -126,7 +141,7 @@ test.each([
 test('a key that was given goes to no address that only a folder names', async () => {
   const { project } = await aProject()
   const read = (env: Record<string, string>, apiKey?: string) =>
-    readClientConfig(apiKey === undefined ? {} : { apiKey }, { env: { HOME: NOWHERE, ...env }, cwd: project })
+    readClientConfig(apiKey === undefined ? {} : { apiKey }, { env: { HOME: HOME, ...env }, cwd: project })
 
   expect(read({}).url.value).toBe(URL_OF_OURS)
   expect(read({ AGENTWEAVER_API_KEY: 'awk_mine' }).url.value).toBe('http://127.0.0.1:8080')
@@ -162,7 +177,7 @@ test('a folder that a project brought is not used by any command, and each says 
 
 test('a given key gets no second service beside the one of the folder, but its address to name', async () => {
   const { project } = await aProject()
-  const settings = { cwd: project, env: { HOME: NOWHERE, AGENTWEAVER_PORT: '1' } }
+  const settings = { cwd: project, env: { HOME: HOME, AGENTWEAVER_PORT: '1' } }
 
   const { status, stderr } = await runCli(['runs'], settings)
 

@@ -66,12 +66,12 @@ test('a file that holds no key is refused with what to do', async () => {
 
 test('the state folder is closed to others', async () => {
   const path = join(stateDir, 'a', 'b')
-  await prepareStateFolder(path)
+  await prepareStateFolder(path, stateDir)
   expect(await modeOf(path)).toBe(0o700)
 })
 
 test('a link in place of the state folder is refused', async () => {
   const path = join(stateDir, 'link')
   await symlink(tmpdir(), path)
-  await expect(prepareStateFolder(path)).rejects.toThrow('not a link')
+  await expect(prepareStateFolder(path, stateDir)).rejects.toThrow('not a link')
 })
