@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { onTestFinished } from 'vitest'
+import { afterAll, onTestFinished } from 'vitest'
 import { processesOf } from '../../cli/demo/left-behind.ts'
 import { deadline, delay } from '../../runtime/kit/deadline.ts'
 
@@ -24,7 +24,7 @@ type Outcome = { readonly status: number | null; readonly stdout: string; readon
 
 /** A home that is nobody's: services of these tests keep their seal key there. */
 const HOME = mkdtempSync(join(tmpdir(), 'aw-cli-home-'))
-process.once('exit', () => rmSync(HOME, { recursive: true, force: true }))
+afterAll(() => rmSync(HOME, { recursive: true, force: true }))
 
 const environment = (more: Record<string, string> = {}) => ({
   PATH: process.env['PATH'] ?? '',
