@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
+import { deferred } from '../deferred.ts'
 import { HarnessError } from '../harness-error.ts'
 import { GO_BUILD_ENV } from './cache-key.ts'
 
@@ -33,7 +34,7 @@ export async function runGo({ cwd, args, goCache, onLine }: GoCommand): Promise<
     tail.push(line)
     if (tail.length > KEPT_LINES) tail.shift()
   })
-  const { promise, resolve, reject } = Promise.withResolvers<number | null>()
+  const { promise, resolve, reject } = deferred<number | null>()
   child.on('error', reject).on('close', resolve)
   const code = await promise
   if (code !== 0) throw new HarnessError(explain(args, tail))

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync, writeFileSync } from 'node:fs'
+import { deferred } from '../deferred.ts'
 import { HarnessError } from '../harness-error.ts'
 import { tailOf } from './log-tail.ts'
 import { identityOf, type ProcessIdentity } from './process-identity.ts'
@@ -54,7 +55,7 @@ type Known = Pick<Daemon, 'name' | 'logPath' | 'identity'>
 
 function supervise(known: Known, child: ChildProcess): Daemon {
   let reason: string | undefined
-  const { promise: ended, resolve } = Promise.withResolvers<void>()
+  const { promise: ended, resolve } = deferred()
   const note = (text: string) => {
     reason ??= text
     resolve()

@@ -1,4 +1,5 @@
 import { createServer, type Server } from 'node:net'
+import { deferred } from '../deferred.ts'
 import { messageOf } from '../harness-error.ts'
 
 const TRIES = 4
@@ -14,7 +15,7 @@ export async function chooseFreePorts(count: number): Promise<number[]> {
 
 async function listenAnywhere(): Promise<Server> {
   const server = createServer()
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const { promise, resolve, reject } = deferred()
   server.once('error', reject).listen(0, '127.0.0.1', resolve)
   await promise
   return server
