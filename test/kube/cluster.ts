@@ -16,7 +16,7 @@ import { linkExists, linkName, createNetwork, routedRanges, type ClusterNetwork 
 import { planAddresses, rangesOverlap } from './host/addresses.ts'
 import { requirePackages } from './host/packages.ts'
 import { requirePrivileges } from './host/privileges.ts'
-import { logPath, takeSlot } from './host/run-folder.ts'
+import { kubeconfigPath, logPath, takeSlot } from './host/run-folder.ts'
 import { sweepDeadClusters } from './host/sweep.ts'
 import { imageArchive } from './images/image-archive.ts'
 import { dnsImage, pauseImage, toolboxImage } from './images/toolbox.ts'
@@ -28,6 +28,8 @@ export interface Cluster {
   readonly slot: number
   readonly folder: string
   readonly kubeconfig: string
+  /** The folders of its programs; kubectl is in the first. */
+  readonly binFolders: readonly string[]
   /** Milliseconds from the call to each step's end. */
   readonly steps: Readonly<Record<string, number>>
   stop(): Promise<void>
@@ -49,7 +51,8 @@ export async function startCluster(options: ClusterOptions, say: Say): Promise<C
   try {
     const steps = await bringUp(context)
     context.noteReady()
-    return { slot, folder: context.folder, kubeconfig: `${context.folder}/kubeconfig`, steps, stop }
+    const { folder } = context
+    return { slot, folder, kubeconfig: kubeconfigPath(folder), binFolders: tools.binFolders, steps, stop }
   } catch (error) {
     await stop()
     throw error

@@ -5,12 +5,10 @@ import { readManifests } from '../client/manifests.ts'
 import type { ClusterContext } from '../cluster-context.ts'
 import type { IdentityTiming } from '../cluster-options.ts'
 import { clangPath } from '../host/packages.ts'
-import { isHealthy } from '../host/health.ts'
 import { waitUntil } from '../host/wait-until.ts'
 import type { RealNode } from '../node/node.ts'
 
 const READY_MS = 90_000
-const HEALTH_PORT = 9879
 
 export function ciliumCrds({ tools }: ClusterContext): KubeObject[] {
   return readManifests(tools.share('cilium', 'cilium/crds'))
@@ -25,11 +23,10 @@ const TIMING_FLAGS: Readonly<Record<IdentityTiming, readonly string[]>> = {
   instant: ['--identity-max-jitter=0s', '--identity-change-grace-period=0s'],
 }
 
-/** Starts the real agent in a node, and waits until it has written the node's network configuration. */
+/** Starts the real agent in a node, and waits until it has written the network configuration, as it does once ready. */
 export async function startCilium(context: ClusterContext, node: RealNode): Promise<void> {
   const { folder, cniConfig, namespaces, name } = node
   const config = join(cniConfig, '05-cilium.conflist')
-  const health = `http://${context.plan.node(node.index)}:${HEALTH_PORT}/healthz`
   const daemon = namespaces.run({
     name: `${name}-cilium`,
     argv: [context.tools.bin('cilium', 'cilium-agent'), ...flags(context, node, config)],
@@ -42,8 +39,8 @@ export async function startCilium(context: ClusterContext, node: RealNode): Prom
       TMPDIR: '/run/cilium',
     },
   })
-  await waitUntil({ what: `Cilium on ${name}`, timeoutMs: READY_MS, needs: [daemon] }, async () =>
-    existsSync(config) && (await isHealthy(health)) ? true : undefined,
+  await waitUntil({ what: `Cilium on ${name}`, timeoutMs: READY_MS, needs: [daemon] }, () =>
+    existsSync(config) ? true : undefined,
   )
 }
 
@@ -93,7 +90,6 @@ function flags(context: ClusterContext, node: RealNode, config: string): string[
     '--cni-exclusive=false',
     `--cni-log-file=${join(node.folder, 'cilium-cni.log')}`,
     '--devices=node0',
-    `--agent-health-port=${HEALTH_PORT}`,
     ...TIMING_FLAGS[options.cilium || 'default'],
   ]
 }
