@@ -1,5 +1,5 @@
-import { HarnessError } from './harness-error.ts'
 import type { ModuleName } from './build/modules.ts'
+import { HarnessError } from './harness-error.ts'
 
 export const IDENTITY_TIMINGS = ['instant', 'default'] as const
 /** How soon Cilium acts on a changed pod label: at once, or after up to half a minute as on AKS. */

@@ -12,8 +12,8 @@ import { type ClusterOptions, modulesFor } from './cluster-options.ts'
 import { startApiServer } from './control-plane/api-server.ts'
 import { startControllerManager, startScheduler } from './control-plane/controllers.ts'
 import { startEtcd } from './control-plane/etcd.ts'
-import { linkExists, linkName, createNetwork, routedRanges, type ClusterNetwork } from './host/links.ts'
 import { planAddresses, rangesOverlap } from './host/addresses.ts'
+import { type ClusterNetwork, createNetwork, linkExists, linkName, routedRanges } from './host/links.ts'
 import { requirePackages } from './host/packages.ts'
 import { requirePrivileges } from './host/privileges.ts'
 import { kubeconfigPath, logPath, takeSlot } from './host/run-folder.ts'
@@ -65,7 +65,10 @@ async function refuseTakenRanges({ nodes }: ClusterOptions): Promise<(slot: numb
   const routed = await routedRanges()
   return (slot) => {
     const { linkRange, podRange } = planAddresses(slot)
-    return linkExists(linkName(slot)) || routed.some((range) => [linkRange, podRange].some((own) => rangesOverlap(range, own)))
+    return (
+      linkExists(linkName(slot)) ||
+      routed.some((range) => [linkRange, podRange].some((own) => rangesOverlap(range, own)))
+    )
   }
 }
 
@@ -100,7 +103,10 @@ async function startControlPlane(context: ClusterContext, mark: (step: string) =
   await startApiServer(context, await startEtcd(context))
   mark('API server ready')
   const client = context.client()
-  await installCrds(client, [...agentSandboxCrds(context), ...(context.options.cilium ? ciliumCrds(context) : [])])
+  await installCrds(client, [
+    ...agentSandboxCrds(context),
+    ...(context.options.cilium ? ciliumCrds(context) : []),
+  ])
   mark('CRDs established')
   await Promise.all([
     startControllerManager(context),
@@ -110,7 +116,10 @@ async function startControlPlane(context: ClusterContext, mark: (step: string) =
   mark('control plane ready')
 }
 
-async function prepareNodes(context: ClusterContext, network: ClusterNetwork | undefined): Promise<RealNode[]> {
+async function prepareNodes(
+  context: ClusterContext,
+  network: ClusterNetwork | undefined,
+): Promise<RealNode[]> {
   if (!network) return []
   const archives = await testImages(context)
   const indexes = Array.from({ length: context.options.nodes }, (_, index) => index)
@@ -125,7 +134,11 @@ async function prepareNodes(context: ClusterContext, network: ClusterNetwork | u
 
 async function testImages({ tools }: ClusterContext): Promise<string[]> {
   const node = process.execPath
-  const specs = [pauseImage(tools.bin('node', 'pause')), dnsImage(tools.bin('coredns', 'coredns')), toolboxImage(node)]
+  const specs = [
+    pauseImage(tools.bin('node', 'pause')),
+    dnsImage(tools.bin('coredns', 'coredns')),
+    toolboxImage(node),
+  ]
   return Promise.all(specs.map((spec) => imageArchive(cacheRoot(), spec)))
 }
 

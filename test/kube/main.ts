@@ -23,7 +23,8 @@ function wholeNumber(text: string): number {
   return Number(text)
 }
 
-const clusterOption = () => new Option('--cluster <number>', 'which cluster, when several run').argParser(wholeNumber)
+const clusterOption = () =>
+  new Option('--cluster <number>', 'which cluster, when several run').argParser(wholeNumber)
 
 interface UpFlags {
   readonly node?: boolean
@@ -42,7 +43,8 @@ async function up({ node, nodes, gvisor, cilium, kwok, keep, json }: UpFlags): P
     cilium: cilium === true ? 'instant' : (cilium ?? false),
     kwokNodes: kwok ?? 0,
   })
-  const tell = (summary: ClusterSummary) => print(json ? JSON.stringify(summary) : describe(summary, keep ?? false))
+  const tell = (summary: ClusterSummary) =>
+    print(json ? JSON.stringify(summary) : describe(summary, keep ?? false))
   if (keep) tell(await keepCluster(options, say))
   else await holdCluster(options, say, tell)
 }
@@ -92,7 +94,11 @@ program
   .addOption(clusterOption())
   .option('--all', 'every cluster of this user')
   .action(down)
-program.command('status').description('every process with its memory and health').option('--json', 'as JSON').action(status)
+program
+  .command('status')
+  .description('every process with its memory and health')
+  .option('--json', 'as JSON')
+  .action(status)
 program
   .command('kubeconfig')
   .description("print the path of a cluster's kubeconfig")

@@ -12,7 +12,13 @@ const useCurrent = args.includes(USE_CURRENT)
 const env = { ...process.env, AGENTWEAVER_USE_CURRENT: useCurrent ? '1' : '' }
 // The suites of the harness itself start clusters of their own, which is not what `--use-current` asks for.
 const projects = useCurrent ? ['--project', 'cluster'] : []
-const vitest = [join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--config', 'vitest.cluster.config.ts', ...projects]
+const vitest = [
+  join(root, 'node_modules/vitest/vitest.mjs'),
+  'run',
+  '--config',
+  'vitest.cluster.config.ts',
+  ...projects,
+]
 const child = spawn(process.execPath, [...vitest, ...args.filter((arg) => arg !== USE_CURRENT)], {
   cwd: root,
   env,

@@ -17,7 +17,15 @@ export interface Undertaker {
 const SCRIPT = 'cat > /dev/null; [ -d "$1" ] && exec "$2" "$3" "$4"; exit 0'
 
 export function startUndertaker(slot: number): Undertaker {
-  const args = ['-c', SCRIPT, 'undertaker', slotFolder(slot), process.execPath, join(import.meta.filename), String(slot)]
+  const args = [
+    '-c',
+    SCRIPT,
+    'undertaker',
+    slotFolder(slot),
+    process.execPath,
+    join(import.meta.filename),
+    String(slot),
+  ]
   const child = spawn('sh', args, { detached: true, stdio: ['pipe', 'ignore', 'ignore'], cwd: '/' })
   child.stdin.on('error', () => undefined)
   const { promise: ended, resolve } = deferred()

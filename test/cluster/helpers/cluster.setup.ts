@@ -12,27 +12,33 @@ function say(line: string): void {
   process.stderr.write(`${line}\n`)
 }
 
+let stop: () => Promise<void> = () => Promise.resolve()
+
 /** One cluster for the whole run: ours, or the one that KUBECONFIG names when the caller has asked for that. */
-export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  return process.env['AGENTWEAVER_USE_CURRENT'] ? useCurrent(project) : startOwn(project)
+export async function setup(project: TestProject): Promise<void> {
+  if (process.env['AGENTWEAVER_USE_CURRENT']) await useCurrent(project)
+  else await startOwn(project)
 }
 
-async function useCurrent(project: TestProject): Promise<() => Promise<void>> {
+export async function teardown(): Promise<void> {
+  await stop()
+}
+
+async function useCurrent(project: TestProject): Promise<void> {
   const kubeconfig = process.env['KUBECONFIG']
   if (!kubeconfig) throw new HarnessError('--use-current needs KUBECONFIG')
   await provide(project, { kubeconfig, folder: '', auditLog: '', binFolders: [] })
-  return () => Promise.resolve()
 }
 
-async function startOwn(project: TestProject): Promise<() => Promise<void>> {
+async function startOwn(project: TestProject): Promise<void> {
   const noNodes = whyNoNodes()
   if (noNodes) say(`${noNodes}. Suites that need a real node are skipped`)
   const real = noNodes ? {} : ({ gvisor: true, cilium: 'instant' } as const)
   const cluster = await startCluster(completeOptions({ ...real, kwokNodes: 2 }), say)
+  stop = cluster.stop
   say(`cluster ${cluster.slot} is ready after ${cluster.steps['ready']} ms`)
   const { kubeconfig, folder, binFolders } = cluster
   await provide(project, { kubeconfig, folder, binFolders, auditLog: auditLogPath(folder) })
-  return () => cluster.stop()
 }
 
 async function provide(project: TestProject, found: Omit<ClusterUnderTest, 'features'>): Promise<void> {

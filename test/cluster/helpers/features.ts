@@ -2,7 +2,15 @@ import { describe, inject } from 'vitest'
 import type { KubeClient } from '../../kube/client/kube-client.ts'
 
 /** What a suite can ask of a cluster. */
-export type Feature = 'agent-sandbox' | 'real node' | 'gvisor' | 'cilium' | 'kwok' | 'volumes' | 'cluster DNS' | 'audit log'
+export type Feature =
+  | 'agent-sandbox'
+  | 'real node'
+  | 'gvisor'
+  | 'cilium'
+  | 'kwok'
+  | 'volumes'
+  | 'cluster DNS'
+  | 'audit log'
 
 export interface ClusterUnderTest {
   readonly kubeconfig: string

@@ -53,7 +53,11 @@ export interface PodParts {
   readonly spec?: Readonly<Record<string, unknown>>
 }
 
-export async function createPod(space: TestNamespace, name: string, { labels = {}, spec }: PodParts = {}): Promise<KubeObject> {
+export async function createPod(
+  space: TestNamespace,
+  name: string,
+  { labels = {}, spec }: PodParts = {},
+): Promise<KubeObject> {
   return space.client.create({
     apiVersion: 'v1',
     kind: 'Pod',
@@ -75,7 +79,11 @@ export interface ExecResult {
 }
 
 /** Runs a command in a pod through the API server and the kubelet, as a person would. */
-export async function execInPod(space: TestNamespace, pod: string, argv: readonly string[]): Promise<ExecResult> {
+export async function execInPod(
+  space: TestNamespace,
+  pod: string,
+  argv: readonly string[],
+): Promise<ExecResult> {
   const args = ['--kubeconfig', inject('cluster').kubeconfig, '-n', space.name, 'exec', pod, '--', ...argv]
   try {
     const { stdout } = await execFileAsync(kubectl(), args, { timeout: EXEC_MS })

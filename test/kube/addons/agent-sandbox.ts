@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { writeKubeconfig } from '../client/kubeconfig.ts'
 import type { KubeObject } from '../client/kube-object.ts'
+import { writeKubeconfig } from '../client/kubeconfig.ts'
 import { readManifest, readManifests } from '../client/manifests.ts'
 import type { ClusterContext } from '../cluster-context.ts'
 import type { Daemon } from '../host/daemon.ts'
@@ -41,19 +41,27 @@ export async function startAgentSandbox(context: ClusterContext): Promise<Daemon
         `--health-probe-bind-address=127.0.0.1:${healthPort}`,
       ],
     })
-    await waitUntil({ what: 'the agent-sandbox controller', timeoutMs: READY_MS, needs: [daemon] }, async () =>
-      (await isHealthy(health)) ? true : undefined,
+    await waitUntil(
+      { what: 'the agent-sandbox controller', timeoutMs: READY_MS, needs: [daemon] },
+      async () => ((await isHealthy(health)) ? true : undefined),
     )
     return daemon
   })
 }
 
-const MANIFESTS = ['controller.yaml', 'rbac.generated.yaml', 'extensions-rbac.generated.yaml', 'extensions.yaml']
+const MANIFESTS = [
+  'controller.yaml',
+  'rbac.generated.yaml',
+  'extensions-rbac.generated.yaml',
+  'extensions.yaml',
+]
 const RUN_BY_US = new Set(['Deployment', 'Service'])
 
 async function applyRights(context: ClusterContext): Promise<void> {
   const client = context.client()
-  const objects = MANIFESTS.flatMap((file) => readManifest(context.tools.share('kubernetes', `agent-sandbox/${file}`)))
+  const objects = MANIFESTS.flatMap((file) =>
+    readManifest(context.tools.share('kubernetes', `agent-sandbox/${file}`)),
+  )
   const wanted = objects.filter(({ kind }) => !RUN_BY_US.has(kind))
   for (const object of wanted.filter(({ kind }) => kind === 'Namespace')) await client.apply(object)
   await Promise.all(wanted.filter(({ kind }) => kind !== 'Namespace').map((object) => client.apply(object)))
@@ -61,8 +69,18 @@ async function applyRights(context: ClusterContext): Promise<void> {
 
 async function writeTokenKubeconfig(context: ClusterContext): Promise<string> {
   const answer = await context.client().post(
-    { apiVersion: 'v1', plural: 'serviceaccounts', namespace: NAMESPACE, name: SERVICE_ACCOUNT, subresource: 'token' },
-    { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { expirationSeconds: TOKEN_SECONDS } },
+    {
+      apiVersion: 'v1',
+      plural: 'serviceaccounts',
+      namespace: NAMESPACE,
+      name: SERVICE_ACCOUNT,
+      subresource: 'token',
+    },
+    {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenRequest',
+      spec: { expirationSeconds: TOKEN_SECONDS },
+    },
   )
   const path = join(context.folder, 'kubeconfigs', 'agent-sandbox')
   const user = { token: String(answer['status'].token) }

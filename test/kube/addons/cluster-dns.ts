@@ -26,7 +26,9 @@ const COREFILE = `.:53 {
 
 /** Applies the resolver under the names and labels that network policies everywhere expect. */
 export async function applyClusterDns(client: KubeClient, plan: AddressPlan): Promise<void> {
-  await Promise.all([...rights(), configuration(), service(plan.dnsService)].map((object) => client.apply(object)))
+  await Promise.all(
+    [...rights(), configuration(), service(plan.dnsService)].map((object) => client.apply(object)),
+  )
   await client.apply(deployment())
 }
 
@@ -40,7 +42,11 @@ export async function waitForClusterDns(client: KubeClient, needs: readonly Daem
 
 function rights(): KubeObject[] {
   const metadata = { name: `system:${NAME}` }
-  const rule = (apiGroups: string[], resources: string[]) => ({ apiGroups, resources, verbs: ['list', 'watch'] })
+  const rule = (apiGroups: string[], resources: string[]) => ({
+    apiGroups,
+    resources,
+    verbs: ['list', 'watch'],
+  })
   return [
     { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: NAME, namespace: NAMESPACE } },
     {
@@ -69,7 +75,12 @@ function configuration(): KubeObject {
 }
 
 function service(clusterIP: string): KubeObject {
-  const port = (protocol: string) => ({ name: `dns-${protocol.toLowerCase()}`, port: 53, protocol, targetPort: 53 })
+  const port = (protocol: string) => ({
+    name: `dns-${protocol.toLowerCase()}`,
+    port: 53,
+    protocol,
+    targetPort: 53,
+  })
   return {
     apiVersion: 'v1',
     kind: 'Service',

@@ -50,11 +50,14 @@ export async function startKwok(context: ClusterContext): Promise<void> {
   const client = context.client()
   const names = Array.from({ length: context.options.kwokNodes }, (_, index) => `kwok-${index}`)
   for (const name of names) await client.apply(fakeNode(name))
-  await waitUntil({ what: 'the fake nodes', timeoutMs: READY_MS, needs: [daemon], everyMs: 100 }, async () => {
-    const { items } = await client.list({ apiVersion: 'v1', plural: 'nodes' }, 'type=kwok')
-    const ready = items.filter((node) => conditionOf(node, 'Ready')?.status === 'True')
-    return ready.length === names.length ? true : undefined
-  })
+  await waitUntil(
+    { what: 'the fake nodes', timeoutMs: READY_MS, needs: [daemon], everyMs: 100 },
+    async () => {
+      const { items } = await client.list({ apiVersion: 'v1', plural: 'nodes' }, 'type=kwok')
+      const ready = items.filter((node) => conditionOf(node, 'Ready')?.status === 'True')
+      return ready.length === names.length ? true : undefined
+    },
+  )
 }
 
 function fakeNode(name: string): KubeObject {

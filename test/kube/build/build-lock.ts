@@ -32,7 +32,8 @@ async function takeLock(folder: string, { timeoutMs, say }: LockDeps): Promise<v
       setAside(folder)
       continue
     }
-    if (Date.now() > deadline) throw new HarnessError(`another build (process ${owner?.pid}) still holds ${folder}`)
+    if (Date.now() > deadline)
+      throw new HarnessError(`another build (process ${owner?.pid}) still holds ${folder}`)
     if (!told) say(`waiting for another build (process ${owner?.pid ?? 'unknown'})`)
     told = true
     await sleep(POLL_MS)

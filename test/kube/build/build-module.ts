@@ -61,7 +61,11 @@ function linkNames(name: ModuleName, bin: string): void {
 async function copyShared({ name, goCache }: ModuleBuild, share: string): Promise<void> {
   mkdirSync(share)
   for (const { module, from, to } of TOOL_MODULES[name].shared) {
-    const folder = await runGo({ cwd: moduleFolder(name), args: ['list', '-m', '-f', '{{.Dir}}', module], goCache })
+    const folder = await runGo({
+      cwd: moduleFolder(name),
+      args: ['list', '-m', '-f', '{{.Dir}}', module],
+      goCache,
+    })
     cpSync(join(folder.trim(), from), join(share, to), { recursive: true })
   }
   // The module cache is read-only, and a copy that keeps those modes could be neither removed nor written into.

@@ -37,5 +37,7 @@ function sourceFiles(folder: string): string[] {
 
 /** True for a folder name that `cacheKey` could have made. */
 export function looksLikeCacheKey(text: string): boolean {
-  return MODULE_NAMES.some((name) => text.startsWith(`${name}-`) && /^[0-9a-f]{20}$/.test(text.slice(name.length + 1)))
+  return MODULE_NAMES.some(
+    (name) => text.startsWith(`${name}-`) && /^[0-9a-f]{20}$/.test(text.slice(name.length + 1)),
+  )
 }

@@ -1,10 +1,10 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { readGoVersion } from './go-version.ts'
 import { withBuildLock } from './build-lock.ts'
 import { buildModule } from './build-module.ts'
 import { cacheKey } from './cache-key.ts'
 import { requireSpace } from './disk-space.ts'
+import { readGoVersion } from './go-version.ts'
 import { type ModuleName, TOOL_MODULES } from './modules.ts'
 import { createProgress, duration } from './progress.ts'
 import { cacheRoot, clearDeadScratch, makeScratch, readDurations, recordDuration } from './tool-cache.ts'
@@ -22,7 +22,11 @@ export type Say = (line: string) => void
 const LOCK_TIMEOUT_MS = 60 * 60_000
 
 /** Builds what is missing of `names` and answers where everything is. */
-export async function ensureTools(names: readonly ModuleName[], say: Say, root = cacheRoot()): Promise<Tools> {
+export async function ensureTools(
+  names: readonly ModuleName[],
+  say: Say,
+  root = cacheRoot(),
+): Promise<Tools> {
   const goVersion = readGoVersion()
   const entries = new Map(names.map((name) => [name, join(root, cacheKey(name, goVersion))]))
   const missing = [...entries].filter(([, entry]) => !existsSync(entry))

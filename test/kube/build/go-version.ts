@@ -12,7 +12,8 @@ export function readGoVersion(): string {
     timeout: 10_000,
   })
   const need = `Go ${MINIMUM.major}.${MINIMUM.minor} or newer is needed to build the cluster's programs`
-  if (result.status !== 0) throw new HarnessError(`${need}, and there is no \`go\` in PATH. Without it: everything but the cluster`)
+  if (result.status !== 0)
+    throw new HarnessError(`${need}, and there is no \`go\` in PATH. Without it: everything but the cluster`)
   const match = /go(\d+)\.(\d+)/.exec(result.stdout)
   const [major, minor] = [Number(match?.[1]), Number(match?.[2])]
   if (!(major > MINIMUM.major || (major === MINIMUM.major && minor >= MINIMUM.minor))) {

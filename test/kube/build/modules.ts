@@ -25,7 +25,13 @@ const KUBERNETES_VERSION = 'v1.37.0'
 const AGENT_SANDBOX_VERSION = 'v1.0.3'
 
 function kubernetesVersionFlags(): string[] {
-  const stamps = ['gitVersion=v1.37.0', 'gitMajor=1', 'gitMinor=37', 'gitTreeState=clean', 'buildDate=2026-01-01T00:00:00Z']
+  const stamps = [
+    'gitVersion=v1.37.0',
+    'gitMajor=1',
+    'gitMinor=37',
+    'gitTreeState=clean',
+    'buildDate=2026-01-01T00:00:00Z',
+  ]
   return ['k8s.io/component-base/version', 'k8s.io/client-go/pkg/version'].flatMap((place) =>
     [...stamps, `gitCommit=module-${KUBERNETES_VERSION}`].map((stamp) => `-X ${place}.${stamp}`),
   )

@@ -60,5 +60,7 @@ function matches(event: AuditEvent, query: AuditQuery): boolean {
   }
   const { since, ...wanted } = query
   if (since && new Date(event.requestReceivedTimestamp) < since) return false
-  return Object.entries(wanted).every(([key, value]) => value === undefined || actual[key as keyof typeof actual] === value)
+  return Object.entries(wanted).every(
+    ([key, value]) => value === undefined || actual[key as keyof typeof actual] === value,
+  )
 }

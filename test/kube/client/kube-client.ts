@@ -1,6 +1,6 @@
 import { Agent, request } from 'undici'
-import type { Connection } from './kubeconfig.ts'
 import { type KubeObject, pathOf, type ResourcePath, urlOf } from './kube-object.ts'
+import type { Connection } from './kubeconfig.ts'
 
 /** A refusal by the API server, with the reason that it gives for programs. */
 export class KubeApiError extends Error {
@@ -56,7 +56,13 @@ export function createKubeClient(connection: Connection) {
   const dispatcher = new Agent({ connect: tls, connections: CONNECTIONS, bodyTimeout: 0 })
   const headers = token ? { authorization: `Bearer ${token}` } : {}
 
-  async function raw({ method, url, body, contentType, timeoutMs = TIMEOUT_MS }: RawRequest): Promise<string> {
+  async function raw({
+    method,
+    url,
+    body,
+    contentType,
+    timeoutMs = TIMEOUT_MS,
+  }: RawRequest): Promise<string> {
     const response = await request(server + url, {
       method,
       dispatcher,
@@ -111,7 +117,11 @@ export function createKubeClient(connection: Connection) {
     delete: (path: ResourcePath, options: DeleteOptions = {}) =>
       call({ method: 'DELETE', url: urlOf(path), body: options }),
     /** Events from `resourceVersion` on, until the signal ends them; lines come as the server sends them. */
-    async *watch(path: ResourcePath, resourceVersion: string, signal: AbortSignal): AsyncGenerator<WatchEvent> {
+    async *watch(
+      path: ResourcePath,
+      resourceVersion: string,
+      signal: AbortSignal,
+    ): AsyncGenerator<WatchEvent> {
       const url = server + urlOf(path) + query({ watch: '1', allowWatchBookmarks: 'true', resourceVersion })
       const response = await request(url, { dispatcher, headers, signal })
       let rest = ''

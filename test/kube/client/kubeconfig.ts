@@ -78,11 +78,17 @@ function material(entry: Entry, name: string): string | undefined {
 
 function runPlugin({ command, args = [], env = [] }: ExecPlugin): Record<string, string | undefined> {
   const extra = Object.fromEntries(env.map(({ name, value }) => [name, value]))
-  const out = execFileSync(command, args, { env: { ...process.env, ...extra }, encoding: 'utf8', timeout: 30_000 })
+  const out = execFileSync(command, args, {
+    env: { ...process.env, ...extra },
+    encoding: 'utf8',
+    timeout: 30_000,
+  })
   const { status } = JSON.parse(out) as { status?: Record<string, string> }
   return { token: status?.['token'], cert: status?.['clientCertificateData'], key: status?.['clientKeyData'] }
 }
 
 function dropUndefined(record: Record<string, string | undefined>): Record<string, string> {
-  return Object.fromEntries(Object.entries(record).filter((pair): pair is [string, string] => pair[1] !== undefined))
+  return Object.fromEntries(
+    Object.entries(record).filter((pair): pair is [string, string] => pair[1] !== undefined),
+  )
 }

@@ -28,7 +28,10 @@ export async function installCrds(client: KubeClient, objects: readonly KubeObje
   await Promise.all(crds.map((crd) => client.apply(crd)))
   const names = crds.map(({ metadata }) => metadata.name)
   await waitUntil({ what: `the CRDs ${names.join(', ')}`, timeoutMs: ESTABLISHED_MS }, async () => {
-    const { items } = await client.list({ apiVersion: 'apiextensions.k8s.io/v1', plural: 'customresourcedefinitions' })
+    const { items } = await client.list({
+      apiVersion: 'apiextensions.k8s.io/v1',
+      plural: 'customresourcedefinitions',
+    })
     const served = new Set(items.filter(isEstablished).map(({ metadata }) => metadata.name))
     return names.every((name) => served.has(name)) ? true : undefined
   })

@@ -23,7 +23,8 @@ export function chooseCluster(wanted: number | undefined): FoundCluster {
   const clusters = findClusters().filter(({ alive }) => alive)
   const numbers = clusters.map(({ slot }) => slot).join(', ')
   const [first] = wanted === undefined ? clusters : clusters.filter(({ slot }) => slot === wanted)
-  if (!first && wanted !== undefined) throw new HarnessError(`there is no cluster ${wanted}; running: ${numbers || 'none'}`)
+  if (!first && wanted !== undefined)
+    throw new HarnessError(`there is no cluster ${wanted}; running: ${numbers || 'none'}`)
   if (!first) throw new HarnessError('no cluster is running; start one with `npm run cluster -- up --keep`')
   if (wanted === undefined && clusters.length > 1) {
     throw new HarnessError(`several clusters are running (${numbers}); choose one with --cluster`)

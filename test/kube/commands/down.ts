@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sweepCluster } from '../host/sweep.ts'
 import { isAlive } from '../host/process-identity.ts'
+import { sweepCluster } from '../host/sweep.ts'
 import type { FoundCluster } from './choose-cluster.ts'
 
 /** What an orderly end may take before it is forced. */

@@ -23,7 +23,9 @@ export function runWithCluster(cluster: FoundCluster, argv: readonly string[], n
   const { folder, state } = cluster
   const node = nodeName === undefined ? undefined : state.nodes.find(({ name }) => name === nodeName)
   if (nodeName !== undefined && !node) {
-    throw new HarnessError(`no node ${nodeName}; there are: ${state.nodes.map(({ name }) => name).join(', ') || 'none'}`)
+    throw new HarnessError(
+      `no node ${nodeName}; there are: ${state.nodes.map(({ name }) => name).join(', ') || 'none'}`,
+    )
   }
   const [program = '', ...args] = node ? ['nsenter', '-t', String(node.pid), '-a', '--', ...argv] : argv
   const path = [...state.pathFolders, process.env['PATH']].join(':')

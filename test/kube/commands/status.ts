@@ -61,7 +61,10 @@ const WRAPPERS = new Set(['nsenter', 'unshare', 'sh'])
 function programBehind(pid: number): number {
   try {
     if (!WRAPPERS.has(readFileSync(`/proc/${pid}/comm`, 'utf8').trim())) return pid
-    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean)
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+      .trim()
+      .split(' ')
+      .filter(Boolean)
     return children.length === 1 ? programBehind(Number(children[0])) : pid
   } catch {
     return pid
@@ -85,13 +88,15 @@ function residentInside(nodePid: number, known: ReadonlySet<number>): number {
 
 export function formatStatus(status: ClusterStatus): string {
   const { cluster, ready, startedAt, options, kubeconfig, processes, podsMiB, totalMiB } = status
-  const row = (name: string, pid: string, size: number, health: string) =>
-    `  ${name.padEnd(26)} ${pid.padStart(8)} ${String(size).padStart(6)} MiB  ${health}`
+  const row = (name: string, residentMiB: number, rest = '') =>
+    `  ${name.padEnd(26)} ${String(residentMiB).padStart(6)} MiB  ${rest}`.trimEnd()
   return [
     `cluster ${cluster}: ${ready ? 'ready' : 'not ready'}, since ${startedAt}, ${JSON.stringify(options)}`,
     `  KUBECONFIG=${kubeconfig}`,
-    ...processes.map(({ name, pid, residentMiB, health }) => row(name, String(pid), residentMiB, health)),
-    ...(podsMiB > 0 ? [row('pods and their shims', '', podsMiB, '')] : []),
-    row('all', '', totalMiB, ''),
+    ...processes.map(({ name, pid, residentMiB, health }) =>
+      row(name, residentMiB, `${health} (process ${pid})`),
+    ),
+    ...(podsMiB > 0 ? [row('pods and their shims', podsMiB)] : []),
+    row('all', totalMiB),
   ].join('\n')
 }

@@ -23,7 +23,11 @@ export interface ClusterSummary {
 const summaryOf = ({ slot, kubeconfig, steps }: Cluster): ClusterSummary => ({ slot, kubeconfig, steps })
 
 /** Holds a cluster until a signal comes. */
-export async function holdCluster(options: ClusterOptions, say: Say, onReady: (summary: ClusterSummary) => void): Promise<void> {
+export async function holdCluster(
+  options: ClusterOptions,
+  say: Say,
+  onReady: (summary: ClusterSummary) => void,
+): Promise<void> {
   const { promise: signalled, resolve } = deferred()
   let cluster: Cluster | undefined
   for (const signal of SIGNALS) {
@@ -44,7 +48,11 @@ export async function holdCluster(options: ClusterOptions, say: Say, onReady: (s
 /** Starts a process that holds the cluster, and answers once the cluster is ready. */
 export async function keepCluster(options: ClusterOptions, say: Say): Promise<ClusterSummary> {
   const args = [join(import.meta.dirname, 'holder.ts'), JSON.stringify(options)]
-  const child = spawn(process.execPath, args, { detached: true, stdio: ['ignore', 'ignore', 'ignore', 'ipc'], cwd: '/' })
+  const child = spawn(process.execPath, args, {
+    detached: true,
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    cwd: '/',
+  })
   try {
     return await readyMessage(child, say)
   } finally {
@@ -60,7 +68,9 @@ function readyMessage(child: ChildProcess, say: Say): Promise<ClusterSummary> {
     else if (message.type === 'ready') resolve(message.summary)
     else reject(new HarnessError(message.message))
   })
-  child.on('exit', (code, signal) => reject(new HarnessError(`the cluster's process ended early (${signal ?? code})`)))
+  child.on('exit', (code, signal) =>
+    reject(new HarnessError(`the cluster's process ended early (${signal ?? code})`)),
+  )
   return promise
 }
 

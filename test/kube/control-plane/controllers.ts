@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import type { ClusterContext } from '../cluster-context.ts'
 import type { Daemon } from '../host/daemon.ts'
 import { withFreePorts } from '../host/free-ports.ts'
-import { waitUntil } from '../host/wait-until.ts'
 import { isHealthy } from '../host/health.ts'
+import { waitUntil } from '../host/wait-until.ts'
 
 const READY_MS = 30_000
 /** Defaults (20 and 50 requests a second) would pace a pool of twenty pods. */
@@ -16,7 +16,9 @@ const CLIENT_RATE = ['--kube-api-qps=300', '--kube-api-burst=600']
  */
 export function startControllerManager(context: ClusterContext): Promise<Daemon> {
   const { folder, pki, plan, tools, options } = context
-  const kubeconfig = context.kubeconfigFor('controller-manager', { commonName: 'system:kube-controller-manager' })
+  const kubeconfig = context.kubeconfigFor('controller-manager', {
+    commonName: 'system:kube-controller-manager',
+  })
   const program = [
     tools.bin('kubernetes', 'kube-controller-manager'),
     ...accessFlags(kubeconfig),
@@ -45,7 +47,18 @@ export const sharedTemporaryFolder = (folder: string) => join(folder, 'tmp')
 function withOwnTemporaryFolder(folder: string, program: readonly string[]): string[] {
   mkdirSync(sharedTemporaryFolder(folder), { mode: 0o1777, recursive: true })
   const script = 'mount --bind "$1" /tmp && shift && exec "$@"'
-  return ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', script, 'sh', sharedTemporaryFolder(folder), ...program]
+  return [
+    'unshare',
+    '--mount',
+    '--propagation',
+    'private',
+    'sh',
+    '-c',
+    script,
+    'sh',
+    sharedTemporaryFolder(folder),
+    ...program,
+  ]
 }
 
 export function startScheduler(context: ClusterContext): Promise<Daemon> {

@@ -17,7 +17,14 @@ export function startEtcd({ folder, tools, run }: ClusterContext): Promise<strin
         tools.bin('kubernetes', 'etcd'),
         ...['--data-dir', join(folder, 'etcd')],
         ...['--listen-client-urls', client, '--advertise-client-urls', client],
-        ...['--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer, '--initial-cluster', `default=${peer}`],
+        ...[
+          '--listen-peer-urls',
+          peer,
+          '--initial-advertise-peer-urls',
+          peer,
+          '--initial-cluster',
+          `default=${peer}`,
+        ],
         // The data lives as long as the processes do, so a crash of the machine has nothing to lose.
         ...['--unsafe-no-fsync', '--log-level', 'warn'],
       ],

@@ -37,13 +37,18 @@ export interface ClusterNetwork {
  * Nothing of the host but one link and the routes over it is touched: no address forwarding, no firewall rule. All of
  * it goes away with the namespace, whose only process cannot outlive us.
  */
-export async function createNetwork(slot: number, plan: AddressPlan, logPath: string): Promise<ClusterNetwork> {
+export async function createNetwork(
+  slot: number,
+  plan: AddressPlan,
+  logPath: string,
+): Promise<ClusterNetwork> {
   const argv = ['unshare', '--net', '--', 'sleep', 'infinity']
   const switchDaemon = startDaemon({ name: 'switch', argv, logPath })
   const { pid } = switchDaemon.identity
   const ours = readlinkSync('/proc/self/ns/net')
-  await waitUntil({ what: 'the network namespace', timeoutMs: 5_000, needs: [switchDaemon], everyMs: 2 }, () =>
-    isInside(pid, ours) ? true : undefined,
+  await waitUntil(
+    { what: 'the network namespace', timeoutMs: 5_000, needs: [switchDaemon], everyMs: 2 },
+    () => (isInside(pid, ours) ? true : undefined),
   )
   const link = linkName(slot)
   await deleteLink(link)
@@ -85,7 +90,16 @@ async function attachNode({ slot, plan, switchPid, index, nodePid }: Attachment)
     ['link', 'set', 'node0', 'up'],
     ['route', 'add', 'default', 'via', plan.host],
   ])
-  await runCommand(['ip', 'route', 'add', plan.podRangeOf(index), 'via', plan.node(index), 'dev', linkName(slot)])
+  await runCommand([
+    'ip',
+    'route',
+    'add',
+    plan.podRangeOf(index),
+    'via',
+    plan.node(index),
+    'dev',
+    linkName(slot),
+  ])
 }
 
 /** Several `ip` commands in one go, in the network namespace of a process. */

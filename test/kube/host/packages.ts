@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
-import { HarnessError } from '../harness-error.ts'
 import type { ClusterOptions } from '../cluster-options.ts'
+import { HarnessError } from '../harness-error.ts'
 
 interface Need {
   /** Any of these paths will do. */
@@ -15,7 +15,11 @@ const hasNodes = ({ nodes }: ClusterOptions) => nodes > 0
 /** Programs of the system that a cluster calls, and the Debian package that brings each. */
 const NEEDS: readonly Need[] = [
   { paths: ['/usr/bin/setpriv', '/bin/setpriv'], package: 'util-linux', when: () => true },
-  { paths: ['/usr/sbin/runc', '/usr/bin/runc', '/usr/local/sbin/runc', '/usr/local/bin/runc'], package: 'runc', when: hasNodes },
+  {
+    paths: ['/usr/sbin/runc', '/usr/bin/runc', '/usr/local/sbin/runc', '/usr/local/bin/runc'],
+    package: 'runc',
+    when: hasNodes,
+  },
   { paths: ['/usr/sbin/ip', '/usr/bin/ip', '/sbin/ip', '/bin/ip'], package: 'iproute2', when: hasNodes },
   { paths: ['/usr/sbin/iptables', '/sbin/iptables'], package: 'iptables', when: hasNodes },
   { paths: ['/usr/sbin/nft', '/sbin/nft'], package: 'nftables', when: hasNodes },
@@ -26,8 +30,13 @@ const NEEDS: readonly Need[] = [
 ]
 
 /** Debian packages that these options need and this machine does not have. */
-export function missingPackages(options: ClusterOptions, exists: (path: string) => boolean = existsSync): string[] {
-  return NEEDS.filter(({ when, paths }) => when(options) && !paths.some((path) => exists(path))).map((need) => need.package)
+export function missingPackages(
+  options: ClusterOptions,
+  exists: (path: string) => boolean = existsSync,
+): string[] {
+  return NEEDS.filter(({ when, paths }) => when(options) && !paths.some((path) => exists(path))).map(
+    (need) => need.package,
+  )
 }
 
 export function installCommand(packages: readonly string[]): string {
@@ -37,7 +46,9 @@ export function installCommand(packages: readonly string[]): string {
 export function requirePackages(options: ClusterOptions): void {
   const missing = missingPackages(options)
   if (missing.length === 0) return
-  throw new HarnessError(`missing on this machine: ${missing.join(', ')}. Install with: ${installCommand(missing)}`)
+  throw new HarnessError(
+    `missing on this machine: ${missing.join(', ')}. Install with: ${installCommand(missing)}`,
+  )
 }
 
 /** The C compiler that Cilium's agent calls. */

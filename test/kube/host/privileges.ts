@@ -1,9 +1,10 @@
 import { spawnSync } from 'node:child_process'
-import { HarnessError } from '../harness-error.ts'
 import type { ClusterOptions } from '../cluster-options.ts'
+import { HarnessError } from '../harness-error.ts'
 import { hasVersionOneControllers } from './cgroups.ts'
 
-const WITHOUT = 'What works without: the control plane, the controller and fake nodes (`npm run cluster -- up --kwok 1`)'
+const WITHOUT =
+  'What works without: the control plane, the controller and fake nodes (`npm run cluster -- up --kwok 1`)'
 
 interface Check {
   readonly what: string
@@ -14,7 +15,10 @@ interface Check {
 const CHECKS: readonly Check[] = [
   { what: 'a real node needs root', holds: () => process.getuid?.() === 0 },
   { what: 'a real node needs namespaces, and `unshare` is refused here', holds: canUnshare },
-  { what: 'a real node needs version 1 control groups with a memory controller, and this machine has none', holds: hasVersionOneControllers },
+  {
+    what: 'a real node needs version 1 control groups with a memory controller, and this machine has none',
+    holds: hasVersionOneControllers,
+  },
 ]
 
 function canUnshare(): boolean {

@@ -46,7 +46,9 @@ export function takeSlot(refuse: (slot: number) => boolean): number {
   for (let slot = 0; slot < MAX_SLOTS; slot += 1) {
     if (!refuse(slot) && tryTake(slot)) return slot
   }
-  throw new HarnessError(`no free place for another cluster (${MAX_SLOTS} at most); see \`npm run cluster -- status\``)
+  throw new HarnessError(
+    `no free place for another cluster (${MAX_SLOTS} at most); see \`npm run cluster -- status\``,
+  )
 }
 
 function tryTake(slot: number): boolean {

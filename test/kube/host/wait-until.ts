@@ -13,7 +13,10 @@ export interface Wait {
 }
 
 /** Polls until `probe` answers something; a probe that throws has not answered yet. */
-export async function waitUntil<T>(wait: Wait, probe: () => Promise<T | undefined> | T | undefined): Promise<T> {
+export async function waitUntil<T>(
+  wait: Wait,
+  probe: () => Promise<T | undefined> | T | undefined,
+): Promise<T> {
   const { what, timeoutMs, needs = [], everyMs = 25 } = wait
   const deadline = Date.now() + timeoutMs
   let last = ''

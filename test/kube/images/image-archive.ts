@@ -31,5 +31,8 @@ function inputKey(spec: ImageSpec): string {
     const { size, mtimeMs, ino } = statSync(entry.source)
     return [size, mtimeMs, ino].join()
   })
-  return createHash('sha256').update(JSON.stringify([spec, sources])).digest('hex').slice(0, 24)
+  return createHash('sha256')
+    .update(JSON.stringify([spec, sources]))
+    .digest('hex')
+    .slice(0, 24)
 }

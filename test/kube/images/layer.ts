@@ -34,7 +34,8 @@ async function addEntry(tar: Pack, entry: LayerEntry): Promise<void> {
     const { mode = 0o755, owner = 0 } = entry
     return end(tar, { ...common, type: 'directory', mode, uid: owner, gid: owner })
   }
-  if (entry.kind === 'link') return end(tar, { ...common, type: 'symlink', linkname: entry.target, mode: 0o777 })
+  if (entry.kind === 'link')
+    return end(tar, { ...common, type: 'symlink', linkname: entry.target, mode: 0o777 })
   const mode = entry.executable ? 0o755 : 0o644
   if (entry.kind === 'text') return end(tar, { ...common, mode, type: 'file' }, entry.text)
   const size = statSync(entry.source).size

@@ -35,8 +35,13 @@ export async function writeImages(folder: string, specs: readonly ImageSpec[]): 
   for (const spec of specs) written.push(await writeImage(folder, spec))
   const references = new Set(specs.map(({ reference }) => reference))
   const kept = readIndex(folder).filter(({ annotations }) => !references.has(referenceOf(annotations)))
-  const manifests = [...kept, ...written].sort((a, b) => (referenceOf(a.annotations) < referenceOf(b.annotations) ? -1 : 1))
-  writeFileSync(join(folder, 'index.json'), JSON.stringify({ schemaVersion: 2, mediaType: MEDIA.index, manifests }))
+  const manifests = [...kept, ...written].sort((a, b) =>
+    referenceOf(a.annotations) < referenceOf(b.annotations) ? -1 : 1,
+  )
+  writeFileSync(
+    join(folder, 'index.json'),
+    JSON.stringify({ schemaVersion: 2, mediaType: MEDIA.index, manifests }),
+  )
   return written.map(({ annotations, digest }) => ({ reference: referenceOf(annotations), digest }))
 }
 
@@ -48,7 +53,9 @@ function referenceOf(annotations: Readonly<Record<string, string>> = {}): string
 
 function readIndex(folder: string): Descriptor[] {
   const path = join(folder, 'index.json')
-  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as { manifests: Descriptor[] }).manifests : []
+  return existsSync(path)
+    ? (JSON.parse(readFileSync(path, 'utf8')) as { manifests: Descriptor[] }).manifests
+    : []
 }
 
 async function writeImage(folder: string, spec: ImageSpec): Promise<Descriptor> {
@@ -89,7 +96,9 @@ function configOf(spec: ImageSpec, layers: readonly Blob[]) {
     created: EPOCH,
     config: {
       User: user,
-      Env: Object.entries({ PATH: '/usr/local/bin:/usr/bin:/bin', ...environment }).map((pair) => pair.join('=')),
+      Env: Object.entries({ PATH: '/usr/local/bin:/usr/bin:/bin', ...environment }).map((pair) =>
+        pair.join('='),
+      ),
       Entrypoint: entrypoint,
       ...(command ? { Cmd: command } : {}),
       WorkingDir: workingFolder,

@@ -12,7 +12,10 @@ export function programWithLibraries(source: string, path: string): LayerEntry[]
 /** What `ldd` lists; a static program has none. */
 export function librariesOf(source: string): string[] {
   try {
-    const out = execFileSync('ldd', [realpathSync(source)], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+    const out = execFileSync('ldd', [realpathSync(source)], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
     return [...out.matchAll(/(\/\S+) \(0x/g)].map((match) => match[1] ?? '')
   } catch {
     return []
@@ -31,7 +34,12 @@ export function folderTree(source: string, path: string, skip = /(?!)/): LayerEn
 }
 
 function file(source: string, path: string): LayerEntry {
-  return { kind: 'file', path, source: realpathSync(source), executable: (statSync(source).mode & 0o111) !== 0 }
+  return {
+    kind: 'file',
+    path,
+    source: realpathSync(source),
+    executable: (statSync(source).mode & 0o111) !== 0,
+  }
 }
 
 /** One entry for each path, and a folder entry for every parent that none of them declares. */

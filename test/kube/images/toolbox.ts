@@ -30,7 +30,8 @@ export function dnsImage(program: string): ImageSpec {
 }
 
 /** Paths that a Python needs only for its own tests, its editor or its headers. */
-const PYTHON_EXTRAS = /__pycache__|\/(test|tests|idlelib|tkinter|lib2to3|ensurepip|turtledemo|config-[^/]*|dist-packages)$/
+const PYTHON_EXTRAS =
+  /__pycache__|\/(test|tests|idlelib|tkinter|lib2to3|ensurepip|turtledemo|config-[^/]*|dist-packages)$/
 
 /** A shell, git, Node and Python for test pods, taken from this machine's own programs. */
 export function toolboxImage(node: string): ImageSpec {
@@ -52,7 +53,11 @@ export function toolboxImage(node: string): ImageSpec {
 
 function basics(): LayerEntry[] {
   return [
-    { kind: 'text', path: 'etc/passwd', text: 'root:x:0:0::/root:/bin/sh\nagent:x:1000:1000::/home/agent:/bin/sh\n' },
+    {
+      kind: 'text',
+      path: 'etc/passwd',
+      text: 'root:x:0:0::/root:/bin/sh\nagent:x:1000:1000::/home/agent:/bin/sh\n',
+    },
     { kind: 'text', path: 'etc/group', text: 'root:x:0:\nagent:x:1000:\n' },
     { kind: 'text', path: 'etc/nsswitch.conf', text: 'hosts: files dns\n' },
     { kind: 'text', path: 'srv/www/healthz', text: 'ok\n' },

@@ -2,12 +2,12 @@ import { existsSync, mkdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ClusterContext, ProgramSpec } from '../cluster-context.ts'
 import { sharedTemporaryFolder } from '../control-plane/controllers.ts'
+import { HarnessError } from '../harness-error.ts'
 import { createCgroups } from '../host/cgroups.ts'
 import { type Daemon, explainEnd, startDaemon } from '../host/daemon.ts'
 import { linkName } from '../host/links.ts'
 import { logPath } from '../host/run-folder.ts'
 import { waitUntil } from '../host/wait-until.ts'
-import { HarnessError } from '../harness-error.ts'
 
 /** The place where one node's programs and pods live: namespaces of its own, held by one process. */
 export interface NodeNamespaces {
@@ -33,8 +33,9 @@ export async function createNamespaces(context: ClusterContext, index: number): 
   const pause = context.tools.bin('node', 'pause')
   const flags = [...NAMESPACES, '--fork', '--kill-child', '--mount-proc', '--propagation', 'private']
   const holder = context.run({ name, cgroups, argv: ['unshare', ...flags, '--', pause] })
-  const pid = await waitUntil({ what: `the namespaces of ${name}`, timeoutMs: ENTER_MS, needs: [holder], everyMs: 2 }, () =>
-    childInOwnNamespaces(holder.identity.pid),
+  const pid = await waitUntil(
+    { what: `the namespaces of ${name}`, timeoutMs: ENTER_MS, needs: [holder], everyMs: 2 },
+    () => childInOwnNamespaces(holder.identity.pid),
   )
   context.noteNode({ name, pid, cgroups })
   const inside = (argv: readonly string[]) => ['nsenter', '-t', String(pid), '-a', '--', ...argv]
@@ -94,7 +95,9 @@ function cgroupMounts(): string[] {
 
 /** Where Debian and others keep runc. */
 export function findRunc(): string {
-  const found = ['/usr/sbin/runc', '/usr/bin/runc', '/usr/local/sbin/runc', '/usr/local/bin/runc'].find((path) => existsSync(path))
+  const found = ['/usr/sbin/runc', '/usr/bin/runc', '/usr/local/sbin/runc', '/usr/local/bin/runc'].find(
+    (path) => existsSync(path),
+  )
   if (!found) throw new HarnessError('runc is not installed')
   return found
 }

@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
-import type { ClusterContext } from '../cluster-context.ts'
 import { conditionOf } from '../client/manifests.ts'
+import type { ClusterContext } from '../cluster-context.ts'
 import type { Daemon } from '../host/daemon.ts'
 import type { ClusterNetwork } from '../host/links.ts'
 import { waitUntil } from '../host/wait-until.ts'
@@ -26,7 +26,11 @@ export interface RealNode {
 export const nodeName = (index: number) => `node${index}`
 
 /** Namespaces, network, containerd and images: all of a node that needs no API server. */
-export async function prepareNode(context: ClusterContext, network: ClusterNetwork, index: number): Promise<RealNode> {
+export async function prepareNode(
+  context: ClusterContext,
+  network: ClusterNetwork,
+  index: number,
+): Promise<RealNode> {
   const namespaces = await createNamespaces(context, index)
   const folder = join(context.folder, nodeName(index))
   const cniConfig = join(folder, 'cni')
@@ -36,7 +40,14 @@ export async function prepareNode(context: ClusterContext, network: ClusterNetwo
   await mountFileSystems(context, namespaces)
   await network.attach(index, namespaces.pid)
   const path = [...context.tools.binFolders, '/usr/sbin', '/usr/bin', '/sbin', '/bin'].join(':')
-  const node = { name: nodeName(index), index, folder, cniConfig, namespaces, env: { PATH: path, HOME: folder } }
+  const node = {
+    name: nodeName(index),
+    index,
+    folder,
+    cniConfig,
+    namespaces,
+    env: { PATH: path, HOME: folder },
+  }
   if (!context.options.cilium) writeRoutedNetwork(context, node)
   await startContainerd(context, node)
   return node
@@ -69,7 +80,11 @@ async function startContainerd({ tools }: ClusterContext, node: RealNode): Promi
   const { folder, namespaces, cniConfig, env } = node
   const config = join(folder, 'containerd.toml')
   const cniBinaries = join(folder, 'cni-programs')
-  await namespaces.execute('gathering the network plugins', ['sh', '-ec', gatherScript(cniBinaries, tools.binFolders)])
+  await namespaces.execute('gathering the network plugins', [
+    'sh',
+    '-ec',
+    gatherScript(cniBinaries, tools.binFolders),
+  ])
   const paths = { root: join(folder, 'containerd'), cniBinaries, cniConfig, runc: findRunc() }
   writeFileSync(config, containerdConfig(paths))
   const daemon = namespaces.run({
@@ -93,8 +108,21 @@ function gatherScript(target: string, folders: readonly string[]): string {
 }
 
 /** Unpacks image archives into the node's store. */
-export async function importImages({ tools }: ClusterContext, node: RealNode, archives: readonly string[]): Promise<void> {
-  const ctr = [tools.bin('node', 'ctr'), '-a', CONTAINERD_SOCKET, '-n', 'k8s.io', 'images', 'import', '--local']
+export async function importImages(
+  { tools }: ClusterContext,
+  node: RealNode,
+  archives: readonly string[],
+): Promise<void> {
+  const ctr = [
+    tools.bin('node', 'ctr'),
+    '-a',
+    CONTAINERD_SOCKET,
+    '-n',
+    'k8s.io',
+    'images',
+    'import',
+    '--local',
+  ]
   for (const archive of archives) {
     await node.namespaces.execute(`importing ${archive}`, [...ctr, archive], IMPORT_MS)
   }
@@ -106,7 +134,10 @@ export async function startKubelet(context: ClusterContext, node: RealNode): Pro
   const { name, index, folder, namespaces, env } = node
   const address = plan.node(index)
   await context.client().create(nodeObject(name, plan.podRangeOf(index)))
-  const kubeconfig = context.kubeconfigFor(name, { commonName: `system:node:${name}`, organization: 'system:nodes' })
+  const kubeconfig = context.kubeconfigFor(name, {
+    commonName: `system:node:${name}`,
+    organization: 'system:nodes',
+  })
   const subject = { commonName: `system:node:${name}`, organization: 'system:nodes' }
   const certificate = pki.issue(`${name}-server`, { subject, usage: 'server', names: [name, address] })
   const resolvConf = join(folder, 'resolv.conf')
@@ -114,7 +145,14 @@ export async function startKubelet(context: ClusterContext, node: RealNode): Pro
   writeFileSync(resolvConf, `nameserver ${plan.dnsService}\n`)
   const config = join(folder, 'kubelet.yaml')
   const { dnsService } = plan
-  const paths = { address, authority: pki.authority, certificate, resolvConf, podLogs: join(folder, 'pod-logs'), dnsService }
+  const paths = {
+    address,
+    authority: pki.authority,
+    certificate,
+    resolvConf,
+    podLogs: join(folder, 'pod-logs'),
+    dnsService,
+  }
   writeFileSync(config, stringify(kubeletConfig(paths)))
   return namespaces.run({
     name: `${name}-kubelet`,
@@ -143,7 +181,11 @@ function nodeObject(name: string, podRange: string) {
   }
 }
 
-export async function waitUntilNodeReady(context: ClusterContext, { name }: RealNode, kubelet: Daemon): Promise<void> {
+export async function waitUntilNodeReady(
+  context: ClusterContext,
+  { name }: RealNode,
+  kubelet: Daemon,
+): Promise<void> {
   const path = { apiVersion: 'v1', plural: 'nodes', name }
   await waitUntil({ what: `node ${name}`, timeoutMs: READY_MS, needs: [kubelet], everyMs: 50 }, async () => {
     const ready = conditionOf(await context.client().get(path), 'Ready')

@@ -59,11 +59,16 @@ export function issueCertificate(authority: Authority, { subject, usage, names =
 /** The key pair that signs service account tokens. */
 export function createTokenKeys(): { readonly publicKey: string; readonly privateKey: string } {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  return { publicKey: String(publicKey.export({ type: 'spki', format: 'pem' })), privateKey: pemOf(privateKey) }
+  return {
+    publicKey: String(publicKey.export({ type: 'spki', format: 'pem' })),
+    privateKey: pemOf(privateKey),
+  }
 }
 
 function pemOf(key: KeyObject): string {
-  return String(createPrivateKey(key.export({ type: 'pkcs8', format: 'pem' })).export({ type: 'sec1', format: 'pem' }))
+  return String(
+    createPrivateKey(key.export({ type: 'pkcs8', format: 'pem' })).export({ type: 'sec1', format: 'pem' }),
+  )
 }
 
 function extension(id: string, critical: boolean, value: Uint8Array): Buffer {
@@ -90,7 +95,7 @@ function buildCertificate({ subject, issuer, publicKey, extensions }: Body, sign
   const from = new Date(Date.now() - 60_000)
   const to = new Date(from.getTime() + VALID_DAYS * 86_400_000)
   const serial = randomBytes(16)
-  serial[0] = (serial[0] ?? 0) & 0x7f | 0x40
+  serial[0] = ((serial[0] ?? 0) & 0x7f) | 0x40
   const unsigned = sequence(
     explicit(0, integer(Buffer.from([2]))),
     integer(serial),

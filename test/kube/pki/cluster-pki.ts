@@ -30,7 +30,10 @@ export function createClusterPki(folder: string, addresses: readonly string[]): 
   const front = createAuthority('front-proxy-ca')
   write('ca', cluster)
   write('front-proxy-ca', front)
-  write('front-proxy-client', issueCertificate(front, { subject: { commonName: 'front-proxy-client' }, usage: 'client' }))
+  write(
+    'front-proxy-client',
+    issueCertificate(front, { subject: { commonName: 'front-proxy-client' }, usage: 'client' }),
+  )
   const tokens = createTokenKeys()
   writeFileSync(path('tokens.pub'), tokens.publicKey)
   writeFileSync(path('tokens.key'), tokens.privateKey, { mode: 0o600 })
