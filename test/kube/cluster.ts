@@ -21,6 +21,7 @@ import { sweepDeadClusters } from './host/sweep.ts'
 import { imageArchive } from './images/image-archive.ts'
 import { dnsImage, pauseImage, toolboxImage } from './images/toolbox.ts'
 import { importImages, prepareNode, type RealNode, startKubelet, waitUntilNodeReady } from './node/node.ts'
+import { openVolumes } from './node/open-volumes.ts'
 import { stopCluster } from './stop-cluster.ts'
 import { startUndertaker } from './undertaker.ts'
 
@@ -44,7 +45,9 @@ export async function startCluster(options: ClusterOptions, say: Say): Promise<C
   const slot = takeSlot(await refuseTakenRanges(options))
   const undertaker = startUndertaker(slot)
   const context = createContext({ slot, tools, plan: planAddresses(slot), options })
+  const volumes = options.nodes > 0 ? openVolumes(context.folder) : undefined
   const stop = async () => {
+    volumes?.close()
     await stopCluster(context)
     await undertaker.dismiss()
   }
