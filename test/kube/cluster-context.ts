@@ -4,6 +4,7 @@ import type { Tools } from './build/ensure-tools.ts'
 import { createKubeClient, type KubeClient } from './client/kube-client.ts'
 import { readKubeconfig, writeKubeconfig } from './client/kubeconfig.ts'
 import type { ClusterOptions } from './cluster-options.ts'
+import { HarnessError } from './harness-error.ts'
 import type { AddressPlan } from './host/addresses.ts'
 import { type Daemon, startDaemon } from './host/daemon.ts'
 import { identityOf } from './host/process-identity.ts'
@@ -41,6 +42,11 @@ export interface ClusterContext {
   /** Programs that run, in the order in which they were started. */
   readonly daemons: Daemon[]
   adopt(daemon: Daemon): void
+  /** Waits for all; when one fails the cluster is closed, so that the others fail soon too, and none is left behind. */
+  together<T extends readonly unknown[]>(work: { [K in keyof T]: Promise<T[K]> }): Promise<T>
+  /** Ends every program, and refuses to start more. */
+  close(): Promise<void>
+  noteCgroups(folders: readonly string[]): void
   noteNode(node: NodeRecord): void
   noteReady(): void
   /** Writes a kubeconfig for a client certificate of `subject` and answers its path. */
@@ -66,6 +72,7 @@ export function createContext({ slot, tools, plan, options }: ContextDeps): Clus
   }
   mkdirSync(join(folder, 'kubeconfigs'), { mode: 0o700 })
   let shared: KubeClient | undefined
+  let closed = false
   return {
     slot,
     folder,
@@ -76,9 +83,25 @@ export function createContext({ slot, tools, plan, options }: ContextDeps): Clus
     server: '',
     daemons,
     adopt,
+    async together(work) {
+      try {
+        return await Promise.all(work)
+      } catch (error) {
+        await this.close()
+        await Promise.allSettled(work)
+        throw error
+      }
+    },
+    async close() {
+      closed = true
+      await Promise.all(daemons.map((daemon) => daemon.stop(0)))
+      await shared?.close().catch(() => undefined)
+    },
+    noteCgroups: state.addCgroups,
     noteNode: state.addNode,
     noteReady: state.setReady,
     run({ health, ...spec }) {
+      if (closed) throw new HarnessError(`${spec.name} was not started: the cluster is going down`)
       const daemon = startDaemon({ ...spec, logPath: logPath(folder, spec.name) })
       adopt(daemon, health)
       return daemon
@@ -117,8 +140,8 @@ function createStateKeeper(folder: string, start: Pick<ClusterState, 'slot' | 'o
     // A program that is started again on another port takes its own place.
     addProcess: (record: ProcessRecord) =>
       change({ processes: [...state.processes.filter(({ name }) => name !== record.name), record] }),
-    addNode: (node: NodeRecord) =>
-      change({ nodes: [...state.nodes, node], cgroups: [...state.cgroups, ...node.cgroups] }),
+    addCgroups: (folders: readonly string[]) => change({ cgroups: [...state.cgroups, ...folders] }),
+    addNode: (node: NodeRecord) => change({ nodes: [...state.nodes, node] }),
     setReady: () => change({ ready: true }),
   }
 }

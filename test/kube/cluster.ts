@@ -82,14 +82,14 @@ async function bringUp(context: ClusterContext): Promise<Record<string, number>>
     steps[step] = Date.now() - start
   }
   const network = await openNetwork(context)
-  const [nodes] = await Promise.all([
+  const [nodes] = await context.together([
     prepareNodes(context, network).finally(() => mark('nodes prepared')),
     startControlPlane(context, mark),
   ])
-  await Promise.all([
+  await context.together([
     joinNodes(context, nodes).then(() => mark('nodes ready')),
     startAgentSandbox(context).then(() => mark('controller ready')),
-    context.options.kwokNodes > 0 ? startKwok(context).then(() => mark('fake nodes ready')) : undefined,
+    startKwok(context).then(() => mark('fake nodes ready')),
   ])
   mark('ready')
   return steps
@@ -111,7 +111,7 @@ async function startControlPlane(context: ClusterContext, mark: (step: string) =
     ...(context.options.cilium ? ciliumCrds(context) : []),
   ])
   mark('CRDs established')
-  await Promise.all([
+  await context.together([
     startControllerManager(context),
     startScheduler(context),
     ...baseObjects(context.options).map((object) => client.apply(object)),
@@ -126,7 +126,7 @@ async function prepareNodes(
   if (!network) return []
   const archives = await testImages(context)
   const indexes = Array.from({ length: context.options.nodes }, (_, index) => index)
-  return Promise.all(
+  return context.together(
     indexes.map(async (index) => {
       const node = await prepareNode(context, network, index)
       await importImages(context, node, archives)
@@ -148,9 +148,10 @@ async function testImages({ tools }: ClusterContext): Promise<string[]> {
 async function joinNodes(context: ClusterContext, nodes: readonly RealNode[]): Promise<void> {
   if (nodes.length === 0) return
   const client = context.client()
-  const dns = applyClusterDns(client, context.plan)
-  await Promise.all(nodes.map((node) => joinNode(context, node)))
-  await dns
+  await context.together([
+    applyClusterDns(client, context.plan),
+    ...nodes.map((node) => joinNode(context, node)),
+  ])
   await waitForClusterDns(client, context.daemons)
 }
 

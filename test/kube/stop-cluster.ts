@@ -9,11 +9,7 @@ import { sweepCluster } from './host/sweep.ts'
  */
 export async function stopCluster(context: ClusterContext): Promise<void> {
   for (const { pid } of readState(context.folder)?.nodes ?? []) killNamespaces(pid)
-  await Promise.all(context.daemons.map((daemon) => daemon.stop(0)))
-  await context
-    .client()
-    .close()
-    .catch(() => undefined)
+  await context.close()
   await sweepCluster(context.slot)
 }
 

@@ -21,8 +21,9 @@ const STAGES = [
   'pod/fast/pod-delete.yaml',
 ]
 
-/** Starts kwok and its fake nodes, and waits until they are ready. */
+/** Starts kwok and the fake nodes that were asked for, and waits until they are ready. */
 export async function startKwok(context: ClusterContext): Promise<void> {
+  if (context.options.kwokNodes === 0) return
   const kubeconfig = context.kubeconfigFor('kwok', { commonName: 'kwok', organization: 'system:masters' })
   const daemon = await withFreePorts(1, async ([port]) => {
     const health = `http://127.0.0.1:${port}/healthz`

@@ -28,7 +28,6 @@ export interface NodeRecord {
   readonly name: string
   /** The process that holds the node's namespaces. */
   readonly pid: number
-  readonly cgroups: readonly string[]
 }
 
 /** Not below the temporary folder: the nodes and the controller-manager see a `/tmp` of their own. */

@@ -30,6 +30,7 @@ const EXECUTE_MS = 20_000
 export async function createNamespaces(context: ClusterContext, index: number): Promise<NodeNamespaces> {
   const name = `node${index}`
   const cgroups = createCgroups(`${linkName(context.slot)}-${name}`)
+  context.noteCgroups(cgroups)
   const pause = context.tools.bin('node', 'pause')
   const flags = [...NAMESPACES, '--fork', '--kill-child', '--mount-proc', '--propagation', 'private']
   const holder = context.run({ name, cgroups, argv: ['unshare', ...flags, '--', pause] })
@@ -37,7 +38,7 @@ export async function createNamespaces(context: ClusterContext, index: number): 
     { what: `the namespaces of ${name}`, timeoutMs: ENTER_MS, needs: [holder], everyMs: 2 },
     () => childInOwnNamespaces(holder.identity.pid),
   )
-  context.noteNode({ name, pid, cgroups })
+  context.noteNode({ name, pid })
   const inside = (argv: readonly string[]) => ['nsenter', '-t', String(pid), '-a', '--', ...argv]
   return {
     pid,
