@@ -18,7 +18,19 @@ type Entry = {
 }
 type Lock = { packages: Record<string, Entry> }
 
-const platforms = ['linux', 'darwin', 'win32', 'android', 'freebsd', 'openbsd', 'netbsd', 'openharmony', 'sunos', 'aix', 'wasi']
+const platforms = [
+  'linux',
+  'darwin',
+  'win32',
+  'android',
+  'freebsd',
+  'openbsd',
+  'netbsd',
+  'openharmony',
+  'sunos',
+  'aix',
+  'wasi',
+]
 const cpus = ['x64', 'arm64', 'arm', 'ia32', 'riscv64', 'ppc64', 's390x', 'loong64', 'mips64el', 'wasm32']
 
 /** What the name of a platform package says about it: `linuxmusl-x64`, `linux-arm-gnueabihf`, `linux-x64-musl`. */

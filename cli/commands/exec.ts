@@ -1,0 +1,118 @@
+import { buffer } from 'node:stream/consumers'
+import type { Command } from 'commander'
+import { z } from 'zod'
+import type { StartCommandInput } from '../../contracts/api.ts'
+import type { RunEnvelope } from '../../contracts/events.ts'
+import { EXEC_LIMITS } from '../../contracts/exec.ts'
+import type { Client } from '../../runtime/client/client.ts'
+import { commandEvents } from '../../runtime/kit/command-events.ts'
+import { CliError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
+import { onInterrupt } from '../terminal/interrupts.ts'
+import type { Terminal } from '../terminal/terminal.ts'
+import { harmless } from '../terminal/visible.ts'
+import {
+  type CliContext,
+  newServiceCommand,
+  openConnection,
+  parseOptions,
+  ServiceOptions,
+} from './command.ts'
+import { collectPairs } from './pairs.ts'
+import { statusOf, toLine } from './shell-words.ts'
+
+const ExecOptions = ServiceOptions.extend({
+  cwd: z.string().default('.'),
+  env: z.record(z.string(), z.string()).default({}),
+  timeout: z.coerce
+    .number()
+    .positive()
+    .max(EXEC_LIMITS.maxTimeoutMs / 1000)
+    .default(EXEC_LIMITS.defaultTimeoutMs / 1000),
+  network: z.boolean().default(false),
+  stdin: z.boolean().default(false),
+})
+type ExecOptions = z.infer<typeof ExecOptions>
+
+/** `exec`, and the same under `sandbox`. */
+export function execCommand(context: CliContext): Command {
+  const command = newServiceCommand({
+    usage: 'exec',
+    about: "Run a command in the sandbox of a run. Its exit status is this command's own.",
+    example: 'agentweaver exec sbx_0197f6f2… -- npm test\nagentweaver exec sbx_0197f6f2… "ls | wc -l"',
+  })
+    .argument('<run>', 'id of the run or sandbox')
+    .argument('<command...>', 'a program and its arguments after --, or one shell line')
+    .option('-C, --cwd <dir>', 'working directory in the workspace', '.')
+    .option('-e, --env <key=value>', 'a variable of the command, may be repeated', collectPairs)
+    .option('-t, --timeout <seconds>', 'how long it may take', String(EXEC_LIMITS.defaultTimeoutMs / 1000))
+    .option('--network', "let it use the sandbox's network, where policy allows")
+    .option('--stdin', 'give it the standard input of this command')
+    .addHelpText('after', '\nExit status: that of the command; 124 timed out, 128 + n ended by signal n.')
+  command.action(async (runId: string, words: string[]) => {
+    const options = parseOptions(ExecOptions, command)
+    await using connection = await openConnection(context, options)
+    const { terminal } = context
+    const request = await toRequest(words, options, terminal)
+    context.exit(await runIn(terminal, connection.client, { runId, request, json: options.json }))
+  })
+  return command
+}
+
+async function toRequest(
+  words: readonly string[],
+  options: ExecOptions,
+  { io }: Terminal,
+): Promise<StartCommandInput> {
+  const stdin = options.stdin ? (await buffer(io.stdin)).toString('base64') : undefined
+  return {
+    command: toLine(words),
+    directory: options.cwd,
+    environment: options.env,
+    timeoutMs: Math.ceil(options.timeout * 1000),
+    network: options.network,
+    ...(stdin === undefined ? {} : { stdin }),
+  }
+}
+
+/** Starts the command and shows it to its end; Ctrl-C has it killed and waits for that. */
+async function runIn(
+  terminal: Terminal,
+  client: Client,
+  { runId, request, json }: { runId: string; request: StartCommandInput; json: boolean },
+): Promise<number> {
+  const { commandId, afterSequence } = await client.startCommand(runId, request)
+  const stop = new AbortController()
+  let isInterrupted = false
+  using _interrupts = onInterrupt(() => {
+    if (isInterrupted) stop.abort(new CliError('Interrupted.', { status: EXIT.interrupted }))
+    isInterrupted = true
+    client.cancelCommand(runId, commandId).catch((error: unknown) => stop.abort(error))
+  })
+  const stream = client.streamEvents(runId, { after: afterSequence, signal: stop.signal })
+  const show = json ? (envelope: RunEnvelope) => terminal.json({ runId, ...envelope }) : printer(terminal)
+  terminal.progress.waitFor('the command is running')
+  for await (const envelope of commandEvents(stream, commandId)) {
+    show(envelope)
+    if (envelope.event.type === 'command.exited')
+      return isInterrupted ? EXIT.interrupted : statusOf(envelope.event.data.result)
+  }
+  throw new CliError('The sandbox ended before the command did.', { status: EXIT.runFailed })
+}
+
+const printer =
+  (terminal: Terminal) =>
+  ({ event }: RunEnvelope): void => {
+    if (event.type === 'command.output') writeChunk(terminal, event.data)
+    if (event.type === 'command.exited' && event.data.result.message) terminal.note(event.data.result.message)
+  }
+
+/** Bytes as they are into a file or pipe; for a terminal, nothing that would steer it. */
+function writeChunk(
+  { io, progress }: Terminal,
+  { stream, chunk }: { stream: 'stdout' | 'stderr'; chunk: string },
+) {
+  progress.clear()
+  const target = io[stream]
+  target.write(target.isTTY ? harmless(chunk) : chunk)
+}

@@ -1,0 +1,11 @@
+import { InvalidArgumentError } from 'commander'
+
+/** Collects repeated `key=value` options. */
+export function collectPairs(
+  given: string,
+  before: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  const [, key, value] = /^([^=]+)=(.*)$/s.exec(given) ?? []
+  if (key === undefined || value === undefined) throw new InvalidArgumentError('must have the form key=value')
+  return { ...before, [key]: value }
+}

@@ -1,0 +1,163 @@
+import { readFile, stat } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import type { Command } from 'commander'
+import { z } from 'zod'
+import type { RequestedAgent, StartRunInput, WorkspaceSource } from '../../contracts/api.ts'
+import { Plan } from '../../contracts/configure.ts'
+import { errnoOf, messageOf } from '../../runtime/kit/errors.ts'
+import { type EnvSource, problemsOf } from '../../runtime/kit/parse-env.ts'
+import { usageError } from '../cli-error.ts'
+import { EXIT, EXIT_STATUS_HELP } from '../exit-status.ts'
+import { exitStatusOfEnding, followRun } from '../follow/follow-run.ts'
+import type { Gate, GateAnswer } from '../follow/gates.ts'
+import { createPresenter } from '../follow/presenter.ts'
+import type { Connection } from '../service/connect.ts'
+import {
+  type CliContext,
+  newServiceCommand,
+  openConnection,
+  parseOptions,
+  ServiceOptions,
+  serviceSuffix,
+} from './command.ts'
+import { collectPairs } from './pairs.ts'
+
+const AGENTS = ['scripted', 'openai', 'copilot'] as const
+
+const RunOptions = ServiceOptions.extend({
+  workspace: z.string().optional(),
+  emptyWorkspace: z.boolean().default(false),
+  agent: z.enum(AGENTS, `must be one of ${AGENTS.join(', ')}`).optional(),
+  plan: z.string().optional(),
+  model: z.string().min(1).optional(),
+  label: z.record(z.string(), z.string()).optional(),
+  yes: z.boolean().default(false),
+  interactive: z.boolean().default(false),
+  detach: z.boolean().default(false),
+})
+type RunOptions = z.infer<typeof RunOptions>
+
+export function runCommand(context: CliContext): Command {
+  const command = newServiceCommand({
+    usage: 'run',
+    about:
+      'Start a run and follow it to its end. Without a running service, one is started for this command.',
+    example: 'agentweaver run "fix the failing test" --workspace . --agent openai --model gpt-5',
+  })
+    .argument('<task>', 'what the agent should do')
+    .option('-w, --workspace <dir>', 'the folder that the agent works in')
+    .option('--empty-workspace', 'work in a new, empty folder')
+    .option('--agent <kind>', `${AGENTS.join(', ')}; default: by what else is given`)
+    .option('--plan <file>', 'steps of a scripted agent, JSON')
+    .option(
+      '--model <name>',
+      'the model; with --agent openai, one of the endpoint OPENAI_BASE_URL of the service',
+    )
+    .option('--label <key=value>', 'a label, may be repeated', collectPairs)
+    .option('-y, --yes', 'approve everything that the run asks an approval for')
+    .option('-i, --interactive', 'keep the run open and ask for further turns')
+    .option('-d, --detach', 'start the run, print its id, do not follow it')
+    .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
+  command.action(async (task: string) => {
+    context.exit(await run(context, task, parseOptions(RunOptions, command)))
+  })
+  return command
+}
+
+async function run(context: CliContext, task: string, options: RunOptions): Promise<number> {
+  const { terminal } = context
+  if (options.interactive && !terminal.isInteractive && !options.detach)
+    throw usageError('--interactive needs a terminal to ask at.', 'Use --detach and "agentweaver turn".')
+  const request = await toRequest(task, options, terminal.io)
+  await using connection = await openConnection(context, options, options.detach ? 'require' : 'start')
+  terminal.progress.waitFor('starting the run')
+  const { id } = await connection.client.startRun(request)
+  if (options.detach) {
+    if (options.json) terminal.json({ id })
+    else terminal.print(id)
+    return EXIT.ok
+  }
+  terminal.note(terminal.notePaint.dim(id))
+  return follow(context, { connection, runId: id, options })
+}
+
+async function follow(
+  { terminal }: CliContext,
+  { connection, runId, options }: { connection: Connection; runId: string; options: RunOptions },
+): Promise<number> {
+  const ending = await followRun({
+    terminal,
+    client: connection.client,
+    runId,
+    show: createPresenter(terminal, { json: options.json }),
+    decide: options.yes ? approve : () => 'ask',
+    onInterrupt: 'ask',
+    asksForTurns: options.interactive,
+    isEmbedded: connection.isEmbedded,
+    suffix: serviceSuffix(connection, options),
+  })
+  return exitStatusOfEnding(ending)
+}
+
+/** `--yes` answers approvals; a question needs a person. */
+const approve = (gate: Gate): 'ask' | GateAnswer =>
+  gate.type === 'agent.question_asked' ? 'ask' : { kind: 'approve', scope: 'once' }
+
+async function toRequest(
+  task: string,
+  options: RunOptions,
+  { cwd, env }: { cwd: string; env: EnvSource },
+): Promise<StartRunInput> {
+  return {
+    task,
+    workspace: await toWorkspace(options, cwd),
+    agent: await toAgent(options, { cwd, env }),
+    interactive: options.interactive,
+    ...(options.label === undefined ? {} : { labels: options.label }),
+  }
+}
+
+async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceSource> {
+  if (options.emptyWorkspace) {
+    if (options.workspace === undefined) return { kind: 'empty' }
+    throw usageError('--workspace and --empty-workspace exclude each other.')
+  }
+  if (options.workspace === undefined)
+    throw usageError(
+      'Which folder should the agent work in?',
+      'Name it with --workspace DIR, or --empty-workspace.',
+    )
+  const path = resolve(cwd, options.workspace)
+  try {
+    if ((await stat(path)).isDirectory()) return { kind: 'path', path }
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw usageError(`The workspace cannot be used: ${messageOf(error)}`)
+  }
+  throw usageError(`The workspace is not a folder: ${path}`)
+}
+
+async function toAgent(options: RunOptions, from: { cwd: string; env: EnvSource }): Promise<RequestedAgent> {
+  const kind = options.agent ?? defaultAgent(options, from.env)
+  if (kind === 'scripted') return { kind, plan: await readPlan(options.plan, from.cwd) }
+  if (options.plan !== undefined) throw usageError(`--plan is for --agent scripted, not ${kind}.`)
+  const model = options.model === undefined ? {} : { model: options.model }
+  return { kind: kind === 'openai' ? 'openaiCompatible' : 'copilot', ...model }
+}
+
+function defaultAgent(options: RunOptions, env: EnvSource): (typeof AGENTS)[number] {
+  if (options.plan !== undefined) return 'scripted'
+  return env['OPENAI_BASE_URL'] ? 'openai' : 'copilot'
+}
+
+async function readPlan(file: string | undefined, cwd: string): Promise<Plan> {
+  if (file === undefined) throw usageError('A scripted agent needs its steps.', 'Name them with --plan FILE.')
+  let json: unknown
+  try {
+    json = JSON.parse(await readFile(resolve(cwd, file), 'utf8'))
+  } catch (error) {
+    throw usageError(`The plan ${file} cannot be read: ${messageOf(error)}`)
+  }
+  const parsed = Plan.safeParse(json)
+  if (parsed.success) return parsed.data
+  throw usageError(`The plan ${file} has problems:\n${problemsOf(parsed.error)}`)
+}

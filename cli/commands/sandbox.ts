@@ -1,0 +1,133 @@
+import { stat } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { Command } from 'commander'
+import { z } from 'zod'
+import { type CreateSandboxInput, FINAL_STATES, type Run } from '../../contracts/api.ts'
+import type { Client } from '../../runtime/client/client.ts'
+import { delay } from '../../runtime/kit/deadline.ts'
+import { CliError, usageError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
+import {
+  type CliContext,
+  newServiceCommand,
+  openConnection,
+  parseOptions,
+  ServiceOptions,
+} from './command.ts'
+import { execCommand } from './exec.ts'
+import { collectPairs } from './pairs.ts'
+import { ListOptions, runTable } from './runs.ts'
+
+const READY_TIMEOUT_MS = 120_000
+const POLL_MS = 50
+
+const CreateOptions = ServiceOptions.extend({
+  workspace: z.string().optional(),
+  label: z.record(z.string(), z.string()).optional(),
+})
+
+function createCommand(context: CliContext): Command {
+  const command = newServiceCommand({
+    usage: 'create',
+    about: 'Create a sandbox without an agent and print its id.',
+    example: 'id=$(agentweaver sandbox create -w .)\nagentweaver sandbox exec $id -- npm test',
+  })
+    .option('-w, --workspace <dir>', 'the folder to work in; default: a new, empty one')
+    .option('--label <key=value>', 'a label, may be repeated', collectPairs)
+  command.action(async () => {
+    const options = parseOptions(CreateOptions, command)
+    const { terminal } = context
+    const request = await toRequest(options, terminal.io.cwd)
+    await using connection = await openConnection(context, options)
+    terminal.progress.waitFor('waiting for a sandbox')
+    const { id } = await connection.client.createSandbox(request)
+    const sandbox = await untilReady(connection.client, id)
+    if (options.json) terminal.json(sandbox)
+    else terminal.print(sandbox.id)
+    context.exit(EXIT.ok)
+  })
+  return command
+}
+
+/** A sandbox that can take commands; throws what it failed with. */
+async function untilReady(client: Client, id: string): Promise<Run> {
+  const until = Date.now() + READY_TIMEOUT_MS
+  while (Date.now() < until) {
+    const sandbox = await client.readSandbox(id)
+    if (sandbox.state === 'idle' || sandbox.state === 'running') return sandbox
+    if (FINAL_STATES.some((state) => state === sandbox.state)) {
+      const why = sandbox.failure?.message ?? `it is ${sandbox.state}`
+      throw new CliError(`The sandbox did not start: ${why}`, { status: EXIT.runFailed })
+    }
+    await delay(POLL_MS)
+  }
+  throw new CliError(`The sandbox ${id} is still not ready.`, { status: EXIT.runFailed })
+}
+
+async function toRequest(
+  { workspace, label }: z.infer<typeof CreateOptions>,
+  cwd: string,
+): Promise<CreateSandboxInput> {
+  const labels = label === undefined ? {} : { labels: label }
+  if (workspace === undefined) return labels
+  const path = resolve(cwd, workspace)
+  const found = await stat(path).catch(() => undefined)
+  if (!found?.isDirectory()) throw usageError(`The workspace is not a folder: ${path}`)
+  return { ...labels, workspace: { kind: 'path', path } }
+}
+
+function listCommand(context: CliContext): Command {
+  const command = newServiceCommand({
+    usage: 'ls',
+    about: 'List your sandboxes, newest first.',
+    example: 'agentweaver sandbox ls',
+  })
+    .option('--limit <n>', 'how many (1 to 200)', '20')
+    .option('--after <token>', 'the next page, as the page before named it')
+  command.action(async () => {
+    const options = parseOptions(ListOptions, command)
+    const { limit, after } = options
+    await using connection = await openConnection(context, options, 'open')
+    const page = await connection.client.listSandboxes({ limit, ...(after === undefined ? {} : { after }) })
+    if (options.json) context.terminal.json(page)
+    else {
+      context.terminal.print(runTable(page.items, context, 'WORKSPACE'))
+      if (page.next)
+        context.terminal.note(`More: agentweaver sandbox ls --limit ${limit} --after ${page.next}`)
+    }
+    context.exit(EXIT.ok)
+  })
+  return command
+}
+
+function removeCommand(context: CliContext): Command {
+  const command = newServiceCommand({
+    usage: 'rm',
+    about: 'Destroy a sandbox and everything in it. A folder that was named as its workspace stays.',
+    example: 'agentweaver sandbox rm sbx_0197f6f2…',
+  }).argument('<sandbox...>', 'ids of the sandboxes')
+  command.action(async (ids: string[]) => {
+    const options = parseOptions(ServiceOptions, command)
+    const { terminal } = context
+    await using connection = await openConnection(context, options)
+    for (const id of ids) {
+      terminal.progress.waitFor(`destroying ${id}`)
+      await connection.client.destroySandbox(id)
+      if (options.json) terminal.json({ id, state: 'destroyed' })
+      else terminal.print(id)
+    }
+    context.exit(EXIT.ok)
+  })
+  return command
+}
+
+/** Sandboxes without an agent. */
+export function sandboxCommand(context: CliContext): Command {
+  return new Command('sandbox')
+    .summary('Sandboxes without an agent')
+    .description('Sandboxes without an agent: create, list, run commands in, destroy.')
+    .addCommand(createCommand(context))
+    .addCommand(listCommand(context))
+    .addCommand(execCommand(context))
+    .addCommand(removeCommand(context))
+}

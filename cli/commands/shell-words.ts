@@ -1,0 +1,29 @@
+import type { ExecResult } from '../../contracts/exec.ts'
+import { EXIT } from '../exit-status.ts'
+
+const SIGNAL_STATUS = 128
+const TIMED_OUT_STATUS = 124
+const SIGNALS: Readonly<Record<string, number>> = {
+  SIGHUP: 1,
+  SIGINT: 2,
+  SIGQUIT: 3,
+  SIGABRT: 6,
+  SIGKILL: 9,
+  SIGSEGV: 11,
+  SIGPIPE: 13,
+  SIGTERM: 15,
+}
+
+const quote = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
+
+/** One word is a shell line; several are a program and its arguments. */
+export const toLine = (words: readonly string[]): string =>
+  words.length === 1 ? (words[0] ?? '') : words.map(quote).join(' ')
+
+/** The status that a shell would have: 124 for a timeout, 128 and the number for a signal. */
+export function statusOf(result: ExecResult): number {
+  if (result.timedOut) return TIMED_OUT_STATUS
+  if (result.exitCode !== null) return result.exitCode
+  if (result.signal !== null) return SIGNAL_STATUS + (SIGNALS[result.signal] ?? 0)
+  return EXIT.runFailed
+}

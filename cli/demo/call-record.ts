@@ -1,0 +1,58 @@
+import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
+import type { ExecResult } from '../../contracts/exec.ts'
+
+/** All that a run's events say about one call of the agent. */
+export interface CallRecord {
+  readonly tool: string
+  readonly request: Readonly<Record<string, unknown>>
+  readonly output: string
+  /** Whether it came to a result that is not a refusal. */
+  readonly succeeded: boolean
+  /** Why it was refused or failed. */
+  readonly refusal?: string
+  readonly result?: ExecResult
+  readonly asked: boolean
+  readonly approved: boolean
+}
+
+const callIdOf = (event: RunEvent): string | undefined => {
+  const { callId }: { callId?: string | undefined } = 'callId' in event.data ? event.data : {}
+  return callId
+}
+
+function refusalOf(events: readonly RunEvent[]): string | undefined {
+  for (const { type, data } of events) {
+    if (type === 'tool.denied') return data.reason
+    if (type === 'tool.error') return `${data.message} (${data.code})`
+    if (type === 'tool.result' && !data.outcome.ok) return `${data.outcome.message} (${data.outcome.code})`
+  }
+  return undefined
+}
+
+function toRecord(call: Extract<RunEvent, { type: 'tool.call' }>, events: readonly RunEvent[]): CallRecord {
+  const refusal = refusalOf(events)
+  const exited = events.find((event) => event.type === 'command.exited')
+  return {
+    tool: call.data.tool,
+    request: (call.data.request ?? {}) as Readonly<Record<string, unknown>>,
+    output: events.map((event) => (event.type === 'command.output' ? event.data.chunk : '')).join(''),
+    succeeded: events.some((event) => event.type === 'tool.result' && event.data.outcome.ok),
+    asked: events.some(({ type }) => type === 'shell.approval_required' || type === 'tool.approval_required'),
+    approved: events.some(({ type }) => type === 'shell.approved' || type === 'tool.approved'),
+    ...(refusal === undefined ? {} : { refusal }),
+    ...(exited === undefined ? {} : { result: exited.data.result }),
+  }
+}
+
+/** The calls of a run in the order in which the agent made them. */
+export function callRecords(envelopes: readonly RunEnvelope[]): CallRecord[] {
+  const events = envelopes.map(({ event }) => event)
+  return events
+    .filter((event) => event.type === 'tool.call')
+    .map((call) =>
+      toRecord(
+        call,
+        events.filter((event) => callIdOf(event) === call.data.callId),
+      ),
+    )
+}

@@ -1,0 +1,80 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { FIXED_FILE } from './plan.ts'
+
+const EXAMPLE = fileURLToPath(new URL('../../examples/parcel-rates', import.meta.url))
+
+/** What the demo plays on: a folder that goes away with it, and bait that a sandbox must not reach. */
+export interface Stage extends AsyncDisposable {
+  readonly root: string
+  readonly workspace: string
+  readonly stateDir: string
+  /** Temporary folder of the service, so that whatever it leaves is found under `root`. */
+  readonly temporary: string
+  /** Lies beside the workspace. */
+  readonly secret: string
+  /** Is in the service's environment. */
+  readonly canary: { readonly name: string; readonly value: string }
+  /** A server of the host that answers everybody who reaches it. */
+  readonly hostUrl: string
+  readonly hostConnections: () => number
+  readonly fixedFile: () => Promise<string>
+  readonly buildExists: () => boolean
+}
+
+/** A page that anybody on this host can get; proven by getting it, so that a refusal means something. */
+async function startHostServer() {
+  let connections = 0
+  const server = createServer((_request, response) => response.end('reached the host\n'))
+  const { promise: listening, resolve, reject } = Promise.withResolvers<void>()
+  server.once('error', reject).listen(0, 'localhost', resolve)
+  await listening
+  const url = `http://localhost:${(server.address() as AddressInfo).port}/`
+  const page = await fetch(url)
+  if (!(await page.text()).includes('reached'))
+    throw new Error(`the demo's own server is not reachable: ${url}`)
+  server.on('connection', () => {
+    connections += 1
+  })
+  const close = () => {
+    server.closeAllConnections()
+    server.close()
+  }
+  return { url, connections: () => connections, close }
+}
+
+/** Makes the folder, copies the example project into it and lays out the bait. */
+export async function setStage(): Promise<Stage> {
+  const root = await realpath(await mkdtemp(join(tmpdir(), 'aw-demo-')))
+  const workspace = join(root, 'parcel-rates')
+  const temporary = join(root, 'tmp')
+  const secret = `outside-${randomBytes(12).toString('hex')}`
+  const host = await startHostServer()
+  await Promise.all([
+    cp(EXAMPLE, workspace, { recursive: true }),
+    mkdir(temporary, { mode: 0o700 }),
+    writeFile(join(root, 'secret.txt'), `${secret}\n`),
+  ])
+  return {
+    root,
+    workspace,
+    temporary,
+    stateDir: join(root, 'state'),
+    secret,
+    canary: { name: 'DEMO_HOST_SECRET', value: `host-${randomBytes(12).toString('hex')}` },
+    hostUrl: host.url,
+    hostConnections: host.connections,
+    fixedFile: () => readFile(join(workspace, FIXED_FILE), 'utf8'),
+    buildExists: () => existsSync(join(workspace, 'build')),
+    async [Symbol.asyncDispose]() {
+      host.close()
+      await rm(root, { recursive: true, force: true })
+    },
+  }
+}

@@ -1,0 +1,50 @@
+import type { RunEnvelope } from '../../contracts/events.ts'
+import { duration } from '../terminal/duration.ts'
+import type { Look } from '../view/row.ts'
+import { row } from '../view/row.ts'
+import { type CallRecord, callRecords } from './call-record.ts'
+import { ENV_COMMAND, OUTSIDE_PATH } from './plan.ts'
+
+export interface Timing {
+  readonly sandboxMs: number | undefined
+  readonly firstEventMs: number | undefined
+  readonly totalMs: number
+  /** A scripted agent tried three things that are told one by one. */
+  readonly isScripted: boolean
+}
+
+const time = (ms: number | undefined) => (ms === undefined ? 'never' : duration(ms))
+
+/** How a call was refused, in the words that the agent got. */
+const words = (call: CallRecord | undefined): string =>
+  call?.refusal ?? call?.output.trim().split('\n').at(-1) ?? 'not tried'
+
+/** The short table at the end: how long it took, what isolated the commands and why, what was refused. */
+export function summary(look: Look, events: readonly RunEnvelope[], timing: Timing): string[] {
+  const { paint } = look
+  const selected = events.map(({ event }) => event).find((event) => event.type === 'sandbox.selected')
+  return [
+    ...row(look, 'sandbox', `after ${time(timing.sandboxMs)}`),
+    ...row(look, 'event', `first one of the agent after ${time(timing.firstEventMs)}`),
+    ...row(look, 'in all', duration(timing.totalMs)),
+    ...row(
+      look,
+      'isolation',
+      `${selected?.data.backend ?? 'none'}  ${paint.dim(selected?.data.reason ?? '')}`,
+    ),
+    ...(timing.isScripted ? refusals(look, callRecords(events)) : []),
+  ]
+}
+
+function refusals(look: Look, records: readonly CallRecord[]): string[] {
+  const outside = records.find(({ request }) => request['path'] === OUTSIDE_PATH)
+  const network = records.find(({ request }) => String(request['command']).includes('fetch('))
+  const environment = records.find(({ request }) => request['command'] === ENV_COMMAND)
+  const variables = environment?.output.trim().split('\n').length ?? 0
+  const told: (readonly [string, string])[] = [
+    ['a path outside', words(outside)],
+    ['the network', words(network)],
+    ["the host's environment", `the command saw ${variables} variables, none of them the host's`],
+  ]
+  return told.flatMap(([what, how]) => row(look, ['refused', 'green'], `${what}  ${look.paint.dim(how)}`))
+}

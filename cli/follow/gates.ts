@@ -1,0 +1,109 @@
+import type { RunEvent } from '../../contracts/events.ts'
+import type { Client } from '../../runtime/client/client.ts'
+import { duration } from '../terminal/duration.ts'
+import type { Paint } from '../terminal/paint.ts'
+import { visible } from '../terminal/visible.ts'
+import { requestWords } from '../view/request-words.ts'
+
+type ApprovalEvent = Extract<RunEvent, { type: 'shell.approval_required' | 'tool.approval_required' }>
+export type Gate = ApprovalEvent | Extract<RunEvent, { type: 'agent.question_asked' }>
+
+export const isGate = (event: RunEvent): event is Gate =>
+  event.type === 'shell.approval_required' ||
+  event.type === 'tool.approval_required' ||
+  event.type === 'agent.question_asked'
+
+const CLOSING = /^(?:shell|tool)\.(?:approved|denied|expired|superseded)$|^agent\.question_answered$/
+
+/** The request that an event settles, if it settles one. */
+export function settledRequest({ type, data }: RunEvent): string | undefined {
+  return CLOSING.test(type) && 'requestId' in data ? data.requestId : undefined
+}
+
+export type GateAnswer =
+  | { readonly kind: 'approve'; readonly scope: 'once' | 'run' }
+  | { readonly kind: 'deny'; readonly reason: string | undefined }
+  | { readonly kind: 'answer'; readonly answer: string }
+
+/** Tells the service what was decided. */
+export async function sendAnswer(client: Client, runId: string, given: { gate: Gate; answer: GateAnswer }) {
+  const { gate, answer } = given
+  const { requestId } = gate.data
+  if (answer.kind === 'answer') {
+    await client.answerQuestion(runId, { requestId, answer: answer.answer })
+    return
+  }
+  const isShell = gate.type === 'shell.approval_required'
+  if (answer.kind === 'approve') {
+    const body = { requestId, scope: answer.scope }
+    await (isShell ? client.approveShell(runId, body) : client.approveTool(runId, body))
+    return
+  }
+  const body = { requestId, ...(answer.reason === undefined ? {} : { reason: answer.reason }) }
+  await (isShell ? client.denyShell(runId, body) : client.denyTool(runId, body))
+}
+
+/** What exactly would run: every line of it, hidden characters written out. */
+export function gateLines(gate: Gate, paint: Paint, now: number): string[] {
+  const { data } = gate
+  const expires = paint.dim(
+    `Nobody's answer within ${duration(Math.max(Date.parse(data.expiresAt) - now, 0))} lets it expire.`,
+  )
+  if (gate.type === 'agent.question_asked') {
+    const choices = (gate.data.choices ?? []).map((choice, index) => `    ${index + 1}  ${visible(choice)}`)
+    return ['', paint.bold('The agent asks:'), `    ${visible(gate.data.question)}`, ...choices, expires]
+  }
+  const [what, body] =
+    gate.type === 'shell.approval_required'
+      ? [`The agent wants to run, in ${visible(gate.data.workingDirectory)}:`, gate.data.command]
+      : [`The agent wants to use ${gate.data.tool}:`, requestWords(gate.data.tool, gate.data.request)]
+  const about =
+    gate.data.matched.length > 0 ? [paint.dim(`Asked because of: ${gate.data.matched.join(', ')}`)] : []
+  const hidden = gate.data.redacted
+    ? [paint.red('A part of it is redacted: it contains something secret that is not shown here.')]
+    : []
+  return [
+    '',
+    paint.bold(what),
+    ...visible(body)
+      .split('\n')
+      .map((line) => `    ${paint.yellow(line)}`),
+    ...about,
+    ...hidden,
+    expires,
+  ]
+}
+
+export function gatePrompt(gate: Gate): string {
+  if (gate.type === 'agent.question_asked') return 'Your answer: '
+  return gate.data.redacted
+    ? 'Allow it? [y = yes, n = no] '
+    : 'Allow it? [y = once, r = for this run, n = no] '
+}
+
+function parseQuestionAnswer(text: string, choices: readonly string[]): GateAnswer | undefined {
+  if (text === '') return undefined
+  return { kind: 'answer', answer: choices[Number(text) - 1] ?? text }
+}
+
+/** What a person typed; `undefined` where it does not say. A denial may carry a reason: `n because …`. */
+export function parseGateAnswer(gate: Gate, typed: string): GateAnswer | undefined {
+  const text = typed.trim()
+  if (gate.type === 'agent.question_asked') return parseQuestionAnswer(text, gate.data.choices ?? [])
+  const [word = '', ...rest] = text.split(/\s+/)
+  const first = word.toLowerCase()
+  if (first === 'y' || first === 'yes') return { kind: 'approve', scope: 'once' }
+  if ((first === 'r' || first === 'run') && !gate.data.redacted) return { kind: 'approve', scope: 'run' }
+  if (first === 'n' || first === 'no') return { kind: 'deny', reason: rest.join(' ') || undefined }
+  return undefined
+}
+
+/** The commands with which another terminal can decide. `suffix` names the service where that is needed. */
+export function gateCommands(gate: Gate, runId: string, suffix: string): string[] {
+  const { requestId } = gate.data
+  if (gate.type === 'agent.question_asked') return [`agentweaver answer ${runId} ${requestId} TEXT${suffix}`]
+  return [
+    `agentweaver approve ${runId} ${requestId}${suffix}`,
+    `agentweaver deny ${runId} ${requestId}${suffix}`,
+  ]
+}

@@ -1,0 +1,34 @@
+import type { RunEnvelope, RunEventType } from '../../contracts/events.ts'
+import type { Terminal } from '../terminal/terminal.ts'
+import { createEventView } from '../view/event-view.ts'
+
+/** What is being waited for after an event, for the progress line. */
+const NEXT: Partial<Record<RunEventType, string>> = {
+  'run.queued': 'waiting for a sandbox',
+  'run.started': 'waiting for a sandbox',
+  'sandbox.selected': 'waiting for a sandbox',
+  'sandbox.execution_pod.bound': 'starting the agent',
+  'tool.call': 'waiting for the tool',
+  'command.output': 'the command is running',
+  'shell.approval_required': 'waiting for a decision',
+  'tool.approval_required': 'waiting for a decision',
+  'agent.question_asked': 'waiting for an answer',
+  'sandbox.execution_pod.released': 'the run is ending',
+}
+
+export type PresenterOptions = {
+  readonly json: boolean
+  /** Most lines of a command's output that are shown. @default all */
+  readonly outputLines?: number
+}
+
+/** Shows a run's events: as lines for people, or as JSON Lines that carry the run's id. */
+export function createPresenter(terminal: Terminal, options: PresenterOptions) {
+  const { paint, width } = terminal
+  const view = createEventView({ paint, width }, options)
+  return (runId: string, envelope: RunEnvelope): void => {
+    if (options.json) terminal.json({ runId, ...envelope })
+    else terminal.print(view(envelope))
+    terminal.progress.waitFor(NEXT[envelope.event.type] ?? 'waiting for the agent')
+  }
+}

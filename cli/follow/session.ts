@@ -1,0 +1,130 @@
+import type { RunEvent } from '../../contracts/events.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
+import type { InterruptSignal } from '../terminal/interrupts.ts'
+import { createDesk, type Question } from './desk.ts'
+import { createExits } from './exits.ts'
+import type { FollowOptions } from './follow-run.ts'
+import {
+  type Gate,
+  type GateAnswer,
+  gateCommands,
+  gateLines,
+  gatePrompt,
+  isGate,
+  parseGateAnswer,
+  sendAnswer,
+  settledRequest,
+} from './gates.ts'
+
+/** Somebody else was faster; the stream tells what came of it. */
+const DECIDED_ELSEWHERE = new Set(['already_decided', 'run_ended', 'not_found', 'conflict'])
+
+/** The two-way half of following a run: what it asks goes to a person, what the person wants goes to it. */
+export function createSession(options: FollowOptions) {
+  const { terminal, client, runId, suffix } = options
+  const { notePaint } = terminal
+  const stop = new AbortController()
+  let interrupts = 0
+  const fail = (error: unknown) => stop.abort(error)
+  const exits = createExits(options, stop)
+  const interrupt = (signal: InterruptSignal) => {
+    interrupts += 1
+    if (options.onInterrupt === 'leave' || signal === 'SIGHUP' || interrupts > 1) return exits.leave()
+    if (!terminal.isInteractive) return exits.cancel()
+    desk.interrupt({
+      key: 'cancel',
+      lines: [''],
+      prompt: 'Cancel the run? [y = cancel it, n = go on, Ctrl-C = leave it running] ',
+      settle: async (answer) => {
+        if (answer === undefined) exits.leave()
+        else if (/^y(es)?$/i.test(answer.trim())) exits.cancel()
+        else {
+          interrupts = 0
+          terminal.note('The run goes on.')
+        }
+        return 'settled'
+      },
+    })
+  }
+  const desk = createDesk(terminal, { onInterrupt: () => interrupt('SIGINT'), onFault: fail })
+
+  const answerGate = async (gate: Gate, answer: GateAnswer) => {
+    try {
+      await sendAnswer(client, runId, { gate, answer })
+    } catch (error) {
+      if (!(error instanceof SandboxError) || !DECIDED_ELSEWHERE.has(error.code)) throw error
+      terminal.note(notePaint.dim(`It was decided elsewhere (${error.code}).`))
+    }
+  }
+  const handleGate = (gate: Gate) => {
+    const decision = options.decide(gate)
+    if (typeof decision === 'object') answerGate(gate, decision).catch(fail)
+    else if (decision === 'ask' && terminal.isInteractive) desk.put(gateQuestion(gate, options, answerGate))
+    else
+      terminal.note([
+        'The run waits for a decision. Decide with one of:',
+        ...gateCommands(gate, runId, suffix).map((line) => `  ${line}`),
+      ])
+  }
+  return {
+    signal: stop.signal,
+    interrupt,
+    hasCancelled: exits.hasCancelled,
+    handle(event: RunEvent) {
+      const settled = settledRequest(event)
+      if (settled !== undefined) desk.withdraw(settled)
+      if (isGate(event)) handleGate(event)
+      if (event.type === 'turn.ended' && options.asksForTurns && !exits.hasCancelled())
+        desk.put(turnQuestion(event.data.turnId, options, exits.leave))
+    },
+    close() {
+      exits.close()
+      desk.close()
+      terminal.progress.clear()
+    },
+  }
+}
+
+function gateQuestion(
+  gate: Gate,
+  { terminal, runId, suffix }: FollowOptions,
+  answerGate: (gate: Gate, answer: GateAnswer) => Promise<void>,
+): Question {
+  return {
+    key: gate.data.requestId,
+    lines: gateLines(gate, terminal.notePaint, Date.now()),
+    prompt: gatePrompt(gate),
+    settle: async (typed) => {
+      if (typed === undefined) {
+        terminal.note(['', ...gateCommands(gate, runId, suffix)])
+        return 'settled'
+      }
+      const answer = parseGateAnswer(gate, typed)
+      if (!answer) return 'again'
+      await answerGate(gate, answer)
+      return 'settled'
+    },
+  }
+}
+
+function turnQuestion(
+  turnId: string,
+  { terminal, client, runId, suffix }: FollowOptions,
+  leave: () => void,
+): Question {
+  return {
+    key: `after ${turnId}`,
+    lines: [''],
+    prompt: 'Next turn (Ctrl-D leaves): ',
+    settle: async (typed) => {
+      if (typed === undefined) {
+        terminal.note(`End it with: agentweaver turn ${runId} TEXT --final${suffix}`)
+        leave()
+        return 'settled'
+      }
+      if (typed.trim() === '') return 'again'
+      await client.startTurn(runId, { prompt: typed })
+      return 'settled'
+    },
+  }
+}

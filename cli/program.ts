@@ -1,0 +1,81 @@
+import { Command, CommanderError } from 'commander'
+import { toCliError } from './cli-error.ts'
+import { cancelCommand } from './commands/cancel.ts'
+import type { CliContext } from './commands/command.ts'
+import { configCommand } from './commands/config.ts'
+import { answerCommand, approveCommand, denyCommand } from './commands/decisions.ts'
+import { demoCommand } from './commands/demo.ts'
+import { doctorCommand } from './commands/doctor.ts'
+import { execCommand } from './commands/exec.ts'
+import { logsCommand } from './commands/logs.ts'
+import { runCommand } from './commands/run.ts'
+import { runsCommand } from './commands/runs.ts'
+import { sandboxCommand } from './commands/sandbox.ts'
+import { showCommand } from './commands/show.ts'
+import { turnCommand } from './commands/turn.ts'
+import { EXIT, EXIT_STATUS_HELP } from './exit-status.ts'
+
+/** The whole `agentweaver` command. */
+export function buildProgram(context: CliContext, version: string): Command {
+  const program = new Command('agentweaver')
+    .description('Run AI agents in sandboxes: on Kubernetes, or right here.')
+    .version(version)
+    .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
+  const commands = [
+    runCommand,
+    runsCommand,
+    showCommand,
+    logsCommand,
+    turnCommand,
+    cancelCommand,
+    approveCommand,
+    denyCommand,
+    answerCommand,
+    execCommand,
+    sandboxCommand,
+    doctorCommand,
+    configCommand,
+    demoCommand,
+  ]
+  for (const create of commands) program.addCommand(create(context))
+  settle(program, context)
+  return program
+}
+
+/** No command ends the process by itself, and all of them write where the terminal says. */
+function settle(command: Command, context: CliContext): void {
+  const { stdout, stderr } = context.terminal.io
+  command
+    .exitOverride()
+    .showHelpAfterError(`Try "${pathOf(command)} --help".`)
+    .configureOutput({
+      writeOut: (text) => stdout.write(text),
+      writeErr: (text) => stderr.write(text),
+      getOutHelpWidth: () => context.terminal.width,
+      getErrHelpWidth: () => context.terminal.width,
+    })
+  for (const child of command.commands) settle(child, context)
+}
+
+const pathOf = (command: Command): string =>
+  command.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name()
+
+/** Runs the command line; what goes wrong is told on stderr and becomes the exit status. */
+export async function runProgram(
+  program: Command,
+  argv: readonly string[],
+  context: CliContext,
+): Promise<void> {
+  const { terminal } = context
+  try {
+    await program.parseAsync(argv, { from: 'user' })
+  } catch (error) {
+    terminal.progress.clear()
+    if (error instanceof CommanderError) return context.exit(error.exitCode === 0 ? EXIT.ok : EXIT.usage)
+    const known = toCliError(error)
+    if (!known) throw error
+    terminal.note(`${terminal.notePaint.red('error:')} ${known.message}`)
+    if (known.hint) terminal.note(known.hint)
+    context.exit(known.status)
+  }
+}

@@ -1,0 +1,103 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
+import { CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
+import { deadline } from '../../runtime/kit/deadline.ts'
+import type { EnvSource } from '../../runtime/kit/parse-env.ts'
+import { CliError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
+
+/** The API's entry point. It is started as a process; the command never loads it. */
+const SERVER = fileURLToPath(new URL('../../runtime/api/server.ts', import.meta.url))
+const START_TIMEOUT_MS = 30_000
+/** The service drains its runs when it is told to stop; after this it is killed. */
+const STOP_TIMEOUT_MS = 15_000
+const KEPT_LOG_CHARACTERS = 16_384
+
+const Ready = z.object({ url: z.url(), apiKeyFile: z.string(), pid: z.int() })
+
+export interface ServiceProcess extends AsyncDisposable {
+  readonly url: string
+  readonly apiKey: string
+  readonly pid: number
+  /** Stops the service and waits until it is gone. */
+  stop(): Promise<void>
+}
+
+export interface ServiceOptions {
+  readonly env: EnvSource
+  /** Settings that win over those of the environment. */
+  readonly settings: Readonly<Record<string, string>>
+  readonly cwd: string
+}
+
+/** The service's environment: the caller's, without what only clients read. */
+function serviceEnv({ env, settings }: ServiceOptions): NodeJS.ProcessEnv {
+  const kept = Object.entries(env).filter(([key]) => !CLIENT_ENV_KEYS.some((name) => name === key))
+  return {
+    AGENTWEAVER_LOG_LEVEL: 'warn',
+    ...Object.fromEntries(kept),
+    AGENTWEAVER_HOST: '127.0.0.1',
+    AGENTWEAVER_PORT: '0',
+    AGENTWEAVER_READY_FORMAT: 'json',
+    AGENTWEAVER_LIFELINE: 'true',
+    ...settings,
+  }
+}
+
+/**
+ * Starts the API for as long as this process lives. It gets a session of its own, so that Ctrl-C at the
+ * terminal reaches the command alone; its standard input is its lifeline, so that it ends with the command
+ * whatever happens.
+ */
+export async function spawnService(options: ServiceOptions): Promise<ServiceProcess> {
+  const child = spawn(process.execPath, [SERVER], {
+    cwd: options.cwd,
+    env: serviceEnv(options),
+    stdio: 'pipe',
+    detached: true,
+  })
+  const log = keepTail(child)
+  const stop = () => stopService(child)
+  try {
+    const ready = await deadline('the start of the service', START_TIMEOUT_MS, readReady(child, log))
+    const apiKey = (await readFile(ready.apiKeyFile, 'utf8')).trim()
+    return { url: ready.url, apiKey, pid: ready.pid, stop, [Symbol.asyncDispose]: stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+function keepTail(child: ChildProcessWithoutNullStreams): { read: () => string } {
+  let tail = ''
+  child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+    tail = (tail + chunk).slice(-KEPT_LOG_CHARACTERS)
+  })
+  child.stdin.on('error', () => undefined)
+  return { read: () => tail.trim() }
+}
+
+async function readReady(child: ChildProcessWithoutNullStreams, log: { read: () => string }) {
+  for await (const line of createInterface({ input: child.stdout })) {
+    const ready = line.startsWith('{') ? Ready.safeParse(JSON.parse(line)) : undefined
+    if (ready?.success) {
+      child.stdout.resume()
+      return ready.data
+    }
+  }
+  throw new CliError(`The service did not start.\n${log.read()}`.trimEnd(), { status: EXIT.unreachable })
+}
+
+async function stopService(child: ChildProcessWithoutNullStreams): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return
+  const exited = once(child, 'exit')
+  const kill = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS)
+  child.stdin.end()
+  child.kill('SIGTERM')
+  await exited
+  clearTimeout(kill)
+}

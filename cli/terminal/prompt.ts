@@ -1,0 +1,27 @@
+import { createInterface } from 'node:readline/promises'
+import type { Terminal } from './terminal.ts'
+
+type Question = {
+  readonly text: string
+  readonly signal: AbortSignal
+  /** Called for Ctrl-C at the question, since the terminal does not raise a signal there. */
+  readonly onInterrupt: () => void
+}
+
+/** Asks one line at the terminal. `undefined`: the input ended or the question was withdrawn. */
+export async function ask(terminal: Terminal, question: Question): Promise<string | undefined> {
+  terminal.progress.clear()
+  const lines = createInterface({ input: terminal.io.stdin, output: terminal.io.stderr, terminal: true })
+  const { promise: closed, resolve } = Promise.withResolvers<undefined>()
+  lines.once('close', () => resolve(undefined))
+  lines.on('SIGINT', question.onInterrupt)
+  try {
+    return await Promise.race([lines.question(question.text, { signal: question.signal }), closed])
+  } catch (error) {
+    if (question.signal.aborted) return undefined
+    throw error
+  } finally {
+    lines.close()
+    terminal.io.stdin.pause()
+  }
+}

@@ -1,0 +1,56 @@
+import { stripVTControlCharacters } from 'node:util'
+
+const segments = new Intl.Segmenter('en', { granularity: 'grapheme' })
+const WIDE = /\p{Extended_Pictographic}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]/u
+
+/** Columns that a text takes on a terminal. */
+export function widthOf(text: string): number {
+  let width = 0
+  for (const { segment } of segments.segment(stripVTControlCharacters(text)))
+    width += WIDE.test(segment) ? 2 : 1
+  return width
+}
+
+/** Cuts a word that is longer than a whole line. */
+function chop(word: string, width: number): string[] {
+  const pieces: string[] = []
+  let piece = ''
+  for (const { segment } of segments.segment(word)) {
+    if (widthOf(piece + segment) > width) {
+      pieces.push(piece)
+      piece = ''
+    }
+    piece += segment
+  }
+  return [...pieces, piece]
+}
+
+function wrapLine(line: string, width: number): string[] {
+  if (widthOf(line) <= width) return [line]
+  const lines: string[] = []
+  let current = ''
+  for (const word of line.split(/(?<=\s)(?=\S)/u).flatMap((word) => chop(word, width))) {
+    if (current !== '' && widthOf(current + word.trimEnd()) > width) {
+      lines.push(current.trimEnd())
+      current = ''
+    }
+    current += word
+  }
+  return [...lines, current.trimEnd()]
+}
+
+/** The text in lines of at most `width` columns, broken between words where that is possible. */
+export function wrap(text: string, width: number): string[] {
+  const columns = Math.max(width, 20)
+  return text
+    .replace(/\n+$/, '')
+    .split('\n')
+    .flatMap((line) => wrapLine(line, columns))
+}
+
+/** The text on one line of at most `width` columns; what is left out is marked. */
+export function clip(text: string, width: number): string {
+  const line = text.replaceAll(/\s+/g, ' ').trim()
+  if (widthOf(line) <= width) return line
+  return `${chop(line, Math.max(width - 1, 1))[0] ?? ''}…`
+}

@@ -1,0 +1,178 @@
+import type { RunEnvelope, RunEvent, RunEventType } from '../../contracts/events.ts'
+import { duration } from '../terminal/duration.ts'
+import { harmless, visible } from '../terminal/visible.ts'
+import { changeLines } from './change-lines.ts'
+import { OutputLines } from './output-lines.ts'
+import { requestWords } from './request-words.ts'
+import { head, type Look, quote, row } from './row.ts'
+
+type DataOf<T extends RunEventType> = Extract<RunEvent, { type: T }>['data']
+type Renderers = { readonly [T in RunEventType]?: (data: DataOf<T>, at: string) => string[] }
+
+/** Tools whose event of its own says everything. */
+const QUIET_TOOLS = new Set(['report_intent', 'ask_question', 'report_outcome'])
+/** Tools whose answer is worth a few lines. */
+const SHOWN_ANSWERS: Readonly<Record<string, number>> = { grep_search: 6, file_search: 6 }
+
+export interface ViewOptions {
+  /** Most lines of a command's output that are shown. @default all */
+  readonly outputLines?: number
+}
+
+/** Turns a run's events into lines for people, in order. It keeps only what later lines depend on. */
+export function createEventView(look: Look, options: ViewOptions = {}): (envelope: RunEnvelope) => string[] {
+  const renderers: Renderers = {
+    ...runRenderers(look),
+    ...toolRenderers(look),
+    ...commandRenderers(look, options),
+    ...decisionRenderers(look),
+    ...messageRenderers(look),
+  }
+  return ({ event, at }) => {
+    const render = renderers[event.type] as ((data: unknown, at: string) => string[]) | undefined
+    return render?.(event.data, at) ?? []
+  }
+}
+
+function runRenderers(look: Look): Renderers {
+  const { paint } = look
+  let queuedAt: number | undefined
+  return {
+    'run.queued': ({ task }, at) => {
+      queuedAt = Date.parse(at)
+      return row(look, ['task', 'bold'], visible(task).trim())
+    },
+    'sandbox.selected': ({ backend, isRealIsolation, reason }) =>
+      row(
+        look,
+        'isolation',
+        `${isRealIsolation ? backend : paint.red(`${backend}, not isolated`)}  ${paint.dim(visible(reason))}`,
+      ),
+    'sandbox.execution_pod.bound': ({ podName, launch, bindMs }) =>
+      row(look, 'sandbox', `${podName}  ${paint.dim(`${launch}, bound in ${duration(bindMs)}`)}`),
+    'sandbox.warning': ({ message }) => row(look, ['warning', 'yellow'], visible(message)),
+    'subtask.pending_capacity': ({ resource, attempt, nextAttemptAt }) =>
+      row(look, ['waiting', 'yellow'], `for ${resource}, attempt ${attempt}, next at ${nextAttemptAt}`),
+    'run.suspended': () =>
+      row(look, ['suspended', 'yellow'], 'The sandbox is given back until the decision.'),
+    'run.resumed': ({ generation }) => row(look, 'resumed', `in sandbox number ${generation}`),
+    'run.outcome': ({ outcome, summary }) =>
+      row(look, ['outcome', 'bold'], `${outcome}${summary ? `: ${visible(summary)}` : ''}`),
+    'run.failed': ({ code, message }) => row(look, ['failed', 'red'], `${visible(message)} (${code})`),
+    'run.cancelled': ({ by }) => row(look, ['cancelled', 'yellow'], `by ${visible(by)}`),
+    done: ({ state }, at) => {
+      const took = queuedAt === undefined ? '' : ` in ${duration(Date.parse(at) - queuedAt)}`
+      return row(look, ['done', state === 'succeeded' ? 'green' : 'red'], state + took)
+    },
+  }
+}
+
+function toolRenderers(look: Look): Renderers {
+  const { paint } = look
+  const refused = new Set<string>()
+  return {
+    'tool.call': ({ tool, request, redacted }) => {
+      if (QUIET_TOOLS.has(tool)) return []
+      const words = requestWords(tool, request) + (redacted ? paint.yellow('  (partly redacted)') : '')
+      const name = tool === 'run_command' ? [] : [paint.bold(tool)]
+      const label = tool === 'run_command' ? 'run' : 'tool'
+      return [
+        ...row(look, [label, 'cyan'], [...name, words].join('  ')),
+        ...quote(look, changeLines(tool, request, paint)),
+      ]
+    },
+    'tool.result': ({ tool, outcome, durationMs }) => {
+      if (!outcome.ok)
+        return row(look, ['refused', 'yellow'], `${visible(outcome.message)} (${outcome.code})`)
+      if (QUIET_TOOLS.has(tool) || tool === 'run_command') return []
+      const lines = outcome.content.replace(/\n$/, '').split('\n').map(visible)
+      const shown = SHOWN_ANSWERS[tool]
+      if (shown !== undefined) return quote(look, head(lines, shown))
+      return row(look, '', paint.dim(`${answerWords(tool, lines)}${duration(durationMs)}`))
+    },
+    'tool.denied': ({ callId, by, reason }) => {
+      refused.add(callId)
+      return row(look, ['refused', 'yellow'], `by ${by}: ${visible(reason)}`)
+    },
+    'tool.error': ({ callId, code, message }) =>
+      refused.has(callId) ? [] : row(look, ['refused', 'yellow'], `${visible(message)} (${code})`),
+  }
+}
+
+function commandRenderers(look: Look, { outputLines = Number.POSITIVE_INFINITY }: ViewOptions): Renderers {
+  const output = new OutputLines()
+  const shown = new Map<string, number>()
+  const show = (commandId: string, lines: readonly string[]) => {
+    const before = shown.get(commandId) ?? 0
+    shown.set(commandId, before + lines.length)
+    return quote(look, lines.slice(0, Math.max(outputLines - before, 0)).map(harmless))
+  }
+  return {
+    'command.output': ({ commandId, stream, chunk }) =>
+      show(commandId, output.take(commandId + stream, chunk)),
+    'command.exited': ({ commandId, result }) => {
+      const rest = ['stdout', 'stderr'].flatMap((stream) => output.flush(commandId + stream))
+      const lines = show(commandId, rest)
+      const left = (shown.get(commandId) ?? 0) - outputLines
+      shown.delete(commandId)
+      return [
+        ...lines,
+        ...(left > 0 ? quote(look, [look.paint.dim(`… ${left} more lines`)]) : []),
+        ...row(look, '', `${exitWords(result)}  ${look.paint.dim(duration(result.durationMs))}`),
+      ]
+    },
+  }
+}
+
+function decisionRenderers(look: Look): Renderers {
+  const decided = (word: string) => (data: { by?: string | undefined; reason?: string | undefined }) =>
+    row(
+      look,
+      [word, word === 'approved' ? 'green' : 'yellow'],
+      [data.by && `by ${visible(data.by)}`, data.reason && visible(data.reason)].filter(Boolean).join(': '),
+    )
+  return {
+    'shell.approval_required': ({ command, matched }) =>
+      row(look, ['approve?', 'yellow'], `${visible(command)}  ${look.paint.dim(matched.join(', '))}`),
+    'tool.approval_required': ({ tool, request }) =>
+      row(look, ['approve?', 'yellow'], `${tool}  ${requestWords(tool, request)}`),
+    'shell.approved': decided('approved'),
+    'tool.approved': decided('approved'),
+    'shell.denied': decided('denied'),
+    'shell.expired': decided('expired'),
+    'tool.expired': decided('expired'),
+    'shell.superseded': decided('superseded'),
+    'tool.superseded': decided('superseded'),
+    'agent.question_asked': ({ question, choices }) => [
+      ...row(look, ['question', 'yellow'], visible(question)),
+      ...quote(look, (choices ?? []).map(visible)),
+    ],
+    'agent.question_answered': ({ by }) => row(look, 'answered', `by ${visible(by)}`),
+  }
+}
+
+function messageRenderers(look: Look): Renderers {
+  const output = new OutputLines()
+  const begun = new Set<string>()
+  const say = (messageId: string, lines: readonly string[]) =>
+    lines.flatMap((line) => {
+      const label = begun.has(messageId) ? '' : 'says'
+      begun.add(messageId)
+      return row(look, label, harmless(line))
+    })
+  return {
+    'agent.intent': ({ intent }) => row(look, ['intent', 'bold'], visible(intent)),
+    'agent.message.delta': ({ messageId, text }) => say(messageId, output.take(messageId, text)),
+    'agent.message': ({ messageId, text }) =>
+      say(messageId, output.knows(messageId) ? output.flush(messageId) : text.trimEnd().split('\n')),
+  }
+}
+
+function exitWords(result: DataOf<'command.exited'>['result']): string {
+  const how = result.timedOut ? 'timed out' : (result.signal ?? `exit ${result.exitCode ?? '?'}`)
+  const why = result.message ? `: ${visible(result.message)}` : ''
+  return `${how}${why}${result.outputTruncated ? ' (output cut)' : ''}`
+}
+
+const answerWords = (tool: string, lines: readonly string[]): string =>
+  tool === 'read_file' ? `${lines.length} lines, ` : ''

@@ -1,0 +1,37 @@
+import { visible } from '../terminal/visible.ts'
+
+type Arguments = Readonly<Record<string, unknown>>
+
+const text = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
+
+const lines = ({ start_line: start, end_line: end }: Arguments): string =>
+  start === undefined && end === undefined ? '' : `:${text(start ?? 1)}-${end === undefined ? '' : text(end)}`
+
+const patched = (patch: string): string =>
+  [
+    ...new Set(
+      [...patch.matchAll(/^(?:\+\+\+ b\/|\*\*\* (?:Update|Add|Delete) File: )(.+)$/gm)].map((hit) => hit[1]),
+    ),
+  ].join(', ')
+
+/** The one thing about a call that a person wants to see first. */
+const WORDS: Readonly<Record<string, (given: Arguments) => string>> = {
+  run_command: (given) => text(given['command']),
+  read_file: (given) => text(given['path']) + lines(given),
+  grep_search: (given) =>
+    text(given['pattern']) + (given['include_pattern'] ? `  in ${text(given['include_pattern'])}` : ''),
+  file_search: (given) => text(given['pattern']),
+  str_replace_editor: (given) => text(given['path']),
+  apply_patch: (given) => patched(text(given['patch'])),
+  create: (given) => text(given['path']),
+  edit: (given) => text(given['path']),
+}
+
+const isArguments = (value: unknown): value is Arguments =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** A tool call's arguments in a few words, hidden characters made visible. */
+export function requestWords(tool: string, request: unknown): string {
+  const words = isArguments(request) ? WORDS[tool]?.(request) : undefined
+  return visible(words ?? text(request))
+}

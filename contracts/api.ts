@@ -1,0 +1,189 @@
+import { z } from 'zod'
+import { Plan } from './configure.ts'
+import { ErrorCode } from './errors.ts'
+import { RunEnvelope } from './events.ts'
+import { ExecRequest, Isolation } from './exec.ts'
+import { FileEntry } from './files.ts'
+import { SandboxSettingsPatch } from './policy.ts'
+
+/** `run_` or `sbx_` and a UUIDv7 without dashes, so that ids sort by time. */
+export const RunId = z.string().regex(/^(?:run|sbx)_[0-9a-f]{32}$/)
+
+export const WorkspaceSource = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('path'),
+    path: z
+      .string()
+      .regex(/^\/[^\0]*$/, 'must be absolute')
+      .max(4096),
+  }),
+  z.strictObject({ kind: z.literal('upload') }),
+  z.strictObject({ kind: z.literal('empty') }),
+])
+export type WorkspaceSource = z.infer<typeof WorkspaceSource>
+
+const Charter = z.string().max(65_536).optional()
+const ModelName = z.string().min(1).max(256)
+
+/** The agent a caller asks for. Where its model lives is the operator's configuration, never the caller's. */
+export const RequestedAgent = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('scripted'), plan: Plan }),
+  z.strictObject({ kind: z.literal('copilot'), model: ModelName.optional(), charter: Charter }),
+  z.strictObject({ kind: z.literal('openaiCompatible'), model: ModelName.optional(), charter: Charter }),
+])
+export type RequestedAgent = z.infer<typeof RequestedAgent>
+
+export const Labels = z
+  .record(z.string().regex(/^[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?$/), z.string().max(256))
+  .refine((labels) => Object.keys(labels).length <= 32, 'at most 32 labels')
+
+export const StartRun = z.strictObject({
+  task: z.string().min(1).max(262_144),
+  workspace: WorkspaceSource,
+  agent: RequestedAgent,
+  /** Tightens the deployment's settings for this run; it can never widen them. */
+  policy: SandboxSettingsPatch.optional(),
+  labels: Labels.optional(),
+  /** Keep the run open for further turns after its queue is empty, until it idles out or is ended. */
+  interactive: z.boolean().default(false),
+})
+export type StartRun = z.infer<typeof StartRun>
+export type StartRunInput = z.input<typeof StartRun>
+
+export const CreateSandbox = z.strictObject({
+  workspace: WorkspaceSource.default({ kind: 'empty' }),
+  policy: SandboxSettingsPatch.optional(),
+  labels: Labels.optional(),
+})
+export type CreateSandbox = z.infer<typeof CreateSandbox>
+export type CreateSandboxInput = z.input<typeof CreateSandbox>
+
+/**
+ * `awaiting_upload → queued → launching → running ⇄ idle → ending → succeeded | failed | cancelled`.
+ * A sandbox without an agent is `idle` while it serves.
+ */
+export const RunState = z.enum([
+  'awaiting_upload',
+  'queued',
+  'launching',
+  'running',
+  'idle',
+  'ending',
+  'succeeded',
+  'failed',
+  'cancelled',
+])
+export type RunState = z.infer<typeof RunState>
+export const FINAL_STATES = ['succeeded', 'failed', 'cancelled'] as const satisfies RunState[]
+
+export const Run = z.object({
+  id: RunId,
+  kind: z.enum(['agent', 'command']),
+  owner: z.string(),
+  state: RunState,
+  task: z.string(),
+  workspace: WorkspaceSource,
+  agent: z.object({ kind: z.string(), model: z.string().optional() }),
+  labels: z.record(z.string(), z.string()),
+  interactive: z.boolean(),
+  generation: z.int(),
+  sandbox: z.object({ name: z.string(), isolation: Isolation }).optional(),
+  /** Why a run failed, for machines and for people. */
+  failure: z.object({ code: ErrorCode, message: z.string() }).optional(),
+  outcome: z.object({ outcome: z.enum(['succeeded', 'failed']), summary: z.string().optional() }).optional(),
+  lastSequence: z.int(),
+  createdAt: z.iso.datetime(),
+  startedAt: z.iso.datetime().optional(),
+  firstEventAt: z.iso.datetime().optional(),
+  endedAt: z.iso.datetime().optional(),
+  /** When the workspace and the session were last saved outside the sandbox. */
+  checkpointAt: z.iso.datetime().optional(),
+})
+export type Run = z.infer<typeof Run>
+
+const page = <T extends z.ZodType>(item: T) => z.object({ items: z.array(item), next: z.string().optional() })
+export const RunPage = page(Run)
+export const EventPage = page(RunEnvelope)
+
+export const PageQuery = z.strictObject({
+  limit: z.coerce.number().int().min(1).max(200).default(50),
+  after: z.string().max(256).optional(),
+})
+
+export const StartTurn = z.strictObject({
+  prompt: z.string().min(1).max(262_144),
+  /** End the run after this turn. */
+  final: z.boolean().default(false),
+})
+export type StartTurn = z.infer<typeof StartTurn>
+export type StartTurnInput = z.input<typeof StartTurn>
+export const Turn = z.object({ id: z.string(), runId: RunId, state: z.enum(['queued', 'sent', 'ended']) })
+export type Turn = z.infer<typeof Turn>
+
+export const StartCommand = ExecRequest.omit({ readOnly: true, denied: true, readOnlyRoots: true }).extend({
+  /** Input of the command, base64. */
+  stdin: z.base64().max(89_478_488).optional(),
+})
+export type StartCommand = z.infer<typeof StartCommand>
+export type StartCommandInput = z.input<typeof StartCommand>
+
+/** Where a command's events begin: they are in the run's own stream, after this sequence. */
+export const StartedCommand = z.object({ commandId: z.string(), afterSequence: z.int().nonnegative() })
+export type StartedCommand = z.infer<typeof StartedCommand>
+
+const CommandHash = z.string().regex(/^[0-9a-f]{16}$/)
+const RequestId = z.string().min(1).max(128)
+
+export const ApproveShell = z
+  .strictObject({
+    requestId: RequestId.optional(),
+    commandHash: CommandHash.optional(),
+    scope: z.enum(['once', 'run']).default('once'),
+  })
+  .refine((body) => (body.requestId === undefined) !== (body.commandHash === undefined), {
+    message: 'exactly one of requestId and commandHash',
+  })
+export type ApproveShell = z.infer<typeof ApproveShell>
+export const DenyShell = z
+  .strictObject({
+    requestId: RequestId.optional(),
+    commandHash: CommandHash.optional(),
+    reason: z.string().max(4000).optional(),
+  })
+  .refine((body) => (body.requestId === undefined) !== (body.commandHash === undefined), {
+    message: 'exactly one of requestId and commandHash',
+  })
+export type DenyShell = z.infer<typeof DenyShell>
+export const ApproveTool = z.strictObject({
+  requestId: RequestId,
+  scope: z.enum(['once', 'run']).default('once'),
+})
+export type ApproveTool = z.infer<typeof ApproveTool>
+export const DenyTool = z.strictObject({ requestId: RequestId, reason: z.string().max(4000).optional() })
+export type DenyTool = z.infer<typeof DenyTool>
+export const AnswerQuestion = z.strictObject({ answer: z.string().min(1).max(65_536) })
+
+export const Approval = z.object({
+  requestId: z.string(),
+  runId: RunId,
+  callId: z.string(),
+  tool: z.string(),
+  state: z.enum(['pending', 'approved', 'denied', 'expired', 'superseded']),
+  commandHash: z.string().optional(),
+  scope: z.enum(['once', 'run']).optional(),
+  decidedBy: z.string().optional(),
+  reason: z.string().optional(),
+  expiresAt: z.iso.datetime(),
+})
+export type Approval = z.infer<typeof Approval>
+export const ApprovalPage = page(Approval)
+
+/** One page of a folder in a sandbox; `next` goes back as `after`. */
+export const FileListing = z.object({ entries: z.array(FileEntry), next: z.string().optional() })
+export type FileListing = z.infer<typeof FileListing>
+
+export const Readiness = z.object({
+  ready: z.boolean(),
+  checks: z.array(z.object({ name: z.string(), ok: z.boolean(), detail: z.string() })),
+})
+export type Readiness = z.infer<typeof Readiness>

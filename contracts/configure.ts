@@ -1,0 +1,95 @@
+import { z } from 'zod'
+import { GovernancePolicy } from './policy.ts'
+import { UserSecretName } from './secrets.ts'
+
+const Id = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/)
+const Charter = z.string().max(65_536).optional()
+const ModelName = z.string().min(1).max(256)
+
+/** One step of a scripted agent. */
+export const PlanStep = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('say'), text: z.string().min(1).max(65_536) }),
+  z.strictObject({
+    kind: z.literal('tool'),
+    tool: z.string().min(1).max(128),
+    arguments: z.record(z.string(), z.unknown()),
+  }),
+  z.strictObject({ kind: z.literal('wait'), ms: z.int().min(0).max(600_000) }),
+])
+export type PlanStep = z.infer<typeof PlanStep>
+
+/** A scripted agent's whole behaviour: the steps of each turn; further turns say that the plan has ended. */
+export const Plan = z.strictObject({ turns: z.array(z.array(PlanStep).max(1000)).min(1).max(100) })
+export type Plan = z.infer<typeof Plan>
+
+export const Credential = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('keyVault'), secretName: UserSecretName }),
+  z.strictObject({ kind: z.literal('token'), token: z.string().min(1).max(16_384) }),
+  z.strictObject({ kind: z.literal('none') }),
+])
+export type Credential = z.infer<typeof Credential>
+
+export const ModelEndpoint = z.strictObject({ name: ModelName, baseUrl: z.url() })
+
+export const AgentConfig = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('none') }),
+  z.strictObject({ kind: z.literal('scripted'), plan: Plan }),
+  z.strictObject({ kind: z.literal('copilot'), model: ModelName, charter: Charter }),
+  z.strictObject({ kind: z.literal('openaiCompatible'), model: ModelEndpoint, charter: Charter }),
+  z.strictObject({ kind: z.literal('foundry'), model: ModelEndpoint, charter: Charter }),
+])
+export type AgentConfig = z.infer<typeof AgentConfig>
+
+/** The body of `POST /configure`: everything that a run needs; nothing per-run is in the environment. */
+export const ConfigureRequest = z.strictObject({
+  runId: Id,
+  generation: z.int().positive(),
+  userId: z.string().min(1).max(256),
+  turnBearerToken: z.string().regex(/^[A-Za-z0-9_-]{43}$/, 'must be 32 bytes in base64url'),
+  credential: Credential,
+  agent: AgentConfig,
+  governance: GovernancePolicy,
+  /** Absolute path of the workspace: the mount in a pod, the run's folder on a laptop. */
+  workingDirectory: z
+    .string()
+    .regex(/^\/[^\0]*$/)
+    .max(4096),
+  /** Announces a session that `PUT /session` brings before the setup can finish. */
+  session: z
+    .strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/), bytes: z.int().positive() })
+    .optional(),
+})
+export type ConfigureRequest = z.infer<typeof ConfigureRequest>
+export type ConfigureRequestInput = z.input<typeof ConfigureRequest>
+
+export const ConfigureReply = z.strictObject({ configured: z.literal(true), runId: z.string() })
+
+export const HostState = z.enum(['starting', 'standby', 'configuring', 'ready', 'failed'])
+export type HostState = z.infer<typeof HostState>
+
+/** The 409 of a second `/configure`, so that a lost reply can be told from a foreign configuration. */
+export const AlreadyConfigured = z.object({
+  state: HostState,
+  runId: z.string().optional(),
+  generation: z.int().optional(),
+})
+
+export const CONFIGURE_LIMITS = {
+  maxBodyBytes: 8_388_608,
+  timeoutMs: 30_000,
+  maxSessionBytes: 67_108_864,
+} as const
+
+/** The ticket: a JWT (EdDSA) whose `aud` is the instance, `sub` the run and `body_sha256` the raw body. */
+export const TICKET = { algorithm: 'EdDSA', lifetimeSeconds: 60, leewaySeconds: 60 } as const
+
+export const TicketClaims = z.object({
+  aud: z.string(),
+  sub: z.string(),
+  iat: z.int(),
+  exp: z.int(),
+  body_sha256: z.string().regex(/^[0-9a-f]{64}$/),
+})
+
+/** Audience of the token that `GET /identity` answers. */
+export const IDENTITY_AUDIENCE = 'agentweaver-api'

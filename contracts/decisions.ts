@@ -1,0 +1,43 @@
+import { z } from 'zod'
+
+const Id = z.string().min(1).max(128)
+
+/** The API's answer to one call. `pending` extends the wait for a person; every other outcome is final. */
+export const CallDecision = z.strictObject({
+  callId: Id,
+  outcome: z.enum(['release', 'denied', 'expired', 'superseded', 'policyDenied', 'answer', 'pending']),
+  until: z.iso.datetime().optional(),
+  reason: z.string().max(4000).optional(),
+  /** The answer to a question. */
+  value: z.string().max(65_536).optional(),
+})
+export type CallDecision = z.infer<typeof CallDecision>
+
+export const DecisionsRequest = z.strictObject({
+  /** Every event up to this sequence is committed; AgentHost may forget them. */
+  ackedThrough: z.int().nonnegative(),
+  decisions: z.array(CallDecision).max(256).default([]),
+})
+export type DecisionsRequest = z.infer<typeof DecisionsRequest>
+
+export const DecisionsReply = z.strictObject({
+  accepted: z.array(Id),
+  /** Calls that AgentHost has not made yet; their decision is kept. */
+  unknown: z.array(Id),
+  /** Calls whose first final outcome was another one; it stands. */
+  conflicting: z.array(Id),
+})
+export type DecisionsReply = z.infer<typeof DecisionsReply>
+
+export const DECISION_LIMITS = {
+  /** No answer within this time is a denial. */
+  decisionTimeoutMs: 30_000,
+  /** The API acknowledges at the latest after this time or this many events. */
+  ackEveryMs: 200,
+  ackEveryEvents: 256,
+  /** Events and bytes kept until acknowledged; a full outbox pauses the turn. */
+  outboxEvents: 4096,
+  outboxBytes: 33_554_432,
+  /** Decisions kept for calls that were not made yet. */
+  earlyDecisions: 1024,
+} as const

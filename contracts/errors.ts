@@ -1,0 +1,65 @@
+import { z } from 'zod'
+
+/**
+ * Every error code that crosses a process boundary, with its HTTP status. Run failure codes are here too, since
+ * a caller can meet them as the answer to a request that waits for the run.
+ */
+export const ERROR_STATUS = {
+  invalid_request: 400,
+  invalid_config: 400,
+  invalid_path: 400,
+  workspace_invalid: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  policy_denied: 403,
+  not_found: 404,
+  conflict: 409,
+  already_configured: 409,
+  already_decided: 409,
+  ambiguous_command_hash: 409,
+  idempotency_mismatch: 409,
+  run_ended: 409,
+  run_not_ready: 409,
+  outbox_overrun: 410,
+  payload_too_large: 413,
+  unsupported_media_type: 415,
+  configure_failed: 422,
+  idempotency_unfinished: 425,
+  rate_limited: 429,
+  too_many_runs: 429,
+  internal: 500,
+  agent_pod_reconciler_error: 502,
+  agent_failed: 502,
+  configure_rejected: 502,
+  identity_mismatch: 502,
+  sandbox_lost: 502,
+  credential_absent: 502,
+  credential_forbidden: 502,
+  credential_unavailable: 503,
+  capacity_unavailable: 503,
+  agent_quota_exceeded: 503,
+  not_configured: 503,
+  isolation_unavailable: 503,
+  unavailable: 503,
+  agent_stall_timeout: 504,
+  deadline_exceeded: 504,
+  api_restarted: 503,
+} as const satisfies Record<string, number>
+
+export type ErrorCode = keyof typeof ERROR_STATUS
+export const ErrorCode = z.enum(Object.keys(ERROR_STATUS) as [ErrorCode, ...ErrorCode[]])
+
+/** RFC 9457 problem details as every service of ours answers them. */
+export const Problem = z.object({
+  type: z.string().default('about:blank'),
+  title: z.string(),
+  status: z.int(),
+  code: ErrorCode,
+  detail: z.string(),
+  requestId: z.string().optional(),
+  /** The fields at fault, where a request was malformed. */
+  errors: z.array(z.object({ field: z.string(), message: z.string() })).optional(),
+})
+export type Problem = z.infer<typeof Problem>
+
+export const PROBLEM_MEDIA_TYPE = 'application/problem+json'

@@ -1,0 +1,241 @@
+import { z } from 'zod'
+import { ErrorCode } from './errors.ts'
+import { BackendName, ExecResult, OutputStream } from './exec.ts'
+import { Verdict } from './policy.ts'
+import { ToolOutcome } from './tools.ts'
+
+const Id = z.string().min(1).max(128)
+const When = z.iso.datetime()
+
+/** An approval request as people see it; what is shown is what runs, with hidden characters made visible. */
+const ApprovalRequired = z.strictObject({
+  requestId: Id,
+  callId: Id,
+  tool: z.string(),
+  request: z.unknown(),
+  matched: z.array(z.string()),
+  expiresAt: When,
+  /** Redaction changed the request: the person is told that something is hidden. */
+  redacted: z.boolean().default(false),
+})
+
+const ShellApprovalRequired = ApprovalRequired.extend({
+  /** First 16 hex digits of the SHA-256 of the command: the short name. */
+  commandHash: z.string().regex(/^[0-9a-f]{16}$/),
+  command: z.string(),
+  workingDirectory: z.string(),
+})
+
+const Decided = z.strictObject({
+  requestId: Id,
+  callId: Id,
+  by: z.string().optional(),
+  reason: z.string().optional(),
+})
+
+/** What AgentHost may say. Anything else from a sandbox is refused: a pod cannot announce an approval or an end. */
+const HOST_EVENTS = [
+  z.strictObject({ type: z.literal('turn.started'), data: z.strictObject({ turnId: Id }) }),
+  z.strictObject({
+    type: z.literal('turn.ended'),
+    data: z.strictObject({
+      turnId: Id,
+      state: z.enum(['completed', 'failed', 'cancelled']),
+      code: ErrorCode.optional(),
+      message: z.string().optional(),
+    }),
+  }),
+  z.strictObject({
+    type: z.literal('agent.intent'),
+    data: z.strictObject({ intent: z.string(), callId: Id.optional() }),
+  }),
+  z.strictObject({
+    type: z.literal('agent.message.delta'),
+    data: z.strictObject({ messageId: Id, text: z.string() }),
+  }),
+  z.strictObject({
+    type: z.literal('agent.message'),
+    data: z.strictObject({ messageId: Id, text: z.string() }),
+  }),
+  z.strictObject({
+    type: z.literal('agent.turn.usage'),
+    data: z.strictObject({
+      model: z.string().optional(),
+      inputTokens: z.int().nonnegative(),
+      outputTokens: z.int().nonnegative(),
+    }),
+  }),
+  z.strictObject({
+    type: z.literal('tool.call'),
+    data: z.strictObject({
+      callId: Id,
+      tool: z.string().max(128),
+      request: z.unknown(),
+      /** What governance inside the sandbox said; the API's own word is final. */
+      verdict: Verdict,
+      reasons: z.array(z.string()).default([]),
+      redacted: z.boolean().optional(),
+      /** HMAC over the request before redaction, under a key of this run. */
+      rawDigest: z.string().optional(),
+    }),
+  }),
+  z.strictObject({
+    type: z.literal('tool.result'),
+    data: z.strictObject({
+      callId: Id,
+      tool: z.string(),
+      outcome: ToolOutcome,
+      durationMs: z.number().nonnegative(),
+    }),
+  }),
+  /** A call that did not run: `code` says why (`denied`, `expired`, `superseded`, `policyDenied`, a fault). */
+  z.strictObject({
+    type: z.literal('tool.error'),
+    data: z.strictObject({ callId: Id, tool: z.string(), code: z.string(), message: z.string() }),
+  }),
+  z.strictObject({
+    type: z.literal('command.output'),
+    data: z.strictObject({ commandId: Id, callId: Id.optional(), stream: OutputStream, chunk: z.string() }),
+  }),
+  z.strictObject({
+    type: z.literal('command.exited'),
+    data: z.strictObject({ commandId: Id, callId: Id.optional(), result: ExecResult }),
+  }),
+  z.strictObject({
+    type: z.literal('sandbox.warning'),
+    data: z.strictObject({
+      category: z.enum([
+        'network-unrestricted',
+        'no-isolation',
+        'no-loopback',
+        'weaker-limits',
+        'egress-union',
+      ]),
+      message: z.string(),
+      backend: BackendName,
+    }),
+  }),
+] as const
+
+const API_EVENTS = [
+  z.strictObject({ type: z.literal('run.queued'), data: z.strictObject({ task: z.string() }) }),
+  z.strictObject({ type: z.literal('run.started'), data: z.strictObject({ generation: z.int() }) }),
+  z.strictObject({
+    type: z.literal('run.suspended'),
+    data: z.strictObject({ gate: Id, checkpointAt: When }),
+  }),
+  z.strictObject({ type: z.literal('run.resumed'), data: z.strictObject({ generation: z.int() }) }),
+  z.strictObject({
+    type: z.literal('run.outcome'),
+    data: z.strictObject({ outcome: z.enum(['succeeded', 'failed']), summary: z.string().optional() }),
+  }),
+  z.strictObject({
+    type: z.literal('run.failed'),
+    data: z.strictObject({ code: ErrorCode, message: z.string() }),
+  }),
+  z.strictObject({ type: z.literal('run.cancelled'), data: z.strictObject({ by: z.string() }) }),
+  z.strictObject({
+    type: z.literal('sandbox.selected'),
+    data: z.strictObject({ backend: BackendName, isRealIsolation: z.boolean(), reason: z.string() }),
+  }),
+  z.strictObject({
+    type: z.literal('sandbox.execution_pod.bound'),
+    data: z.strictObject({
+      podName: z.string(),
+      podUid: z.string(),
+      claimName: z.string(),
+      launch: z.enum(['warm', 'cold']),
+      bindMs: z.number().nonnegative(),
+    }),
+  }),
+  z.strictObject({
+    type: z.literal('sandbox.execution_pod.released'),
+    data: z.strictObject({ reason: z.string() }),
+  }),
+  z.strictObject({ type: z.literal('shell.approval_required'), data: ShellApprovalRequired }),
+  z.strictObject({ type: z.literal('shell.approved'), data: Decided }),
+  z.strictObject({ type: z.literal('shell.denied'), data: Decided }),
+  z.strictObject({ type: z.literal('shell.expired'), data: Decided }),
+  z.strictObject({ type: z.literal('shell.superseded'), data: Decided }),
+  z.strictObject({ type: z.literal('tool.approval_required'), data: ApprovalRequired }),
+  z.strictObject({ type: z.literal('tool.approved'), data: Decided }),
+  z.strictObject({
+    type: z.literal('tool.denied'),
+    data: z.strictObject({
+      callId: Id,
+      tool: z.string(),
+      by: z.enum(['person', 'policy']),
+      reason: z.string(),
+      requestId: Id.optional(),
+    }),
+  }),
+  z.strictObject({ type: z.literal('tool.expired'), data: Decided }),
+  z.strictObject({ type: z.literal('tool.superseded'), data: Decided }),
+  z.strictObject({
+    type: z.literal('agent.question_asked'),
+    data: z.strictObject({
+      requestId: Id,
+      callId: Id,
+      question: z.string(),
+      choices: z.array(z.string()).optional(),
+      expiresAt: When,
+    }),
+  }),
+  z.strictObject({
+    type: z.literal('agent.question_answered'),
+    data: z.strictObject({ requestId: Id, callId: Id, by: z.string() }),
+  }),
+  z.strictObject({
+    type: z.literal('subtask.pending_capacity'),
+    data: z.strictObject({
+      resource: z.string(),
+      requested: z.number(),
+      available: z.number(),
+      attempt: z.int(),
+      nextAttemptAt: When,
+    }),
+  }),
+  z.strictObject({
+    type: z.literal('preview.opened'),
+    data: z.strictObject({ previewId: Id, port: z.int(), url: z.string() }),
+  }),
+  z.strictObject({
+    type: z.literal('preview.closed'),
+    data: z.strictObject({ previewId: Id, reason: z.string() }),
+  }),
+  /** The last event of a run. */
+  z.strictObject({
+    type: z.literal('done'),
+    data: z.strictObject({ state: z.enum(['succeeded', 'failed', 'cancelled']) }),
+  }),
+] as const
+
+export const HostEvent = z.discriminatedUnion('type', HOST_EVENTS)
+export type HostEvent = z.infer<typeof HostEvent>
+
+export const RunEvent = z.discriminatedUnion('type', [...HOST_EVENTS, ...API_EVENTS])
+export type RunEvent = z.infer<typeof RunEvent>
+export type RunEventType = RunEvent['type']
+
+/** An event as a sandbox numbers it, from 1, without gaps. */
+export const HostEnvelope = z.strictObject({
+  sequence: z.int().positive(),
+  at: When,
+  taskId: Id.optional(),
+  commandId: Id.optional(),
+  callId: Id.optional(),
+  event: HostEvent,
+})
+export type HostEnvelope = z.infer<typeof HostEnvelope>
+
+/** An event as the API numbers it, per run, from 1, without gaps. */
+export const RunEnvelope = z.strictObject({
+  sequence: z.int().positive(),
+  at: When,
+  event: RunEvent,
+})
+export type RunEnvelope = z.infer<typeof RunEnvelope>
+
+export const HEARTBEAT_MS = 15_000
+/** Media type of an event part in an A2A message. */
+export const RUN_EVENT_MEDIA_TYPE = 'application/x-agentweaver-run-event+json'

@@ -1,0 +1,123 @@
+import { z } from 'zod'
+
+/** Bounds of the workspace engine. Search bounds are those of `workspace-and-governance`: §1. */
+export const FILE_LIMITS = {
+  maxReadBytes: 16_777_216,
+  maxWriteBytes: 16_777_216,
+  maxPathBytes: 4096,
+  grepDefault: 50,
+  grepMax: 500,
+  filesDefault: 200,
+  filesMax: 1000,
+  searchTimeoutMs: 5000,
+  searchMaxFileBytes: 4_194_304,
+  listPage: 1000,
+  maxArchiveBytes: 1_073_741_824,
+  maxArchiveEntries: 200_000,
+} as const
+
+const RelativePath = z.string().max(FILE_LIMITS.maxPathBytes)
+
+/** Why the engine refused or failed; the model reads these and goes on. */
+export const FileErrorCode = z.enum([
+  'path_empty',
+  'path_nul',
+  'path_absolute',
+  'path_outside',
+  'path_device',
+  'path_stream',
+  'path_too_long',
+  'symlink',
+  'hard_link',
+  'special_file',
+  'not_found',
+  'not_a_file',
+  'not_a_directory',
+  'exists',
+  'not_empty',
+  'too_large',
+  'binary',
+  'not_unique',
+  'no_match',
+  'invalid_pattern',
+  'invalid_patch',
+  'timeout',
+  'denied',
+  'io_error',
+])
+export type FileErrorCode = z.infer<typeof FileErrorCode>
+
+export const FileError = z.strictObject({ ok: z.literal(false), code: FileErrorCode, message: z.string() })
+export type FileError = z.infer<typeof FileError>
+
+export const FileEntry = z.strictObject({
+  path: z.string(),
+  type: z.enum(['file', 'directory', 'symlink', 'other']),
+  size: z.int().nonnegative(),
+  mtimeMs: z.number(),
+  mode: z.int(),
+})
+export type FileEntry = z.infer<typeof FileEntry>
+
+/**
+ * Operations of the workspace engine as they travel to the runner. File contents travel as the frame's
+ * payload, not in the JSON. All paths are relative to the workspace root, with `/`.
+ */
+export const FileOperation = z.discriminatedUnion('op', [
+  /** Answers the bytes as payload; `offset` and `length` in bytes. */
+  z.strictObject({
+    op: z.literal('read'),
+    path: RelativePath,
+    offset: z.int().nonnegative().optional(),
+    length: z.int().positive().max(FILE_LIMITS.maxReadBytes).optional(),
+  }),
+  /** The payload is the new content. `create: 'exclusive'` fails with `exists`. */
+  z.strictObject({
+    op: z.literal('write'),
+    path: RelativePath,
+    create: z.enum(['never', 'allowed', 'exclusive']).default('allowed'),
+    parents: z.boolean().default(true),
+    mode: z.int().min(0).max(0o777).optional(),
+  }),
+  z.strictObject({ op: z.literal('stat'), path: RelativePath }),
+  z.strictObject({
+    op: z.literal('list'),
+    path: RelativePath,
+    after: z.string().optional(),
+    limit: z.int().min(1).max(FILE_LIMITS.listPage).default(FILE_LIMITS.listPage),
+  }),
+  z.strictObject({ op: z.literal('mkdir'), path: RelativePath, parents: z.boolean().default(true) }),
+  z.strictObject({ op: z.literal('delete'), path: RelativePath, recursive: z.boolean().default(false) }),
+  z.strictObject({ op: z.literal('rename'), from: RelativePath, to: RelativePath }),
+  z.strictObject({
+    op: z.literal('grep'),
+    pattern: z.string().min(1).max(4096),
+    isRegex: z.boolean().default(false),
+    include: z.string().max(1024).optional(),
+    maxResults: z.int().min(1).max(FILE_LIMITS.grepMax).default(FILE_LIMITS.grepDefault),
+  }),
+  z.strictObject({
+    op: z.literal('find'),
+    pattern: z.string().min(1).max(4096),
+    maxResults: z.int().min(1).max(FILE_LIMITS.filesMax).default(FILE_LIMITS.filesDefault),
+  }),
+])
+export type FileOperation = z.infer<typeof FileOperation>
+export type FileOperationInput = z.input<typeof FileOperation>
+
+/** JSON half of an answer; `read` adds the bytes as payload. */
+export const FileResult = z.discriminatedUnion('ok', [
+  FileError,
+  z.strictObject({
+    ok: z.literal(true),
+    entry: FileEntry.optional(),
+    entries: z.array(FileEntry).optional(),
+    /** Set where a list has more: pass it as `after`. */
+    next: z.string().optional(),
+    matches: z.array(z.strictObject({ path: z.string(), line: z.int(), text: z.string() })).optional(),
+    paths: z.array(z.string()).optional(),
+    /** Whether a search stopped at its cap or its time. */
+    truncated: z.boolean().optional(),
+  }),
+])
+export type FileResult = z.infer<typeof FileResult>

@@ -1,0 +1,19 @@
+/** Labels on pods. Policy is per class, so there are no per-run labels of ours. */
+export const CLASS_LABEL = 'agentweaver.io/class'
+
+/** Labels on claims: a reaper touches only what carries its own deployment id. */
+export const DEPLOYMENT_LABEL = 'agentweaver.io/deployment'
+export const KIND_LABEL = 'agentweaver.io/kind'
+
+/** Selects the namespaces of a slice for admission bindings. */
+export const SLICE_LABEL = 'agentweaver.io/slice'
+
+export const KATA_NODE_LABEL = { key: 'agentweaver.io/kata', value: 'true' } as const
+export const KATA_TAINT = { key: 'sandbox', value: 'kata', effect: 'NoSchedule' } as const
+export const SYSTEM_TAINT = { key: 'CriticalAddonsOnly', value: 'true', effect: 'NoSchedule' } as const
+
+/** RuntimeClasses; `handler` is containerd's name of the runtime. `runc` serves only `isolation: none`. */
+export const RUNTIME_CLASSES = {
+  kata: { name: 'agentweaver-kata', handler: 'kata' },
+  gvisor: { name: 'gvisor', handler: 'runsc' },
+} as const

@@ -1,0 +1,64 @@
+import { z } from 'zod'
+import { EXEC_LIMITS } from './exec.ts'
+
+const AbsolutePath = z
+  .string()
+  .regex(/^\/(?!.*(?:^|\/)\.\.(?:\/|$))[^\0]*$/, 'must be absolute and free of ..')
+
+/**
+ * A run's sandbox settings, as a repository's `.agentweaver/settings.yml` writes them (snake_case) and the
+ * `/api/sandbox-policy` routes answer them. `direct` is the operator's alone.
+ */
+export const SandboxSettings = z.strictObject({
+  shell_enabled: z.boolean().default(true),
+  /** Folders outside the workspace, mounted read-only for commands. */
+  allowed_repository_roots: z.array(AbsolutePath).max(64).default([]),
+  /** Extra patterns in the form of `policies/agent/approvals.yaml`. */
+  destructive_command_patterns: z.array(z.string().min(1).max(512)).max(256).default([]),
+  require_approval_for_all_shell: z.boolean().default(false),
+  redact_pii: z.boolean().default(true),
+  max_output_bytes: z
+    .int()
+    .min(1_048_576)
+    .max(EXEC_LIMITS.maxMaxOutputBytes)
+    .default(EXEC_LIMITS.defaultMaxOutputBytes),
+  network_enabled: z.boolean().default(false),
+  direct: z.boolean().default(false),
+})
+export type SandboxSettings = z.infer<typeof SandboxSettings>
+
+/** What a caller or a repository may say: each key optional, none unknown, `direct` absent. */
+export const SandboxSettingsPatch = z.strictObject({
+  shell_enabled: SandboxSettings.shape.shell_enabled.unwrap().optional(),
+  allowed_repository_roots: SandboxSettings.shape.allowed_repository_roots.unwrap().optional(),
+  destructive_command_patterns: SandboxSettings.shape.destructive_command_patterns.unwrap().optional(),
+  require_approval_for_all_shell: SandboxSettings.shape.require_approval_for_all_shell.unwrap().optional(),
+  redact_pii: SandboxSettings.shape.redact_pii.unwrap().optional(),
+  max_output_bytes: SandboxSettings.shape.max_output_bytes.unwrap().optional(),
+  network_enabled: SandboxSettings.shape.network_enabled.unwrap().optional(),
+})
+export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
+
+export const RunPhase = z.enum(['setup', 'work'])
+export type RunPhase = z.infer<typeof RunPhase>
+
+/** The three answers of governance. `ask` means: a person decides. */
+export const Verdict = z.enum(['allow', 'deny', 'ask'])
+export type Verdict = z.infer<typeof Verdict>
+
+/** A decision with its reasons; `rule` names the rule that decided, `matched` the patterns that asked. */
+export const Decision = z.strictObject({
+  verdict: Verdict,
+  rule: z.string(),
+  reasons: z.array(z.string()),
+  matched: z.array(z.string()).default([]),
+})
+export type Decision = z.infer<typeof Decision>
+
+/** What both halves of governance decide by: the same text in AgentHost and in the API. */
+export const GovernancePolicy = z.strictObject({
+  /** Digest of the embedded policy files and of these settings. */
+  version: z.string().min(1).max(128),
+  settings: SandboxSettings,
+})
+export type GovernancePolicy = z.infer<typeof GovernancePolicy>

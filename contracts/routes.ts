@@ -1,0 +1,31 @@
+/** AgentHost's routes. `{x}` is a parameter; a literal colon is part of the A2A path. */
+export const AGENT_HOST_ROUTES = {
+  healthz: '/healthz',
+  identity: '/identity',
+  configure: '/configure',
+  workspace: '/workspace',
+  session: '/session',
+  files: '/files',
+  a2aBase: '/a2a/agent',
+  events: '/events',
+  decisions: '/decisions',
+  commands: '/commands',
+} as const
+
+/** Version segment of the A2A binding under the base path. */
+export const A2A = { versionPath: 'v1', protocolVersion: '1.0', versionHeader: 'A2A-Version' } as const
+
+/** The API's routes; `{id}` is a run's or a sandbox's id. */
+export const API_ROUTES = {
+  healthz: '/healthz',
+  readyz: '/readyz',
+  metrics: '/metrics',
+  openapi: '/openapi.json',
+  runs: '/api/runs',
+  sandboxes: '/api/sandboxes',
+  sandboxPolicy: '/api/sandbox-policy',
+} as const
+
+export const IDEMPOTENCY_HEADER = 'idempotency-key'
+export const LAST_EVENT_ID_HEADER = 'last-event-id'
+export const TAR_MEDIA_TYPE = 'application/x-tar'

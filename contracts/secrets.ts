@@ -1,0 +1,10 @@
+import { z } from 'zod'
+
+/** Prefix of a user's GitHub token in the user-token vault. */
+export const USER_SECRET_PREFIX = 'ghtok-user--'
+
+/**
+ * Name of a user's secret: the prefix and the lowercase unpadded base32 of a 32-byte HMAC (52 characters).
+ * To know the name is the right to read it, so it is treated as a secret and never logged.
+ */
+export const UserSecretName = z.string().regex(/^ghtok-user--[a-z2-7]{52}$/)

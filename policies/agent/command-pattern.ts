@@ -1,0 +1,103 @@
+/** One word that a command must carry. */
+export type WordMatcher =
+  | { readonly kind: 'flag'; readonly anyOf: readonly string[] }
+  | { readonly kind: 'operand'; readonly anyOf: readonly string[] }
+  | { readonly kind: 'output' | 'input'; readonly anyOf: readonly string[] }
+  | { readonly kind: 'stdin' | 'substitution' }
+
+/** One command of a pipeline: its names, and the words it must carry, flags in any order. */
+export interface StageMatcher {
+  readonly names: readonly string[]
+  readonly words: readonly WordMatcher[]
+}
+
+/** A parsed pattern: stages that follow each other in one pipeline. `text` is what the operator wrote. */
+export interface CommandPattern {
+  readonly text: string
+  readonly stages: readonly StageMatcher[]
+}
+
+export type PatternParse =
+  | { readonly ok: true; readonly pattern: CommandPattern }
+  | { readonly ok: false; readonly reason: string }
+
+const MAX_WORDS = 32
+// Words of a pattern are compared as text: quoting or expanding them would promise what does not happen.
+const FORBIDDEN = /["'`$;&(){}\\]|[\x00-\x1f\x7f]/
+const EXACT_FLAG_LETTERS = 3
+
+class PatternError extends Error {}
+
+/** Parses one pattern; a pattern that could never act, or that acts on everything, is refused with the reason. */
+export function parseCommandPattern(text: string): PatternParse {
+  try {
+    const words = text.trim().split(/ +/)
+    if (text.trim() === '') throw new PatternError('is empty')
+    const forbidden = FORBIDDEN.exec(text)
+    if (forbidden) throw new PatternError(`must not contain ${JSON.stringify(forbidden[0])}`)
+    if (words.length > MAX_WORDS) throw new PatternError(`has more than ${MAX_WORDS} words`)
+    const stages = splitStages(words).map(parseStage)
+    const [only] = stages
+    if (stages.length === 1 && only?.names.includes('*') && only.words.length === 0) {
+      throw new PatternError('matches every command; set require_approval_for_all_shell')
+    }
+    return { ok: true, pattern: { text: text.trim(), stages } }
+  } catch (error) {
+    if (error instanceof PatternError) return { ok: false, reason: error.message }
+    throw error
+  }
+}
+
+function splitStages(words: readonly string[]): string[][] {
+  const stages: string[][] = [[]]
+  for (const word of words) {
+    if (word === '|') stages.push([])
+    else stages.at(-1)?.push(word)
+  }
+  return stages
+}
+
+function parseStage(words: readonly string[]): StageMatcher {
+  const [name, ...rest] = words
+  if (name === undefined) throw new PatternError('has a pipe without a command beside it')
+  if (/^[-@<>]/.test(name)) throw new PatternError(`must begin with a command name, not "${name}"`)
+  const matchers: WordMatcher[] = []
+  for (let i = 0; i < rest.length; i++) {
+    const word = rest[i] as string
+    if (word !== '>' && word !== '<') {
+      matchers.push(parseWord(word))
+      continue
+    }
+    const target = rest[++i]
+    if (target === undefined) throw new PatternError(`has "${word}" without a file after it`)
+    matchers.push({ kind: word === '>' ? 'output' : 'input', anyOf: alternatives(target) })
+  }
+  return { names: alternatives(name).map((n) => n.toLowerCase()), words: matchers }
+}
+
+function parseWord(word: string): WordMatcher {
+  if (word === '@stdin') return { kind: 'stdin' }
+  if (word === '@substitution') return { kind: 'substitution' }
+  if (/^[@|<>]/.test(word)) throw new PatternError(`has an unknown word "${word}"`)
+  const anyOf = alternatives(word)
+  const flags = anyOf.filter((one) => one.startsWith('-') && one !== '--' && !/^-\d{2,}|^-1$/.test(one))
+  if (flags.length === 0) return { kind: 'operand', anyOf }
+  if (flags.length < anyOf.length) throw new PatternError(`mixes flags and other words in "${word}"`)
+  return { kind: 'flag', anyOf: anyOf.map(normaliseFlag) }
+}
+
+/** Long words lose their letter case; up to three letters after one dash are a set of short flags. */
+function normaliseFlag(flag: string): string {
+  if (flag === '-') throw new PatternError('has a flag without a letter')
+  return isShortFlags(flag) ? flag : flag.toLowerCase()
+}
+
+/** Whether `-rf` is meant as the letters `r` and `f` and not as one long word such as `-delete`. */
+export const isShortFlags = (flag: string): boolean =>
+  !flag.startsWith('--') && flag.length - 1 <= EXACT_FLAG_LETTERS
+
+function alternatives(word: string): string[] {
+  const all = word.split(',')
+  if (all.includes('')) throw new PatternError(`has an empty alternative in "${word}"`)
+  return all
+}

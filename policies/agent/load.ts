@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { z } from 'zod'
+import type { SandboxSettings } from '../../contracts/policy.ts'
+import { ApprovalsFile, GovernanceFile } from './schema.ts'
+import { parseYaml } from './yaml.ts'
+
+/** The texts of the two policy files, as read beside this file or as embedded in a bundle. */
+export interface AgentPolicyTexts {
+  readonly governance: string
+  readonly approvals: string
+}
+
+/** What an agent may do: tools by name, files that hold secrets, commands to ask about. */
+export interface AgentPolicy {
+  /** SHA-256 over both texts, in hex. */
+  readonly digest: string
+  readonly rules: GovernanceFile['rules']
+  readonly secretFiles: GovernanceFile['secretFiles']
+  readonly destructive: ApprovalsFile['destructive']
+  readonly network: ApprovalsFile['network']
+}
+
+/** Parses the policy; throws with file, line and reason, so that nothing starts on a policy it cannot read. */
+export function loadAgentPolicy(texts: AgentPolicyTexts): AgentPolicy {
+  const governance = parsePolicyFile('governance.yaml', texts.governance, GovernanceFile)
+  const approvals = parsePolicyFile('approvals.yaml', texts.approvals, ApprovalsFile)
+  return Object.freeze({
+    digest: sha256(JSON.stringify([texts.governance, texts.approvals])),
+    rules: governance.rules,
+    secretFiles: governance.secretFiles,
+    destructive: approvals.destructive,
+    network: approvals.network,
+  })
+}
+
+/** Reads the policy files that lie beside this file. */
+export const readAgentPolicy = (): AgentPolicy => loadAgentPolicy(readAgentPolicyTexts())
+
+/** The texts alone: a bundler's build embeds them and calls `loadAgentPolicy`. */
+export const readAgentPolicyTexts = (): AgentPolicyTexts => ({
+  governance: readFileSync(new URL('./governance.yaml', import.meta.url), 'utf8'),
+  approvals: readFileSync(new URL('./approvals.yaml', import.meta.url), 'utf8'),
+})
+
+/** The version that decisions and audit records carry: the policy files and the run's settings together. */
+export function policyVersion(policy: AgentPolicy, settings: SandboxSettings): string {
+  const sorted = Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1))
+  return sha256(JSON.stringify([policy.digest, sorted]))
+}
+
+const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest('hex')
+
+function parsePolicyFile<T extends z.ZodType>(name: string, text: string, schema: T): z.infer<T> {
+  const parsed = parseYaml(text, schema)
+  if (parsed.ok) return parsed.value
+  throw new Error(`policies/agent/${name}, line ${parsed.line}: ${parsed.reason}`)
+}

@@ -1,0 +1,80 @@
+import { z } from 'zod'
+import { RunPhase } from '../../contracts/policy.ts'
+import { CONTROL_TOOL_NAMES, TOOL_NAMES } from '../../contracts/tools.ts'
+import { parseCommandPattern } from './command-pattern.ts'
+
+const API_VERSION = 'agentweaver.io/v1'
+const ToolList = z.array(z.string().regex(/^[a-z][a-z0-9_]*$/)).min(1)
+const Name = z.string().regex(/^[a-z][a-z0-9-]*$/)
+const OUR_TOOLS: readonly string[] = [...TOOL_NAMES, ...CONTROL_TOOL_NAMES]
+
+/** One rule of layer A. An allowed tool must be one of ours: only those have a schema to judge arguments by. */
+export const ToolRule = z.discriminatedUnion('action', [
+  z.strictObject({
+    name: Name,
+    action: z.literal('Deny'),
+    tools: ToolList,
+    reason: z.string().min(1),
+  }),
+  z.strictObject({
+    name: Name,
+    action: z.literal('Allow'),
+    tools: z.array(z.enum(OUR_TOOLS)).min(1),
+    /** @default every phase */
+    phases: z.array(RunPhase).min(1).optional(),
+  }),
+])
+export type ToolRule = z.infer<typeof ToolRule>
+
+/** `policies/agent/governance.yaml`. */
+export const GovernanceFile = z
+  .strictObject({
+    apiVersion: z.literal(API_VERSION),
+    kind: z.literal('AgentPolicy'),
+    name: Name,
+    defaultAction: z.literal('Deny', 'must be Deny: a tool that nobody named is refused'),
+    rules: z.array(ToolRule).min(1),
+    secretFiles: z.strictObject({
+      match: z.array(z.string().min(1)).min(1),
+      except: z.array(z.string().min(1)),
+    }),
+  })
+  .superRefine((file, context) => {
+    const first = file.rules[0]
+    if (first?.name !== 'deny-native-shell' || first.action !== 'Deny') {
+      context.addIssue({
+        code: 'custom',
+        path: ['rules', 0],
+        message: 'must be the Deny rule deny-native-shell',
+      })
+    }
+    const seen = new Set<string>()
+    for (const [index, rule] of file.rules.entries()) {
+      for (const tool of rule.tools) {
+        if (seen.has(tool)) {
+          context.addIssue({ code: 'custom', path: ['rules', index], message: `names ${tool} a second time` })
+        }
+        seen.add(tool)
+      }
+    }
+  })
+export type GovernanceFile = z.infer<typeof GovernanceFile>
+
+/** A pattern in its written form; parsing gives the matcher. */
+const Pattern = z.string().transform((text, context) => {
+  const parsed = parseCommandPattern(text)
+  if (parsed.ok) return parsed.pattern
+  context.addIssue({ code: 'custom', message: `pattern "${text}" ${parsed.reason}` })
+  return z.NEVER
+})
+
+/** `policies/agent/approvals.yaml`. */
+export const ApprovalsFile = z.strictObject({
+  apiVersion: z.literal(API_VERSION),
+  kind: z.literal('CommandPatterns'),
+  destructive: z
+    .array(z.strictObject({ id: Name, reason: z.string().min(1), match: z.array(Pattern).min(1) }))
+    .min(1),
+  network: z.array(Pattern).min(1),
+})
+export type ApprovalsFile = z.infer<typeof ApprovalsFile>

@@ -1,0 +1,97 @@
+import type { SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
+
+/**
+ * The ceiling with every patch applied, each of which can only tighten. What a patch asks for beyond the ceiling
+ * is left at the ceiling; `widenings` names it for people. `direct` is always the ceiling's own.
+ */
+export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPatch[]): SandboxSettings {
+  return patches.reduce<SandboxSettings>(
+    (settings, patch) => ({
+      shell_enabled: settings.shell_enabled && patch.shell_enabled !== false,
+      allowed_repository_roots: intersectRoots(
+        settings.allowed_repository_roots,
+        patch.allowed_repository_roots ?? settings.allowed_repository_roots,
+      ),
+      destructive_command_patterns: [
+        ...new Set([...settings.destructive_command_patterns, ...(patch.destructive_command_patterns ?? [])]),
+      ],
+      require_approval_for_all_shell:
+        settings.require_approval_for_all_shell || patch.require_approval_for_all_shell === true,
+      redact_pii: settings.redact_pii || patch.redact_pii === true,
+      max_output_bytes: Math.min(
+        settings.max_output_bytes,
+        patch.max_output_bytes ?? Number.POSITIVE_INFINITY,
+      ),
+      network_enabled: settings.network_enabled && patch.network_enabled !== false,
+      direct: settings.direct,
+    }),
+    ceiling,
+  )
+}
+
+/** One wish of a patch that the ceiling does not allow. */
+export interface Widening {
+  readonly field: keyof SandboxSettingsPatch
+  readonly message: string
+}
+
+type Check = (ceiling: SandboxSettings, patch: SandboxSettingsPatch) => Widening[]
+
+const unless = (is: boolean, field: Widening['field'], message: string): Widening[] =>
+  is ? [{ field, message }] : []
+
+const CHECKS: readonly Check[] = [
+  (c, p) =>
+    unless(p.shell_enabled === true && !c.shell_enabled, 'shell_enabled', 'the deployment has the shell off'),
+  (c, p) =>
+    unless(
+      p.network_enabled === true && !c.network_enabled,
+      'network_enabled',
+      'the deployment has the network off',
+    ),
+  (c, p) =>
+    unless(
+      p.require_approval_for_all_shell === false && c.require_approval_for_all_shell,
+      'require_approval_for_all_shell',
+      'the deployment asks for every command',
+    ),
+  (c, p) =>
+    unless(p.redact_pii === false && c.redact_pii, 'redact_pii', 'the deployment redacts personal data'),
+  (c, p) =>
+    unless(
+      (p.max_output_bytes ?? 0) > c.max_output_bytes,
+      'max_output_bytes',
+      `the deployment allows ${c.max_output_bytes}`,
+    ),
+  (c, p) =>
+    (p.allowed_repository_roots ?? []).flatMap((root) =>
+      unless(
+        !c.allowed_repository_roots.some((allowed) => contains(allowed, root)),
+        'allowed_repository_roots',
+        `${root} is not under a root that the deployment allows`,
+      ),
+    ),
+]
+
+/** What a patch asks for beyond the ceiling, and so does not get. */
+export const widenings = (ceiling: SandboxSettings, patch: SandboxSettingsPatch): Widening[] =>
+  CHECKS.flatMap((check) => check(ceiling, patch))
+
+/** The folders that lie under a root of both lists. */
+function intersectRoots(allowed: readonly string[], wished: readonly string[]): string[] {
+  const both = allowed.flatMap((a) =>
+    wished.flatMap((w) => {
+      if (contains(a, w)) return [w]
+      return contains(w, a) ? [a] : []
+    }),
+  )
+  return [...new Set(both)]
+}
+
+/** Whether `inner` is `outer` or lies under it, segment by segment: `/srv/a-b` is not under `/srv/a`. */
+function contains(outer: string, inner: string): boolean {
+  const segments = (path: string) => path.split('/').filter((segment) => segment !== '' && segment !== '.')
+  const o = segments(outer)
+  const i = segments(inner)
+  return o.length <= i.length && o.every((segment, index) => segment === i[index])
+}

@@ -1,0 +1,117 @@
+import {
+  type DecisionsReply,
+  DecisionsReply as DecisionsReplySchema,
+  type DecisionsRequest,
+} from '../../contracts/decisions.ts'
+import type { HostEnvelope } from '../../contracts/events.ts'
+import type { HostCommandInput } from '../../contracts/exec.ts'
+import { type FileOperation, FileResult } from '../../contracts/files.ts'
+import { AGENT_HOST_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
+import type { FileAnswer } from '../../contracts/toolbox.ts'
+import { SandboxError } from '../kit/errors.ts'
+import { type Configuration, configureAgentHost } from './configure.ts'
+import { type AgentHostAddress, connectAgentHost, faultOf } from './connection.ts'
+import { followHostEvents } from './events.ts'
+import { createTurnClient } from './turns.ts'
+
+const json = { 'content-type': 'application/json' }
+const NOTHING = new Uint8Array(0)
+
+/** The API's side of one AgentHost: one per sandbox, with the run's bearer. */
+export function createAgentHostClient(address: AgentHostAddress, bearer: string) {
+  const connection = connectAgentHost(address, bearer)
+  const { expectOk, request } = connection
+  const command = (id: string) => `${AGENT_HOST_ROUTES.commands}/${encodeURIComponent(id)}`
+
+  return {
+    configure: (configuration: Configuration): Promise<void> => configureAgentHost(connection, configuration),
+    turns: createTurnClient(connection, bearer),
+    events: (after: number, signal: AbortSignal): AsyncGenerator<HostEnvelope> =>
+      followHostEvents(connection, after, signal),
+
+    async decide(body: DecisionsRequest, signal: AbortSignal): Promise<DecisionsReply> {
+      const init = { method: 'POST', headers: json, body: JSON.stringify(body), signal }
+      const response = await expectOk(AGENT_HOST_ROUTES.decisions, init)
+      return DecisionsReplySchema.parse(await response.json())
+    },
+
+    async startCommand(id: string, body: HostCommandInput, signal: AbortSignal): Promise<void> {
+      const init = { method: 'PUT', headers: json, body: JSON.stringify(body), signal }
+      await (await expectOk(command(id), init)).arrayBuffer()
+    },
+    async cancelCommand(id: string, signal: AbortSignal): Promise<void> {
+      await (await expectOk(command(id), { method: 'DELETE', signal })).arrayBuffer()
+    },
+
+    async putWorkspace(archive: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
+      const init = {
+        method: 'PUT',
+        headers: { 'content-type': TAR_MEDIA_TYPE },
+        body: archive,
+        duplex: 'half',
+        signal,
+      }
+      await (
+        await expectOk(AGENT_HOST_ROUTES.workspace, init as Parameters<typeof expectOk>[1])
+      ).arrayBuffer()
+    },
+    async getWorkspace(signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+      return bodyOf(await expectOk(AGENT_HOST_ROUTES.workspace, { signal }))
+    },
+    async getSession(signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+      return bodyOf(await expectOk(AGENT_HOST_ROUTES.session, { signal }))
+    },
+
+    /** Reads, writes, lists and deletes; what the workspace engine refused is in the answer. */
+    async file(operation: FileOperation, payload: Uint8Array, signal: AbortSignal): Promise<FileAnswer> {
+      const { path, method } = fileRequest(operation)
+      const response = await request(path, {
+        method,
+        signal,
+        ...(operation.op === 'write' && {
+          body: payload,
+          headers: { 'content-type': 'application/octet-stream' },
+        }),
+      })
+      if (response.headers.get('content-type')?.startsWith('application/octet-stream')) {
+        return { result: { ok: true }, payload: new Uint8Array(await response.arrayBuffer()) }
+      }
+      if (response.headers.get('content-type')?.startsWith('application/problem+json'))
+        throw await faultOf(response)
+      return { result: FileResult.parse(await response.json()), payload: NOTHING }
+    },
+
+    close: connection.close,
+  }
+}
+
+export type AgentHostClient = ReturnType<typeof createAgentHostClient>
+
+function fileRequest(operation: FileOperation): { path: string; method: 'GET' | 'PUT' | 'DELETE' } {
+  const query = new URLSearchParams()
+  const at = (path: string) =>
+    `${AGENT_HOST_ROUTES.files}/${path.split('/').map(encodeURIComponent).join('/')}`
+  const withQuery = (path: string) => (query.size > 0 ? `${path}?${query}` : path)
+  switch (operation.op) {
+    case 'read':
+      if (operation.offset !== undefined) query.set('offset', String(operation.offset))
+      if (operation.length !== undefined) query.set('length', String(operation.length))
+      return { path: withQuery(at(operation.path)), method: 'GET' }
+    case 'write':
+      return { path: at(operation.path), method: 'PUT' }
+    case 'delete':
+      query.set('recursive', String(operation.recursive))
+      return { path: withQuery(at(operation.path)), method: 'DELETE' }
+    case 'list':
+      query.set('dir', operation.path)
+      query.set('limit', String(operation.limit))
+      if (operation.after !== undefined) query.set('after', operation.after)
+      return { path: withQuery(AGENT_HOST_ROUTES.files), method: 'GET' }
+    default:
+      throw new SandboxError('invalid_request', `AgentHost serves no file operation ${operation.op}`)
+  }
+}
+
+async function* bodyOf(response: Awaited<ReturnType<ReturnType<typeof connectAgentHost>['request']>>) {
+  for await (const chunk of response.body ?? []) yield chunk as Uint8Array
+}

@@ -1,0 +1,59 @@
+import { Agent, type Dispatcher, fetch, type RequestInit, type Response } from 'undici'
+import { Problem } from '../../contracts/errors.ts'
+import { messageOf, SandboxError } from '../kit/errors.ts'
+
+/** Where an AgentHost listens: a Unix socket (laptop) or a base URL (pod). */
+export type AgentHostAddress = { readonly socketPath: string } | { readonly baseUrl: string }
+
+/** Requests to one AgentHost. Streams may be quiet for as long as the heartbeat allows, so nothing else cuts them. */
+export function connectAgentHost(address: AgentHostAddress, bearer: string) {
+  const local = 'socketPath' in address
+  const baseUrl = local ? 'http://agent-host' : address.baseUrl.replace(/\/$/, '')
+  const dispatcher = new Agent({
+    bodyTimeout: 0,
+    headersTimeout: 0,
+    pipelining: 1,
+    ...(local && { connect: { socketPath: address.socketPath } }),
+  })
+
+  /** `Authorization` is the run's bearer unless the request brings its own. */
+  async function request(path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = { authorization: `Bearer ${bearer}`, ...(init.headers as Record<string, string>) }
+    try {
+      return await fetch(`${baseUrl}${path}`, { ...init, headers, dispatcher })
+    } catch (error) {
+      if (init.signal?.aborted) throw init.signal.reason
+      const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
+      throw new SandboxError('sandbox_lost', `the AgentHost does not answer: ${messageOf(cause)}`, {
+        cause: error,
+      })
+    }
+  }
+
+  return {
+    baseUrl,
+    request,
+    /** The response of a success; anything else is thrown as the fault that it names. */
+    async expectOk(path: string, init: RequestInit = {}): Promise<Response> {
+      const response = await request(path, init)
+      if (response.ok) return response
+      throw await faultOf(response)
+    },
+    dispatcher: dispatcher as Dispatcher,
+    close: (): Promise<void> => dispatcher.destroy(),
+  }
+}
+
+/** What an error answer says, as a fault of ours; an answer that is no problem document is `sandbox_lost`. */
+export async function faultOf(response: Response): Promise<SandboxError> {
+  const text = await response.text()
+  try {
+    const problem = Problem.parse(JSON.parse(text))
+    return new SandboxError(problem.code, problem.detail)
+  } catch (error) {
+    const message = `the AgentHost answered ${response.status}: ${text.slice(0, 200)}`
+    return new SandboxError('sandbox_lost', message, { cause: error })
+  }
+}
+
+export type AgentHostConnection = ReturnType<typeof connectAgentHost>

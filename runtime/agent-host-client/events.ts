@@ -1,0 +1,62 @@
+import { createParser } from 'eventsource-parser'
+import { HostEnvelope } from '../../contracts/events.ts'
+import { AGENT_HOST_ROUTES, LAST_EVENT_ID_HEADER } from '../../contracts/routes.ts'
+import { SandboxError } from '../kit/errors.ts'
+import type { AgentHostConnection } from './connection.ts'
+
+/** The largest event a sandbox may send; more ends the stream. */
+const MAX_EVENT_CHARACTERS = 34_000_000
+
+/**
+ * Events of a sandbox after a sequence. Ends when the connection does; whoever reads re-attaches after the last
+ * sequence it has committed. An event that is malformed or out of order ends the run: the pod is not trusted.
+ */
+export async function* followHostEvents(
+  connection: AgentHostConnection,
+  after: number,
+  signal: AbortSignal,
+): AsyncGenerator<HostEnvelope> {
+  const response = await connection.expectOk(AGENT_HOST_ROUTES.events, {
+    headers: { accept: 'text/event-stream', [LAST_EVENT_ID_HEADER]: String(after) },
+    signal,
+  })
+  let expected = after + 1
+  const parsed: HostEnvelope[] = []
+  const parser = createParser({
+    onEvent: ({ data }) => {
+      const envelope = parseEnvelope(data)
+      if (envelope.sequence !== expected) {
+        throw new SandboxError(
+          'sandbox_lost',
+          `the sandbox sent event ${envelope.sequence} where ${expected} was due`,
+        )
+      }
+      expected += 1
+      parsed.push(envelope)
+    },
+  })
+  const decoder = new TextDecoder()
+  let unfinished = 0
+  for await (const chunk of response.body ?? []) {
+    const text = decoder.decode(chunk as Uint8Array, { stream: true })
+    parser.feed(text)
+    unfinished = parsed.length > 0 ? 0 : unfinished + text.length
+    if (unfinished > MAX_EVENT_CHARACTERS)
+      throw new SandboxError('sandbox_lost', 'the sandbox sent an endless event')
+    yield* parsed.splice(0)
+  }
+}
+
+function parseEnvelope(data: string): HostEnvelope {
+  try {
+    return HostEnvelope.parse(JSON.parse(data))
+  } catch (error) {
+    throw new SandboxError(
+      'sandbox_lost',
+      'the sandbox sent an event that is malformed or not its own to send',
+      {
+        cause: error,
+      },
+    )
+  }
+}

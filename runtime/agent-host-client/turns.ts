@@ -1,0 +1,82 @@
+import { AgentCard, Role, TaskState } from '@a2a-js/sdk'
+import { RestTransportFactory } from '@a2a-js/sdk/client'
+import { fetch } from 'undici'
+import { A2A, AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
+import { SandboxError } from '../kit/errors.ts'
+import type { AgentHostConnection } from './connection.ts'
+
+/** How the API drives turns: an A2A client whose requests travel over the sandbox's one connection. */
+export function createTurnClient(connection: AgentHostConnection, bearer: string) {
+  const url = `${connection.baseUrl}${AGENT_HOST_ROUTES.a2aBase}/${A2A.versionPath}`
+  const fetchImpl: typeof globalThis.fetch = async (input, init = {}) => {
+    const headers = new Headers(init.headers)
+    headers.set('authorization', `Bearer ${bearer}`)
+    const response = await fetch(String(input), {
+      method: init.method ?? 'GET',
+      body: typeof init.body === 'string' ? init.body : null,
+      signal: init.signal ?? null,
+      headers: Object.fromEntries(headers),
+      dispatcher: connection.dispatcher,
+    })
+    return new Response(response.body as ReadableStream | null, {
+      status: response.status,
+      headers: [...response.headers],
+    })
+  }
+  const transport = new RestTransportFactory({ fetchImpl }).create(
+    url,
+    AgentCard.fromJSON({ name: 'agent-host' }),
+  )
+
+  return {
+    /**
+     * Sends a turn and returns when the sandbox has taken it. Its events come by `/events`: the answer's own
+     * stream is left, which ends nothing.
+     */
+    async start(turn: { readonly id: string; readonly prompt: string }, signal: AbortSignal): Promise<void> {
+      const left = new AbortController()
+      const stream = (await transport).sendMessageStream(
+        {
+          tenant: '',
+          message: {
+            messageId: turn.id,
+            contextId: '',
+            taskId: '',
+            role: Role.ROLE_USER,
+            parts: [
+              {
+                content: { $case: 'text', value: turn.prompt },
+                metadata: undefined,
+                filename: '',
+                mediaType: 'text/plain',
+              },
+            ],
+            metadata: undefined,
+            extensions: [],
+            referenceTaskIds: [],
+          },
+          configuration: undefined,
+          metadata: undefined,
+        },
+        { signal: AbortSignal.any([signal, left.signal]) },
+      )
+      const first = await stream.next()
+      left.abort()
+      stream.return(undefined).catch(() => undefined)
+      if (first.done || first.value.payload?.$case !== 'task') {
+        throw new SandboxError('agent_failed', 'the sandbox did not take the turn')
+      }
+    },
+
+    /** Cancels a turn; one that has ended already is left as it is. */
+    async cancel(turnId: string, signal: AbortSignal): Promise<void> {
+      const task = await (await transport).cancelTask(
+        { tenant: '', id: turnId, metadata: undefined },
+        { signal },
+      )
+      if (task.status?.state === TaskState.TASK_STATE_WORKING) {
+        throw new SandboxError('agent_failed', 'the sandbox did not cancel the turn')
+      }
+    },
+  }
+}

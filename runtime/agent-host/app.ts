@@ -1,0 +1,52 @@
+import Fastify, { type FastifyInstance } from 'fastify'
+import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
+import { SandboxError } from '../kit/errors.ts'
+import { registerCommandsRoute } from './commands/commands-route.ts'
+import { type ConfigureDeps, registerConfigureRoute } from './configure/configure-route.ts'
+import type { DecisionTable } from './decisions/decision-table.ts'
+import { registerDecisionsRoute } from './decisions/decisions-route.ts'
+import { guardWithBearer } from './guard.ts'
+import { registerErrorHandling } from './http.ts'
+import type { Outbox } from './outbox.ts'
+import { registerArchiveRoutes } from './routes/archive-routes.ts'
+import { registerEventsRoute } from './routes/events-route.ts'
+import { registerFilesRoutes } from './routes/files-routes.ts'
+import type { RunSession } from './session/run-session.ts'
+import { registerA2aRoutes, turnsOrRefuse } from './turn/a2a-routes.ts'
+
+export type AgentHostDeps = ConfigureDeps & {
+  readonly outbox: Outbox
+  readonly decisions: DecisionTable
+}
+
+/** Everything of AgentHost but listening: two open routes, `/configure` with its ticket, and the bearer's scope. */
+export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
+  const { machine, outbox, decisions, log } = deps
+  const app = Fastify({ logger: false, forceCloseConnections: true, requestTimeout: 0 })
+  registerErrorHandling(app, log)
+
+  app.get(AGENT_HOST_ROUTES.healthz, async (_request, reply) => {
+    const { state } = machine.status
+    return reply.code(state === 'starting' || state === 'failed' ? 503 : 200).send({ state })
+  })
+  registerConfigureRoute(app, deps)
+
+  const session = (): RunSession => {
+    const { status } = machine
+    if (status.state !== 'ready') throw new SandboxError('not_configured', `AgentHost is ${status.state}`)
+    return status.session
+  }
+  app.register(async (scope) => {
+    guardWithBearer(scope, machine)
+    registerEventsRoute(scope, outbox)
+    registerDecisionsRoute(scope, outbox, decisions)
+    registerCommandsRoute(scope, () => session().commands)
+    registerFilesRoutes(scope, () => session().toolbox)
+    registerArchiveRoutes(scope, { machine, session })
+    registerA2aRoutes(scope, outbox, () => {
+      const { runId, turns } = session()
+      return { runId, turns: turnsOrRefuse(turns) }
+    })
+  })
+  return app
+}

@@ -1,0 +1,23 @@
+import type { FastifyInstance } from 'fastify'
+import { z } from 'zod'
+import { HostCommand } from '../../../contracts/exec.ts'
+import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
+import type { Commands } from './commands.ts'
+
+const Params = z.object({ id: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/) })
+
+/** Body of a command: its input is at most 64 MiB, which base64 makes a third longer. */
+const MAX_BODY_BYTES = 96 * 1024 * 1024
+
+export function registerCommandsRoute(scope: FastifyInstance, commands: () => Commands): void {
+  const url = `${AGENT_HOST_ROUTES.commands}/:id`
+  scope.put(url, { bodyLimit: MAX_BODY_BYTES }, async (request, reply) => {
+    const { id } = Params.parse(request.params)
+    commands().start(id, HostCommand.parse(request.body))
+    return reply.code(202).send({ commandId: id })
+  })
+  scope.delete(url, async (request) => {
+    const { id } = Params.parse(request.params)
+    return { commandId: id, result: await commands().cancel(id) }
+  })
+}

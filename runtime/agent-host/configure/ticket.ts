@@ -1,0 +1,52 @@
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from 'jose'
+import { TICKET, TicketClaims } from '../../../contracts/configure.ts'
+import { equalsInConstantTime } from '../../kit/constant-time.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
+
+export type TicketCheck = {
+  /** The mounted public keys; read again for every ticket, so that a rotation needs no restart. */
+  readonly jwksFile: string
+  /** Whom the ticket must name. */
+  readonly instanceId: string
+  readonly now: () => Date
+}
+
+const refuse = (why: string, cause?: unknown) =>
+  new SandboxError('unauthenticated', `the ticket is refused: ${why}`, { cause })
+
+/** Verifies a ticket over the raw bytes of the body and answers the run it is for. Any doubt is a refusal. */
+export async function verifyTicket(
+  ticket: string,
+  body: Uint8Array,
+  check: TicketCheck,
+): Promise<{ runId: string }> {
+  const keys = createLocalJWKSet(await readKeys(check.jwksFile))
+  const { payload } = await jwtVerify(ticket, keys, {
+    algorithms: [TICKET.algorithm],
+    audience: check.instanceId,
+    clockTolerance: TICKET.leewaySeconds,
+    maxTokenAge: TICKET.lifetimeSeconds,
+    currentDate: check.now(),
+    requiredClaims: ['exp', 'iat', 'sub', 'aud', 'body_sha256'],
+  }).catch((error) => {
+    throw refuse(error instanceof errors.JOSEError ? error.code : messageOf(error), error)
+  })
+  const claims = TicketClaims.safeParse(payload)
+  if (!claims.success) throw refuse('a claim is malformed')
+  if (claims.data.exp - claims.data.iat > TICKET.lifetimeSeconds) throw refuse('it lives too long')
+  const digest = createHash('sha256').update(body).digest('hex')
+  if (!equalsInConstantTime(digest, claims.data.body_sha256)) throw refuse('it is for another body')
+  return { runId: claims.data.sub }
+}
+
+async function readKeys(file: string): Promise<JSONWebKeySet> {
+  try {
+    return JSON.parse(await readFile(file, 'utf8')) as JSONWebKeySet
+  } catch (error) {
+    throw new SandboxError('unavailable', `the executor's public keys cannot be read from ${file}`, {
+      cause: error,
+    })
+  }
+}

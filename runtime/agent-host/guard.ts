@@ -1,0 +1,38 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { equalsInConstantTime } from '../kit/constant-time.ts'
+import { SandboxError } from '../kit/errors.ts'
+import type { HostStateMachine, Taken } from './state.ts'
+
+/** The token of an RFC 6750 `Authorization` header, or undefined where it is absent or malformed. */
+export function bearerOf(request: FastifyRequest): string | undefined {
+  return /^Bearer ([A-Za-z0-9._~+/-]+=*)$/i.exec(request.headers.authorization ?? '')?.[1]
+}
+
+/** Routes that serve a run before its setup is complete. */
+const SERVES_SETUP = new Set(['PUT /session'])
+
+/**
+ * Guards a whole scope with the run's bearer: before configuration every route in it answers 503, afterwards
+ * every request must carry the one token.
+ */
+export function guardWithBearer(scope: FastifyInstance, machine: HostStateMachine): void {
+  scope.addHook('onRequest', async (request) => {
+    const { status } = machine
+    if (status.state === 'starting' || status.state === 'standby') {
+      throw new SandboxError('not_configured', 'AgentHost has no run')
+    }
+    assertBearer(request, 'taken' in status ? status.taken : undefined)
+    const route = `${request.method} ${request.routeOptions.url}`
+    if (status.state === 'configuring' && !SERVES_SETUP.has(route)) {
+      throw new SandboxError('not_configured', 'AgentHost is being configured')
+    }
+    if (status.state === 'failed') throw new SandboxError('sandbox_lost', status.reason)
+  })
+}
+
+function assertBearer(request: FastifyRequest, taken: Taken | undefined): void {
+  const token = bearerOf(request)
+  if (taken === undefined || token === undefined || !equalsInConstantTime(token, taken.turnBearerToken)) {
+    throw new SandboxError('unauthenticated', "the run's bearer is required")
+  }
+}

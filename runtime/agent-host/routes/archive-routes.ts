@@ -1,0 +1,66 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { CONFIGURE_LIMITS } from '../../../contracts/configure.ts'
+import { FILE_LIMITS, type FileError } from '../../../contracts/files.ts'
+import { AGENT_HOST_ROUTES, TAR_MEDIA_TYPE } from '../../../contracts/routes.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import type { RunSession } from '../session/run-session.ts'
+import type { HostStateMachine } from '../state.ts'
+
+export type ArchiveRoutesDeps = { readonly machine: HostStateMachine; readonly session: () => RunSession }
+
+const refuse = (error: FileError): never => {
+  throw new SandboxError(error.code === 'too_large' ? 'payload_too_large' : 'invalid_request', error.message)
+}
+
+/** The workspace and the agent session as tar streams, in and out. */
+export function registerArchiveRoutes(scope: FastifyInstance, { machine, session }: ArchiveRoutesDeps): void {
+  scope.register(async (archives) => {
+    archives.addContentTypeParser(TAR_MEDIA_TYPE, (_request, payload, done) => done(null, payload))
+
+    archives.put(AGENT_HOST_ROUTES.workspace, { bodyLimit: FILE_LIMITS.maxArchiveBytes }, async (request) => {
+      const { toolbox, turns } = session()
+      if (turns?.list().length)
+        throw new SandboxError('conflict', 'the workspace goes in before the first turn')
+      const done = await toolbox.tarIn(bodyOf(request), request.signal)
+      if (done.error) refuse(done.error)
+      return { entries: done.entries, bytes: done.bytes }
+    })
+
+    archives.get(AGENT_HOST_ROUTES.workspace, async (request, reply) =>
+      reply.type(TAR_MEDIA_TYPE).send(session().toolbox.tarOut(request.signal)),
+    )
+
+    archives.put(
+      AGENT_HOST_ROUTES.session,
+      { bodyLimit: CONFIGURE_LIMITS.maxSessionBytes },
+      async (request, reply) => {
+        const { status } = machine
+        const awaited = 'taken' in status ? status.taken?.awaitedSession : undefined
+        if (!awaited || status.state !== 'configuring') {
+          throw new SandboxError('conflict', 'no session was announced by /configure, or it has arrived')
+        }
+        awaited.arrived(await collect(bodyOf(request), awaited.announced.bytes))
+        return reply.code(202).send({ accepted: true })
+      },
+    )
+
+    archives.get(AGENT_HOST_ROUTES.session, async (_request, reply) =>
+      reply.type(TAR_MEDIA_TYPE).send(Buffer.from(await session().exportSession())),
+    )
+  })
+}
+
+const bodyOf = (request: FastifyRequest) => request.body as AsyncIterable<Uint8Array>
+
+/** All bytes of a stream of exactly the announced length. */
+async function collect(source: AsyncIterable<Uint8Array>, bytes: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let total = 0
+  for await (const chunk of source) {
+    total += chunk.length
+    if (total > bytes)
+      throw new SandboxError('payload_too_large', `the session is longer than the ${bytes} announced bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}

@@ -1,0 +1,72 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import {
+  FILE_LIMITS,
+  type FileErrorCode,
+  type FileOperationInput,
+  type FileResult,
+} from '../../../contracts/files.ts'
+import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
+import type { Toolbox } from '../../../contracts/toolbox.ts'
+
+const ListQuery = z.strictObject({
+  dir: z.string().max(FILE_LIMITS.maxPathBytes).default('.'),
+  after: z.string().optional(),
+  limit: z.coerce.number().int().min(1).max(FILE_LIMITS.listPage).default(FILE_LIMITS.listPage),
+})
+const ReadQuery = z.strictObject({
+  offset: z.coerce.number().int().nonnegative().optional(),
+  length: z.coerce.number().int().positive().max(FILE_LIMITS.maxReadBytes).optional(),
+})
+const DeleteQuery = z.strictObject({ recursive: z.stringbool().default(false) })
+
+/** Statuses of the engine's refusals; every other one is 400. The body is the engine's own answer. */
+const STATUS: Partial<Record<FileErrorCode, number>> = {
+  not_found: 404,
+  exists: 409,
+  not_empty: 409,
+  too_large: 413,
+  denied: 403,
+  io_error: 500,
+  timeout: 504,
+}
+const statusOf = (result: FileResult) => (result.ok ? 200 : (STATUS[result.code] ?? 400))
+const pathOf = (request: FastifyRequest): string => (request.params as { '*': string })['*']
+
+/** Files of the workspace through the engine: contents as bytes, everything else as the engine's `FileResult`. */
+export function registerFilesRoutes(scope: FastifyInstance, toolbox: () => Toolbox): void {
+  const url = `${AGENT_HOST_ROUTES.files}/*`
+  const answer = async (reply: FastifyReply, operation: FileOperationInput, payload?: Uint8Array) => {
+    const { result } = await toolbox().file(operation, payload ? { payload } : {})
+    return reply.code(statusOf(result)).send(result)
+  }
+
+  scope.register(async (files) => {
+    files.removeAllContentTypeParsers()
+    files.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+
+    files.get(AGENT_HOST_ROUTES.files, async (request, reply) => {
+      const { dir, after, limit } = ListQuery.parse(request.query)
+      return answer(reply, { op: 'list', path: dir, limit, ...(after !== undefined && { after }) })
+    })
+    files.get(url, async (request, reply) => {
+      const { offset, length } = ReadQuery.parse(request.query)
+      const { result, payload } = await toolbox().file({
+        op: 'read',
+        path: pathOf(request),
+        ...(offset !== undefined && { offset }),
+        ...(length !== undefined && { length }),
+      })
+      if (!result.ok) return reply.code(statusOf(result)).send(result)
+      return reply.type('application/octet-stream').send(Buffer.from(payload))
+    })
+    files.put(url, { bodyLimit: FILE_LIMITS.maxWriteBytes }, async (request, reply) => {
+      const payload = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
+      return answer(reply, { op: 'write', path: pathOf(request) }, payload)
+    })
+    files.delete(url, async (request, reply) => {
+      const { recursive } = DeleteQuery.parse(request.query)
+      return answer(reply, { op: 'delete', path: pathOf(request), recursive })
+    })
+  })
+}

@@ -1,0 +1,98 @@
+import { rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { DECISION_LIMITS } from '../../contracts/decisions.ts'
+import { readAgentPolicy } from '../../policies/agent/load.ts'
+import { loadShellGrammar } from '../governance/shell/grammar.ts'
+import { messageOf } from '../kit/errors.ts'
+import { createLog } from '../kit/log.ts'
+import { createRedactor } from '../redaction/redactor.ts'
+import { buildAgentHost } from './app.ts'
+import { parseAgentHostConfig } from './config.ts'
+import { createDecisionTable } from './decisions/decision-table.ts'
+import { createOutbox } from './outbox.ts'
+import { createRunSession } from './session/run-session.ts'
+import { createHostStateMachine } from './state.ts'
+import { spawnRunner } from './toolbox/spawn-runner.ts'
+
+const EX_CONFIG = 78
+
+function readConfig() {
+  try {
+    return parseAgentHostConfig(process.env)
+  } catch (error) {
+    process.stderr.write(`${messageOf(error)}\n`)
+    return process.exit(EX_CONFIG)
+  }
+}
+
+const config = readConfig()
+const redactor = createRedactor({ secrets: [], pii: false })
+const log = createLog({
+  level: config.AGENT_HOST_LOG_LEVEL,
+  write: (line) => process.stderr.write(`${line}\n`),
+  redact: redactor.text,
+})
+const machine = createHostStateMachine()
+const outbox = createOutbox({
+  maxEvents: DECISION_LIMITS.outboxEvents,
+  maxBytes: DECISION_LIMITS.outboxBytes,
+})
+const decisions = createDecisionTable({ timeoutMs: config.AGENT_HOST_DECISION_TIMEOUT_MS })
+const policy = readAgentPolicy()
+const shell = loadShellGrammar()
+
+const app = buildAgentHost({
+  machine,
+  outbox,
+  decisions,
+  log,
+  ticket: {
+    jwksFile: config.AGENT_HOST_JWKS_FILE,
+    instanceId: config.AGENT_HOST_INSTANCE_ID,
+    now: () => new Date(),
+  },
+  setUp: async (request, toolbox, archive) => {
+    const stateDir = config.AGENT_HOST_STATE_DIR
+    return createRunSession(
+      request,
+      { toolbox, outbox, decisions, policy, shell: await shell, stateDir, log },
+      archive,
+    )
+  },
+})
+
+let leaving = false
+/** Ends this process and everything it started; the sandbox is spent. */
+async function leave(why: string, exitCode: number): Promise<void> {
+  if (leaving) return
+  leaving = true
+  log.info('leaving', { why })
+  setTimeout(() => process.exit(exitCode), 1500).unref()
+  const { status } = machine
+  outbox.close()
+  if (status.state === 'ready') await status.session.close()
+  await runner.close()
+  await app.close()
+  process.exit(exitCode)
+}
+
+const runner = await spawnRunner({
+  backend: config.AGENT_HOST_RUNNER_BACKEND,
+  toolRoots: JSON.parse(config.AGENT_HOST_RUNNER_TOOL_ROOTS) as string[],
+  log,
+})
+runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave(signal, 0))
+
+const { AGENT_HOST_SOCKET: path, AGENT_HOST_PORT: port } = config
+await app.listen(path === undefined ? { host: '::', port: port ?? 0 } : { path })
+machine.standby(runner)
+process.stdout.write('standby\n')
+
+if (config.AGENT_HOST_LIFELINE) {
+  process.stdin.resume().on('end', async () => {
+    // Whoever started this process is gone and cannot remove the sandbox's folder.
+    if (path !== undefined) await rm(dirname(path), { recursive: true, force: true })
+    await leave('the lifeline ended', 0)
+  })
+}

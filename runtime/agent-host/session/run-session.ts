@@ -1,0 +1,176 @@
+import { hkdfSync } from 'node:crypto'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ConfigureRequest } from '../../../contracts/configure.ts'
+import { TOOL_ARGUMENTS } from '../../../contracts/tools.ts'
+import type { AgentPolicy } from '../../../policies/agent/load.ts'
+import { AGENT_LIMITS, type AgentSession } from '../../agents/agent.ts'
+import { createAgent } from '../../agents/create-agent.ts'
+import { createGovernance } from '../../governance/governance.ts'
+import { refuseCommand } from '../../governance/refuse-command.ts'
+import type { ShellGrammar } from '../../governance/shell/grammar.ts'
+import { createTouchTracker } from '../../governance/touch-tracker.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+import { createRedactor } from '../../redaction/redactor.ts'
+import { cleanIntent } from '../../tools/report-tools.ts'
+import { createToolRegistry } from '../../tools/tool-registry.ts'
+import { type Commands, createCommands } from '../commands/commands.ts'
+import type { DecisionTable } from '../decisions/decision-table.ts'
+import type { Outbox } from '../outbox.ts'
+import type { RunnerLink } from '../toolbox/runner-link.ts'
+import { createTurns, type Turns } from '../turn/turns.ts'
+import { readCredential } from './credential.ts'
+import { createGovernedCalls } from './governed-calls.ts'
+import { openRedactedText } from './output-filter.ts'
+import { packSession, unpackSession } from './session-archive.ts'
+
+/** Everything of one run inside its sandbox, from the moment that it is configured. */
+export type RunSession = {
+  readonly runId: string
+  readonly toolbox: RunnerLink
+  /** Undefined where the sandbox has no agent. */
+  readonly turns: Turns | undefined
+  readonly commands: Commands
+  readonly exportSession: () => Promise<Uint8Array>
+  readonly close: () => Promise<void>
+}
+
+export type SessionDeps = {
+  readonly toolbox: RunnerLink
+  readonly outbox: Outbox
+  readonly decisions: DecisionTable
+  readonly policy: AgentPolicy
+  readonly shell: ShellGrammar
+  /** Private to this process; the agent runtime works in it, never in the workspace. */
+  readonly stateDir: string
+  readonly log: Log
+}
+
+/** Sets up a run: the workspace is opened, governance and redaction are made for it, its agent is started. */
+export async function createRunSession(
+  request: ConfigureRequest,
+  deps: SessionDeps,
+  archive?: Promise<Uint8Array>,
+): Promise<RunSession> {
+  const { toolbox, outbox } = deps
+  const { settings } = request.governance
+  const credential = readCredential(request.credential)
+  const secrets = [request.turnBearerToken, ...(credential === undefined ? [] : [credential])]
+  const redactor = createRedactor({ secrets, pii: settings.redact_pii })
+  const openFilter = () => openRedactedText(redactor.stream())
+  await toolbox.open(request.workingDirectory)
+
+  const commands = createCommands({
+    toolbox,
+    outbox,
+    openFilter,
+    refusal: (command) => refuseCommand(command, settings, toolbox.isolation),
+  })
+  const callTool = createCallTool(request, deps, { redactor, openFilter })
+  const sessionFiles = archive && (await unpackSession(await archive))
+  const agent = await startAgent(request, deps, {
+    callTool,
+    credential,
+    ...(sessionFiles && { sessionFiles }),
+  })
+  const turns =
+    agent &&
+    createTurns(outbox, (turn) =>
+      agent.runTurn({ ...turn, emit: (event) => void turn.emit(redactor.json(event).value) }),
+    )
+
+  return {
+    runId: request.runId,
+    toolbox,
+    turns,
+    commands,
+    exportSession: async () => {
+      if (!agent) throw new SandboxError('not_found', 'this sandbox has no agent')
+      if (turns?.active) throw new SandboxError('conflict', 'the session goes out between turns')
+      return packSession(await agent.exportSession())
+    },
+    close: async () => agent?.close(),
+  }
+}
+
+type Redactor = ReturnType<typeof createRedactor>
+type CallTool = ReturnType<typeof createCallTool>
+type Redaction = {
+  readonly redactor: Redactor
+  readonly openFilter: () => ReturnType<typeof openRedactedText>
+}
+
+/** Key of the digests of requests that redaction changed: this run's alone, known to the API too. */
+const digestKey = (token: string) =>
+  new Uint8Array(hkdfSync('sha256', token, '', 'agentweaver/raw-digest/v1', 32))
+
+function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor, openFilter }: Redaction) {
+  const { toolbox, outbox, decisions, policy, shell } = deps
+  const { settings } = request.governance
+  const { isRealIsolation } = toolbox.isolation
+  const governance = createGovernance({ policy, settings, shell })
+  const tracker = createTouchTracker(policy)
+  const registry = createToolRegistry({
+    toolbox,
+    settings,
+    shellAcceptable: isRealIsolation || settings.direct,
+    openFilter,
+  })
+  const calls = createGovernedCalls({
+    decide: (call) => governance.decide(call, { isRealIsolation, phase: 'work', touched: tracker.touched }),
+    onReleased: (call) => tracker.observe(call),
+    redact: (value) => redactor.json(value),
+    run: async (call, io) => {
+      const outcome = await registry.run(call, {
+        ...io,
+        emitOutput: (stream, chunk) =>
+          outbox.emit(
+            { type: 'command.output', data: { commandId: call.callId, callId: call.callId, stream, chunk } },
+            { callId: call.callId },
+          ),
+      })
+      if (outcome.ok) tracker.observe(call, outcome.content)
+      const intent = TOOL_ARGUMENTS.report_intent.safeParse(call.arguments)
+      if (call.tool === 'report_intent' && outcome.ok && intent.success) {
+        const shown = redactor.text(cleanIntent(intent.data.intent))
+        await outbox.emit(
+          { type: 'agent.intent', data: { intent: shown, callId: call.callId } },
+          { callId: call.callId },
+        )
+      }
+      return outcome
+    },
+    outbox,
+    decisions,
+    digestKey: digestKey(request.turnBearerToken),
+    now: () => performance.now(),
+  })
+  return { definitions: registry.definitions, calls }
+}
+
+type AgentParts = {
+  readonly callTool: CallTool
+  readonly credential: string | undefined
+  readonly sessionFiles?: ReadonlyMap<string, Uint8Array>
+}
+
+async function startAgent(
+  request: ConfigureRequest,
+  deps: SessionDeps,
+  parts: AgentParts,
+): Promise<AgentSession | undefined> {
+  if (request.agent.kind === 'none') return undefined
+  const stateDir = join(deps.stateDir, 'agent')
+  await mkdir(stateDir, { recursive: true, mode: 0o700 })
+  const { callTool, credential, sessionFiles } = parts
+  return createAgent(request.agent, {
+    tools: callTool.definitions,
+    callTool: (call, signal) => callTool.calls.call(call, { signal }),
+    fetchToken: async () => credential,
+    stateDir,
+    ...(sessionFiles && { sessionFiles }),
+    limits: AGENT_LIMITS,
+    log: deps.log,
+  })
+}

@@ -1,0 +1,34 @@
+import { buffer } from 'node:stream/consumers'
+import { extract, pack } from 'tar-stream'
+import { CONFIGURE_LIMITS } from '../../../contracts/configure.ts'
+import type { SessionFiles } from '../../agents/agent.ts'
+import { SandboxError } from '../../kit/errors.ts'
+
+/** An agent's session as one tar archive; the same files give the same bytes. */
+export async function packSession(files: SessionFiles): Promise<Uint8Array> {
+  const archive = pack()
+  const bytes = buffer(archive)
+  for (const [name, content] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    archive.entry({ name, mode: 0o600, mtime: new Date(0) }, Buffer.from(content))
+  }
+  archive.finalize()
+  return bytes
+}
+
+/** The files of a session archive. They go into memory alone, so a name is a key, never a path. */
+export async function unpackSession(archive: Uint8Array): Promise<SessionFiles> {
+  const files = new Map<string, Uint8Array>()
+  const entries = extract()
+  entries.end(Buffer.from(archive))
+  let bytes = 0
+  for await (const entry of entries) {
+    if (entry.header.type !== 'file')
+      throw new SandboxError('invalid_request', `the session holds a ${entry.header.type}`)
+    const content = await buffer(entry)
+    bytes += content.length
+    if (bytes > CONFIGURE_LIMITS.maxSessionBytes)
+      throw new SandboxError('payload_too_large', 'the session is too large')
+    files.set(entry.header.name, content)
+  }
+  return files
+}

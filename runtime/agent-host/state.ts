@@ -1,0 +1,72 @@
+import type { HostState } from '../../contracts/configure.ts'
+import { SandboxError } from '../kit/errors.ts'
+import type { RunSession } from './session/run-session.ts'
+import type { RunnerLink } from './toolbox/runner-link.ts'
+
+/** The identity of the run that took this sandbox; known from the moment the one shot is taken. */
+export type Taken = {
+  readonly runId: string
+  readonly generation: number
+  readonly turnBearerToken: string
+  /** Settles with the session's archive where one was announced. */
+  readonly awaitedSession?: AwaitedSession
+}
+
+export type AwaitedSession = {
+  readonly announced: { readonly sha256: string; readonly bytes: number }
+  readonly arrived: (archive: Uint8Array) => void
+}
+
+export type HostStatus =
+  | { readonly state: 'starting' }
+  | { readonly state: 'standby'; readonly toolbox: RunnerLink }
+  | { readonly state: 'configuring'; readonly toolbox: RunnerLink; readonly taken: Taken }
+  | { readonly state: 'ready'; readonly taken: Taken; readonly session: RunSession }
+  | { readonly state: 'failed'; readonly reason: string; readonly taken?: Taken }
+
+/** The one state of this process. State and data change in one assignment, and only forward. */
+export function createHostStateMachine() {
+  let status: HostStatus = { state: 'starting' }
+  const listeners = new Set<(state: HostState) => void>()
+  const enter = (next: HostStatus) => {
+    status = next
+    for (const listener of listeners) listener(next.state)
+  }
+  const expectState = (expected: HostState) => {
+    if (status.state !== expected)
+      throw new SandboxError('conflict', `AgentHost is ${status.state}, not ${expected}`)
+  }
+
+  return {
+    get status(): HostStatus {
+      return status
+    },
+    standby(toolbox: RunnerLink): void {
+      expectState('starting')
+      enter({ state: 'standby', toolbox })
+    },
+    /** Takes the one shot. Undefined where somebody was first. */
+    take(taken: Taken): RunnerLink | undefined {
+      if (status.state !== 'standby') return undefined
+      const { toolbox } = status
+      enter({ state: 'configuring', toolbox, taken })
+      return toolbox
+    },
+    ready(session: RunSession): void {
+      if (status.state !== 'configuring') {
+        throw new SandboxError('conflict', `AgentHost is ${status.state}, not configuring`)
+      }
+      enter({ state: 'ready', taken: status.taken, session })
+    },
+    fail(reason: string): void {
+      if (status.state === 'failed') return
+      const taken = 'taken' in status ? status.taken : undefined
+      enter({ state: 'failed', reason, ...(taken && { taken }) })
+    },
+    onChange(listener: (state: HostState) => void): void {
+      listeners.add(listener)
+    },
+  }
+}
+
+export type HostStateMachine = ReturnType<typeof createHostStateMachine>

@@ -1,0 +1,73 @@
+import type { Duplex } from 'node:stream'
+import type { RunnerToHost } from '../../../contracts/runner.ts'
+import { deadline } from '../../kit/deadline.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import { execCall } from './exec-call.ts'
+import { fileCall } from './file-call.ts'
+import { HostConnection, unexpected } from './host-connection.ts'
+import type { RunnerLink } from './runner-link.ts'
+import { tarInCall, tarOutCall } from './tar-calls.ts'
+
+/** A runner proves its isolation before it introduces itself. */
+const HELLO_TIMEOUT_MS = 20_000
+const OPEN_TIMEOUT_MS = 30_000
+
+type Hello = RunnerToHost & { type: 'hello' }
+
+/** Waits for the runner at the other end to introduce itself. `signal` ends the connection, then and later. */
+export async function connectToolbox(
+  stream: Duplex,
+  { signal }: { signal?: AbortSignal } = {},
+): Promise<RunnerLink> {
+  const connection = new HostConnection(stream)
+  const abort = () => connection.giveUp('given up by AgentHost')
+  signal?.addEventListener('abort', abort, { once: true })
+  if (signal?.aborted) abort()
+  void connection.lost.then(() => signal?.removeEventListener('abort', abort))
+  const greeted = Promise.withResolvers<Hello>()
+  void connection.lost.then((reason) => greeted.reject(new SandboxError('sandbox_lost', reason)))
+  void connection.read((hello) => greeted.resolve(hello))
+  try {
+    return linkOver(
+      connection,
+      await deadline('the runner to introduce itself', HELLO_TIMEOUT_MS, greeted.promise),
+    )
+  } catch (error) {
+    connection.giveUp('the runner did not introduce itself')
+    throw error
+  }
+}
+
+function linkOver(connection: HostConnection, { role, isolation, pathEngine }: Hello): RunnerLink {
+  return {
+    role,
+    isolation,
+    pathEngine,
+    closed: connection.lost,
+    open: (root) => openRoot(connection, root),
+    exec: (request, io) => execCall(connection, request, io),
+    file: (operation, io) => fileCall(connection, operation, io),
+    tarIn: (source, signal) => tarInCall(connection, source, signal),
+    tarOut: (signal) => tarOutCall(connection, signal),
+    close: async () => connection.giveUp('closed by AgentHost'),
+  }
+}
+
+async function openRoot(connection: HostConnection, root: string): Promise<void> {
+  const opened = Promise.withResolvers<void>()
+  const id = connection.begin({
+    accept: (frame) => {
+      if (frame.header.type !== 'opened') throw unexpected(frame)
+      const { error } = frame.header
+      if (error) opened.reject(new SandboxError('workspace_invalid', error.message))
+      else opened.resolve()
+    },
+    lose: (reason) => opened.reject(new SandboxError('sandbox_lost', `the runner was lost: ${reason}`)),
+  })
+  try {
+    await connection.send({ type: 'open', id, root })
+    await deadline('the runner to open the workspace', OPEN_TIMEOUT_MS, opened.promise)
+  } finally {
+    connection.end(id)
+  }
+}

@@ -1,0 +1,165 @@
+import { randomUUID } from 'node:crypto'
+import type { CopilotSession } from '@github/copilot-sdk'
+import { z } from 'zod'
+import type { ToolOutcome } from '../../../contracts/tools.ts'
+import { bestEffort } from '../../kit/best-effort.ts'
+import { deadline } from '../../kit/deadline.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
+import type { AgentDeps, AgentSession, SessionFiles, Turn, TurnResult } from '../agent.ts'
+import { decodeMeta, encodeMeta } from '../session-meta.ts'
+import { type CopilotConfig, modelOf } from './model-config.ts'
+import { failed } from './model-failure.ts'
+import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
+import { sessionConfig } from './session-config.ts'
+import { MemorySessionFs } from './session-fs.ts'
+import { TurnWatch } from './turn-watch.ts'
+
+const FILES_PREFIX = 'files/'
+const Meta = z.strictObject({ kind: z.literal('copilot'), sessionId: z.uuid() })
+
+/** An agent whose loop is the GitHub Copilot SDK's, with our tools alone. */
+export async function createCopilotAgent(config: CopilotConfig, deps: AgentDeps): Promise<AgentSession> {
+  const agent = new CopilotAgent(config, deps)
+  await agent.open()
+  return agent
+}
+
+type Live = { readonly runtime: RuntimeProcess; readonly session: CopilotSession }
+
+class CopilotAgent implements AgentSession {
+  readonly #config: CopilotConfig
+  readonly #deps: AgentDeps
+  readonly #sessionId: string
+  readonly #sessionFs: MemorySessionFs
+  #live: Live | undefined
+  #watch: TurnWatch | undefined
+  #isClosed = false
+
+  constructor(config: CopilotConfig, deps: AgentDeps) {
+    const { sessionFiles } = deps
+    this.#config = config
+    this.#deps = deps
+    this.#sessionId = sessionFiles ? decodeMeta(Meta, sessionFiles).sessionId : randomUUID()
+    this.#sessionFs = new MemorySessionFs(sessionFiles && filesOf(sessionFiles))
+  }
+
+  /** Starts the runtime and opens the session: a new one, or the one that its files hold. */
+  async open(): Promise<CopilotSession> {
+    if (this.#isClosed) throw new SandboxError('run_ended', 'the agent is closed')
+    if (this.#live && !this.#live.runtime.hasExited()) return this.#live.session
+    await this.#live?.runtime.kill()
+    this.#live = undefined
+    const { stateDir, limits, log, tools, runtimeEnv: env = {} } = this.#deps
+    const model = await modelOf(this.#config, this.#deps.fetchToken)
+    const runtime = await startRuntime({ stateDir, env, startMs: limits.startMs, log })
+    const config = sessionConfig({
+      model,
+      tools,
+      charter: this.#config.charter,
+      callTool: (tool, args, signal) => this.#callTool(tool, args, signal),
+      workingDirectory: runtime.folder,
+      sessionFs: this.#sessionFs,
+    })
+    try {
+      const opening = this.#sessionFs.isEmpty
+        ? runtime.client.createSession({ ...config, sessionId: this.#sessionId })
+        : runtime.client.resumeSession(this.#sessionId, config)
+      const session = await deadline('opening the session', limits.startMs, opening)
+      this.#live = { runtime, session }
+      return session
+    } catch (error) {
+      await runtime.kill()
+      throw notOpened(error)
+    }
+  }
+
+  async runTurn(turn: Turn): Promise<TurnResult> {
+    if (this.#watch) throw new SandboxError('conflict', 'a turn is under way')
+    const watch = new TurnWatch({ turn, limits: this.#deps.limits, config: this.#config })
+    this.#watch = watch
+    try {
+      return await this.#drive(watch)
+    } catch (error) {
+      this.#deps.log.error('a turn failed', { error })
+      return failed(error instanceof SandboxError ? error.code : 'agent_failed', messageOf(error))
+    } finally {
+      watch.dispose()
+      this.#watch = undefined
+    }
+  }
+
+  /** The files as the runtime has written them; it does so before it rests. */
+  async exportSession(): Promise<SessionFiles> {
+    const files = new Map([encodeMeta({ kind: 'copilot', sessionId: this.#sessionId })])
+    for (const [path, bytes] of this.#sessionFs.export()) files.set(FILES_PREFIX + path, bytes)
+    return files
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#watch?.end({ state: 'cancelled' })
+    await this.#live?.runtime.stop()
+    this.#live = undefined
+  }
+
+  async #drive(watch: TurnWatch): Promise<TurnResult> {
+    if (watch.turn.signal.aborted) return { state: 'cancelled' }
+    const session = await this.open()
+    const unsubscribe = session.on(watch.onEvent)
+    const died = this.#live?.runtime.exited.then(() => {
+      watch.end(failed('agent_failed', 'The agent runtime ended in mid-turn'))
+    })
+    try {
+      await Promise.race([session.send({ prompt: watch.turn.prompt.toWellFormed() }), watch.ended, died])
+      const result = await watch.ended
+      await this.#rest(watch)
+      return result
+    } finally {
+      unsubscribe()
+    }
+  }
+
+  /**
+   * Sees to it that a turn that has ended for us has ended for the runtime, too: one that does not stop when it
+   * is told to is killed, and the next turn starts another from the session's files.
+   */
+  async #rest(watch: TurnWatch): Promise<void> {
+    const live = this.#live
+    if (!live || live.runtime.hasExited() || watch.isResting) return
+    const { log, limits } = this.#deps
+    try {
+      const stopping = Promise.all([live.session.abort(), watch.rested])
+      await deadline('stopping the agent', limits.cancelMs, stopping)
+    } catch (error) {
+      log.warn('the agent runtime did not stop its turn and is killed', { error })
+      await bestEffort(log, 'kill the agent runtime', () => live.runtime.kill())
+    }
+  }
+
+  async #callTool(tool: string, args: unknown, signal: AbortSignal | undefined): Promise<ToolOutcome> {
+    const watch = this.#watch
+    if (!watch || watch.turn.signal.aborted) return NO_TURN
+    const both = signal ? AbortSignal.any([signal, watch.turn.signal]) : watch.turn.signal
+    const call = { callId: watch.nextCallId(), tool, arguments: args ?? {} }
+    try {
+      return await watch.whileCallIsOpen(() => this.#deps.callTool(call, both))
+    } catch (error) {
+      // A fault of the host, not an outcome: the model cannot do anything about it, so the turn ends.
+      this.#deps.log.error('a tool call failed', { error, callId: call.callId })
+      watch.end(failed(error instanceof SandboxError ? error.code : 'agent_failed', messageOf(error)))
+      return { ok: false, code: 'internal', message: 'The call could not be carried out' }
+    }
+  }
+}
+
+const notOpened = (cause: unknown) =>
+  new SandboxError('configure_failed', `The agent session cannot be opened: ${messageOf(cause)}`, { cause })
+
+const NO_TURN: ToolOutcome = { ok: false, code: 'cancelled', message: 'The turn has ended' }
+
+const filesOf = (files: SessionFiles): SessionFiles =>
+  new Map(
+    [...files]
+      .filter(([path]) => path.startsWith(FILES_PREFIX))
+      .map(([path, bytes]) => [path.slice(FILES_PREFIX.length), bytes]),
+  )

@@ -1,0 +1,40 @@
+import type { SessionEvent } from '@github/copilot-sdk'
+import type { TurnResult } from '../agent.ts'
+import type { CopilotConfig } from './model-config.ts'
+
+type Failed = Extract<TurnResult, { state: 'failed' }>
+type SessionErrorData = Extract<SessionEvent, { type: 'session.error' }>['data']
+
+const QUOTA = { types: ['quota', 'rate_limit'], statuses: [402, 429] }
+const CREDENTIAL = { types: ['authentication', 'authorization'], statuses: [401, 403] }
+
+/** Why the model did not answer, with what to do about it. */
+export function toFailure(error: SessionErrorData, config: CopilotConfig): Failed {
+  const words = WORDS[config.kind]
+  const server = config.kind === 'copilot' ? 'GitHub Copilot' : `The model server at ${config.model.baseUrl}`
+  const status = error.statusCode === undefined ? '' : ` (HTTP ${error.statusCode})`
+  if (isOf(QUOTA, error)) {
+    return failed(
+      'agent_quota_exceeded',
+      `${server} says that the quota is used up${status}: ${error.message}`,
+    )
+  }
+  if (isOf(CREDENTIAL, error)) {
+    return failed('agent_failed', `${server} refused the credential${status}: check ${words.credential}`)
+  }
+  if (error.statusCode === 404) {
+    const model = config.kind === 'copilot' ? config.model : config.model.name
+    return failed('agent_failed', `${server} has no model "${model}" at this address${status}`)
+  }
+  return failed('agent_failed', `${server} gave no usable answer${status}: ${error.message}`)
+}
+
+const WORDS = {
+  copilot: { credential: 'the GitHub token' },
+  openaiCompatible: { credential: 'the API key of this endpoint' },
+} as const
+
+const isOf = (family: { types: string[]; statuses: number[] }, error: SessionErrorData): boolean =>
+  family.types.includes(error.errorType) || family.statuses.includes(error.statusCode ?? 0)
+
+export const failed = (code: Failed['code'], message: string): Failed => ({ state: 'failed', code, message })

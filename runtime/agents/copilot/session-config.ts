@@ -1,0 +1,123 @@
+import type { SessionConfigBase, Tool, ToolResultObject } from '@github/copilot-sdk'
+import type { ToolOutcome } from '../../../contracts/tools.ts'
+import type { ToolDefinition } from '../../tools/tool.ts'
+import type { ModelConfig } from './model-config.ts'
+import { type MemorySessionFs, SESSION_ROOT } from './session-fs.ts'
+import { systemPrompt } from './system-prompt.ts'
+
+/**
+ * Native tools of the agent runtime, each excluded by name as well as by the wildcard: should one list lose its
+ * meaning in another version, the other still holds.
+ */
+const NATIVE_TOOLS = [
+  'ask_user',
+  'bash',
+  'create',
+  'edit',
+  'exit_plan_mode',
+  'fetch_copilot_cli_documentation',
+  'glob',
+  'grep',
+  'list_agents',
+  'list_bash',
+  'ls',
+  'manage_schedule',
+  'notebook',
+  'powershell',
+  'read',
+  'read_agent',
+  'read_bash',
+  'semantic_search',
+  'shell',
+  'skill',
+  'sql',
+  'stop_bash',
+  'store_memory',
+  'str_replace_editor',
+  'task',
+  'tool_search_tool',
+  'update_todo',
+  'view',
+  'vote_memory',
+  'web_fetch',
+  'web_search',
+  'webfetch',
+  'websearch',
+  'write',
+  'write_agent',
+  'write_bash',
+] as const
+
+type CallTool = (tool: string, args: unknown, signal: AbortSignal | undefined) => Promise<ToolOutcome>
+
+export interface SessionParts {
+  readonly model: ModelConfig
+  readonly tools: readonly ToolDefinition[]
+  readonly callTool: CallTool
+  readonly charter: string | undefined
+  readonly workingDirectory: string
+  readonly sessionFs: MemorySessionFs
+}
+
+/** The one description of a session, for its creation and for every resumption. */
+export function sessionConfig(parts: SessionParts): SessionConfigBase {
+  const { model, tools, charter, workingDirectory } = parts
+  const names = new Set(tools.map((tool) => tool.name))
+  return {
+    clientName: 'agentweaver-sandbox',
+    ...model,
+    tools: tools.map((tool) => toSdkTool(tool, parts.callTool)),
+    availableTools: [...names].map((name) => `custom:${name}`),
+    excludedTools: ['builtin:*', 'mcp:*', ...NATIVE_TOOLS.map((name) => `builtin:${name}`)],
+    onPermissionRequest: (request) =>
+      request.kind === 'custom-tool' && names.has(request.toolName)
+        ? { kind: 'approve-once' }
+        : { kind: 'reject', feedback: 'Only the tools that were offered can be used' },
+    systemMessage: { mode: 'replace', content: systemPrompt(tools, charter) },
+    streaming: true,
+    workingDirectory,
+    configDirectory: workingDirectory,
+    createSessionFsProvider: () => parts.sessionFs,
+    // A result that is too large for the SDK would go to a file that the model has no tool to read.
+    largeOutput: { enabled: false },
+    toolSearch: { enabled: false },
+    memory: { enabled: false },
+    enableSkills: false,
+    enableFileHooks: false,
+    enableHostGitOperations: false,
+    enableConfigDiscovery: false,
+    enableOnDemandInstructionDiscovery: false,
+    enableSessionStore: false,
+    enableSessionTelemetry: false,
+    skipCustomInstructions: true,
+    // With a GitHub token the SDK would connect to GitHub's MCP server on its own, and send it the token.
+    disabledMcpServers: ['github-mcp-server'],
+    remoteSession: 'off',
+  }
+}
+
+function toSdkTool({ name, description, parameters }: ToolDefinition, callTool: CallTool): Tool {
+  return {
+    name,
+    description,
+    parameters,
+    // Our names are also those of natives (`create`, `edit`); the SDK wants to hear that this is meant.
+    overridesBuiltInTool: true,
+    defer: 'never',
+    handler: async (args, { signal }) => toSdkResult(await callTool(name, args, signal)),
+  }
+}
+
+/** A refusal reaches the model as words. Lone surrogates, which a cut can leave, are not JSON to the runtime. */
+function toSdkResult(outcome: ToolOutcome): ToolResultObject {
+  if (outcome.ok) return { textResultForLlm: outcome.content.toWellFormed(), resultType: 'success' }
+  const text = `${outcome.code}: ${outcome.message}`.toWellFormed()
+  return { textResultForLlm: text, resultType: 'failure', error: text }
+}
+
+/** Where the client must say the session's files are; the same for every session. */
+export const sessionFsConfig = (initialCwd: string) => ({
+  initialCwd,
+  sessionStatePath: SESSION_ROOT,
+  conventions: 'posix' as const,
+})

@@ -1,0 +1,93 @@
+import type { SessionEvent } from '@github/copilot-sdk'
+import type { AgentLimits, Turn, TurnResult } from '../agent.ts'
+import { createCallIds } from '../call-ids.ts'
+import type { CopilotConfig } from './model-config.ts'
+import { failed, toFailure } from './model-failure.ts'
+import { toHostEvent } from './to-host-event.ts'
+
+type WatchOptions = { readonly turn: Turn; readonly limits: AgentLimits; readonly config: CopilotConfig }
+
+/** One turn under way: what the runtime says of it, its open calls, and how it comes to its end. */
+export class TurnWatch {
+  readonly turn: Turn
+  readonly nextCallId: () => string
+  /** Settles once, with the first reason. */
+  readonly ended: Promise<TurnResult>
+  /** Settles when the runtime says that it rests. */
+  readonly rested: Promise<void>
+  isResting = false
+
+  readonly #config: CopilotConfig
+  readonly #limits: AgentLimits
+  readonly #resolve: (result: TurnResult) => void
+  readonly #resolveRested: () => void
+  readonly #turnTimer: NodeJS.Timeout
+  #idleTimer: NodeJS.Timeout | undefined
+  #openCalls = 0
+  #failure: TurnResult | undefined
+
+  constructor({ turn, limits, config }: WatchOptions) {
+    const ended = Promise.withResolvers<TurnResult>()
+    const rested = Promise.withResolvers<void>()
+    this.turn = turn
+    this.nextCallId = createCallIds(turn.turnId)
+    this.ended = ended.promise
+    this.rested = rested.promise
+    this.#config = config
+    this.#limits = limits
+    this.#resolve = ended.resolve
+    this.#resolveRested = rested.resolve
+    this.#turnTimer = setTimeout(() => this.end(tooLong(limits.turnMs)), limits.turnMs)
+    turn.signal.addEventListener('abort', this.#cancel, { once: true })
+    if (turn.signal.aborted) this.#cancel()
+    this.#touch()
+  }
+
+  readonly onEvent = (event: SessionEvent): void => {
+    this.#touch()
+    if (event.type === 'session.error') this.#failure = toFailure(event.data, this.#config)
+    const hostEvent = toHostEvent(event)
+    if (hostEvent && !this.turn.signal.aborted) this.turn.emit(hostEvent)
+    if (event.type !== 'session.idle') return
+    this.isResting = true
+    this.#resolveRested()
+    this.end(this.#failure ?? { state: 'completed' })
+  }
+
+  /** Ends the turn with a result, unless it has ended. */
+  end(result: TurnResult): void {
+    this.#resolve(result)
+  }
+
+  /** The model is silent while it waits for a result: that is no stall, however long it takes. */
+  async whileCallIsOpen<T>(work: () => Promise<T>): Promise<T> {
+    this.#openCalls += 1
+    this.#touch()
+    try {
+      return await work()
+    } finally {
+      this.#openCalls -= 1
+      this.#touch()
+    }
+  }
+
+  dispose(): void {
+    clearTimeout(this.#turnTimer)
+    clearTimeout(this.#idleTimer)
+    this.#idleTimer = undefined
+    this.turn.signal.removeEventListener('abort', this.#cancel)
+  }
+
+  readonly #cancel = () => this.end({ state: 'cancelled' })
+
+  #touch(): void {
+    clearTimeout(this.#idleTimer)
+    if (this.#openCalls > 0) return
+    this.#idleTimer = setTimeout(() => this.end(stalled(this.#limits.idleMs)), this.#limits.idleMs)
+  }
+}
+
+const tooLong = (ms: number) => failed('deadline_exceeded', `The turn took longer than ${ms / 1000} s`)
+
+const stalled = (ms: number) =>
+  failed('agent_stall_timeout', `The model said nothing for ${ms / 1000} s: check that its server answers`)

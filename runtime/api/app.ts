@@ -1,0 +1,126 @@
+import { randomUUID } from 'node:crypto'
+import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
+import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod'
+import { API_ROUTES } from '../../contracts/routes.ts'
+import { SandboxError } from '../kit/errors.ts'
+import type { Log } from '../kit/log.ts'
+import type { Store } from '../store/store.ts'
+import { guardWithApiKey } from './http/authenticate.ts'
+import { answerProblems, answerUnknownRoutes, sendProblem } from './http/error-handler.ts'
+import { BrokenAnswersOnly, toFastifyLog } from './http/fastify-log.ts'
+import { refuseForeignHosts } from './http/host-guard.ts'
+import { createOnce } from './http/idempotency.ts'
+import { registerOpenapi, serveOpenapi } from './http/openapi.ts'
+import { limitPerKey, registerRateLimit } from './http/rate-limit.ts'
+import { logRequests } from './http/request-log.ts'
+import { setSecurityHeaders } from './http/security-headers.ts'
+import { OpenStreams } from './http/sse.ts'
+import { commandRoutes } from './routes/commands.ts'
+import { decisionRoutes } from './routes/decisions.ts'
+import type { RouteDeps } from './routes/deps.ts'
+import { eventRoutes } from './routes/events.ts'
+import { fileRoutes } from './routes/files.ts'
+import { healthRoutes } from './routes/health.ts'
+import { runRoutes } from './routes/runs.ts'
+import { sandboxPolicyRoutes } from './routes/sandbox-policy.ts'
+import { sandboxRoutes } from './routes/sandboxes.ts'
+import { workspaceRoutes } from './routes/workspace.ts'
+import type { RunService } from './runs/service.ts'
+
+export interface AppOptions {
+  readonly service: RunService
+  readonly store: Pick<Store, 'readApiKey' | 'claimIdempotencyKey' | 'finishIdempotencyKey'>
+  readonly log: Log
+  readonly now: () => Date
+  readonly rateLimitPerMinute: number
+  /** Settles when the service has started; whoever comes before waits for it. */
+  readonly started: Promise<unknown>
+  /** The service listens on a loopback address: no name but localhost's own may lead to it. */
+  readonly loopbackOnly: boolean
+}
+
+/** Limits of a connection. A body is small or a stream; an upload has the time that a run waits for it. */
+const CONNECTION = {
+  bodyLimit: 1_048_576,
+  requestTimeout: 900_000,
+  /** Without a byte either way: four heartbeats that a reader did not take. */
+  connectionTimeout: 60_000,
+  keepAliveTimeout: 72_000,
+  http: { headersTimeout: 20_000, maxHeaderSize: 16_384 },
+} as const
+
+/** The API over a service: never listens, never reads the environment. Closing it closes the service first. */
+export function buildApp(options: AppOptions): FastifyInstance {
+  const { service, log } = options
+  const app = Fastify({
+    ...CONNECTION,
+    loggerInstance: toFastifyLog(log),
+    logController: new BrokenAnswersOnly(log),
+    // A HEAD on a stream would follow it to its end.
+    exposeHeadRoutes: false,
+    genReqId: () => `req_${randomUUID()}`,
+    // Whoever comes while the service closes gets a problem like any other, from the hook below.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    frameworkErrors: (error, request, reply) => void sendProblem(error, { request, reply, log }),
+  })
+  app.setValidatorCompiler(validatorCompiler)
+  app.setSerializerCompiler(serializerCompiler)
+  app.removeContentTypeParser('text/plain')
+  app.decorateRequest('credential', null)
+
+  answerProblems(app, log)
+  logRequests(app, log)
+  setSecurityHeaders(app)
+  if (options.loopbackOnly) refuseForeignHosts(app)
+  registerRateLimit(app, options.rateLimitPerMinute)
+  app.after(() => answerUnknownRoutes(app, log))
+  registerOpenapi(app)
+  const streams = closeInOrder(app, service)
+
+  app.register(openRoutes, options)
+  app.register(guardedRoutes, { ...options, streams, once: createOnce(options) })
+  return app
+}
+
+const openRoutes: FastifyPluginAsync<AppOptions> = async (open, { service }) => {
+  await open.register(healthRoutes, { service })
+  serveOpenapi(open)
+}
+
+/** Everything under this scope needs a key: a route that is added here cannot forget to ask for it. */
+const guardedRoutes: FastifyPluginAsync<AppOptions & RouteDeps> = async (guarded, options) => {
+  const { service, once, streams, started } = options
+  guarded.addHook('onRequest', async () => void (await started))
+  guardWithApiKey(guarded, options.store)
+  limitPerKey(guarded)
+  const deps = { service, once, streams }
+  const runs = { ...deps, prefix: API_ROUTES.runs }
+  const sandboxes = { ...deps, prefix: API_ROUTES.sandboxes }
+  await guarded.register(runRoutes, runs)
+  await guarded.register(eventRoutes, runs)
+  await guarded.register(workspaceRoutes, runs)
+  await guarded.register(commandRoutes, runs)
+  await guarded.register(decisionRoutes, runs)
+  await guarded.register(sandboxRoutes, sandboxes)
+  await guarded.register(commandRoutes, sandboxes)
+  await guarded.register(fileRoutes, sandboxes)
+  await guarded.register(sandboxPolicyRoutes, { ...deps, prefix: API_ROUTES.sandboxPolicy })
+}
+
+/** First the service, whose last events still reach their readers; then the streams that are left; then HTTP. */
+function closeInOrder(app: FastifyInstance, service: RunService): OpenStreams {
+  const streams = new OpenStreams()
+  let isClosing = false
+  app.addHook('onRequest', async (_request, reply) => {
+    if (!isClosing) return
+    reply.header('connection', 'close')
+    throw new SandboxError('unavailable', 'The service is stopping.')
+  })
+  app.addHook('preClose', async () => {
+    isClosing = true
+    await service.close()
+    await streams.close()
+  })
+  return streams
+}

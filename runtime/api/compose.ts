@@ -1,0 +1,136 @@
+import { readFile, realpath } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { ExecRequest } from '../../contracts/exec.ts'
+import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { policyVersion, readAgentPolicy } from '../../policies/agent/load.ts'
+import { parseRepositorySettings } from '../../policies/agent/settings.ts'
+import type { Selection } from '../executors/select.ts'
+import { createGovernance } from '../governance/governance.ts'
+import { loadShellGrammar } from '../governance/shell/grammar.ts'
+import { createTouchTracker } from '../governance/touch-tracker.ts'
+import { messageOf, SandboxError } from '../kit/errors.ts'
+import type { Log } from '../kit/log.ts'
+import { createRedactor } from '../redaction/redactor.ts'
+import { selectIsolation } from '../sandboxes/local/isolation.ts'
+import { LocalProvider } from '../sandboxes/local/local-provider.ts'
+import type { Store } from '../store/store.ts'
+import type { ApiConfig } from './config.ts'
+import { loadDeploymentKeys } from './keys/deployment-keys.ts'
+import { createRunService } from './runs/create-run-service.ts'
+import type { ControlGovernance, RunDeps } from './runs/deps.ts'
+import { type RunIsolated, readRepositorySettings } from './runs/repository-settings.ts'
+import type { RunService } from './runs/service.ts'
+
+type Around = { readonly store: Store; readonly log: Log }
+
+/** The executor of this process, over the local provider. */
+export async function composeRunService(config: ApiConfig, { store, log }: Around): Promise<RunService> {
+  const toolRoots = await toolRootsOf(config)
+  const select = once(() =>
+    selectIsolation({
+      allowDirect: config.isDirectAllowed,
+      toolRoots,
+      ...(config.isolation !== 'auto' && { only: config.isolation }),
+    }),
+  )
+  const keys = await loadDeploymentKeys(join(config.stateDir, 'keys'))
+  const { jwksFile } = keys
+  const logLevel = config.logLevel === 'silent' ? 'error' : config.logLevel
+  const provider = new LocalProvider({ jwksFile, warm: config.localWarm, selectIsolation: select, toolRoots, logLevel, log })
+  const runIsolated = isolatedRunner(select, { toolRoots, log })
+  return createRunService({
+    store,
+    provider,
+    keys,
+    governance: await composeGovernance(),
+    models: config.models,
+    limits: config.limits,
+    workspaceRoots: await Promise.all(config.workspaceRoots.map(realRoot)),
+    ceiling: await readCeiling(config),
+    redact: eventRedactor(config),
+    readRepositorySettings: (workspace) => readRepositorySettings(workspace, runIsolated),
+    clock: () => new Date(),
+    log,
+  })
+}
+
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
+}
+
+/** The Node that runs this service is a toolchain that every command may use, wherever it is installed. */
+async function toolRootsOf({ toolRoots }: ApiConfig): Promise<string[]> {
+  const own = dirname(dirname(await realpath(process.execPath)))
+  return own === '/' || own.startsWith('/usr') ? [...toolRoots] : [...toolRoots, own]
+}
+
+const realRoot = (root: string): Promise<string> =>
+  realpath(root).catch((cause: unknown) => {
+    throw new SandboxError('invalid_config', `The workspace root ${root} cannot be read: ${messageOf(cause)}`, { cause })
+  })
+
+/** What no caller can widen: the defaults, changed by the operator's file. `direct` is a switch of its own. */
+async function readCeiling({ ceilingFile, isDirectAllowed }: ApiConfig): Promise<SandboxSettings> {
+  const patch = ceilingFile === undefined ? {} : await readCeilingFile(ceilingFile)
+  return SandboxSettings.parse({ ...patch, direct: isDirectAllowed })
+}
+
+async function readCeilingFile(file: string): Promise<SandboxSettingsPatch> {
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new SandboxError('invalid_config', `AGENTWEAVER_CEILING_FILE: ${messageOf(cause)}`, { cause })
+  })
+  const parsed = parseRepositorySettings(text)
+  if (parsed.ok) return parsed.patch
+  throw new SandboxError('invalid_config', `AGENTWEAVER_CEILING_FILE ${file}, line ${parsed.line}: ${parsed.reason}`)
+}
+
+async function composeGovernance(): Promise<ControlGovernance> {
+  const policy = readAgentPolicy()
+  const shell = await loadShellGrammar()
+  return {
+    version: (settings) => policyVersion(policy, settings),
+    forRun: (settings) => {
+      const governance = createGovernance({ policy, settings, shell })
+      const tracker = createTouchTracker(policy)
+      return {
+        decide: (call, isRealIsolation) =>
+          governance.decide(call, { isRealIsolation, phase: 'work', touched: tracker.touched }),
+        observe: (call, content) => tracker.observe(call, content),
+      }
+    },
+  }
+}
+
+/** The deployment's own secrets never pass, whatever a sandbox sends; kinds are redacted as the run's settings say. */
+function eventRedactor({ models }: ApiConfig): RunDeps['redact'] {
+  const secrets = [models.openaiApiKey, models.copilotToken].filter((secret) => secret !== undefined)
+  const withPii = createRedactor({ secrets, pii: true })
+  const withoutPii = createRedactor({ secrets, pii: false })
+  return (event, settings) => (settings.redact_pii ? withPii : withoutPii).json(event).value
+}
+
+const SETTINGS_TIMEOUT_MS = 10_000
+
+/** Runs one command in a workspace that nothing may change, in the isolation that sandboxes have. */
+function isolatedRunner(select: () => Promise<Selection>, options: { toolRoots: string[]; log: Log }): RunIsolated {
+  return async (workspace, command) => {
+    const { backend, detection } = await select()
+    // Without isolation git would run with this user's rights in a folder whose configuration is not trusted.
+    if (!detection.isolation.isRealIsolation) return { exitCode: 127, stdout: '' }
+    const executor = await backend.create({ ...options, workspace })
+    const pieces: Uint8Array[] = []
+    try {
+      const request = ExecRequest.parse({ command, timeoutMs: SETTINGS_TIMEOUT_MS, readOnly: ['.'] })
+      const { exitCode } = await executor.run(request, {
+        onChunk: (stream, bytes) => void (stream === 'stdout' && pieces.push(bytes)),
+      })
+      return { exitCode, stdout: Buffer.concat(pieces).toString('utf8') }
+    } finally {
+      await executor.close()
+    }
+  }
+}

@@ -1,0 +1,50 @@
+import { resolve } from 'node:path'
+import { API_ENV_PREFIX, ApiEnv, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
+import { type EnvSource, parseEnv } from '../kit/parse-env.ts'
+
+/** The service's configuration in final units. Nothing downstream has a default of its own. */
+export type ApiConfig = ReturnType<typeof readConfig>
+
+/** Keys of other ecosystems that the service shares with them. */
+const SHARED_KEYS = ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN']
+/** The longest wait for a run's upload, after which the run has failed. */
+const UPLOAD_TIMEOUT_MS = 900_000
+const seconds = (count: number) => count * 1000
+
+/** Parses the environment once; throws `invalid_config` with every problem in it. */
+export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd: string }) {
+  const env = parseEnv(ApiEnv, source, { prefix: API_ENV_PREFIX, also: SHARED_KEYS, except: CLIENT_ENV_KEYS })
+  const stateDir = resolve(cwd, env.AGENTWEAVER_STATE_DIR)
+  return Object.freeze({
+    host: env.AGENTWEAVER_HOST,
+    port: env.AGENTWEAVER_PORT,
+    stateDir,
+    store: env.DATABASE_URL
+      ? ({ kind: 'postgres', url: env.DATABASE_URL } as const)
+      : ({ kind: 'sqlite', file: resolve(stateDir, 'store.db') } as const),
+    workspaceRoots: env.AGENTWEAVER_WORKSPACE_ROOTS ?? [home],
+    isolation: env.AGENTWEAVER_ISOLATION,
+    isDirectAllowed: env.AGENTWEAVER_DIRECT,
+    toolRoots: env.AGENTWEAVER_TOOL_ROOTS ?? [],
+    ceilingFile: env.AGENTWEAVER_CEILING_FILE && resolve(cwd, env.AGENTWEAVER_CEILING_FILE),
+    localWarm: env.AGENTWEAVER_LOCAL_WARM,
+    limits: {
+      maxRuns: env.AGENTWEAVER_MAX_RUNS,
+      maxRunsPerOwner: env.AGENTWEAVER_MAX_RUNS_PER_OWNER,
+      approvalTtlMs: seconds(env.AGENTWEAVER_APPROVAL_TTL_SECONDS),
+      idleTimeoutMs: seconds(env.AGENTWEAVER_IDLE_TIMEOUT_SECONDS),
+      stallTimeoutMs: seconds(env.AGENTWEAVER_STALL_TIMEOUT_SECONDS),
+      runTimeoutMs: seconds(env.AGENTWEAVER_RUN_TIMEOUT_SECONDS),
+      uploadTimeoutMs: UPLOAD_TIMEOUT_MS,
+    },
+    rateLimitPerMinute: env.AGENTWEAVER_RATE_LIMIT_PER_MINUTE,
+    logLevel: env.AGENTWEAVER_LOG_LEVEL,
+    readyFormat: env.AGENTWEAVER_READY_FORMAT,
+    hasLifeline: env.AGENTWEAVER_LIFELINE,
+    models: {
+      ...(env.OPENAI_BASE_URL && { openaiBaseUrl: env.OPENAI_BASE_URL }),
+      ...(env.OPENAI_API_KEY && { openaiApiKey: env.OPENAI_API_KEY }),
+      ...(env.COPILOT_GITHUB_TOKEN && { copilotToken: env.COPILOT_GITHUB_TOKEN }),
+    },
+  })
+}

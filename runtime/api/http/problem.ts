@@ -1,0 +1,67 @@
+import { STATUS_CODES } from 'node:http'
+import type { FastifyError } from 'fastify'
+import { ERROR_STATUS, type ErrorCode, type Problem } from '../../../contracts/errors.ts'
+import { SandboxError } from '../../kit/errors.ts'
+
+/** A refusal that names the fields at fault. */
+export class InvalidRequest extends SandboxError {
+  readonly errors: readonly { readonly field: string; readonly message: string }[]
+
+  constructor(message: string, errors: readonly { field: string; message: string }[] = []) {
+    super('invalid_request', message)
+    this.errors = errors
+  }
+}
+
+/** Fastify's own refusals of a request that reached no route or no handler, by its error code. */
+const FASTIFY_CODES: Readonly<Record<string, ErrorCode>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: 'payload_too_large',
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
+}
+
+/** The same for every fault of ours: what went wrong inside is for the log alone. */
+const FAULT_DETAIL = 'The service could not do this. Its log has the cause under the request id.'
+
+/** What a caller may read about anything that was thrown while their request was served. */
+export function toProblem(error: unknown, requestId: string): Problem {
+  const { code, detail, errors } = describe(error)
+  const status = ERROR_STATUS[code]
+  return {
+    type: 'about:blank',
+    title: STATUS_CODES[status] ?? code,
+    status,
+    code,
+    detail: status < 500 ? detail : FAULT_DETAIL,
+    requestId,
+    ...(errors.length > 0 && { errors: [...errors] }),
+  }
+}
+
+type Description = { code: ErrorCode; detail: string; errors: Problem['errors'] & object }
+
+function describe(error: unknown): Description {
+  if (error instanceof InvalidRequest) {
+    return { code: error.code, detail: error.message, errors: [...error.errors] }
+  }
+  if (error instanceof SandboxError) return { code: error.code, detail: error.message, errors: [] }
+  if (!isFastifyError(error)) return { code: 'internal', detail: '', errors: [] }
+  if (error.validation) return describeInvalid(error)
+  const code = FASTIFY_CODES[error.code] ?? (error.statusCode === 400 ? 'invalid_request' : 'internal')
+  return { code, detail: error.message, errors: [] }
+}
+
+const isFastifyError = (error: unknown): error is FastifyError =>
+  error instanceof Error && 'code' in error && 'statusCode' in error
+
+/** Every issue of the schema with the field it is about; an unknown key is named itself. */
+function describeInvalid({ validation = [], validationContext = 'body' }: FastifyError): Description {
+  const errors = validation.flatMap((issue) => {
+    const path = issue.instancePath.split('/').filter(Boolean)
+    if (issue.keyword !== 'unrecognized_keys')
+      return [{ field: path.join('.'), message: issue.message ?? '' }]
+    const keys = Array.isArray(issue.params['keys']) ? issue.params['keys'] : []
+    return keys.map((key) => ({ field: [...path, key].join('.'), message: 'is not a known key' }))
+  })
+  const fields = errors.map(({ field }) => field || `(the ${validationContext})`).join(', ')
+  return { code: 'invalid_request', detail: `The ${validationContext} has problems in: ${fields}`, errors }
+}

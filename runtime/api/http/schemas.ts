@@ -1,0 +1,56 @@
+import type { FastifySchema } from 'fastify'
+import { z } from 'zod'
+import { RunId } from '../../../contracts/api.ts'
+import { PROBLEM_MEDIA_TYPE, Problem } from '../../../contracts/errors.ts'
+import { IDEMPOTENCY_HEADER } from '../../../contracts/routes.ts'
+
+export const RunParams = z.object({ id: RunId })
+
+/** A whole number in a query, where `''`, `1e3` and `0x10` are mistakes. */
+export const wholeNumber = (max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,15}$/, 'must be a whole number')
+    .transform(Number)
+    .pipe(z.int().max(max))
+
+const problem = { content: { [PROBLEM_MEDIA_TYPE]: { schema: Problem } } }
+const describedProblem = (description: string) => ({ description, ...problem })
+
+/** Every guarded route can answer these. */
+const COMMON_PROBLEMS = {
+  400: describedProblem('The request is malformed; `errors` names each field.'),
+  401: describedProblem('No valid API key.'),
+  429: describedProblem('Too many requests or runs.'),
+  500: describedProblem('A fault of the service; its log has the cause.'),
+} as const
+
+const MORE_PROBLEMS = {
+  403: describedProblem('Not permitted.'),
+  404: describedProblem('There is no such thing, or it belongs to somebody else.'),
+  409: describedProblem('Not possible in the present state.'),
+  413: describedProblem('Larger than the service takes.'),
+  415: describedProblem('Not a media type that this route takes.'),
+  425: describedProblem('The first request with this idempotency key is not finished.'),
+  502: describedProblem('The sandbox failed.'),
+  503: describedProblem('Not now.'),
+} as const
+
+type ProblemStatus = keyof typeof MORE_PROBLEMS
+
+/** The problems a route can answer, for its `response` schemas. */
+export function problems<S extends ProblemStatus>(...statuses: S[]) {
+  const more = Object.fromEntries(statuses.map((status) => [status, MORE_PROBLEMS[status]]))
+  return { ...COMMON_PROBLEMS, ...(more as Pick<typeof MORE_PROBLEMS, S>) }
+}
+
+/** The header of every mutation. Loose: the other headers must pass. */
+export const MutationHeaders = z.looseObject({
+  [IDEMPOTENCY_HEADER]: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,255}$/, 'must be 1 to 255 visible ASCII characters')
+    .optional()
+    .describe('Repeating a request with the same key answers what the first one answered.'),
+})
+
+export const GUARDED: Pick<FastifySchema, 'security'> = { security: [{ apiKey: [] }] }

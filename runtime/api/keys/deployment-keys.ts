@@ -1,0 +1,102 @@
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto'
+import { chmod, link, mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { exportJWK } from 'jose'
+import { EXECUTOR_KEYS } from '../../../contracts/names.ts'
+import { errnoOf, SandboxError } from '../../kit/errors.ts'
+
+/** What a key of the deployment is used for; each use has a key of its own. */
+export type KeyUse = 'turn' | 'name' | 'audit'
+
+export type DeploymentKeys = {
+  /** Names the deployment key; kept with whatever was made under it. */
+  readonly keyId: string
+  readonly derive: (use: KeyUse) => Uint8Array
+  readonly ticketKey: { readonly kid: string; readonly privateKey: KeyObject }
+  /** Where AgentHosts on this machine read the public keys. */
+  readonly jwksFile: string
+}
+
+const KEY_BYTES = 32
+
+/** Reads the keys of a laptop's deployment from a folder of mode 0700, making them at the first start. */
+export async function loadDeploymentKeys(directory: string): Promise<DeploymentKeys> {
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  await chmod(directory, 0o700)
+  const root = await readOrMake(join(directory, 'deployment.key'), () => randomBytes(KEY_BYTES))
+  if (root.length !== KEY_BYTES) {
+    throw new SandboxError(
+      'invalid_config',
+      `${join(directory, 'deployment.key')} must hold ${KEY_BYTES} bytes`,
+    )
+  }
+  const pem = await readOrMake(join(directory, 'ticket.pem'), () =>
+    Buffer.from(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' })),
+  )
+  const privateKey = createPrivateKey(pem)
+  const jwk = await exportJWK(createPublicKey(privateKey))
+  const kid = fingerprint(Buffer.from(String(jwk.x)))
+  const jwksFile = join(directory, EXECUTOR_KEYS.file)
+  await replaceFile(jwksFile, JSON.stringify({ keys: [{ ...jwk, kid, alg: 'EdDSA', use: 'sig' }] }))
+  return {
+    keyId: fingerprint(root),
+    derive: (use) => deriveKey(root, use),
+    ticketKey: { kid, privateKey },
+    jwksFile,
+  }
+}
+
+const fingerprint = (bytes: Uint8Array) =>
+  createHash('sha256').update('agentweaver/key-id/v1').update(bytes).digest('hex').slice(0, 16)
+
+/** HKDF-SHA256 with `info` = `agentweaver/<use>/v1` and the inputs, each prefixed with its length. */
+export function deriveKey(root: Uint8Array, use: string, ...inputs: readonly string[]): Uint8Array {
+  const prefixed = inputs.map((input) => {
+    const bytes = Buffer.from(input, 'utf8')
+    const length = Buffer.alloc(4)
+    length.writeUInt32BE(bytes.length)
+    return Buffer.concat([length, bytes])
+  })
+  const info = Buffer.concat([Buffer.from(`agentweaver/${use}/v1`), ...prefixed])
+  return new Uint8Array(hkdfSync('sha256', root, new Uint8Array(0), info, KEY_BYTES))
+}
+
+/** The bearer of one run in one sandbox: stored nowhere, derived wherever the turn key is. */
+export function turnToken(
+  turnKey: Uint8Array,
+  run: { runId: string; generation: number; instanceId: string },
+): string {
+  const key = deriveKey(turnKey, 'turn-token', run.runId, String(run.generation), run.instanceId)
+  return Buffer.from(key).toString('base64url')
+}
+
+/** Two processes may start at once: the first complete file stands, whoever wrote it. */
+async function readOrMake(file: string, make: () => Buffer): Promise<Buffer> {
+  const temporary = await writeTemporary(file, make())
+  try {
+    await link(temporary, file)
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST') throw error
+  } finally {
+    await unlink(temporary)
+  }
+  return readFile(file)
+}
+
+async function replaceFile(file: string, content: string): Promise<void> {
+  await rename(await writeTemporary(file, content), file)
+}
+
+async function writeTemporary(file: string, content: string | Buffer): Promise<string> {
+  const temporary = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
+  await writeFile(temporary, content, { flag: 'wx', mode: 0o600 })
+  return temporary
+}

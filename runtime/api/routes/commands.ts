@@ -1,0 +1,69 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { RunId, StartCommand, StartedCommand } from '../../../contracts/api.ts'
+import { commandEvents } from '../../kit/command-events.ts'
+import { callerOf } from '../http/authenticate.ts'
+import { GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
+import { sendEvents } from '../http/sse.ts'
+import type { RouteDeps } from './deps.ts'
+
+const tags = ['commands']
+/** Room for the input of a command, base64, and the rest of the request. */
+const MAX_COMMAND_BODY_BYTES = 92_274_688
+const prefersAsync = (prefer: string | undefined) =>
+  (prefer ?? '').split(',').some((preference) => preference.trim().toLowerCase() === 'respond-async')
+
+/** Commands in the sandbox of a run; the same routes serve sandboxes without an agent. */
+export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once, streams }) => {
+  app.post(
+    '/:id/commands',
+    {
+      bodyLimit: MAX_COMMAND_BODY_BYTES,
+      schema: {
+        ...GUARDED,
+        tags,
+        summary: 'Run a command and follow it until it exited; `Prefer: respond-async` only starts it',
+        headers: MutationHeaders.extend({ prefer: z.string().max(256).optional() }),
+        params: RunParams,
+        body: StartCommand,
+        response: {
+          200: { content: { 'text/event-stream': { schema: z.string() } } },
+          202: StartedCommand,
+          ...problems(403, 404, 409, 413, 415, 425, 502, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const caller = callerOf(request)
+      const { id } = request.params
+      const started = await once(request, reply, () => service.startCommand(caller, id, request.body))
+      if (prefersAsync(request.headers.prefer)) {
+        return reply.code(202).header('preference-applied', 'respond-async').send(started)
+      }
+      // The command goes on when its reader leaves; its timeout ends it, or a DELETE.
+      const from = { after: started.afterSequence, signal: streams.signalFor(reply) }
+      const events = await service.subscribe(caller, id, from)
+      return sendEvents(reply, commandEvents(events, started.commandId))
+    },
+  )
+
+  app.delete(
+    '/:id/commands/:commandId',
+    {
+      schema: {
+        ...GUARDED,
+        tags,
+        summary: 'Cancel a command',
+        headers: MutationHeaders,
+        params: z.object({ id: RunId, commandId: z.string().min(1).max(128) }),
+        response: { 204: z.null(), ...problems(404, 409, 425, 502, 503) },
+      },
+    },
+    async (request, reply) => {
+      await once(request, reply, () =>
+        service.cancelCommand(callerOf(request), request.params.id, request.params.commandId),
+      )
+      return reply.code(204).send(null)
+    },
+  )
+}

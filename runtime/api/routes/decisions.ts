@@ -1,0 +1,92 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import {
+  AnswerQuestion,
+  Approval,
+  ApprovalPage,
+  ApproveShell,
+  ApproveTool,
+  DenyShell,
+  DenyTool,
+  RunId,
+} from '../../../contracts/api.ts'
+import { callerOf } from '../http/authenticate.ts'
+import { GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
+import type { RouteDeps } from './deps.ts'
+
+const tags = ['decisions']
+const deciding = { ...GUARDED, tags, headers: MutationHeaders, params: RunParams }
+const response = { 200: Approval, ...problems(403, 404, 409, 415, 425) }
+
+/** What a person says to a run that waits for them. */
+export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
+  app.get(
+    '/:id/approvals',
+    {
+      schema: {
+        ...GUARDED,
+        tags,
+        summary: 'List what was asked of people, and what they said',
+        params: RunParams,
+        response: { 200: ApprovalPage, ...problems(404) },
+      },
+    },
+    async (request) => service.listApprovals(callerOf(request), request.params.id),
+  )
+
+  app.post(
+    '/:id/shell-approvals',
+    { schema: { ...deciding, summary: 'Approve a shell command', body: ApproveShell, response } },
+    async (request, reply) => {
+      const decision = { outcome: 'approved', ...request.body } as const
+      return once(request, reply, () => service.decideShell(callerOf(request), request.params.id, decision))
+    },
+  )
+
+  app.post(
+    '/:id/shell-denials',
+    { schema: { ...deciding, summary: 'Deny a shell command', body: DenyShell, response } },
+    async (request, reply) => {
+      const decision = { outcome: 'denied', ...request.body } as const
+      return once(request, reply, () => service.decideShell(callerOf(request), request.params.id, decision))
+    },
+  )
+
+  app.post(
+    '/:id/tool-approvals',
+    { schema: { ...deciding, summary: 'Approve a tool call', body: ApproveTool, response } },
+    async (request, reply) => {
+      const decision = { outcome: 'approved', ...request.body } as const
+      return once(request, reply, () => service.decideTool(callerOf(request), request.params.id, decision))
+    },
+  )
+
+  app.post(
+    '/:id/tool-denials',
+    { schema: { ...deciding, summary: 'Deny a tool call', body: DenyTool, response } },
+    async (request, reply) => {
+      const decision = { outcome: 'denied', ...request.body } as const
+      return once(request, reply, () => service.decideTool(callerOf(request), request.params.id, decision))
+    },
+  )
+
+  app.post(
+    '/:id/questions/:requestId/answer',
+    {
+      schema: {
+        ...deciding,
+        summary: 'Answer a question of the agent',
+        params: z.object({ id: RunId, requestId: z.string().min(1).max(128) }),
+        body: AnswerQuestion,
+        response: { 204: z.null(), ...problems(404, 409, 415, 425) },
+      },
+    },
+    async (request, reply) => {
+      const { id, requestId } = request.params
+      await once(request, reply, () =>
+        service.answerQuestion(callerOf(request), id, { requestId, answer: request.body.answer }),
+      )
+      return reply.code(204).send(null)
+    },
+  )
+}

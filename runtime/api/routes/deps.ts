@@ -1,0 +1,10 @@
+import type { Once } from '../http/idempotency.ts'
+import type { OpenStreams } from '../http/sse.ts'
+import type { RunService } from '../runs/service.ts'
+
+/** What the routes are made of. */
+export interface RouteDeps {
+  readonly service: RunService
+  readonly once: Once
+  readonly streams: OpenStreams
+}

@@ -1,0 +1,62 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { EventPage } from '../../../contracts/api.ts'
+import { LAST_EVENT_ID_HEADER } from '../../../contracts/routes.ts'
+import { callerOf } from '../http/authenticate.ts'
+import { GUARDED, problems, RunParams, wholeNumber } from '../http/schemas.ts'
+import { sendEvents } from '../http/sse.ts'
+import type { RouteDeps } from './deps.ts'
+
+const tags = ['events']
+const Sequence = wholeNumber(Number.MAX_SAFE_INTEGER)
+const MAX_PAGE = 1000
+
+export const eventRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, streams }) => {
+  app.get(
+    '/:id/stream',
+    {
+      schema: {
+        ...GUARDED,
+        tags,
+        summary: 'Follow a run: its events after a sequence, then new ones, until `done`',
+        headers: z.looseObject({ [LAST_EVENT_ID_HEADER]: Sequence.optional() }),
+        params: RunParams,
+        querystring: z.strictObject({ after: Sequence.optional() }),
+        response: {
+          200: { content: { 'text/event-stream': { schema: z.string() } } },
+          ...problems(404),
+        },
+      },
+    },
+    async (request, reply) => {
+      // A reader that comes back keeps its URL: the header is the newer word.
+      const after = request.headers[LAST_EVENT_ID_HEADER] ?? request.query.after ?? 0
+      const signal = streams.signalFor(reply)
+      const events = await service.subscribe(callerOf(request), request.params.id, { after, signal })
+      return sendEvents(reply, events)
+    },
+  )
+
+  app.get(
+    '/:id/events',
+    {
+      schema: {
+        ...GUARDED,
+        tags,
+        summary: 'Read a page of events, oldest first',
+        params: RunParams,
+        querystring: z.strictObject({
+          after: Sequence.default(0),
+          limit: wholeNumber(MAX_PAGE).pipe(z.int().min(1)).default(200),
+        }),
+        response: { 200: EventPage, ...problems(404) },
+      },
+    },
+    async (request) => {
+      const { after, limit } = request.query
+      const items = await service.readEvents(callerOf(request), request.params.id, { after, limit })
+      const last = items.at(-1)
+      return { items, ...(last && items.length === limit && { next: String(last.sequence) }) }
+    },
+  )
+}

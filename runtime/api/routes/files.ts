@@ -1,0 +1,107 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { FileListing } from '../../../contracts/api.ts'
+import { FILE_LIMITS } from '../../../contracts/files.ts'
+import { callerOf } from '../http/authenticate.ts'
+import { operateOnFile } from '../http/file-operation.ts'
+import { GUARDED, MutationHeaders, problems, wholeNumber } from '../http/schemas.ts'
+import type { RouteDeps } from './deps.ts'
+import { SandboxParams } from './sandboxes.ts'
+
+const BYTES = 'application/octet-stream'
+const schema = { ...GUARDED, tags: ['files'] }
+const mutation = { ...schema, headers: MutationHeaders }
+const Path = z.string().max(FILE_LIMITS.maxPathBytes)
+const FileParams = SandboxParams.extend({ '*': Path })
+const AtLeastOne = z.int().min(1)
+
+/** The files of a sandbox without an agent. */
+export const fileRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once, streams }) => {
+  const deps = { service, once, streams }
+  await app.register(fileReadingRoutes, deps)
+  await app.register(fileWritingRoutes, deps)
+}
+
+const fileReadingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service }) => {
+  const listSchema = {
+    ...schema,
+    summary: 'List a folder',
+    params: SandboxParams,
+    querystring: z.strictObject({
+      dir: Path.default('.'),
+      after: Path.optional(),
+      limit: wholeNumber(FILE_LIMITS.listPage).pipe(AtLeastOne).optional(),
+    }),
+    response: { 200: FileListing, ...problems(403, 404, 409, 502, 503) },
+  }
+  app.get('/:id/files', { schema: listSchema }, async (request) => {
+    const { dir, ...page } = request.query
+    const target = { caller: callerOf(request), id: request.params.id }
+    const { result } = await operateOnFile(service, target, { operation: { op: 'list', path: dir, ...page } })
+    return { entries: result.entries ?? [], ...(result.next !== undefined && { next: result.next }) }
+  })
+
+  const readSchema = {
+    ...schema,
+    summary: 'Read a file, or a part of it',
+    params: FileParams,
+    querystring: z.strictObject({
+      offset: wholeNumber(Number.MAX_SAFE_INTEGER).optional(),
+      length: wholeNumber(FILE_LIMITS.maxReadBytes).pipe(AtLeastOne).optional(),
+    }),
+    response: {
+      200: { content: { [BYTES]: { schema: z.any() } } },
+      ...problems(403, 404, 409, 413, 502, 503),
+    },
+  }
+  app.get('/:id/files/*', { schema: readSchema }, async (request, reply) => {
+    const { id, '*': path } = request.params
+    const operation = { op: 'read', path, ...request.query } as const
+    const { payload } = await operateOnFile(service, { caller: callerOf(request), id }, { operation })
+    return reply.type(BYTES).send(Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength))
+  })
+}
+
+const fileWritingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
+  const bodyLimit = FILE_LIMITS.maxWriteBytes
+  app.addContentTypeParser(
+    BYTES,
+    { parseAs: 'buffer', bodyLimit },
+    async (_request: unknown, body: Buffer) => body,
+  )
+
+  const writeSchema = {
+    ...mutation,
+    summary: 'Write a file',
+    consumes: [BYTES],
+    params: FileParams,
+    querystring: z.strictObject({ create: z.enum(['never', 'allowed', 'exclusive']).optional() }),
+    body: z.instanceof(Buffer, { error: `must be bytes of type ${BYTES}` }),
+    response: { 204: z.null(), ...problems(403, 404, 409, 413, 415, 425, 502, 503) },
+  }
+  app.put('/:id/files/*', { bodyLimit, schema: writeSchema }, async (request, reply) => {
+    const { id, '*': path } = request.params
+    const operation = { op: 'write', path, ...request.query } as const
+    const target = { caller: callerOf(request), id }
+    await once(request, reply, async () => {
+      await operateOnFile(service, target, { operation, payload: request.body })
+    })
+    return reply.code(204).send(null)
+  })
+
+  const deleteSchema = {
+    ...mutation,
+    summary: 'Delete a file or a folder',
+    params: FileParams,
+    querystring: z.strictObject({ recursive: z.enum(['true', 'false']).optional() }),
+    response: { 204: z.null(), ...problems(403, 404, 409, 425, 502, 503) },
+  }
+  app.delete('/:id/files/*', { schema: deleteSchema }, async (request, reply) => {
+    const { id, '*': path } = request.params
+    const operation = { op: 'delete', path, recursive: request.query.recursive === 'true' } as const
+    await once(request, reply, async () => {
+      await operateOnFile(service, { caller: callerOf(request), id }, { operation })
+    })
+    return reply.code(204).send(null)
+  })
+}

@@ -1,0 +1,68 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import { PageQuery, Run, RunPage, StartRun, StartTurn, Turn } from '../../../contracts/api.ts'
+import { CONFIGURE_LIMITS } from '../../../contracts/configure.ts'
+import { API_ROUTES } from '../../../contracts/routes.ts'
+import { callerOf } from '../http/authenticate.ts'
+import { GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
+import type { RouteDeps } from './deps.ts'
+
+const schema = { ...GUARDED, tags: ['runs'] }
+const mutation = { ...schema, headers: MutationHeaders }
+// A scripted plan travels on to AgentHost in the body of `/configure`.
+const bodyLimit = CONFIGURE_LIMITS.maxBodyBytes
+
+export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
+  const startSchema = {
+    ...mutation,
+    summary: 'Start a run',
+    body: StartRun,
+    response: { 202: Run, ...problems(403, 409, 413, 415, 425, 503) },
+  }
+  app.post('', { bodyLimit, schema: startSchema }, async (request, reply) => {
+    const run = await once(request, reply, () => service.startRun(callerOf(request), request.body))
+    return reply.code(202).header('location', `${API_ROUTES.runs}/${run.id}`).send(run)
+  })
+
+  const listSchema = {
+    ...schema,
+    summary: 'List runs, newest first',
+    querystring: PageQuery,
+    response: { 200: RunPage, ...problems() },
+  }
+  app.get('', { schema: listSchema }, async (request) =>
+    service.listRuns(callerOf(request), { kind: 'agent', ...request.query }),
+  )
+
+  const readSchema = {
+    ...schema,
+    summary: 'Read a run',
+    params: RunParams,
+    response: { 200: Run, ...problems(404) },
+  }
+  app.get('/:id', { schema: readSchema }, async (request) =>
+    service.readRun(callerOf(request), request.params.id),
+  )
+
+  const turnSchema = {
+    ...mutation,
+    summary: 'Give the agent its next prompt',
+    params: RunParams,
+    body: StartTurn,
+    response: { 202: Turn, ...problems(404, 409, 413, 415, 425) },
+  }
+  app.post('/:id/turns', { schema: turnSchema }, async (request, reply) => {
+    const { id } = request.params
+    const turn = await once(request, reply, () => service.startTurn(callerOf(request), id, request.body))
+    return reply.code(202).send(turn)
+  })
+
+  const cancelSchema = {
+    ...mutation,
+    summary: 'Cancel a run; answers when it is final or two seconds have passed',
+    params: RunParams,
+    response: { 200: Run, ...problems(404, 409, 425) },
+  }
+  app.post('/:id/cancel', { schema: cancelSchema }, async (request, reply) =>
+    once(request, reply, () => service.cancel(callerOf(request), request.params.id)),
+  )
+}

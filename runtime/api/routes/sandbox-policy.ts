@@ -1,0 +1,57 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import { callerOf } from '../http/authenticate.ts'
+import { GUARDED, MutationHeaders, problems } from '../http/schemas.ts'
+import type { RouteDeps } from './deps.ts'
+
+const tags = ['policy']
+
+/** The settings in force for runs to come; a run keeps those it was started with. */
+export const sandboxPolicyRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
+  app.get(
+    '',
+    {
+      schema: {
+        ...GUARDED,
+        tags,
+        summary: 'Read the sandbox policy',
+        response: { 200: SandboxSettings, ...problems() },
+      },
+    },
+    async (request) => service.readPolicy(callerOf(request)),
+  )
+
+  app.put(
+    '',
+    {
+      schema: {
+        ...GUARDED,
+        tags,
+        summary: 'Replace the sandbox policy; what is left out goes back to its default',
+        headers: MutationHeaders,
+        body: SandboxSettingsPatch,
+        response: { 200: SandboxSettings, ...problems(403, 409, 415, 425) },
+      },
+    },
+    async (request, reply) => {
+      return once(request, reply, () => service.replacePolicy(callerOf(request), request.body))
+    },
+  )
+
+  app.patch(
+    '',
+    {
+      schema: {
+        ...GUARDED,
+        tags,
+        summary: 'Change the sandbox policy; what is left out stays',
+        headers: MutationHeaders,
+        body: SandboxSettingsPatch,
+        response: { 200: SandboxSettings, ...problems(403, 409, 415, 425) },
+      },
+    },
+    async (request, reply) => {
+      return once(request, reply, () => service.mergePolicy(callerOf(request), request.body))
+    },
+  )
+}

@@ -1,0 +1,56 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { CreateSandbox, PageQuery, Run, RunId, RunPage } from '../../../contracts/api.ts'
+import { API_ROUTES } from '../../../contracts/routes.ts'
+import { callerOf } from '../http/authenticate.ts'
+import { GUARDED, MutationHeaders, problems } from '../http/schemas.ts'
+import type { RouteDeps } from './deps.ts'
+
+const schema = { ...GUARDED, tags: ['sandboxes'] }
+const mutation = { ...schema, headers: MutationHeaders }
+export const SandboxParams = z.object({ id: RunId.regex(/^sbx_/, 'must be the id of a sandbox: sbx_…') })
+
+/** Sandboxes without an agent. Each is a run of kind `command`, so the routes of runs know it too. */
+export const sandboxRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
+  const createSchema = {
+    ...mutation,
+    summary: 'Create a sandbox without an agent',
+    body: CreateSandbox,
+    response: { 202: Run, ...problems(403, 409, 413, 415, 425, 503) },
+  }
+  app.post('', { schema: createSchema }, async (request, reply) => {
+    const run = await once(request, reply, () => service.createSandbox(callerOf(request), request.body))
+    return reply.code(202).header('location', `${API_ROUTES.sandboxes}/${run.id}`).send(run)
+  })
+
+  const listSchema = {
+    ...schema,
+    summary: 'List sandboxes, newest first',
+    querystring: PageQuery,
+    response: { 200: RunPage, ...problems() },
+  }
+  app.get('', { schema: listSchema }, async (request) =>
+    service.listRuns(callerOf(request), { kind: 'command', ...request.query }),
+  )
+
+  const readSchema = {
+    ...schema,
+    summary: 'Read a sandbox',
+    params: SandboxParams,
+    response: { 200: Run, ...problems(404) },
+  }
+  app.get('/:id', { schema: readSchema }, async (request) =>
+    service.readRun(callerOf(request), request.params.id),
+  )
+
+  const destroySchema = {
+    ...mutation,
+    summary: 'Destroy a sandbox with everything in it',
+    params: SandboxParams,
+    response: { 204: z.null(), ...problems(404, 409, 425) },
+  }
+  app.delete('/:id', { schema: destroySchema }, async (request, reply) => {
+    await once(request, reply, () => service.destroySandbox(callerOf(request), request.params.id))
+    return reply.code(204).send(null)
+  })
+}

@@ -1,0 +1,64 @@
+import { Readable } from 'node:stream'
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { Run } from '../../../contracts/api.ts'
+import { FILE_LIMITS } from '../../../contracts/files.ts'
+import { TAR_MEDIA_TYPE } from '../../../contracts/routes.ts'
+import { callerOf } from '../http/authenticate.ts'
+import { boundStream } from '../http/bound-stream.ts'
+import { GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
+import type { RouteDeps } from './deps.ts'
+
+const tags = ['workspace']
+
+export const workspaceRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
+  // Handed on as it comes in: a workspace is larger than any buffer should be.
+  app.addContentTypeParser(TAR_MEDIA_TYPE, (_request, payload, done) => done(null, payload))
+
+  app.put(
+    '/:id/workspace',
+    {
+      schema: {
+        ...GUARDED,
+        tags,
+        summary: 'Bring the workspace of a run that waits for it; the run starts when it is there',
+        consumes: [TAR_MEDIA_TYPE],
+        headers: MutationHeaders,
+        params: RunParams,
+        body: z.instanceof(Readable, { error: `must be a tar archive of type ${TAR_MEDIA_TYPE}` }),
+        response: { 200: Run, ...problems(404, 409, 413, 415, 425) },
+      },
+    },
+    async (request, reply) => {
+      const archive = boundStream(
+        request.body,
+        FILE_LIMITS.maxArchiveBytes,
+        request.headers['content-length'],
+      )
+      return once(request, reply, () =>
+        service.uploadWorkspace(callerOf(request), request.params.id, archive),
+      )
+    },
+  )
+
+  app.get(
+    '/:id/workspace',
+    {
+      schema: {
+        ...GUARDED,
+        tags,
+        summary: 'Take the workspace out',
+        params: RunParams,
+        response: {
+          200: { content: { [TAR_MEDIA_TYPE]: { schema: z.any() } } },
+          ...problems(404, 409, 502, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const archive = await service.downloadWorkspace(callerOf(request), request.params.id)
+      reply.header('content-disposition', `attachment; filename="${request.params.id}.tar"`)
+      return reply.type(TAR_MEDIA_TYPE).send(Readable.from(archive, { objectMode: false }))
+    },
+  )
+}

@@ -1,0 +1,161 @@
+import type { Approval } from '../../../contracts/api.ts'
+import type { CallDecision } from '../../../contracts/decisions.ts'
+import type { RunEvent } from '../../../contracts/events.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import type { ApprovalRow, Transaction } from '../../store/store.ts'
+import type { RunDeps } from './deps.ts'
+
+export type PersonsWord = {
+  readonly requestId: string
+  readonly outcome: 'approved' | 'denied' | 'answered'
+  readonly by: string
+  readonly scope?: 'once' | 'run'
+  readonly reason?: string | undefined
+  readonly answer?: string
+}
+
+const DECISIONS = {
+  approved: 'release',
+  denied: 'denied',
+  answered: 'answer',
+  expired: 'expired',
+  superseded: 'superseded',
+} as const
+
+/** The event that tells a decision. A shell approval and any other one have words of their own. */
+function decidedEvent(
+  approval: ApprovalRow,
+  state: keyof typeof DECISIONS,
+  word: Partial<PersonsWord>,
+): RunEvent {
+  const { requestId, callId, kind, tool } = approval
+  const data = {
+    requestId,
+    callId,
+    ...(word.by && { by: word.by }),
+    ...(word.reason && { reason: word.reason }),
+  }
+  if (state === 'answered')
+    return { type: 'agent.question_answered', data: { requestId, callId, by: word.by ?? '' } }
+  if (kind === 'shell') return { type: `shell.${state}`, data }
+  if (state !== 'denied') return { type: `tool.${state}`, data }
+  const reason = word.reason ?? 'denied without a reason'
+  return { type: 'tool.denied', data: { callId, tool, by: 'person', reason, requestId } }
+}
+
+/** The life of approvals and questions after they are asked: each ends exactly once. */
+export function createApprovals({ store, clock }: Pick<RunDeps, 'store' | 'clock'>) {
+  async function settle(
+    tx: Transaction,
+    approval: ApprovalRow,
+    word: { state: keyof typeof DECISIONS } & Partial<PersonsWord>,
+  ): Promise<CallDecision | undefined> {
+    const { state, by, scope, reason, answer } = word
+    const won = await tx.decideApproval(approval.requestId, {
+      state,
+      ...(by && { decidedBy: by }),
+      ...(scope && { scope }),
+      ...(reason && { reason }),
+      ...(answer && { answer }),
+    })
+    if (!won) return undefined
+    const outcome = DECISIONS[state]
+    const decision: CallDecision = {
+      callId: approval.callId,
+      outcome,
+      ...(reason && { reason }),
+      ...(answer && { value: answer }),
+    }
+    const released = outcome === 'release' || outcome === 'answer'
+    await tx.changeCall(approval.runId, approval.callId, {
+      state: released ? 'released' : 'refused',
+      decision,
+    })
+    await tx.appendEvents(approval.runId, [{ event: decidedEvent(approval, state, word) }])
+    return decision
+  }
+
+  async function requirePending(tx: Transaction, runId: string, requestId: string): Promise<ApprovalRow> {
+    const approval = await tx.readApproval(runId, requestId)
+    if (!approval) throw new SandboxError('not_found', `this run has no request ${requestId}`)
+    if (approval.state !== 'pending') {
+      throw new SandboxError('already_decided', `request ${requestId} is ${approval.state}`)
+    }
+    return approval
+  }
+
+  return {
+    /** A person's word on one request of one run. Throws `already_decided` where somebody was first. */
+    decide(runId: string, word: PersonsWord): Promise<{ approval: Approval; decision: CallDecision }> {
+      return store.transaction(async (tx) => {
+        const approval = await requirePending(tx, runId, word.requestId)
+        assertFits(approval, word)
+        if (Date.parse(approval.expiresAt) <= clock().getTime()) {
+          throw new SandboxError(
+            'already_decided',
+            `request ${word.requestId} expired at ${approval.expiresAt}`,
+          )
+        }
+        const decision = await settle(tx, approval, { ...word, state: word.outcome })
+        const decided = await tx.readApproval(runId, word.requestId)
+        if (!decision || !decided)
+          throw new SandboxError('already_decided', `request ${word.requestId} was decided`)
+        return { approval: toApproval(decided), decision }
+      })
+    },
+
+    /** The one pending request with this command hash; more than one are a conflict that names them. */
+    async findByHash(runId: string, hash: string): Promise<string> {
+      const pending = await store.listApprovals(runId, { state: 'pending' })
+      const found = pending
+        .filter(({ commandHash }) => commandHash === hash)
+        .map(({ requestId }) => requestId)
+      if (found.length === 1 && found[0] !== undefined) return found[0]
+      if (found.length === 0) throw new SandboxError('not_found', `this run has no pending command ${hash}`)
+      throw new SandboxError('ambiguous_command_hash', `several requests have this hash: ${found.join(', ')}`)
+    },
+
+    expire(runId: string, requestId: string): Promise<CallDecision | undefined> {
+      return store.transaction(async (tx) => {
+        const approval = await tx.readApproval(runId, requestId)
+        if (approval?.state !== 'pending') return undefined
+        return settle(tx, approval, { state: 'expired', reason: 'nobody decided before it expired' })
+      })
+    },
+
+    /** Ends whatever is pending when the run ends, in the transaction that ends it. */
+    async supersedeAll(tx: Transaction, runId: string, reason: string): Promise<void> {
+      for (const approval of await tx.listApprovals(runId, { state: 'pending' })) {
+        await settle(tx, approval, { state: 'superseded', reason })
+      }
+    },
+  }
+}
+
+export type Approvals = ReturnType<typeof createApprovals>
+
+function assertFits(approval: ApprovalRow, word: PersonsWord): void {
+  const isQuestion = approval.kind === 'question'
+  if (isQuestion !== (word.outcome === 'answered')) {
+    throw new SandboxError('conflict', `request ${approval.requestId} is a ${approval.kind} request`)
+  }
+  if (approval.redacted && word.scope === 'run') {
+    throw new SandboxError('conflict', 'a request that holds something hidden can be approved once only')
+  }
+}
+
+export function toApproval(row: ApprovalRow): Approval {
+  const { requestId, runId, callId, tool, expiresAt } = row
+  return {
+    requestId,
+    runId,
+    callId,
+    tool,
+    expiresAt,
+    state: row.state === 'answered' ? 'approved' : row.state,
+    ...(row.commandHash && { commandHash: row.commandHash }),
+    ...(row.scope && { scope: row.scope }),
+    ...(row.decidedBy && { decidedBy: row.decidedBy }),
+    ...(row.reason && { reason: row.reason }),
+  }
+}

@@ -1,0 +1,153 @@
+import type { CallDecision } from '../../../contracts/decisions.ts'
+import type { HostEnvelope, HostEvent, RunEvent } from '../../../contracts/events.ts'
+import { CONTROL_TOOL_ARGUMENTS, type ToolOutcome } from '../../../contracts/tools.ts'
+import type { AuditDraft } from '../../audit/record.ts'
+import type { ApprovalRow, NewEvent, RunRow, Transaction } from '../../store/store.ts'
+import type { AuditTrail } from './audit-trail.ts'
+import type { AgentCall, RunDeps, RunGovernance } from './deps.ts'
+import { Gate } from './gate.ts'
+
+type EventData<T extends HostEvent['type']> = Extract<HostEvent, { type: T }>['data']
+
+/** What a committed batch means for whoever drives the run. */
+export type Committed = {
+  readonly through: number
+  readonly decisions: CallDecision[]
+  readonly approvals: ApprovalRow[]
+  readonly endedTurns: EventData<'turn.ended'>[]
+  readonly endedCommands: string[]
+}
+
+export type Batch = { readonly runId: string; readonly generation: number; readonly envelopes: readonly HostEnvelope[] }
+
+/** One batch while its transaction is open. */
+type Work = {
+  readonly tx: Transaction
+  readonly run: RunRow
+  readonly events: NewEvent[]
+  readonly committed: Committed
+}
+
+/**
+ * The committer of one run. Stores a batch of a sandbox's events in one transaction: the events, redacted once
+ * more, what they mean for calls, approvals, turns and commands, and the audit records. What is committed
+ * already is skipped.
+ */
+export class BatchCommitter {
+  readonly #deps: RunDeps
+  readonly #audit: AuditTrail
+  readonly #governance: RunGovernance
+  readonly #gate: Gate
+  /** Requests of calls that have no result yet. */
+  readonly #requests = new Map<string, AgentCall>()
+
+  constructor(deps: RunDeps, audit: AuditTrail, run: RunRow) {
+    this.#deps = deps
+    this.#audit = audit
+    this.#governance = deps.governance.forRun(run.settings)
+    this.#gate = new Gate(deps, audit, this.#governance)
+  }
+
+  commit({ runId, generation, envelopes }: Batch): Promise<Committed> {
+    const through = envelopes.at(-1)?.sequence ?? 0
+    return this.#deps.store.transaction(async (tx) => {
+      const committed: Committed = { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] }
+      const run = await tx.readRun(runId)
+      if (!run || run.generation !== generation) return committed
+      const work: Work = { tx, run, events: [], committed }
+      for (const envelope of envelopes) if (envelope.sequence > run.hostSequence) await this.#apply(work, envelope)
+      await tx.appendEvents(runId, work.events)
+      if (!run.firstEventAt && work.events.some(({ event }) => isOfAgent(event))) {
+        await tx.changeRun(runId, { firstEventAt: this.#deps.clock().toISOString() })
+      }
+      return committed
+    })
+  }
+
+  async #apply(work: Work, envelope: HostEnvelope): Promise<void> {
+    const event = this.#deps.redact(envelope.event, work.run.settings) as HostEvent
+    const host = { sequence: envelope.sequence, generation: work.run.generation }
+    work.events.push({ event, at: envelope.at, host })
+    switch (event.type) {
+      case 'tool.call':
+        return this.#onCall(work, event.data)
+      case 'tool.result':
+        return this.#onResult(work, event.data)
+      case 'tool.error':
+        return this.#endCall(work, event.data, { outcome: event.data.code })
+      case 'command.exited':
+        return this.#onCommandExited(work, event.data)
+      case 'turn.ended':
+        await work.tx.changeTurn(event.data.turnId, 'ended')
+        work.committed.endedTurns.push(event.data)
+        return undefined
+      default:
+        return undefined
+    }
+  }
+
+  async #onCall(work: Work, call: EventData<'tool.call'>): Promise<void> {
+    const { tx, run, committed } = work
+    if (await tx.readCall(run.id, call.callId)) return
+    const { events, decision, approval } = await this.#gate.onCall(tx, run, call)
+    work.events.push(...events.map((event) => ({ event })))
+    committed.decisions.push(decision)
+    if (approval) committed.approvals.push(approval)
+    const asked = { tool: call.tool, arguments: call.request }
+    this.#requests.set(call.callId, asked)
+    if (decision.outcome === 'release') this.#governance.observe(asked)
+  }
+
+  async #onResult(work: Work, result: EventData<'tool.result'>): Promise<void> {
+    const asked = this.#requests.get(result.callId)
+    if (asked) this.#governance.observe(asked, result.outcome.ok ? result.outcome.content : '')
+    await this.#endCall(work, result, outcomeFacts(result.outcome, result.durationMs))
+    const said = CONTROL_TOOL_ARGUMENTS.report_outcome.safeParse(asked?.arguments)
+    if (result.tool !== 'report_outcome' || !result.outcome.ok || !said.success) return
+    const { outcome, summary } = said.data
+    await work.tx.changeRun(work.run.id, { outcome: { outcome, ...(summary !== undefined && { summary }) } })
+  }
+
+  async #endCall(work: Work, ended: { callId: string; tool: string }, facts: Partial<AuditDraft>): Promise<void> {
+    const { tx, run } = work
+    this.#requests.delete(ended.callId)
+    await tx.changeCall(run.id, ended.callId, { state: 'ended' })
+    await this.#audit.append(tx, run.id, [
+      {
+        kind: 'outcome',
+        runId: run.id,
+        callId: ended.callId,
+        actor: `agent:${run.agent.kind}`,
+        tool: ended.tool,
+        policyVersion: run.policyVersion,
+        at: this.#deps.clock().toISOString(),
+        ...facts,
+      },
+    ])
+  }
+
+  async #onCommandExited(work: Work, { commandId, callId, result }: EventData<'command.exited'>): Promise<void> {
+    if (callId !== undefined) return
+    await work.tx.endCommand(commandId, result)
+    work.committed.endedCommands.push(commandId)
+    await this.#endCall(work, { callId: commandId, tool: 'exec' }, {
+      outcome: result.reason,
+      durationMs: result.durationMs,
+      bytes: result.stdoutBytes + result.stderrBytes,
+      ...(result.exitCode !== null && { exitCode: result.exitCode }),
+    })
+  }
+}
+
+function outcomeFacts(outcome: ToolOutcome, durationMs: number): Partial<AuditDraft> {
+  if (!outcome.ok) return { outcome: outcome.code, durationMs }
+  const { exitCode, bytes } = outcome.facts
+  return {
+    outcome: 'ok',
+    durationMs,
+    ...(typeof exitCode === 'number' && { exitCode }),
+    bytes: typeof bytes === 'number' ? bytes : Buffer.byteLength(outcome.content),
+  }
+}
+
+const isOfAgent = (event: RunEvent) => event.type.startsWith('agent.') || event.type.startsWith('tool.')

@@ -1,0 +1,56 @@
+import type { RunEvent } from '../../../contracts/events.ts'
+import type { Decision, SandboxSettings } from '../../../contracts/policy.ts'
+import type { Log } from '../../kit/log.ts'
+import type { SandboxProvider } from '../../sandboxes/provider.ts'
+import type { Store } from '../../store/store.ts'
+import type { DeploymentKeys } from '../keys/deployment-keys.ts'
+
+/** Governance of one run, as the control plane applies it; it remembers what the run has touched. */
+export type RunGovernance = {
+  readonly decide: (call: AgentCall, isRealIsolation: boolean) => Decision
+  /** Notes a call that was released, and again with what it answered. */
+  readonly observe: (call: AgentCall, content?: string) => void
+}
+
+export type AgentCall = { readonly tool: string; readonly arguments: unknown }
+
+/** Governance over the deployment's policy files. */
+export type ControlGovernance = {
+  readonly version: (settings: SandboxSettings) => string
+  readonly forRun: (settings: SandboxSettings) => RunGovernance
+}
+
+/** Where models live; the operator's, never the caller's. */
+export type ModelConfig = {
+  readonly openaiBaseUrl?: string
+  readonly openaiApiKey?: string
+  readonly copilotToken?: string
+}
+
+export type RunLimits = {
+  readonly maxRuns: number
+  readonly maxRunsPerOwner: number
+  readonly approvalTtlMs: number
+  readonly idleTimeoutMs: number
+  readonly stallTimeoutMs: number
+  readonly runTimeoutMs: number
+  /** An upload that has not come by then fails the run. */
+  readonly uploadTimeoutMs: number
+}
+
+export type RunDeps = {
+  readonly store: Store
+  readonly provider: SandboxProvider
+  readonly keys: DeploymentKeys
+  readonly governance: ControlGovernance
+  readonly models: ModelConfig
+  readonly limits: RunLimits
+  /** Folders under which a run may name a workspace; real paths. */
+  readonly workspaceRoots: readonly string[]
+  /** What no caller and no repository can widen. */
+  readonly ceiling: SandboxSettings
+  /** The second redaction: nothing that a sandbox sent is stored before it. */
+  readonly redact: (event: RunEvent, settings: SandboxSettings) => RunEvent
+  readonly clock: () => Date
+  readonly log: Log
+}

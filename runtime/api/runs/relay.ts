@@ -1,0 +1,103 @@
+import { type CallDecision, DECISION_LIMITS } from '../../../contracts/decisions.ts'
+import type { HostEnvelope } from '../../../contracts/events.ts'
+import type { AgentHostClient } from '../../agent-host-client/client.ts'
+import { AsyncQueue } from '../../kit/async-queue.ts'
+import { delay } from '../../kit/deadline.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+import type { Batch, Committed } from './commit-batch.ts'
+
+export type RelayOptions = {
+  readonly runId: string
+  readonly generation: number
+  readonly client: AgentHostClient
+  readonly commit: (batch: Batch) => Promise<Committed>
+  /** Called after each commit, before its decisions are posted. */
+  readonly onCommitted: (committed: Committed) => void
+  readonly signal: AbortSignal
+  readonly log: Log
+}
+
+/** Attempts to re-attach to a stream that broke while nothing came of it. */
+const MAX_FRUITLESS_ATTACHES = 5
+const REATTACH_DELAY_MS = 50
+
+/** Events read and not committed; beyond it the stream itself waits. */
+const MAX_QUEUED_EVENTS = 1024
+
+/**
+ * Carries a sandbox's events into the store and the store's decisions back. An event is acknowledged after its
+ * commit; a broken stream is re-attached after the last committed one, so nothing is lost and nothing doubled.
+ */
+export class Relay {
+  readonly #options: RelayOptions
+  #committedThrough = 0
+  /** Decisions that are stored and that the sandbox has not taken yet. */
+  readonly #unposted = new Map<string, CallDecision>()
+
+  constructor(options: RelayOptions) {
+    this.#options = options
+  }
+
+  /** Relays until the signal aborts; rejects where the sandbox cannot be followed any longer. */
+  async run(): Promise<void> {
+    const { signal, log } = this.#options
+    let fruitless = 0
+    while (!signal.aborted) {
+      const before = this.#committedThrough
+      const failure = await this.#attach()
+      if (signal.aborted) return
+      fruitless = this.#committedThrough > before ? 0 : fruitless + 1
+      if (fruitless >= MAX_FRUITLESS_ATTACHES) throw unfollowable(failure)
+      log.warn('the event stream broke; attaching again', { error: failure, after: this.#committedThrough })
+      await delay(REATTACH_DELAY_MS * fruitless, signal).catch(() => undefined)
+    }
+  }
+
+  /** Posts decisions with what is committed so far; those that do not arrive are posted again with the next ones. */
+  async post(decisions: readonly CallDecision[], signal = this.#options.signal): Promise<void> {
+    for (const decision of decisions) this.#unposted.set(decision.callId, decision)
+    const sent = [...this.#unposted.values()]
+    await this.#options.client.decide({ ackedThrough: this.#committedThrough, decisions: sent }, signal)
+    for (const decision of sent) {
+      if (this.#unposted.get(decision.callId) === decision) this.#unposted.delete(decision.callId)
+    }
+  }
+
+  /** One attachment; answers why it ended. Reading and committing end together. */
+  async #attach(): Promise<unknown> {
+    const queue = new AsyncQueue<HostEnvelope>(MAX_QUEUED_EVENTS)
+    const detached = new AbortController()
+    const signal = AbortSignal.any([this.#options.signal, detached.signal])
+    const committing = this.#commitAll(queue).finally(() => detached.abort())
+    const results = await Promise.allSettled([committing, this.#pump(queue, signal)])
+    const failed = results.find((result) => result.status === 'rejected')
+    return failed?.reason ?? new SandboxError('sandbox_lost', "the sandbox's event stream ended")
+  }
+
+  async #pump(queue: AsyncQueue<HostEnvelope>, signal: AbortSignal): Promise<void> {
+    signal.addEventListener('abort', () => queue.end(), { once: true })
+    try {
+      for await (const envelope of this.#options.client.events(this.#committedThrough, signal)) await queue.put(envelope)
+    } finally {
+      queue.end()
+    }
+  }
+
+  async #commitAll(queue: AsyncQueue<HostEnvelope>): Promise<void> {
+    const { runId, generation, commit, onCommitted } = this.#options
+    let batch: HostEnvelope[] = []
+    for await (const envelope of queue) {
+      batch.push(envelope)
+      if (queue.size > 0 && batch.length < DECISION_LIMITS.ackEveryEvents) continue
+      const committed = await commit({ runId, generation, envelopes: batch })
+      this.#committedThrough = committed.through
+      batch = []
+      onCommitted(committed)
+      await this.post(committed.decisions)
+    }
+  }
+}
+
+const unfollowable = (failure: unknown): SandboxError =>
+  new SandboxError('sandbox_lost', `the sandbox cannot be followed: ${messageOf(failure)}`, { cause: failure })

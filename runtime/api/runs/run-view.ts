@@ -1,0 +1,27 @@
+import { FINAL_STATES, type Run } from '../../../contracts/api.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import type { RunRow, Store } from '../../store/store.ts'
+import type { Caller } from './service.ts'
+
+export const isFinal = (run: { state: Run['state'] }): boolean =>
+  (FINAL_STATES as readonly string[]).includes(run.state)
+
+/** What callers see of a run. */
+export function toRun(row: RunRow): Run {
+  const {
+    agentSpec: _agent,
+    settings: _settings,
+    policyVersion: _version,
+    keyId: _key,
+    hostSequence: _sequence,
+    ...run
+  } = row
+  return run
+}
+
+/** The row of a run that the caller may see; to everybody else it does not exist. */
+export async function requireRun(store: Store, caller: Caller, id: string): Promise<RunRow> {
+  const run = await store.readRun(id)
+  if (run && (run.owner === caller.owner || caller.role === 'operator')) return run
+  throw new SandboxError('not_found', `there is no run ${id}`)
+}

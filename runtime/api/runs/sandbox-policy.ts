@@ -1,0 +1,55 @@
+import { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import { patternProblems } from '../../../policies/agent/settings.ts'
+import { tighten, widenings } from '../../../policies/agent/tighten.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import type { Store } from '../../store/store.ts'
+import type { Caller } from './service.ts'
+
+const SETTING = 'sandbox-policy'
+
+/** Everything that is wrong with a patch: patterns that cannot act, wishes beyond the ceiling. */
+function problemsOf(ceiling: SandboxSettings, patch: SandboxSettingsPatch): string[] {
+  return [
+    ...patternProblems(patch).map(
+      ({ index, message }) => `destructive_command_patterns.${index}: ${message}`,
+    ),
+    ...widenings(ceiling, patch).map(({ field, message }) => `${field}: ${message}`),
+  ]
+}
+
+/** The deployment's policy: what operators stored, under the ceiling. It can only tighten the ceiling. */
+export function createSandboxPolicy(store: Store, ceiling: SandboxSettings) {
+  const stored = async (): Promise<SandboxSettingsPatch> =>
+    SandboxSettingsPatch.parse(JSON.parse((await store.readSetting(SETTING)) ?? '{}'))
+
+  async function write(caller: Caller, patch: SandboxSettingsPatch): Promise<SandboxSettings> {
+    if (caller.role !== 'operator')
+      throw new SandboxError('forbidden', 'only an operator may change the policy')
+    const problems = problemsOf(ceiling, patch)
+    if (problems.length > 0) throw new SandboxError('invalid_request', problems.join('; '))
+    await store.writeSetting(SETTING, JSON.stringify(patch))
+    return tighten(ceiling, patch)
+  }
+
+  return {
+    read: async (): Promise<SandboxSettings> => tighten(ceiling, await stored()),
+    replace: write,
+    merge: async (caller: Caller, patch: SandboxSettingsPatch): Promise<SandboxSettings> =>
+      write(caller, { ...(await stored()), ...patch }),
+    tightened: (settings: SandboxSettings, patch: SandboxSettingsPatch): SandboxSettings =>
+      tighten(settings, patch),
+    /** Settings of a run: the policy, tightened by the repository and by whoever starts the run. */
+    async forRun(
+      repository: SandboxSettingsPatch | undefined,
+      request: SandboxSettingsPatch | undefined,
+    ): Promise<SandboxSettings> {
+      const base = tighten(ceiling, await stored(), repository ?? {})
+      const problems = request ? problemsOf(base, request) : []
+      if (problems.length > 0)
+        throw new SandboxError('policy_denied', `policy asks for more than it may: ${problems.join('; ')}`)
+      return SandboxSettings.parse(tighten(base, request ?? {}))
+    },
+  }
+}
+
+export type SandboxPolicy = ReturnType<typeof createSandboxPolicy>

@@ -1,0 +1,104 @@
+import type {
+  Approval,
+  ApproveShell,
+  ApproveTool,
+  CreateSandbox,
+  DenyShell,
+  DenyTool,
+  Readiness,
+  Run,
+  StartCommand,
+  StartedCommand,
+  StartRun,
+  StartTurn,
+  Turn,
+} from '../../../contracts/api.ts'
+import type { RunEnvelope } from '../../../contracts/events.ts'
+import type { FileOperation } from '../../../contracts/files.ts'
+import type { SandboxKind } from '../../../contracts/names.ts'
+import type { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import type { FileAnswer } from '../../../contracts/toolbox.ts'
+
+/** Who asks. A user sees what is their own; to them everything else does not exist. Operators see all. */
+export interface Caller {
+  readonly owner: string
+  readonly role: 'user' | 'operator'
+}
+
+export interface Page<T> {
+  readonly items: T[]
+  readonly next?: string
+}
+
+export type ListRuns = {
+  readonly kind: SandboxKind
+  readonly limit: number
+  readonly after?: string | undefined
+}
+export type ReadEvents = { readonly after: number; readonly limit: number }
+export type Subscription = { readonly after: number; readonly signal: AbortSignal }
+export type FileRequest = { readonly operation: FileOperation; readonly payload?: Uint8Array }
+
+export type ShellDecision =
+  | ({ readonly outcome: 'approved' } & ApproveShell)
+  | ({ readonly outcome: 'denied' } & DenyShell)
+export type ToolDecision =
+  | ({ readonly outcome: 'approved' } & ApproveTool)
+  | ({ readonly outcome: 'denied' } & DenyTool)
+
+/**
+ * Everything the API can do, without a word of HTTP. Faults are `SandboxError`s; a run of somebody else is
+ * `not_found`, like one that never was.
+ */
+export interface RunService {
+  /** Takes up what an earlier process left; nothing else may be called before. */
+  start(): Promise<void>
+  /** Ends or hands over what is running, with the events that say so. */
+  close(): Promise<void>
+
+  /** `too_many_runs`, `workspace_invalid`, `policy_denied`. */
+  startRun(caller: Caller, request: StartRun): Promise<Run>
+  createSandbox(caller: Caller, request: CreateSandbox): Promise<Run>
+  readRun(caller: Caller, id: string): Promise<Run>
+  /** Newest first. */
+  listRuns(caller: Caller, query: ListRuns): Promise<Page<Run>>
+
+  /** Starts the run that waited for it; `conflict` where it does not wait. */
+  uploadWorkspace(caller: Caller, id: string, archive: AsyncIterable<Uint8Array>): Promise<Run>
+  downloadWorkspace(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
+
+  startTurn(caller: Caller, id: string, turn: StartTurn): Promise<Turn>
+  /** Returns when the run is final or two seconds have passed. */
+  cancel(caller: Caller, id: string): Promise<Run>
+  destroySandbox(caller: Caller, id: string): Promise<void>
+
+  startCommand(caller: Caller, id: string, command: StartCommand): Promise<StartedCommand>
+  cancelCommand(caller: Caller, id: string, commandId: string): Promise<void>
+  /** A file operation in the run's sandbox; what the workspace engine refuses is in the answer. */
+  file(caller: Caller, id: string, request: FileRequest): Promise<FileAnswer>
+
+  listApprovals(caller: Caller, id: string): Promise<Page<Approval>>
+  decideShell(caller: Caller, id: string, decision: ShellDecision): Promise<Approval>
+  decideTool(caller: Caller, id: string, decision: ToolDecision): Promise<Approval>
+  answerQuestion(
+    caller: Caller,
+    id: string,
+    reply: { readonly requestId: string; readonly answer: string },
+  ): Promise<void>
+
+  /** Events after a sequence, oldest first. */
+  readEvents(caller: Caller, id: string, query: ReadEvents): Promise<RunEnvelope[]>
+  /**
+   * Stored events and then new ones, gap-free; ends after `done` or when the signal aborts. Rejects with
+   * `not_found` before the first event. Read page by page as the consumer pulls: never a queue of its own.
+   */
+  subscribe(caller: Caller, id: string, from: Subscription): Promise<AsyncIterable<RunEnvelope>>
+
+  readPolicy(caller: Caller): Promise<SandboxSettings>
+  replacePolicy(caller: Caller, policy: SandboxSettingsPatch): Promise<SandboxSettings>
+  mergePolicy(caller: Caller, patch: SandboxSettingsPatch): Promise<SandboxSettings>
+
+  ready(): Promise<Readiness>
+  /** Prometheus text format. */
+  metrics(): Promise<string>
+}

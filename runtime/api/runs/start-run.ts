@@ -1,0 +1,95 @@
+import type { CreateSandbox, RequestedAgent, Run, StartRun } from '../../../contracts/api.ts'
+import type { SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import type { NewRun, RunRow } from '../../store/store.ts'
+import { resolveAgent } from './agent-config.ts'
+import type { RunDeps } from './deps.ts'
+import { timeOrderedId } from './ids.ts'
+import type { SandboxPolicy } from './sandbox-policy.ts'
+import type { Caller } from './service.ts'
+import { admitWorkspace } from './workspace-admission.ts'
+
+export type RepositorySettingsReader = (workspace: string) => Promise<SandboxSettingsPatch | undefined>
+
+export type StartDeps = {
+  readonly run: RunDeps
+  readonly policy: SandboxPolicy
+  readonly readRepositorySettings: RepositorySettingsReader
+}
+
+type Wanted = {
+  readonly kind: Run['kind']
+  readonly task: string
+  readonly agent?: RequestedAgent
+  readonly interactive: boolean
+  readonly request: Pick<StartRun, 'workspace' | 'policy' | 'labels'>
+}
+
+const asksFor = (request: StartRun): Wanted => ({
+  kind: 'agent',
+  task: request.task,
+  agent: request.agent,
+  interactive: request.interactive,
+  request,
+})
+
+const asksForSandbox = (request: CreateSandbox): Wanted => ({
+  kind: 'command',
+  task: 'sandbox',
+  interactive: true,
+  request,
+})
+
+/** Everything that is decided before a run exists: workspace, settings, agent. Throws what is wrong with the request. */
+async function prepare(
+  { run: deps, policy, readRepositorySettings }: StartDeps,
+  caller: Caller,
+  wanted: Wanted,
+): Promise<NewRun> {
+  const { workspace, policy: requested, labels } = wanted.request
+  resolveAgent(wanted.agent, deps.models)
+  const path =
+    workspace.kind === 'path' ? await admitWorkspace(workspace.path, deps.workspaceRoots) : undefined
+  const repository = path === undefined ? undefined : await readRepositorySettings(path)
+  const settings = await policy.forRun(repository, requested)
+  const { agent } = wanted
+  return {
+    id: timeOrderedId(wanted.kind === 'agent' ? 'run' : 'sbx', deps.clock()),
+    kind: wanted.kind,
+    owner: caller.owner,
+    state: workspace.kind === 'upload' ? 'awaiting_upload' : 'queued',
+    task: wanted.task,
+    workspace: path === undefined ? workspace : { kind: 'path', path },
+    agent: {
+      kind: agent?.kind ?? 'none',
+      ...(agent && 'model' in agent && agent.model !== undefined && { model: agent.model }),
+    },
+    labels: labels ?? {},
+    interactive: wanted.interactive,
+    agentSpec: agent ?? null,
+    settings,
+    policyVersion: deps.governance.version(settings),
+    keyId: deps.keys.keyId,
+  }
+}
+
+/** Writes a run with its first turn and its first event, in one commit. */
+async function insert({ run: deps }: StartDeps, run: NewRun): Promise<RunRow> {
+  return deps.store.transaction(async (tx) => {
+    const row = await tx.insertRun(run)
+    if (run.kind === 'agent') {
+      const id = timeOrderedId('turn', deps.clock())
+      await tx.insertTurn({ id, runId: run.id, state: 'queued', prompt: run.task, final: false })
+    }
+    await tx.appendEvents(run.id, [{ event: { type: 'run.queued', data: { task: run.task } } }])
+    return row
+  })
+}
+
+export const insertRun = async (deps: StartDeps, caller: Caller, request: StartRun): Promise<RunRow> =>
+  insert(deps, await prepare(deps, caller, asksFor(request)))
+
+export const insertSandbox = async (
+  deps: StartDeps,
+  caller: Caller,
+  request: CreateSandbox,
+): Promise<RunRow> => insert(deps, await prepare(deps, caller, asksForSandbox(request)))

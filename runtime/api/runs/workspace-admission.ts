@@ -1,0 +1,29 @@
+import { lstat, realpath } from 'node:fs/promises'
+import { sep } from 'node:path'
+import { errnoOf, SandboxError } from '../../kit/errors.ts'
+
+const invalid = (message: string, cause?: unknown) =>
+  new SandboxError('workspace_invalid', message, { cause })
+
+const isInside = (path: string, root: string) =>
+  path === root || path.startsWith(root === sep ? sep : `${root}${sep}`)
+
+/**
+ * The real path of a workspace that a run may name: an existing folder, no link itself, under one of the
+ * operator's roots once every link above it is resolved.
+ */
+export async function admitWorkspace(path: string, roots: readonly string[]): Promise<string> {
+  const [real, own] = await Promise.all([realpath(path), lstat(path)]).catch((error: unknown) => {
+    const missing = errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR'
+    throw invalid(
+      missing ? `workspace.path ${path} does not exist` : `workspace.path ${path} cannot be read`,
+      error,
+    )
+  })
+  if (own.isSymbolicLink()) throw invalid(`workspace.path ${path} is a symbolic link; name the folder itself`)
+  if (!own.isDirectory()) throw invalid(`workspace.path ${path} is not a folder`)
+  if (!roots.some((root) => isInside(real, root))) {
+    throw invalid(`workspace.path ${path} is outside the workspace roots (${roots.join(', ') || 'none'})`)
+  }
+  return real
+}

@@ -1,0 +1,70 @@
+import { homedir } from 'node:os'
+import { deadline } from '../kit/deadline.ts'
+import { messageOf, SandboxError } from '../kit/errors.ts'
+import { createLog } from '../kit/log.ts'
+import { openStore } from '../store/open-store.ts'
+import { buildApp } from './app.ts'
+import { composeRunService } from './compose.ts'
+import { type ApiConfig, readConfig } from './config.ts'
+import { isLoopback } from './http/host-guard.ts'
+import { announcement } from './start/announce.ts'
+import { ensureFirstApiKey } from './start/first-api-key.ts'
+import { listen } from './start/listen.ts'
+import { prepareStateFolder } from './start/state-folder.ts'
+import { stopRequest } from './start/stop-request.ts'
+
+/** EX_CONFIG of sysexits(3), so that a supervisor can tell a mistake of ours from one of the configuration. */
+const EXIT_CONFIG = 78
+const EXIT_FAILURE = 1
+/** Kubernetes gives a pod two minutes to stop; the rest is for the process to end. */
+const STOP_TIMEOUT_MS = 110_000
+
+const now = () => new Date()
+const writeLog = (line: string) => void process.stderr.write(`${line}\n`)
+
+async function serve(config: ApiConfig): Promise<void> {
+  const log = createLog({ level: config.logLevel, write: writeLog })
+  const stop = stopRequest({
+    signals: process,
+    lifeline: config.hasLifeline ? process.stdin : undefined,
+    onImpatience: () => process.exit(EXIT_FAILURE),
+  })
+  await prepareStateFolder(config.stateDir)
+  const store = await openStore(config.store, { log })
+  const service = await composeRunService(config, { store, log })
+  const { promise: started, resolve: markStarted } = Promise.withResolvers<void>()
+  const app = buildApp({
+    service,
+    store,
+    log,
+    now,
+    started,
+    rateLimitPerMinute: config.rateLimitPerMinute,
+    loopbackOnly: isLoopback(config.host),
+  })
+  const close = async () => {
+    markStarted()
+    await app.close()
+    await store.close()
+  }
+  try {
+    // The port comes first: a second service must not take up the runs of one that lives.
+    const url = await listen(app, config)
+    const apiKeyFile = await ensureFirstApiKey(store, { stateDir: config.stateDir, now })
+    await service.start()
+    markStarted()
+    process.stdout.write(announcement(config.readyFormat, { url, apiKeyFile, pid: process.pid }))
+    log.info('stopping', { reason: await stop })
+  } finally {
+    await deadline('stopping', STOP_TIMEOUT_MS, close())
+  }
+}
+
+try {
+  await serve(readConfig(process.env, { home: homedir(), cwd: process.cwd() }))
+  process.exit(0)
+} catch (error) {
+  process.stderr.write(`${messageOf(error)}\n`)
+  const isConfig = error instanceof SandboxError && error.code === 'invalid_config'
+  process.exit(isConfig ? EXIT_CONFIG : EXIT_FAILURE)
+}

@@ -1,0 +1,67 @@
+import { randomUUID } from 'node:crypto'
+import { chmod, link, readFile, unlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { errnoOf, SandboxError } from '../../kit/errors.ts'
+import type { Store } from '../../store/store.ts'
+import { generateApiKey, hashApiKey, isApiKey } from '../http/api-key.ts'
+
+type KeyStore = Pick<Store, 'readApiKey' | 'insertApiKey' | 'countApiKeys'>
+export const API_KEY_FILE = 'api-key'
+/** Who uses the service of their own machine. */
+const LOCAL_OWNER = 'local'
+
+/**
+ * Makes the API key of a new store and its file, mode 0600, and answers the file's path; undefined where the store
+ * has keys of its own and the file is gone. The file comes first: a crash in between leaves a key that the next
+ * start puts into the store, never a key that nobody knows.
+ */
+export async function ensureFirstApiKey(
+  store: KeyStore,
+  { stateDir, now }: { stateDir: string; now: () => Date },
+): Promise<string | undefined> {
+  const file = join(stateDir, API_KEY_FILE)
+  const isNew = (await store.countApiKeys()) === 0
+  if (isNew) await writeNewFile(file, `${generateApiKey()}\n`)
+  const key = await readKeyFile(file)
+  if (key === undefined) return undefined
+  const hash = hashApiKey(key)
+  if (isNew) {
+    const id = `key_${randomUUID()}`
+    await store.insertApiKey({
+      id,
+      hash,
+      owner: LOCAL_OWNER,
+      role: 'operator',
+      createdAt: now().toISOString(),
+    })
+  }
+  return (await store.readApiKey(hash)) && file
+}
+
+/** A complete file or none; one that is there already stands. */
+async function writeNewFile(file: string, content: string): Promise<void> {
+  const temporary = `${file}.${randomUUID()}`
+  await writeFile(temporary, content, { flag: 'wx', mode: 0o600 })
+  try {
+    await link(temporary, file)
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST') throw error
+  } finally {
+    await unlink(temporary)
+  }
+}
+
+async function readKeyFile(file: string): Promise<string | undefined> {
+  let text: string
+  try {
+    text = await readFile(file, 'utf8')
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+  const key = text.trim()
+  if (!isApiKey(key))
+    throw new SandboxError('invalid_config', `${file} holds no API key. Remove it to get a new one.`)
+  await chmod(file, 0o600)
+  return key
+}

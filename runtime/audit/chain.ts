@@ -1,0 +1,62 @@
+import { canonicalJson } from '../kit/canonical-json.ts'
+import { headMac, paramsHash, recordMac } from './mac.ts'
+import type { AuditDraft, AuditHead, AuditKey, AuditRecord, AuditRow } from './record.ts'
+
+export type { AuditDraft } from './record.ts'
+
+export interface AuditLinks {
+  readonly rows: AuditRow[]
+  /** Head of the chain with these rows. */
+  readonly head: AuditHead
+}
+
+/** Continues one chain with records of these drafts, in their order. Pure: the caller stores rows and head together. */
+export function chainRecords(head: AuditHead, drafts: readonly AuditDraft[], key: AuditKey): AuditLinks {
+  return link(
+    head,
+    drafts.map(({ params, ...said }) => ({
+      ...said,
+      ...(params !== undefined && { paramsHash: paramsHash(key.key, params) }),
+    })),
+    key,
+  )
+}
+
+export interface EndedRun {
+  readonly runId: string
+  /** Final head of the run's chain. */
+  readonly head: AuditHead
+  readonly at: string
+}
+
+/** Puts the final head of an ended run into the deployment's chain, which is the chain of the empty run id. */
+export function sealRun(run: EndedRun, deployment: AuditHead, key: AuditKey): AuditLinks {
+  const seal = {
+    kind: 'seal',
+    runId: '',
+    callId: run.runId,
+    actor: 'agentweaver',
+    tool: 'audit.seal',
+    policyVersion: '',
+    at: run.at,
+    sealed: { runId: run.runId, count: run.head.count, mac: run.head.mac },
+  } as const
+  return link(deployment, [seal], key)
+}
+
+type Said = Omit<AuditRecord, 'version' | 'sequence' | 'keyId'>
+
+function link(start: AuditHead, said: readonly Said[], { keyId, key }: AuditKey): AuditLinks {
+  const rows: AuditRow[] = []
+  let head = start
+  for (const fields of said) {
+    if (fields.runId !== said[0]?.runId) throw new Error('audit drafts of several runs in one chain')
+    const { runId, at, tool, decision = '' } = fields
+    const sequence = head.count + 1
+    const record = canonicalJson({ ...fields, version: 1, sequence, keyId } satisfies AuditRecord)
+    const mac = recordMac(key, head, record)
+    rows.push({ runId, sequence, at, tool, decision, record, mac })
+    head = { count: sequence, mac: headMac(key, runId, { count: sequence, mac }) }
+  }
+  return { rows, head }
+}

@@ -1,0 +1,241 @@
+import type { z } from 'zod'
+import {
+  Approval,
+  ApprovalPage,
+  type ApproveShell,
+  type ApproveTool,
+  type CreateSandboxInput,
+  type DenyShell,
+  type DenyTool,
+  EventPage,
+  FileListing,
+  Readiness,
+  Run,
+  RunPage,
+  type StartCommandInput,
+  StartedCommand,
+  type StartRunInput,
+  type StartTurnInput,
+  Turn,
+} from '../../contracts/api.ts'
+import type { RunEnvelope } from '../../contracts/events.ts'
+import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { API_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
+import { commandEvents } from '../kit/command-events.ts'
+import { SandboxError } from '../kit/errors.ts'
+import { type EventStreamOptions, followEvents } from './event-stream.ts'
+import { toUrlPath } from './file-path.ts'
+import { createTransport, type WireRequest } from './transport.ts'
+
+export interface ClientOptions {
+  /** Where the service listens: `http://127.0.0.1:8080`. */
+  readonly url: string
+  readonly apiKey: string
+  /** @default globalThis.fetch */
+  readonly fetch?: typeof fetch
+  /** @default 3 further tries of a request that the service or the line could not take */
+  readonly retries?: number
+}
+
+export interface CallOptions {
+  readonly signal?: AbortSignal
+  /** Makes a mutation happen once, also over several calls; each call has its own by default. */
+  readonly idempotencyKey?: string
+}
+
+export type PageQuery = { readonly limit?: number; readonly after?: string }
+type ShellApproval = Pick<ApproveShell, 'requestId' | 'commandHash'> & Partial<Pick<ApproveShell, 'scope'>>
+type ToolApproval = Pick<ApproveTool, 'requestId'> & Partial<Pick<ApproveTool, 'scope'>>
+type WriteFile = {
+  readonly path: string
+  readonly content: Uint8Array
+  readonly create?: 'never' | 'allowed' | 'exclusive'
+}
+
+/** A typed client of the API. Every answer is checked; every refusal is a `ProblemError`. */
+export type Client = ReturnType<typeof createClient>
+
+export function createClient(options: ClientOptions) {
+  const send = createTransport({ fetch: globalThis.fetch, retries: 3, ...options })
+  const call = async <T extends z.ZodType>(answer: T, request: WireRequest): Promise<z.output<T>> =>
+    parseAnswer(answer, await (await send(request)).json())
+  const command = async (request: WireRequest): Promise<void> => {
+    await (await send(request)).body?.cancel()
+  }
+  const parts = { send, call, command }
+  return {
+    url: options.url,
+    ...runCalls(parts),
+    ...sandboxCalls(parts),
+    ...commandCalls(parts),
+    ...decisionCalls(parts),
+    ...policyCalls(parts),
+  }
+}
+
+type Parts = {
+  send: (request: WireRequest) => Promise<Response>
+  call: <T extends z.ZodType>(answer: T, request: WireRequest) => Promise<z.output<T>>
+  command: (request: WireRequest) => Promise<void>
+}
+
+const runPath = (id: string, ...rest: string[]) =>
+  [API_ROUTES.runs, ...[id, ...rest].map(encodeURIComponent)].join('/')
+const sandboxPath = (id: string, ...rest: string[]) =>
+  [API_ROUTES.sandboxes, ...[id, ...rest].map(encodeURIComponent)].join('/')
+
+function runCalls({ send, call }: Parts) {
+  return {
+    startRun: (run: StartRunInput, options?: CallOptions) =>
+      call(Run, { method: 'POST', path: API_ROUTES.runs, json: run, ...options }),
+    readRun: (id: string, options?: CallOptions) =>
+      call(Run, { method: 'GET', path: runPath(id), ...options }),
+    /** Newest first. */
+    listRuns: (query: PageQuery = {}, options?: CallOptions) =>
+      call(RunPage, { method: 'GET', path: API_ROUTES.runs, query, ...options }),
+    /** The workspace of a run that was started with `upload`, as a tar; the run starts when it is there. */
+    uploadWorkspace: (id: string, tar: AsyncIterable<Uint8Array>, options?: CallOptions) =>
+      call(Run, {
+        method: 'PUT',
+        path: runPath(id, 'workspace'),
+        content: { type: TAR_MEDIA_TYPE, bytes: tar },
+        ...options,
+      }),
+    downloadWorkspace: async (id: string, options?: CallOptions): Promise<AsyncIterable<Uint8Array>> => {
+      const headers = { accept: TAR_MEDIA_TYPE }
+      const answer = await send({ method: 'GET', path: runPath(id, 'workspace'), headers, ...options })
+      return answer.body ?? emptyBody()
+    },
+    startTurn: (id: string, turn: StartTurnInput, options?: CallOptions) =>
+      call(Turn, { method: 'POST', path: runPath(id, 'turns'), json: turn, ...options }),
+    /** Answers when the run is final, or after two seconds with what it is then. */
+    cancel: (id: string, options?: CallOptions) =>
+      call(Run, { method: 'POST', path: runPath(id, 'cancel'), ...options }),
+    readEvents: (id: string, query: { after?: number; limit?: number } = {}, options?: CallOptions) =>
+      call(EventPage, { method: 'GET', path: runPath(id, 'events'), query, ...options }),
+    /** Every event after a sequence, gap-free over broken connections, until `done`. */
+    streamEvents: (id: string, options?: EventStreamOptions): AsyncIterable<RunEnvelope> =>
+      followEvents(send, runPath(id, 'stream'), options),
+  }
+}
+
+function sandboxCalls({ send, call, command }: Parts) {
+  const filePath = (id: string, path: string) => `${sandboxPath(id, 'files')}/${toUrlPath(path)}`
+  return {
+    createSandbox: (sandbox: CreateSandboxInput = {}, options?: CallOptions) =>
+      call(Run, { method: 'POST', path: API_ROUTES.sandboxes, json: sandbox, ...options }),
+    readSandbox: (id: string, options?: CallOptions) =>
+      call(Run, { method: 'GET', path: sandboxPath(id), ...options }),
+    listSandboxes: (query: PageQuery = {}, options?: CallOptions) =>
+      call(RunPage, { method: 'GET', path: API_ROUTES.sandboxes, query, ...options }),
+    destroySandbox: (id: string, options?: CallOptions) =>
+      command({ method: 'DELETE', path: sandboxPath(id), ...options }),
+    readFile: async (
+      id: string,
+      file: { path: string; offset?: number; length?: number },
+      options?: CallOptions,
+    ): Promise<Uint8Array> => {
+      const { path, ...query } = file
+      const headers = { accept: 'application/octet-stream' }
+      const answer = await send({ method: 'GET', path: filePath(id, path), query, headers, ...options })
+      return answer.bytes()
+    },
+    writeFile: (id: string, { path, content, ...query }: WriteFile, options?: CallOptions) =>
+      command({
+        method: 'PUT',
+        path: filePath(id, path),
+        query,
+        content: { type: 'application/octet-stream', bytes: content },
+        ...options,
+      }),
+    deleteFile: (id: string, file: { path: string; recursive?: boolean }, options?: CallOptions) => {
+      const { path, ...query } = file
+      return command({ method: 'DELETE', path: filePath(id, path), query, ...options })
+    },
+    listFiles: (id: string, query: PageQuery & { dir?: string } = {}, options?: CallOptions) =>
+      call(FileListing, { method: 'GET', path: sandboxPath(id, 'files'), query, ...options }),
+  }
+}
+
+function commandCalls({ send, call, command }: Parts) {
+  /** Starts a command in the sandbox of a run or of a sandbox; its output is in the run's events. */
+  const startCommand = (id: string, request: StartCommandInput, options?: CallOptions) => {
+    const headers = { prefer: 'respond-async' }
+    return call(StartedCommand, {
+      method: 'POST',
+      path: runPath(id, 'commands'),
+      json: request,
+      headers,
+      ...options,
+    })
+  }
+  return {
+    startCommand,
+    /** A command's events until `command.exited`. Started once and followed over broken connections. */
+    async *runCommand(
+      id: string,
+      request: StartCommandInput,
+      options?: CallOptions,
+    ): AsyncGenerator<RunEnvelope> {
+      const { commandId, afterSequence } = await startCommand(id, request, options)
+      const from = { after: afterSequence, signal: options?.signal }
+      yield* commandEvents(followEvents(send, runPath(id, 'stream'), from), commandId)
+    },
+    cancelCommand: (id: string, commandId: string, options?: CallOptions) =>
+      command({ method: 'DELETE', path: runPath(id, 'commands', commandId), ...options }),
+  }
+}
+
+function decisionCalls({ call, command }: Parts) {
+  const decide = <Body>(route: string) => {
+    return (id: string, json: Body, options?: CallOptions) =>
+      call(Approval, { method: 'POST', path: runPath(id, route), json, ...options })
+  }
+  return {
+    listApprovals: (id: string, options?: CallOptions) =>
+      call(ApprovalPage, { method: 'GET', path: runPath(id, 'approvals'), ...options }),
+    approveShell: decide<ShellApproval>('shell-approvals'),
+    denyShell: decide<DenyShell>('shell-denials'),
+    approveTool: decide<ToolApproval>('tool-approvals'),
+    denyTool: decide<DenyTool>('tool-denials'),
+    answerQuestion: (
+      id: string,
+      { requestId, answer }: { requestId: string; answer: string },
+      options?: CallOptions,
+    ) =>
+      command({
+        method: 'POST',
+        path: runPath(id, 'questions', requestId, 'answer'),
+        json: { answer },
+        ...options,
+      }),
+  }
+}
+
+function policyCalls({ call }: Parts) {
+  const path = API_ROUTES.sandboxPolicy
+  return {
+    readPolicy: (options?: CallOptions) => call(SandboxSettings, { method: 'GET', path, ...options }),
+    /** What the body leaves out goes back to its default. */
+    replacePolicy: (json: SandboxSettingsPatch, options?: CallOptions) =>
+      call(SandboxSettings, { method: 'PUT', path, json, ...options }),
+    /** What the body leaves out stays. */
+    mergePolicy: (json: SandboxSettingsPatch, options?: CallOptions) =>
+      call(SandboxSettings, { method: 'PATCH', path, json, ...options }),
+    /** Whether the service can take runs, and if not, why. */
+    ready: (options?: CallOptions) =>
+      call(Readiness, { method: 'GET', path: API_ROUTES.readyz, answers: [503], ...options }),
+  }
+}
+
+function parseAnswer<T extends z.ZodType>(schema: T, value: unknown): z.output<T> {
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data
+  throw new SandboxError(
+    'internal',
+    'The service answered in a form that this client does not know. Are both of the same version?',
+    { cause: parsed.error },
+  )
+}
+
+async function* emptyBody(): AsyncGenerator<Uint8Array> {}

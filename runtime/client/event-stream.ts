@@ -1,0 +1,102 @@
+import { createParser, type EventSourceMessage } from 'eventsource-parser'
+import { HEARTBEAT_MS, RunEnvelope } from '../../contracts/events.ts'
+import { LAST_EVENT_ID_HEADER } from '../../contracts/routes.ts'
+import { delay } from '../kit/deadline.ts'
+import { SandboxError } from '../kit/errors.ts'
+import { ProblemError } from './problem-error.ts'
+import type { Send } from './transport.ts'
+
+export interface EventStreamOptions {
+  /** The last sequence that the caller has seen; 0 for none. */
+  readonly after?: number | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/** A connection that is silent for three heartbeats is dead, whatever TCP says. */
+const SILENCE_MS = 3 * HEARTBEAT_MS
+const BACK_OFF_MS = [100, 250, 500, 1000, 2000, 4000, 5000]
+/** Connections in a row that bring nothing before the stream is given up: half a minute with this back-off. */
+const MAX_FRUITLESS = 10
+
+/**
+ * A run's events after a sequence, each once and in order, until `done`. A broken connection is made again where
+ * it broke; a refusal, or a service that stays away, is thrown.
+ */
+export async function* followEvents(
+  send: Send,
+  path: string,
+  { after = 0, signal }: EventStreamOptions = {},
+): AsyncGenerator<RunEnvelope> {
+  let cursor = after
+  for (let fruitless = 0; fruitless < MAX_FRUITLESS; fruitless++) {
+    const connection = tolerant(connect(send, path, { after: cursor, signal }))
+    for await (const envelope of inOrder(connection, cursor)) {
+      cursor = envelope.sequence
+      fruitless = 0
+      yield envelope
+      if (envelope.event.type === 'done') return
+    }
+    signal?.throwIfAborted()
+    await delay(BACK_OFF_MS[Math.min(fruitless, BACK_OFF_MS.length - 1)] ?? 0, signal)
+  }
+  throw new SandboxError('unavailable', `The event stream ${path} broke and could not be taken up again.`)
+}
+
+/** Drops what was seen before; a gap is a defect of the service and is thrown. */
+async function* inOrder(events: AsyncIterable<RunEnvelope>, after: number): AsyncGenerator<RunEnvelope> {
+  let cursor = after
+  for await (const envelope of events) {
+    if (envelope.sequence <= cursor) continue
+    if (envelope.sequence !== cursor + 1) throw gap(cursor, envelope.sequence)
+    cursor = envelope.sequence
+    yield envelope
+  }
+}
+
+/** Ends where a connection broke in a way that the next one may not; passes every other failure on. */
+async function* tolerant(events: AsyncIterable<RunEnvelope>): AsyncGenerator<RunEnvelope> {
+  try {
+    yield* events
+  } catch (error) {
+    if (!isWorthAnotherTry(error)) throw error
+  }
+}
+
+/** One connection's events. Ends when the service ends it or the line breaks. */
+async function* connect(
+  send: Send,
+  path: string,
+  { after, signal }: { after: number; signal: AbortSignal | undefined },
+): AsyncGenerator<RunEnvelope> {
+  const silence = new AbortController()
+  const stop = signal ? AbortSignal.any([signal, silence.signal]) : silence.signal
+  const headers = { accept: 'text/event-stream', ...(after > 0 && { [LAST_EVENT_ID_HEADER]: String(after) }) }
+  const response = await send({ method: 'GET', path, headers, signal: stop })
+  const messages: EventSourceMessage[] = []
+  const parser = createParser({ onEvent: (message) => messages.push(message) })
+  const decoder = new TextDecoder()
+  const watchdog = setTimeout(
+    () => silence.abort(new SandboxError('unavailable', 'the stream went silent')),
+    SILENCE_MS,
+  )
+  try {
+    for await (const chunk of response.body ?? []) {
+      watchdog.refresh()
+      parser.feed(decoder.decode(chunk, { stream: true }))
+      for (const message of messages.splice(0)) yield RunEnvelope.parse(JSON.parse(message.data))
+    }
+  } finally {
+    clearTimeout(watchdog)
+    silence.abort()
+  }
+}
+
+/** A broken line is a plain error of `fetch`; of the service's refusals only those that pass. */
+function isWorthAnotherTry(error: unknown): boolean {
+  if (error instanceof ProblemError) return error.status >= 500 || error.status === 429
+  if (error instanceof SandboxError) return error.code === 'unavailable'
+  return error instanceof TypeError
+}
+
+const gap = (cursor: number, next: number) =>
+  new SandboxError('internal', `The service sent event ${next} after event ${cursor}; some are missing.`)

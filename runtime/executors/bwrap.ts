@@ -1,0 +1,114 @@
+import { openSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ExecRequest } from '../../contracts/exec.ts'
+import { createExecutor } from './create-executor.ts'
+import type { Backend, BackendWarning, ExecutorOptions } from './executor.ts'
+import { findTool, isRoot } from './host.ts'
+import type { Launch } from './process/supervise.ts'
+import { LAUNCHER_FD, witnessScript } from './process/witness.ts'
+import { detectByProof } from './prove.ts'
+import { MASKED_PROC_FILES } from './rootfs/masked-proc.ts'
+import {
+  bindWritable,
+  type Mount,
+  PRIVATE_MOUNTS,
+  SANDBOX_HOSTNAME,
+  SANDBOX_PATHS,
+  SANDBOX_USER,
+  SHM_MOUNT,
+} from './rootfs/mounts.ts'
+import { requestMounts } from './rootfs/request-mounts.ts'
+import { createSkeleton } from './rootfs/skeleton.ts'
+import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
+import { seccompProgram } from './seccomp/filter.ts'
+import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
+
+const NAMESPACES = [
+  ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup'],
+  ...['--uid', String(SANDBOX_USER.uid), '--gid', String(SANDBOX_USER.gid), '--hostname', SANDBOX_HOSTNAME],
+  ...['--new-session', '--die-with-parent', '--cap-drop', 'ALL'],
+]
+
+/** One mount as arguments of bubblewrap, which makes missing mount points itself. */
+export function mountArguments(mount: Mount): string[] {
+  switch (mount.kind) {
+    case 'bind':
+      return [mount.writable ? '--bind' : '--ro-bind', mount.source, mount.target]
+    case 'tmpfs':
+      return ['--perms', mount.mode, '--size', String(mount.bytes), '--tmpfs', mount.target]
+    case 'hidden-folder':
+      return ['--perms', '0000', '--size', '4096', '--tmpfs', mount.target, '--remount-ro', mount.target]
+    case 'hidden-file':
+      // Bubblewrap mounts without device access, so that opening it is refused.
+      return ['--ro-bind', '/dev/null', mount.target]
+  }
+}
+
+const argumentsOf = (mounts: readonly Mount[]) => mounts.flatMap(mountArguments)
+
+async function create(options: ExecutorOptions) {
+  const file = findTool('bwrap')
+  const { skeleton, systemFolders } = await createSkeleton()
+  const seccompFile = join(skeleton.aside, 'seccomp.bpf')
+  const program = seccompProgram(process.arch)
+  if (program) await writeFile(seccompFile, program)
+  const network = resolverMounts()
+  const constant = [
+    ...NAMESPACES,
+    ...['--bind', skeleton.root, '/'],
+    ...argumentsOf([...systemMounts(systemFolders), ...PRIVATE_MOUNTS]),
+    ...['--proc', '/proc', ...argumentsOf(MASKED_PROC_FILES)],
+    ...['--dev', '/dev', ...mountArguments(SHM_MOUNT), '--remount-ro', '/dev'],
+    ...argumentsOf(toolMounts(options.toolRoots, options.workspace)),
+    ...argumentsOf([bindWritable(options.workspace, SANDBOX_PATHS.workspace)]),
+  ]
+  const ending = [
+    ...['--remount-ro', '/', ...(program ? ['--seccomp', String(LAUNCHER_FD)] : [])],
+    ...['--', '/bin/sh', '-c', witnessScript(), 'sh', SANDBOX_PATHS.workspace],
+  ]
+  const env = baseEnvironment(options.toolRoots, SANDBOX_PATHS.home)
+  const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
+    const added = await requestMounts(options.workspace, request)
+    if (!added.ok) return { problem: added.message }
+    const own = [...(request.network ? network : []), ...added.mounts]
+    const net = request.network ? [] : ['--unshare-net']
+    return {
+      file,
+      args: [...constant, ...net, ...argumentsOf(own), ...ending, directory, request.command],
+      env,
+      hasPidNamespace: true,
+      ...(program ? { openLauncherFd: () => openSync(seccompFile, 'r') } : {}),
+    }
+  }
+  return createExecutor({ isolation: ISOLATION, launch, remove: skeleton.remove, log: options.log })
+}
+
+const ISOLATION = {
+  backend: 'linux-bwrap',
+  isRealIsolation: true,
+  enforcesEgress: false,
+  reason: 'bubblewrap works on this machine',
+} as const
+
+function warnings(): BackendWarning[] {
+  return isolationWarnings([
+    ...(seccompProgram(process.arch) ? [] : ['there is no system call filter for this processor']),
+    ...(isRoot() ? [UNBOUNDED_PROCESSES] : []),
+  ])
+}
+
+/** The first rung on Linux: bubblewrap. */
+export const bwrapBackend: Backend = {
+  name: 'linux-bwrap',
+  create,
+  detect: (options) =>
+    detectByProof({
+      backend: bwrapBackend,
+      isolation: ISOLATION,
+      warnings: warnings(),
+      tools: ['bwrap'],
+      packageHint: 'apt-get install bubblewrap (dnf, apk and pacman call it bubblewrap too)',
+      options,
+    }),
+}

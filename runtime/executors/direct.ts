@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { ExecRequest } from '../../contracts/exec.ts'
+import { createExecutor } from './create-executor.ts'
+import type { Backend, ExecutorOptions } from './executor.ts'
+import { witnessScript } from './process/witness.ts'
+import { baseEnvironment } from './rootfs/system-mounts.ts'
+
+const ISOLATION = {
+  backend: 'direct',
+  isRealIsolation: false,
+  enforcesEgress: false,
+  reason: 'the operator allows commands without isolation',
+} as const
+
+/** By this entry of its environment a process is found that left its group. */
+const MARKER = 'AGENTWEAVER_COMMAND_ID'
+
+/** What a request asks for and a bare process cannot give is refused, never ignored. */
+function unkept(request: ExecRequest): string | undefined {
+  if (request.denied.length > 0) return 'direct execution cannot hide paths from a command'
+  if (request.readOnly.length > 0) return 'direct execution cannot make paths read-only for a command'
+  return undefined
+}
+
+async function create({ workspace, toolRoots, log }: ExecutorOptions) {
+  const home = await mkdtemp(join(tmpdir(), 'agentweaver-home-'))
+  const env = baseEnvironment(toolRoots, home)
+  const launch = async (request: ExecRequest, directory: string) => {
+    const problem = unkept(request)
+    if (problem !== undefined) return { problem }
+    const id = randomUUID()
+    return {
+      file: '/bin/sh',
+      args: ['-c', witnessScript(), 'sh', workspace, directory, request.command],
+      env: { ...env, [MARKER]: id },
+      hasPidNamespace: false,
+      marker: `${MARKER}=${id}`,
+    }
+  }
+  const remove = () => rm(home, { recursive: true, force: true })
+  return createExecutor({ isolation: ISOLATION, launch, remove, log })
+}
+
+/** The last rung: a process of this user, bounded and cleaned up after, but not isolated. */
+export const directBackend: Backend = {
+  name: 'direct',
+  create,
+  async detect() {
+    return {
+      ok: true,
+      isolation: ISOLATION,
+      warnings: [
+        {
+          category: 'no-isolation',
+          message: 'commands run as this user with all its files, processes and secrets in reach',
+        },
+        { category: 'network-unrestricted', message: 'every command reaches the network, allowed or not' },
+      ],
+    }
+  },
+}

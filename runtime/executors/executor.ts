@@ -1,0 +1,37 @@
+import type { BackendName, ExecRequest, ExecResult, Isolation } from '../../contracts/exec.ts'
+import type { ExecIo } from '../../contracts/toolbox.ts'
+import type { Log } from '../kit/log.ts'
+
+/** What every backend is made with. */
+export interface ExecutorOptions {
+  /** Absolute, real path of the workspace; the command sees it at `/workspace` where the backend mounts. */
+  readonly workspace: string
+  /** Folders outside the system's that commands may read: toolchains under a home folder. */
+  readonly toolRoots: readonly string[]
+  readonly log: Log
+}
+
+/** Runs commands in one kind of isolation. Never throws for what a command did. */
+export interface Executor {
+  readonly isolation: Isolation
+  run(request: ExecRequest, io: ExecIo): Promise<ExecResult>
+  /** Kills what still runs and removes what the backend made. */
+  close(): Promise<void>
+}
+
+/** What a rung found out about itself: a proof by a real run, or what is missing and the command that fixes it. */
+export type Detection =
+  | { readonly ok: true; readonly isolation: Isolation; readonly warnings: readonly BackendWarning[] }
+  | { readonly ok: false; readonly reason: string; readonly remedy?: string }
+
+export interface BackendWarning {
+  readonly category: 'network-unrestricted' | 'no-isolation' | 'weaker-limits'
+  readonly message: string
+}
+
+/** One rung of the ladder. */
+export interface Backend {
+  readonly name: BackendName
+  detect(options: { toolRoots: readonly string[]; signal?: AbortSignal }): Promise<Detection>
+  create(options: ExecutorOptions): Promise<Executor>
+}

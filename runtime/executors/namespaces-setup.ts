@@ -1,0 +1,53 @@
+import { hasNamespacedPidMax } from './host.ts'
+import { COMMAND_LIMITS, STATUS_FD } from './process/witness.ts'
+import { SANDBOX_HOSTNAME, type SANDBOX_USER } from './rootfs/mounts.ts'
+
+interface SetupTools {
+  readonly mount: string
+  readonly umount: string
+  readonly pivotRoot: string
+  readonly unshare: string
+  /** Sets the host's name; a base system may lack it, then the command sees that of the host. */
+  readonly hostname: string | undefined
+  readonly user: typeof SANDBOX_USER
+}
+
+/**
+ * The first process of the namespaces: builds the file system, leaves the host's behind and becomes the witness.
+ * `$1` is the skeleton, `$2` the file with the table of all commands' mounts (mount(8) reads no pipe), `$3` the
+ * rows of this one, the rest are the witness's script and arguments.
+ *
+ * The command runs in a second user namespace. It has no right over the mounts, which belong to the first, and
+ * `max_user_namespaces` keeps it from making a third in which it would be root again.
+ */
+export function setupScript(tools: SetupTools): string {
+  const { mount, umount, pivotRoot, unshare, hostname, user } = tools
+  const rename = hostname === undefined ? '' : `${hostname} ${SANDBOX_HOSTNAME}`
+  // Reserved numbers (300) are not given to the processes of a namespace.
+  const pidMax = hasNamespacedPidMax()
+    ? `echo ${COMMAND_LIMITS.processes + 300} >/proc/sys/kernel/pid_max`
+    : ''
+  return `set -eu
+exec 8>&2 2>&${STATUS_FD}
+skeleton=$1 table=$2 rows=$3 witness=$4
+shift 4
+echo 1 >/proc/sys/user/max_user_namespaces
+${pidMax}
+${rename}
+${mount} -n --rbind "$skeleton" "$skeleton"
+cd "$skeleton"
+export LC_ALL=C
+${mount} -n -a -T "$table"
+if [ -n "$rows" ]; then
+  printf %s "$rows" >"$skeleton/tmp/.mounts"
+  ${mount} -n -a -T "$skeleton/tmp/.mounts"
+  rm "$skeleton/tmp/.mounts"
+fi
+unset LC_ALL
+${mount} -n -o remount,bind,ro,nosuid,nodev "$skeleton"
+cd "$skeleton"
+${pivotRoot} . .old
+${umount} -n -l /.old
+cd /
+exec ${unshare} --user --map-user=${user.uid} --map-group=${user.gid} -- /bin/sh -c "$witness" sh "$@" 2>&8 8>&-`
+}

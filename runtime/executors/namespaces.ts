@@ -1,0 +1,111 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ExecRequest } from '../../contracts/exec.ts'
+import { createExecutor } from './create-executor.ts'
+import type { Backend, ExecutorOptions } from './executor.ts'
+import { findTool, hasNamespacedPidMax, isRoot, lookUpTool } from './host.ts'
+import { setupScript } from './namespaces-setup.ts'
+import type { Launch } from './process/supervise.ts'
+import { witnessScript } from './process/witness.ts'
+import { detectByProof } from './prove.ts'
+import { MASKED_PROC_FILES } from './rootfs/masked-proc.ts'
+import { readMountInfo } from './rootfs/mount-info.ts'
+import { mountTable } from './rootfs/mount-table.ts'
+import { bindWritable, PRIVATE_MOUNTS, SANDBOX_PATHS, SANDBOX_USER, SHM_MOUNT } from './rootfs/mounts.ts'
+import { requestMounts } from './rootfs/request-mounts.ts'
+import { createSkeleton } from './rootfs/skeleton.ts'
+import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
+import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
+
+const TOOLS = ['unshare', 'setpriv', 'mount', 'umount', 'pivot_root'] as const
+
+const ISOLATION = {
+  backend: 'linux-namespaces',
+  isRealIsolation: true,
+  enforcesEgress: false,
+  reason: 'the namespaces of this kernel work with util-linux alone',
+} as const
+
+/** The arguments of the two launchers: nothing they start outlives us, gains a privilege or keeps a namespace. */
+function launcherArguments(network: boolean): string[] {
+  return [
+    ...['--pdeathsig', 'KILL', '--no-new-privs', '--', findTool('unshare')],
+    ...[
+      '--user',
+      '--map-root-user',
+      '--pid',
+      '--fork',
+      '--kill-child',
+      '--mount',
+      '--ipc',
+      '--uts',
+      '--cgroup',
+    ],
+    ...(network ? ['--'] : ['--net', '--']),
+  ]
+}
+
+async function create(options: ExecutorOptions) {
+  const { workspace, toolRoots, log } = options
+  const file = findTool('setpriv')
+  const { skeleton, systemFolders } = await createSkeleton()
+  const mounted = readMountInfo()
+  const table = mountTable(skeleton.root, mounted)
+  const before = [...systemMounts(systemFolders), ...PRIVATE_MOUNTS, SHM_MOUNT]
+  const tableFile = join(skeleton.aside, 'mounts')
+  const rows = [
+    table.rows(before),
+    table.kernelRows(),
+    table.rows([...MASKED_PROC_FILES, ...toolMounts(toolRoots, workspace)]),
+    table.rows([bindWritable(workspace, SANDBOX_PATHS.workspace)]),
+  ]
+  await writeFile(tableFile, rows.join(''))
+  const resolver = table.rows(resolverMounts())
+  const tools = { mount: findTool('mount'), umount: findTool('umount'), pivotRoot: findTool('pivot_root') }
+  const setup = setupScript({
+    ...tools,
+    unshare: findTool('unshare'),
+    hostname: lookUpTool('hostname'),
+    user: SANDBOX_USER,
+  })
+  const argumentsFor = { true: launcherArguments(true), false: launcherArguments(false) }
+  const env = baseEnvironment(toolRoots, SANDBOX_PATHS.home)
+  const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
+    const added = await requestMounts(workspace, request)
+    if (!added.ok) return { problem: added.message }
+    const own = (request.network ? resolver : '') + table.rows(added.mounts)
+    return {
+      file,
+      args: [
+        ...argumentsFor[request.network ? 'true' : 'false'],
+        ...['/bin/sh', '-c', setup, 'sh', skeleton.root, tableFile, own, witnessScript()],
+        ...[SANDBOX_PATHS.workspace, directory, request.command],
+      ],
+      env,
+      hasPidNamespace: true,
+    }
+  }
+  return createExecutor({ isolation: ISOLATION, launch, remove: skeleton.remove, log })
+}
+
+function warnings() {
+  return isolationWarnings([
+    'util-linux cannot filter system calls: a command may use all of the kernel that needs no privilege (keyrings, io_uring, vsock)',
+    ...(isRoot() && !hasNamespacedPidMax() ? [UNBOUNDED_PROCESSES] : []),
+  ])
+}
+
+/** The second rung on Linux: the kernel's namespaces with what a base system has. */
+export const namespacesBackend: Backend = {
+  name: 'linux-namespaces',
+  create,
+  detect: (options) =>
+    detectByProof({
+      backend: namespacesBackend,
+      isolation: ISOLATION,
+      warnings: warnings(),
+      tools: TOOLS,
+      packageHint: 'apt-get install util-linux (2.36 or newer)',
+      options,
+    }),
+}

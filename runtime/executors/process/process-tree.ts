@@ -1,0 +1,76 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/**
+ * Direct children of a process, as its own pid namespace and ours number them. Empty where the kernel does not
+ * tell (CONFIG_PROC_CHILDREN) or the process is gone.
+ */
+export function childrenOf(pid: number): number[] {
+  return tasksOf(pid).flatMap((task) =>
+    readOr(`/proc/${pid}/task/${task}/children`, '').split(' ').filter(Boolean).map(Number),
+  )
+}
+
+/** Every process below `pid`, parents first. */
+export function descendantsOf(pid: number): number[] {
+  const found: number[] = []
+  for (let next = childrenOf(pid); next.length > 0; next = next.flatMap(childrenOf)) found.push(...next)
+  return found
+}
+
+/** Processes whose environment at their start had the entry `marker` (`NAME=value`). */
+export function processesMarked(marker: string): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => readOr(`/proc/${pid}/environ`, '').split('\0').includes(marker))
+    .map(Number)
+}
+
+/** Sends a signal and does not mind that the process is gone. */
+export function sendSignal(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if (!isGone(error)) throw error
+  }
+}
+
+/** Waits until a process has died. A zombie counts as dead: its namespace, if it led one, is empty by then. */
+export async function waitUntilDead(pid: number, deadlineMs: number): Promise<boolean> {
+  const end = performance.now() + deadlineMs
+  while (!isDead(pid)) {
+    if (performance.now() > end) return false
+    await sleep(1)
+  }
+  return true
+}
+
+export function isDead(pid: number): boolean {
+  const stat = readOr(`/proc/${pid}/stat`, '')
+  const state = stat.charAt(stat.lastIndexOf(')') + 2)
+  return state === '' || state === 'Z' || state === 'X'
+}
+
+function tasksOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`)
+  } catch (error) {
+    if (isGone(error)) return []
+    throw error
+  }
+}
+
+function readOr(path: string, otherwise: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if (isGone(error)) return otherwise
+    throw error
+  }
+}
+
+/** ESRCH and ENOENT: it ended; EPERM: its number went to another user's process; EACCES: likewise for files. */
+const isGone = (error: unknown): boolean =>
+  error instanceof Error &&
+  'code' in error &&
+  ['ESRCH', 'ENOENT', 'EPERM', 'EACCES'].includes(String(error.code))

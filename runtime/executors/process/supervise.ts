@@ -1,0 +1,285 @@
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
+import { closeSync } from 'node:fs'
+import type { Readable, Writable } from 'node:stream'
+import type { ExecRequest, ExecResult, TerminationReason } from '../../../contracts/exec.ts'
+import type { ExecIo } from '../../../contracts/toolbox.ts'
+import { messageOf } from '../../kit/errors.ts'
+import { closeWhenIdle, type Drained, drain } from './drain.ts'
+import { childrenOf, descendantsOf, processesMarked, sendSignal, waitUntilDead } from './process-tree.ts'
+import { type Ending, LAUNCHER_FD, parseEnding, releaseMessage, STATUS_FD, signalName } from './witness.ts'
+
+/** How a backend starts the witness. */
+export interface Launch {
+  readonly file: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  /** Opens what becomes the launcher's descriptor 3; ours is closed once it has it. */
+  readonly openLauncherFd?: () => number
+  /** Whether the death of the launcher's child ends every process of the command. */
+  readonly hasPidNamespace: boolean
+  /** A `NAME=value` of `env` by which strays are found where no namespace holds them. */
+  readonly marker?: string
+}
+
+/** Between the polite and the final signal. */
+const GRACE_MS = 2_000
+
+/** How long the rest of a killed namespace may take to vanish before the result is given anyway. */
+const VANISH_MS = 1_000
+
+const MAX_DIAGNOSTIC_CHARS = 4_096
+
+/** Runs one command to its end. Never throws for what the command did; rejects if `onChunk` does. */
+export async function supervise(launch: Launch, request: ExecRequest, io: ExecIo): Promise<ExecResult> {
+  const run = new Run(launch, request, io)
+  return run.result()
+}
+
+/** The result of a command that could not be started. */
+export function notStarted(reason: TerminationReason, message: string, startedAt?: number): ExecResult {
+  return {
+    exitCode: null,
+    signal: null,
+    timedOut: reason === 'timeout',
+    outputTruncated: false,
+    stdoutBytes: 0,
+    stderrBytes: 0,
+    reason,
+    durationMs: startedAt === undefined ? 0 : performance.now() - startedAt,
+    message,
+  }
+}
+
+class Run {
+  readonly #launch: Launch
+  readonly #request: ExecRequest
+  readonly #io: ExecIo
+  readonly #startedAt = performance.now()
+  /** The first reason to stop the command; later ones do not replace it. */
+  #stopReason: 'timeout' | 'cancelled' | undefined
+  #child: ChildProcess | undefined
+  /** The first process of the sandbox: when it dies, the kernel ends all others. */
+  #leader: number | undefined
+  #killTimer: NodeJS.Timeout | undefined
+  #isReleased = false
+
+  constructor(launch: Launch, request: ExecRequest, io: ExecIo) {
+    this.#launch = launch
+    this.#request = request
+    this.#io = io
+  }
+
+  async result(): Promise<ExecResult> {
+    const { signal } = this.#io
+    if (signal?.aborted) return this.#notStarted('cancelled', 'The command was cancelled before it started.')
+    const onAbort = () => this.#stop('cancelled')
+    signal?.addEventListener('abort', onAbort, { once: true })
+    const timer = setTimeout(() => this.#stop('timeout'), this.#request.timeoutMs)
+    try {
+      return await this.#run()
+    } finally {
+      clearTimeout(timer)
+      clearTimeout(this.#killTimer)
+      signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  async #run(): Promise<ExecResult> {
+    let child: ChildProcess
+    try {
+      child = this.#spawn()
+    } catch (error) {
+      return this.#notStarted('spawn_failed', messageOf(error))
+    }
+    const exited = exitOf(child)
+    const status = child.stdio?.[STATUS_FD] as (Readable & Writable) | undefined
+    if (!status) return this.#notStarted('spawn_failed', (await exited).error ?? 'no status channel')
+    const said = new StatusLines(status)
+    const failure = await Promise.race([said.ready, exited])
+    if (failure !== 'ready') return this.#neverReady(child, said, failure)
+    this.#release(child, status)
+    const outputs = await this.#drain(child, exited)
+    const exit = await exited
+    const rest = await said.end
+    if (this.#leader !== undefined) await waitUntilDead(this.#leader, VANISH_MS)
+    return this.#ended(outputs, endingOf(rest, exit))
+  }
+
+  /** Lets the witness start the command, unless there is already a reason to stop. */
+  #release(child: ChildProcess, status: Writable): void {
+    if (this.#launch.hasPidNamespace) this.#leader = childrenOf(child.pid as number)[0]
+    if (this.#stopReason) {
+      this.#kill()
+      return
+    }
+    this.#isReleased = true
+    status.end(releaseMessage(this.#request.environment))
+    feedStdin(child, this.#io.stdin)
+  }
+
+  #spawn(): ChildProcess {
+    const { file, args, env, openLauncherFd } = this.#launch
+    const launcherFd = openLauncherFd?.()
+    const stdio: StdioOptions = [this.#io.stdin ? 'pipe' : 'ignore', 'pipe', 'pipe']
+    stdio[LAUNCHER_FD] = launcherFd ?? 'ignore'
+    stdio[STATUS_FD] = 'pipe'
+    try {
+      this.#child = spawn(file, args, { stdio, env: { ...env }, cwd: '/', detached: true })
+    } finally {
+      if (launcherFd !== undefined) closeSync(launcherFd)
+    }
+    return this.#child
+  }
+
+  /** Reads both streams to their ends. A reader that fails ends the command. */
+  async #drain(child: ChildProcess, exited: Promise<Exit>): Promise<[Drained, Drained]> {
+    const { onChunk } = this.#io
+    const maxBytes = this.#request.maxOutputBytes
+    const outputs = [child.stdout as Readable, child.stderr as Readable] as const
+    const draining = [
+      drain(outputs[0], { stream: 'stdout', maxBytes, onChunk }),
+      drain(outputs[1], { stream: 'stderr', maxBytes, onChunk }),
+    ] as const
+    const done = Promise.all(draining)
+    if (!this.#launch.hasPidNamespace) void exited.then(() => this.#sweep(outputs, done))
+    try {
+      return await done
+    } catch (error) {
+      this.#kill()
+      await Promise.allSettled(draining)
+      throw error
+    }
+  }
+
+  /** Without a namespace nothing ends what the command left behind but us. */
+  async #sweep(outputs: readonly Readable[], done: Promise<unknown>): Promise<void> {
+    this.#kill()
+    await closeWhenIdle(outputs, done)
+  }
+
+  #stop(reason: 'timeout' | 'cancelled'): void {
+    if (this.#stopReason) return
+    this.#stopReason = reason
+    const pid = this.#child?.pid
+    if (pid === undefined) return
+    if (!this.#isReleased) {
+      this.#kill()
+      return
+    }
+    for (const one of descendantsOf(pid)) sendSignal(one, 'SIGTERM')
+    this.#killTimer = setTimeout(() => this.#kill(), GRACE_MS)
+  }
+
+  /** Ends the launcher and what it leads. The kernel takes the rest of a pid namespace with its first process. */
+  #kill(): void {
+    const pid = this.#child?.pid
+    if (pid === undefined) return
+    const { hasPidNamespace, marker } = this.#launch
+    const tree = hasPidNamespace ? childrenOf(pid) : descendantsOf(pid)
+    sendSignal(-pid, 'SIGKILL')
+    for (const one of tree) sendSignal(one, 'SIGKILL')
+    if (marker !== undefined) for (const one of processesMarked(marker)) sendSignal(one, 'SIGKILL')
+  }
+
+  #notStarted(reason: TerminationReason, message: string): ExecResult {
+    return notStarted(reason, message, this.#startedAt)
+  }
+
+  async #neverReady(child: ChildProcess, said: StatusLines, failure: Exit): Promise<ExecResult> {
+    child.stdout?.destroy()
+    if (this.#stopReason)
+      return this.#notStarted(this.#stopReason, 'The command was stopped before it started.')
+    if (failure.error) return this.#notStarted('spawn_failed', failure.error)
+    const launcherSaid = child.stderr ? await textOf(child.stderr) : ''
+    const words = `${await said.end}${launcherSaid}`.trim().slice(0, MAX_DIAGNOSTIC_CHARS)
+    const why = words || `the launcher ended with ${failure.code ?? failure.signal}`
+    return this.#notStarted('spawn_failed', why)
+  }
+
+  #ended([stdout, stderr]: [Drained, Drained], ending: Ending): ExecResult {
+    const byItself = ending.kind === 'unknown' ? 'lost' : ending.kind
+    const reason = this.#stopReason ?? byItself
+    return {
+      exitCode: ending.kind === 'exit' ? ending.code : null,
+      signal: ending.kind === 'signal' ? ending.signal : null,
+      timedOut: reason === 'timeout',
+      outputTruncated: stdout.truncated || stderr.truncated,
+      stdoutBytes: stdout.bytes,
+      stderrBytes: stderr.bytes,
+      reason,
+      durationMs: performance.now() - this.#startedAt,
+      ...this.#message(reason),
+    }
+  }
+
+  #message(reason: TerminationReason): { message?: string } {
+    if (reason === 'timeout') return { message: `Stopped after ${this.#request.timeoutMs} ms.` }
+    if (reason === 'cancelled') return { message: 'Stopped because it was cancelled.' }
+    if (reason === 'lost')
+      return { message: 'The command ended its own parent, so its outcome is not known.' }
+    return {}
+  }
+}
+
+interface Exit {
+  readonly code: number | null
+  readonly signal: string | null
+  readonly error?: string
+}
+
+/** Settles when the launcher is gone, or could not be made. */
+function exitOf(child: ChildProcess): Promise<Exit> {
+  const { promise, resolve } = Promise.withResolvers<Exit>()
+  child.once('exit', (code, signal) => resolve({ code, signal }))
+  child.once('error', (error) => resolve({ code: null, signal: null, error: messageOf(error) }))
+  return promise
+}
+
+/** Prefers the witness's word; a killed launcher has none, then its own end is the command's. */
+function endingOf(rest: string, exit: Exit): Ending {
+  const ending = parseEnding(rest)
+  if (ending.kind !== 'unknown') return ending
+  const signal =
+    exit.signal ?? (exit.code !== null && exit.code > 128 ? signalName(exit.code - 128) : undefined)
+  return signal === undefined ? ending : { kind: 'signal', signal }
+}
+
+/** The witness's side of the conversation. */
+class StatusLines {
+  readonly ready: Promise<'ready'>
+  /** All that was said but `ready`. */
+  readonly end: Promise<string>
+
+  constructor(status: Readable & Writable) {
+    const { promise, resolve } = Promise.withResolvers<'ready'>()
+    const ended = Promise.withResolvers<string>()
+    let text = ''
+    status.setEncoding('utf8')
+    status.on('data', (piece: string) => {
+      text = (text + piece).slice(-MAX_DIAGNOSTIC_CHARS)
+      const lines = text.split('\n')
+      const at = lines.indexOf('ready')
+      if (at < 0 || at === lines.length - 1) return
+      text = lines.toSpliced(at, 1).join('\n')
+      resolve('ready')
+    })
+    // A killed witness resets the connection: that is an end like any other.
+    status.on('error', () => status.destroy())
+    status.on('close', () => ended.resolve(text))
+    this.ready = promise
+    this.end = ended.promise
+  }
+}
+
+/** A command may end without reading its input; the broken pipe is its choice. */
+function feedStdin(child: ChildProcess, input: Uint8Array | undefined): void {
+  if (!child.stdin || !input) return
+  child.stdin.on('error', () => child.stdin?.destroy())
+  child.stdin.end(input)
+}
+
+async function textOf(readable: Readable): Promise<string> {
+  let text = ''
+  for await (const chunk of readable) if (text.length < MAX_DIAGNOSTIC_CHARS) text += String(chunk)
+  return text
+}

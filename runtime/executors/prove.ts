@@ -1,0 +1,69 @@
+import { mkdtemp, realpath, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ExecRequest, type Isolation } from '../../contracts/exec.ts'
+import { messageOf } from '../kit/errors.ts'
+import { silentLog } from '../kit/log.ts'
+import type { Backend, BackendWarning, Detection } from './executor.ts'
+import { lookUpTool, userNamespaceRemedy } from './host.ts'
+
+interface Proof {
+  readonly backend: Backend
+  readonly isolation: Isolation
+  readonly warnings: readonly BackendWarning[]
+  /** Programs without which there is nothing to prove. */
+  readonly tools: readonly string[]
+  /** The command that installs them. */
+  readonly packageHint: string
+  readonly options: Parameters<Backend['detect']>[0]
+}
+
+/** What must hold inside. Each failing line names itself. */
+const PROOF = `
+check() { "$@" || { echo "in the sandbox this does not hold: $*" >&2; exit 1; }; }
+check test "$PWD" = /workspace
+echo proof > proof
+check test -s proof
+check test ! -e /run
+check test ! -e /etc/shadow
+check test ! -w /usr
+check grep -q '^CapEff:.0*$' /proc/self/status
+check grep -q '^NoNewPrivs:.1$' /proc/self/status
+check test "$(grep -c : /proc/net/dev)" = 1
+`
+
+/** Runs a real command in the backend and believes only what that command found. */
+export async function detectByProof(proof: Proof): Promise<Detection> {
+  const missing = proof.tools.filter((tool) => lookUpTool(tool) === undefined)
+  if (process.platform !== 'linux') return { ok: false, reason: 'it needs Linux' }
+  if (missing.length > 0)
+    return { ok: false, reason: `not installed: ${missing.join(', ')}`, remedy: proof.packageHint }
+  const failure = await prove(proof)
+  if (failure === undefined) return { ok: true, isolation: proof.isolation, warnings: proof.warnings }
+  const remedy = userNamespaceRemedy()
+  return { ok: false, reason: failure, ...(remedy === undefined ? {} : { remedy }) }
+}
+
+/** Undefined when the proof holds, else the words of what failed. */
+async function prove({ backend, options }: Proof): Promise<string | undefined> {
+  const workspace = await realpath(await mkdtemp(join(tmpdir(), 'agentweaver-probe-')))
+  try {
+    const executor = await backend.create({ workspace, toolRoots: options.toolRoots, log: silentLog })
+    try {
+      let said = ''
+      const onChunk = (_stream: string, bytes: Uint8Array) => {
+        said += Buffer.from(bytes).toString()
+      }
+      const io = options.signal ? { onChunk, signal: options.signal } : { onChunk }
+      const result = await executor.run(ExecRequest.parse({ command: PROOF, timeoutMs: 10_000 }), io)
+      if (result.exitCode === 0) return undefined
+      return `the probe failed: ${said.trim() || result.message || `exit code ${result.exitCode}`}`
+    } finally {
+      await executor.close()
+    }
+  } catch (error) {
+    return messageOf(error)
+  } finally {
+    await rm(workspace, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,38 @@
+import { readFileSync } from 'node:fs'
+import { isWithin } from './mounts.ts'
+
+/** A mount of the host, as far as a bind of it must keep its flags. */
+export interface HostMount {
+  readonly path: string
+  readonly options: readonly string[]
+}
+
+/** `/proc/self/mountinfo`: field 5 is the mount point, field 6 its options. */
+export function parseMountInfo(text: string): HostMount[] {
+  return text
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => {
+      const fields = line.split(' ')
+      return { path: unescaped(fields[4] ?? ''), options: (fields[5] ?? '').split(',') }
+    })
+}
+
+export const readMountInfo = (): HostMount[] => parseMountInfo(readFileSync('/proc/self/mountinfo', 'utf8'))
+
+/** The mount that holds a path: the last one of the longest fitting mount point. */
+export function mountOf(mounts: readonly HostMount[], path: string): HostMount | undefined {
+  return mounts
+    .filter((mount) => isWithin(path, mount.path))
+    .reduce<HostMount | undefined>(
+      (best, mount) => (best && best.path.length > mount.path.length ? best : mount),
+      undefined,
+    )
+}
+
+/** Mounts that lie below a path and come along when it is bound. */
+export const mountsBelow = (mounts: readonly HostMount[], path: string): HostMount[] =>
+  mounts.filter((mount) => mount.path !== path && isWithin(mount.path, path))
+
+const unescaped = (field: string): string =>
+  field.replaceAll(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)))

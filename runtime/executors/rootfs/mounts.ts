@@ -1,0 +1,43 @@
+/** One entry of the file system that a command sees. Targets are absolute paths in the sandbox. */
+export type Mount =
+  | { readonly kind: 'bind'; readonly source: string; readonly target: string; readonly writable: boolean }
+  | { readonly kind: 'tmpfs'; readonly target: string; readonly bytes: number; readonly mode: string }
+  /** A folder or file that is there but cannot be looked into. */
+  | { readonly kind: 'hidden-folder' | 'hidden-file'; readonly target: string }
+
+/** Where the sandbox has its fixed places. */
+export const SANDBOX_PATHS = { workspace: '/workspace', home: '/home/sandbox', temporary: '/tmp' } as const
+
+/** Who the command is, inside. Outside it is the user who runs the service. */
+export const SANDBOX_USER = { name: 'sandbox', uid: 1000, gid: 1000 } as const
+
+export const SANDBOX_HOSTNAME = 'sandbox'
+
+/** Memory that a command may fill with files. */
+const TMPFS_BYTES = { temporary: 1024 ** 3, home: 512 * 1024 ** 2, shm: 256 * 1024 ** 2 }
+
+export const bindReadOnly = (source: string, target = source): Mount => ({
+  kind: 'bind',
+  source,
+  target,
+  writable: false,
+})
+
+export const bindWritable = (source: string, target: string): Mount => ({
+  kind: 'bind',
+  source,
+  target,
+  writable: true,
+})
+
+/** The writable places that vanish with the command. */
+export const PRIVATE_MOUNTS: readonly Mount[] = [
+  { kind: 'tmpfs', target: SANDBOX_PATHS.temporary, bytes: TMPFS_BYTES.temporary, mode: '1777' },
+  { kind: 'tmpfs', target: SANDBOX_PATHS.home, bytes: TMPFS_BYTES.home, mode: '0755' },
+]
+
+export const SHM_MOUNT: Mount = { kind: 'tmpfs', target: '/dev/shm', bytes: TMPFS_BYTES.shm, mode: '1777' }
+
+/** Whether `path` is `folder` or lies in it. Both are normalised absolute paths. */
+export const isWithin = (path: string, folder: string): boolean =>
+  path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`)

@@ -1,0 +1,101 @@
+import { existsSync } from 'node:fs'
+import { copyFile, lstat, mkdir, mkdtemp, readlink, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { errnoOf } from '../../kit/errors.ts'
+import { SANDBOX_HOSTNAME, SANDBOX_PATHS, SANDBOX_USER } from './mounts.ts'
+
+/** The empty house of a sandbox on disk: mount points, links and a small `/etc`. Commands see it read-only. */
+export interface Skeleton {
+  /** The folder that becomes `/`. */
+  readonly root: string
+  /** A private folder beside it for what a backend hands to its launcher. */
+  readonly aside: string
+  remove(): Promise<void>
+}
+
+const { name, uid, gid } = SANDBOX_USER
+
+/** A command finds itself and nobody of the host. */
+const WRITTEN_FILES: Readonly<Record<string, string>> = {
+  passwd: [
+    'root:x:0:0:root:/root:/usr/sbin/nologin',
+    `${name}:x:${uid}:${gid}:${name}:${SANDBOX_PATHS.home}:/bin/sh`,
+    'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n',
+  ].join('\n'),
+  group: `root:x:0:\n${name}:x:${gid}:\nnogroup:x:65534:\n`,
+  hosts: `127.0.0.1 localhost ${SANDBOX_HOSTNAME}\n::1 localhost ${SANDBOX_HOSTNAME}\n`,
+  hostname: `${SANDBOX_HOSTNAME}\n`,
+  'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n',
+  'resolv.conf': '',
+}
+
+/** Files of the host's `/etc` that hold no secret and that loaders and libraries read. */
+const COPIED_FILES = [
+  ...['ld.so.cache', 'ld.so.conf', 'protocols', 'services', 'mime.types', 'localtime', 'timezone'],
+  ...['debian_version', 'gai.conf', 'inputrc', 'magic', 'ssl/openssl.cnf', 'pki/tls/openssl.cnf'],
+]
+
+const FOLDERS = ['usr', 'etc', 'proc', 'dev', 'tmp', 'workspace', SANDBOX_PATHS.home, 'root', '.old']
+
+/** Nodes of `/dev` that a command gets; each is a mount point where the launcher does not make them itself. */
+export const DEVICES = ['null', 'zero', 'full', 'random', 'urandom', 'tty'] as const
+
+const DEVICE_LINKS = { fd: '', stdin: '/0', stdout: '/1', stderr: '/2' }
+
+/** Top-level folders that a merged-usr system has as links into `/usr`, others as folders. */
+const SYSTEM_FOLDERS = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32']
+
+/** Makes the skeleton; `systemFolders` are those that must be mounted since they are no links. */
+export async function createSkeleton(): Promise<{ skeleton: Skeleton; systemFolders: string[] }> {
+  const aside = await mkdtemp(join(tmpdir(), 'agentweaver-exec-'))
+  const root = join(aside, 'root')
+  await mkdir(root, { mode: 0o755 })
+  for (const folder of FOLDERS) await mkdir(join(root, folder), { recursive: true })
+  await furnishEtc(join(root, 'etc'))
+  await furnishDev(join(root, 'dev'))
+  const systemFolders = await linkSystemFolders(root)
+  const remove = () => rm(aside, { recursive: true, force: true })
+  return { skeleton: { root, aside, remove }, systemFolders }
+}
+
+async function furnishEtc(etc: string): Promise<void> {
+  for (const [file, text] of Object.entries(WRITTEN_FILES)) await writeFile(join(etc, file), text)
+  for (const file of COPIED_FILES) await copyIfThere(`/etc/${file}`, join(etc, file))
+  await symlink('../usr/lib/os-release', join(etc, 'os-release'))
+  await symlink('../proc/self/mounts', join(etc, 'mtab'))
+}
+
+async function furnishDev(dev: string): Promise<void> {
+  for (const device of DEVICES) await writeFile(join(dev, device), '')
+  for (const [link, suffix] of Object.entries(DEVICE_LINKS))
+    await symlink(`/proc/self/fd${suffix}`, join(dev, link))
+  await symlink('pts/ptmx', join(dev, 'ptmx'))
+  await mkdir(join(dev, 'pts'))
+  await mkdir(join(dev, 'shm'))
+}
+
+async function linkSystemFolders(root: string): Promise<string[]> {
+  const folders: string[] = []
+  for (const folder of SYSTEM_FOLDERS) {
+    const found = await lstat(`/${folder}`).catch(absent)
+    if (found?.isSymbolicLink()) await symlink(await readlink(`/${folder}`), join(root, folder))
+    else if (found?.isDirectory()) {
+      await mkdir(join(root, folder))
+      folders.push(`/${folder}`)
+    }
+  }
+  return folders
+}
+
+/** Copies what a path leads to, unless it leads nowhere. */
+async function copyIfThere(from: string, to: string): Promise<void> {
+  if (!existsSync(from)) return
+  await mkdir(dirname(to), { recursive: true })
+  await copyFile(from, to)
+}
+
+function absent(error: unknown): undefined {
+  if (errnoOf(error) === 'ENOENT') return undefined
+  throw error
+}

@@ -1,0 +1,79 @@
+import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
+import { join, normalize } from 'node:path'
+import { SandboxError } from '../../kit/errors.ts'
+import { bindReadOnly, isWithin, type Mount, SANDBOX_PATHS } from './mounts.ts'
+
+/** Folders of the host's `/etc` without keys: links of alternatives, public certificates, settings of runtimes. */
+const ETC_FOLDERS = [
+  ...['alternatives', 'ca-certificates', 'crypto-policies', 'ssl/certs', 'pki/ca-trust', 'pki/tls/certs'],
+  ...['terminfo', 'fonts', 'perl', 'python3'],
+]
+const ETC_PATTERN = /^(java-\d+-openjdk|python3\.\d+)$/
+
+/** Places through which a command would reach the host's kernel, devices or services. */
+const NEVER_MOUNTED = ['/proc', '/sys', '/dev', '/run', '/var/run']
+
+/** The read-only system that every command sees. Looked up once for the life of an executor. */
+export function systemMounts(systemFolders: readonly string[]): Mount[] {
+  const etc = [...ETC_FOLDERS, ...readdirSync('/etc').filter((name) => ETC_PATTERN.test(name))]
+  return [
+    bindReadOnly('/usr'),
+    ...systemFolders.map((folder) => bindReadOnly(folder)),
+    ...etc
+      .map((name) => `/etc/${name}`)
+      .filter(existsSync)
+      .map((path) => bindReadOnly(path)),
+  ]
+}
+
+/** What the resolver needs when a command may use the network; links lead to their targets' contents. */
+export function resolverMounts(): Mount[] {
+  return ['/etc/resolv.conf', '/etc/hosts']
+    .filter(existsSync)
+    .map((path) => bindReadOnly(realpathSync(path), path))
+}
+
+/** The operator's tool folders, at their own paths. Throws `invalid_config` for one that would open the sandbox. */
+export function toolMounts(toolRoots: readonly string[], workspace: string): Mount[] {
+  return toolRoots.flatMap((root) => {
+    const problem = outsideProblem(root, workspace)
+    if (problem) throw new SandboxError('invalid_config', `tool folder ${root}: ${problem}`)
+    const target = normalize(root).replace(/(?<=.)\/$/, '')
+    return isWithin(target, '/usr') ? [] : [bindReadOnly(realpathSync(root), target)]
+  })
+}
+
+/** Why a folder of the host may not be shown to commands; undefined when it may. */
+export function outsideProblem(path: string, workspace: string): string | undefined {
+  if (!path.startsWith('/') || path.includes('\0')) return 'must be an absolute path'
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return 'is not a folder'
+  const real = realpathSync(path)
+  if (isWithin(workspace, real)) return 'contains the workspace'
+  const forbidden = NEVER_MOUNTED.find((place) => isWithin(real, place) || isWithin(normalize(path), place))
+  if (forbidden) return `${forbidden} is never shown to commands`
+  if (isWithin(normalize(path), SANDBOX_PATHS.workspace)) return 'lies where commands see the workspace'
+  return undefined
+}
+
+/** Tool folders first, then the system's; a folder with a `bin` stands for it. */
+export function searchPath(toolRoots: readonly string[]): string {
+  const tools = toolRoots.map((root) => {
+    const bin = join(root, 'bin')
+    return statSync(bin, { throwIfNoEntry: false })?.isDirectory() ? bin : root
+  })
+  return [...tools, ...'/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin'.split(':')].join(':')
+}
+
+/** The environment of every command before what its request adds. Nothing of the host's is in it. */
+export function baseEnvironment(toolRoots: readonly string[], home: string): Record<string, string> {
+  return {
+    PATH: searchPath(toolRoots),
+    HOME: home,
+    USER: 'sandbox',
+    LOGNAME: 'sandbox',
+    SHELL: '/bin/sh',
+    LANG: 'C.UTF-8',
+    TERM: 'dumb',
+    TMPDIR: '/tmp',
+  }
+}

@@ -1,0 +1,37 @@
+/** One classic BPF instruction: `struct sock_filter` of linux/filter.h. */
+export interface Instruction {
+  readonly code: number
+  readonly jumpTrue: number
+  readonly jumpFalse: number
+  readonly k: number
+}
+
+/** Offsets in `struct seccomp_data`; arguments are 64 bits wide, the low half first (both our machines are little endian). */
+export const SECCOMP_DATA = { nr: 0, arch: 4, argument: (index: number) => 16 + 8 * index } as const
+
+const make = (code: number, k: number, jumps: readonly [number, number] = [0, 0]): Instruction => ({
+  code,
+  k,
+  jumpTrue: jumps[0],
+  jumpFalse: jumps[1],
+})
+
+/** Jumps count the instructions to skip when the test holds and when it does not. */
+export const load = (offset: number): Instruction => make(0x20, offset)
+export const ifEqual = (k: number, hold: number, fail: number): Instruction => make(0x15, k, [hold, fail])
+export const ifAtLeast = (k: number, hold: number, fail: number): Instruction => make(0x35, k, [hold, fail])
+export const ifAnyBit = (k: number, hold: number, fail: number): Instruction => make(0x45, k, [hold, fail])
+export const answer = (action: number): Instruction => make(0x06, action)
+
+/** The program as the kernel, and `bwrap --seccomp`, read it: an array of `struct sock_filter`. */
+export function encode(program: readonly Instruction[]): Uint8Array {
+  const bytes = new Uint8Array(program.length * 8)
+  const view = new DataView(bytes.buffer)
+  for (const [index, { code, jumpTrue, jumpFalse, k }] of program.entries()) {
+    view.setUint16(index * 8, code, true)
+    view.setUint8(index * 8 + 2, jumpTrue)
+    view.setUint8(index * 8 + 3, jumpFalse)
+    view.setUint32(index * 8 + 4, k, true)
+  }
+  return bytes
+}

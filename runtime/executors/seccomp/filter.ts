@@ -1,0 +1,91 @@
+import { constants } from 'node:os'
+import { answer, encode, type Instruction, ifAnyBit, ifAtLeast, ifEqual, load, SECCOMP_DATA } from './bpf.ts'
+import { AUDIT_ARCH, type FilteredArch, type SyscallName, syscallNumber } from './syscalls.ts'
+
+/** SECCOMP_RET_* of linux/seccomp.h. */
+const ALLOW = 0x7fff_0000
+const KILL_PROCESS = 0x8000_0000
+const refuse = (errno: number) => 0x0005_0000 | errno
+
+const { EPERM, ENOSYS, EAFNOSUPPORT } = constants.errno
+
+/** x32 calls carry this bit; they would pass a filter that knows only the 64-bit numbers. */
+const X32_BIT = 0x4000_0000
+
+/** Refused whatever the arguments are: each is a way around the walls, or a large part of the kernel that no build needs. */
+export const REFUSED_SYSCALLS: readonly SyscallName[] = [
+  ...(['mount', 'umount2', 'pivot_root', 'chroot', 'open_tree', 'open_tree_attr', 'move_mount'] as const),
+  ...(['fsopen', 'fsconfig', 'fsmount', 'fspick', 'mount_setattr', 'open_by_handle_at'] as const),
+  ...(['statmount', 'listmount'] as const),
+  ...(['unshare', 'setns'] as const),
+  ...(['ptrace', 'process_vm_readv', 'process_vm_writev', 'kcmp', 'pidfd_getfd'] as const),
+  ...(['keyctl', 'add_key', 'request_key'] as const),
+  ...(['bpf', 'perf_event_open', 'userfaultfd', 'fanotify_init', 'lookup_dcookie', 'syslog'] as const),
+  ...(['io_uring_setup', 'io_uring_enter', 'io_uring_register'] as const),
+  ...(['kexec_load', 'kexec_file_load', 'reboot', 'acct', 'swapon', 'swapoff'] as const),
+  ...(['init_module', 'finit_module', 'delete_module', 'create_module', 'query_module'] as const),
+  ...(['get_kernel_syms', 'uselib', '_sysctl', 'sysfs', 'ustat', 'nfsservctl'] as const),
+  ...(['quotactl', 'quotactl_fd', 'iopl', 'ioperm', 'modify_ldt', 'vhangup'] as const),
+  ...(['sethostname', 'setdomainname', 'settimeofday', 'clock_settime', 'clock_adjtime'] as const),
+  ...(['adjtimex', 'migrate_pages', 'move_pages'] as const),
+]
+
+/** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET of linux/sched.h. */
+const NEW_NAMESPACE_BITS = 0x7e02_0000
+
+/** TIOCSTI types into the terminal of the person at the keyboard; TIOCLINUX pastes into a console. */
+const REFUSED_IOCTLS = [0x5412, 0x541c]
+
+/** AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: network namespaces do not hold all of the others (AF_VSOCK reaches the hypervisor). */
+const SOCKET_FAMILIES = [1, 2, 10, 16]
+
+/** A test of one call: `whenCalled` ends in an answer on every way through it. */
+function onSyscall(number: number | undefined, whenCalled: readonly Instruction[]): Instruction[] {
+  return number === undefined ? [] : [ifEqual(number, 0, whenCalled.length), ...whenCalled]
+}
+
+/** Refuses when the low half of an argument is one of `values`. The kernel ignores the high half of an ioctl. */
+const refuseArgument = (index: number, values: readonly number[]): Instruction[] => [
+  load(SECCOMP_DATA.argument(index)),
+  ...values.flatMap((value) => [ifEqual(value, 0, 1), answer(refuse(EPERM))]),
+  answer(ALLOW),
+]
+
+const onlyFamilies: Instruction[] = [
+  load(SECCOMP_DATA.argument(0)),
+  ...SOCKET_FAMILIES.flatMap((family) => [ifEqual(family, 0, 1), answer(ALLOW)]),
+  answer(refuse(EAFNOSUPPORT)),
+]
+
+const noNewNamespace: Instruction[] = [
+  load(SECCOMP_DATA.argument(0)),
+  ifAnyBit(NEW_NAMESPACE_BITS, 0, 1),
+  answer(refuse(EPERM)),
+  answer(ALLOW),
+]
+
+/** The filter for one architecture. Calls of any other kill the process. */
+export function seccompInstructions(arch: FilteredArch): Instruction[] {
+  const number = (name: SyscallName) => syscallNumber(arch, name)
+  const noX32 = arch === 'x64' ? [ifAtLeast(X32_BIT, 0, 1), answer(KILL_PROCESS)] : []
+  return [
+    load(SECCOMP_DATA.arch),
+    ifEqual(AUDIT_ARCH[arch], 1, 0),
+    answer(KILL_PROCESS),
+    load(SECCOMP_DATA.nr),
+    ...noX32,
+    ...REFUSED_SYSCALLS.flatMap((name) => onSyscall(number(name), [answer(refuse(EPERM))])),
+    // clone3 keeps its flags in memory, which no filter can read: libraries fall back to clone.
+    ...onSyscall(number('clone3'), [answer(refuse(ENOSYS))]),
+    ...onSyscall(number('clone'), noNewNamespace),
+    ...onSyscall(number('ioctl'), refuseArgument(1, REFUSED_IOCTLS)),
+    ...onSyscall(number('socket'), onlyFamilies),
+    ...onSyscall(number('socketpair'), onlyFamilies),
+    answer(ALLOW),
+  ]
+}
+
+/** The compiled filter for this machine; undefined on an architecture that has none. */
+export function seccompProgram(arch: NodeJS.Architecture): Uint8Array | undefined {
+  return arch === 'x64' || arch === 'arm64' ? encode(seccompInstructions(arch)) : undefined
+}

@@ -1,0 +1,102 @@
+import type { BackendName } from '../../contracts/exec.ts'
+import { SandboxError } from '../kit/errors.ts'
+import { bwrapBackend } from './bwrap.ts'
+import { directBackend } from './direct.ts'
+import type { Backend, Detection } from './executor.ts'
+import { namespacesBackend } from './namespaces.ts'
+
+/** Strongest first. `direct` is the last rung and only the operator opens it. */
+const LADDER: readonly Backend[] = [bwrapBackend, namespacesBackend, directBackend]
+
+export interface SelectOptions {
+  /** Considers this backend alone; it must still prove itself. */
+  readonly only?: BackendName
+  /** Whether the operator wrote that commands may run without isolation. */
+  readonly allowDirect: boolean
+  readonly toolRoots: readonly string[]
+  readonly signal?: AbortSignal
+}
+
+type Proven = Extract<Detection, { ok: true }>
+
+export interface PassedOver {
+  readonly name: BackendName
+  readonly reason: string
+  readonly remedy?: string
+}
+
+export interface Selection {
+  readonly backend: Backend
+  readonly detection: Proven
+  /** The stronger rungs, with why they were not taken. */
+  readonly passedOver: readonly PassedOver[]
+}
+
+/** One line of `agentweaver doctor`. */
+export interface Rung {
+  readonly name: BackendName
+  readonly isChosen: boolean
+  readonly detection: Detection
+}
+
+/** The first rung that proves itself. Throws `isolation_unavailable` with every rung's reason and remedy. */
+export async function selectBackend(options: SelectOptions): Promise<Selection> {
+  const passedOver: PassedOver[] = []
+  for (const backend of candidates(options.only)) {
+    const detection = await examine(backend, options)
+    if (detection.ok) return { backend, detection: explained(detection, passedOver), passedOver }
+    passedOver.push(toPassedOver(backend.name, detection))
+  }
+  throw new SandboxError(
+    'isolation_unavailable',
+    `No way to isolate commands works here.\n${passedOver.map(describe).join('\n')}`,
+  )
+}
+
+/** Examines every rung, also those below the chosen one. */
+export async function explainLadder(options: SelectOptions): Promise<Rung[]> {
+  const rungs: Rung[] = []
+  for (const backend of candidates(options.only)) {
+    const detection = await examine(backend, options)
+    const isChosen = detection.ok && !rungs.some((rung) => rung.isChosen)
+    rungs.push({ name: backend.name, isChosen, detection })
+  }
+  return rungs
+}
+
+/** One rung as people read it: what was found, what is missing, what would fix it. */
+export const describe = ({ name, reason, remedy }: PassedOver): string =>
+  `  ${name}: ${reason}${remedy === undefined ? '' : `\n    to fix it: ${remedy}`}`
+
+function candidates(only: BackendName | undefined): readonly Backend[] {
+  if (only === undefined) return LADDER
+  const backend = LADDER.find(({ name }) => name === only)
+  if (backend === undefined)
+    throw new SandboxError('isolation_unavailable', `This version has no backend ${only} for this machine.`)
+  return [backend]
+}
+
+async function examine(backend: Backend, options: SelectOptions): Promise<Detection> {
+  options.signal?.throwIfAborted()
+  if (backend.name === 'direct' && !options.allowDirect) return DIRECT_NOT_ALLOWED
+  const { toolRoots, signal } = options
+  return backend.detect(signal === undefined ? { toolRoots } : { toolRoots, signal })
+}
+
+const DIRECT_NOT_ALLOWED: Detection = {
+  ok: false,
+  reason: 'it would run commands without isolation, which only the operator may allow',
+  remedy: 'set `direct: true` in the policy if you accept that commands can do all that this user can',
+}
+
+function toPassedOver(name: BackendName, { reason, remedy }: Extract<Detection, { ok: false }>): PassedOver {
+  return remedy === undefined ? { name, reason } : { name, reason, remedy }
+}
+
+/** The chosen rung says in its reason what was better and not to be had. */
+function explained(detection: Proven, passedOver: readonly PassedOver[]): Proven {
+  if (passedOver.length === 0) return detection
+  const others = passedOver.map(({ name, reason }) => `${name}: ${reason}`).join('; ')
+  const reason = `${detection.isolation.reason} (passed over: ${others})`
+  return { ...detection, isolation: { ...detection.isolation, reason } }
+}

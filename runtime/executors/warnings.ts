@@ -1,0 +1,15 @@
+import type { BackendWarning } from './executor.ts'
+import { COMMAND_LIMITS } from './process/witness.ts'
+
+const NETWORK: BackendWarning = {
+  category: 'network-unrestricted',
+  message: 'a command that may use the network reaches all that this machine reaches: no allowlist holds it',
+}
+
+/** The kernel exempts its root user from RLIMIT_NPROC, in every namespace. */
+export const UNBOUNDED_PROCESSES = `a command is not held to ${COMMAND_LIMITS.processes} processes, since the service runs as root`
+
+/** The warnings of a backend that isolates but cannot keep some promises. */
+export function isolationWarnings(weakerLimits: readonly string[]): BackendWarning[] {
+  return [NETWORK, ...weakerLimits.map((message) => ({ category: 'weaker-limits' as const, message }))]
+}

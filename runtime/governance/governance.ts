@@ -1,0 +1,112 @@
+import type { Decision, SandboxSettings } from '../../contracts/policy.ts'
+import { type CommandPattern, parseCommandPattern } from '../../policies/agent/command-pattern.ts'
+import type { AgentPolicy } from '../../policies/agent/load.ts'
+import { SandboxError } from '../kit/errors.ts'
+import type { RunFacts, ToolRequest } from './request.ts'
+import { RULES } from './rules/all.ts'
+import { parseArguments } from './rules/arguments.ts'
+import type { Finding, Rule, RuleContext } from './rules/rule.ts'
+import { toolByName } from './rules/tool-by-name.ts'
+import type { ShellGrammar } from './shell/grammar.ts'
+import { judgeShell, type PatternSets, type ShellJudgement } from './shell/judge.ts'
+import { createPatternSet } from './shell/match.ts'
+
+export interface GovernanceOptions {
+  readonly policy: AgentPolicy
+  readonly settings: SandboxSettings
+  readonly shell: ShellGrammar
+  /** @default the rules of `rules/all.ts` */
+  readonly rules?: readonly Rule[]
+}
+
+export interface Governance {
+  /** Total: every request has an answer, and a fault in a rule is a refusal. */
+  decide(request: ToolRequest, facts: RunFacts): Decision
+}
+
+/** Makes the decision function of one run. Throws `invalid_config` where a pattern of the settings is none. */
+export function createGovernance(options: GovernanceOptions): Governance {
+  const { policy, settings, shell, rules = RULES } = options
+  const sets = patternSets(policy, settings)
+  return {
+    decide: (request, facts) => {
+      try {
+        const byName = toolByName.judge({ ...bare(options), request, facts })
+        if (byName) return refusal(toolByName.name, byName)
+        const read = parseArguments(request)
+        if (!read.ok) return refusal('arguments', read.finding)
+        const judgement = judgeOnce(request, read.parsed, (command) => judgeShell(command, shell, sets))
+        return decideBy(rules, { request, facts, policy, settings, parsed: read.parsed, judgement })
+      } catch {
+        return denied('governance', 'the policy could not be evaluated')
+      }
+    },
+  }
+}
+
+const bare = ({ policy, settings }: GovernanceOptions) => ({
+  policy,
+  settings,
+  parsed: {},
+  judgement: () => undefined,
+})
+
+function decideBy(rules: readonly Rule[], context: RuleContext): Decision {
+  const asks: { rule: string; reason: string; matched: readonly string[] }[] = []
+  for (const rule of rules) {
+    const finding = judgeSafely(rule, context)
+    if (finding?.verdict === 'deny') return refusal(rule.name, finding)
+    if (finding) asks.push({ rule: rule.name, reason: finding.reason, matched: finding.matched })
+  }
+  const [first] = asks
+  if (!first) return { verdict: 'allow', rule: 'default', reasons: [], matched: [] }
+  return {
+    verdict: 'ask',
+    rule: first.rule,
+    reasons: asks.map(({ reason }) => reason),
+    matched: asks.flatMap(({ matched }) => matched),
+  }
+}
+
+function judgeSafely(rule: Rule, context: RuleContext): Finding {
+  try {
+    return rule.judge(context)
+  } catch {
+    return { verdict: 'deny', reason: 'the rule failed' }
+  }
+}
+
+const denied = (rule: string, reason: string): Decision => ({
+  verdict: 'deny',
+  rule,
+  reasons: [reason],
+  matched: [],
+})
+
+const refusal = (rule: string, finding: Finding): Decision => denied(rule, finding?.reason ?? 'refused')
+
+/** The shell's text is read at most once per decision, and only when a rule asks for it. */
+function judgeOnce(
+  { tool }: ToolRequest,
+  parsed: Readonly<Record<string, unknown>>,
+  judge: (command: string) => ShellJudgement,
+): () => ShellJudgement | undefined {
+  let done: ShellJudgement | undefined
+  return () => {
+    if (tool !== 'run_command') return undefined
+    done ??= judge(String(parsed['command']))
+    return done
+  }
+}
+
+function patternSets(policy: AgentPolicy, settings: SandboxSettings): PatternSets {
+  const own = settings.destructive_command_patterns.map((text): CommandPattern => {
+    const parsed = parseCommandPattern(text)
+    if (parsed.ok) return parsed.pattern
+    throw new SandboxError('invalid_config', `destructive_command_patterns: "${text}" ${parsed.reason}`)
+  })
+  return {
+    destructive: createPatternSet([...policy.destructive.flatMap(({ match }) => match), ...own]),
+    network: createPatternSet(policy.network),
+  }
+}

@@ -1,0 +1,20 @@
+import type { ExecRequest, Isolation } from '../../contracts/exec.ts'
+import type { SandboxSettings } from '../../contracts/policy.ts'
+
+/**
+ * Why a person's command may not run in a sandbox, or undefined. The same layer that the agent's commands pass:
+ * the shell must be enabled, the isolation real unless the operator said `direct`, the network allowed.
+ */
+export function refuseCommand(
+  request: Pick<ExecRequest, 'network'>,
+  settings: SandboxSettings,
+  isolation: Pick<Isolation, 'isRealIsolation' | 'backend'>,
+): string | undefined {
+  if (!settings.shell_enabled) return 'commands are off for this run (shell_enabled: false)'
+  if (!isolation.isRealIsolation && !settings.direct) {
+    return `nothing isolates commands here (${isolation.backend}), and the operator did not allow that`
+  }
+  if (request.network && !settings.network_enabled)
+    return 'the network is off for this run (network_enabled: false)'
+  return undefined
+}

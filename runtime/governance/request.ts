@@ -1,0 +1,15 @@
+import type { RunPhase } from '../../contracts/policy.ts'
+import type { Touched } from './touched.ts'
+
+/** A tool call as it comes from the agent: nothing in it has been checked. */
+export interface ToolRequest {
+  readonly tool: string
+  readonly arguments: unknown
+}
+
+/** What is true of the run at this moment. */
+export interface RunFacts {
+  readonly isRealIsolation: boolean
+  readonly phase: RunPhase
+  readonly touched: Touched
+}

@@ -1,0 +1,10 @@
+import { deny, type Rule } from './rule.ts'
+
+/** Layer C: a command runs isolated, or where the operator wrote `direct`. */
+export const realIsolation: Rule = {
+  name: 'real-isolation',
+  judge: ({ request, facts, settings }) =>
+    request.tool === 'run_command' && !facts.isRealIsolation && !settings.direct
+      ? deny('nothing isolates commands here, and the operator did not allow direct execution')
+      : undefined,
+}

@@ -1,0 +1,21 @@
+import { namesSecretFile } from '../secret-files.ts'
+import { deny, type Rule } from './rule.ts'
+
+/**
+ * Once a file of secrets was read, nothing that the run does may carry it out: commands of the network are
+ * refused, and where commands have a network at all, every other one is asked about.
+ */
+export const secretEgress: Rule = {
+  name: 'secret-egress',
+  judge: ({ facts, policy, settings, judgement }) => {
+    const shell = judgement()
+    if (!shell) return undefined
+    const mentions = shell.words.some((word) => namesSecretFile(word, policy.secretFiles))
+    if (!facts.touched.secret && !mentions) return undefined
+    const [network] = shell.network
+    if (network) return deny(`a file of secrets was read, so network commands are refused: ${network.text}`)
+    return settings.network_enabled
+      ? { verdict: 'ask', reason: 'a file of secrets was read and commands have a network', matched: [] }
+      : undefined
+  },
+}

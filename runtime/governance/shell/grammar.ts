@@ -1,0 +1,106 @@
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { Language, Parser, type TreeCursor } from 'web-tree-sitter'
+import { boundsProblem, MAX_DEPTH } from './bounds.ts'
+
+/** A node of a parsed script: plain data, so that everything after the parser is pure. Offsets are UTF-16. */
+export interface ShellNode {
+  readonly type: string
+  readonly start: number
+  readonly end: number
+  readonly children: readonly ShellNode[]
+}
+
+export type ShellParse =
+  | { readonly ok: true; readonly root: ShellNode }
+  | { readonly ok: false; readonly reason: string }
+
+/** Parses shell text. Synchronous, and never throws: what it cannot read is said so. */
+export interface ShellGrammar {
+  parse(script: string): ShellParse
+}
+
+/** The two WebAssembly modules, where a bundle embeds them. */
+export interface GrammarModules {
+  readonly runtime: Uint8Array
+  readonly bash: Uint8Array
+}
+
+/** Loads the shell grammar, by default from the installed packages. */
+export async function loadShellGrammar(modules?: GrammarModules): Promise<ShellGrammar> {
+  const { runtime, bash } = modules ?? (await readGrammarModules())
+  // The module is copied: the WebAssembly loader may detach or keep what it is given.
+  await Parser.init({ wasmBinary: new Uint8Array(runtime).buffer })
+  const language = await Language.load(new Uint8Array(bash))
+  const parser = new Parser()
+  parser.setLanguage(language)
+  return createGrammar(parser, language)
+}
+
+/** Reads the modules from the installed packages; a bundler's build embeds them. */
+export async function readGrammarModules(): Promise<GrammarModules> {
+  const read = (specifier: string) => readFile(fileURLToPath(import.meta.resolve(specifier)))
+  const [runtime, bash] = await Promise.all([
+    read('web-tree-sitter/web-tree-sitter.wasm'),
+    read('tree-sitter-bash/tree-sitter-bash.wasm'),
+  ])
+  return { runtime, bash }
+}
+
+const unreadable = (reason: string): ShellParse => ({ ok: false, reason })
+
+function createGrammar(parser: Parser, language: Language): ShellGrammar {
+  let broken = false
+  const typeNames = language.types
+  const read = (script: string): ShellParse => {
+    // The first error ends the parse: recovery is where time grows, and the answer would be the same.
+    const tree = parser.parse(script, null, {
+      progressCallback: (state) => state.hasError,
+    })
+    if (tree === null) {
+      parser.reset()
+      return unreadable('it is not valid shell')
+    }
+    try {
+      if (tree.rootNode.hasError) return unreadable('it is not valid shell')
+      const cursor = tree.walk()
+      const root = copyNode(cursor, typeNames, 0)
+      cursor.delete()
+      return root ? { ok: true, root } : unreadable('it is nested too deeply')
+    } finally {
+      tree.delete()
+    }
+  }
+  return {
+    parse: (script) => {
+      const problem = broken ? 'the shell grammar has failed' : boundsProblem(script)
+      if (problem !== undefined) return unreadable(problem)
+      try {
+        return read(script)
+      } catch (error) {
+        // An abort leaves the WebAssembly instance undefined: nothing it says after that can be trusted.
+        broken = error instanceof Error
+        return unreadable('the shell grammar has failed')
+      }
+    },
+  }
+}
+
+function copyNode(cursor: TreeCursor, types: readonly string[], depth: number): ShellNode | undefined {
+  if (depth > MAX_DEPTH) return undefined
+  const children: ShellNode[] = []
+  const node = {
+    type: types[cursor.nodeTypeId] ?? cursor.nodeType,
+    start: cursor.startIndex,
+    end: cursor.endIndex,
+    children,
+  }
+  if (!cursor.gotoFirstChild()) return node
+  do {
+    const child = copyNode(cursor, types, depth + 1)
+    if (child === undefined) return undefined
+    children.push(child)
+  } while (cursor.gotoNextSibling())
+  cursor.gotoParent()
+  return node
+}

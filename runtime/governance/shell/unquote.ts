@@ -1,0 +1,66 @@
+/** Removes backslashes outside quotes; a backslash before a line feed joins the lines. */
+export const unescapeWord = (text: string): string =>
+  text.includes('\\') ? text.replace(/\\(\n?)([^\n]?)/g, (_all, _feed, char: string) => char) : text
+
+/** Removes the backslashes that count inside double quotes. */
+export const unescapeDoubleQuoted = (text: string): string =>
+  text.includes('\\')
+    ? text.replace(/\\([$`"\\])|\\\n/g, (_all, char: string | undefined) => char ?? '')
+    : text
+
+const LETTERS: Readonly<Record<string, string>> = {
+  n: '\n',
+  t: '\t',
+  r: '\r',
+  a: '\x07',
+  b: '\b',
+  e: '\x1b',
+  E: '\x1b',
+  f: '\f',
+  v: '\v',
+}
+
+/** The text of `$'…'`, with its escapes. */
+export const decodeAnsiC = (body: string): string =>
+  body.replace(ANSI_C_ESCAPE, (sequence) => {
+    const digits = sequence.slice(2)
+    if (/^\\[xuU]./.test(sequence)) return fromCode(Number.parseInt(digits, 16))
+    if (/^\\[0-7]/.test(sequence)) return fromCode(Number.parseInt(sequence.slice(1), 8))
+    return LETTERS[sequence[1] ?? ''] ?? sequence.slice(1)
+  })
+
+const ANSI_C_ESCAPE = /\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|[\s\S])/g
+
+const fromCode = (code: number) => (code <= 0x10ffff ? String.fromCodePoint(code) : '')
+
+const MAX_BRACES = 64
+
+/** `a{b,c}` as `ab ac`, outside quotes, innermost first; at most a fixed number of words. */
+export function expandBraces(text: string): string[] {
+  let words = [text]
+  for (let round = 0; round < 4; round++) {
+    const next = words.flatMap((word) => {
+      const match = /^(.*?)\{([^{}]*,[^{}]*)\}(.*)$/s.exec(word)
+      if (!match) return [word]
+      const [, before = '', choices = '', after = ''] = match
+      return choices.split(',').map((choice) => `${before}${choice}${after}`)
+    })
+    if (next.length > MAX_BRACES) return [...words, ...next.slice(0, MAX_BRACES)]
+    if (next.length === words.length) return next
+    words = next
+  }
+  return words
+}
+
+/** The commands in backquotes of a text that the grammar leaves whole; undefined where one is not closed. */
+export function backquotedScripts(text: string): string[] | undefined {
+  const scripts: string[] = []
+  const rest = text.replace(/\\[\s\S]|`((?:[^`\\]|\\[\s\S])*)`/g, (_all, script: string | undefined) => {
+    if (script !== undefined) scripts.push(unescapeBackquoted(script))
+    return ''
+  })
+  return rest.includes('`') ? undefined : scripts
+}
+
+/** Removes the backslashes that count inside backquotes. */
+export const unescapeBackquoted = (script: string): string => script.replace(/\\([`$\\])/g, '$1')

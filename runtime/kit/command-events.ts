@@ -1,0 +1,17 @@
+import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
+
+/** Of a run's events those of one command, until it exited or the run ended. */
+export async function* commandEvents(
+  events: AsyncIterable<RunEnvelope>,
+  commandId: string,
+): AsyncGenerator<RunEnvelope> {
+  for await (const envelope of events) {
+    const { type } = envelope.event
+    const isOurs = concerns(envelope.event, commandId)
+    if (isOurs || type === 'done') yield envelope
+    if (type === 'done' || (isOurs && type === 'command.exited')) return
+  }
+}
+
+const concerns = ({ data }: RunEvent, id: string): boolean =>
+  ('commandId' in data && data.commandId === id) || ('callId' in data && data.callId === id)

@@ -1,0 +1,37 @@
+import { SandboxError } from './errors.ts'
+
+/** The caller's signal joined with a timeout. Every wait has a deadline. */
+export function withTimeout(ms: number, signal?: AbortSignal): AbortSignal {
+  const timeout = AbortSignal.timeout(ms)
+  return signal ? AbortSignal.any([signal, timeout]) : timeout
+}
+
+/** Resolves after `ms`; rejects with the signal's reason when it aborts first. */
+export function delay(ms: number, signal?: AbortSignal): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  if (signal?.aborted) return Promise.reject(signal.reason)
+  const onAbort = () => {
+    clearTimeout(timer)
+    reject(signal?.reason)
+  }
+  const timer = setTimeout(() => {
+    signal?.removeEventListener('abort', onAbort)
+    resolve()
+  }, ms)
+  signal?.addEventListener('abort', onAbort, { once: true })
+  return promise
+}
+
+/** `work`, or a `deadline_exceeded` that names what was waited for. The work itself is not stopped. */
+export async function deadline<T>(what: string, ms: number, work: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(
+    () => reject(new SandboxError('deadline_exceeded', `${what} took longer than ${ms} ms`)),
+    ms,
+  )
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,21 @@
+import type { ErrorCode } from '../../contracts/errors.ts'
+
+/** A fault: the work cannot go on. `message` says what to do about it; `code` is stable. */
+export class SandboxError extends Error {
+  readonly code: ErrorCode
+
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options)
+    this.name = 'SandboxError'
+    this.code = code
+  }
+}
+
+/** The message of anything that was thrown. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/** The `code` of a Node system error, if it has one. */
+export function errnoOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}

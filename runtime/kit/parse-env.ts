@@ -1,0 +1,44 @@
+import type { z } from 'zod'
+import { SandboxError } from './errors.ts'
+
+export type EnvSource = Readonly<Record<string, string | undefined>>
+
+type EnvChoice = {
+  /** Every key with this prefix is taken, so that a misspelt one is an error. */
+  readonly prefix: string
+  /** Further keys without the prefix, taken where they are set. */
+  readonly also?: readonly string[]
+  /** Keys with the prefix that belong to another program. */
+  readonly except?: readonly string[]
+}
+
+/** Parses a process's environment once. All problems are named in one `invalid_config` error. */
+export function parseEnv<T extends z.ZodType>(schema: T, env: EnvSource, choice: EnvChoice): z.infer<T> {
+  const isOurs = (key: string) =>
+    (key.startsWith(choice.prefix) && !choice.except?.includes(key)) || choice.also?.includes(key)
+  const picked = Object.fromEntries(
+    Object.entries(env).filter(([key, value]) => isOurs(key) && value !== undefined),
+  )
+  const parsed = schema.safeParse(picked)
+  if (parsed.success) return Object.freeze(parsed.data) as z.infer<T>
+  throw new SandboxError('invalid_config', `The configuration has problems:\n${problemsOf(parsed.error)}`)
+}
+
+/** One line per problem: the field, then what is wrong with it. */
+export function problemsOf(error: z.ZodError): string {
+  return fieldProblems(error)
+    .map(({ field, message }) => `  ${field || '(all)'}: ${message}`)
+    .join('\n')
+}
+
+/** Each problem with the dotted path of its field; an unknown key is named itself. */
+export function fieldProblems(error: z.ZodError): { field: string; message: string }[] {
+  return error.issues.flatMap((issue) => {
+    const at = issue.path.join('.')
+    if (issue.code !== 'unrecognized_keys') return [{ field: at, message: issue.message }]
+    return issue.keys.map((key) => ({
+      field: [at, key].filter(Boolean).join('.'),
+      message: 'is not a known key',
+    }))
+  })
+}

@@ -1,0 +1,20 @@
+/** A line with the terminator it has: `\n`, `\r\n`, or none at the end of a file. */
+export interface TextLine {
+  readonly text: string
+  readonly end: string
+}
+
+export function splitLines(text: string): TextLine[] {
+  const lines: TextLine[] = []
+  for (const match of text.matchAll(/([^\n]*?)(\r?\n|$)/g)) {
+    const [whole, content = '', end = ''] = match
+    if (whole !== '') lines.push({ text: content, end })
+  }
+  return lines
+}
+
+/** The terminator that most lines have; `\n` where there is none to follow. */
+export function dominantTerminator(lines: readonly TextLine[]): string {
+  const crlf = lines.filter((line) => line.end === '\r\n').length
+  return crlf * 2 > lines.length ? '\r\n' : '\n'
+}

@@ -1,0 +1,67 @@
+import type { FileError } from '../../contracts/files.ts'
+import type { Backend, Executor } from '../executors/executor.ts'
+import { messageOf } from '../kit/errors.ts'
+import type { Log } from '../kit/log.ts'
+import { toFileError } from '../workspace/file-fault.ts'
+import { openWorkspace, type WorkspaceEngine } from '../workspace/open-workspace.ts'
+
+export interface BindingDeps {
+  readonly backend: Backend
+  readonly toolRoots: readonly string[]
+  readonly log: Log
+}
+
+export interface Bound {
+  readonly workspace: WorkspaceEngine
+  readonly executor: Executor
+}
+
+/** The one workspace of a runner. Until it is bound nothing is served, and it is bound once. */
+export class Binding {
+  readonly #deps: BindingDeps
+  #taken = false
+  #bound: Bound | undefined
+
+  constructor(deps: BindingDeps) {
+    this.#deps = deps
+  }
+
+  /** The workspace and its executor, or why there is none. */
+  get bound(): Bound | undefined {
+    return this.#bound
+  }
+
+  /** Binds the workspace; answers why that is refused, and a refused one does not use up the binding. */
+  async open(root: string): Promise<FileError | undefined> {
+    if (this.#taken) return { ok: false, code: 'denied', message: 'a workspace is open already' }
+    this.#taken = true
+    const opened = await this.#tryOpen(root)
+    this.#taken = 'workspace' in opened
+    if (!('workspace' in opened)) return opened
+    this.#bound = opened
+    return undefined
+  }
+
+  async #tryOpen(root: string): Promise<Bound | FileError> {
+    let workspace: WorkspaceEngine
+    try {
+      workspace = await openWorkspace(root)
+    } catch (error) {
+      return toFileError(error, root)
+    }
+    try {
+      const { backend, toolRoots, log } = this.#deps
+      return { workspace, executor: await backend.create({ workspace: workspace.path, toolRoots, log }) }
+    } catch (error) {
+      workspace.close()
+      return { ok: false, code: 'io_error', message: `commands cannot be isolated: ${messageOf(error)}` }
+    }
+  }
+
+  async close(): Promise<void> {
+    const bound = this.#bound
+    this.#bound = undefined
+    await bound?.executor.close()
+    bound?.workspace.close()
+  }
+}

@@ -1,0 +1,90 @@
+import { EXEC_LIMITS, type ExecRequest, type ExecResult, type OutputStream } from '../../contracts/exec.ts'
+import { type HostToRunner, RUNNER_FRAME } from '../../contracts/runner.ts'
+import { costOf } from '../kit/credit-window.ts'
+import { messageOf } from '../kit/errors.ts'
+import type { Bound } from './binding.ts'
+import type { Connection, Work } from './connection.ts'
+import type { Server } from './serve.ts'
+import { StdinCollector } from './stdin-collector.ts'
+
+type ExecHeader = HostToRunner & { type: 'exec' }
+
+/** Requests that one runner serves at a time; the rest is refused, not queued. */
+const MAX_OPEN_REQUESTS = 512
+
+/** Runs one command; its output is sent as it comes and waits where AgentHost does not take it. */
+export function serveExec({ connection, binding }: Server, header: ExecHeader): Promise<void> {
+  const input = header.stdin ? new StdinCollector() : undefined
+  return connection.serve(
+    header.id,
+    async (work) => {
+      const reason = connection.openCount > MAX_OPEN_REQUESTS ? 'too many requests at once' : undefined
+      const bound = binding.bound
+      const result =
+        bound && !reason
+          ? await run({ connection, bound, work }, header.request, input)
+          : failed('spawn_failed', reason ?? 'no workspace is open')
+      await connection.send({ type: 'exit', id: header.id, result })
+    },
+    input?.receive,
+  )
+}
+
+interface Execution {
+  readonly connection: Connection
+  readonly bound: Bound
+  readonly work: Work
+}
+
+async function run(
+  execution: Execution,
+  request: ExecRequest,
+  input: StdinCollector | undefined,
+): Promise<ExecResult> {
+  const { bound, work } = execution
+  const stdin = await input?.collect(work.signal)
+  if (work.signal.aborted) return failed('cancelled', 'cancelled before it started')
+  if (input && !stdin) return failed('spawn_failed', `the input exceeds ${EXEC_LIMITS.maxStdinBytes} bytes`)
+  const refusal = await refuseDirectory(bound, request.directory)
+  if (refusal) return failed('spawn_failed', refusal)
+  try {
+    return await bound.executor.run(request, {
+      onChunk: (stream, bytes) => sendChunk(execution, stream, bytes),
+      signal: work.signal,
+      ...(stdin ? { stdin } : {}),
+    })
+  } catch (error) {
+    return failed('spawn_failed', messageOf(error))
+  }
+}
+
+/** The executor contains the working directory too; here a path is refused before anything starts. */
+async function refuseDirectory({ workspace }: Bound, directory: string): Promise<string | undefined> {
+  const { result } = await workspace.perform({ op: 'stat', path: directory })
+  if (!result.ok) return `the working directory is refused: ${result.message}`
+  return result.entry?.type === 'directory' ? undefined : `the working directory ${directory} is no directory`
+}
+
+async function sendChunk(
+  { connection, work }: Execution,
+  stream: OutputStream,
+  bytes: Uint8Array,
+): Promise<void> {
+  for (let start = 0; start < bytes.length; start += RUNNER_FRAME.maxChunkBytes) {
+    const piece = bytes.subarray(start, start + RUNNER_FRAME.maxChunkBytes)
+    if (!(await work.outgoing.take(costOf(piece)))) return
+    await connection.send({ type: 'chunk', id: work.id, stream }, piece)
+  }
+}
+
+const failed = (reason: ExecResult['reason'], message: string): ExecResult => ({
+  exitCode: null,
+  signal: null,
+  timedOut: false,
+  outputTruncated: false,
+  stdoutBytes: 0,
+  stderrBytes: 0,
+  reason,
+  durationMs: 0,
+  message,
+})

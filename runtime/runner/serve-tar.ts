@@ -1,0 +1,92 @@
+import { FILE_LIMITS, type FileError } from '../../contracts/files.ts'
+import { RUNNER_FRAME, type RunnerToHost } from '../../contracts/runner.ts'
+import { AsyncQueue } from '../kit/async-queue.ts'
+import { costOf } from '../kit/credit-window.ts'
+import { FrameError } from '../kit/frames.ts'
+import type { ArchiveSummary } from '../workspace/archive/archive-summary.ts'
+import { packWorkspace } from '../workspace/archive/pack.ts'
+import { unpackWorkspace } from '../workspace/archive/unpack.ts'
+import { toFileError } from '../workspace/file-fault.ts'
+import type { Connection, HostFrame, Work } from './connection.ts'
+import type { Server } from './serve.ts'
+import { NOT_OPEN } from './serve-file.ts'
+
+const LIMITS = { maxEntries: FILE_LIMITS.maxArchiveEntries, maxBytes: FILE_LIMITS.maxArchiveBytes }
+const NOTHING: ArchiveSummary = { entries: 0, bytes: 0 }
+
+/** Sends the workspace as a tar stream. */
+export function serveTarOut({ connection, binding, log }: Server, id: string): Promise<void> {
+  return connection.serve(id, async (work) => {
+    const workspace = binding.bound?.workspace
+    if (!workspace) return connection.send(tarResult(id, NOTHING, NOT_OPEN))
+    const onOmitted = (path: string, reason: string) => log.warn('left out of the archive', { path, reason })
+    const archive = packWorkspace(workspace, { limits: LIMITS, signal: work.signal, onOmitted })
+    try {
+      for await (const chunk of archive.chunks) {
+        if (!(await work.outgoing.take(costOf(chunk)))) return
+        await connection.send({ type: 'data', id }, chunk)
+      }
+      return await connection.send(tarResult(id, archive.summary))
+    } catch (error) {
+      return connection.send(tarResult(id, archive.summary, toFileError(error, 'the workspace')))
+    }
+  })
+}
+
+/** Unpacks a tar stream into the workspace. */
+export function serveTarIn({ connection, binding }: Server, id: string): Promise<void> {
+  const incoming = new Incoming()
+  return connection.serve(
+    id,
+    async (work) => {
+      const workspace = binding.bound?.workspace
+      if (!workspace) return connection.send(tarResult(id, NOTHING, NOT_OPEN))
+      try {
+        const source = incoming.consume(connection, work)
+        const summary = await unpackWorkspace(workspace, source, { limits: LIMITS, signal: work.signal })
+        return await connection.send(tarResult(id, summary))
+      } catch (error) {
+        return connection.send(tarResult(id, NOTHING, toFileError(error, 'the archive')))
+      } finally {
+        incoming.end()
+      }
+    },
+    incoming.receive,
+  )
+}
+
+/** What arrives for one tar stream and is not consumed yet: at most one window. */
+class Incoming {
+  readonly #queue = new AsyncQueue<Uint8Array>()
+  #waiting = 0
+
+  readonly receive = ({ header, payload }: HostFrame): void => {
+    if (header.type === 'end') this.#queue.end()
+    if (header.type !== 'data') return
+    this.#waiting += costOf(payload)
+    if (this.#waiting > RUNNER_FRAME.windowBytes) {
+      throw new FrameError('window_exceeded', 'more data is under way than was granted')
+    }
+    this.#queue.push(payload)
+  }
+
+  end(): void {
+    this.#queue.end()
+  }
+
+  async *consume(connection: Connection, { id, signal }: Work): AsyncGenerator<Uint8Array> {
+    const stop = () => this.#queue.end()
+    signal.addEventListener('abort', stop, { once: true })
+    for await (const chunk of this.#queue) {
+      yield chunk
+      const bytes = costOf(chunk)
+      this.#waiting -= bytes
+      await connection.send({ type: 'credit', id, bytes })
+    }
+    signal.throwIfAborted()
+  }
+}
+
+function tarResult(id: string, { entries, bytes }: ArchiveSummary, error?: FileError): RunnerToHost {
+  return { type: 'tar-result', id, entries, bytes, ...(error ? { error } : {}) }
+}

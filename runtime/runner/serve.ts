@@ -1,0 +1,74 @@
+import type { Duplex } from 'node:stream'
+import type { Isolation } from '../../contracts/exec.ts'
+import type { RunnerRole } from '../../contracts/runner.ts'
+import { bestEffort } from '../kit/best-effort.ts'
+import { messageOf } from '../kit/errors.ts'
+import { activePathEngine } from '../workspace/open-root.ts'
+import { Binding, type BindingDeps } from './binding.ts'
+import { Connection, type HostFrame } from './connection.ts'
+import { serveExec } from './serve-exec.ts'
+import { serveFile } from './serve-file.ts'
+import { serveTarIn, serveTarOut } from './serve-tar.ts'
+
+export interface RunnerDeps extends BindingDeps {
+  readonly stream: Duplex
+  readonly role: RunnerRole
+  readonly isolation: Isolation
+}
+
+/** Serves one AgentHost until the connection ends, then kills what still runs. */
+export async function serveRunner(deps: RunnerDeps): Promise<void> {
+  const { stream, log, role, isolation } = deps
+  stream.on('error', (error) => log.debug('the connection broke', { error }))
+  const connection = new Connection(stream)
+  const server: Server = { connection, binding: new Binding(deps), log }
+  try {
+    await connection.send({ type: 'hello', role, isolation, pathEngine: await activePathEngine() })
+    for await (const frame of connection.frames()) accept(frame, server, stream)
+  } catch (error) {
+    log.error('the connection to AgentHost is given up', { reason: messageOf(error) })
+  } finally {
+    stream.destroy()
+    connection.abortAll(new Error('the connection to AgentHost ended'))
+    await bestEffort(log, 'close the workspace', () => server.binding.close())
+  }
+}
+
+/** What every request is served with. */
+export interface Server {
+  readonly connection: Connection
+  readonly binding: Binding
+  readonly log: BindingDeps['log']
+}
+
+/** Starts what a frame asks for and goes on reading: a long request must not hold up a `kill`. */
+function accept(frame: HostFrame, server: Server, stream: Duplex): void {
+  const started = start(frame, server)
+  if (started === undefined) server.connection.route(frame)
+  started?.catch((error: unknown) => {
+    server.log.error('a request could not be served', { type: frame.header.type, error })
+    stream.destroy()
+  })
+}
+
+function start({ header, payload }: HostFrame, server: Server): Promise<void> | undefined {
+  switch (header.type) {
+    case 'open':
+      return open(server, header)
+    case 'exec':
+      return serveExec(server, header)
+    case 'file':
+      return serveFile(server, header, payload)
+    case 'tar-in':
+      return serveTarIn(server, header.id)
+    case 'tar-out':
+      return serveTarOut(server, header.id)
+    default:
+      return undefined
+  }
+}
+
+async function open({ connection, binding }: Server, { id, root }: { id: string; root: string }) {
+  const error = await binding.open(root)
+  await connection.send({ type: 'opened', id, ...(error ? { error } : {}) })
+}

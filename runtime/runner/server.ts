@@ -1,0 +1,30 @@
+import { Socket } from 'node:net'
+import { RUNNER_ENV_PREFIX, RunnerEnv } from '../../contracts/runner-env.ts'
+import { selectBackend } from '../executors/select.ts'
+import { messageOf } from '../kit/errors.ts'
+import { createLog } from '../kit/log.ts'
+import { parseEnv } from '../kit/parse-env.ts'
+import { serveRunner } from './serve.ts'
+
+const log = createLog({ level: 'info', write: (line) => process.stderr.write(`${line}\n`) })
+
+/** Serves the AgentHost at the other end of the inherited socket for as long as it is there. */
+async function main(): Promise<void> {
+  const env = parseEnv(RunnerEnv, process.env, { prefix: RUNNER_ENV_PREFIX })
+  const stream = new Socket({ fd: env.AGENTWEAVER_RUNNER_FD, readable: true, writable: true })
+  const only = env.AGENTWEAVER_RUNNER_BACKEND
+  const toolRoots = env.AGENTWEAVER_RUNNER_TOOL_ROOTS
+  process.once('SIGTERM', () => stream.destroy())
+  // Ctrl-C reaches the whole process group; the connection alone decides how long a runner lives.
+  process.on('SIGINT', () => log.debug('an interrupt is left to AgentHost'))
+  const { backend, detection } = await selectBackend({ only, allowDirect: only === 'direct', toolRoots })
+  await serveRunner({ stream, role: 'per-command', backend, isolation: detection.isolation, toolRoots, log })
+}
+
+main().then(
+  () => process.exit(),
+  (error: unknown) => {
+    process.stderr.write(`${messageOf(error)}\n`)
+    process.exit(1)
+  },
+)

@@ -1,0 +1,36 @@
+import type { BackendName } from '../../../contracts/exec.ts'
+import { directBackend } from '../../executors/direct.ts'
+import { type Selection, selectBackend, type SelectOptions } from '../../executors/select.ts'
+import { SandboxError } from '../../kit/errors.ts'
+
+export type IsolationWish = {
+  /** Exactly this backend: where it cannot prove itself, nothing starts. */
+  readonly only?: BackendName
+  readonly allowDirect: boolean
+  readonly toolRoots: readonly string[]
+}
+
+/**
+ * The isolation that the sandboxes of this machine have. Where nothing isolates and the operator did not ask for a
+ * certain backend, sandboxes still serve files, and every command is refused with the reason.
+ */
+export async function selectIsolation(wish: IsolationWish): Promise<Selection> {
+  const options: SelectOptions = wish
+  try {
+    return await selectBackend(options)
+  } catch (error) {
+    const isUnavailable = error instanceof SandboxError && error.code === 'isolation_unavailable'
+    if (!isUnavailable || wish.only !== undefined) throw error
+    return withoutCommands(error.message)
+  }
+}
+
+function withoutCommands(reason: string): Selection {
+  const isolation = { backend: directBackend.name, isRealIsolation: false, enforcesEgress: false, reason }
+  const message = 'nothing isolates commands on this machine, so commands are refused; `agentweaver doctor` says what would help'
+  return {
+    backend: directBackend,
+    detection: { ok: true, isolation, warnings: [{ category: 'no-isolation', message }] },
+    passedOver: [],
+  }
+}

@@ -1,0 +1,111 @@
+import { z } from 'zod'
+import type { Selection } from '../../executors/select.ts'
+import { bestEffort } from '../../kit/best-effort.ts'
+import type { BoundSandbox, ClaimRequest, SandboxProvider } from '../provider.ts'
+import { type HostProcess, type HostProcessOptions, startHostProcess } from './host-process.ts'
+import { removeSandboxFolder, sweepSandboxFolders } from './sandbox-folder.ts'
+import { killGroup, startTimeOf } from './process-group.ts'
+
+export type LocalProviderOptions = Omit<HostProcessOptions, 'backend'> & {
+  /** Sandboxes kept in standby. */
+  readonly warm: number
+  readonly selectIsolation: () => Promise<Selection>
+}
+
+const NAMESPACE = 'local'
+const Handle = z.object({ directory: z.string(), pid: z.int().positive(), startTime: z.string() })
+
+/** Sandboxes on this machine: one AgentHost process each, warm ones in standby, the best isolation that proves itself. */
+export class LocalProvider implements SandboxProvider {
+  readonly name = 'local'
+  readonly #options: LocalProviderOptions
+  readonly #standby: Promise<HostProcess>[] = []
+  readonly #live = new Set<HostProcess>()
+  #closed = false
+
+  constructor(options: LocalProviderOptions) {
+    this.#options = options
+  }
+
+  async start(): Promise<void> {
+    await sweepSandboxFolders(this.#options.log)
+    await this.#options.selectIsolation()
+    this.#refill()
+  }
+
+  async claim(request: ClaimRequest): Promise<BoundSandbox> {
+    const startedAt = performance.now()
+    const { host, launch } = await this.#take()
+    this.#refill()
+    if (request.signal.aborted) {
+      await host.destroy()
+      throw request.signal.reason
+    }
+    const { detection } = await this.#options.selectIsolation()
+    return bind(host, {
+      claimName: request.claimName,
+      launch,
+      bindMs: performance.now() - startedAt,
+      isolation: detection.isolation,
+      warnings: detection.warnings.map((warning) => ({ ...warning, backend: detection.isolation.backend })),
+    })
+  }
+
+  async collect(handle: unknown): Promise<void> {
+    const { directory, pid, startTime } = Handle.parse(handle)
+    if (startTimeOf(pid) === startTime) killGroup(pid)
+    await removeSandboxFolder(directory)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    await Promise.allSettled(this.#standby)
+    const { log } = this.#options
+    await Promise.all([...this.#live].map((host) => bestEffort(log, 'end a sandbox', () => host.destroy())))
+  }
+
+  async #startHost(): Promise<HostProcess> {
+    const { backend } = await this.#options.selectIsolation()
+    const host = await startHostProcess({ ...this.#options, backend: backend.name })
+    this.#live.add(host)
+    void host.exited.then(() => this.#live.delete(host))
+    return host
+  }
+
+  #refill(): void {
+    while (!this.#closed && this.#standby.length < this.#options.warm) {
+      const host = this.#startHost()
+      host.catch((error) => this.#options.log.error('a warm sandbox could not be started', { error }))
+      this.#standby.push(host)
+    }
+  }
+
+  /** A standby process that is alive, or a new one. */
+  async #take(): Promise<{ host: HostProcess; launch: 'warm' | 'cold' }> {
+    for (let next = this.#standby.shift(); next; next = this.#standby.shift()) {
+      const host = await next.catch(() => undefined)
+      if (host && this.#live.has(host)) return { host, launch: 'warm' }
+    }
+    return { host: await this.#startHost(), launch: 'cold' }
+  }
+}
+
+type Binding = Pick<BoundSandbox, 'claimName' | 'launch' | 'bindMs' | 'isolation' | 'warnings'>
+
+function bind(host: HostProcess, binding: Binding): BoundSandbox {
+  let released: Promise<void> | undefined
+  return {
+    ...binding,
+    namespace: NAMESPACE,
+    podName: `local-${host.instanceId.slice(0, 8)}`,
+    instanceId: host.instanceId,
+    address: { socketPath: host.socketPath },
+    workingDirectory: (path) => path ?? host.workspace,
+    handle: host.handle,
+    lost: host.exited,
+    release: () => {
+      released ??= host.destroy()
+      return released
+    },
+  }
+}

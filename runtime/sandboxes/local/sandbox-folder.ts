@@ -1,0 +1,67 @@
+import { lstat, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { z } from 'zod'
+import { bestEffort } from '../../kit/best-effort.ts'
+import { errnoOf } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+import { startTimeOf } from './process-group.ts'
+
+const PREFIX = 'agentweaver-sandbox-'
+const OWNER_FILE = 'owner.json'
+const Owner = z.object({ pid: z.int().positive(), startTime: z.string() })
+
+export type SandboxFolder = {
+  readonly directory: string
+  readonly socketPath: string
+  readonly workspace: string
+  readonly stateDir: string
+}
+
+/** A folder of mode 0700 for one sandbox, marked with the process that made it, so that a later one can tell. */
+export async function makeSandboxFolder(): Promise<SandboxFolder> {
+  const directory = await mkdtemp(join(tmpdir(), PREFIX))
+  const folder = {
+    directory,
+    socketPath: join(directory, 'host.sock'),
+    workspace: join(directory, 'workspace'),
+    stateDir: join(directory, 'state'),
+  }
+  const owner = { pid: process.pid, startTime: startTimeOf(process.pid) ?? '' }
+  await Promise.all([
+    writeFile(join(directory, OWNER_FILE), JSON.stringify(owner)),
+    mkdir(folder.workspace),
+    mkdir(folder.stateDir, { mode: 0o700 }),
+  ])
+  return folder
+}
+
+/** Removes a sandbox's folder; anything that is not one is left alone. */
+export async function removeSandboxFolder(directory: string): Promise<void> {
+  if (dirname(directory) !== tmpdir() || !directory.startsWith(join(tmpdir(), PREFIX))) return
+  await rm(directory, { recursive: true, force: true, maxRetries: 3 })
+}
+
+/** Removes the folders of this user whose maker is gone: what a killed service left. */
+export async function sweepSandboxFolders(log: Log): Promise<void> {
+  const names = (await readdir(tmpdir())).filter((name) => name.startsWith(PREFIX))
+  for (const name of names) {
+    const directory = join(tmpdir(), name)
+    if (!(await isAbandoned(directory))) continue
+    log.warn('removing the folder of a sandbox whose service is gone', { directory })
+    await bestEffort(log, `remove ${directory}`, () => removeSandboxFolder(directory))
+  }
+}
+
+/** A folder without a readable mark may be in the making; only a mark that names a dead process counts. */
+async function isAbandoned(directory: string): Promise<boolean> {
+  try {
+    const { uid } = await lstat(directory)
+    if (uid !== process.getuid?.()) return false
+    const owner = Owner.safeParse(JSON.parse(await readFile(join(directory, OWNER_FILE), 'utf8')))
+    return owner.success && startTimeOf(owner.data.pid) !== owner.data.startTime
+  } catch (error) {
+    if (errnoOf(error) === undefined && !(error instanceof SyntaxError)) throw error
+    return false
+  }
+}

@@ -1,0 +1,47 @@
+import type { HostEvent } from '../../contracts/events.ts'
+import type { Isolation } from '../../contracts/exec.ts'
+import type { SandboxKind } from '../../contracts/names.ts'
+
+/** How the API gets a sandbox. A sandbox serves one run and is destroyed; nothing returns to a pool. */
+export interface SandboxProvider {
+  readonly name: 'local' | 'kubernetes'
+  /** Proves that the provider can work here; throws `isolation_unavailable` with what to do. */
+  start(): Promise<void>
+  claim(request: ClaimRequest): Promise<BoundSandbox>
+  /** Cleans up after a sandbox of an earlier process, known by the handle that its claim row kept. */
+  collect(handle: unknown): Promise<void>
+  close(): Promise<void>
+}
+
+export interface ClaimRequest {
+  readonly claimName: string
+  readonly runId: string
+  readonly generation: number
+  readonly kind: SandboxKind
+  readonly signal: AbortSignal
+}
+
+export type SandboxWarning = Extract<HostEvent, { type: 'sandbox.warning' }>['data']
+
+/** A sandbox that is bound to a run and waits to be configured. */
+export interface BoundSandbox {
+  readonly namespace: string
+  readonly claimName: string
+  readonly podName: string
+  /** Audience of the ticket and an input of the turn token. */
+  readonly instanceId: string
+  readonly launch: 'warm' | 'cold'
+  readonly bindMs: number
+  readonly isolation: Isolation
+  readonly warnings: readonly SandboxWarning[]
+  /** Where its AgentHost listens. */
+  readonly address: { readonly socketPath: string } | { readonly baseUrl: string }
+  /** Absolute path of the workspace as AgentHost must be told. */
+  readonly workingDirectory: (workspacePath: string | undefined) => string
+  /** Plain data from which `collect` can clean up after a crash. */
+  readonly handle: unknown
+  /** Settles when the sandbox is gone, with why. */
+  readonly lost: Promise<string>
+  /** Destroys the sandbox with everything in it and waits until it is gone. */
+  release(reason: string): Promise<void>
+}

@@ -1,0 +1,29 @@
+/** Free text as a column keeps it: JSON's escapes without the quotes. Equal texts stay equal. */
+export const toText = (text: string): string => JSON.stringify(text).slice(1, -1)
+export const fromText = (column: string): string => JSON.parse(`"${column}"`) as string
+
+export const toOptionalText = (text: string | undefined) => (text === undefined ? null : toText(text))
+export const fromOptionalText = (column: string | null) => (column === null ? undefined : fromText(column))
+
+export const toJson = (value: unknown): string => JSON.stringify(value ?? null)
+/** A column of our own writing; its type is what was put in. */
+export const fromJson = <T>(column: string): T => JSON.parse(column) as T
+
+export const toOptionalJson = (value: unknown) => (value === undefined ? null : toJson(value))
+export const fromOptionalJson = <T>(column: string | null): T | undefined =>
+  column === null ? undefined : fromJson<T>(column)
+
+type Absent<T> = undefined extends T ? true : null extends T ? true : false
+type Present<T> = { [K in keyof T as Absent<T[K]> extends false ? K : never]: T[K] } & {
+  [K in keyof T as Absent<T[K]> extends true ? K : never]?: NonNullable<T[K]>
+}
+
+/** The members that have a value: a row's NULLs become absent properties. */
+export const present = <T extends object>(row: T): Present<T> =>
+  Object.fromEntries(
+    Object.entries(row).filter(([, value]) => value !== null && value !== undefined),
+  ) as Present<T>
+
+/** The members that are to be changed: absent properties leave their columns alone. */
+export const changed = <T extends object>(columns: { [K in keyof T]: T[K] | undefined }): Partial<T> =>
+  Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined)) as Partial<T>

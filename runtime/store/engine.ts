@@ -1,0 +1,48 @@
+import {
+  HandleEmptyInListsPlugin,
+  type Kysely,
+  type RawBuilder,
+  replaceWithNoncontingentExpression,
+  type SelectQueryBuilder,
+} from 'kysely'
+import type { Tables } from './schema.ts'
+
+/** PostgreSQL refuses `in ()`; here it is false, as it is on SQLite. */
+export const PLUGINS = [new HandleEmptyInListsPlugin({ strategy: replaceWithNoncontingentExpression })]
+
+/** What differs between the two databases. Everything else is portable SQL. */
+export interface Engine {
+  readonly kind: 'sqlite' | 'postgres'
+  /** Every write goes through a transaction of this one. */
+  readonly writer: Kysely<Tables>
+  /** Reads outside transactions; they see the last commit and never wait for a writer. */
+  readonly reader: Kysely<Tables>
+  /** Milliseconds since 1970 by the clock that all processes of this store share. */
+  readonly nowMs: RawBuilder<number>
+  /** Types and columns that the databases spell differently. */
+  readonly ddl: { readonly bytes: 'blob' | 'bytea'; readonly position: RawBuilder<unknown> }
+  /** Makes the selected rows wait for nobody but other writers of the same rows. */
+  lockRows<O>(query: SelectQueryBuilder<Tables, 'runs', O>): SelectQueryBuilder<Tables, 'runs', O>
+  lockRows<O>(
+    query: SelectQueryBuilder<Tables, 'audit_heads', O>,
+  ): SelectQueryBuilder<Tables, 'audit_heads', O>
+  /** Keeps other processes from migrating until the transaction ends. */
+  lockSchema(tx: Kysely<Tables>): Promise<void>
+  /** Tells other processes, when the transaction commits, which runs have new events. */
+  announce(tx: Kysely<Tables>, runIds: Iterable<string>): Promise<void>
+  close(): Promise<void>
+}
+
+/** Called with a run that has new events, or with nothing when any run may have. */
+export type OnRemoteEvents = (runId?: string) => void
+
+/** Where a table function works: a connection or transaction, and the engine under it. */
+export interface Scope {
+  readonly db: Kysely<Tables>
+  readonly engine: Engine
+}
+
+/** The scope of a transaction, which remembers the runs that it gave events to. */
+export interface WriteScope extends Scope {
+  readonly announced: Set<string>
+}

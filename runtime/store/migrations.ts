@@ -1,0 +1,245 @@
+import { type Kysely, sql } from 'kysely'
+import type { Engine } from './engine.ts'
+import type { Tables } from './schema.ts'
+
+export interface Migration {
+  readonly version: number
+  readonly name: string
+  up(db: Kysely<Tables>, ddl: Engine['ddl']): Promise<void>
+}
+
+async function createRuns(db: Kysely<Tables>): Promise<void> {
+  await db.schema
+    .createTable('runs')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('kind', 'text', (c) => c.notNull())
+    .addColumn('owner', 'text', (c) => c.notNull())
+    .addColumn('state', 'text', (c) => c.notNull())
+    .addColumn('task', 'text', (c) => c.notNull())
+    .addColumn('workspace_json', 'text', (c) => c.notNull())
+    .addColumn('agent_json', 'text', (c) => c.notNull())
+    .addColumn('agent_spec_json', 'text', (c) => c.notNull())
+    .addColumn('labels_json', 'text', (c) => c.notNull())
+    .addColumn('settings_json', 'text', (c) => c.notNull())
+    .addColumn('interactive', 'integer', (c) => c.notNull())
+    .addColumn('generation', 'integer', (c) => c.notNull())
+    .addColumn('sandbox_json', 'text')
+    .addColumn('failure_json', 'text')
+    .addColumn('outcome_json', 'text')
+    .addColumn('policy_version', 'text', (c) => c.notNull())
+    .addColumn('key_id', 'text', (c) => c.notNull())
+    .addColumn('last_sequence', 'integer', (c) => c.notNull())
+    .addColumn('host_sequence', 'integer', (c) => c.notNull())
+    .addColumn('audit_count', 'integer', (c) => c.notNull())
+    .addColumn('audit_mac', 'text', (c) => c.notNull())
+    .addColumn('created_at', 'text', (c) => c.notNull())
+    .addColumn('started_at', 'text')
+    .addColumn('first_event_at', 'text')
+    .addColumn('ended_at', 'text')
+    .addColumn('checkpoint_at', 'text')
+    .execute()
+  await db.schema.createIndex('runs_by_time').on('runs').columns(['created_at', 'id']).execute()
+  await db.schema
+    .createIndex('runs_by_owner')
+    .on('runs')
+    .columns(['owner', 'kind', 'created_at', 'id'])
+    .execute()
+  await db.schema.createIndex('runs_by_state').on('runs').columns(['state', 'owner']).execute()
+}
+
+async function createEvents(db: Kysely<Tables>): Promise<void> {
+  await db.schema
+    .createTable('events')
+    .addColumn('run_id', 'text', (c) => c.notNull().references('runs.id'))
+    .addColumn('sequence', 'integer', (c) => c.notNull())
+    .addColumn('at', 'text', (c) => c.notNull())
+    .addColumn('event_json', 'text', (c) => c.notNull())
+    .addColumn('host_generation', 'integer')
+    .addColumn('host_sequence', 'integer')
+    .addPrimaryKeyConstraint('events_key', ['run_id', 'sequence'])
+    .execute()
+  await sql`create unique index events_by_host on events (run_id, host_generation, host_sequence)
+    where host_sequence is not null`.execute(db)
+}
+
+async function createWork(db: Kysely<Tables>): Promise<void> {
+  await db.schema
+    .createTable('turns')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('run_id', 'text', (c) => c.notNull().references('runs.id'))
+    .addColumn('ordinal', 'integer', (c) => c.notNull())
+    .addColumn('state', 'text', (c) => c.notNull())
+    .addColumn('prompt', 'text', (c) => c.notNull())
+    .addColumn('final', 'integer', (c) => c.notNull())
+    .addUniqueConstraint('turns_by_run', ['run_id', 'ordinal'])
+    .execute()
+  await db.schema
+    .createTable('commands')
+    .addColumn('run_id', 'text', (c) => c.notNull().references('runs.id'))
+    .addColumn('id', 'text', (c) => c.notNull())
+    .addColumn('state', 'text', (c) => c.notNull())
+    .addColumn('request_json', 'text', (c) => c.notNull())
+    .addColumn('result_json', 'text')
+    .addPrimaryKeyConstraint('commands_key', ['id'])
+    .execute()
+  await db.schema
+    .createTable('calls')
+    .addColumn('run_id', 'text', (c) => c.notNull().references('runs.id'))
+    .addColumn('call_id', 'text', (c) => c.notNull())
+    .addColumn('tool', 'text', (c) => c.notNull())
+    .addColumn('state', 'text', (c) => c.notNull())
+    .addColumn('decision_json', 'text')
+    .addColumn('opened_at', 'text', (c) => c.notNull())
+    .addPrimaryKeyConstraint('calls_key', ['run_id', 'call_id'])
+    .execute()
+}
+
+async function createApprovals(db: Kysely<Tables>): Promise<void> {
+  await db.schema
+    .createTable('approvals')
+    .addColumn('run_id', 'text', (c) => c.notNull().references('runs.id'))
+    .addColumn('request_id', 'text', (c) => c.primaryKey())
+    .addColumn('call_id', 'text', (c) => c.notNull())
+    .addColumn('kind', 'text', (c) => c.notNull())
+    .addColumn('tool', 'text', (c) => c.notNull())
+    .addColumn('binding', 'text', (c) => c.notNull())
+    .addColumn('command_hash', 'text')
+    .addColumn('redacted', 'integer', (c) => c.notNull())
+    .addColumn('state', 'text', (c) => c.notNull())
+    .addColumn('scope', 'text')
+    .addColumn('decided_by', 'text')
+    .addColumn('reason', 'text')
+    .addColumn('answer', 'text')
+    .addColumn('expires_at', 'text', (c) => c.notNull())
+    .addColumn('created_at', 'text', (c) => c.notNull())
+    .execute()
+  await db.schema
+    .createIndex('approvals_by_run')
+    .on('approvals')
+    .columns(['run_id', 'state', 'created_at'])
+    .execute()
+  await db.schema
+    .createIndex('approvals_by_expiry')
+    .on('approvals')
+    .columns(['state', 'expires_at'])
+    .execute()
+}
+
+async function createClaims(db: Kysely<Tables>): Promise<void> {
+  await db.schema
+    .createTable('claims')
+    .addColumn('namespace', 'text', (c) => c.notNull())
+    .addColumn('name', 'text', (c) => c.notNull())
+    .addColumn('generation', 'integer', (c) => c.notNull())
+    .addColumn('run_id', 'text', (c) => c.notNull().references('runs.id'))
+    .addColumn('key_id', 'text', (c) => c.notNull())
+    .addColumn('state', 'text', (c) => c.notNull())
+    .addColumn('uid', 'text')
+    .addColumn('sandbox_uid', 'text')
+    .addColumn('pod_uid', 'text')
+    .addColumn('handle_json', 'text')
+    .addColumn('created_at', 'text', (c) => c.notNull())
+    .addPrimaryKeyConstraint('claims_key', ['namespace', 'name', 'generation'])
+    .execute()
+  await db.schema.createIndex('claims_by_state').on('claims').columns(['state', 'created_at']).execute()
+}
+
+async function createAudit(db: Kysely<Tables>, ddl: Engine['ddl']): Promise<void> {
+  await db.schema
+    .createTable('audit_heads')
+    .addColumn('chain', 'text', (c) => c.primaryKey())
+    .addColumn('count', 'integer', (c) => c.notNull())
+    .addColumn('mac', 'text', (c) => c.notNull())
+    .execute()
+  await db.schema
+    .createTable('audit')
+    .addColumn('position', sql`${ddl.position}`)
+    .addColumn('run_id', 'text', (c) => c.notNull())
+    .addColumn('sequence', 'integer', (c) => c.notNull())
+    .addColumn('at', 'text', (c) => c.notNull())
+    .addColumn('tool', 'text', (c) => c.notNull())
+    .addColumn('decision', 'text', (c) => c.notNull())
+    .addColumn('record', 'text', (c) => c.notNull())
+    .addColumn('mac', 'text', (c) => c.notNull())
+    .addUniqueConstraint('audit_by_run', ['run_id', 'sequence'])
+    .execute()
+  await db.schema.createIndex('audit_by_run_position').on('audit').columns(['run_id', 'position']).execute()
+  await db.schema.createIndex('audit_by_tool').on('audit').columns(['tool', 'position']).execute()
+  await db.schema.createIndex('audit_by_decision').on('audit').columns(['decision', 'position']).execute()
+  await db.schema.createIndex('audit_by_time').on('audit').columns(['at']).execute()
+}
+
+async function createBlobs(db: Kysely<Tables>, ddl: Engine['ddl']): Promise<void> {
+  await db.schema
+    .createTable('blobs')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('run_id', 'text', (c) => c.notNull().references('runs.id'))
+    .addColumn('name', 'text', (c) => c.notNull())
+    .addColumn('state', 'text', (c) => c.notNull())
+    .addColumn('sha256', 'text', (c) => c.notNull())
+    .addColumn('bytes', 'bigint', (c) => c.notNull())
+    .addColumn('touched_ms', 'bigint', (c) => c.notNull())
+    .execute()
+  await sql`create unique index blobs_current on blobs (run_id, name) where state = 'complete'`.execute(db)
+  await db.schema.createIndex('blobs_by_run').on('blobs').columns(['run_id', 'name', 'state']).execute()
+  await db.schema.createIndex('blobs_by_touch').on('blobs').columns(['state', 'touched_ms']).execute()
+  await db.schema
+    .createTable('blob_chunks')
+    .addColumn('blob_id', 'text', (c) => c.notNull().references('blobs.id').onDelete('cascade'))
+    .addColumn('ordinal', 'integer', (c) => c.notNull())
+    .addColumn('data', sql.raw(ddl.bytes), (c) => c.notNull())
+    .addPrimaryKeyConstraint('blob_chunks_key', ['blob_id', 'ordinal'])
+    .execute()
+}
+
+async function createService(db: Kysely<Tables>): Promise<void> {
+  await db.schema
+    .createTable('api_keys')
+    .addColumn('id', 'text', (c) => c.primaryKey())
+    .addColumn('hash', 'text', (c) => c.notNull().unique())
+    .addColumn('owner', 'text', (c) => c.notNull())
+    .addColumn('role', 'text', (c) => c.notNull())
+    .addColumn('created_at', 'text', (c) => c.notNull())
+    .execute()
+  await db.schema
+    .createTable('idempotency_keys')
+    .addColumn('owner', 'text', (c) => c.notNull())
+    .addColumn('key', 'text', (c) => c.notNull())
+    .addColumn('fingerprint', 'text', (c) => c.notNull())
+    .addColumn('state', 'text', (c) => c.notNull())
+    .addColumn('status', 'integer')
+    .addColumn('body', 'text')
+    .addColumn('created_at', 'text', (c) => c.notNull())
+    .addPrimaryKeyConstraint('idempotency_keys_key', ['owner', 'key'])
+    .execute()
+  await db.schema.createIndex('idempotency_by_time').on('idempotency_keys').columns(['created_at']).execute()
+  await db.schema
+    .createTable('settings')
+    .addColumn('name', 'text', (c) => c.primaryKey())
+    .addColumn('value', 'text', (c) => c.notNull())
+    .execute()
+  await db.schema
+    .createTable('leases')
+    .addColumn('name', 'text', (c) => c.primaryKey())
+    .addColumn('holder', 'text', (c) => c.notNull())
+    .addColumn('expires_ms', 'bigint', (c) => c.notNull())
+    .execute()
+}
+
+/** Forward only. A migration that was released is never changed: a new one is added. */
+export const MIGRATIONS: readonly Migration[] = [
+  {
+    version: 1,
+    name: 'first tables',
+    up: async (db, ddl) => {
+      await createRuns(db)
+      await createEvents(db)
+      await createWork(db)
+      await createApprovals(db)
+      await createClaims(db)
+      await createAudit(db, ddl)
+      await createBlobs(db, ddl)
+      await createService(db)
+    },
+  },
+]

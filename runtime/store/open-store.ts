@@ -1,0 +1,39 @@
+import type { Log } from '../kit/log.ts'
+import type { Engine, OnRemoteEvents } from './engine.ts'
+import { EventListeners } from './event-listeners.ts'
+import { migrate } from './migrate.ts'
+import { createSqlStore } from './sql-store.ts'
+import type { Store } from './store.ts'
+import { deleteAbandonedBlobs } from './tables/blobs.ts'
+
+/** Where a store is: a file of the embedded engine, or a PostgreSQL database. */
+export type StoreLocation =
+  | { readonly kind: 'sqlite'; readonly file: string }
+  | { readonly kind: 'postgres'; readonly url: string }
+
+/** Opens the store and brings its tables up to date. */
+export async function openStore(location: StoreLocation, { log }: { log: Log }): Promise<Store> {
+  const listeners = new EventListeners(log)
+  const engine = await openEngine(location, { log, onRemote: (runId) => listeners.notify(runId) })
+  try {
+    await migrate(engine)
+    await deleteAbandonedBlobs({ db: engine.writer, engine })
+    return createSqlStore(engine, listeners)
+  } catch (error) {
+    await engine.close()
+    throw error
+  }
+}
+
+/** Each engine's library is loaded only where it is used: the embedded store starts without `pg`. */
+async function openEngine(
+  location: StoreLocation,
+  { log, onRemote }: { log: Log; onRemote: OnRemoteEvents },
+): Promise<Engine> {
+  if (location.kind === 'sqlite') {
+    const { openSqlite } = await import('./sqlite/engine.ts')
+    return openSqlite(location.file)
+  }
+  const { openPostgres } = await import('./postgres/engine.ts')
+  return openPostgres(location.url, log, onRemote)
+}

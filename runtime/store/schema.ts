@@ -1,0 +1,137 @@
+import type { Generated } from 'kysely'
+import type { ApprovalRow, CallRow, ClaimRow, TurnRow } from './store.ts'
+
+/**
+ * The tables. Times are ISO 8601 in UTC with milliseconds, so that they sort as text. Columns named `*_json` hold
+ * JSON; free text is kept JSON-escaped (see `codec.ts`), since PostgreSQL's text has no NUL.
+ */
+export interface Tables {
+  runs: RunsTable
+  events: {
+    run_id: string
+    sequence: number
+    at: string
+    event_json: string
+    host_generation: number | null
+    host_sequence: number | null
+  }
+  turns: {
+    id: string
+    run_id: string
+    ordinal: number
+    state: TurnRow['state']
+    prompt: string
+    final: number
+  }
+  commands: {
+    id: string
+    run_id: string
+    state: 'running' | 'ended'
+    request_json: string
+    result_json: string | null
+  }
+  approvals: ApprovalsTable
+  calls: {
+    run_id: string
+    call_id: string
+    tool: string
+    state: CallRow['state']
+    decision_json: string | null
+    opened_at: string
+  }
+  claims: {
+    namespace: string
+    name: string
+    generation: number
+    run_id: string
+    key_id: string
+    state: ClaimRow['state']
+    uid: string | null
+    sandbox_uid: string | null
+    pod_uid: string | null
+    handle_json: string | null
+    created_at: string
+  }
+  /** Heads of the chains that belong to no run; a run's own head is in its row. */
+  audit_heads: { chain: string; count: number; mac: string }
+  audit: {
+    position: Generated<number>
+    run_id: string
+    sequence: number
+    at: string
+    tool: string
+    decision: string
+    record: string
+    mac: string
+  }
+  blobs: {
+    id: string
+    run_id: string
+    name: string
+    state: 'writing' | 'complete'
+    sha256: string
+    bytes: number
+    touched_ms: number
+  }
+  blob_chunks: { blob_id: string; ordinal: number; data: Uint8Array }
+  api_keys: { id: string; hash: string; owner: string; role: 'user' | 'operator'; created_at: string }
+  idempotency_keys: {
+    owner: string
+    key: string
+    fingerprint: string
+    state: 'pending' | 'done'
+    status: number | null
+    body: string | null
+    created_at: string
+  }
+  settings: { name: string; value: string }
+  leases: { name: string; holder: string; expires_ms: number }
+  schema_migrations: { version: number; name: string; applied_at: string }
+}
+
+interface RunsTable {
+  id: string
+  kind: 'agent' | 'command'
+  owner: string
+  state: string
+  task: string
+  workspace_json: string
+  agent_json: string
+  agent_spec_json: string
+  labels_json: string
+  settings_json: string
+  interactive: number
+  generation: number
+  sandbox_json: string | null
+  failure_json: string | null
+  outcome_json: string | null
+  policy_version: string
+  key_id: string
+  last_sequence: number
+  host_sequence: number
+  audit_count: number
+  audit_mac: string
+  created_at: string
+  started_at: string | null
+  first_event_at: string | null
+  ended_at: string | null
+  checkpoint_at: string | null
+}
+
+interface ApprovalsTable {
+  run_id: string
+  request_id: string
+  call_id: string
+  kind: ApprovalRow['kind']
+  tool: string
+  binding: string
+  command_hash: string | null
+  redacted: number
+  state: ApprovalRow['state']
+  scope: 'once' | 'run' | null
+  decided_by: string | null
+  reason: string | null
+  answer: string | null
+  expires_at: string
+  created_at: string
+}

@@ -1,0 +1,85 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { sql } from 'kysely'
+import type { Engine, WriteScope } from './engine.ts'
+import type { EventListeners } from './event-listeners.ts'
+import { transactionOver } from './sql-transaction.ts'
+import type { Store } from './store.ts'
+import { countApiKeys, insertApiKey, readApiKey } from './tables/api-keys.ts'
+import { listApprovals, listExpiredApprovals } from './tables/approvals.ts'
+import { readAudit } from './tables/audit.ts'
+import { deleteBlobs, readBlob, writeBlob } from './tables/blobs.ts'
+import { listClaims } from './tables/claims.ts'
+import { readEvents } from './tables/events.ts'
+import { claimIdempotencyKey, finishIdempotencyKey } from './tables/idempotency.ts'
+import { acquireLease, releaseLease } from './tables/leases.ts'
+import { countRuns, listRuns, readRun } from './tables/runs.ts'
+import { readSetting, writeSetting } from './tables/settings.ts'
+
+/** The store over a migrated engine. */
+export function createSqlStore(engine: Engine, listeners: EventListeners): Store {
+  const reading = { db: engine.reader, engine }
+  const write = createWriter(engine, listeners)
+
+  return {
+    engine: engine.kind,
+    transaction: (work) => write((scope) => work(transactionOver(scope))),
+
+    readRun: (id) => readRun(reading, id),
+    listRuns: (filter) => listRuns(reading, filter),
+    countRuns: (filter) => countRuns(reading, filter),
+    readEvents: (runId, after, limit) => readEvents(reading, runId, { after, limit }),
+    onEvents: (runId, listener) => listeners.add(runId, listener),
+    listApprovals: (runId, filter) => listApprovals(reading, runId, filter),
+    listExpiredApprovals: (now) => listExpiredApprovals(reading, now),
+    listClaims: (states) => listClaims(reading, states),
+
+    writeBlob: (blob, chunks) => writeBlob(write, blob, chunks),
+    readBlob: (runId, name) => readBlob(reading, runId, name),
+    deleteBlobs: (runId) => write((scope) => deleteBlobs(scope, runId)),
+
+    insertApiKey: (row) => write((scope) => insertApiKey(scope, row)),
+    readApiKey: (hash) => readApiKey(reading, hash),
+    countApiKeys: () => countApiKeys(reading),
+
+    claimIdempotencyKey: (row) => write((scope) => claimIdempotencyKey(scope, row)),
+    finishIdempotencyKey: (owner, key, answer) =>
+      write((scope) => finishIdempotencyKey(scope, { owner, key }, answer)),
+
+    readSetting: (name) => readSetting(reading, name),
+    writeSetting: (name, value) => write((scope) => writeSetting(scope, name, value)),
+
+    readAudit: (query) => readAudit(reading, query),
+
+    acquireLease: (name, holder, ttlMs) => write((scope) => acquireLease(scope, { name, holder, ttlMs })),
+    releaseLease: (name, holder) => write((scope) => releaseLease(scope, name, holder)),
+
+    ping: async () => {
+      await sql`select 1`.execute(engine.reader)
+    },
+    close: () => engine.close(),
+  }
+}
+
+/** One transaction per piece of work, whose listeners are called after the commit. */
+function createWriter(engine: Engine, listeners: EventListeners) {
+  const surrounding = new AsyncLocalStorage<{ isOpen: boolean }>()
+
+  return async <T>(work: (scope: WriteScope) => Promise<T>): Promise<T> => {
+    // On SQLite it would wait for itself, on PostgreSQL it would commit apart from what surrounds it.
+    if (surrounding.getStore()?.isOpen)
+      throw new Error('a write to the store inside a transaction of the store')
+    const announced = new Set<string>()
+    const transaction = { isOpen: true }
+    const commit = () =>
+      engine.writer.transaction().execute(async (db) => {
+        const answer = await work({ db, engine, announced })
+        await engine.announce(db, announced)
+        return answer
+      })
+    const result = await surrounding.run(transaction, commit).finally(() => {
+      transaction.isOpen = false
+    })
+    for (const runId of announced) listeners.notify(runId)
+    return result
+  }
+}

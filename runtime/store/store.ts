@@ -1,0 +1,286 @@
+import type { Run, RunState, Turn } from '../../contracts/api.ts'
+import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events.ts'
+import type { Isolation } from '../../contracts/exec.ts'
+import type { SandboxSettings } from '../../contracts/policy.ts'
+
+/** A run as the store keeps it: what callers see, and what the executor needs to go on after a restart. */
+export interface RunRow extends Omit<Run, 'sandbox'> {
+  readonly sandbox?: { readonly name: string; readonly isolation: Isolation }
+  /** The agent as asked for, without any credential. */
+  readonly agentSpec: unknown
+  /** Settings in force for this run, after ceiling, policy and request. */
+  readonly settings: SandboxSettings
+  readonly policyVersion: string
+  readonly keyId: string
+  /** Last host sequence of the current generation that is committed here. */
+  readonly hostSequence: number
+}
+
+export type NewRun = Omit<RunRow, 'lastSequence' | 'hostSequence' | 'generation' | 'createdAt'>
+export type RunChange = Partial<
+  Pick<
+    RunRow,
+    | 'state'
+    | 'generation'
+    | 'sandbox'
+    | 'failure'
+    | 'outcome'
+    | 'startedAt'
+    | 'firstEventAt'
+    | 'endedAt'
+    | 'checkpointAt'
+    | 'hostSequence'
+    | 'settings'
+    | 'policyVersion'
+  >
+>
+
+/** A sandbox given to a run: written before it is asked for, its ids filled in from the answer. */
+export interface ClaimRow {
+  readonly namespace: string
+  readonly name: string
+  readonly generation: number
+  readonly runId: string
+  readonly keyId: string
+  readonly state: 'requested' | 'bound' | 'released'
+  readonly uid?: string
+  readonly sandboxUid?: string
+  readonly podUid?: string
+  /** What the provider needs to find and clean the sandbox after a crash, as JSON. */
+  readonly handle?: unknown
+  readonly createdAt: string
+}
+
+export interface TurnRow extends Turn {
+  readonly prompt: string
+  readonly final: boolean
+  readonly ordinal: number
+}
+
+export interface CommandRow {
+  readonly id: string
+  readonly runId: string
+  readonly request: unknown
+  readonly state: 'running' | 'ended'
+  readonly result?: unknown
+}
+
+export interface ApprovalRow {
+  readonly requestId: string
+  readonly runId: string
+  readonly callId: string
+  readonly kind: 'shell' | 'tool' | 'question'
+  readonly tool: string
+  /** SHA-256 over the RFC 8785 form of `{runId, tool, request}`. */
+  readonly binding: string
+  readonly commandHash?: string
+  readonly redacted: boolean
+  readonly state: 'pending' | 'approved' | 'denied' | 'expired' | 'superseded' | 'answered'
+  readonly scope?: 'once' | 'run'
+  readonly decidedBy?: string
+  readonly reason?: string
+  readonly answer?: string
+  readonly expiresAt: string
+  readonly createdAt: string
+}
+
+/** One call of the agent, from its announcement to its end, so that it is never released twice. */
+export interface CallRow {
+  readonly runId: string
+  readonly callId: string
+  readonly tool: string
+  readonly state: 'open' | 'released' | 'refused' | 'ended'
+  readonly decision?: unknown
+  /** Sequence of the audit intent, and when it was written. */
+  readonly openedAt: string
+}
+
+/** A link of a run's audit chain as stored; `record` is the JSON that `mac` covers, the rest is there to be queried. */
+export interface AuditRow {
+  readonly runId: string
+  readonly sequence: number
+  readonly at: string
+  readonly tool: string
+  /** Empty where the record carries no decision. */
+  readonly decision: string
+  readonly record: string
+  readonly mac: string
+}
+/** Where a chain ends. Its MAC is not that of the last row: whoever cuts rows off cannot compute an older head. */
+export interface AuditHead {
+  readonly count: number
+  readonly mac: string
+}
+export interface AuditQuery {
+  readonly runId?: string
+  readonly tool?: string
+  readonly decision?: string
+  /** From this time on. */
+  readonly since?: string
+  /** Before this time. */
+  readonly until?: string
+  /** The `next` of the page before. */
+  readonly after?: string
+  readonly limit: number
+}
+
+export interface ApiKeyRow {
+  readonly id: string
+  /** SHA-256 of the key, hex. */
+  readonly hash: string
+  readonly owner: string
+  readonly role: 'user' | 'operator'
+  readonly createdAt: string
+}
+
+/** An answer kept for an idempotency key, or `pending` while the first request works. */
+export type IdempotencyRow = {
+  readonly owner: string
+  readonly key: string
+  /** SHA-256 over method, path and body. */
+  readonly fingerprint: string
+  readonly state: 'pending' | 'done'
+  readonly status?: number
+  readonly body?: string
+  readonly createdAt: string
+}
+
+export interface RunFilter {
+  readonly owner?: string
+  readonly kind?: 'agent' | 'command'
+  readonly states?: readonly RunState[]
+  /** Return runs after this id in the list's order (newest first). */
+  readonly after?: string
+  readonly limit: number
+}
+
+/** What one transaction may do. Every method sees the writes before it. */
+export interface Transaction {
+  insertRun(run: NewRun): Promise<RunRow>
+  /** Reads the run and keeps other writers off it until the transaction ends, so that what was read stays true. */
+  readRun(id: string): Promise<RunRow | undefined>
+  /** A new generation starts with host sequence 0; within one, the host sequence never goes back. */
+  changeRun(id: string, change: RunChange): Promise<void>
+  /**
+   * Appends events in order, with the next sequences of the run; `host` events carry the generation and host
+   * sequence they came with and are skipped where that pair is stored already. The run's `hostSequence` follows
+   * the events of its current generation. Returns what was appended.
+   */
+  appendEvents(runId: string, events: readonly NewEvent[]): Promise<RunEnvelope[]>
+
+  insertTurn(turn: Omit<TurnRow, 'ordinal'>): Promise<TurnRow>
+  changeTurn(id: string, state: Turn['state']): Promise<void>
+  listTurns(runId: string, states?: readonly Turn['state'][]): Promise<TurnRow[]>
+
+  insertCommand(command: CommandRow): Promise<void>
+  /** Ends a running command; the first result stands. */
+  endCommand(id: string, result: unknown): Promise<void>
+  readCommand(runId: string, id: string): Promise<CommandRow | undefined>
+
+  insertApproval(approval: ApprovalRow): Promise<void>
+  /** Changes a pending approval; false where it was not pending (somebody was first). */
+  decideApproval(
+    requestId: string,
+    change: Pick<ApprovalRow, 'state'> & Partial<ApprovalRow>,
+  ): Promise<boolean>
+  readApproval(runId: string, requestId: string): Promise<ApprovalRow | undefined>
+  listApprovals(
+    runId: string,
+    filter?: { state?: ApprovalRow['state']; commandHash?: string },
+  ): Promise<ApprovalRow[]>
+
+  insertCall(call: CallRow): Promise<void>
+  changeCall(
+    runId: string,
+    callId: string,
+    change: Partial<Pick<CallRow, 'state' | 'decision'>>,
+  ): Promise<void>
+  readCall(runId: string, callId: string): Promise<CallRow | undefined>
+  listCalls(runId: string, states: readonly CallRow['state'][]): Promise<CallRow[]>
+
+  /**
+   * Head of a run's audit chain, or of the deployment's (its runId is the empty string); `count` 0 for none.
+   * Locks the chain until the transaction ends.
+   */
+  auditHead(runId: string): Promise<AuditHead>
+  /** Appends rows of one chain and makes `head` its head; `conflict` where they do not continue it. */
+  appendAudit(rows: readonly AuditRow[], head: AuditHead): Promise<void>
+
+  upsertClaim(claim: ClaimRow): Promise<void>
+  changeClaim(
+    key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>,
+    change: Partial<ClaimRow>,
+  ): Promise<void>
+}
+
+export type NewEvent = {
+  readonly event: RunEvent
+  readonly at?: string
+  readonly host?: Pick<HostEnvelope, 'sequence'> & { readonly generation: number }
+}
+
+/** The SQL store, one interface over SQLite and PostgreSQL. */
+export interface Store {
+  readonly engine: 'sqlite' | 'postgres'
+  /**
+   * Runs `work` in one transaction (SQLite: immediate; PostgreSQL: read committed with the row locks it takes).
+   * Commits durably or throws. The store's own methods that write refuse to be called inside `work`.
+   */
+  transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
+
+  readRun(id: string): Promise<RunRow | undefined>
+  listRuns(filter: RunFilter): Promise<{ items: RunRow[]; next?: string }>
+  countRuns(filter: { owner?: string; states: readonly RunState[] }): Promise<number>
+  /** Events after `after`, oldest first. */
+  readEvents(runId: string, after: number, limit: number): Promise<RunEnvelope[]>
+  /**
+   * Calls back after every commit that appended events to the run (PostgreSQL: in any process), and now and then
+   * without one, so the listener looks for itself. The return value unsubscribes.
+   */
+  onEvents(runId: string, listener: () => void): () => void
+  listApprovals(runId: string, filter?: { state?: ApprovalRow['state'] }): Promise<ApprovalRow[]>
+  /** Pending approvals that expired by `now`, the longest overdue first, at most 500. */
+  listExpiredApprovals(now: string): Promise<ApprovalRow[]>
+  listClaims(states: readonly ClaimRow['state'][]): Promise<ClaimRow[]>
+
+  /**
+   * Stores a stream as chunks of at most 1 MiB and puts it in the place of the run's blob of that name when it is
+   * complete; fails with `payload_too_large` beyond `maxBytes`, leaving what was there before.
+   */
+  writeBlob(
+    blob: { runId: string; name: 'workspace' | 'session'; maxBytes: number },
+    chunks: AsyncIterable<Uint8Array>,
+  ): Promise<{ sha256: string; bytes: number }>
+  /** The chunks end with an error where they are not what was stored, or the blob was replaced meanwhile. */
+  readBlob(
+    runId: string,
+    name: 'workspace' | 'session',
+  ): Promise<{ sha256: string; bytes: number; chunks: AsyncIterable<Uint8Array> } | undefined>
+  deleteBlobs(runId: string): Promise<void>
+
+  insertApiKey(row: ApiKeyRow): Promise<void>
+  readApiKey(hash: string): Promise<ApiKeyRow | undefined>
+  countApiKeys(): Promise<number>
+
+  /** Claims an idempotency key: `fresh`, or the row that holds it. Rows older than 24 h are forgotten. */
+  claimIdempotencyKey(
+    row: Omit<IdempotencyRow, 'state'>,
+  ): Promise<{ fresh: true } | { fresh: false; row: IdempotencyRow }>
+  finishIdempotencyKey(
+    owner: string,
+    key: string,
+    answer: { status: number; body: string } | undefined,
+  ): Promise<void>
+
+  readSetting(name: string): Promise<string | undefined>
+  writeSetting(name: string, value: string): Promise<void>
+
+  readAudit(query: AuditQuery): Promise<{ items: AuditRow[]; next?: string }>
+
+  /** Takes or renews a lease; false where another holder has it. */
+  acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean>
+  releaseLease(name: string, holder: string): Promise<void>
+
+  ping(): Promise<void>
+  close(): Promise<void>
+}

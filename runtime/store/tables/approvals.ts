@@ -1,0 +1,121 @@
+import type { Selectable } from 'kysely'
+import { changed, fromOptionalText, fromText, present, toOptionalText, toText } from '../codec.ts'
+import type { Scope } from '../engine.ts'
+import type { Tables } from '../schema.ts'
+import type { ApprovalRow } from '../store.ts'
+
+/** A clock tick ends at most this many; the rest is found by the next. */
+const EXPIRED_PER_PAGE = 500
+
+const toApproval = (row: Selectable<Tables['approvals']>): ApprovalRow => ({
+  ...present({
+    commandHash: row.command_hash,
+    scope: row.scope,
+    decidedBy: fromOptionalText(row.decided_by),
+    reason: fromOptionalText(row.reason),
+    answer: fromOptionalText(row.answer),
+  }),
+  requestId: fromText(row.request_id),
+  runId: row.run_id,
+  callId: fromText(row.call_id),
+  kind: row.kind,
+  tool: fromText(row.tool),
+  binding: row.binding,
+  redacted: row.redacted === 1,
+  state: row.state,
+  expiresAt: row.expires_at,
+  createdAt: row.created_at,
+})
+
+export async function insertApproval({ db }: Scope, approval: ApprovalRow): Promise<void> {
+  await db
+    .insertInto('approvals')
+    .values({
+      run_id: approval.runId,
+      request_id: toText(approval.requestId),
+      call_id: toText(approval.callId),
+      kind: approval.kind,
+      tool: toText(approval.tool),
+      binding: approval.binding,
+      command_hash: approval.commandHash ?? null,
+      redacted: approval.redacted ? 1 : 0,
+      state: approval.state,
+      scope: approval.scope ?? null,
+      decided_by: toOptionalText(approval.decidedBy),
+      reason: toOptionalText(approval.reason),
+      answer: toOptionalText(approval.answer),
+      expires_at: approval.expiresAt,
+      created_at: approval.createdAt,
+    })
+    .execute()
+}
+
+/** What a decision may say. The request itself, and what it is bound to, never change. */
+export type ApprovalDecision = Pick<ApprovalRow, 'state'> & Partial<ApprovalRow>
+
+/** The condition on the state makes exactly one of two simultaneous deciders the first. */
+export async function decideApproval(
+  { db }: Scope,
+  requestId: string,
+  decision: ApprovalDecision,
+): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('approvals')
+    .set(
+      changed({
+        state: decision.state,
+        scope: decision.scope,
+        decided_by: decision.decidedBy === undefined ? undefined : toText(decision.decidedBy),
+        reason: decision.reason === undefined ? undefined : toText(decision.reason),
+        answer: decision.answer === undefined ? undefined : toText(decision.answer),
+        expires_at: decision.expiresAt,
+      }),
+    )
+    .where('request_id', '=', toText(requestId))
+    .where('state', '=', 'pending')
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows > 0n
+}
+
+export async function readApproval(
+  { db }: Scope,
+  runId: string,
+  requestId: string,
+): Promise<ApprovalRow | undefined> {
+  const row = await db
+    .selectFrom('approvals')
+    .selectAll()
+    .where('request_id', '=', toText(requestId))
+    .where('run_id', '=', toText(runId))
+    .executeTakeFirst()
+  return row && toApproval(row)
+}
+
+export async function listApprovals(
+  { db }: Scope,
+  runId: string,
+  filter: { state?: ApprovalRow['state']; commandHash?: string } = {},
+): Promise<ApprovalRow[]> {
+  let query = db
+    .selectFrom('approvals')
+    .selectAll()
+    .where('run_id', '=', toText(runId))
+    .orderBy('created_at')
+    .orderBy('request_id')
+  if (filter.state !== undefined) query = query.where('state', '=', filter.state)
+  if (filter.commandHash !== undefined) query = query.where('command_hash', '=', toText(filter.commandHash))
+  return (await query.execute()).map(toApproval)
+}
+
+/** Pending approvals whose time has come, the longest overdue first. */
+export async function listExpiredApprovals({ db }: Scope, now: string): Promise<ApprovalRow[]> {
+  const rows = await db
+    .selectFrom('approvals')
+    .selectAll()
+    .where('state', '=', 'pending')
+    .where('expires_at', '<=', now)
+    .orderBy('expires_at')
+    .limit(EXPIRED_PER_PAGE)
+    .execute()
+  return rows.map(toApproval)
+}

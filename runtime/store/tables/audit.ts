@@ -1,0 +1,114 @@
+import type { Selectable } from 'kysely'
+import { SandboxError } from '../../kit/errors.ts'
+import { fromText, toText } from '../codec.ts'
+import type { Scope } from '../engine.ts'
+import type { Tables } from '../schema.ts'
+import type { AuditHead, AuditQuery, AuditRow } from '../store.ts'
+import { lockRun } from './runs.ts'
+
+/** The deployment's chain, which belongs to no run. */
+const DEPLOYMENT = ''
+const ROWS_PER_INSERT = 1_000
+
+/** A run's head is in its row, so that one lock orders its events and its audit. */
+export async function lockAuditHead(scope: Scope, runId: string): Promise<AuditHead> {
+  if (runId !== DEPLOYMENT) {
+    const run = await lockRun(scope, runId)
+    return { count: run.audit_count, mac: run.audit_mac }
+  }
+  await scope.db
+    .insertInto('audit_heads')
+    .values({ chain: DEPLOYMENT, count: 0, mac: '' })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+  const query = scope.db.selectFrom('audit_heads').select(['count', 'mac']).where('chain', '=', DEPLOYMENT)
+  return await scope.engine.lockRows(query).executeTakeFirstOrThrow()
+}
+
+/** Appends the rows of one chain and moves its head; refuses rows that do not continue the chain. */
+export async function appendAudit({ db }: Scope, rows: readonly AuditRow[], head: AuditHead): Promise<void> {
+  const [first] = rows
+  if (!first) return
+  if (
+    rows.some(({ runId, sequence }, index) => runId !== first.runId || sequence !== first.sequence + index)
+  ) {
+    throw new Error('audit rows must be of one chain and in order')
+  }
+  const moved = await moveHead(db, first, head)
+  if (!moved)
+    throw new SandboxError('conflict', 'The audit chain has moved on: read its head in this transaction.')
+  const values = rows.map((row) => ({
+    run_id: row.runId,
+    sequence: row.sequence,
+    at: row.at,
+    tool: toText(row.tool),
+    decision: toText(row.decision),
+    record: row.record,
+    mac: row.mac,
+  }))
+  for (let start = 0; start < values.length; start += ROWS_PER_INSERT) {
+    await db
+      .insertInto('audit')
+      .values(values.slice(start, start + ROWS_PER_INSERT))
+      .execute()
+  }
+}
+
+async function moveHead(db: Scope['db'], first: AuditRow, head: AuditHead): Promise<boolean> {
+  const { numUpdatedRows } =
+    first.runId === DEPLOYMENT
+      ? await db
+          .updateTable('audit_heads')
+          .set({ count: head.count, mac: head.mac })
+          .where('chain', '=', DEPLOYMENT)
+          .where('count', '=', first.sequence - 1)
+          .executeTakeFirstOrThrow()
+      : await db
+          .updateTable('runs')
+          .set({ audit_count: head.count, audit_mac: head.mac })
+          .where('id', '=', first.runId)
+          .where('audit_count', '=', first.sequence - 1)
+          .executeTakeFirstOrThrow()
+  return numUpdatedRows > 0n
+}
+
+const toAudit = (row: Selectable<Tables['audit']>): AuditRow => ({
+  runId: row.run_id,
+  sequence: row.sequence,
+  at: row.at,
+  tool: fromText(row.tool),
+  decision: fromText(row.decision),
+  record: row.record,
+  mac: row.mac,
+})
+
+/** Records in the order in which they were written; the cursor is the last one's place in it. */
+export async function readAudit(
+  { db }: Scope,
+  query: AuditQuery,
+): Promise<{ items: AuditRow[]; next?: string }> {
+  let select = db
+    .selectFrom('audit')
+    .selectAll()
+    .orderBy('position')
+    .limit(query.limit + 1)
+  if (query.after !== undefined) select = select.where('position', '>', positionOf(query.after))
+  if (query.runId !== undefined) select = select.where('run_id', '=', toText(query.runId))
+  if (query.tool !== undefined) select = select.where('tool', '=', toText(query.tool))
+  if (query.decision !== undefined) select = select.where('decision', '=', toText(query.decision))
+  if (query.since !== undefined) select = select.where('at', '>=', new Date(query.since).toISOString())
+  if (query.until !== undefined) select = select.where('at', '<', new Date(query.until).toISOString())
+  const rows = await select.execute()
+  const kept = rows.slice(0, query.limit)
+  const last = kept.at(-1)
+  const items = kept.map(toAudit)
+  return rows.length > query.limit && last ? { items, next: String(last.position) } : { items }
+}
+
+function positionOf(cursor: string): number {
+  if (/^\d{1,15}$/.test(cursor)) return Number(cursor)
+  throw new SandboxError(
+    'invalid_request',
+    'The cursor `after` is not one of this list: start from the first page.',
+  )
+}

@@ -1,0 +1,75 @@
+import type { Selectable } from 'kysely'
+import { changed, fromOptionalJson, present, toOptionalJson } from '../codec.ts'
+import type { Scope } from '../engine.ts'
+import type { Tables } from '../schema.ts'
+import type { ClaimRow } from '../store.ts'
+
+const toClaim = (row: Selectable<Tables['claims']>): ClaimRow => ({
+  ...present({
+    uid: row.uid,
+    sandboxUid: row.sandbox_uid,
+    podUid: row.pod_uid,
+    handle: fromOptionalJson<object>(row.handle_json),
+  }),
+  namespace: row.namespace,
+  name: row.name,
+  generation: row.generation,
+  runId: row.run_id,
+  keyId: row.key_id,
+  state: row.state,
+  createdAt: row.created_at,
+})
+
+export async function upsertClaim({ db }: Scope, claim: ClaimRow): Promise<void> {
+  const row = {
+    namespace: claim.namespace,
+    name: claim.name,
+    generation: claim.generation,
+    run_id: claim.runId,
+    key_id: claim.keyId,
+    state: claim.state,
+    uid: claim.uid ?? null,
+    sandbox_uid: claim.sandboxUid ?? null,
+    pod_uid: claim.podUid ?? null,
+    handle_json: toOptionalJson(claim.handle),
+    created_at: claim.createdAt,
+  }
+  await db
+    .insertInto('claims')
+    .values(row)
+    .onConflict((conflict) => conflict.columns(['namespace', 'name', 'generation']).doUpdateSet(row))
+    .execute()
+}
+
+export type ClaimKey = Pick<ClaimRow, 'namespace' | 'name' | 'generation'>
+
+/** A claim keeps its identity, its run and its age. */
+export async function changeClaim({ db }: Scope, key: ClaimKey, change: Partial<ClaimRow>): Promise<void> {
+  const columns = changed({
+    state: change.state,
+    key_id: change.keyId,
+    uid: change.uid,
+    sandbox_uid: change.sandboxUid,
+    pod_uid: change.podUid,
+    handle_json: toOptionalJson(change.handle) ?? undefined,
+  })
+  if (Object.keys(columns).length === 0) return
+  await db
+    .updateTable('claims')
+    .set(columns)
+    .where('namespace', '=', key.namespace)
+    .where('name', '=', key.name)
+    .where('generation', '=', key.generation)
+    .execute()
+}
+
+export async function listClaims({ db }: Scope, states: readonly ClaimRow['state'][]): Promise<ClaimRow[]> {
+  const rows = await db
+    .selectFrom('claims')
+    .selectAll()
+    .where('state', 'in', states)
+    .orderBy('created_at')
+    .orderBy('name')
+    .execute()
+  return rows.map(toClaim)
+}

@@ -1,0 +1,111 @@
+import type { RunEnvelope, RunEvent } from '../../../contracts/events.ts'
+import { fromJson, toJson, toText } from '../codec.ts'
+import type { Scope, WriteScope } from '../engine.ts'
+import type { NewEvent } from '../store.ts'
+import { lockRun } from './runs.ts'
+
+/** SQLite takes at most 32,766 variables per statement, PostgreSQL 65,535. */
+const ROWS_PER_INSERT = 1_000
+
+type HostPosition = NonNullable<NewEvent['host']>
+const keyOf = ({ generation, sequence }: HostPosition) => `${generation}.${sequence}`
+
+/** The row lock on the run makes the sequence gap-free, and the check for known host events exact. */
+export async function appendEvents(
+  scope: WriteScope,
+  runId: string,
+  events: readonly NewEvent[],
+): Promise<RunEnvelope[]> {
+  if (events.length === 0) return []
+  const run = await lockRun(scope, runId)
+  const isNews = (host: HostPosition) =>
+    host.generation === run.generation && host.sequence > run.host_sequence
+  const doubtful = events.flatMap(({ host }) => (host && !isNews(host) ? [host] : []))
+  const fresh = withoutKnown(events, await knownOf(scope, runId, doubtful))
+  if (fresh.length === 0) return []
+
+  const now = new Date().toISOString()
+  const envelopes = fresh.map(({ event, at }, index) => ({
+    sequence: run.last_sequence + 1 + index,
+    at: at ?? now,
+    event,
+  }))
+  await insertRows(scope, runId, { fresh, envelopes })
+  const hostSequence = fresh.reduce(
+    (highest, { host }) => (host?.generation === run.generation ? Math.max(highest, host.sequence) : highest),
+    run.host_sequence,
+  )
+  await scope.db
+    .updateTable('runs')
+    .set({ last_sequence: run.last_sequence + fresh.length, host_sequence: hostSequence })
+    .where('id', '=', runId)
+    .execute()
+  scope.announced.add(runId)
+  return envelopes
+}
+
+async function insertRows(
+  { db }: Scope,
+  runId: string,
+  { fresh, envelopes }: { fresh: readonly NewEvent[]; envelopes: readonly RunEnvelope[] },
+): Promise<void> {
+  const rows = envelopes.map(({ sequence, at, event }, index) => ({
+    run_id: runId,
+    sequence,
+    at,
+    event_json: toJson(event),
+    host_generation: fresh[index]?.host?.generation ?? null,
+    host_sequence: fresh[index]?.host?.sequence ?? null,
+  }))
+  for (let start = 0; start < rows.length; start += ROWS_PER_INSERT) {
+    await db
+      .insertInto('events')
+      .values(rows.slice(start, start + ROWS_PER_INSERT))
+      .execute()
+  }
+}
+
+/** Which of these host positions the run has already. */
+async function knownOf({ db }: Scope, runId: string, hosts: readonly HostPosition[]): Promise<Set<string>> {
+  const known = new Set<string>()
+  for (const [generation, group] of Map.groupBy(hosts, (host) => host.generation)) {
+    const sequences = group.map(({ sequence }) => sequence)
+    const rows = await db
+      .selectFrom('events')
+      .select('host_sequence as sequence')
+      .where('run_id', '=', runId)
+      .where('host_generation', '=', generation)
+      .where('host_sequence', '>=', Math.min(...sequences))
+      .where('host_sequence', '<=', Math.max(...sequences))
+      .execute()
+    for (const { sequence } of rows) if (sequence !== null) known.add(keyOf({ generation, sequence }))
+  }
+  return known
+}
+
+/** Drops what is stored, and what the batch itself repeats. */
+function withoutKnown(events: readonly NewEvent[], known: Set<string>): NewEvent[] {
+  return events.filter(({ host }) => {
+    if (!host) return true
+    const key = keyOf(host)
+    if (known.has(key)) return false
+    known.add(key)
+    return true
+  })
+}
+
+export async function readEvents(
+  { db }: Scope,
+  runId: string,
+  page: { after: number; limit: number },
+): Promise<RunEnvelope[]> {
+  const rows = await db
+    .selectFrom('events')
+    .select(['sequence', 'at', 'event_json'])
+    .where('run_id', '=', toText(runId))
+    .where('sequence', '>', page.after)
+    .orderBy('sequence')
+    .limit(page.limit)
+    .execute()
+  return rows.map(({ sequence, at, event_json }) => ({ sequence, at, event: fromJson<RunEvent>(event_json) }))
+}

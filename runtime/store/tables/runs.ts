@@ -1,0 +1,179 @@
+import type { Selectable } from 'kysely'
+import type { RunState } from '../../../contracts/api.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import {
+  changed,
+  fromJson,
+  fromOptionalJson,
+  fromText,
+  present,
+  toJson,
+  toOptionalJson,
+  toText,
+} from '../codec.ts'
+import type { Scope } from '../engine.ts'
+import type { Tables } from '../schema.ts'
+import type { NewRun, RunChange, RunFilter, RunRow } from '../store.ts'
+
+type Row = Selectable<Tables['runs']>
+
+const toRun = (row: Row): RunRow => ({
+  ...present({
+    sandbox: fromOptionalJson<NonNullable<RunRow['sandbox']>>(row.sandbox_json),
+    failure: fromOptionalJson<NonNullable<RunRow['failure']>>(row.failure_json),
+    outcome: fromOptionalJson<NonNullable<RunRow['outcome']>>(row.outcome_json),
+    startedAt: row.started_at,
+    firstEventAt: row.first_event_at,
+    endedAt: row.ended_at,
+    checkpointAt: row.checkpoint_at,
+  }),
+  id: row.id,
+  kind: row.kind,
+  owner: fromText(row.owner),
+  state: row.state as RunState,
+  task: fromText(row.task),
+  workspace: fromJson<RunRow['workspace']>(row.workspace_json),
+  agent: fromJson<RunRow['agent']>(row.agent_json),
+  agentSpec: fromJson<unknown>(row.agent_spec_json),
+  labels: fromJson<RunRow['labels']>(row.labels_json),
+  settings: fromJson<RunRow['settings']>(row.settings_json),
+  interactive: row.interactive === 1,
+  generation: row.generation,
+  policyVersion: row.policy_version,
+  keyId: row.key_id,
+  lastSequence: row.last_sequence,
+  hostSequence: row.host_sequence,
+  createdAt: row.created_at,
+})
+
+export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
+  const row = {
+    id: run.id,
+    kind: run.kind,
+    owner: toText(run.owner),
+    state: run.state,
+    task: toText(run.task),
+    workspace_json: toJson(run.workspace),
+    agent_json: toJson(run.agent),
+    agent_spec_json: toJson(run.agentSpec),
+    labels_json: toJson(run.labels),
+    settings_json: toJson(run.settings),
+    interactive: run.interactive ? 1 : 0,
+    generation: 0,
+    sandbox_json: toOptionalJson(run.sandbox),
+    failure_json: toOptionalJson(run.failure),
+    outcome_json: toOptionalJson(run.outcome),
+    policy_version: run.policyVersion,
+    key_id: run.keyId,
+    last_sequence: 0,
+    host_sequence: 0,
+    audit_count: 0,
+    audit_mac: '',
+    created_at: new Date().toISOString(),
+    started_at: run.startedAt ?? null,
+    first_event_at: run.firstEventAt ?? null,
+    ended_at: run.endedAt ?? null,
+    checkpoint_at: run.checkpointAt ?? null,
+  }
+  await db.insertInto('runs').values(row).execute()
+  return toRun(row)
+}
+
+export async function readRun({ db }: Scope, id: string): Promise<RunRow | undefined> {
+  const row = await db.selectFrom('runs').selectAll().where('id', '=', toText(id)).executeTakeFirst()
+  return row && toRun(row)
+}
+
+export async function readAndLockRun(scope: Scope, id: string): Promise<RunRow | undefined> {
+  const row = await selectForWriting(scope, id)
+  return row && toRun(row)
+}
+
+/** The run's row, held against other writers until the transaction ends: the order of events and of the audit. */
+export async function lockRun(scope: Scope, id: string): Promise<Row> {
+  const row = await selectForWriting(scope, id)
+  if (!row) throw new SandboxError('not_found', `There is no run ${id}.`)
+  return row
+}
+
+function selectForWriting({ db, engine }: Scope, id: string): Promise<Row | undefined> {
+  const query = db.selectFrom('runs').selectAll().where('id', '=', toText(id))
+  return engine.lockRows(query).executeTakeFirst()
+}
+
+/** A new generation starts with host sequence 0; within one, the host sequence never goes back. */
+export async function changeRun({ db }: Scope, id: string, change: RunChange): Promise<void> {
+  const isNewGeneration = change.generation !== undefined
+  const hostSequence = isNewGeneration ? (change.hostSequence ?? 0) : change.hostSequence
+  const columns = changed({
+    state: change.state,
+    generation: change.generation,
+    sandbox_json: change.sandbox && toJson(change.sandbox),
+    failure_json: change.failure && toJson(change.failure),
+    outcome_json: change.outcome && toJson(change.outcome),
+    started_at: change.startedAt,
+    first_event_at: change.firstEventAt,
+    ended_at: change.endedAt,
+    checkpoint_at: change.checkpointAt,
+    settings_json: change.settings && toJson(change.settings),
+    policy_version: change.policyVersion,
+    host_sequence: isNewGeneration ? hostSequence : undefined,
+  })
+  if (Object.keys(columns).length > 0) {
+    await db.updateTable('runs').set(columns).where('id', '=', id).execute()
+  }
+  if (!isNewGeneration && hostSequence !== undefined) {
+    await db
+      .updateTable('runs')
+      .set({ host_sequence: hostSequence })
+      .where('id', '=', id)
+      .where('host_sequence', '<', hostSequence)
+      .execute()
+  }
+}
+
+/** Newest first. */
+export async function listRuns(scope: Scope, filter: RunFilter): Promise<{ items: RunRow[]; next?: string }> {
+  const after = filter.after === undefined ? undefined : await positionOf(scope, filter.after)
+  let query = scope.db
+    .selectFrom('runs')
+    .selectAll()
+    .orderBy('created_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(filter.limit + 1)
+  if (filter.owner !== undefined) query = query.where('owner', '=', toText(filter.owner))
+  if (filter.kind !== undefined) query = query.where('kind', '=', filter.kind)
+  if (filter.states !== undefined) query = query.where('state', 'in', filter.states)
+  if (after) {
+    query = query.where(({ eb, refTuple, tuple }) =>
+      eb(refTuple('created_at', 'id'), '<', tuple(after.created_at, after.id)),
+    )
+  }
+  const rows = await query.execute()
+  const items = rows.slice(0, filter.limit).map(toRun)
+  const last = items.at(-1)
+  return rows.length > filter.limit && last ? { items, next: last.id } : { items }
+}
+
+async function positionOf({ db }: Scope, id: string): Promise<{ created_at: string; id: string }> {
+  const row = await db
+    .selectFrom('runs')
+    .select(['created_at', 'id'])
+    .where('id', '=', toText(id))
+    .executeTakeFirst()
+  if (!row)
+    throw new SandboxError('invalid_request', 'The cursor `after` names no run: start from the first page.')
+  return row
+}
+
+export async function countRuns(
+  { db }: Scope,
+  filter: { owner?: string; states: readonly RunState[] },
+): Promise<number> {
+  let query = db
+    .selectFrom('runs')
+    .select(({ fn }) => fn.countAll().as('count'))
+    .where('state', 'in', filter.states)
+  if (filter.owner !== undefined) query = query.where('owner', '=', toText(filter.owner))
+  return Number((await query.executeTakeFirstOrThrow()).count)
+}

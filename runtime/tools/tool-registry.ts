@@ -1,0 +1,74 @@
+import { z } from 'zod'
+import type { SandboxSettings } from '../../contracts/policy.ts'
+import type { Toolbox } from '../../contracts/toolbox.ts'
+import type { ToolOutcome } from '../../contracts/tools.ts'
+import { applyPatchTool } from './apply-patch.ts'
+import { createFileTool } from './create-tool.ts'
+import { editTool, strReplaceEditorTool } from './edit-tools.ts'
+import { failure } from './outcome.ts'
+import { readFileTool } from './read-file.ts'
+import { askQuestionTool, reportIntentTool, reportOutcomeTool } from './report-tools.ts'
+import { runCommandTool } from './run-command.ts'
+import { fileSearchTool, grepSearchTool } from './search-tools.ts'
+import { openPlainText, type TextFilter } from './text-filter.ts'
+import type { Tool, ToolCall, ToolDefinition, ToolDeps, ToolIo } from './tool.ts'
+
+export interface ToolRegistryOptions {
+  readonly toolbox: Toolbox
+  readonly settings: SandboxSettings
+  /** Whether the toolbox's isolation is real, or the operator accepted that it is not. */
+  readonly shellAcceptable: boolean
+  /**
+   * Makes the filter that output and file contents pass before they are cut to size.
+   * @default plain UTF-8
+   */
+  readonly openFilter?: () => TextFilter
+}
+
+export interface ToolRegistry {
+  readonly definitions: readonly ToolDefinition[]
+  /**
+   * The effect of a call, and nothing but: whether it may happen was decided before. Returns an outcome for
+   * whatever the workspace or the command did; throws only when the toolbox itself is gone.
+   */
+  run(call: ToolCall, io: ToolIo): Promise<ToolOutcome>
+}
+
+/** The one place where the tools of a run are put together, for every agent and every home. */
+export function createToolRegistry(options: ToolRegistryOptions): ToolRegistry {
+  const deps: ToolDeps = { ...options, openFilter: options.openFilter ?? openPlainText }
+  const offersShell = options.settings.shell_enabled && options.shellAcceptable
+  const tools: readonly Tool[] = [
+    ...(offersShell ? [runCommandTool(deps)] : []),
+    readFileTool(deps),
+    grepSearchTool(deps),
+    fileSearchTool(deps),
+    strReplaceEditorTool(deps),
+    applyPatchTool(deps),
+    createFileTool(deps),
+    editTool(deps),
+    reportIntentTool(),
+    askQuestionTool(),
+    reportOutcomeTool(),
+  ]
+  const byName = new Map(tools.map((tool) => [tool.name, tool]))
+  return { definitions: tools.map(definitionOf), run: (call, io) => runTool(byName.get(call.tool), call, io) }
+}
+
+async function runTool(tool: Tool | undefined, call: ToolCall, io: ToolIo): Promise<ToolOutcome> {
+  if (tool === undefined) return failure('unknown_tool', `There is no tool "${call.tool}"`)
+  if (io.signal.aborted) return CANCELLED
+  try {
+    return await tool.run(call.arguments, io)
+  } catch (error) {
+    if (io.signal.aborted) return CANCELLED
+    throw error
+  }
+}
+
+const CANCELLED = failure('cancelled', 'The call was cancelled')
+
+function definitionOf({ name, description, schema }: Tool): ToolDefinition {
+  const { $schema: _dialect, ...parameters } = z.toJSONSchema(schema, { io: 'input' })
+  return { name, description, parameters }
+}

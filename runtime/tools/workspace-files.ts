@@ -1,0 +1,80 @@
+import { FILE_LIMITS, type FileEntry, type FileError } from '../../contracts/files.ts'
+import type { FileAnswer, Toolbox } from '../../contracts/toolbox.ts'
+import { failure } from './outcome.ts'
+
+type Read = { readonly ok: true; readonly bytes: Uint8Array } | FileError
+type Text = { readonly ok: true; readonly text: string } | FileError
+type Written = { readonly ok: true } | FileError
+
+/** How a write meets what is there. `exclusive` refuses an existing file, `never` a missing one. */
+export interface WriteOptions {
+  readonly create: 'never' | 'allowed' | 'exclusive'
+  readonly mode?: number
+}
+
+const NUL_SEARCH_BYTES = 8192
+
+/** The file half of a toolbox as the tools use it. Outcomes, never exceptions, for what the workspace did. */
+export class WorkspaceFiles {
+  readonly #toolbox: Toolbox
+
+  constructor(toolbox: Toolbox) {
+    this.#toolbox = toolbox
+  }
+
+  async read(path: string, signal?: AbortSignal): Promise<Read> {
+    const { result, payload } = await this.#toolbox.file({ op: 'read', path }, pick(signal))
+    return result.ok ? { ok: true, bytes: payload } : result
+  }
+
+  /** The text of a file that can be written back unchanged: UTF-8 without NUL. */
+  async readText(path: string, signal?: AbortSignal): Promise<Text> {
+    const read = await this.read(path, signal)
+    if (!read.ok) return read
+    if (isBinary(read.bytes)) return binary(path)
+    try {
+      return { ok: true, text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(read.bytes) }
+    } catch {
+      return binary(path, 'is not UTF-8 text')
+    }
+  }
+
+  /** What is at a path; `undefined` where nothing is. */
+  async stat(
+    path: string,
+    signal?: AbortSignal,
+  ): Promise<{ ok: true; entry: FileEntry | undefined } | FileError> {
+    const { result } = await this.#toolbox.file({ op: 'stat', path }, pick(signal))
+    if (result.ok) return { ok: true, entry: result.entry }
+    return result.code === 'not_found' ? { ok: true, entry: undefined } : result
+  }
+
+  async write(path: string, content: string | Uint8Array, options: WriteOptions): Promise<Written> {
+    const payload = typeof content === 'string' ? new TextEncoder().encode(content) : content
+    if (payload.byteLength <= FILE_LIMITS.maxWriteBytes) {
+      return written(await this.#toolbox.file({ op: 'write', path, ...options }, { payload }))
+    }
+    const message = `${path} would have ${payload.byteLength} bytes, more than ${FILE_LIMITS.maxWriteBytes}`
+    return { ok: false, code: 'too_large', message }
+  }
+
+  async delete(path: string): Promise<Written> {
+    return written(await this.#toolbox.file({ op: 'delete', path }))
+  }
+}
+
+const written = ({ result }: FileAnswer): Written => (result.ok ? { ok: true } : result)
+
+const pick = (signal: AbortSignal | undefined) => (signal ? { signal } : {})
+
+/** Text has no NUL; a look at the beginning tells, as git does it. */
+export const isBinary = (bytes: Uint8Array): boolean => bytes.subarray(0, NUL_SEARCH_BYTES).includes(0)
+
+export const binary = (path: string, why = 'is a binary file'): FileError => ({
+  ok: false,
+  code: 'binary',
+  message: `${path} ${why}. Use run_command to look at it or to change it`,
+})
+
+/** A refusal of the workspace engine as the model reads it. */
+export const refusal = ({ code, message }: FileError) => failure(code, message)

@@ -1,0 +1,21 @@
+/** Joins small pieces and cuts large ones, so that every piece but the last has `bytes` bytes. */
+export async function* coalesce(
+  source: AsyncIterable<Uint8Array>,
+  bytes: number,
+): AsyncGenerator<Uint8Array> {
+  let piece = Buffer.allocUnsafe(bytes)
+  let filled = 0
+  for await (const chunk of source) {
+    for (let rest = chunk; rest.length > 0; ) {
+      const part = rest.subarray(0, bytes - filled)
+      piece.set(part, filled)
+      filled += part.length
+      rest = rest.subarray(part.length)
+      if (filled < bytes) continue
+      yield piece
+      piece = Buffer.allocUnsafe(bytes)
+      filled = 0
+    }
+  }
+  if (filled > 0) yield piece.subarray(0, filled)
+}

@@ -1,0 +1,102 @@
+import { closeSync } from 'node:fs'
+import type { FileOperation, FileOperationInput, FileResult } from '../../contracts/files.ts'
+import type { FileAnswer } from '../../contracts/toolbox.ts'
+import type { PathEngine } from './engines/path-engine.ts'
+import { toFileError } from './file-fault.ts'
+import { openRoot, selectEngine } from './open-root.ts'
+import { makeDirectoryAt, renameFile } from './operations/arrange.ts'
+import { listDirectory, statFile } from './operations/inspect.ts'
+import { readFile } from './operations/read.ts'
+import { removeFile } from './operations/remove.ts'
+import { writeFile } from './operations/write.ts'
+import { parseOperation } from './parse-operation.ts'
+import { findFiles } from './search/find.ts'
+import { grepFiles } from './search/grep.ts'
+import type { Tree } from './tree.ts'
+
+/** The files of one workspace, and nothing else of the machine. */
+export interface WorkspaceEngine extends Tree {
+  /** Absolute, real path of the root. */
+  readonly path: string
+  /** Performs one operation. What it refuses or cannot do is an outcome; it never throws for it. */
+  perform(
+    operation: FileOperationInput,
+    io?: { payload?: Uint8Array | undefined; signal?: AbortSignal | undefined },
+  ): Promise<FileAnswer>
+  close(): void
+}
+
+const NOTHING = new Uint8Array()
+
+/**
+ * Opens a workspace. `engine` forces one of the two path engines; without it the better one that works here is
+ * taken. Throws a FileFault if the root does not exist, is no directory or is a link.
+ */
+export async function openWorkspace(
+  path: string,
+  options: { engine?: PathEngine['name'] } = {},
+): Promise<WorkspaceEngine> {
+  const root = openRoot(path)
+  const tree: Tree = { root, engine: await engineOrClose(root, options.engine) }
+  return {
+    ...tree,
+    path: root.path,
+    async perform(input, io = {}) {
+      const parsed = parseOperation(input)
+      if (!parsed.ok) return answerOf(parsed.error)
+      try {
+        const answer = await carryOut(tree, parsed.operation, io)
+        return 'payload' in answer ? answer : answerOf(answer)
+      } catch (error) {
+        return answerOf(toFileError(error, describe(parsed.operation)))
+      }
+    },
+    close: () => closeSync(root.fd),
+  }
+}
+
+async function engineOrClose(
+  root: Tree['root'],
+  wanted: PathEngine['name'] | undefined,
+): Promise<PathEngine> {
+  try {
+    return await selectEngine(root, wanted)
+  } catch (error) {
+    closeSync(root.fd)
+    throw error
+  }
+}
+
+const answerOf = (result: FileResult): FileAnswer => ({ result, payload: NOTHING })
+
+/** What a message calls the thing at fault. */
+const describe = (operation: FileOperation): string =>
+  'path' in operation ? operation.path : 'from' in operation ? operation.from : `the ${operation.op}`
+
+async function carryOut(
+  tree: Tree,
+  operation: FileOperation,
+  io: { payload?: Uint8Array | undefined; signal?: AbortSignal | undefined },
+): Promise<FileAnswer | FileResult> {
+  io.signal?.throwIfAborted()
+  switch (operation.op) {
+    case 'read':
+      return readFile(tree, operation)
+    case 'write':
+      return writeFile(tree, operation, io.payload ?? NOTHING)
+    case 'stat':
+      return statFile(tree, operation)
+    case 'list':
+      return listDirectory(tree, operation)
+    case 'mkdir':
+      return makeDirectoryAt(tree, operation)
+    case 'delete':
+      return removeFile(tree, operation, io.signal)
+    case 'rename':
+      return renameFile(tree, operation)
+    case 'grep':
+      return grepFiles(tree, operation, io.signal)
+    case 'find':
+      return findFiles(tree, operation, io.signal)
+  }
+}

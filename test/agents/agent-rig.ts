@@ -1,0 +1,88 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import type { AgentConfig } from '../../contracts/configure.ts'
+import type { HostEvent } from '../../contracts/events.ts'
+import { SandboxSettings } from '../../contracts/policy.ts'
+import type { ToolOutcome } from '../../contracts/tools.ts'
+import {
+  AGENT_LIMITS,
+  type AgentDeps,
+  type AgentSession,
+  type TurnResult,
+} from '../../runtime/agents/agent.ts'
+import { createAgent } from '../../runtime/agents/create-agent.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import type { ToolCall, ToolDefinition } from '../../runtime/tools/tool.ts'
+import { createToolRegistry } from '../../runtime/tools/tool-registry.ts'
+import { MemoryToolbox } from '../fakes/memory-toolbox.ts'
+import { type ModelServer, startModelServer } from '../fakes/model-server.ts'
+
+/** The definitions of a run that may use the shell: what every agent is given. */
+export const definitions = (): readonly ToolDefinition[] =>
+  createToolRegistry({
+    toolbox: new MemoryToolbox(),
+    settings: SandboxSettings.parse({}),
+    shellAcceptable: true,
+  }).definitions
+
+export async function aStateDir(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'agent-state-'))
+  onTestFinished(() => rm(dir, { recursive: true, force: true }))
+  return dir
+}
+
+/** A model server that is closed when the test ends. */
+export async function aModel(
+  respond: Parameters<typeof startModelServer>[0]['respond'],
+): Promise<ModelServer> {
+  const server = await startModelServer({ respond })
+  onTestFinished(() => server.close())
+  return server
+}
+
+export const endpoint = (server: ModelServer): AgentConfig => ({
+  kind: 'openaiCompatible',
+  model: { name: 'fake-model', baseUrl: server.url },
+})
+
+export const ok = (content: string): ToolOutcome => ({ ok: true, content, facts: {} })
+
+/** An agent that is closed when the test ends, with the calls it made. */
+export async function anAgent(config: AgentConfig, deps: Partial<AgentDeps> = {}) {
+  const calls: ToolCall[] = []
+  const callTool = deps.callTool ?? (async () => ok('done'))
+  const agent = await createAgent(config, {
+    tools: definitions(),
+    fetchToken: async () => 'secret-key-of-the-endpoint',
+    stateDir: await aStateDir(),
+    limits: AGENT_LIMITS,
+    log: silentLog,
+    ...deps,
+    callTool: (call, signal) => {
+      calls.push(call)
+      return callTool(call, signal)
+    },
+  })
+  onTestFinished(() => agent.close())
+  return { agent, calls }
+}
+
+let turns = 0
+
+/** Runs one turn to its end and gives what it emitted. */
+export async function runTurn(
+  agent: AgentSession,
+  prompt = 'do it',
+  signal: AbortSignal = new AbortController().signal,
+): Promise<{ result: TurnResult; events: HostEvent[]; turnId: string }> {
+  const events: HostEvent[] = []
+  const turnId = `turn-${++turns}`
+  const result = await agent.runTurn({ turnId, prompt, signal, emit: (event) => events.push(event) })
+  return { result, events, turnId }
+}
+
+/** The text that the agent's deltas make up. */
+export const streamed = (events: readonly HostEvent[]): string =>
+  events.map((event) => (event.type === 'agent.message.delta' ? event.data.text : '')).join('')

@@ -1,0 +1,171 @@
+import { describe, expect, it } from 'vitest'
+import { AGENT_LIMITS } from '../../runtime/agents/agent.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
+import { type ModelReply, textOf } from '../fakes/model-server.ts'
+import { aModel, anAgent, endpoint, ok, runTurn } from './agent-rig.ts'
+import { childPids, until } from './children.ts'
+
+const failingWith = async (reply: ModelReply) => {
+  const server = await aModel((request) =>
+    textOf(request.messages.at(-1)).includes('once more') ? { text: 'recovered' } : reply,
+  )
+  const { agent } = await anAgent(endpoint(server))
+  return { agent, server }
+}
+
+describe('a model that does not answer', () => {
+  it.each([
+    [401, 'agent_failed', /refused the credential \(HTTP 401\).*API key/],
+    [402, 'agent_quota_exceeded', /quota is used up \(HTTP 402\)/],
+    [404, 'agent_failed', /no model "fake-model".*HTTP 404/],
+    [400, 'agent_failed', /no usable answer \(HTTP 400\)/],
+  ])('fails the turn with a sentence that helps when its server says %i', async (status, code, message) => {
+    const { agent } = await failingWith({ status })
+
+    const { result } = await runTurn(agent)
+
+    expect(result).toEqual({ state: 'failed', code, message: expect.stringMatching(message) })
+  })
+
+  it('fails the turn, and not the session, when the stream is no stream', async () => {
+    const { agent } = await failingWith({ raw: 'data: {"nonsense\n\n' })
+
+    const broken = await runTurn(agent)
+    const next = await runTurn(agent, 'once more')
+
+    expect(broken.result).toMatchObject({ state: 'failed', code: 'agent_failed' })
+    expect(next.result).toEqual({ state: 'completed' })
+  })
+
+  it('fails the turn when nothing comes for the idle time, and the next turn works', async () => {
+    const server = await aModel((_request, index) => (index === 0 ? { hang: true } : { text: 'awake' }))
+    const { agent } = await anAgent(endpoint(server), { limits: { ...AGENT_LIMITS, idleMs: 400 } })
+
+    const silent = await runTurn(agent)
+    const next = await runTurn(agent)
+
+    expect(silent.result).toMatchObject({ state: 'failed', code: 'agent_stall_timeout' })
+    expect(next.result).toEqual({ state: 'completed' })
+  })
+
+  it('fails a turn that goes on for longer than a turn may', async () => {
+    const server = await aModel(() => ({ text: 'word '.repeat(1000), pauseMs: 20 }))
+    const { agent } = await anAgent(endpoint(server), { limits: { ...AGENT_LIMITS, turnMs: 500 } })
+
+    const { result } = await runTurn(agent)
+
+    expect(result).toMatchObject({ state: 'failed', code: 'deadline_exceeded' })
+  })
+})
+
+describe('a tool call that takes its time', () => {
+  it('is waited for far beyond the idle time', async () => {
+    const server = await aModel((_request, index) =>
+      index === 0
+        ? { toolCalls: [{ name: 'ask_question', arguments: { question: 'Which?' } }] }
+        : { text: 'thanks' },
+    )
+    const { agent } = await anAgent(endpoint(server), {
+      limits: { ...AGENT_LIMITS, idleMs: 200 },
+      callTool: () => new Promise((resolve) => setTimeout(() => resolve(ok('the second')), 2500)),
+    })
+
+    const { result } = await runTurn(agent)
+
+    expect(result).toEqual({ state: 'completed' })
+    expect(textOf(server.requests[1]?.messages.at(-1))).toBe('the second')
+  })
+
+  it('ends the turn with the fault of the host, if it has one', async () => {
+    const server = await aModel(() => ({
+      toolCalls: [{ name: 'create', arguments: { path: 'a', file_text: '' } }],
+    }))
+    const { agent } = await anAgent(endpoint(server), {
+      callTool: () => Promise.reject(new SandboxError('sandbox_lost', 'the runner is gone')),
+    })
+
+    const { result } = await runTurn(agent)
+
+    expect(result).toEqual({ state: 'failed', code: 'sandbox_lost', message: 'the runner is gone' })
+  })
+})
+
+describe('cancelling a turn', () => {
+  it.each([
+    ['while the model is silent', { hang: true } as ModelReply],
+    ['while the model speaks', { text: 'word '.repeat(1000), pauseMs: 20 } as ModelReply],
+    ['while a call waits', { toolCalls: [{ name: 'edit', arguments: { path: 'a' } }] } as ModelReply],
+  ])('takes less than two seconds %s, and the session goes on', async (_when, reply) => {
+    const server = await aModel((request) =>
+      textOf(request.messages.at(-1)).includes('once more') ? { text: 'here I am' } : reply,
+    )
+    const { agent } = await anAgent(endpoint(server), { callTool: () => new Promise(() => undefined) })
+    const cancel = new AbortController()
+    const turn = runTurn(agent, 'begin', cancel.signal)
+    await until('the model is asked', () => server.requests.length > 0)
+
+    const start = performance.now()
+    cancel.abort()
+    const { result } = await turn
+    const tookMs = performance.now() - start
+    const next = await runTurn(agent, 'once more')
+
+    expect(result).toEqual({ state: 'cancelled' })
+    expect(tookMs).toBeLessThan(2000)
+    expect(next.result).toEqual({ state: 'completed' })
+  })
+
+  it('tells an open call by its signal', async () => {
+    const server = await aModel(() => ({ toolCalls: [{ name: 'create', arguments: {} }] }))
+    const cancel = new AbortController()
+    const seen = Promise.withResolvers<AbortSignal>()
+    const { agent } = await anAgent(endpoint(server), {
+      callTool: (_call, signal) => {
+        seen.resolve(signal)
+        return new Promise(() => undefined)
+      },
+    })
+    const turn = runTurn(agent, 'begin', cancel.signal)
+    const signal = await seen.promise
+
+    cancel.abort()
+    await turn
+
+    expect(signal.aborted).toBe(true)
+  })
+})
+
+describe('an agent runtime that dies', () => {
+  it('fails the turn, and the next one goes on with the conversation', async () => {
+    const before = await childPids()
+    const server = await aModel((_request, index) =>
+      index === 1 ? { hang: true } : { text: `answer ${index}` },
+    )
+    const { agent } = await anAgent(endpoint(server))
+    await runTurn(agent, 'the first question')
+    const [pid = -1] = (await childPids()).filter((child) => !before.includes(child))
+    const turn = runTurn(agent, 'the second question')
+    await until('the model is asked again', () => server.requests.length === 2)
+
+    process.kill(pid, 'SIGKILL')
+    const killed = await turn
+    const next = await runTurn(agent, 'the third question')
+
+    expect(killed.result).toMatchObject({ state: 'failed', code: 'agent_failed' })
+    expect(next.result).toEqual({ state: 'completed' })
+    const told = server.requests.at(-1)?.messages.map((message) => textOf(message)) ?? []
+    expect(told).toContain('answer 0')
+  })
+
+  it('is not left behind when it is stopped and cannot hear', async () => {
+    const before = await childPids()
+    const server = await aModel(() => ({ hang: true }))
+    const { agent } = await anAgent(endpoint(server))
+    const [pid = -1] = (await childPids()).filter((child) => !before.includes(child))
+    process.kill(pid, 'SIGSTOP')
+
+    await agent.close()
+
+    expect(await childPids()).toEqual(before)
+  })
+})

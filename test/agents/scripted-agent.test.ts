@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest'
+import type { Plan } from '../../contracts/configure.ts'
+import { anAgent, ok, runTurn, streamed } from './agent-rig.ts'
+import { until } from './children.ts'
+
+const scripted = (...turns: Plan['turns']) => ({ kind: 'scripted', plan: { turns } }) as const
+const say = (text: string) => ({ kind: 'say', text }) as const
+const read = (path: string) => ({ kind: 'tool', tool: 'read_file', arguments: { path } }) as const
+
+describe('the scripted agent', () => {
+  it('takes the next list of steps with each turn, and says when the plan has ended', async () => {
+    const { agent } = await anAgent(scripted([say('first')], [say('second')]))
+
+    const turns = [await runTurn(agent), await runTurn(agent), await runTurn(agent)]
+
+    expect(turns.map(({ events }) => streamed(events))).toEqual(['first', 'second', 'The plan has ended.'])
+    expect(turns.map(({ result }) => result.state)).toEqual(['completed', 'completed', 'completed'])
+  })
+
+  it('streams what it says in pieces and then says it whole', async () => {
+    const text = 'A sentence that is longer than one piece of a stream, with a \u{1F99A} in it.'
+    const { agent } = await anAgent(scripted([say(text)]))
+
+    const { events } = await runTurn(agent)
+
+    expect(events.length).toBeGreaterThan(2)
+    expect(streamed(events)).toBe(text)
+    expect(events.at(-1)).toMatchObject({ type: 'agent.message', data: { text } })
+  })
+
+  it('makes its calls one after the other, under ids that follow from the turn', async () => {
+    let open = 0
+    const { agent, calls } = await anAgent(scripted([read('a'), say('between'), read('b')]), {
+      callTool: async () => {
+        open += 1
+        await new Promise((resolve) => setImmediate(resolve))
+        expect(open--).toBe(1)
+        return ok('')
+      },
+    })
+
+    const { turnId } = await runTurn(agent)
+
+    expect(calls).toEqual([
+      { callId: `${turnId}.1`, tool: 'read_file', arguments: { path: 'a' } },
+      { callId: `${turnId}.2`, tool: 'read_file', arguments: { path: 'b' } },
+    ])
+  })
+
+  it('goes on after a refusal', async () => {
+    const { agent, calls } = await anAgent(scripted([read('../etc/passwd'), read('b')]), {
+      callTool: async () => ({ ok: false, code: 'path_outside', message: 'no' }),
+    })
+
+    const { result } = await runTurn(agent)
+
+    expect(result).toEqual({ state: 'completed' })
+    expect(calls).toHaveLength(2)
+  })
+
+  it.each([
+    ['a wait', { kind: 'wait', ms: 600_000 } as const],
+    ['an open call', read('a')],
+  ])('is cancelled out of %s', async (_what, step) => {
+    const { agent } = await anAgent(scripted([say('begun'), step, say('never')]), {
+      callTool: () => new Promise(() => undefined),
+    })
+    const cancel = new AbortController()
+    const texts: string[] = []
+    const turn = agent.runTurn({
+      turnId: 'turn',
+      prompt: '',
+      signal: cancel.signal,
+      emit: (event) => texts.push(event.type),
+    })
+    await until('the agent has begun', () => texts.length > 0)
+
+    cancel.abort()
+
+    expect(await turn).toEqual({ state: 'cancelled' })
+    expect(texts).toEqual(['agent.message.delta', 'agent.message'])
+  })
+
+  it('keeps its place in the plan through a session', async () => {
+    const config = scripted([say('first')], [say('second')])
+    const first = await anAgent(config)
+    await runTurn(first.agent)
+
+    const second = await anAgent(config, { sessionFiles: await first.agent.exportSession() })
+
+    expect(streamed((await runTurn(second.agent)).events)).toBe('second')
+  })
+})
+
+describe('a kind of agent that is not served here', () => {
+  it('is refused by name', async () => {
+    const model = { name: 'gpt', baseUrl: 'https://example.test' }
+
+    await expect(anAgent({ kind: 'foundry', model })).rejects.toThrow('foundry')
+    await expect(anAgent({ kind: 'none' })).rejects.toThrow('none')
+  })
+})

@@ -1,0 +1,41 @@
+import { onTestFinished } from 'vitest'
+import { type AppOptions, buildApp } from '../../runtime/api/app.ts'
+import { generateApiKey } from '../../runtime/api/http/api-key.ts'
+import { createLog } from '../../runtime/kit/log.ts'
+import { MemoryService } from './memory-service.ts'
+import { MemoryStore } from './memory-store.ts'
+
+/** The real app over a service in memory, with three keys. Closed when the test is done. */
+export function startApp(options: Partial<AppOptions> = {}) {
+  const service = new MemoryService()
+  const store = new MemoryStore()
+  const lines: string[] = []
+  const app = buildApp({
+    service,
+    store,
+    log: createLog({ level: 'debug', write: (line) => lines.push(line) }),
+    now: () => new Date('2026-01-01T00:00:00.000Z'),
+    rateLimitPerMinute: 10_000,
+    loopbackOnly: true,
+    started: Promise.resolve(),
+    ...options,
+  })
+  onTestFinished(() => app.close())
+  const keys = {
+    ada: store.addKey(generateApiKey(), 'ada'),
+    bob: store.addKey(generateApiKey(), 'bob'),
+    operator: store.addKey(generateApiKey(), 'local', 'operator'),
+  }
+  return { app, service, store, lines, keys }
+}
+
+export type Harness = ReturnType<typeof startApp>
+
+export const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
+
+/** Listens on a free port of this machine. */
+export async function listen({ app }: Pick<Harness, 'app'>): Promise<string> {
+  return app.listen({ host: '127.0.0.1', port: 0 })
+}
+
+export const RUN = { task: 'fix it', workspace: { kind: 'empty' }, agent: { kind: 'copilot' } } as const

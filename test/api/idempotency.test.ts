@@ -1,0 +1,114 @@
+import { describe, expect, test } from 'vitest'
+import { SandboxError } from '../../runtime/kit/errors.ts'
+import { bearer, type Harness, RUN, startApp } from './harness.ts'
+import { makeFixture, SAMPLES, sampleOf } from './sample-requests.ts'
+
+const MUTATIONS = Object.keys(SAMPLES).filter((route) => !route.startsWith('GET '))
+
+const startRun = ({ app, keys }: Harness, headers: Record<string, string>, body: object = RUN) =>
+  app.inject({ method: 'POST', url: '/api/runs', headers: { ...bearer(keys.ada), ...headers }, body })
+
+describe('a mutation with an idempotency key', () => {
+  test.for(MUTATIONS)('%s happens once and answers the same again', async (route) => {
+    const harness = startApp()
+    const { app, keys, service } = harness
+    const sample = sampleOf(route, await makeFixture(harness))
+    const key = route.includes('policy') ? keys.operator : keys.ada
+    const send = (body = sample.body) =>
+      app.inject({
+        method: sample.method,
+        url: sample.url,
+        headers: { ...sample.headers, ...bearer(key), 'idempotency-key': 'k1' },
+        ...(body !== undefined && { body }),
+      })
+    // when
+    const before = service.calls.length
+    const first = await send()
+    const second = await send()
+    // then
+    expect(first.statusCode).toBeLessThan(300)
+    expect(first.headers['idempotent-replayed']).toBeUndefined()
+    expect(second.headers['idempotent-replayed']).toBe('true')
+    expect([second.statusCode, second.body]).toEqual([first.statusCode, first.body])
+    expect(service.calls.length).toBe(before + 1)
+    // and another request with the same key is refused
+    if (sample.otherBody === undefined) return
+    const other = await send(sample.otherBody)
+    expect([other.statusCode, other.json().code]).toEqual([409, 'idempotency_mismatch'])
+    expect(service.calls.length).toBe(before + 1)
+  })
+
+  test('a key belongs to its owner', async () => {
+    const harness = startApp()
+    const mine = await startRun(harness, { 'idempotency-key': 'k1' })
+    const theirs = await startRun(harness, { 'idempotency-key': 'k1', ...bearer(harness.keys.bob) })
+    expect(theirs.json().id).not.toBe(mine.json().id)
+  })
+
+  test('without a key every request is a new one', async () => {
+    const harness = startApp()
+    const [first, second] = [await startRun(harness, {}), await startRun(harness, {})]
+    expect(second.json().id).not.toBe(first.json().id)
+  })
+
+  test('while the first request works, a second one is told to come back', async () => {
+    const harness = startApp()
+    const { promise: held, resolve: release } = Promise.withResolvers<void>()
+    const { promise: reached, resolve: reach } = Promise.withResolvers<void>()
+    const startRunOf = harness.service.startRun.bind(harness.service)
+    harness.service.startRun = async (...args) => {
+      reach()
+      await held
+      return startRunOf(...args)
+    }
+    // when
+    const first = startRun(harness, { 'idempotency-key': 'k1' })
+    await reached
+    const second = await startRun(harness, { 'idempotency-key': 'k1' })
+    release()
+    // then
+    expect([second.statusCode, second.json().code]).toEqual([425, 'idempotency_unfinished'])
+    expect(second.headers['retry-after']).toBe('1')
+    expect((await startRun(harness, { 'idempotency-key': 'k1' })).json().id).toBe((await first).json().id)
+  })
+
+  test('a refusal leaves the key free', async () => {
+    const harness = startApp()
+    harness.service.fail(new SandboxError('too_many_runs', 'full'))
+    expect((await startRun(harness, { 'idempotency-key': 'k1' })).statusCode).toBe(429)
+    expect((await startRun(harness, { 'idempotency-key': 'k1' })).statusCode).toBe(202)
+  })
+
+  test('after a fault of unknown outcome nothing happens a second time', async () => {
+    const harness = startApp()
+    harness.service.fail(new Error('the disk went away'))
+    expect((await startRun(harness, { 'idempotency-key': 'k1' })).statusCode).toBe(500)
+    const again = await startRun(harness, { 'idempotency-key': 'k1' })
+    expect([again.statusCode, again.json().code]).toEqual([425, 'idempotency_unfinished'])
+    expect(harness.service.calls).toEqual([])
+  })
+
+  test('the answer survives the process that gave it', async () => {
+    const before = startApp()
+    const first = await startRun(before, { 'idempotency-key': 'k1' })
+    const after = startApp({ store: before.store })
+    // when the next process gets the request again, with the same store
+    const second = await startRun({ ...after, keys: before.keys }, { 'idempotency-key': 'k1' })
+    // then
+    expect(second.json()).toEqual(first.json())
+    expect(after.service.calls).toEqual([])
+  })
+
+  test('a repetition may leave out what the first request wrote as its default', async () => {
+    const harness = startApp()
+    const first = await startRun(harness, { 'idempotency-key': 'k1' }, { ...RUN, interactive: false })
+    const second = await startRun(harness, { 'idempotency-key': 'k1' })
+    expect(second.json().id).toBe(first.json().id)
+  })
+
+  test.for(['', 'has space', 'ü', 'x'.repeat(256)])('the key %j is refused', async (key) => {
+    const answer = await startRun(startApp(), { 'idempotency-key': key })
+    expect(answer.statusCode).toBe(400)
+    expect(answer.json().errors).toEqual([{ field: 'idempotency-key', message: expect.any(String) }])
+  })
+})

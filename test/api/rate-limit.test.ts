@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest'
+import { bearer, startApp } from './harness.ts'
+
+test('an API key has so many requests a minute, and others still have theirs', async () => {
+  const { app, keys } = startApp({ rateLimitPerMinute: 3 })
+  const ask = (key: string) => app.inject({ url: '/api/runs', headers: bearer(key) })
+  const statuses = [await ask(keys.ada), await ask(keys.ada), await ask(keys.ada)].map((a) => a.statusCode)
+  const refused = await ask(keys.ada)
+  expect(statuses).toEqual([200, 200, 200])
+  expect([refused.statusCode, refused.json().code]).toEqual([429, 'rate_limited'])
+  expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0)
+  expect((await ask(keys.bob)).statusCode).toBe(200)
+})
+
+test('guessing keys is limited by address, and the right key is still let in', async () => {
+  const { app, keys } = startApp({ rateLimitPerMinute: 3 })
+  const guess = async () => (await app.inject({ url: '/api/runs', headers: bearer('awk_guess') })).statusCode
+  expect([await guess(), await guess(), await guess(), await guess()]).toEqual([401, 401, 401, 429])
+  expect((await app.inject({ url: '/api/runs', headers: bearer(keys.ada) })).statusCode).toBe(200)
+})
+
+test('probing for routes is limited by address', async () => {
+  const { app } = startApp({ rateLimitPerMinute: 3 })
+  const probe = async (name: string) => (await app.inject({ url: `/${name}` })).statusCode
+  expect([await probe('a'), await probe('b'), await probe('c'), await probe('d')]).toEqual([
+    404, 404, 404, 429,
+  ])
+})
+
+test('the probes of a supervisor are never limited', async () => {
+  const { app } = startApp({ rateLimitPerMinute: 1 })
+  for (const url of ['/healthz', '/readyz', '/metrics', '/healthz', '/readyz', '/metrics']) {
+    expect((await app.inject({ url })).statusCode).toBe(200)
+  }
+})

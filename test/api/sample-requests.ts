@@ -1,0 +1,185 @@
+import { bearer, type Harness, RUN } from './harness.ts'
+
+/** One good request to each guarded route, as ada would send it. */
+export type Sample = {
+  readonly url: string
+  readonly body?: string | Buffer | object
+  readonly headers?: Record<string, string>
+  /** The answer to its owner, and to somebody else. */
+  readonly status: number
+  readonly foreign: number
+  /** Another body that is good too; undefined where the route takes none. */
+  readonly otherBody?: Sample['body']
+}
+
+export type Fixture = Awaited<ReturnType<typeof makeFixture>>
+
+/** Ada's things: a run that works, one that waits for its upload, one that is done, and a sandbox with a file. */
+export async function makeFixture({ app, keys, service }: Pick<Harness, 'app' | 'keys' | 'service'>) {
+  const post = async (url: string, body: object): Promise<string> => {
+    const answer = await app.inject({ method: 'POST', url, headers: bearer(keys.ada), body })
+    return answer.json().id
+  }
+  const runId = await post('/api/runs', RUN)
+  const waitingRunId = await post('/api/runs', { ...RUN, workspace: { kind: 'upload' } })
+  const doneRunId = await post('/api/runs', { ...RUN, workspace: { kind: 'upload' } })
+  const sandboxId = await post('/api/sandboxes', {})
+  await app.inject({
+    method: 'PUT',
+    url: `/api/runs/${doneRunId}/workspace`,
+    headers: { ...bearer(keys.ada), ...TAR },
+    body: 'a tar',
+  })
+  service.append(doneRunId, { type: 'done', data: { state: 'succeeded' } })
+  await app.inject({
+    method: 'PUT',
+    url: `/api/sandboxes/${sandboxId}/files/a.txt`,
+    headers: { ...bearer(keys.ada), ...BYTES },
+    body: 'a',
+  })
+  const requestId = service.addApproval(runId, { commandHash: '0123456789abcdef' }).requestId
+  return { runId, waitingRunId, doneRunId, sandboxId, requestId }
+}
+
+const TAR = { 'content-type': 'application/x-tar' }
+const BYTES = { 'content-type': 'application/octet-stream' }
+const own = { status: 200, foreign: 404 }
+
+/** By method and pattern, as the router knows them. */
+export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
+  'POST /api/runs': () => ({
+    url: '/api/runs',
+    body: RUN,
+    otherBody: { ...RUN, task: 'another' },
+    status: 202,
+    foreign: 202,
+  }),
+  'GET /api/runs': () => ({ url: '/api/runs', status: 200, foreign: 200 }),
+  'GET /api/runs/:id': ({ runId }) => ({ url: `/api/runs/${runId}`, ...own }),
+  'POST /api/runs/:id/turns': ({ runId }) => ({
+    url: `/api/runs/${runId}/turns`,
+    body: { prompt: 'go on' },
+    otherBody: { prompt: 'stop' },
+    ...own,
+    status: 202,
+  }),
+  'POST /api/runs/:id/cancel': ({ runId }) => ({ url: `/api/runs/${runId}/cancel`, ...own }),
+  'GET /api/runs/:id/stream': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/stream`, ...own }),
+  'GET /api/runs/:id/events': ({ runId }) => ({ url: `/api/runs/${runId}/events`, ...own }),
+  'PUT /api/runs/:id/workspace': ({ waitingRunId }) => ({
+    url: `/api/runs/${waitingRunId}/workspace`,
+    headers: TAR,
+    body: 'a tar',
+    otherBody: 'a longer tar',
+    ...own,
+  }),
+  'GET /api/runs/:id/workspace': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/workspace`, ...own }),
+  'POST /api/runs/:id/commands': ({ runId }) => ({
+    url: `/api/runs/${runId}/commands`,
+    body: { command: 'true' },
+    otherBody: { command: 'false' },
+    ...own,
+  }),
+  'DELETE /api/runs/:id/commands/:commandId': ({ runId }) => ({
+    url: `/api/runs/${runId}/commands/cmd_1`,
+    ...own,
+    status: 204,
+  }),
+  'GET /api/runs/:id/approvals': ({ runId }) => ({ url: `/api/runs/${runId}/approvals`, ...own }),
+  'POST /api/runs/:id/shell-approvals': ({ runId, requestId }) => ({
+    url: `/api/runs/${runId}/shell-approvals`,
+    body: { requestId },
+    otherBody: { requestId, scope: 'run' },
+    ...own,
+  }),
+  'POST /api/runs/:id/shell-denials': ({ runId, requestId }) => ({
+    url: `/api/runs/${runId}/shell-denials`,
+    body: { requestId },
+    otherBody: { requestId, reason: 'no' },
+    ...own,
+  }),
+  'POST /api/runs/:id/tool-approvals': ({ runId, requestId }) => ({
+    url: `/api/runs/${runId}/tool-approvals`,
+    body: { requestId },
+    otherBody: { requestId, scope: 'run' },
+    ...own,
+  }),
+  'POST /api/runs/:id/tool-denials': ({ runId, requestId }) => ({
+    url: `/api/runs/${runId}/tool-denials`,
+    body: { requestId },
+    otherBody: { requestId, reason: 'no' },
+    ...own,
+  }),
+  'POST /api/runs/:id/questions/:requestId/answer': ({ runId, requestId }) => ({
+    url: `/api/runs/${runId}/questions/${requestId}/answer`,
+    body: { answer: 'yes' },
+    otherBody: { answer: 'no' },
+    ...own,
+    status: 204,
+  }),
+  'POST /api/sandboxes': () => ({
+    url: '/api/sandboxes',
+    body: {},
+    otherBody: { labels: { a: 'b' } },
+    status: 202,
+    foreign: 202,
+  }),
+  'GET /api/sandboxes': () => ({ url: '/api/sandboxes', status: 200, foreign: 200 }),
+  'GET /api/sandboxes/:id': ({ sandboxId }) => ({ url: `/api/sandboxes/${sandboxId}`, ...own }),
+  'DELETE /api/sandboxes/:id': ({ sandboxId }) => ({
+    url: `/api/sandboxes/${sandboxId}`,
+    ...own,
+    status: 204,
+  }),
+  'POST /api/sandboxes/:id/commands': ({ sandboxId }) => ({
+    url: `/api/sandboxes/${sandboxId}/commands`,
+    body: { command: 'true' },
+    otherBody: { command: 'false' },
+    ...own,
+  }),
+  'DELETE /api/sandboxes/:id/commands/:commandId': ({ sandboxId }) => ({
+    url: `/api/sandboxes/${sandboxId}/commands/cmd_1`,
+    ...own,
+    status: 204,
+  }),
+  'GET /api/sandboxes/:id/files': ({ sandboxId }) => ({ url: `/api/sandboxes/${sandboxId}/files`, ...own }),
+  'GET /api/sandboxes/:id/files/*': ({ sandboxId }) => ({
+    url: `/api/sandboxes/${sandboxId}/files/a.txt`,
+    ...own,
+  }),
+  'PUT /api/sandboxes/:id/files/*': ({ sandboxId }) => ({
+    url: `/api/sandboxes/${sandboxId}/files/b.txt`,
+    headers: BYTES,
+    body: 'b',
+    otherBody: 'c',
+    ...own,
+    status: 204,
+  }),
+  'DELETE /api/sandboxes/:id/files/*': ({ sandboxId }) => ({
+    url: `/api/sandboxes/${sandboxId}/files/a.txt`,
+    ...own,
+    status: 204,
+  }),
+  'GET /api/sandbox-policy': () => ({ url: '/api/sandbox-policy', status: 200, foreign: 200 }),
+  'PUT /api/sandbox-policy': () => ({
+    url: '/api/sandbox-policy',
+    body: {},
+    otherBody: { shell_enabled: false },
+    status: 403,
+    foreign: 403,
+  }),
+  'PATCH /api/sandbox-policy': () => ({
+    url: '/api/sandbox-policy',
+    body: {},
+    otherBody: { shell_enabled: false },
+    status: 403,
+    foreign: 403,
+  }),
+}
+
+export const sampleOf = (route: string, fixture: Fixture) => {
+  const make = SAMPLES[route]
+  if (!make) throw new Error(`there is no sample of ${route}`)
+  const [method = ''] = route.split(' ')
+  return { method: method as 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', ...make(fixture) }
+}

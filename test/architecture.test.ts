@@ -1,0 +1,147 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, posix, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+
+const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '..')
+
+type Rule = {
+  /** Folders, beside its own, that a room may import; `node:` modules too. */
+  readonly rooms?: readonly string[]
+  /** npm packages, or all of a scope with `@scope/`; `pkg in folder/` holds it in one folder of the room. */
+  readonly packages?: readonly string[]
+  readonly isPure?: boolean
+}
+
+const LEAVES = ['contracts', 'runtime/kit']
+const RULED = [...LEAVES, 'policies/agent']
+const LIBRARIES = ['redaction', 'audit', 'governance', 'workspace', 'tools', 'agents', 'executors'].map(
+  (name) => `runtime/${name}`,
+)
+
+/** Who may import whom. What is not here is refused; the longest room that fits a file counts. */
+const RULES: Readonly<Record<string, Rule>> = {
+  contracts: { packages: ['zod'], isPure: true },
+  policies: { rooms: ['contracts'], packages: ['zod', 'yaml'] },
+  'runtime/kit': { rooms: ['contracts'], packages: ['zod'] },
+  'runtime/redaction': { rooms: RULED, packages: ['zod'] },
+  'runtime/audit': { rooms: RULED, packages: ['zod'] },
+  'runtime/governance': {
+    rooms: RULED,
+    packages: ['zod', 'picomatch', 'web-tree-sitter', 'tree-sitter-bash'],
+  },
+  'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
+  'runtime/executors': { rooms: RULED, packages: ['zod'] },
+  'runtime/store': { rooms: RULED, packages: ['zod', 'kysely', 'pg'] },
+  'runtime/tools': { rooms: [...LEAVES, 'runtime/governance', 'runtime/redaction'], packages: ['zod'] },
+  'runtime/agents': { rooms: [...LEAVES, 'runtime/tools'], packages: ['zod', '@github/copilot-sdk'] },
+  'runtime/runner': { rooms: [...LEAVES, 'runtime/executors', 'runtime/workspace'], packages: ['zod'] },
+  'runtime/agent-host-client': {
+    rooms: LEAVES,
+    packages: ['zod', '@a2a-js/sdk', 'undici', 'eventsource-parser'],
+  },
+  'runtime/client': { rooms: LEAVES, packages: ['zod', 'eventsource-parser'] },
+  'runtime/sandboxes': {
+    rooms: [...LEAVES, 'runtime/agent-host-client', 'runtime/executors'],
+    packages: ['zod', '@kubernetes/client-node in kubernetes/'],
+  },
+  'runtime/api': {
+    rooms: [...RULED, ...LIBRARIES, 'runtime/store', 'runtime/sandboxes', 'runtime/agent-host-client'],
+    packages: ['zod', 'fastify', 'fastify-type-provider-zod', '@fastify/', 'jose', 'tar-stream'],
+  },
+  'runtime/agent-host': {
+    rooms: [...RULED, ...LIBRARIES],
+    packages: ['zod', 'fastify', '@fastify/', 'jose', 'tar-stream', '@a2a-js/sdk in turn/'],
+  },
+  cli: {
+    rooms: [...LEAVES, 'runtime/client', 'runtime/executors', 'runtime/audit'],
+    packages: ['zod', 'commander'],
+  },
+}
+
+const IMPORT =
+  /(?:^|[\s;])(?:import|export)\s[^'"`;]*?from\s*['"]([^'"]+)['"]|import\s*\(?\s*['"]([^'"]+)['"]/g
+const roomOf = (path: string) =>
+  Object.keys(RULES)
+    .filter((room) => path.startsWith(`${room}/`))
+    .sort((a, b) => b.length - a.length)[0]
+
+const isInside = (path: string, room: string) => path === room || path.startsWith(`${room}/`)
+
+function permits(file: string, specifier: string): boolean {
+  const room = roomOf(file)
+  const { rooms = [], packages = [], isPure = false } = RULES[room ?? ''] ?? {}
+  if (room === undefined) return false
+  if (specifier.startsWith('node:')) return !isPure
+  if (specifier.startsWith('.')) {
+    const target = posix.join(posix.dirname(file), specifier)
+    return [room, ...rooms].some((allowed) => isInside(target, allowed))
+  }
+  return packages.some((entry) => {
+    const [name = '', folder] = entry.split(' in ')
+    const isNamed = name.endsWith('/') ? specifier.startsWith(name) : isInside(specifier, name)
+    return isNamed && (folder === undefined || file.startsWith(`${room}/${folder}`))
+  })
+}
+
+/** Every rule that a source file breaks, in words. */
+function violations(file: string, source: string): string[] {
+  const isTest = file.startsWith('test/') || file.startsWith('bench/') || file.startsWith('scripts/')
+  const imports = [...source.matchAll(IMPORT)].map(([, named, bare]) => named ?? bare ?? '')
+  const refused = isTest ? [] : imports.filter((specifier) => !permits(file, specifier))
+  return [
+    ...refused.map((specifier) => `${file} imports ${specifier}`),
+    ...(/\bvi\.(?:mock|doMock)\(/.test(source) ? [`${file} mocks a module`] : []),
+    ...(/^\s*export\s+(?:type\s+)?(?:\*|\{[^}]*\})\s*from\s/m.test(source) ? [`${file} is a barrel`] : []),
+    ...(/(?:^|\/)(?:utils?|common|shared|helpers?)\//.test(file) && !isTest
+      ? [`${file} has no subject`]
+      : []),
+  ]
+}
+
+const TREES = ['contracts', 'policies', 'runtime', 'cli', 'test', 'bench', 'scripts']
+const SOURCES = TREES.flatMap((tree) =>
+  readdirSync(resolve(ROOT, tree), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .map((entry) => relative(ROOT, resolve(entry.parentPath, entry.name)))
+    .filter((file) => file !== 'test/architecture.test.ts'),
+)
+
+test('every source file imports only what its room may import', () => {
+  const found = SOURCES.flatMap((file) => violations(file, readFileSync(resolve(ROOT, file), 'utf8')))
+
+  expect(SOURCES.length).toBeGreaterThan(100)
+  expect(found).toEqual([])
+})
+
+test.each([
+  ['contracts/x.ts', `import { join } from 'node:path'`],
+  ['contracts/x.ts', `import type { Log } from '../runtime/kit/log.ts'`],
+  ['policies/agent/x.ts', `import { z } from '../../runtime/kit/errors.ts'`],
+  ['runtime/kit/x.ts', `import { Store } from '../store/store.ts'`],
+  ['runtime/audit/x.ts', `import { openStore } from '../store/open-store.ts'`],
+  ['runtime/executors/x.ts', `import Fastify from 'fastify'`],
+  ['runtime/tools/x.ts', `import { bwrapBackend } from '../executors/bwrap.ts'`],
+  ['runtime/client/x.ts', `import { buildApp } from '../api/app.ts'`],
+  ['runtime/api/x.ts', `const host = await import('../agent-host/app.ts')`],
+  ['runtime/agent-host/x.ts', `import { KubeConfig } from '@kubernetes/client-node'`],
+  ['runtime/agent-host/configure/x.ts', `import { AgentCard } from '@a2a-js/sdk'`],
+  ['runtime/agent-host/x.ts', `import {\n  openStore,\n} from '../store/open-store.ts'`],
+  ['runtime/sandboxes/local/x.ts', `import { KubeConfig } from '@kubernetes/client-node'`],
+  ['cli/x.ts', `import '../runtime/api/server.ts'`],
+  ['cli/x.ts', `export { a } from './y.ts'`],
+  ['somewhere/x.ts', `import { a } from './y.ts'`],
+  ['cli/utils/x.ts', `const a = 1`],
+  ['test/x.test.ts', `vi.mock('../cli/main.ts')`],
+])('finds what is planted in %s: %s', (file, source) => {
+  expect(violations(file, source)).toHaveLength(1)
+})
+
+test.each([
+  ['runtime/agent-host/turn/x.ts', `import { AgentCard } from '@a2a-js/sdk'`],
+  ['runtime/api/x.ts', `import rateLimit from '@fastify/rate-limit'`],
+  ['cli/commands/x.ts', `import { createClient } from '../../runtime/client/client.ts'`],
+  ['contracts/x.ts', `import { z } from 'zod'`],
+])('lets pass what a room may import: %s: %s', (file, source) => {
+  expect(violations(file, source)).toEqual([])
+})

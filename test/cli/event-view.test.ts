@@ -1,0 +1,129 @@
+import { describe, expect, test } from 'vitest'
+import { createPaint } from '../../cli/terminal/paint.ts'
+import { createEventView, type ViewOptions } from '../../cli/view/event-view.ts'
+import type { RunEvent } from '../../contracts/events.ts'
+import { anApproval, done, queued } from './events.ts'
+
+const look = { paint: createPaint(false), width: 80 }
+
+/** The lines that events give, as one text. */
+function shown(events: readonly RunEvent[], options: ViewOptions = {}): string {
+  const view = createEventView(look, options)
+  return events
+    .flatMap((event, index) => view({ sequence: index + 1, at: '2026-01-01T00:00:00.000Z', event }))
+    .join('\n')
+}
+
+const aCall = (tool: string, request: unknown): RunEvent => ({
+  type: 'tool.call',
+  data: { callId: 'c', tool, request, verdict: 'allow', reasons: [] },
+})
+const anOutput = (chunk: string): RunEvent => ({
+  type: 'command.output',
+  data: { commandId: 'k', callId: 'c', stream: 'stdout', chunk },
+})
+const anExit = (exitCode: number): RunEvent => ({
+  type: 'command.exited',
+  data: {
+    commandId: 'k',
+    callId: 'c',
+    result: {
+      exitCode,
+      signal: null,
+      timedOut: false,
+      outputTruncated: false,
+      stdoutBytes: 0,
+      stderrBytes: 0,
+      reason: 'exit',
+      durationMs: 12,
+    },
+  },
+})
+
+describe('what people see of a run', () => {
+  test('a command with its output, cut into lines however it came, and its end', () => {
+    const text = shown([
+      aCall('run_command', { command: 'npm test' }),
+      anOutput('one\ntw'),
+      anOutput('o\nrest'),
+      anExit(1),
+    ])
+
+    expect(text).toBe(
+      [
+        '      run  npm test',
+        '         │ one',
+        '         │ two',
+        '         │ rest',
+        '           exit 1  12 ms',
+      ].join('\n'),
+    )
+  })
+
+  test('only the first lines of an output where it is limited, with the number of the rest', () => {
+    const text = shown([anOutput('1\n2\n3\n4\n5\n'), anExit(0)], { outputLines: 2 })
+
+    expect(text).toContain('│ 2\n')
+    expect(text).not.toContain('│ 3')
+    expect(text).toContain('… 3 more lines')
+  })
+
+  test('what an edit takes away and adds', () => {
+    const text = shown([aCall('str_replace_editor', { path: 'a.js', old_str: 'x < y', new_str: 'x <= y' })])
+
+    expect(text).toContain('str_replace_editor  a.js')
+    expect(text).toContain('│ - x < y')
+    expect(text).toContain('│ + x <= y')
+  })
+
+  test('a refusal once, though two events tell of it', () => {
+    const text = shown([
+      aCall('read_file', { path: '../x' }),
+      { type: 'tool.denied', data: { callId: 'c', tool: 'read_file', by: 'policy', reason: 'outside' } },
+      {
+        type: 'tool.error',
+        data: { callId: 'c', tool: 'read_file', code: 'policyDenied', message: 'outside' },
+      },
+    ])
+
+    expect(text.match(/refused/g)).toHaveLength(1)
+    expect(text).toContain('refused  by policy: outside')
+  })
+
+  test('a message as it comes, and not again when it is whole', () => {
+    const text = shown([
+      { type: 'agent.message.delta', data: { messageId: 'm', text: 'Hello\nwor' } },
+      { type: 'agent.message.delta', data: { messageId: 'm', text: 'ld' } },
+      { type: 'agent.message', data: { messageId: 'm', text: 'Hello\nworld' } },
+    ])
+
+    expect(text).toBe('     says  Hello\n           world')
+  })
+
+  test('an approval with what would run', () => {
+    expect(shown([anApproval()])).toContain('approve?  rm -rf build')
+  })
+
+  test('what isolates, loudly where nothing does', () => {
+    const text = shown([
+      queued,
+      {
+        type: 'sandbox.selected',
+        data: { backend: 'direct', isRealIsolation: false, reason: 'the operator said so' },
+      },
+      done('succeeded'),
+    ])
+
+    expect(text).toContain('isolation  direct, not isolated  the operator said so')
+  })
+
+  test('nothing that an agent says can steer the terminal', () => {
+    const text = shown([
+      { type: 'agent.message', data: { messageId: 'm', text: 'hi\u001b]0;title\u0007' } },
+      aCall('run_command', { command: 'ls\u202e' }),
+      anOutput('\u001b[2Jgone\n'),
+    ])
+
+    expect(text).not.toMatch(/[\u0007\u001b\u202e]/)
+  })
+})

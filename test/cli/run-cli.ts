@@ -1,0 +1,89 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { tmpdir } from 'node:os'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { deadline, delay } from '../../runtime/kit/deadline.ts'
+
+export const MAIN = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
+
+type Settings = { readonly env?: Record<string, string>; readonly cwd?: string; readonly input?: string }
+type Outcome = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
+
+const environment = (more: Record<string, string> = {}) => ({
+  PATH: process.env['PATH'] ?? '',
+  HOME: tmpdir(),
+  ...more,
+})
+
+/** Runs the command to its end, with no terminal. */
+export async function runCli(argv: readonly string[], settings: Settings = {}): Promise<Outcome> {
+  const child = startCli(argv, settings)
+  child.stdin.end(settings.input ?? '')
+  const [stdout, stderr, [status]] = await deadline(
+    `agentweaver ${argv.join(' ')}`,
+    25_000,
+    Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]),
+  )
+  return { stdout, stderr, status: status as number | null }
+}
+
+export const startCli = (argv: readonly string[], { env, cwd = tmpdir() }: Settings = {}) =>
+  spawn(process.execPath, [MAIN, ...argv], { cwd, env: environment(env), stdio: 'pipe' })
+
+/** The command at a terminal of its own: what it shows, and a keyboard. */
+export interface AtTerminal extends AsyncDisposable {
+  readonly screen: () => string
+  type(keys: string): void
+  /** Waits until the screen shows a text; a text that was shown before `after` does not count. */
+  shows(expected: string | RegExp, after?: number): Promise<void>
+  readonly exited: Promise<number | null>
+}
+
+const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
+
+/** Runs the command in a pseudo-terminal, which `script` of the base system makes. */
+export function startAtTerminal(argv: readonly string[], settings: Settings = {}): AtTerminal {
+  const line = [process.execPath, MAIN, ...argv].map(quote).join(' ')
+  const wide = `stty cols 100 rows 40; exec ${line}`
+  const child = spawn('script', ['--quiet', '--return', '--flush', '--command', wide, '/dev/null'], {
+    cwd: settings.cwd ?? tmpdir(),
+    env: environment({ TERM: 'xterm', NO_COLOR: '1', ...settings.env }),
+    stdio: 'pipe',
+  })
+  let screen = ''
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    screen += chunk
+  })
+  const exited = once(child, 'exit').then(([status]) => status as number | null)
+  return {
+    screen: () => screen,
+    type: (keys) => child.stdin.write(keys),
+    shows: (expected, after = 0) =>
+      until(
+        `the screen shows ${expected}`,
+        () => screen.slice(after).search(expected) >= 0,
+        () => screen,
+      ),
+    exited: deadline('the end of the command', 25_000, exited),
+    async [Symbol.asyncDispose]() {
+      if (child.exitCode === null) child.kill('SIGKILL')
+      await exited
+    },
+  }
+}
+
+/** Waits for a condition; what was there instead is in the error. */
+export async function until(
+  what: string,
+  holds: () => boolean,
+  instead: () => string = () => '',
+): Promise<void> {
+  const end = Date.now() + 20_000
+  while (!holds()) {
+    if (Date.now() > end) throw new Error(`waited in vain until ${what}\n${instead()}`)
+    await delay(20)
+  }
+}
+
+export const isGone = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null

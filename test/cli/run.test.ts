@@ -1,0 +1,275 @@
+import { mkdtemp, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { anApproval, approved, done, queued } from './events.ts'
+import { aRun, FAKE_KEY, type FakeService, RUN_ID, startFakeService } from './fake-service.ts'
+import { runCli, startAtTerminal, startCli, until } from './run-cli.ts'
+
+const loginTo = ({ url }: FakeService) => ({ AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: FAKE_KEY })
+const RUN = ['run', 'fix it', '--empty-workspace', '--agent', 'copilot']
+const APPROVALS = `/api/runs/${RUN_ID}/shell-approvals`
+const CANCEL = `/api/runs/${RUN_ID}/cancel`
+
+const bodiesOf = ({ requests }: FakeService, path: string) =>
+  requests.filter((request) => request.path === path).map(({ body }) => body)
+
+/** Approves like the service does: the stream tells it. */
+function answerDecisions(service: FakeService): void {
+  service.answer = ({ path }) => {
+    if (path === APPROVALS) service.publish(approved, done('succeeded'))
+    if (path === CANCEL) service.publish({ type: 'run.cancelled', data: { by: 'me' } }, done('cancelled'))
+    if (path === CANCEL) return { body: aRun({ state: 'cancelled' }) }
+    return path === APPROVALS ? { body: anApprovalAnswer() } : undefined
+  }
+}
+
+const anApprovalAnswer = () => ({
+  requestId: 'req-1',
+  runId: RUN_ID,
+  callId: 'call-1',
+  tool: 'run_command',
+  state: 'approved',
+  expiresAt: new Date().toISOString(),
+})
+
+describe('run', () => {
+  test('prints what happens and answers 0 when the run succeeded', async () => {
+    await using service = await startFakeService()
+    service.publish(queued, { type: 'agent.intent', data: { intent: 'look around' } }, done('succeeded'))
+
+    const { status, stdout } = await runCli(RUN, { env: loginTo(service) })
+
+    expect(status).toBe(0)
+    expect(stdout).toMatch(/task {2}fix it\n.*intent {2}look around\n.*done {2}succeeded/s)
+  })
+
+  test('answers 1 when the run failed', async () => {
+    await using service = await startFakeService()
+    service.publish(
+      queued,
+      { type: 'run.failed', data: { code: 'sandbox_lost', message: 'gone' } },
+      done('failed'),
+    )
+
+    const { status, stdout } = await runCli(RUN, { env: loginTo(service) })
+
+    expect(status).toBe(1)
+    expect(stdout).toContain('gone (sandbox_lost)')
+  })
+
+  test('prints JSON Lines that carry the run, and nothing else, with --json', async () => {
+    await using service = await startFakeService()
+    service.publish(queued, done('succeeded'))
+
+    const { stdout } = await runCli([...RUN, '--json'], { env: loginTo(service) })
+
+    const lines = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    expect(lines).toMatchObject([
+      { runId: RUN_ID, sequence: 1, event: { type: 'run.queued' } },
+      { runId: RUN_ID, sequence: 2, event: { type: 'done' } },
+    ])
+  })
+
+  test('goes on where the stream broke', async () => {
+    await using service = await startFakeService()
+    service.publish(queued)
+    const child = startCli(RUN, { env: loginTo(service) })
+    let shown = ''
+    child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+      shown += chunk
+    })
+    await until('the first event is shown', () => shown.includes('fix it'))
+
+    service.breakStreams()
+    service.publish({ type: 'agent.intent', data: { intent: 'once more' } }, done('succeeded'))
+
+    await until('the command ends', () => child.exitCode !== null)
+    expect(child.exitCode).toBe(0)
+    expect(shown.match(/fix it/g)).toHaveLength(1)
+    expect(shown.match(/once more/g)).toHaveLength(1)
+  })
+
+  test('without a terminal it says how to approve, and waits', async () => {
+    await using service = await startFakeService()
+    service.publish(queued, anApproval())
+    const child = startCli(RUN, { env: loginTo(service) })
+    let said = ''
+    child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+      said += chunk
+    })
+
+    await until(
+      'it says how',
+      () => said.includes(`agentweaver approve ${RUN_ID} req-1`),
+      () => said,
+    )
+
+    expect(child.exitCode).toBeNull()
+    service.publish(approved, done('succeeded'))
+    await until('the command ends', () => child.exitCode !== null)
+    expect(child.exitCode).toBe(0)
+  })
+
+  test('approves by itself with --yes', async () => {
+    await using service = await startFakeService()
+    answerDecisions(service)
+    service.publish(queued, anApproval())
+
+    const { status } = await runCli([...RUN, '--yes'], { env: loginTo(service) })
+
+    expect(status).toBe(0)
+    expect(bodiesOf(service, APPROVALS)).toEqual([{ requestId: 'req-1', scope: 'once' }])
+  })
+
+  test('prints only the id with --detach', async () => {
+    await using service = await startFakeService()
+
+    const { status, stdout } = await runCli([...RUN, '--detach'], { env: loginTo(service) })
+
+    expect({ status, stdout }).toEqual({ status: 0, stdout: `${RUN_ID}\n` })
+    expect(service.isFollowed()).toBe(false)
+  })
+
+  test('sends the plan of a scripted agent and the absolute path of the workspace', async () => {
+    await using service = await startFakeService()
+    service.publish(queued, done('succeeded'))
+    const folder = await mkdtemp(join(tmpdir(), 'aw-run-test-'))
+    const plan = { turns: [[{ kind: 'say', text: 'hello' }]] }
+    await writeFile(join(folder, 'plan.json'), JSON.stringify(plan))
+
+    await runCli(['run', 'hi', '-w', '.', '--plan', 'plan.json'], { env: loginTo(service), cwd: folder })
+
+    expect(bodiesOf(service, '/api/runs')).toEqual([
+      {
+        task: 'hi',
+        workspace: { kind: 'path', path: folder },
+        agent: { kind: 'scripted', plan },
+        interactive: false,
+      },
+    ])
+  })
+})
+
+describe('run at a terminal', () => {
+  test('asks, shows what would run with hidden characters written out, and sends the approval', async () => {
+    await using service = await startFakeService()
+    answerDecisions(service)
+    service.publish(queued, anApproval({ command: 'rm -rf build\u202e # safe' }))
+    await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
+
+    await terminal.shows('Allow it?')
+    terminal.type('y\r')
+
+    expect(await terminal.exited).toBe(0)
+    expect(terminal.screen()).toContain('rm -rf build<U+202E> # safe')
+    expect(bodiesOf(service, APPROVALS)).toEqual([{ requestId: 'req-1', scope: 'once' }])
+  })
+
+  test('says that something is hidden where redaction changed the request, and offers no standing approval', async () => {
+    await using service = await startFakeService()
+    answerDecisions(service)
+    service.publish(queued, anApproval({ redacted: true }))
+    await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
+
+    await terminal.shows('is redacted')
+    terminal.type('r\r')
+    await terminal.shows(/Allow it\?.*Allow it\?/s)
+    terminal.type('y\r')
+
+    expect(await terminal.exited).toBe(0)
+    expect(bodiesOf(service, APPROVALS)).toHaveLength(1)
+  })
+
+  test('takes the question back when somebody else decides', async () => {
+    await using service = await startFakeService()
+    service.publish(queued, anApproval())
+    await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
+    await terminal.shows('Allow it?')
+
+    service.publish(approved, done('succeeded'))
+
+    expect(await terminal.exited).toBe(0)
+    expect(bodiesOf(service, APPROVALS)).toEqual([])
+  })
+
+  test('cancels the run after Ctrl-C and a yes, says so, and answers 130', async () => {
+    await using service = await startFakeService()
+    answerDecisions(service)
+    service.publish(queued)
+    await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
+    await terminal.shows('fix it')
+
+    terminal.type('\u0003')
+    await terminal.shows('Cancel the run?')
+    terminal.type('y\r')
+
+    expect(await terminal.exited).toBe(130)
+    expect(terminal.screen()).toContain(`Asking the service to cancel ${RUN_ID}`)
+    expect(bodiesOf(service, CANCEL)).toHaveLength(1)
+  })
+
+  test('goes on after Ctrl-C and a no', async () => {
+    await using service = await startFakeService()
+    service.publish(queued)
+    await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
+    await terminal.shows('fix it')
+
+    terminal.type('\u0003')
+    await terminal.shows('Cancel the run?')
+    terminal.type('n\r')
+    await terminal.shows('The run goes on.')
+    service.publish(done('succeeded'))
+
+    expect(await terminal.exited).toBe(0)
+    expect(bodiesOf(service, CANCEL)).toEqual([])
+  })
+
+  test('leaves the run running after a second Ctrl-C and says how to follow it', async () => {
+    await using service = await startFakeService()
+    service.publish(queued)
+    await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
+    await terminal.shows('fix it')
+
+    terminal.type('\u0003')
+    await terminal.shows('Cancel the run?')
+    terminal.type('\u0003')
+
+    expect(await terminal.exited).toBe(130)
+    expect(terminal.screen()).toContain(`agentweaver logs -f ${RUN_ID}`)
+    expect(bodiesOf(service, CANCEL)).toEqual([])
+  })
+
+  test('puts the approval again after Ctrl-C at it and a no', async () => {
+    await using service = await startFakeService()
+    answerDecisions(service)
+    service.publish(queued, anApproval())
+    await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
+    await terminal.shows('Allow it?')
+
+    terminal.type('\u0003')
+    await terminal.shows('Cancel the run?')
+    terminal.type('n\r')
+    await terminal.shows(/goes on.*Allow it\?/s)
+    terminal.type('y\r')
+
+    expect(await terminal.exited).toBe(0)
+  })
+})
+
+test('an interrupt without a terminal cancels the run', async () => {
+  await using service = await startFakeService()
+  answerDecisions(service)
+  service.publish(queued)
+  const child = startCli(RUN, { env: loginTo(service) })
+  await until('the run is followed', service.isFollowed)
+
+  child.kill('SIGINT')
+
+  await until('the command ends', () => child.exitCode !== null)
+  expect(child.exitCode).toBe(130)
+  expect(bodiesOf(service, CANCEL)).toHaveLength(1)
+})

@@ -1,0 +1,44 @@
+import { type ModelServer, startModelServer } from './model-server.ts'
+
+const MODEL = {
+  id: 'gpt-fake',
+  name: 'GPT Fake',
+  object: 'model',
+  vendor: 'OpenAI',
+  version: 'gpt-fake',
+  model_picker_enabled: true,
+  policy: { state: 'enabled' },
+  supported_endpoints: ['/chat/completions'],
+  capabilities: {
+    type: 'chat',
+    family: 'gpt-fake',
+    tokenizer: 'o200k_base',
+    object: 'model_capabilities',
+    limits: { max_context_window_tokens: 128_000, max_prompt_tokens: 100_000, max_output_tokens: 8000 },
+    supports: { streaming: true, tool_calls: true, parallel_tool_calls: true },
+  },
+}
+
+/** GitHub's API and the Copilot service as far as the SDK asks them: who the token is, which models, the chat. */
+export async function startCopilotService({
+  respond,
+}: Pick<Parameters<typeof startModelServer>[0], 'respond'>): Promise<CopilotService> {
+  const server = await startModelServer({
+    respond,
+    extra: (path) => {
+      if (path.startsWith('/models')) return { data: [MODEL] }
+      if (path !== '/copilot_internal/user') return undefined
+      const endpoints = { api: server.origin, telemetry: server.origin }
+      return { login: 'octo', copilot_plan: 'business', chat_enabled: true, organization_list: [], endpoints }
+    },
+  })
+  return {
+    ...server,
+    env: { COPILOT_DEBUG_GITHUB_API_URL: server.origin, COPILOT_API_URL: server.origin },
+  }
+}
+
+export interface CopilotService extends ModelServer {
+  /** What tells the agent runtime to come here. */
+  readonly env: Readonly<Record<string, string>>
+}

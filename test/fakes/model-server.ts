@@ -1,0 +1,205 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** One request of the chat completions API, as the client sent it. */
+export interface ModelRequest {
+  readonly path: string
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly model: string
+  readonly stream: boolean
+  readonly messages: readonly ModelMessage[]
+  readonly tools: readonly { function: { name: string; description?: string; parameters?: unknown } }[]
+}
+
+export interface ModelMessage {
+  readonly role: 'system' | 'developer' | 'user' | 'assistant' | 'tool'
+  readonly content?: string | readonly { type: string; text?: string }[] | null
+  readonly tool_calls?: readonly { id: string; function: { name: string; arguments: string } }[]
+  readonly tool_call_id?: string
+}
+
+export interface ModelToolCall {
+  readonly name: string
+  readonly arguments: unknown
+  readonly id?: string
+}
+
+/** What the model answers: words and tool calls, an HTTP error, raw bytes of a broken stream, or nothing at all. */
+export type ModelReply =
+  | { readonly text?: string; readonly toolCalls?: readonly ModelToolCall[]; readonly pauseMs?: number }
+  | { readonly status: number; readonly body?: unknown; readonly headers?: Record<string, string> }
+  | { readonly raw: string }
+  | { readonly hang: true }
+
+export interface ModelServer {
+  /** Base URL to give to a client: `http://127.0.0.1:<port>/v1`. */
+  readonly url: string
+  readonly origin: string
+  /** Every request line that came, also of routes that the server does not have. */
+  readonly paths: readonly string[]
+  readonly requests: readonly ModelRequest[]
+  close(): Promise<void>
+}
+
+/** The answer of a further GET route as JSON; undefined where there is no such route. */
+type Extra = (path: string) => unknown
+
+type Respond = (request: ModelRequest, index: number) => ModelReply | Promise<ModelReply>
+
+/** The text of a message, whichever of the two forms of content it has. */
+export function textOf(message: ModelMessage | undefined): string {
+  if (typeof message?.content === 'string') return message.content
+  return (message?.content ?? []).map((part) => part.text ?? '').join('')
+}
+
+/** An OpenAI-compatible model server whose model is the function `respond`. */
+export async function startModelServer(options: { respond: Respond; extra?: Extra }): Promise<ModelServer> {
+  const { respond, extra = () => undefined } = options
+  const requests: ModelRequest[] = []
+  const paths: string[] = []
+  const server = createServer((request, response) => {
+    paths.push(`${request.method} ${request.url}`)
+    serve({ request, response, requests, respond, extra }).catch((error: unknown) => {
+      if (!response.headersSent) response.writeHead(500)
+      response.end(String(error))
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const origin = `http://127.0.0.1:${port}`
+  return {
+    url: `${origin}/v1`,
+    origin,
+    paths,
+    requests,
+    close: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+type Exchange = {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly requests: ModelRequest[]
+  readonly respond: Respond
+  readonly extra: Extra
+}
+
+async function serve({ request, response, requests, respond, extra }: Exchange): Promise<void> {
+  const more = request.method === 'GET' ? extra(request.url ?? '') : undefined
+  if (more !== undefined) return sendJson(response, 200, more)
+  if (request.method === 'GET' && request.url?.endsWith('/models')) {
+    return sendJson(response, 200, { object: 'list', data: [{ id: 'fake-model', object: 'model' }] })
+  }
+  if (request.method !== 'POST' || !request.url?.endsWith('/chat/completions')) {
+    return sendJson(response, 404, { error: { message: `no such route: ${request.method} ${request.url}` } })
+  }
+  const modelRequest = await readRequest(request)
+  requests.push(modelRequest)
+  const reply = await respond(modelRequest, requests.length - 1)
+  await answer(response, modelRequest, reply)
+}
+
+async function answer(response: ServerResponse, request: ModelRequest, reply: ModelReply): Promise<void> {
+  if ('hang' in reply) return
+  if ('status' in reply) {
+    for (const [name, value] of Object.entries(reply.headers ?? {})) response.setHeader(name, value)
+    return sendJson(response, reply.status, reply.body ?? { error: { message: `status ${reply.status}` } })
+  }
+  if ('raw' in reply) {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.end(reply.raw)
+    return
+  }
+  if (!request.stream) return sendJson(response, 200, completionOf(request.model, reply))
+  await sendStream(response, request.model, reply)
+}
+
+async function readRequest(request: IncomingMessage): Promise<ModelRequest> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  const body = JSON.parse(Buffer.concat(chunks).toString('utf8')) as Partial<ModelRequest>
+  return {
+    path: request.url ?? '',
+    headers: request.headers,
+    model: body.model ?? '',
+    stream: body.stream ?? false,
+    messages: body.messages ?? [],
+    tools: body.tools ?? [],
+  }
+}
+
+function sendJson(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' })
+  response.end(JSON.stringify(body))
+}
+
+type Words = Extract<ModelReply, { text?: string }>
+
+const USAGE = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 }
+let replies = 0
+
+const wireCalls = (reply: Words) =>
+  (reply.toolCalls ?? []).map((call, index) => ({
+    index,
+    id: call.id ?? `call_${replies}_${index}`,
+    type: 'function',
+    function: {
+      name: call.name,
+      arguments: typeof call.arguments === 'string' ? call.arguments : JSON.stringify(call.arguments),
+    },
+  }))
+
+const finishOf = (reply: Words) => (reply.toolCalls?.length ? 'tool_calls' : 'stop')
+
+function completionOf(model: string, reply: Words) {
+  replies += 1
+  const calls = wireCalls(reply).map(({ index: _index, ...call }) => call)
+  const message = {
+    role: 'assistant',
+    content: reply.text ?? null,
+    ...(calls.length > 0 ? { tool_calls: calls } : {}),
+  }
+  return {
+    id: `chatcmpl-${replies}`,
+    object: 'chat.completion',
+    created: 0,
+    model,
+    choices: [{ index: 0, message, finish_reason: finishOf(reply) }],
+    usage: USAGE,
+  }
+}
+
+/** Streams the words in pieces of a few characters, then each call in two pieces, as real servers do. */
+async function sendStream(response: ServerResponse, model: string, reply: Words): Promise<void> {
+  replies += 1
+  response.writeHead(200, { 'content-type': 'text/event-stream' })
+  const send = (choice: Record<string, unknown>, more: Record<string, unknown> = {}) => {
+    const chunk = {
+      id: `chatcmpl-${replies}`,
+      object: 'chat.completion.chunk',
+      created: 0,
+      model,
+      choices: [{ index: 0, finish_reason: null, ...choice }],
+      ...more,
+    }
+    response.write(`data: ${JSON.stringify(chunk)}\n\n`)
+  }
+  send({ delta: { role: 'assistant', content: '' } })
+  for (const piece of reply.text?.match(/[\s\S]{1,8}/gu) ?? []) {
+    send({ delta: { content: piece } })
+    if (reply.pauseMs !== undefined) await delay(reply.pauseMs)
+  }
+  for (const call of wireCalls(reply)) {
+    const half = Math.ceil(call.function.arguments.length / 2)
+    const { name, arguments: text } = call.function
+    send({ delta: { tool_calls: [{ ...call, function: { name, arguments: text.slice(0, half) } }] } })
+    send({ delta: { tool_calls: [{ index: call.index, function: { arguments: text.slice(half) } }] } })
+  }
+  send({ delta: {}, finish_reason: finishOf(reply) }, { usage: USAGE })
+  response.end('data: [DONE]\n\n')
+}

@@ -1,0 +1,135 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { delay } from '../../runtime/kit/deadline.ts'
+import { findBinaries, unprivilegedAccount } from './postgres-binaries.ts'
+
+export interface PostgresServer {
+  /** URL of the maintenance database, over a Unix socket in a private folder. */
+  readonly url: string
+  stop(): Promise<void>
+}
+
+/**
+ * Holds the server and waits for the end of its standard input: however the test runner died, the server is
+ * stopped at once and its folder removed. The second signal is for a server too young to have heard the first.
+ */
+const SUPERVISOR = `
+  trap "" INT TERM HUP
+  folder=$1; shift
+  "$@" >"$folder/log" 2>&1 &
+  server=$!
+  cat >/dev/null
+  kill -QUIT $server
+  (sleep 1; kill -QUIT $server) 2>/dev/null &
+  again=$!
+  wait $server
+  kill -KILL $again
+  cd /
+  rm -rf "$folder"`
+
+const SETTINGS = {
+  listen_addresses: '',
+  max_connections: '80',
+  fsync: 'off',
+  synchronous_commit: 'on',
+  full_page_writes: 'off',
+  // The server may be killed: no segment may outlive its folder.
+  dynamic_shared_memory_type: 'mmap',
+} as const
+
+/** Starts a real PostgreSQL in a temporary folder. Nobody but this account and root can reach it. */
+export async function startPostgres(): Promise<PostgresServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-pg-'))
+  try {
+    const account = unprivilegedAccount()
+    chmodSync(folder, account ? 0o711 : 0o700)
+    if (account) chownSync(folder, account.uid, account.gid)
+    const binaries = findBinaries(account, folder)
+    chmodSync(folder, 0o700)
+    return await run({
+      folder,
+      binaries,
+      spawnAs: { ...account, cwd: folder, env: { LC_ALL: 'C', PATH: '/usr/bin:/bin' } },
+    })
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true })
+    throw error
+  }
+}
+
+interface Place {
+  readonly folder: string
+  readonly binaries: string
+  readonly spawnAs: { cwd: string; env: Record<string, string>; uid?: number; gid?: number }
+}
+
+async function run({ folder, binaries, spawnAs }: Place): Promise<PostgresServer> {
+  const data = join(folder, 'data')
+  const init = spawnSync(
+    join(binaries, 'initdb'),
+    [
+      '-D',
+      data,
+      '-U',
+      'postgres',
+      '-A',
+      'trust',
+      '-E',
+      'UTF8',
+      '--locale=C',
+      '--no-sync',
+      '--no-instructions',
+    ],
+    { ...spawnAs, encoding: 'utf8' },
+  )
+  if (init.status !== 0) throw new Error(`initdb failed: ${init.stderr || init.error?.message}`)
+
+  const options = Object.entries({ ...SETTINGS, unix_socket_directories: folder })
+  const supervisor = spawn(
+    '/bin/sh',
+    [
+      '-c',
+      SUPERVISOR,
+      'postgres-supervisor',
+      folder,
+      join(binaries, 'postgres'),
+      '-D',
+      data,
+      ...options.flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+    ],
+    { ...spawnAs, detached: true, stdio: ['pipe', 'ignore', 'ignore'] },
+  )
+  const exited = new Promise<void>((resolve) => supervisor.once('exit', () => resolve()))
+  const stop = async () => {
+    supervisor.stdin.end()
+    await exited
+  }
+  const url = `postgres://postgres@localhost/postgres?host=${encodeURIComponent(folder)}`
+  try {
+    await untilReady(url)
+  } catch (error) {
+    const log = await readFile(join(folder, 'log'), 'utf8').catch(() => '')
+    await stop()
+    throw new Error(`PostgreSQL did not start: ${log.slice(-2000)}`, { cause: error })
+  }
+  return { url, stop }
+}
+
+async function untilReady(url: string): Promise<void> {
+  const deadline = Date.now() + 15_000
+  for (;;) {
+    const client = new pg.Client({ connectionString: url })
+    try {
+      await client.connect()
+      await client.end()
+      return
+    } catch (error) {
+      if (Date.now() > deadline) throw error
+      await delay(20)
+    }
+  }
+}

@@ -1,0 +1,41 @@
+import { type AddressInfo, createServer } from 'node:net'
+import type { TestProject } from 'vitest/node'
+import { messageOf } from '../../runtime/kit/errors.ts'
+import { type PostgresServer, startPostgres } from './postgres-server.ts'
+
+/** What the broker answers to a test file that asks for PostgreSQL. */
+export type PostgresOffer = { readonly url: string } | { readonly unavailable: string }
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Loopback port on which test files ask for the PostgreSQL of this run. */
+    postgresBroker: number
+  }
+}
+
+/**
+ * Lends one PostgreSQL to all test files of a run. It is started by the first file that asks, so a run without
+ * such a file pays for a socket only.
+ */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  let server: Promise<PostgresServer> | undefined
+  const broker = createServer((socket) => {
+    socket.on('error', () => undefined)
+    server ??= startPostgres()
+    void server.then(
+      ({ url }) => socket.end(JSON.stringify({ url } satisfies PostgresOffer)),
+      (error) => socket.end(JSON.stringify({ unavailable: messageOf(error) } satisfies PostgresOffer)),
+    )
+  })
+  await new Promise<void>((resolve) => broker.listen(0, '127.0.0.1', resolve))
+  broker.unref()
+  project.provide('postgresBroker', (broker.address() as AddressInfo).port)
+
+  return async () => {
+    broker.close()
+    await server?.then(
+      (running) => running.stop(),
+      () => undefined,
+    )
+  }
+}

@@ -1,0 +1,14 @@
+import { delay } from '../../runtime/kit/deadline.ts'
+
+/** Waits until the condition holds; fails with what was waited for when the deadline passes. */
+export async function until(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+  deadlineMs = 10_000,
+): Promise<void> {
+  const end = Date.now() + deadlineMs
+  while (!(await condition())) {
+    if (Date.now() > end) throw new Error(`waited ${deadlineMs} ms in vain until ${what}`)
+    await delay(10)
+  }
+}

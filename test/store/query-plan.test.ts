@@ -1,0 +1,124 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { Kysely } from 'kysely'
+import { afterAll, describe, expect, it } from 'vitest'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { PLUGINS } from '../../runtime/store/engine.ts'
+import { EventListeners } from '../../runtime/store/event-listeners.ts'
+import { migrate } from '../../runtime/store/migrate.ts'
+import type { Tables } from '../../runtime/store/schema.ts'
+import { createSqlStore } from '../../runtime/store/sql-store.ts'
+import { sqliteDialect } from '../../runtime/store/sqlite/dialect.ts'
+import { openSqlite } from '../../runtime/store/sqlite/engine.ts'
+import type { Store } from '../../runtime/store/store.ts'
+import { aCall, aClaim, anApproval, anEvent, givenRun } from './rows.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'aw-plan-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+/** A query that reads a whole table by its meaning: how many keys there are at all, and the oldest audit page. */
+const MAY_SCAN = [/count\(\*\) as "count" from "api_keys"/, /from "audit" order by "position"/]
+
+async function exercise(store: Store): Promise<void> {
+  const runId = await givenRun(store)
+  const page = { limit: 10 }
+  await store.transaction(async (tx) => {
+    const approval = anApproval(runId)
+    await tx.appendEvents(runId, [anEvent('a'), anEvent('b', { generation: 1, sequence: 1 })])
+    await tx.changeRun(runId, { state: 'running', hostSequence: 1 })
+    await tx.insertTurn({ id: 't', runId, state: 'queued', prompt: 'p', final: false })
+    await tx.changeTurn('t', 'sent')
+    await tx.listTurns(runId, ['sent'])
+    await tx.insertCommand({ id: 'c', runId, request: {}, state: 'running' })
+    await tx.endCommand('c', {})
+    await tx.readCommand(runId, 'c')
+    await tx.insertApproval(approval)
+    await tx.decideApproval(approval.requestId, { state: 'approved' })
+    await tx.readApproval(runId, approval.requestId)
+    await tx.listApprovals(runId, { state: 'pending', commandHash: 'aa' })
+    await tx.insertCall(aCall(runId, { callId: 'call' }))
+    await tx.changeCall(runId, 'call', { state: 'ended' })
+    await tx.readCall(runId, 'call')
+    await tx.listCalls(runId, ['open'])
+    await tx.upsertClaim(aClaim(runId, { name: 'n' }))
+    await tx.changeClaim({ namespace: 'local', name: 'n', generation: 1 }, { state: 'bound' })
+    await tx.auditHead(runId)
+    await tx.auditHead('')
+  })
+  await store.listRuns({ ...page, owner: 'ada' })
+  await store.listRuns({ ...page, owner: 'ada', kind: 'agent', after: runId })
+  await store.listRuns({ ...page, after: runId })
+  await store.listRuns({ ...page, states: ['running'] })
+  await store.countRuns({ owner: 'ada', states: ['running'] })
+  await store.countRuns({ states: ['running'] })
+  await store.readEvents(runId, 0, 10)
+  await store.listApprovals(runId, { state: 'pending' })
+  await store.listExpiredApprovals('2026-01-01T00:00:00.000Z')
+  await store.listClaims(['requested', 'bound'])
+  await store.writeBlob({ runId, name: 'session', maxBytes: 9 }, oneByte())
+  for await (const _ of (await store.readBlob(runId, 'session'))?.chunks ?? []);
+  await store.deleteBlobs(runId)
+  await store.readApiKey('h')
+  await store.countApiKeys()
+  const createdAt = '2026-01-01T00:00:00.000Z'
+  await store.claimIdempotencyKey({ owner: 'ada', key: 'k', fingerprint: 'f', createdAt })
+  await store.finishIdempotencyKey('ada', 'k', { status: 200, body: '' })
+  await store.writeSetting('a', 'b')
+  await store.readSetting('a')
+  await store.acquireLease('l', 'h', 1)
+  await store.releaseLease('l', 'h')
+  for (const query of [{ runId }, { tool: 't' }, { decision: 'deny' }, { since: createdAt }, {}]) {
+    await store.readAudit({ ...page, after: '3', ...query })
+  }
+}
+
+async function* oneByte(): AsyncGenerator<Uint8Array> {
+  yield new Uint8Array(1)
+}
+
+describe('the queries of the store', () => {
+  it('all find their rows by an index', async () => {
+    const file = join(folder, 'store.db')
+    const engine = await openSqlite(file)
+    await migrate(engine)
+    const statements = new Set<string>()
+    const listening = new Kysely<Tables>({
+      dialect: sqliteDialect(new DatabaseSync(file), 1_000),
+      plugins: PLUGINS,
+      log: ({ query }) => void statements.add(query.sql),
+    })
+    const store = createSqlStore(
+      { ...engine, reader: listening, writer: listening },
+      new EventListeners(silentLog),
+    )
+
+    await exercise(store)
+
+    const database = new DatabaseSync(file)
+    const scans = [...statements]
+      .filter(
+        (sql) => /^(select|update|delete|insert)/.test(sql) && !MAY_SCAN.some((known) => known.test(sql)),
+      )
+      .flatMap((sql) => {
+        const plan = database.prepare(`explain query plan ${sql}`).all()
+        return plan.some(({ detail }) => `${detail}`.match(/^SCAN (?!\d+-ROW VALUES)/)) ? [sql] : []
+      })
+    database.close()
+    await listening.destroy()
+    await engine.close()
+    expect(statements.size).toBeGreaterThan(40)
+    expect(scans).toEqual([])
+  })
+
+  it('are judged by a plan that does tell a scan (control)', () => {
+    const database = new DatabaseSync(':memory:')
+    database.exec('create table t (a text, b text primary key)')
+
+    const plan = database.prepare('explain query plan select * from t where a = ?').all()
+
+    expect(`${plan[0]?.['detail']}`).toMatch(/^SCAN /)
+    database.close()
+  })
+})

@@ -1,0 +1,28 @@
+import { afterAll, beforeAll } from 'vitest'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { openStore, type StoreLocation } from '../../runtime/store/open-store.ts'
+import type { Store } from '../../runtime/store/store.ts'
+
+/** An engine that the suite runs on. */
+export interface StoreUnderTest {
+  readonly engine: Store['engine']
+  /** Makes a place for an empty store. */
+  freshLocation(): Promise<StoreLocation>
+  /** Rows of a table, counted past the store. */
+  count(location: StoreLocation, table: string): Promise<number>
+}
+
+export const openAt = (location: StoreLocation) => openStore(location, { log: silentLog })
+
+/** One store for the tests of a block, closed after them. */
+export function useStore({ freshLocation }: StoreUnderTest): () => Store {
+  let store: Store | undefined
+  beforeAll(async () => {
+    store = await openAt(await freshLocation())
+  })
+  afterAll(() => store?.close())
+  return () => {
+    if (!store) throw new Error('the store is not open yet')
+    return store
+  }
+}

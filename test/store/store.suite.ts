@@ -1,0 +1,22 @@
+import { describe } from 'vitest'
+import { testAudit } from './audit.suite.ts'
+import { testBlobs } from './blobs.suite.ts'
+import { testEvents } from './events.suite.ts'
+import { testProcesses } from './processes.suite.ts'
+import { testRuns } from './runs.suite.ts'
+import { testService } from './service.suite.ts'
+import type { StoreUnderTest } from './store-under-test.ts'
+import { testWork } from './work.suite.ts'
+
+/** Everything that a store promises, whatever is under it. */
+export function testStore(engine: StoreUnderTest): void {
+  describe(`a store on ${engine.engine}`, () => {
+    testRuns(engine)
+    testEvents(engine)
+    testWork(engine)
+    testService(engine)
+    testAudit(engine)
+    testBlobs(engine)
+    testProcesses(engine)
+  })
+}

@@ -1,0 +1,164 @@
+import { describe, expect, it } from 'vitest'
+import { aCall, aClaim, anApproval, givenRun } from './rows.ts'
+import { AWKWARD } from './runs.suite.ts'
+import { type StoreUnderTest, useStore } from './store-under-test.ts'
+
+export function testWork(engine: StoreUnderTest): void {
+  describe('turns, commands, calls, approvals and claims', () => {
+    const store = useStore(engine)
+
+    it('numbers turns in the order in which they were taken, also when several come at once', async () => {
+      const runId = await givenRun(store())
+      const take = (id: string) =>
+        store().transaction((tx) =>
+          tx.insertTurn({ id: `${runId}-${id}`, runId, state: 'queued', prompt: AWKWARD, final: id === 'c' }),
+        )
+
+      await Promise.all([take('a'), take('b'), take('c')])
+      await store().transaction((tx) => tx.changeTurn(`${runId}-a`, 'sent'))
+
+      const turns = await store().transaction((tx) => tx.listTurns(runId))
+      const queued = await store().transaction((tx) => tx.listTurns(runId, ['queued']))
+      expect(turns.map(({ ordinal }) => ordinal)).toEqual([1, 2, 3])
+      expect(turns.every(({ prompt }) => prompt === AWKWARD)).toBe(true)
+      expect(turns.find(({ final }) => final)?.id).toBe(`${runId}-c`)
+      expect(queued.map(({ id }) => id).toSorted()).toEqual([`${runId}-b`, `${runId}-c`])
+    })
+
+    it('keeps a command with its first result, for its own run only', async () => {
+      const [runId, other] = [await givenRun(store()), await givenRun(store())]
+      const request = { command: AWKWARD }
+      const id = `${runId}-command`
+      await store().transaction((tx) => tx.insertCommand({ id, runId, request, state: 'running' }))
+
+      await store().transaction((tx) => tx.endCommand(id, { exitCode: 0 }))
+      await store().transaction((tx) => tx.endCommand(id, { exitCode: 1 }))
+
+      const read = (run: string) => store().transaction((tx) => tx.readCommand(run, id))
+      expect(await read(runId)).toEqual({ id, runId, request, state: 'ended', result: { exitCode: 0 } })
+      expect(await read(other)).toBeUndefined()
+    })
+
+    it('keeps a call under the id that the sandbox gave it, whatever that is', async () => {
+      const runId = await givenRun(store())
+      const call = aCall(runId, { callId: AWKWARD, tool: AWKWARD })
+      await store().transaction((tx) => tx.insertCall(call))
+
+      await store().transaction((tx) =>
+        tx.changeCall(runId, AWKWARD, { state: 'released', decision: { by: 'ada' } }),
+      )
+
+      const released = { ...call, state: 'released', decision: { by: 'ada' } }
+      await store().transaction(async (tx) => {
+        expect(await tx.readCall(runId, AWKWARD)).toEqual(released)
+        expect(await tx.listCalls(runId, ['released'])).toEqual([released])
+        expect(await tx.listCalls(runId, ['open', 'ended'])).toEqual([])
+        expect(await tx.readCall(runId, 'another')).toBeUndefined()
+      })
+    })
+
+    it('refuses a second call with the id of the first', async () => {
+      const runId = await givenRun(store())
+      const insert = () => store().transaction((tx) => tx.insertCall(aCall(runId, { callId: 'same' })))
+
+      await insert()
+
+      await expect(insert()).rejects.toThrow()
+    })
+
+    it('lets exactly one of many deciders decide an approval', async () => {
+      const runId = await givenRun(store())
+      const approval = anApproval(runId)
+      await store().transaction((tx) => tx.insertApproval(approval))
+      const decide = (person: string) =>
+        store().transaction((tx) =>
+          tx.decideApproval(approval.requestId, {
+            state: 'approved',
+            scope: 'once',
+            decidedBy: person,
+            reason: AWKWARD,
+          }),
+        )
+
+      const won = await Promise.all(['a', 'b', 'c', 'd'].map(decide))
+
+      expect(won.filter(Boolean)).toHaveLength(1)
+      const winner = ['a', 'b', 'c', 'd'][won.indexOf(true)]
+      const stored = await store().transaction((tx) => tx.readApproval(runId, approval.requestId))
+      expect(stored).toEqual({
+        ...approval,
+        state: 'approved',
+        scope: 'once',
+        decidedBy: winner,
+        reason: AWKWARD,
+      })
+    })
+
+    it('shows the approvals of a run to that run, by state and by the short name of the command', async () => {
+      const [runId, other] = [await givenRun(store()), await givenRun(store())]
+      const first = anApproval(runId, { commandHash: 'aaaaaaaaaaaaaaaa' })
+      const second = anApproval(runId, {
+        commandHash: 'bbbbbbbbbbbbbbbb',
+        createdAt: '2026-01-02T00:00:00.000Z',
+      })
+      await store().transaction(async (tx) => {
+        await tx.insertApproval(second)
+        await tx.insertApproval(first)
+        await tx.decideApproval(second.requestId, { state: 'denied' })
+      })
+
+      await store().transaction(async (tx) => {
+        expect(await tx.readApproval(other, first.requestId)).toBeUndefined()
+        expect(await tx.readApproval(runId, AWKWARD)).toBeUndefined()
+        expect(await tx.listApprovals(runId, { state: 'pending', commandHash: 'aaaaaaaaaaaaaaaa' })).toEqual([
+          first,
+        ])
+        expect(await tx.listApprovals(runId, { state: 'pending', commandHash: 'bbbbbbbbbbbbbbbb' })).toEqual(
+          [],
+        )
+      })
+      expect((await store().listApprovals(runId)).map(({ requestId }) => requestId)).toEqual([
+        first.requestId,
+        second.requestId,
+      ])
+      expect(await store().listApprovals(runId, { state: 'approved' })).toEqual([])
+    })
+
+    it('finds pending approvals whose time has come, the longest overdue first', async () => {
+      const runId = await givenRun(store())
+      const at = (expiresAt: string) => anApproval(runId, { expiresAt })
+      const [early, late, future, decided] = [
+        at('2020-01-01T00:00:00.000Z'),
+        at('2020-01-02T00:00:00.000Z'),
+        at('2020-01-03T00:00:00.000Z'),
+        at('2020-01-01T00:00:00.000Z'),
+      ]
+      await store().transaction(async (tx) => {
+        for (const approval of [late, early, future, decided]) await tx.insertApproval(approval)
+        await tx.decideApproval(decided.requestId, { state: 'approved' })
+      })
+
+      expect(await store().listExpiredApprovals('2020-01-02T00:00:00.000Z')).toEqual([early, late])
+    })
+
+    it('keeps a claim from before it is asked for until it is released', async () => {
+      const runId = await givenRun(store())
+      const claim = aClaim(runId, { handle: { pid: 7, folder: AWKWARD } })
+      const listed = async (...states: (typeof claim.state)[]) =>
+        (await store().listClaims(states)).filter((row) => row.runId === runId)
+
+      await store().transaction((tx) => tx.upsertClaim(claim))
+      expect(await listed('requested')).toEqual([claim])
+
+      await store().transaction((tx) => tx.upsertClaim({ ...claim, uid: 'u' }))
+      await store().transaction((tx) =>
+        tx.changeClaim(claim, { state: 'bound', podUid: 'p', sandboxUid: 's' }),
+      )
+
+      expect(await listed('requested', 'released')).toEqual([])
+      expect(await listed('bound')).toEqual([
+        { ...claim, state: 'bound', uid: 'u', podUid: 'p', sandboxUid: 's' },
+      ])
+    })
+  })
+}

@@ -1,0 +1,167 @@
+import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { FileResult } from '../../contracts/files.ts'
+import { aWorkspace } from './workspace-fixture.ts'
+
+/** A workspace with these files, their folders made as needed. */
+async function aTree(files: Readonly<Record<string, string | Uint8Array>>) {
+  const fixture = await aWorkspace()
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(join(fixture.root, path, '..'), { recursive: true })
+    writeFileSync(join(fixture.root, path), content)
+  }
+  return fixture
+}
+
+const found = (result: FileResult) =>
+  result.ok ? result.matches?.map(({ path, line, text }) => `${path}:${line}: ${text}`) : result.code
+
+describe('grep', () => {
+  it('answers the lines that contain a text, with path and number', async () => {
+    const { perform } = await aTree({
+      'b.txt': 'one\nneedle 1\r\nthree',
+      'a/c.txt': 'needle 2\n',
+      'd.txt': 'none',
+    })
+
+    const result = await perform({ op: 'grep', pattern: 'needle' })
+
+    expect(found(result)).toEqual(['b.txt:2: needle 1\r', 'a/c.txt:1: needle 2'])
+    expect(result).toMatchObject({ truncated: false })
+  })
+
+  it('takes the pattern literally unless it is said to be an expression', async () => {
+    const { perform } = await aTree({ f: 'a.c\nabc\n' })
+
+    expect(found(await perform({ op: 'grep', pattern: 'a.c' }))).toEqual(['f:1: a.c'])
+    expect(found(await perform({ op: 'grep', pattern: '^a.c$', isRegex: true }))).toEqual([
+      'f:1: a.c',
+      'f:2: abc',
+    ])
+  })
+
+  it('searches only what the glob includes', async () => {
+    const { perform } = await aTree({ 'a.ts': 'x', 'b.js': 'x', 'deep/c.ts': 'x' })
+
+    expect(found(await perform({ op: 'grep', pattern: 'x', include: '*.ts' }))).toEqual([
+      'a.ts:1: x',
+      'deep/c.ts:1: x',
+    ])
+  })
+
+  it('passes over installed packages, version control, build output, binaries and links', async () => {
+    const hidden = ['node_modules/p/i.js', '.git/config', 'bin/x', 'obj/x', 'sub/.vs/x']
+    const { perform, root } = await aTree({
+      ...Object.fromEntries(hidden.map((path) => [path, 'needle'])),
+      'binary.bin': Buffer.from('\0needle'),
+      'kept/.hidden': 'needle',
+    })
+    symlinkSync('kept', join(root, 'link'))
+    symlinkSync('../outside', join(root, 'out'))
+    symlinkSync('kept/.hidden', join(root, 'alias'))
+
+    expect(found(await perform({ op: 'grep', pattern: 'needle' }))).toEqual(['kept/.hidden:1: needle'])
+    expect(found(await perform({ op: 'grep', pattern: 'what lies outside' }))).toEqual([])
+  })
+
+  it('stops at the cap and says so', async () => {
+    const { perform } = await aTree({ f: 'x\n'.repeat(100), g: 'x\n' })
+
+    const result = await perform({ op: 'grep', pattern: 'x', maxResults: 10 })
+
+    expect(result).toMatchObject({ ok: true, truncated: true })
+    expect(result.ok && result.matches).toHaveLength(10)
+  })
+
+  it('says so when a file was too large to be searched', async () => {
+    const { perform, root } = await aTree({ large: 'needle', small: 'needle' })
+    truncateSync(join(root, 'large'), 5_000_000)
+
+    const result = await perform({ op: 'grep', pattern: 'needle' })
+
+    expect(found(result)).toEqual(['small:1: needle'])
+    expect(result).toMatchObject({ truncated: true })
+  })
+
+  it('refuses a malformed expression with its reason', async () => {
+    const { perform } = await aTree({ f: 'x' })
+
+    const result = await perform({ op: 'grep', pattern: '(x', isRegex: true })
+
+    expect(result).toMatchObject({ ok: false, code: 'invalid_pattern' })
+  })
+
+  it('matches in linear time what a backtracking engine never ends', async () => {
+    const { perform } = await aTree({ f: `${'a'.repeat(40)}!\n` })
+    const startedAt = performance.now()
+
+    const result = await perform({ op: 'grep', pattern: '^(a+)+$', isRegex: true })
+
+    expect(found(result)).toEqual([])
+    expect(performance.now() - startedAt).toBeLessThan(3000)
+  })
+
+  it('lets other work go on while it searches', async () => {
+    const { perform } = await aTree({ 'large.txt': `${'some words that do not match\n'.repeat(140_000)}` })
+    let turns = 0
+    const count = () => {
+      turns++
+      timer = setImmediate(count)
+    }
+    let timer = setImmediate(count)
+
+    await perform({ op: 'grep', pattern: 'n[eo]+dle', isRegex: true })
+
+    clearImmediate(timer)
+    expect(turns).toBeGreaterThan(3)
+  })
+
+  it('cuts what it shows of a long line', async () => {
+    const { perform } = await aTree({ f: `needle${'x'.repeat(10_000)}` })
+
+    const result = await perform({ op: 'grep', pattern: 'needle' })
+
+    expect(result.ok && result.matches?.[0]?.text).toHaveLength(500)
+  })
+})
+
+describe('find', () => {
+  it('answers the files that a glob means, in whatever folder where it has no slash', async () => {
+    const { perform } = await aTree({
+      'a.ts': '',
+      'x/b.ts': '',
+      'x/y/c.ts': '',
+      'd.js': '',
+      'node_modules/e.ts': '',
+    })
+
+    expect(await perform({ op: 'find', pattern: '*.ts' })).toMatchObject({
+      paths: ['a.ts', 'x/b.ts', 'x/y/c.ts'],
+    })
+    expect(await perform({ op: 'find', pattern: 'x/*.ts' })).toMatchObject({ paths: ['x/b.ts'] })
+  })
+
+  it('stops at the cap and says so', async () => {
+    const { perform } = await aTree(
+      Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`f${index}`, ''])),
+    )
+
+    const result = await perform({ op: 'find', pattern: '*', maxResults: 5 })
+
+    expect(result).toMatchObject({ truncated: true })
+    expect(result.ok && result.paths).toHaveLength(5)
+  })
+
+  it('keeps its answer small enough to be sent, however long the names are', async () => {
+    const folder = Array.from({ length: 15 }, () => 'n'.repeat(240)).join('/')
+    const { perform } = await aTree(
+      Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`${folder}/${index}`, ''])),
+    )
+
+    const result = await perform({ op: 'find', pattern: '*', maxResults: 1000 })
+
+    expect(result).toMatchObject({ ok: true, truncated: true })
+    expect(JSON.stringify(result).length).toBeLessThan(1_048_576)
+  })
+})
