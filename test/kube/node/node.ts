@@ -4,7 +4,7 @@ import { stringify } from 'yaml'
 import { conditionOf } from '../client/manifests.ts'
 import type { ClusterContext } from '../cluster-context.ts'
 import type { Daemon } from '../host/daemon.ts'
-import type { ClusterNetwork } from '../host/links.ts'
+import { type ClusterNetwork, insideNetwork } from '../host/links.ts'
 import { waitUntil } from '../host/wait-until.ts'
 import { CONTAINERD_SOCKET, containerdConfig } from './containerd-config.ts'
 import { KUBELET_HEALTH_PORT, kubeletConfig } from './kubelet-config.ts'
@@ -48,13 +48,19 @@ export async function prepareNode(
     namespaces,
     env: { PATH: path, HOME: folder },
   }
-  if (!context.options.cilium) writeRoutedNetwork(context, node)
+  if (!context.options.cilium) await setUpRoutedNetwork(context, node)
   await startContainerd(context, node)
   return node
 }
 
-/** Pods get a routed link each, so that this machine reaches them by their own addresses. */
-function writeRoutedNetwork({ plan }: ClusterContext, { folder, cniConfig, index }: RealNode): void {
+/** Pods get a routed link each, so that this machine and the other nodes reach them by their own addresses. */
+async function setUpRoutedNetwork({ plan, options }: ClusterContext, node: RealNode): Promise<void> {
+  const { folder, cniConfig, index, namespaces } = node
+  const others = Array.from({ length: options.nodes }, (_, other) => other).filter((other) => other !== index)
+  await insideNetwork(
+    namespaces.pid,
+    others.map((other) => ['route', 'add', plan.podRangeOf(other), 'via', plan.node(other)]),
+  )
   const config = {
     cniVersion: '1.0.0',
     name: 'ptp',
