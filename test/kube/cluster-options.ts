@@ -14,8 +14,6 @@ export interface ClusterOptions {
   readonly kwokNodes: number
 }
 
-export const CONTROL_PLANE_ONLY: ClusterOptions = { nodes: 0, gvisor: false, cilium: false, kwokNodes: 0 }
-
 const MAX_NODES = 4
 const MAX_KWOK_NODES = 500
 

@@ -20,8 +20,6 @@ export function useSandboxSpace(prefix: string) {
   return createSandboxSpace(useNamespace(prefix))
 }
 
-export type SandboxSpace = ReturnType<typeof createSandboxSpace>
-
 function createSandboxSpace(space: TestNamespace) {
   const { client, name: namespace } = space
   const path = (plural: string, name: string): ResourcePath => {

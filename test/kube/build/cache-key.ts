@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { MODULE_NAMES, type ModuleName, TOOL_MODULES } from './modules.ts'
+import { type ModuleName, TOOL_MODULES } from './modules.ts'
 
 /** Flags of every build. Raising the revision drops what older code of this folder has built. */
 export const GO_BUILD_ENV = {
@@ -33,11 +33,4 @@ function sourceFiles(folder: string): string[] {
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
     .sort()
-}
-
-/** True for a folder name that `cacheKey` could have made. */
-export function looksLikeCacheKey(text: string): boolean {
-  return MODULE_NAMES.some(
-    (name) => text.startsWith(`${name}-`) && /^[0-9a-f]{20}$/.test(text.slice(name.length + 1)),
-  )
 }

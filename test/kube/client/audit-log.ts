@@ -42,8 +42,6 @@ export function createAuditLog(path: string) {
   return { events, count: (query: AuditQuery = {}) => events(query).length }
 }
 
-export type AuditLog = ReturnType<typeof createAuditLog>
-
 /** A watch is recorded when it begins, every other request when it ends: each is counted once. */
 function isAnswer({ verb, stage }: AuditEvent): boolean {
   return stage === (verb === 'watch' ? 'ResponseStarted' : 'ResponseComplete')
