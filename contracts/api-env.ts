@@ -54,3 +54,6 @@ export const API_ENV_PREFIX = 'AGENTWEAVER_'
 
 /** Keys with the API's prefix that belong to others, who may share its shell. */
 export const CLIENT_ENV_KEYS = ['AGENTWEAVER_URL', 'AGENTWEAVER_API_KEY'] as const
+
+/** Name of the first API key's file in the state folder. */
+export const API_KEY_FILE = 'api-key'

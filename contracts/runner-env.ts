@@ -6,6 +6,8 @@ export const RunnerEnv = z.strictObject({
   /** How it reaches AgentHost: the descriptor it inherited. */
   AGENTWEAVER_RUNNER_FD: z.coerce.number().int().min(3).max(64),
   AGENTWEAVER_RUNNER_BACKEND: BackendName,
+  /** A folder for temporary files that is the runner's alone: it removes it at its end. */
+  AGENTWEAVER_RUNNER_TEMP: z.string().startsWith('/').optional(),
   /** JSON array of absolute folders that are mounted read-only beside the system's: toolchains. */
   AGENTWEAVER_RUNNER_TOOL_ROOTS: z
     .string()

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { fieldProblems } from '../../runtime/kit/parse-env.ts'
 import { usageError } from '../cli-error.ts'
 import type { ConnectionFlags } from '../service/client-config.ts'
-import { type Connection, connect, type WhenAbsent } from '../service/connect.ts'
+import { type Connection, connect, type Wish } from '../service/connect.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 
 /** What every command works with. */
@@ -63,8 +63,8 @@ export const connectionFlags = ({ url, apiKey }: ServiceOptions): ConnectionFlag
 export const openConnection = (
   context: CliContext,
   options: ServiceOptions,
-  whenAbsent: WhenAbsent = 'require',
-): Promise<Connection> => connect(context.terminal, connectionFlags(options), whenAbsent)
+  wish: Wish = { whenAbsent: 'require' },
+): Promise<Connection> => connect(context.terminal, connectionFlags(options), wish)
 
 /** What to add to a command line that is shown, so that it finds the same service. */
 export const serviceSuffix = (connection: Connection, options: ServiceOptions): string =>

@@ -44,7 +44,9 @@ export function logsCommand(context: CliContext): Command {
     .option('--after <sequence>', 'start after this event, as a stream that broke did', '0')
   command.action(async (runId: string) => {
     const options = parseOptions(LogsOptions, command)
-    await using connection = await openConnection(context, options, options.follow ? 'require' : 'open')
+    await using connection = await openConnection(context, options, {
+      whenAbsent: options.follow ? 'require' : 'open',
+    })
     const { terminal } = context
     const show = createPresenter(terminal, { json: options.json })
     if (!options.follow) {

@@ -69,7 +69,10 @@ async function run(context: CliContext, task: string, options: RunOptions): Prom
   if (options.interactive && !terminal.isInteractive && !options.detach)
     throw usageError('--interactive needs a terminal to ask at.', 'Use --detach and "agentweaver turn".')
   const request = await toRequest(task, options, terminal.io)
-  await using connection = await openConnection(context, options, options.detach ? 'require' : 'start')
+  await using connection = await openConnection(context, options, {
+    whenAbsent: options.detach ? 'require' : 'start',
+    workspace: request.workspace.kind === 'path' ? request.workspace.path : undefined,
+  })
   terminal.progress.waitFor('starting the run')
   const { id } = await connection.client.startRun(request)
   if (options.detach) {
@@ -78,7 +81,7 @@ async function run(context: CliContext, task: string, options: RunOptions): Prom
     return EXIT.ok
   }
   terminal.note(terminal.notePaint.dim(id))
-  return follow(context, { connection, runId: id, options })
+  return await follow(context, { connection, runId: id, options })
 }
 
 async function follow(

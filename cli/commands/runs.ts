@@ -40,7 +40,10 @@ export function runTable(runs: readonly Run[], { terminal }: CliContext, what: s
       },
       { title: 'AGE', value: ({ createdAt }) => age(createdAt, now) },
       { title: 'AGENT', value: ({ agent }) => agent.kind },
-      { title: what, value: ({ task, workspace }) => visible(task || workspaceWords(workspace)) },
+      {
+        title: what,
+        value: ({ kind, task, workspace }) => visible(kind === 'agent' ? task : workspaceWords(workspace)),
+      },
     ],
     { paint, width },
   )
@@ -59,7 +62,7 @@ export function runsCommand(context: CliContext): Command {
     .option('--after <token>', 'the next page, as the page before named it')
   command.action(async () => {
     const options = parseOptions(ListOptions, command)
-    await using connection = await openConnection(context, options, 'open')
+    await using connection = await openConnection(context, options, { whenAbsent: 'open' })
     const { limit, after } = options
     const page = await connection.client.listRuns({ limit, ...(after === undefined ? {} : { after }) })
     if (options.json) context.terminal.json(page)

@@ -87,7 +87,7 @@ function listCommand(context: CliContext): Command {
   command.action(async () => {
     const options = parseOptions(ListOptions, command)
     const { limit, after } = options
-    await using connection = await openConnection(context, options, 'open')
+    await using connection = await openConnection(context, options, { whenAbsent: 'open' })
     const page = await connection.client.listSandboxes({ limit, ...(after === undefined ? {} : { after }) })
     if (options.json) context.terminal.json(page)
     else {

@@ -28,8 +28,8 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
       run.outcome &&
         [run.outcome.outcome, run.outcome.summary].filter(Boolean).map(String).map(visible).join(': '),
     ],
-    ['task', visible(run.task)],
-    ['agent', run.agent.kind + model],
+    ['task', run.kind === 'agent' ? visible(run.task) : undefined],
+    ['agent', run.kind === 'agent' ? run.agent.kind + model : undefined],
     ['workspace', workspaceWords(run.workspace)],
     ['sandbox', run.sandbox && `${run.sandbox.name} (${run.sandbox.isolation.backend})`],
     ['isolation', run.sandbox?.isolation.reason],
@@ -40,7 +40,7 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
         .join(' '),
     ],
     ['created', run.createdAt],
-    ['first event', between(run.createdAt, run.firstEventAt ?? run.endedAt)],
+    ['first event', run.firstEventAt && between(run.createdAt, run.firstEventAt)],
     ['in all', between(run.createdAt, run.endedAt)],
     ['checkpoint', run.checkpointAt],
     ['events', String(run.lastSequence)],
@@ -67,7 +67,7 @@ export function showCommand(context: CliContext): Command {
   }).argument('<run>', 'id of the run')
   command.action(async (id: string) => {
     const options = parseOptions(ServiceOptions, command)
-    await using connection = await openConnection(context, options, 'open')
+    await using connection = await openConnection(context, options, { whenAbsent: 'open' })
     const run = await connection.client.readRun(id)
     const isFinal = FINAL_STATES.some((state) => state === run.state)
     const approvals = isFinal ? [] : (await connection.client.listApprovals(id)).items

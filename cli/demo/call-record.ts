@@ -1,5 +1,4 @@
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
-import type { ExecResult } from '../../contracts/exec.ts'
 
 /** All that a run's events say about one call of the agent. */
 export interface CallRecord {
@@ -10,7 +9,8 @@ export interface CallRecord {
   readonly succeeded: boolean
   /** Why it was refused or failed. */
   readonly refusal?: string
-  readonly result?: ExecResult
+  /** Of a command that ran to its own end. */
+  readonly exitCode?: number
   readonly asked: boolean
   readonly approved: boolean
 }
@@ -29,9 +29,18 @@ function refusalOf(events: readonly RunEvent[]): string | undefined {
   return undefined
 }
 
+function exitCodeOf(events: readonly RunEvent[]): number | undefined {
+  for (const { type, data } of events) {
+    if (type === 'command.exited') return data.result.exitCode ?? undefined
+    const fact = type === 'tool.result' && data.outcome.ok ? data.outcome.facts['exitCode'] : undefined
+    if (typeof fact === 'number') return fact
+  }
+  return undefined
+}
+
 function toRecord(call: Extract<RunEvent, { type: 'tool.call' }>, events: readonly RunEvent[]): CallRecord {
   const refusal = refusalOf(events)
-  const exited = events.find((event) => event.type === 'command.exited')
+  const exitCode = exitCodeOf(events)
   return {
     tool: call.data.tool,
     request: (call.data.request ?? {}) as Readonly<Record<string, unknown>>,
@@ -40,7 +49,7 @@ function toRecord(call: Extract<RunEvent, { type: 'tool.call' }>, events: readon
     asked: events.some(({ type }) => type === 'shell.approval_required' || type === 'tool.approval_required'),
     approved: events.some(({ type }) => type === 'shell.approved' || type === 'tool.approved'),
     ...(refusal === undefined ? {} : { refusal }),
-    ...(exited === undefined ? {} : { result: exited.data.result }),
+    ...(exitCode === undefined ? {} : { exitCode }),
   }
 }
 

@@ -92,14 +92,14 @@ const WORK_CHECKS: readonly Check[] = [
     what: 'the test suite ran and failed',
     holds: (evidence) => {
       const first = commands(evidence, TEST_COMMAND)[0]
-      return first?.result?.exitCode === 1 && /fail 1\b/.test(first.output)
+      return first?.exitCode === 1 && /fail 1\b/.test(first.output)
     },
   },
   {
     what: 'the deleting command waited for an approval and then ran',
     holds: (evidence) => {
       const clean = commands(evidence, CLEAN_COMMAND)[0]
-      return clean?.asked === true && clean.approved && clean.result?.exitCode === 0 && !evidence.buildExists
+      return clean?.asked === true && clean.approved && clean.exitCode === 0 && !evidence.buildExists
     },
   },
   {
@@ -111,7 +111,7 @@ const WORK_CHECKS: readonly Check[] = [
     what: 'the test suite ran again and passed',
     holds: (evidence) => {
       const second = commands(evidence, TEST_COMMAND)[1]
-      return second?.result?.exitCode === 0 && /fail 0\b/.test(second.output)
+      return second?.exitCode === 0 && /fail 0\b/.test(second.output)
     },
   },
   {
@@ -122,7 +122,7 @@ const WORK_CHECKS: readonly Check[] = [
 ]
 
 /** The three things that must be refused; the demo's last table shows them one by one. */
-const REFUSAL_CHECKS: readonly Check[] = [
+export const REFUSAL_CHECKS: readonly Check[] = [
   {
     what: 'a path outside the workspace',
     holds: (evidence) =>
@@ -132,14 +132,14 @@ const REFUSAL_CHECKS: readonly Check[] = [
   {
     what: 'the network',
     holds: (evidence) =>
-      commands(evidence, networkCommand(evidence.hostUrl))[0]?.result?.exitCode === NETWORK_EXIT_CODE &&
+      commands(evidence, networkCommand(evidence.hostUrl))[0]?.exitCode === NETWORK_EXIT_CODE &&
       evidence.hostConnections === 0,
   },
   {
     what: "the host's environment",
     holds: (evidence) => {
       const env = commands(evidence, ENV_COMMAND)[0]
-      const ran = env?.result?.exitCode === 0 && /^PATH=/m.test(env.output)
+      const ran = env?.exitCode === 0 && /^PATH=/m.test(env.output)
       return ran && nowhere(evidence, evidence.canary.name) && nowhere(evidence, evidence.canary.value)
     },
   },

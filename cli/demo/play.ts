@@ -12,7 +12,7 @@ import { missing, missingOfModel } from './checks.ts'
 import { leftBehind } from './left-behind.ts'
 import { CLEAN_COMMAND, demoPlan, MODEL_CHARTER, TASK, TEST_COMMAND } from './plan.ts'
 import { type Stage, setStage } from './stage.ts'
-import { summary } from './summary.ts'
+import { refusals, summary } from './summary.ts'
 
 export interface DemoOptions {
   readonly json: boolean
@@ -21,7 +21,7 @@ export interface DemoOptions {
   readonly model?: string | undefined
 }
 
-const SHOWN_OUTPUT_LINES = 24
+const SHOWN_OUTPUT_LINES = 13
 /** Settings of the caller's shell that the demo's own service takes over. */
 const KEPT_SETTINGS = new Set([
   'AGENTWEAVER_ISOLATION',
@@ -46,6 +46,7 @@ export async function playDemo(terminal: Terminal, options: DemoOptions): Promis
     terminal.note([
       terminal.notePaint.red('The demo did not show all it should. Not true:'),
       ...problems.map((what) => `  ${what}`),
+      ...(played.log === '' ? [] : ["The end of the service's log:", played.log]),
     ])
     return EXIT.runFailed
   }
@@ -62,7 +63,12 @@ function checkModelOptions({ io }: Terminal, { model }: DemoOptions): void {
   )
 }
 
-type Played = { readonly root: string; readonly problems: readonly string[] | 'interrupted' }
+type Played = {
+  readonly root: string
+  readonly problems: readonly string[] | 'interrupted'
+  /** The end of the service's log. */
+  readonly log: string
+}
 
 async function onStage(terminal: Terminal, options: DemoOptions): Promise<Played> {
   await using stage = await setStage()
@@ -82,18 +88,8 @@ async function onStage(terminal: Terminal, options: DemoOptions): Promise<Played
   const begun = performance.now()
   const { id } = await client.startRun(toRequest(stage, options))
   const { events, isComplete, marks } = await watch({ terminal, client, runId: id, options })
-  if (!isComplete) return { root, problems: 'interrupted' }
+  if (!isComplete) return { root, problems: 'interrupted', log: '' }
   const totalMs = performance.now() - begun
-  if (!options.json)
-    terminal.print([
-      '',
-      ...summary(terminal, events, {
-        sandboxMs: marks.sandbox && marks.sandbox - begun,
-        firstEventMs: marks.agent && marks.agent - begun,
-        totalMs,
-        isScripted: options.model === undefined,
-      }),
-    ])
   const evidence = {
     events,
     secret: stage.secret,
@@ -103,8 +99,20 @@ async function onStage(terminal: Terminal, options: DemoOptions): Promise<Played
     fixedFile: await stage.fixedFile(),
     buildExists: stage.buildExists(),
   }
-  if (options.model === undefined) return { root, problems: missing(evidence) }
-  return { root, problems: missingOfModel(evidence, await passesTests(client, stage)) }
+  const isScripted = options.model === undefined
+  if (!options.json)
+    terminal.print([
+      '',
+      ...summary(terminal, events, {
+        sandboxMs: marks.sandbox && marks.sandbox - begun,
+        firstEventMs: marks.agent && marks.agent - begun,
+        totalMs,
+      }),
+      ...(isScripted ? refusals(terminal, evidence) : []),
+      '',
+    ])
+  const problems = isScripted ? missing(evidence) : missingOfModel(evidence, await passesTests(client, stage))
+  return { root, problems, log: service.log() }
 }
 
 /** The host's environment as the service gets it: with bait, without settings that would change the demo. */

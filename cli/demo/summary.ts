@@ -3,14 +3,13 @@ import { duration } from '../terminal/duration.ts'
 import type { Look } from '../view/row.ts'
 import { row } from '../view/row.ts'
 import { type CallRecord, callRecords } from './call-record.ts'
-import { ENV_COMMAND, OUTSIDE_PATH } from './plan.ts'
+import { type Evidence, REFUSAL_CHECKS } from './checks.ts'
+import { ENV_COMMAND, networkCommand, OUTSIDE_PATH } from './plan.ts'
 
 export interface Timing {
   readonly sandboxMs: number | undefined
   readonly firstEventMs: number | undefined
   readonly totalMs: number
-  /** A scripted agent tried three things that are told one by one. */
-  readonly isScripted: boolean
 }
 
 const time = (ms: number | undefined) => (ms === undefined ? 'never' : duration(ms))
@@ -19,7 +18,7 @@ const time = (ms: number | undefined) => (ms === undefined ? 'never' : duration(
 const words = (call: CallRecord | undefined): string =>
   call?.refusal ?? call?.output.trim().split('\n').at(-1) ?? 'not tried'
 
-/** The short table at the end: how long it took, what isolated the commands and why, what was refused. */
+/** The short table at the end: how long it took, what isolated the commands and why. */
 export function summary(look: Look, events: readonly RunEnvelope[], timing: Timing): string[] {
   const { paint } = look
   const selected = events.map(({ event }) => event).find((event) => event.type === 'sandbox.selected')
@@ -32,19 +31,24 @@ export function summary(look: Look, events: readonly RunEnvelope[], timing: Timi
       'isolation',
       `${selected?.data.backend ?? 'none'}  ${paint.dim(selected?.data.reason ?? '')}`,
     ),
-    ...(timing.isScripted ? refusals(look, callRecords(events)) : []),
   ]
 }
 
-function refusals(look: Look, records: readonly CallRecord[]): string[] {
+/** The three attempts of the scripted agent, one by one, and what came of each. */
+export function refusals(look: Look, evidence: Evidence): string[] {
+  const records = callRecords(evidence.events)
   const outside = records.find(({ request }) => request['path'] === OUTSIDE_PATH)
-  const network = records.find(({ request }) => String(request['command']).includes('fetch('))
+  const network = records.find(({ request }) => request['command'] === networkCommand(evidence.hostUrl))
   const environment = records.find(({ request }) => request['command'] === ENV_COMMAND)
   const variables = environment?.output.trim().split('\n').length ?? 0
-  const told: (readonly [string, string])[] = [
-    ['a path outside', words(outside)],
-    ['the network', words(network)],
-    ["the host's environment", `the command saw ${variables} variables, none of them the host's`],
+  const told = [
+    words(outside),
+    words(network),
+    `a command sees ${variables} variables, none of them the host's`,
   ]
-  return told.flatMap(([what, how]) => row(look, ['refused', 'green'], `${what}  ${look.paint.dim(how)}`))
+  return REFUSAL_CHECKS.flatMap(({ what, holds }, index) =>
+    holds(evidence)
+      ? row(look, ['refused', 'green'], `${what}  ${look.paint.dim(told[index] ?? '')}`)
+      : row(look, ['not shown', 'red'], what),
+  )
 }

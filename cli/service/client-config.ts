@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { API_PORT } from '../../contracts/ports.ts'
 import { errnoOf } from '../../runtime/kit/errors.ts'
@@ -8,7 +9,6 @@ import { EXIT } from '../exit-status.ts'
 
 export const STATE_FOLDER = '.agentweaver'
 export const API_KEY_FILE = 'api-key'
-export const DEFAULT_URL = `http://127.0.0.1:${API_PORT}`
 
 export interface ConnectionFlags {
   readonly url?: string
@@ -24,17 +24,23 @@ export interface ClientConfig {
   /** Somebody named the service: nothing is started in its place. */
   readonly isUrlChosen: boolean
   readonly apiKey: Sourced<string | undefined>
-  /** The nearest `.agentweaver` of this folder or one above it. */
   readonly stateDir: Sourced<string> | undefined
+  readonly home: string
 }
 
-/** The nearest folder at or above `from` that has a state folder. */
-function findStateDir(from: string): string | undefined {
+/**
+ * The nearest state folder at or above `from`, else the one at home. It is known by its key: a repository has a
+ * folder of the same name for its own settings.
+ */
+function findStateDir(from: string, home: string): Sourced<string> | undefined {
+  const hasKey = (folder: string) => existsSync(join(folder, API_KEY_FILE))
   for (let folder = from; ; folder = dirname(folder)) {
     const candidate = join(folder, STATE_FOLDER)
-    if (existsSync(candidate)) return candidate
-    if (dirname(folder) === folder) return undefined
+    if (hasKey(candidate)) return { value: candidate, from: 'found at or above this folder' }
+    if (dirname(folder) === folder) break
   }
+  const atHome = join(home, STATE_FOLDER)
+  return hasKey(atHome) ? { value: atHome, from: 'found at home' } : undefined
 }
 
 function readKey(file: string): string | undefined {
@@ -70,17 +76,25 @@ function chooseKey(given: { flags: ConnectionFlags; env: EnvSource; stateDir: st
   return { value, from: value === undefined || file === undefined ? 'not found' : file }
 }
 
-/** Flags first, then the environment, then the nearest `.agentweaver` folder, then the default address. */
+/** Where `npm start` listens in a shell like this one. */
+const defaultUrl = (port: string | undefined): Sourced<string> => ({
+  value: `http://127.0.0.1:${port ?? API_PORT}`,
+  from: port === undefined ? 'default' : 'AGENTWEAVER_PORT',
+})
+
+/** Flags first, then the environment, then the nearest state folder, then the default address. */
 export function readClientConfig(
   flags: ConnectionFlags,
   { env, cwd }: { env: EnvSource; cwd: string },
 ): ClientConfig {
-  const stateDir = findStateDir(cwd)
+  const home = env['HOME'] || homedir()
+  const stateDir = findStateDir(cwd, home)
   const chosen = chooseUrl(flags, env)
   return {
-    url: checkedUrl(chosen ?? { value: DEFAULT_URL, from: 'default' }),
+    url: checkedUrl(chosen ?? defaultUrl(env['AGENTWEAVER_PORT'])),
     isUrlChosen: chosen !== undefined,
-    apiKey: chooseKey({ flags, env, stateDir }),
-    stateDir: stateDir === undefined ? undefined : { value: stateDir, from: 'found at or above this folder' },
+    apiKey: chooseKey({ flags, env, stateDir: stateDir?.value }),
+    stateDir,
+    home,
   }
 }

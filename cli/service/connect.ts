@@ -1,4 +1,4 @@
-import { join } from 'node:path'
+import { join, resolve, sep } from 'node:path'
 import { API_ROUTES } from '../../contracts/routes.ts'
 import { type Client, createClient } from '../../runtime/client/client.ts'
 import { CliError } from '../cli-error.ts'
@@ -20,7 +20,13 @@ export interface Connection extends AsyncDisposable {
  * `start` starts a service for this command where none runs; `open` does so only where a store of an earlier
  * one is there to look into; `require` never does.
  */
-export type WhenAbsent = 'start' | 'open' | 'require'
+type WhenAbsent = 'start' | 'open' | 'require'
+
+export interface Wish {
+  readonly whenAbsent: WhenAbsent
+  /** The folder that a run will name: whoever starts a service for it lets it be used. */
+  readonly workspace?: string | undefined
+}
 
 /** Whether anything that speaks HTTP listens there. */
 export async function answers(url: string): Promise<boolean> {
@@ -40,12 +46,12 @@ export async function answers(url: string): Promise<boolean> {
 export async function connect(
   terminal: Terminal,
   flags: ConnectionFlags,
-  whenAbsent: WhenAbsent,
+  { whenAbsent, workspace }: Wish,
 ): Promise<Connection> {
   const config = readClientConfig(flags, terminal.io)
   if (config.isUrlChosen || (await answers(config.url.value))) return connectTo(config)
   const mayStart = whenAbsent === 'start' || (whenAbsent === 'open' && config.stateDir !== undefined)
-  if (mayStart) return embed(terminal, config)
+  if (mayStart) return embed(terminal, config, workspace)
   throw new CliError(`No service listens at ${config.url.value}.`, {
     status: EXIT.unreachable,
     hint: 'Start one with "npm start", or name another with --url or AGENTWEAVER_URL.',
@@ -69,14 +75,35 @@ function connectTo(config: ClientConfig): Connection {
   }
 }
 
-async function embed(terminal: Terminal, config: ClientConfig): Promise<Connection> {
-  const stateDir = config.stateDir?.value ?? join(terminal.io.cwd, STATE_FOLDER)
+/** A store that no agent gets to see: never one that lies in the folder that the agent works in. */
+function chooseStateDir(config: ClientConfig, workspace: string | undefined): string {
+  const atHome = join(config.home, STATE_FOLDER)
+  const found = config.stateDir?.value ?? atHome
+  const isExposed = workspace !== undefined && `${found}${sep}`.startsWith(`${resolve(workspace)}${sep}`)
+  return isExposed ? atHome : found
+}
+
+async function embed(
+  terminal: Terminal,
+  config: ClientConfig,
+  workspace: string | undefined,
+): Promise<Connection> {
+  const { env, cwd } = terminal.io
+  const stateDir = chooseStateDir(config, workspace)
   terminal.note(
     terminal.notePaint.dim(`No service is running; starting one for this command (store: ${stateDir}).`),
   )
   terminal.progress.waitFor('starting the service')
-  const { env, cwd } = terminal.io
-  const service = await spawnService({ env, cwd, settings: { AGENTWEAVER_STATE_DIR: stateDir } })
+  const roots = [env['AGENTWEAVER_WORKSPACE_ROOTS'] ?? config.home, workspace]
+  const service = await spawnService({
+    env,
+    cwd,
+    onDeath: (how) => terminal.note(`The service that was started for this command is gone: ${how}`),
+    settings: {
+      AGENTWEAVER_STATE_DIR: stateDir,
+      AGENTWEAVER_WORKSPACE_ROOTS: roots.filter((root) => root !== undefined).join(':'),
+    },
+  })
   terminal.progress.clear()
   return {
     client: createClient({ url: service.url, apiKey: service.apiKey }),

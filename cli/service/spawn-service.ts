@@ -23,6 +23,8 @@ export interface ServiceProcess extends AsyncDisposable {
   readonly url: string
   readonly apiKey: string
   readonly pid: number
+  /** The end of what the service logged, for people who look for a cause. */
+  readonly log: () => string
   /** Stops the service and waits until it is gone. */
   stop(): Promise<void>
 }
@@ -32,6 +34,8 @@ export interface ServiceOptions {
   /** Settings that win over those of the environment. */
   readonly settings: Readonly<Record<string, string>>
   readonly cwd: string
+  /** Told when the service ends before it was stopped, with how and with the end of its log. */
+  readonly onDeath?: (how: string) => void
 }
 
 /** The service's environment: the caller's, without what only clients read. */
@@ -61,11 +65,20 @@ export async function spawnService(options: ServiceOptions): Promise<ServiceProc
     detached: true,
   })
   const log = keepTail(child)
-  const stop = () => stopService(child)
+  let isServing = false
+  const stop = () => {
+    isServing = false
+    return stopService(child)
+  }
+  child.once('exit', (code, signal) => {
+    if (isServing) options.onDeath?.(`it ended with ${signal ?? `status ${code}`}\n${log.read()}`.trimEnd())
+  })
   try {
     const ready = await deadline('the start of the service', START_TIMEOUT_MS, readReady(child, log))
+    child.stdout.resume()
+    isServing = true
     const apiKey = (await readFile(ready.apiKeyFile, 'utf8')).trim()
-    return { url: ready.url, apiKey, pid: ready.pid, stop, [Symbol.asyncDispose]: stop }
+    return { url: ready.url, apiKey, pid: ready.pid, log: log.read, stop, [Symbol.asyncDispose]: stop }
   } catch (error) {
     await stop()
     throw error
@@ -84,10 +97,7 @@ function keepTail(child: ChildProcessWithoutNullStreams): { read: () => string }
 async function readReady(child: ChildProcessWithoutNullStreams, log: { read: () => string }) {
   for await (const line of createInterface({ input: child.stdout })) {
     const ready = line.startsWith('{') ? Ready.safeParse(JSON.parse(line)) : undefined
-    if (ready?.success) {
-      child.stdout.resume()
-      return ready.data
-    }
+    if (ready?.success) return ready.data
   }
   throw new CliError(`The service did not start.\n${log.read()}`.trimEnd(), { status: EXIT.unreachable })
 }

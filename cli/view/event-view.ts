@@ -2,6 +2,7 @@ import type { RunEnvelope, RunEvent, RunEventType } from '../../contracts/events
 import { duration } from '../terminal/duration.ts'
 import { harmless, visible } from '../terminal/visible.ts'
 import { changeLines } from './change-lines.ts'
+import { type CommandView, createCommandView, type ViewOptions } from './command-view.ts'
 import { OutputLines } from './output-lines.ts'
 import { requestWords } from './request-words.ts'
 import { head, type Look, quote, row } from './row.ts'
@@ -14,17 +15,14 @@ const QUIET_TOOLS = new Set(['report_intent', 'ask_question', 'report_outcome'])
 /** Tools whose answer is worth a few lines. */
 const SHOWN_ANSWERS: Readonly<Record<string, number>> = { grep_search: 6, file_search: 6 }
 
-export interface ViewOptions {
-  /** Most lines of a command's output that are shown. @default all */
-  readonly outputLines?: number
-}
-
 /** Turns a run's events into lines for people, in order. It keeps only what later lines depend on. */
 export function createEventView(look: Look, options: ViewOptions = {}): (envelope: RunEnvelope) => string[] {
+  const commands = createCommandView(look, options)
   const renderers: Renderers = {
     ...runRenderers(look),
-    ...toolRenderers(look),
-    ...commandRenderers(look, options),
+    ...toolRenderers(look, commands),
+    'command.output': commands.output,
+    'command.exited': commands.exited,
     ...decisionRenderers(look),
     ...messageRenderers(look),
   }
@@ -67,7 +65,7 @@ function runRenderers(look: Look): Renderers {
   }
 }
 
-function toolRenderers(look: Look): Renderers {
+function toolRenderers(look: Look, commands: CommandView): Renderers {
   const { paint } = look
   const refused = new Set<string>()
   return {
@@ -81,10 +79,11 @@ function toolRenderers(look: Look): Renderers {
         ...quote(look, changeLines(tool, request, paint)),
       ]
     },
-    'tool.result': ({ tool, outcome, durationMs }) => {
+    'tool.result': ({ callId, tool, outcome, durationMs }) => {
       if (!outcome.ok)
         return row(look, ['refused', 'yellow'], `${visible(outcome.message)} (${outcome.code})`)
-      if (QUIET_TOOLS.has(tool) || tool === 'run_command') return []
+      if (QUIET_TOOLS.has(tool)) return []
+      if (tool === 'run_command') return commands.ended(callId, outcome.facts, durationMs)
       const lines = outcome.content.replace(/\n$/, '').split('\n').map(visible)
       const shown = SHOWN_ANSWERS[tool]
       if (shown !== undefined) return quote(look, head(lines, shown))
@@ -96,31 +95,6 @@ function toolRenderers(look: Look): Renderers {
     },
     'tool.error': ({ callId, code, message }) =>
       refused.has(callId) ? [] : row(look, ['refused', 'yellow'], `${visible(message)} (${code})`),
-  }
-}
-
-function commandRenderers(look: Look, { outputLines = Number.POSITIVE_INFINITY }: ViewOptions): Renderers {
-  const output = new OutputLines()
-  const shown = new Map<string, number>()
-  const show = (commandId: string, lines: readonly string[]) => {
-    const before = shown.get(commandId) ?? 0
-    shown.set(commandId, before + lines.length)
-    return quote(look, lines.slice(0, Math.max(outputLines - before, 0)).map(harmless))
-  }
-  return {
-    'command.output': ({ commandId, stream, chunk }) =>
-      show(commandId, output.take(commandId + stream, chunk)),
-    'command.exited': ({ commandId, result }) => {
-      const rest = ['stdout', 'stderr'].flatMap((stream) => output.flush(commandId + stream))
-      const lines = show(commandId, rest)
-      const left = (shown.get(commandId) ?? 0) - outputLines
-      shown.delete(commandId)
-      return [
-        ...lines,
-        ...(left > 0 ? quote(look, [look.paint.dim(`… ${left} more lines`)]) : []),
-        ...row(look, '', `${exitWords(result)}  ${look.paint.dim(duration(result.durationMs))}`),
-      ]
-    },
   }
 }
 
@@ -166,12 +140,6 @@ function messageRenderers(look: Look): Renderers {
     'agent.message': ({ messageId, text }) =>
       say(messageId, output.knows(messageId) ? output.flush(messageId) : text.trimEnd().split('\n')),
   }
-}
-
-function exitWords(result: DataOf<'command.exited'>['result']): string {
-  const how = result.timedOut ? 'timed out' : (result.signal ?? `exit ${result.exitCode ?? '?'}`)
-  const why = result.message ? `: ${visible(result.message)}` : ''
-  return `${how}${why}${result.outputTruncated ? ' (output cut)' : ''}`
 }
 
 const answerWords = (tool: string, lines: readonly string[]): string =>

@@ -70,9 +70,9 @@ function parseStage(words: readonly string[]): StageMatcher {
     }
     const target = rest[++i]
     if (target === undefined) throw new PatternError(`has "${word}" without a file after it`)
-    matchers.push({ kind: word === '>' ? 'output' : 'input', anyOf: alternatives(target) })
+    matchers.push({ kind: word === '>' ? 'output' : 'input', anyOf: lowerCase(alternatives(target)) })
   }
-  return { names: alternatives(name).map((n) => n.toLowerCase()), words: matchers }
+  return { names: lowerCase(alternatives(name)), words: matchers }
 }
 
 function parseWord(word: string): WordMatcher {
@@ -81,7 +81,7 @@ function parseWord(word: string): WordMatcher {
   if (/^[@|<>]/.test(word)) throw new PatternError(`has an unknown word "${word}"`)
   const anyOf = alternatives(word)
   const flags = anyOf.filter((one) => one.startsWith('-') && one !== '--' && !/^-\d{2,}|^-1$/.test(one))
-  if (flags.length === 0) return { kind: 'operand', anyOf }
+  if (flags.length === 0) return { kind: 'operand', anyOf: lowerCase(anyOf) }
   if (flags.length < anyOf.length) throw new PatternError(`mixes flags and other words in "${word}"`)
   return { kind: 'flag', anyOf: anyOf.map(normaliseFlag) }
 }
@@ -95,6 +95,9 @@ function normaliseFlag(flag: string): string {
 /** Whether `-rf` is meant as the letters `r` and `f` and not as one long word such as `-delete`. */
 export const isShortFlags = (flag: string): boolean =>
   !flag.startsWith('--') && flag.length - 1 <= EXACT_FLAG_LETTERS
+
+/** Words are compared without their letter case: some systems do not tell it apart, and asking more is safe. */
+const lowerCase = (words: readonly string[]): string[] => words.map((word) => word.toLowerCase())
 
 function alternatives(word: string): string[] {
   const all = word.split(',')

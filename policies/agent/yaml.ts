@@ -31,7 +31,7 @@ export function parseYaml<T extends z.ZodType>(
     Node(_key, node) {
       const anchored = 'anchor' in node && node.anchor !== undefined
       const isAlias = 'source' in node && node.constructor.name === 'Alias'
-      if (anchored || isAlias || node.tag?.startsWith('!')) {
+      if (anchored || isAlias || node.tag !== undefined) {
         forbidden = { at: node.range?.[0] ?? 0, what: 'anchors, aliases and tags are not allowed' }
         return visit.BREAK
       }

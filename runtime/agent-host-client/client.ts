@@ -5,7 +5,7 @@ import {
 } from '../../contracts/decisions.ts'
 import type { HostEnvelope } from '../../contracts/events.ts'
 import type { HostCommandInput } from '../../contracts/exec.ts'
-import { type FileOperation, FileResult } from '../../contracts/files.ts'
+import { type FileError, type FileOperation, FileResult } from '../../contracts/files.ts'
 import { AGENT_HOST_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
 import { SandboxError } from '../kit/errors.ts'
@@ -64,6 +64,8 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
 
     /** Reads, writes, lists and deletes; what the workspace engine refused is in the answer. */
     async file(operation: FileOperation, payload: Uint8Array, signal: AbortSignal): Promise<FileAnswer> {
+      const refusal = refuseEscape(operation)
+      if (refusal) return { result: refusal, payload: NOTHING }
       const { path, method } = fileRequest(operation)
       const response = await request(path, {
         method,
@@ -87,10 +89,22 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
 
 export type AgentHostClient = ReturnType<typeof createAgentHostClient>
 
+/** `.` segments say nothing, and a URL would drop them too. */
+const segmentsOf = (path: string) => path.split('/').filter((segment) => segment !== '.')
+
+/**
+ * A path with `..` must not reach the URL: it would be resolved there, and name another route of AgentHost, with
+ * the bearer.
+ */
+function refuseEscape(operation: FileOperation): FileError | undefined {
+  if (!('path' in operation) || !operation.path.split('/').includes('..')) return undefined
+  return { ok: false, code: 'path_outside', message: `"${operation.path}" contains ".."` }
+}
+
 function fileRequest(operation: FileOperation): { path: string; method: 'GET' | 'PUT' | 'DELETE' } {
   const query = new URLSearchParams()
   const at = (path: string) =>
-    `${AGENT_HOST_ROUTES.files}/${path.split('/').map(encodeURIComponent).join('/')}`
+    `${AGENT_HOST_ROUTES.files}/${segmentsOf(path).map(encodeURIComponent).join('/')}`
   const withQuery = (path: string) => (query.size > 0 ? `${path}?${query}` : path)
   switch (operation.op) {
     case 'read':

@@ -23,10 +23,7 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
       return await fetch(`${baseUrl}${path}`, { ...init, headers, dispatcher })
     } catch (error) {
       if (init.signal?.aborted) throw init.signal.reason
-      const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
-      throw new SandboxError('sandbox_lost', `the AgentHost does not answer: ${messageOf(cause)}`, {
-        cause: error,
-      })
+      throw silent(error)
     }
   }
 
@@ -42,6 +39,12 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
     dispatcher: dispatcher as Dispatcher,
     close: (): Promise<void> => dispatcher.destroy(),
   }
+}
+
+/** `fetch` hides the reason one level down. */
+function silent(error: unknown): SandboxError {
+  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
+  return new SandboxError('sandbox_lost', `the AgentHost does not answer: ${messageOf(cause)}`, { cause })
 }
 
 /** What an error answer says, as a fault of ours; an answer that is no problem document is `sandbox_lost`. */

@@ -51,12 +51,11 @@ function parseEnvelope(data: string): HostEnvelope {
   try {
     return HostEnvelope.parse(JSON.parse(data))
   } catch (error) {
-    throw new SandboxError(
-      'sandbox_lost',
-      'the sandbox sent an event that is malformed or not its own to send',
-      {
-        cause: error,
-      },
-    )
+    throw malformed(error)
   }
 }
+
+const malformed = (cause: unknown) =>
+  new SandboxError('sandbox_lost', 'the sandbox sent an event that is malformed or not its own to send', {
+    cause,
+  })

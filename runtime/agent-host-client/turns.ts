@@ -11,6 +11,7 @@ export function createTurnClient(connection: AgentHostConnection, bearer: string
   const fetchImpl: typeof globalThis.fetch = async (input, init = {}) => {
     const headers = new Headers(init.headers)
     headers.set('authorization', `Bearer ${bearer}`)
+    headers.set(A2A.versionHeader, A2A.protocolVersion)
     const response = await fetch(String(input), {
       method: init.method ?? 'GET',
       body: typeof init.body === 'string' ? init.body : null,

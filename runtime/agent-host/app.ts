@@ -1,4 +1,4 @@
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
 import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { registerCommandsRoute } from './commands/commands-route.ts'
@@ -36,7 +36,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     if (status.state !== 'ready') throw new SandboxError('not_configured', `AgentHost is ${status.state}`)
     return status.session
   }
-  app.register(async (scope) => {
+  const bearerScope: FastifyPluginAsync = async (scope) => {
     guardWithBearer(scope, machine)
     registerEventsRoute(scope, outbox)
     registerDecisionsRoute(scope, outbox, decisions)
@@ -47,6 +47,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
       const { runId, turns } = session()
       return { runId, turns: turnsOrRefuse(turns) }
     })
-  })
+  }
+  app.register(bearerScope)
   return app
 }

@@ -12,95 +12,110 @@ type Kept = { readonly envelope: HostEnvelope; readonly bytes: number }
  * Every event of this sandbox, numbered from 1 without gaps, kept until the API has committed it. A full outbox
  * makes `emit` wait, which pauses whoever produces: nothing is ever dropped.
  */
-export function createOutbox(limits: OutboxLimits, clock: () => Date = () => new Date()) {
-  const kept: Kept[] = []
-  let bytes = 0
-  let last = 0
-  let forgotten = 0
-  let closed = false
-  let tail: Promise<void> = Promise.resolve()
-  const waiters = new Set<() => void>()
+export class Outbox {
+  readonly #limits: OutboxLimits
+  readonly #clock: () => Date
+  readonly #kept: Kept[] = []
+  #bytes = 0
+  #last = 0
+  #forgotten = 0
+  #closed = false
+  #tail: Promise<void> = Promise.resolve()
+  #changed = Promise.withResolvers<void>()
 
-  const wakeAll = () => {
-    for (const wake of waiters) wake()
-    waiters.clear()
-  }
-  const change = () => new Promise<void>((resolve) => waiters.add(resolve))
-  const isFull = () => kept.length >= limits.maxEvents || bytes >= limits.maxBytes
-
-  async function append(event: HostEvent, ids: EventIds): Promise<void> {
-    while (isFull() && !closed) await change()
-    if (closed) return
-    const envelope: HostEnvelope = { sequence: last + 1, at: clock().toISOString(), ...ids, event }
-    const size = JSON.stringify(envelope).length
-    last += 1
-    bytes += size
-    kept.push({ envelope, bytes: size })
-    wakeAll()
+  constructor(limits: OutboxLimits, clock: () => Date = () => new Date()) {
+    this.#limits = limits
+    this.#clock = clock
   }
 
-  return {
-    get lastSequence() {
-      return last
-    },
+  get lastSequence(): number {
+    return this.#last
+  }
 
-    /** Resolves when the event is numbered; events keep the order in which they were emitted. */
-    emit(event: HostEvent, ids: EventIds = {}): Promise<void> {
-      tail = tail.then(() => append(event, ids))
-      return tail
-    },
+  /** Resolves when the event is numbered; events keep the order in which they were emitted. */
+  emit(event: HostEvent, ids: EventIds = {}): Promise<void> {
+    this.#tail = this.#tail.then(() => this.#append(event, ids))
+    return this.#tail
+  }
 
-    /** Forgets what the API has committed. */
-    acknowledge(through: number): void {
-      if (through > last)
-        throw new SandboxError('invalid_request', `event ${through} was never sent, the last is ${last}`)
-      while (kept[0] && kept[0].envelope.sequence <= through) bytes -= kept.shift()?.bytes ?? 0
-      forgotten = Math.max(forgotten, through)
-      wakeAll()
-    },
+  /** Forgets what the API has committed. */
+  acknowledge(through: number): void {
+    this.#assertSent(through)
+    while (this.#kept[0] && this.#kept[0].envelope.sequence <= through)
+      this.#bytes -= this.#kept.shift()?.bytes ?? 0
+    this.#forgotten = Math.max(this.#forgotten, through)
+    this.#change()
+  }
 
-    /** Throws `outbox_overrun` where events after `after` are gone, `invalid_request` where they never were. */
-    assertReplayable(after: number): void {
-      if (after > last)
-        throw new SandboxError('invalid_request', `event ${after} was never sent, the last is ${last}`)
-      if (after < forgotten) {
-        throw new SandboxError(
-          'outbox_overrun',
-          `events after ${after} are acknowledged up to ${forgotten} and gone`,
-        )
+  /** Throws `outbox_overrun` where events after `after` are gone, `invalid_request` where they never were. */
+  assertReplayable(after: number): void {
+    this.#assertSent(after)
+    if (after >= this.#forgotten) return
+    const message = `events after ${after} are acknowledged up to ${this.#forgotten} and gone`
+    throw new SandboxError('outbox_overrun', message)
+  }
+
+  /**
+   * Events after `after`, then those that come, until the signal aborts, the outbox closes, or everything
+   * through the sequence that `through` answers was seen here or acknowledged elsewhere.
+   */
+  async *follow(
+    after: number,
+    signal: AbortSignal,
+    through: () => number = () => Number.POSITIVE_INFINITY,
+  ): AsyncGenerator<HostEnvelope> {
+    let at = after
+    signal.addEventListener('abort', () => this.#change(), { once: true })
+    while (!signal.aborted) {
+      const next = this.#nextAfter(at)
+      if (next) {
+        at = next.sequence
+        yield next
+      } else if (this.#closed || Math.max(at, this.#forgotten) >= through()) {
+        return
+      } else {
+        await this.#changed.promise
       }
-    },
+    }
+  }
 
-    /**
-     * Events after `after`, then those that come, until the signal aborts, the outbox closes, or everything
-     * through the sequence that `through` answers was seen here or acknowledged elsewhere.
-     */
-    async *follow(
-      after: number,
-      signal: AbortSignal,
-      through: () => number | undefined = () => undefined,
-    ): AsyncGenerator<HostEnvelope> {
-      let at = after
-      signal.addEventListener('abort', wakeAll, { once: true })
-      while (!signal.aborted) {
-        const first = kept[0]?.envelope.sequence ?? last + 1
-        const next = kept[Math.max(at + 1 - first, 0)]
-        if (next) {
-          at = next.envelope.sequence
-          yield next.envelope
-        } else if (closed || Math.max(at, forgotten) >= (through() ?? Number.POSITIVE_INFINITY)) {
-          return
-        } else {
-          await change()
-        }
-      }
-    },
+  close(): void {
+    this.#closed = true
+    this.#change()
+  }
 
-    close(): void {
-      closed = true
-      wakeAll()
-    },
+  async #append(event: HostEvent, ids: EventIds): Promise<void> {
+    while (this.#isFull && !this.#closed) await this.#changed.promise
+    if (this.#closed) return
+    const envelope: HostEnvelope = {
+      sequence: this.#last + 1,
+      at: this.#clock().toISOString(),
+      ...ids,
+      event,
+    }
+    const bytes = JSON.stringify(envelope).length
+    this.#last += 1
+    this.#bytes += bytes
+    this.#kept.push({ envelope, bytes })
+    this.#change()
+  }
+
+  get #isFull(): boolean {
+    return this.#kept.length >= this.#limits.maxEvents || this.#bytes >= this.#limits.maxBytes
+  }
+
+  #nextAfter(at: number): HostEnvelope | undefined {
+    const first = this.#kept[0]?.envelope.sequence ?? this.#last + 1
+    return this.#kept[Math.max(at + 1 - first, 0)]?.envelope
+  }
+
+  #assertSent(sequence: number): void {
+    if (sequence <= this.#last) return
+    throw new SandboxError('invalid_request', `event ${sequence} was never sent, the last is ${this.#last}`)
+  }
+
+  #change(): void {
+    this.#changed.resolve()
+    this.#changed = Promise.withResolvers<void>()
   }
 }
-
-export type Outbox = ReturnType<typeof createOutbox>

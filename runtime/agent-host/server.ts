@@ -1,15 +1,16 @@
 import { rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { DECISION_LIMITS } from '../../contracts/decisions.ts'
-import { readAgentPolicy } from '../../policies/agent/load.ts'
+import { loadAgentPolicy } from '../../policies/agent/load.ts'
 import { loadShellGrammar } from '../governance/shell/grammar.ts'
 import { messageOf } from '../kit/errors.ts'
 import { createLog } from '../kit/log.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { buildAgentHost } from './app.ts'
+import { assets } from './assets.ts'
 import { parseAgentHostConfig } from './config.ts'
-import { createDecisionTable } from './decisions/decision-table.ts'
-import { createOutbox } from './outbox.ts'
+import { DecisionTable } from './decisions/decision-table.ts'
+import { Outbox } from './outbox.ts'
 import { createRunSession } from './session/run-session.ts'
 import { createHostStateMachine } from './state.ts'
 import { spawnRunner } from './toolbox/spawn-runner.ts'
@@ -33,13 +34,13 @@ const log = createLog({
   redact: redactor.text,
 })
 const machine = createHostStateMachine()
-const outbox = createOutbox({
+const outbox = new Outbox({
   maxEvents: DECISION_LIMITS.outboxEvents,
   maxBytes: DECISION_LIMITS.outboxBytes,
 })
-const decisions = createDecisionTable({ timeoutMs: config.AGENT_HOST_DECISION_TIMEOUT_MS })
-const policy = readAgentPolicy()
-const shell = loadShellGrammar()
+const decisions = new DecisionTable({ timeoutMs: config.AGENT_HOST_DECISION_TIMEOUT_MS })
+const policy = loadAgentPolicy(assets.agentPolicyTexts())
+const loadShell = () => assets.grammarModules().then(loadShellGrammar)
 
 const app = buildAgentHost({
   machine,
@@ -55,7 +56,7 @@ const app = buildAgentHost({
     const stateDir = config.AGENT_HOST_STATE_DIR
     return createRunSession(
       request,
-      { toolbox, outbox, decisions, policy, shell: await shell, stateDir, log },
+      { toolbox, outbox, decisions, policy, shell: await loadShell(), stateDir, log },
       archive,
     )
   },
@@ -78,10 +79,11 @@ async function leave(why: string, exitCode: number): Promise<void> {
 
 const runner = await spawnRunner({
   backend: config.AGENT_HOST_RUNNER_BACKEND,
+  entry: assets.runnerEntry,
   toolRoots: JSON.parse(config.AGENT_HOST_RUNNER_TOOL_ROOTS) as string[],
   log,
 })
-runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
+void runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave(signal, 0))
 
 const { AGENT_HOST_SOCKET: path, AGENT_HOST_PORT: port } = config

@@ -1,4 +1,3 @@
-import type { AgentConfig } from '../../contracts/configure.ts'
 import type { ErrorCode } from '../../contracts/errors.ts'
 import type { HostEvent } from '../../contracts/events.ts'
 import type { ToolOutcome } from '../../contracts/tools.ts'
@@ -71,5 +70,3 @@ export interface AgentSession {
   /** Ends the session and every process of it. */
   close(): Promise<void>
 }
-
-export type AgentKind = AgentConfig['kind']

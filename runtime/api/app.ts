@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod'
 import { API_ROUTES } from '../../contracts/routes.ts'
-import { SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 import type { Store } from '../store/store.ts'
 import { guardWithApiKey } from './http/authenticate.ts'
@@ -14,7 +13,7 @@ import { registerOpenapi, serveOpenapi } from './http/openapi.ts'
 import { limitPerKey, registerRateLimit } from './http/rate-limit.ts'
 import { logRequests } from './http/request-log.ts'
 import { setSecurityHeaders } from './http/security-headers.ts'
-import { OpenStreams } from './http/sse.ts'
+import { closeInOrder } from './http/shutdown.ts'
 import { commandRoutes } from './routes/commands.ts'
 import { decisionRoutes } from './routes/decisions.ts'
 import type { RouteDeps } from './routes/deps.ts'
@@ -61,7 +60,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
     genReqId: () => `req_${randomUUID()}`,
     // Whoever comes while the service closes gets a problem like any other, from the hook below.
     return503OnClosing: false,
-    forceCloseConnections: 'idle',
+    forceCloseConnections: true,
     frameworkErrors: (error, request, reply) => void sendProblem(error, { request, reply, log }),
   })
   app.setValidatorCompiler(validatorCompiler)
@@ -106,21 +105,4 @@ const guardedRoutes: FastifyPluginAsync<AppOptions & RouteDeps> = async (guarded
   await guarded.register(commandRoutes, sandboxes)
   await guarded.register(fileRoutes, sandboxes)
   await guarded.register(sandboxPolicyRoutes, { ...deps, prefix: API_ROUTES.sandboxPolicy })
-}
-
-/** First the service, whose last events still reach their readers; then the streams that are left; then HTTP. */
-function closeInOrder(app: FastifyInstance, service: RunService): OpenStreams {
-  const streams = new OpenStreams()
-  let isClosing = false
-  app.addHook('onRequest', async (_request, reply) => {
-    if (!isClosing) return
-    reply.header('connection', 'close')
-    throw new SandboxError('unavailable', 'The service is stopping.')
-  })
-  app.addHook('preClose', async () => {
-    isClosing = true
-    await service.close()
-    await streams.close()
-  })
-  return streams
 }

@@ -7,7 +7,7 @@ import { parseRepositorySettings } from '../../policies/agent/settings.ts'
 import type { Selection } from '../executors/select.ts'
 import { createGovernance } from '../governance/governance.ts'
 import { loadShellGrammar } from '../governance/shell/grammar.ts'
-import { createTouchTracker } from '../governance/touch-tracker.ts'
+import { createTouchTracker } from '../governance/touched.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 import { createRedactor } from '../redaction/redactor.ts'
@@ -36,7 +36,14 @@ export async function composeRunService(config: ApiConfig, { store, log }: Aroun
   const keys = await loadDeploymentKeys(join(config.stateDir, 'keys'))
   const { jwksFile } = keys
   const logLevel = config.logLevel === 'silent' ? 'error' : config.logLevel
-  const provider = new LocalProvider({ jwksFile, warm: config.localWarm, selectIsolation: select, toolRoots, logLevel, log })
+  const provider = new LocalProvider({
+    jwksFile,
+    warm: config.localWarm,
+    selectIsolation: select,
+    toolRoots,
+    logLevel,
+    log,
+  })
   const runIsolated = isolatedRunner(select, { toolRoots, log })
   return createRunService({
     store,
@@ -70,7 +77,11 @@ async function toolRootsOf({ toolRoots }: ApiConfig): Promise<string[]> {
 
 const realRoot = (root: string): Promise<string> =>
   realpath(root).catch((cause: unknown) => {
-    throw new SandboxError('invalid_config', `The workspace root ${root} cannot be read: ${messageOf(cause)}`, { cause })
+    throw new SandboxError(
+      'invalid_config',
+      `The workspace root ${root} cannot be read: ${messageOf(cause)}`,
+      { cause },
+    )
   })
 
 /** What no caller can widen: the defaults, changed by the operator's file. `direct` is a switch of its own. */
@@ -85,7 +96,10 @@ async function readCeilingFile(file: string): Promise<SandboxSettingsPatch> {
   })
   const parsed = parseRepositorySettings(text)
   if (parsed.ok) return parsed.patch
-  throw new SandboxError('invalid_config', `AGENTWEAVER_CEILING_FILE ${file}, line ${parsed.line}: ${parsed.reason}`)
+  throw new SandboxError(
+    'invalid_config',
+    `AGENTWEAVER_CEILING_FILE ${file}, line ${parsed.line}: ${parsed.reason}`,
+  )
 }
 
 async function composeGovernance(): Promise<ControlGovernance> {
@@ -116,7 +130,10 @@ function eventRedactor({ models }: ApiConfig): RunDeps['redact'] {
 const SETTINGS_TIMEOUT_MS = 10_000
 
 /** Runs one command in a workspace that nothing may change, in the isolation that sandboxes have. */
-function isolatedRunner(select: () => Promise<Selection>, options: { toolRoots: string[]; log: Log }): RunIsolated {
+function isolatedRunner(
+  select: () => Promise<Selection>,
+  options: { toolRoots: string[]; log: Log },
+): RunIsolated {
   return async (workspace, command) => {
     const { backend, detection } = await select()
     // Without isolation git would run with this user's rights in a folder whose configuration is not trusted.

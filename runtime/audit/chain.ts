@@ -1,8 +1,15 @@
 import { canonicalJson } from '../kit/canonical-json.ts'
 import { headMac, paramsHash, recordMac } from './mac.ts'
-import type { AuditDraft, AuditHead, AuditKey, AuditRecord, AuditRow } from './record.ts'
+import type { AuditHead, AuditKey, AuditRecord, AuditRow } from './record.ts'
 
-export type { AuditDraft } from './record.ts'
+type Said = Omit<AuditRecord, 'version' | 'sequence' | 'keyId'>
+
+/** What the trusted side says about one action: before it (`intent`) and after it (`outcome`). */
+export interface AuditDraft extends Omit<Said, 'kind' | 'paramsHash' | 'sealed'> {
+  readonly kind: 'intent' | 'outcome'
+  /** The parameters themselves; a record keeps only their keyed hash. */
+  readonly params?: unknown
+}
 
 export interface AuditLinks {
   readonly rows: AuditRow[]
@@ -43,8 +50,6 @@ export function sealRun(run: EndedRun, deployment: AuditHead, key: AuditKey): Au
   } as const
   return link(deployment, [seal], key)
 }
-
-type Said = Omit<AuditRecord, 'version' | 'sequence' | 'keyId'>
 
 function link(start: AuditHead, said: readonly Said[], { keyId, key }: AuditKey): AuditLinks {
   const rows: AuditRow[] = []

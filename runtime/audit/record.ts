@@ -1,13 +1,16 @@
-/** What the trusted side says about one action: before it (`intent`) and after it (`outcome`). */
-export interface AuditDraft {
-  readonly kind: 'intent' | 'outcome'
+/** What is kept of one action. Every field is under the MAC, so none is added later without a new `version`. */
+export interface AuditRecord {
+  readonly version: 1
+  readonly kind: 'intent' | 'outcome' | 'seal'
   /** Empty for what concerns the deployment and no run. */
   readonly runId: string
+  readonly sequence: number
+  readonly at: string
   readonly callId: string
   readonly actor: string
   readonly tool: string
-  /** The parameters themselves; a record keeps only their keyed hash. */
-  readonly params?: unknown
+  /** HMAC over the canonical form of the parameters, which are kept nowhere. */
+  readonly paramsHash?: string
   readonly policyVersion: string
   readonly decision?: string
   readonly reasons?: readonly string[]
@@ -17,18 +20,9 @@ export interface AuditDraft {
   readonly exitCode?: number
   readonly bytes?: number
   readonly outcome?: string
-  readonly at: string
-}
-
-/** A record as it is written. Every field is under the MAC, so none is added later without a new `version`. */
-export interface AuditRecord extends Omit<AuditDraft, 'kind' | 'params'> {
-  readonly version: 1
-  readonly kind: 'intent' | 'outcome' | 'seal'
-  readonly sequence: number
-  readonly keyId: string
-  readonly paramsHash?: string
   /** In a record of kind `seal`: the final head of a run's chain. */
   readonly sealed?: AuditHead & { readonly runId: string }
+  readonly keyId: string
 }
 
 /** A record in its chain: the canonical JSON that `mac` covers, and copies of what queries look for. */

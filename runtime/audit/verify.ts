@@ -54,8 +54,7 @@ function continues(
 ): boolean {
   return (
     equalsInConstantTime(recordMac(key.key, before, row.record), row.mac) &&
-    record.sequence === before.count + 1 &&
-    row.sequence === record.sequence &&
+    row.sequence === before.count + 1 &&
     row.runId === record.runId &&
     row.at === record.at &&
     row.tool === record.tool &&

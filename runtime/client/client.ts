@@ -25,7 +25,7 @@ import { commandEvents } from '../kit/command-events.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type EventStreamOptions, followEvents } from './event-stream.ts'
 import { toUrlPath } from './file-path.ts'
-import { createTransport, type WireRequest } from './transport.ts'
+import { createTransport, type Transport, type WireRequest } from './transport.ts'
 
 export interface ClientOptions {
   /** Where the service listens: `http://127.0.0.1:8080`. */
@@ -56,13 +56,13 @@ type WriteFile = {
 export type Client = ReturnType<typeof createClient>
 
 export function createClient(options: ClientOptions) {
-  const send = createTransport({ fetch: globalThis.fetch, retries: 3, ...options })
+  const transport = createTransport({ fetch: globalThis.fetch, retries: 3, ...options })
   const call = async <T extends z.ZodType>(answer: T, request: WireRequest): Promise<z.output<T>> =>
-    parseAnswer(answer, await (await send(request)).json())
+    parseAnswer(answer, await transport.read(request))
   const command = async (request: WireRequest): Promise<void> => {
-    await (await send(request)).body?.cancel()
+    await transport.read(request)
   }
-  const parts = { send, call, command }
+  const parts = { transport, call, command }
   return {
     url: options.url,
     ...runCalls(parts),
@@ -74,7 +74,7 @@ export function createClient(options: ClientOptions) {
 }
 
 type Parts = {
-  send: (request: WireRequest) => Promise<Response>
+  transport: Transport
   call: <T extends z.ZodType>(answer: T, request: WireRequest) => Promise<z.output<T>>
   command: (request: WireRequest) => Promise<void>
 }
@@ -84,7 +84,7 @@ const runPath = (id: string, ...rest: string[]) =>
 const sandboxPath = (id: string, ...rest: string[]) =>
   [API_ROUTES.sandboxes, ...[id, ...rest].map(encodeURIComponent)].join('/')
 
-function runCalls({ send, call }: Parts) {
+function runCalls({ transport, call }: Parts) {
   return {
     startRun: (run: StartRunInput, options?: CallOptions) =>
       call(Run, { method: 'POST', path: API_ROUTES.runs, json: run, ...options }),
@@ -103,7 +103,12 @@ function runCalls({ send, call }: Parts) {
       }),
     downloadWorkspace: async (id: string, options?: CallOptions): Promise<AsyncIterable<Uint8Array>> => {
       const headers = { accept: TAR_MEDIA_TYPE }
-      const answer = await send({ method: 'GET', path: runPath(id, 'workspace'), headers, ...options })
+      const answer = await transport.open({
+        method: 'GET',
+        path: runPath(id, 'workspace'),
+        headers,
+        ...options,
+      })
       return answer.body ?? emptyBody()
     },
     startTurn: (id: string, turn: StartTurnInput, options?: CallOptions) =>
@@ -115,11 +120,11 @@ function runCalls({ send, call }: Parts) {
       call(EventPage, { method: 'GET', path: runPath(id, 'events'), query, ...options }),
     /** Every event after a sequence, gap-free over broken connections, until `done`. */
     streamEvents: (id: string, options?: EventStreamOptions): AsyncIterable<RunEnvelope> =>
-      followEvents(send, runPath(id, 'stream'), options),
+      followEvents(transport, runPath(id, 'stream'), options),
   }
 }
 
-function sandboxCalls({ send, call, command }: Parts) {
+function sandboxCalls({ transport, call, command }: Parts) {
   const filePath = (id: string, path: string) => `${sandboxPath(id, 'files')}/${toUrlPath(path)}`
   return {
     createSandbox: (sandbox: CreateSandboxInput = {}, options?: CallOptions) =>
@@ -137,7 +142,13 @@ function sandboxCalls({ send, call, command }: Parts) {
     ): Promise<Uint8Array> => {
       const { path, ...query } = file
       const headers = { accept: 'application/octet-stream' }
-      const answer = await send({ method: 'GET', path: filePath(id, path), query, headers, ...options })
+      const answer = await transport.open({
+        method: 'GET',
+        path: filePath(id, path),
+        query,
+        headers,
+        ...options,
+      })
       return answer.bytes()
     },
     writeFile: (id: string, { path, content, ...query }: WriteFile, options?: CallOptions) =>
@@ -157,7 +168,7 @@ function sandboxCalls({ send, call, command }: Parts) {
   }
 }
 
-function commandCalls({ send, call, command }: Parts) {
+function commandCalls({ transport, call, command }: Parts) {
   /** Starts a command in the sandbox of a run or of a sandbox; its output is in the run's events. */
   const startCommand = (id: string, request: StartCommandInput, options?: CallOptions) => {
     const headers = { prefer: 'respond-async' }
@@ -179,7 +190,7 @@ function commandCalls({ send, call, command }: Parts) {
     ): AsyncGenerator<RunEnvelope> {
       const { commandId, afterSequence } = await startCommand(id, request, options)
       const from = { after: afterSequence, signal: options?.signal }
-      yield* commandEvents(followEvents(send, runPath(id, 'stream'), from), commandId)
+      yield* commandEvents(followEvents(transport, runPath(id, 'stream'), from), commandId)
     },
     cancelCommand: (id: string, commandId: string, options?: CallOptions) =>
       command({ method: 'DELETE', path: runPath(id, 'commands', commandId), ...options }),
@@ -228,14 +239,25 @@ function policyCalls({ call }: Parts) {
   }
 }
 
-function parseAnswer<T extends z.ZodType>(schema: T, value: unknown): z.output<T> {
-  const parsed = schema.safeParse(value)
+function parseAnswer<T extends z.ZodType>(schema: T, text: string): z.output<T> {
+  const parsed = schema.safeParse(parseJson(text))
   if (parsed.success) return parsed.data
-  throw new SandboxError(
+  throw unknownForm(parsed.error)
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw unknownForm(error)
+  }
+}
+
+const unknownForm = (cause: unknown) =>
+  new SandboxError(
     'internal',
     'The service answered in a form that this client does not know. Are both of the same version?',
-    { cause: parsed.error },
+    { cause },
   )
-}
 
 async function* emptyBody(): AsyncGenerator<Uint8Array> {}

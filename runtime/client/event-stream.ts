@@ -4,7 +4,7 @@ import { LAST_EVENT_ID_HEADER } from '../../contracts/routes.ts'
 import { delay } from '../kit/deadline.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { ProblemError } from './problem-error.ts'
-import type { Send } from './transport.ts'
+import type { Transport } from './transport.ts'
 
 export interface EventStreamOptions {
   /** The last sequence that the caller has seen; 0 for none. */
@@ -23,13 +23,13 @@ const MAX_FRUITLESS = 10
  * it broke; a refusal, or a service that stays away, is thrown.
  */
 export async function* followEvents(
-  send: Send,
+  transport: Transport,
   path: string,
   { after = 0, signal }: EventStreamOptions = {},
 ): AsyncGenerator<RunEnvelope> {
   let cursor = after
   for (let fruitless = 0; fruitless < MAX_FRUITLESS; fruitless++) {
-    const connection = tolerant(connect(send, path, { after: cursor, signal }))
+    const connection = tolerant(connect(transport, path, { after: cursor, signal }))
     for await (const envelope of inOrder(connection, cursor)) {
       cursor = envelope.sequence
       fruitless = 0
@@ -64,14 +64,14 @@ async function* tolerant(events: AsyncIterable<RunEnvelope>): AsyncGenerator<Run
 
 /** One connection's events. Ends when the service ends it or the line breaks. */
 async function* connect(
-  send: Send,
+  transport: Transport,
   path: string,
   { after, signal }: { after: number; signal: AbortSignal | undefined },
 ): AsyncGenerator<RunEnvelope> {
   const silence = new AbortController()
   const stop = signal ? AbortSignal.any([signal, silence.signal]) : silence.signal
   const headers = { accept: 'text/event-stream', ...(after > 0 && { [LAST_EVENT_ID_HEADER]: String(after) }) }
-  const response = await send({ method: 'GET', path, headers, signal: stop })
+  const response = await transport.open({ method: 'GET', path, headers, signal: stop })
   const messages: EventSourceMessage[] = []
   const parser = createParser({ onEvent: (message) => messages.push(message) })
   const decoder = new TextDecoder()

@@ -31,7 +31,12 @@ export interface TransportOptions {
   readonly retries: number
 }
 
-export type Send = (request: WireRequest) => Promise<Response>
+export interface Transport {
+  /** The answer as it begins; its body may be a stream without end. */
+  open(request: WireRequest): Promise<Response>
+  /** The whole answer as text. A line that breaks in its middle is tried again like one that breaks before. */
+  read(request: WireRequest): Promise<string>
+}
 
 /** Refusals that say "not now" about a request that did nothing. */
 const NOT_NOW: ReadonlySet<string> = new Set(['idempotency_unfinished', 'rate_limited', 'unavailable'])
@@ -43,48 +48,71 @@ const REQUEST_TIMEOUT_MS = 60_000
 const UPLOAD_TIMEOUT_MS = 900_000
 
 /** Sends requests; a refusal becomes a `ProblemError`, an unreachable service `unavailable`. */
-export function createTransport(options: TransportOptions): Send {
-  return async (request) => {
-    const wire = { init: initOf(options, request), request }
-    const url = urlOf(options.url, request)
+export function createTransport(options: TransportOptions): Transport {
+  const sendAs = async <T>(request: WireRequest, take: (response: Response) => Promise<T>): Promise<T> => {
+    const attempt = attemptOf(options, request, take)
     const tries = isReadOnce(request) ? 1 : options.retries + 1
-    for (let attempt = 1; attempt < tries; attempt++) {
-      const outcome = await sendOnce(options.fetch, url, wire).catch((error: unknown) => ({ error }))
-      if (outcome instanceof Response) return outcome
-      const wait = retryDelayOf(outcome.error, attempt)
+    for (let count = 1; count < tries; count++) {
+      const outcome = await attempt().then(
+        (value) => ({ value }),
+        (error: unknown) => ({ error }),
+      )
+      if ('value' in outcome) return outcome.value
+      const wait = retryDelayOf(outcome.error, count)
       if (wait === undefined) throw outcome.error
       await delay(wait, request.signal)
     }
-    return sendOnce(options.fetch, url, wire)
+    return attempt()
+  }
+  return {
+    open: (request) => sendAs(request, async (response) => response),
+    read: (request) => sendAs(request, (response) => response.text()),
   }
 }
 
 const isReadOnce = ({ content }: WireRequest): boolean =>
   content !== undefined && !(content.bytes instanceof Uint8Array)
 
-async function sendOnce(
-  send: typeof fetch,
-  url: URL,
-  { init, request }: { init: RequestInit; request: WireRequest },
-): Promise<Response> {
-  let response: Response
+/** One try, to be made as often as needed: each has the same idempotency key and a deadline of its own. */
+function attemptOf<T>(
+  options: TransportOptions,
+  request: WireRequest,
+  take: (response: Response) => Promise<T>,
+): () => Promise<T> {
+  const url = urlOf(options.url, request)
+  const init = initOf(options, request)
+  return async () => {
+    const limit = startLimit(request, url)
+    try {
+      const response = await options.fetch(url, { ...init, signal: limit.signal })
+      if (!isAnswer(response, request)) throw await refusalOf(response)
+      return await take(response)
+    } catch (error) {
+      request.signal?.throwIfAborted()
+      throw error instanceof SandboxError ? error : unreachable(url, error)
+    } finally {
+      limit.clear()
+    }
+  }
+}
+
+const isAnswer = ({ ok, status }: Response, { answers }: WireRequest): boolean =>
+  ok || answers?.includes(status) === true
+
+const refusalOf = async (response: Response): Promise<ProblemError> =>
+  Object.assign(await readProblem(response), { retryAfterMs: retryAfterOf(response) })
+
+/** The caller's signal joined with a deadline that can be lifted, since a stream may go on after its beginning. */
+function startLimit({ content, signal }: WireRequest, { pathname }: URL) {
   const late = new AbortController()
   const timer = setTimeout(
-    () => late.abort(new SandboxError('deadline_exceeded', `${url.pathname} did not answer in time`)),
-    request.content ? UPLOAD_TIMEOUT_MS : REQUEST_TIMEOUT_MS,
+    () => late.abort(new SandboxError('deadline_exceeded', `${pathname} did not answer in time`)),
+    content ? UPLOAD_TIMEOUT_MS : REQUEST_TIMEOUT_MS,
   )
-  try {
-    const signal = request.signal ? AbortSignal.any([request.signal, late.signal]) : late.signal
-    response = await send(url, { ...init, signal })
-  } catch (error) {
-    if (request.signal?.aborted) throw request.signal.reason
-    throw error instanceof SandboxError ? error : unreachable(url, error)
-  } finally {
-    clearTimeout(timer)
+  return {
+    signal: signal ? AbortSignal.any([signal, late.signal]) : late.signal,
+    clear: () => clearTimeout(timer),
   }
-  if (response.ok || request.answers?.includes(response.status)) return response
-  const problem = await readProblem(response)
-  throw Object.assign(problem, { retryAfterMs: retryAfterOf(response) })
 }
 
 function unreachable(url: URL, error: unknown): SandboxError {

@@ -8,7 +8,6 @@ import { findTool, isRoot } from './host.ts'
 import type { Launch } from './process/supervise.ts'
 import { LAUNCHER_FD, witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
-import { MASKED_PROC_FILES } from './rootfs/masked-proc.ts'
 import {
   bindWritable,
   type Mount,
@@ -18,8 +17,9 @@ import {
   SANDBOX_USER,
   SHM_MOUNT,
 } from './rootfs/mounts.ts'
+import { procMounts } from './rootfs/proc-mounts.ts'
 import { requestMounts } from './rootfs/request-mounts.ts'
-import { createSkeleton } from './rootfs/skeleton.ts'
+import { buildOnSkeleton, type Skeleton } from './rootfs/skeleton.ts'
 import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
 import { seccompProgram } from './seccomp/filter.ts'
 import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
@@ -47,9 +47,8 @@ export function mountArguments(mount: Mount): string[] {
 
 const argumentsOf = (mounts: readonly Mount[]) => mounts.flatMap(mountArguments)
 
-async function create(options: ExecutorOptions) {
+async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
   const file = findTool('bwrap')
-  const { skeleton, systemFolders } = await createSkeleton()
   const seccompFile = join(skeleton.aside, 'seccomp.bpf')
   const program = seccompProgram(process.arch)
   if (program) await writeFile(seccompFile, program)
@@ -58,7 +57,7 @@ async function create(options: ExecutorOptions) {
     ...NAMESPACES,
     ...['--bind', skeleton.root, '/'],
     ...argumentsOf([...systemMounts(systemFolders), ...PRIVATE_MOUNTS]),
-    ...['--proc', '/proc', ...argumentsOf(MASKED_PROC_FILES)],
+    ...['--proc', '/proc', ...argumentsOf(procMounts(isRoot()))],
     ...['--dev', '/dev', ...mountArguments(SHM_MOUNT), '--remount-ro', '/dev'],
     ...argumentsOf(toolMounts(options.toolRoots, options.workspace)),
     ...argumentsOf([bindWritable(options.workspace, SANDBOX_PATHS.workspace)]),
@@ -101,7 +100,7 @@ function warnings(): BackendWarning[] {
 /** The first rung on Linux: bubblewrap. */
 export const bwrapBackend: Backend = {
   name: 'linux-bwrap',
-  create,
+  create: (options) => buildOnSkeleton((skeleton, folders) => build(options, skeleton, folders)),
   detect: (options) =>
     detectByProof({
       backend: bwrapBackend,

@@ -4,6 +4,7 @@ import { bestEffort } from '../kit/best-effort.ts'
 import { messageOf } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 import type { Executor } from './executor.ts'
+import { inheritedDescriptors } from './process/inherited-descriptors.ts'
 import { type Launch, notStarted, supervise } from './process/supervise.ts'
 import { containedPath } from './rootfs/request-mounts.ts'
 
@@ -19,6 +20,7 @@ interface ExecutorParts {
 /** An executor out of a backend's way to launch: everything else is alike for all. */
 export function createExecutor({ isolation, launch, remove, log }: ExecutorParts): Executor {
   const closing = new AbortController()
+  const inherited = inheritedDescriptors()
   const running = new Set<Promise<unknown>>()
 
   async function run(request: ExecRequest, io: ExecIo): Promise<ExecResult> {
@@ -28,7 +30,7 @@ export function createExecutor({ isolation, launch, remove, log }: ExecutorParts
     const planned = await launch(request, directory).catch((error) => ({ problem: messageOf(error) }))
     if ('problem' in planned) return notStarted('spawn_failed', planned.problem)
     const signal = io.signal ? AbortSignal.any([io.signal, closing.signal]) : closing.signal
-    return supervise(planned, request, { ...io, signal })
+    return supervise({ ...planned, inherited }, request, { ...io, signal })
   }
 
   return {

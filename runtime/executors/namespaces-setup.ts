@@ -9,19 +9,21 @@ interface SetupTools {
   readonly unshare: string
   /** Sets the host's name; a base system may lack it, then the command sees that of the host. */
   readonly hostname: string | undefined
+  /** Starts the loopback of a network of its own. */
+  readonly loopback: string | undefined
   readonly user: typeof SANDBOX_USER
 }
 
 /**
  * The first process of the namespaces: builds the file system, leaves the host's behind and becomes the witness.
  * `$1` is the skeleton, `$2` the file with the table of all commands' mounts (mount(8) reads no pipe), `$3` the
- * rows of this one, the rest are the witness's script and arguments.
+ * rows of this one, `$4` whether it has a network of its own, the rest are the witness's script and arguments.
  *
  * The command runs in a second user namespace. It has no right over the mounts, which belong to the first, and
  * `max_user_namespaces` keeps it from making a third in which it would be root again.
  */
 export function setupScript(tools: SetupTools): string {
-  const { mount, umount, pivotRoot, unshare, hostname, user } = tools
+  const { mount, umount, pivotRoot, unshare, hostname, loopback, user } = tools
   const rename = hostname === undefined ? '' : `${hostname} ${SANDBOX_HOSTNAME}`
   // Reserved numbers (300) are not given to the processes of a namespace.
   const pidMax = hasNamespacedPidMax()
@@ -29,11 +31,12 @@ export function setupScript(tools: SetupTools): string {
     : ''
   return `set -eu
 exec 8>&2 2>&${STATUS_FD}
-skeleton=$1 table=$2 rows=$3 witness=$4
-shift 4
+skeleton=$1 table=$2 rows=$3 network=$4 witness=$5
+shift 5
 echo 1 >/proc/sys/user/max_user_namespaces
 ${pidMax}
 ${rename}
+${loopback === undefined ? '' : `[ -z "$network" ] || ${loopback}`}
 ${mount} -n --rbind "$skeleton" "$skeleton"
 cd "$skeleton"
 export LC_ALL=C

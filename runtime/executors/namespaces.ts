@@ -4,16 +4,17 @@ import type { ExecRequest } from '../../contracts/exec.ts'
 import { createExecutor } from './create-executor.ts'
 import type { Backend, ExecutorOptions } from './executor.ts'
 import { findTool, hasNamespacedPidMax, isRoot, lookUpTool } from './host.ts'
+import { loopbackCommand } from './loopback.ts'
 import { setupScript } from './namespaces-setup.ts'
 import type { Launch } from './process/supervise.ts'
 import { witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
-import { MASKED_PROC_FILES } from './rootfs/masked-proc.ts'
 import { readMountInfo } from './rootfs/mount-info.ts'
 import { mountTable } from './rootfs/mount-table.ts'
 import { bindWritable, PRIVATE_MOUNTS, SANDBOX_PATHS, SANDBOX_USER, SHM_MOUNT } from './rootfs/mounts.ts'
+import { procMounts } from './rootfs/proc-mounts.ts'
 import { requestMounts } from './rootfs/request-mounts.ts'
-import { createSkeleton } from './rootfs/skeleton.ts'
+import { buildOnSkeleton, type Skeleton } from './rootfs/skeleton.ts'
 import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
 import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
 
@@ -45,10 +46,9 @@ function launcherArguments(network: boolean): string[] {
   ]
 }
 
-async function create(options: ExecutorOptions) {
+async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
   const { workspace, toolRoots, log } = options
   const file = findTool('setpriv')
-  const { skeleton, systemFolders } = await createSkeleton()
   const mounted = readMountInfo()
   const table = mountTable(skeleton.root, mounted)
   const before = [...systemMounts(systemFolders), ...PRIVATE_MOUNTS, SHM_MOUNT]
@@ -56,7 +56,7 @@ async function create(options: ExecutorOptions) {
   const rows = [
     table.rows(before),
     table.kernelRows(),
-    table.rows([...MASKED_PROC_FILES, ...toolMounts(toolRoots, workspace)]),
+    table.rows([...procMounts(isRoot()), ...toolMounts(toolRoots, workspace)]),
     table.rows([bindWritable(workspace, SANDBOX_PATHS.workspace)]),
   ]
   await writeFile(tableFile, rows.join(''))
@@ -66,6 +66,7 @@ async function create(options: ExecutorOptions) {
     ...tools,
     unshare: findTool('unshare'),
     hostname: lookUpTool('hostname'),
+    loopback: loopbackCommand(),
     user: SANDBOX_USER,
   })
   const argumentsFor = { true: launcherArguments(true), false: launcherArguments(false) }
@@ -78,7 +79,17 @@ async function create(options: ExecutorOptions) {
       file,
       args: [
         ...argumentsFor[request.network ? 'true' : 'false'],
-        ...['/bin/sh', '-c', setup, 'sh', skeleton.root, tableFile, own, witnessScript()],
+        ...[
+          '/bin/sh',
+          '-c',
+          setup,
+          'sh',
+          skeleton.root,
+          tableFile,
+          own,
+          request.network ? '' : 'own-network',
+          witnessScript(),
+        ],
         ...[SANDBOX_PATHS.workspace, directory, request.command],
       ],
       env,
@@ -91,6 +102,9 @@ async function create(options: ExecutorOptions) {
 function warnings() {
   return isolationWarnings([
     'util-linux cannot filter system calls: a command may use all of the kernel that needs no privilege (keyrings, io_uring, vsock)',
+    ...(loopbackCommand()
+      ? []
+      : ['commands without network have no loopback: iproute2, net-tools or perl starts it']),
     ...(isRoot() && !hasNamespacedPidMax() ? [UNBOUNDED_PROCESSES] : []),
   ])
 }
@@ -98,7 +112,7 @@ function warnings() {
 /** The second rung on Linux: the kernel's namespaces with what a base system has. */
 export const namespacesBackend: Backend = {
   name: 'linux-namespaces',
-  create,
+  create: (options) => buildOnSkeleton((skeleton, folders) => build(options, skeleton, folders)),
   detect: (options) =>
     detectByProof({
       backend: namespacesBackend,

@@ -90,7 +90,7 @@ class FrameCollector {
   take(bytes: Uint8Array): number {
     if (this.#prefixFilled < this.#prefix.length) return this.#takePrefix(bytes)
     // A copy: the source may use its buffer again.
-    const part = bytes.slice(0, this.#missing)
+    const part = Buffer.from(bytes.subarray(0, this.#missing))
     this.#parts.push(part)
     this.#missing -= part.length
     return part.length

@@ -1,6 +1,8 @@
+import { rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { RUNNER_ENV_PREFIX, RunnerEnv } from '../../contracts/runner-env.ts'
 import { selectBackend } from '../executors/select.ts'
+import { bestEffort } from '../kit/best-effort.ts'
 import { messageOf } from '../kit/errors.ts'
 import { createLog } from '../kit/log.ts'
 import { parseEnv } from '../kit/parse-env.ts'
@@ -12,13 +14,30 @@ const log = createLog({ level: 'info', write: (line) => process.stderr.write(`${
 async function main(): Promise<void> {
   const env = parseEnv(RunnerEnv, process.env, { prefix: RUNNER_ENV_PREFIX })
   const stream = new Socket({ fd: env.AGENTWEAVER_RUNNER_FD, readable: true, writable: true })
+  const temporary = env.AGENTWEAVER_RUNNER_TEMP
+  if (temporary) process.env['TMPDIR'] = temporary
   const only = env.AGENTWEAVER_RUNNER_BACKEND
   const toolRoots = env.AGENTWEAVER_RUNNER_TOOL_ROOTS
   process.once('SIGTERM', () => stream.destroy())
   // Ctrl-C reaches the whole process group; the connection alone decides how long a runner lives.
   process.on('SIGINT', () => log.debug('an interrupt is left to AgentHost'))
-  const { backend, detection } = await selectBackend({ only, allowDirect: only === 'direct', toolRoots })
-  await serveRunner({ stream, role: 'per-command', backend, isolation: detection.isolation, toolRoots, log })
+  try {
+    const { backend, detection } = await selectBackend({ only, allowDirect: only === 'direct', toolRoots })
+    await serveRunner({
+      stream,
+      role: 'per-command',
+      backend,
+      isolation: detection.isolation,
+      toolRoots,
+      log,
+    })
+  } finally {
+    if (temporary) {
+      await bestEffort(log, 'remove the temporary files', () =>
+        rm(temporary, { recursive: true, force: true }),
+      )
+    }
+  }
 }
 
 main().then(

@@ -17,7 +17,7 @@ export async function openStore(location: StoreLocation, { log }: { log: Log }):
   const engine = await openEngine(location, { log, onRemote: (runId) => listeners.notify(runId) })
   try {
     await migrate(engine)
-    await deleteAbandonedBlobs({ db: engine.writer, engine })
+    await engine.writer.transaction().execute((db) => deleteAbandonedBlobs({ db, engine }))
     return createSqlStore(engine, listeners)
   } catch (error) {
     await engine.close()

@@ -1,8 +1,10 @@
+import { readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { AGENT_LIMITS } from '../../runtime/agents/agent.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { type ModelReply, textOf } from '../fakes/model-server.ts'
-import { aModel, anAgent, endpoint, ok, runTurn } from './agent-rig.ts'
+import { aModel, anAgent, aStateDir, endpoint, ok, runTurn } from './agent-rig.ts'
 import { childPids, until } from './children.ts'
 
 const failingWith = async (reply: ModelReply) => {
@@ -39,7 +41,7 @@ describe('a model that does not answer', () => {
 
   it('fails the turn when nothing comes for the idle time, and the next turn works', async () => {
     const server = await aModel((_request, index) => (index === 0 ? { hang: true } : { text: 'awake' }))
-    const { agent } = await anAgent(endpoint(server), { limits: { ...AGENT_LIMITS, idleMs: 400 } })
+    const { agent } = await anAgent(endpoint(server), { limits: { ...AGENT_LIMITS, idleMs: 2000 } })
 
     const silent = await runTurn(agent)
     const next = await runTurn(agent)
@@ -66,8 +68,8 @@ describe('a tool call that takes its time', () => {
         : { text: 'thanks' },
     )
     const { agent } = await anAgent(endpoint(server), {
-      limits: { ...AGENT_LIMITS, idleMs: 200 },
-      callTool: () => new Promise((resolve) => setTimeout(() => resolve(ok('the second')), 2500)),
+      limits: { ...AGENT_LIMITS, idleMs: 1500 },
+      callTool: () => new Promise((resolve) => setTimeout(() => resolve(ok('the second')), 4000)),
     })
 
     const { result } = await runTurn(agent)
@@ -167,5 +169,45 @@ describe('an agent runtime that dies', () => {
     await agent.close()
 
     expect(await childPids()).toEqual(before)
+  })
+
+  it.each([
+    ['ends at once', '#!/bin/sh\nexit 3\n', 5000],
+    ['never says a word', '#!/bin/sh\nexec sleep 60\n', 300],
+    ['ends in mid-sentence', '#!/bin/sh\nhead -c 100\nexit 3\n', 5000],
+  ])('is a failed setup when it %s, and leaves nothing', async (_what, script, startMs) => {
+    const before = await childPids()
+    const stateDir = await aStateDir()
+    const program = join(await aStateDir(), 'runtime')
+    await writeFile(program, script, { mode: 0o755 })
+
+    const opening = anAgent(
+      { kind: 'openaiCompatible', model: { name: 'm', baseUrl: 'http://127.0.0.1:9/v1' } },
+      { stateDir, limits: { ...AGENT_LIMITS, startMs }, runtimeEnv: { COPILOT_CLI_PATH: program } },
+    )
+
+    await expect(opening).rejects.toMatchObject({ code: 'configure_failed' })
+    expect(await readdir(stateDir)).toEqual([])
+    expect(await childPids()).toEqual(before)
+  })
+
+  it('harms nobody whenever it dies: no rejection is left over, and nobody waits', async () => {
+    const before = await childPids()
+    const server = await aModel((_request, index) =>
+      index % 2 === 0 ? { toolCalls: [{ name: 'create', arguments: {} }] } : { text: 'done' },
+    )
+    for (const killAfterMs of [1, 5, 10, 15, 20, 25, 30, 40, 60, 100, 150]) {
+      const start = performance.now()
+      const timer = setTimeout(async () => {
+        for (const pid of await childPids()) if (!before.includes(pid)) process.kill(pid, 'SIGKILL')
+      }, killAfterMs)
+      const result = await anAgent(endpoint(server))
+        .then(({ agent }) => runTurn(agent))
+        .then((turn) => turn.result.state)
+        .catch((error: SandboxError) => error.code)
+      clearTimeout(timer)
+      expect(['failed', 'completed', 'configure_failed']).toContain(result)
+      expect(performance.now() - start).toBeLessThan(10_000)
+    }
   })
 })

@@ -1,9 +1,11 @@
+import { spawn } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { textOf } from '../fakes/model-server.ts'
 import { aModel, anAgent, aStateDir, endpoint, runTurn } from './agent-rig.ts'
-import { childPids } from './children.ts'
+import { childPids, isRunning, until } from './children.ts'
 
 describe('a session of the Copilot agent', () => {
   it('goes on in another process from its exported files', async () => {
@@ -75,5 +77,18 @@ describe('the process of the agent runtime', () => {
     ])
     expect(`${environment}${commandLine}`).not.toMatch(/hunter2|secret-key-of-the-endpoint/)
     expect(await childPids()).toEqual(before)
+  })
+
+  it('ends with its host, also when that is killed', async () => {
+    const server = await aModel(() => ({ hang: true }))
+    const standIn = fileURLToPath(new URL('./agent-host-stand-in.ts', import.meta.url))
+    const host = spawn(process.execPath, [standIn, server.url, await aStateDir()], { stdio: 'ignore' })
+    await until('the model is asked', () => server.requests.length > 0)
+    const pids = await childPids(host.pid)
+
+    host.kill('SIGKILL')
+
+    expect(pids).toHaveLength(1)
+    await until('the agent runtime ends', async () => !(await isRunning(pids[0] ?? 0)))
   })
 })

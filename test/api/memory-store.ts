@@ -24,6 +24,15 @@ export class MemoryStore
     return this.keys.get(hash)
   }
 
+  async insertApiKey(row: ApiKeyRow) {
+    if (this.keys.has(row.hash)) throw new Error('UNIQUE constraint failed: api_keys.hash')
+    this.keys.set(row.hash, row)
+  }
+
+  async countApiKeys() {
+    return this.keys.size
+  }
+
   async claimIdempotencyKey(row: Omit<IdempotencyRow, 'state'>) {
     const name = `${row.owner} ${row.key}`
     const held = this.idempotency.get(name)

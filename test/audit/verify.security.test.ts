@@ -74,6 +74,8 @@ describe('verifyChain', () => {
         replaceAt(rows, 1, (row) => ({ ...row, record: row.record.replace('allow', 'adlow') })),
     ],
     ['edited', 1, (rows: AuditRow[]) => replaceAt(rows, 0, (row) => ({ ...row, record: 'not JSON' }))],
+    ['edited', 2, (rows: AuditRow[]) => replaceAt(rows, 1, (row) => ({ ...row, runId: 'run_2' }))],
+    ['edited', 5, (rows: AuditRow[]) => replaceAt(rows, 4, (row) => ({ ...row, runId: 'run_2' }))],
   ] as const)('names what was %s and where', (problem, at, tamper) => {
     const { rows, head } = chainOf(5)
 

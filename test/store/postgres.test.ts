@@ -1,9 +1,12 @@
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
+import { silentLog } from '../../runtime/kit/log.ts'
 import type { StoreLocation } from '../../runtime/store/open-store.ts'
+import { listen } from '../../runtime/store/postgres/listener.ts'
 import { createDatabase, requestPostgres } from '../helpers/postgres.ts'
 import { until } from '../helpers/until.ts'
 import { anEvent, givenRun } from './rows.ts'
+import { proxyTo } from './silent-proxy.ts'
 import { testStore } from './store.suite.ts'
 import { openAt, type StoreUnderTest } from './store-under-test.ts'
 
@@ -82,6 +85,27 @@ if ('unavailable' in offer) {
       await there.close()
     })
 
+    it('notices a connection that went silent, and listens on a new one', async () => {
+      const location = await postgres.freshLocation()
+      await using proxy = await proxyTo(urlOf(location))
+      const looks: (string | undefined)[] = []
+      const listener = listen({
+        url: proxy.url,
+        log: silentLog,
+        self: 'here',
+        onRemote: (runId) => looks.push(runId),
+        heartbeatMs: 50,
+      })
+      await until('the listener looked', () => looks.length > 0)
+
+      proxy.freezeCurrent()
+
+      await until('there was a second connection', () => proxy.connections() === 2)
+      await query(location, `select pg_notify('agentweaver_events', 'there run_1')`)
+      await until('it was heard', () => looks.includes('run_1'))
+      await listener.close()
+    })
+
     it('leaves no connection behind when it is closed', async () => {
       const location = await postgres.freshLocation()
       const store = await openAt(location)
@@ -109,7 +133,7 @@ const connectedListeners = (location: StoreLocation, count: number) =>
     const [row] = await query(
       location,
       `select count(*) as count from pg_stat_activity
-       where application_name = 'agentweaver-listen' and query like 'LISTEN%' and datname = current_database()`,
+       where application_name = 'agentweaver-listen' and query = 'select 1' and datname = current_database()`,
     )
     return Number(row?.['count']) === count
   })

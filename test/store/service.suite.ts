@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { until } from '../helpers/until.ts'
+import { aRun } from './rows.ts'
 import { AWKWARD } from './runs.suite.ts'
 import { openAt, type StoreUnderTest, useStore } from './store-under-test.ts'
 
@@ -113,6 +114,28 @@ export function testService(engine: StoreUnderTest): void {
       await other.close()
 
       await expect(other.ping()).rejects.toThrow()
+    })
+
+    it('lets a transaction that is under way commit before it closes', async () => {
+      const location = await engine.freshLocation()
+      const other = await openAt(location)
+      const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>()
+      const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
+      const run = aRun()
+      const committed = other.transaction(async (tx) => {
+        await tx.insertRun(run)
+        begin()
+        await mayEnd
+      })
+      await begun
+
+      const closed = other.close()
+      end()
+      await Promise.all([committed, closed])
+
+      const again = await openAt(location)
+      expect(await again.readRun(run.id)).toMatchObject({ id: run.id })
+      await again.close()
     })
   })
 }

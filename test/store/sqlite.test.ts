@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { sql } from 'kysely'
 import { afterAll, describe, expect, it } from 'vitest'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { EventListeners } from '../../runtime/store/event-listeners.ts'
@@ -52,14 +53,14 @@ describe('the embedded store', () => {
     await store.close()
   })
 
-  it('writes ahead and waits for the disk on every commit', async () => {
-    const file = freshFile()
-    const store = await openAt({ kind: 'sqlite', file })
+  it('writes ahead, waits for the disk on every commit and checks references', async () => {
+    const engine = await openSqlite(freshFile())
+    const pragma = async (name: string) => (await sql`pragma ${sql.raw(name)}`.execute(engine.writer)).rows
 
-    const database = new DatabaseSync(file)
-    expect(database.prepare('pragma journal_mode').get()).toEqual({ journal_mode: 'wal' })
-    database.close()
-    await store.close()
+    expect(await pragma('journal_mode')).toEqual([{ journal_mode: 'wal' }])
+    expect(await pragma('synchronous')).toEqual([{ synchronous: 2 }])
+    expect(await pragma('foreign_keys')).toEqual([{ foreign_keys: 1 }])
+    await engine.close()
   })
 
   it('answers unavailable when another process keeps it locked, reads meanwhile, and recovers', async () => {

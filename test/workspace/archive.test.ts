@@ -17,6 +17,8 @@ import { unpackWorkspace } from '../../runtime/workspace/archive/unpack.ts'
 import { anArchive, ENOUGH } from './archive-fixture.ts'
 import { aWorkspace, type WorkspaceFixture } from './workspace-fixture.ts'
 
+const tooLarge = { code: 'too_large', message: expect.stringMatching(/^b:/) }
+
 const packed = (from: WorkspaceFixture, options: Partial<PackOptions> = {}) =>
   packWorkspace(from.workspace, { limits: ENOUGH, onOmitted: () => undefined, ...options })
 
@@ -82,11 +84,10 @@ describe('a packed workspace', () => {
     await from.perform({ op: 'write', path: 'a' }, 'x'.repeat(100))
     await from.perform({ op: 'write', path: 'b' }, 'x'.repeat(100))
 
-    const tooLarge = collect(packed(from, { limits: { maxEntries: 9, maxBytes: 150 } }).chunks)
-    const tooMany = collect(packed(from, { limits: { maxEntries: 1, maxBytes: 999 } }).chunks)
+    const archiveWithin = (limits: PackOptions['limits']) => collect(packed(from, { limits }).chunks)
 
-    await expect(tooLarge).rejects.toMatchObject({ code: 'too_large', message: expect.stringMatching(/^b:/) })
-    await expect(tooMany).rejects.toMatchObject({ code: 'too_large', message: expect.stringMatching(/^b:/) })
+    await expect(archiveWithin({ maxEntries: 9, maxBytes: 150 })).rejects.toMatchObject(tooLarge)
+    await expect(archiveWithin({ maxEntries: 1, maxBytes: 999 })).rejects.toMatchObject(tooLarge)
   })
 
   it('ends with the name of a member that cannot be opened', async () => {

@@ -1,11 +1,20 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  constants,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { PathEngine } from '../../runtime/workspace/engines/path-engine.ts'
+import { pathOf } from '../../runtime/workspace/parse-path.ts'
 import { aWorkspace, SECRET } from './workspace-fixture.ts'
 
 const SWAPPER = fileURLToPath(new URL('../fixtures/swap-names.ts', import.meta.url))
@@ -33,6 +42,13 @@ describe.each(ENGINES)('containment by the engine %s', (engine) => {
       }),
       { numRuns: 300 },
     )
+  })
+
+  it('does not rely on the check by spelling', async () => {
+    const { workspace } = await aWorkspace(engine)
+    const climbing = pathOf(['..', 'outside', 'secret.txt'])
+
+    expect(() => workspace.engine.open(climbing, constants.O_RDONLY)).toThrow(/EXDEV|outside the workspace/)
   })
 
   it('is not fooled by a folder that is swapped with a link all the time', async () => {

@@ -2,6 +2,7 @@ import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { FileResult } from '../../contracts/files.ts'
+import { SearchBudget } from '../../runtime/workspace/search/search-budget.ts'
 import { aWorkspace } from './workspace-fixture.ts'
 
 /** A workspace with these files, their folders made as needed. */
@@ -102,21 +103,6 @@ describe('grep', () => {
     expect(performance.now() - startedAt).toBeLessThan(3000)
   })
 
-  it('lets other work go on while it searches', async () => {
-    const { perform } = await aTree({ 'large.txt': `${'some words that do not match\n'.repeat(140_000)}` })
-    let turns = 0
-    const count = () => {
-      turns++
-      timer = setImmediate(count)
-    }
-    let timer = setImmediate(count)
-
-    await perform({ op: 'grep', pattern: 'n[eo]+dle', isRegex: true })
-
-    clearImmediate(timer)
-    expect(turns).toBeGreaterThan(3)
-  })
-
   it('cuts what it shows of a long line', async () => {
     const { perform } = await aTree({ f: `needle${'x'.repeat(10_000)}` })
 
@@ -163,5 +149,35 @@ describe('find', () => {
 
     expect(result).toMatchObject({ ok: true, truncated: true })
     expect(JSON.stringify(result).length).toBeLessThan(1_048_576)
+  })
+})
+
+describe('the budget of a search', () => {
+  it('gives way to other work after each slice', async () => {
+    const budget = new SearchBudget(undefined)
+    let didOthersRun = false
+    setImmediate(() => {
+      didOthersRun = true
+    })
+    const startedAt = performance.now()
+    while (performance.now() - startedAt < 20);
+
+    await budget.yieldTurn()
+
+    expect(didOthersRun).toBe(true)
+  })
+
+  it('is spent when its time is up, which the answer tells', () => {
+    const spent = new SearchBudget(undefined, 0)
+    const fresh = new SearchBudget(undefined)
+
+    expect([spent.spent, spent.truncated]).toEqual([true, true])
+    expect([fresh.spent, fresh.truncated]).toEqual([false, false])
+  })
+
+  it('ends with the reason of its signal', async () => {
+    const budget = new SearchBudget(AbortSignal.abort(new Error('no longer wanted')))
+
+    await expect(budget.yieldTurn()).rejects.toThrow('no longer wanted')
   })
 })

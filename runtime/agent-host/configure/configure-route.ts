@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import {
   AlreadyConfigured,
   CONFIGURE_LIMITS,
@@ -9,6 +9,7 @@ import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+import { present } from '../../kit/present.ts'
 import { bearerOf } from '../guard.ts'
 import type { RunSession } from '../session/run-session.ts'
 import type { AwaitedSession, HostStateMachine, HostStatus, Taken } from '../state.ts'
@@ -30,54 +31,68 @@ export type ConfigureDeps = {
 
 /** `POST /configure`: ticket, then body, then the one shot, then the setup, which outlives the connection. */
 export function registerConfigureRoute(app: FastifyInstance, deps: ConfigureDeps): void {
-  const { machine } = deps
-
-  async function configure(request: ConfigureRequest, toolbox: RunnerLink, archive?: Promise<Uint8Array>) {
-    try {
-      machine.ready(
-        await deadline('the setup', CONFIGURE_LIMITS.timeoutMs, deps.setUp(request, toolbox, archive)),
-      )
-    } catch (error) {
-      deps.log.error('the setup failed; this sandbox is spent', { error })
-      machine.fail(`the setup failed: ${messageOf(error)}`)
-      throw new SandboxError('configure_failed', messageOf(error), { cause: error })
-    }
-  }
-
-  app.register(async (scope) => {
+  const routes: FastifyPluginAsync = async (scope) => {
     // The ticket covers the raw bytes, so the body stays as it came until the ticket is verified.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
-    scope.post(
-      AGENT_HOST_ROUTES.configure,
-      { bodyLimit: CONFIGURE_LIMITS.maxBodyBytes },
-      async (request, reply) => {
-        const ticket = bearerOf(request)
-        if (ticket === undefined) throw new SandboxError('unauthenticated', 'a ticket is required')
-        const raw = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
-        const { runId } = await verifyTicket(ticket, raw, deps.ticket)
-
-        const body = ConfigureRequest.parse(parseJson(raw))
-        if (body.runId !== runId) throw new SandboxError('unauthenticated', 'the ticket is for another run')
-
-        const { taken, archive } = takenBy(body)
-        const toolbox = machine.take(taken)
-        if (!toolbox) return answerLater(reply, machine.status)
-        await configure(body, toolbox, archive)
-        return ConfigureReply.parse({ configured: true, runId })
-      },
-    )
-  })
+    const options = { bodyLimit: CONFIGURE_LIMITS.maxBodyBytes }
+    scope.post(AGENT_HOST_ROUTES.configure, options, async (request, reply) => {
+      const body = await authenticate(request, deps)
+      const { taken, archive } = takenBy(body)
+      const toolbox = deps.machine.take(taken)
+      if (!toolbox) return answerLater(reply, deps.machine.status)
+      await setUp(deps, body, { toolbox, ...present({ archive }) })
+      return ConfigureReply.parse({ configured: true, runId: body.runId })
+    })
+  }
+  app.register(routes)
 }
+
+/** The body of a request whose ticket is in order. The ticket is always judged first. */
+async function authenticate(
+  request: FastifyRequest,
+  { ticket: check }: ConfigureDeps,
+): Promise<ConfigureRequest> {
+  const ticket = bearerOf(request)
+  if (ticket === undefined) throw new SandboxError('unauthenticated', 'a ticket is required')
+  const raw = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
+  const { runId } = await verifyTicket(ticket, raw, check)
+  const body = ConfigureRequest.parse(parseJson(raw))
+  if (body.runId !== runId) throw new SandboxError('unauthenticated', 'the ticket is for another run')
+  return body
+}
+
+type Shot = { readonly toolbox: RunnerLink; readonly archive?: Promise<Uint8Array> }
+
+/** The setup, which takes the sandbox to `ready` or spends it. */
+async function setUp(
+  { machine, log, ...deps }: ConfigureDeps,
+  body: ConfigureRequest,
+  { toolbox, archive }: Shot,
+) {
+  const session = deadline('the setup', CONFIGURE_LIMITS.timeoutMs, deps.setUp(body, toolbox, archive))
+  machine.ready(
+    await session.catch((error: unknown) => {
+      log.error('the setup failed; this sandbox is spent', { error })
+      machine.fail(`the setup failed: ${messageOf(error)}`)
+      throw spent(error)
+    }),
+  )
+}
+
+const spent = (cause: unknown) => new SandboxError('configure_failed', messageOf(cause), { cause })
 
 function parseJson(raw: Buffer): unknown {
   try {
     return JSON.parse(raw.toString('utf8'))
   } catch (error) {
-    throw new SandboxError('invalid_request', `the body is not JSON: ${messageOf(error)}`, { cause: error })
+    throw notJson(error)
   }
 }
+
+const notJson = (cause: unknown) =>
+  new SandboxError('invalid_request', `the body is not JSON: ${messageOf(cause)}`, { cause })
 
 function takenBy({ runId, generation, turnBearerToken, session }: ConfigureRequest) {
   const taken: Taken = { runId, generation, turnBearerToken }

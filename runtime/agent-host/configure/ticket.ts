@@ -45,8 +45,9 @@ async function readKeys(file: string): Promise<JSONWebKeySet> {
   try {
     return JSON.parse(await readFile(file, 'utf8')) as JSONWebKeySet
   } catch (error) {
-    throw new SandboxError('unavailable', `the executor's public keys cannot be read from ${file}`, {
-      cause: error,
-    })
+    throw unreadable(file, error)
   }
 }
+
+const unreadable = (file: string, cause: unknown) =>
+  new SandboxError('unavailable', `the executor's public keys cannot be read from ${file}`, { cause })

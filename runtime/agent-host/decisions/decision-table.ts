@@ -10,94 +10,101 @@ export type FinalDecision = {
 type Call = {
   final?: FinalDecision
   waitUntilMs: number
-  settle?: (decision: FinalDecision) => void
+  readonly settle: (decision: FinalDecision) => void
   timer?: NodeJS.Timeout
+}
+
+/** The longest delay that a timer takes. */
+const MAX_TIMER_MS = 2_147_000_000
+
+export type DecisionTableOptions = {
+  /** Silence for so long is a denial; `pending` moves it behind what a person was given. */
+  readonly timeoutMs: number
+  readonly now?: () => number
 }
 
 /**
  * The one place where a call meets its decision. The first final outcome of a call stands; decisions for calls
  * that were not made yet are kept, bounded; silence is a denial.
  */
-export function createDecisionTable(options: { timeoutMs: number; now?: () => number }) {
-  const now = options.now ?? Date.now
-  const calls = new Map<string, Call>()
-  const early = new Map<string, CallDecision>()
+export class DecisionTable {
+  readonly #timeoutMs: number
+  readonly #now: () => number
+  readonly #calls = new Map<string, Call>()
+  readonly #early = new Map<string, CallDecision>()
 
-  function settle(call: Call, decision: FinalDecision): void {
-    call.final = decision
-    clearTimeout(call.timer)
-    call.settle?.(decision)
+  constructor({ timeoutMs, now = Date.now }: DecisionTableOptions) {
+    this.#timeoutMs = timeoutMs
+    this.#now = now
   }
 
-  function arm(call: Call, untilMs: number): void {
-    call.waitUntilMs = Math.max(call.waitUntilMs, untilMs)
-    clearTimeout(call.timer)
-    const wait = Math.min(Math.max(call.waitUntilMs - now(), 0), 2_147_000_000)
-    call.timer = setTimeout(() => {
-      if (now() < call.waitUntilMs) arm(call, call.waitUntilMs)
-      else settle(call, { outcome: 'unanswered', reason: 'nobody decided in time' })
-    }, wait)
+  /** Waits for the final decision of a call; an abort ends the wait with the signal's reason. */
+  expect(callId: string, signal: AbortSignal): Promise<FinalDecision> {
+    if (signal.aborted) return Promise.reject(signal.reason)
+    const { promise, resolve, reject } = Promise.withResolvers<FinalDecision>()
+    const call: Call = { waitUntilMs: this.#now() + this.#timeoutMs, settle: resolve }
+    this.#calls.set(callId, call)
+    this.#arm(call)
+    const onAbort = () => {
+      clearTimeout(call.timer)
+      call.final ??= { outcome: 'superseded', reason: 'cancelled' }
+      reject(signal.reason)
+    }
+    signal.addEventListener('abort', onAbort, { once: true })
+    const known = this.#early.get(callId)
+    this.#early.delete(callId)
+    if (known) this.#apply(call, known)
+    return promise.finally(() => signal.removeEventListener('abort', onAbort))
   }
 
-  function keepEarly(decision: CallDecision): void {
-    if (early.get(decision.callId) && early.get(decision.callId)?.outcome !== 'pending') return
-    const oldest = early.keys().next()
-    if (early.size >= DECISION_LIMITS.earlyDecisions && !oldest.done) early.delete(oldest.value)
-    early.set(decision.callId, decision)
+  decide(decisions: readonly CallDecision[]): DecisionsReply {
+    const reply: DecisionsReply = { accepted: [], unknown: [], conflicting: [] }
+    for (const decision of decisions) {
+      const call = this.#calls.get(decision.callId)
+      if (!call) this.#keepEarly(decision)
+      reply[call ? this.#apply(call, decision) : 'unknown'].push(decision.callId)
+    }
+    return reply
+  }
+
+  close(): void {
+    for (const call of this.#calls.values()) clearTimeout(call.timer)
   }
 
   /** `accepted` also where the same final outcome comes again. */
-  function apply(call: Call, decision: CallDecision): 'accepted' | 'conflicting' {
+  #apply(call: Call, decision: CallDecision): 'accepted' | 'conflicting' {
     if (call.final) return call.final.outcome === decision.outcome ? 'accepted' : 'conflicting'
     if (decision.outcome === 'pending') {
-      const until = decision.until === undefined ? now() : Date.parse(decision.until)
-      arm(call, until + options.timeoutMs)
+      const until = decision.until === undefined ? this.#now() : Date.parse(decision.until)
+      call.waitUntilMs = Math.max(call.waitUntilMs, until + this.#timeoutMs)
+      this.#arm(call)
     } else {
-      settle(call, { outcome: decision.outcome, reason: decision.reason, value: decision.value })
+      this.#settle(call, { outcome: decision.outcome, reason: decision.reason, value: decision.value })
     }
     return 'accepted'
   }
 
-  return {
-    /** Waits for the final decision of a call; an abort ends the wait with the signal's reason. */
-    expect(callId: string, signal: AbortSignal): Promise<FinalDecision> {
-      const { promise, resolve, reject } = Promise.withResolvers<FinalDecision>()
-      if (signal.aborted) return Promise.reject(signal.reason)
-      const call: Call = { waitUntilMs: now() + options.timeoutMs, settle: resolve }
-      calls.set(callId, call)
-      arm(call, call.waitUntilMs)
-      signal.addEventListener(
-        'abort',
-        () => {
-          clearTimeout(call.timer)
-          call.final ??= { outcome: 'superseded', reason: 'cancelled' }
-          reject(signal.reason)
-        },
-        { once: true },
-      )
-      const known = early.get(callId)
-      early.delete(callId)
-      if (known) apply(call, known)
-      return promise
-    },
+  #settle(call: Call, decision: FinalDecision): void {
+    call.final = decision
+    clearTimeout(call.timer)
+    call.settle(decision)
+  }
 
-    decide(decisions: readonly CallDecision[]): DecisionsReply {
-      const reply: DecisionsReply = { accepted: [], unknown: [], conflicting: [] }
-      for (const decision of decisions) {
-        const call = calls.get(decision.callId)
-        if (!call) keepEarly(decision)
-        reply[call ? apply(call, decision) : 'unknown'].push(decision.callId)
-      }
-      return reply
-    },
+  #arm(call: Call): void {
+    clearTimeout(call.timer)
+    const wait = Math.min(Math.max(call.waitUntilMs - this.#now(), 0), MAX_TIMER_MS)
+    call.timer = setTimeout(() => {
+      if (this.#now() < call.waitUntilMs) this.#arm(call)
+      else this.#settle(call, { outcome: 'unanswered', reason: 'nobody decided in time' })
+    }, wait)
+  }
 
-    /** Calls that wait for a decision. */
-    open: (): string[] => [...calls].filter(([, call]) => !call.final).map(([callId]) => callId),
-
-    close(): void {
-      for (const call of calls.values()) clearTimeout(call.timer)
-    },
+  /** The first final outcome stands here too; the oldest is forgotten where there are too many. */
+  #keepEarly(decision: CallDecision): void {
+    const known = this.#early.get(decision.callId)
+    if (known && known.outcome !== 'pending') return
+    const oldest = this.#early.keys().next()
+    if (this.#early.size >= DECISION_LIMITS.earlyDecisions && !oldest.done) this.#early.delete(oldest.value)
+    this.#early.set(decision.callId, decision)
   }
 }
-
-export type DecisionTable = ReturnType<typeof createDecisionTable>

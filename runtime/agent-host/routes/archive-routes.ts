@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify'
 import { CONFIGURE_LIMITS } from '../../../contracts/configure.ts'
 import { FILE_LIMITS, type FileError } from '../../../contracts/files.ts'
 import { AGENT_HOST_ROUTES, TAR_MEDIA_TYPE } from '../../../contracts/routes.ts'
@@ -14,7 +14,7 @@ const refuse = (error: FileError): never => {
 
 /** The workspace and the agent session as tar streams, in and out. */
 export function registerArchiveRoutes(scope: FastifyInstance, { machine, session }: ArchiveRoutesDeps): void {
-  scope.register(async (archives) => {
+  const routes: FastifyPluginAsync = async (archives) => {
     archives.addContentTypeParser(TAR_MEDIA_TYPE, (_request, payload, done) => done(null, payload))
 
     archives.put(AGENT_HOST_ROUTES.workspace, { bodyLimit: FILE_LIMITS.maxArchiveBytes }, async (request) => {
@@ -47,7 +47,8 @@ export function registerArchiveRoutes(scope: FastifyInstance, { machine, session
     archives.get(AGENT_HOST_ROUTES.session, async (_request, reply) =>
       reply.type(TAR_MEDIA_TYPE).send(Buffer.from(await session().exportSession())),
     )
-  })
+  }
+  scope.register(routes)
 }
 
 const bodyOf = (request: FastifyRequest) => request.body as AsyncIterable<Uint8Array>

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import {
   FILE_LIMITS,
@@ -41,7 +41,7 @@ export function registerFilesRoutes(scope: FastifyInstance, toolbox: () => Toolb
     return reply.code(statusOf(result)).send(result)
   }
 
-  scope.register(async (files) => {
+  const routes: FastifyPluginAsync = async (files) => {
     files.removeAllContentTypeParsers()
     files.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
@@ -68,5 +68,6 @@ export function registerFilesRoutes(scope: FastifyInstance, toolbox: () => Toolb
       const { recursive } = DeleteQuery.parse(request.query)
       return answer(reply, { op: 'delete', path: pathOf(request), recursive })
     })
-  })
+  }
+  scope.register(routes)
 }

@@ -3,27 +3,28 @@ import type { Verdict } from '../../../contracts/policy.ts'
 import type { ToolOutcome } from '../../../contracts/tools.ts'
 import { canonicalJson } from '../../kit/canonical-json.ts'
 import { messageOf } from '../../kit/errors.ts'
+import { present } from '../../kit/present.ts'
+import type { ToolCall } from '../../tools/tool.ts'
 import type { DecisionTable, FinalDecision } from '../decisions/decision-table.ts'
 import type { EventIds, Outbox } from '../outbox.ts'
 
-export type ToolCall = { readonly callId: string; readonly tool: string; readonly arguments: unknown }
+type GovernedDecision = { readonly verdict: Verdict; readonly reasons: readonly string[] }
 
 /** What governs and runs a call. `run` is a pure effect; governance, decision and redaction wrap it here. */
 export type GovernedCallDeps = {
-  readonly decide: (request: { tool: string; arguments: unknown }) => {
-    verdict: Verdict
-    reasons: readonly string[]
-  }
+  readonly decide: (request: { tool: string; arguments: unknown }) => GovernedDecision
   /** Tells the tracker of what the run has touched that a call was released. */
   readonly onReleased: (call: ToolCall) => void
   readonly redact: <T>(value: T) => { value: T; changed: boolean }
-  readonly run: (call: ToolCall, io: { signal: AbortSignal; answer?: string }) => Promise<ToolOutcome>
+  readonly run: (call: ToolCall, io: CallIo & { answer?: string }) => Promise<ToolOutcome>
   readonly outbox: Outbox
   readonly decisions: DecisionTable
   /** Key of the digest by which the API can bind an approval to a request that redaction changed. */
   readonly digestKey: Uint8Array
   readonly now: () => number
 }
+
+export type CallIo = { readonly taskId?: string | undefined; readonly signal: AbortSignal }
 
 /** What the agent reads when a call was not released: five outcomes, five wordings. */
 const REFUSALS: Record<
@@ -44,99 +45,89 @@ const REFUSALS: Record<
  * The path of every tool call: governance inside the sandbox, the announcement, the decision of the control
  * plane, the effect, redaction, the result. Nothing acts before its announcement is answered with a release.
  */
-export function createGovernedCalls(deps: GovernedCallDeps) {
-  const { outbox, decisions } = deps
+export class GovernedCalls {
+  readonly #deps: GovernedCallDeps
 
-  async function announce(
-    call: ToolCall,
-    taskId: string | undefined,
-    decision: ReturnType<typeof deps.decide>,
-  ) {
-    const { value: request, changed } = deps.redact(call.arguments)
-    const digest = () =>
-      createHmac('sha256', deps.digestKey).update(canonicalJson(call.arguments)).digest('hex')
-    await outbox.emit(
-      {
-        type: 'tool.call',
-        data: {
-          callId: call.callId,
-          tool: call.tool,
-          request,
-          verdict: decision.verdict,
-          reasons: [...decision.reasons],
-          ...(changed && { redacted: true, rawDigest: digest() }),
-        },
-      },
-      idsOf(call, taskId),
-    )
+  constructor(deps: GovernedCallDeps) {
+    this.#deps = deps
   }
 
-  async function refuse(
-    call: ToolCall,
-    taskId: string | undefined,
-    error: { code: string; message: string },
-  ) {
-    const { value: message } = deps.redact(error.message)
-    await outbox.emit(
-      { type: 'tool.error', data: { callId: call.callId, tool: call.tool, code: error.code, message } },
-      idsOf(call, taskId),
-    )
-    return { ok: false, code: error.code, message } as const
+  /** Always answers: what the agent reads when the call did not run is an outcome too. */
+  async call(call: ToolCall, io: CallIo): Promise<ToolOutcome> {
+    const { decide, decisions } = this.#deps
+    try {
+      const decision = decide({ tool: call.tool, arguments: call.arguments })
+      if (decision.verdict === 'deny') {
+        await this.#announce(call, io, decision)
+        return await this.#refuse(call, io, { outcome: 'policyDenied', reason: decision.reasons.join('; ') })
+      }
+      const answered = decisions.expect(call.callId, io.signal)
+      answered.catch(() => undefined)
+      await this.#announce(call, io, decision)
+      return await this.#settle(call, io, await answered)
+    } catch (error) {
+      const code = io.signal.aborted ? 'cancelled' : 'failed'
+      return this.#tellError(call, io, { code, message: messageOf(error) })
+    }
   }
 
-  async function act(call: ToolCall, io: CallIo, answer?: string): Promise<ToolOutcome> {
-    const startedAt = deps.now()
-    const raw = await deps.run(call, { signal: io.signal, ...(answer !== undefined && { answer }) })
-    const { value: outcome } = deps.redact(raw)
-    await outbox.emit(
-      {
-        type: 'tool.result',
-        data: { callId: call.callId, tool: call.tool, outcome, durationMs: deps.now() - startedAt },
-      },
-      idsOf(call, io.taskId),
-    )
+  async #announce(call: ToolCall, io: CallIo, decision: GovernedDecision): Promise<void> {
+    const { redact, outbox, digestKey } = this.#deps
+    const { callId, tool } = call
+    const { value: request, changed } = redact(call.arguments)
+    const digest = () => createHmac('sha256', digestKey).update(canonicalJson(call.arguments)).digest('hex')
+    const hidden = changed ? { redacted: true, rawDigest: digest() } : {}
+    const { verdict, reasons } = decision
+    const data = { callId, tool, request, verdict, reasons: [...reasons], ...hidden }
+    await outbox.emit({ type: 'tool.call', data }, idsOf(call, io))
+  }
+
+  async #settle(call: ToolCall, io: CallIo, decision: FinalDecision): Promise<ToolOutcome> {
+    if (decision.outcome === 'answer') return this.#act(call, io, decision.value ?? '')
+    if (decision.outcome !== 'release')
+      return this.#refuse(call, io, { ...decision, outcome: decision.outcome })
+    this.#deps.onReleased(call)
+    return this.#act(call, io)
+  }
+
+  async #act(call: ToolCall, io: CallIo, answer?: string): Promise<ToolOutcome> {
+    const { run, redact, outbox, now } = this.#deps
+    const { callId, tool } = call
+    const startedAt = now()
+    const raw = await run(call, { ...io, ...present({ answer }) })
+    const { value: outcome } = redact(raw)
+    const data = { callId, tool, outcome, durationMs: now() - startedAt }
+    await outbox.emit({ type: 'tool.result', data }, idsOf(call, io))
     return outcome
   }
 
-  async function settle(call: ToolCall, io: CallIo, decision: FinalDecision): Promise<ToolOutcome> {
-    if (decision.outcome === 'answer') return act(call, io, decision.value ?? '')
-    if (decision.outcome === 'release') {
-      deps.onReleased(call)
-      return act(call, io)
-    }
-    const { code, text } = REFUSALS[decision.outcome]
-    return refuse(call, io.taskId, {
-      code,
-      message: decision.reason ? `${text}: ${decision.reason}` : `${text}.`,
-    })
+  #refuse(
+    call: ToolCall,
+    io: CallIo,
+    refusal: { outcome: keyof typeof REFUSALS; reason?: string | undefined },
+  ) {
+    const { code, text } = REFUSALS[refusal.outcome]
+    const message = refusal.reason ? `${text}: ${refusal.reason}` : `${text}.`
+    return this.#tellError(call, io, { code, message })
   }
 
-  return {
-    /** Always answers: what the agent reads when the call did not run is an outcome too. */
-    async call(call: ToolCall, io: CallIo): Promise<ToolOutcome> {
-      try {
-        const decision = deps.decide({ tool: call.tool, arguments: call.arguments })
-        if (decision.verdict === 'deny') {
-          await announce(call, io.taskId, decision)
-          const { text, code } = REFUSALS.policyDenied
-          return await refuse(call, io.taskId, { code, message: `${text}: ${decision.reasons.join('; ')}` })
-        }
-        const answered = decisions.expect(call.callId, io.signal)
-        answered.catch(() => undefined)
-        await announce(call, io.taskId, decision)
-        return await settle(call, io, await answered)
-      } catch (error) {
-        const code = io.signal.aborted ? 'cancelled' : 'failed'
-        return refuse(call, io.taskId, { code, message: messageOf(error) })
-      }
-    },
+  async #tellError(
+    call: ToolCall,
+    io: CallIo,
+    error: { code: string; message: string },
+  ): Promise<ToolOutcome> {
+    const { callId, tool } = call
+    const { value: message } = this.#deps.redact(error.message)
+    await this.#deps.outbox.emit(
+      { type: 'tool.error', data: { callId, tool, code: error.code, message } },
+      idsOf(call, io),
+    )
+    return { ok: false, code: error.code, message }
   }
 }
 
-const idsOf = (call: ToolCall, taskId: string | undefined): EventIds => ({
-  ...(taskId && { taskId }),
-  callId: call.callId,
+/** What the events of a call belong to. */
+export const idsOf = ({ callId }: ToolCall, { taskId }: CallIo): EventIds => ({
+  callId,
+  ...present({ taskId }),
 })
-
-export type CallIo = { readonly taskId?: string | undefined; readonly signal: AbortSignal }
-export type GovernedCalls = ReturnType<typeof createGovernedCalls>

@@ -2,26 +2,29 @@ import { hkdfSync } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ConfigureRequest } from '../../../contracts/configure.ts'
-import { TOOL_ARGUMENTS } from '../../../contracts/tools.ts'
+import type { HostEvent } from '../../../contracts/events.ts'
+import { TOOL_ARGUMENTS, type ToolOutcome } from '../../../contracts/tools.ts'
 import type { AgentPolicy } from '../../../policies/agent/load.ts'
 import { AGENT_LIMITS, type AgentSession } from '../../agents/agent.ts'
 import { createAgent } from '../../agents/create-agent.ts'
 import { createGovernance } from '../../governance/governance.ts'
 import { refuseCommand } from '../../governance/refuse-command.ts'
 import type { ShellGrammar } from '../../governance/shell/grammar.ts'
-import { createTouchTracker } from '../../governance/touch-tracker.ts'
+import { createTouchTracker } from '../../governance/touched.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+import { present } from '../../kit/present.ts'
 import { createRedactor } from '../../redaction/redactor.ts'
 import { cleanIntent } from '../../tools/report-tools.ts'
+import type { ToolCall } from '../../tools/tool.ts'
 import { createToolRegistry } from '../../tools/tool-registry.ts'
 import { type Commands, createCommands } from '../commands/commands.ts'
 import type { DecisionTable } from '../decisions/decision-table.ts'
 import type { Outbox } from '../outbox.ts'
 import type { RunnerLink } from '../toolbox/runner-link.ts'
-import { createTurns, type Turns } from '../turn/turns.ts'
+import { createTurns, type RunTurn, type Turns } from '../turn/turns.ts'
 import { readCredential } from './credential.ts'
-import { createGovernedCalls } from './governed-calls.ts'
+import { GovernedCalls, idsOf } from './governed-calls.ts'
 import { openRedactedText } from './output-filter.ts'
 import { packSession, unpackSession } from './session-archive.ts'
 
@@ -69,16 +72,18 @@ export async function createRunSession(
   })
   const callTool = createCallTool(request, deps, { redactor, openFilter })
   const sessionFiles = archive && (await unpackSession(await archive))
+  let turns: Turns | undefined
   const agent = await startAgent(request, deps, {
     callTool,
     credential,
-    ...(sessionFiles && { sessionFiles }),
+    activeTurn: () => turns?.active?.id,
+    ...present({ sessionFiles }),
   })
-  const turns =
-    agent &&
-    createTurns(outbox, (turn) =>
-      agent.runTurn({ ...turn, emit: (event) => void turn.emit(redactor.json(event).value) }),
-    )
+  if (agent) {
+    const emitTo = (turn: Pick<Parameters<RunTurn>[0], 'emit'>) => (event: HostEvent) =>
+      void turn.emit(redactor.json(event).value)
+    turns = createTurns(outbox, (turn) => agent.runTurn({ ...turn, emit: emitTo(turn) }))
+  }
 
   return {
     runId: request.runId,
@@ -117,28 +122,27 @@ function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor
     shellAcceptable: isRealIsolation || settings.direct,
     openFilter,
   })
-  const calls = createGovernedCalls({
+  const calls = new GovernedCalls({
     decide: (call) => governance.decide(call, { isRealIsolation, phase: 'work', touched: tracker.touched }),
     onReleased: (call) => tracker.observe(call),
     redact: (value) => redactor.json(value),
-    run: async (call, io) => {
+    run: async (call, { signal, answer, ...io }) => {
+      const ids = idsOf(call, { ...io, signal })
       const outcome = await registry.run(call, {
-        ...io,
-        emitOutput: (stream, chunk) =>
-          outbox.emit(
-            { type: 'command.output', data: { commandId: call.callId, callId: call.callId, stream, chunk } },
-            { callId: call.callId },
-          ),
+        signal,
+        ...present({ answer }),
+        emitOutput: (stream, chunk) => {
+          const data = { commandId: call.callId, callId: call.callId, stream, chunk }
+          return outbox.emit({ type: 'command.output', data }, ids)
+        },
       })
       if (outcome.ok) tracker.observe(call, outcome.content)
-      const intent = TOOL_ARGUMENTS.report_intent.safeParse(call.arguments)
-      if (call.tool === 'report_intent' && outcome.ok && intent.success) {
-        const shown = redactor.text(cleanIntent(intent.data.intent))
+      const intent = intentOf(call, outcome)
+      if (intent)
         await outbox.emit(
-          { type: 'agent.intent', data: { intent: shown, callId: call.callId } },
-          { callId: call.callId },
+          { type: 'agent.intent', data: { intent: redactor.text(intent), callId: call.callId } },
+          ids,
         )
-      }
       return outcome
     },
     outbox,
@@ -149,7 +153,16 @@ function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor
   return { definitions: registry.definitions, calls }
 }
 
+/** What people are told where the agent said what it is about to do. */
+function intentOf(call: ToolCall, outcome: ToolOutcome): string | undefined {
+  if (call.tool !== 'report_intent' || !outcome.ok) return undefined
+  const said = TOOL_ARGUMENTS.report_intent.safeParse(call.arguments)
+  return said.success ? cleanIntent(said.data.intent) : undefined
+}
+
 type AgentParts = {
+  /** The turn that works, which the calls of the agent belong to. */
+  readonly activeTurn: () => string | undefined
   readonly callTool: CallTool
   readonly credential: string | undefined
   readonly sessionFiles?: ReadonlyMap<string, Uint8Array>
@@ -163,10 +176,10 @@ async function startAgent(
   if (request.agent.kind === 'none') return undefined
   const stateDir = join(deps.stateDir, 'agent')
   await mkdir(stateDir, { recursive: true, mode: 0o700 })
-  const { callTool, credential, sessionFiles } = parts
+  const { callTool, credential, sessionFiles, activeTurn } = parts
   return createAgent(request.agent, {
     tools: callTool.definitions,
-    callTool: (call, signal) => callTool.calls.call(call, { signal }),
+    callTool: (call, signal) => callTool.calls.call(call, { signal, ...present({ taskId: activeTurn() }) }),
     fetchToken: async () => credential,
     stateDir,
     ...(sessionFiles && { sessionFiles }),

@@ -27,7 +27,7 @@ export class HostConnection {
   constructor(stream: Duplex) {
     this.#stream = stream
     this.send = createFrameSender(stream)
-    stream.on('error', (error) => this.giveUp(`the connection broke: ${error.message}`))
+    stream.on('error', (error) => this.giveUp(`the connection to the runner broke: ${error.message}`))
   }
 
   /** Settles with the first reason why the connection ended. */

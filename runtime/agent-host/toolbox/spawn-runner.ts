@@ -1,8 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Duplex } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import type { BackendName } from '../../../contracts/exec.ts'
+import { bestEffort } from '../../kit/best-effort.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
@@ -17,30 +21,42 @@ const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 /** A runner that is told to end kills its commands first. */
 const EXIT_TIMEOUT_MS = 5000
 const KEPT_LINES = 20
+/** A command of a killed runner may write for a moment longer. */
+const REMOVAL = { recursive: true, force: true, maxRetries: 5, retryDelay: 50 }
 
 export interface SpawnRunnerOptions {
   readonly backend: BackendName
   readonly toolRoots: readonly string[]
   readonly log: Log
+  /**
+   * The runner's program.
+   * @default the one beside this code
+   */
+  readonly entry?: string
 }
 
 /**
  * Starts a runner as a child over an inherited socket pair, which is the lifeline of both: when either end goes,
- * the other does. The child gets no environment but its own settings.
+ * the other does. The child gets no environment but its own settings, and a folder for its temporary files.
+ * Whichever end survives removes that.
  */
 export async function spawnRunner(options: SpawnRunnerOptions): Promise<RunnerLink> {
-  const child = spawn(process.execPath, [SERVER], {
+  const temporary = await mkdtemp(join(tmpdir(), 'agentweaver-runner-'))
+  const child = spawn(process.execPath, [options.entry ?? SERVER], {
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
     // A session of its own: a signal for the terminal's group must not end it in the middle of a command.
     detached: true,
     env: {
       PATH: SYSTEM_PATH,
       AGENTWEAVER_RUNNER_FD: String(SOCKET_FD),
+      AGENTWEAVER_RUNNER_TEMP: temporary,
       AGENTWEAVER_RUNNER_BACKEND: options.backend,
       AGENTWEAVER_RUNNER_TOOL_ROOTS: JSON.stringify(options.toolRoots),
     },
   })
-  const exited = exitOf(child)
+  const exited = exitOf(child).then(() =>
+    bestEffort(options.log, "remove the runner's files", () => rm(temporary, REMOVAL)),
+  )
   const lastLines = followLog(child, options.log)
   try {
     const link = await connectToolbox(socketOf(child))

@@ -1,13 +1,14 @@
 import {
   A2AError,
+  RequestMalformedError,
   restStatusFor,
   TaskNotCancelableError,
   TaskNotFoundError,
   toRestErrorBody,
 } from '@a2a-js/sdk/errors'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { A2A, AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
-import { SandboxError } from '../../kit/errors.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Outbox } from '../outbox.ts'
 import { type SseFrame, streamSse } from '../sse.ts'
 import {
@@ -34,7 +35,11 @@ export function registerA2aRoutes(scope: FastifyInstance, outbox: Outbox, run: (
 
   async function* follow(turn: HostTurn, contextId: string, signal: AbortSignal): AsyncGenerator<SseFrame> {
     yield { data: JSON.stringify(snapshotToJson(turn, contextId)) }
-    for await (const envelope of outbox.follow(turn.startedAfter, signal, () => turn.endedAt)) {
+    for await (const envelope of outbox.follow(
+      turn.startedAfter,
+      signal,
+      () => turn.endedAt ?? Number.POSITIVE_INFINITY,
+    )) {
       if (envelope.taskId !== turn.id) continue
       yield { id: String(envelope.sequence), data: JSON.stringify(envelopeToJson(envelope, contextId)) }
       if (envelope.event.type === 'turn.ended') return
@@ -56,7 +61,8 @@ export function registerA2aRoutes(scope: FastifyInstance, outbox: Outbox, run: (
     return turn
   }
 
-  scope.register(async (a2a) => {
+  const routes: FastifyPluginAsync = async (a2a) => {
+    acceptJson(a2a)
     a2a.addHook('preHandler', async (request) =>
       assertVersion(request.headers[A2A.versionHeader.toLowerCase()]),
     )
@@ -93,7 +99,24 @@ export function registerA2aRoutes(scope: FastifyInstance, outbox: Outbox, run: (
       })
     }
     a2a.get(`${AGENT_HOST_ROUTES.a2aBase}/.well-known/agent-card.json`, async () => agentCardToJson(base))
-  })
+  }
+  scope.register(routes)
+}
+
+/** A2A clients send `application/json` or `application/a2a+json`, and requests without parameters without a body. */
+function acceptJson(scope: FastifyInstance): void {
+  scope.removeAllContentTypeParsers()
+  scope.addContentTypeParser(
+    /^application\/(?:a2a\+)?json/,
+    { parseAs: 'string' },
+    (_request, text, done) => {
+      try {
+        done(null, text === '' ? undefined : JSON.parse(String(text)))
+      } catch (error) {
+        done(new RequestMalformedError(`the body is not JSON: ${messageOf(error)}`))
+      }
+    },
+  )
 }
 
 /** The turns of a run that has an agent; a sandbox without one has no A2A. */

@@ -64,7 +64,7 @@ class CopilotAgent implements AgentSession {
       const opening = this.#sessionFs.isEmpty
         ? runtime.client.createSession({ ...config, sessionId: this.#sessionId })
         : runtime.client.resumeSession(this.#sessionId, config)
-      const session = await deadline('opening the session', limits.startMs, opening)
+      const session = await deadline('opening the session', limits.startMs, runtime.orExit(opening))
       this.#live = { runtime, session }
       return session
     } catch (error) {
@@ -106,11 +106,10 @@ class CopilotAgent implements AgentSession {
     if (watch.turn.signal.aborted) return { state: 'cancelled' }
     const session = await this.open()
     const unsubscribe = session.on(watch.onEvent)
-    const died = this.#live?.runtime.exited.then(() => {
-      watch.end(failed('agent_failed', 'The agent runtime ended in mid-turn'))
-    })
+    const sending = session.send({ prompt: watch.turn.prompt.toWellFormed() })
+    this.#live?.runtime.orExit(watch.ended).catch(() => watch.end(DIED))
     try {
-      await Promise.race([session.send({ prompt: watch.turn.prompt.toWellFormed() }), watch.ended, died])
+      await Promise.race([sending, watch.ended])
       const result = await watch.ended
       await this.#rest(watch)
       return result
@@ -154,6 +153,8 @@ class CopilotAgent implements AgentSession {
 
 const notOpened = (cause: unknown) =>
   new SandboxError('configure_failed', `The agent session cannot be opened: ${messageOf(cause)}`, { cause })
+
+const DIED = failed('agent_failed', 'The agent runtime ended in mid-turn')
 
 const NO_TURN: ToolOutcome = { ok: false, code: 'cancelled', message: 'The turn has ended' }
 

@@ -1,4 +1,4 @@
-import { ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CopilotClient, RuntimeConnection } from '@github/copilot-sdk'
@@ -6,6 +6,7 @@ import { bestEffort } from '../../kit/best-effort.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+import { watchInternals } from './sdk-internals.ts'
 import { sessionFsConfig } from './session-config.ts'
 
 /** Time for an orderly stop, which takes about 0.3 s, and for a killed process to be reaped. */
@@ -18,8 +19,8 @@ export interface RuntimeProcess {
   /** The only folder that it is told of; it goes with the process. */
   readonly folder: string
   readonly hasExited: () => boolean
-  /** Resolves when the process is gone. */
-  readonly exited: Promise<void>
+  /** `work`, or a rejection as soon as the process is gone: it answers nothing any more. */
+  readonly orExit: <T>(work: Promise<T>) => Promise<T>
   /** Ends the process and waits until it is gone. Never throws. */
   stop(): Promise<void>
   /** Ends it at once, without a goodbye. */
@@ -37,27 +38,23 @@ type RuntimeOptions = {
  * Starts the agent runtime with an environment of its own: nothing of this process's is passed on. Its home is a
  * new folder each time: hooks and MCP servers that lie in its home are run, whatever the session's settings say.
  */
-export async function startRuntime({ stateDir, env, startMs, log }: RuntimeOptions): Promise<RuntimeProcess> {
-  const folder = await mkdtemp(join(stateDir, 'agent-'))
-  const removeFolder = () =>
-    bestEffort(log, 'remove the folder of the agent runtime', () =>
-      rm(folder, { recursive: true, force: true }),
-    )
+export async function startRuntime(options: RuntimeOptions): Promise<RuntimeProcess> {
+  const folder = await mkdtemp(join(options.stateDir, 'agent-'))
   const client = new CopilotClient({
     mode: 'empty',
     useLoggedInUser: false,
-    connection: RuntimeConnection.forStdio({ env: { ...env, HOME: folder, TMPDIR: folder } }),
+    connection: RuntimeConnection.forStdio({ env: { ...options.env, HOME: folder, TMPDIR: folder } }),
     baseDirectory: folder,
     workingDirectory: folder,
     sessionFs: sessionFsConfig(folder),
     logLevel: 'none',
   })
+  const runtime = watch({ client, folder, log: options.log })
   try {
-    await deadline('starting the agent runtime', startMs, client.start())
-    return watch({ client, folder, removeFolder, child: childOf(client), log })
+    await deadline('starting the agent runtime', options.startMs, runtime.orExit(client.start()))
+    return runtime
   } catch (error) {
-    await client.forceStop()
-    await removeFolder()
+    await runtime.kill()
     throw notStarted(error)
   }
 }
@@ -67,40 +64,51 @@ const notStarted = (cause: unknown) =>
     cause,
   })
 
-/** The SDK keeps its child to itself, and gives up on one that does not end: it must be known to be ended. */
-function childOf(client: CopilotClient): ChildProcess {
-  const child: unknown = Reflect.get(client, 'cliProcess')
-  if (child instanceof ChildProcess) return child
-  throw new SandboxError('internal', 'the agent SDK does not show the process that it started')
-}
+type Started = { readonly client: CopilotClient; readonly folder: string; readonly log: Log }
 
-type Started = {
-  readonly client: CopilotClient
-  readonly child: ChildProcess
-  readonly folder: string
-  readonly removeFolder: () => Promise<void>
-  readonly log: Log
-}
-
-function watch({ client, child, folder, removeFolder, log }: Started): RuntimeProcess {
-  const hasExited = () => child.exitCode !== null || child.signalCode !== null
-  const exited = new Promise<void>((resolve) => {
-    if (hasExited()) resolve()
-    else child.once('exit', () => resolve())
+function watch({ client, folder, log }: Started): RuntimeProcess {
+  const { spawned } = watchInternals(client)
+  let child: ChildProcess | undefined
+  let isGone = false
+  const exited = spawned.then(async (process) => {
+    child = process
+    await ended(process)
+    isGone = true
   })
+  const gone = exited.then(() => Promise.reject(new Error('the agent runtime ended unexpectedly')))
+  gone.catch(() => undefined)
+
   const kill = async () => {
-    if (!hasExited()) child.kill('SIGKILL')
+    child?.kill('SIGKILL')
     await bestEffort(log, 'let go of the agent runtime', () => client.forceStop())
-    await bestEffort(log, 'see the agent runtime end', () =>
-      deadline('the end of the agent runtime', REAP_MS, exited),
+    if (child !== undefined) {
+      await bestEffort(log, 'see the agent runtime end', () =>
+        deadline('the end of the agent runtime', REAP_MS, exited),
+      )
+    }
+    await bestEffort(log, 'remove the folder of the agent runtime', () =>
+      rm(folder, { recursive: true, force: true }),
     )
-    await removeFolder()
   }
   const stop = async () => {
     await bestEffort(log, 'stop the agent runtime in good order', () =>
-      deadline('stopping the agent runtime', STOP_MS, client.stop()),
+      deadline('stopping the agent runtime', STOP_MS, Promise.race([client.stop(), exited])),
     )
     await kill()
   }
-  return { client, folder, hasExited, exited, stop, kill }
+  return {
+    client,
+    folder,
+    hasExited: () => isGone,
+    orExit: (work) => Promise.race([work, gone]),
+    stop,
+    kill,
+  }
 }
+
+/** A process that could not be made has an `error` and no `exit`. */
+const ended = (child: ChildProcess): Promise<void> =>
+  new Promise((resolve) => {
+    child.once('exit', () => resolve())
+    child.once('error', () => resolve())
+  })

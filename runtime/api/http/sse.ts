@@ -5,13 +5,9 @@ import { HEARTBEAT_MS, type RunEnvelope } from '../../../contracts/events.ts'
 /** Told to `EventSource`: how long to wait before it comes back. */
 const RETRY_MS = 1000
 
-/** How long readers have at a shutdown to take the last events of runs that ended with it. */
-const DRAIN_MS = 1000
-
 /** Every open event stream, so that a shutdown can end them; their readers resume elsewhere. */
 export class OpenStreams {
   readonly #open = new Set<AbortController>()
-  #onEmpty: (() => void) | undefined
 
   /** A signal that aborts when the reader leaves or the service closes its streams. */
   signalFor(reply: FastifyReply): AbortSignal {
@@ -20,20 +16,12 @@ export class OpenStreams {
     reply.raw.once('close', () => {
       this.#open.delete(controller)
       controller.abort()
-      if (this.#open.size === 0) this.#onEmpty?.()
     })
     return controller.signal
   }
 
-  /** Waits shortly for the streams that end by themselves, then ends the others between two events. */
-  async close(): Promise<void> {
-    if (this.#open.size > 0) {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      this.#onEmpty = resolve
-      const timer = setTimeout(resolve, DRAIN_MS)
-      await promise
-      clearTimeout(timer)
-    }
+  /** Ends every stream between two events. */
+  close(): void {
     for (const controller of this.#open) controller.abort()
   }
 }
@@ -47,7 +35,7 @@ export function sendEvents(
   events: AsyncIterable<RunEnvelope>,
   heartbeatMs = HEARTBEAT_MS,
 ): FastifyReply {
-  reply.header('cache-control', 'no-store').header('x-accel-buffering', 'no').type('text/event-stream')
+  reply.header('x-accel-buffering', 'no').type('text/event-stream')
   return reply.send(Readable.from(encode(events, heartbeatMs), { objectMode: false }))
 }
 

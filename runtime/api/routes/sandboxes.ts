@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { CreateSandbox, PageQuery, Run, RunId, RunPage } from '../../../contracts/api.ts'
+import { CreateSandbox, PageQuery, Run, RunPage } from '../../../contracts/api.ts'
 import { API_ROUTES } from '../../../contracts/routes.ts'
 import { callerOf } from '../http/authenticate.ts'
 import { GUARDED, MutationHeaders, problems } from '../http/schemas.ts'
@@ -8,7 +8,9 @@ import type { RouteDeps } from './deps.ts'
 
 const schema = { ...GUARDED, tags: ['sandboxes'] }
 const mutation = { ...schema, headers: MutationHeaders }
-export const SandboxParams = z.object({ id: RunId.regex(/^sbx_/, 'must be the id of a sandbox: sbx_…') })
+export const SandboxParams = z.object({
+  id: z.string().regex(/^sbx_[0-9a-f]{32}$/, 'must be the id of a sandbox'),
+})
 
 /** Sandboxes without an agent. Each is a run of kind `command`, so the routes of runs know it too. */
 export const sandboxRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {

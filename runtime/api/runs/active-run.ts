@@ -52,15 +52,30 @@ export class ActiveRun {
     this.#ready.promise.catch(() => undefined)
     this.#watchdog = createWatchdog(
       deps.limits,
-      () => ({ working: this.#activeTurn !== undefined || this.#commands.size > 0, waiting: this.#pending.size > 0 }),
+      () => ({
+        working: this.#activeTurn !== undefined || this.#commands.size > 0,
+        waiting: this.#pending.size > 0,
+      }),
       {
         onExpired: (requestId) => this.#expire(requestId),
         onStalled: () => this.#probe(),
-        onOverdue: () => this.#fail(new SandboxError('deadline_exceeded', `the run was active for more than ${deps.limits.runTimeoutMs / 1000} s`)),
-        onIdle: () => this.end({ state: 'succeeded', summary: `ended after ${deps.limits.idleTimeoutMs / 1000} s without use` }),
+        onOverdue: () =>
+          this.#fail(
+            new SandboxError(
+              'deadline_exceeded',
+              `the run was active for more than ${deps.limits.runTimeoutMs / 1000} s`,
+            ),
+          ),
+        onIdle: () =>
+          this.end({
+            state: 'succeeded',
+            summary: `ended after ${deps.limits.idleTimeoutMs / 1000} s without use`,
+          }),
       },
     )
-    this.finished = this.#drive().catch((error) => this.#log.error('the run could not be finished', { error }))
+    this.finished = this.#drive().catch((error) =>
+      this.#log.error('the run could not be finished', { error }),
+    )
   }
 
   /** Resolves when the sandbox serves; rejects with `run_ended` where it never will. */
@@ -107,18 +122,29 @@ export class ActiveRun {
     }
     this.#ready.reject(new SandboxError('run_ended', 'the run ended'))
     this.#watchdog.stop()
-    const ending: Ending = this.#ending ?? { state: 'failed', code: 'internal', message: 'the run ended without a reason' }
+    const ending: Ending = this.#ending ?? {
+      state: 'failed',
+      code: 'internal',
+      message: 'the run ended without a reason',
+    }
     if (serving) {
       await this.#release(serving, ending).catch((error) => this.#log.error('the release failed', { error }))
     }
     const reason = ending.state === 'failed' ? ending.code : ending.state
-    await finishRun(this.#deps, this.#parts, { runId: this.run.id, ending, ...(serving && { released: reason }) })
+    await finishRun(this.#deps, this.#parts, {
+      runId: this.run.id,
+      ending,
+      ...(serving && { released: reason }),
+    })
   }
 
   async #serve(): Promise<Serving> {
     const { store, clock } = this.#deps
     const launched = await launch(this.#deps, this.run, this.#interrupted.signal)
-    launched.sandbox.lost.then((how) => this.#fail(new SandboxError('sandbox_lost', how)), (error) => this.#fail(error))
+    launched.sandbox.lost.then(
+      (how) => this.#fail(new SandboxError('sandbox_lost', how)),
+      (error) => this.#fail(error),
+    )
     const state = this.run.kind === 'agent' ? 'running' : 'idle'
     const { generation } = launched
     await store.transaction(async (tx) => {
@@ -218,9 +244,13 @@ export class ActiveRun {
   async #stopTurn({ client }: Serving, turnId: string): Promise<void> {
     const ended = new Promise<void>((resolve) => this.#turnEnds.set(turnId, () => resolve()))
     const signal = withTimeout(CANCEL_GRACE_MS)
-    const timedOut = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+    const timedOut = new Promise<void>((resolve) =>
+      signal.addEventListener('abort', () => resolve(), { once: true }),
+    )
     const cancelled = client.turns.cancel(turnId, signal).then(() => ended)
-    await Promise.race([cancelled, timedOut]).catch((error) => this.#log.warn('the turn did not cancel', { error }))
+    await Promise.race([cancelled, timedOut]).catch((error) =>
+      this.#log.warn('the turn did not cancel', { error }),
+    )
   }
 
   #onCommitted(committed: Committed): void {
@@ -246,7 +276,12 @@ export class ActiveRun {
     const answer = this.#ready.promise.then(({ relay }) => relay.post([], withTimeout(PROBE_TIMEOUT_MS)))
     const seconds = this.#deps.limits.stallTimeoutMs / 1000
     answer.catch(() =>
-      this.#fail(new SandboxError('agent_stall_timeout', `the sandbox said nothing for ${seconds} s and does not answer`)),
+      this.#fail(
+        new SandboxError(
+          'agent_stall_timeout',
+          `the sandbox said nothing for ${seconds} s and does not answer`,
+        ),
+      ),
     )
   }
 

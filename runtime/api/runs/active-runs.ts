@@ -43,7 +43,7 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
       if (known) return known
       const driven = new ActiveRun(deps, parts, run)
       active.set(run.id, driven)
-      driven.finished.finally(() => {
+      void driven.finished.finally(() => {
         active.delete(run.id)
         places.delete(run.id)
       })

@@ -2,6 +2,7 @@ import type { Approval } from '../../../contracts/api.ts'
 import type { CallDecision } from '../../../contracts/decisions.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
 import { SandboxError } from '../../kit/errors.ts'
+import { present } from '../../kit/present.ts'
 import type { ApprovalRow, Transaction } from '../../store/store.ts'
 import type { RunDeps } from './deps.ts'
 
@@ -44,95 +45,81 @@ function decidedEvent(
 }
 
 /** The life of approvals and questions after they are asked: each ends exactly once. */
-export function createApprovals({ store, clock }: Pick<RunDeps, 'store' | 'clock'>) {
-  async function settle(
-    tx: Transaction,
-    approval: ApprovalRow,
-    word: { state: keyof typeof DECISIONS } & Partial<PersonsWord>,
-  ): Promise<CallDecision | undefined> {
-    const { state, by, scope, reason, answer } = word
-    const won = await tx.decideApproval(approval.requestId, {
-      state,
-      ...(by && { decidedBy: by }),
-      ...(scope && { scope }),
-      ...(reason && { reason }),
-      ...(answer && { answer }),
-    })
-    if (!won) return undefined
-    const outcome = DECISIONS[state]
-    const decision: CallDecision = {
-      callId: approval.callId,
-      outcome,
-      ...(reason && { reason }),
-      ...(answer && { value: answer }),
-    }
-    const released = outcome === 'release' || outcome === 'answer'
-    await tx.changeCall(approval.runId, approval.callId, {
-      state: released ? 'released' : 'refused',
-      decision,
-    })
-    await tx.appendEvents(approval.runId, [{ event: decidedEvent(approval, state, word) }])
-    return decision
+export class Approvals {
+  readonly #store: RunDeps['store']
+  readonly #clock: RunDeps['clock']
+
+  constructor({ store, clock }: Pick<RunDeps, 'store' | 'clock'>) {
+    this.#store = store
+    this.#clock = clock
   }
 
-  async function requirePending(tx: Transaction, runId: string, requestId: string): Promise<ApprovalRow> {
+  /** A person's word on one request of one run. Throws `already_decided` where somebody was first. */
+  decide(runId: string, word: PersonsWord): Promise<{ approval: Approval; decision: CallDecision }> {
+    return this.#store.transaction(async (tx) => {
+      const approval = await this.#requirePending(tx, runId, word.requestId)
+      assertFits(approval, word)
+      const decision = await settle(tx, approval, { ...word, state: word.outcome })
+      const decided = await tx.readApproval(runId, word.requestId)
+      if (!decision || !decided)
+        throw new SandboxError('already_decided', `request ${word.requestId} was decided`)
+      return { approval: toApproval(decided), decision }
+    })
+  }
+
+  /** The one pending request with this command hash; more than one are a conflict that names them. */
+  async findByHash(runId: string, hash: string): Promise<string> {
+    const pending = await this.#store.listApprovals(runId, { state: 'pending' })
+    const found = pending.filter(({ commandHash }) => commandHash === hash).map(({ requestId }) => requestId)
+    if (found.length === 1 && found[0] !== undefined) return found[0]
+    if (found.length === 0) throw new SandboxError('not_found', `this run has no pending command ${hash}`)
+    throw new SandboxError('ambiguous_command_hash', `several requests have this hash: ${found.join(', ')}`)
+  }
+
+  expire(runId: string, requestId: string): Promise<CallDecision | undefined> {
+    return this.#store.transaction(async (tx) => {
+      const approval = await tx.readApproval(runId, requestId)
+      if (approval?.state !== 'pending') return undefined
+      return settle(tx, approval, { state: 'expired', reason: 'nobody decided before it expired' })
+    })
+  }
+
+  /** Ends whatever is pending when the run ends, in the transaction that ends it. */
+  async supersedeAll(tx: Transaction, runId: string, reason: string): Promise<void> {
+    for (const approval of await tx.listApprovals(runId, { state: 'pending' })) {
+      await settle(tx, approval, { state: 'superseded', reason })
+    }
+  }
+
+  async #requirePending(tx: Transaction, runId: string, requestId: string): Promise<ApprovalRow> {
     const approval = await tx.readApproval(runId, requestId)
     if (!approval) throw new SandboxError('not_found', `this run has no request ${requestId}`)
     if (approval.state !== 'pending') {
       throw new SandboxError('already_decided', `request ${requestId} is ${approval.state}`)
     }
-    return approval
-  }
-
-  return {
-    /** A person's word on one request of one run. Throws `already_decided` where somebody was first. */
-    decide(runId: string, word: PersonsWord): Promise<{ approval: Approval; decision: CallDecision }> {
-      return store.transaction(async (tx) => {
-        const approval = await requirePending(tx, runId, word.requestId)
-        assertFits(approval, word)
-        if (Date.parse(approval.expiresAt) <= clock().getTime()) {
-          throw new SandboxError(
-            'already_decided',
-            `request ${word.requestId} expired at ${approval.expiresAt}`,
-          )
-        }
-        const decision = await settle(tx, approval, { ...word, state: word.outcome })
-        const decided = await tx.readApproval(runId, word.requestId)
-        if (!decision || !decided)
-          throw new SandboxError('already_decided', `request ${word.requestId} was decided`)
-        return { approval: toApproval(decided), decision }
-      })
-    },
-
-    /** The one pending request with this command hash; more than one are a conflict that names them. */
-    async findByHash(runId: string, hash: string): Promise<string> {
-      const pending = await store.listApprovals(runId, { state: 'pending' })
-      const found = pending
-        .filter(({ commandHash }) => commandHash === hash)
-        .map(({ requestId }) => requestId)
-      if (found.length === 1 && found[0] !== undefined) return found[0]
-      if (found.length === 0) throw new SandboxError('not_found', `this run has no pending command ${hash}`)
-      throw new SandboxError('ambiguous_command_hash', `several requests have this hash: ${found.join(', ')}`)
-    },
-
-    expire(runId: string, requestId: string): Promise<CallDecision | undefined> {
-      return store.transaction(async (tx) => {
-        const approval = await tx.readApproval(runId, requestId)
-        if (approval?.state !== 'pending') return undefined
-        return settle(tx, approval, { state: 'expired', reason: 'nobody decided before it expired' })
-      })
-    },
-
-    /** Ends whatever is pending when the run ends, in the transaction that ends it. */
-    async supersedeAll(tx: Transaction, runId: string, reason: string): Promise<void> {
-      for (const approval of await tx.listApprovals(runId, { state: 'pending' })) {
-        await settle(tx, approval, { state: 'superseded', reason })
-      }
-    },
+    if (Date.parse(approval.expiresAt) > this.#clock().getTime()) return approval
+    throw new SandboxError('already_decided', `request ${requestId} expired at ${approval.expiresAt}`)
   }
 }
 
-export type Approvals = ReturnType<typeof createApprovals>
+type Settled = { readonly state: keyof typeof DECISIONS } & Partial<PersonsWord>
+
+/** Ends an approval with everything that follows from it, or answers undefined where somebody was first. */
+async function settle(
+  tx: Transaction,
+  approval: ApprovalRow,
+  word: Settled,
+): Promise<CallDecision | undefined> {
+  const { state, by, scope, reason, answer } = word
+  const change = { state, ...present({ decidedBy: by, scope, reason, answer }) }
+  if (!(await tx.decideApproval(approval.requestId, change))) return undefined
+  const outcome = DECISIONS[state]
+  const decision: CallDecision = { callId: approval.callId, outcome, ...present({ reason, value: answer }) }
+  const callState = outcome === 'release' || outcome === 'answer' ? 'released' : 'refused'
+  await tx.changeCall(approval.runId, approval.callId, { state: callState, decision })
+  await tx.appendEvents(approval.runId, [{ event: decidedEvent(approval, state, word) }])
+  return decision
+}
 
 function assertFits(approval: ApprovalRow, word: PersonsWord): void {
   const isQuestion = approval.kind === 'question'

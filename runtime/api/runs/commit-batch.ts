@@ -1,7 +1,7 @@
 import type { CallDecision } from '../../../contracts/decisions.ts'
 import type { HostEnvelope, HostEvent, RunEvent } from '../../../contracts/events.ts'
 import { CONTROL_TOOL_ARGUMENTS, type ToolOutcome } from '../../../contracts/tools.ts'
-import type { AuditDraft } from '../../audit/record.ts'
+import type { AuditDraft } from '../../audit/chain.ts'
 import type { ApprovalRow, NewEvent, RunRow, Transaction } from '../../store/store.ts'
 import type { AuditTrail } from './audit-trail.ts'
 import type { AgentCall, RunDeps, RunGovernance } from './deps.ts'
@@ -18,7 +18,11 @@ export type Committed = {
   readonly endedCommands: string[]
 }
 
-export type Batch = { readonly runId: string; readonly generation: number; readonly envelopes: readonly HostEnvelope[] }
+export type Batch = {
+  readonly runId: string
+  readonly generation: number
+  readonly envelopes: readonly HostEnvelope[]
+}
 
 /** One batch while its transaction is open. */
 type Work = {
@@ -51,17 +55,27 @@ export class BatchCommitter {
   commit({ runId, generation, envelopes }: Batch): Promise<Committed> {
     const through = envelopes.at(-1)?.sequence ?? 0
     return this.#deps.store.transaction(async (tx) => {
-      const committed: Committed = { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] }
-      const run = await tx.readRun(runId)
-      if (!run || run.generation !== generation) return committed
-      const work: Work = { tx, run, events: [], committed }
-      for (const envelope of envelopes) if (envelope.sequence > run.hostSequence) await this.#apply(work, envelope)
-      await tx.appendEvents(runId, work.events)
-      if (!run.firstEventAt && work.events.some(({ event }) => isOfAgent(event))) {
-        await tx.changeRun(runId, { firstEventAt: this.#deps.clock().toISOString() })
+      const committed: Committed = {
+        through,
+        decisions: [],
+        approvals: [],
+        endedTurns: [],
+        endedCommands: [],
       }
+      const run = await tx.readRun(runId)
+      if (run?.generation === generation) await this.#commitTo({ tx, run, events: [], committed }, envelopes)
       return committed
     })
+  }
+
+  async #commitTo(work: Work, envelopes: readonly HostEnvelope[]): Promise<void> {
+    const { tx, run, events } = work
+    for (const envelope of envelopes)
+      if (envelope.sequence > run.hostSequence) await this.#apply(work, envelope)
+    await tx.appendEvents(run.id, events)
+    if (run.firstEventAt === undefined && events.some(({ event }) => isOfAgent(event))) {
+      await tx.changeRun(run.id, { firstEventAt: this.#deps.clock().toISOString() })
+    }
   }
 
   async #apply(work: Work, envelope: HostEnvelope): Promise<void> {
@@ -91,7 +105,8 @@ export class BatchCommitter {
     if (await tx.readCall(run.id, call.callId)) return
     const { events, decision, approval } = await this.#gate.onCall(tx, run, call)
     work.events.push(...events.map((event) => ({ event })))
-    committed.decisions.push(decision)
+    // A call that the sandbox itself refused does not wait for an answer.
+    if (call.verdict !== 'deny') committed.decisions.push(decision)
     if (approval) committed.approvals.push(approval)
     const asked = { tool: call.tool, arguments: call.request }
     this.#requests.set(call.callId, asked)
@@ -108,7 +123,11 @@ export class BatchCommitter {
     await work.tx.changeRun(work.run.id, { outcome: { outcome, ...(summary !== undefined && { summary }) } })
   }
 
-  async #endCall(work: Work, ended: { callId: string; tool: string }, facts: Partial<AuditDraft>): Promise<void> {
+  async #endCall(
+    work: Work,
+    ended: { callId: string; tool: string },
+    facts: Partial<AuditDraft>,
+  ): Promise<void> {
     const { tx, run } = work
     this.#requests.delete(ended.callId)
     await tx.changeCall(run.id, ended.callId, { state: 'ended' })
@@ -126,16 +145,23 @@ export class BatchCommitter {
     ])
   }
 
-  async #onCommandExited(work: Work, { commandId, callId, result }: EventData<'command.exited'>): Promise<void> {
+  async #onCommandExited(
+    work: Work,
+    { commandId, callId, result }: EventData<'command.exited'>,
+  ): Promise<void> {
     if (callId !== undefined) return
     await work.tx.endCommand(commandId, result)
     work.committed.endedCommands.push(commandId)
-    await this.#endCall(work, { callId: commandId, tool: 'exec' }, {
-      outcome: result.reason,
-      durationMs: result.durationMs,
-      bytes: result.stdoutBytes + result.stderrBytes,
-      ...(result.exitCode !== null && { exitCode: result.exitCode }),
-    })
+    await this.#endCall(
+      work,
+      { callId: commandId, tool: 'exec' },
+      {
+        outcome: result.reason,
+        durationMs: result.durationMs,
+        bytes: result.stdoutBytes + result.stderrBytes,
+        ...(result.exitCode !== null && { exitCode: result.exitCode }),
+      },
+    )
   }
 }
 

@@ -1,6 +1,7 @@
 import type { ErrorCode } from '../../../contracts/errors.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
-import type { RunRow, Transaction } from '../../store/store.ts'
+import { present } from '../../kit/present.ts'
+import type { RunChange, RunRow, Transaction } from '../../store/store.ts'
 import type { Approvals } from './approvals.ts'
 import type { AuditTrail } from './audit-trail.ts'
 import type { RunDeps } from './deps.ts'
@@ -22,10 +23,7 @@ function endEvent(ending: Ending): RunEvent {
       return { type: 'run.failed', data: { code: ending.code, message: ending.message } }
     default: {
       const outcome = ending.state === 'succeeded' ? 'succeeded' : 'failed'
-      return {
-        type: 'run.outcome',
-        data: { outcome, ...(ending.summary !== undefined && { summary: ending.summary }) },
-      }
+      return { type: 'run.outcome', data: { outcome, ...present({ summary: ending.summary }) } }
     }
   }
 }
@@ -54,15 +52,18 @@ async function closeCalls(
   )
 }
 
+export type RunEnd = {
+  readonly runId: string
+  readonly ending: Ending
+  /** Why the sandbox was released, where there was one. */
+  readonly released?: string
+}
+
 /**
  * Ends a run in one transaction: approvals superseded, calls closed, the last events, the audit chain sealed,
  * the state final. A run that is final already is left as it is.
  */
-export async function finishRun(
-  deps: RunDeps,
-  parts: FinishParts,
-  end: { runId: string; ending: Ending; released?: string },
-) {
+export async function finishRun(deps: RunDeps, parts: FinishParts, end: RunEnd): Promise<void> {
   const { runId, ending } = end
   const at = deps.clock().toISOString()
   await deps.store.transaction(async (tx) => {
@@ -71,28 +72,32 @@ export async function finishRun(
     await parts.approvals.supersedeAll(tx, runId, 'the run ended')
     await closeCalls(tx, run, { audit: parts.audit, at })
     await parts.audit.seal(tx, runId, at)
-    const state = ending.state === 'outcome-failed' ? 'failed' : ending.state
-    const events: RunEvent[] = [
-      endEvent(ending),
-      ...(end.released === undefined
-        ? []
-        : [{ type: 'sandbox.execution_pod.released', data: { reason: end.released } } as const]),
-      { type: 'done', data: { state } },
-    ]
     await tx.appendEvents(
       runId,
-      events.map((event) => ({ event })),
+      lastEvents(end).map((event) => ({ event })),
     )
-    await tx.changeRun(runId, {
-      state,
-      endedAt: at,
-      ...(ending.state === 'failed' && { failure: { code: ending.code, message: ending.message } }),
-      ...((ending.state === 'succeeded' || ending.state === 'outcome-failed') && {
-        outcome: {
-          outcome: ending.state === 'succeeded' ? 'succeeded' : 'failed',
-          ...(ending.summary !== undefined && { summary: ending.summary }),
-        },
-      }),
-    })
+    await tx.changeRun(runId, { state: stateOf(ending), endedAt: at, ...factsOf(ending) })
   })
+}
+
+const stateOf = (ending: Ending) => (ending.state === 'outcome-failed' ? 'failed' : ending.state)
+
+function lastEvents({ ending, released }: RunEnd): RunEvent[] {
+  const release: RunEvent[] =
+    released === undefined ? [] : [{ type: 'sandbox.execution_pod.released', data: { reason: released } }]
+  return [endEvent(ending), ...release, { type: 'done', data: { state: stateOf(ending) } }]
+}
+
+/** What the run's row keeps of its end. */
+function factsOf(ending: Ending): RunChange {
+  switch (ending.state) {
+    case 'cancelled':
+      return {}
+    case 'failed':
+      return { failure: { code: ending.code, message: ending.message } }
+    default: {
+      const outcome = ending.state === 'succeeded' ? 'succeeded' : 'failed'
+      return { outcome: { outcome, ...present({ summary: ending.summary }) } }
+    }
+  }
 }

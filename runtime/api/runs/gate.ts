@@ -58,7 +58,14 @@ export class Gate {
         at,
       },
     ])
-    const row = { runId: run.id, callId: call.callId, tool: call.tool, state, decision: answer.decision, openedAt: at }
+    const row = {
+      runId: run.id,
+      callId: call.callId,
+      tool: call.tool,
+      state,
+      decision: answer.decision,
+      openedAt: at,
+    }
     await tx.insertCall(row)
     return answer
   }
@@ -80,13 +87,21 @@ export class Gate {
 
   async #ask(tx: Transaction, judged: Judged): Promise<GateAnswer> {
     const { call, decision } = judged
-    const question = call.tool === 'ask_question' ? CONTROL_TOOL_ARGUMENTS.ask_question.safeParse(call.request) : undefined
-    const approval = this.#newApproval(judged, question?.success ? 'question' : shellCommand(call) ? 'shell' : 'tool')
+    const question =
+      call.tool === 'ask_question' ? CONTROL_TOOL_ARGUMENTS.ask_question.safeParse(call.request) : undefined
+    const approval = this.#newApproval(
+      judged,
+      question?.success ? 'question' : shellCommand(call) ? 'shell' : 'tool',
+    )
     await tx.insertApproval(approval)
     const event = question?.success
       ? questionAsked(approval, question.data)
       : approvalRequired(approval, call, decision.matched.length > 0 ? decision.matched : decision.reasons)
-    return { events: [event], decision: { callId: call.callId, outcome: 'pending', until: approval.expiresAt }, approval }
+    return {
+      events: [event],
+      decision: { callId: call.callId, outcome: 'pending', until: approval.expiresAt },
+      approval,
+    }
   }
 
   #newApproval({ run, call }: Judged, kind: ApprovalRow['kind']): ApprovalRow {

@@ -78,7 +78,7 @@ async function recordBound({ store }: RunDeps, run: RunRow, { sandbox, claim }: 
     await tx.changeRun(run.id, { sandbox: { name: podName, isolation } })
     await tx.appendEvents(run.id, [
       { event: { type: 'sandbox.selected', data: { backend, isRealIsolation, reason } } },
-      ...sandbox.warnings.map((data) => ({ event: { type: 'sandbox.warning', data } as const })),
+      ...warningsFor(run, sandbox).map((data) => ({ event: { type: 'sandbox.warning', data } as const })),
       {
         event: {
           type: 'sandbox.execution_pod.bound',
@@ -88,6 +88,10 @@ async function recordBound({ store }: RunDeps, run: RunRow, { sandbox, claim }: 
     ])
   })
 }
+
+/** A weakness is announced to the runs that it can touch: an open network matters where the network is on. */
+const warningsFor = (run: RunRow, { warnings }: BoundSandbox) =>
+  warnings.filter(({ category }) => category !== 'network-unrestricted' || run.settings.network_enabled)
 
 type Configuring = {
   readonly sandbox: BoundSandbox

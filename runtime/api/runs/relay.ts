@@ -78,7 +78,8 @@ export class Relay {
   async #pump(queue: AsyncQueue<HostEnvelope>, signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => queue.end(), { once: true })
     try {
-      for await (const envelope of this.#options.client.events(this.#committedThrough, signal)) await queue.put(envelope)
+      for await (const envelope of this.#options.client.events(this.#committedThrough, signal))
+        await queue.put(envelope)
     } finally {
       queue.end()
     }
@@ -100,4 +101,6 @@ export class Relay {
 }
 
 const unfollowable = (failure: unknown): SandboxError =>
-  new SandboxError('sandbox_lost', `the sandbox cannot be followed: ${messageOf(failure)}`, { cause: failure })
+  new SandboxError('sandbox_lost', `the sandbox cannot be followed: ${messageOf(failure)}`, {
+    cause: failure,
+  })

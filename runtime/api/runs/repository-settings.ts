@@ -73,6 +73,9 @@ async function readWorkingFile(workspace: string): Promise<string | undefined> {
   } catch (error) {
     if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return undefined
     if (error instanceof SandboxError) throw error
-    throw new SandboxError('workspace_invalid', `${SETTINGS_FILE} cannot be read`, { cause: error })
+    throw unreadable(error)
   }
 }
+
+const unreadable = (cause: unknown) =>
+  new SandboxError('workspace_invalid', `${SETTINGS_FILE} cannot be read`, { cause })

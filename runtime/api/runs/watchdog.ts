@@ -26,17 +26,18 @@ export function createWatchdog(limits: RunLimits, pulse: () => Pulse, alarms: Al
   let lastTick = lastSign
   let activeMs = 0
 
+  /** A turn or a command works: it may be overdue, or the sandbox may have gone silent. */
+  function checkWork(now: number): void {
+    activeMs += now - lastTick
+    if (activeMs > limits.runTimeoutMs) alarms.onOverdue()
+    else if (now - lastSign > limits.stallTimeoutMs) alarms.onStalled()
+  }
+
   function checkLimits(now: number): void {
     const { working, waiting } = pulse()
-    if (waiting) {
-      lastSign = now
-      return
-    }
-    const quietMs = now - lastSign
-    if (working) activeMs += now - lastTick
-    if (working && activeMs > limits.runTimeoutMs) alarms.onOverdue()
-    else if (working && quietMs > limits.stallTimeoutMs) alarms.onStalled()
-    else if (!working && quietMs > limits.idleTimeoutMs) alarms.onIdle()
+    if (waiting) lastSign = now
+    else if (working) checkWork(now)
+    else if (now - lastSign > limits.idleTimeoutMs) alarms.onIdle()
   }
 
   function tick(): void {

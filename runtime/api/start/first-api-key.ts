@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { chmod, link, readFile, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { API_KEY_FILE } from '../../../contracts/api-env.ts'
 import { errnoOf, SandboxError } from '../../kit/errors.ts'
 import type { Store } from '../../store/store.ts'
 import { generateApiKey, hashApiKey, isApiKey } from '../http/api-key.ts'
 
 type KeyStore = Pick<Store, 'readApiKey' | 'insertApiKey' | 'countApiKeys'>
-export const API_KEY_FILE = 'api-key'
 /** Who uses the service of their own machine. */
 const LOCAL_OWNER = 'local'
 
@@ -25,17 +25,17 @@ export async function ensureFirstApiKey(
   const key = await readKeyFile(file)
   if (key === undefined) return undefined
   const hash = hashApiKey(key)
-  if (isNew) {
-    const id = `key_${randomUUID()}`
-    await store.insertApiKey({
-      id,
-      hash,
-      owner: LOCAL_OWNER,
-      role: 'operator',
-      createdAt: now().toISOString(),
-    })
-  }
+  if (isNew) await insertOnce(store, { hash, createdAt: now().toISOString() })
   return (await store.readApiKey(hash)) && file
+}
+
+/** Two processes may start at once with the same file; either one's row is the key's. */
+async function insertOnce(store: KeyStore, key: { hash: string; createdAt: string }): Promise<void> {
+  try {
+    await store.insertApiKey({ ...key, id: `key_${randomUUID()}`, owner: LOCAL_OWNER, role: 'operator' })
+  } catch (error) {
+    if (!(await store.readApiKey(key.hash))) throw error
+  }
 }
 
 /** A complete file or none; one that is there already stands. */

@@ -1,11 +1,18 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
-import { closeSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import type { ExecRequest, ExecResult, TerminationReason } from '../../../contracts/exec.ts'
 import type { ExecIo } from '../../../contracts/toolbox.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { closeWhenIdle, type Drained, drain } from './drain.ts'
-import { childrenOf, descendantsOf, processesMarked, sendSignal, waitUntilDead } from './process-tree.ts'
+import {
+  childrenOf,
+  descendantsOf,
+  onlyChildOf,
+  processesMarked,
+  sendSignal,
+  waitUntilDead,
+} from './process-tree.ts'
 import { type Ending, LAUNCHER_FD, parseEnding, releaseMessage, STATUS_FD, signalName } from './witness.ts'
 
 /** How a backend starts the witness. */
@@ -15,6 +22,8 @@ export interface Launch {
   readonly env: Readonly<Record<string, string>>
   /** Opens what becomes the launcher's descriptor 3; ours is closed once it has it. */
   readonly openLauncherFd?: () => number
+  /** Descriptors of ours that would leak into the command; it gets `/dev/null` in their place. */
+  readonly inherited?: readonly number[]
   /** Whether the death of the launcher's child ends every process of the command. */
   readonly hasPidNamespace: boolean
   /** A `NAME=value` of `env` by which strays are found where no namespace holds them. */
@@ -107,7 +116,7 @@ class Run {
 
   /** Lets the witness start the command, unless there is already a reason to stop. */
   #release(child: ChildProcess, status: Writable): void {
-    if (this.#launch.hasPidNamespace) this.#leader = childrenOf(child.pid as number)[0]
+    if (this.#launch.hasPidNamespace) this.#leader = onlyChildOf(child.pid as number)
     if (this.#stopReason) {
       this.#kill()
       return
@@ -118,15 +127,23 @@ class Run {
   }
 
   #spawn(): ChildProcess {
-    const { file, args, env, openLauncherFd } = this.#launch
-    const launcherFd = openLauncherFd?.()
+    const { file, args, env, openLauncherFd, inherited = [] } = this.#launch
+    const opened: number[] = []
+    const open = (make: () => number): number => {
+      const fd = make()
+      opened.push(fd)
+      return fd
+    }
     const stdio: StdioOptions = [this.#io.stdin ? 'pipe' : 'ignore', 'pipe', 'pipe']
-    stdio[LAUNCHER_FD] = launcherFd ?? 'ignore'
-    stdio[STATUS_FD] = 'pipe'
     try {
-      this.#child = spawn(file, args, { stdio, env: { ...env }, cwd: '/', detached: true })
+      stdio[LAUNCHER_FD] = openLauncherFd ? open(openLauncherFd) : 'ignore'
+      stdio[STATUS_FD] = 'pipe'
+      for (const fd of inherited) stdio[fd] = open(() => openSync('/dev/null', 'r'))
+      // An absent entry would be a pipe; 'ignore' leaves the number unused.
+      const entries = Array.from(stdio, (entry) => entry ?? 'ignore')
+      this.#child = spawn(file, args, { stdio: entries, env: { ...env }, cwd: '/', detached: true })
     } finally {
-      if (launcherFd !== undefined) closeSync(launcherFd)
+      for (const fd of opened) closeSync(fd)
     }
     return this.#child
   }

@@ -52,7 +52,7 @@ export function witnessScript(limits: CommandLimits = COMMAND_LIMITS): string {
   return `exec 8>&2 2>&${STATUS_FD}
 trap : TERM INT HUP
 ${limitLines(limits)}
-cd -P -- "$1" && root=$PWD && cd -P -- "$2" || exit 125
+cd -P -- "$1" && root=\${PWD:?} && cd -P -- "$2" || exit 125
 case $PWD/ in "$root"/*) ;; *) echo "the directory $2 leads out of the workspace"; exit 125 ;; esac >&${STATUS_FD}
 echo ready >&${STATUS_FD}
 read -r go <&${STATUS_FD} || exit 125
@@ -77,7 +77,12 @@ export type Ending =
   /** The witness itself was ended before it could say how the command ended. */
   | { readonly kind: 'unknown' }
 
-const SIGNAL_NAMES = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]))
+const SIGNAL_NAMES = new Map(
+  // The first of several names is the usual one (SIGABRT, not SIGIOT).
+  Object.entries(constants.signals)
+    .reverse()
+    .map(([name, number]) => [number, name]),
+)
 
 /** The name of signal `number`; one without a name keeps its number. */
 export const signalName = (number: number): string => SIGNAL_NAMES.get(number) ?? `SIG${number}`

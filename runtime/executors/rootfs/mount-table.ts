@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import { type HostMount, mountOf, mountsBelow } from './mount-info.ts'
 import type { Mount } from './mounts.ts'
 import { DEVICES } from './skeleton.ts'
@@ -47,17 +46,11 @@ export function mountTable(root: string, mounted: readonly HostMount[]): MountTa
     kernelRows: () =>
       [
         row('proc', '/proc', 'proc nosuid,nodev,noexec'),
-        ...READ_ONLY_PROC.filter(existsSync).map((path) =>
-          row(root + path, path, 'none bind,ro,nosuid,nodev,noexec'),
-        ),
         ...DEVICES.map((name) => row(`/dev/${name}`, `/dev/${name}`, 'none bind,nosuid,noexec')),
         row('devpts', '/dev/pts', 'devpts nosuid,noexec,newinstance,ptmxmode=0666,mode=0620'),
       ].join(''),
   }
 }
-
-/** Settings of the kernel that belong to its root user, who a command may be outside of its namespace. */
-const READ_ONLY_PROC = ['/proc/sys', '/proc/sysrq-trigger', '/proc/irq', '/proc/bus', '/proc/fs']
 
 /** A user namespace must not lift these flags from a mount that it inherited; leaving one out is refused. */
 const KEPT = ['noexec', 'noatime', 'nodiratime', 'ro']

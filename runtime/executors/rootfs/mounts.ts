@@ -23,6 +23,8 @@ export const bindReadOnly = (source: string, target = source): Mount => ({
   writable: false,
 })
 
+export const hiddenFile = (target: string): Mount => ({ kind: 'hidden-file', target })
+
 export const bindWritable = (source: string, target: string): Mount => ({
   kind: 'bind',
   source,

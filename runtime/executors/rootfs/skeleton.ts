@@ -46,17 +46,26 @@ const DEVICE_LINKS = { fd: '', stdin: '/0', stdout: '/1', stderr: '/2' }
 /** Top-level folders that a merged-usr system has as links into `/usr`, others as folders. */
 const SYSTEM_FOLDERS = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32']
 
-/** Makes the skeleton; `systemFolders` are those that must be mounted since they are no links. */
-export async function createSkeleton(): Promise<{ skeleton: Skeleton; systemFolders: string[] }> {
+/**
+ * Makes the skeleton and what `build` builds on it; nothing is left behind when that fails. `systemFolders` are
+ * those that must be mounted since they are no links.
+ */
+export async function buildOnSkeleton<T>(
+  build: (skeleton: Skeleton, systemFolders: readonly string[]) => Promise<T>,
+): Promise<T> {
   const aside = await mkdtemp(join(tmpdir(), 'agentweaver-exec-'))
-  const root = join(aside, 'root')
-  await mkdir(root, { mode: 0o755 })
-  for (const folder of FOLDERS) await mkdir(join(root, folder), { recursive: true })
-  await furnishEtc(join(root, 'etc'))
-  await furnishDev(join(root, 'dev'))
-  const systemFolders = await linkSystemFolders(root)
   const remove = () => rm(aside, { recursive: true, force: true })
-  return { skeleton: { root, aside, remove }, systemFolders }
+  try {
+    const root = join(aside, 'root')
+    await mkdir(root, { mode: 0o755 })
+    for (const folder of FOLDERS) await mkdir(join(root, folder), { recursive: true })
+    await furnishEtc(join(root, 'etc'))
+    await furnishDev(join(root, 'dev'))
+    return await build({ root, aside, remove }, await linkSystemFolders(root))
+  } catch (error) {
+    await remove()
+    throw error
+  }
 }
 
 async function furnishEtc(etc: string): Promise<void> {

@@ -4,11 +4,8 @@ import { SandboxError } from '../../kit/errors.ts'
 import { bindReadOnly, isWithin, type Mount, SANDBOX_PATHS } from './mounts.ts'
 
 /** Folders of the host's `/etc` without keys: links of alternatives, public certificates, settings of runtimes. */
-const ETC_FOLDERS = [
-  ...['alternatives', 'ca-certificates', 'crypto-policies', 'ssl/certs', 'pki/ca-trust', 'pki/tls/certs'],
-  ...['terminfo', 'fonts', 'perl', 'python3'],
-]
-const ETC_PATTERN = /^(java-\d+-openjdk|python3\.\d+)$/
+const ETC_FOLDERS = ['alternatives', 'crypto-policies', 'fonts', 'ssl/certs', 'pki/ca-trust', 'pki/tls/certs']
+const ETC_PATTERN = /^java-\d+-openjdk$/
 
 /** Places through which a command would reach the host's kernel, devices or services. */
 const NEVER_MOUNTED = ['/proc', '/sys', '/dev', '/run', '/var/run']

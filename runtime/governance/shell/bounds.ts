@@ -2,6 +2,8 @@ import { EXEC_LIMITS } from '../../../contracts/exec.ts'
 
 /** Deepest syntax tree that is read; hand-written shell stays under a tenth of it. */
 export const MAX_DEPTH = 200
+/** Most nodes of a syntax tree that are looked at; a script of 64 KiB that people write has a tenth of it. */
+export const MAX_NODES = 20_000
 /** Deepest chain of scripts inside scripts (`sh -c "sh -c …"`). */
 export const MAX_SCRIPT_DEPTH = 6
 /** Most commands of one request that are judged one by one. */

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { Language, Parser, type TreeCursor } from 'web-tree-sitter'
-import { boundsProblem, MAX_DEPTH } from './bounds.ts'
+import { boundsProblem, MAX_DEPTH, MAX_NODES } from './bounds.ts'
 
 /** A node of a parsed script: plain data, so that everything after the parser is pure. Offsets are UTF-16. */
 export interface ShellNode {
@@ -64,9 +64,9 @@ function createGrammar(parser: Parser, language: Language): ShellGrammar {
     try {
       if (tree.rootNode.hasError) return unreadable('it is not valid shell')
       const cursor = tree.walk()
-      const root = copyNode(cursor, typeNames, 0)
+      const root = copyTree(cursor, typeNames)
       cursor.delete()
-      return root ? { ok: true, root } : unreadable('it is nested too deeply')
+      return root ? { ok: true, root } : unreadable('it is too large or nested too deeply')
     } finally {
       tree.delete()
     }
@@ -86,21 +86,25 @@ function createGrammar(parser: Parser, language: Language): ShellGrammar {
   }
 }
 
-function copyNode(cursor: TreeCursor, types: readonly string[], depth: number): ShellNode | undefined {
-  if (depth > MAX_DEPTH) return undefined
-  const children: ShellNode[] = []
-  const node = {
-    type: types[cursor.nodeTypeId] ?? cursor.nodeType,
-    start: cursor.startIndex,
-    end: cursor.endIndex,
-    children,
+/** Copies a tree out of the WebAssembly memory; undefined where it is larger than anything written by hand. */
+function copyTree(cursor: TreeCursor, types: readonly string[]): ShellNode | undefined {
+  let left = MAX_NODES
+  const copy = (depth: number): ShellNode | undefined => {
+    if (depth > MAX_DEPTH || left-- === 0) return undefined
+    const type = types[cursor.nodeTypeId] ?? cursor.nodeType
+    const { startIndex: start, endIndex: end } = cursor
+    const children = cursor.gotoFirstChild() ? copySiblings(depth + 1) : []
+    return children && { type, start, end, children }
   }
-  if (!cursor.gotoFirstChild()) return node
-  do {
-    const child = copyNode(cursor, types, depth + 1)
-    if (child === undefined) return undefined
-    children.push(child)
-  } while (cursor.gotoNextSibling())
-  cursor.gotoParent()
-  return node
+  const copySiblings = (depth: number): ShellNode[] | undefined => {
+    const nodes: ShellNode[] = []
+    do {
+      const node = copy(depth)
+      if (node === undefined) return undefined
+      nodes.push(node)
+    } while (cursor.gotoNextSibling())
+    cursor.gotoParent()
+    return nodes
+  }
+  return copy(0)
 }

@@ -82,5 +82,5 @@ function carriesFlag(view: CommandView, flag: string): boolean {
 
 const matchesAny = (globs: readonly string[], text: string): boolean => {
   const lower = text.toLowerCase()
-  return globs.some((glob) => matchesGlob(glob.toLowerCase(), lower))
+  return globs.some((glob) => matchesGlob(glob, lower))
 }

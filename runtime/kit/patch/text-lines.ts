@@ -15,6 +15,6 @@ export function splitLines(text: string): TextLine[] {
 
 /** The terminator that most lines have; `\n` where there is none to follow. */
 export function dominantTerminator(lines: readonly TextLine[]): string {
-  const crlf = lines.filter((line) => line.end === '\r\n').length
-  return crlf * 2 > lines.length ? '\r\n' : '\n'
+  const count = (end: string) => lines.filter((line) => line.end === end).length
+  return count('\r\n') > count('\n') ? '\r\n' : '\n'
 }

@@ -1,6 +1,6 @@
 import type { BackendName } from '../../../contracts/exec.ts'
 import { directBackend } from '../../executors/direct.ts'
-import { type Selection, selectBackend, type SelectOptions } from '../../executors/select.ts'
+import { type Selection, type SelectOptions, selectBackend } from '../../executors/select.ts'
 import { SandboxError } from '../../kit/errors.ts'
 
 export type IsolationWish = {
@@ -27,7 +27,8 @@ export async function selectIsolation(wish: IsolationWish): Promise<Selection> {
 
 function withoutCommands(reason: string): Selection {
   const isolation = { backend: directBackend.name, isRealIsolation: false, enforcesEgress: false, reason }
-  const message = 'nothing isolates commands on this machine, so commands are refused; `agentweaver doctor` says what would help'
+  const message =
+    'nothing isolates commands on this machine, so commands are refused; `agentweaver doctor` says what would help'
   return {
     backend: directBackend,
     detection: { ok: true, isolation, warnings: [{ category: 'no-isolation', message }] },

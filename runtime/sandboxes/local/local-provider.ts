@@ -3,8 +3,8 @@ import type { Selection } from '../../executors/select.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { BoundSandbox, ClaimRequest, SandboxProvider } from '../provider.ts'
 import { type HostProcess, type HostProcessOptions, startHostProcess } from './host-process.ts'
-import { removeSandboxFolder, sweepSandboxFolders } from './sandbox-folder.ts'
 import { killGroup, startTimeOf } from './process-group.ts'
+import { removeSandboxFolder, sweepSandboxFolders } from './sandbox-folder.ts'
 
 export type LocalProviderOptions = Omit<HostProcessOptions, 'backend'> & {
   /** Sandboxes kept in standby. */

@@ -1,11 +1,15 @@
 import pg from 'pg'
+import { bestEffort } from '../../kit/best-effort.ts'
 import { delay } from '../../kit/deadline.ts'
 import type { Log } from '../../kit/log.ts'
 import type { OnRemoteEvents } from '../engine.ts'
 
 export const CHANNEL = 'agentweaver_events'
+const CONNECT_TIMEOUT_MS = 10_000
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
+/** A connection that a middlebox dropped without a word is noticed by asking on it. */
+const HEARTBEAT_MS = 30_000
 
 interface Listening {
   readonly url: string
@@ -13,54 +17,73 @@ interface Listening {
   /** Sender of this process's own notifications, which it has acted on already. */
   readonly self: string
   readonly onRemote: OnRemoteEvents
+  /** @default 30 s */
+  readonly heartbeatMs?: number
 }
 
 /** Follows the notifications of other processes on a connection of its own, and reconnects for ever. */
-export function listen({ url, log, self, onRemote }: Listening): { close(): Promise<void> } {
+export function listen(listening: Listening): { close(): Promise<void> } {
   const stop = new AbortController()
-
-  const follow = async (): Promise<void> => {
-    const client = new pg.Client({
-      connectionString: url,
-      keepAlive: true,
-      application_name: 'agentweaver-listen',
-    })
-    const { promise: ended, resolve } = Promise.withResolvers<void>()
-    client.on('error', (error) => log.warn('the event listener lost its connection', { error }))
-    client.on('end', resolve)
-    client.on('notification', ({ payload = '' }) => {
-      const [sender, runId] = payload.split(' ', 2)
-      if (sender !== self) onRemote(runId)
-    })
-    const leave = () => void client.end().catch(resolve)
-    try {
-      await client.connect()
-      await client.query(`LISTEN ${CHANNEL}`)
-      stop.signal.addEventListener('abort', leave, { once: true })
-      if (stop.signal.aborted) leave()
-      // Whatever was committed while nobody listened is found by looking.
-      onRemote()
-      await ended
-    } finally {
-      stop.signal.removeEventListener('abort', leave)
-      await client.end().catch(() => undefined)
-    }
-  }
-
-  const followForEver = async (): Promise<void> => {
-    for (let retryMs = FIRST_RETRY_MS; !stop.signal.aborted; retryMs = Math.min(retryMs * 2, MAX_RETRY_MS)) {
-      const since = Date.now()
-      await follow().catch((error) => log.warn('the event listener could not connect', { error }))
-      if (Date.now() - since > MAX_RETRY_MS) retryMs = FIRST_RETRY_MS
-      await delay(retryMs, stop.signal).catch(() => undefined)
-    }
-  }
-
-  const finished = followForEver()
+  const finished = followForEver(listening, stop.signal)
   return {
     close: async () => {
       stop.abort()
       await finished
     },
+  }
+}
+
+async function followForEver(listening: Listening, stop: AbortSignal): Promise<void> {
+  let retryMs = FIRST_RETRY_MS
+  while (!stop.aborted) {
+    const since = Date.now()
+    try {
+      await follow(listening, stop)
+    } catch (error) {
+      if (stop.aborted) return
+      listening.log.warn('the event listener lost its connection', { error })
+    }
+    retryMs = Date.now() - since > MAX_RETRY_MS ? FIRST_RETRY_MS : Math.min(retryMs * 2, MAX_RETRY_MS)
+    await untilRetry(retryMs, stop)
+  }
+}
+
+/** One connection's life. Ends when it fails or when it is told to stop. */
+async function follow(
+  { url, log, self, onRemote, heartbeatMs = HEARTBEAT_MS }: Listening,
+  stop: AbortSignal,
+) {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: heartbeatMs,
+    keepAlive: true,
+    application_name: 'agentweaver-listen',
+  })
+  const lost = new AbortController()
+  client.on('error', (error) => lost.abort(error))
+  client.on('end', () => lost.abort(new Error('the server closed the connection')))
+  client.on('notification', ({ payload = '' }) => {
+    const [sender, runId] = payload.split(' ', 2)
+    if (sender !== self) onRemote(runId)
+  })
+  try {
+    await client.connect()
+    await client.query(`LISTEN ${CHANNEL}`)
+    for (const over = AbortSignal.any([stop, lost.signal]); ; await delay(heartbeatMs, over)) {
+      await client.query('select 1')
+      // Whatever was committed while nobody listened is found by looking.
+      onRemote()
+    }
+  } finally {
+    await bestEffort(log, 'close the connection of the event listener', () => client.end())
+  }
+}
+
+async function untilRetry(retryMs: number, stop: AbortSignal): Promise<void> {
+  try {
+    await delay(retryMs, stop)
+  } catch (error) {
+    if (!stop.aborted) throw error
   }
 }

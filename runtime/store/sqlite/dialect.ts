@@ -59,8 +59,11 @@ class SqliteDriver implements Driver {
     this.#unlock()
   }
 
+  /** Lets the transaction under way finish first. */
   async destroy(): Promise<void> {
+    const unlock = await this.#mutex.lock()
     if (this.#database.isOpen) this.#database.close()
+    unlock()
   }
 }
 

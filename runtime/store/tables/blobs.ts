@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { SandboxError } from '../../kit/errors.ts'
 import { cutInto } from '../chunks.ts'
 import { toText } from '../codec.ts'
-import type { Engine, Scope } from '../engine.ts'
+import type { Scope } from '../engine.ts'
 
 const CHUNK_BYTES = 1_048_576
 /** A writer touches its blob with every chunk; one that has been silent for so long has died. */
@@ -156,13 +156,7 @@ export async function deleteBlobs({ db }: Scope, runId: string): Promise<void> {
 }
 
 /** Removes what writers left behind that were killed in the middle. */
-export async function deleteAbandonedBlobs({
-  db,
-  engine,
-}: {
-  db: Scope['db']
-  engine: Engine
-}): Promise<void> {
+export async function deleteAbandonedBlobs({ db, engine }: Scope): Promise<void> {
   await db
     .deleteFrom('blobs')
     .where('state', '=', 'writing')

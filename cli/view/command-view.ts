@@ -1,0 +1,58 @@
+import type { RunEvent } from '../../contracts/events.ts'
+import type { ExecResult } from '../../contracts/exec.ts'
+import { duration } from '../terminal/duration.ts'
+import { harmless, visible } from '../terminal/visible.ts'
+import { OutputLines } from './output-lines.ts'
+import { type Look, quote, row } from './row.ts'
+
+export interface ViewOptions {
+  /** Most lines of a command's output that are shown. @default all */
+  readonly outputLines?: number
+}
+
+type Output = Extract<RunEvent, { type: 'command.output' }>['data']
+type Exited = Extract<RunEvent, { type: 'command.exited' }>['data']
+type Facts = Readonly<Record<string, unknown>>
+
+export type CommandView = ReturnType<typeof createCommandView>
+
+/** A command's output line by line, and how it ended. A call tells its end once, whichever event says it. */
+export function createCommandView(look: Look, { outputLines = Number.POSITIVE_INFINITY }: ViewOptions) {
+  const output = new OutputLines()
+  const shown = new Map<string, number>()
+  const told = new Set<string>()
+  const show = (commandId: string, lines: readonly string[]) => {
+    const before = shown.get(commandId) ?? 0
+    shown.set(commandId, before + lines.length)
+    return quote(look, lines.slice(0, Math.max(outputLines - before, 0)).map(harmless))
+  }
+  const end = (commandId: string, how: string) => {
+    const rest = ['stdout', 'stderr'].flatMap((stream) => output.flush(commandId + stream))
+    const lines = show(commandId, rest)
+    const left = (shown.get(commandId) ?? 0) - outputLines
+    shown.delete(commandId)
+    return [
+      ...lines,
+      ...(left > 0 ? quote(look, [look.paint.dim(`… ${left} more lines`)]) : []),
+      ...row(look, '', how),
+    ]
+  }
+  const words = (how: string, ms: number) => `${how}  ${look.paint.dim(duration(ms))}`
+  return {
+    output: ({ commandId, stream, chunk }: Output) => show(commandId, output.take(commandId + stream, chunk)),
+    exited({ commandId, callId, result }: Exited) {
+      told.add(callId ?? commandId)
+      return end(commandId, words(exitWords(result), result.durationMs))
+    },
+    /** The end of a call that no event of its own told. */
+    ended(callId: string, facts: Facts, ms: number) {
+      return told.delete(callId) ? [] : end(callId, words(`exit ${facts['exitCode'] ?? '?'}`, ms))
+    },
+  }
+}
+
+function exitWords(result: ExecResult): string {
+  const how = result.timedOut ? 'timed out' : (result.signal ?? `exit ${result.exitCode ?? '?'}`)
+  const why = result.message ? `: ${visible(result.message)}` : ''
+  return `${how}${why}${result.outputTruncated ? ' (output cut)' : ''}`
+}

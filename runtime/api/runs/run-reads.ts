@@ -1,0 +1,52 @@
+import { withTimeout } from '../../kit/deadline.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
+import { present } from '../../kit/present.ts'
+import type { Store } from '../../store/store.ts'
+import type { ActiveRuns } from './active-runs.ts'
+import { requireRun, toRun } from './run-view.ts'
+import type { RunService } from './service.ts'
+import { subscribeToRun } from './subscribe.ts'
+
+type Reads = Pick<
+  RunService,
+  'readRun' | 'listRuns' | 'downloadWorkspace' | 'readEvents' | 'subscribe' | 'ready'
+>
+
+const ARCHIVE_TIMEOUT_MS = 600_000
+
+/** What callers read of runs; what is not theirs does not exist for them. */
+export function createRunReads(store: Store, active: ActiveRuns): Reads {
+  return {
+    readRun: async (caller, id) => toRun(await requireRun(store, caller, id)),
+    async listRuns({ owner, role }, { kind, limit, after }) {
+      const mine = role === 'operator' ? {} : { owner }
+      const page = await store.listRuns({ kind, limit, ...mine, ...present({ after }) })
+      return { items: page.items.map(toRun), ...present({ next: page.next }) }
+    },
+    async downloadWorkspace(caller, id) {
+      const run = await requireRun(store, caller, id)
+      const driven = active.get(id)
+      if (driven) return (await driven.serving).client.getWorkspace(withTimeout(ARCHIVE_TIMEOUT_MS))
+      if (run.workspace.kind === 'path') {
+        const message = `run ${id} has ended; its workspace is the folder ${run.workspace.path} itself`
+        throw new SandboxError('run_ended', message)
+      }
+      const blob = await store.readBlob(id, 'workspace')
+      if (!blob) throw new SandboxError('not_found', `run ${id} left no workspace`)
+      return blob.chunks
+    },
+    async readEvents(caller, id, { after, limit }) {
+      await requireRun(store, caller, id)
+      return store.readEvents(id, after, limit)
+    },
+    async subscribe(caller, id, from) {
+      await requireRun(store, caller, id)
+      return subscribeToRun(store, id, from)
+    },
+    async ready() {
+      const problem = await store.ping().then(() => undefined, messageOf)
+      const checks = [{ name: 'store', ok: problem === undefined, detail: problem ?? store.engine }]
+      return { ready: problem === undefined, checks }
+    },
+  }
+}

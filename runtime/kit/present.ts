@@ -1,0 +1,5 @@
+/** The members of an object whose value is not undefined, as optional ones: absent is absent, never `undefined`. */
+export function present<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const members = Object.entries(value).filter(([, member]) => member !== undefined)
+  return Object.fromEntries(members) as { [K in keyof T]?: Exclude<T[K], undefined> }
+}

@@ -1,0 +1,33 @@
+/** Words that stand for a value or a type and are none themselves. */
+const KEYWORDS = new Set(
+  `none null nil true false undefined nan void any unknown never string str number int integer boolean bool bytes
+   object buffer required optional redacted hidden masked empty yes no on off text secret password token`
+    .split(/\s+/)
+    .concat([
+      'securestring',
+      'char',
+      'varchar',
+      'uuid',
+      'bearer',
+      'basic',
+      'self',
+      'this',
+      'value',
+      'default',
+    ]),
+)
+
+export const isKeyword = (value: string): boolean => KEYWORDS.has(value.toLowerCase())
+
+/** Whether a value only says where the real one comes from: `${NAME}`, `<your-token>`, `****`, `%s`. */
+export function isPlaceholder(value: string): boolean {
+  if (/^(?:\*+|x{3,}|X{3,}|\.{3,}|…|-+|_+)$/.test(value)) return true
+  if (/^(?:<[^<>]*>|\{\{.*\}\}|%[A-Za-z_]*%?|%\(\w+\)s|@\w+@)$/.test(value)) return true
+  if (/^(?:\$\{.*\}|\$\(.*\)|#\{.*\}|\{[\w.]*\})$/.test(value)) return true
+  return /^\$[A-Z_][A-Z0-9_]*$/.test(value) || /^\$\w*(?:pass|secret|token|key|pw)\w*$/i.test(value)
+}
+
+/** Whether an unquoted value is code: a name with members or indexes, and not a run of random characters. */
+export const isCodePath = (value: string): boolean =>
+  /^[A-Za-z_$][\w$]*[?!]?(?:(?:\.|::|->)[A-Za-z_$][\w$]*[?!]?|\[[\w$'"]*\]?)+$/.test(value) &&
+  (value.match(/\d/g)?.length ?? 0) < 4

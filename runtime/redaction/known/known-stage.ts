@@ -1,0 +1,114 @@
+import { markerOf } from '../marker.ts'
+import type { Stage } from '../stage.ts'
+import { formsOf } from './forms.ts'
+import { NeedleSet } from './needle-set.ts'
+
+/** Makes stages that replace known values in all their forms; undefined where there is none to look for. */
+export function createKnownStage(values: readonly string[]): (() => Stage) | undefined {
+  const forms = formsOf(values)
+  if (forms.length === 0) return undefined
+  const needles = new NeedleSet(forms)
+  return () => new KnownStage(needles)
+}
+
+class KnownStage implements Stage {
+  readonly #needles: NeedleSet
+  #text = ''
+  /** No value begins before, but one may reach beyond it. */
+  #position = 0
+  #given = 0
+  /** End of the values found last, which overlap; 0 for none. */
+  #found = 0
+  #isComplete = false
+  #output = ''
+
+  constructor(needles: NeedleSet) {
+    this.#needles = needles
+  }
+
+  push(chunk: string): string {
+    if (chunk === '') return ''
+    this.#text += chunk
+    return this.#advance()
+  }
+
+  end(): string {
+    this.#isComplete = true
+    return this.#advance()
+  }
+
+  #advance(): string {
+    while (this.#step()) {
+      // Each step moves on by at least one character.
+    }
+    if (this.#found === 0) this.#giveUpTo(this.#held())
+    this.#text = this.#text.slice(this.#given)
+    this.#position -= this.#given
+    if (this.#found > 0) this.#found -= this.#given
+    this.#given = 0
+    const output = this.#output
+    this.#output = ''
+    return output
+  }
+
+  #step(): boolean {
+    const last = this.#text.length - this.#needles.window
+    const at = this.#needles.nextCandidate(this.#text, this.#position)
+    if (this.#found > 0 && (at >= this.#found || (at > last && this.#isComplete))) {
+      this.#closeFound()
+      return true
+    }
+    if (at > last) {
+      this.#position = Math.max(this.#position, last + 1)
+      return false
+    }
+    this.#position = at
+    const end = this.#endOfLongest(at)
+    if (end === 'wait') return false
+    if (end > 0) this.#extend(at, end)
+    this.#position = at + 1
+    return true
+  }
+
+  #endOfLongest(at: number): number | 'wait' {
+    let longest = 0
+    for (const needle of this.#needles.needlesAt(this.#text, at)) {
+      if (needle.length <= longest) continue
+      if (this.#text.startsWith(needle, at)) longest = needle.length
+      else if (!this.#isComplete && this.#mayGrowInto(needle, at)) return 'wait'
+    }
+    return longest === 0 ? 0 : at + longest
+  }
+
+  /** Whether what is there from `at` on is the beginning of a needle that is longer. */
+  #mayGrowInto(needle: string, at: number): boolean {
+    const there = this.#text.length - at
+    return there < needle.length && needle.startsWith(this.#text.slice(at))
+  }
+
+  #extend(at: number, end: number): void {
+    if (this.#found === 0) this.#giveUpTo(at)
+    this.#found = Math.max(this.#found, end)
+  }
+
+  /** Values that overlap go as one: what is left of the second would tell its end. */
+  #closeFound(): void {
+    this.#output += markerOf('secret')
+    this.#given = this.#found
+    this.#position = Math.max(this.#position, this.#found)
+    this.#found = 0
+  }
+
+  #held(): number {
+    if (this.#isComplete) return this.#text.length
+    const { window } = this.#needles
+    const isTail = this.#position > this.#text.length - window
+    return isTail ? this.#needles.openEnd(this.#text, this.#position) : this.#position
+  }
+
+  #giveUpTo(end: number): void {
+    if (end <= this.#given) return
+    this.#output += this.#text.slice(this.#given, end)
+    this.#given = end
+  }
+}

@@ -1,0 +1,58 @@
+/** Width of the window that is tried: the shortest needle, but no wider than this. */
+const WIDEST_WINDOW = 8
+
+/**
+ * Many needles at once, by the method of Wu and Manber: the last two characters of a window tell how far it may be
+ * moved on, so most of a text is never looked at.
+ */
+export class NeedleSet {
+  readonly window: number
+  readonly longest: number
+  readonly #shifts = new Uint8Array(65_536)
+  readonly #byTail = new Map<number, string[]>()
+  readonly #beginnings = new Set<string>()
+
+  constructor(needles: readonly string[]) {
+    this.window = Math.min(WIDEST_WINDOW, ...needles.map((needle) => needle.length))
+    this.longest = Math.max(0, ...needles.map((needle) => needle.length))
+    this.#shifts.fill(this.window - 1)
+    for (const needle of needles) this.#add(needle)
+  }
+
+  #add(needle: string): void {
+    for (let i = 1; i < this.window; i++) {
+      const pair = pairAt(needle, i)
+      this.#shifts[pair] = Math.min(this.#shifts[pair] ?? 0, this.window - 1 - i)
+      this.#beginnings.add(needle.slice(0, i))
+    }
+    const tail = pairAt(needle, this.window - 1)
+    this.#byTail.set(tail, [...(this.#byTail.get(tail) ?? []), needle])
+  }
+
+  /** The first place at or after `from` where a needle may begin; past `text.length - window` if there is none. */
+  nextCandidate(text: string, from: number): number {
+    let end = from + this.window - 1
+    while (end < text.length) {
+      const shift = this.#shifts[pairAt(text, end)] ?? 0
+      if (shift === 0) return end - this.window + 1
+      end += shift
+    }
+    return end - this.window + 1
+  }
+
+  /** The needles that may begin at a candidate. */
+  needlesAt(text: string, at: number): readonly string[] {
+    return this.#byTail.get(pairAt(text, at + this.window - 1)) ?? []
+  }
+
+  /** Where the longest end of the text begins that could be the beginning of a needle's window. */
+  openEnd(text: string, from: number): number {
+    for (let start = Math.max(from, text.length - this.window + 1); start < text.length; start++) {
+      if (this.#beginnings.has(text.slice(start))) return start
+    }
+    return text.length
+  }
+}
+
+const pairAt = (text: string, end: number): number =>
+  ((text.charCodeAt(end - 1) * 251) ^ text.charCodeAt(end)) & 0xffff

@@ -1,0 +1,23 @@
+import { AGENT_LIMITS } from '../../runtime/agents/agent.ts'
+import { createAgent } from '../../runtime/agents/create-agent.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+
+/** A program that opens an agent and asks it something: what a test kills to see what is left. */
+const [baseUrl = '', stateDir = ''] = process.argv.slice(2)
+const agent = await createAgent(
+  { kind: 'openaiCompatible', model: { name: 'fake-model', baseUrl } },
+  {
+    tools: [],
+    callTool: async () => ({ ok: true, content: '', facts: {} }),
+    fetchToken: async () => undefined,
+    stateDir,
+    limits: AGENT_LIMITS,
+    log: silentLog,
+  },
+)
+await agent.runTurn({
+  turnId: 'turn',
+  prompt: 'hello',
+  signal: new AbortController().signal,
+  emit: () => undefined,
+})

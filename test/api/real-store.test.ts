@@ -1,0 +1,73 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { generateApiKey, hashApiKey } from '../../runtime/api/http/api-key.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { openStore } from '../../runtime/store/open-store.ts'
+import { bearer, RUN, startApp } from './harness.ts'
+
+/** The app over the embedded store, which later processes can open again. */
+async function startWithStore() {
+  const directory = await mkdtemp(join(tmpdir(), 'aw-api-store-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true }))
+  const open = () => openStore({ kind: 'sqlite', file: join(directory, 'store.db') }, { log: silentLog })
+  const store = await open()
+  onTestFinished(() => store.close())
+  const key = generateApiKey()
+  const createdAt = new Date().toISOString()
+  await store.insertApiKey({ id: 'key_1', hash: hashApiKey(key), owner: 'ada', role: 'user', createdAt })
+  const harness = startApp({ store, now: () => new Date() })
+  const start = (app = harness.app) =>
+    app.inject({
+      method: 'POST',
+      url: '/api/runs',
+      headers: { ...bearer(key), 'idempotency-key': 'k1' },
+      body: RUN,
+    })
+  return { ...harness, store, start, open, key }
+}
+
+test('of ten requests with one key that come at once, exactly one starts a run', async () => {
+  const { service, start } = await startWithStore()
+  const answers = await Promise.all(Array.from({ length: 10 }, () => start()))
+  const statuses = answers.map(({ statusCode }) => statusCode)
+  expect(service.calls).toEqual(['startRun'])
+  expect(statuses.filter((status) => status === 202).length).toBeGreaterThanOrEqual(1)
+  expect(statuses.every((status) => status === 202 || status === 425)).toBe(true)
+  expect((await start()).headers['idempotent-replayed']).toBe('true')
+})
+
+test('a process that starts again on the store gives the same answer and does nothing', async () => {
+  const { start, open } = await startWithStore()
+  const first = await start()
+  const store = await open()
+  onTestFinished(() => store.close())
+  const later = startApp({ store, now: () => new Date() })
+  const second = await start(later.app)
+  expect(second.json()).toEqual(first.json())
+  expect(later.service.calls).toEqual([])
+})
+
+test('a key that a dead process left unfinished is never done a second time', async () => {
+  const { service, start, open } = await startWithStore()
+  // given a request that never came to its end
+  const { promise: never, reject: breakOff } = Promise.withResolvers<never>()
+  const { promise: reached, resolve: reach } = Promise.withResolvers<void>()
+  service.startRun = () => {
+    reach()
+    return never
+  }
+  const broken = start()
+  await reached
+  // when another process gets it
+  const store = await open()
+  onTestFinished(() => store.close())
+  const later = startApp({ store, now: () => new Date() })
+  const answer = await start(later.app)
+  // then
+  expect(answer.json().code).toBe('idempotency_unfinished')
+  expect(later.service.calls).toEqual([])
+  breakOff(new Error('the process died'))
+  expect((await broken).statusCode).toBe(500)
+})

@@ -1,0 +1,56 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+
+const SERVER = new URL('../../runtime/api/server.ts', import.meta.url).pathname
+
+export type ServiceProcess = {
+  readonly child: ChildProcess
+  readonly stdout: () => string
+  readonly stderr: () => string
+  /** Exit status, or the signal that ended it. */
+  readonly exited: Promise<number | string>
+  /** The line that says where it listens. */
+  readonly ready: Promise<{ url: string; apiKeyFile: string; pid: number }>
+}
+
+/** A folder for the service's state, gone when the test is done. */
+export async function makeStateDir(): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'aw-service-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true }))
+  return join(directory, 'state')
+}
+
+/** The real service in a process of its own, on a free port; killed when the test is done. */
+export function startService(env: Record<string, string>): ServiceProcess {
+  const child = spawn(process.execPath, [SERVER], {
+    env: {
+      PATH: process.env['PATH'],
+      HOME: tmpdir(),
+      AGENTWEAVER_PORT: '0',
+      AGENTWEAVER_LOCAL_WARM: '0',
+      AGENTWEAVER_READY_FORMAT: 'json',
+      ...env,
+    },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let stdout = ''
+  let stderr = ''
+  child.stderr.on('data', (chunk) => {
+    stderr += chunk
+  })
+  const exited = once(child, 'close').then(([code, signal]) => code ?? signal)
+  const ready = new Promise<{ url: string; apiKeyFile: string; pid: number }>((resolve, reject) => {
+    child.stdout.on('data', (chunk) => {
+      stdout += chunk
+      if (stdout.includes('\n')) resolve(JSON.parse(stdout.slice(0, stdout.indexOf('\n'))))
+    })
+    exited.then((status) => reject(new Error(`exited with ${status} before it listened: ${stderr}`)))
+  })
+  ready.catch(() => undefined)
+  return { child, stdout: () => stdout, stderr: () => stderr, exited, ready }
+}

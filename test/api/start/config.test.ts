@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest'
+import { readConfig } from '../../../runtime/api/config.ts'
+
+const read = (env: Record<string, string>) => readConfig(env, { home: '/home/ada', cwd: '/work' })
+
+test('without any setting the service is for this machine alone, with the embedded store', () => {
+  expect(read({ PATH: '/bin', HOME: '/home/ada' })).toMatchObject({
+    host: '127.0.0.1',
+    port: 8080,
+    stateDir: '/work/.agentweaver',
+    store: { kind: 'sqlite', file: '/work/.agentweaver/store.db' },
+    workspaceRoots: ['/home/ada'],
+    isDirectAllowed: false,
+    hasLifeline: false,
+    models: {},
+  })
+})
+
+test('every problem is named at once, and unknown keys are problems', () => {
+  const env = {
+    AGENTWEAVER_PORT: '99999',
+    AGENTWEAVER_HOTS: 'localhost',
+    AGENTWEAVER_DIRECT: 'maybe',
+    AGENTWEAVER_ISOLATION: 'chroot',
+    AGENTWEAVER_WORKSPACE_ROOTS: 'relative',
+    DATABASE_URL: 'mysql://x',
+  }
+  for (const key of Object.keys(env)) expect(() => read(env)).toThrow(key)
+})
+
+test.for(['false', '0', 'no', 'off'])('direct=%s means no', (text) => {
+  expect(read({ AGENTWEAVER_DIRECT: text }).isDirectAllowed).toBe(false)
+})
+
+test('settings of the client may share the shell', () => {
+  expect(() => read({ AGENTWEAVER_URL: 'http://x', AGENTWEAVER_API_KEY: 'k' })).not.toThrow()
+})
+
+test('every setting changes something', () => {
+  const changes: Record<string, string> = {
+    AGENTWEAVER_HOST: '0.0.0.0',
+    AGENTWEAVER_PORT: '1',
+    AGENTWEAVER_STATE_DIR: '/state',
+    AGENTWEAVER_WORKSPACE_ROOTS: '/a:/b',
+    AGENTWEAVER_ISOLATION: 'linux-bwrap',
+    AGENTWEAVER_DIRECT: 'true',
+    AGENTWEAVER_TOOL_ROOTS: '/opt/tools',
+    AGENTWEAVER_CEILING_FILE: 'ceiling.yml',
+    AGENTWEAVER_LOCAL_WARM: '0',
+    AGENTWEAVER_MAX_RUNS: '1',
+    AGENTWEAVER_MAX_RUNS_PER_OWNER: '1',
+    AGENTWEAVER_RATE_LIMIT_PER_MINUTE: '1',
+    AGENTWEAVER_APPROVAL_TTL_SECONDS: '1',
+    AGENTWEAVER_IDLE_TIMEOUT_SECONDS: '1',
+    AGENTWEAVER_STALL_TIMEOUT_SECONDS: '1',
+    AGENTWEAVER_RUN_TIMEOUT_SECONDS: '1',
+    AGENTWEAVER_LOG_LEVEL: 'error',
+    AGENTWEAVER_READY_FORMAT: 'json',
+    AGENTWEAVER_LIFELINE: 'true',
+    DATABASE_URL: 'postgres://localhost/x',
+    OPENAI_BASE_URL: 'http://localhost:1',
+    OPENAI_API_KEY: 'k',
+    COPILOT_GITHUB_TOKEN: 't',
+  }
+  const preset = JSON.stringify(read({}))
+  const seen = new Set(Object.entries(changes).map(([key, value]) => JSON.stringify(read({ [key]: value }))))
+  expect(seen.size).toBe(Object.keys(changes).length)
+  expect(seen.has(preset)).toBe(false)
+})

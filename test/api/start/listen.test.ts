@@ -1,0 +1,39 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { announcement } from '../../../runtime/api/start/announce.ts'
+import { listen } from '../../../runtime/api/start/listen.ts'
+import { startApp } from '../harness.ts'
+
+test('a free port is taken and told', async () => {
+  const { app } = startApp()
+  const url = await listen(app, { host: '127.0.0.1', port: 0 })
+  expect((await fetch(`${url}/healthz`)).status).toBe(200)
+})
+
+test('a port in use is one sentence with the remedy', async () => {
+  const holder = createServer().listen(0, '127.0.0.1')
+  onTestFinished(() => void holder.close())
+  await once(holder, 'listening')
+  const address = holder.address()
+  const port = typeof address === 'object' && address ? address.port : 0
+  // when
+  const refused = listen(startApp().app, { host: '127.0.0.1', port })
+  // then
+  await expect(refused).rejects.toThrow(
+    `Port ${port} of 127.0.0.1 is in use: stop what listens there, or choose another port with AGENTWEAVER_PORT.`,
+  )
+})
+
+test('an address of another machine is one sentence with the remedy', async () => {
+  // 192.0.2.0/24 is for documentation (RFC 5737): no machine has it.
+  await expect(listen(startApp().app, { host: '192.0.2.1', port: 0 })).rejects.toThrow('AGENTWEAVER_HOST')
+})
+
+test('people are told what to do next, programs one line', () => {
+  const facts = { url: 'http://127.0.0.1:8080', apiKeyFile: '/s/api-key', pid: 7 }
+  expect(announcement('text', facts)).toMatch(/listens on http:.*\/s\/api-key.*agentweaver run/s)
+  expect(announcement('json', facts)).toBe(
+    '{"url":"http://127.0.0.1:8080","apiKeyFile":"/s/api-key","pid":7}\n',
+  )
+})

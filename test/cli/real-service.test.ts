@@ -1,0 +1,243 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type ServiceProcess, spawnService } from '../../cli/service/spawn-service.ts'
+import type { PlanStep } from '../../contracts/configure.ts'
+import { runCli, startAtTerminal, startCli, until, untilQuiet } from './run-cli.ts'
+
+const SLOW = 90_000
+const DELETE = 'rm -rf build'
+/** A port at which nothing of ours listens. */
+const SILENT_PORT = '1'
+
+const command = (line: string): PlanStep => ({
+  kind: 'tool',
+  tool: 'run_command',
+  arguments: { command: line },
+})
+const outcome = (given: 'succeeded' | 'failed'): PlanStep => ({
+  kind: 'tool',
+  tool: 'report_outcome',
+  arguments: { outcome: given },
+})
+
+let folder: string
+let workspace: string
+let service: ServiceProcess
+let env: Record<string, string>
+
+/** Writes a plan and answers the command line that runs it in the workspace. */
+async function planned(...turns: PlanStep[][]): Promise<string[]> {
+  const file = join(folder, `plan-${crypto.randomUUID()}.json`)
+  await writeFile(file, JSON.stringify({ turns }))
+  return ['run', 'a task', '-w', workspace, '--plan', file]
+}
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'aw-cli-test-'))
+  workspace = join(folder, 'workspace')
+  await mkdir(workspace)
+  service = await spawnService({
+    env: { PATH: process.env['PATH'], HOME: folder },
+    cwd: folder,
+    settings: { AGENTWEAVER_STATE_DIR: join(folder, 'state'), AGENTWEAVER_WORKSPACE_ROOTS: folder },
+  })
+  env = { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey }
+}, SLOW)
+
+afterAll(async () => {
+  await service.stop()
+  await untilQuiet(folder)
+  await rm(folder, { recursive: true })
+}, SLOW)
+
+describe('a run from the command line', { timeout: SLOW }, () => {
+  test('succeeds with 0, can be listed, shown and read again from any event on', async () => {
+    const started = await runCli([...(await planned([command('echo hi > made')])), '--json'], { env })
+    const lines = started.stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    const id = lines[0].runId
+    const runs = await runCli(['runs', '--json'], { env })
+    const shown = await runCli(['show', id], { env })
+    const logs = await runCli(['logs', id, '--after', String(lines.length - 1), '--json'], { env })
+
+    expect(started.status).toBe(0)
+    expect(lines.at(-1).event).toEqual({ type: 'done', data: { state: 'succeeded' } })
+    expect(await readFile(join(workspace, 'made'), 'utf8')).toBe('hi\n')
+    expect(JSON.parse(runs.stdout).items).toContainEqual(expect.objectContaining({ id, state: 'succeeded' }))
+    expect(shown.stdout).toMatch(/state +succeeded/)
+    expect(
+      logs.stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    ).toEqual(lines.slice(-1))
+  })
+
+  test('answers 1 when the agent reports that it failed', async () => {
+    const { status } = await runCli(await planned([outcome('failed')]), { env })
+
+    expect(status).toBe(1)
+  })
+
+  test('waits for an approval that another terminal gives', async () => {
+    const child = startCli(await planned([command(DELETE)]), { env })
+    let said = ''
+    child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+      said += chunk
+    })
+    await until(
+      'it asks',
+      () => /agentweaver approve \S+ \S+/.test(said),
+      () => said,
+    )
+    const [, runId = '', requestId = ''] = said.match(/agentweaver approve (\S+) (\S+)/) ?? []
+
+    const approved = await runCli(['approve', runId, requestId], { env })
+    const again = await runCli(['approve', runId, requestId], { env })
+
+    await until('the run ends', () => child.exitCode !== null)
+    expect(approved).toMatchObject({ status: 0, stdout: `${requestId}  approved\n` })
+    expect(again.status).toBe(6)
+    expect(child.exitCode).toBe(0)
+  })
+
+  test('goes on without a command that was denied', async () => {
+    await using terminal = startAtTerminal(await planned([command(DELETE), outcome('succeeded')]), { env })
+
+    await terminal.shows('Allow it?')
+    terminal.type('n keep it\r')
+
+    expect(await terminal.exited).toBe(0)
+    expect(terminal.screen()).toContain('keep it')
+  })
+
+  test('is cancelled by Ctrl-C and a yes', async () => {
+    await using terminal = startAtTerminal(await planned([command('sleep 60')]), { env })
+    await terminal.shows('sleep 60')
+
+    terminal.type('\u0003')
+    await terminal.shows('Cancel the run?')
+    terminal.type('y\r')
+
+    expect(await terminal.exited).toBe(130)
+    expect(terminal.screen()).toContain('cancelled')
+  })
+
+  test('takes further turns, and a last one', async () => {
+    const plan = await planned(
+      [{ kind: 'say', text: 'first answer' }],
+      [{ kind: 'say', text: 'second answer' }],
+    )
+    const { stdout } = await runCli([...plan, '--interactive', '--detach'], { env })
+    const id = stdout.trim()
+
+    const turn = await runCli(['turn', id, 'go on', '--final'], { env })
+
+    expect(turn.status).toBe(0)
+    expect(turn.stdout).toContain('second answer')
+    expect(turn.stdout).toContain('done  succeeded')
+  })
+
+  test('can be cancelled from another terminal', async () => {
+    const { stdout } = await runCli([...(await planned([command('sleep 60')])), '--detach'], { env })
+
+    const { status } = await runCli(['cancel', stdout.trim()], { env })
+    const after = await runCli(['logs', '-f', stdout.trim()], { env })
+
+    expect(status).toBe(0)
+    expect(after.status).toBe(1)
+    expect(after.stdout).toContain('done  cancelled')
+  })
+})
+
+test('a sandbox is created, runs commands, and is destroyed', { timeout: SLOW }, async () => {
+  const created = await runCli(['sandbox', 'create'], { env })
+  const id = created.stdout.trim()
+  const failing = await runCli(['sandbox', 'exec', id, '--', 'sh', '-c', 'echo out; echo err >&2; exit 7'], {
+    env,
+  })
+  const piped = await runCli(['exec', '--stdin', id, 'wc -c'], { env, input: 'four' })
+  const slow = await runCli(['exec', '--timeout', '1', id, 'echo partial; sleep 30'], { env })
+  const listed = await runCli(['sandbox', 'ls'], { env })
+  const removed = await runCli(['sandbox', 'rm', id], { env })
+  const gone = await runCli(['exec', id, 'true'], { env })
+
+  expect(created.status).toBe(0)
+  expect(failing).toMatchObject({ status: 7, stdout: 'out\n', stderr: 'err\n' })
+  expect(piped.stdout.trim()).toBe('4')
+  expect(slow).toMatchObject({ status: 124, stdout: 'partial\n' })
+  expect(listed.stdout).toContain(id)
+  expect(removed.status).toBe(0)
+  expect(gone.status).toBe(6)
+})
+
+describe('without a running service', { timeout: SLOW }, () => {
+  const aHome = () => mkdtemp(join(tmpdir(), 'aw-home-test-'))
+
+  test('run starts one for itself, keeps what happened, and leaves no process', async () => {
+    const home = await aHome()
+    const settings = { env: { HOME: home, AGENTWEAVER_PORT: SILENT_PORT }, cwd: home }
+
+    const run = await runCli([...(await planned([command('pwd')])), '--json'], settings)
+    const runs = await runCli(['runs'], settings)
+
+    expect(run.stderr).toContain(`starting one for this command (store: ${home}/.agentweaver)`)
+    expect(run.status).toBe(0)
+    expect(runs.stdout).toMatch(/run_\w+ +succeeded/)
+    await untilQuiet(home)
+    await rm(home, { recursive: true })
+  })
+
+  test('its store never lies in the folder that the agent works in', async () => {
+    const home = await aHome()
+    const project = join(home, 'project')
+    await mkdir(join(project, '.agentweaver'), { recursive: true })
+    await writeFile(join(project, '.agentweaver', 'api-key'), 'old')
+    const [, , , , ...plan] = await planned([command('ls -A .agentweaver')])
+    const settings = { env: { HOME: home, AGENTWEAVER_PORT: SILENT_PORT }, cwd: project }
+
+    const { status } = await runCli(['run', 'a task', '-w', '.', ...plan], settings)
+
+    expect(status).toBe(0)
+    expect(await readdir(join(project, '.agentweaver'))).toEqual(['api-key'])
+    expect(await readdir(join(home, '.agentweaver'))).toContain('api-key')
+    await rm(home, { recursive: true })
+  })
+
+  test('Ctrl-C twice ends the run with the service that was started for it', async () => {
+    const home = await aHome()
+    const argv = await planned([command('sleep 60')])
+    const settings = { env: { HOME: home, AGENTWEAVER_PORT: SILENT_PORT }, cwd: home }
+    await using terminal = startAtTerminal(argv, settings)
+    await terminal.shows('sleep 60')
+
+    terminal.type('\u0003')
+    await terminal.shows('Cancel the run?')
+    terminal.type('\u0003')
+
+    expect(await terminal.exited).toBe(130)
+    expect(terminal.screen()).toContain('the run ends with it')
+    await untilQuiet(home)
+    await rm(home, { recursive: true })
+  })
+
+  test.each([[['runs']], [['sandbox', 'create']], [['cancel', 'run_1']]])(
+    '%j needs one, and says so',
+    async (argv) => {
+      const home = await aHome()
+
+      const { status, stderr } = await runCli(argv, {
+        env: { HOME: home, AGENTWEAVER_PORT: SILENT_PORT },
+        cwd: home,
+      })
+
+      expect(status).toBe(5)
+      expect(stderr).toContain('npm start')
+      await rm(home, { recursive: true })
+    },
+  )
+})

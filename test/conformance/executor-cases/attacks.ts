@@ -1,0 +1,211 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { rm, writeFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { type Subject, temporaryFolder } from './subject.ts'
+
+const CANARY = 'canary-of-the-host'
+
+/** What an agent gone wrong tries. Each attack is shown to work where nothing stops it. */
+export function attackCases(subject: Subject): void {
+  describe.skipIf(!subject.supports.isolation)('attacks', () => {
+    it('reads no file of the host', async () => {
+      const folder = await temporaryFolder()
+      await writeFile(join(folder, 'file'), CANARY)
+      const command = `cat ${folder}/file`
+
+      const outcome = await subject.run(command)
+      const control = await subject.runUnisolated(command)
+
+      await rm(folder, { recursive: true })
+      expect(control.stdout).toBe(CANARY)
+      expect(outcome.stdout).toBe('')
+    })
+
+    it.each([
+      '/etc/shadow',
+      '/run',
+      '/sys',
+      '/root/.ssh',
+      '/var',
+      '/boot',
+      '/mnt',
+      '/srv',
+      '/etc/ssl/private',
+    ])('does not have %s', async (path) => {
+      expect((await subject.run(`test -e ${path}`)).exitCode).toBe(1)
+    })
+
+    it('does not find the home of the user who runs the service', async () => {
+      const outcome = await subject.run(`ls -A ${homedir()} ~root /home`)
+
+      expect(outcome.stdout.replaceAll(/^.*:$/gm, '').trim()).toBe('sandbox')
+    })
+
+    it.each([
+      ['the root of the first process', 'cat /proc/1/root'],
+      ['its own root', 'cat /proc/self/root'],
+      ['the working directory of the first process', 'cat /proc/1/cwd/../../..'],
+      ['parents of the root', 'cat /../../..'],
+      ['the folder that held the old root', 'cat /.old'],
+      ['the working directory by descriptor', 'exec 5</; cat /proc/self/fd/5/..'],
+    ])('does not come out through %s', async (_what, prefix) => {
+      const folder = await temporaryFolder()
+      await writeFile(join(folder, 'file'), CANARY)
+
+      const outcome = await subject.run(`${prefix}${folder}/file`)
+
+      await rm(folder, { recursive: true })
+      expect(outcome.stdout).not.toContain(CANARY)
+      expect(outcome.exitCode).not.toBe(0)
+    })
+
+    it('sees no process of the host', async () => {
+      const command = `cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c ${process.pid}-of-the-host`
+      const neighbour = spawn('/bin/sh', ['-c', `sleep 60; : ${process.pid}-of-the-host`], {
+        stdio: 'ignore',
+      })
+      await once(neighbour, 'spawn')
+
+      const outcome = await subject.run(command.replace('-of', '[-]of'))
+      const control = await subject.runUnisolated(command.replace('-of', '[-]of'))
+
+      neighbour.kill('SIGKILL')
+      expect(Number(control.stdout)).toBeGreaterThan(0)
+      expect(outcome.stdout).toBe('0\n')
+    })
+
+    it('ends no process of the host', async () => {
+      const victim = spawn('sleep', ['60'], { stdio: 'ignore' })
+      await once(victim, 'spawn')
+
+      const outcome = await subject.run(`kill -KILL ${victim.pid}`)
+      await subject.run('kill -KILL -1')
+      const survived = victim.exitCode === null && victim.signalCode === null
+      const control = await subject.runUnisolated(`kill -KILL ${victim.pid}`)
+
+      expect(outcome.exitCode).not.toBe(0)
+      expect(survived).toBe(true)
+      expect(control.exitCode).toBe(0)
+    })
+
+    it.each([
+      ...[
+        '/new',
+        '/usr/new',
+        '/usr/bin/sh',
+        '/etc/passwd',
+        '/etc/ld.so.cache',
+        '/dev/new',
+        '/proc/sysrq-trigger',
+      ],
+      ...[
+        '/proc/sys/kernel/core_pattern',
+        '/proc/sys/kernel/hostname',
+        '/proc/sys/vm/drop_caches',
+        '/root/new',
+      ],
+    ])('cannot write %s', async (path) => {
+      const outcome = await subject.run(`true > ${path}`)
+
+      expect(outcome.exitCode).not.toBe(0)
+      expect(existsSync('/new') || existsSync('/root/new')).toBe(false)
+    })
+
+    it('writes only to places that are bounded', async () => {
+      const command = `awk '$4 ~ /(^|,)rw(,|$)/ {print $2, $3, $4}' /proc/self/mounts`
+
+      const outcome = await subject.run(command)
+
+      const writable = outcome.stdout.trim().split('\n')
+      const unbounded = writable.filter((line) => / tmpfs /.test(line) && !/size=/.test(line))
+      const places = writable.filter((line) => !/^\/(proc|dev)/.test(line)).map((line) => line.split(' ')[0])
+      expect(unbounded.filter((line) => !line.startsWith('/dev '))).toEqual([])
+      expect(places.sort()).toEqual(['/home/sandbox', '/tmp', '/workspace'])
+    })
+
+    it('fills its temporary folder no further than its size', async () => {
+      const outcome = await subject.run('head -c 300000000 /dev/zero > /dev/shm/big; wc -c < /dev/shm/big')
+
+      expect(outcome.stderr).toContain('No space left')
+      expect(Number(outcome.stdout)).toBeLessThan(300_000_000)
+    })
+
+    it('keeps nothing of a command in its home, its temporary folder or shared memory', async () => {
+      await subject.run('echo x > ~/left; echo x > /tmp/left; echo x > /dev/shm/left')
+
+      const outcome = await subject.run('ls -A ~ /tmp /dev/shm')
+
+      expect(outcome.stdout).not.toContain('left')
+    })
+
+    it('has no capability and cannot gain a privilege', async () => {
+      const outcome = await subject.run('grep -E "^(CapPrm|CapEff|CapAmb|NoNewPrivs)" /proc/self/status')
+
+      expect(outcome.stdout).toMatch(/CapPrm:\t0+\nCapEff:\t0+\nCapAmb:\t0+\nNoNewPrivs:\t1\n/)
+    })
+
+    it('honours no setuid bit and opens no device of a writable place', async () => {
+      const outcome = await subject.run(
+        "grep -E '^[^ ]+ (/|/usr|/workspace|/tmp|/home/sandbox) ' /proc/self/mounts",
+      )
+
+      const lines = outcome.stdout.trim().split('\n')
+      expect(lines).toHaveLength(5)
+      for (const line of lines) expect(line).toMatch(/nosuid.*nodev/)
+    })
+
+    it.each([
+      ['mount', 'mount -t tmpfs none /tmp'],
+      ['bind mount', 'mount --bind / /tmp'],
+      ['unmount the workspace', 'umount -l /workspace'],
+      ['remount the system writable', 'mount -o remount,rw /usr'],
+      ['remount the kernel settings writable', 'mount -o remount,rw,bind /proc/sys'],
+      ['make a user namespace', 'unshare --user true'],
+      ['become root in a user namespace', 'unshare --user --map-root-user --mount true'],
+      ['make a mount namespace', 'unshare --mount true'],
+      ['enter another namespace', 'nsenter --target 1 --mount --user true'],
+      ['change its root', 'chroot / true'],
+      ['make a device', 'mknod /tmp/disk b 254 0'],
+      ['set the host name', 'hostname evil'],
+      ['lower its own limits again', 'prlimit --core=unlimited:unlimited true'],
+      ['use another user', 'su -s /bin/sh -c true nobody </dev/null'],
+    ])('cannot %s', async (_what, command) => {
+      const outcome = await subject.run(command)
+
+      expect(outcome.exitCode).not.toBe(0)
+      expect(outcome.exitCode).not.toBe(127)
+    })
+
+    it('has no terminal to type into', async () => {
+      const outcome = await subject.run('exec 5<>/dev/tty')
+
+      expect(outcome.exitCode).not.toBe(0)
+    })
+
+    it.skipIf(!subject.supports.processLimit)('is held to its number of processes', async () => {
+      const command =
+        'i=0; while [ $i -lt 3000 ]; do sleep 30 >/dev/null & i=$((i+1)); echo $i; done | tail -1'
+
+      const outcome = await subject.run(command)
+
+      const started = Number(outcome.stdout.trim())
+      expect(started).toBeGreaterThan(100)
+      expect(started).toBeLessThanOrEqual(1_400)
+    })
+
+    it('survives a fork bomb: the timeout ends all of it', async () => {
+      // Doubles every 50 ms, so that it stays a test of the one who cleans up and not of the machine.
+      const bomb = 'b() { b & sleep 0.05; b & sleep 60; }; b'
+
+      const outcome = await subject.run(bomb, { timeoutMs: 500 })
+      const after = await subject.run('echo alive')
+
+      expect(outcome.reason).toBe('timeout')
+      expect(after.stdout).toBe('alive\n')
+    })
+  })
+}

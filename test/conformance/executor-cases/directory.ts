@@ -1,0 +1,94 @@
+import { mkdir, rm, symlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { type Subject, temporaryFolder } from './subject.ts'
+
+export function directoryCases(subject: Subject): void {
+  describe('working directory', () => {
+    it('starts in the workspace and in folders below it', async () => {
+      await mkdir(join(subject.workspace, 'a dir/b'), { recursive: true })
+
+      const root = await subject.run('pwd')
+      const below = await subject.run('pwd', { directory: 'a dir/../a dir/b' })
+
+      expect(below.stdout).toBe(`${root.stdout.trim()}/a dir/b\n`)
+    })
+
+    it.each(['..', '../', 'a/../..', '/', '/etc', '/workspace', '../agentweaver-evil', 'x/../../etc'])(
+      'refuses the directory %s by its spelling',
+      async (directory) => {
+        const outcome = await subject.run('echo ran', { directory })
+
+        expect(outcome).toMatchObject({ exitCode: null, reason: 'spawn_failed', stdout: '' })
+        expect(outcome.message).toContain('leads out of the workspace')
+      },
+    )
+
+    it('refuses a directory that is a link out of the workspace', async () => {
+      await symlink('/usr/bin', join(subject.workspace, 'out'))
+      await symlink('..', join(subject.workspace, 'up'))
+
+      const outcomes = [
+        await subject.run('echo ran', { directory: 'out' }),
+        await subject.run('echo ran', { directory: 'up' }),
+      ]
+
+      expect(outcomes.map(({ reason, stdout }) => ({ reason, stdout }))).toEqual(
+        Array(2).fill({ reason: 'spawn_failed', stdout: '' }),
+      )
+      expect(outcomes[0]?.message).toContain('leads out of the workspace')
+    })
+
+    it('follows a link that stays inside', async () => {
+      await mkdir(join(subject.workspace, 'target'), { recursive: true })
+      await symlink('target', join(subject.workspace, 'inside'))
+
+      const outcome = await subject.run('basename "$(pwd)"', { directory: 'inside' })
+
+      expect(outcome.stdout).toBe('target\n')
+    })
+
+    it('never runs outside while the directory is swapped for a link', async () => {
+      const outside = await temporaryFolder()
+      const place = join(subject.workspace, 'swapped')
+      let isSwapping = true
+      const swapping = (async () => {
+        while (isSwapping) {
+          await rm(place, { recursive: true, force: true })
+          await mkdir(place)
+          await rm(place, { recursive: true, force: true })
+          await symlink(outside, place)
+        }
+      })()
+
+      const outcomes = await Promise.all(
+        Array.from({ length: 25 }, () => subject.run('pwd -P', { directory: 'swapped' })),
+      )
+      isSwapping = false
+      await swapping
+      await rm(outside, { recursive: true })
+
+      for (const outcome of outcomes) {
+        if (outcome.reason === 'spawn_failed') continue
+        expect(outcome.stdout).not.toContain(outside)
+        // A folder that is removed under the command has no path.
+        expect(outcome.stdout).toMatch(/^\n?$|swapped\n$/)
+      }
+    })
+
+    it('fails by name where the directory does not exist', async () => {
+      const outcome = await subject.run('echo ran', { directory: 'nowhere' })
+
+      expect(outcome).toMatchObject({ reason: 'spawn_failed', stdout: '' })
+      expect(outcome.message).toContain('nowhere')
+    })
+
+    it('refuses a working directory that is a file', async () => {
+      await subject.run('echo x > plain-file')
+
+      expect(await subject.run('echo ran', { directory: 'plain-file' })).toMatchObject({
+        reason: 'spawn_failed',
+      })
+    })
+  })
+}

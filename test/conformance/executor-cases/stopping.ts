@@ -1,0 +1,120 @@
+import { randomUUID } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { processesNaming } from '../../executors/processes.ts'
+import { until } from '../../helpers/until.ts'
+import type { Subject } from './subject.ts'
+
+/** A `sleep` whose arguments tell it from every other process of the machine. */
+function aMarkedSleep() {
+  const mark = `86400.${BigInt(`0x${randomUUID().slice(0, 8)}`)}`
+  return { mark, command: `sleep ${mark}` }
+}
+
+const untilGone = (mark: string) =>
+  until(`no process names ${mark}`, () => processesNaming(`sleep\0${mark}`).length === 0)
+
+export function stoppingCases(subject: Subject): void {
+  describe('stopping', () => {
+    it('stops a command at its timeout and keeps what it said', async () => {
+      const outcome = await subject.run('echo partial; sleep 60', { timeoutMs: 300 })
+
+      expect(outcome).toMatchObject({
+        stdout: 'partial\n',
+        timedOut: true,
+        reason: 'timeout',
+        signal: 'SIGTERM',
+      })
+    })
+
+    it('lets a command that handles the polite signal clean up', async () => {
+      const command = 'trap "echo cleaned; exit 9" TERM; echo ready; while :; do sleep 0.05; done'
+
+      const outcome = await subject.run(command, { timeoutMs: 300 })
+
+      expect(outcome).toMatchObject({ stdout: 'ready\ncleaned\n', exitCode: 9, reason: 'timeout' })
+    })
+
+    it('kills a command that ignores the polite signal', async () => {
+      const outcome = await subject.run('trap "" TERM; echo deaf; while :; do sleep 0.05; done', {
+        timeoutMs: 300,
+      })
+
+      expect(outcome).toMatchObject({ stdout: 'deaf\n', signal: 'SIGKILL', reason: 'timeout' })
+    })
+
+    it.each([
+      ['a child in the background', (sleep: string) => `${sleep} & ${sleep}`],
+      [
+        'a child that ignores signals',
+        (sleep: string) => `sh -c 'trap "" TERM HUP INT; ${sleep}' & sleep 60`,
+      ],
+      [
+        'a daemon that forked twice',
+        (sleep: string) => `(setsid ${sleep} </dev/null >/dev/null 2>&1 &); sleep 60`,
+      ],
+      ['a child in a session of its own', (sleep: string) => `setsid ${sleep} & sleep 60`],
+    ])('leaves no survivor of a timeout: %s', async (_what, command) => {
+      const sleep = aMarkedSleep()
+      const running = subject.run(command(sleep.command), { timeoutMs: 400 })
+      await until('the survivor runs', () => processesNaming(`sleep\0${sleep.mark}`).length > 0)
+
+      const outcome = await running
+
+      expect(outcome.reason).toBe('timeout')
+      await untilGone(sleep.mark)
+    })
+
+    it('leaves no survivor of a command that ended by itself', async () => {
+      const sleep = aMarkedSleep()
+
+      const outcome = await subject.run(
+        `(setsid ${sleep.command} >/dev/null 2>&1 &); ${sleep.command} & echo bye`,
+      )
+
+      expect(outcome).toMatchObject({ stdout: 'bye\n', exitCode: 0 })
+      await untilGone(sleep.mark)
+    })
+
+    it('ends with the command though a child still holds its output', async () => {
+      const outcome = await subject.run('sleep 60 & echo bye', { timeoutMs: 15_000 })
+
+      expect(outcome).toMatchObject({ stdout: 'bye\n', reason: 'exit' })
+    })
+
+    it('cancels a running command', async () => {
+      const sleep = aMarkedSleep()
+      const stop = new AbortController()
+      const running = subject.run(`echo partial; ${sleep.command}`, { signal: stop.signal })
+      await until('the command runs', () => processesNaming(`sleep\0${sleep.mark}`).length > 0)
+
+      stop.abort()
+
+      expect(await running).toMatchObject({ reason: 'cancelled', timedOut: false, stdout: 'partial\n' })
+      await untilGone(sleep.mark)
+    })
+
+    it('does not start a command that was cancelled before', async () => {
+      const outcome = await subject.run('echo ran > cancelled-before', { signal: AbortSignal.abort() })
+
+      expect(outcome).toMatchObject({ reason: 'cancelled', exitCode: null })
+      expect((await subject.run('cat cancelled-before')).exitCode).not.toBe(0)
+    })
+
+    it('keeps the first reason when a cancel follows the timeout', async () => {
+      const stop = new AbortController()
+      const running = subject.run('trap "" TERM; echo ready; while :; do sleep 0.05; done', {
+        timeoutMs: 200,
+        signal: stop.signal,
+      })
+      setTimeout(() => stop.abort(), 600)
+
+      expect((await running).reason).toBe('timeout')
+    })
+
+    it('never starts what would take longer to start than its timeout', async () => {
+      const outcome = await subject.run('echo ran > too-late; sleep 1', { timeoutMs: 1 })
+
+      expect(outcome).toMatchObject({ reason: 'timeout', timedOut: true })
+    })
+  })
+}

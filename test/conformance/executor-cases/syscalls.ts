@@ -1,0 +1,106 @@
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { type SyscallName, syscallNumber } from '../../../runtime/executors/seccomp/syscalls.ts'
+import { FIXTURES, type Subject } from './subject.ts'
+
+const EPERM = 1
+const ENOSYS = 38
+const EAFNOSUPPORT = 97
+
+type Call = readonly [number: number | undefined, ...args: number[]]
+
+const fixture = join(FIXTURES, 'syscall.mjs')
+
+/** Makes one raw system call in the subject and answers its errno; 0 where it went through. */
+const commandFor = ([number, ...args]: Call) => `node ${fixture} ${number} ${args.join(' ')}`
+
+export function syscallCases(subject: Subject): void {
+  const { arch } = process
+  const isKnown = arch === 'x64' || arch === 'arm64'
+  const numberOf = (name: SyscallName) => (isKnown ? syscallNumber(arch, name) : undefined)
+
+  describe.skipIf(!(subject.supports.syscallFilter && isKnown))('system call filter', () => {
+    const errnoOf = async (call: Call) => Number((await subject.run(commandFor(call))).stdout)
+    const errnoUnisolated = async (call: Call) =>
+      Number((await subject.runUnisolated(commandFor(call))).stdout)
+
+    it('is loaded', async () => {
+      expect((await subject.run('grep ^Seccomp: /proc/self/status')).stdout).toBe('Seccomp:\t2\n')
+    })
+
+    const CALLS: readonly (readonly [name: SyscallName, args: readonly number[]])[] = [
+      ['ptrace', [0, 0, 0, 0]],
+      ['keyctl', [0, -3, 0]],
+      ['add_key', [0, 0, 0, 0, -3]],
+      ['mount', [0, 0, 0, 0, 0]],
+      ['open_tree', [-1, 0, 0]],
+      ['fsopen', [0, 0]],
+      ['move_mount', [-1, 0, -1, 0, 0]],
+      ['unshare', [0]],
+      ['setns', [-1, 0]],
+      ['bpf', [99, 0, 0]],
+      ['perf_event_open', [0, 0, -1, -1, 0]],
+      ['io_uring_setup', [0, 0]],
+      ['io_uring_enter', [-1, 0, 0, 0, 0, 0]],
+      ['process_vm_readv', [1, 0, 0, 0, 0, 0]],
+      ['pidfd_getfd', [-1, 0, 0]],
+      ['kexec_load', [0, 0, 0, -1]],
+      ['finit_module', [-1, 0, 0]],
+    ]
+    it.each(CALLS)('refuses %s', async (name, args) => {
+      const call: Call = [numberOf(name), ...args]
+
+      expect(await errnoOf(call)).toBe(EPERM)
+    })
+
+    it('refuses calls that work where nothing stops them', async () => {
+      const [ptrace, keyctl, unshare] = (['ptrace', 'keyctl', 'unshare'] as const).map(numberOf)
+
+      expect(await errnoUnisolated([ptrace, 0, 0, 0, 0])).toBe(0)
+      expect(await errnoUnisolated([keyctl, 0, -3, 0])).not.toBe(EPERM)
+      expect(await errnoUnisolated([unshare, 0])).toBe(0)
+    })
+
+    it('lets ordinary calls through', async () => {
+      const getpid = arch === 'x64' ? 39 : 172
+
+      expect(await errnoOf([getpid])).toBe(0)
+    })
+
+    it('hides clone3, whose flags no filter can read, so that libraries use clone', async () => {
+      expect(await errnoOf([numberOf('clone3'), 0, 0])).toBe(ENOSYS)
+    })
+
+    it('refuses a new namespace through clone', async () => {
+      const newUser = 0x1000_0000
+
+      expect(await errnoOf([numberOf('clone'), newUser, 0, 0, 0, 0])).toBe(EPERM)
+    })
+
+    it.each([
+      ['typing into a terminal', 0x5412],
+      ['pasting into a console', 0x541c],
+      ['typing into a terminal with a disguised number', 0x1_0000_5412],
+    ])('refuses %s', async (_what, request) => {
+      const call: Call = [numberOf('ioctl'), 0, request, 0]
+
+      expect(await errnoOf(call)).toBe(EPERM)
+      expect(await errnoUnisolated(call)).not.toBe(EPERM)
+    })
+
+    it('offers only the socket families that a network namespace holds', async () => {
+      const [vsock, packet, alg] = [40, 17, 38]
+      const stream = 1
+
+      for (const family of [vsock, packet, alg])
+        expect(await errnoOf([numberOf('socket'), family, stream, 0])).toBe(EAFNOSUPPORT)
+      for (const family of [1, 2, 10]) expect(await errnoOf([numberOf('socket'), family, stream, 0])).toBe(0)
+    })
+
+    it.skipIf(arch !== 'x64')('ends a process that calls through x32', async () => {
+      const outcome = await subject.run(`${commandFor([0x4000_0027])}; echo $?`)
+
+      expect(outcome.stdout).toBe('159\n')
+    })
+  })
+}

@@ -1,0 +1,158 @@
+import { rm } from 'node:fs/promises'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { type Evidence, missing } from '../../cli/demo/checks.ts'
+import { processesOf } from '../../cli/demo/left-behind.ts'
+import { FIX } from '../../cli/demo/plan.ts'
+import { RunEnvelope, type RunEvent } from '../../contracts/events.ts'
+import { runCli, startAtTerminal, startCli, until, untilQuiet } from '../cli/run-cli.ts'
+
+const SLOW = 60_000
+const Line = RunEnvelope.extend({ runId: z.string() })
+
+test('on the rung below bubblewrap all of it happens too', { timeout: SLOW }, async () => {
+  const env = { AGENTWEAVER_ISOLATION: 'linux-namespaces' }
+
+  const { status, stdout, stderr } = await runCli(['demo'], { env })
+
+  expect(stderr).toBe('Approved without asking, since there is no terminal: rm -rf build\n')
+  expect(status).toBe(0)
+  expect(stdout).toContain('isolation  linux-namespaces')
+  expect(stdout.match(/refused {2}(?:a path|the network|the host's environment)/g)).toHaveLength(3)
+  expect(stdout.trimEnd()).toMatch(/no process and no file is left\.$/)
+})
+
+describe('at a terminal', () => {
+  test('the person is asked, and with a yes all of it happens', { timeout: SLOW }, async () => {
+    await using terminal = startAtTerminal(['demo'])
+
+    await terminal.shows('Allow it?')
+    terminal.type('y\r')
+
+    expect(await terminal.exited).toBe(0)
+    expect(terminal.screen()).not.toContain('Approved without asking')
+  })
+
+  test('with a no the demo says what it could not show', { timeout: SLOW }, async () => {
+    await using terminal = startAtTerminal(['demo'])
+
+    await terminal.shows('Allow it?')
+    terminal.type('n keep it\r')
+
+    expect(await terminal.exited).toBe(1)
+    expect(terminal.screen()).toContain('the deleting command waited for an approval and then ran')
+  })
+
+  test('Ctrl-C ends it and leaves nothing behind', { timeout: SLOW }, async () => {
+    await using terminal = startAtTerminal(['demo'])
+
+    await terminal.shows('Allow it?')
+    terminal.type('\u0003')
+
+    expect(await terminal.exited).toBe(130)
+    expect(terminal.screen()).toContain('Interrupted; nothing is left behind.')
+  })
+})
+
+test('when it is killed, the service and everything under it end by themselves', {
+  timeout: SLOW,
+}, async () => {
+  const child = startCli(['demo'])
+  let shown = ''
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    shown += chunk
+  })
+  await until('the run has a sandbox', () => shown.includes('intent'))
+  const [root = ''] = shown.match(/\/\S+\/aw-demo-[^/]+/) ?? []
+  const before = await processesOf(root)
+
+  child.kill('SIGKILL')
+
+  expect(before.length).toBeGreaterThan(1)
+  await untilQuiet(root)
+  await rm(root, { recursive: true })
+})
+
+describe('the checks see when something did not happen', () => {
+  let evidence: Evidence
+
+  beforeAll(async () => {
+    const { stdout, status } = await runCli(['demo', '--yes', '--json'])
+    expect(status).toBe(0)
+    const events = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => Line.parse(JSON.parse(line)))
+      .map(({ runId: _runId, ...envelope }) => envelope)
+    const [hostUrl = ''] = stdout.match(/http:\/\/localhost:\d+\//) ?? []
+    evidence = {
+      events,
+      hostUrl,
+      hostConnections: 0,
+      fixedFile: FIX,
+      buildExists: false,
+      secret: 'outside-0123',
+      canary: { name: 'DEMO_HOST_SECRET', value: 'host-0123' },
+    }
+  }, SLOW)
+
+  /** The same events without those that the test picks, numbered anew. */
+  const without = (pick: (event: RunEvent) => boolean): Evidence => ({
+    ...evidence,
+    events: evidence.events
+      .filter(({ event }) => !pick(event))
+      .map((envelope, index) => ({ ...envelope, sequence: index + 1 })),
+  })
+  const withOutput = (chunk: string): Evidence => {
+    const commandId = evidence.events
+      .map(({ event }) => event)
+      .findLast((event) => event.type === 'command.output')?.data.commandId
+    const event = {
+      type: 'command.output',
+      data: { commandId: commandId ?? '', stream: 'stdout', chunk },
+    } as const
+    const last = evidence.events.at(-1)
+    return {
+      ...evidence,
+      events: last ? [...evidence.events, { ...last, sequence: last.sequence + 1, event }] : [],
+    }
+  }
+
+  test('and are satisfied by what did', () => {
+    expect(missing(evidence)).toEqual([])
+  })
+
+  test.each<[string, () => Evidence, string]>([
+    ['a gap', () => ({ ...evidence, events: evidence.events.slice(1) }), 'without gaps'],
+    [
+      'no sandbox',
+      () => without(({ type }) => type === 'sandbox.execution_pod.bound'),
+      'a sandbox of its own',
+    ],
+    ['no isolation', () => without(({ type }) => type === 'sandbox.selected'), 'really isolated'],
+    ['no intent', () => without(({ type }) => type === 'agent.intent'), 'stated its intent'],
+    ['no release', () => without(({ type }) => type === 'sandbox.execution_pod.released'), 'given back'],
+    ['no end', () => without(({ type }) => type === 'done'), 'ended well'],
+    ['no approval', () => without(({ type }) => type === 'shell.approved'), 'waited for an approval'],
+    [
+      'no question',
+      () => without(({ type }) => type === 'shell.approval_required'),
+      'waited for an approval',
+    ],
+    ['no outcome', () => without(({ type }) => type === 'run.outcome'), 'reported the outcome'],
+    ['no output', () => without(({ type }) => type === 'command.output'), 'ran and failed'],
+    ['no results', () => without(({ type }) => type === 'tool.result'), 'searched'],
+    ['no refusal', () => without(({ type }) => type === 'tool.denied' || type === 'tool.error'), 'outside'],
+    ['an unrepaired file', () => ({ ...evidence, fixedFile: '' }), 'repaired the file'],
+    ['a folder that stayed', () => ({ ...evidence, buildExists: true }), 'and then ran'],
+    ['a connection to the host', () => ({ ...evidence, hostConnections: 1 }), 'the network was refused'],
+    ['the secret in an output', () => withOutput('outside-0123'), 'a path outside'],
+    [
+      "the host's variable in an output",
+      () => withOutput('DEMO_HOST_SECRET=x'),
+      "host's environment was refused",
+    ],
+  ])('%s', (_what, change, expected) => {
+    expect(missing(change()).join('\n')).toContain(expected)
+  })
+})

@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest'
+import type { Instruction } from '../../runtime/executors/seccomp/bpf.ts'
+import {
+  REFUSED_SYSCALLS,
+  seccompInstructions,
+  seccompProgram,
+} from '../../runtime/executors/seccomp/filter.ts'
+import { AUDIT_ARCH, type SyscallName, syscallNumber } from '../../runtime/executors/seccomp/syscalls.ts'
+
+const ALLOW = 0x7fff_0000
+const KILL = 0x8000_0000
+const refused = (errno: number) => 0x0005_0000 + errno
+
+type Call = { arch: number; nr: number; args?: readonly number[] }
+
+/** A word of `struct seccomp_data`. */
+function wordAt(offset: number, { arch, nr, args = [] }: Call): number {
+  if (offset === 0) return nr >>> 0
+  if (offset === 4) return arch >>> 0
+  const value = BigInt.asUintN(64, BigInt(args[(offset - 16) >> 3] ?? 0))
+  return Number(offset % 8 === 0 ? value & 0xffff_ffffn : value >> 32n)
+}
+
+const TESTS = new Map([
+  [0x15, (register: number, k: number) => register === k],
+  [0x35, (register: number, k: number) => register >= k],
+  [0x45, (register: number, k: number) => (register & k) !== 0],
+])
+
+/** Runs a filter as the kernel would: one register, jumps forward, an answer at the end. */
+function evaluate(program: readonly Instruction[], call: Call): number {
+  let register = 0
+  for (let at = 0; at < program.length; at++) {
+    const { code, k, jumpTrue, jumpFalse } = program[at] as Instruction
+    if (code === 0x06) return k >>> 0
+    if (code === 0x20) register = wordAt(k, call)
+    else at += TESTS.get(code)?.(register, k) ? jumpTrue : jumpFalse
+  }
+  throw new Error('the program ran off its end')
+}
+
+describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch) => {
+  const program = seccompInstructions(arch)
+  const call = (name: SyscallName, ...args: number[]) =>
+    evaluate(program, { arch: AUDIT_ARCH[arch], nr: syscallNumber(arch, name) ?? -1, args })
+
+  it('refuses every listed call that the architecture has', () => {
+    const present = REFUSED_SYSCALLS.filter((name) => syscallNumber(arch, name) !== undefined)
+
+    expect(present.length).toBeGreaterThan(50)
+    for (const name of present) expect([name, call(name)]).toEqual([name, refused(1)])
+  })
+
+  it('has the calls that the specification names', () => {
+    const named: SyscallName[] = ['mount', 'ptrace', 'keyctl', 'bpf', 'perf_event_open', 'userfaultfd']
+    const more: SyscallName[] = [
+      'io_uring_setup',
+      'kexec_load',
+      'init_module',
+      'finit_module',
+      'delete_module',
+    ]
+
+    for (const name of [...named, ...more]) expect(call(name)).toBe(refused(1))
+  })
+
+  it('kills a process that calls as another architecture', () => {
+    const i386 = 0x4000_0003
+    const arm = 0x4000_0028
+
+    for (const foreign of [i386, arm, AUDIT_ARCH[arch === 'x64' ? 'arm64' : 'x64']])
+      expect(evaluate(program, { arch: foreign, nr: 1 })).toBe(KILL)
+  })
+
+  it('passes a thread and a fork, and refuses each new namespace', () => {
+    const thread = 0x003d_0f00
+    const namespaces = [0x2_0000, 0x200_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000]
+
+    expect(call('clone', thread)).toBe(ALLOW)
+    expect(call('clone', 17)).toBe(ALLOW)
+    for (const flag of namespaces) expect(call('clone', flag | 17)).toBe(refused(1))
+    expect(call('clone3')).toBe(refused(38))
+  })
+
+  it('judges an ioctl by the half that the kernel reads', () => {
+    expect(call('ioctl', 0, 0x5401)).toBe(ALLOW)
+    expect(call('ioctl', 0, 0x5412)).toBe(refused(1))
+    expect(call('ioctl', 0, 0xdead_0000_5412)).toBe(refused(1))
+    expect(call('ioctl', 0, 0x541c)).toBe(refused(1))
+  })
+
+  it('offers four socket families', () => {
+    for (const family of [1, 2, 10, 16]) expect(call('socket', family)).toBe(ALLOW)
+    for (const family of [0, 3, 17, 31, 38, 40, 44]) expect(call('socket', family)).toBe(refused(97))
+    expect(call('socketpair', 1)).toBe(ALLOW)
+    expect(call('socketpair', 40)).toBe(refused(97))
+  })
+
+  it('passes everything else', () => {
+    const numbers = new Set([
+      ...REFUSED_SYSCALLS,
+      'clone',
+      'clone3',
+      'ioctl',
+      'socket',
+      'socketpair',
+    ] as SyscallName[])
+    const judged = new Set([...numbers].map((name) => syscallNumber(arch, name)))
+    const others = Array.from({ length: 480 }, (_, nr) => nr).filter((nr) => !judged.has(nr))
+
+    for (const nr of others) expect(evaluate(program, { arch: AUDIT_ARCH[arch], nr })).toBe(ALLOW)
+  })
+
+  it('is eight bytes an instruction and within what the kernel loads', () => {
+    expect(seccompProgram(arch)).toHaveLength(program.length * 8)
+    expect(program.length).toBeLessThan(4096)
+    for (const { jumpTrue, jumpFalse } of program) expect(Math.max(jumpTrue, jumpFalse)).toBeLessThan(256)
+  })
+})
+
+describe('the system call filter', () => {
+  it('kills a process that calls through x32', () => {
+    const program = seccompInstructions('x64')
+
+    expect(evaluate(program, { arch: AUDIT_ARCH.x64, nr: 0x4000_0000 })).toBe(KILL)
+    expect(evaluate(program, { arch: AUDIT_ARCH.x64, nr: 0x4000_0065 })).toBe(KILL)
+  })
+
+  it('has none for a processor that it does not know', () => {
+    expect(seccompProgram('riscv64')).toBeUndefined()
+  })
+})

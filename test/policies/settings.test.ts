@@ -1,0 +1,72 @@
+import { describe, expect, it } from 'vitest'
+import { parseRepositorySettings, patternProblems } from '../../policies/agent/settings.ts'
+
+describe("a repository's settings", () => {
+  it('are read from YAML', () => {
+    const text =
+      'shell_enabled: false\nmax_output_bytes: 2097152\ndestructive_command_patterns:\n  - make deploy\n'
+
+    expect(parseRepositorySettings(text)).toEqual({
+      ok: true,
+      patch: {
+        shell_enabled: false,
+        max_output_bytes: 2_097_152,
+        destructive_command_patterns: ['make deploy'],
+      },
+    })
+  })
+
+  it.each(['', '# only a comment\n', '{}'])('may say nothing: %j', (text) => {
+    expect(parseRepositorySettings(text)).toEqual({ ok: true, patch: {} })
+  })
+
+  it.each([
+    [
+      'an unknown key',
+      {
+        text: 'shell_enabled: true\n\nshel_enabled: false',
+        line: 3,
+        reason: /shel_enabled: is not a known key/,
+      },
+    ],
+    [
+      'a wrong type',
+      { text: 'redact_pii: true\nshell_enabled: nope', line: 2, reason: /shell_enabled: .*boolean/ },
+    ],
+    ['a YAML 1.1 boolean', { text: 'shell_enabled: no', line: 1, reason: /boolean/ }],
+    ['a number out of bounds', { text: '\nmax_output_bytes: 1', line: 2, reason: /max_output_bytes/ }],
+    ['direct', { text: 'redact_pii: true\ndirect: true', line: 2, reason: /only the operator/ }],
+    ['bad YAML', { text: 'redact_pii: true\nx: [', line: 2, reason: /./ }],
+    ['a duplicate key', { text: 'shell_enabled: false\nshell_enabled: true', line: 2, reason: /unique/ }],
+    ['an anchor', { text: 'allowed_repository_roots: &a\n  - /srv', line: 2, reason: /anchors/ }],
+    ['a tag', { text: 'shell_enabled: !!bool "true"', line: 1, reason: /tags?/i }],
+    ['two documents', { text: 'redact_pii: true\n---\nshell_enabled: true', line: 2, reason: /documents/ }],
+    ['a list', { text: '- shell_enabled', line: 1, reason: /object/ }],
+    [
+      'a relative root',
+      { text: 'allowed_repository_roots:\n  - /srv\n  - srv/../etc', line: 3, reason: /absolute/ },
+    ],
+    [
+      'a pattern that cannot act',
+      {
+        text: 'destructive_command_patterns:\n  - make deploy\n  - "rm $x"',
+        line: 3,
+        reason: /must not contain/,
+      },
+    ],
+    ['a huge text', { text: `# ${'x'.repeat(70_000)}`, line: 1, reason: /longer/ }],
+  ])('are refused for %s, with the line', (_what, { text, line, reason }) => {
+    const parsed = parseRepositorySettings(text)
+
+    expect(parsed).toMatchObject({ ok: false, line })
+    expect(parsed.ok ? '' : parsed.reason).toMatch(reason)
+  })
+})
+
+describe('the problems of patterns', () => {
+  it('are told one by one', () => {
+    const patch = { destructive_command_patterns: ['make deploy', '| sh', '*', 'a , b', 'curl | @nothing'] }
+
+    expect(patternProblems(patch).map(({ index }) => index)).toEqual([1, 2, 3, 4])
+  })
+})

@@ -1,0 +1,148 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { tighten, widenings } from '../../policies/agent/tighten.ts'
+
+const ceilingOf = (settings: Partial<SandboxSettings>) => SandboxSettings.parse(settings)
+
+const root = fc.constantFrom('/', '/srv', '/srv/a', '/srv/a/b', '/srv/a-b', '/opt')
+const patch: fc.Arbitrary<SandboxSettingsPatch> = fc
+  .record(
+    {
+      shell_enabled: fc.boolean(),
+      allowed_repository_roots: fc.array(root, { maxLength: 3 }),
+      destructive_command_patterns: fc.array(fc.constantFrom('make a', 'make b', 'make c'), { maxLength: 3 }),
+      require_approval_for_all_shell: fc.boolean(),
+      redact_pii: fc.boolean(),
+      max_output_bytes: fc.integer({ min: 1_048_576, max: 104_857_600 }),
+      network_enabled: fc.boolean(),
+    },
+    { requiredKeys: [] },
+  )
+  .map((value) => SandboxSettingsPatch.parse(value))
+const ceiling = fc
+  .tuple(patch, fc.boolean())
+  .map(([value, direct]) => SandboxSettings.parse({ ...value, direct }))
+
+const isUnder = (inner: string, outer: string) =>
+  outer === '/' || inner === outer || inner.startsWith(`${outer}/`)
+
+describe('tighten', () => {
+  it('never gives more than the ceiling', () => {
+    fc.assert(
+      fc.property(ceiling, fc.array(patch, { maxLength: 3 }), (top, patches) => {
+        const got = tighten(top, ...patches)
+
+        expect(got.shell_enabled && !top.shell_enabled).toBe(false)
+        expect(got.network_enabled && !top.network_enabled).toBe(false)
+        expect(got.direct).toBe(top.direct)
+        expect(got.max_output_bytes).toBeLessThanOrEqual(top.max_output_bytes)
+        expect(got.require_approval_for_all_shell || !top.require_approval_for_all_shell).toBe(true)
+        expect(got.redact_pii || !top.redact_pii).toBe(true)
+        expect(got.destructive_command_patterns).toEqual(
+          expect.arrayContaining(top.destructive_command_patterns),
+        )
+        for (const inner of got.allowed_repository_roots) {
+          expect(top.allowed_repository_roots.some((outer) => isUnder(inner, outer))).toBe(true)
+        }
+      }),
+    )
+  })
+
+  it('does not depend on the order of the patches, but for the order of lists', () => {
+    const sorted = (s: SandboxSettings) => ({
+      ...s,
+      allowed_repository_roots: s.allowed_repository_roots.toSorted(),
+      destructive_command_patterns: s.destructive_command_patterns.toSorted(),
+    })
+    fc.assert(
+      fc.property(ceiling, patch, patch, (top, a, b) => {
+        expect(sorted(tighten(top, a, b))).toEqual(sorted(tighten(top, b, a)))
+      }),
+    )
+  })
+
+  it('does what a tighter patch says', () => {
+    const top = ceilingOf({
+      network_enabled: true,
+      redact_pii: false,
+      allowed_repository_roots: ['/srv', '/opt'],
+    })
+
+    expect(
+      tighten(top, {
+        shell_enabled: false,
+        network_enabled: false,
+        redact_pii: true,
+        require_approval_for_all_shell: true,
+        max_output_bytes: 1_048_576,
+        allowed_repository_roots: ['/srv/a', '/etc'],
+        destructive_command_patterns: ['make deploy'],
+      }),
+    ).toEqual({
+      shell_enabled: false,
+      network_enabled: false,
+      redact_pii: true,
+      require_approval_for_all_shell: true,
+      max_output_bytes: 1_048_576,
+      allowed_repository_roots: ['/srv/a'],
+      destructive_command_patterns: ['make deploy'],
+      direct: false,
+    })
+  })
+
+  it('leaves what a patch does not say', () => {
+    const top = ceilingOf({ network_enabled: true, allowed_repository_roots: ['/srv'], direct: true })
+
+    expect(tighten(top, {})).toEqual(top)
+  })
+
+  it('does not take a sibling for a folder inside', () => {
+    expect(
+      tighten(ceilingOf({ allowed_repository_roots: ['/srv/a'] }), {
+        allowed_repository_roots: ['/srv/a-b'],
+      }),
+    ).toMatchObject({ allowed_repository_roots: [] })
+  })
+})
+
+describe('widenings', () => {
+  it('name each wish beyond the ceiling', () => {
+    const top = ceilingOf({ shell_enabled: false, require_approval_for_all_shell: true })
+
+    expect(
+      widenings(top, {
+        shell_enabled: true,
+        network_enabled: true,
+        redact_pii: false,
+        require_approval_for_all_shell: false,
+        max_output_bytes: 104_857_600,
+        allowed_repository_roots: ['/srv'],
+      }).map(({ field }) => field),
+    ).toEqual([
+      'shell_enabled',
+      'network_enabled',
+      'require_approval_for_all_shell',
+      'redact_pii',
+      'max_output_bytes',
+      'allowed_repository_roots',
+    ])
+  })
+
+  it('are none exactly where every wish is granted', () => {
+    fc.assert(
+      fc.property(ceiling, patch, (top, wish) => {
+        const got = tighten(top, wish)
+        const granted = Object.entries(wish).every(([field, value]) =>
+          field === 'destructive_command_patterns' || field === 'allowed_repository_roots'
+            ? true
+            : got[field as keyof SandboxSettings] === value,
+        )
+
+        const refused = widenings(top, wish).filter(({ field }) => field !== 'allowed_repository_roots')
+
+        expect(refused.length === 0).toBe(granted)
+      }),
+    )
+  })
+})

@@ -1,0 +1,96 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { CONTROL_TOOL_NAMES, TOOL_NAMES } from '../../contracts/tools.ts'
+import { type ModelReply, startModelServer, textOf } from '../fakes/model-server.ts'
+import { alice, aRun, dataOf, follow, startService, typesOf } from './service-rig.ts'
+
+const KEY = 'sk-operator-key-that-nobody-may-see-0123456789'
+
+/** What the model does, request by request. */
+const SCRIPT: ModelReply[] = [
+  { text: 'Let me look.', toolCalls: [{ name: 'read_file', arguments: { path: 'greeting.txt' } }] },
+  { toolCalls: [{ name: 'run_command', arguments: { command: 'cat greeting.txt; env; rm -rf build' } }] },
+  { toolCalls: [{ name: 'edit', arguments: { path: 'greeting.txt', old_str: 'helo', new_str: 'hello' } }] },
+  { toolCalls: [{ name: 'bash', arguments: { command: 'id' } }] },
+  { toolCalls: [{ name: 'read_file', arguments: { path: '/etc/passwd' } }] },
+  { text: 'Done.' },
+]
+
+it('drives the real Copilot SDK through API, AgentHost, tools and sandbox, with exactly our tools', async () => {
+  const model = await startModelServer({ respond: (_request, index) => SCRIPT[index] ?? { text: 'Done.' } })
+  onTestFinished(() => model.close())
+  const { service, store, aWorkspace, close } = await startService({
+    OPENAI_BASE_URL: model.url,
+    OPENAI_API_KEY: KEY,
+  })
+  onTestFinished(close)
+  const path = aWorkspace()
+  writeFileSync(join(path, 'greeting.txt'), 'helo\n')
+
+  const run = await service.startRun(alice, {
+    ...aRun(path, []),
+    task: 'Correct the greeting.',
+    agent: { kind: 'openaiCompatible', model: 'any-model' },
+  })
+  const events = await follow(service, run.id, async (event) => {
+    if (event.type !== 'shell.approval_required') return
+    await service.decideShell(alice, run.id, {
+      outcome: 'approved',
+      requestId: event.data.requestId,
+      scope: 'once',
+    })
+  })
+
+  const offered = model.requests[0]?.tools.map((tool) => tool.function.name).toSorted()
+  expect(offered).toEqual([...TOOL_NAMES, ...CONTROL_TOOL_NAMES].toSorted())
+  expect(readFileSync(join(path, 'greeting.txt'), 'utf8')).toBe('hello\n')
+  expect(typesOf(events)).toEqual(
+    expect.arrayContaining([
+      'agent.message.delta',
+      'agent.message',
+      'tool.call',
+      'shell.approved',
+      'agent.turn.usage',
+    ]),
+  )
+  expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
+  const lastRequest = model.requests.at(-1)
+  const answers = lastRequest?.messages.filter(({ role }) => role === 'tool').map(textOf) ?? []
+  expect(answers[1]).toContain('Exit code 0')
+  expect(answers.at(-1)).toContain('The policy of this run refuses this call')
+  expect(dataOf(events, 'tool.denied').map(({ tool }) => tool)).toContain('read_file')
+
+  const everythingKept = JSON.stringify([
+    events,
+    (await store.readAudit({ runId: run.id, limit: 200 })).items,
+  ])
+  expect(everythingKept).not.toContain(KEY)
+  expect(answers.join('\n')).not.toContain(KEY)
+  expect(model.requests[0]?.headers['authorization'], 'the control: the model server did get the key').toBe(
+    `Bearer ${KEY}`,
+  )
+})
+
+it('fails the run with a helpful message when the model cannot be reached', async () => {
+  const model = await startModelServer({
+    respond: () => ({ status: 401, body: { error: { message: 'bad key' } } }),
+  })
+  onTestFinished(() => model.close())
+  const { service, aWorkspace, close } = await startService({
+    OPENAI_BASE_URL: model.url,
+    OPENAI_API_KEY: KEY,
+  })
+  onTestFinished(close)
+
+  const run = await service.startRun(alice, {
+    ...aRun(aWorkspace(), []),
+    agent: { kind: 'openaiCompatible', model: 'any-model' },
+  })
+  const events = await follow(service, run.id)
+
+  expect(dataOf(events, 'run.failed')[0]?.code).toMatch(
+    /^(agent_failed|credential_forbidden|agent_quota_exceeded)$/,
+  )
+  expect(JSON.stringify(events)).not.toContain(KEY)
+})

@@ -1,0 +1,253 @@
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { CreateSandbox, StartCommand } from '../../contracts/api.ts'
+import { startTimeOf } from '../../runtime/sandboxes/local/process-group.ts'
+import { until } from '../helpers/until.ts'
+import {
+  alice,
+  aRun,
+  bob,
+  dataOf,
+  follow,
+  operator,
+  shell,
+  startService,
+  tool,
+  typesOf,
+  useService,
+} from './service-rig.ts'
+
+const use = useService()
+
+it('runs a plan in a sandbox of its own and leaves nothing but the changed workspace', async () => {
+  const { service, store, aWorkspace } = use()
+  const path = aWorkspace()
+  writeFileSync(join(path, 'a.txt'), 'old\n')
+
+  const run = await service.startRun(
+    alice,
+    aRun(path, [
+      tool('report_intent', { intent: 'change a.txt' }),
+      tool('str_replace_editor', { path: 'a.txt', old_str: 'old', new_str: 'new' }),
+      shell('cat a.txt; echo oops >&2; exit 3'),
+      tool('report_outcome', { outcome: 'succeeded', summary: 'changed it' }),
+    ]),
+  )
+  const events = await follow(service, run.id)
+
+  expect(typesOf(events).slice(0, 2)).toEqual(['run.queued', 'sandbox.selected'])
+  expect(dataOf(events, 'agent.intent')[0]?.intent).toBe('change a.txt')
+  const output = dataOf(events, 'command.output')
+  expect(output.map(({ stream, chunk }) => [stream, chunk])).toEqual(
+    expect.arrayContaining([
+      ['stdout', 'new\n'],
+      ['stderr', 'oops\n'],
+    ]),
+  )
+  expect(
+    dataOf(events, 'tool.result').find(({ tool: name }) => name === 'run_command')?.outcome,
+  ).toMatchObject({ ok: true, facts: { exitCode: 3 } })
+  expect(dataOf(events, 'run.outcome')).toEqual([{ outcome: 'succeeded', summary: 'changed it' }])
+  expect(readFileSync(join(path, 'a.txt'), 'utf8')).toBe('new\n')
+  const ended = await service.readRun(alice, run.id)
+  expect(ended).toMatchObject({ state: 'succeeded', outcome: { outcome: 'succeeded' } })
+  const claim = (await store.listClaims(['released'])).find(({ runId }) => runId === run.id)
+  expect(claim).toMatchObject({ runId: run.id, generation: 1 })
+  const { pid, startTime } = claim!.handle as { pid: number; startTime: string }
+  expect(startTimeOf(pid)).not.toBe(startTime)
+})
+
+it('says that the outcome failed when the agent says so', async () => {
+  const { service, aWorkspace } = use()
+
+  const run = await service.startRun(
+    alice,
+    aRun(aWorkspace(), [tool('report_outcome', { outcome: 'failed', summary: 'no luck' })]),
+  )
+  const events = await follow(service, run.id)
+
+  expect(dataOf(events, 'done')).toEqual([{ state: 'failed' }])
+  expect((await service.readRun(alice, run.id)).outcome).toEqual({ outcome: 'failed', summary: 'no luck' })
+})
+
+it('serves further turns in the same conversation and ends after the last one', async () => {
+  const { service, aWorkspace } = use()
+  const plan = { turns: [[{ kind: 'say' as const, text: 'one' }], [{ kind: 'say' as const, text: 'two' }]] }
+  const run = await service.startRun(alice, {
+    ...aRun(aWorkspace(), []),
+    agent: { kind: 'scripted', plan },
+    interactive: true,
+  })
+
+  let asked = false
+  const events = await follow(service, run.id, async (event) => {
+    if (event.type !== 'turn.ended' || asked) return
+    asked = true
+    await service.startTurn(alice, run.id, { prompt: 'go on', final: true })
+  })
+
+  expect(dataOf(events, 'agent.message').map(({ text }) => text)).toEqual(['one', 'two'])
+  expect(typesOf(events).filter((type) => type === 'sandbox.execution_pod.bound')).toHaveLength(1)
+})
+
+it('cancels a turn that works within two seconds and kills what it runs', async () => {
+  const { service, aWorkspace } = use()
+  const path = aWorkspace()
+  const run = await service.startRun(alice, aRun(path, [shell('sleep 300 & echo started; wait')]))
+
+  let tookMs = Number.POSITIVE_INFINITY
+  const events = await follow(service, run.id, async (event) => {
+    if (event.type !== 'command.output') return
+    const startedAt = performance.now()
+    const cancelled = await service.cancel(alice, run.id)
+    tookMs = performance.now() - startedAt
+    expect(['ending', 'cancelled']).toContain(cancelled.state)
+  })
+
+  expect(dataOf(events, 'done')).toEqual([{ state: 'cancelled' }])
+  expect(tookMs).toBeLessThan(3000)
+})
+
+it('fails a run with sandbox_lost when its AgentHost dies in mid-turn, and cleans up', async () => {
+  const { service, store, aWorkspace } = use()
+  const run = await service.startRun(alice, aRun(aWorkspace(), [shell('echo started; sleep 300')]))
+
+  const events = await follow(service, run.id, async (event) => {
+    if (event.type !== 'command.output') return
+    const claim = (await store.listClaims(['bound'])).find(({ runId }) => runId === run.id)
+    process.kill((claim!.handle as { pid: number }).pid, 'SIGKILL')
+  })
+
+  expect(dataOf(events, 'run.failed')[0]).toMatchObject({ code: 'sandbox_lost' })
+  expect(await store.listClaims(['bound', 'requested'])).toEqual([])
+  const audit = await store.readAudit({ runId: run.id, limit: 100 })
+  const records = audit.items.map(({ record }) => JSON.parse(record))
+  expect(records.at(-1)).toMatchObject({ kind: 'outcome', outcome: 'unknown (sandbox_lost)' })
+})
+
+it('writes an audit intent before and an outcome after every action', async () => {
+  const { service, store, aWorkspace } = use()
+  const secretParameter = 'echo a-parameter-nobody-may-read'
+
+  const run = await service.startRun(
+    alice,
+    aRun(aWorkspace(), [shell(secretParameter), tool('read_file', { path: '../x' })]),
+  )
+  await follow(service, run.id)
+
+  const { items } = await store.readAudit({ runId: run.id, limit: 100 })
+  const records = items.map(({ record }) => JSON.parse(record))
+  expect(records.map(({ kind, tool: name, decision, outcome }) => [kind, name, decision ?? outcome])).toEqual(
+    [
+      ['intent', 'run_command', 'allow'],
+      ['outcome', 'run_command', 'ok'],
+      ['intent', 'read_file', 'deny'],
+      ['outcome', 'read_file', 'policyDenied'],
+    ],
+  )
+  expect(JSON.stringify(items)).not.toContain('a-parameter-nobody-may-read')
+})
+
+it('refuses a workspace that does not exist, is a link, is a file, or lies outside the roots', async () => {
+  const { service, workspaces, folder, aWorkspace } = use()
+  const inside = aWorkspace()
+  symlinkSync(inside, join(workspaces, 'link'))
+  symlinkSync('/etc', join(workspaces, 'etc'))
+  writeFileSync(join(workspaces, 'file'), '')
+
+  for (const path of [
+    join(workspaces, 'none'),
+    join(workspaces, 'link'),
+    join(workspaces, 'etc', 'ssl'),
+    join(workspaces, 'file'),
+    folder,
+    '/etc',
+  ]) {
+    await expect(service.startRun(alice, aRun(path, [])), path).rejects.toMatchObject({
+      code: 'workspace_invalid',
+    })
+  }
+  await expect(service.startRun(alice, aRun(inside, []))).resolves.toMatchObject({ state: 'queued' })
+})
+
+it('shows a run to its owner and to operators, and to nobody else', async () => {
+  const { service, aWorkspace } = use()
+  const run = await service.startRun(alice, aRun(aWorkspace(), []))
+
+  await expect(service.readRun(bob, run.id)).rejects.toMatchObject({ code: 'not_found' })
+  await expect(service.cancel(bob, run.id)).rejects.toMatchObject({ code: 'not_found' })
+  await expect(service.readRun(operator, run.id)).resolves.toMatchObject({ id: run.id })
+  expect((await service.listRuns(bob, { kind: 'agent', limit: 10 })).items).toEqual([])
+  await follow(service, run.id)
+})
+
+it('bounds the runs of one owner and gives the place back', async () => {
+  const { service, aWorkspace, close } = await startService({ AGENTWEAVER_MAX_RUNS_PER_OWNER: '1' })
+  onTestFinished(close)
+  const path = aWorkspace()
+  const run = await service.startRun(alice, aRun(path, [{ kind: 'wait', ms: 60_000 }]))
+
+  await expect(service.startRun(alice, aRun(path, []))).rejects.toMatchObject({ code: 'too_many_runs' })
+  await expect(service.startRun(alice, aRun('/nowhere', []))).rejects.toMatchObject({ code: 'too_many_runs' })
+  await service.cancel(alice, run.id)
+  await until('the place is free', () =>
+    service.startRun(alice, aRun(path, [])).then(
+      () => true,
+      () => false,
+    ),
+  )
+})
+
+it('gives a sandbox without an agent: commands, files, and an end', async () => {
+  const { service } = use()
+  const sandbox = await service.createSandbox(alice, CreateSandbox.parse({}))
+
+  const write = await service.file(alice, sandbox.id, {
+    operation: { op: 'write', path: 'in/x.txt', create: 'allowed', parents: true },
+    payload: Buffer.from('hello'),
+  })
+  const { commandId } = await service.startCommand(
+    alice,
+    sandbox.id,
+    StartCommand.parse({ command: 'cat in/x.txt; cat', stdin: Buffer.from(' you').toString('base64') }),
+  )
+  await until(
+    'the command has ended',
+    async () =>
+      dataOf(await service.readEvents(alice, sandbox.id, { after: 0, limit: 100 }), 'command.exited').length >
+      0,
+  )
+  const refused = await service.file(alice, sandbox.id, {
+    operation: { op: 'read', path: '../../etc/passwd' },
+  })
+  const session = await service.file(alice, sandbox.id, { operation: { op: 'read', path: '../session' } })
+  const encoded = await service.file(alice, sandbox.id, { operation: { op: 'read', path: '%2e%2e/session' } })
+  await service.destroySandbox(alice, sandbox.id)
+  const events = await follow(service, sandbox.id)
+
+  expect(write.result.ok).toBe(true)
+  expect(
+    dataOf(events, 'command.output')
+      .map(({ chunk }) => chunk)
+      .join(''),
+  ).toBe('hello you')
+  expect(dataOf(events, 'command.exited')[0]).toMatchObject({ commandId, result: { exitCode: 0 } })
+  for (const { result } of [refused, session])
+    expect(result).toMatchObject({ ok: false, code: 'path_outside' })
+  expect(encoded.result).toMatchObject({ ok: false, code: 'not_found' })
+  expect(dataOf(events, 'done')).toEqual([{ state: 'cancelled' }])
+})
+
+it('refuses the network to a command where the run has none, and does not run it', async () => {
+  const { service } = use()
+  const sandbox = await service.createSandbox(alice, CreateSandbox.parse({}))
+
+  const asked = service.startCommand(
+    alice,
+    sandbox.id,
+    StartCommand.parse({ command: 'true', network: true }),
+  )
+
+  await expect(asked).rejects.toMatchObject({ code: 'policy_denied' })
+})

@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { expect, it, onTestFinished } from 'vitest'
+import type { StartRunInput } from '../../contracts/api.ts'
+import type { RunEnvelope } from '../../contracts/events.ts'
+import { createClient } from '../../runtime/client/client.ts'
+import { until } from '../helpers/until.ts'
+import { dataOf, shell } from './service-rig.ts'
+
+const SERVER = fileURLToPath(new URL('../../runtime/api/server.ts', import.meta.url))
+
+async function startServer(folder: string) {
+  const child = spawn(process.execPath, [SERVER], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: {
+      PATH: process.env['PATH'],
+      HOME: folder,
+      TMPDIR: join(folder, 'tmp'),
+      AGENTWEAVER_STATE_DIR: join(folder, 'state'),
+      AGENTWEAVER_WORKSPACE_ROOTS: folder,
+      AGENTWEAVER_PORT: '0',
+      AGENTWEAVER_READY_FORMAT: 'json',
+      AGENTWEAVER_LOG_LEVEL: 'error',
+    },
+  })
+  onTestFinished(() => kill(child))
+  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
+  const { url, apiKeyFile } = JSON.parse(line)
+  const client = createClient({ url, apiKey: readFileSync(apiKeyFile, 'utf8').trim() })
+  return { child, client }
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const gone = once(child, 'exit')
+  child.kill('SIGKILL')
+  await gone
+}
+
+/** Processes of this test: those that work below its folder, and the command in its sandbox, by its odd argument. */
+const processesOf = (folder: string, oddArgument: string): string[] =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+        return command.includes(oddArgument) || readlinkSync(`/proc/${pid}/cwd`).startsWith(folder)
+      } catch {
+        return false
+      }
+    })
+
+it('loses no event that a client saw and leaves no process when the service is killed in mid-run', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-restart-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const workspace = join(folder, 'workspace')
+  mkdirSync(workspace)
+  mkdirSync(join(folder, 'tmp'))
+  const oddArgument = `300.${process.pid}`
+  const first = await startServer(folder)
+  const request: StartRunInput = {
+    task: 'work until killed',
+    workspace: { kind: 'path', path: workspace },
+    agent: {
+      kind: 'scripted',
+      plan: { turns: [[shell(`for i in 1 2 3 4 5; do echo line $i; done; sleep ${oddArgument}`)]] },
+    },
+  }
+  const run = await first.client.startRun(request)
+
+  const seen: RunEnvelope[] = []
+  let runningBefore = 0
+  const stop = new AbortController()
+  try {
+    for await (const envelope of first.client.streamEvents(run.id, { signal: stop.signal })) {
+      seen.push(envelope)
+      if (!JSON.stringify(envelope).includes('line 5')) continue
+      runningBefore = processesOf(folder, oddArgument).length
+      await kill(first.child)
+      stop.abort()
+    }
+  } catch (error) {
+    if (!stop.signal.aborted) throw error
+  }
+  await until('no process of the run is left', () => processesOf(folder, oddArgument).length === 0, 15_000)
+  const second = await startServer(folder)
+  const after: RunEnvelope[] = []
+  for await (const envelope of second.client.streamEvents(run.id)) after.push(envelope)
+
+  expect(runningBefore, 'the control: there was something to leave').toBeGreaterThan(3)
+  expect(seen.length).toBeGreaterThan(5)
+  expect(after.slice(0, seen.length)).toEqual(seen)
+  expect(after.map(({ sequence }) => sequence)).toEqual(after.map((_, index) => index + 1))
+  expect(dataOf(after, 'run.failed')[0]).toMatchObject({ code: 'api_restarted' })
+  expect(await second.client.readRun(run.id)).toMatchObject({
+    state: 'failed',
+    failure: { code: 'api_restarted' },
+  })
+  expect(existsSync(join(folder, 'state', 'api-key'))).toBe(true)
+  second.child.kill('SIGTERM')
+  await once(second.child, 'exit')
+  expect(readdirSync(join(folder, 'tmp'))).toEqual([])
+})
