@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { conditionOf } from '../kube/client/manifests.ts'
 import { describeWith } from './helpers/features.ts'
+import { quietPeriod } from './helpers/quiet-period.ts'
 import { aClaim, aPool, aTemplate, inSeconds, LABEL, PICK_ANNOTATION } from './helpers/sandbox-objects.ts'
 import { ownersOf, sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
@@ -100,7 +101,7 @@ describeWith(['agent-sandbox'], 'a claim on a warm pool', () => {
 
   it('reports Ready with the claim’s own generation, and a transition that is older than the claim', async () => {
     await space.fillPool('stamps', 1)
-    await new Promise((resolve) => setTimeout(resolve, 2_100))
+    await quietPeriod(2_100)
 
     const claim = await space.bindClaim({ pool: 'stamps' })
 

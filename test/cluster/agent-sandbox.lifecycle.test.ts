@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 import { conditionOf } from '../kube/client/manifests.ts'
 import { describeWith } from './helpers/features.ts'
 import { quickPodSpec } from './helpers/pods.ts'
+import { quietPeriod } from './helpers/quiet-period.ts'
 import { CORE_API, inSeconds } from './helpers/sandbox-objects.ts'
 import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
@@ -53,7 +54,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
 
     const spec = { lifecycle: { shutdownTime: inSeconds(600) } }
     await space.client.mergePatch(space.path('sandboxclaims', claim.metadata.name), { spec })
-    await new Promise((resolve) => setTimeout(resolve, QUIET_MS + 2_000))
+    await quietPeriod(QUIET_MS + 2_000)
 
     expect(conditionOf(await space.claim(claim.metadata.name), 'Ready')?.status).toBe('True')
   })
@@ -63,7 +64,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
     const lifecycle = { ttlSecondsAfterFinished: 0, shutdownPolicy: 'Delete' }
     const claim = await space.bindClaim({ pool: 'ttl-running', spec: { lifecycle } })
 
-    await new Promise((resolve) => setTimeout(resolve, QUIET_MS))
+    await quietPeriod(QUIET_MS)
 
     expect(conditionOf(await space.claim(claim.metadata.name), 'Ready')?.status).toBe('True')
   })
@@ -121,7 +122,7 @@ describeWith(['agent-sandbox', 'kwok'], 'a pod that ends', () => {
         status: 'True',
         reason,
       })
-      await new Promise((resolve) => setTimeout(resolve, QUIET_MS / 2))
+      await quietPeriod(QUIET_MS / 2)
       expect((await space.pod(sandboxOf(claim))).metadata.uid).toBe(before)
     },
   )
@@ -213,7 +214,7 @@ describeWith(['agent-sandbox'], 'a sandbox by itself', () => {
     await space.client.mergePatch(space.path('sandboxes', 'edited'), {
       spec: { podTemplate: { spec: { containers } } },
     })
-    await new Promise((resolve) => setTimeout(resolve, QUIET_MS / 2))
+    await quietPeriod(QUIET_MS / 2)
 
     const pod = await space.pod('edited')
     expect(pod.metadata.uid).toBe(before)

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 import type { KubeObject } from '../kube/client/kube-object.ts'
 import { describeWith } from './helpers/features.ts'
 import { quickPodSpec } from './helpers/pods.ts'
+import { quietPeriod } from './helpers/quiet-period.ts'
 import { aPool, aTemplate } from './helpers/sandbox-objects.ts'
 import { ownersOf, sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
@@ -27,7 +28,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     const before = namesOf(await space.fillPool('lazy', 2))
 
     await editTemplate('lazy')
-    await new Promise((resolve) => setTimeout(resolve, QUIET_MS))
+    await quietPeriod(QUIET_MS)
 
     expect(namesOf(await space.members('lazy'))).toEqual(before)
     const claim = await space.bindClaim({ pool: 'lazy' })
@@ -66,7 +67,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     const before = (await space.pod(sandboxOf(claim))).metadata.uid
 
     await editTemplate('claimed')
-    await new Promise((resolve) => setTimeout(resolve, QUIET_MS))
+    await quietPeriod(QUIET_MS)
 
     const pod = await space.pod(sandboxOf(claim))
     expect(pod.metadata.uid).toBe(before)
@@ -84,7 +85,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     await space.client.mergePatch(space.path('sandboxtemplates', 'labels-only'), {
       spec: { podTemplate: { metadata } },
     })
-    await new Promise((resolve) => setTimeout(resolve, QUIET_MS))
+    await quietPeriod(QUIET_MS)
 
     expect(namesOf(await space.members('labels-only'))).toEqual(before)
   })

@@ -5,6 +5,7 @@ import { describeWith, hasFeature } from './helpers/features.ts'
 import { type TestNamespace, useNamespace } from './helpers/namespace.ts'
 import { OUTSIDE, startOutside } from './helpers/outside.ts'
 import { createPod, execInPod, realPodSpec, waitUntilPodReady } from './helpers/pods.ts'
+import { quietPeriod } from './helpers/quiet-period.ts'
 
 const SETTLE_MS = 15_000
 
@@ -145,7 +146,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a network policy, on real 
       await waitUntil({ what: 'the door to close', timeoutMs: SETTLE_MS }, async () =>
         DENIED.test(await attempt(space, 'runc', `${address}:8080`)),
       )
-      await new Promise((resolve) => setTimeout(resolve, 4_000))
+      await quietPeriod(4_000)
       await waitUntilPodReady(space, 'server')
     })
   })
