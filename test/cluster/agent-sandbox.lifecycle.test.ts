@@ -82,6 +82,17 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
     expect(Date.now() - started).toBeLessThan(10_000)
   })
 
+  it('waits for all that belongs to it under the policy DeleteForeground', async () => {
+    await space.fillPool('foreground', 1)
+    const lifecycle = { shutdownTime: inSeconds(2), shutdownPolicy: 'DeleteForeground' }
+    const claim = await space.bindClaim({ pool: 'foreground', spec: { lifecycle } })
+
+    await space.waitUntilGone('sandboxclaims', claim.metadata.name)
+
+    expect(await space.client.find(space.path('sandboxes', sandboxOf(claim)))).toBeUndefined()
+    expect(await space.client.find(space.path('pods', sandboxOf(claim)))).toBeUndefined()
+  })
+
   it('is refused when the UID in the precondition is another', async () => {
     await space.fillPool('precondition', 0)
     const claim = await space.bindClaim({ pool: 'precondition' })

@@ -37,11 +37,12 @@ export async function runGo({ cwd, args, goCache, onLine }: GoCommand): Promise<
   const { promise, resolve, reject } = deferred<number | null>()
   child.on('error', reject).on('close', resolve)
   const code = await promise
-  if (code !== 0) throw new HarnessError(explain(args, tail))
+  if (code !== 0) throw new HarnessError(explainGoFailure(args, tail))
   return stdout
 }
 
-function explain(args: readonly string[], tail: readonly string[]): string {
+/** What went wrong, in the words of a person at the terminal. */
+export function explainGoFailure(args: readonly string[], tail: readonly string[]): string {
   const text = tail.join('\n')
   if (/no space left on device/i.test(text)) {
     return 'the disk is full: nothing was kept of this build. Free some space, or point XDG_CACHE_HOME at a larger disk'

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { withBuildLock } from '../build/build-lock.ts'
 import { cacheKey } from '../build/cache-key.ts'
+import { explainGoFailure } from '../build/go-command.ts'
 import { createProgress, duration } from '../build/progress.ts'
 import { cacheRoot, clearDeadScratch, makeScratch } from '../build/tool-cache.ts'
 import { deferred } from '../deferred.ts'
@@ -106,5 +107,15 @@ describe('the progress of a build', () => {
     [3_600_000, '60 min 00 s'],
   ])('spells %i ms as %s', (ms, text) => {
     expect(duration(ms)).toBe(text)
+  })
+})
+
+describe('a build that fails', () => {
+  it.each([
+    ['write /x: no space left on device', /^the disk is full: nothing was kept/],
+    ['dial tcp 10.0.0.1:443: i/o timeout', /^Go cannot reach its module proxy/],
+    ['main.go:3: undefined: x', /^go build -v failed:\nmain\.go:3/],
+  ])('with %j says so', (line, words) => {
+    expect(explainGoFailure(['build', '-v', './x'], [line])).toMatch(words)
   })
 })
