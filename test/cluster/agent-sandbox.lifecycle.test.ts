@@ -14,7 +14,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
 
   it('deletes claim, sandbox and pod at the shutdown time under the policy Delete', async () => {
     await space.fillPool('timed', 1)
-    const lifecycle = { shutdownTime: inSeconds(3), shutdownPolicy: 'Delete' }
+    const lifecycle = { shutdownTime: inSeconds(6), shutdownPolicy: 'Delete' }
     const claim = await space.bindClaim({ pool: 'timed', spec: { lifecycle } })
 
     await space.waitUntilGone('sandboxclaims', claim.metadata.name)
@@ -25,7 +25,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
 
   it('keeps only the record, not the sandbox, under the policy Retain', async () => {
     await space.fillPool('retained', 1)
-    const lifecycle = { shutdownTime: inSeconds(2), shutdownPolicy: 'Retain' }
+    const lifecycle = { shutdownTime: inSeconds(6), shutdownPolicy: 'Retain' }
     const claim = await space.bindClaim({ pool: 'retained', spec: { lifecycle } })
 
     await space.waitForReason(claim.metadata.name, 'ClaimExpired')
@@ -39,7 +39,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
     await space.fillPool('default-policy', 1)
     const claim = await space.bindClaim({
       pool: 'default-policy',
-      spec: { lifecycle: { shutdownTime: inSeconds(2) } },
+      spec: { lifecycle: { shutdownTime: inSeconds(6) } },
     })
 
     await space.waitForReason(claim.metadata.name, 'ClaimExpired')
@@ -49,12 +49,12 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
 
   it('follows a shutdown time that is pushed forward', async () => {
     await space.fillPool('pushed', 1)
-    const lifecycle = { shutdownTime: inSeconds(4), shutdownPolicy: 'Delete' }
+    const lifecycle = { shutdownTime: inSeconds(6), shutdownPolicy: 'Delete' }
     const claim = await space.bindClaim({ pool: 'pushed', spec: { lifecycle } })
 
     const spec = { lifecycle: { shutdownTime: inSeconds(600) } }
     await space.client.mergePatch(space.path('sandboxclaims', claim.metadata.name), { spec })
-    await quietPeriod(QUIET_MS + 2_000)
+    await quietPeriod(QUIET_MS + 4_000)
 
     expect(conditionOf(await space.claim(claim.metadata.name), 'Ready')?.status).toBe('True')
   })
@@ -84,7 +84,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
 
   it('waits for all that belongs to it under the policy DeleteForeground', async () => {
     await space.fillPool('foreground', 1)
-    const lifecycle = { shutdownTime: inSeconds(2), shutdownPolicy: 'DeleteForeground' }
+    const lifecycle = { shutdownTime: inSeconds(6), shutdownPolicy: 'DeleteForeground' }
     const claim = await space.bindClaim({ pool: 'foreground', spec: { lifecycle } })
 
     await space.waitUntilGone('sandboxclaims', claim.metadata.name)
@@ -150,7 +150,7 @@ describeWith(['agent-sandbox', 'kwok'], 'a pod that ends', () => {
 
   it('does not hold the claim beyond an earlier shutdown time', async () => {
     await space.fillPool('earlier', 1)
-    const lifecycle = { shutdownTime: inSeconds(3), ttlSecondsAfterFinished: 600, shutdownPolicy: 'Delete' }
+    const lifecycle = { shutdownTime: inSeconds(6), ttlSecondsAfterFinished: 600, shutdownPolicy: 'Delete' }
     const claim = await space.bindClaim({ pool: 'earlier', spec: { lifecycle } })
 
     await endPod(sandboxOf(claim), 'Succeeded')
@@ -188,7 +188,7 @@ describeWith(['agent-sandbox'], 'a sandbox by itself', () => {
   }
 
   it('loses its pod but stays when it expires under the policy Retain', async () => {
-    await createSandbox('retained', { shutdownTime: inSeconds(3), shutdownPolicy: 'Retain' })
+    await createSandbox('retained', { shutdownTime: inSeconds(6), shutdownPolicy: 'Retain' })
 
     await space.waitForReason('retained', 'SandboxExpired', 'sandboxes')
 

@@ -89,8 +89,8 @@ describeWith(['agent-sandbox'], 'a claim with a volume of its own', () => {
       async () => sandboxOf(await space.claim(name)) || undefined,
     )
     expect(bound).toBe(name)
-    expect((await space.client.get(space.path('persistentvolumeclaims', `own-${name}`))).metadata.name).toBe(
-      `own-${name}`,
+    await space.eventually('the volume claim', () =>
+      space.client.find(space.path('persistentvolumeclaims', `own-${name}`)),
     )
   })
 })

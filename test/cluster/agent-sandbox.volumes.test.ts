@@ -62,7 +62,7 @@ describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with a volume
 
   it('loses its data too when the claim is retained', async () => {
     await fillPoolWithVolumes('retained', 1)
-    const lifecycle = { shutdownTime: inSeconds(4), shutdownPolicy: 'Retain' }
+    const lifecycle = { shutdownTime: inSeconds(8), shutdownPolicy: 'Retain' }
     const claim = await space.bindClaim({ pool: 'retained', spec: { lifecycle } })
 
     await space.waitForReason(claim.metadata.name, 'ClaimExpired')
