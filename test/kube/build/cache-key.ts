@@ -19,7 +19,8 @@ export function moduleFolder(name: ModuleName): string {
 /** Names what a build would produce: the same text everywhere that the same sources, flags and compiler meet. */
 export function cacheKey(name: ModuleName, goVersion: string): string {
   const hash = createHash('sha256')
-  hash.update(JSON.stringify([BUILD_REVISION, GO_BUILD_ENV, goVersion, TOOL_MODULES[name]]))
+  const { packages, ldflags, links, shared } = TOOL_MODULES[name]
+  hash.update(JSON.stringify([BUILD_REVISION, GO_BUILD_ENV, goVersion, packages, ldflags, links, shared]))
   const folder = moduleFolder(name)
   for (const file of sourceFiles(folder)) {
     hash.update(`\0${file}\0`)

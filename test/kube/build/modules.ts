@@ -68,7 +68,7 @@ export const TOOL_MODULES: Readonly<Record<ModuleName, ToolModule>> = {
       { module: 'sigs.k8s.io/agent-sandbox', from: 'k8s', to: 'agent-sandbox' },
       { module: 'sigs.k8s.io/kwok', from: 'kustomize/stage', to: 'kwok-stages' },
     ],
-    expectedSeconds: 450,
+    expectedSeconds: 340,
     scratchGiB: 6,
   },
   node: {
@@ -85,7 +85,7 @@ export const TOOL_MODULES: Readonly<Record<ModuleName, ToolModule>> = {
     ldflags: [`-X ${CONTAINERD}/version.Version=v2.3.7`],
     links: {},
     shared: [],
-    expectedSeconds: 90,
+    expectedSeconds: 45,
     scratchGiB: 3,
   },
   coredns: {
@@ -93,7 +93,7 @@ export const TOOL_MODULES: Readonly<Record<ModuleName, ToolModule>> = {
     ldflags: [],
     links: {},
     shared: [],
-    expectedSeconds: 60,
+    expectedSeconds: 45,
     scratchGiB: 3,
   },
   gvisor: {
@@ -101,7 +101,7 @@ export const TOOL_MODULES: Readonly<Record<ModuleName, ToolModule>> = {
     ldflags: [],
     links: { shim: ['containerd-shim-runsc-v1'] },
     shared: [],
-    expectedSeconds: 95,
+    expectedSeconds: 55,
     scratchGiB: 3,
   },
   cilium: {
@@ -113,7 +113,7 @@ export const TOOL_MODULES: Readonly<Record<ModuleName, ToolModule>> = {
       { module: CILIUM, from: 'pkg/k8s/apis/cilium.io/client/crds', to: 'cilium/crds' },
       { module: 'sigs.k8s.io/gateway-api', from: 'config/crd/standard', to: 'gateway-api/crds' },
     ],
-    expectedSeconds: 330,
+    expectedSeconds: 200,
     scratchGiB: 5,
   },
 }
