@@ -64,6 +64,16 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
     await waitUntilClean(before)
   })
 
+  it('leaves nothing when the one that asked for a kept cluster is killed before it is told of it', async () => {
+    const up = startCommand(['up', '--node', '--keep'])
+    await sleep(2_500)
+
+    process.kill(up.pid, 'SIGKILL')
+
+    await up.finished
+    await waitUntilClean(before)
+  })
+
   it('goes down in order when it is interrupted', async () => {
     const up = startCommand(['up', '--node'])
     await waitForWords(up, READY)

@@ -79,11 +79,17 @@ export async function holdForParent(options: ClusterOptions): Promise<void> {
   const tell = (message: Message) => {
     if (process.connected) process.send?.(message)
   }
+  const orphaned = () => process.exit(130)
+  // Nobody would know of a cluster whose asker has gone before it was told the number.
+  process.once('disconnect', orphaned)
   try {
     await holdCluster(
       options,
       (line) => tell({ type: 'say', line }),
-      (summary) => tell({ type: 'ready', summary }),
+      (summary) => {
+        process.off('disconnect', orphaned)
+        tell({ type: 'ready', summary })
+      },
     )
   } catch (error) {
     tell({ type: 'failed', message: messageOf(error) })
