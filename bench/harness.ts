@@ -1,3 +1,5 @@
+import { setTimeout as delay } from 'node:timers/promises'
+
 /** One benchmark: `npm run bench -- <name>` runs it. A bench may measure several figures. */
 export interface Bench {
   readonly name: string
@@ -69,12 +71,17 @@ export function percentile(samples: readonly number[], percent: number): number 
 export async function timeInTurn(options: {
   rounds: number
   warmUp: number
+  /** A pause before each, so that what one leaves to the kernel is not charged to the other.
+   * @default 0 */
+  settleMs?: number
   baseline: () => Promise<unknown>
   value: () => Promise<unknown>
 }): Promise<{ baseline: number[]; value: number[] }> {
   const samples = { baseline: [] as number[], value: [] as number[] }
   for (let round = -options.warmUp; round < options.rounds; round++) {
+    await delay(options.settleMs ?? 0)
     const baseline = await timed(options.baseline)
+    await delay(options.settleMs ?? 0)
     const value = await timed(options.value)
     if (round < 0) continue
     samples.baseline.push(baseline)

@@ -38,7 +38,10 @@ function createCommand(context: CliContext): Command {
     const options = parseOptions(CreateOptions, command)
     const { terminal } = context
     const request = await toRequest(options, terminal.io.cwd)
-    await using connection = await openConnection(context, options)
+    await using connection = await openConnection(context, options, {
+      whenAbsent: 'require',
+      workspace: request.workspace?.kind === 'path' ? request.workspace.path : undefined,
+    })
     terminal.progress.waitFor('waiting for a sandbox')
     const { id } = await connection.client.createSandbox(request)
     const sandbox = await untilReady(connection.client, id)

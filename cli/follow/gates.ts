@@ -43,19 +43,21 @@ export async function sendAnswer(client: Client, runId: string, given: { gate: G
   await (isShell ? client.denyShell(runId, body) : client.denyTool(runId, body))
 }
 
+const placeOf = (directory: string) =>
+  directory === '.' ? 'the workspace' : `${visible(directory)} of the workspace`
+
 /** What exactly would run: every line of it, hidden characters written out. */
 export function gateLines(gate: Gate, paint: Paint, now: number): string[] {
   const { data } = gate
-  const expires = paint.dim(
-    `Nobody's answer within ${duration(Math.max(Date.parse(data.expiresAt) - now, 0))} lets it expire.`,
-  )
+  const left = duration(Math.max(Date.parse(data.expiresAt) - now, 0))
+  const expires = paint.dim(`Without an answer it expires in ${left}.`)
   if (gate.type === 'agent.question_asked') {
     const choices = (gate.data.choices ?? []).map((choice, index) => `    ${index + 1}  ${visible(choice)}`)
     return ['', paint.bold('The agent asks:'), `    ${visible(gate.data.question)}`, ...choices, expires]
   }
   const [what, body] =
     gate.type === 'shell.approval_required'
-      ? [`The agent wants to run, in ${visible(gate.data.workingDirectory)}:`, gate.data.command]
+      ? [`The agent wants to run, in ${placeOf(gate.data.workingDirectory)}:`, gate.data.command]
       : [`The agent wants to use ${gate.data.tool}:`, requestWords(gate.data.tool, gate.data.request)]
   const about =
     gate.data.matched.length > 0 ? [paint.dim(`Asked because of: ${gate.data.matched.join(', ')}`)] : []

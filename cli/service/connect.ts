@@ -1,7 +1,7 @@
 import { join, resolve, sep } from 'node:path'
 import { API_ROUTES } from '../../contracts/routes.ts'
 import { type Client, createClient } from '../../runtime/client/client.ts'
-import { CliError } from '../cli-error.ts'
+import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { type ClientConfig, type ConnectionFlags, readClientConfig, STATE_FOLDER } from './client-config.ts'
@@ -49,7 +49,10 @@ export async function connect(
   { whenAbsent, workspace }: Wish,
 ): Promise<Connection> {
   const config = readClientConfig(flags, terminal.io)
-  if (config.isUrlChosen || (await answers(config.url.value))) return connectTo(config)
+  if (config.isUrlChosen || (await answers(config.url.value))) {
+    refuseExposedKeys(config, workspace)
+    return connectTo(config)
+  }
   const mayStart = whenAbsent === 'start' || (whenAbsent === 'open' && config.stateDir !== undefined)
   if (mayStart) return embed(terminal, config, workspace)
   throw new CliError(`No service listens at ${config.url.value}.`, {
@@ -75,12 +78,25 @@ function connectTo(config: ClientConfig): Connection {
   }
 }
 
+/** Whether the keys of a service lie in the folder that an agent will work in. */
+const isExposed = (stateDir: string | undefined, workspace: string | undefined): boolean =>
+  stateDir !== undefined &&
+  workspace !== undefined &&
+  `${stateDir}${sep}`.startsWith(`${resolve(workspace)}${sep}`)
+
+/** An agent that reads the service's key could approve what it asks for. */
+function refuseExposedKeys({ stateDir }: ClientConfig, workspace: string | undefined): void {
+  if (stateDir === undefined || !isExposed(stateDir.value, workspace)) return
+  throw usageError(
+    `The workspace contains the keys of the service: ${stateDir.value}`,
+    'Start the service in another folder, or give it another one with AGENTWEAVER_STATE_DIR.',
+  )
+}
+
 /** A store that no agent gets to see: never one that lies in the folder that the agent works in. */
 function chooseStateDir(config: ClientConfig, workspace: string | undefined): string {
-  const atHome = join(config.home, STATE_FOLDER)
-  const found = config.stateDir?.value ?? atHome
-  const isExposed = workspace !== undefined && `${found}${sep}`.startsWith(`${resolve(workspace)}${sep}`)
-  return isExposed ? atHome : found
+  const found = config.stateDir?.value
+  return found === undefined || isExposed(found, workspace) ? join(config.home, STATE_FOLDER) : found
 }
 
 async function embed(

@@ -22,7 +22,13 @@ export type AgentHostDeps = ConfigureDeps & {
 /** Everything of AgentHost but listening: two open routes, `/configure` with its ticket, and the bearer's scope. */
 export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
   const { machine, outbox, decisions, log } = deps
-  const app = Fastify({ logger: false, forceCloseConnections: true, requestTimeout: 0 })
+  // A machine that starts many sandboxes at once may take longer than Fastify's ten seconds to get here.
+  const app = Fastify({
+    logger: false,
+    forceCloseConnections: true,
+    requestTimeout: 0,
+    pluginTimeout: 60_000,
+  })
   registerErrorHandling(app, log)
 
   app.get(AGENT_HOST_ROUTES.healthz, async (_request, reply) => {

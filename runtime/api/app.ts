@@ -45,6 +45,8 @@ const CONNECTION = {
   /** Without a byte either way: four heartbeats that a reader did not take. */
   connectionTimeout: 60_000,
   keepAliveTimeout: 72_000,
+  /** Of a start on a machine that has much else to do. */
+  pluginTimeout: 60_000,
   http: { headersTimeout: 20_000, maxHeaderSize: 16_384 },
 } as const
 

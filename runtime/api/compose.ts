@@ -10,6 +10,7 @@ import { loadShellGrammar } from '../governance/shell/grammar.ts'
 import { createTouchTracker } from '../governance/touched.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
+import { EventRedactor } from '../redaction/event-redactor.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { selectIsolation } from '../sandboxes/local/isolation.ts'
 import { LocalProvider } from '../sandboxes/local/local-provider.ts'
@@ -52,9 +53,12 @@ export async function composeRunService(config: ApiConfig, { store, log }: Aroun
     governance: await composeGovernance(),
     models: config.models,
     limits: config.limits,
-    workspaceRoots: await Promise.all(config.workspaceRoots.map(realRoot)),
+    workspaces: {
+      roots: await Promise.all(config.workspaceRoots.map(realRoot)),
+      forbidden: [await realpath(config.stateDir)],
+    },
     ceiling: await readCeiling(config),
-    redact: eventRedactor(config),
+    openRedactor: redactorOpener(config),
     readRepositorySettings: (workspace) => readRepositorySettings(workspace, runIsolated),
     clock: () => new Date(),
     log,
@@ -120,11 +124,11 @@ async function composeGovernance(): Promise<ControlGovernance> {
 }
 
 /** The deployment's own secrets never pass, whatever a sandbox sends; kinds are redacted as the run's settings say. */
-function eventRedactor({ models }: ApiConfig): RunDeps['redact'] {
+function redactorOpener({ models }: ApiConfig): RunDeps['openRedactor'] {
   const secrets = [models.openaiApiKey, models.copilotToken].filter((secret) => secret !== undefined)
   const withPii = createRedactor({ secrets, pii: true })
   const withoutPii = createRedactor({ secrets, pii: false })
-  return (event, settings) => (settings.redact_pii ? withPii : withoutPii).json(event).value
+  return (settings) => new EventRedactor(settings.redact_pii ? withPii : withoutPii)
 }
 
 const SETTINGS_TIMEOUT_MS = 10_000

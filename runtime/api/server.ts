@@ -2,6 +2,7 @@ import { homedir } from 'node:os'
 import { deadline } from '../kit/deadline.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import { createLog } from '../kit/log.ts'
+import { createRedactor } from '../redaction/redactor.ts'
 import { openStore } from '../store/open-store.ts'
 import { buildApp } from './app.ts'
 import { composeRunService } from './compose.ts'
@@ -11,6 +12,7 @@ import { announcement } from './start/announce.ts'
 import { ensureFirstApiKey } from './start/first-api-key.ts'
 import { listen } from './start/listen.ts'
 import { prepareStateFolder } from './start/state-folder.ts'
+import { lockStateFolder } from './start/state-lock.ts'
 import { stopRequest } from './start/stop-request.ts'
 
 /** EX_CONFIG of sysexits(3), so that a supervisor can tell a mistake of ours from one of the configuration. */
@@ -23,13 +25,16 @@ const now = () => new Date()
 const writeLog = (line: string) => void process.stderr.write(`${line}\n`)
 
 async function serve(config: ApiConfig): Promise<void> {
-  const log = createLog({ level: config.logLevel, write: writeLog })
+  const secrets = [config.models.openaiApiKey, config.models.copilotToken].filter((key) => key !== undefined)
+  const { text: redact } = createRedactor({ secrets, pii: false })
+  const log = createLog({ level: config.logLevel, write: writeLog, redact })
   const stop = stopRequest({
     signals: process,
     lifeline: config.hasLifeline ? process.stdin : undefined,
     onImpatience: () => process.exit(EXIT_FAILURE),
   })
   await prepareStateFolder(config.stateDir)
+  const unlock = lockStateFolder(config.stateDir)
   const store = await openStore(config.store, { log })
   const service = await composeRunService(config, { store, log })
   const { promise: started, resolve: markStarted } = Promise.withResolvers<void>()
@@ -46,9 +51,10 @@ async function serve(config: ApiConfig): Promise<void> {
     markStarted()
     await app.close()
     await store.close()
+    unlock()
   }
   try {
-    // The port comes first: a second service must not take up the runs of one that lives.
+    // The port comes first: a service that cannot be reached must not take up any run.
     const url = await listen(app, config)
     const apiKeyFile = await ensureFirstApiKey(store, { stateDir: config.stateDir, now })
     await service.start()

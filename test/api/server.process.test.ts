@@ -58,6 +58,22 @@ test('a port in use is one clear sentence, and the service that has it goes on',
   expect((await fetch(`${url}/healthz`)).status).toBe(200)
 })
 
+test('a second service on the same folder is refused, and one after a crash is not', async () => {
+  const stateDir = await makeStateDir()
+  const first = startService({ AGENTWEAVER_STATE_DIR: stateDir })
+  await first.ready
+  // when
+  const second = startService({ AGENTWEAVER_STATE_DIR: stateDir })
+  // then
+  expect(await second.exited).toBe(1)
+  expect(second.stderr().trim()).toBe(
+    `Another service works with ${stateDir}: stop it, or give this one a folder of its own with AGENTWEAVER_STATE_DIR.`,
+  )
+  first.child.kill('SIGKILL')
+  await first.exited
+  await startService({ AGENTWEAVER_STATE_DIR: stateDir }).ready
+})
+
 test('the service ends with whoever holds its lifeline', async () => {
   const service = startService({ AGENTWEAVER_STATE_DIR: await makeStateDir(), AGENTWEAVER_LIFELINE: 'true' })
   await service.ready

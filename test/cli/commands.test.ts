@@ -1,4 +1,5 @@
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
+import { spawnSync } from 'node:child_process'
+import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -157,7 +158,6 @@ describe('the service is found', () => {
   test('through the folder .agentweaver of a folder above', async () => {
     await using service = await startFakeService()
     const folder = await mkdtemp(join(tmpdir(), 'aw-find-test-'))
-    const { mkdir } = await import('node:fs/promises')
     await mkdir(join(folder, '.agentweaver'))
     await mkdir(join(folder, 'deep', 'er'), { recursive: true })
     await writeFile(join(folder, '.agentweaver', 'api-key'), `${FAKE_KEY}\n`)
@@ -165,6 +165,22 @@ describe('the service is found', () => {
     const { status } = await runCli(['runs', '--url', service.url], { cwd: join(folder, 'deep', 'er') })
 
     expect(status).toBe(0)
+  })
+
+  test.each([
+    ['run', 'x', '--agent', 'copilot', '-w', '.'],
+    ['sandbox', 'create', '-w', '.'],
+  ])('but its keys never go into a workspace: %s', async (...argv) => {
+    await using service = await startFakeService()
+    const folder = await mkdtemp(join(tmpdir(), 'aw-keys-test-'))
+    await mkdir(join(folder, '.agentweaver'))
+    await writeFile(join(folder, '.agentweaver', 'api-key'), FAKE_KEY)
+
+    const { status, stderr } = await runCli(argv, { env: loginTo(service), cwd: folder })
+
+    expect(status).toBe(2)
+    expect(stderr).toContain('contains the keys')
+    expect(service.requests).toEqual([])
   })
 
   test('and config says where each value comes from, without showing a secret', async () => {
@@ -327,7 +343,6 @@ describe('exec', () => {
 })
 
 test('bin.js runs the command under the pinned Node and passes its status on', async () => {
-  const { spawnSync } = await import('node:child_process')
   const bin = join(import.meta.dirname, '../../cli/bin.js')
   const { version } = JSON.parse(await readFile(join(import.meta.dirname, '../../package.json'), 'utf8'))
 

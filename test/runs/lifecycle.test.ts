@@ -171,6 +171,19 @@ it('refuses a workspace that does not exist, is a link, is a file, or lies outsi
   await expect(service.startRun(alice, aRun(inside, []))).resolves.toMatchObject({ state: 'queued' })
 })
 
+it('refuses a workspace that holds or lies in the folder with the keys of the service', async () => {
+  const { service, folder, config, close } = await startService({ AGENTWEAVER_WORKSPACE_ROOTS: '/' })
+  onTestFinished(close)
+
+  for (const path of [folder, config.stateDir, join(config.stateDir, 'keys'), '/']) {
+    const message = expect.stringContaining("the service's own folder")
+    await expect(service.startRun(alice, aRun(path, [])), path).rejects.toMatchObject({
+      code: 'workspace_invalid',
+      message,
+    })
+  }
+})
+
 it('shows a run to its owner and to operators, and to nobody else', async () => {
   const { service, aWorkspace } = use()
   const run = await service.startRun(alice, aRun(aWorkspace(), []))

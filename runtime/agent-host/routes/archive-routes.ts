@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify'
 import { CONFIGURE_LIMITS } from '../../../contracts/configure.ts'
 import { FILE_LIMITS, type FileError } from '../../../contracts/files.ts'
@@ -21,13 +22,13 @@ export function registerArchiveRoutes(scope: FastifyInstance, { machine, session
       const { toolbox, turns } = session()
       if (turns?.list().length)
         throw new SandboxError('conflict', 'the workspace goes in before the first turn')
-      const done = await toolbox.tarIn(bodyOf(request), request.signal)
+      const done = await toolbox.tarIn(bodyOf(request))
       if (done.error) refuse(done.error)
       return { entries: done.entries, bytes: done.bytes }
     })
 
-    archives.get(AGENT_HOST_ROUTES.workspace, async (request, reply) =>
-      reply.type(TAR_MEDIA_TYPE).send(session().toolbox.tarOut(request.signal)),
+    archives.get(AGENT_HOST_ROUTES.workspace, async (_request, reply) =>
+      reply.type(TAR_MEDIA_TYPE).send(Readable.from(session().toolbox.tarOut(), { objectMode: false })),
     )
 
     archives.put(

@@ -14,6 +14,7 @@ import { createTouchTracker } from '../../governance/touched.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { present } from '../../kit/present.ts'
+import { EventRedactor } from '../../redaction/event-redactor.ts'
 import { createRedactor } from '../../redaction/redactor.ts'
 import { cleanIntent } from '../../tools/report-tools.ts'
 import type { ToolCall } from '../../tools/tool.ts'
@@ -80,9 +81,15 @@ export async function createRunSession(
     ...present({ sessionFiles }),
   })
   if (agent) {
-    const emitTo = (turn: Pick<Parameters<RunTurn>[0], 'emit'>) => (event: HostEvent) =>
-      void turn.emit(redactor.json(event).value)
-    turns = createTurns(outbox, (turn) => agent.runTurn({ ...turn, emit: emitTo(turn) }))
+    const runTurn: RunTurn = async (turn) => {
+      const events = new EventRedactor(redactor)
+      const emit = (event: HostEvent) => {
+        for (const redacted of events.redact(event)) void turn.emit(redacted)
+      }
+      const end = await agent.runTurn({ ...turn, emit })
+      return 'message' in end ? { ...end, message: redactor.text(end.message) } : end
+    }
+    turns = createTurns(outbox, runTurn)
   }
 
   return {

@@ -228,11 +228,11 @@ export class ActiveRun {
   async #release(serving: Serving, ending: Ending): Promise<void> {
     const { store } = this.#deps
     await store.transaction((tx) => tx.changeRun(this.run.id, { state: 'ending' }))
-    const alive = !(ending.state === 'failed' && ending.code === 'sandbox_lost')
-    if (alive && this.#activeTurn !== undefined) {
-      await this.#stopTurn(serving, this.#activeTurn)
-      await this.#save(serving)
-    }
+    const isAlive = !(ending.state === 'failed' && ending.code === 'sandbox_lost')
+    const turnId = this.#activeTurn
+    if (isAlive && turnId !== undefined) await this.#stopTurn(serving, turnId)
+    // After a turn that ended by itself the checkpoint is there already.
+    if (isAlive && (turnId !== undefined || this.run.kind === 'command')) await this.#save(serving)
     this.#relayStop.abort()
     await serving.sandbox.release(ending.state)
     await serving.client.close()

@@ -42,6 +42,7 @@ export class BatchCommitter {
   readonly #audit: AuditTrail
   readonly #governance: RunGovernance
   readonly #gate: Gate
+  readonly #redactor: { redact(event: HostEvent): HostEvent[] }
   /** Requests of calls that have no result yet. */
   readonly #requests = new Map<string, AgentCall>()
 
@@ -50,6 +51,7 @@ export class BatchCommitter {
     this.#audit = audit
     this.#governance = deps.governance.forRun(run.settings)
     this.#gate = new Gate(deps, audit, this.#governance)
+    this.#redactor = deps.openRedactor(run.settings)
   }
 
   commit({ runId, generation, envelopes }: Batch): Promise<Committed> {
@@ -73,15 +75,25 @@ export class BatchCommitter {
     for (const envelope of envelopes)
       if (envelope.sequence > run.hostSequence) await this.#apply(work, envelope)
     await tx.appendEvents(run.id, events)
+    await tx.changeRun(run.id, { hostSequence: envelopes.at(-1)?.sequence ?? 0 })
     if (run.firstEventAt === undefined && events.some(({ event }) => isOfAgent(event))) {
       await tx.changeRun(run.id, { firstEventAt: this.#deps.clock().toISOString() })
     }
   }
 
   async #apply(work: Work, envelope: HostEnvelope): Promise<void> {
-    const event = this.#deps.redact(envelope.event, work.run.settings) as HostEvent
     const host = { sequence: envelope.sequence, generation: work.run.generation }
-    work.events.push({ event, at: envelope.at, host })
+    const redacted = this.#redactor.redact(envelope.event)
+    for (const [index, event] of redacted.entries()) {
+      // The host's number belongs to the event itself, which comes last; text that was held back has none.
+      const isItself = index === redacted.length - 1
+      work.events.push({ event, at: envelope.at, ...(isItself && { host }) })
+      await this.#follow(work, event)
+    }
+  }
+
+  /** What an event means beside being stored. */
+  async #follow(work: Work, event: HostEvent): Promise<void> {
     switch (event.type) {
       case 'tool.call':
         return this.#onCall(work, event.data)

@@ -1,9 +1,10 @@
-import type { RunEvent } from '../../../contracts/events.ts'
+import type { HostEvent } from '../../../contracts/events.ts'
 import type { Decision, SandboxSettings } from '../../../contracts/policy.ts'
 import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
+import type { WorkspaceBounds } from './workspace-admission.ts'
 
 /** Governance of one run, as the control plane applies it; it remembers what the run has touched. */
 export type RunGovernance = {
@@ -45,12 +46,12 @@ export type RunDeps = {
   readonly governance: ControlGovernance
   readonly models: ModelConfig
   readonly limits: RunLimits
-  /** Folders under which a run may name a workspace; real paths. */
-  readonly workspaceRoots: readonly string[]
+  /** Where workspaces of kind `path` may lie; real paths. */
+  readonly workspaces: WorkspaceBounds
   /** What no caller and no repository can widen. */
   readonly ceiling: SandboxSettings
-  /** The second redaction: nothing that a sandbox sent is stored before it. */
-  readonly redact: (event: RunEvent, settings: SandboxSettings) => RunEvent
+  /** The second redaction, of one run: nothing that a sandbox sent is stored before it. */
+  readonly openRedactor: (settings: SandboxSettings) => { redact(event: HostEvent): HostEvent[] }
   readonly clock: () => Date
   readonly log: Log
 }

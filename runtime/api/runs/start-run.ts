@@ -47,8 +47,7 @@ async function prepare(
 ): Promise<NewRun> {
   const { workspace, policy: requested, labels } = wanted.request
   resolveAgent(wanted.agent, deps.models)
-  const path =
-    workspace.kind === 'path' ? await admitWorkspace(workspace.path, deps.workspaceRoots) : undefined
+  const path = workspace.kind === 'path' ? await admitWorkspace(workspace.path, deps.workspaces) : undefined
   const repository = path === undefined ? undefined : await readRepositorySettings(path)
   const settings = await policy.forRun(repository, requested)
   const { agent } = wanted

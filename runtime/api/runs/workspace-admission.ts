@@ -8,22 +8,36 @@ const invalid = (message: string, cause?: unknown) =>
 const isInside = (path: string, root: string) =>
   path === root || path.startsWith(root === sep ? sep : `${root}${sep}`)
 
+export type WorkspaceBounds = {
+  /** Folders under which a run may name a workspace. */
+  readonly roots: readonly string[]
+  /** Folders that no workspace may hold or lie in: the service's own, with its keys. */
+  readonly forbidden: readonly string[]
+}
+
 /**
  * The real path of a workspace that a run may name: an existing folder, no link itself, under one of the
  * operator's roots once every link above it is resolved.
  */
-export async function admitWorkspace(path: string, roots: readonly string[]): Promise<string> {
-  const [real, own] = await Promise.all([realpath(path), lstat(path)]).catch((error: unknown) => {
+export async function admitWorkspace(path: string, { roots, forbidden }: WorkspaceBounds): Promise<string> {
+  const [real, entry] = await Promise.all([realpath(path), lstat(path)]).catch((error: unknown) => {
     const missing = errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR'
     throw invalid(
       missing ? `workspace.path ${path} does not exist` : `workspace.path ${path} cannot be read`,
       error,
     )
   })
-  if (own.isSymbolicLink()) throw invalid(`workspace.path ${path} is a symbolic link; name the folder itself`)
-  if (!own.isDirectory()) throw invalid(`workspace.path ${path} is not a folder`)
+  if (entry.isSymbolicLink())
+    throw invalid(`workspace.path ${path} is a symbolic link; name the folder itself`)
+  if (!entry.isDirectory()) throw invalid(`workspace.path ${path} is not a folder`)
   if (!roots.some((root) => isInside(real, root))) {
     throw invalid(`workspace.path ${path} is outside the workspace roots (${roots.join(', ') || 'none'})`)
+  }
+  const own = forbidden.find((folder) => isInside(folder, real) || isInside(real, folder))
+  if (own !== undefined) {
+    throw invalid(
+      `workspace.path ${path} holds the service's own folder ${own}; start the service with another AGENTWEAVER_STATE_DIR`,
+    )
   }
   return real
 }

@@ -13,7 +13,15 @@ import {
   sendSignal,
   waitUntilDead,
 } from './process-tree.ts'
-import { type Ending, LAUNCHER_FD, parseEnding, releaseMessage, STATUS_FD, signalName } from './witness.ts'
+import {
+  COMMAND_LIMITS,
+  type Ending,
+  LAUNCHER_FD,
+  parseEnding,
+  releaseMessage,
+  STATUS_FD,
+  signalName,
+} from './witness.ts'
 
 /** How a backend starts the witness. */
 export interface Launch {
@@ -183,7 +191,13 @@ class Run {
       this.#kill()
       return
     }
-    for (const one of descendantsOf(pid)) sendSignal(one, 'SIGTERM')
+    const tree = descendantsOf(pid)
+    // A fork bomb would use the time of grace to grow.
+    if (tree.length > COMMAND_LIMITS.processes) {
+      this.#kill()
+      return
+    }
+    for (const one of tree) sendSignal(one, 'SIGTERM')
     this.#killTimer = setTimeout(() => this.#kill(), GRACE_MS)
   }
 

@@ -33,7 +33,7 @@ export const COMMAND_LIMITS: CommandLimits = {
 
 /** A shell sets hard and soft limits alike; what the host already limits further stays so. */
 function limitLines(limits: CommandLimits): string {
-  return [
+  const lines = [
     'ulimit -c 0',
     `ulimit -n ${limits.openFiles}`,
     `ulimit -f ${limits.fileBytes / 512}`,
@@ -43,8 +43,7 @@ function limitLines(limits: CommandLimits): string {
     // The kernel ends the command before the service when memory runs out.
     'echo 500 >/proc/self/oom_score_adj',
   ]
-    .map((line) => `{ ${line}; } 2>/dev/null`)
-    .join('\n')
+  return `{ ${lines.join('; ')}; } 2>/dev/null`
 }
 
 /** `$1` is the workspace as the command sees it, `$2` the directory under it, `$3` the command. */

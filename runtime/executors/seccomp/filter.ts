@@ -39,9 +39,22 @@ const REFUSED_IOCTLS = [0x5412, 0x541c]
 /** AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: network namespaces do not hold all of the others (AF_VSOCK reaches the hypervisor). */
 const SOCKET_FAMILIES = [1, 2, 10, 16]
 
-/** A test of one call: `whenCalled` ends in an answer on every way through it. */
-function onSyscall(number: number | undefined, whenCalled: readonly Instruction[]): Instruction[] {
-  return number === undefined ? [] : [ifEqual(number, 0, whenCalled.length), ...whenCalled]
+/** What happens at one call: instructions that end in an answer on every way through them. */
+type Rule = readonly [number: number, whenCalled: readonly Instruction[]]
+
+/**
+ * A decision tree over rules in the order of their numbers. The kernel walks the filter for every number when it
+ * is loaded, which is for every command: a list would cost it a tenth of a millisecond.
+ */
+function decide(rules: readonly Rule[]): Instruction[] {
+  if (rules.length <= 3) {
+    const tests = rules.map(([number, whenCalled]) => [ifEqual(number, 0, whenCalled.length), ...whenCalled])
+    return [...tests.flat(), answer(ALLOW)]
+  }
+  const middle = rules.length >> 1
+  const below = decide(rules.slice(0, middle))
+  const above = decide(rules.slice(middle))
+  return [ifAtLeast((rules[middle] as Rule)[0], below.length, 0), ...below, ...above]
 }
 
 /** Refuses when the low half of an argument is one of `values`. The kernel ignores the high half of an ioctl. */
@@ -64,9 +77,27 @@ const noNewNamespace: Instruction[] = [
   answer(ALLOW),
 ]
 
+/** Rules by number; a call that the architecture does not have needs none. */
+function rulesFor(arch: FilteredArch): Rule[] {
+  const judged: (readonly [SyscallName, readonly Instruction[]])[] = [
+    ...REFUSED_SYSCALLS.map((name) => [name, [answer(refuse(EPERM))]] as const),
+    // clone3 keeps its flags in memory, which no filter can read: libraries fall back to clone.
+    ['clone3', [answer(refuse(ENOSYS))]],
+    ['clone', noNewNamespace],
+    ['ioctl', refuseArgument(1, REFUSED_IOCTLS)],
+    ['socket', onlyFamilies],
+    ['socketpair', onlyFamilies],
+  ]
+  return judged
+    .flatMap(([name, whenCalled]): Rule[] => {
+      const number = syscallNumber(arch, name)
+      return number === undefined ? [] : [[number, whenCalled]]
+    })
+    .sort(([a], [b]) => a - b)
+}
+
 /** The filter for one architecture. Calls of any other kill the process. */
 export function seccompInstructions(arch: FilteredArch): Instruction[] {
-  const number = (name: SyscallName) => syscallNumber(arch, name)
   const noX32 = arch === 'x64' ? [ifAtLeast(X32_BIT, 0, 1), answer(KILL_PROCESS)] : []
   return [
     load(SECCOMP_DATA.arch),
@@ -74,14 +105,7 @@ export function seccompInstructions(arch: FilteredArch): Instruction[] {
     answer(KILL_PROCESS),
     load(SECCOMP_DATA.nr),
     ...noX32,
-    ...REFUSED_SYSCALLS.flatMap((name) => onSyscall(number(name), [answer(refuse(EPERM))])),
-    // clone3 keeps its flags in memory, which no filter can read: libraries fall back to clone.
-    ...onSyscall(number('clone3'), [answer(refuse(ENOSYS))]),
-    ...onSyscall(number('clone'), noNewNamespace),
-    ...onSyscall(number('ioctl'), refuseArgument(1, REFUSED_IOCTLS)),
-    ...onSyscall(number('socket'), onlyFamilies),
-    ...onSyscall(number('socketpair'), onlyFamilies),
-    answer(ALLOW),
+    ...decide(rulesFor(arch)),
   ]
 }
 

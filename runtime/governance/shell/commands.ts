@@ -1,16 +1,12 @@
 import { MAX_COMMANDS } from './bounds.ts'
 import type { ShellNode } from './grammar.ts'
+import { documentOf, isExpandedDocument, NO_REDIRECTS, type Redirects, redirectsOf } from './redirects.ts'
 import { backquotedScripts, unescapeBackquoted } from './unquote.ts'
-import { newVariables, textOf, UNKNOWN, type Variables, type Word, wordsOf } from './words.ts'
+import { newVariables, type Scope, textOf, UNKNOWN, type Word, wordsOf } from './words.ts'
 
-/** A simple command: its words, where its output goes, and scripts that it is given to read. */
-export interface SimpleCommand {
+/** A simple command: its words, where its output goes, and what it is given to read. */
+export interface SimpleCommand extends Redirects {
   readonly words: readonly Word[]
-  readonly outputs: readonly string[]
-  readonly inputs: readonly string[]
-  readonly readsSubstitution: boolean
-  /** Texts of here-documents and here-strings on its standard input. */
-  readonly documents: readonly string[]
 }
 
 /** What a script says, in the order in which it is written. */
@@ -25,13 +21,10 @@ export interface ScriptReading {
   readonly isTooLarge: boolean
 }
 
-type Redirects = Pick<SimpleCommand, 'outputs' | 'inputs' | 'readsSubstitution' | 'documents'>
-const NONE: Redirects = { outputs: [], inputs: [], readsSubstitution: false, documents: [] }
-
 /** Collects every command of a syntax tree, wherever it stands. */
 export function readScript(root: ShellNode, source: string): ScriptReading {
   const reader = new ScriptReader(source)
-  reader.visit(root, NONE)
+  reader.visit(root, NO_REDIRECTS)
   return {
     commands: reader.commands,
     pipelines: reader.pipelines,
@@ -46,7 +39,7 @@ class ScriptReader {
   readonly pipelines: SimpleCommand[][][] = []
   readonly scripts: string[] = []
   hasHiddenPart = false
-  readonly #scope: { readonly source: string; readonly variables: Variables }
+  readonly #scope: Scope
 
   constructor(source: string) {
     this.#scope = { source, variables: newVariables() }
@@ -80,7 +73,7 @@ class ScriptReader {
 
   #visitCommand(node: ShellNode, outer: Redirects): void {
     const words: Word[] = []
-    const own = this.#redirects(node.children, outer)
+    const own = redirectsOf(node.children, outer, this.#scope)
     for (const child of node.children) {
       if (child.type === 'variable_assignment') this.#assign(child)
       else if (!NOT_A_WORD.test(child.type)) words.push(...wordsOf(child, this.#scope))
@@ -93,13 +86,13 @@ class ScriptReader {
   /** Commands inside a word run too; inside `>(…)` they read what the command around them writes. */
   #visitInside(node: ShellNode, command: SimpleCommand): void {
     const before = this.commands.length
-    this.visit(node, NONE)
+    this.visit(node, NO_REDIRECTS)
     const isSink = node.type === 'process_substitution' && this.#scope.source[node.start] === '>'
     if (isSink) this.pipelines.push([[command], this.commands.slice(before)])
   }
 
   #visitRedirected(node: ShellNode, outer: Redirects): void {
-    const redirects = this.#redirects(node.children, outer)
+    const redirects = redirectsOf(node.children, outer, this.#scope)
     const before = this.commands.length
     const isRedirect = (child: ShellNode) => child.type.endsWith('_redirect')
     for (const child of node.children) if (!isRedirect(child)) this.visit(child, redirects)
@@ -112,8 +105,8 @@ class ScriptReader {
   #visitRedirect(node: ShellNode, body: SimpleCommand[]): void {
     if (node.type === 'heredoc_redirect') this.#keepDocument(node)
     for (const child of node.children) {
-      if (child.type !== 'pipeline') this.visit(child, NONE)
-      else this.pipelines.push([body, ...this.#stages(child, NONE)])
+      if (child.type !== 'pipeline') this.visit(child, NO_REDIRECTS)
+      else this.pipelines.push([body, ...this.#stages(child, NO_REDIRECTS)])
     }
   }
 
@@ -125,37 +118,6 @@ class ScriptReader {
         this.visit(child, redirects)
         return this.commands.slice(before)
       })
-  }
-
-  #redirects(nodes: readonly ShellNode[], outer: Redirects): Redirects {
-    const own = nodes.filter((node) => node.type.endsWith('_redirect'))
-    if (own.length === 0) return outer
-    const files = own.filter((node) => node.type === 'file_redirect')
-    const source = this.#scope.source
-    const targets = (direction: '>' | '<') =>
-      files
-        .filter((node) =>
-          node.children.some((c) => c.type.includes(direction) && !c.type.includes('substitution')),
-        )
-        .flatMap((node) => node.children.slice(-1))
-        .map((target) => textOf(target, this.#scope))
-    return {
-      outputs: [...outer.outputs, ...targets('>')],
-      inputs: [...outer.inputs, ...targets('<')],
-      readsSubstitution:
-        outer.readsSubstitution ||
-        files.some((n) => n.children.some((c) => c.type === 'process_substitution')),
-      documents: [
-        ...outer.documents,
-        ...own
-          .flatMap((node) => node.children.filter((c) => c.type === 'heredoc_body'))
-          .map((body) => source.slice(body.start, body.end)),
-        ...own
-          .filter((n) => n.type === 'herestring_redirect')
-          .flatMap((n) => n.children.slice(-1))
-          .map((t) => textOf(t, this.#scope)),
-      ],
-    }
   }
 
   #assign(node: ShellNode): void {
@@ -190,11 +152,9 @@ class ScriptReader {
     if (raw.startsWith('`') && raw.includes('\\')) this.scripts.push(unescapeBackquoted(raw.slice(1, -1)))
   }
 
-  /** A here-document is expanded where no part of its end mark is quoted. */
   #keepDocument(node: ShellNode): void {
-    const start = node.children.find((child) => child.type === 'heredoc_start')
-    if (!start || /["'\\]/.test(this.#text(start))) return
-    for (const body of node.children) if (body.type === 'heredoc_body') this.#keepBackquoted(this.#text(body))
+    const { source } = this.#scope
+    if (isExpandedDocument(node, source)) this.#keepBackquoted(documentOf(node, source))
   }
 
   #keepHidden(text: string): void {

@@ -2,6 +2,7 @@ import type { CommandPattern } from '../../../policies/agent/command-pattern.ts'
 import { MAX_SCRIPT_DEPTH } from './bounds.ts'
 import { readScript, type SimpleCommand } from './commands.ts'
 import type { ShellGrammar } from './grammar.ts'
+import { innerScripts } from './inner-scripts.ts'
 import type { PatternSet } from './match.ts'
 import { type CommandView, isUnknownName, nameOf, viewOf } from './view.ts'
 import type { Word } from './words.ts'
@@ -34,9 +35,6 @@ export function judgeShell(command: string, grammar: ShellGrammar, sets: Pattern
     words: judge.words,
   }
 }
-
-const SHELLS = new Set(['sh', 'bash', 'dash', 'ash', 'zsh', 'ksh', 'mksh', 'fish', 'rbash', 'posh'])
-const ARGUMENT_SCRIPTS = new Set(['trap', 'alias', 'fc', 'complete'])
 
 class Judge {
   readonly destructive = new Set<CommandPattern>()
@@ -94,28 +92,12 @@ class Judge {
       const view = viewOf(words, command)
       views.push(view)
       this.#add((set) => set.ofCommand(view))
-      this.#scripts(view, { words, command, depth })
+      if (view.name === 'eval') this.#doubt('eval builds a command while it runs')
+      for (const script of innerScripts(view, words, command)) this.#innerScript(script, depth)
     }
     for (const word of command.words) this.words.push(word.text)
     this.words.push(...command.inputs)
     return views
-  }
-
-  #scripts(view: CommandView, at: { words: readonly Word[]; command: SimpleCommand; depth: number }): void {
-    const { words, command, depth } = at
-    const run = (script: Word) => this.#innerScript(script, depth)
-    for (const script of unwrap(view.name, words).scripts) run(script)
-    if (view.name === 'eval') {
-      this.#doubt('eval builds a command while it runs')
-      run(joined(words.slice(1)))
-    }
-    if (ARGUMENT_SCRIPTS.has(view.name)) {
-      for (const word of words.slice(1)) run({ ...word, text: word.text.replace(/^[\w.-]+=/, '') })
-    }
-    if (!SHELLS.has(view.name)) return
-    const script = commandStringOf(words)
-    if (script) run(script)
-    else if (view.readsProgram) for (const text of command.documents) run({ ...joined([]), text })
   }
 
   #innerScript(script: Word, depth: number): void {
@@ -151,17 +133,3 @@ function unwrapAll(words: readonly Word[]): {
     nameOf(words) === 'find' ? first.commands.flatMap((c) => [c, ...unwrapAll(c).commands]) : first.commands
   return { head, commands: found }
 }
-
-/** The text after `-c`, where short flags hold a `c` (`-lc`, `-euxc`). */
-function commandStringOf(words: readonly Word[]): Word | undefined {
-  const flag = words.findIndex((word, i) => i > 0 && /^-[A-Za-z]*c[A-Za-z]*$/.test(word.text))
-  if (flag < 0) return undefined
-  return words.slice(flag + 1).find((word) => !/^[-+]/.test(word.text))
-}
-
-const joined = (words: readonly Word[]): Word => ({
-  text: words.map((word) => word.text).join(' '),
-  isUnknown: words.some((word) => word.isUnknown),
-  isAnyWords: false,
-  isSubstitution: false,
-})

@@ -8,6 +8,10 @@ export const unescapeDoubleQuoted = (text: string): string =>
     ? text.replace(/\\([$`"\\])|\\\n/g, (_all, char: string | undefined) => char ?? '')
     : text
 
+/** Removes the backslashes that count in a here-document that is expanded. */
+export const unescapeDocument = (text: string): string =>
+  text.replace(/\\([$`\\])|\\\n/g, (_all, char: string | undefined) => char ?? '')
+
 const LETTERS: Readonly<Record<string, string>> = {
   n: '\n',
   t: '\t',

@@ -27,7 +27,8 @@ export const newVariables = (): Variables =>
     ['IFS', [SPLIT]],
   ])
 
-type Scope = { readonly source: string; readonly variables: Variables }
+/** A text and what is known of its variables. */
+export type Scope = { readonly source: string; readonly variables: Variables }
 
 /** The words that one node of a command becomes: none, one, or several by braces and splitting. */
 export function wordsOf(node: ShellNode, scope: Scope): Word[] {

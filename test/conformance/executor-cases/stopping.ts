@@ -16,7 +16,7 @@ const untilGone = (mark: string) =>
 export function stoppingCases(subject: Subject): void {
   describe('stopping', () => {
     it('stops a command at its timeout and keeps what it said', async () => {
-      const outcome = await subject.run('echo partial; sleep 60', { timeoutMs: 300 })
+      const outcome = await subject.run('echo partial; sleep 60', { timeoutMs: 1_000 })
 
       expect(outcome).toMatchObject({
         stdout: 'partial\n',
@@ -29,14 +29,14 @@ export function stoppingCases(subject: Subject): void {
     it('lets a command that handles the polite signal clean up', async () => {
       const command = 'trap "echo cleaned; exit 9" TERM; echo ready; while :; do sleep 0.05; done'
 
-      const outcome = await subject.run(command, { timeoutMs: 300 })
+      const outcome = await subject.run(command, { timeoutMs: 1_000 })
 
       expect(outcome).toMatchObject({ stdout: 'ready\ncleaned\n', exitCode: 9, reason: 'timeout' })
     })
 
     it('kills a command that ignores the polite signal', async () => {
       const outcome = await subject.run('trap "" TERM; echo deaf; while :; do sleep 0.05; done', {
-        timeoutMs: 300,
+        timeoutMs: 1_000,
       })
 
       expect(outcome).toMatchObject({ stdout: 'deaf\n', signal: 'SIGKILL', reason: 'timeout' })
@@ -55,7 +55,7 @@ export function stoppingCases(subject: Subject): void {
       ['a child in a session of its own', (sleep: string) => `setsid ${sleep} & sleep 60`],
     ])('leaves no survivor of a timeout: %s', async (_what, command) => {
       const sleep = aMarkedSleep()
-      const running = subject.run(command(sleep.command), { timeoutMs: 400 })
+      const running = subject.run(command(sleep.command), { timeoutMs: 1_000 })
       await until('the survivor runs', () => processesNaming(`sleep\0${sleep.mark}`).length > 0)
 
       const outcome = await running
@@ -103,10 +103,10 @@ export function stoppingCases(subject: Subject): void {
     it('keeps the first reason when a cancel follows the timeout', async () => {
       const stop = new AbortController()
       const running = subject.run('trap "" TERM; echo ready; while :; do sleep 0.05; done', {
-        timeoutMs: 200,
+        timeoutMs: 500,
         signal: stop.signal,
       })
-      setTimeout(() => stop.abort(), 600)
+      setTimeout(() => stop.abort(), 1_000)
 
       expect((await running).reason).toBe('timeout')
     })

@@ -1,0 +1,62 @@
+import type { ShellNode } from './grammar.ts'
+import { unescapeDocument } from './unquote.ts'
+import { type Scope, textOf } from './words.ts'
+
+/** Where a command's streams go to and come from. */
+export interface Redirects {
+  readonly outputs: readonly string[]
+  readonly inputs: readonly string[]
+  /** It reads what a `<(…)` writes. */
+  readonly readsSubstitution: boolean
+  /** Texts of here-documents and here-strings on its standard input. */
+  readonly documents: readonly string[]
+}
+
+export const NO_REDIRECTS: Redirects = { outputs: [], inputs: [], readsSubstitution: false, documents: [] }
+
+/** The redirections among the parts of a statement, added to those of the statement around it. */
+export function redirectsOf(nodes: readonly ShellNode[], outer: Redirects, scope: Scope): Redirects {
+  const own = nodes.filter((node) => node.type.endsWith('_redirect'))
+  if (own.length === 0) return outer
+  const files = own.filter((node) => node.type === 'file_redirect')
+  return {
+    outputs: [...outer.outputs, ...targetsOf(files, '>', scope)],
+    inputs: [...outer.inputs, ...targetsOf(files, '<', scope)],
+    readsSubstitution: outer.readsSubstitution || files.some(hasSubstitution),
+    documents: [...outer.documents, ...own.flatMap((node) => documentsOf(node, scope))],
+  }
+}
+
+const hasSubstitution = (node: ShellNode) => node.children.some(({ type }) => type === 'process_substitution')
+
+const targetsOf = (files: readonly ShellNode[], direction: '>' | '<', scope: Scope): string[] =>
+  files
+    .filter((node) => node.children.some(({ type }) => type.length <= 4 && type.includes(direction)))
+    .flatMap((node) => node.children.slice(-1))
+    .map((target) => textOf(target, scope))
+
+function documentsOf(node: ShellNode, scope: Scope): string[] {
+  if (node.type === 'herestring_redirect') {
+    return node.children.slice(-1).map((text) => textOf(text, scope))
+  }
+  if (node.type !== 'heredoc_redirect') return []
+  const text = documentOf(node, scope.source)
+  return [isExpandedDocument(node, scope.source) ? unescapeDocument(text) : text]
+}
+
+/**
+ * The text of a here-document: from the line after its redirection to its end mark. The grammar's own node for it
+ * is empty for some texts.
+ */
+export function documentOf(node: ShellNode, source: string): string {
+  const mark = node.children.find(({ type }) => type === 'heredoc_start')
+  const end = node.children.find(({ type }) => type === 'heredoc_end')
+  const line = source.indexOf('\n', mark?.end ?? node.start)
+  return line < 0 ? '' : source.slice(line + 1, end?.start ?? node.end)
+}
+
+/** A here-document is expanded where no part of its end mark is quoted. */
+export function isExpandedDocument(node: ShellNode, source: string): boolean {
+  const mark = node.children.find(({ type }) => type === 'heredoc_start')
+  return mark !== undefined && !/["'\\]/.test(source.slice(mark.start, mark.end))
+}

@@ -1,0 +1,67 @@
+import type { HostEvent } from '../../contracts/events.ts'
+import type { Redactor, RedactorStream } from './redactor.ts'
+
+type Open = { readonly stream: RedactorStream; readonly rebuild: (text: string) => HostEvent }
+
+/**
+ * Redacts the events of one sandbox. Text that comes in pieces (deltas of a message, output of a command) is
+ * redacted as one stream, so that a secret cut in two is found; an event may come out as none, and what was held
+ * back comes out before the event that ends its stream.
+ */
+export class EventRedactor {
+  readonly #redactor: Redactor
+  readonly #open = new Map<string, Open>()
+
+  constructor(redactor: Redactor) {
+    this.#redactor = redactor
+  }
+
+  redact(event: HostEvent): HostEvent[] {
+    switch (event.type) {
+      case 'agent.message.delta': {
+        const { data } = event
+        return this.#push(`message ${data.messageId}`, data.text, (text) => ({
+          ...event,
+          data: { ...data, text },
+        }))
+      }
+      case 'command.output': {
+        const { data } = event
+        const key = `output ${data.commandId} ${data.stream}`
+        return this.#push(key, data.chunk, (chunk) => ({ ...event, data: { ...data, chunk } }))
+      }
+      case 'agent.message':
+        return [...this.#end(`message ${event.data.messageId}`), this.#whole(event)]
+      case 'command.exited':
+        return [...this.#end(`output ${event.data.commandId}`), this.#whole(event)]
+      case 'tool.result':
+      case 'tool.error':
+        return [...this.#end(`output ${event.data.callId}`), this.#whole(event)]
+      case 'turn.ended':
+        return [...this.#end('message'), this.#whole(event)]
+      default:
+        return [this.#whole(event)]
+    }
+  }
+
+  #whole(event: HostEvent): HostEvent {
+    return this.#redactor.json(event).value
+  }
+
+  #push(key: string, text: string, rebuild: Open['rebuild']): HostEvent[] {
+    const stream = this.#open.get(key)?.stream ?? this.#redactor.stream()
+    this.#open.set(key, { stream, rebuild })
+    const said = stream.push(text)
+    return said === '' ? [] : [rebuild(said)]
+  }
+
+  /** Ends the streams with this key, or below it. */
+  #end(key: string): HostEvent[] {
+    const ended = [...this.#open].filter(([other]) => other === key || other.startsWith(`${key} `))
+    return ended.flatMap(([other, { stream, rebuild }]) => {
+      this.#open.delete(other)
+      const rest = stream.end()
+      return rest === '' ? [] : [rebuild(rest)]
+    })
+  }
+}

@@ -1,0 +1,147 @@
+import { execFileSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { decideCommand } from './fixture.ts'
+
+const BASH = '/bin/bash'
+const REAL = ['env', 'nohup', 'timeout', 'nice', 'xargs', 'cat', 'sh', 'bash', 'setsid', 'stdbuf', 'tee']
+
+const single = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
+const double = (text: string) => `"${text.replace(/[\\"$`]/g, '\\$&')}"`
+const backquoted = (text: string) => `\`${text.replace(/[\\`$]/g, '\\$&')}\``
+
+/** Ways to write one word so that the shell reads the same. */
+const spelling = (word: string) =>
+  fc.constantFrom(
+    word,
+    single(word),
+    double(word),
+    `${word.slice(0, 1)}''${word.slice(1)}`,
+    `${word.slice(0, 1)}""${word.slice(1)}`,
+    `${word.slice(0, 1)}\\${word.slice(1)}`,
+    `${word.slice(0, 1)}\\\n${word.slice(1)}`,
+    `$'\\x${word.charCodeAt(0).toString(16)}${word.slice(1)}'`,
+    `"${word.slice(0, 1)}"${word.slice(1)}`,
+  )
+
+const flags = fc.constantFrom(
+  ['-rf'],
+  ['-fr'],
+  ['-r', '-f'],
+  ['-vfR'],
+  ['--recursive', '--force'],
+  ['--recurs', '-f'],
+  ['-f', '--r'],
+)
+
+const command = flags
+  .chain((words) => fc.tuple(...['rm', ...words, 'x'].map(spelling)))
+  .map((words) => words.join(' '))
+
+/** Ways to have a command run inside another text. */
+const WRAPS: readonly ((script: string) => string)[] = [
+  (s) => `sh -c ${single(s)}`,
+  (s) => `bash -euc ${double(s)}`,
+  (s) => `echo $(${s})`,
+  (s) => `echo "a $(${s}) b"`,
+  (s) => `echo ${backquoted(s)}`,
+  (s) => `echo "a ${backquoted(s)}"`,
+  (s) => `(${s})`,
+  (s) => `{ ${s}\n}`,
+  (s) => `if true; then ${s}\nfi`,
+  (s) => `true && ${s}`,
+  (s) => `false || ${s}`,
+  (s) => `f() { ${s}\n}; f`,
+  (s) => `for i in 1; do ${s}\ndone`,
+  (s) => `case a in (a) ${s}\n;; esac`,
+  (s) => `bash <<EOF\n${s.replace(/[\\$`]/g, '\\$&')}\nEOF\n`,
+  (s) => `bash <<'EOF'\n${s}\nEOF\n`,
+  (s) => `cat <<EOF\n$(${s})\nEOF\n`,
+  (s) => `cat <<EOF\n${backquoted(s)}\nEOF\n`,
+  (s) => `bash <<< ${single(s)}`,
+  (s) => `echo ${single(s)} | sh`,
+  (s) => `: \${nothing:-$(${s})}`,
+  (s) => `: "\${nothing:-${backquoted(s)}}"`,
+  (s) => `[[ -z $(${s}) ]]`,
+  (s) => `a=$(${s})`,
+  (s) => `eval ${single(s)}`,
+  (s) => `trap ${single(s)} EXIT`,
+  (s) => `# a comment\n${s} # another`,
+  (s) => `cat <(${s})`,
+  (s) => `echo a | tee >(${s}) && wait`,
+  (s) => `X=${single(s)}; bash -c "$X"`,
+  (s) => `function g { ${s}\n}\ng`,
+  (s) => `echo $(( 1 + $(${s} ; echo 1) ))`,
+  (s) => `while true; do ${s}\nbreak; done`,
+]
+/** Ways to put words before a simple command. */
+const PREFIXES = [
+  'env A=1 ',
+  'env -i PATH="$PATH" ',
+  'command ',
+  'nohup ',
+  'timeout 5 ',
+  'timeout -k 1 5 ',
+  'nice -n 5 ',
+  'A=b C=d ',
+  'time ',
+  '! ',
+  'setsid -w ',
+  'stdbuf -oL ',
+  'echo y | xargs ',
+  'exec ',
+]
+
+const script = fc
+  .tuple(
+    command,
+    fc.subarray(PREFIXES, { maxLength: 1 }),
+    fc.array(fc.constantFrom(...WRAPS), { maxLength: 3 }),
+  )
+  .map(([inner, prefixes, wraps]) => wraps.reduce((text, wrap) => wrap(text), prefixes.join('') + inner))
+
+describe.skipIf(!existsSync(BASH))('a real shell', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'governance-'))
+  const bin = join(folder, 'bin')
+  const log = join(folder, 'log')
+
+  beforeAll(() => {
+    execFileSync('mkdir', [bin])
+    // The only `rm` that the shell can find writes down how it was called.
+    writeFileSync(join(bin, 'rm'), `#!${BASH}\nprintf '%s ' "$@" >> ${single(log)}\n`)
+    chmodSync(join(bin, 'rm'), 0o755)
+    for (const name of REAL) {
+      const path = ['/usr/bin', '/bin'].map((dir) => join(dir, name)).find((file) => existsSync(file))
+      if (path) symlinkSync(path, join(bin, name))
+    }
+  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }))
+
+  const removes = (text: string): boolean => {
+    writeFileSync(log, '')
+    try {
+      execFileSync(BASH, ['-c', text], { cwd: folder, env: { PATH: bin }, stdio: 'ignore', timeout: 10_000 })
+    } catch (error) {
+      if (!(error instanceof Error)) throw error
+    }
+    const called = readFileSync(log, 'utf8')
+    return /(?:^| )-(?:-r|[a-z]*[rR])/.test(called) && /(?:^| )-(?:-f|[a-zA-Z]*f)/.test(called)
+  }
+
+  it('runs nothing destructive that governance would let pass', { timeout: 120_000 }, () => {
+    let ran = 0
+    fc.assert(
+      fc.property(script, (text) => {
+        const isRun = removes(text)
+        if (isRun) ran++
+
+        expect(isRun && decideCommand(text).verdict === 'allow', text).toBe(false)
+      }),
+      { numRuns: 150 },
+    )
+    expect(ran).toBeGreaterThan(90)
+  })
+})
