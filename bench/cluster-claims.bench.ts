@@ -1,3 +1,4 @@
+import { CLAIM } from '../contracts/claim.ts'
 import { createKubeClient, type KubeClient } from '../test/kube/client/kube-client.ts'
 import type { KubeObject, ResourcePath } from '../test/kube/client/kube-object.ts'
 import { readKubeconfig } from '../test/kube/client/kubeconfig.ts'
@@ -10,7 +11,7 @@ import { waitUntil } from '../test/kube/host/wait-until.ts'
 import { TOOLBOX_IMAGE, TOOLBOX_PORT } from '../test/kube/images/toolbox.ts'
 import { type Bench, type Figure, figure } from './harness.ts'
 
-const API = 'extensions.agents.x-k8s.io/v1beta1'
+const API = `${CLAIM.group}/${CLAIM.version}`
 const NAMESPACE = 'default'
 const POOL = 20
 const SINGLES = 20

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { CLAIM } from '../../contracts/claim.ts'
 import { describeWith } from './helpers/features.ts'
 import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
@@ -58,7 +59,7 @@ describeWith(['agent-sandbox'], 'a namespace without room', () => {
 
   it('refuses the claim itself where claims are counted', async () => {
     await space.fillPool('counted', 0)
-    const resource = 'count/sandboxclaims.extensions.agents.x-k8s.io'
+    const resource = `count/${CLAIM.plural}.${CLAIM.group}`
     await space.client.create({
       apiVersion: 'v1',
       kind: 'ResourceQuota',

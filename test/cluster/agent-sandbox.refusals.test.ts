@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { describeWith } from './helpers/features.ts'
-import { aPool, aTemplate, LABEL } from './helpers/sandbox-objects.ts'
+import { aPool, aTemplate, CORE_API, LABEL } from './helpers/sandbox-objects.ts'
 import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
 const env = [{ name: 'A', value: '1' }]
@@ -77,7 +77,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
   it('says ReconcilerError when a sandbox of its name belongs to somebody else', async () => {
     await space.fillPool('squatter', 0)
     await space.client.create({
-      apiVersion: 'agents.x-k8s.io/v1beta1',
+      apiVersion: CORE_API,
       kind: 'Sandbox',
       metadata: { name: 'squatted', namespace: space.name },
       spec: { podTemplate: { spec: { containers: [{ name: 'main', image: 'x' }] } } },

@@ -99,21 +99,7 @@ describeWith(['agent-sandbox', 'real node'], 'a sandbox whose command ends', () 
     const [container] = realPodSpec().containers
     const { readinessProbe: _, ...rest } = container!
     const containers = [{ ...rest, command: ['sh', '-c', `sleep 1; ${script}`] }]
-    await space.client.create({
-      apiVersion: 'extensions.agents.x-k8s.io/v1beta1',
-      kind: 'SandboxTemplate',
-      metadata: { name: pool, namespace: space.name },
-      spec: {
-        networkPolicyManagement: 'Unmanaged',
-        podTemplate: { spec: realPodSpec({ containers, restartPolicy: 'Never' }) },
-      },
-    })
-    await space.client.create({
-      apiVersion: 'extensions.agents.x-k8s.io/v1beta1',
-      kind: 'SandboxWarmPool',
-      metadata: { name: pool, namespace: space.name },
-      spec: { replicas: 0, sandboxTemplateRef: { name: pool } },
-    })
+    await space.fillPool(pool, 0, { podSpec: realPodSpec({ containers, restartPolicy: 'Never' }) })
 
     const name = await space.postClaim({ pool })
 

@@ -1,4 +1,6 @@
 import { describe, inject } from 'vitest'
+import { CLAIM } from '../../../contracts/claim.ts'
+import { RUNTIME_CLASSES } from '../../../contracts/labels.ts'
 import type { KubeClient } from '../../kube/client/kube-client.ts'
 
 /** What a suite can ask of a cluster. */
@@ -34,9 +36,9 @@ export async function detectFeatures(client: KubeClient): Promise<Feature[]> {
     (await client.list({ apiVersion, plural }, selector)).items.map(({ metadata }) => metadata.name)
   const crds = await names('apiextensions.k8s.io/v1', 'customresourcedefinitions')
   const found: Record<Exclude<Feature, 'audit log'>, boolean> = {
-    'agent-sandbox': crds.includes('sandboxclaims.extensions.agents.x-k8s.io'),
+    'agent-sandbox': crds.includes(`${CLAIM.plural}.${CLAIM.group}`),
     'real node': (await names('v1', 'nodes', 'type!=kwok')).length > 0,
-    gvisor: (await names('node.k8s.io/v1', 'runtimeclasses')).includes('gvisor'),
+    gvisor: (await names('node.k8s.io/v1', 'runtimeclasses')).includes(RUNTIME_CLASSES.gvisor.name),
     cilium: crds.includes('ciliumnetworkpolicies.cilium.io'),
     kwok: (await names('v1', 'nodes', 'type=kwok')).length > 0,
     volumes: (await names('storage.k8s.io/v1', 'storageclasses')).length > 0,

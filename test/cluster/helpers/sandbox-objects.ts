@@ -1,10 +1,11 @@
+import { CLAIM } from '../../../contracts/claim.ts'
 import type { KubeObject } from '../../kube/client/kube-object.ts'
 import type { TestNamespace } from './namespace.ts'
 import { quickPodSpec } from './pods.ts'
 
 /** The groups and the one version that the controller serves. */
-export const CORE_API = 'agents.x-k8s.io/v1beta1'
-export const EXTENSIONS_API = 'extensions.agents.x-k8s.io/v1beta1'
+export const CORE_API = `agents.x-k8s.io/${CLAIM.version}`
+export const EXTENSIONS_API = `${CLAIM.group}/${CLAIM.version}`
 
 export const LABEL = {
   claimUid: 'agents.x-k8s.io/claim-uid',

@@ -1,8 +1,7 @@
+import { RUNTIME_CLASSES } from '../../../contracts/labels.ts'
 import type { KubeObject } from '../client/kube-object.ts'
 import type { ClusterOptions } from '../cluster-options.ts'
 import { KUBELET_CLIENT } from '../pki/cluster-pki.ts'
-
-export const GVISOR_RUNTIME_CLASS = 'gvisor'
 
 /** What an installer gives every cluster: kubelet access for the API server, storage, runtime classes. */
 export function baseObjects({ nodes, gvisor }: ClusterOptions): KubeObject[] {
@@ -35,7 +34,7 @@ function gvisorClass(): KubeObject {
   return {
     apiVersion: 'node.k8s.io/v1',
     kind: 'RuntimeClass',
-    metadata: { name: GVISOR_RUNTIME_CLASS },
-    handler: 'runsc',
+    metadata: { name: RUNTIME_CLASSES.gvisor.name },
+    handler: RUNTIME_CLASSES.gvisor.handler,
   }
 }
