@@ -14,6 +14,7 @@ import { sandboxCommand } from './commands/sandbox.ts'
 import { showCommand } from './commands/show.ts'
 import { turnCommand } from './commands/turn.ts'
 import { EXIT, EXIT_STATUS_HELP } from './exit-status.ts'
+import { visible } from './terminal/visible.ts'
 
 /** The whole `agentweaver` command. */
 export function buildProgram(context: CliContext, version: string): Command {
@@ -74,7 +75,7 @@ export async function runProgram(
     if (error instanceof CommanderError) return context.exit(error.exitCode === 0 ? EXIT.ok : EXIT.usage)
     const known = toCliError(error)
     if (!known) throw error
-    terminal.note(`${terminal.notePaint.red('error:')} ${known.message}`)
+    terminal.note(`${terminal.notePaint.red('error:')} ${visible(known.message)}`)
     if (known.hint) terminal.note(known.hint)
     context.exit(known.status)
   }

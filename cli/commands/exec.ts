@@ -10,7 +10,7 @@ import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { onInterrupt } from '../terminal/interrupts.ts'
 import type { Terminal } from '../terminal/terminal.ts'
-import { harmless } from '../terminal/visible.ts'
+import { harmless, visible } from '../terminal/visible.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -104,7 +104,8 @@ const printer =
   (terminal: Terminal) =>
   ({ event }: RunEnvelope): void => {
     if (event.type === 'command.output') writeChunk(terminal, event.data)
-    if (event.type === 'command.exited' && event.data.result.message) terminal.note(event.data.result.message)
+    if (event.type === 'command.exited' && event.data.result.message)
+      terminal.note(visible(event.data.result.message))
   }
 
 /** Bytes as they are into a file or pipe; for a terminal, nothing that would steer it. */

@@ -29,14 +29,14 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
         [run.outcome.outcome, run.outcome.summary].filter(Boolean).map(String).map(visible).join(': '),
     ],
     ['task', run.kind === 'agent' ? visible(run.task) : undefined],
-    ['agent', run.kind === 'agent' ? run.agent.kind + model : undefined],
-    ['workspace', workspaceWords(run.workspace)],
+    ['agent', run.kind === 'agent' ? visible(run.agent.kind + model) : undefined],
+    ['workspace', visible(workspaceWords(run.workspace))],
     ['sandbox', run.sandbox && `${run.sandbox.name} (${run.sandbox.isolation.backend})`],
     ['isolation', run.sandbox?.isolation.reason],
     [
       'labels',
       Object.entries(run.labels)
-        .map(([key, value]) => `${key}=${value}`)
+        .map(([key, value]) => visible(`${key}=${value}`))
         .join(' '),
     ],
     ['created', run.createdAt],
@@ -53,7 +53,7 @@ function approvalLines(approvals: readonly Approval[], { terminal }: CliContext,
   return pending.flatMap(({ requestId, tool, commandHash }) => [
     '',
     terminal.paint.yellow(
-      `Waits for a decision: ${tool}${commandHash === undefined ? '' : ` ${commandHash}`}`,
+      `Waits for a decision: ${visible(tool)}${commandHash === undefined ? '' : ` ${commandHash}`}`,
     ),
     `  agentweaver approve ${runId} ${requestId}`,
   ])

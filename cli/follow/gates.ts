@@ -58,9 +58,14 @@ export function gateLines(gate: Gate, paint: Paint, now: number): string[] {
   const [what, body] =
     gate.type === 'shell.approval_required'
       ? [`The agent wants to run, in ${placeOf(gate.data.workingDirectory)}:`, gate.data.command]
-      : [`The agent wants to use ${gate.data.tool}:`, requestWords(gate.data.tool, gate.data.request)]
+      : [
+          `The agent wants to use ${visible(gate.data.tool)}:`,
+          requestWords(gate.data.tool, gate.data.request),
+        ]
   const about =
-    gate.data.matched.length > 0 ? [paint.dim(`Asked because of: ${gate.data.matched.join(', ')}`)] : []
+    gate.data.matched.length > 0
+      ? [paint.dim(`Asked because of: ${visible(gate.data.matched.join(', '))}`)]
+      : []
   const hidden = gate.data.redacted
     ? [paint.red('A part of it is redacted: it contains something secret that is not shown here.')]
     : []

@@ -31,6 +31,10 @@ export interface Terminal {
 
 const MAX_WIDTH = 120
 
+/** Controls that JSON leaves as they are and that some terminals obey. */
+const C1_CONTROL = /[\u007f-\u009f]/g
+const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+
 export function createTerminal(io: CliIo): Terminal {
   const progress = createProgress(io.stderr)
   const write = (stream: NodeJS.WriteStream, lines: string | readonly string[]) => {
@@ -41,7 +45,7 @@ export function createTerminal(io: CliIo): Terminal {
   return {
     io,
     print: (lines) => write(io.stdout, lines),
-    json: (value) => write(io.stdout, JSON.stringify(value)),
+    json: (value) => write(io.stdout, JSON.stringify(value).replaceAll(C1_CONTROL, escaped)),
     note: (lines) => write(io.stderr, lines),
     paint: createPaint(wantsColour(io.stdout, io.env)),
     notePaint: createPaint(wantsColour(io.stderr, io.env)),

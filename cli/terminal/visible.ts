@@ -24,3 +24,12 @@ export function harmless(text: string): string {
     .map((piece) => (SGR.test(piece) ? piece : visible(piece.replaceAll('\r', '\n'))))
     .join('')
 }
+
+/**
+ * One line of it that ends its own colours: a command that leaves "concealed" on would hide what is written after
+ * it, such as the question whether to run something.
+ */
+export function harmlessLine(line: string): string {
+  const shown = harmless(line)
+  return SGR.test(shown) ? `${shown}\u001b[0m` : shown
+}

@@ -1,7 +1,7 @@
 import type { RunEvent } from '../../contracts/events.ts'
 import type { ExecResult } from '../../contracts/exec.ts'
 import { duration } from '../terminal/duration.ts'
-import { harmless, visible } from '../terminal/visible.ts'
+import { harmlessLine, visible } from '../terminal/visible.ts'
 import { OutputLines } from './output-lines.ts'
 import { type Look, quote, row } from './row.ts'
 
@@ -24,7 +24,7 @@ export function createCommandView(look: Look, { outputLines = Number.POSITIVE_IN
   const show = (commandId: string, lines: readonly string[]) => {
     const before = shown.get(commandId) ?? 0
     shown.set(commandId, before + lines.length)
-    return quote(look, lines.slice(0, Math.max(outputLines - before, 0)).map(harmless))
+    return quote(look, lines.slice(0, Math.max(outputLines - before, 0)).map(harmlessLine))
   }
   const end = (commandId: string, how: string) => {
     const rest = ['stdout', 'stderr'].flatMap((stream) => output.flush(commandId + stream))
@@ -46,13 +46,13 @@ export function createCommandView(look: Look, { outputLines = Number.POSITIVE_IN
     },
     /** The end of a call that no event of its own told. */
     ended(callId: string, facts: Facts, ms: number) {
-      return told.delete(callId) ? [] : end(callId, words(`exit ${facts['exitCode'] ?? '?'}`, ms))
+      return told.delete(callId) ? [] : end(callId, words(visible(`exit ${facts['exitCode'] ?? '?'}`), ms))
     },
   }
 }
 
 function exitWords(result: ExecResult): string {
-  const how = result.timedOut ? 'timed out' : (result.signal ?? `exit ${result.exitCode ?? '?'}`)
+  const how = result.timedOut ? 'timed out' : visible(result.signal ?? `exit ${result.exitCode ?? '?'}`)
   const why = result.message ? `: ${visible(result.message)}` : ''
   return `${how}${why}${result.outputTruncated ? ' (output cut)' : ''}`
 }

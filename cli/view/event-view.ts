@@ -1,6 +1,6 @@
 import type { RunEnvelope, RunEvent, RunEventType } from '../../contracts/events.ts'
 import { duration } from '../terminal/duration.ts'
-import { harmless, visible } from '../terminal/visible.ts'
+import { harmlessLine, visible } from '../terminal/visible.ts'
 import { changeLines } from './change-lines.ts'
 import { type CommandView, createCommandView, type ViewOptions } from './command-view.ts'
 import { OutputLines } from './output-lines.ts'
@@ -72,7 +72,7 @@ function toolRenderers(look: Look, commands: CommandView): Renderers {
     'tool.call': ({ tool, request, redacted }) => {
       if (QUIET_TOOLS.has(tool)) return []
       const words = requestWords(tool, request) + (redacted ? paint.yellow('  (partly redacted)') : '')
-      const name = tool === 'run_command' ? [] : [paint.bold(tool)]
+      const name = tool === 'run_command' ? [] : [paint.bold(visible(tool))]
       const label = tool === 'run_command' ? 'run' : 'tool'
       return [
         ...row(look, [label, 'cyan'], [...name, words].join('  ')),
@@ -81,7 +81,7 @@ function toolRenderers(look: Look, commands: CommandView): Renderers {
     },
     'tool.result': ({ callId, tool, outcome, durationMs }) => {
       if (!outcome.ok)
-        return row(look, ['refused', 'yellow'], `${visible(outcome.message)} (${outcome.code})`)
+        return row(look, ['refused', 'yellow'], visible(`${outcome.message} (${outcome.code})`))
       if (QUIET_TOOLS.has(tool)) return []
       if (tool === 'run_command') return commands.ended(callId, outcome.facts, durationMs)
       const lines = outcome.content.replace(/\n$/, '').split('\n').map(visible)
@@ -94,7 +94,7 @@ function toolRenderers(look: Look, commands: CommandView): Renderers {
       return row(look, ['refused', 'yellow'], `by ${by}: ${visible(reason)}`)
     },
     'tool.error': ({ callId, code, message }) =>
-      refused.has(callId) ? [] : row(look, ['refused', 'yellow'], `${visible(message)} (${code})`),
+      refused.has(callId) ? [] : row(look, ['refused', 'yellow'], visible(`${message} (${code})`)),
   }
 }
 
@@ -107,9 +107,13 @@ function decisionRenderers(look: Look): Renderers {
     )
   return {
     'shell.approval_required': ({ command, matched }) =>
-      row(look, ['approve?', 'yellow'], `${visible(command)}  ${look.paint.dim(matched.join(', '))}`),
+      row(
+        look,
+        ['approve?', 'yellow'],
+        `${visible(command)}  ${look.paint.dim(visible(matched.join(', ')))}`,
+      ),
     'tool.approval_required': ({ tool, request }) =>
-      row(look, ['approve?', 'yellow'], `${tool}  ${requestWords(tool, request)}`),
+      row(look, ['approve?', 'yellow'], `${visible(tool)}  ${requestWords(tool, request)}`),
     'shell.approved': decided('approved'),
     'tool.approved': decided('approved'),
     'shell.denied': decided('denied'),
@@ -132,7 +136,7 @@ function messageRenderers(look: Look): Renderers {
     lines.flatMap((line) => {
       const label = begun.has(messageId) ? '' : 'says'
       begun.add(messageId)
-      return row(look, label, harmless(line))
+      return row(look, label, harmlessLine(line))
     })
   return {
     'agent.intent': ({ intent }) => row(look, ['intent', 'bold'], visible(intent)),

@@ -19,6 +19,11 @@ export type AgentHostDeps = ConfigureDeps & {
   readonly decisions: DecisionTable
 }
 
+/** Handlers parse what they are given; the compilers of route schemas would cost memory and time at start. */
+const noSchemas = (): never => {
+  throw new TypeError('routes of AgentHost have no schemas')
+}
+
 /** Everything of AgentHost but listening: two open routes, `/configure` with its ticket, and the bearer's scope. */
 export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
   const { machine, outbox, decisions, log } = deps
@@ -28,6 +33,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     forceCloseConnections: true,
     requestTimeout: 0,
     pluginTimeout: 60_000,
+    schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
   })
   registerErrorHandling(app, log)
 

@@ -1,17 +1,13 @@
 import { rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { DECISION_LIMITS } from '../../contracts/decisions.ts'
-import { loadAgentPolicy } from '../../policies/agent/load.ts'
-import { loadShellGrammar } from '../governance/shell/grammar.ts'
 import { messageOf } from '../kit/errors.ts'
 import { createLog } from '../kit/log.ts'
 import { createRedactor } from '../redaction/redactor.ts'
-import { buildAgentHost } from './app.ts'
 import { assets } from './assets.ts'
 import { parseAgentHostConfig } from './config.ts'
 import { DecisionTable } from './decisions/decision-table.ts'
 import { Outbox } from './outbox.ts'
-import { createRunSession } from './session/run-session.ts'
 import { createHostStateMachine } from './state.ts'
 import { spawnRunner } from './toolbox/spawn-runner.ts'
 
@@ -27,11 +23,21 @@ function readConfig() {
 }
 
 const config = readConfig()
-const redactor = createRedactor({ secrets: [], pii: false })
+let redactor: ReturnType<typeof createRedactor> | undefined
 const log = createLog({
   level: config.AGENT_HOST_LOG_LEVEL,
   write: (line) => process.stderr.write(`${line}\n`),
-  redact: redactor.text,
+  redact: (line) => {
+    redactor ??= createRedactor({ secrets: [], pii: false })
+    return redactor.text(line)
+  },
+})
+// First of all: the runner takes as long to start as everything here.
+const startingRunner = spawnRunner({
+  backend: config.AGENT_HOST_RUNNER_BACKEND,
+  entry: assets.runnerEntry,
+  toolRoots: JSON.parse(config.AGENT_HOST_RUNNER_TOOL_ROOTS) as string[],
+  log,
 })
 const machine = createHostStateMachine()
 const outbox = new Outbox({
@@ -39,9 +45,21 @@ const outbox = new Outbox({
   maxBytes: DECISION_LIMITS.outboxBytes,
 })
 const decisions = new DecisionTable({ timeoutMs: config.AGENT_HOST_DECISION_TIMEOUT_MS })
-const policy = loadAgentPolicy(assets.agentPolicyTexts())
-const loadShell = () => assets.grammarModules().then(loadShellGrammar)
+const policy = assets.agentPolicy()
 
+/** What only a configured sandbox needs, loaded once. */
+async function loadSessionParts() {
+  const { createRunSession } = await import('./session/run-session.ts')
+  const { loadShellGrammar } = await import('../governance/shell/grammar.ts')
+  return { createRunSession, shell: await loadShellGrammar(await assets.grammarModules()) }
+}
+let sessionParts: ReturnType<typeof loadSessionParts> | undefined
+const readySessionParts = () => {
+  sessionParts ??= loadSessionParts()
+  return sessionParts
+}
+
+const { buildAgentHost } = await import('./app.ts')
 const app = buildAgentHost({
   machine,
   outbox,
@@ -54,11 +72,8 @@ const app = buildAgentHost({
   },
   setUp: async (request, toolbox, archive) => {
     const stateDir = config.AGENT_HOST_STATE_DIR
-    return createRunSession(
-      request,
-      { toolbox, outbox, decisions, policy, shell: await loadShell(), stateDir, log },
-      archive,
-    )
+    const { createRunSession, shell } = await readySessionParts()
+    return createRunSession(request, { toolbox, outbox, decisions, policy, shell, stateDir, log }, archive)
   },
 })
 
@@ -77,12 +92,7 @@ async function leave(why: string, exitCode: number): Promise<void> {
   process.exit(exitCode)
 }
 
-const runner = await spawnRunner({
-  backend: config.AGENT_HOST_RUNNER_BACKEND,
-  entry: assets.runnerEntry,
-  toolRoots: JSON.parse(config.AGENT_HOST_RUNNER_TOOL_ROOTS) as string[],
-  log,
-})
+const runner = await startingRunner
 void runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave(signal, 0))
 
@@ -98,3 +108,6 @@ if (config.AGENT_HOST_LIFELINE) {
     await leave('the lifeline ended', 0)
   })
 }
+
+// Standby comes first, then what a run will need: only one that comes at once waits for it.
+await readySessionParts()

@@ -58,7 +58,7 @@ export async function composeRunService(config: ApiConfig, { store, log }: Aroun
       forbidden: [await realpath(config.stateDir)],
     },
     ceiling: await readCeiling(config),
-    openRedactor: redactorOpener(config),
+    ...composeRedaction(config),
     readRepositorySettings: (workspace) => readRepositorySettings(workspace, runIsolated),
     clock: () => new Date(),
     log,
@@ -124,11 +124,14 @@ async function composeGovernance(): Promise<ControlGovernance> {
 }
 
 /** The deployment's own secrets never pass, whatever a sandbox sends; kinds are redacted as the run's settings say. */
-function redactorOpener({ models }: ApiConfig): RunDeps['openRedactor'] {
+function composeRedaction({ models }: ApiConfig): Pick<RunDeps, 'openRedactor' | 'redactText'> {
   const secrets = [models.openaiApiKey, models.copilotToken].filter((secret) => secret !== undefined)
   const withPii = createRedactor({ secrets, pii: true })
   const withoutPii = createRedactor({ secrets, pii: false })
-  return (settings) => new EventRedactor(settings.redact_pii ? withPii : withoutPii)
+  return {
+    openRedactor: (settings) => new EventRedactor(settings.redact_pii ? withPii : withoutPii),
+    redactText: withoutPii.text,
+  }
 }
 
 const SETTINGS_TIMEOUT_MS = 10_000

@@ -11,6 +11,7 @@ import { isLoopback } from './http/host-guard.ts'
 import { announcement } from './start/announce.ts'
 import { ensureFirstApiKey } from './start/first-api-key.ts'
 import { listen } from './start/listen.ts'
+import { removeServiceFile, writeServiceFile } from './start/service-file.ts'
 import { prepareStateFolder } from './start/state-folder.ts'
 import { lockStateFolder } from './start/state-lock.ts'
 import { stopRequest } from './start/stop-request.ts'
@@ -49,6 +50,8 @@ async function serve(config: ApiConfig): Promise<void> {
   })
   const close = async () => {
     markStarted()
+    // Nobody new is sent here; the file goes while the folder is still held, so it is never a successor's.
+    await removeServiceFile(config.stateDir)
     await app.close()
     await store.close()
     unlock()
@@ -59,6 +62,7 @@ async function serve(config: ApiConfig): Promise<void> {
     const apiKeyFile = await ensureFirstApiKey(store, { stateDir: config.stateDir, now })
     await service.start()
     markStarted()
+    await writeServiceFile(config.stateDir, { url, pid: process.pid })
     process.stdout.write(announcement(config.readyFormat, { url, apiKeyFile, pid: process.pid }))
     log.info('stopping', { reason: await stop })
   } finally {

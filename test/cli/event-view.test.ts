@@ -128,3 +128,77 @@ describe('what people see of a run', () => {
     expect(text).not.toMatch(/[\u0007\u001b\u202e]/)
   })
 })
+
+describe('what a sandbox says of itself', () => {
+  const steering = '\u001b]0;owned\u0007\u001b[2J'
+
+  test.each<[string, RunEvent]>([
+    ['the name of a tool', aCall(`x${steering}`, {})],
+    [
+      'the code of a refusal',
+      {
+        type: 'tool.error',
+        data: { callId: 'c', tool: 'create', code: `denied${steering}`, message: 'no' },
+      },
+    ],
+    [
+      'the code of a failed outcome',
+      {
+        type: 'tool.result',
+        data: {
+          callId: 'c',
+          tool: 'create',
+          outcome: { ok: false, code: `x${steering}`, message: 'no' },
+          durationMs: 1,
+        },
+      },
+    ],
+    [
+      'an exit code that is none',
+      {
+        type: 'tool.result',
+        data: {
+          callId: 'c',
+          tool: 'run_command',
+          outcome: { ok: true, content: '', facts: { exitCode: `0${steering}` } },
+          durationMs: 1,
+        },
+      },
+    ],
+    [
+      'a signal that is none',
+      {
+        type: 'command.exited',
+        data: { commandId: 'k', result: endedBySignal(`KILL${steering}`) },
+      },
+    ],
+  ])('%s cannot steer the terminal', (_what, event) => {
+    const text = shown([event])
+
+    expect(text).toContain('<U+001B>]0;owned')
+    expect(text).not.toMatch(/[\u0007\u001b]/)
+  })
+
+  test.each<[string, RunEvent]>([
+    ['output', anOutput('\u001b[8mlooks empty\n')],
+    ['a message', { type: 'agent.message', data: { messageId: 'm', text: '\u001b[30;40mlooks empty' } }],
+  ])('colours that %s leaves on end with their line, so that no later line is hidden', (_what, event) => {
+    const lines = shown([event, anApproval()]).split('\n')
+
+    expect(lines[0]).toContain('looks empty\u001b[0m')
+    expect(lines.at(-1)).toBe(' approve?  rm -rf build  delete-tree')
+  })
+})
+
+function endedBySignal(signal: string) {
+  return {
+    exitCode: null,
+    signal,
+    timedOut: false,
+    outputTruncated: false,
+    stdoutBytes: 0,
+    stderrBytes: 0,
+    reason: 'signal' as const,
+    durationMs: 1,
+  }
+}

@@ -4,6 +4,7 @@ import { age, duration } from '../../cli/terminal/duration.ts'
 import { createPaint, wantsColour } from '../../cli/terminal/paint.ts'
 import { createProgress } from '../../cli/terminal/progress.ts'
 import { table } from '../../cli/terminal/table.ts'
+import { createTerminal } from '../../cli/terminal/terminal.ts'
 import { harmless, visible } from '../../cli/terminal/visible.ts'
 import { clip, widthOf, wrap } from '../../cli/terminal/wrap.ts'
 
@@ -119,4 +120,15 @@ test('progress is silent where there is no terminal', () => {
   progress.clear()
 
   expect(written).toBe('')
+})
+
+test('JSON on a terminal holds no control character that some terminals obey', () => {
+  const lines: string[] = []
+  const stdout = { write: (text: string) => lines.push(text) } as unknown as NodeJS.WriteStream
+  const terminal = createTerminal({ stdin: process.stdin, stdout, stderr: stdout, env: {}, cwd: '/' })
+
+  terminal.json({ text: '\u009b2J\u007f' })
+
+  expect(lines.join('')).toBe('{"text":"\\u009b2J\\u007f"}\n')
+  expect(JSON.parse(lines.join(''))).toEqual({ text: '\u009b2J\u007f' })
 })

@@ -74,7 +74,7 @@ it('drives the real Copilot SDK through API, AgentHost, tools and sandbox, with 
 
 it('fails the run with a helpful message when the model cannot be reached', async () => {
   const model = await startModelServer({
-    respond: () => ({ status: 401, body: { error: { message: 'bad key' } } }),
+    respond: () => ({ status: 401, body: { error: { message: `the key ${KEY} is bad` } } }),
   })
   onTestFinished(() => model.close())
   const { service, aWorkspace, close } = await startService({

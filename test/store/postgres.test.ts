@@ -100,7 +100,9 @@ if ('unavailable' in offer) {
 
       proxy.freezeCurrent()
 
+      const looksBefore = looks.length
       await until('there was a second connection', () => proxy.connections() === 2)
+      await until('it listens there', () => looks.length > looksBefore)
       await query(location, `select pg_notify('agentweaver_events', 'there run_1')`)
       await until('it was heard', () => looks.includes('run_1'))
       await listener.close()

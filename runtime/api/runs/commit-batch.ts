@@ -2,6 +2,7 @@ import type { CallDecision } from '../../../contracts/decisions.ts'
 import type { HostEnvelope, HostEvent, RunEvent } from '../../../contracts/events.ts'
 import { CONTROL_TOOL_ARGUMENTS, type ToolOutcome } from '../../../contracts/tools.ts'
 import type { AuditDraft } from '../../audit/chain.ts'
+import { SandboxError } from '../../kit/errors.ts'
 import type { ApprovalRow, NewEvent, RunRow, Transaction } from '../../store/store.ts'
 import type { AuditTrail } from './audit-trail.ts'
 import type { AgentCall, RunDeps, RunGovernance } from './deps.ts'
@@ -104,9 +105,7 @@ export class BatchCommitter {
       case 'command.exited':
         return this.#onCommandExited(work, event.data)
       case 'turn.ended':
-        await work.tx.changeTurn(event.data.turnId, 'ended')
-        work.committed.endedTurns.push(event.data)
-        return undefined
+        return this.#onTurnEnded(work, event.data)
       default:
         return undefined
     }
@@ -125,7 +124,17 @@ export class BatchCommitter {
     if (decision.outcome === 'release') this.#governance.observe(asked)
   }
 
+  async #onTurnEnded({ tx, run, committed }: Work, ended: EventData<'turn.ended'>): Promise<void> {
+    const sent = await tx.listTurns(run.id, ['sent'])
+    if (!sent.some(({ id }) => id === ended.turnId)) throw forged('ended a turn that this run did not send')
+    await tx.changeTurn(ended.turnId, 'ended')
+    committed.endedTurns.push(ended)
+  }
+
   async #onResult(work: Work, result: EventData<'tool.result'>): Promise<void> {
+    const call = await work.tx.readCall(work.run.id, result.callId)
+    if (call?.state !== 'released' || call.tool !== result.tool)
+      throw forged('told the result of a call that was not released')
     const asked = this.#requests.get(result.callId)
     if (asked) this.#governance.observe(asked, result.outcome.ok ? result.outcome.content : '')
     await this.#endCall(work, result, outcomeFacts(result.outcome, result.durationMs))
@@ -162,6 +171,8 @@ export class BatchCommitter {
     { commandId, callId, result }: EventData<'command.exited'>,
   ): Promise<void> {
     if (callId !== undefined) return
+    const known = await work.tx.readCommand(work.run.id, commandId)
+    if (!known) throw forged('ended a command that this run did not start')
     await work.tx.endCommand(commandId, result)
     work.committed.endedCommands.push(commandId)
     await this.#endCall(
@@ -176,6 +187,9 @@ export class BatchCommitter {
     )
   }
 }
+
+/** A sandbox tells what cannot have happened: nothing that it says is to be believed any longer. */
+const forged = (what: string) => new SandboxError('sandbox_lost', `the sandbox ${what}`)
 
 function outcomeFacts(outcome: ToolOutcome, durationMs: number): Partial<AuditDraft> {
   if (!outcome.ok) return { outcome: outcome.code, durationMs }

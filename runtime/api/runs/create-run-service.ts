@@ -13,12 +13,14 @@ import { createSandboxPolicy } from './sandbox-policy.ts'
 import type { RunService } from './service.ts'
 import { servingRunFinder } from './serving-run.ts'
 import type { RepositorySettingsReader } from './start-run.ts'
+import { holdStore } from './store-lease.ts'
 import { createUploads } from './uploads.ts'
 
 export type RunServiceDeps = RunDeps & { readonly readRepositorySettings: RepositorySettingsReader }
 
 const FILE_TIMEOUT_MS = 60_000
 const CLOSE_GRACE_MS = 10_000
+const LEASE_TTL_MS = 15_000
 const STOPPED = { state: 'failed', code: 'api_restarted', message: 'the service was stopped' } as const
 
 /** The executor behind the API: every method of `RunService`, composed of the parts in this folder. */
@@ -34,9 +36,16 @@ export function createRunService(deps: RunServiceDeps): RunService {
   const start = { run: deps, policy, readRepositorySettings: deps.readRepositorySettings }
   const lifecycle = new Lifecycle({ deps, start, active, uploads, finishParts })
   const findServing = servingRunFinder(store, active)
+  let lease: Awaited<ReturnType<typeof holdStore>> | undefined
+  const onLost = () => {
+    deps.log.error('another service took over the store; the runs of this one end')
+    for (const driven of active.list()) driven.end(STOPPED)
+  }
 
   return {
     async start() {
+      if (store.engine === 'postgres')
+        lease = await holdStore(store, { ttlMs: LEASE_TTL_MS, onLost, log: deps.log })
       await recoverRuns(deps, finishParts)
       await provider.start()
     },
@@ -45,6 +54,7 @@ export function createRunService(deps: RunServiceDeps): RunService {
       for (const driven of active.list()) driven.end(STOPPED)
       await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
       await provider.close()
+      await lease?.release()
     },
 
     startRun: (caller, request) => lifecycle.startRun(caller, request),

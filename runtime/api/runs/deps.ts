@@ -52,6 +52,8 @@ export type RunDeps = {
   readonly ceiling: SandboxSettings
   /** The second redaction, of one run: nothing that a sandbox sent is stored before it. */
   readonly openRedactor: (settings: SandboxSettings) => { redact(event: HostEvent): HostEvent[] }
+  /** Redacts what people are told of a failure: its words may come from a sandbox or from a model's server. */
+  readonly redactText: (text: string) => string
   readonly clock: () => Date
   readonly log: Log
 }

@@ -63,7 +63,8 @@ export type RunEnd = {
  * Ends a run in one transaction: approvals superseded, calls closed, the last events, the audit chain sealed,
  * the state final. A run that is final already is left as it is.
  */
-export async function finishRun(deps: RunDeps, parts: FinishParts, end: RunEnd): Promise<void> {
+export async function finishRun(deps: RunDeps, parts: FinishParts, unredacted: RunEnd): Promise<void> {
+  const end = { ...unredacted, ending: redactedEnding(unredacted.ending, deps.redactText) }
   const { runId, ending } = end
   const at = deps.clock().toISOString()
   await deps.store.transaction(async (tx) => {
@@ -79,6 +80,9 @@ export async function finishRun(deps: RunDeps, parts: FinishParts, end: RunEnd):
     await tx.changeRun(runId, { state: stateOf(ending), endedAt: at, ...factsOf(ending) })
   })
 }
+
+const redactedEnding = (ending: Ending, redact: RunDeps['redactText']): Ending =>
+  ending.state === 'failed' ? { ...ending, message: redact(ending.message) } : ending
 
 const stateOf = (ending: Ending) => (ending.state === 'outcome-failed' ? 'failed' : ending.state)
 

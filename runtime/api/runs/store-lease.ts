@@ -1,0 +1,60 @@
+import { randomUUID } from 'node:crypto'
+import { delay } from '../../kit/deadline.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+import type { Store } from '../../store/store.ts'
+
+const LEASE = 'api'
+
+export type LeaseOptions = {
+  /** A holder that was killed is gone after so long. */
+  readonly ttlMs: number
+  /** The lease is lost: somebody else serves the store, or nobody can be told. */
+  readonly onLost: () => void
+  readonly log: Log
+}
+
+/**
+ * Holds a database for this process: whoever starts takes up the runs of whoever was there before, so two at once
+ * would end each other's. The embedded store needs none, its folder is locked.
+ */
+export async function holdStore(
+  store: Store,
+  options: LeaseOptions,
+): Promise<{ release: () => Promise<void> }> {
+  const { ttlMs, onLost, log } = options
+  const holder = randomUUID()
+  const stop = new AbortController()
+  await acquire(store, { holder, ttlMs })
+  const renewing = (async () => {
+    for (let renewedAt = Date.now(); ; ) {
+      await delay(ttlMs / 3, stop.signal)
+      const isHeld = await store.acquireLease(LEASE, holder, ttlMs).catch((error: unknown) => {
+        log.warn('the lease of the store could not be renewed', { error })
+        return Date.now() - renewedAt < ttlMs ? undefined : false
+      })
+      if (isHeld === false) return onLost()
+      if (isHeld) renewedAt = Date.now()
+    }
+  })().catch(() => undefined)
+  return {
+    release: async () => {
+      stop.abort()
+      await renewing
+      await store.releaseLease(LEASE, holder)
+    },
+  }
+}
+
+/** Waits as long as the lease of a killed holder may last. */
+async function acquire(store: Store, { holder, ttlMs }: { holder: string; ttlMs: number }): Promise<void> {
+  const giveUpAt = Date.now() + ttlMs + 1000
+  while (!(await store.acquireLease(LEASE, holder, ttlMs))) {
+    if (Date.now() > giveUpAt) {
+      const message =
+        'Another service uses this database. Stop it, or give this one a DATABASE_URL of its own.'
+      throw new SandboxError('unavailable', message)
+    }
+    await delay(Math.min(ttlMs / 10, 500))
+  }
+}

@@ -1,0 +1,74 @@
+import pg from 'pg'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { holdStore } from '../../runtime/api/runs/store-lease.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { openStore } from '../../runtime/store/open-store.ts'
+import { createDatabase, requestPostgres } from '../helpers/postgres.ts'
+import { until } from '../helpers/until.ts'
+
+const postgres = await requestPostgres()
+const reason = 'unavailable' in postgres ? postgres.unavailable : undefined
+
+describe.skipIf(reason !== undefined)(
+  `a database that several services could use${reason ? ` (skipped: ${reason})` : ''}`,
+  () => {
+    const aDatabase = async () => {
+      if (!('url' in postgres)) throw new Error('no PostgreSQL')
+      const url = await createDatabase(postgres.url)
+      const open = async () => {
+        const store = await openStore({ kind: 'postgres', url }, { log: silentLog })
+        onTestFinished(() => store.close())
+        return store
+      }
+      return { open, url }
+    }
+    const options = (ttlMs: number, onLost: () => void = () => undefined) => ({
+      ttlMs,
+      onLost,
+      log: silentLog,
+    })
+
+    it('is held by one of them, and by the next when that one is gone', async () => {
+      const { open } = await aDatabase()
+      const [one, two] = [await open(), await open()]
+      const held = await holdStore(one, options(400))
+
+      await expect(holdStore(two, options(400))).rejects.toThrow('Another service uses this database')
+      await held.release()
+      const next = await holdStore(two, options(400))
+
+      await next.release()
+    })
+
+    it('is taken over when its holder was killed and could not release it', async () => {
+      const { open } = await aDatabase()
+      const [one, two] = [await open(), await open()]
+      expect(await one.acquireLease('api', 'a killed holder', 300)).toBe(true)
+
+      const held = await holdStore(two, options(300))
+
+      await held.release()
+    })
+
+    it('tells its holder when it was lost', async () => {
+      const { open, url } = await aDatabase()
+      let isLost = false
+      const onLost = () => {
+        isLost = true
+      }
+      const held = await holdStore(await open(), options(300, onLost))
+
+      await query(url, "update leases set holder = 'a thief', expires_ms = expires_ms + 600000")
+
+      await until('the holder is told', () => isLost)
+      await held.release()
+    })
+  },
+)
+
+async function query(url: string, text: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  await client.query(text)
+  await client.end()
+}
