@@ -1,9 +1,9 @@
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ClusterContext } from '../cluster-context.ts'
 import type { Daemon } from '../host/daemon.ts'
 import { withFreePorts } from '../host/free-ports.ts'
 import { isHealthy } from '../host/health.ts'
+import { temporaryFolderMounts } from '../host/temporary-folder.ts'
 import { waitUntil } from '../host/wait-until.ts'
 
 const READY_MS = 30_000
@@ -37,28 +37,10 @@ export function startControllerManager(context: ClusterContext): Promise<Daemon>
   })
 }
 
-/** The folder that stands for `/tmp` in the nodes and in the controller-manager. */
-export const sharedTemporaryFolder = (folder: string) => join(folder, 'tmp')
-
-/**
- * The host-path provisioner makes its folders in a fixed place below `/tmp`. A mount namespace gives each cluster a
- * `/tmp` of its own, which goes away with the cluster's folder.
- */
+/** Runs a program with the cluster's own folder as its `/tmp`. */
 function withOwnTemporaryFolder(folder: string, program: readonly string[]): string[] {
-  mkdirSync(sharedTemporaryFolder(folder), { mode: 0o1777, recursive: true })
-  const script = 'mount --bind "$1" /tmp && shift && exec "$@"'
-  return [
-    'unshare',
-    '--mount',
-    '--propagation',
-    'private',
-    'sh',
-    '-c',
-    script,
-    'sh',
-    sharedTemporaryFolder(folder),
-    ...program,
-  ]
+  const script = [...temporaryFolderMounts(folder), 'exec "$@"'].join('\n')
+  return ['unshare', '--mount', '--propagation', 'private', 'sh', '-ec', script, 'sh', ...program]
 }
 
 export function startScheduler(context: ClusterContext): Promise<Daemon> {

@@ -1,12 +1,12 @@
-import { existsSync, mkdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { existsSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ClusterContext, ProgramSpec } from '../cluster-context.ts'
-import { sharedTemporaryFolder } from '../control-plane/controllers.ts'
 import { HarnessError } from '../harness-error.ts'
 import { createCgroups } from '../host/cgroups.ts'
 import { type Daemon, explainEnd, startDaemon } from '../host/daemon.ts'
 import { linkName } from '../host/links.ts'
 import { logPath } from '../host/run-folder.ts'
+import { temporaryFolderMounts } from '../host/temporary-folder.ts'
 import { waitUntil } from '../host/wait-until.ts'
 
 /** The place where one node's programs and pods live: namespaces of its own, held by one process. */
@@ -63,8 +63,6 @@ function childInOwnNamespaces(parent: number): number | undefined {
 
 /** Puts the file systems in place that containerd, the kubelet and a network agent expect of a machine. */
 export async function mountFileSystems(context: ClusterContext, node: NodeNamespaces): Promise<void> {
-  const temporary = sharedTemporaryFolder(context.folder)
-  mkdirSync(temporary, { recursive: true, mode: 0o1777 })
   const commands = [
     'mount -t sysfs sysfs /sys',
     ...cgroupMounts(),
@@ -72,7 +70,7 @@ export async function mountFileSystems(context: ClusterContext, node: NodeNamesp
     'mkdir -p /run/containerd /run/netns /run/runc /run/cilium/cgroupv2 /run/xtables',
     'mount -t bpf bpf /sys/fs/bpf',
     'mount -t cgroup2 none /run/cilium/cgroupv2',
-    `mount --bind ${temporary} /tmp`,
+    ...temporaryFolderMounts(context.folder),
     'mount --make-rshared /',
     'sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0',
   ]

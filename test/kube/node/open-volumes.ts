@@ -1,6 +1,6 @@
 import { chmodSync, type FSWatcher, mkdirSync, watch } from 'node:fs'
 import { join } from 'node:path'
-import { sharedTemporaryFolder } from '../control-plane/controllers.ts'
+import { sharedTemporaryFolder } from '../host/temporary-folder.ts'
 
 /** The provisioner's fixed place below `/tmp`. */
 export const volumesFolder = (folder: string) => join(sharedTemporaryFolder(folder), 'hostpath_pv')
