@@ -60,6 +60,21 @@ describe('a machine that lacks something', () => {
   )
 
   it.skipIf(whyNoNodes() !== undefined)(
+    'may keep its programs below the folder that nodes have of their own',
+    async () => {
+      mkdirSync(join(cache, 'agentweaver-sandbox'))
+      symlinkSync(cacheRoot(), join(cache, 'agentweaver-sandbox', 'kube'))
+
+      const up = await runCommand(['up', '--node', '--keep'], { env: { XDG_CACHE_HOME: cache } })
+      const slot = /cluster (\d+) is ready/.exec(up.output)?.[1] ?? ''
+      const down = await runCommand(['down', '--cluster', slot])
+
+      expect(up.output).toMatch(/is ready/)
+      expect(down.code).toBe(0)
+    },
+  )
+
+  it.skipIf(whyNoNodes() !== undefined)(
     'has a control plane and fake nodes for a user without rights',
     async () => {
       const up = startCommand(['up', '--kwok', '1', '--json'], { before: SOMEBODY })
