@@ -7,6 +7,7 @@ import type { ClusterOptions } from './cluster-options.ts'
 import { HarnessError } from './harness-error.ts'
 import type { AddressPlan } from './host/addresses.ts'
 import { type Daemon, startDaemon } from './host/daemon.ts'
+import { linkName } from './host/links.ts'
 import { identityOf } from './host/process-identity.ts'
 import {
   type ClusterState,
@@ -64,7 +65,12 @@ export interface ContextDeps {
 export function createContext({ slot, tools, plan, options }: ContextDeps): ClusterContext {
   const folder = slotFolder(slot)
   const daemons: Daemon[] = []
-  const state = createStateKeeper(folder, { slot, options: { ...options }, pathFolders: tools.binFolders })
+  const state = createStateKeeper(folder, {
+    slot,
+    options: { ...options },
+    pathFolders: tools.binFolders,
+    ...(options.nodes > 0 ? { link: linkName(slot) } : {}),
+  })
   const adopt = (daemon: Daemon, health?: string) => {
     daemons.push(daemon)
     const { name, identity, logPath: log } = daemon
@@ -120,7 +126,10 @@ export function createContext({ slot, tools, plan, options }: ContextDeps): Clus
 }
 
 /** The state file is written again at every change, so that a clean-up after a crash finds all that there is. */
-function createStateKeeper(folder: string, start: Pick<ClusterState, 'slot' | 'options' | 'pathFolders'>) {
+function createStateKeeper(
+  folder: string,
+  start: Pick<ClusterState, 'slot' | 'options' | 'pathFolders' | 'link'>,
+) {
   const owner = identityOf(process.pid) ?? { pid: process.pid, startTicks: '' }
   let state: ClusterState = {
     ...start,

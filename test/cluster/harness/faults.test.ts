@@ -85,8 +85,9 @@ describe('a machine that lacks something', () => {
         before: SOMEBODY,
       })
       up.child.kill('SIGINT')
-      await up.finished
+      const { code, output } = await up.finished
 
+      expect({ code, output }).toMatchObject({ code: 0 })
       expect(nodes.output).toMatch(/kwok-0 +Ready/)
       expect(existsSync(`/var/tmp/agentweaver-kube-1000/${slot}`)).toBe(false)
       rmSync('/var/tmp/agentweaver-kube-1000', { recursive: true, force: true })

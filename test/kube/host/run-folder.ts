@@ -13,6 +13,8 @@ export interface ClusterState {
   readonly ready: boolean
   readonly processes: readonly ProcessRecord[]
   readonly cgroups: readonly string[]
+  /** This machine's end of the nodes' network. A cluster without nodes has none, and another user's has its name. */
+  readonly link?: string
   readonly nodes: readonly NodeRecord[]
   readonly pathFolders: readonly string[]
 }

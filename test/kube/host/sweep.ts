@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { removeCgroup } from './cgroups.ts'
-import { deleteLink, linkName } from './links.ts'
+import { deleteLink } from './links.ts'
 import { isAlive } from './process-identity.ts'
 import { type ClusterState, folderAgeMs, listSlots, readState, slotFolder } from './run-folder.ts'
 
@@ -14,7 +14,7 @@ export async function sweepCluster(slot: number): Promise<void> {
   const folder = slotFolder(slot)
   const state = readState(folder)
   if (state) await endProcesses(state)
-  await deleteLink(linkName(slot))
+  if (state?.link) await deleteLink(state.link)
   if (state) await removeCgroups(state.cgroups)
   rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
 }
