@@ -1,0 +1,168 @@
+import { expect, it } from 'vitest'
+import { describeWith } from './helpers/features.ts'
+import { aPool, aTemplate, CORE_API, LABEL } from './helpers/sandbox-objects.ts'
+import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
+
+const env = [{ name: 'A', value: '1' }]
+const volumeClaimTemplates = [
+  {
+    metadata: { name: 'extra' },
+    spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Mi' } } },
+  },
+]
+
+describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
+  const space = useSandboxSpace('refused')
+
+  it('says EnvVarsInjectionRejected when the template does not permit env', async () => {
+    await space.fillPool('no-env', 0)
+
+    const name = await space.postClaim({ pool: 'no-env', spec: { env } })
+
+    await space.waitForReason(name, 'EnvVarsInjectionRejected')
+  })
+
+  it('says EnvVarsInjectionRejected when it would add env to a container that reads it from elsewhere', async () => {
+    const podSpec = {
+      containers: [{ name: 'main', image: 'x', envFrom: [{ configMapRef: { name: 'any' } }] }],
+    }
+    await space.fillPool('env-from', 0, { podSpec, spec: { envVarsInjectionPolicy: 'Allowed' } })
+
+    const name = await space.postClaim({ pool: 'env-from', spec: { env } })
+
+    await space.waitForReason(name, 'EnvVarsInjectionRejected')
+  })
+
+  it('says ReconcilerError when it would override a variable of the template', async () => {
+    const podSpec = { containers: [{ name: 'main', image: 'x', env: [{ name: 'A', value: '0' }] }] }
+    await space.fillPool('override', 0, { podSpec, spec: { envVarsInjectionPolicy: 'Allowed' } })
+
+    const name = await space.postClaim({ pool: 'override', spec: { env } })
+
+    const { message } = await space.waitForReason(name, 'ReconcilerError')
+    expect(message).toMatch(/override/)
+  })
+
+  it('says VolumeClaimTemplatesError when the template does not permit volumes of its own', async () => {
+    await space.fillPool('no-volumes', 0)
+
+    const name = await space.postClaim({ pool: 'no-volumes', spec: { volumeClaimTemplates } })
+
+    await space.waitForReason(name, 'VolumeClaimTemplatesError')
+  })
+
+  it.each([
+    ['a label without a domain', { labels: { team: 'a' } }],
+    ['a label of a domain that is not on the list', { labels: { 'example.com/team': 'a' } }],
+    ['an annotation of a reserved domain', { annotations: { 'kubernetes.io/team': 'a' } }],
+  ])('says InvalidMetadata for %s', async (_what, additionalPodMetadata) => {
+    const pool = space.unique('metadata')
+    await space.fillPool(pool, 0)
+
+    const name = await space.postClaim({ pool, spec: { additionalPodMetadata } })
+
+    await space.waitForReason(name, 'InvalidMetadata')
+  })
+
+  it('says ReconcilerError when it sets a label of the template to another value', async () => {
+    await space.fillPool('conflict', 0, { podMetadata: { labels: { 'sandbox.users.io/team': 'a' } } })
+    const labels = { 'sandbox.users.io/team': 'b' }
+
+    const name = await space.postClaim({ pool: 'conflict', spec: { additionalPodMetadata: { labels } } })
+
+    const { message } = await space.waitForReason(name, 'ReconcilerError')
+    expect(message).toMatch(/metadata override conflict/)
+  })
+
+  it('says ReconcilerError when a sandbox of its name belongs to somebody else', async () => {
+    await space.fillPool('squatter', 0)
+    await space.client.create({
+      apiVersion: CORE_API,
+      kind: 'Sandbox',
+      metadata: { name: 'squatted', namespace: space.name },
+      spec: { podTemplate: { spec: { containers: [{ name: 'main', image: 'x' }] } } },
+    })
+
+    await space.postClaim({ pool: 'squatter' }, 'squatted')
+
+    await space.waitForReason('squatted', 'ReconcilerError')
+  })
+
+  it('is not tried again: mending the template does not wake it', async () => {
+    const pool = 'not-retried'
+    await space.fillPool(pool, 0)
+    const name = await space.postClaim({ pool, spec: { env } })
+    await space.waitForReason(name, 'EnvVarsInjectionRejected')
+
+    await space.client.mergePatch(space.path('sandboxtemplates', pool), {
+      spec: { envVarsInjectionPolicy: 'Allowed' },
+    })
+
+    const waking = space.eventually(
+      'the claim to be bound',
+      async () => (sandboxOf(await space.claim(name)) ? true : undefined),
+      4_000,
+    )
+    await expect(waking).rejects.toThrow(/gave up/)
+  })
+})
+
+describeWith(['agent-sandbox'], 'metadata that a claim may add', () => {
+  const space = useSandboxSpace('metadata')
+
+  it('reaches the running pod of a warm sandbox', async () => {
+    await space.fillPool('adds', 1)
+    const labels = { 'sandbox.users.io/run': 'r1' }
+
+    const claim = await space.bindClaim({ pool: 'adds', spec: { additionalPodMetadata: { labels } } })
+
+    await space.eventually('the label on the pod', async () =>
+      (await space.pod(sandboxOf(claim))).metadata.labels?.['sandbox.users.io/run'] === 'r1'
+        ? true
+        : undefined,
+    )
+  })
+
+  it('turns a healthy claim to WarmPoolNotFound when its pool goes away', async () => {
+    await space.fillPool('gone', 1)
+    const labels = { 'sandbox.users.io/run': 'r1' }
+    const claim = await space.bindClaim({ pool: 'gone', spec: { additionalPodMetadata: { labels } } })
+
+    await space.client.delete(space.path('sandboxwarmpools', 'gone'))
+    const annotations = { poke: 'x' }
+    await space.client.mergePatch(space.path('sandboxclaims', claim.metadata.name), {
+      metadata: { annotations },
+    })
+
+    await space.waitForReason(claim.metadata.name, 'WarmPoolNotFound')
+    await space.pod(sandboxOf(claim))
+  })
+
+  it('in a template keeps every label but the controller’s own kinds, which are dropped without a word', async () => {
+    const labels = { 'example.com/kept': 'yes', 'agents.x-k8s.io/forged': 'yes' }
+    const [member] = await space.fillPool('forged', 1, { podMetadata: { labels } })
+
+    const pod = await space.pod(member!.metadata.name)
+
+    expect(pod.metadata.labels).toMatchObject({ 'example.com/kept': 'yes' })
+    expect(pod.metadata.labels).not.toHaveProperty(['agents.x-k8s.io/forged'])
+  })
+
+  it('moves a running pod under another template’s policies when the claim’s pool is edited', async () => {
+    await space.fillPool('strict', 1)
+    await space.client.create(aTemplate(space, 'lax'))
+    await space.client.create(aPool(space, 'lax', { template: 'lax', replicas: 0 }))
+    const claim = await space.bindClaim({ pool: 'strict' })
+    const before = (await space.pod(sandboxOf(claim))).metadata.labels?.[LABEL.templateRef]
+
+    const spec = { warmPoolRef: { name: 'lax' } }
+    await space.client.mergePatch(space.path('sandboxclaims', claim.metadata.name), { spec })
+
+    const after = await space.eventually('the pod to carry another template’s label', async () => {
+      const found = (await space.pod(sandboxOf(claim))).metadata.labels?.[LABEL.templateRef]
+      return found !== before ? found : undefined
+    })
+    expect(after).toMatch(/^[0-9a-f]{8}$/)
+    expect(sandboxOf(await space.claim(claim.metadata.name))).toBe(sandboxOf(claim))
+  })
+})

@@ -1,0 +1,112 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { cacheRoot } from '../../kube/build/tool-cache.ts'
+import { whyNoNodes } from '../../kube/host/privileges.ts'
+import { runCommand, startCommand, waitForWords } from './command.ts'
+
+const lines = (text: string) => text.split('\n').length
+const isRoot = process.getuid?.() === 0
+/** Another user to every check, and still able to read what is ours. */
+const SOMEBODY = ['unshare', '--user', '--map-user=1000', '--map-group=1000', '--']
+
+describe('a machine that lacks something', () => {
+  let cache: string
+
+  beforeEach(() => {
+    cache = mkdtempSync(join(tmpdir(), 'cluster-faults-'))
+  })
+  afterEach(() => rmSync(cache, { recursive: true, force: true }))
+
+  it('is told in one line that there is no Go, and nothing else is lost', async () => {
+    const env = { PATH: '/usr/bin:/bin', XDG_CACHE_HOME: cache }
+
+    const { code, output } = await runCommand(['up'], { env })
+
+    expect(code).toBe(1)
+    expect(output).toMatch(/^Go 1\.26 or newer is needed.*everything but the cluster$/)
+  })
+
+  it('is told that the module proxy cannot be reached, and keeps no half-made folder', async () => {
+    const env = { XDG_CACHE_HOME: cache, GOPROXY: 'http://127.0.0.1:1', GOMODCACHE: join(cache, 'modules') }
+
+    const { code, output } = await runCommand(['build'], { env })
+
+    expect(code).toBe(1)
+    expect(output).toMatch(/cannot reach its module proxy/)
+    expect(readdirSync(cacheRoot({ XDG_CACHE_HOME: cache }))).toEqual([])
+  })
+
+  it.skipIf(!isRoot)('is told before a build that the disk is too small for it', async () => {
+    const script = `mount -t tmpfs -o size=64m tmpfs ${cache} && exec "$@"`
+    const before = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', script, 'sh']
+
+    const { code, output } = await runCommand(['build'], { before, env: { XDG_CACHE_HOME: cache } })
+
+    expect(code).toBe(1)
+    expect(output).toMatch(/^building needs \d+ GiB of free space below .* XDG_CACHE_HOME at a larger disk$/)
+  })
+
+  it.skipIf(whyNoNodes() !== undefined)(
+    'is told in one line that a node needs root, and what does not',
+    async () => {
+      const { code, output } = await runCommand(['up', '--node'], { before: SOMEBODY })
+
+      expect(code).toBe(1)
+      expect(lines(output)).toBe(1)
+      expect(output).toMatch(/^a real node needs root\. What works without: the control plane.*--kwok 1/)
+    },
+  )
+
+  it.skipIf(whyNoNodes() !== undefined)(
+    'may keep its programs below the folder that nodes have of their own',
+    async () => {
+      mkdirSync(join(cache, 'agentweaver-sandbox'))
+      symlinkSync(cacheRoot(), join(cache, 'agentweaver-sandbox', 'kube'))
+
+      const up = await runCommand(['up', '--node', '--keep'], { env: { XDG_CACHE_HOME: cache } })
+      const slot = /cluster (\d+) is ready/.exec(up.output)?.[1] ?? ''
+      const down = await runCommand(['down', '--cluster', slot])
+
+      expect(up.output).toMatch(/is ready/)
+      expect(down.code).toBe(0)
+    },
+  )
+
+  it.skipIf(whyNoNodes() !== undefined)(
+    'has a control plane and fake nodes for a user without rights',
+    async () => {
+      const up = startCommand(['up', '--kwok', '1', '--json'], { before: SOMEBODY })
+      await waitForWords(up, /"steps"/)
+
+      const { slot } = JSON.parse(up.output().slice(up.output().indexOf('{'))) as { slot: number }
+      const nodes = await runCommand(['exec', '--cluster', String(slot), 'kubectl', 'get', 'nodes'], {
+        before: SOMEBODY,
+      })
+      up.child.kill('SIGINT')
+      const { code, output } = await up.finished
+
+      expect({ code, output }).toMatchObject({ code: 0 })
+      expect(nodes.output).toMatch(/kwok-0 +Ready/)
+      expect(existsSync(`/var/tmp/agentweaver-kube-1000/${slot}`)).toBe(false)
+      rmSync('/var/tmp/agentweaver-kube-1000', { recursive: true, force: true })
+    },
+  )
+})
+
+describe('a command that was given something wrong', () => {
+  it.each([
+    [['up', '--nodes', '99'], /--nodes takes a whole number from 0 to 4/],
+    [['up', '--cilium', 'slow'], /Allowed choices are instant, default/],
+    [['up', '--nodes', 'two'], /a whole number is needed/],
+    [['down', '--cluster', '31'], /there is no cluster 31/],
+    [['logs', '--cluster', '31'], /there is no cluster 31/],
+    [['upp'], /unknown command/],
+  ])('%j says what is wrong', async (args, words) => {
+    const { code, output } = await runCommand(args)
+
+    expect(code).toBe(1)
+    expect(output).toMatch(words)
+  })
+})

@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest'
+import { whyNoNodes } from '../../kube/host/privileges.ts'
+import { waitUntil } from '../../kube/host/wait-until.ts'
+import { runCommand } from './command.ts'
+
+const SPEC = '{"spec":{"terminationGracePeriodSeconds":1}}'
+
+describe.skipIf(whyNoNodes() !== undefined)('Cilium’s timing of changed labels', () => {
+  /** Milliseconds from a pod's new label to the identity that has it. */
+  async function measure(timing: string): Promise<number> {
+    const { output } = await runCommand(['up', `--cilium=${timing}`, '--keep'])
+    const slot = /cluster (\d+) is ready/.exec(output)?.[1] ?? ''
+    const kubectl = (...args: string[]) => runCommand(['exec', '--cluster', slot, 'kubectl', ...args])
+    try {
+      await kubectl(
+        'run',
+        'pod',
+        '--image=localhost/toolbox:1',
+        '--image-pull-policy=Never',
+        `--overrides=${SPEC}`,
+      )
+      await kubectl('wait', '--for=condition=Ready', 'pod/pod', '--timeout=60s')
+      await kubectl('wait', '--for=jsonpath={.status.state}=ready', 'ciliumendpoint/pod', '--timeout=60s')
+      await kubectl('label', 'pod', 'pod', 'late=yes')
+      const start = Date.now()
+      await waitUntil({ what: 'the new identity', timeoutMs: 60_000, everyMs: 100 }, async () =>
+        (
+          await kubectl('get', 'ciliumendpoint', 'pod', '-o', 'jsonpath={.status.identity.labels}')
+        ).output.includes('late=yes'),
+      )
+      return Date.now() - start
+    } finally {
+      await runCommand(['down', '--cluster', slot])
+    }
+  }
+
+  it('is at once where tests want it so', async () => {
+    expect(await measure('instant')).toBeLessThan(4_900)
+  })
+
+  it('is late by default, as on a managed cluster', async () => {
+    // A grace period of 5 s follows a random wait.
+    expect(await measure('default')).toBeGreaterThan(4_000)
+  })
+})

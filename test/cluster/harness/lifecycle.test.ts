@@ -1,0 +1,148 @@
+import { readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { whyNoNodes } from '../../kube/host/privileges.ts'
+import { listSlots, readState, slotFolder } from '../../kube/host/run-folder.ts'
+import { waitUntil } from '../../kube/host/wait-until.ts'
+import { runCommand, startCommand, waitForWords, waitUntilClean } from './command.ts'
+import { type Machine, newSince, readMachine } from './machine.ts'
+
+const CYCLES = 10
+const READY = /is ready after/
+const slotIn = (output: string) => Number(/cluster (\d+) is ready/.exec(output)?.[1])
+
+describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes() ?? 'real'})`, () => {
+  let before: Machine
+
+  beforeAll(async () => {
+    // The first start of a machine builds what is missing, and unpacks nothing that later ones would not.
+    await runCommand(['build'])
+    before = readMachine()
+  })
+
+  it(`leaves the machine as it was after ${CYCLES} times up and down`, async () => {
+    for (let cycle = 0; cycle < CYCLES; cycle += 1) {
+      const up = await runCommand(['up', '--node', '--keep'])
+      expect(up.output).toMatch(READY)
+
+      const down = await runCommand(['down', '--cluster', String(slotIn(up.output))])
+
+      expect(down.code).toBe(0)
+      expect(newSince(before)).toEqual({})
+    }
+  })
+
+  it.each([200, 1_200, 2_500, 4_000])(
+    'leaves nothing when its starter is killed %i ms after it began',
+    async (ms) => {
+      const up = startCommand(['up', '--node'])
+      await sleep(ms)
+
+      process.kill(up.pid, 'SIGKILL')
+
+      await up.finished
+      await waitUntilClean(before)
+    },
+  )
+
+  it('leaves nothing when its starter is killed while pods run on Cilium', async () => {
+    const up = startCommand(['up', '--cilium'])
+    await waitForWords(up, READY)
+
+    process.kill(up.pid, 'SIGKILL')
+
+    await up.finished
+    await waitUntilClean(before)
+  })
+
+  it('leaves nothing when the process that holds a kept cluster is killed', async () => {
+    const up = await runCommand(['up', '--node', '--keep'])
+    const owner = readState(slotFolder(slotIn(up.output)))!.owner
+
+    process.kill(owner.pid, 'SIGKILL')
+
+    await waitUntilClean(before)
+  })
+
+  it('leaves nothing when the one that asked for a kept cluster is killed before it is told of it', async () => {
+    const up = startCommand(['up', '--node', '--keep'])
+    await sleep(2_500)
+
+    process.kill(up.pid, 'SIGKILL')
+
+    await up.finished
+    await waitUntilClean(before)
+  })
+
+  it('goes down in order when it is interrupted', async () => {
+    const up = startCommand(['up', '--node'])
+    await waitForWords(up, READY)
+
+    process.kill(up.pid, 'SIGINT')
+
+    expect((await up.finished).code).toBe(0)
+    expect(newSince(before)).toEqual({})
+  })
+
+  it('is cleaned up by the next start when its undertaker was killed as well', async () => {
+    const up = startCommand(['up', '--node'])
+    await waitForWords(up, READY)
+    const slot = slotIn(up.output())
+    const undertakers = readMachine().processes.filter((pid) => isUndertakerOf(pid, slot))
+    expect(undertakers).toHaveLength(1)
+
+    for (const pid of [...undertakers.map(Number), up.pid]) process.kill(pid, 'SIGKILL')
+    await up.finished
+    const next = await runCommand(['up', '--node', '--keep'])
+
+    expect(next.output).toMatch(new RegExp(`cleaned up after cluster ${slot}`))
+    await runCommand(['down', '--cluster', String(slotIn(next.output))])
+    await waitUntilClean(before)
+  })
+
+  it('comes up twice at once', async () => {
+    const [first, second] = await Promise.all([
+      runCommand(['up', '--node', '--keep']),
+      runCommand(['up', '--node', '--keep']),
+    ])
+
+    const slots = [first, second].map(({ output }) => slotIn(output))
+    expect(new Set(slots).size).toBe(2)
+    for (const slot of slots) {
+      const pods = await runCommand(['exec', '--cluster', String(slot), 'kubectl', 'get', 'pods', '-A'])
+      expect(pods.output).toMatch(/coredns.*1\/1/)
+    }
+    await Promise.all(slots.map((slot) => runCommand(['down', '--cluster', String(slot)])))
+    await waitUntilClean(before)
+  })
+
+  it.each(['kube-apiserver', 'node0-containerd'])(
+    'tells the reason and leaves nothing when %s is killed while it starts',
+    async (name) => {
+      const taken = new Set(before.folders)
+      const up = startCommand(['up', '--node'])
+      const victim = await findStarting(name, taken)
+
+      process.kill(victim, 'SIGKILL')
+
+      const { code, output } = await up.finished
+      expect(code).toBe(1)
+      expect(output).toMatch(new RegExp(`${name} (was ended by SIGKILL|ended with code 137)`))
+      expect(newSince(before)).toEqual({})
+    },
+  )
+})
+
+function isUndertakerOf(pid: string, slot: number): boolean {
+  const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+  return words.includes('undertaker') && words.includes(slotFolder(slot))
+}
+
+function findStarting(name: string, taken: ReadonlySet<string>): Promise<number> {
+  return waitUntil({ what: `${name} to start`, timeoutMs: 20_000, everyMs: 2 }, () => {
+    const folder = listSlots()
+      .map(slotFolder)
+      .find((path) => !taken.has(path))
+    return readState(folder ?? '')?.processes.find((process) => process.name === name)?.pid
+  })
+}

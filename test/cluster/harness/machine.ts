@@ -1,0 +1,65 @@
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { cacheRoot } from '../../kube/build/tool-cache.ts'
+import { runRoot } from '../../kube/host/run-folder.ts'
+
+/** All that a cluster can leave behind on a machine. */
+export interface Machine {
+  readonly processes: readonly string[]
+  readonly mounts: readonly string[]
+  readonly links: readonly string[]
+  readonly routes: readonly string[]
+  readonly cgroups: readonly string[]
+  readonly folders: readonly string[]
+}
+
+const OURS = /awkube/
+
+export function readMachine(): Machine {
+  return {
+    processes: readdirSync('/proc').filter((name) => /^\d+$/.test(name) && belongsToCluster(name)),
+    mounts: linesOf('/proc/self/mountinfo').map((line) => line.split(' ').slice(3, 5).join(' ')),
+    links: readdirSync('/sys/class/net'),
+    routes: linesOf('/proc/net/route'),
+    cgroups: cgroupFolders('/sys/fs/cgroup', 3),
+    folders: [runRoot(), '/tmp/hostpath_pv'].flatMap((root) =>
+      existsSync(root) ? readdirSync(root).map((name) => join(root, name)) : [],
+    ),
+  }
+}
+
+function linesOf(path: string): string[] {
+  return readFileSync(path, 'utf8').trim().split('\n').sort()
+}
+
+/** By program, by what it was told, or by the control group that it is in: pods run programs of their images. */
+function belongsToCluster(pid: string): boolean {
+  try {
+    const program = readlinkSync(`/proc/${pid}/exe`)
+    const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+    const groups = readFileSync(`/proc/${pid}/cgroup`, 'utf8')
+    return program.startsWith(cacheRoot()) || words.includes(runRoot()) || OURS.test(groups)
+  } catch {
+    return false
+  }
+}
+
+function cgroupFolders(folder: string, depth: number): string[] {
+  if (depth === 0) return []
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .flatMap(({ name }) => {
+      const below = cgroupFolders(join(folder, name), depth - 1)
+      return OURS.test(name) ? [join(folder, name), ...below] : below
+    })
+}
+
+/** What is there that was not there before. */
+export function newSince(before: Machine): Partial<Machine> {
+  const now = readMachine()
+  const left = Object.entries(now).map(([kind, items]) => {
+    const known = new Set(before[kind as keyof Machine])
+    return [kind, (items as readonly string[]).filter((item) => !known.has(item))] as const
+  })
+  return Object.fromEntries(left.filter(([, items]) => items.length > 0))
+}

@@ -1,0 +1,102 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { inject } from 'vitest'
+import { KWOK_LABEL, KWOK_TOLERATION } from '../../kube/addons/kwok.ts'
+import type { KubeObject } from '../../kube/client/kube-object.ts'
+import { conditionOf } from '../../kube/client/manifests.ts'
+import { waitUntil } from '../../kube/host/wait-until.ts'
+import { TOOLBOX_IMAGE, TOOLBOX_PORT } from '../../kube/images/toolbox.ts'
+import { hasFeature } from './features.ts'
+import type { TestNamespace } from './namespace.ts'
+
+const execFileAsync = promisify(execFile)
+const READY_MS = 60_000
+const EXEC_MS = 30_000
+
+/** On a cluster that is not ours the toolbox has to come from somewhere it can pull from. */
+export const testImage = () => process.env['AGENTWEAVER_TEST_IMAGE'] || TOOLBOX_IMAGE
+
+/** A pod that runs for real: restricted as a sandbox is, and ready once it answers. */
+export function realPodSpec(extra: Readonly<Record<string, unknown>> = {}) {
+  return {
+    automountServiceAccountToken: false,
+    terminationGracePeriodSeconds: 1,
+    securityContext: { runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: 'RuntimeDefault' } },
+    containers: [
+      {
+        name: 'main',
+        image: testImage(),
+        imagePullPolicy: 'IfNotPresent',
+        readinessProbe: { httpGet: { path: '/healthz', port: TOOLBOX_PORT }, periodSeconds: 1 },
+        resources: { requests: { cpu: '10m', memory: '16Mi' }, limits: { cpu: '500m', memory: '128Mi' } },
+        securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
+      },
+    ],
+    ...extra,
+  }
+}
+
+/** The quickest pod that this cluster has: a fake one where there are fake nodes. */
+export function quickPodSpec(extra: Readonly<Record<string, unknown>> = {}) {
+  if (!hasFeature('kwok')) return realPodSpec(extra)
+  return {
+    nodeSelector: KWOK_LABEL,
+    tolerations: [KWOK_TOLERATION],
+    terminationGracePeriodSeconds: 0,
+    containers: [{ name: 'main', image: testImage() }],
+    ...extra,
+  }
+}
+
+export interface PodParts {
+  readonly labels?: Readonly<Record<string, string>>
+  readonly spec?: Readonly<Record<string, unknown>>
+}
+
+export async function createPod(
+  space: TestNamespace,
+  name: string,
+  { labels = {}, spec }: PodParts = {},
+): Promise<KubeObject> {
+  return space.client.create({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace: space.name, labels },
+    spec: spec ?? realPodSpec(),
+  })
+}
+
+export function waitUntilPodReady(space: TestNamespace, name: string): Promise<KubeObject> {
+  return waitUntil({ what: `pod ${name}`, timeoutMs: READY_MS, everyMs: 50 }, async () => {
+    const pod = await space.client.get({ apiVersion: 'v1', plural: 'pods', namespace: space.name, name })
+    return conditionOf(pod, 'Ready')?.status === 'True' ? pod : undefined
+  })
+}
+
+export interface ExecResult {
+  readonly code: number
+  readonly output: string
+}
+
+/** Runs a command in a pod through the API server and the kubelet, as a person would. */
+export async function execInPod(
+  space: TestNamespace,
+  pod: string,
+  argv: readonly string[],
+): Promise<ExecResult> {
+  const args = ['--kubeconfig', inject('cluster').kubeconfig, '-n', space.name, 'exec', pod, '--', ...argv]
+  try {
+    const { stdout } = await execFileAsync(kubectl(), args, { timeout: EXEC_MS })
+    return { code: 0, output: stdout.trim() }
+  } catch (error) {
+    const { code, stdout = '', stderr = '' } = error as { code?: unknown; stdout?: string; stderr?: string }
+    if (typeof code !== 'number') throw error
+    return { code, output: (stdout + stderr).trim() }
+  }
+}
+
+/** Ours on our cluster; whatever is in PATH on another. */
+function kubectl(): string {
+  const folders = inject('cluster').binFolders
+  return folders.length > 0 ? `${folders[0]}/kubectl` : 'kubectl'
+}

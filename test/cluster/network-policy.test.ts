@@ -1,0 +1,153 @@
+import { afterAll, beforeAll, expect, inject, it } from 'vitest'
+import type { KubeObject } from '../kube/client/kube-object.ts'
+import { waitUntil } from '../kube/host/wait-until.ts'
+import { describeWith, hasFeature } from './helpers/features.ts'
+import { type TestNamespace, useNamespace } from './helpers/namespace.ts'
+import { OUTSIDE, startOutside } from './helpers/outside.ts'
+import { createPod, execInPod, realPodSpec, waitUntilPodReady } from './helpers/pods.ts'
+import { quietPeriod } from './helpers/quiet-period.ts'
+
+const SETTLE_MS = 15_000
+
+/** One word for one attempt at `host[:port]`: what answered, or why nothing did. */
+async function attempt(space: TestNamespace, pod: string, target: string): Promise<string> {
+  const script = `
+    fetch('http://${target}/', { signal: AbortSignal.timeout(1500) })
+      .then((answer) => console.log('reached', answer.status))
+      .catch((error) => console.log(error.cause?.code ?? error.name))
+      .then(() => process.exit())`
+  return (await execInPod(space, pod, ['node', '-e', script])).output
+}
+
+const DNS_RULE = {
+  toEndpoints: [
+    { matchLabels: { 'k8s:io.kubernetes.pod.namespace': 'kube-system', 'k8s:k8s-app': 'kube-dns' } },
+  ],
+  toPorts: [
+    {
+      ports: [{ port: '53', protocol: 'ANY' }],
+      rules: { dns: [{ matchName: 'allowed.example.com' }, { matchPattern: '*.wild.example.com' }] },
+    },
+  ],
+}
+const toNames = (...names: string[]) => ({
+  toFQDNs: names.map((name) => (name.includes('*') ? { matchPattern: name } : { matchName: name })),
+  toPorts: [{ ports: [{ port: '80', protocol: 'TCP' }] }],
+})
+
+/** Which runtimes to show it on: a policy that held only for one would be a hole. */
+const runtimes = ['runc', 'gvisor'] as const
+
+describeWith(['cilium', 'cluster DNS', 'audit log'], 'a network policy, on real packets', () => {
+  const space = useNamespace('network')
+  let outside: { stop(): Promise<void> }
+
+  beforeAll(async () => {
+    outside = await startOutside(inject('cluster').folder)
+    await createPod(space, 'server', { labels: { app: 'server' } })
+    for (const runtime of runtimes.filter(isThere)) {
+      const spec = realPodSpec(runtime === 'gvisor' ? { runtimeClassName: 'gvisor' } : {})
+      await createPod(space, runtime, {
+        labels: { app: runtime },
+        spec: { ...spec, dnsConfig: { options: [{ name: 'ndots', value: '1' }] } },
+      })
+    }
+    await Promise.all(['server', ...runtimes.filter(isThere)].map((name) => waitUntilPodReady(space, name)))
+  })
+  afterAll(() => outside.stop())
+
+  function isThere(runtime: (typeof runtimes)[number]): boolean {
+    return runtime === 'runc' || hasFeature('gvisor')
+  }
+
+  async function withPolicy(policy: KubeObject, work: () => Promise<void>): Promise<void> {
+    const plural = policy.kind === 'NetworkPolicy' ? 'networkpolicies' : 'ciliumnetworkpolicies'
+    const { apiVersion, metadata } = policy
+    await space.client.create(policy)
+    try {
+      await work()
+    } finally {
+      await space.client.delete({ apiVersion, plural, namespace: space.name, name: metadata.name })
+    }
+  }
+
+  function aPolicy(
+    kind: 'NetworkPolicy' | 'CiliumNetworkPolicy',
+    name: string,
+    spec: Readonly<Record<string, unknown>>,
+  ): KubeObject {
+    const apiVersion = kind === 'NetworkPolicy' ? 'networking.k8s.io/v1' : 'cilium.io/v2'
+    return { apiVersion, kind, metadata: { name, namespace: space.name }, spec }
+  }
+
+  function eventually(pod: string, host: string, word: RegExp): Promise<string> {
+    return waitUntil(
+      { what: `${pod} → ${host} to be ${word}`, timeoutMs: SETTLE_MS, everyMs: 100 },
+      async () => {
+        const seen = await attempt(space, pod, host)
+        if (word.test(seen)) return seen
+        throw new Error(`saw ${seen}`)
+      },
+    )
+  }
+
+  const DENIED = /^(TimeoutError|EHOSTUNREACH|ECONNREFUSED|UND_ERR_CONNECT_TIMEOUT|EAI_AGAIN|ENOTFOUND)$/
+  const REACHED = /^reached 200$/
+
+  it.each(runtimes.filter(isThere))(
+    'denies all that leaves a %s pod, and opens again when it is gone',
+    async (pod) => {
+      expect(await attempt(space, pod, OUTSIDE.allowed)).toMatch(REACHED)
+      const deny = aPolicy('NetworkPolicy', `deny-${pod}`, {
+        podSelector: { matchLabels: { app: pod } },
+        policyTypes: ['Egress'],
+      })
+
+      await withPolicy(deny, async () => {
+        await eventually(pod, OUTSIDE.allowed, DENIED)
+        expect(await attempt(space, pod, OUTSIDE.metadata)).toMatch(DENIED)
+      })
+
+      await eventually(pod, OUTSIDE.allowed, REACHED)
+    },
+  )
+
+  it.each(runtimes.filter(isThere))(
+    'lets a %s pod reach a name that is on its list, and nothing else',
+    async (pod) => {
+      const egress = [DNS_RULE, toNames('allowed.example.com', '*.wild.example.com')]
+      const names = aPolicy('CiliumNetworkPolicy', `names-${pod}`, {
+        endpointSelector: { matchLabels: { app: pod } },
+        egress,
+      })
+      expect(await attempt(space, pod, 'other.example.com')).toMatch(REACHED)
+
+      await withPolicy(names, async () => {
+        await eventually(pod, OUTSIDE.other, DENIED)
+        await eventually(pod, 'allowed.example.com', REACHED)
+        expect(await attempt(space, pod, 'api.wild.example.com')).toMatch(REACHED)
+        expect(await attempt(space, pod, 'other.example.com')).toMatch(DENIED)
+        expect(await attempt(space, pod, 'metadata.example.com')).toMatch(DENIED)
+        expect(await attempt(space, pod, OUTSIDE.metadata)).toMatch(DENIED)
+        expect(await attempt(space, pod, 'allowed.example.com:8080')).toMatch(DENIED)
+      })
+    },
+  )
+
+  it('keeps strangers out of a pod, and lets the kubelet’s probes in', async () => {
+    const closed = aPolicy('NetworkPolicy', 'closed', {
+      podSelector: { matchLabels: { app: 'server' } },
+      policyTypes: ['Ingress'],
+    })
+    const address = (await waitUntilPodReady(space, 'server'))['status'].podIP as string
+    expect(await attempt(space, 'runc', `${address}:8080`)).toMatch(/^reached/)
+
+    await withPolicy(closed, async () => {
+      await waitUntil({ what: 'the door to close', timeoutMs: SETTLE_MS }, async () =>
+        DENIED.test(await attempt(space, 'runc', `${address}:8080`)),
+      )
+      await quietPeriod(4_000)
+      await waitUntilPodReady(space, 'server')
+    })
+  })
+})

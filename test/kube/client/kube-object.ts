@@ -1,0 +1,58 @@
+/** Any Kubernetes object, as far as every kind is alike. */
+export interface KubeObject {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly metadata: ObjectMeta
+  // Reading a field of a kind without a type of its own needs no cast; writing goes through the API server's checks.
+  // biome-ignore lint/suspicious/noExplicitAny: each kind has its own shape
+  readonly [field: string]: any
+}
+
+export interface ObjectMeta {
+  readonly name: string
+  readonly namespace?: string
+  readonly generateName?: string
+  readonly uid?: string
+  readonly resourceVersion?: string
+  readonly generation?: number
+  readonly creationTimestamp?: string
+  readonly deletionTimestamp?: string
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+  readonly ownerReferences?: readonly OwnerReference[]
+  readonly finalizers?: readonly string[]
+}
+
+export interface OwnerReference {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly name: string
+  readonly uid: string
+  readonly controller?: boolean
+}
+
+/** Which collection a request is about, and one object in it when `name` is set. */
+export interface ResourcePath {
+  readonly apiVersion: string
+  readonly plural: string
+  readonly namespace?: string | undefined
+  readonly name?: string | undefined
+  readonly subresource?: string | undefined
+}
+
+export function urlOf({ apiVersion, plural, namespace, name, subresource }: ResourcePath): string {
+  const root = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`
+  const parts = [namespace && `namespaces/${namespace}`, plural, name, subresource]
+  return [root, ...parts.filter((part) => part !== undefined && part !== '')].join('/')
+}
+
+/** The collection that an object belongs to. Kinds without a namespace of their own are cluster-wide. */
+export function pathOf({ apiVersion, kind, metadata }: KubeObject): ResourcePath {
+  return { apiVersion, plural: pluralOf(kind), namespace: metadata.namespace, name: metadata.name }
+}
+
+function pluralOf(kind: string): string {
+  const lower = kind.toLowerCase()
+  if (/[^aeiou]y$/.test(lower)) return `${lower.slice(0, -1)}ies`
+  return /(s|x|ch)$/.test(lower) ? `${lower}es` : `${lower}s`
+}

@@ -1,0 +1,38 @@
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { runCommand } from '../host/run-command.ts'
+import type { ImageSpec } from './image-spec.ts'
+import { writeImages } from './oci-layout.ts'
+
+/**
+ * An archive of one image for containerd to import, from the cache as long as none of the files in it has changed.
+ */
+export async function imageArchive(cacheRoot: string, spec: ImageSpec): Promise<string> {
+  const folder = join(cacheRoot, 'images')
+  const archive = join(folder, `${inputKey(spec)}.tar`)
+  if (existsSync(archive)) return archive
+  mkdirSync(folder, { recursive: true })
+  const temporary = mkdtempSync(join(folder, 'layout-'))
+  try {
+    await writeImages(join(temporary, 'layout'), [spec])
+    await runCommand(['tar', '-C', join(temporary, 'layout'), '-cf', join(temporary, 'archive.tar'), '.'])
+    renameSync(join(temporary, 'archive.tar'), archive)
+  } finally {
+    rmSync(temporary, { recursive: true, force: true })
+  }
+  return archive
+}
+
+/** Far cheaper than the image's digest: sources are known by size and time of change, as make does. */
+function inputKey(spec: ImageSpec): string {
+  const sources = spec.layers.flat().map((entry) => {
+    if (entry.kind !== 'file') return ''
+    const { size, mtimeMs, ino } = statSync(entry.source)
+    return [size, mtimeMs, ino].join()
+  })
+  return createHash('sha256')
+    .update(JSON.stringify([spec, sources]))
+    .digest('hex')
+    .slice(0, 24)
+}

@@ -1,0 +1,20 @@
+/** One file, folder or symbolic link of a layer. Owner is always root; times are always the epoch. */
+export type LayerEntry =
+  | { readonly kind: 'file'; readonly path: string; readonly source: string; readonly executable?: boolean }
+  | { readonly kind: 'text'; readonly path: string; readonly text: string; readonly executable?: boolean }
+  | { readonly kind: 'folder'; readonly path: string; readonly mode?: number; readonly owner?: number }
+  | { readonly kind: 'link'; readonly path: string; readonly target: string }
+
+/** What an image is made of; the same value always gives the same digest. */
+export interface ImageSpec {
+  /** As pods name it, for example `localhost/toolbox:1`. */
+  readonly reference: string
+  readonly layers: readonly (readonly LayerEntry[])[]
+  readonly entrypoint: readonly string[]
+  readonly command?: readonly string[]
+  readonly environment?: Readonly<Record<string, string>>
+  /** Numeric, so that a kubelet can check `runAsNonRoot`. */
+  readonly user: string
+  readonly workingFolder?: string
+  readonly labels?: Readonly<Record<string, string>>
+}

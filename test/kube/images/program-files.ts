@@ -1,0 +1,54 @@
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { LayerEntry } from './image-spec.ts'
+
+/** A program of this machine at `path`, with the shared libraries that it loads, each where the loader looks for it. */
+export function programWithLibraries(source: string, path: string): LayerEntry[] {
+  const libraries = librariesOf(source).map((library): LayerEntry => file(library, library.slice(1)))
+  return [{ kind: 'file', path, source: realpathSync(source), executable: true }, ...libraries]
+}
+
+/** What `ldd` lists; a static program has none. */
+export function librariesOf(source: string): string[] {
+  try {
+    const out = execFileSync('ldd', [realpathSync(source)], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    return [...out.matchAll(/(\/\S+) \(0x/g)].map((match) => match[1] ?? '')
+  } catch {
+    return []
+  }
+}
+
+/** A folder of this machine with all below it, except for what `skip` names. */
+export function folderTree(source: string, path: string, skip = /(?!)/): LayerEntry[] {
+  return readdirSync(source, { withFileTypes: true }).flatMap((entry): LayerEntry[] => {
+    const [from, to] = [join(source, entry.name), join(path, entry.name)]
+    if (skip.test(from)) return []
+    if (entry.isDirectory()) return folderTree(from, to, skip)
+    if (entry.isSymbolicLink()) return [{ kind: 'link', path: to, target: readlinkSync(from) }]
+    return entry.isFile() ? [file(from, to)] : []
+  })
+}
+
+function file(source: string, path: string): LayerEntry {
+  return {
+    kind: 'file',
+    path,
+    source: realpathSync(source),
+    executable: (statSync(source).mode & 0o111) !== 0,
+  }
+}
+
+/** One entry for each path, and a folder entry for every parent that none of them declares. */
+export function completeLayer(entries: readonly LayerEntry[]): LayerEntry[] {
+  const byPath = new Map(entries.map((entry) => [entry.path, entry]))
+  for (const { path } of entries) {
+    for (let parent = dirname(path); parent !== '.'; parent = dirname(parent)) {
+      if (!byPath.has(parent)) byPath.set(parent, { kind: 'folder', path: parent })
+    }
+  }
+  return [...byPath.values()]
+}

@@ -1,0 +1,98 @@
+import { execFileSync } from 'node:child_process'
+import type { ImageSpec, LayerEntry } from './image-spec.ts'
+import { completeLayer, folderTree, programWithLibraries } from './program-files.ts'
+
+export const PAUSE_IMAGE = 'localhost/pause:1'
+export const TOOLBOX_IMAGE = 'localhost/toolbox:1'
+export const DNS_IMAGE = 'localhost/coredns:1'
+
+/** The toolbox answers `GET /healthz` here, so that pods have something to probe. */
+export const TOOLBOX_PORT = 8080
+export const TOOLBOX_USER = 1000
+
+/** The image that holds a pod's namespaces. */
+export function pauseImage(program: string): ImageSpec {
+  return {
+    reference: PAUSE_IMAGE,
+    layers: [[{ kind: 'file', path: 'pause', source: program, executable: true }]],
+    entrypoint: ['/pause'],
+    user: '65534',
+  }
+}
+
+export function dnsImage(program: string): ImageSpec {
+  return {
+    reference: DNS_IMAGE,
+    layers: [[{ kind: 'file', path: 'coredns', source: program, executable: true }]],
+    entrypoint: ['/coredns'],
+    user: '65534',
+  }
+}
+
+/** Paths that a Python needs only for its own tests, its editor or its headers. */
+const PYTHON_EXTRAS =
+  /__pycache__|\/(test|tests|idlelib|tkinter|lib2to3|ensurepip|turtledemo|config-[^/]*|dist-packages)$/
+
+/** A shell, git, Node and Python for test pods, taken from this machine's own programs. */
+export function toolboxImage(node: string): ImageSpec {
+  return {
+    reference: TOOLBOX_IMAGE,
+    layers: [
+      completeLayer([...basics(), ...shell()]),
+      completeLayer([...git(), ...python()]),
+      completeLayer(programWithLibraries(node, 'usr/local/bin/node')),
+    ],
+    entrypoint: ['/bin/busybox'],
+    command: ['httpd', '-f', '-p', String(TOOLBOX_PORT), '-h', '/srv/www'],
+    environment: { HOME: '/home/agent' },
+    user: `${TOOLBOX_USER}:${TOOLBOX_USER}`,
+    workingFolder: '/home/agent',
+    labels: { 'org.opencontainers.image.title': 'toolbox' },
+  }
+}
+
+function basics(): LayerEntry[] {
+  return [
+    {
+      kind: 'text',
+      path: 'etc/passwd',
+      text: 'root:x:0:0::/root:/bin/sh\nagent:x:1000:1000::/home/agent:/bin/sh\n',
+    },
+    { kind: 'text', path: 'etc/group', text: 'root:x:0:\nagent:x:1000:\n' },
+    { kind: 'text', path: 'etc/nsswitch.conf', text: 'hosts: files dns\n' },
+    { kind: 'text', path: 'srv/www/healthz', text: 'ok\n' },
+    { kind: 'folder', path: 'home/agent', owner: TOOLBOX_USER },
+    { kind: 'folder', path: 'workspace', owner: TOOLBOX_USER },
+    { kind: 'folder', path: 'tmp', mode: 0o1777 },
+  ]
+}
+
+function shell(): LayerEntry[] {
+  const busybox = '/bin/busybox'
+  const applets = execFileSync(busybox, ['--list'], { encoding: 'utf8' }).trim().split('\n')
+  return [
+    { kind: 'file', path: 'bin/busybox', source: busybox, executable: true },
+    ...applets
+      .filter((name) => name !== 'busybox')
+      .map((name): LayerEntry => ({ kind: 'link', path: `bin/${name}`, target: 'busybox' })),
+  ]
+}
+
+function git(): LayerEntry[] {
+  return [
+    ...programWithLibraries('/usr/bin/git', 'usr/bin/git'),
+    ...folderTree('/usr/lib/git-core', 'usr/lib/git-core'),
+    ...folderTree('/usr/share/git-core/templates', 'usr/share/git-core/templates'),
+  ]
+}
+
+function python(): LayerEntry[] {
+  const program = '/usr/bin/python3'
+  const script = 'import sys; print("python%d.%d" % sys.version_info[:2])'
+  const name = execFileSync(program, ['-c', script], { encoding: 'utf8' }).trim()
+  return [
+    ...programWithLibraries(program, `usr/bin/${name}`),
+    { kind: 'link', path: 'usr/bin/python3', target: name },
+    ...folderTree(`/usr/lib/${name}`, `usr/lib/${name}`, PYTHON_EXTRAS),
+  ]
+}

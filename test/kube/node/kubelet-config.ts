@@ -1,0 +1,57 @@
+import { CONTAINERD_SOCKET } from './containerd-config.ts'
+
+export interface KubeletPaths {
+  readonly address: string
+  readonly authority: string
+  readonly certificate: { readonly certificate: string; readonly key: string }
+  readonly resolvConf: string
+  readonly podLogs: string
+  readonly dnsService: string
+}
+
+export const KUBELET_HEALTH_PORT = 10248
+
+/** A kubelet with everything that isolates pods switched on; only what one machine cannot give is relaxed. */
+export function kubeletConfig(paths: KubeletPaths) {
+  const { address, authority, certificate, resolvConf, podLogs, dnsService } = paths
+  return {
+    apiVersion: 'kubelet.config.k8s.io/v1beta1',
+    kind: 'KubeletConfiguration',
+    address,
+    healthzBindAddress: address,
+    healthzPort: KUBELET_HEALTH_PORT,
+    readOnlyPort: 0,
+    authentication: {
+      anonymous: { enabled: false },
+      webhook: { enabled: true, cacheTTL: '1m' },
+      x509: { clientCAFile: authority },
+    },
+    authorization: { mode: 'Webhook' },
+    tlsCertFile: certificate.certificate,
+    tlsPrivateKeyFile: certificate.key,
+    rotateCertificates: false,
+    containerRuntimeEndpoint: `unix://${CONTAINERD_SOCKET}`,
+    cgroupDriver: 'cgroupfs',
+    cgroupsPerQOS: true,
+    enforceNodeAllocatable: ['pods'],
+    // The kubelet refuses version 1 hierarchies unless told; small virtual machines still have them.
+    failCgroupV1: false,
+    failSwapOn: false,
+    evictionHard: { 'memory.available': '100Mi' },
+    // Images come from archives, so one that is collected could not be pulled again.
+    imageGCHighThresholdPercent: 100,
+    imageGCLowThresholdPercent: 99,
+    serializeImagePulls: false,
+    clusterDomain: 'cluster.local',
+    clusterDNS: [dnsService],
+    resolvConf,
+    podLogsDir: podLogs,
+    maxPods: 200,
+    shutdownGracePeriod: '0s',
+    kubeAPIQPS: 100,
+    kubeAPIBurst: 200,
+    registryPullQPS: 0,
+    eventRecordQPS: 0,
+    nodeStatusUpdateFrequency: '5s',
+  }
+}

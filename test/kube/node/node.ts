@@ -1,0 +1,200 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { stringify } from 'yaml'
+import { conditionOf } from '../client/manifests.ts'
+import type { ClusterContext } from '../cluster-context.ts'
+import type { Daemon } from '../host/daemon.ts'
+import { type ClusterNetwork, insideNetwork } from '../host/links.ts'
+import { waitUntil } from '../host/wait-until.ts'
+import { CONTAINERD_SOCKET, containerdConfig } from './containerd-config.ts'
+import { KUBELET_HEALTH_PORT, kubeletConfig } from './kubelet-config.ts'
+import { createNamespaces, findRunc, mountFileSystems, type NodeNamespaces } from './node-namespaces.ts'
+
+const CONTAINERD_MS = 20_000
+const IMPORT_MS = 120_000
+const READY_MS = 60_000
+
+export interface RealNode {
+  readonly name: string
+  readonly index: number
+  readonly folder: string
+  readonly cniConfig: string
+  readonly namespaces: NodeNamespaces
+  readonly env: NodeJS.ProcessEnv
+}
+
+export const nodeName = (index: number) => `node${index}`
+
+/** Namespaces, network, containerd and images: all of a node that needs no API server. */
+export async function prepareNode(
+  context: ClusterContext,
+  network: ClusterNetwork,
+  index: number,
+): Promise<RealNode> {
+  const namespaces = await createNamespaces(context, index)
+  const folder = join(context.folder, nodeName(index))
+  const cniConfig = join(folder, 'cni')
+  for (const part of ['containerd', 'kubelet', 'pod-logs', 'cni', 'cni-addresses']) {
+    mkdirSync(join(folder, part), { recursive: true })
+  }
+  await mountFileSystems(context, namespaces)
+  await network.attach(index, namespaces.pid)
+  const path = [...context.tools.binFolders, '/usr/sbin', '/usr/bin', '/sbin', '/bin'].join(':')
+  const node = {
+    name: nodeName(index),
+    index,
+    folder,
+    cniConfig,
+    namespaces,
+    env: { PATH: path, HOME: folder },
+  }
+  if (!context.options.cilium) await setUpRoutedNetwork(context, node)
+  await startContainerd(context, node)
+  return node
+}
+
+/** Pods get a routed link each, so that this machine and the other nodes reach them by their own addresses. */
+async function setUpRoutedNetwork({ plan, options }: ClusterContext, node: RealNode): Promise<void> {
+  const { folder, cniConfig, index, namespaces } = node
+  const others = Array.from({ length: options.nodes }, (_, other) => other).filter((other) => other !== index)
+  await insideNetwork(
+    namespaces.pid,
+    others.map((other) => ['route', 'add', plan.podRangeOf(other), 'via', plan.node(other)]),
+  )
+  const config = {
+    cniVersion: '1.0.0',
+    name: 'ptp',
+    plugins: [
+      {
+        type: 'ptp',
+        ipMasq: false,
+        mtu: 1500,
+        ipam: {
+          type: 'host-local',
+          dataDir: join(folder, 'cni-addresses'),
+          ranges: [[{ subnet: plan.podRangeOf(index) }]],
+          routes: [{ dst: '0.0.0.0/0' }],
+        },
+      },
+      { type: 'portmap', capabilities: { portMappings: true } },
+    ],
+  }
+  writeFileSync(join(cniConfig, '10-ptp.conflist'), JSON.stringify(config))
+}
+
+async function startContainerd({ tools }: ClusterContext, node: RealNode): Promise<Daemon> {
+  const { folder, namespaces, cniConfig, env } = node
+  const config = join(folder, 'containerd.toml')
+  const cniBinaries = join(folder, 'cni-programs')
+  await namespaces.execute('gathering the network plugins', [
+    'sh',
+    '-ec',
+    gatherScript(cniBinaries, tools.binFolders),
+  ])
+  const paths = { root: join(folder, 'containerd'), cniBinaries, cniConfig, runc: findRunc() }
+  writeFileSync(config, containerdConfig(paths))
+  const daemon = namespaces.run({
+    name: `${node.name}-containerd`,
+    argv: [tools.bin('node', 'containerd'), '-c', config],
+    env,
+  })
+  const wait = { what: `containerd on ${node.name}`, timeoutMs: CONTAINERD_MS, needs: [daemon] }
+  const ask = [tools.bin('node', 'ctr'), '-a', CONTAINERD_SOCKET, 'version']
+  await waitUntil(wait, async () => {
+    await namespaces.execute('asking containerd', ask, 2_000)
+    return true
+  })
+  return daemon
+}
+
+/** containerd takes one folder of plugins, and ours come from several modules. */
+function gatherScript(target: string, folders: readonly string[]): string {
+  const links = folders.map((folder) => `ln -sf ${folder}/* ${target}/`)
+  return [`mkdir -p ${target}`, ...links].join('\n')
+}
+
+/** Unpacks image archives into the node's store. */
+export async function importImages(
+  { tools }: ClusterContext,
+  node: RealNode,
+  archives: readonly string[],
+): Promise<void> {
+  const ctr = [
+    tools.bin('node', 'ctr'),
+    '-a',
+    CONTAINERD_SOCKET,
+    '-n',
+    'k8s.io',
+    'images',
+    'import',
+    '--local',
+  ]
+  for (const archive of archives) {
+    await node.namespaces.execute(`importing ${archive}`, [...ctr, archive], IMPORT_MS)
+  }
+}
+
+/** Starts the kubelet with an identity of its own, as the Node authorizer and NodeRestriction want it. */
+export async function startKubelet(context: ClusterContext, node: RealNode): Promise<Daemon> {
+  const { plan, pki, tools } = context
+  const { name, index, folder, namespaces, env } = node
+  const address = plan.node(index)
+  await context.client().create(nodeObject(name, plan.podRangeOf(index)))
+  const kubeconfig = context.kubeconfigFor(name, {
+    commonName: `system:node:${name}`,
+    organization: 'system:nodes',
+  })
+  const subject = { commonName: `system:node:${name}`, organization: 'system:nodes' }
+  const certificate = pki.issue(`${name}-server`, { subject, usage: 'server', names: [name, address] })
+  const resolvConf = join(folder, 'resolv.conf')
+  // What pods with `dnsPolicy: Default` get; there is no resolver outside to send them to.
+  writeFileSync(resolvConf, `nameserver ${plan.dnsService}\n`)
+  const config = join(folder, 'kubelet.yaml')
+  const { dnsService } = plan
+  const paths = {
+    address,
+    authority: pki.authority,
+    certificate,
+    resolvConf,
+    podLogs: join(folder, 'pod-logs'),
+    dnsService,
+  }
+  writeFileSync(config, stringify(kubeletConfig(paths)))
+  return namespaces.run({
+    name: `${name}-kubelet`,
+    health: `http://${address}:${KUBELET_HEALTH_PORT}/healthz`,
+    argv: [
+      tools.bin('kubernetes', 'kubelet'),
+      `--config=${config}`,
+      `--kubeconfig=${kubeconfig}`,
+      `--hostname-override=${name}`,
+      `--node-ip=${address}`,
+      `--root-dir=${join(folder, 'kubelet')}`,
+      `--cert-dir=${join(folder, 'kubelet', 'pki')}`,
+      '--v=2',
+    ],
+    env,
+  })
+}
+
+/** The kubelet registers on this object; the range is set here, so that routes to it can be laid beforehand. */
+function nodeObject(name: string, podRange: string) {
+  return {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name, labels: { 'kubernetes.io/hostname': name } },
+    spec: { podCIDR: podRange, podCIDRs: [podRange] },
+  }
+}
+
+export async function waitUntilNodeReady(
+  context: ClusterContext,
+  { name }: RealNode,
+  kubelet: Daemon,
+): Promise<void> {
+  const path = { apiVersion: 'v1', plural: 'nodes', name }
+  await waitUntil({ what: `node ${name}`, timeoutMs: READY_MS, needs: [kubelet], everyMs: 50 }, async () => {
+    const ready = conditionOf(await context.client().get(path), 'Ready')
+    return ready?.status === 'True' ? true : undefined
+  })
+}

@@ -1,0 +1,43 @@
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { deferred } from './deferred.ts'
+import { slotFolder } from './host/run-folder.ts'
+import { sweepCluster } from './host/sweep.ts'
+
+/**
+ * Watches over the process that owns a cluster from outside it. When that process is gone, however it went, what the
+ * kernel does not remove by itself (folder, control groups) is removed here.
+ */
+export interface Undertaker {
+  /** Tells it that there is nothing left to do, and waits until it has ended. */
+  dismiss(): Promise<void>
+}
+
+/** Waits in a shell of a megabyte, and becomes Node only when there is something to do. */
+const SCRIPT = 'cat > /dev/null; [ -d "$1" ] && exec "$2" "$3" "$4"; exit 0'
+
+export function startUndertaker(slot: number): Undertaker {
+  const args = [
+    '-c',
+    SCRIPT,
+    'undertaker',
+    slotFolder(slot),
+    process.execPath,
+    join(import.meta.filename),
+    String(slot),
+  ]
+  const child = spawn('sh', args, { detached: true, stdio: ['pipe', 'ignore', 'ignore'], cwd: '/' })
+  child.stdin.on('error', () => undefined)
+  const { promise: ended, resolve } = deferred()
+  child.on('exit', () => resolve()).on('error', () => resolve())
+  child.unref()
+  return {
+    async dismiss() {
+      child.ref()
+      child.stdin.end()
+      await ended
+    },
+  }
+}
+
+if (process.argv[1] === import.meta.filename) await sweepCluster(Number(process.argv[2]))

@@ -1,0 +1,121 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { withBuildLock } from '../build/build-lock.ts'
+import { cacheKey } from '../build/cache-key.ts'
+import { explainGoFailure } from '../build/go-command.ts'
+import { createProgress, duration } from '../build/progress.ts'
+import { cacheRoot, clearDeadScratch, makeScratch } from '../build/tool-cache.ts'
+import { deferred } from '../deferred.ts'
+
+const deps = { timeoutMs: 2_000, say: () => undefined }
+
+describe('the cache of built programs', () => {
+  let root: string
+
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'tools-'))
+  })
+  afterEach(() => rmSync(root, { recursive: true, force: true }))
+
+  it('is outside the clone and follows XDG_CACHE_HOME', () => {
+    expect(cacheRoot({ XDG_CACHE_HOME: '/c' })).toBe('/c/agentweaver-sandbox/kube')
+    expect(cacheRoot({})).toMatch(/\.cache\/agentweaver-sandbox\/kube$/)
+  })
+
+  it('knows a build by its sources, its flags and its compiler', () => {
+    expect(cacheKey('node', 'go1')).toBe(cacheKey('node', 'go1'))
+    expect(cacheKey('node', 'go1')).not.toBe(cacheKey('node', 'go2'))
+    expect(cacheKey('node', 'go1')).not.toBe(cacheKey('gvisor', 'go1'))
+    expect(cacheKey('node', 'go1')).toMatch(/^node-[0-9a-f]{20}$/)
+  })
+
+  it('lets one build wait for another', async () => {
+    const order: string[] = []
+    const { promise, resolve } = deferred()
+    const lock = join(root, 'lock')
+    const first = withBuildLock(lock, deps, async () => {
+      await promise
+      order.push('first')
+    })
+    const second = withBuildLock(lock, deps, async () => {
+      order.push('second')
+    })
+
+    resolve()
+    await Promise.all([first, second])
+
+    expect(order).toEqual(['first', 'second'])
+    expect(readdirSync(root)).toEqual([])
+  })
+
+  it('gives up on a lock that is never released', async () => {
+    const lock = join(root, 'lock')
+    const { promise, resolve } = deferred()
+    const holder = withBuildLock(lock, deps, () => promise)
+
+    await expect(withBuildLock(lock, { ...deps, timeoutMs: 100 }, async () => undefined)).rejects.toThrow(
+      /still holds/,
+    )
+
+    resolve()
+    await holder
+  })
+
+  it('takes over a lock whose owner has died', async () => {
+    const lock = join(root, 'lock')
+    mkdirSync(lock)
+    writeFileSync(join(lock, 'owner.json'), JSON.stringify({ pid: process.pid, startTicks: '1' }))
+
+    expect(await withBuildLock(lock, deps, async () => 'done')).toBe('done')
+  })
+
+  it('removes the scratch folders of builds that have died, and no others', () => {
+    const own = makeScratch(root)
+    mkdirSync(join(root, `scratch-${process.pid}-1`))
+    mkdirSync(join(root, 'node-0123'))
+
+    clearDeadScratch(root)
+
+    expect(readdirSync(root).sort()).toEqual(['node-0123', own.split('/').at(-1)])
+  })
+})
+
+describe('the progress of a build', () => {
+  it('tells how far it is, and how long it takes in all', () => {
+    const said: string[] = []
+    let now = 0
+    const progress = createProgress('node', {
+      say: (line) => said.push(line),
+      expectedSeconds: 90,
+      now: () => now,
+    })
+    progress.expect(2)
+
+    progress.compiled('github.com/a/b')
+    now = 16_000
+    progress.compiled('errors')
+
+    expect(said).toEqual(['node: 2 of 2 packages compiled, 16 s (about 1 min 30 s in all)'])
+    expect(progress.elapsedSeconds()).toBe(16)
+  })
+
+  it.each([
+    [59_000, '59 s'],
+    [61_000, '1 min 01 s'],
+    [3_600_000, '60 min 00 s'],
+  ])('spells %i ms as %s', (ms, text) => {
+    expect(duration(ms)).toBe(text)
+  })
+})
+
+describe('a build that fails', () => {
+  it.each([
+    ['write /x: no space left on device', /^the disk is full: nothing was kept/],
+    ['dial tcp 10.0.0.1:443: i/o timeout', /^Go cannot reach its module proxy/],
+    ['main.go:3: undefined: x', /^go build -v failed:\nmain\.go:3/],
+  ])('with %j says so', (line, words) => {
+    expect(explainGoFailure(['build', '-v', './x'], [line])).toMatch(words)
+  })
+})

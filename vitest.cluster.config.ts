@@ -1,0 +1,36 @@
+import { defineConfig } from 'vitest/config'
+
+const TEST_MS = 120_000
+const HOOK_MS = 180_000
+
+export default defineConfig({
+  test: {
+    reporters: ['default'],
+    projects: [
+      {
+        test: {
+          name: 'cluster',
+          include: ['test/cluster/**/*.test.ts'],
+          exclude: ['test/cluster/harness/**'],
+          globalSetup: ['test/cluster/helpers/cluster.setup.ts'],
+          testTimeout: TEST_MS,
+          hookTimeout: HOOK_MS,
+          maxWorkers: 3,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        // These compare the whole machine before and after, so nothing else may come and go beside them.
+        test: {
+          name: 'harness',
+          include: ['test/cluster/harness/**/*.test.ts'],
+          testTimeout: 300_000,
+          hookTimeout: HOOK_MS,
+          fileParallelism: false,
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
+  },
+})
