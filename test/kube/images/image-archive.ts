@@ -1,5 +1,14 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { runCommand } from '../host/run-command.ts'
 import type { ImageSpec } from './image-spec.ts'
@@ -10,9 +19,14 @@ import { writeImages } from './oci-layout.ts'
  */
 export async function imageArchive(cacheRoot: string, spec: ImageSpec): Promise<string> {
   const folder = join(cacheRoot, 'images')
-  const archive = join(folder, `${inputKey(spec)}.tar`)
-  if (existsSync(archive)) return archive
+  const name = spec.reference.replace(/[^a-z0-9]+/g, '-')
+  const archive = join(folder, `${name}-${inputKey(spec)}.tar`)
   mkdirSync(folder, { recursive: true })
+  dropUnused(folder, name)
+  if (existsSync(archive)) {
+    utimesSync(archive, new Date(), new Date())
+    return archive
+  }
   const temporary = mkdtempSync(join(folder, 'layout-'))
   try {
     await writeImages(join(temporary, 'layout'), [spec])
@@ -22,6 +36,16 @@ export async function imageArchive(cacheRoot: string, spec: ImageSpec): Promise<
     rmSync(temporary, { recursive: true, force: true })
   }
   return archive
+}
+
+const UNUSED_MS = 3_600_000
+
+/** Every clone has a Node of its own, so without this each would leave an archive of it for ever. */
+function dropUnused(folder: string, name: string): void {
+  for (const file of readdirSync(folder).filter((entry) => entry.startsWith(`${name}-`))) {
+    const usedAt = statSync(join(folder, file), { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
+    if (Date.now() - usedAt > UNUSED_MS) rmSync(join(folder, file), { force: true })
+  }
 }
 
 /** Far cheaper than the image's digest: sources are known by size and time of change, as make does. */

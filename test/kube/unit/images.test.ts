@@ -1,7 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { imageArchive } from '../images/image-archive.ts'
 import type { ImageSpec, LayerEntry } from '../images/image-spec.ts'
 import { writeImages } from '../images/oci-layout.ts'
 import { completeLayer } from '../images/program-files.ts'
@@ -85,6 +86,28 @@ describe('an image', () => {
     expect(
       index.manifests.map(({ annotations }) => annotations['org.opencontainers.image.ref.name']),
     ).toEqual(['localhost/other:1', 'localhost/test:1'])
+  })
+
+  it('has one archive in the cache, and none of what nobody used for an hour', async () => {
+    const cache = join(folder, 'images')
+    mkdirSync(cache)
+    for (const name of [
+      'localhost-test-1-old.tar',
+      'localhost-test-1-new.tar',
+      'localhost-other-1-old.tar',
+    ]) {
+      writeFileSync(join(cache, name), '')
+    }
+    for (const name of ['localhost-test-1-old.tar', 'localhost-other-1-old.tar'])
+      utimesSync(join(cache, name), 1, 1)
+
+    const archive = await imageArchive(folder, anImage())
+
+    expect(await imageArchive(folder, anImage())).toBe(archive)
+    const own = archive.split('/').at(-1)
+    expect(readdirSync(cache).sort()).toEqual(
+      ['localhost-other-1-old.tar', 'localhost-test-1-new.tar', own].sort(),
+    )
   })
 
   it('declares every folder once', () => {
