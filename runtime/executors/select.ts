@@ -86,7 +86,8 @@ async function examine(backend: Backend, options: SelectOptions): Promise<Detect
 const DIRECT_NOT_ALLOWED: Detection = {
   ok: false,
   reason: 'it would run commands without isolation, which only the operator may allow',
-  remedy: 'set `direct: true` in the policy if you accept that commands can do all that this user can',
+  remedy:
+    'start the service with AGENTWEAVER_DIRECT=true if you accept that commands can do all that this user can',
 }
 
 function toPassedOver(name: BackendName, { reason, remedy }: Extract<Detection, { ok: false }>): PassedOver {

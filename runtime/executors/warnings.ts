@@ -3,7 +3,8 @@ import { COMMAND_LIMITS } from './process/witness.ts'
 
 const NETWORK: BackendWarning = {
   category: 'network-unrestricted',
-  message: 'a command that may use the network reaches all that this machine reaches: no allowlist holds it',
+  message:
+    "a command that may use the network has this machine's: it reaches what this machine reaches, services on its loopback and abstract sockets too; no allowlist holds it",
 }
 
 /** The kernel exempts its root user from RLIMIT_NPROC, in every namespace. */

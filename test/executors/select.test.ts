@@ -13,7 +13,7 @@ describe('the ladder', () => {
     const fault = await faultOf(selectBackend({ only: 'direct', allowDirect: false, toolRoots: [] }))
 
     expect(fault.code).toBe('isolation_unavailable')
-    expect(fault.message).toContain('direct: true')
+    expect(fault.message).toContain('AGENTWEAVER_DIRECT=true')
   })
 
   it('announces what direct execution lacks', async () => {

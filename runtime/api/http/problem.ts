@@ -53,6 +53,14 @@ function describe(error: unknown): Description {
 const isFastifyError = (error: unknown): error is FastifyError =>
   error instanceof Error && 'code' in error && 'statusCode' in error
 
+/** Fastify's words for the parts of a request, in people's. */
+const CONTEXTS: Readonly<Record<string, string>> = {
+  body: 'body',
+  params: 'path',
+  querystring: 'query',
+  headers: 'headers',
+}
+
 /** Every issue of the schema with the field it is about; an unknown key is named itself. */
 function describeInvalid({ validation = [], validationContext = 'body' }: FastifyError): Description {
   const errors = validation.flatMap((issue) => {
@@ -63,5 +71,9 @@ function describeInvalid({ validation = [], validationContext = 'body' }: Fastif
     return keys.map((key) => ({ field: [...path, key].join('.'), message: 'is not a known key' }))
   })
   const fields = errors.map(({ field }) => field || `(the ${validationContext})`).join(', ')
-  return { code: 'invalid_request', detail: `The ${validationContext} has problems in: ${fields}`, errors }
+  return {
+    code: 'invalid_request',
+    detail: `These fields of the ${CONTEXTS[validationContext] ?? validationContext} are not as they must be: ${fields}`,
+    errors,
+  }
 }
