@@ -107,6 +107,7 @@ describe('a sandbox that tells what cannot have happened', () => {
 
   it.each<[string, () => HostEvent[]]>([
     ['the result of a call that it never announced', () => [aResult('c')]],
+    ['a call that it announced before, with another request', () => [aCall('c'), aCall('c')]],
     ['a second result of a call', () => [aCall('c'), aResult('c'), aResult('c')]],
     [
       'the result of a call under the name of another tool',

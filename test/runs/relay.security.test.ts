@@ -37,6 +37,7 @@ async function takenWhileCommitting(characters: number): Promise<{ taken: number
       return { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] }
     },
     onCommitted: () => undefined,
+    maxWeight: Number.POSITIVE_INFINITY,
     signal: stop.signal,
     log: silentLog,
   })
@@ -59,4 +60,38 @@ it('holds few events of a sandbox that sends large ones faster than they are sto
 
 it('takes many small ones meanwhile', async () => {
   expect((await takenWhileCommitting(100)).taken).toBe(EVENTS)
+})
+
+it('ends a sandbox that sends more than a run may, and does not attach to it again', async () => {
+  let attached = 0
+  async function* events(after: number): AsyncGenerator<HostEnvelope> {
+    attached += 1
+    for (let sequence = after + 1; ; sequence++) {
+      const data = { commandId: 'c', stream: 'stdout', chunk: 'x'.repeat(10_000) } as const
+      yield { sequence, at: '2026-01-01T00:00:00Z', event: { type: 'command.output', data } }
+    }
+  }
+  const client: Partial<AgentHostClient> = {
+    events,
+    decide: async () => ({ accepted: [], unknown: [], conflicting: [] }),
+  }
+  let through = 0
+  const relay = new Relay({
+    runId: 'r',
+    generation: 1,
+    client: client as AgentHostClient,
+    commit: async ({ envelopes }) => {
+      through = envelopes.at(-1)?.sequence ?? 0
+      return { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] }
+    },
+    onCommitted: () => undefined,
+    maxWeight: 1_000_000,
+    signal: new AbortController().signal,
+    log: silentLog,
+  })
+
+  await expect(relay.run()).rejects.toMatchObject({ code: 'agent_quota_exceeded' })
+
+  expect(attached).toBe(1)
+  expect(through).toBeLessThanOrEqual(100)
 })

@@ -21,6 +21,9 @@ type Serving = LaunchedSandbox & { readonly relay: Relay; readonly relaying: Pro
 const CANCEL_GRACE_MS = 800
 const PROBE_TIMEOUT_MS = 10_000
 
+/** Over a hundred commands that each fill both of their streams with the default cap. */
+const MAX_EVENT_CHARACTERS = 1_073_741_824
+
 /**
  * Drives one run from its sandbox to its end. It ends once: the first reason stands, whoever gives it, and
  * whatever the reason is, the sandbox is released and the run is final in the store.
@@ -160,6 +163,7 @@ export class ActiveRun {
       client: launched.client,
       commit: (batch) => committer.commit(batch),
       onCommitted: (committed) => this.#onCommitted(committed),
+      maxWeight: MAX_EVENT_CHARACTERS,
       signal: this.#relayStop.signal,
       log: this.#log,
     })

@@ -113,7 +113,7 @@ export class BatchCommitter {
 
   async #onCall(work: Work, call: EventData<'tool.call'>): Promise<void> {
     const { tx, run, committed } = work
-    if (await tx.readCall(run.id, call.callId)) return
+    if (await tx.readCall(run.id, call.callId)) throw forged('announced a call for the second time')
     const { events, decision, approval } = await this.#gate.onCall(tx, run, call)
     work.events.push(...events.map((event) => ({ event })))
     // A call that the sandbox itself refused does not wait for an answer.

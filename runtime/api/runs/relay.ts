@@ -14,6 +14,8 @@ export type RelayOptions = {
   readonly commit: (batch: Batch) => Promise<Committed>
   /** Called after each commit, before its decisions are posted. */
   readonly onCommitted: (committed: Committed) => void
+  /** Characters of events that the run may send in all. */
+  readonly maxWeight: number
   readonly signal: AbortSignal
   readonly log: Log
 }
@@ -36,6 +38,8 @@ export class Relay {
   #committedThrough = 0
   /** Decisions that are stored and that the sandbox has not taken yet. */
   readonly #unposted = new Map<string, CallDecision>()
+  /** What this sandbox has sent in all. */
+  #weight = 0
 
   constructor(options: RelayOptions) {
     this.#options = options
@@ -49,6 +53,7 @@ export class Relay {
       const before = this.#committedThrough
       const failure = await this.#attach()
       if (signal.aborted) return
+      if (failure instanceof SandboxError && failure.code === 'agent_quota_exceeded') throw failure
       fruitless = this.#committedThrough > before ? 0 : fruitless + 1
       if (fruitless >= MAX_FRUITLESS_ATTACHES) throw unfollowable(failure)
       log.warn('the event stream broke; attaching again', { error: failure, after: this.#committedThrough })
@@ -80,8 +85,10 @@ export class Relay {
   async #pump(queue: AsyncQueue<HostEnvelope>, signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => queue.end(), { once: true })
     try {
-      for await (const envelope of this.#options.client.events(this.#committedThrough, signal))
+      for await (const envelope of this.#options.client.events(this.#committedThrough, signal)) {
+        if (signal.aborted) return
         await queue.put(envelope)
+      }
     } finally {
       queue.end()
     }
@@ -93,7 +100,9 @@ export class Relay {
     let weight = 0
     for await (const envelope of queue) {
       batch.push(envelope)
-      weight += weightOf(envelope)
+      const one = weightOf(envelope)
+      weight += one
+      this.#weigh(one)
       const isFull = batch.length >= DECISION_LIMITS.ackEveryEvents || weight >= WEIGHING.max
       if (queue.size > 0 && !isFull) continue
       const committed = await commit({ runId, generation, envelopes: batch })
@@ -103,6 +112,17 @@ export class Relay {
       onCommitted(committed)
       await this.post(committed.decisions)
     }
+  }
+
+  /** The store is bounded too: a sandbox that talks without end is ended. */
+  #weigh(weight: number): void {
+    this.#weight += weight
+    const { maxWeight } = this.#options
+    if (this.#weight > maxWeight)
+      throw new SandboxError(
+        'agent_quota_exceeded',
+        `the run sent more than ${maxWeight} characters of events`,
+      )
   }
 }
 
