@@ -100,7 +100,7 @@ export const HARMLESS: readonly string[] = [
   'password: ${DB_PASSWORD} token: <your-token> secret: "****"',
   'if (password == null) throw new Error("no password")',
   'max_tokens: 4096, "inputTokens": 12, token: 5',
-  'PWD=/work/main OLDPWD=/tmp',
+  'PWD=/srv/project OLDPWD=/tmp',
   'basic information, bearer authentication, Basic authentication failed',
   'risk-assessment-of-the-century-2024 task-force-sk-a disk-usage',
   'the line -----BEGIN PRIVATE KEY----- begins a key file',

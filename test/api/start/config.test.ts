@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import { readConfig } from '../../../runtime/api/config.ts'
 
-const read = (env: Record<string, string>) => readConfig(env, { home: '/home/ada', cwd: '/work' })
+const read = (env: Record<string, string>) => readConfig(env, { home: '/home/ada', cwd: '/srv/project' })
 
 test('without any setting the service is for this machine alone, with the embedded store', () => {
   expect(read({ PATH: '/bin', HOME: '/home/ada' })).toMatchObject({
     host: '127.0.0.1',
     port: 8080,
-    stateDir: '/work/.agentweaver',
-    store: { kind: 'sqlite', file: '/work/.agentweaver/store.db' },
+    stateDir: '/srv/project/.agentweaver',
+    store: { kind: 'sqlite', file: '/srv/project/.agentweaver/store.db' },
     workspaceRoots: ['/home/ada'],
     isDirectAllowed: false,
     hasLifeline: false,
