@@ -2,6 +2,7 @@ import { EXEC_LIMITS, type ExecRequest, type ExecResult, type OutputStream } fro
 import { type HostToRunner, RUNNER_FRAME } from '../../contracts/runner.ts'
 import { costOf } from '../kit/credit-window.ts'
 import { messageOf } from '../kit/errors.ts'
+import { failedExec } from '../kit/failed-exec.ts'
 import type { Bound } from './binding.ts'
 import type { Connection, Work } from './connection.ts'
 import type { Server } from './serve.ts'
@@ -23,7 +24,7 @@ export function serveExec({ connection, binding }: Server, header: ExecHeader): 
       const result =
         bound && !reason
           ? await run({ connection, bound, work }, header.request, input)
-          : failed('spawn_failed', reason ?? 'no workspace is open')
+          : failedExec('spawn_failed', reason ?? 'no workspace is open')
       await connection.send({ type: 'exit', id: header.id, result })
     },
     input?.receive,
@@ -43,10 +44,11 @@ async function run(
 ): Promise<ExecResult> {
   const { bound, work } = execution
   const stdin = await input?.collect(work.signal)
-  if (work.signal.aborted) return failed('cancelled', 'cancelled before it started')
-  if (input && !stdin) return failed('spawn_failed', `the input exceeds ${EXEC_LIMITS.maxStdinBytes} bytes`)
+  if (work.signal.aborted) return failedExec('cancelled', 'cancelled before it started')
+  if (input && !stdin)
+    return failedExec('spawn_failed', `the input exceeds ${EXEC_LIMITS.maxStdinBytes} bytes`)
   const refusal = await refuseDirectory(bound, request.directory)
-  if (refusal) return failed('spawn_failed', refusal)
+  if (refusal) return failedExec('spawn_failed', refusal)
   try {
     return await bound.executor.run(request, {
       onChunk: (stream, bytes) => sendChunk(execution, stream, bytes),
@@ -54,7 +56,7 @@ async function run(
       ...(stdin ? { stdin } : {}),
     })
   } catch (error) {
-    return failed('spawn_failed', messageOf(error))
+    return failedExec('spawn_failed', messageOf(error))
   }
 }
 
@@ -76,15 +78,3 @@ async function sendChunk(
     await connection.send({ type: 'chunk', id: work.id, stream }, piece)
   }
 }
-
-const failed = (reason: ExecResult['reason'], message: string): ExecResult => ({
-  exitCode: null,
-  signal: null,
-  timedOut: false,
-  outputTruncated: false,
-  stdoutBytes: 0,
-  stderrBytes: 0,
-  reason,
-  durationMs: 0,
-  message,
-})

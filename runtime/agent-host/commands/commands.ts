@@ -4,6 +4,7 @@ import type { ExecResult, HostCommand, OutputStream } from '../../../contracts/e
 import type { Toolbox } from '../../../contracts/toolbox.ts'
 import { canonicalJson } from '../../kit/canonical-json.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
+import { failedExec } from '../../kit/failed-exec.ts'
 import type { TextFilter } from '../../tools/text-filter.ts'
 import type { Outbox } from '../outbox.ts'
 
@@ -21,18 +22,6 @@ export type CommandsDeps = {
   /** Why a request may not run, or undefined. */
   readonly refusal: (request: HostCommand) => string | undefined
 }
-
-const lost = (message: string): ExecResult => ({
-  exitCode: null,
-  signal: null,
-  timedOut: false,
-  outputTruncated: false,
-  stdoutBytes: 0,
-  stderrBytes: 0,
-  reason: 'lost',
-  durationMs: 0,
-  message,
-})
 
 /** Commands that the caller runs beside the agent, by the caller's id. An id starts at most one command. */
 export function createCommands({ toolbox, outbox, openFilter, refusal }: CommandsDeps) {
@@ -54,7 +43,7 @@ export function createCommands({ toolbox, outbox, openFilter, refusal }: Command
         signal,
         ...(stdin !== undefined && { stdin: Buffer.from(stdin, 'base64') }),
       })
-      .catch((error) => lost(messageOf(error)))
+      .catch((error) => failedExec('lost', messageOf(error)))
     await send('stdout', filters.stdout.end())
     await send('stderr', filters.stderr.end())
     await emit({ type: 'command.exited', data: { commandId, result } })

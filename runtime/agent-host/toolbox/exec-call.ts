@@ -1,6 +1,7 @@
 import { ExecRequest, type ExecResult, type OutputStream } from '../../../contracts/exec.ts'
 import { RUNNER_FRAME } from '../../../contracts/runner.ts'
 import type { ExecIo } from '../../../contracts/toolbox.ts'
+import { failedExec } from '../../kit/failed-exec.ts'
 import { problemsOf } from '../../kit/parse-env.ts'
 import { type HostConnection, type RunnerFrame, unexpected } from './host-connection.ts'
 import { IncomingStream } from './incoming-stream.ts'
@@ -15,8 +16,8 @@ export async function execCall(
   io: ExecIo,
 ): Promise<ExecResult> {
   const parsed = ExecRequest.safeParse(request)
-  if (!parsed.success) return failed('spawn_failed', problemsOf(parsed.error))
-  if (io.signal?.aborted) return failed('cancelled', 'cancelled before it started')
+  if (!parsed.success) return failedExec('spawn_failed', problemsOf(parsed.error))
+  if (io.signal?.aborted) return failedExec('cancelled', 'cancelled before it started')
   return new ExecCall(connection, parsed.data, io).run()
 }
 
@@ -41,7 +42,7 @@ class ExecCall {
     this.#output = new IncomingStream(connection)
     this.#id = connection.begin({
       accept: (frame) => this.#accept(frame),
-      lose: (reason) => this.#settle({ ...failed('lost', reason), durationMs: this.#elapsedMs }),
+      lose: (reason) => this.#settle({ ...failedExec('lost', reason), durationMs: this.#elapsedMs }),
     })
   }
 
@@ -117,15 +118,3 @@ class ExecCall {
     return watch.unref()
   }
 }
-
-const failed = (reason: ExecResult['reason'], message: string): ExecResult => ({
-  exitCode: null,
-  signal: null,
-  timedOut: false,
-  outputTruncated: false,
-  stdoutBytes: 0,
-  stderrBytes: 0,
-  reason,
-  durationMs: 0,
-  message,
-})
