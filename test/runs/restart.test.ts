@@ -1,46 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { expect, it, onTestFinished } from 'vitest'
 import type { StartRunInput } from '../../contracts/api.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
-import { createClient } from '../../runtime/client/client.ts'
 import { until } from '../helpers/until.ts'
+import { kill, startServer } from './server-rig.ts'
 import { dataOf, shell } from './service-rig.ts'
-
-const SERVER = fileURLToPath(new URL('../../runtime/api/server.ts', import.meta.url))
-
-async function startServer(folder: string) {
-  const child = spawn(process.execPath, [SERVER], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: {
-      PATH: process.env['PATH'],
-      HOME: folder,
-      TMPDIR: join(folder, 'tmp'),
-      AGENTWEAVER_STATE_DIR: join(folder, 'state'),
-      AGENTWEAVER_WORKSPACE_ROOTS: folder,
-      AGENTWEAVER_PORT: '0',
-      AGENTWEAVER_READY_FORMAT: 'json',
-      AGENTWEAVER_LOG_LEVEL: 'error',
-    },
-  })
-  onTestFinished(() => kill(child))
-  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
-  const { url, apiKeyFile } = JSON.parse(line)
-  const client = createClient({ url, apiKey: readFileSync(apiKeyFile, 'utf8').trim() })
-  return { child, client }
-}
-
-async function kill(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return
-  const gone = once(child, 'exit')
-  child.kill('SIGKILL')
-  await gone
-}
 
 /** Processes of this test: those that work below its folder, and the command in its sandbox, by its odd argument. */
 const processesOf = (folder: string, oddArgument: string): string[] =>

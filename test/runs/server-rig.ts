@@ -1,0 +1,40 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
+import { createClient } from '../../runtime/client/client.ts'
+
+const SERVER = fileURLToPath(new URL('../../runtime/api/server.ts', import.meta.url))
+
+/** The real service as a process, in a folder of the test; `launcher` is what starts it, where it is not itself. */
+export async function startServer(folder: string, launcher: readonly string[] = []) {
+  const [program = process.execPath, ...args] = [...launcher, process.execPath, SERVER]
+  const child = spawn(program, args, {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: {
+      PATH: process.env['PATH'],
+      HOME: folder,
+      TMPDIR: join(folder, 'tmp'),
+      AGENTWEAVER_STATE_DIR: join(folder, 'state'),
+      AGENTWEAVER_WORKSPACE_ROOTS: folder,
+      AGENTWEAVER_PORT: '0',
+      AGENTWEAVER_READY_FORMAT: 'json',
+      AGENTWEAVER_LOG_LEVEL: 'error',
+    },
+  })
+  onTestFinished(() => kill(child))
+  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
+  const { url, apiKeyFile } = JSON.parse(line)
+  const client = createClient({ url, apiKey: readFileSync(apiKeyFile, 'utf8').trim() })
+  return { child, client }
+}
+
+export async function kill(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const gone = once(child, 'exit')
+  child.kill('SIGKILL')
+  await gone
+}
