@@ -87,24 +87,6 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
 
     await space.waitForReason('squatted', 'ReconcilerError')
   })
-
-  it('is not tried again: mending the template does not wake it', async () => {
-    const pool = 'not-retried'
-    await space.fillPool(pool, 0)
-    const name = await space.postClaim({ pool, spec: { env } })
-    await space.waitForReason(name, 'EnvVarsInjectionRejected')
-
-    await space.client.mergePatch(space.path('sandboxtemplates', pool), {
-      spec: { envVarsInjectionPolicy: 'Allowed' },
-    })
-
-    const waking = space.eventually(
-      'the claim to be bound',
-      async () => (sandboxOf(await space.claim(name)) ? true : undefined),
-      4_000,
-    )
-    await expect(waking).rejects.toThrow(/gave up/)
-  })
 })
 
 describeWith(['agent-sandbox'], 'metadata that a claim may add', () => {
