@@ -7,6 +7,7 @@ import { requireSpace } from './disk-space.ts'
 import { readGoVersion } from './go-version.ts'
 import { type ModuleName, TOOL_MODULES } from './modules.ts'
 import { createProgress, duration } from './progress.ts'
+import { pruneEntries, touchEntry } from './prune-entries.ts'
 import { cacheRoot, clearDeadScratch, makeScratch, readDurations, recordDuration } from './tool-cache.ts'
 
 /** Where the built programs and the files that go with them are. */
@@ -29,7 +30,7 @@ export async function ensureTools(
 ): Promise<Tools> {
   const goVersion = readGoVersion()
   const entries = new Map(names.map((name) => [name, join(root, cacheKey(name, goVersion))]))
-  const missing = [...entries].filter(([, entry]) => !existsSync(entry))
+  const missing = [...entries].filter(([, entry]) => !touchEntry(entry))
   if (missing.length > 0) await buildMissing(missing, root, say)
   const entryOf = (name: ModuleName) => entries.get(name) ?? join(root, cacheKey(name, goVersion))
   return {
@@ -48,6 +49,7 @@ async function buildMissing(missing: readonly [ModuleName, string][], root: stri
       for (const [name, entry] of missing) {
         if (!existsSync(entry)) await buildOne(name, { entry, scratch, root, say })
       }
+      for (const name of pruneEntries(root, scratch)) say(`removed ${name}, which is no longer used`)
     } finally {
       rmSync(scratch, { recursive: true, force: true })
     }

@@ -1,4 +1,5 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -6,6 +7,7 @@ import { withBuildLock } from '../build/build-lock.ts'
 import { cacheKey } from '../build/cache-key.ts'
 import { explainGoFailure } from '../build/go-command.ts'
 import { createProgress, duration } from '../build/progress.ts'
+import { pruneEntries, touchEntry } from '../build/prune-entries.ts'
 import { cacheRoot, clearDeadScratch, makeScratch } from '../build/tool-cache.ts'
 import { deferred } from '../deferred.ts'
 
@@ -79,6 +81,76 @@ describe('the cache of built programs', () => {
     clearDeadScratch(root)
 
     expect(readdirSync(root).sort()).toEqual(['node-0123', own.split('/').at(-1)])
+  })
+})
+
+describe('an entry of the cache', () => {
+  const DAY_MS = 24 * 3_600_000
+  let root: string
+  let scratch: string
+
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'tools-'))
+    scratch = makeScratch(root)
+  })
+  afterEach(() => rmSync(root, { recursive: true, force: true }))
+
+  function anEntry(module: string, daysUnused: number): string {
+    const name = `${module}-${String(daysUnused).padStart(20, '0')}`
+    mkdirSync(join(root, name, 'bin'), { recursive: true })
+    touchEntry(join(root, name), new Date(Date.now() - daysUnused * DAY_MS))
+    return name
+  }
+  const kept = () => readdirSync(root).filter((name) => !name.startsWith('scratch-'))
+
+  it('goes when no clone has used it for a fortnight', () => {
+    const [used, unused] = [anEntry('node', 13), anEntry('node', 15)]
+
+    expect(pruneEntries(root, scratch)).toEqual([unused])
+
+    expect(kept()).toEqual([used])
+    expect(readdirSync(scratch)).toEqual([])
+  })
+
+  it('goes when three of its module were used later, and not for those of another', () => {
+    const newest = [anEntry('node', 1), anEntry('node', 2), anEntry('node', 3)]
+    const [fourth, other] = [anEntry('node', 4), anEntry('gvisor', 5)]
+
+    expect(pruneEntries(root, scratch)).toEqual([fourth])
+
+    expect(kept().sort()).toEqual([other, ...newest])
+  })
+
+  it('stays while a program of it runs', () => {
+    const name = anEntry('node', 15)
+    const program = join(root, name, 'bin', 'sleep')
+    copyFileSync('/usr/bin/sleep', program)
+    chmodSync(program, 0o755)
+    touchEntry(join(root, name), new Date(Date.now() - 15 * DAY_MS))
+    const running = spawn(program, ['60'], { stdio: 'ignore' })
+
+    try {
+      expect(pruneEntries(root, scratch)).toEqual([])
+    } finally {
+      running.kill('SIGKILL')
+    }
+  })
+
+  it('counts as used when it is asked for, and as missing when it is not there', () => {
+    const name = anEntry('node', 15)
+
+    expect(touchEntry(join(root, name))).toBe(true)
+    expect(touchEntry(join(root, 'node-none'))).toBe(false)
+
+    expect(pruneEntries(root, scratch)).toEqual([])
+  })
+
+  it('is never taken for one when it is something else', () => {
+    mkdirSync(join(root, 'images'))
+    writeFileSync(join(root, 'durations.json'), '{}')
+    for (const name of ['images', 'durations.json']) touchEntry(join(root, name), new Date(0))
+
+    expect(pruneEntries(root, scratch)).toEqual([])
   })
 })
 

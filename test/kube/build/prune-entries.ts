@@ -1,0 +1,69 @@
+import { readdirSync, readlinkSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs'
+import { join } from 'node:path'
+import { MODULE_NAMES } from './modules.ts'
+
+/** A clone that is not worked on for this long builds again, in minutes. */
+const UNUSED_MS = 14 * 24 * 3_600_000
+/** The entry in use and two others of its module: enough to change between branches. */
+const KEPT_PER_MODULE = 3
+
+const ENTRY = new RegExp(`^(${MODULE_NAMES.join('|')})-[0-9a-f]{20}$`)
+
+/** Notes that an entry of the cache is used, and answers whether it is there. */
+export function touchEntry(entry: string, now = new Date()): boolean {
+  try {
+    utimesSync(entry, now, now)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
+  }
+}
+
+/**
+ * Removes what no clone needs any more: entries that nobody has used for a fortnight, and of each module all but the
+ * last used. What a running program was started from stays. The caller holds the build lock.
+ */
+export function pruneEntries(root: string, scratch: string, now = Date.now()): string[] {
+  const inUse = foldersOfRunningPrograms()
+  const doomed = oldEntries(root, now).filter((name) => !inUse.has(join(root, name)))
+  for (const name of doomed) {
+    // One rename, so that nobody finds half an entry.
+    renameSync(join(root, name), join(scratch, name))
+    rmSync(join(scratch, name), { recursive: true, force: true })
+  }
+  return doomed
+}
+
+function oldEntries(root: string, now: number): string[] {
+  const entries = readdirSync(root)
+    .filter((name) => ENTRY.test(name))
+    .map((name) => ({ name, usedAt: statSync(join(root, name)).mtimeMs }))
+    .sort((a, b) => b.usedAt - a.usedAt)
+  const newer = new Map<string, number>()
+  return entries
+    .filter(({ name, usedAt }) => {
+      const module = ENTRY.exec(name)?.[1] ?? ''
+      newer.set(module, (newer.get(module) ?? 0) + 1)
+      return now - usedAt > UNUSED_MS || (newer.get(module) ?? 0) > KEPT_PER_MODULE
+    })
+    .map(({ name }) => name)
+}
+
+/** The folders two levels above the programs that run: `<entry>/bin/<program>`. */
+function foldersOfRunningPrograms(): Set<string> {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  return new Set(pids.map((pid) => join(programOf(pid), '..', '..')))
+}
+
+/** It has ended, is a thread of the kernel, or is another user's, who has a cache of their own. */
+const UNREADABLE = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM'])
+
+function programOf(pid: string): string {
+  try {
+    return readlinkSync(`/proc/${pid}/exe`)
+  } catch (error) {
+    if (UNREADABLE.has((error as NodeJS.ErrnoException).code ?? '')) return '/'
+    throw error
+  }
+}
