@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { conditionOf } from '../kube/client/manifests.ts'
 import { describeWith } from './helpers/features.ts'
 import { aPool, aTemplate, CORE_API, LABEL } from './helpers/sandbox-objects.ts'
 import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
@@ -86,6 +87,58 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     await space.postClaim({ pool: 'squatter' }, 'squatted')
 
     await space.waitForReason('squatted', 'ReconcilerError')
+  })
+
+  // The controller queues a claim at every event of the claim itself, its own writes included, at an edit of the
+  // pool's spec, and at the creation of a template, but not at an edit of one. Two writes of its own come with a
+  // refusal (an annotation, the reason), so a claim is looked at once more just after its reason can be read: whoever
+  // mends the template in that moment sees it bound. Therefore nothing here is looked at before a claim that was
+  // posted later is bound: by then the queue has seen what came before.
+  async function letQueuePass(): Promise<void> {
+    const later = space.unique('later')
+    await space.fillPool(later, 0)
+    await space.bindClaim({ pool: later })
+  }
+
+  async function refuseThenMend(): Promise<{ pool: string; name: string }> {
+    const pool = space.unique('mended')
+    await space.fillPool(pool, 0)
+    const name = await space.postClaim({ pool, spec: { env } })
+    await space.waitForReason(name, 'EnvVarsInjectionRejected')
+    await letQueuePass()
+    await space.client.mergePatch(space.path('sandboxtemplates', pool), {
+      spec: { envVarsInjectionPolicy: 'Allowed' },
+    })
+    await letQueuePass()
+    return { pool, name }
+  }
+
+  it('is not tried again because its template was mended', async () => {
+    const { name } = await refuseThenMend()
+
+    const claim = await space.claim(name)
+
+    expect(sandboxOf(claim)).toBe('')
+    expect(conditionOf(claim, 'Ready')?.reason).toBe('EnvVarsInjectionRejected')
+  })
+
+  it('is tried again at its next event, whatever that is: a refusal is not final while the claim is there', async () => {
+    const { name } = await refuseThenMend()
+
+    await space.client.mergePatch(space.path('sandboxclaims', name), {
+      metadata: { annotations: { poke: 'x' } },
+    })
+
+    await space.waitForBound(name)
+  })
+
+  it('is tried again when its pool is edited', async () => {
+    const { pool, name } = await refuseThenMend()
+
+    const spec = { updateStrategy: { type: 'Recreate' } }
+    await space.client.mergePatch(space.path('sandboxwarmpools', pool), { spec })
+
+    await space.waitForBound(name)
   })
 })
 
