@@ -48,6 +48,56 @@ describe('a machine that lacks something', () => {
     expect(output).toMatch(/^building needs \d+ GiB of free space below .* XDG_CACHE_HOME at a larger disk$/)
   })
 
+  it.skipIf(!isRoot)(
+    'is told when the disk fills up in the middle of a build, and keeps nothing of it',
+    async () => {
+      const compiling = `[ -n "$(ls ${cache}/agentweaver-sandbox/kube/scratch-*/go-cache/00 2>/dev/null)" ]`
+      const script = [
+        `mount -t tmpfs -o size=8g tmpfs ${cache}`,
+        `(until ${compiling}; do sleep 0.05; done; until mount -o remount,size=48m ${cache}; do sleep 0.05; done) &`,
+        `"$@"; code=$?; echo "left: [$(ls -A ${cache}/agentweaver-sandbox/kube)]"; exit $code`,
+      ].join('\n')
+      const before = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', script, 'sh']
+
+      const { code, output } = await runCommand(['up'], {
+        before,
+        env: { XDG_CACHE_HOME: cache, GOCACHE: undefined },
+      })
+
+      expect(code).toBe(1)
+      expect(output).toMatch(/^building kubernetes \(once; about .*\)$/m)
+      expect(output).toMatch(/^the disk is full: nothing was kept of this build\. Free some space, or /m)
+      expect(output).toMatch(/^left: \[\]$/m)
+    },
+  )
+
+  it.skipIf(whyNoNodes() !== undefined)(
+    'is told in one line which packages are missing, and how to install them',
+    async () => {
+      const hide = ['/usr/sbin/runc', '/bin/busybox']
+        .map((path) => `mount --bind /dev/null ${path}`)
+        .join(' && ')
+      const before = [
+        'unshare',
+        '--mount',
+        '--propagation',
+        'private',
+        'sh',
+        '-c',
+        `${hide} && exec "$@"`,
+        'sh',
+      ]
+
+      const { code, output } = await runCommand(['up', '--node'], { before })
+
+      expect(code).toBe(1)
+      expect(output).toBe(
+        'missing on this machine: runc, busybox-static. Install with: ' +
+          'apt-get update && apt-get install -y --no-install-recommends runc busybox-static',
+      )
+    },
+  )
+
   it.skipIf(whyNoNodes() !== undefined)(
     'is told in one line that a node needs root, and what does not',
     async () => {

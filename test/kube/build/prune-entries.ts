@@ -1,4 +1,4 @@
-import { readdirSync, readlinkSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs'
+import { existsSync, readdirSync, readlinkSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { MODULE_NAMES } from './modules.ts'
 
@@ -14,9 +14,9 @@ export function touchEntry(entry: string, now = new Date()): boolean {
   try {
     utimesSync(entry, now, now)
     return true
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
-    throw error
+  } catch {
+    // A cache that is read-only or another user's can be used all the same.
+    return existsSync(entry)
   }
 }
 

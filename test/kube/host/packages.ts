@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import type { ClusterOptions } from '../cluster-options.ts'
 import { HarnessError } from '../harness-error.ts'
 
@@ -29,10 +29,15 @@ const NEEDS: readonly Need[] = [
   { paths: CLANG, package: 'clang-19', when: ({ cilium }) => cilium !== false },
 ]
 
+function isProgram(path: string): boolean {
+  const found = statSync(path, { throwIfNoEntry: false })
+  return found?.isFile() === true && (found.mode & 0o111) !== 0
+}
+
 /** Debian packages that these options need and this machine does not have. */
 export function missingPackages(
   options: ClusterOptions,
-  exists: (path: string) => boolean = existsSync,
+  exists: (path: string) => boolean = isProgram,
 ): string[] {
   return NEEDS.filter(({ when, paths }) => when(options) && !paths.some((path) => exists(path))).map(
     (need) => need.package,
@@ -53,7 +58,7 @@ export function requirePackages(options: ClusterOptions): void {
 
 /** The C compiler that Cilium's agent calls. */
 export function clangPath(): string {
-  const found = CLANG.find((path) => existsSync(path))
+  const found = CLANG.find(isProgram)
   if (!found) throw new HarnessError('clang is not installed')
   return found
 }
