@@ -53,8 +53,7 @@ interface Report {
 function runSuites(): Report {
   const folder = mkdtempSync(join(tmpdir(), 'cluster-ci-'))
   const file = join(folder, 'report.json')
-  // Real programs on a busy machine: a test that passes the second time is shown as retried.
-  const reporters = ['--retry=1', '--reporter=default', '--reporter=json', `--outputFile.json=${file}`]
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`]
   try {
     const success = step([...script('run-suites.ts'), ...reporters], LIMITS.suites)
     const report = JSON.parse(readFileSync(file, 'utf8')) as Report
