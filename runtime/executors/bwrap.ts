@@ -5,10 +5,10 @@ import type { ExecRequest } from '../../contracts/exec.ts'
 import { createExecutor } from './create-executor.ts'
 import type { Backend, BackendWarning, ExecutorOptions } from './executor.ts'
 import { findTool, isRoot } from './host.ts'
+import { workspaceProof } from './process/mounted-workspace.ts'
 import type { Launch } from './process/supervise.ts'
 import { LAUNCHER_FD, witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
-import { folderIdentity } from './rootfs/folder-identity.ts'
 import {
   bindWritable,
   type Mount,
@@ -68,7 +68,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     ...['--', '/bin/sh', '-c', witnessScript(), 'sh', SANDBOX_PATHS.workspace],
   ]
   const env = baseEnvironment(options.toolRoots, SANDBOX_PATHS.home)
-  const identity = await folderIdentity(options.workspace)
+  const proof = await workspaceProof(options.workspace)
   const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
     const added = await requestMounts(options.workspace, request)
     if (!added.ok) return { problem: added.message }
@@ -76,9 +76,18 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     const net = request.network ? [] : ['--unshare-net']
     return {
       file,
-      args: [...constant, ...net, ...argumentsOf(own), ...ending, directory, request.command, identity],
+      args: [
+        ...constant,
+        ...net,
+        ...argumentsOf(own),
+        ...ending,
+        directory,
+        request.command,
+        proof.forWitness,
+      ],
       env,
       hasPidNamespace: true,
+      workspaceIdentity: proof.forSupervisor,
       ...(program ? { openLauncherFd: () => openSync(seccompFile, 'r') } : {}),
     }
   }

@@ -6,10 +6,10 @@ import type { Backend, ExecutorOptions } from './executor.ts'
 import { findTool, hasNamespacedPidMax, isRoot, lookUpTool } from './host.ts'
 import { loopbackCommand } from './loopback.ts'
 import { setupScript } from './namespaces-setup.ts'
+import { workspaceProof } from './process/mounted-workspace.ts'
 import type { Launch } from './process/supervise.ts'
 import { witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
-import { folderIdentity } from './rootfs/folder-identity.ts'
 import { readMountInfo } from './rootfs/mount-info.ts'
 import { mountTable } from './rootfs/mount-table.ts'
 import {
@@ -84,7 +84,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
   })
   const argumentsFor = { true: launcherArguments(true), false: launcherArguments(false) }
   const env = baseEnvironment(toolRoots, SANDBOX_PATHS.home)
-  const identity = await folderIdentity(workspace)
+  const proof = await workspaceProof(workspace)
   const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
     const added = await requestMounts(workspace, request)
     if (!added.ok) return { problem: added.message }
@@ -104,10 +104,11 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
           request.network ? '' : 'own-network',
           witnessScript(),
         ],
-        ...[SANDBOX_PATHS.workspace, directory, request.command, identity],
+        ...[SANDBOX_PATHS.workspace, directory, request.command, proof.forWitness],
       ],
       env,
       hasPidNamespace: true,
+      workspaceIdentity: proof.forSupervisor,
     }
   }
   return createExecutor({ isolation: ISOLATION, launch, remove: skeleton.remove, log })

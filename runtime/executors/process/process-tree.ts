@@ -1,8 +1,11 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 
 /** How often to look again without a pause: a namespace usually vanishes within a fraction of a millisecond. */
 const EAGER_LOOKS = 64
+
+/** Whether this kernel tells the children of a process (CONFIG_PROC_CHILDREN). */
+export const tellsChildren = (): boolean => existsSync(`/proc/${process.pid}/task/${process.pid}/children`)
 
 /** The first child of a launcher that has one thread and one child; undefined where the kernel does not tell. */
 export function onlyChildOf(pid: number): number | undefined {

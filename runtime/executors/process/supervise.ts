@@ -5,6 +5,7 @@ import type { ExecRequest, ExecResult, TerminationReason } from '../../../contra
 import type { ExecIo } from '../../../contracts/toolbox.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { closeWhenIdle, type Drained, drain } from './drain.ts'
+import { workspaceProblem } from './mounted-workspace.ts'
 import {
   childrenOf,
   descendantsOf,
@@ -34,6 +35,8 @@ export interface Launch {
   readonly inherited?: readonly number[]
   /** Whether the death of the launcher's child ends every process of the command. */
   readonly hasPidNamespace: boolean
+  /** The folder that the sandbox must show as its workspace; absent where the witness looks by itself. */
+  readonly workspaceIdentity?: string | undefined
   /** A `NAME=value` of `env` by which strays are found where no namespace holds them. */
   readonly marker?: string
 }
@@ -45,6 +48,8 @@ const GRACE_MS = 2_000
 const VANISH_MS = 1_000
 
 const MAX_DIAGNOSTIC_CHARS = 4_096
+
+const STOPPED_EARLY = 'The command was stopped before it started.'
 
 /** Runs one command to its end. Never throws for what the command did; rejects if `onChunk` does. */
 export async function supervise(launch: Launch, request: ExecRequest, io: ExecIo): Promise<ExecResult> {
@@ -114,6 +119,8 @@ class Run {
     const said = new StatusLines(status)
     const failure = await Promise.race([said.ready, exited])
     if (failure !== 'ready') return this.#neverReady(child, said, failure)
+    const problem = await this.#problemOf(child)
+    if (problem !== undefined) return this.#refused(child, exited, problem)
     this.#release(child, status)
     const outputs = await this.#drain(child, exited)
     const exit = await exited
@@ -122,9 +129,15 @@ class Run {
     return this.#ended(outputs, endingOf(rest, exit))
   }
 
+  /** What the sandbox, as it stands before its command, lacks. */
+  async #problemOf(child: ChildProcess): Promise<string | undefined> {
+    const { hasPidNamespace, workspaceIdentity } = this.#launch
+    if (hasPidNamespace) this.#leader = onlyChildOf(child.pid as number)
+    return workspaceIdentity === undefined ? undefined : workspaceProblem(this.#leader, workspaceIdentity)
+  }
+
   /** Lets the witness start the command, unless there is already a reason to stop. */
   #release(child: ChildProcess, status: Writable): void {
-    if (this.#launch.hasPidNamespace) this.#leader = onlyChildOf(child.pid as number)
     if (this.#stopReason) {
       this.#kill()
       return
@@ -216,10 +229,20 @@ class Run {
     return notStarted(reason, message, this.#startedAt)
   }
 
+  /** A stop that came first is the reason: it may have ended what was looked at. */
+  async #refused(child: ChildProcess, exited: Promise<Exit>, problem: string): Promise<ExecResult> {
+    this.#kill()
+    for (const output of [child.stdout, child.stderr]) output?.destroy()
+    await exited
+    if (this.#leader !== undefined) await waitUntilDead(this.#leader, VANISH_MS)
+    return this.#stopReason
+      ? this.#notStarted(this.#stopReason, STOPPED_EARLY)
+      : this.#notStarted('spawn_failed', problem)
+  }
+
   async #neverReady(child: ChildProcess, said: StatusLines, failure: Exit): Promise<ExecResult> {
     child.stdout?.destroy()
-    if (this.#stopReason)
-      return this.#notStarted(this.#stopReason, 'The command was stopped before it started.')
+    if (this.#stopReason) return this.#notStarted(this.#stopReason, STOPPED_EARLY)
     if (failure.error) return this.#notStarted('spawn_failed', failure.error)
     const launcherSaid = child.stderr ? await textOf(child.stderr) : ''
     const words = `${await said.end}${launcherSaid}`.trim().slice(0, MAX_DIAGNOSTIC_CHARS)

@@ -1,4 +1,5 @@
 import { constants } from 'node:os'
+import { OTHER_FOLDER } from './mounted-workspace.ts'
 
 /**
  * The witness is a small shell that is the parent of every command, in the sandbox: it sets the limits, enters
@@ -48,14 +49,14 @@ function limitLines(limits: CommandLimits): string {
 
 /**
  * `$1` is the workspace as the command sees it, `$2` the directory under it, `$3` the command, `$4` which folder the
- * workspace must be, where it is mounted by its name: somebody may have put a link in its place.
+ * workspace must be, where nobody looks at that from outside (`mounted-workspace.ts`).
  */
 export function witnessScript(limits: CommandLimits = COMMAND_LIMITS): string {
   return `exec 8>&2 2>&${STATUS_FD}
 trap : TERM INT HUP
 ${limitLines(limits)}
 cd -P -- "$1" && root=\${PWD:?} || exit 125
-[ -z "$4" ] || [ "$(stat -c %d:%i .)" = "$4" ] || { echo "the workspace is not the folder that it was" >&${STATUS_FD}; exit 125; }
+[ -z "$4" ] || [ "$(stat -c %d:%i .)" = "$4" ] || { echo "${OTHER_FOLDER}" >&${STATUS_FD}; exit 125; }
 cd -P -- "$2" || exit 125
 case $PWD/ in "$root"/*) ;; *) echo "the directory $2 leads out of the workspace"; exit 125 ;; esac >&${STATUS_FD}
 echo ready >&${STATUS_FD}
