@@ -119,9 +119,8 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
   it.each(['kube-apiserver', 'node0-containerd'])(
     'tells the reason and leaves nothing when %s is killed while it starts',
     async (name) => {
-      const taken = new Set(before.folders)
       const up = startCommand(['up', '--node'])
-      const victim = await findStarting(name, taken)
+      const victim = await findStarting(name, up.pid)
 
       process.kill(victim, 'SIGKILL')
 
@@ -138,11 +137,12 @@ function isUndertakerOf(pid: string, slot: number): boolean {
   return words.includes('undertaker') && words.includes(slotFolder(slot))
 }
 
-function findStarting(name: string, taken: ReadonlySet<string>): Promise<number> {
+/** A program of the cluster that this process starts: other people's clusters are nobody's to kill. */
+function findStarting(name: string, owner: number): Promise<number> {
   return waitUntil({ what: `${name} to start`, timeoutMs: 20_000, everyMs: 2 }, () => {
-    const folder = listSlots()
-      .map(slotFolder)
-      .find((path) => !taken.has(path))
-    return readState(folder ?? '')?.processes.find((process) => process.name === name)?.pid
+    const state = listSlots()
+      .map((slot) => readState(slotFolder(slot)))
+      .find((found) => found?.owner.pid === owner)
+    return state?.processes.find((process) => process.name === name)?.pid
   })
 }
