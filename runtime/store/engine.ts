@@ -5,6 +5,7 @@ import {
   replaceWithNoncontingentExpression,
   type SelectQueryBuilder,
 } from 'kysely'
+import type { RunEnvelope } from '../../contracts/events.ts'
 import type { Tables } from './schema.ts'
 
 /** PostgreSQL refuses `in ()`; here it is false, as it is on SQLite. */
@@ -42,7 +43,7 @@ export interface Scope {
   readonly engine: Engine
 }
 
-/** The scope of a transaction, which remembers the runs that it gave events to. */
+/** The scope of a transaction, which remembers the events that it gave to runs. */
 export interface WriteScope extends Scope {
-  readonly announced: Set<string>
+  readonly announced: Map<string, RunEnvelope[]>
 }

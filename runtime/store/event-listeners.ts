@@ -1,20 +1,22 @@
+import type { RunEnvelope } from '../../contracts/events.ts'
 import { messageOf } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 
-type Listener = () => void
+/** Gets the events of a commit in the order of their numbers, or nothing where it has to look for itself. */
+export type EventListener = (committed?: readonly RunEnvelope[]) => void
 
 /** Who in this process waits for the events of which run. */
 export class EventListeners {
-  readonly #byRun = new Map<string, Set<Listener>>()
+  readonly #byRun = new Map<string, Set<EventListener>>()
   readonly #log: Log
 
   constructor(log: Log) {
     this.#log = log
   }
 
-  add(runId: string, listener: Listener): () => void {
+  add(runId: string, listener: EventListener): () => void {
     // Each subscription is its own entry, also where a function is given twice.
-    const entry = () => listener()
+    const entry: EventListener = (committed) => listener(committed)
     const listeners = this.#byRun.get(runId) ?? new Set()
     this.#byRun.set(runId, listeners.add(entry))
     return () => {
@@ -24,11 +26,11 @@ export class EventListeners {
   }
 
   /** Calls the listeners of a run, or all of them. A listener that throws harms nobody else. */
-  notify(runId?: string): void {
+  notify(runId?: string, committed?: readonly RunEnvelope[]): void {
     const groups = runId === undefined ? [...this.#byRun.values()] : [this.#byRun.get(runId) ?? []]
     for (const listener of groups.flatMap((group) => [...group])) {
       try {
-        listener()
+        listener(committed)
       } catch (error) {
         this.#log.error('a listener for events failed', { runId, error: messageOf(error) })
       }

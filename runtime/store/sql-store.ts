@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { sql } from 'kysely'
+import type { RunEnvelope } from '../../contracts/events.ts'
 import type { Engine, WriteScope } from './engine.ts'
 import type { EventListeners } from './event-listeners.ts'
 import { transactionOver } from './sql-transaction.ts'
@@ -68,18 +69,18 @@ function createWriter(engine: Engine, listeners: EventListeners) {
     // On SQLite it would wait for itself, on PostgreSQL it would commit apart from what surrounds it.
     if (surrounding.getStore()?.isOpen)
       throw new Error('a write to the store inside a transaction of the store')
-    const announced = new Set<string>()
+    const announced = new Map<string, RunEnvelope[]>()
     const transaction = { isOpen: true }
     const commit = () =>
       engine.writer.transaction().execute(async (db) => {
         const answer = await work({ db, engine, announced })
-        await engine.announce(db, announced)
+        await engine.announce(db, announced.keys())
         return answer
       })
     const result = await surrounding.run(transaction, commit).finally(() => {
       transaction.isOpen = false
     })
-    for (const runId of announced) listeners.notify(runId)
+    for (const [runId, events] of announced) listeners.notify(runId, events)
     return result
   }
 }

@@ -2,6 +2,7 @@ import type { Run, RunState, Turn } from '../../contracts/api.ts'
 import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import type { Isolation } from '../../contracts/exec.ts'
 import type { SandboxSettings } from '../../contracts/policy.ts'
+import type { EventListener } from './event-listeners.ts'
 
 /** A run as the store keeps it: what callers see, and what the executor needs to go on after a restart. */
 export interface RunRow extends Omit<Run, 'sandbox'> {
@@ -234,10 +235,11 @@ export interface Store {
   /** Events after `after`, oldest first. */
   readEvents(runId: string, after: number, limit: number): Promise<RunEnvelope[]>
   /**
-   * Calls back after every commit that appended events to the run (PostgreSQL: in any process), and now and then
-   * without one, so the listener looks for itself. The return value unsubscribes.
+   * Calls back after every commit that appended events to the run, with those events where this process has committed
+   * them, which is not always in the order of their numbers. Without events it calls for commits of other processes
+   * (PostgreSQL) and now and then for none: then the listener looks for itself. The return value unsubscribes.
    */
-  onEvents(runId: string, listener: () => void): () => void
+  onEvents(runId: string, listener: EventListener): () => void
   listApprovals(runId: string, filter?: { state?: ApprovalRow['state'] }): Promise<ApprovalRow[]>
   /** Pending approvals that expired by `now`, the longest overdue first, at most 500. */
   listExpiredApprovals(now: string): Promise<ApprovalRow[]>

@@ -40,7 +40,7 @@ export async function appendEvents(
     .set({ last_sequence: run.last_sequence + fresh.length, host_sequence: hostSequence })
     .where('id', '=', runId)
     .execute()
-  scope.announced.add(runId)
+  scope.announced.set(runId, [...(scope.announced.get(runId) ?? []), ...envelopes])
   return envelopes
 }
 
