@@ -58,6 +58,41 @@ it('holds few events of a sandbox that sends large ones faster than they are sto
   expect(batches.reduce((sum, size) => sum + size, 0)).toBe(EVENTS)
 })
 
+it('commits at once what a sandbox says in one breath, in however many pieces it comes', async () => {
+  const batches: number[] = []
+  const stop = new AbortController()
+  async function* events(): AsyncGenerator<HostEnvelope> {
+    for (const sequence of [1, 2, 3]) {
+      await Promise.resolve()
+      const data = { commandId: 'c', stream: 'stdout', chunk: 'x' } as const
+      yield { sequence, at: '2026-01-01T00:00:00Z', event: { type: 'command.output', data } }
+    }
+    await new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve()))
+  }
+  const client: Partial<AgentHostClient> = {
+    events,
+    decide: async () => ({ accepted: [], unknown: [], conflicting: [] }),
+  }
+
+  await new Relay({
+    runId: 'r',
+    generation: 1,
+    client: client as AgentHostClient,
+    commit: async ({ envelopes }) => {
+      batches.push(envelopes.length)
+      const through = envelopes.at(-1)?.sequence ?? 0
+      if (through === 3) stop.abort()
+      return { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] }
+    },
+    onCommitted: () => undefined,
+    maxWeight: Number.POSITIVE_INFINITY,
+    signal: stop.signal,
+    log: silentLog,
+  }).run()
+
+  expect(batches).toEqual([3])
+})
+
 it('takes many small ones meanwhile', async () => {
   expect((await takenWhileCommitting(100)).taken).toBe(EVENTS)
 })

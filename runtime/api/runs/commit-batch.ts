@@ -76,7 +76,9 @@ export class BatchCommitter {
     for (const envelope of envelopes)
       if (envelope.sequence > run.hostSequence) await this.#apply(work, envelope)
     await tx.appendEvents(run.id, events)
-    await tx.changeRun(run.id, { hostSequence: envelopes.at(-1)?.sequence ?? 0 })
+    const through = envelopes.at(-1)?.sequence ?? 0
+    // The store keeps the number of the last stored event; what was held back of later ones has none.
+    if (events.at(-1)?.host?.sequence !== through) await tx.changeRun(run.id, { hostSequence: through })
     if (run.firstEventAt === undefined && events.some(({ event }) => isOfAgent(event))) {
       await tx.changeRun(run.id, { firstEventAt: this.#deps.clock().toISOString() })
     }

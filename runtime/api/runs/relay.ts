@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type CallDecision, DECISION_LIMITS } from '../../../contracts/decisions.ts'
 import type { HostEnvelope } from '../../../contracts/events.ts'
 import type { AgentHostClient } from '../../agent-host-client/client.ts'
@@ -26,8 +27,11 @@ const REATTACH_DELAY_MS = 50
 
 /** Events read and not committed; beyond it the stream itself waits. */
 const MAX_QUEUED_EVENTS = 1024
-/** An honest sandbox keeps no more characters unacknowledged than this; of others no more is held. */
-const WEIGHING = { of: weightOf, max: DECISION_LIMITS.outboxBytes }
+/**
+ * An honest sandbox keeps no more characters unacknowledged than its outbox takes; of others no more is held: half of
+ * it in the queue, half in the batch that is being committed.
+ */
+const WEIGHING = { of: weightOf, max: DECISION_LIMITS.outboxBytes / 2 }
 
 /**
  * Carries a sandbox's events into the store and the store's decisions back. An event is acknowledged after its
@@ -103,6 +107,8 @@ export class Relay {
       const one = weightOf(envelope)
       weight += one
       this.#weigh(one)
+      // What the sandbox said in one breath may come in several pieces; one commit takes them all.
+      if (queue.size === 0) await nextTurn()
       const isFull = batch.length >= DECISION_LIMITS.ackEveryEvents || weight >= WEIGHING.max
       if (queue.size > 0 && !isFull) continue
       const committed = await commit({ runId, generation, envelopes: batch })
@@ -110,6 +116,8 @@ export class Relay {
       batch = []
       weight = 0
       onCommitted(committed)
+      // Who waits for a decision comes first, then who reads the stream, then the sandbox that may forget.
+      if (committed.decisions.length === 0) await nextTurn()
       await this.post(committed.decisions)
     }
   }
