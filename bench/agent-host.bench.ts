@@ -23,6 +23,9 @@ const WARM_UP = 1
 const SETTLE_MS = 800
 const BAR = { memory: 1.8, start: 2, cpuMs: 300, opens: 60 }
 
+/** Figures of one start; `own` is AgentHost without the wait for its runner. */
+const FIGURES = ['memory', 'start', 'own', 'cpu'] as const
+
 type Samples = { baseline: number[]; value: number[] }
 type Place = { readonly folder: string; readonly entry: string }
 
@@ -46,17 +49,18 @@ async function run(): Promise<readonly Figure[]> {
 
 async function measureStarts(place: Place): Promise<Figure[]> {
   const empty = (): Samples => ({ baseline: [], value: [] })
-  const of = { memory: empty(), start: empty(), cpu: empty() }
+  const of = { memory: empty(), start: empty(), own: empty(), cpu: empty() }
   for (let round = -WARM_UP; round < ROUNDS; round++) {
     const baseline = await measure(await startBare(place))
     const value = await measure(await startAgentHost(place))
+    const told = await measure(await startAgentHost(place, 'debug'))
     if (round < 0) continue
-    for (const what of ['memory', 'start', 'cpu'] as const) {
+    for (const what of FIGURES) {
       of[what].baseline.push(baseline[what])
-      of[what].value.push(value[what])
+      of[what].value.push((what === 'own' ? told : value)[what])
     }
   }
-  const { memory, start, cpu } = of
+  const { memory, start, own, cpu } = of
   return [
     figure({ name: 'agent-host (memory)', unit: 'bytes', bar: BAR.memory, samples: memory }),
     figure({
@@ -65,6 +69,13 @@ async function measureStarts(place: Place): Promise<Figure[]> {
       bar: BAR.start,
       samples: start,
       note: 'from the spawn to standby, the start of its runner included',
+    }),
+    figure({
+      name: 'agent-host (own start)',
+      unit: 'ms',
+      bar: BAR.start,
+      samples: own,
+      note: 'until it waits for nothing but its runner, which starts meanwhile',
     }),
     figure({
       name: 'agent-host (processor)',
@@ -79,19 +90,23 @@ async function measureStarts(place: Place): Promise<Figure[]> {
 
 const middle = (samples: readonly number[]) => samples.toSorted((a, b) => a - b)[samples.length >> 1] ?? 0
 
-async function measure(subject: Subject): Promise<{ memory: number; start: number; cpu: number }> {
+async function measure(subject: Subject): Promise<Record<(typeof FIGURES)[number], number>> {
   const cpu = cpuMs(subject.pid)
   await delay(SETTLE_MS)
   const memory = residentBytes(subject.pid)
   await subject.stop()
-  return { memory, start: subject.startMs, cpu }
+  return { memory, start: subject.startMs, own: ownStartOf(subject), cpu }
 }
+
+/** By its own clock, which begins some milliseconds after the spawn; a program without a runner waits for none. */
+const ownStartOf = ({ said, startMs }: Subject) => Number(/"afterMs":(\d+)/.exec(said())?.[1] ?? startMs)
 
 let sockets = 0
 const nextSocket = ({ folder }: Place) => join(folder, `${++sockets}.sock`)
 
 const startBare = (place: Place) => startSubject([BARE_SERVER, nextSocket(place)])
-const startAgentHost = (place: Place) => startSubject([place.entry], environment(place))
+const startAgentHost = (place: Place, logLevel: 'error' | 'debug' = 'error') =>
+  startSubject([place.entry], { ...environment(place), AGENT_HOST_LOG_LEVEL: logLevel })
 
 function environment(place: Place): Record<string, string> {
   const env = {

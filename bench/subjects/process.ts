@@ -11,6 +11,8 @@ export type Subject = {
   readonly pid: number
   /** From the spawn to the first line that it printed. */
   readonly startMs: number
+  /** What it has written to standard error so far. */
+  readonly said: () => string
   /** Ends it and waits until it is gone. */
   readonly stop: () => Promise<void>
 }
@@ -22,10 +24,14 @@ export async function startSubject(
   program: string = process.execPath,
 ): Promise<Subject> {
   const startedAt = performance.now()
-  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'], env, detached: true })
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], env, detached: true })
+  let said = ''
+  child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+    said += chunk
+  })
   const exited = once(child, 'exit')
   const died = exited.then(([code, signal]) => {
-    throw new Error(`${args.join(' ')} ended with ${signal ?? code} before it was ready`)
+    throw new Error(`${args.join(' ')} ended with ${signal ?? code} before it was ready\n${said}`)
   })
   await Promise.race([once(child.stdout, 'data'), died])
   died.catch(() => undefined)
@@ -36,7 +42,7 @@ export async function startSubject(
     process.kill(-pid, 'SIGTERM')
     await exited
   }
-  return { child, pid, startMs, stop }
+  return { child, pid, startMs, said: () => said, stop }
 }
 
 /** Resident memory in bytes. */

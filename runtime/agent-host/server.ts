@@ -92,6 +92,7 @@ async function leave(why: string, exitCode: number): Promise<void> {
   process.exit(exitCode)
 }
 
+log.debug('waiting for the runner', { afterMs: Math.round(performance.now()) })
 const runner = await startingRunner
 void runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave(signal, 0))
