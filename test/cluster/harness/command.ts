@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { deferred } from '../../kube/deferred.ts'
 import { waitUntil } from '../../kube/host/wait-until.ts'
-import { type Machine, newSince } from './machine.ts'
+import { type Machine, newSince, TEST_MARKER } from './machine.ts'
 
 const MAIN = join(import.meta.dirname, '..', '..', 'kube', 'main.ts')
 
@@ -30,7 +30,11 @@ export function startCommand(
   { env = {}, before = [] }: CommandOptions = {},
 ): Running {
   const [program = '', ...rest] = [...before, process.execPath, MAIN, ...args]
-  const child = spawn(program, rest, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const [marker = '', value] = TEST_MARKER.split('=')
+  const child = spawn(program, rest, {
+    env: { ...process.env, [marker]: value, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (chunk: string) => {

@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { cacheRoot } from '../../kube/build/tool-cache.ts'
-import { runRoot } from '../../kube/host/run-folder.ts'
+import { isAlive } from '../../kube/host/process-identity.ts'
+import { listSlots, readState, runRoot, slotFolder } from '../../kube/host/run-folder.ts'
 
 /** All that a cluster can leave behind on a machine. */
 export interface Machine {
@@ -44,6 +45,37 @@ function belongsToCluster(pid: string): boolean {
   }
 }
 
+/** In the environment of every command that a test starts, and so of the process that owns its cluster. */
+export const TEST_MARKER = `AGENTWEAVER_HARNESS_TEST=${process.pid}`
+
+/** Clusters whose owner lives and was not started by this test: a dead one's remains may be ours. */
+function othersSlots(): number[] {
+  return listSlots().filter((slot) => {
+    const owner = readState(slotFolder(slot))?.owner
+    return (
+      owner !== undefined &&
+      isAlive(owner) &&
+      !readIfThere(`/proc/${owner.pid}/environ`).includes(TEST_MARKER)
+    )
+  })
+}
+
+const traceOf = (pid: string) => readIfThere(`/proc/${pid}/cmdline`) + readIfThere(`/proc/${pid}/cgroup`)
+
+/** By its folder, or by the name of its link and its control groups. */
+function namesSlot(text: string, slots: readonly number[]): boolean {
+  return slots.some((slot) => new RegExp(`${slotFolder(slot)}(?!\\d)|awkube${slot}(?!\\d)`).test(text))
+}
+
+/** Empty where the process has ended. */
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
 function cgroupFolders(folder: string, depth: number): string[] {
   if (depth === 0) return []
   return readdirSync(folder, { withFileTypes: true })
@@ -54,12 +86,14 @@ function cgroupFolders(folder: string, depth: number): string[] {
     })
 }
 
-/** What is there that was not there before. */
+/** What is there that was not there before, but for what belongs to the clusters that others run beside the tests. */
 export function newSince(before: Machine): Partial<Machine> {
   const now = readMachine()
+  const others = othersSlots()
   const left = Object.entries(now).map(([kind, items]) => {
     const known = new Set(before[kind as keyof Machine])
-    return [kind, (items as readonly string[]).filter((item) => !known.has(item))] as const
+    const isOthers = (item: string) => namesSlot(kind === 'processes' ? traceOf(item) : item, others)
+    return [kind, (items as readonly string[]).filter((item) => !known.has(item) && !isOthers(item))] as const
   })
   return Object.fromEntries(left.filter(([, items]) => items.length > 0))
 }
