@@ -60,7 +60,9 @@ function othersSlots(): number[] {
   })
 }
 
-const traceOf = (pid: string) => readIfThere(`/proc/${pid}/cmdline`) + readIfThere(`/proc/${pid}/cgroup`)
+/** What tells of which cluster a process is: a client has that in its environment alone. */
+const traceOf = (pid: string) =>
+  ['cmdline', 'cgroup', 'environ'].map((file) => readIfThere(`/proc/${pid}/${file}`)).join('\0')
 
 /** By its folder, or by the name of its link and its control groups. */
 function namesSlot(text: string, slots: readonly number[]): boolean {
