@@ -137,6 +137,22 @@ export function testEvents(engine: StoreUnderTest): void {
       expect(strangers).toEqual([])
     })
 
+    it('gives listeners the events of a commit as they are read back', async () => {
+      const id = await givenRun(store())
+      const seen: unknown[] = []
+      const leave = store().onEvents(id, (committed) => seen.push(...(committed ?? [])))
+
+      await store().transaction(async (tx) => {
+        await tx.appendEvents(id, [anEvent('one \u0000 \ud800'), anEvent('two')])
+        await tx.appendEvents(id, [anEvent('three')])
+      })
+
+      await until('the listener was called', () => seen.length > 0)
+      expect(seen).toHaveLength(3)
+      expect(seen).toEqual(await store().readEvents(id, 0, 10))
+      leave()
+    })
+
     it('says nothing to listeners of a transaction that fails', async () => {
       const id = await givenRun(store())
       const seen: string[] = []
