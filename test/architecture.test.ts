@@ -23,6 +23,11 @@ const LIBRARIES = ['redaction', 'audit', 'governance', 'workspace', 'tools', 'ag
 const RULES: Readonly<Record<string, Rule>> = {
   contracts: { packages: ['zod'], isPure: true },
   policies: { rooms: ['contracts'], packages: ['zod', 'yaml'] },
+  'charts-src': {
+    rooms: ['contracts', 'policies'],
+    packages: ['zod', 'yaml', 'cdk8s', 'cdk8s-plus-28', 'constructs'],
+  },
+  'charts-src/checks': { rooms: ['contracts', 'policies', 'charts-src'], packages: ['zod', 'yaml'] },
   'runtime/kit': { rooms: ['contracts'], packages: ['zod'] },
   'runtime/redaction': { rooms: RULED, packages: ['zod'] },
   'runtime/audit': { rooms: RULED, packages: ['zod'] },
@@ -99,7 +104,7 @@ function violations(file: string, source: string): string[] {
   ]
 }
 
-const TREES = ['contracts', 'policies', 'runtime', 'cli', 'test', 'bench', 'scripts']
+const TREES = ['contracts', 'policies', 'charts-src', 'runtime', 'cli', 'test', 'bench', 'scripts']
 const SOURCES = TREES.flatMap((tree) =>
   readdirSync(resolve(ROOT, tree), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
@@ -119,6 +124,8 @@ test.each([
   ['contracts/x.ts', `import type { Log } from '../runtime/kit/log.ts'`],
   ['policies/agent/x.ts', `import { z } from '../../runtime/kit/errors.ts'`],
   ['runtime/kit/x.ts', `import { Store } from '../store/store.ts'`],
+  ['charts-src/apps/x.ts', `import { log } from '../../runtime/kit/log.ts'`],
+  ['charts-src/checks/x.ts', `import { App } from 'cdk8s'`],
   ['runtime/audit/x.ts', `import { openStore } from '../store/open-store.ts'`],
   ['runtime/executors/x.ts', `import Fastify from 'fastify'`],
   ['runtime/tools/x.ts', `import { bwrapBackend } from '../executors/bwrap.ts'`],

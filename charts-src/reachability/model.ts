@@ -92,7 +92,11 @@ export interface PodFacts {
   /** @default 'default' */
   readonly serviceAccount?: string
   /** Container ports with a name, for rules that name a port. */
-  readonly namedPorts?: readonly { readonly name: string; readonly port: number; readonly protocol: Protocol }[]
+  readonly namedPorts?: readonly {
+    readonly name: string
+    readonly port: number
+    readonly protocol: Protocol
+  }[]
 }
 
 /** What the policies act on: everything that is not itself a policy. */
