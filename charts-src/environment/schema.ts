@@ -111,13 +111,8 @@ export const ENVIRONMENT_SECTIONS = {
     /** Where the committed tree is read from. */
     repository: z.url({ protocol: /^(?:https|ssh)$/ }),
     revision: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$/),
-    /** Whom admission lets write templates: the GitOps controller's own account. */
-    identity: z
-      .string()
-      .regex(
-        /^system:serviceaccount:[a-z0-9-]+:[a-z0-9-]+$/,
-        'must be system:serviceaccount:<namespace>:<name>',
-      ),
+    /** Whom admission lets write templates: the account that the GitOps controller applies with. */
+    identity: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9:@._-]{0,252}$/, 'must be the name of one user'),
     /** The group that may open a shell in a sandbox when everything else failed. */
     breakGlassGroup: z.string().min(1).max(256),
   }),
