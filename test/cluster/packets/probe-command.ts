@@ -1,0 +1,26 @@
+import { readFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
+import { join } from 'node:path'
+
+/** Ports on which a listener answers. */
+export interface Listening {
+  readonly tcp?: readonly number[]
+  readonly udp?: readonly number[]
+  /** Needed for UDP where there is more than one address. @default whichever the system takes */
+  readonly addresses?: readonly string[]
+}
+
+const SOURCE = stripTypeScriptTypes(readFileSync(join(import.meta.dirname, 'probe-program.ts'), 'utf8'))
+
+/** The program's words after `node`, for where this tree is not: a pod. */
+export function listenArguments({ tcp = [], udp = [], addresses = ['0.0.0.0'] }: Listening): string[] {
+  return [...program(), 'listen', JSON.stringify({ tcp, udp, addresses })]
+}
+
+export function probeArguments(): string[] {
+  return [...program(), 'probe']
+}
+
+function program(): string[] {
+  return ['--input-type=module', '--eval', SOURCE, '--']
+}
