@@ -1,13 +1,6 @@
 /** Labels on pods. Policy is per class, so there are no per-run labels of ours. */
 export const CLASS_LABEL = 'agentweaver.io/class'
 
-/** Which of our programs a pod is, by Kubernetes' recommended label. Network policies select the control plane by it. */
-export const COMPONENT_LABEL = 'app.kubernetes.io/component'
-export const COMPONENTS = { api: 'api', egressProxy: 'egress-proxy', sandbox: 'sandbox' } as const
-
-/** What the implementation of a Gateway writes on the pods that serve it (Gateway API, GEP-1762). */
-export const GATEWAY_NAME_LABEL = 'gateway.networking.k8s.io/gateway-name'
-
 /** Labels on claims: a reaper touches only what carries its own deployment id. */
 export const DEPLOYMENT_LABEL = 'agentweaver.io/deployment'
 export const KIND_LABEL = 'agentweaver.io/kind'

@@ -48,9 +48,5 @@ export function names(slice: Slice) {
       egressProxy: `${prefix}-egress-proxy`,
     },
     executorKeys: `${prefix}-executor-keys`,
-    /** Gateways of the control-plane namespace: the API's own, and the one of previews. */
-    gateways: { api: prefix, preview: `${prefix}-preview` },
-    /** Service of the egress proxy, in its namespace. */
-    egressProxy: `${prefix}-egress-proxy`,
   } as const
 }
