@@ -35,7 +35,7 @@ export type End =
 
 /** May `from` open a connection to `to` at this port? */
 export interface Probe {
-  readonly from: End
+  readonly from: Exclude<End, { readonly kind: 'name' }>
   readonly to: End
   readonly protocol: Protocol
   /** 1–65535; ignored for `ICMP`. */
@@ -62,7 +62,8 @@ export interface Verdict {
     | 'no policy of a pod applies to it'
     | 'only default-allow policies select it'
     | 'the name is not listed'
-    | 'the lookup is not seen by the agent'
+    | 'there is no resolver'
+    | 'it never leaves the pod'
   /** Present where one rule decided. */
   readonly rule?: RuleRef
 }
