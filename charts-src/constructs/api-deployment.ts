@@ -1,0 +1,128 @@
+import { ApiObject, Duration, JsonPatch, Size } from 'cdk8s'
+import {
+  Capability,
+  type ContainerProps,
+  Cpu,
+  Deployment,
+  DeploymentStrategy,
+  EnvValue,
+  ImagePullPolicy,
+  LabelSelector,
+  PercentOrAbsolute,
+  Probe,
+  SeccompProfileType,
+  ServiceAccount,
+} from 'cdk8s-plus-28'
+import type { Construct } from 'constructs'
+import { API_PORT } from '../../contracts/ports.ts'
+import { API_ROUTES } from '../../contracts/routes.ts'
+import type { Environment } from '../environment/schema.ts'
+import { clusterNames, workloads } from '../workloads.ts'
+import { API_STATE_FOLDER, apiEnv } from './api-env.ts'
+import { mib } from './quantities.ts'
+import { exchangeToken } from './token-volumes.ts'
+
+const USER = 1001
+const GROUP = 1000
+/** Longer than the service takes to end its streams and hand its runs over. */
+const GRACE_SECONDS = 60
+/** Until every proxy has heard that this pod is going. */
+const DRAIN_SECONDS = 5
+
+/**
+ * The API executor. It rolls over without a gap, spreads over nodes and zones, and is the one workload of ours with a
+ * credential of the Kubernetes API.
+ */
+export function addApiDeployment(scope: Construct, environment: Environment): Deployment {
+  const { slice, sizes } = environment
+  const { name, namespace, labels } = workloads(slice).api
+  const isScaled = sizes.api.maxReplicas > sizes.api.replicas
+  const deployment = new Deployment(scope, 'Deployment', {
+    metadata: { name, namespace },
+    podMetadata: { labels: { ...labels } },
+    select: false,
+    ...(!isScaled && { replicas: sizes.api.replicas }),
+    strategy: DeploymentStrategy.rollingUpdate({
+      maxSurge: PercentOrAbsolute.absolute(1),
+      maxUnavailable: PercentOrAbsolute.absolute(0),
+    }),
+    serviceAccount: ServiceAccount.fromServiceAccountName(scope, 'Account', name),
+    automountServiceAccountToken: true,
+    terminationGracePeriod: Duration.seconds(GRACE_SECONDS),
+    securityContext: { user: USER, group: GROUP, fsGroup: GROUP, ensureNonRoot: true },
+    containers: [container(environment)],
+  })
+  deployment.select(LabelSelector.of({ labels: { ...labels } }))
+  completePod(deployment, environment)
+  return deployment
+}
+
+function container({ images, sizes, infra, slice }: Environment): ContainerProps {
+  const { cpuMillis, maxCpuMillis, memoryMib, ephemeralMib } = sizes.api.container
+  const memory = Size.mebibytes(memoryMib)
+  const storage = Size.mebibytes(ephemeralMib)
+  const probe = (path: string, seconds: number, failureThreshold: number) =>
+    Probe.fromHttpGet(path, { port: API_PORT, periodSeconds: Duration.seconds(seconds), failureThreshold })
+  const env = apiEnv({ infra, sizes, slice })
+  return {
+    name: 'api',
+    image: images.api,
+    imagePullPolicy: ImagePullPolicy.IF_NOT_PRESENT,
+    ports: [{ name: 'http', number: API_PORT }],
+    envVariables: Object.fromEntries(
+      Object.entries(env).map(([name, value]) => [name, EnvValue.fromValue(value)]),
+    ),
+    resources: {
+      cpu: { request: Cpu.millis(cpuMillis), limit: Cpu.millis(maxCpuMillis) },
+      memory: { request: memory, limit: memory },
+      ephemeralStorage: { request: storage, limit: storage },
+    },
+    securityContext: {
+      user: USER,
+      group: GROUP,
+      ensureNonRoot: true,
+      readOnlyRootFilesystem: true,
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: [Capability.ALL] },
+      seccompProfile: { type: SeccompProfileType.RUNTIME_DEFAULT },
+    },
+    startup: probe(API_ROUTES.healthz, 1, 60),
+    readiness: probe(API_ROUTES.readyz, 5, 3),
+    liveness: probe(API_ROUTES.healthz, 10, 6),
+  }
+}
+
+/** What cdk8s-plus does not model: projected tokens, sleeping before the end, spread, classes. */
+function completePod(deployment: Deployment, { slice, infra, sizes }: Environment): void {
+  const token = infra.azure ? [exchangeToken()] : []
+  const volumes = [
+    { name: 'state', emptyDir: { sizeLimit: mib(sizes.api.container.ephemeralMib) } },
+    { name: 'tmp', emptyDir: { sizeLimit: mib(sizes.api.container.ephemeralMib) } },
+    ...token.map(({ volume }) => volume),
+  ]
+  const volumeMounts = [
+    { name: 'state', mountPath: API_STATE_FOLDER },
+    { name: 'tmp', mountPath: '/tmp' },
+    ...token.map(({ mount }) => mount),
+  ]
+  const pod = '/spec/template/spec'
+  const { labels } = workloads(slice).api
+  ApiObject.of(deployment).addJsonPatch(
+    // A hash of the construct's place in our source would roll the Deployment whenever that moves.
+    JsonPatch.remove('/spec/template/metadata/labels/cdk8s.io~1metadata.addr'),
+    JsonPatch.add(`${pod}/priorityClassName`, clusterNames().priorityClasses.controlPlane),
+    JsonPatch.add(`${pod}/enableServiceLinks`, false),
+    JsonPatch.add(`${pod}/securityContext/seccompProfile`, { type: 'RuntimeDefault' }),
+    JsonPatch.add(`${pod}/topologySpreadConstraints`, [
+      spread('kubernetes.io/hostname', labels),
+      spread('topology.kubernetes.io/zone', labels),
+    ]),
+    JsonPatch.add(`${pod}/volumes`, volumes),
+    JsonPatch.add(`${pod}/containers/0/volumeMounts`, volumeMounts),
+    JsonPatch.add(`${pod}/containers/0/lifecycle`, { preStop: { sleep: { seconds: DRAIN_SECONDS } } }),
+  )
+}
+
+function spread(topologyKey: string, matchLabels: Readonly<Record<string, string>>) {
+  return { maxSkew: 1, topologyKey, whenUnsatisfiable: 'ScheduleAnyway', labelSelector: { matchLabels } }
+}
