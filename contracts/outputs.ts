@@ -67,6 +67,10 @@ export const InfraOutputs = z.strictObject({
   dns: z.strictObject({ zone: Host, previewZone: Host }),
   gateway: z.strictObject({
     className: Label,
+    /** Where the pods of a Gateway get their configuration from; with the policies, they reach nothing else of it. */
+    controller: z.strictObject({ namespace: Label, port: Port }),
+    /** Ports at which the pods of a Gateway are reached: its listeners, and the probe of the load balancer. */
+    podPorts: z.array(Port).min(1).max(8),
     /** Options of the TLS listeners, as the class wants them; else the Secret below. */
     tlsOptions: z.record(z.string().min(1), z.string().max(4096)).optional(),
     /** Name of the TLS Secret that something else keeps in the namespace of the Gateway. */
