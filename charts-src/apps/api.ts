@@ -1,12 +1,5 @@
-import { ApiObject, type Chart, JsonPatch } from 'cdk8s'
-import {
-  type Deployment,
-  HorizontalPodAutoscaler,
-  Metric,
-  MetricTarget,
-  Service,
-  ServiceAccount,
-} from 'cdk8s-plus-28'
+import type { Chart } from 'cdk8s'
+import { Service, ServiceAccount } from 'cdk8s-plus-28'
 import { CLAIM } from '../../contracts/claim.ts'
 import { names } from '../../contracts/names.ts'
 import { API_PORT } from '../../contracts/ports.ts'
@@ -41,13 +34,13 @@ export function addApi(chart: Chart, environment: Environment): void {
     rules: API_RULES,
     account: { name, namespace },
   })
-  const deployment = addApiDeployment(chart, environment)
-  addScaling(chart, environment, deployment)
+  addApiDeployment(chart, environment)
+  addScaling(chart, environment)
   addFrontDoor(chart, environment)
   addMonitoring(chart, environment)
 }
 
-function addScaling(chart: Chart, { slice, sizes }: Environment, target: Deployment): void {
+function addScaling(chart: Chart, { slice, sizes }: Environment): void {
   const { name, namespace, labels } = workloads(slice).api
   addObject(chart, {
     apiVersion: 'policy/v1',
@@ -59,12 +52,17 @@ function addScaling(chart: Chart, { slice, sizes }: Environment, target: Deploym
   const { replicas, maxReplicas, cpuTargetPercent } = sizes.api
   if (maxReplicas <= replicas) return
   // Not on memory: a server that has once grown does not shrink, so it would stay at the maximum.
-  new HorizontalPodAutoscaler(chart, 'Autoscaler', {
+  const target = { type: 'Utilization', averageUtilization: cpuTargetPercent }
+  addObject(chart, {
+    apiVersion: 'autoscaling/v2',
+    kind: 'HorizontalPodAutoscaler',
     metadata: { name, namespace },
-    target,
-    minReplicas: replicas,
-    maxReplicas,
-    metrics: [Metric.resourceCpu(MetricTarget.averageUtilization(cpuTargetPercent))],
+    spec: {
+      scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name },
+      minReplicas: replicas,
+      maxReplicas,
+      metrics: [{ type: 'Resource', resource: { name: 'cpu', target } }],
+    },
   })
 }
 
@@ -76,7 +74,6 @@ function addFrontDoor(chart: Chart, { slice, infra }: Environment): void {
     ports: [{ name: 'http', port: API_PORT, targetPort: API_PORT }],
   })
   for (const [label, value] of Object.entries(labels)) service.selectLabel(label, value)
-  ApiObject.of(service).addJsonPatch(JsonPatch.remove('/spec/externalIPs'))
   const hostname = `api.${infra.dns.zone}`
   new Gateway(chart, 'Gateway', { ...apiGateway, settings: infra.gateway, hostname })
   new HttpRoute(chart, 'Route', {

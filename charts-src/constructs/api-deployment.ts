@@ -1,8 +1,7 @@
-import { ApiObject, Duration, JsonPatch, Size } from 'cdk8s'
+import { Duration, JsonPatch } from 'cdk8s'
 import {
   Capability,
   type ContainerProps,
-  Cpu,
   Deployment,
   DeploymentStrategy,
   EnvValue,
@@ -19,7 +18,9 @@ import { API_ROUTES } from '../../contracts/routes.ts'
 import type { Environment } from '../environment/schema.ts'
 import { clusterNames, workloads } from '../workloads.ts'
 import { API_STATE_FOLDER, apiEnv } from './api-env.ts'
-import { mib } from './quantities.ts'
+import { draft } from './draft.ts'
+import { addObject } from './plain-object.ts'
+import { containerResources, mib } from './quantities.ts'
 import { exchangeToken } from './token-volumes.ts'
 
 const USER = 1001
@@ -33,15 +34,21 @@ const DRAIN_SECONDS = 5
  * The API executor. It rolls over without a gap, spreads over nodes and zones, and is the one workload of ours with a
  * credential of the Kubernetes API.
  */
-export function addApiDeployment(scope: Construct, environment: Environment): Deployment {
+export function addApiDeployment(scope: Construct, environment: Environment): void {
+  addObject(
+    scope,
+    draft((chart) => modelDeployment(chart, environment), completions(environment)),
+  )
+}
+
+function modelDeployment(scope: Construct, environment: Environment): void {
   const { slice, sizes } = environment
   const { name, namespace, labels } = workloads(slice).api
-  const isScaled = sizes.api.maxReplicas > sizes.api.replicas
   const deployment = new Deployment(scope, 'Deployment', {
     metadata: { name, namespace },
     podMetadata: { labels: { ...labels } },
     select: false,
-    ...(!isScaled && { replicas: sizes.api.replicas }),
+    replicas: sizes.api.replicas,
     strategy: DeploymentStrategy.rollingUpdate({
       maxSurge: PercentOrAbsolute.absolute(1),
       maxUnavailable: PercentOrAbsolute.absolute(0),
@@ -52,15 +59,11 @@ export function addApiDeployment(scope: Construct, environment: Environment): De
     securityContext: { user: USER, group: GROUP, fsGroup: GROUP, ensureNonRoot: true },
     containers: [container(environment)],
   })
+  // Our own labels: cdk8s-plus would select by a hash of the construct's place, and selectors cannot be changed.
   deployment.select(LabelSelector.of({ labels: { ...labels } }))
-  completePod(deployment, environment)
-  return deployment
 }
 
 function container({ images, sizes, infra, slice }: Environment): ContainerProps {
-  const { cpuMillis, maxCpuMillis, memoryMib, ephemeralMib } = sizes.api.container
-  const memory = Size.mebibytes(memoryMib)
-  const storage = Size.mebibytes(ephemeralMib)
   const probe = (path: string, seconds: number, failureThreshold: number) =>
     Probe.fromHttpGet(path, { port: API_PORT, periodSeconds: Duration.seconds(seconds), failureThreshold })
   const env = apiEnv({ infra, sizes, slice })
@@ -72,11 +75,6 @@ function container({ images, sizes, infra, slice }: Environment): ContainerProps
     envVariables: Object.fromEntries(
       Object.entries(env).map(([name, value]) => [name, EnvValue.fromValue(value)]),
     ),
-    resources: {
-      cpu: { request: Cpu.millis(cpuMillis), limit: Cpu.millis(maxCpuMillis) },
-      memory: { request: memory, limit: memory },
-      ephemeralStorage: { request: storage, limit: storage },
-    },
     securityContext: {
       user: USER,
       group: GROUP,
@@ -92,8 +90,8 @@ function container({ images, sizes, infra, slice }: Environment): ContainerProps
   }
 }
 
-/** What cdk8s-plus does not model: projected tokens, sleeping before the end, spread, classes. */
-function completePod(deployment: Deployment, { slice, infra, sizes }: Environment): void {
+/** What cdk8s-plus does not model: projected tokens, sleeping before the end, spread, classes, small storage. */
+function completions({ slice, infra, sizes }: Environment): JsonPatch[] {
   const token = infra.azure ? [exchangeToken()] : []
   const volumes = [
     { name: 'state', emptyDir: { sizeLimit: mib(sizes.api.container.ephemeralMib) } },
@@ -107,7 +105,10 @@ function completePod(deployment: Deployment, { slice, infra, sizes }: Environmen
   ]
   const pod = '/spec/template/spec'
   const { labels } = workloads(slice).api
-  ApiObject.of(deployment).addJsonPatch(
+  const isScaled = sizes.api.maxReplicas > sizes.api.replicas
+  return [
+    // The autoscaler's number is not ours to set back at each sync.
+    ...(isScaled ? [JsonPatch.remove('/spec/replicas')] : []),
     // A hash of the construct's place in our source would roll the Deployment whenever that moves.
     JsonPatch.remove('/spec/template/metadata/labels/cdk8s.io~1metadata.addr'),
     JsonPatch.add(`${pod}/priorityClassName`, clusterNames().priorityClasses.controlPlane),
@@ -118,9 +119,11 @@ function completePod(deployment: Deployment, { slice, infra, sizes }: Environmen
       spread('topology.kubernetes.io/zone', labels),
     ]),
     JsonPatch.add(`${pod}/volumes`, volumes),
+    // The model counts ephemeral storage in whole gibibytes.
+    JsonPatch.add(`${pod}/containers/0/resources`, containerResources(sizes.api.container)),
     JsonPatch.add(`${pod}/containers/0/volumeMounts`, volumeMounts),
     JsonPatch.add(`${pod}/containers/0/lifecycle`, { preStop: { sleep: { seconds: DRAIN_SECONDS } } }),
-  )
+  ]
 }
 
 function spread(topologyKey: string, matchLabels: Readonly<Record<string, string>>) {

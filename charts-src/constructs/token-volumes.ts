@@ -1,8 +1,12 @@
+import { IDENTITY_AUDIENCE } from '../../contracts/configure.ts'
 import { IDENTITY_TOKEN } from '../../contracts/pod.ts'
+
+/** The audience that Entra exchanges. */
+export const EXCHANGE_AUDIENCE = 'api://AzureADTokenExchange'
 
 /** A pod's token for Entra (workload identity federation). No webhook adds it: that would give it to every container. */
 export const EXCHANGE_TOKEN = {
-  audience: 'api://AzureADTokenExchange',
+  audience: EXCHANGE_AUDIENCE,
   mountPath: '/var/run/secrets/azure/tokens',
   file: 'azure-identity-token',
   /** Entra takes no token that lives longer than a day; the kubelet renews it at four fifths of its life. */
@@ -10,7 +14,7 @@ export const EXCHANGE_TOKEN = {
 } as const
 
 /** The token by which a pod shows the API who it is: its audience is of no use anywhere else. */
-const IDENTITY = { ...IDENTITY_TOKEN, audience: 'agentweaver-api' } as const
+const IDENTITY = { ...IDENTITY_TOKEN, audience: IDENTITY_AUDIENCE } as const
 
 export interface MountedToken {
   readonly volume: { readonly name: string; readonly projected: unknown }
