@@ -15,6 +15,7 @@ import type {
 } from './model.ts'
 import { ANYWHERE, createPeers } from './peers.ts'
 import { createPortNames, type PortNames } from './port-names.ts'
+import { ALL_PORTS, intersect, type PortRange, type PortSet, portSet, subtract, unite } from './port-set.ts'
 import { createSelectionCache, type SelectionCache } from './selection-cache.ts'
 
 const DNS_PORT = 53
@@ -39,6 +40,7 @@ export function createEvaluator(policies: PolicyObjects, facts: ClusterFacts): E
   const evaluator: Evaluator = {
     evaluate: (probe) => explain(probe, judge(context, probe)),
     isAllowed: (probe) => judge(context, probe).allowed,
+    openPorts: (from, to) => openPorts(context, from, to),
   }
   return { ok: true, evaluator }
 }
@@ -115,7 +117,8 @@ function judgeLookup(context: Context, source: End, name: string): Lookup {
 
 /**
  * A rule with `rules.dns` turns every lookup at its port over to the agent, which then lets a name pass if any rule of
- * exactly that port to that resolver does: one that lists it, or one that lists no names at all.
+ * exactly that port to that resolver does: one that lists it, or one that lists no names at all. Where no rule closes
+ * the pod, the agent reads the lookups and refuses none.
  */
 function readLookup(
   context: Context,
@@ -123,9 +126,8 @@ function readLookup(
   { name, otherwise }: { readonly name: string; readonly otherwise: Verdict },
 ): Lookup {
   const packet = { protocol: 'UDP', port: DNS_PORT } as const
-  const reached = rulesFor(context, side).filter(
-    (rule) => !rule.isDeny && matchesPeer(context, rule, side.peer),
-  )
+  const rules = rulesFor(context, side)
+  const reached = rules.filter((rule) => !rule.isDeny && matchesPeer(context, rule, side.peer))
   const atPort = reached.flatMap((rule) =>
     rule.ports === 'all'
       ? []
@@ -134,6 +136,7 @@ function readLookup(
           .map(({ lookups }) => ({ lookups, ref: rule.ref })),
   )
   if (!atPort.some(({ lookups }) => lookups !== undefined)) return { verdict: otherwise, isRead: false }
+  if (!rules.some(({ isDefaultDeny }) => isDefaultDeny)) return { verdict: otherwise, isRead: true }
   const allowing = atPort.find(({ lookups }) => lookups === undefined || lookups(name))
   return allowing
     ? { verdict: { allowed: true, because: 'rule', rule: allowing.ref }, isRead: true }
@@ -142,6 +145,34 @@ function readLookup(
 
 const isExactly = ({ protocol, first, last, name }: PortMatch, packet: Packet) =>
   name === undefined && protocol === packet.protocol && first === packet.port && last === packet.port
+
+/** Every port at once, by adding up and taking away what the rules say. */
+function openPorts(context: Context, source: Probe['from'], target: Exclude<End, { kind: 'name' }>): PortSet {
+  const { from, to } = endsOf(context, source, target)
+  if (from.pod !== undefined && from.pod === to.pod) return ALL_PORTS
+  return intersect(
+    portsOfSide(context, { direction: 'egress', subject: from, peer: to }),
+    portsOfSide(context, { direction: 'ingress', subject: to, peer: from }),
+  )
+}
+
+function portsOfSide(context: Context, side: Side): PortSet {
+  if (side.subject.pod === undefined) return ALL_PORTS
+  const rules = rulesFor(context, side)
+  const meant = rules.filter((rule) => matchesPeer(context, rule, side.peer))
+  const portsOf = (isDeny: boolean) =>
+    unite(
+      meant.filter((rule) => rule.isDeny === isDeny).map((rule) => portsOfRule(context, { ...side, rule })),
+    )
+  const isOpen = rules.length === 0 || withoutRule(rules, side).allowed
+  return subtract(isOpen ? ALL_PORTS : portsOf(false), portsOf(true))
+}
+
+function portsOfRule(context: Context, side: Side & { readonly rule: CompiledRule }): PortSet {
+  const { ports } = side.rule
+  if (ports === 'all') return ALL_PORTS
+  return unite(ports.map((port) => portSet({ [port.protocol]: rangesOf(context, side, port) })))
+}
 
 interface Side {
   readonly direction: Direction
@@ -200,13 +231,25 @@ function matchesPorts(
 ): boolean {
   const { ports } = side.rule
   if (ports === 'all') return true
-  const target = side.direction === 'ingress' ? side.subject : side.peer
-  return ports.some(({ protocol, first, last, name }) => {
-    if (protocol !== packet.protocol) return false
-    if (name === undefined) return first <= packet.port && packet.port <= last
-    const of = side.direction === 'ingress' ? context.portNames.ofPod : context.portNames.ofIdentity
-    return of(target, { name, protocol }).includes(packet.port)
-  })
+  return ports
+    .filter(({ protocol }) => protocol === packet.protocol)
+    .some((port) =>
+      rangesOf(context, side, port).some(([first, last]) => first <= packet.port && packet.port <= last),
+    )
+}
+
+/** A port's numbers; a name stands for those of the pod that is entered. */
+function rangesOf(
+  { portNames }: Context,
+  side: Side,
+  { name, protocol, first, last }: PortMatch,
+): PortRange[] {
+  if (name === undefined) return [[first, last]]
+  const numbers =
+    side.direction === 'ingress'
+      ? portNames.ofPod(side.subject, { name, protocol })
+      : portNames.ofIdentity(side.peer, { name, protocol })
+  return numbers.map((number) => [number, number])
 }
 
 function matchesPeer({ selections }: Context, { peers }: CompiledRule, peer: Peer): boolean {

@@ -1,4 +1,5 @@
 import type { KubeObject } from '../kube-object.ts'
+import type { PortSet } from './port-set.ts'
 
 /** What a packet is, as far as a policy sees it. `ICMP` has no port: only rules for all ports let it through. */
 export type Protocol = 'TCP' | 'UDP' | 'SCTP' | 'ICMP'
@@ -128,6 +129,8 @@ export interface Evaluator {
   evaluate(probe: Probe): Answer
   /** Only the answer, for those that ask very often. */
   isAllowed(probe: Probe): boolean
+  /** Every port that `from` may connect to. */
+  openPorts(from: Probe['from'], to: Exclude<End, { readonly kind: 'name' }>): PortSet
 }
 
 export type EvaluatorOutcome =
