@@ -1,4 +1,4 @@
-import type { AGENT_HOST_ENV_PREFIX } from '../../contracts/agent-host-env.ts'
+import type { AgentHostEnvInput } from '../../contracts/agent-host-env.ts'
 import { EXECUTOR_KEYS, type SandboxKind, WORKSPACE_MOUNT } from '../../contracts/names.ts'
 import { IDENTITY_TOKEN, POD_HOMES } from '../../contracts/pod.ts'
 import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
@@ -9,7 +9,7 @@ import { EXCHANGE_TOKEN } from './token-volumes.ts'
 
 /** Nothing of a run is ever here: it arrives by `/configure`. */
 export function agentHostEnv({ infra }: Environment, kind: SandboxKind): EnvVar[] {
-  return toEnvVars<`${typeof AGENT_HOST_ENV_PREFIX}${string}`>({
+  return toEnvVars<keyof AgentHostEnvInput>({
     AGENT_HOST_INSTANCE_ID: { pod: 'metadata.uid' },
     AGENT_HOST_IDENTITY_TOKEN_FILE: `${IDENTITY_TOKEN.mountPath}/${IDENTITY_TOKEN.file}`,
     AGENT_HOST_JWKS_FILE: `${EXECUTOR_KEYS.mountPath}/${EXECUTOR_KEYS.file}`,

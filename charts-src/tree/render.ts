@@ -1,5 +1,6 @@
 import { App, Chart } from 'cdk8s'
 import { names } from '../../contracts/names.ts'
+import type { EgressPolicy } from '../../policies/agent/egress/load.ts'
 import { addAdmission } from '../apps/admission.ts'
 import { addApi } from '../apps/api.ts'
 import { addFoundation } from '../apps/foundation.ts'
@@ -29,8 +30,8 @@ export interface RenderedApp {
 
 const WAVE_ANNOTATION = 'argocd.argoproj.io/sync-wave'
 
-/** All objects of an environment. Nothing but the environment goes in. */
-export function renderEnvironment(environment: Environment): RenderedApp[] {
+/** All objects of an environment. Nothing goes in but the environment and the names that sandboxes may reach. */
+export function renderEnvironment(environment: Environment, egress: EgressPolicy): RenderedApp[] {
   const app = new App()
   const labels = {
     'app.kubernetes.io/managed-by': 'gitops',
@@ -38,7 +39,7 @@ export function renderEnvironment(environment: Environment): RenderedApp[] {
   }
   const charts = Object.entries(APPS).map(([name, add]) => {
     const chart = new Chart(app, name, { labels, disableResourceNameHashes: true })
-    add(chart, environment)
+    add(chart, environment, egress)
     return { name: name as AppName, chart }
   })
   return charts.map(({ name, chart }) => ({

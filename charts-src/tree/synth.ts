@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { loadEnvironment } from '../environment/load-environment.ts'
 import { compareTree, type Difference } from './compare-tree.ts'
 import { renderEnvironment } from './render.ts'
@@ -36,9 +37,10 @@ export function renderProject(project: Project, wanted: readonly string[]): Rend
     entry.ok ? [] : entry.mistakes.map((mistake) => `environments/${entry.name}.json: ${mistake}`),
   )
   if (mistakes.length > 0) return { ok: false, mistakes }
+  const egress = readEgressPolicy()
   const trees = loaded.flatMap((entry) => {
     if (!entry.ok) return []
-    const apps = renderEnvironment(entry.environment)
+    const apps = renderEnvironment(entry.environment, egress)
     return [{ name: entry.name, files: treeFiles(entry.environment, apps) }]
   })
   return { ok: true, trees }

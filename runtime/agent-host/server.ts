@@ -32,9 +32,11 @@ const log = createLog({
     return redactor.text(line)
   },
 })
+const backend = config.AGENT_HOST_RUNNER_BACKEND
+if (backend === undefined) throw new Error('AGENT_HOST_RUNNER_BACKEND is needed')
 // First of all: the runner takes as long to start as everything here.
 const startingRunner = spawnRunner({
-  backend: config.AGENT_HOST_RUNNER_BACKEND,
+  backend,
   entry: assets.runnerEntry,
   toolRoots: JSON.parse(config.AGENT_HOST_RUNNER_TOOL_ROOTS) as string[],
   log,
