@@ -23,7 +23,7 @@ export interface OutsidePlan {
   readonly link: string
   /** The last byte of its own address on the nodes' link, below those of the nodes. */
   readonly hostByte: number
-  /** Where it answers. */
+  /** Where it answers: addresses, and ranges of which all addresses are its own. */
   readonly addresses: readonly string[]
   /** What the nodes send to it. */
   readonly ranges: readonly string[]
@@ -80,13 +80,15 @@ export async function openOutside(folder: string, plan: OutsidePlan): Promise<Ou
     ['link', 'set', 'lo', 'up'],
     ['addr', 'add', `${gateway}/24`, 'dev', 'out0'],
     ['link', 'set', 'out0', 'up'],
-    ...plan.addresses.map((address) => ['addr', 'add', `${address}/32`, 'dev', 'lo']),
+    ...plan.addresses.map((address) => ['addr', 'add', withPrefix(address), 'dev', 'lo']),
     ...state.nodes.map((_, index) => ['route', 'add', cluster.podRangeOf(index), 'via', cluster.node(index)]),
   ])
   const routes = plan.ranges.map((range) => ['route', 'replace', range, 'via', gateway])
   for (const node of state.nodes) await insideNetwork(node.pid, routes)
   return { pid, stop: () => holder.stop(0) }
 }
+
+const withPrefix = (address: string) => (address.includes('/') ? address : `${address}/32`)
 
 async function startServer(pid: number, log: string): Promise<Daemon> {
   const inside = ['nsenter', '-t', String(pid), '-n', '--']

@@ -80,8 +80,9 @@ async function setStage(plan: StagePlan, onClose: OnClose): Promise<Stage> {
   onClose(() => network.stop())
   const dns = await startProbeDns(client, plan.records)
   onClose(() => dns.stop())
+  const single = plan.outside.addresses.filter((address) => !address.includes('/'))
   const [outsideProber, nodeProber, pods] = await Promise.all([
-    listenAndProbe(network.pid, { ...plan.listening, addresses: plan.outside.addresses }, onClose),
+    listenAndProbe(network.pid, { ...plan.listening, addresses: single }, onClose),
     listenAndProbe(node.pid, { ...plan.listening, addresses: [addresses.node(0)] }, onClose),
     startPods(client, { ...plan, resolver: dns.address }, onClose),
   ])
