@@ -9,7 +9,6 @@ export type PortSet = Readonly<Record<Protocol, readonly PortRange[]>>
 const PROTOCOLS = ['TCP', 'UDP', 'SCTP', 'ICMP'] as const
 const EVERY: readonly PortRange[] = [[1, 65_535]]
 
-export const NO_PORTS: PortSet = { TCP: [], UDP: [], SCTP: [], ICMP: [] }
 export const ALL_PORTS: PortSet = { TCP: EVERY, UDP: EVERY, SCTP: EVERY, ICMP: EVERY }
 
 export const portSet = (some: Partial<PortSet>): PortSet =>
