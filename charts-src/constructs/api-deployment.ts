@@ -13,7 +13,7 @@ import {
   ServiceAccount,
 } from 'cdk8s-plus-28'
 import type { Construct } from 'constructs'
-import { API_PORT } from '../../contracts/ports.ts'
+import { API_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import { API_ROUTES } from '../../contracts/routes.ts'
 import type { Environment } from '../environment/schema.ts'
 import { clusterNames, workloads } from '../workloads.ts'
@@ -71,7 +71,10 @@ function container({ images, sizes, infra, slice }: Environment): ContainerProps
     name: 'api',
     image: images.api,
     imagePullPolicy: ImagePullPolicy.IF_NOT_PRESENT,
-    ports: [{ name: 'http', number: API_PORT }],
+    ports: [
+      { name: 'http', number: API_PORT },
+      { name: 'metrics', number: METRICS_PORT },
+    ],
     envVariables: Object.fromEntries(
       Object.entries(env).map(([name, value]) => [name, EnvValue.fromValue(value)]),
     ),

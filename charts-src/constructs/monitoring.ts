@@ -17,7 +17,7 @@ export function addMonitoring(scope: Construct, { slice, infra }: Environment): 
     metadata: { name, namespace },
     spec: {
       selector: { matchLabels: labels },
-      podMetricsEndpoints: [{ port: 'http', path: API_ROUTES.metrics, interval: '30s' }],
+      podMetricsEndpoints: [{ port: 'metrics', path: API_ROUTES.metrics, interval: '30s' }],
     },
   })
   addObject(scope, {

@@ -1,10 +1,13 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { checkTree } from '../checks/check-tree.ts'
+import { describeFinding } from '../checks/checked-tree.ts'
 import { loadEnvironment } from '../environment/load-environment.ts'
+import type { Environment } from '../environment/schema.ts'
 import { compareTree, type Difference } from './compare-tree.ts'
 import { renderEnvironment } from './render.ts'
-import { type TreeFiles, treeFiles } from './tree-files.ts'
+import { placedObjects, type TreeFiles, treeFiles } from './tree-files.ts'
 import { recoverTree, writeTree } from './write-tree.ts'
 
 export interface Project {
@@ -38,12 +41,19 @@ export function renderProject(project: Project, wanted: readonly string[]): Rend
   )
   if (mistakes.length > 0) return { ok: false, mistakes }
   const egress = readEgressPolicy()
-  const trees = loaded.flatMap((entry) => {
-    if (!entry.ok) return []
-    const apps = renderEnvironment(entry.environment, egress)
-    return [{ name: entry.name, files: treeFiles(entry.environment, apps) }]
-  })
-  return { ok: true, trees }
+  const trees = loaded.flatMap((entry) => (entry.ok ? [renderTree(entry.environment, egress)] : []))
+  const faults = trees.flatMap((tree) => tree.faults)
+  return faults.length > 0 ? { ok: false, mistakes: faults } : { ok: true, trees }
+}
+
+function renderTree(environment: Environment, egress: EgressPolicy): Rendered & { faults: string[] } {
+  const apps = renderEnvironment(environment, egress)
+  const findings = checkTree({ environment, objects: placedObjects(apps) })
+  return {
+    name: environment.name,
+    files: treeFiles(environment, apps),
+    faults: findings.map((finding) => describeFinding(environment.name, finding)),
+  }
 }
 
 function loadFile({ root }: Project, name: string) {

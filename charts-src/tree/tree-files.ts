@@ -1,4 +1,5 @@
 import { posix } from 'node:path'
+import type { Placed } from '../checks/checked-tree.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
 import { argoObjects } from './argo-objects.ts'
@@ -30,8 +31,15 @@ function appFiles({ name, objects }: RenderedApp): (readonly [string, string])[]
   ]
 }
 
+/** Every object with its path below the tree's folder. */
+export function placedObjects(apps: readonly RenderedApp[]): Placed[] {
+  return apps.flatMap(({ name, objects }) =>
+    objects.map((object) => ({ path: posix.join(name, objectPath(object)), object })),
+  )
+}
+
 /** Path of an object below its app. */
-export function objectPath({ kind, metadata }: KubeObject): string {
+function objectPath({ kind, metadata }: KubeObject): string {
   return posix.join(metadata.namespace ?? '_cluster', `${kind}.${metadata.name}.yaml`)
 }
 
