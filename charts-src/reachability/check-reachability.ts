@@ -1,5 +1,5 @@
 import { names } from '../../contracts/names.ts'
-import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
@@ -10,8 +10,12 @@ import { podsOf } from './pods-of.ts'
 import { stageOf } from './stage.ts'
 
 /** The world of an environment's rendered objects, ready to be asked. */
-export function worldOf(objects: readonly KubeObject[], environment: Environment): WorldOutcome {
-  const egress = resolveEgress(readEgressPolicy(), placeholderValues(environment))
+export function worldOf(
+  objects: readonly KubeObject[],
+  environment: Environment,
+  policy: EgressPolicy = readEgressPolicy(),
+): WorldOutcome {
+  const egress = resolveEgress(policy, placeholderValues(environment))
   return createWorld(objects, { environment, egress, stage: stageOf(objects, environment) })
 }
 
@@ -19,8 +23,12 @@ export function worldOf(objects: readonly KubeObject[], environment: Environment
  * What is wrong with who may reach whom in a rendered tree, each with the file to open. Empty where every policy is
  * understood, none would be refused by the agent, and every assertion holds.
  */
-export function checkReachability(objects: readonly KubeObject[], environment: Environment): string[] {
-  const outcome = worldOf(objects, environment)
+export function checkReachability(
+  objects: readonly KubeObject[],
+  environment: Environment,
+  policy: EgressPolicy = readEgressPolicy(),
+): string[] {
+  const outcome = worldOf(objects, environment, policy)
   if (!outcome.ok) {
     return outcome.faults.map(
       ({ policy, path, reason, kind }) =>

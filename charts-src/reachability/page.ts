@@ -1,3 +1,4 @@
+import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
 import { type Assertion, type AssertionRow, assertions, ROWS, type World } from './assertions.ts'
@@ -28,8 +29,12 @@ const COLUMNS: readonly (readonly [ActorId, string])[] = [
 ]
 
 /** `gitops/<env>/reachability.md`: who may reach whom, computed from the rendered policies, for a person to review. */
-export function reachabilityPage(objects: readonly KubeObject[], environment: Environment): string {
-  const outcome = worldOf(objects, environment)
+export function reachabilityPage(
+  objects: readonly KubeObject[],
+  environment: Environment,
+  policy: EgressPolicy = readEgressPolicy(),
+): string {
+  const outcome = worldOf(objects, environment, policy)
   if (!outcome.ok) {
     const faults = outcome.faults.map(
       ({ policy, path, kind, reason }) => `- ${policy}, ${path}: ${kind}: ${reason}`,
