@@ -34,7 +34,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the probes thems
       { protocol: 'UDP', host: server, port: 8080 },
       { protocol: 'TCP', host: node.ip, port: 80 },
       { protocol: 'UDP', host: node.ip, port: 80 },
-      { protocol: 'TCP', host: apiServer, port: 6443 },
+      { protocol: 'TCP', host: apiServer.ip, port: 6443 },
       { protocol: 'TCP', host: ADDRESSES.metadata, port: 80 },
       { protocol: 'UDP', host: ADDRESSES.unlisted, port: 80 },
       { protocol: 'TCP', host: 'listed.example.net', port: 80 },

@@ -2,10 +2,10 @@ import { createEvaluator } from '../../../charts-src/reachability/evaluate.ts'
 import type { ClusterFacts } from '../../../charts-src/reachability/model.ts'
 import type { KubeObject } from '../../kube/client/kube-object.ts'
 import { pathOf } from '../../kube/client/kube-object.ts'
-import { type Cell, cellName, type Outcome } from './cell.ts'
-import { type FuzzCell, fuzzCells, LANES, laneName, placeSet } from './fuzz-world.ts'
+import type { Outcome } from './cell.ts'
+import { fuzzCells, LANES, laneName, placeSet } from './fuzz-world.ts'
 import type { PolicySet } from './policy-generators.ts'
-import type { Prober } from './prober.ts'
+import { askPatiently, describeQuestion, hasArrived, type Question } from './questions.ts'
 import type { Stage } from './stage.ts'
 
 /** A set with the number that gives it names of its own. */
@@ -29,10 +29,7 @@ export interface Comparison {
   readonly disagreements: readonly Disagreement[]
 }
 
-/** Longer than the pause before a lost first packet is sent again. */
-const SECOND_LOOK_MS = 2_500
-
-interface Question extends FuzzCell {
+interface Compared extends Question {
   readonly number: number
   readonly isAllowed: boolean
   readonly why: string
@@ -64,12 +61,12 @@ export function createAgreement(stage: Stage, facts: ClusterFacts) {
         questionsOf({ number, policies, cells: fuzzCells(stage, lane, number) }, facts),
       )
       await replace(placed.flatMap(({ policies }) => policies))
-      const first = await ask(stage, questions)
-      const doubtful = questions.filter((question, index) => !agrees(question, first[index]))
-      const second = await ask(stage, doubtful, SECOND_LOOK_MS)
-      const disagreements = doubtful.flatMap((question, index) => {
-        const outcome = second[index] ?? 'dropped'
-        return agrees(question, outcome) ? [] : [disagreement(question, outcome)]
+      const outcomes = await askPatiently(stage, questions, (index) => questions[index]?.isAllowed ?? false)
+      const disagreements = questions.flatMap((question, index) => {
+        const outcome = outcomes[index] ?? 'dropped'
+        const { number, why, isAllowed } = question
+        if (hasArrived(outcome) === isAllowed) return []
+        return [{ number, cell: describeQuestion(question), outcome, why }]
       })
       const allowed = questions.filter(({ isAllowed }) => isAllowed).length
       return { cells: questions.length, allowed, disagreements }
@@ -87,55 +84,18 @@ const named = (policy: KubeObject, number: number): KubeObject => ({
 interface PlacedSet {
   readonly number: number
   readonly policies: readonly KubeObject[]
-  readonly cells: readonly FuzzCell[]
+  readonly cells: readonly Question[]
 }
 
-function questionsOf({ number, policies, cells }: PlacedSet, facts: ClusterFacts): Question[] {
+function questionsOf({ number, policies, cells }: PlacedSet, facts: ClusterFacts): Compared[] {
   const outcome = createEvaluator(policies, facts)
   if (!outcome.ok) throw new Error(`the evaluator does not take a generated set: ${show(outcome.faults)}`)
-  return cells.map((cell) => {
-    const { allowed, why } = outcome.evaluator.evaluate(cell.probe)
-    return { ...cell, number, isAllowed: allowed, why }
+  const { evaluator } = outcome
+  return cells.flatMap((cell) => {
+    if (cell.probe === undefined) return []
+    const { allowed, why } = evaluator.evaluate(cell.probe)
+    return [{ ...cell, number, isAllowed: allowed, why }]
   })
-}
-
-/** Everything listens, so `refused` is no answer that a policy gives. */
-const agrees = ({ isAllowed }: Question, outcome: Outcome | undefined): boolean =>
-  isAllowed
-    ? outcome === 'open'
-    : outcome === 'dropped' || outcome === 'name refused' || outcome === 'name dropped'
-
-function disagreement({ number, prober, cell, why }: Question, outcome: Outcome): Disagreement {
-  const source = typeof prober === 'string' ? prober : prober.join('/')
-  return { number, cell: `${source} → ${cellName(cell)}`, outcome, why }
-}
-
-/** Asks every prober once, with all its cells, and puts the answers into the order of the questions. */
-async function ask(stage: Stage, questions: readonly Question[], timeoutMs?: number): Promise<Outcome[]> {
-  const byProber = Map.groupBy(questions, ({ prober }) => String(prober))
-  const outcomes = new Map<Question, Outcome>()
-  await Promise.all(
-    [...byProber.values()].map(async (group) => {
-      const cells: Cell[] = group.map(({ cell }) => cell)
-      const prober = proberOf(stage, group[0]?.prober ?? 'node')
-      const answers = await prober.probe(cells, timeoutMs)
-      group.forEach((question, index) => {
-        const answer = answers[index]
-        if (answer) outcomes.set(question, answer)
-      })
-    }),
-  )
-  return questions.map((question) => {
-    const outcome = outcomes.get(question)
-    if (!outcome) throw new Error(`no answer about ${cellName(question.cell)}`)
-    return outcome
-  })
-}
-
-function proberOf(stage: Stage, prober: FuzzCell['prober']): Prober {
-  if (prober === 'node') return stage.node.prober
-  if (prober === 'outside') return stage.outside.prober
-  return stage.pod(...prober).prober
 }
 
 export const show = (value: unknown): string => JSON.stringify(value, null, 1)

@@ -1,5 +1,5 @@
 import type { ClusterFacts, End, Probe } from '../../../charts-src/reachability/model.ts'
-import type { Cell } from './cell.ts'
+import type { Question } from './questions.ts'
 import type { Stage, StagePlan } from './stage.ts'
 
 /** What generated policies and probes both speak of. A set is written for one namespace and run in any of its kind. */
@@ -132,16 +132,9 @@ export function fuzzFacts(stage: Stage): ClusterFacts {
       { ...resolver, labels, ips: [resolver.ip], node: stage.node.name },
     ],
     nodes: [{ name: stage.node.name, ips: [stage.node.ip] }],
-    apiServer: { ips: [stage.apiServer] },
+    apiServer: { ips: [stage.apiServer.ip] },
     resolver: { namespace: resolver.namespace, name: resolver.name },
   }
-}
-
-/** One question to both: who asks, what the evaluator is asked, what the packet is. */
-export interface FuzzCell {
-  readonly prober: 'node' | 'outside' | readonly [namespace: string, name: string]
-  readonly probe: Probe
-  readonly cell: Cell
 }
 
 type Packet = readonly ['TCP' | 'UDP', number]
@@ -152,7 +145,7 @@ const POD_PACKETS: readonly Packet[] = [
 ]
 
 /** All that is probed for a set: what its pods reach, and who reaches them. */
-export function fuzzCells(stage: Stage, lane: number, number: number): FuzzCell[] {
+export function fuzzCells(stage: Stage, lane: number, number: number): Question[] {
   const namespace = laneName(lane)
   return OWN_PODS.flatMap(({ name }) => [
     ...leaving(stage, { namespace, name, zone: zoneOf(number) }),
@@ -165,9 +158,10 @@ interface Subject {
   readonly name: string
 }
 
-function leaving(stage: Stage, { namespace, name, zone }: Subject & { zone: string }): FuzzCell[] {
+function leaving(stage: Stage, { namespace, name, zone }: Subject & { zone: string }): Question[] {
   const from: End = { kind: 'pod', namespace, name }
-  const to = (end: End, host: string, [protocol, port]: Packet): FuzzCell => ({
+  const to = (end: End, host: string, [protocol, port]: Packet): Question => ({
+    title: `${namespace}/${name} →`,
     prober: [namespace, name],
     probe: { from, to: end, protocol, port },
     cell: { protocol, host, port },
@@ -182,7 +176,7 @@ function leaving(stage: Stage, { namespace, name, zone }: Subject & { zone: stri
     ...[...others, ...peers].flatMap((pod) => POD_PACKETS.map((packet) => toPod(pod, packet))),
     toAddress(stage.node.ip, ['TCP', 80]),
     toAddress(stage.node.ip, ['UDP', 8080]),
-    toAddress(stage.apiServer, ['TCP', 6443]),
+    toAddress(stage.apiServer.ip, ['TCP', 6443]),
     ...OUTSIDE.flatMap((ip) => [toAddress(ip, ['TCP', 80]), toAddress(ip, ['UDP', 8080])]),
     toAddress(OUTSIDE[0], ['TCP', 443]),
     ...hosts.flatMap((host) =>
@@ -196,10 +190,10 @@ function addressOfName(name: string): string {
   return addressOf(Number(set), (HOSTS as readonly string[]).indexOf(host))
 }
 
-function entering(stage: Stage, { namespace, name }: Subject): FuzzCell[] {
+function entering(stage: Stage, { namespace, name }: Subject): Question[] {
   const to: End = { kind: 'pod', namespace, name }
   const host = stage.pod(namespace, name).ip
-  const sources: readonly { readonly prober: FuzzCell['prober']; readonly from: Probe['from'] }[] = [
+  const sources: readonly { readonly prober: Question['prober']; readonly from: Probe['from'] }[] = [
     ...PEER_PODS.map((pod) => ({
       prober: [PEER, pod.name] as const,
       from: { kind: 'pod', namespace: PEER, name: pod.name } as const,
@@ -209,7 +203,8 @@ function entering(stage: Stage, { namespace, name }: Subject): FuzzCell[] {
   ]
   return sources.flatMap(({ prober, from }) =>
     POD_PACKETS.map(
-      ([protocol, port]): FuzzCell => ({
+      ([protocol, port]): Question => ({
+        title: `${prober} →`,
         prober,
         probe: { from, to, protocol, port },
         cell: { protocol, host, port },

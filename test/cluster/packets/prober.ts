@@ -17,8 +17,8 @@ interface Answer {
 /** Everything is on one machine, where an answer takes a millisecond or two. */
 const PROBE_MS = 400
 const START_MS = 30_000
-/** For the way there and back, and for a machine with other work. */
-const SLACK_MS = 20_000
+/** For thousands of attempts, and for a machine with other work. */
+const SLACK_MS = 60_000
 
 /** Starts the program by `argv` and waits until it listens to questions. It ends with its standard input. */
 export async function startProber(argv: readonly string[]): Promise<Prober> {

@@ -7,7 +7,7 @@ import { logPath, readState } from '../../kube/host/run-folder.ts'
 import { waitUntil } from '../../kube/host/wait-until.ts'
 import { openOutside } from '../helpers/outside.ts'
 import { type CiliumAgent, connectCiliumAgent } from './cilium-agent.ts'
-import { type Listening, listenArguments } from './probe-command.ts'
+import { type Listening, listenArguments, probeArguments } from './probe-command.ts'
 import { type ProbeDns, startProbeDns } from './probe-dns.ts'
 import {
   type ProbePod,
@@ -17,7 +17,7 @@ import {
   startPodProber,
   waitForPodAddress,
 } from './probe-pod.ts'
-import type { Prober } from './prober.ts'
+import { type Prober, startProber } from './prober.ts'
 
 /** Who is there to talk to whom. Everything listens on the same ports, so that only a policy makes a difference. */
 export interface StagePlan {
@@ -39,7 +39,8 @@ export interface Stage {
   readonly dns: ProbeDns
   readonly node: { readonly name: string; readonly ip: string; readonly prober: Prober }
   readonly outside: { readonly ip: string; readonly prober: Prober }
-  readonly apiServer: string
+  /** This machine, where the API server listens. */
+  readonly apiServer: { readonly ip: string; readonly prober: Prober }
   /** By namespace and name. */
   pod(namespace: string, name: string): ProbePod
 }
@@ -81,18 +82,20 @@ async function setStage(plan: StagePlan, onClose: OnClose): Promise<Stage> {
   const dns = await startProbeDns(client, plan.records)
   onClose(() => dns.stop())
   const single = plan.outside.addresses.filter((address) => !address.includes('/'))
-  const [outsideProber, nodeProber, pods] = await Promise.all([
+  const [hostProber, outsideProber, nodeProber, pods] = await Promise.all([
+    startProber([process.execPath, ...probeArguments()]),
     listenAndProbe(network.pid, { ...plan.listening, addresses: single }, onClose),
     listenAndProbe(node.pid, { ...plan.listening, addresses: [addresses.node(0)] }, onClose),
     startPods(client, { ...plan, resolver: dns.address }, onClose),
   ])
+  onClose(() => hostProber.stop())
   return {
     client,
     agent,
     dns,
     node: { name: node.name, ip: addresses.node(0), prober: nodeProber },
     outside: { ip: addresses.host.replace(/\.1$/, `.${OUTSIDE_HOST}`), prober: outsideProber },
-    apiServer: addresses.host,
+    apiServer: { ip: addresses.host, prober: hostProber },
     pod(namespace, name) {
       const pod = pods.get(`${namespace}/${name}`)
       if (!pod) throw new Error(`no pod ${namespace}/${name} on the stage`)

@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { loadEnvironment } from '../../../charts-src/environment/load-environment.ts'
+import type { Environment } from '../../../charts-src/environment/schema.ts'
+import { placeholderValues } from '../../../charts-src/network/network-objects.ts'
+import { isPolicy } from '../../../charts-src/reachability/compile-policies.ts'
+import { type Stage as Cast, stageOf } from '../../../charts-src/reachability/stage.ts'
+import { readEgressPolicy } from '../../../policies/agent/egress/load.ts'
+import { type ResolvedEgress, resolveEgress } from '../../../policies/agent/egress/resolve.ts'
+import type { KubeObject } from '../../kube/client/kube-object.ts'
+import { readManifests } from '../../kube/client/manifests.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..', '..')
+
+/** What is committed for one environment: the files below `gitops/`, not what would be rendered now. */
+export interface CommittedTree {
+  readonly name: string
+  readonly environment: Environment
+  readonly egress: ResolvedEgress
+  readonly policies: readonly KubeObject[]
+  /** Everybody that its matrix speaks of. */
+  readonly cast: Cast
+}
+
+export function readCommittedTree(name: string): CommittedTree {
+  const loaded = loadEnvironment(name, readFileSync(join(ROOT, 'environments', `${name}.json`), 'utf8'))
+  if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
+  const { environment } = loaded
+  // A kustomization is a file of the tree, but no object of the cluster.
+  const objects = readManifests(join(ROOT, 'gitops', name)).filter(({ kind }) => kind !== 'Kustomization')
+  return {
+    name,
+    environment,
+    egress: resolveEgress(readEgressPolicy(), placeholderValues(environment)),
+    policies: objects.filter(isPolicy),
+    cast: stageOf(objects, environment),
+  }
+}
+
+/** Every name that a policy of the tree speaks of; of a pattern, one name that it matches. */
+export function namesIn({ policies }: CommittedTree): string[] {
+  const found = [...JSON.stringify(policies).matchAll(/"match(?:Name|Pattern)":"([^"]+)"/g)]
+  return [...new Set(found.map(([, name = '']) => name.replaceAll('*', 'probe')))].sort()
+}
