@@ -47,15 +47,33 @@ export function requirementsOf(selector: LabelSelector, source: LabelSource): Re
   return [...labels, ...expressions]
 }
 
+const LABEL_WORD = '[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?'
+const LABEL_VALUE = new RegExp(`^(?:${LABEL_WORD})?$`)
+const LABEL_KEY = new RegExp(`^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?${LABEL_WORD}$`)
+
 /** Why no engine takes this selector, if so. */
-export function selectorFault({ matchExpressions }: LabelSelector): string | undefined {
-  for (const { key, operator, values } of matchExpressions ?? []) {
-    const wantsValues = operator === 'In' || operator === 'NotIn'
-    if (wantsValues !== (values ?? []).length > 0)
-      return `${operator} on "${key}" ${wantsValues ? 'needs values' : 'takes no values'}`
-  }
-  return undefined
+export function selectorFault({ matchLabels, matchExpressions }: LabelSelector): string | undefined {
+  const labels = Object.entries(matchLabels ?? {}).map(([key, value]) => wordFault(key, [value]))
+  const expressions = (matchExpressions ?? []).map(
+    ({ key, operator, values }) => wordFault(key, values ?? []) ?? operatorFault(key, operator, values ?? []),
+  )
+  return [...labels, ...expressions].find((fault) => fault !== undefined)
 }
+
+/** The CRD's schema leaves keys alone, and values of expressions. */
+function wordFault(key: string, values: readonly string[]): string | undefined {
+  if (!LABEL_KEY.test(withoutSource(key))) return `"${key}" is no key of a label`
+  const wrong = values.find((value) => !LABEL_VALUE.test(value))
+  return wrong === undefined ? undefined : `"${wrong}" is no value of a label`
+}
+
+function operatorFault(key: string, operator: string, values: readonly string[]): string | undefined {
+  const wantsValues = operator === 'In' || operator === 'NotIn'
+  if (wantsValues === values.length > 0) return undefined
+  return `${operator} on "${key}" ${wantsValues ? 'needs values' : 'takes no values'}`
+}
+
+const withoutSource = (key: string): string => key.replace(/^[a-z0-9-]+:/, '')
 
 /** Sources of label keys that an evaluator knows: others (cidr:, fqdn:, node: …) name what it does not model. */
 export function unknownSource(selector: LabelSelector): string | undefined {

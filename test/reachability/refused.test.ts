@@ -83,6 +83,21 @@ describe('what the API server takes and the agent refuses', () => {
       'takes no values',
     ],
     [
+      'a label key with two slashes',
+      aCiliumPolicy({ endpointSelector: { matchLabels: { 'a/b/c': 'd' } }, egress: [{}] }),
+      'no key',
+    ],
+    [
+      'a label key beyond 63 signs',
+      egress({ toEndpoints: [{ matchLabels: { ['k'.repeat(64)]: 'v' } }] }),
+      'no key',
+    ],
+    [
+      'a label value with a space',
+      egress({ toEndpoints: [{ matchExpressions: [{ key: 'a', operator: 'In', values: ['b c'] }] }] }),
+      'no value',
+    ],
+    [
       'a range beside a selector',
       plain({ to: [{ ipBlock: { cidr: '10.0.0.0/8' }, podSelector: {} }] }),
       'beside a selector',
