@@ -7,6 +7,7 @@ import { auditLogPath } from '../../kube/control-plane/api-server.ts'
 import { HarnessError } from '../../kube/harness-error.ts'
 import { whyNoNodes } from '../../kube/host/privileges.ts'
 import { type ClusterUnderTest, detectFeatures } from './features.ts'
+import { keepParameters } from './parameter-keeper.ts'
 
 function say(line: string): void {
   process.stderr.write(`${line}\n`)
@@ -41,6 +42,7 @@ async function useCurrent(project: TestProject): Promise<() => Promise<void>> {
 async function provide(project: TestProject, found: Omit<ClusterUnderTest, 'features'>): Promise<void> {
   const client = createKubeClient(readKubeconfig(found.kubeconfig))
   const features = [...(await detectFeatures(client)), ...(found.auditLog ? (['audit log'] as const) : [])]
+  await keepParameters(client)
   await client.close()
   project.provide('cluster', { ...found, features })
 }
