@@ -28,6 +28,12 @@ export const PLACEMENT: readonly AdmissionRule[] = [
     protects: 'nodes of the control plane and of others from hosting sandboxes',
   },
   {
+    name: 'pod-affinity',
+    expression: "dyn(object.spec).?affinity.orValue({}).all(k, k == 'nodeAffinity')",
+    message: 'spec.affinity may only have nodeAffinity: a sandbox does not choose its neighbours',
+    protects: 'other workloads from a neighbour that chose them, or that keeps them away',
+  },
+  {
     name: 'pod-tolerations',
     expression: `object.spec.?tolerations.orValue([]).all(t, t.?key.orValue('') in ${listed('tolerations')} && t.?key.orValue('') != '')`,
     message:

@@ -2,8 +2,17 @@ import { CONTAINERS, EXECUTOR_KEYS, WORKSPACE_MOUNT } from '../../../contracts/n
 import { eachContainer, list, text } from '../cel.ts'
 import type { AdmissionRule } from '../rule.ts'
 
-const KINDS = ['configMap', 'emptyDir', 'persistentVolumeClaim', 'projected']
+const FIELDS = {
+  configMap: ['name', 'defaultMode'],
+  emptyDir: ['sizeLimit'],
+  persistentVolumeClaim: ['claimName', 'readOnly'],
+  projected: ['sources', 'defaultMode'],
+}
+const hasKnownFields = Object.entries(FIELDS)
+  .map(([kind, fields]) => `(!has(v.${kind}) || v.${kind}.all(k, k in ${list(fields)}))`)
+  .join(' && ')
 const MOUNT_FIELDS = ['mountPath', 'name', 'readOnly']
+const KINDS = Object.keys(FIELDS)
 const NAMED = list(['name', ...KINDS])
 const WRITABLE_PATHS = `^(${WORKSPACE_MOUNT}|/tmp|/home/[a-z][a-z0-9-]*)$`
 const isWritable = (mount: string) =>
@@ -15,9 +24,18 @@ export const VOLUMES: readonly AdmissionRule[] = [
   {
     name: 'volume-kind',
     expression: `variables.volumes.all(v, v.all(k, k in ${NAMED}))`,
-    offenders: `variables.volumes.filter(v, !v.all(k, k in ${NAMED})).map(v, 'volume ' + string(v.name))`,
+    offenders: `variables.volumes.filter(v, !v.all(k, k in ${NAMED})).map(v, 'volume ' + string(v.name) + ' (' + v.filter(k, !(k in ${NAMED})).map(k, string(k)).join(', ') + ')')`,
     message: `spec.volumes[] may only be ${KINDS.join(', ')}: no hostPath, Secret, image, network or CSI volume`,
     protects: 'files and sockets of the node, Secrets, other people’s storage',
+  },
+  {
+    name: 'volume-fields',
+    expression: `variables.volumes.all(v, ${hasKnownFields})`,
+    offenders: `variables.volumes.filter(v, !(${hasKnownFields})).map(v, 'volume ' + string(v.name))`,
+    message: `spec.volumes[] may only have ${Object.entries(FIELDS)
+      .map(([kind, fields]) => `${kind}.{${fields.join(', ')}}`)
+      .join(', ')}`,
+    protects: 'memory and huge pages of the node; against fields that this list does not know',
   },
   {
     name: 'volume-size',

@@ -29,6 +29,12 @@ export const SHAPE_EXAMPLES: Examples = {
     const required = spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
     required.nodeSelectorTerms.push({ matchExpressions: [{ key: 'any', operator: 'Exists' }] })
   }),
+  'pod-affinity': weakened(({ spec }) => {
+    const requiredDuringSchedulingIgnoredDuringExecution = [
+      { topologyKey: 'kubernetes.io/hostname', labelSelector: {} },
+    ]
+    spec.affinity.podAffinity = { requiredDuringSchedulingIgnoredDuringExecution }
+  }),
   'pod-tolerations': inSpec({ tolerations: [{ operator: 'Exists' }] }),
   'pod-node-name': inSpec({ nodeName: 'kwok-0' }),
   'pod-scheduler': inSpec({ schedulerName: 'mine' }),
@@ -104,6 +110,9 @@ export const SHAPE_EXAMPLES: Examples = {
     spec.containers[0].livenessProbe = { httpGet: { path: '/', port: 80, host: '169.254.169.254' } }
   }),
   'volume-kind': volume((volumes) => volumes.push({ name: 'host', hostPath: { path: '/run/containerd' } })),
+  'volume-fields': volume((volumes) => {
+    named(volumes, 'toolbox-tmp')['emptyDir'].medium = 'HugePages'
+  }),
   'volume-size': volume((volumes) => {
     named(volumes, 'toolbox-tmp')['emptyDir'] = {}
   }),

@@ -28,6 +28,8 @@ export interface Answer {
   readonly status: number
   readonly rule: string
   readonly message: string
+  /** What would be stored. */
+  readonly object?: KubeObject
 }
 
 export interface AdmissionTest extends AdmissionSpace {
@@ -68,8 +70,8 @@ export function useAdmissionSpace(prefix: string, { parameters, podSecurity }: S
     as,
     async ask({ by, method, url, body, contentType }) {
       try {
-        await as(by).raw({ method, url, body, ...(contentType ? { contentType } : {}) })
-        return { status: 200, rule: '', message: '' }
+        const answer = await as(by).raw({ method, url, body, ...(contentType ? { contentType } : {}) })
+        return { status: 200, rule: '', message: '', object: JSON.parse(answer) }
       } catch (error) {
         if (!(error instanceof KubeApiError)) throw error
         return { status: error.status, rule: ruleOf(error.message), message: error.message }
