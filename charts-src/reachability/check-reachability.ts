@@ -4,10 +4,12 @@ import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
 import { placeholderValues } from '../network/network-objects.ts'
-import { assertions, createWorld, ROWS, type WorldOutcome } from './assertions.ts'
+import { ROWS } from './assertion.ts'
+import { assertions } from './assertions.ts'
 import { isPolicy } from './compile-policies.ts'
 import { podsOf } from './pods-of.ts'
 import { stageOf } from './stage.ts'
+import { createWorld, type WorldOutcome } from './world.ts'
 
 /** The world of an environment's rendered objects, ready to be asked. */
 export function worldOf(

@@ -19,7 +19,7 @@ const Denying = z.object({
 })
 
 /** Ranges that Cilium's policies deny whole, at every port, to pods with these labels: as the rules spell them. */
-export function rangesDeniedToSandboxes(
+export function rangesDeniedTo(
   objects: readonly KubeObject[],
   labels: Readonly<Record<string, string>>,
 ): ReadonlySet<string> {

@@ -3,8 +3,8 @@ import type { ResolvedEgress } from '../../policies/agent/egress/resolve.ts'
 import { destinationsFor } from '../../policies/agent/egress/targets.ts'
 import type { Environment } from '../environment/schema.ts'
 import { workloads } from '../workloads.ts'
-import { ALL_PORTS, type PortSet, portSet, unite } from './port-set.ts'
-import type { ActorId } from './stage.ts'
+import { ALL_PORTS, intersect, type PortSet, portSet, unite } from './port-set.ts'
+import { type ActorId, IMPOSTORS } from './stage.ts'
 
 const LOOKUPS = portSet({ TCP: [[53, 53]], UDP: [[53, 53]] })
 const tcp = (port: number) => portSet({ TCP: [[port, port]] })
@@ -36,6 +36,7 @@ export const SOURCES: readonly ActorId[] = [
   'monitoring',
   'gateway controller',
   'elsewhere',
+  ...IMPOSTORS,
   'own node',
   'other node',
   'api server',
@@ -44,31 +45,42 @@ export const SOURCES: readonly ActorId[] = [
 
 export const isOurs = (id: ActorId): boolean => OURS.includes(id)
 export const isSandbox = (id: ActorId): boolean => SANDBOXES.includes(id)
+export const isGateway = (id: ActorId): boolean => GATEWAYS.includes(id)
 
 /** One opening: who, to whom, at which ports. Whoever is not in the list is closed. */
 interface Opening {
   readonly from: readonly ActorId[]
   readonly to: readonly ActorId[]
   readonly ports: PortSet
+  /** Open on this side alone, whatever the other says. @default both */
+  readonly side?: Side
 }
+
+/** The two locks of a connection. */
+export type Side = 'leaving' | 'entering'
 
 /** Everything that is meant to be open between two ends, after the table of docs/network.md and nothing else. */
 export function openings(environment: Environment, egress: ResolvedEgress): Opening[] {
   const { infra } = environment
-  const foreign = SOURCES.filter((id) => !isOurs(id))
   const [podPorts, controller] = [infra.gateway.podPorts, infra.gateway.controller]
   return [
     { from: ['api'], to: SANDBOXES, ports: tcp(AGENT_HOST_PORT) },
     { from: ['preview gateway'], to: SANDBOXES, ports: PREVIEWS },
     { from: ['api gateway'], to: ['api'], ports: tcp(API_PORT) },
     { from: inNamespace(infra.monitoring.namespace, environment), to: ['api'], ports: tcp(METRICS_PORT) },
-    { from: ['api'], to: ['api server'], ports: tcp(infra.apiServer.port) },
+    { from: ['api'], to: ['api server', 'unknown api server'], ports: tcp(infra.apiServer.port) },
     { from: ['api'], to: ['database'], ports: tcp(infra.database.port) },
     { from: ['api', ...GATEWAYS], to: ['dns'], ports: LOOKUPS },
     { from: GATEWAYS, to: inNamespace(controller.namespace, environment), ports: tcp(controller.port) },
-    { from: foreign, to: GATEWAYS, ports: portSet({ TCP: podPorts.map((port) => [port, port]) }) },
+    // The front doors: everybody may come in; who of ours may go there is the other side's business.
+    {
+      from: SOURCES,
+      to: GATEWAYS,
+      ports: portSet({ TCP: podPorts.map((port) => [port, port]) }),
+      side: 'entering',
+    },
     // The kubelet's probes; Cilium lets a node reach the pods on it, whatever a policy says.
-    { from: ['own node'], to: SANDBOXES, ports: ALL_PORTS },
+    { from: ['own node'], to: [...SANDBOXES, 'proxy'], ports: ALL_PORTS },
     ...openingsOfMode(environment, egress),
   ]
 }
@@ -99,11 +111,25 @@ function openingsOfMode(environment: Environment, egress: ResolvedEgress): Openi
   return [{ from: looksUp.flatMap((kind) => [kind, `other ${kind}`] as const), to: ['dns'], ports: LOOKUPS }]
 }
 
-/** What is meant to be open from one to another. */
-export function expectedPorts(all: readonly Opening[], from: ActorId, to: ActorId): PortSet {
+interface Pair {
+  readonly from: ActorId
+  readonly to: ActorId
+}
+
+/** What is meant to be open on one side of a connection. */
+export function expectedOnSide(all: readonly Opening[], pair: Pair, side: Side): PortSet {
   return unite(
-    all.filter((opening) => opening.from.includes(from) && opening.to.includes(to)).map(({ ports }) => ports),
+    all
+      .filter((opening) => opening.from.includes(pair.from) && opening.to.includes(pair.to))
+      .filter((opening) => opening.side === undefined || opening.side === side)
+      .map(({ ports }) => ports),
   )
+}
+
+/** What is meant to be open from one to another: by both sides, where both have policies of ours. */
+export function expectedPorts(all: readonly Opening[], from: ActorId, to: ActorId): PortSet {
+  const of = (side: Side, id: ActorId) => (isOurs(id) ? expectedOnSide(all, { from, to }, side) : ALL_PORTS)
+  return intersect(of('leaving', from), of('entering', to))
 }
 
 /** Names that an actor may look up and connect to, with the ports; names without ports may only be looked up. */
@@ -112,7 +138,9 @@ export function expectedNames(
   egress: ResolvedEgress,
   actor: ActorId,
 ): ReadonlyMap<string, readonly number[]> {
-  const { azure, database } = environment.infra
+  const { azure, database, gateway } = environment.infra
+  if (isGateway(actor))
+    return new Map(controllerNames(gateway.controller.namespace).map((name) => [name, []]))
   if (actor === 'api')
     return new Map<string, readonly number[]>([
       [database.host, []],
@@ -124,6 +152,12 @@ export function expectedNames(
     ])
   return new Map(destinationsOf(environment, egress, actor).map(({ host, ports }) => [host, ports]))
 }
+
+/** A name of the controller, as a resolver with search domains asks for it. */
+const controllerNames = (namespace: string) =>
+  ['', '.cluster.local', '.control-plane.svc.cluster.local', '.svc.cluster.local'].map(
+    (search) => `controller.${namespace}.svc${search}`,
+  )
 
 function destinationsOf({ egress: { mode } }: Environment, egress: ResolvedEgress, actor: ActorId) {
   const { agent, command } = egress.classes

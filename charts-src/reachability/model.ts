@@ -125,12 +125,20 @@ export interface PolicyFault {
   readonly reason: string
 }
 
+/** What each side of a connection lets through by itself. */
+export interface OpenSides {
+  readonly egress: PortSet
+  readonly ingress: PortSet
+}
+
 export interface Evaluator {
   evaluate(probe: Probe): Answer
   /** Only the answer, for those that ask very often. */
   isAllowed(probe: Probe): boolean
   /** Every port that `from` may connect to. */
   openPorts(from: Probe['from'], to: Exclude<End, { readonly kind: 'name' }>): PortSet
+  /** The same, each side for itself. */
+  openSides(from: Probe['from'], to: Exclude<End, { readonly kind: 'name' }>): OpenSides
 }
 
 export type EvaluatorOutcome =

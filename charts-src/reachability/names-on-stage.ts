@@ -1,6 +1,6 @@
-import type { World } from './assertions.ts'
-import { expectedNames } from './expectations.ts'
+import { expectedNames, isGateway } from './expectations.ts'
 import { ACTORS, type ActorId } from './stage.ts'
+import type { World } from './world.ts'
 
 /** Names that nobody lists: an attacker's own, near misses of listed ones, other tenants', and the cluster's. */
 const NOBODYS = [
@@ -21,8 +21,9 @@ export function strangeNames({ environment, egress }: World, actor: ActorId): st
   const near = own.flatMap((name) => [
     `x.${name}`,
     `${name}.example.net`,
-    `x-${name}`,
     name.split('.').slice(1).join('.'),
+    // Gateways may look up every name of their controller's namespace, so this one is theirs.
+    ...(isGateway(actor) ? [] : [`x-${name}`]),
   ])
   return [...new Set([...NOBODYS, ...listed, ...near])].filter((name) => !own.includes(name))
 }

@@ -1,12 +1,14 @@
 import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
-import { type Assertion, type AssertionRow, assertions, ROWS, type World } from './assertions.ts'
+import { type Assertion, type AssertionRow, ROWS } from './assertion.ts'
+import { assertions } from './assertions.ts'
 import { worldOf } from './check-reachability.ts'
 import { expectedNames, isOurs, SOURCES } from './expectations.ts'
 import type { Evaluator, Verdict } from './model.ts'
 import { formatPorts, type PortSet } from './port-set.ts'
-import type { Actor, ActorId } from './stage.ts'
+import { type Actor, type ActorId, IMPOSTORS } from './stage.ts'
+import type { World } from './world.ts'
 
 /** Columns of the matrix with short titles; whoever is not among them is as closed as its neighbour. */
 const COLUMNS: readonly (readonly [ActorId, string])[] = [
@@ -70,7 +72,8 @@ function matrix({ stage, evaluator }: World): string {
   ])
   return `## Between ends
 
-Rows connect to columns. An empty cell is not ours to say: a pod to itself, or two ends outside our namespaces.
+Rows connect to columns. An empty cell is not ours to say: a pod to itself, or two ends outside our namespaces. A second
+sandbox of a class has the row of the first, and a pod of somebody else that carries our labels the row of any other.
 
 ${table(['from', ...COLUMNS.map(([, title]) => title)], rows)}`
 }
@@ -132,7 +135,7 @@ ${table(['from', 'to', 'ports', 'leaving', 'entering'], lines)}`
 const isDouble = ({ id }: Actor) => id.startsWith('other ') && id !== 'other node'
 
 const sourcesOf = (actors: readonly Actor[]) =>
-  actors.filter((actor) => SOURCES.includes(actor.id) && !isDouble(actor))
+  actors.filter((actor) => SOURCES.includes(actor.id) && !isDouble(actor) && !IMPOSTORS.includes(actor.id))
 
 interface Pair {
   readonly from: Actor

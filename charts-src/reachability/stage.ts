@@ -29,20 +29,38 @@ export const ACTORS = {
   monitoring: 'monitoring',
   'gateway controller': "gateways' controller",
   elsewhere: 'pod of somebody else',
-  'own node': 'node of the sandboxes',
+  'false api': "pod of somebody else with the API's labels",
+  'false api gateway': "pod of somebody else with the labels of the API's gateway",
+  'false preview gateway': 'pod of somebody else with the labels of the gateway of previews',
+  'false agent': 'pod of somebody else with the labels of class agent',
+  'false command': 'pod of somebody else with the labels of class command',
+  'false proxy': "pod of somebody else with the proxy's labels",
+  'own node': 'node of the sandboxes and the proxy',
   'other node': 'another node',
   'api server': 'API server',
+  'unknown api server': 'API server at an address that the outputs do not name',
   database: 'database',
   metadata: 'metadata service 169.254.169.254',
   internet: 'any other address outside',
 } as const
 export type ActorId = keyof typeof ACTORS
 
+/** Anybody may put any label on a pod of their own namespace. */
+export const IMPOSTORS: readonly ActorId[] = [
+  'false api',
+  'false api gateway',
+  'false preview gateway',
+  'false agent',
+  'false command',
+  'false proxy',
+]
+
 /** Namespaces and names of what is not rendered here. */
 const ELSEWHERE = 'somebody-else'
 const OWN_NODE = 'node-of-sandboxes'
 const OTHER_NODE = 'another-node'
 const METADATA = '169.254.169.254'
+const UNKNOWN_API_SERVER = '203.0.113.99'
 
 export interface Stage {
   readonly facts: ClusterFacts
@@ -63,7 +81,7 @@ export function stageOf(objects: readonly KubeObject[], environment: Environment
     namespaces: namespacesOf(objects, addressed),
     pods: addressed,
     nodes: [node(OWN_NODE, nodeCidr, 10n), node(OTHER_NODE, nodeCidr, 11n)],
-    apiServer: { ips: [addressIn(apiServerCidr, 4n)] },
+    apiServer: { ips: [addressIn(apiServerCidr, 4n), UNKNOWN_API_SERVER] },
     resolver: { namespace: workloads(environment.slice).clusterDns.namespace, name: 'dns' },
   }
   const podActors = pods.map(({ id, pod: { namespace, name } }) =>
@@ -81,6 +99,7 @@ function otherActors(facts: ClusterFacts, { infra }: Environment): Actor[] {
     at('own node', own?.ips[0] ?? ''),
     at('other node', other?.ips[0] ?? ''),
     actor('api server', { kind: 'entity', entity: 'kube-apiserver' }),
+    at('unknown api server', UNKNOWN_API_SERVER),
     at('database', addressIn(infra.database.cidr, 4n)),
     at('metadata', METADATA),
     actor('internet', { kind: 'entity', entity: 'world' }),
@@ -130,12 +149,18 @@ function castOf(objects: readonly KubeObject[], environment: Environment): Cast[
     { id: 'api gateway', pod: gatewayPod(apiGateway) },
     { id: 'preview gateway', pod: gatewayPod(previewGateway) },
     stray('stray control plane', namespaces.controlPlane),
-    { id: 'proxy', pod: ours(egressProxy) },
+    { id: 'proxy', pod: { ...ours(egressProxy), node: OWN_NODE } },
     stray('stray egress', namespaces.egress),
     elsewhere('dns', clusterDns.namespace, clusterDns.labels),
     elsewhere('monitoring', infra.monitoring.namespace),
     elsewhere('gateway controller', infra.gateway.controller.namespace),
     elsewhere('elsewhere', ELSEWHERE),
+    elsewhere('false api', ELSEWHERE, api.labels),
+    elsewhere('false api gateway', ELSEWHERE, apiGateway.labels),
+    elsewhere('false preview gateway', ELSEWHERE, previewGateway.labels),
+    elsewhere('false agent', ELSEWHERE, sandbox('agent').labels),
+    elsewhere('false command', ELSEWHERE, sandbox('command').labels),
+    elsewhere('false proxy', ELSEWHERE, egressProxy.labels),
   ]
 }
 
