@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config'
 const TEST_MS = 120_000
 const HOOK_MS = 180_000
 const PACKETS = 'test/cluster/packets.*.test.ts'
+const GITOPS = 'test/cluster/gitops.*.test.ts'
 
 export default defineConfig({
   test: {
@@ -12,7 +13,7 @@ export default defineConfig({
         test: {
           name: 'cluster',
           include: ['test/cluster/**/*.test.ts'],
-          exclude: ['test/cluster/harness/**', PACKETS],
+          exclude: ['test/cluster/harness/**', PACKETS, GITOPS],
           globalSetup: ['test/cluster/helpers/cluster.setup.ts'],
           testTimeout: TEST_MS,
           hookTimeout: HOOK_MS,
@@ -34,6 +35,18 @@ export default defineConfig({
         },
       },
       {
+        // A tree has names of the whole cluster in it, so each of these brings a cluster of its own.
+        test: {
+          name: 'gitops',
+          include: [GITOPS],
+          testTimeout: TEST_MS,
+          hookTimeout: HOOK_MS,
+          fileParallelism: false,
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 },
+        },
+      },
+      {
         // These compare the whole machine before and after, so nothing else may come and go beside them.
         test: {
           name: 'harness',
@@ -42,7 +55,7 @@ export default defineConfig({
           hookTimeout: HOOK_MS,
           fileParallelism: false,
           maxWorkers: 1,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 3 },
         },
       },
     ],

@@ -1,25 +1,20 @@
 import type { Finding, Placed } from '../checks/checked-tree.ts'
-import { customResourceFaults } from '../checks/custom-resources.ts'
-import { listAt, textAt } from '../checks/read-fields.ts'
+import { customResourceFaults, isCustom } from '../checks/custom-resources.ts'
+import { listAt } from '../checks/read-fields.ts'
 import type { KubeObject } from '../kube-object.ts'
 import type { Kubectl } from './kubectl.ts'
 
 /** What the cluster would not take, found by reading its definitions: nothing has been applied when this is told. */
 export async function preflight(kubectl: Kubectl, objects: readonly Placed[]): Promise<Finding[]> {
   const [crds, versions] = await Promise.all([readCrds(kubectl), readVersions(kubectl)])
-  const served = new Set(versions)
-  const definedGroups = new Set(crds.map((crd) => textAt(crd, 'spec', 'group')))
-  const builtIn = objects.filter(({ object }) => !definedGroups.has(object.apiVersion.split('/')[0] ?? ''))
-  const unserved = builtIn
-    .filter(({ object }) => !served.has(object.apiVersion))
+  const unserved = objects
+    .filter(({ object }) => !isCustom(object) && !versions.includes(object.apiVersion))
     .map(({ path, object }) => ({
       path,
       message: `the cluster does not serve ${object.kind} in ${object.apiVersion}`,
       open: 'docs/gitops.md',
     }))
-  const told = new Set(unserved.map(({ path }) => path))
-  const custom = customResourceFaults(objects, crds).filter(({ path }) => !told.has(path))
-  return [...unserved, ...custom]
+  return [...unserved, ...customResourceFaults(objects, crds)]
 }
 
 async function readCrds(kubectl: Kubectl): Promise<KubeObject[]> {
