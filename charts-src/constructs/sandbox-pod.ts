@@ -36,9 +36,9 @@ export function sandboxPodSpec(environment: Environment, kind: SandboxKind) {
     hostIPC: false,
     shareProcessNamespace: false,
     ...resolution(environment),
+    // No group here: containerd makes no pod whose group comes without a user, and each container has its own.
     securityContext: {
       runAsNonRoot: true,
-      runAsGroup: POD_USERS.group,
       fsGroup: POD_USERS.group,
       fsGroupChangePolicy: 'OnRootMismatch',
       seccompProfile: { type: 'RuntimeDefault' },
