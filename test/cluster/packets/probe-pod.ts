@@ -34,7 +34,7 @@ export interface ProbePod {
 
 export function probePodSpec(plan: Omit<ProbePodPlan, 'namespace' | 'name'>): Record<string, unknown> {
   const { runtime = 'runc', listening = {}, namedPorts = [], resolver } = plan
-  const { tcp = [], udp = [] } = listening
+  const { tcp = [] } = listening
   return {
     automountServiceAccountToken: false,
     enableServiceLinks: false,
@@ -47,7 +47,7 @@ export function probePodSpec(plan: Omit<ProbePodPlan, 'namespace' | 'name'>): Re
         name: 'probe',
         image: TOOLBOX_IMAGE,
         imagePullPolicy: 'IfNotPresent',
-        command: ['node', ...listenArguments({ tcp: [HEALTH_PORT, ...tcp], udp })],
+        command: ['node', ...listenArguments({ ...listening, tcp: [HEALTH_PORT, ...tcp] })],
         ...(namedPorts.length > 0 ? { ports: namedPorts } : {}),
         readinessProbe: { tcpSocket: { port: HEALTH_PORT }, periodSeconds: 1, timeoutSeconds: 5 },
         resources: { requests: { cpu: '5m', memory: '32Mi' }, limits: { cpu: '1', memory: '256Mi' } },

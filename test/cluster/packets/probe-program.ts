@@ -16,6 +16,8 @@ interface Listen {
   readonly addresses: readonly string[]
   readonly tcp: readonly number[]
   readonly udp: readonly number[]
+  /** What is tried over and over from the first moment of the process; the log says how often, and what arrived. */
+  readonly early: readonly Cell[]
 }
 
 interface Question {
@@ -27,6 +29,7 @@ interface Question {
 /** More at a time only wait for each other, and the time of each runs. */
 const AT_ONCE = 128
 const GREETING = 'here\n'
+const EARLY = { forMs: 3_000, timeoutMs: 200 }
 const REFUSED = ['ECONNREFUSED', 'ECONNRESET']
 const NAME_OUTCOMES: Readonly<Record<string, Outcome>> = {
   EREFUSED: 'name refused',
@@ -40,7 +43,8 @@ const [mode = '', argument = '{}'] = process.argv.slice(1)
 if (mode === 'listen') listen(JSON.parse(argument) as Listen)
 if (mode === 'probe') answerLines()
 
-function listen({ addresses, tcp, udp }: Listen): void {
+function listen({ addresses, tcp, udp, early }: Listen): void {
+  if (early.length > 0) void tryEarly(early)
   for (const port of tcp) {
     const server = createServer((socket) => {
       socket.on('error', () => socket.destroy()).resume()
@@ -56,6 +60,20 @@ function listen({ addresses, tcp, udp }: Listen): void {
     }
   }
   process.on('SIGTERM', () => process.exit())
+}
+
+async function tryEarly(cells: readonly Cell[]): Promise<void> {
+  const end = Date.now() + EARLY.forMs
+  const arrived = new Set<string>()
+  let rounds = 0
+  while (Date.now() < end) {
+    const outcomes = await Promise.all(cells.map((cell) => attempt(cell, EARLY.timeoutMs)))
+    for (const [index, outcome] of outcomes.entries()) {
+      if (outcome === 'open' || outcome === 'refused') arrived.add(cells[index]?.host ?? '')
+    }
+    rounds += 1
+  }
+  process.stdout.write(`${JSON.stringify({ rounds, arrived: [...arrived] })}\n`)
 }
 
 function answerLines(): void {
