@@ -20,6 +20,20 @@ export interface PolicySettings {
   readonly sandboxNamespaces: string
 }
 
+/**
+ * The one policy that a GitOps controller never prunes. Once no binding names ConfigMaps as parameters, the API server
+ * stops watching them for good (kubernetes#130887) and would go by what they were.
+ */
+const KEPT = 'sandbox-shape'
+const NEVER_PRUNE = {
+  'argocd.argoproj.io/sync-options': 'Prune=false,Delete=false',
+  'kustomize.toolkit.fluxcd.io/prune': 'disabled',
+}
+
+function metadataOf({ name }: AdmissionPolicy, { prefix }: PolicySettings): KubeObject['metadata'] {
+  return { name: `${prefix}-${name}`, ...(name === KEPT ? { annotations: NEVER_PRUNE } : {}) }
+}
+
 /** A ValidatingAdmissionPolicy and its binding for each policy. */
 export function policyObjects(policies: readonly AdmissionPolicy[], settings: PolicySettings): KubeObject[] {
   return policies.flatMap((policy) => [policyObject(policy, settings), bindingObject(policy, settings)])
@@ -29,7 +43,7 @@ function policyObject(policy: AdmissionPolicy, settings: PolicySettings): KubeOb
   return {
     apiVersion: API_VERSION,
     kind: 'ValidatingAdmissionPolicy',
-    metadata: { name: `${settings.prefix}-${policy.name}` },
+    metadata: metadataOf(policy, settings),
     spec: {
       failurePolicy: 'Fail',
       ...(needsParameters(policy)
@@ -48,15 +62,15 @@ function policyObject(policy: AdmissionPolicy, settings: PolicySettings): KubeOb
   }
 }
 
-function bindingObject(policy: AdmissionPolicy, { prefix, sliceLabel }: PolicySettings): KubeObject {
-  const name = `${prefix}-${policy.name}`
-  const namespaceSelector = { matchExpressions: [{ key: sliceLabel, operator: 'Exists' }] }
+function bindingObject(policy: AdmissionPolicy, settings: PolicySettings): KubeObject {
+  const metadata = metadataOf(policy, settings)
+  const namespaceSelector = { matchExpressions: [{ key: settings.sliceLabel, operator: 'Exists' }] }
   return {
     apiVersion: API_VERSION,
     kind: 'ValidatingAdmissionPolicyBinding',
-    metadata: { name },
+    metadata,
     spec: {
-      policyName: name,
+      policyName: metadata.name,
       validationActions: ['Deny'],
       ...(needsParameters(policy)
         ? { paramRef: { name: PARAMETER_OBJECT.name, parameterNotFoundAction: 'Deny' } }

@@ -113,7 +113,7 @@ const NAMESPACES: AdmissionPolicy = {
     {
       name: 'namespace-label',
       expression: `!variables.isSlice || ${byGitops} || ${byCollector} || (${isUpdate} && ${sameEntries(labels('oldObject'), labels('object'), isGuarded)})`,
-      message: `labels ${SLICE_LABEL} and pod-security.kubernetes.io/* of a slice’s namespace are written by the GitOps identity alone: these policies select by them`,
+      message: `labels ${SLICE_LABEL} and pod-security.kubernetes.io/* of a slice’s namespace may only be written by the GitOps identity: these policies select by them`,
       protects: 'that the rules hold: without its label a namespace is under none of them',
     },
     {

@@ -73,7 +73,7 @@ export const CONTAINER_SHAPE: readonly AdmissionRule[] = [
   eachContainer({
     name: 'container-fields',
     permits: `dyn(c).all(k, k in ${list(CONTAINER_FIELDS)} || k in ${list(EPHEMERAL_FIELDS)} && variables.ephemeral.exists(e, e.name == c.name))`,
-    message: `has a field that is not among ${CONTAINER_FIELDS.join(', ')}: remove it (envFrom, lifecycle, volumeDevices and whatever else)`,
+    message: `has a field that a sandbox’s container may not set: remove it (envFrom, lifecycle, volumeDevices and whatever else)`,
     protects: 'against fields that this list does not know: devices, hooks, environments from Secrets',
   }),
   eachContainer({
