@@ -11,7 +11,7 @@ import type { Evaluator } from './model.ts'
 import { formatPorts, hasPorts, type PortSet, samePorts } from './port-set.ts'
 import type { World } from './world.ts'
 
-const GROUPS: readonly ((world: World) => Assertion[])[] = [
+const GROUPS: readonly ((world: World) => Iterable<Assertion>)[] = [
   (world) => pairs(world, 'pair', world.evaluator),
   (world) => pairs(world, 'without refusals', world.bare),
   explicit,
@@ -22,38 +22,37 @@ const GROUPS: readonly ((world: World) => Assertion[])[] = [
 ]
 
 /** Every assertion, held or not. */
-export const assertions = (world: World): Assertion[] => GROUPS.flatMap((group) => group(world))
+export const assertions = (world: World): Assertion[] => GROUPS.flatMap((group) => [...group(world)])
 
 /** The first that does not hold, for those who ask of very many trees. */
 export function firstFailure(world: World): Assertion | undefined {
   for (const group of GROUPS) {
-    const failed = group(world).find(({ failure }) => failure !== undefined)
-    if (failed) return failed
+    for (const one of group(world)) if (one.failure !== undefined) return one
   }
   return undefined
 }
 
 /** Each side by itself: a lock that only holds because of the other is none. */
-function pairs({ environment, egress, stage }: World, row: AssertionRow, evaluator: Evaluator): Assertion[] {
+function* pairs(
+  { environment, egress, stage }: World,
+  row: AssertionRow,
+  evaluator: Evaluator,
+): Generator<Assertion> {
   const all = openings(environment, egress)
-  const sources = stage.actors.filter(({ id }) => SOURCES.includes(id))
-  return sources.flatMap((from) =>
-    stage.actors
-      .filter((to) => to.id !== from.id)
-      .flatMap((to) => {
-        const found = evaluator.openSides(from.end, to.end)
-        const judge = (side: Side, ports: PortSet) => {
-          const wanted = expectedOnSide(all, { from: from.id, to: to.id }, side)
-          const title = `${from.title} → ${to.title}, ${side}: ${formatPorts(wanted) || 'nothing'}`
-          const failure = samePorts(wanted, ports) ? undefined : `is ${formatPorts(ports) || 'closed'}`
-          return assertion(row, title, failure)
-        }
-        return [
-          ...(isOurs(from.id) ? [judge('leaving', found.egress)] : []),
-          ...(isOurs(to.id) ? [judge('entering', found.ingress)] : []),
-        ]
-      }),
-  )
+  for (const from of stage.actors.filter(({ id }) => SOURCES.includes(id))) {
+    const targets = stage.actors.filter(({ id }) => id !== from.id && (isOurs(from.id) || isOurs(id)))
+    for (const to of targets) {
+      const found = evaluator.openSides(from.end, to.end)
+      const judge = (side: Side, ports: PortSet) => {
+        const wanted = expectedOnSide(all, { from: from.id, to: to.id }, side)
+        const title = `${from.title} → ${to.title}, ${side}: ${formatPorts(wanted) || 'nothing'}`
+        const failure = samePorts(wanted, ports) ? undefined : `is ${formatPorts(ports) || 'closed'}`
+        return assertion(row, title, failure)
+      }
+      if (isOurs(from.id)) yield judge('leaving', found.egress)
+      if (isOurs(to.id)) yield judge('entering', found.ingress)
+    }
+  }
 }
 
 function ranges(world: World): Assertion[] {

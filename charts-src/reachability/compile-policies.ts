@@ -12,19 +12,31 @@ const HARMLESS = ['cilium.io/v2 CiliumNode', 'cilium.io/v2 CiliumIdentity', 'cil
 const NETWORK_GROUPS =
   /^(?:cilium\.io|isovalent\.com|policy\.networking\.k8s\.io|(?:crd\.)?projectcalico\.org|networking\.gke\.io|acn\.azure\.com)\//
 
+interface Compiled {
+  readonly rules: readonly CompiledRule[]
+  readonly faults: readonly PolicyFault[]
+}
+
 /**
  * The rules of all policies among the objects. Objects that are no policies are passed over, but a policy that is not
  * wholly understood, or that the agent would refuse, is a fault: the answer without it would be another one.
  */
-export function compilePolicies(objects: PolicyObjects): {
-  readonly rules: readonly CompiledRule[]
-  readonly faults: readonly PolicyFault[]
-} {
+export function compilePolicies(objects: PolicyObjects): Compiled {
+  const compiled = objects.map(compileOnce)
+  return { rules: compiled.flatMap(({ rules }) => rules), faults: compiled.flatMap(({ faults }) => faults) }
+}
+
+/** Objects are never changed in place, so one that was compiled for another question is not compiled again. */
+const COMPILED = new WeakMap<KubeObject, Compiled>()
+
+function compileOnce(object: KubeObject): Compiled {
+  const known = COMPILED.get(object)
+  if (known) return known
   const faults: PolicyFault[] = []
-  const rules = objects.flatMap((object) =>
-    compileOne({ policy: titleOf(object), namespace: object.metadata.namespace, faults }, object),
-  )
-  return { rules, faults }
+  const context = { policy: titleOf(object), namespace: object.metadata.namespace, faults }
+  const compiled = { rules: compileOne(context, object), faults }
+  COMPILED.set(object, compiled)
+  return compiled
 }
 
 /** What keeps these policies from being in force as they are written, or from being judged. */

@@ -44,6 +44,7 @@ export const isIdentityLabel = (key: string): boolean => !LEFT_OUT.some((pattern
 /** Interns identities, so that what a selector selects is computed once for all pods that are alike. */
 export function createIdentities(facts: ClusterFacts) {
   const known = new Map<string, Identity>()
+  const reserved = new Map<string, Identity>()
   const namespaces = new Map(facts.namespaces.map(({ name, labels }) => [name, labels ?? {}]))
 
   function intern(labels: SourcedLabels): Identity {
@@ -59,9 +60,13 @@ export function createIdentities(facts: ClusterFacts) {
     /** The identity of a pod with a network of its own. */
     ofPod: (pod: PodFacts): Identity => intern(podLabels(pod, namespaces.get(pod.namespace) ?? {})),
     /** The identity of what Cilium reserves a name for; several where an address is more than one. */
-    ofReserved: (...entities: readonly Entity[]): Identity =>
-      intern(new Map(entities.map((entity) => [`reserved:${entity}`, '']))),
-    count: () => known.size,
+    ofReserved(...entities: readonly Entity[]): Identity {
+      const key = entities.join(' ')
+      const identity =
+        reserved.get(key) ?? intern(new Map(entities.map((entity) => [`reserved:${entity}`, ''])))
+      reserved.set(key, identity)
+      return identity
+    },
   }
 }
 export type Identities = ReturnType<typeof createIdentities>

@@ -14,27 +14,41 @@ export const ALL_PORTS: PortSet = { TCP: EVERY, UDP: EVERY, SCTP: EVERY, ICMP: E
 export const portSet = (some: Partial<PortSet>): PortSet =>
   perProtocol((protocol) => merge(some[protocol] ?? []))
 
-export const unite = (sets: readonly PortSet[]): PortSet =>
-  perProtocol((protocol) => merge(sets.flatMap((set) => set[protocol])))
+const NO_PORTS: PortSet = { TCP: [], UDP: [], SCTP: [], ICMP: [] }
 
-export const intersect = (a: PortSet, b: PortSet): PortSet =>
-  perProtocol((protocol) =>
-    merge(
-      a[protocol].flatMap(([first, last]) =>
-        b[protocol].map(([from, to]): PortRange => [Math.max(first, from), Math.min(last, to)]),
-      ),
-    ),
+export function unite(sets: readonly PortSet[]): PortSet {
+  const [only = NO_PORTS, ...others] = sets
+  return others.length === 0 ? only : perProtocol((protocol) => merge(sets.flatMap((set) => set[protocol])))
+}
+
+export function intersect(a: PortSet, b: PortSet): PortSet {
+  if (a === ALL_PORTS || b === NO_PORTS) return b
+  if (b === ALL_PORTS || a === NO_PORTS) return a
+  return perProtocol((protocol) =>
+    merge(a[protocol].flatMap((range) => b[protocol].map((other) => common(range, other)))),
   )
+}
 
-export const subtract = (a: PortSet, b: PortSet): PortSet =>
-  intersect(
+const common = ([first, last]: PortRange, [from, to]: PortRange): PortRange => [
+  Math.max(first, from),
+  Math.min(last, to),
+]
+
+export function subtract(a: PortSet, b: PortSet): PortSet {
+  if (a === NO_PORTS || b === NO_PORTS) return a
+  return intersect(
     a,
     perProtocol((protocol) => gaps(b[protocol])),
   )
+}
 
 export const hasPorts = (set: PortSet): boolean => PROTOCOLS.some((protocol) => set[protocol].length > 0)
 
-export const samePorts = (a: PortSet, b: PortSet): boolean => formatPorts(a) === formatPorts(b)
+export const samePorts = (a: PortSet, b: PortSet): boolean =>
+  a === b || PROTOCOLS.every((protocol) => sameRanges(a[protocol], b[protocol]))
+
+const sameRanges = (a: readonly PortRange[], b: readonly PortRange[]): boolean =>
+  a.length === b.length && a.every(([first, last], index) => b[index]?.[0] === first && b[index][1] === last)
 
 /** `TCP 3000–8087, 8089–9000; UDP 53`, `everything`, or nothing. */
 export function formatPorts(set: PortSet): string {

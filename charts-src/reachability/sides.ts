@@ -18,17 +18,18 @@ export interface Context {
 }
 
 export type Packet = Pick<Probe, 'protocol' | 'port'>
+
 /** Every port that one side lets through by itself. */
 export function portsOfSide(context: Context, side: Side): PortSet {
   if (side.subject.pod === undefined) return ALL_PORTS
   const rules = rulesFor(context, side)
+  if (rules.length === 0) return ALL_PORTS
   const meant = rules.filter((rule) => matchesPeer(context, rule, side.peer))
   const portsOf = (isDeny: boolean) =>
     unite(
       meant.filter((rule) => rule.isDeny === isDeny).map((rule) => portsOfRule(context, { ...side, rule })),
     )
-  const isOpen = rules.length === 0 || withoutRule(rules, side).allowed
-  return subtract(isOpen ? ALL_PORTS : portsOf(false), portsOf(true))
+  return subtract(withoutRule(rules, side).allowed ? ALL_PORTS : portsOf(false), portsOf(true))
 }
 
 function portsOfRule(context: Context, side: Side & { readonly rule: CompiledRule }): PortSet {

@@ -37,8 +37,8 @@ const MULTI_TENANT: Readonly<Record<string, string>> = {
 export function sharedName(name: string): string | undefined {
   const own = Object.hasOwn(MULTI_TENANT, name) ? MULTI_TENANT[name] : undefined
   if (own !== undefined) return `is shared by all customers of its provider; ${own}`
-  const { publicSuffix, isIcann } = parse(name, { allowPrivateDomains: true })
-  if (publicSuffix !== name) return undefined
+  const { publicSuffix, isIcann, isPrivate } = parse(name, { allowPrivateDomains: true })
+  if (publicSuffix !== name || (isIcann !== true && isPrivate !== true)) return undefined
   return isIcann === true
     ? `is a public suffix: anybody can have a name under it; name the host: <host>.${name}`
     : `is shared by all customers of its provider; name the one meant: <name>.${name}`
