@@ -13,13 +13,19 @@ import { type PolicySettings, policyObjects, SANDBOXES_SUFFIX } from './policy-o
 const DEFAULT_TOLERATIONS = ['node.kubernetes.io/not-ready', 'node.kubernetes.io/unreachable']
 
 /**
- * The policies and bindings, which belong to the cluster and so to the base slice alone, and the parameter object of
- * this slice's namespace of sandboxes.
+ * The policies and bindings, which belong to the cluster and so to the base slice alone, and the parameters of this
+ * slice. They stand in each of its namespaces: the API server looks for them before it asks whether a policy matches at
+ * all, and refuses every pod of the control plane where they are missing.
  */
 export function admissionObjects(environment: Environment): KubeObject[] {
   const { slice } = environment
   const policies = slice.kind === 'base' ? policyObjects(ADMISSION_POLICIES, settingsOf(environment)) : []
-  return [...policies, parameterObject(names(slice).namespaces.sandboxes, parametersOf(environment))]
+  const { sandboxes, controlPlane, egress } = names(slice).namespaces
+  const parameters = parametersOf(environment)
+  return [
+    ...policies,
+    ...[sandboxes, controlPlane, egress].map((namespace) => parameterObject(namespace, parameters)),
+  ]
 }
 
 function settingsOf({ gitops, slice }: Pick<Environment, 'gitops' | 'slice'>): PolicySettings {
@@ -39,7 +45,7 @@ export function parameterObject(namespace: string, parameters: AdmissionParamete
   return { apiVersion, kind, metadata: { name, namespace }, data: { ...parameters } }
 }
 
-function parametersOf({ slice, isolation, sizes, images, egress }: Environment): AdmissionParameters {
+export function parametersOf({ slice, isolation, sizes, images, egress }: Environment): AdmissionParameters {
   const { pool, namespaces, serviceAccounts, executorKeys } = names(slice)
   return {
     pools: [pool('agent'), pool('command')].join(','),

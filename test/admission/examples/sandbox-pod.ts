@@ -40,7 +40,9 @@ export function aSandboxPod({ namespace, parameters }: AdmissionSpace, name = 's
           nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } },
         },
       }),
-      tolerations: [{ key: 'sandbox', operator: 'Equal', value: 'kata', effect: 'NoSchedule' }],
+      ...(parameters.tolerations.split(',').includes('sandbox') && {
+        tolerations: [{ key: 'sandbox', operator: 'Equal', value: 'kata', effect: 'NoSchedule' }],
+      }),
       schedulerName: 'default-scheduler',
       restartPolicy: 'Never',
       terminationGracePeriodSeconds: 5,
