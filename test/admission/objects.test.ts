@@ -19,12 +19,16 @@ const render = (name: string) => admissionObjects(environment(name)) as readonly
 const ofKind = (objects: readonly Draft[], kind: string) =>
   objects.filter((object) => object['kind'] === kind)
 
-test('the base slice has every policy, a binding of it, and its parameters', () => {
+test('the base slice has every policy, a binding of it, and its parameters in each of its namespaces', () => {
   const objects = render('prod')
 
   expect(ofKind(objects, 'ValidatingAdmissionPolicy')).toHaveLength(ADMISSION_POLICIES.length)
   expect(ofKind(objects, 'ValidatingAdmissionPolicyBinding')).toHaveLength(ADMISSION_POLICIES.length)
-  expect(ofKind(objects, 'ConfigMap')).toHaveLength(1)
+  expect(
+    ofKind(objects, 'ConfigMap')
+      .map(({ metadata }) => metadata.namespace)
+      .sort(),
+  ).toEqual(['agentweaver', 'agentweaver-egress', 'agentweaver-sandboxes'])
 })
 
 test('a preview slice has its parameters alone, with its own names in them', () => {
@@ -33,7 +37,7 @@ test('a preview slice has its parameters alone, with its own names in them', () 
   const objects = render('pr-example')
 
   const { pool, namespaces } = names(preview.slice)
-  expect(objects.map(({ kind }) => kind)).toEqual(['ConfigMap'])
+  expect(objects.map(({ kind }) => kind)).toEqual(['ConfigMap', 'ConfigMap', 'ConfigMap'])
   expect(objects[0]!['metadata'].namespace).toBe(namespaces.sandboxes)
   expect(objects[0]!['data'].pools).toBe(`${pool('agent')},${pool('command')}`)
 })
