@@ -30,6 +30,11 @@ export const PRUNED_KINDS: Readonly<Record<string, string>> = {
   ValidatingAdmissionPolicy: 'validatingadmissionpolicies.admissionregistration.k8s.io',
   ValidatingAdmissionPolicyBinding: 'validatingadmissionpolicybindings.admissionregistration.k8s.io',
 }
+/** By these an object says that no controller may prune it (Flux, Argo CD). */
+const NEVER_PRUNED: Readonly<Record<string, string>> = {
+  'kustomize.toolkit.fluxcd.io/prune': 'disabled',
+  'argocd.argoproj.io/sync-options': 'Prune=false',
+}
 /** Never pruned: with a namespace everything in it would go, runs included. */
 const KEPT_KINDS: Readonly<Record<string, string>> = { Namespace: 'namespaces' }
 
@@ -37,7 +42,7 @@ const MANAGED = 'app.kubernetes.io/managed-by=gitops'
 
 export interface Leftovers {
   readonly pruned: readonly KubeObject[]
-  /** Namespaces that are no longer in the tree; a person deletes them. */
+  /** What is no longer in the tree and is deleted by a person alone: namespaces, and what says so of itself. */
   readonly kept: readonly KubeObject[]
 }
 
@@ -52,10 +57,14 @@ export async function findLeftovers(kubectl: Kubectl, objects: readonly Placed[]
   const left = (listAt(JSON.parse(answer), 'items') as KubeObject[]).filter(
     (object) => !wanted.has(keyOf(object)) && !isBeingDeleted(object),
   )
-  return {
-    pruned: left.filter(({ kind }) => kind in PRUNED_KINDS),
-    kept: left.filter(({ kind }) => kind in KEPT_KINDS),
-  }
+  return { pruned: left.filter(isPrunable), kept: left.filter((object) => !isPrunable(object)) }
+}
+
+function isPrunable({ kind, metadata }: KubeObject): boolean {
+  const isMarked = Object.entries(NEVER_PRUNED).some(([key, value]) =>
+    metadata.annotations?.[key]?.split(',').includes(value),
+  )
+  return kind in PRUNED_KINDS && !isMarked
 }
 
 /** Deletes one object that left the tree; one that went by itself is as good. */

@@ -14,7 +14,7 @@ import { importStandIns } from './helpers/stand-in-images.ts'
 
 const noNodes = whyNoNodes()
 const POOLS = { apiVersion: `${CLAIM.group}/${CLAIM.version}`, plural: 'sandboxwarmpools' }
-const READY_MS = 120_000
+const READY_MS = 100_000
 
 describe.skipIf(noNodes !== undefined)(
   `the tree of a local cluster${noNodes ? ` (skipped: ${noNodes})` : ''}`,
@@ -60,7 +60,8 @@ describe.skipIf(noNodes !== undefined)(
     it('makes the warm pools that its templates describe, through the real controller', async () => {
       const wanted = { 'agentweaver-agent': 2, 'agentweaver-command': 3 }
 
-      const ready = await waitUntil({ what: 'warm pools', timeoutMs: READY_MS, everyMs: 500 }, async () => {
+      const wait = { what: 'warm pools', timeoutMs: READY_MS, everyMs: 500 }
+      const ready = await waitUntil(wait, async () => {
         const { items } = await rig.client.list({ ...POOLS, namespace: 'agentweaver-sandboxes' })
         const counts = Object.fromEntries(
           items.map((pool) => [pool.metadata.name, pool['status']?.readyReplicas ?? 0]),
@@ -77,6 +78,25 @@ describe.skipIf(noNodes !== undefined)(
       expect(pods.items.map((pod) => pod['spec'].runtimeClassName)).toEqual(Array(5).fill('gvisor'))
       expect(pods.items.map((pod) => pod['spec'].overhead)).toEqual(
         Array(5).fill({ cpu: '10m', memory: '32Mi' }),
+      )
+    })
+
+    it('lets the pods of the control plane be made, under all of its own policies', async () => {
+      const pods = await waitUntil(
+        { what: 'pods of the API', timeoutMs: READY_MS, everyMs: 500 },
+        async () => {
+          const { items } = await rig.client.list({
+            apiVersion: 'v1',
+            plural: 'pods',
+            namespace: 'agentweaver',
+          })
+          return items.length >= 2 ? items : undefined
+        },
+      )
+
+      // Their image is nobody's yet, so they need not run.
+      expect(pods.map((pod) => pod['spec'].priorityClassName)).toEqual(
+        pods.map(() => 'agentweaver-control-plane'),
       )
     })
 
