@@ -109,7 +109,12 @@ const CONFIGURATION: AdmissionPolicy = {
   name: 'sandbox-configuration',
   scope: 'sandboxes',
   matches: [
-    { apiGroup: '', apiVersion: 'v1', resources: ['configmaps'], operations: ['CREATE', 'UPDATE', 'DELETE'] },
+    {
+      apiGroup: '',
+      apiVersion: 'v1',
+      resources: ['configmaps', 'resourcequotas', 'limitranges'],
+      operations: ['CREATE', 'UPDATE', 'DELETE'],
+    },
     {
       apiGroup: 'networking.k8s.io',
       apiVersion: 'v1',
@@ -129,9 +134,9 @@ const CONFIGURATION: AdmissionPolicy = {
       name: 'configuration-writer',
       expression: `${byGitops} || ${byCollector} || (${bySystem('root-ca-cert-publisher')} && request.name == 'kube-root-ca.crt')`,
       message:
-        'only the GitOps identity writes ConfigMaps and network policies of this namespace: change the environment file and let it be rendered',
+        'only the GitOps identity writes ConfigMaps, quotas, limits and network policies of this namespace: change the environment file and let it be rendered',
       protects:
-        'the keys that AgentHost trusts, the parameters of these rules, and the network: policies add up, so one can open all',
+        'the keys that AgentHost trusts, the parameters of these rules, how much sandboxes may take, and the network: policies add up, so one can open all',
     },
   ],
 }

@@ -9,8 +9,8 @@ export interface Attempt {
   readonly url: string
   readonly body?: unknown
   readonly contentType?: string
-  /** A connection cannot succeed here: to get beyond admission is what counts. */
-  readonly connects?: boolean
+  /** It cannot succeed here for another reason (no kubelet, a name that is taken): to get past the rules counts. */
+  readonly endsLater?: boolean
 }
 
 /** What shows a rule: a request that passes it, and one that breaks it and nothing else. */
@@ -45,7 +45,7 @@ export function remove(by: Actor, path: ResourcePath): Attempt {
 }
 
 export function connect(by: Actor, path: ResourcePath): Attempt {
-  return { by, method: 'POST', url: `${urlOf(path)}?command=true`, connects: true }
+  return { by, method: 'POST', url: `${urlOf(path)}?command=true`, endsLater: true }
 }
 
 /** A copy with some fields changed. */

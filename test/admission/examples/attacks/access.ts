@@ -97,6 +97,42 @@ export const ACCESS_ATTACKS: Attacks = {
         ],
       }),
   ],
+  'no quota': [
+    'configuration-writer',
+    namespaced({ apiVersion: 'v1', kind: 'ResourceQuota', spec: { hard: { pods: '9999' } } }),
+  ],
+  'an address of the outside for a sandbox': [
+    'service-exposure',
+    (space) =>
+      create(
+        'api',
+        anObject(space, {
+          apiVersion: 'v1',
+          kind: 'Service',
+          spec: { ports: [{ port: 80, targetPort: 3000 }], externalIPs: ['203.0.113.9'] },
+        }),
+      ),
+  ],
+  'AgentHost’s port, left to the default': [
+    'service-port',
+    (space) =>
+      create(
+        'api',
+        anObject(space, { apiVersion: 'v1', kind: 'Service', spec: { ports: [{ port: 8088 }] } }),
+      ),
+  ],
+  'AgentHost’s port, by its name': [
+    'service-port',
+    (space) =>
+      create(
+        'api',
+        anObject(space, {
+          apiVersion: 'v1',
+          kind: 'Service',
+          spec: { ports: [{ port: 80, targetPort: 'a2a' }] },
+        }),
+      ),
+  ],
   'Pod Security switched off': [
     'namespace-label',
     (space) =>
