@@ -20,6 +20,8 @@ export function createPeers(facts: ClusterFacts) {
   const apiServer = new Set((facts.apiServer?.ips ?? []).map(normal))
   const known = { identities, pods, byAddress, nodes, apiServer }
   const podPeers = new Map<PodFacts, Peer>()
+  /** Pods with a network of their own, by the very object that asks for them: matrices ask with the same ones. */
+  const sameForAll = new WeakMap<End, Peer>()
 
   function ofPod(pod: PodFacts): Peer {
     const found = podPeers.get(pod)
@@ -32,6 +34,10 @@ export function createPeers(facts: ClusterFacts) {
 
   /** `otherNode` is the node of the other end: what runs on the same node is its host, else a remote one. */
   function find(end: End, otherNode: string | undefined): Peer {
+    return sameForAll.get(end) ?? findNew(end, otherNode)
+  }
+
+  function findNew(end: End, otherNode: string | undefined): Peer {
     if (end.kind === 'entity') return ofEntity(known, end.entity)
     if (end.kind === 'address') return ofAddress(end.ip, end.learnedNames ?? [], otherNode)
     if (end.kind === 'name') return ofAddress(end.ip ?? ANYWHERE, [], otherNode)
@@ -42,7 +48,10 @@ export function createPeers(facts: ClusterFacts) {
     const title = `pod ${end.namespace}/${end.name}`
     const pod = pods.get(`${end.namespace}/${end.name}`)
     if (pod === undefined) throw new Error(`There is no ${title} to ask about.`)
-    if (pod.hostNetwork !== true) return ofPod(pod)
+    if (pod.hostNetwork !== true) {
+      sameForAll.set(end, ofPod(pod))
+      return ofPod(pod)
+    }
     return ofNode(known, { node: pod.node, otherNode, isApiServer: false, title })
   }
 

@@ -26,14 +26,11 @@ export function portsOfSide(context: Context, side: Side): PortSet {
   if (rules.length === 0) return ALL_PORTS
   const meant = rules.filter((rule) => matchesPeer(context, rule, side.peer))
   const portsOf = (isDeny: boolean) =>
-    unite(
-      meant.filter((rule) => rule.isDeny === isDeny).map((rule) => portsOfRule(context, { ...side, rule })),
-    )
+    unite(meant.filter((rule) => rule.isDeny === isDeny).map((rule) => portsOfRule(context, side, rule)))
   return subtract(withoutRule(rules, side).allowed ? ALL_PORTS : portsOf(false), portsOf(true))
 }
 
-function portsOfRule(context: Context, side: Side & { readonly rule: CompiledRule }): PortSet {
-  const { ports } = side.rule
+function portsOfRule(context: Context, side: Side, { ports }: CompiledRule): PortSet {
   if (ports === 'all') return ALL_PORTS
   return unite(ports.map((port) => portSet({ [port.protocol]: rangesOf(context, side, port) })))
 }
@@ -57,11 +54,17 @@ export function verdict(context: Context, packet: Packet, side: Side): Verdict {
   if (side.subject.pod === undefined) return NO_POD
   const rules = rulesFor(context, side)
   if (rules.length === 0) return OPEN
-  const denying = rules.find((rule) => rule.isDeny && matches(context, packet, { ...side, rule }))
+  const question = { packet, side }
+  const denying = rules.find((rule) => rule.isDeny && matches(context, question, rule))
   if (denying) return { allowed: false, because: 'deny rule', rule: denying.ref }
-  const allowing = rules.find((rule) => !rule.isDeny && matches(context, packet, { ...side, rule }))
+  const allowing = rules.find((rule) => !rule.isDeny && matches(context, question, rule))
   if (allowing) return { allowed: true, because: 'rule', rule: allowing.ref }
   return withoutRule(rules, side)
+}
+
+interface Question {
+  readonly packet: Packet
+  readonly side: Side
 }
 
 /** What holds where no rule says anything about the packet. */
@@ -85,23 +88,17 @@ export function rulesFor(
   return own
 }
 
-function matches(context: Context, packet: Packet, side: Side & { readonly rule: CompiledRule }): boolean {
-  const { rule } = side
-  return matchesPorts(context, packet, side) && matchesPeer(context, rule, side.peer)
+const matches = (context: Context, question: Question, rule: CompiledRule): boolean =>
+  matchesPorts(context, question, rule) && matchesPeer(context, rule, question.side.peer)
+
+function matchesPorts(context: Context, { packet, side }: Question, { ports }: CompiledRule): boolean {
+  if (ports === 'all') return true
+  return ports.some((port) => port.protocol === packet.protocol && isAt(context, { packet, side }, port))
 }
 
-function matchesPorts(
-  context: Context,
-  packet: Packet,
-  side: Side & { readonly rule: CompiledRule },
-): boolean {
-  const { ports } = side.rule
-  if (ports === 'all') return true
-  return ports
-    .filter(({ protocol }) => protocol === packet.protocol)
-    .some((port) =>
-      rangesOf(context, side, port).some(([first, last]) => first <= packet.port && packet.port <= last),
-    )
+function isAt(context: Context, { packet, side }: Question, port: PortMatch): boolean {
+  if (port.name === undefined) return port.first <= packet.port && packet.port <= port.last
+  return rangesOf(context, side, port).some(([number]) => number === packet.port)
 }
 
 /** A port's numbers; a name stands for those of the pod that is entered. */
