@@ -1,3 +1,4 @@
+import { notWhole } from '../../policies/agent/egress/describe.ts'
 import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
@@ -48,6 +49,7 @@ export function reachabilityPage(
     heading(environment),
     matrix(world),
     nameTable(world),
+    notHere(world),
     reasons(world),
     held(assertions(world)),
   ]
@@ -111,6 +113,26 @@ function nameCell({ environment, egress, evaluator }: World, from: Actor, name: 
   const ports = new Set([443, ...[...expectedNames(environment, egress, from.id).values()].flat()])
   const open = [...ports].filter((port) => ask(port).allowed).sort((a, b) => a - b)
   return open.length === 0 ? 'lookup' : `TCP ${open.join(', ')}`
+}
+
+/** What policies/agent/egress.yaml lists and this environment does not have as it is written there. */
+function notHere({ environment, egress }: World): string {
+  const { mode } = environment.egress
+  if (mode === 'closed')
+    return '## Left out here\n\nEverything of policies/agent/egress.yaml: the environment is closed.'
+  const absent = egress.absent.map(({ kind, placeholder }) => [
+    kind,
+    placeholder,
+    'no: the environment has no such name',
+  ])
+  const lost = notWhole(egress.classes, mode).map(({ kind, host, text }) => [kind, `\`${host}\``, text])
+  const rows = [...absent, ...lost]
+  if (rows.length === 0) return '## Left out here\n\nNothing of policies/agent/egress.yaml.'
+  return `## Left out here
+
+What policies/agent/egress.yaml lists and a name and a port cannot hold, or what has no name here.
+
+${table(['class', 'destination', 'in'], rows)}`
 }
 
 /** Which rule opens each pair, so that a reviewer knows what to read; sources that are alike share a line. */
