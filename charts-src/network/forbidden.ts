@@ -7,7 +7,7 @@ export interface ForbiddenRange {
 }
 
 /** The same in every environment. A name that resolves into one of them stays out of reach, too. */
-const EVERYWHERE: readonly ForbiddenRange[] = [
+export const FORBIDDEN_EVERYWHERE: readonly ForbiddenRange[] = [
   { cidr: '169.254.0.0/16', what: 'link-local addresses, among them the metadata service 169.254.169.254' },
   { cidr: '168.63.129.16/32', what: "Azure's platform address" },
   { cidr: '10.0.0.0/8', what: 'private addresses' },
@@ -33,9 +33,9 @@ export function clusterRanges({ infra }: Environment): ForbiddenRange[] {
 
 /** Every range that is closed to sandboxes, each once. */
 export function forbiddenRanges(environment: Environment): ForbiddenRange[] {
-  const all = [...EVERYWHERE, ...clusterRanges(environment)]
+  const all = [...FORBIDDEN_EVERYWHERE, ...clusterRanges(environment)]
   return all.filter(({ cidr }, index) => all.findIndex((other) => other.cidr === cidr) === index)
 }
 
 /** Where clouds keep what a pod could borrow an identity from. */
-export const METADATA_RANGES: readonly string[] = EVERYWHERE.slice(0, 2).map(({ cidr }) => cidr)
+export const METADATA_RANGES: readonly string[] = FORBIDDEN_EVERYWHERE.slice(0, 2).map(({ cidr }) => cidr)
