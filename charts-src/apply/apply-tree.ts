@@ -43,6 +43,9 @@ export async function applyTree(folder: string, { kubectl, say, isCheck }: Apply
   return true
 }
 
+/** What kubectl says beside its errors. */
+const REMARK = /^(?:$|[IW]\d{4} |Warning:)/
+
 const applyCommand = (folder: string) => [
   'apply',
   `--kustomize=${folder}`,
@@ -65,7 +68,7 @@ async function dryRun(kubectl: Kubectl, folder: string, objects: readonly Placed
     return []
   } catch (error) {
     const lines = error instanceof Error ? error.message.split('\n') : [String(error)]
-    return lines.filter((line) => line !== '' && !notYet.some((end) => line.endsWith(end)))
+    return lines.filter((line) => !REMARK.test(line) && !notYet.some((end) => line.endsWith(end)))
   }
 }
 

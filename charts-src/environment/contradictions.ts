@@ -1,5 +1,5 @@
 import { SandboxKind } from '../../contracts/names.ts'
-import { isNetworkAddress, rangesOverlap } from './cidr.ts'
+import { overlaps, parseAddress, parseRange, type Range } from '../reachability/address.ts'
 import { podNeeds } from './pod-needs.ts'
 import type { ContainerSize, Environment } from './schema.ts'
 
@@ -31,26 +31,41 @@ const RULES: readonly Rule[] = [
   ({ images, infra }) => (images && infra ? registryMistakes(images, infra) : []),
 ]
 
+interface Cidr {
+  readonly path: string
+  readonly text: string
+  readonly range: Range | undefined
+}
+
 function rangeMistakes({ network, apiServer, database }: Environment['infra']): string[] {
-  const groups = Object.entries({
-    'infra.network.serviceCidrs': network.serviceCidrs,
-    'infra.network.podCidrs': network.podCidrs,
-    'infra.network.nodeCidrs': network.nodeCidrs,
-    'infra.database.cidr': [database.cidr],
-  })
-  const crooked = [...groups, ['infra.apiServer.cidrs', apiServer.cidrs] as const].flatMap(([path, ranges]) =>
-    ranges
-      .filter((range) => !isNetworkAddress(range))
-      .map((range) => `${path}: ${range} has bits behind its prefix`),
-  )
-  const flat = groups.flatMap(([path, ranges]) => ranges.map((range) => ({ path, range })))
-  const overlaps = flat.flatMap((a, index) =>
-    flat
+  const cidrs = (path: string, texts: readonly string[]): Cidr[] =>
+    texts.map((text) => ({ path, text, range: parseRange(text) }))
+  const own = [
+    ...cidrs('infra.network.serviceCidrs', network.serviceCidrs),
+    ...cidrs('infra.network.podCidrs', network.podCidrs),
+    ...cidrs('infra.network.nodeCidrs', network.nodeCidrs),
+    ...cidrs('infra.database.cidr', [database.cidr]),
+  ]
+  // The API server may well stand in the range of the nodes.
+  return [
+    ...[...own, ...cidrs('infra.apiServer.cidrs', apiServer.cidrs)].flatMap(formMistakes),
+    ...overlapsIn(own),
+  ]
+}
+
+function formMistakes({ path, text, range }: Cidr): string[] {
+  if (range === undefined) return [`${path}: ${text} is no range that policies know`]
+  const isFirst = parseAddress(text.split('/')[0] ?? '')?.value === range.first
+  return isFirst ? [] : [`${path}: ${text} has bits behind its prefix`]
+}
+
+function overlapsIn(cidrs: readonly Cidr[]): string[] {
+  return cidrs.flatMap((a, index) =>
+    cidrs
       .slice(index + 1)
-      .filter((b) => rangesOverlap(a.range, b.range))
-      .map((b) => `${b.path}: ${b.range} overlaps ${a.range} of ${a.path}`),
+      .filter((b) => a.range && b.range && overlaps(a.range, b.range))
+      .map((b) => `${b.path}: ${b.text} overlaps ${a.text} of ${a.path}`),
   )
-  return [...crooked, ...overlaps]
 }
 
 function gatewayMistakes({ gateway, dns }: Environment['infra']): string[] {
