@@ -29,10 +29,13 @@ export const describeQuestion = ({ title, cell }: Question): string => `${title}
 /** Asks every prober once, with all its cells, and puts the answers into the order of the questions. */
 async function ask(stage: Stage, questions: readonly Question[], timeoutMs?: number): Promise<Outcome[]> {
   const indexes = questions.map((_, index) => index)
-  const byProber = Map.groupBy(indexes, (index) => String(questions[index]?.prober))
+  const groups = [...Map.groupBy(indexes, (index) => String(questions[index]?.prober)).values()]
   const outcomes: Outcome[] = []
   await Promise.all(
-    [...byProber.values()].map(async (group) => {
+    groups.map(async (inOrder, number) => {
+      // Each begins somewhere else, or all of them would be at the same listener at the same time.
+      const start = Math.floor((inOrder.length * number) / groups.length)
+      const group = [...inOrder.slice(start), ...inOrder.slice(0, start)]
       const cells = group.flatMap((index) => questions[index]?.cell ?? [])
       const [first = 0] = group
       const prober = proberOf(stage, questions[first]?.prober ?? 'node')
@@ -45,11 +48,11 @@ async function ask(stage: Stage, questions: readonly Question[], timeoutMs?: num
   return outcomes
 }
 
-/** Longer than the pause before a lost first packet is sent again. */
-const SECOND_LOOK_MS = 2_500
+/** The later ones are longer than the pause before a lost first packet is sent again. */
+const LOOKS_MS = [400, 2_500, 5_000]
 
 /**
- * Asks, and asks once more with more time about what should have arrived and did not, as a busy machine answers late.
+ * Asks, and asks again with more time about what should have arrived and did not, as a busy machine answers late.
  * What should not arrive is never asked about again: once through is through.
  */
 export async function askPatiently(
@@ -57,17 +60,20 @@ export async function askPatiently(
   questions: readonly Question[],
   shouldArrive: (index: number) => boolean,
 ): Promise<Outcome[]> {
-  const first = await ask(stage, questions)
-  const missing = first.flatMap((outcome, index) =>
-    shouldArrive(index) && !hasArrived(outcome) ? [index] : [],
-  )
-  const again = await ask(
-    stage,
-    missing.flatMap((index) => questions[index] ?? []),
-    SECOND_LOOK_MS,
-  )
-  const second = new Map(missing.map((index, place) => [index, again[place]]))
-  return first.map((outcome, index) => second.get(index) ?? outcome)
+  const outcomes: Outcome[] = []
+  let todo = questions.map((_, index) => index)
+  for (const lookMs of LOOKS_MS) {
+    const answers = await ask(
+      stage,
+      todo.flatMap((index) => questions[index] ?? []),
+      lookMs,
+    )
+    todo.forEach((index, place) => {
+      outcomes[index] = answers[place] ?? 'dropped'
+    })
+    todo = todo.filter((index) => shouldArrive(index) && !hasArrived(outcomes[index] ?? 'dropped'))
+  }
+  return outcomes
 }
 
 function proberOf(stage: Stage, prober: ProberName): Prober {

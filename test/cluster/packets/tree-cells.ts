@@ -8,7 +8,13 @@ import {
 } from '../../../charts-src/reachability/expectations.ts'
 import type { ClusterFacts, End, Probe } from '../../../charts-src/reachability/model.ts'
 import { ALL_PORTS, hasPorts, intersect, portSet } from '../../../charts-src/reachability/port-set.ts'
-import { ACTORS, type Actor, type ActorId, addressIn } from '../../../charts-src/reachability/stage.ts'
+import {
+  ACTORS,
+  type Actor,
+  type ActorId,
+  addressIn,
+  IMPOSTORS,
+} from '../../../charts-src/reachability/stage.ts'
 import type { Cell } from './cell.ts'
 import { type CommittedTree, namesIn } from './committed-tree.ts'
 import type { ProberName, Question } from './questions.ts'
@@ -24,8 +30,8 @@ const PACKETS = [
   ...UDP_PORTS.map((port) => ({ protocol: 'UDP', port }) as const),
 ]
 
-/** Not here: one node only, and a resolver answers in a language of its own, which the names speak. */
-const NOT_PROBED: readonly ActorId[] = ['other node', 'dns']
+/** Not here: one node and one API server only, and a resolver has a language of its own, which the names speak. */
+const NOT_PROBED: readonly ActorId[] = ['other node', 'unknown api server', 'dns']
 const API_SERVICE = '10.96.0.1'
 const INTERNET = '203.0.113.250'
 const METADATA = '169.254.169.254'
@@ -70,7 +76,7 @@ export function treesStage(trees: readonly CommittedTree[]): StagePlan {
 
 function castOf(trees: readonly CommittedTree[]): Map<string, StagePlan['pods'][number]> {
   const pods = new Map<string, StagePlan['pods'][number]>()
-  for (const pod of trees.flatMap(podsOfTree)) {
+  for (const pod of trees.flatMap((tree) => actorsOf(tree).flatMap((actor) => podOf(tree, actor) ?? []))) {
     const key = `${pod.namespace}/${pod.name}`
     const before = pods.get(key)
     if (before && JSON.stringify(before.labels) !== JSON.stringify(pod.labels))
@@ -80,15 +86,24 @@ function castOf(trees: readonly CommittedTree[]): Map<string, StagePlan['pods'][
   return pods
 }
 
-function podsOfTree({ cast: { actors, facts } }: CommittedTree): StagePlan['pods'] {
-  return actors.flatMap(({ id, end }) => {
-    if (end.kind !== 'pod' || NOT_PROBED.includes(id)) return []
-    const { namespace, name } = end
-    const labels = facts.pods.find((pod) => pod.namespace === namespace && pod.name === name)?.labels ?? {}
-    // Each class stands once on each runtime.
-    const runtime = id === 'agent' || id === 'command' ? 'gvisor' : 'runc'
-    return [{ namespace, name, labels, runtime, listening } as const]
-  })
+const actorsOf = ({ cast }: CommittedTree): Actor[] =>
+  cast.actors.filter(({ id }) => !NOT_PROBED.includes(id))
+
+/** The pod that plays an actor. Who wears the labels of ours elsewhere is another one for each slice. */
+function podOf({ cast, environment }: CommittedTree, { id, end }: Actor) {
+  if (end.kind !== 'pod') return undefined
+  const { namespace, name } = end
+  const labels = cast.facts.pods.find((pod) => pod.namespace === namespace && pod.name === name)?.labels ?? {}
+  const isImpostor = IMPOSTORS.includes(id)
+  // Each class stands once on each runtime.
+  const runtime = id === 'agent' || id === 'command' ? ('gvisor' as const) : ('runc' as const)
+  return {
+    namespace,
+    name: isImpostor ? `${name}-${environment.slice.kind}` : name,
+    labels,
+    runtime,
+    listening,
+  }
 }
 
 function addresses(trees: readonly CommittedTree[]): Map<string, string> {
@@ -99,23 +114,19 @@ function addresses(trees: readonly CommittedTree[]): Map<string, string> {
 }
 
 /** The pods as they are, with addresses; whoever is not on this stage is left out. */
-export function treeFacts(stage: Stage, { cast }: CommittedTree): ClusterFacts {
-  const present = cast.actors.flatMap(({ id, end }) =>
-    end.kind === 'pod' && !NOT_PROBED.includes(id) ? [`${end.namespace}/${end.name}`] : [],
-  )
+export function treeFacts(stage: Stage, tree: CommittedTree): ClusterFacts {
   const { pod: resolver, labels } = stage.dns
+  const pods = actorsOf(tree).flatMap((actor) => podOf(tree, actor) ?? [])
   return {
-    namespaces: cast.facts.namespaces,
+    namespaces: tree.cast.facts.namespaces,
     pods: [
-      ...cast.facts.pods
-        .filter(({ namespace, name }) => present.includes(`${namespace}/${name}`))
-        .map(({ namespace, name, labels: own }) => ({
-          namespace,
-          name,
-          labels: own,
-          ips: [stage.pod(namespace, name).ip],
-          node: stage.node.name,
-        })),
+      ...pods.map(({ namespace, name, labels: own }) => ({
+        namespace,
+        name,
+        labels: own,
+        ips: [stage.pod(namespace, name).ip],
+        node: stage.node.name,
+      })),
       { ...resolver, labels, ips: [resolver.ip], node: stage.node.name },
     ],
     nodes: [{ name: stage.node.name, ips: [stage.node.ip] }],
@@ -135,11 +146,10 @@ export function treeCells(
   tree: CommittedTree,
   trees: readonly CommittedTree[],
 ): TreeQuestion[] {
-  const actors = tree.cast.actors.filter(({ id }) => !NOT_PROBED.includes(id))
-  return actors
+  return actorsOf(tree)
     .filter(({ id }) => SOURCES.includes(id))
     .flatMap((from) => {
-      const source = { from, prober: proberOf(from), end: endOf(stage, tree, from) }
+      const source = { from, prober: proberOf(tree, from), end: endOf(stage, tree, from) }
       return [
         ...pairCells(stage, tree, source),
         ...(isOurs(from.id) ? addressCells(source) : []),
@@ -157,8 +167,8 @@ interface Source {
 
 function pairCells(stage: Stage, tree: CommittedTree, { from, prober, end }: Source): TreeQuestion[] {
   const all = openings(tree.environment, tree.egress)
-  return tree.cast.actors
-    .filter(({ id }) => id !== from.id && !NOT_PROBED.includes(id))
+  return actorsOf(tree)
+    .filter(({ id }) => id !== from.id)
     .filter(({ id }) => isOurs(from.id) || isOurs(id))
     .flatMap((to) => {
       const target = endOf(stage, tree, to)
@@ -214,8 +224,10 @@ function nameCells(
 
 const ADDRESSES: Partial<Record<ActorId, string>> = { metadata: METADATA, internet: INTERNET }
 
-function endOf(stage: Stage, tree: CommittedTree, { id, end }: Actor): Exclude<End, { kind: 'name' }> {
-  if (end.kind === 'pod') return end
+function endOf(stage: Stage, tree: CommittedTree, actor: Actor): Exclude<End, { kind: 'name' }> {
+  const pod = podOf(tree, actor)
+  if (pod) return { kind: 'pod', namespace: pod.namespace, name: pod.name }
+  const { id } = actor
   if (id === 'own node') return { kind: 'address', ip: stage.node.ip }
   if (id === 'api server') return { kind: 'address', ip: stage.apiServer.ip }
   if (id === 'database') return { kind: 'address', ip: databaseOf(tree) }
@@ -230,8 +242,9 @@ function hostOf(stage: Stage, end: Exclude<End, { kind: 'name' }>): string {
   throw new Error(`${end.entity} has no address`)
 }
 
-function proberOf({ id, end }: Actor): ProberName {
-  if (end.kind === 'pod') return [end.namespace, end.name]
-  if (id === 'own node') return 'node'
-  return id === 'api server' ? 'api server' : 'outside'
+function proberOf(tree: CommittedTree, actor: Actor): ProberName {
+  const pod = podOf(tree, actor)
+  if (pod) return [pod.namespace, pod.name]
+  if (actor.id === 'own node') return 'node'
+  return actor.id === 'api server' ? 'api server' : 'outside'
 }
