@@ -6,7 +6,7 @@ import type { KubeObject } from '../kube/client/kube-object.ts'
 import { anEnvironment, aTree, ENVIRONMENTS, objectIn } from './fixture.ts'
 
 type Tree = ReturnType<typeof aTree>
-type Plant = readonly [
+type Planted = readonly [
   check: keyof typeof CHECKS,
   fault: string,
   plant: (tree: Tree) => void,

@@ -87,6 +87,7 @@ describe('the trees of a project', () => {
       cpSync(join(ROOT, name), join(copy, name), { recursive: true })
     }
     symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
+    execFileSync(process.execPath, [join(copy, 'charts-src/main.ts')])
     appendFileSync(join(copy, 'gitops/prod', NAMESPACE), 'extra: true\n')
 
     const check = spawnSync(process.execPath, [join(copy, 'charts-src/main.ts'), '--check'], {
