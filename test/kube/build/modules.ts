@@ -116,12 +116,14 @@ export const TOOL_MODULES: Readonly<Record<ModuleName, ToolModule>> = {
     expectedSeconds: 200,
     scratchGiB: 5,
   },
-  // Definitions of kinds that a GitOps tree uses and that no program here serves.
+  // Definitions of every custom kind that a GitOps tree uses, without a program to build.
   crds: {
     packages: [],
     ldflags: [],
     links: {},
     shared: [
+      { module: 'sigs.k8s.io/agent-sandbox', from: 'k8s/crds', to: 'agent-sandbox' },
+      { module: CILIUM, from: 'pkg/k8s/apis/cilium.io/client/crds', to: 'cilium' },
       { module: 'sigs.k8s.io/gateway-api', from: 'config/crd/standard', to: 'gateway-api' },
       {
         module: 'github.com/prometheus-operator/prometheus-operator',
