@@ -5,6 +5,8 @@ import { checkTree } from '../checks/check-tree.ts'
 import { describeFinding } from '../checks/checked-tree.ts'
 import { loadEnvironment } from '../environment/load-environment.ts'
 import type { Environment } from '../environment/schema.ts'
+import { checkReachability } from '../reachability/check-reachability.ts'
+import { reachabilityPage } from '../reachability/page.ts'
 import { compareTree, type Difference } from './compare-tree.ts'
 import { renderEnvironment } from './render.ts'
 import { placedObjects, type TreeFiles, treeFiles } from './tree-files.ts'
@@ -47,12 +49,19 @@ export function renderProject(project: Project, wanted: readonly string[]): Rend
 }
 
 function renderTree(environment: Environment, egress: EgressPolicy): Rendered & { faults: string[] } {
+  const { name } = environment
   const apps = renderEnvironment(environment, egress)
-  const findings = checkTree({ environment, objects: placedObjects(apps) })
+  const placed = placedObjects(apps)
+  const objects = placed.map(({ object }) => object)
+  const page = ['reachability.md', reachabilityPage(objects, environment, egress)] as const
+  const findings = checkTree({ environment, objects: placed })
   return {
-    name: environment.name,
-    files: treeFiles(environment, apps),
-    faults: findings.map((finding) => describeFinding(environment.name, finding)),
+    name,
+    files: new Map([...treeFiles(environment, apps), page]),
+    faults: [
+      ...findings.map((finding) => describeFinding(name, finding)),
+      ...checkReachability(objects, environment, egress),
+    ],
   }
 }
 

@@ -22,7 +22,8 @@ const podOf = (name: EnvironmentName, kind: 'agent' | 'command'): Fields => {
   const template = tree.objects.find(
     ({ object }) => object.kind === 'SandboxTemplate' && object.metadata.name.endsWith(`-${kind}`),
   )
-  return (template?.object['spec'] as Fields).podTemplate.spec
+  if (!template) throw new Error(`${name} has no template for ${kind}`)
+  return template.object['spec'].podTemplate.spec
 }
 const container = (pod: Fields, name: string): Fields =>
   pod.containers.find((one: Fields) => one.name === name)
