@@ -36,10 +36,12 @@ export type Loose = Record<string, any>
 export const appsOf = (environment: Environment): RenderedApp[] =>
   renderEnvironment(environment, readEgressPolicy())
 
+export interface DamageableTree extends Omit<CheckedTree, 'objects'> {
+  readonly objects: { object: KubeObject; path: string }[]
+}
+
 /** The objects of a tree as checks see them, and free to be damaged. */
-export function aTree(
-  environment: Environment,
-): CheckedTree & { readonly objects: { object: KubeObject; path: string }[] } {
+export function aTree(environment: Environment): DamageableTree {
   const objects = structuredClone(placedObjects(appsOf(environment))) as {
     object: KubeObject
     path: string
