@@ -51,6 +51,29 @@ export function namesOf(world: World): Assertion[] {
   })
 }
 
+/** Names of the control plane: nobody lists them for a sandbox, and a file that does is wrong. */
+export function neverNamed(world: World): Assertion[] {
+  const { azure, database, dns, registry } = world.environment.infra
+  const names = [
+    ...(azure ? [azure.vaults.controlPlane.host] : []),
+    database.host,
+    `api.${dns.zone}`,
+    registry.host,
+  ]
+  return actorsOf(world, [...SANDBOX_IDS, 'proxy']).flatMap((from) =>
+    names.map((name) => {
+      const { allowed, lookup } = world.evaluator.evaluate({
+        from: from.end,
+        to: { kind: 'name', name },
+        protocol: 'TCP',
+        port: 443,
+      })
+      const title = `${from.title} never reaches ${name}`
+      return assertion('name', title, allowed || lookup?.allowed ? 'the name is listed for it' : undefined)
+    }),
+  )
+}
+
 /** Whoever answers for a listed name can answer with any address. */
 export function rebinding(world: World): Assertion[] {
   const { environment, egress, evaluator } = world

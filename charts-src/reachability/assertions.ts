@@ -2,7 +2,7 @@ import { CLASS_LABEL } from '../../contracts/labels.ts'
 import { SandboxKind } from '../../contracts/names.ts'
 import { workloads } from '../workloads.ts'
 import { hurried } from './assert-hurried.ts'
-import { namesOf, rebinding } from './assert-names.ts'
+import { namesOf, neverNamed, rebinding } from './assert-names.ts'
 import { type Assertion, type AssertionRow, actorsOf, assertion, SANDBOX_IDS } from './assertion.ts'
 import { rangesDeniedTo } from './denied-ranges.ts'
 import { expectedOnSide, isOurs, openings, type Side, SOURCES } from './expectations.ts'
@@ -18,6 +18,7 @@ const GROUPS: readonly ((world: World) => Iterable<Assertion>)[] = [
   ranges,
   hurried,
   rebinding,
+  neverNamed,
   namesOf,
 ]
 

@@ -49,6 +49,8 @@ describe('a host', () => {
     ['storage.googleapis.com', 'name the bucket'],
     ['*.azure.net', 'with other tenants below vault.azure.net'],
     ['*.windows.net', 'with other tenants below'],
+    ['*.nip.io', 'resolve to whatever address they spell'],
+    ['*.sslip.io', 'resolve to whatever address they spell'],
     ['*.*.example.com', 'more than one "*"'],
     ['api.*.com', 'more than one "*"'],
     ['a*.example.com', 'more than one "*"'],
@@ -88,11 +90,7 @@ describe('the file', () => {
   })
 
   it.each<[string, string[], string]>([
-    [
-      'an unknown key',
-      [...ALLOWED, 'protocol: tcp'],
-      'line 9: classes.agent.0.protocol: is not a known key',
-    ],
+    ['an unknown key', [...ALLOWED, 'protocol: tcp'], 'line 9: classes.agent.0.protocol: is not a known key'],
     [
       'an unknown placeholder',
       ['host: ${vault}', 'ports: [443]', 'mode: full'],

@@ -122,6 +122,19 @@ describe('a mistake in a rendered tree', () => {
     expect(checkReachability(broken, environment, EGRESS)).toContainEqual(expect.stringContaining(message))
   })
 
+  it("is told: a vault of the control plane in place of the users'", () => {
+    const { azure } = environment.infra
+    if (!azure) throw new Error('dev is on Azure')
+    const vaults = { ...azure.vaults, userTokens: azure.vaults.controlPlane }
+    const wrong = { ...environment, infra: { ...environment.infra, azure: { ...azure, vaults } } }
+
+    expect(checkReachability(networkObjects(wrong, EGRESS), wrong, EGRESS)).toContainEqual(
+      expect.stringContaining(
+        'never reaches agentweaver-dev-cp.vault.azure.net, but the name is listed for it',
+      ),
+    )
+  })
+
   it('shows where a workload does not carry the label that policies select by', () => {
     const relabelled: KubeObject = {
       apiVersion: 'apps/v1',

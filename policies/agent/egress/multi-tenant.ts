@@ -31,6 +31,10 @@ const MULTI_TENANT: Readonly<Record<string, string>> = {
   'storage.googleapis.com': 'name the bucket: <bucket>.storage.googleapis.com',
   'r2.cloudflarestorage.com': 'name the account: <account>.r2.cloudflarestorage.com',
   'ngrok.io': 'a tunnel leads anywhere; leave it out',
+  'nip.io': 'its names resolve to whatever address they spell; leave it out',
+  'sslip.io': 'its names resolve to whatever address they spell; leave it out',
+  'xip.io': 'its names resolve to whatever address they spell; leave it out',
+  'traefik.me': 'its names resolve to whatever address they spell; leave it out',
 }
 
 /** Why a name belongs to nobody in particular, with what to write in its place; undefined where it has one owner. */
