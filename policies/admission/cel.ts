@@ -72,3 +72,8 @@ export function knownFields({ name, of, at, allowed, protects }: KnownFields): A
 export function sameEntries(before: string, after: string, guards: (key: string) => string): string {
   return `${after}.all(k, !(${guards('k')}) || k in ${before} && ${before}[k] == ${after}[k]) && ${before}.all(k, !(${guards('k')}) || k in ${after})`
 }
+
+/** CEL list of the keys of a map whose values differ from those before, or that came or went. */
+export function changedKeys(before: string, after: string): string {
+  return `(${after}.filter(k, !(k in ${before}) || ${before}[k] != ${after}[k]) + ${before}.filter(k, !(k in ${after})))`
+}

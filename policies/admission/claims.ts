@@ -1,6 +1,6 @@
 import { CLAIM } from '../../contracts/claim.ts'
 import { byApi, byCollector, byController } from './actors.ts'
-import { list, listed, sameEntries, text } from './cel.ts'
+import { changedKeys, list, listed, sameEntries, text } from './cel.ts'
 import type { AdmissionPolicy, AdmissionRule } from './rule.ts'
 
 const EXTENSIONS = { apiGroup: CLAIM.group, apiVersion: CLAIM.version } as const
@@ -135,8 +135,9 @@ const CHANGES: AdmissionPolicy = {
     {
       name: 'claim-frozen',
       expression: `${isSameSpec} && ${isSameLifecycle} && variables.metadataBefore == variables.metadataAfter`,
+      offenders: `${changedKeys('dyn(oldObject.spec)', 'dyn(object.spec)')}.map(k, 'spec.' + string(k))`,
       message:
-        'spec of a claim cannot change, but for spec.lifecycle.shutdownTime: another pool would move the running sandbox under another template’s network policies',
+        'cannot change in a claim, but for spec.lifecycle.shutdownTime: another pool would move the running sandbox under another template’s network policies',
       protects: 'that a running sandbox stays under the policies of its template',
     },
     {

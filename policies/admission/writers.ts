@@ -81,6 +81,13 @@ const TEMPLATE_SHAPE: AdmissionPolicy = {
       protects: 'the network policies of the tree, to which another could only add',
     },
     {
+      name: 'template-service',
+      expression: '!dyn(object.spec).?service.orValue(false)',
+      message:
+        'spec.service must be left out: a Service would give every sandbox a name and open AgentHost’s port',
+      protects: 'AgentHost’s own port',
+    },
+    {
       name: 'template-injection',
       expression:
         "['envVarsInjectionPolicy', 'volumeClaimTemplatesPolicy'].all(f, dyn(object.spec)[?f].orValue('Disallowed') == 'Disallowed')",

@@ -162,6 +162,8 @@ const STRUCTURE = ['spec', 'metadata', 'containers', 'initContainers', 'volumes'
 
 /** Whether a refusal names the field, or one that holds it: not only the part of the object. */
 export function names(message: string, { path, what }: Mutant): boolean {
+  const [list = ''] = path.split('[')
+  if (message.includes(`${list}:`)) return true
   const fields = path.split(/[.[\]]+/).filter((part) => part !== '' && !STRUCTURE.includes(part))
   // An element that was added is told by its name, or by what it holds.
   const added = [...what.matchAll(/"([A-Za-z]+)":(?:"([^"]+)")?/g)].map(([, field = '', value = '']) =>

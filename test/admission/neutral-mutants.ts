@@ -115,3 +115,32 @@ export const NEUTRAL_CLAIM_MUTANTS: readonly Neutral[] = [
     why: 'empty, as the controller writes it',
   },
 ]
+
+export const NEUTRAL_RUNNING_MUTANTS: readonly Neutral[] = [
+  {
+    fields: 'the controller’s own labels and annotations, by the controller',
+    pattern: /metadata\.annotations/,
+    why: 'it records on pods what it knows of them',
+  },
+]
+
+export const NEUTRAL_STANDING_MUTANTS: readonly Neutral[] = [
+  {
+    fields: '`additionalPodMetadata: {}` written out',
+    pattern: /additionalPodMetadata: \{\}/,
+    why: 'empty, as the controller writes it',
+  },
+]
+
+export const NEUTRAL_TEMPLATE_MUTANTS: readonly Neutral[] = [
+  {
+    fields: '`service: false` written out',
+    pattern: /service: false/,
+    why: 'none is made',
+  },
+  {
+    fields: '`volumeClaimTemplates`',
+    pattern: /volumeClaimTemplates/,
+    why: 'each sandbox gets a volume of its own from it; a pod may mount no other, and only as its workspace',
+  },
+]

@@ -1,7 +1,14 @@
 import { ESCAPE_PRECONDITIONS } from '../../policies/admission/escapes.ts'
 import { ADMISSION_POLICIES } from '../../policies/admission/policies.ts'
 import type { Matched } from '../../policies/admission/rule.ts'
-import { NEUTRAL_CLAIM_MUTANTS, NEUTRAL_POD_MUTANTS, type Neutral } from './neutral-mutants.ts'
+import {
+  NEUTRAL_CLAIM_MUTANTS,
+  NEUTRAL_POD_MUTANTS,
+  NEUTRAL_RUNNING_MUTANTS,
+  NEUTRAL_STANDING_MUTANTS,
+  NEUTRAL_TEMPLATE_MUTANTS,
+  type Neutral,
+} from './neutral-mutants.ts'
 
 const ESCAPE_TEST = '`test/cluster/admission.escapes.test.ts`'
 
@@ -68,7 +75,13 @@ function neutralTable(): string {
     neutrals.map(({ fields, why }) => [kind, fields, why])
   return table(
     ['of a', 'what passes', 'why that is no weakness'],
-    [...rows('pod', NEUTRAL_POD_MUTANTS), ...rows('claim', NEUTRAL_CLAIM_MUTANTS)],
+    [
+      ...rows('pod that is made', NEUTRAL_POD_MUTANTS),
+      ...rows('pod that runs', NEUTRAL_RUNNING_MUTANTS),
+      ...rows('claim that is made', NEUTRAL_CLAIM_MUTANTS),
+      ...rows('claim that stands', NEUTRAL_STANDING_MUTANTS),
+      ...rows('template', NEUTRAL_TEMPLATE_MUTANTS),
+    ],
   )
 }
 

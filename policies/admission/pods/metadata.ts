@@ -1,6 +1,6 @@
 import { CLASS_LABEL } from '../../../contracts/labels.ts'
 import { byController } from '../actors.ts'
-import { list, text } from '../cel.ts'
+import { changedKeys, list, text } from '../cel.ts'
 import type { AdmissionRule } from '../rule.ts'
 
 /** What the controller itself writes on pods. */
@@ -41,22 +41,21 @@ export const NEW_METADATA: readonly AdmissionRule[] = [
   },
 ]
 
-const changed = (map: string) =>
-  `variables.${map}.filter(k, !(k in variables.${map}Before) || variables.${map}Before[k] != variables.${map}[k]) + variables.${map}Before.filter(k, !(k in variables.${map}))`
+const changed = (map: string) => changedKeys(`variables.${map}Before`, `variables.${map}`)
 
 /** The same of a pod that runs: a changed label moves it under other network policies. Status requests can change them too. */
 export const CHANGED_METADATA: readonly AdmissionRule[] = [
   {
     name: 'pod-labels-frozen',
-    expression: `(${changed('labels')}).all(k, k.startsWith('${CONTROLLER_PREFIX}') && ${byController})`,
-    offenders: `(${changed('labels')}).map(k, 'metadata.labels.' + string(k))`,
+    expression: `${changed('labels')}.all(k, k.startsWith('${CONTROLLER_PREFIX}') && ${byController})`,
+    offenders: `${changed('labels')}.map(k, 'metadata.labels.' + string(k))`,
     message: 'cannot change on a running sandbox: network policies select by labels',
     protects: 'the network policies of a running sandbox',
   },
   {
     name: 'pod-annotations-frozen',
-    expression: `(${changed('annotations')}).all(k, (${isKnownAnnotation('k')}) && ${byController})`,
-    offenders: `(${changed('annotations')}).map(k, 'metadata.annotations.' + string(k))`,
+    expression: `${changed('annotations')}.all(k, (${isKnownAnnotation('k')}) && ${byController})`,
+    offenders: `${changed('annotations')}.map(k, 'metadata.annotations.' + string(k))`,
     message: 'cannot change on a running sandbox',
     protects: 'the boundary and the network from what is told by annotation',
   },

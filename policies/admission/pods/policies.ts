@@ -1,6 +1,6 @@
 import { CLASS_LABEL } from '../../../contracts/labels.ts'
 import { byBreakGlass, byCollector, byController, byScheduler } from '../actors.ts'
-import { listed, text } from '../cel.ts'
+import { changedKeys, listed, text } from '../cel.ts'
 import type { AdmissionPolicy } from '../rule.ts'
 import { CONTAINER_SHAPE } from './containers.ts'
 import { IDENTITY } from './identity.ts'
@@ -75,7 +75,8 @@ const CHANGES: AdmissionPolicy = {
     {
       name: 'pod-spec-frozen',
       expression: "request.?subResource.orValue('') != '' || object.spec == oldObject.spec",
-      message: 'spec of a running sandbox cannot change: end the claim and make a new one',
+      offenders: `${changedKeys('dyn(oldObject.spec)', 'dyn(object.spec)')}.map(k, 'spec.' + string(k))`,
+      message: 'cannot change in a running sandbox: end the claim and make a new one',
       protects: 'that a sandbox stays what was admitted, its images before all',
     },
     {

@@ -5,7 +5,7 @@ import type { Actor, AdmissionSpace } from '../space.ts'
 /** One request of somebody, which changes nothing: the API server goes all the way to admission and then stops. */
 export interface Attempt {
   readonly by: Actor
-  readonly method: 'POST' | 'PATCH' | 'DELETE'
+  readonly method: 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly url: string
   readonly body?: unknown
   readonly contentType?: string
@@ -30,6 +30,10 @@ const MERGE_PATCH = 'application/merge-patch+json'
 
 export function create(by: Actor, object: KubeObject): Attempt {
   return { by, method: 'POST', url: urlOf({ ...pathOf(object), name: undefined }) + DRY_RUN, body: object }
+}
+
+export function put(by: Actor, object: KubeObject): Attempt {
+  return { by, method: 'PUT', url: urlOf(pathOf(object)) + DRY_RUN, body: object }
 }
 
 export function post(by: Actor, path: ResourcePath, body: unknown): Attempt {

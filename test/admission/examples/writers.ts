@@ -84,6 +84,15 @@ export const WRITER_EXAMPLES: Examples = {
       but(aStrictTemplate(space), ({ spec }) => delete spec.networkPolicyManagement),
     ),
   }),
+  'template-service': (space) => ({
+    passes: create('gitops', aStrictTemplate(space)),
+    fails: create(
+      'gitops',
+      but(aStrictTemplate(space), ({ spec }) => {
+        spec.service = true
+      }),
+    ),
+  }),
   'template-injection': (space) => ({
     passes: create('gitops', aStrictTemplate(space)),
     fails: create(
