@@ -27,6 +27,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     rooms: ['contracts', 'policies'],
     packages: ['zod', 'yaml', 'cdk8s', 'cdk8s-plus-28', 'constructs'],
   },
+  'charts-src/capacity': { rooms: ['contracts', 'charts-src/environment'], packages: [] },
   'charts-src/checks': { rooms: ['contracts', 'policies', 'charts-src'], packages: ['zod', 'yaml'] },
   'runtime/kit': { rooms: ['contracts'], packages: ['zod'] },
   'runtime/redaction': { rooms: RULED, packages: ['zod'] },
@@ -59,7 +60,14 @@ const RULES: Readonly<Record<string, Rule>> = {
     packages: ['zod', 'fastify', '@fastify/', 'jose', 'tar-stream', '@a2a-js/sdk in turn/'],
   },
   cli: {
-    rooms: [...LEAVES, 'runtime/client', 'runtime/executors', 'runtime/audit'],
+    rooms: [
+      ...LEAVES,
+      'runtime/client',
+      'runtime/executors',
+      'runtime/audit',
+      'charts-src/capacity',
+      'charts-src/environment',
+    ],
     packages: ['zod', 'commander'],
   },
 }
