@@ -54,7 +54,7 @@ export function alertRules(slice: Slice): AlertRule[] {
       labels: { severity: 'ticket' },
       annotations: {
         summary: 'More than a tenth of the claims found no warm sandbox',
-        remedy: 'agentweaver capacity --env <name> --arrivals-per-minute <n> recommends a warm size',
+        remedy: 'agentweaver capacity --env <name> --arrivals <per minute> recommends a warm size',
       },
     },
     {
