@@ -20,7 +20,7 @@ const EXTENSIONS = 'extensions.agents.x-k8s.io/v1beta1'
 const FIELDS = [['metadata', 'labels'], ['metadata', 'annotations'], ['spec']] as const
 
 /** One way in which an object reaches the rules, by somebody who may. */
-interface MutantKind {
+export interface MutantKind {
   readonly by: Actor
   readonly strict: (test: AdmissionTest) => KubeObject | Promise<KubeObject>
   readonly send: (by: Actor, object: KubeObject) => Attempt
