@@ -5,10 +5,12 @@ import {
   aClusterwidePolicy,
   address,
   aNetworkPolicy,
+  aPod,
   entity,
   evaluatorOf,
   from,
   pod,
+  SMALL_WORLD,
 } from './small-world.ts'
 
 const CLIENT = { matchLabels: { app: 'client' } }
@@ -293,6 +295,56 @@ describe('a CiliumNetworkPolicy', () => {
     expect(evaluate(from(pod('client'), anywhere)).egress.rule?.path).toBe('specs[0].egress[0]')
     expect(evaluate(from(pod('server'), anywhere)).allowed).toBe(false)
   })
+})
+
+describe('who enters', () => {
+  it('is let in by a rule and by nothing else', () => {
+    const { isAllowed } = evaluatorOf([entering({ fromEndpoints: [CLIENT], toPorts: PORT_80 })])
+
+    expect(isAllowed(from(pod('client'), pod('server'), 80))).toBe(true)
+    expect(isAllowed(from(pod('client'), pod('server'), 81))).toBe(false)
+    expect(isAllowed(from(pod('other', 'b'), pod('server'), 80))).toBe(false)
+    expect(isAllowed(from(anywhere, pod('server'), 80))).toBe(false)
+  })
+
+  it('is not a pod by having no namespace', () => {
+    const none = { matchExpressions: [{ key: 'k8s:io.kubernetes.pod.namespace', operator: 'DoesNotExist' }] }
+    const { isAllowed } = evaluatorOf([entering({ fromEndpoints: [none] })])
+
+    expect(isAllowed(from(anywhere, pod('server')))).toBe(false)
+    expect(isAllowed(from(address('10.2.0.1'), pod('server')))).toBe(false)
+  })
+})
+
+it('selects by labels that name their source', () => {
+  const subject = { matchLabels: { 'k8s:app': 'client' } }
+  const { isAllowed } = evaluatorOf([aCiliumPolicy({ endpointSelector: subject, egress: [{}] })])
+
+  expect(isAllowed(from(pod('client'), anywhere))).toBe(false)
+  expect(isAllowed(from(pod('server'), anywhere))).toBe(true)
+})
+
+it('knows an API server on a node as a node, and not as the world', () => {
+  const facts = { ...SMALL_WORLD, apiServer: { ips: ['10.2.0.2'] } }
+  const may = (egress: object) =>
+    evaluatorOf([leaving(egress)], facts).isAllowed(from(pod('client'), entity('kube-apiserver')))
+
+  expect(may({ toEntities: ['kube-apiserver'] })).toBe(true)
+  expect(may({ toEntities: ['remote-node'] })).toBe(true)
+  expect(may({ toEntities: ['world'] })).toBe(false)
+})
+
+it("resolves a port's name by protocol, and by no pod in the network of a node", () => {
+  const http = { name: 'http', port: 8080, protocol: 'TCP' } as const
+  const pods = [
+    aPod('client'),
+    aPod('server', { namedPorts: [http, { ...http, port: 8081, protocol: 'UDP' }] }),
+    aPod('twin', { labels: { app: 'server' }, hostNetwork: true, namedPorts: [{ ...http, port: 9999 }] }),
+  ]
+  const named = { toEndpoints: [SERVER], toPorts: [{ ports: [{ port: 'http', protocol: 'TCP' }] }] }
+  const { openPorts } = evaluatorOf([leaving(named)], { ...SMALL_WORLD, pods })
+
+  expect(openPorts(pod('client'), pod('server'))).toMatchObject({ TCP: [[8080, 8080]], UDP: [] })
 })
 
 describe('a CiliumClusterwideNetworkPolicy', () => {

@@ -123,6 +123,52 @@ describe('a name', () => {
     })
   })
 
+  it('is learned all the same there: the agent reads every lookup of that port', () => {
+    const plainLookup = { toEndpoints: RESOLVER, toPorts: [port(53, 'UDP')] }
+    const both = [listed, aCiliumPolicy({ endpointSelector: CLIENT, egress: [plainLookup] }, { name: 'x' })]
+
+    expect(evaluatorOf(both).isAllowed(from(pod('client'), host('api.example.com'), 443))).toBe(true)
+  })
+
+  it('is refused to nobody where no rule closes the pod, and learned all the same', () => {
+    const open = aCiliumPolicy({
+      endpointSelector: CLIENT,
+      enableDefaultDeny: { egress: false },
+      egress: [lookups('api.example.com')],
+    })
+    const denied = aCiliumPolicy(
+      {
+        endpointSelector: CLIENT,
+        enableDefaultDeny: { egress: false },
+        egressDeny: [{ toCIDR: ['203.0.113.0/24'] }],
+      },
+      { name: 'never' },
+    )
+
+    expect(evaluatorOf([open]).isAllowed(from(pod('client'), host('evil.example.com'), 443))).toBe(true)
+    expect(
+      evaluatorOf([open, denied]).evaluate(from(pod('client'), host('evil.example.com'), 443)),
+    ).toMatchObject({
+      allowed: false,
+      lookup: { allowed: true },
+      egress: { because: 'deny rule' },
+    })
+  })
+
+  it('is not held to a list that stands at another port', () => {
+    const elsewhere = {
+      toEndpoints: RESOLVER,
+      toPorts: [{ ...port(5353, 'UDP'), rules: { dns: [{ matchName: 'a.b' }] } }],
+    }
+    const plainLookup = { toEndpoints: RESOLVER, toPorts: [port(53, 'UDP')] }
+    const { evaluate } = evaluatorOf([policy(elsewhere, plainLookup, connections('api.example.com'))])
+
+    expect(evaluate(from(pod('client'), host('api.example.com'), 443))).toMatchObject({
+      allowed: false,
+      lookup: { allowed: true },
+    })
+  })
+
   it('cannot be looked up where there is no resolver', () => {
     const { resolver: _none, ...facts } = SMALL_WORLD
 
