@@ -1,0 +1,27 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { loadEnvironment } from '../environment/load-environment.ts'
+import { renderMap } from './render-map.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const [name = 'prod'] = process.argv.slice(2)
+
+process.exitCode = main()
+
+function main(): number {
+  if (name === '--help' || name === '-h') {
+    process.stdout.write(
+      'npm run map [-- ENVIRONMENT]\n\nDraws docs/map-<environment>.svg; of prod by default.\n',
+    )
+    return 0
+  }
+  const loaded = loadEnvironment(name, readFileSync(join(ROOT, 'environments', `${name}.json`), 'utf8'))
+  if (!loaded.ok) {
+    process.stderr.write(`${loaded.mistakes.join('\n')}\n`)
+    return 1
+  }
+  const file = join('docs', `map-${name}.svg`)
+  writeFileSync(join(ROOT, file), renderMap(loaded.environment))
+  process.stdout.write(`${file}\n`)
+  return 0
+}
