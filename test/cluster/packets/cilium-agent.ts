@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Agent, request } from 'undici'
 import type { KubeObject } from '../../kube/client/kube-object.ts'
-import { logPath, readState } from '../../kube/host/run-folder.ts'
+import { type ClusterState, logPath, readState } from '../../kube/host/run-folder.ts'
 import { waitUntil } from '../../kube/host/wait-until.ts'
 
 /** The agent of a node, asked over its own socket what it has made of the policies. */
@@ -12,6 +12,8 @@ export interface CiliumAgent {
   hasTaken(policy: KubeObject): Promise<boolean>
   /** Its log lines that hold all words. */
   logLines(...words: readonly string[]): string[]
+  /** Stops its process where it stands, as a hung one does, while `work` is done. */
+  whileItHangs<T>(work: () => Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
@@ -36,8 +38,9 @@ const POLL_MS = 10
 
 /** The agent of the only node: the suites that ask it run on a cluster of one. */
 export function connectCiliumAgent(folder: string): CiliumAgent {
-  const node = readState(folder)?.nodes[0]
-  if (!node) throw new Error(`${folder} has no node`)
+  const state = readState(folder)
+  const node = state?.nodes[0]
+  if (!state || !node) throw new Error(`${folder} has no node`)
   // The socket is in the node's own file systems, which the kernel shows below the process that holds them.
   const socketPath = `/proc/${node.pid}/root/run/cilium/cilium.sock`
   const dispatcher = new Agent({ connect: { socketPath } })
@@ -78,8 +81,27 @@ export function connectCiliumAgent(folder: string): CiliumAgent {
       readFileSync(logPath(folder, `${node.name}-cilium`), 'utf8')
         .split('\n')
         .filter((line) => words.every((word) => line.includes(word))),
+    async whileItHangs(work) {
+      const pid = agentPid(state, node.name)
+      process.kill(pid, 'SIGSTOP')
+      try {
+        return await work()
+      } finally {
+        process.kill(pid, 'SIGCONT')
+      }
+    },
     close: () => dispatcher.destroy(),
   }
+}
+
+/** The recorded process is what entered the node; the agent is its child there. */
+function agentPid({ processes }: ClusterState, node: string): number {
+  const entered = processes.find(({ name }) => name === `${node}-cilium`)?.pid
+  const children = readFileSync(`/proc/${entered}/task/${entered}/children`, 'utf8').trim()
+  const pid = Number(children.split(' ')[0])
+  const program = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+  if (!program.includes('cilium-agent')) throw new Error(`${pid} is not the agent of ${node}`)
+  return pid
 }
 
 function uidOf({ kind, metadata }: KubeObject): string {

@@ -82,4 +82,3 @@ export function createClaimLife(
     },
   }
 }
-export type ClaimLife = ReturnType<typeof createClaimLife>

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadEnvironment } from '../../../charts-src/environment/load-environment.ts'
 import type { Environment } from '../../../charts-src/environment/schema.ts'
-import { placeholderValues } from '../../../charts-src/network/network-objects.ts'
+import { networkObjects, placeholderValues } from '../../../charts-src/network/network-objects.ts'
 import { isPolicy } from '../../../charts-src/reachability/compile-policies.ts'
 import { type Stage as Cast, stageOf } from '../../../charts-src/reachability/stage.ts'
 import { readEgressPolicy } from '../../../policies/agent/egress/load.ts'
@@ -14,6 +14,7 @@ const ROOT = join(import.meta.dirname, '..', '..', '..')
 
 /** What is committed for one environment: the files below `gitops/`, not what would be rendered now. */
 export interface CommittedTree {
+  /** What it is called in the title of a test. */
   readonly name: string
   readonly environment: Environment
   readonly egress: ResolvedEgress
@@ -34,6 +35,29 @@ export function readCommittedTree(name: string): CommittedTree {
     egress: resolveEgress(readEgressPolicy(), placeholderValues(environment)),
     policies: objects.filter(isPolicy),
     cast: stageOf(objects, environment),
+  }
+}
+
+/** The policies that a tree would have in a mode that no environment uses yet. */
+export function inMode(tree: CommittedTree, mode: Environment['egress']['mode']): CommittedTree {
+  const environment: Environment = { ...tree.environment, egress: { mode } }
+  const policies = networkObjects(environment, readEgressPolicy()).filter(isPolicy) as KubeObject[]
+  return { ...tree, name: `${tree.name} in mode ${mode}`, environment, policies }
+}
+
+/** A tree beside the mistake of somebody in a hurry: everything allowed, both ways, to every pod of a namespace. */
+export function besideBroadAllows(tree: CommittedTree): CommittedTree {
+  const namespaces = [...new Set(tree.policies.map(({ metadata }) => metadata.namespace))]
+  const allows = namespaces.map((namespace) => ({
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: { name: 'in-a-hurry', ...(namespace === undefined ? {} : { namespace }) },
+    spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'], ingress: [{}], egress: [{}] },
+  }))
+  return {
+    ...tree,
+    name: `${tree.name} beside a policy that opens everything`,
+    policies: [...tree.policies, ...allows],
   }
 }
 

@@ -53,15 +53,22 @@ export function useStage(plan: StagePlan): () => Stage {
   const closers: (() => Promise<unknown>)[] = []
   let stage: Stage | undefined
   beforeAll(async () => {
+    process.once('disconnect', endWithRunner)
     stage = await setStage(plan, (close) => closers.unshift(close))
   })
   afterAll(async () => {
     for (const close of closers) await close()
+    process.off('disconnect', endWithRunner)
   })
   return () => {
     if (!stage) throw new Error('the stage is not set before the tests run')
     return stage
   }
+}
+
+/** A worker outlives a runner that was killed, and would keep its listeners and probers alive. */
+function endWithRunner(): void {
+  process.exit(1)
 }
 
 type OnClose = (close: () => Promise<unknown>) => void

@@ -24,7 +24,7 @@ import type { Stage, StagePlan } from './stage.ts'
 const TCP_PORTS = [
   80, 443, 2999, 3000, 3128, 5432, 6443, 8080, 8087, 8088, 8089, 9000, 9001, 9090, 15012, 15021,
 ]
-const UDP_PORTS = [443, 3000, 8088]
+const UDP_PORTS = [80, 443, 3000, 8088]
 const PACKETS = [
   ...TCP_PORTS.map((port) => ({ protocol: 'TCP', port }) as const),
   ...UDP_PORTS.map((port) => ({ protocol: 'UDP', port }) as const),
@@ -32,6 +32,9 @@ const PACKETS = [
 
 /** Not here: one node and one API server only, and a resolver has a language of its own, which the names speak. */
 const NOT_PROBED: readonly ActorId[] = ['other node', 'unknown api server', 'dns']
+/** Outside there are other resolvers, too, and whoever answers at that port can be told anything. */
+const DNS_PORT = 53
+const ADDRESS_PORTS = [DNS_PORT, 80, 443]
 const API_SERVICE = '10.96.0.1'
 const INTERNET = '203.0.113.250'
 const METADATA = '169.254.169.254'
@@ -70,7 +73,7 @@ export function treesStage(trees: readonly CommittedTree[]): StagePlan {
       ranges: [...new Set(ranges), '203.0.113.0/24'],
     },
     records: Object.fromEntries(addresses(trees)),
-    listening,
+    listening: { tcp: [...TCP_PORTS, DNS_PORT], udp: [...UDP_PORTS, DNS_PORT] },
   }
 }
 
@@ -137,6 +140,9 @@ export function treeFacts(stage: Stage, tree: CommittedTree): ClusterFacts {
 
 /** A question with what the table of `docs/network.md` says about it, beside what the evaluator computes. */
 export interface TreeQuestion extends Question {
+  readonly from: ActorId
+  /** Absent where it goes to no actor: an address, a name. */
+  readonly to?: ActorId
   readonly isMeant: boolean
 }
 
@@ -180,6 +186,8 @@ function pairCells(stage: Stage, tree: CommittedTree, { from, prober, end }: Sou
         const isMeant = hasPorts(intersect(wanted, portSet({ [protocol]: [[port, port]] })))
         const probe: Probe = { from: end, to: target, protocol, port }
         return {
+          from: from.id,
+          to: to.id,
           title: `${from.title} → ${to.title}`,
           prober,
           probe,
@@ -192,18 +200,21 @@ function pairCells(stage: Stage, tree: CommittedTree, { from, prober, end }: Sou
 
 function addressCells({ from, prober, end }: Source): TreeQuestion[] {
   return [...FORBIDDEN, INTERNET].flatMap((ip) =>
-    PACKETS.filter(({ port }) => port === 80 || port === 443).map(({ protocol, port }): TreeQuestion => {
-      const probe: Probe = { from: end, to: { kind: 'address', ip }, protocol, port }
-      const cell = { protocol, host: ip, port }
-      return { title: `${from.title} → ${ip}`, prober, probe, cell, isMeant: false }
-    }),
+    ADDRESS_PORTS.flatMap((port) =>
+      (['TCP', 'UDP'] as const).map((protocol): TreeQuestion => {
+        const probe: Probe = { from: end, to: { kind: 'address', ip }, protocol, port }
+        const cell = { protocol, host: ip, port }
+        const target = ip === INTERNET ? 'the internet' : 'a forbidden address'
+        return { from: from.id, title: `${from.title} → ${target}`, prober, probe, cell, isMeant: false }
+      }),
+    ),
   )
 }
 
 /** By its Service the API server is another address until the packet has left the pod; no evaluator sees that. */
 function serviceCell({ from, prober }: Source): TreeQuestion {
   const cell: Cell = { protocol: 'TCP', host: API_SERVICE, port: 443 }
-  return { title: `${from.title} → Service of the API server`, prober, cell, isMeant: false }
+  return { from: from.id, title: `${from.title} → Service of the API server`, prober, cell, isMeant: false }
 }
 
 function nameCells(
@@ -217,7 +228,7 @@ function nameCells(
       const probe: Probe = { from: end, to: { kind: 'name', name, ip }, protocol: 'TCP', port }
       const isMeant = (listed.get(name)?.includes(port) ?? false) && !(name in REBOUND)
       const cell: Cell = { protocol: 'TCP', host: name, port }
-      return { title: `${from.title} → ${name}`, prober, probe, cell, isMeant }
+      return { from: from.id, title: `${from.title} → ${name}`, prober, probe, cell, isMeant }
     }),
   )
 }
