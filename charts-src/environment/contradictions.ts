@@ -11,6 +11,11 @@ export function contradictions(found: Partial<Environment>): string[] {
 }
 
 const RULES: readonly Rule[] = [
+  // A branch names its own file, so its file must not be able to render the base of a cluster.
+  ({ name, slice }) =>
+    name && slice && name.startsWith('pr-') !== (slice.kind === 'preview')
+      ? ['slice: a preview, and nothing else, has a name that begins with pr-']
+      : [],
   ({ infra }) => (infra ? rangeMistakes(infra) : []),
   ({ infra }) => (infra ? gatewayMistakes(infra) : []),
   ({ infra }) =>

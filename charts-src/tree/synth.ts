@@ -10,7 +10,7 @@ import { reachabilityPage } from '../reachability/page.ts'
 import { compareTree, type Difference } from './compare-tree.ts'
 import { renderEnvironment } from './render.ts'
 import { placedObjects, type TreeFiles, treeFiles } from './tree-files.ts'
-import { recoverTree, writeTree } from './write-tree.ts'
+import { recoverTree, wholeTree, writeTree } from './write-tree.ts'
 
 export interface Project {
   /** Folder with `environments/`, and `gitops/` beside it. */
@@ -76,10 +76,7 @@ const treeFolder = ({ root }: Project, name: string) => join(root, 'gitops', nam
 /** How the committed trees differ from the rendered ones; trees of environments that are gone differ as a whole. */
 export function compareProject(project: Project, trees: readonly Rendered[]): Map<string, Difference[]> {
   return new Map(
-    trees.map(({ name, files }) => {
-      recoverTree(treeFolder(project, name))
-      return [name, compareTree(treeFolder(project, name), files)]
-    }),
+    trees.map(({ name, files }) => [name, compareTree(wholeTree(treeFolder(project, name)), files)]),
   )
 }
 
@@ -96,6 +93,7 @@ export function orphanTrees(project: Project): string[] {
 /** Writes those trees that differ, and answers their names. */
 export function writeProject(project: Project, trees: readonly Rendered[]): string[] {
   mkdirSync(join(project.root, 'gitops'), { recursive: true })
+  for (const { name } of trees) recoverTree(treeFolder(project, name))
   const differences = compareProject(project, trees)
   const stale = trees.filter(({ name }) => differences.get(name)?.length)
   for (const { name, files } of stale) writeTree(treeFolder(project, name), files)

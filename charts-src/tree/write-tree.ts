@@ -43,4 +43,9 @@ export function recoverTree(folder: string): void {
   }
 }
 
+/** Where the whole tree is, also in the moment in which another process exchanges it. Moves nothing. */
+export function wholeTree(folder: string): string {
+  return !existsSync(folder) && existsSync(asideOf(folder)) ? asideOf(folder) : folder
+}
+
 const asideOf = (folder: string) => join(dirname(folder), `.${basename(folder)}.old`)

@@ -50,6 +50,16 @@ describe('an environment file', () => {
       'name: is prod, but the file is dev.json',
     ],
     [
+      'the slice of a preview under the name of a base',
+      (value) => (value['slice'] = { kind: 'preview', slug: 'example-50d858' }),
+      'slice: a preview, and nothing else, has a name that begins with pr-',
+    ],
+    [
+      'a section that would be everybody’s',
+      (value) => Object.defineProperty(value, '__proto__', { value: {}, enumerable: true }),
+      '__proto__: is not a section',
+    ],
+    [
       'a private key',
       (value) => (value['keys'].jwks.keys[0].d = 'A'.repeat(43)),
       'keys.jwks.keys.0: holds a private key ("d"): take it out of this file and rotate it',
@@ -141,6 +151,14 @@ describe('an environment file', () => {
     ],
   ])('is refused with %s', (_, change, message) => {
     expect(mistakesWith('dev', change)).toContainEqual(expect.stringContaining(message))
+  })
+
+  it('of a preview cannot render the base of a cluster', () => {
+    const mistakes = mistakesWith('pr-example', (value) => {
+      value['slice'] = { kind: 'base' }
+    })
+
+    expect(mistakes).toEqual(['slice: a preview, and nothing else, has a name that begins with pr-'])
   })
 
   it('is refused when a key stands twice, since only the second would count', () => {

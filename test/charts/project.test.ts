@@ -7,6 +7,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -49,6 +50,14 @@ describe('the trees of a project', () => {
   it('are not written again when nothing has changed', () => {
     expect(differences()).toEqual([])
     expect(writeProject(project, trees)).toEqual([])
+  })
+
+  it('are compared without being touched, also while another process exchanges one', () => {
+    renameSync(at('gitops/dev'), at('gitops/.dev.old'))
+    mkdirSync(at('gitops/.dev.4711.new'))
+
+    expect(differences()).toEqual([])
+    expect(readdirSync(at('gitops')).sort()).toEqual(['.dev.4711.new', '.dev.old'])
   })
 
   it('have a hand-edited file named, with the difference', () => {
