@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import type { KubeClient } from '../../kube/client/kube-client.ts'
 import type { KubeObject } from '../../kube/client/kube-object.ts'
 import { waitUntil } from '../../kube/host/wait-until.ts'
@@ -23,12 +24,13 @@ export async function startProbeDns(
   client: KubeClient,
   records: Readonly<Record<string, string>>,
 ): Promise<ProbeDns> {
-  const name = 'probe-dns'
-  const labels = { 'k8s-app': 'kube-dns', 'probe-dns': 'yes' }
+  // The one of the file before may still be going.
+  const name = `probe-dns-${randomBytes(3).toString('hex')}`
+  const labels = { 'k8s-app': 'kube-dns', 'probe-dns': name }
   const objects = [
     configuration(name, records),
     resolverPod(name, labels),
-    service(name, { 'probe-dns': 'yes' }),
+    service(name, { 'probe-dns': name }),
   ]
   for (const object of objects) await client.create(object)
   const pod = { apiVersion: 'v1', plural: 'pods', namespace: NAMESPACE, name }

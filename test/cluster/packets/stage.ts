@@ -47,6 +47,7 @@ export interface Stage {
 
 const OUTSIDE_HOST = 3
 const ACCOUNT_MS = 20_000
+const GONE_MS = 60_000
 
 /** Sets the stage before the tests of a file, and clears it after them. The answer works once they run. */
 export function useStage(plan: StagePlan): () => Stage {
@@ -118,7 +119,13 @@ async function openNamespace(
   onClose: OnClose,
 ): Promise<void> {
   const path = { apiVersion: 'v1', plural: 'namespaces', name }
-  if (!(await client.find(path))) {
+  // The file before may have had one of the same name.
+  const presence = await waitUntil({ what: `${name} to be gone`, timeoutMs: GONE_MS }, async () => {
+    const found = await client.find(path)
+    if (found?.metadata.deletionTimestamp) return undefined
+    return found ? 'there' : 'gone'
+  })
+  if (presence === 'gone') {
     await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } })
     onClose(() => client.delete(path))
   }
