@@ -1,101 +1,124 @@
 import { SandboxKind } from '../../contracts/names.ts'
 import { type PodNeeds, podNeeds } from '../environment/pod-needs.ts'
 import type { Environment } from '../environment/schema.ts'
+import { addressedNodes, addressesPerNode } from './addresses.ts'
 
-/** How many sandboxes of a kind one limit permits beside the warm pools. */
+/** How many sandboxes of a class one limit permits. */
 export interface Limit {
   readonly name: string
   readonly sandboxes: number
-  /** The key of the environment file that raises it. */
-  readonly raise: string
+  /** The key of the environment file that says so. */
+  readonly key: string
 }
 
+/** Limits in the order of what binds first. */
 export interface Fit {
-  readonly kind: SandboxKind
-  /** In the order of what binds first. */
-  readonly limits: readonly Limit[]
   readonly sandboxes: number
+  readonly limits: readonly Limit[]
 }
 
 const QUOTA = 'sizes.sandboxes.quota'
 const NODES = 'infra.sandboxNodes'
-/** What a node's own network takes of its range of pod addresses: first, last and router. */
-const RESERVED_ADDRESSES = 3
 
 type Resource = 'cpuMillis' | 'memoryMib' | 'ephemeralMib' | 'pods' | 'addresses'
 type Free = Record<Resource, number>
 
-/** What binds sandboxes of one kind that are bound at the same time, while the warm pools stay full. */
-export function fitOf(environment: Environment, kind: SandboxKind): Fit {
-  const needs = podNeeds(environment.sizes.sandboxes)
-  const limits = [...quotaLimits(environment, kind, needs), ...nodeLimits(environment, kind, needs)].sort(
-    (a, b) => a.sandboxes - b.sandboxes,
+const RESOURCES: Readonly<Record<Resource, readonly [name: string, key: string]>> = {
+  cpuMillis: ['cpu requests', `${NODES}.cpuMillis`],
+  memoryMib: ['memory', `${NODES}.memoryMib`],
+  ephemeralMib: ['ephemeral storage', `${NODES}.ephemeralMib`],
+  pods: ['pods', `${NODES}.pods`],
+  addresses: ['pod addresses', 'infra.network.nodePodBits'],
+}
+const ALL = Object.keys(RESOURCES) as Resource[]
+
+/** What one node without other sandboxes holds of a class. */
+export function fitPerNode(environment: Environment, kind: SandboxKind): Fit {
+  const need = podNeeds(environment.sizes.sandboxes)[kind]
+  const free = freeNode(environment)
+  return toFit(
+    ALL.map((resource) => {
+      const [name, key] = RESOURCES[resource]
+      return { name, key, sandboxes: roomFor(need, free, [resource]) }
+    }),
   )
-  return { kind, limits, sandboxes: limits[0]?.sandboxes ?? 0 }
 }
 
-type Needs = Readonly<Record<SandboxKind, PodNeeds>>
+/** What is bound at the same time at most, all of one class, while both warm pools stay full. */
+export function fitInAll(environment: Environment, kind: SandboxKind): Fit {
+  return toFit([...quotaLimits(environment, kind), ...nodeLimits(environment, kind)])
+}
 
-function quotaLimits({ sizes }: Environment, kind: SandboxKind, needs: Needs): Limit[] {
+function toFit(limits: readonly Limit[]): Fit {
+  const sorted = limits.toSorted((a, b) => a.sandboxes - b.sandboxes)
+  return { sandboxes: sorted[0]?.sandboxes ?? 0, limits: sorted }
+}
+
+function quotaLimits({ sizes }: Environment, kind: SandboxKind): Limit[] {
   const { quota } = sizes.sandboxes
-  const resources = {
-    'quota of cpu requests': 'cpuMillis',
-    'quota of cpu limits': 'maxCpuMillis',
-    'quota of memory': 'memoryMib',
-    'quota of ephemeral storage': 'ephemeralMib',
-  } as const
+  const needs = podNeeds(sizes.sandboxes)
+  const beside = (resource: keyof PodNeeds & keyof typeof quota) => {
+    const warm = SandboxKind.options.reduce(
+      (sum, other) => sum + needs[other].warm * needs[other][resource],
+      0,
+    )
+    return Math.max(0, Math.floor((quota[resource] - warm) / needs[kind][resource]))
+  }
   const warmPods = SandboxKind.options.reduce((sum, other) => sum + needs[other].warm, 0)
+  const limit = (name: string, key: keyof typeof quota, sandboxes: number): Limit => ({
+    name: `quota: ${name}`,
+    sandboxes,
+    key: `${QUOTA}.${key}`,
+  })
   return [
-    { name: 'quota of claims', sandboxes: quota.claims, raise: `${QUOTA}.claims` },
-    { name: 'quota of pods', sandboxes: Math.max(0, quota.pods - warmPods), raise: `${QUOTA}.pods` },
-    ...Object.entries(resources).map(([name, resource]) => {
-      const warm = SandboxKind.options.reduce(
-        (sum, other) => sum + needs[other].warm * needs[other][resource],
-        0,
-      )
-      const sandboxes = Math.max(0, Math.floor((quota[resource] - warm) / needs[kind][resource]))
-      return { name, sandboxes, raise: `${QUOTA}.${resource}` }
-    }),
+    ...(kind === 'agent'
+      ? [{ name: 'API: runs at once', sandboxes: sizes.runs.maxRuns, key: 'sizes.runs.maxRuns' }]
+      : []),
+    limit('claims', 'claims', quota.claims),
+    limit('pods', 'pods', Math.max(0, quota.pods - warmPods)),
+    limit('cpu requests', 'cpuMillis', beside('cpuMillis')),
+    limit('cpu limits', 'maxCpuMillis', beside('maxCpuMillis')),
+    limit('memory', 'memoryMib', beside('memoryMib')),
+    limit('ephemeral storage', 'ephemeralMib', beside('ephemeralMib')),
   ]
 }
 
-function nodeLimits(environment: Environment, kind: SandboxKind, needs: Needs): Limit[] {
-  const alone: Readonly<Record<string, readonly [Resource, string]>> = {
-    'cpu of the nodes': ['cpuMillis', `${NODES}.max`],
-    'memory of the nodes': ['memoryMib', `${NODES}.max`],
-    'ephemeral storage of the nodes': ['ephemeralMib', `${NODES}.max`],
-    'pods of the nodes': ['pods', `${NODES}.pods`],
-    'addresses of the nodes': ['addresses', 'infra.network.nodePodBits'],
-  }
-  const pack = (resources: readonly Resource[]) => packed({ environment, kind, needs, resources })
-  const together = pack(Object.values(alone).map(([resource]) => resource))
+function nodeLimits(environment: Environment, kind: SandboxKind): Limit[] {
+  const { max } = environment.infra.sandboxNodes
+  const ranges = addressedNodes(environment.infra.network)
+  const pack = (nodes: number, resources: readonly Resource[]) =>
+    packed({ environment, kind, resources, nodes })
   return [
-    ...Object.entries(alone).map(([name, [resource, raise]]) => ({
-      name,
-      sandboxes: pack([resource]),
-      raise,
-    })),
-    { name: 'nodes, all of it together', sandboxes: together, raise: `${NODES}.max` },
+    ...ALL.map((resource) => {
+      const [name, key] = RESOURCES[resource]
+      return { name: `nodes: ${name}`, sandboxes: pack(max, [resource]), key }
+    }),
+    { name: 'nodes: all of it together', sandboxes: pack(max, ALL), key: `${NODES}.max` },
+    ...ranges
+      .filter(({ nodes }) => nodes < max)
+      .map(({ name, key, nodes }) => ({ name, key, sandboxes: pack(nodes, ALL) })),
   ]
 }
 
 interface Packing {
   readonly environment: Environment
   readonly kind: SandboxKind
-  readonly needs: Needs
+  /** Those that count; the others are taken to be without end. */
   readonly resources: readonly Resource[]
+  readonly nodes: number
 }
 
-/** First fit, the larger kind first, of the warm pods; then as many of one kind as the rest takes. */
-function packed({ environment, kind, needs, resources }: Packing): number {
-  const nodes = Array.from({ length: environment.infra.sandboxNodes.max }, () => freeNode(environment))
+/** First fit of the warm pods, the larger class first; then as many of one class as the rest takes. */
+function packed({ environment, kind, resources, nodes: count }: Packing): number {
+  const needs = podNeeds(environment.sizes.sandboxes)
+  const nodes = Array.from({ length: count }, () => freeNode(environment))
   const warm = SandboxKind.options
     .toSorted((a, b) => needs[b].memoryMib - needs[a].memoryMib)
     .flatMap((other) => Array.from({ length: needs[other].warm }, () => needs[other]))
   for (const pod of warm) {
     const node = nodes.find((free) => roomFor(pod, free, resources) >= 1)
     if (!node) return 0
-    take(pod, node)
+    for (const resource of resources) node[resource] -= needOf(pod, resource)
   }
   return nodes.reduce((sum, free) => sum + roomFor(needs[kind], free, resources), 0)
 }
@@ -107,7 +130,7 @@ function freeNode({ infra }: Environment): Free {
     memoryMib: memoryMib - daemons.memoryMib,
     ephemeralMib,
     pods: pods - daemons.pods,
-    addresses: 2 ** (32 - infra.network.nodePodBits) - RESERVED_ADDRESSES - daemons.pods,
+    addresses: addressesPerNode(infra.network) - daemons.pods,
   }
 }
 
@@ -115,12 +138,6 @@ const needOf = (pod: PodNeeds, resource: Resource) =>
   resource === 'pods' || resource === 'addresses' ? 1 : pod[resource]
 
 function roomFor(pod: PodNeeds, free: Free, resources: readonly Resource[]): number {
-  return Math.max(
-    0,
-    Math.min(...resources.map((resource) => Math.floor(free[resource] / needOf(pod, resource)))),
-  )
-}
-
-function take(pod: PodNeeds, free: Free): void {
-  for (const resource of Object.keys(free) as Resource[]) free[resource] -= needOf(pod, resource)
+  const rooms = resources.map((resource) => Math.floor(free[resource] / needOf(pod, resource)))
+  return Math.max(0, Math.min(...rooms))
 }

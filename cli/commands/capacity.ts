@@ -1,51 +1,55 @@
-import { existsSync, readFileSync } from 'node:fs'
-import { basename, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { z } from 'zod'
-import {
-  type CapacityReport,
-  capacityReport,
-  type Demand,
-} from '../../charts-src/capacity/capacity-report.ts'
+import { capacityReport, type Demand } from '../../charts-src/capacity/capacity-report.ts'
 import { MAX_LOAD } from '../../charts-src/capacity/warm-size.ts'
-import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
-import type { Environment } from '../../charts-src/environment/schema.ts'
+import { SandboxKind } from '../../contracts/names.ts'
+import { readEnvironment } from '../capacity/read-environment.ts'
+import { reportLines } from '../capacity/report-lines.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
-import { table } from '../terminal/table.ts'
-import type { Terminal } from '../terminal/terminal.ts'
 import { type CliContext, newCommand, parseOptions } from './command.ts'
 
-const Positive = z.coerce.number().positive()
+/** What cold starts of Kata sandboxes took on AKS for the project that this one grew out of (sabbour/agentweaver). */
+const KATA_START_SECONDS = 90
+
+const positive = (max: number) => z.coerce.number().positive().max(max)
 const CapacityOptions = z.object({
   env: z.string().min(1),
-  arrivals: Positive.optional(),
-  startSeconds: Positive.default(30),
-  hitRatio: z.coerce.number().min(0.5).max(0.9999).default(0.99),
+  class: SandboxKind.optional(),
+  arrivals: positive(1_000_000).optional(),
+  duration: positive(10_080).optional(),
+  replenishSeconds: positive(3600).optional(),
+  hitRatio: z.coerce.number().min(0.5).max(0.9999).optional(),
+  dispersion: z.coerce.number().min(1).max(100).optional(),
   json: z.boolean().default(false),
 })
 type CapacityOptions = z.infer<typeof CapacityOptions>
 
+const DEMAND = {
+  class: '--class',
+  duration: '--duration',
+  replenishSeconds: '--replenish-seconds',
+  hitRatio: '--hit-ratio',
+  dispersion: '--dispersion',
+} as const
+
 export function capacityCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'capacity',
-    about: 'Say how many sandboxes an environment holds, what binds first, and how many should be warm.',
-    example: 'agentweaver capacity --env prod --arrivals 20 --start-seconds 25 --hit-ratio 0.99',
+    about: 'Say how many sandboxes an environment holds: what binds first, and how many should be warm.',
+    example: 'agentweaver capacity --env prod --arrivals 120 --duration 30 --hit-ratio 0.99',
   })
-    .requiredOption('--env <name>', 'environments/<name>.json in this folder, or the path of a file')
-    .option('--arrivals <per minute>', 'claims per minute of each kind; without it nothing is recommended')
+    .requiredOption('--env <name>', 'environments/<name>.json in this folder, or the path of such a file')
+    .option('--arrivals <per hour>', 'claims per hour; without it no number of warm sandboxes is recommended')
+    .option('--duration <minutes>', 'mean time that a claim keeps its sandbox: how many are bound at once')
+    .option('--class <class>', 'class of the claims: agent or command (default: agent)')
+    .option('--hit-ratio <share>', 'share of claims that should find a warm sandbox (default: 0.99)')
+    .option('--dispersion <index>', 'variance of claims over their mean: above 1 for bursts (default: 1)')
     .option(
-      '--start-seconds <s>',
-      'from the start of a sandbox until it is ready (default: 30, an assumption)',
+      '--replenish-seconds <s>',
+      `from a claim until its replacement is ready (default: ${KATA_START_SECONDS})`,
     )
-    .option('--hit-ratio <share>', 'share of claims that should find a warm one (default: 0.99)')
-    .addHelpText(
-      'after',
-      `\nMeasure --start-seconds where it counts: agent_sandbox_creation_latency_ms of the controller, for warm launches.
-The model: claims arrive by a Poisson process, each takes one sandbox and orders one. How many are being started is then
-Poisson with mean arrivals × start time, whatever start times are like (Palm 1938; Feeney and Sherbrooke 1966). The
-recommended pool is also played claim by claim, so that the formula can be seen to hold.`,
-    )
+    .addHelpText('after', '\nThe model, and where the defaults come from: docs/capacity.md')
   command.action(() => {
     const options = parseOptions(CapacityOptions, command)
     const { terminal } = context
@@ -57,66 +61,26 @@ recommended pool is also played claim by claim, so that the formula can be seen 
   return command
 }
 
-function demandOf({ arrivals, startSeconds, hitRatio }: CapacityOptions): Demand | undefined {
-  if (arrivals === undefined) return undefined
-  if ((arrivals / 60) * startSeconds > MAX_LOAD) {
+function demandOf(options: CapacityOptions): Demand | undefined {
+  const { arrivals, duration, replenishSeconds = KATA_START_SECONDS } = options
+  if (arrivals === undefined) {
+    const idle = (Object.keys(DEMAND) as (keyof typeof DEMAND)[]).filter(
+      (name) => options[name] !== undefined,
+    )
+    if (idle.length === 0) return undefined
+    throw usageError(`${idle.map((name) => DEMAND[name]).join(', ')} says nothing without --arrivals.`)
+  }
+  if ((arrivals / 3600) * Math.max(replenishSeconds, (duration ?? 0) * 60) > MAX_LOAD) {
     throw usageError(
-      `More than ${MAX_LOAD} sandboxes would be starting at any time: check --arrivals and --start-seconds.`,
+      `More than ${MAX_LOAD} sandboxes would be under way at once: check --arrivals, --duration and --replenish-seconds.`,
     )
   }
-  return { arrivalsPerMinute: arrivals, startSeconds, target: hitRatio }
-}
-
-function readEnvironment(env: string, cwd: string): Environment {
-  const path = env.endsWith('.json') ? resolve(cwd, env) : resolve(cwd, 'environments', `${env}.json`)
-  if (!existsSync(path))
-    throw usageError(`There is no ${path}.`, 'Name an environment, or the path of its file.')
-  const loaded = loadEnvironment(basename(path, '.json'), readFileSync(path, 'utf8'))
-  if (!loaded.ok)
-    throw usageError([`${path} has mistakes:`, ...loaded.mistakes.map((one) => `  ${one}`)].join('\n'))
-  return loaded.environment
-}
-
-const percent = (ratio: number) => `${(100 * ratio).toFixed(2)} %`
-
-function reportLines(
-  { environment, fits, demand, advice }: CapacityReport,
-  { paint, width }: Terminal,
-): string[] {
-  const fitLines = fits.flatMap(({ kind, limits, sandboxes }) => [
-    paint.bold(`${environment}: ${sandboxes} sandboxes of class ${kind} at once, beside the warm pools`),
-    ...table(
-      limits,
-      [
-        { title: 'PERMITS', value: (limit) => String(limit.sandboxes) },
-        { title: 'LIMIT', value: (limit) => limit.name + (limit === limits[0] ? ' (binds first)' : '') },
-        { title: 'RAISE', value: (limit) => limit.raise },
-      ],
-      { paint, width },
-    ),
-    '',
-  ])
-  if (!demand || !advice) return [...fitLines, 'Give --arrivals for a recommended number of warm sandboxes.']
-  const { arrivalsPerMinute, startSeconds, target } = demand
-  return [
-    ...fitLines,
-    paint.bold(
-      `Warm, for ${arrivalsPerMinute} claims a minute that start in ${startSeconds} s and ${percent(target)} hits`,
-    ),
-    ...table(
-      advice,
-      [
-        { title: 'CLASS', value: ({ kind }) => kind },
-        { title: 'NOW', value: ({ configured }) => String(configured) },
-        { title: 'HITS', value: ({ configuredHitRatio }) => percent(configuredHitRatio) },
-        { title: 'RECOMMENDED', value: ({ recommended }) => String(recommended) },
-        { title: 'HITS', value: ({ recommendedHitRatio }) => percent(recommendedHitRatio) },
-        {
-          title: 'SIMULATED (FIXED, VARYING STARTS)',
-          value: ({ simulated }) => `${percent(simulated.fixed)}, ${percent(simulated.exponential)}`,
-        },
-      ],
-      { paint, width },
-    ),
-  ]
+  return {
+    kind: options.class ?? 'agent',
+    arrivalsPerHour: arrivals,
+    dispersion: options.dispersion ?? 1,
+    replenishSeconds,
+    targetHitRatio: options.hitRatio ?? 0.99,
+    ...(duration === undefined ? {} : { durationMinutes: duration }),
+  }
 }

@@ -1,90 +1,205 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
-import { fitOf } from '../../charts-src/capacity/fit.ts'
+import { describe, expect, test } from 'vitest'
+import { capacityReport } from '../../charts-src/capacity/capacity-report.ts'
+import { fitInAll, fitPerNode } from '../../charts-src/capacity/fit.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
-import { anEnvironment } from '../charts/fixture.ts'
+import { anEnvironment, ENVIRONMENTS, type Loose } from '../charts/fixture.ts'
 
-const permits = (environment: Environment, name: string, kind: 'agent' | 'command' = 'agent') =>
-  fitOf(environment, kind).limits.find((limit) => limit.name === name)?.sandboxes
-
-/** `dev` with quotas that never bind, so that the nodes do. */
-function withNodes(nodes: Partial<Environment['infra']['sandboxNodes']>, memoryMib = 256): Environment {
-  const environment = structuredClone(anEnvironment('dev'))
-  const endless = {
-    pods: 1e9,
-    claims: 1e9,
-    cpuMillis: 1e9,
-    maxCpuMillis: 1e9,
-    memoryMib: 1e9,
-    ephemeralMib: 1e9,
-  }
-  Object.assign(environment.sizes.sandboxes.quota, endless)
-  Object.assign(environment.sizes.sandboxes.overhead, { memoryMib })
-  Object.assign(environment.infra.sandboxNodes, nodes)
-  return environment
+/** One node of 10 cpu and 20 GiB for sandboxes of 1 cpu and 1.25 GiB, and nothing else that binds. */
+function aRoomyEnvironment(change: (environment: Loose) => void = () => undefined): Environment {
+  const environment = structuredClone(anEnvironment('prod')) as Loose
+  const container = { cpuMillis: 500, maxCpuMillis: 500, memoryMib: 512, ephemeralMib: 16 }
+  const volumes = { workspaceMib: 16, tmpMib: 16, homeMib: 16 }
+  const pool = { warm: { owner: 'tree', replicas: 0 }, agentHost: container, toolbox: container, volumes }
+  Object.assign(environment['sizes'].sandboxes, {
+    agent: structuredClone(pool),
+    command: structuredClone(pool),
+    overhead: { cpuMillis: 0, memoryMib: 256 },
+    quota: {
+      pods: 1e6,
+      cpuMillis: 1e9,
+      maxCpuMillis: 1e9,
+      memoryMib: 1e9,
+      ephemeralMib: 1e9,
+      claims: 1e6,
+    },
+  })
+  environment['sizes'].runs.maxRuns = 1e6
+  Object.assign(environment['infra'].sandboxNodes, {
+    max: 1,
+    cpuMillis: 10_500,
+    memoryMib: 20_580,
+    ephemeralMib: 1_000_000,
+    pods: 110,
+    daemons: { cpuMillis: 500, memoryMib: 100, pods: 10 },
+  })
+  change(environment)
+  return environment as Environment
 }
 
-describe('what an environment holds', () => {
-  it('is counted by hand: five nodes of 7,300 millicores, less two and three warm pods', () => {
-    const environment = withNodes({})
+const first = ({ limits }: ReturnType<typeof fitInAll>) => limits[0]
 
-    // Each node has 7,820 - 520 = 7,300 millicores. An agent takes 1,000, a command sandbox 500: the warm ones fill 3,500
-    // of the first node, which leaves 3 there, and 7 on each of the other four.
-    expect(permits(environment, 'cpu of the nodes')).toBe(31)
-    expect(fitOf(environment, 'agent').limits[0]?.name).toBe('cpu of the nodes')
+describe('what binds first', () => {
+  test.each<[string, number, (environment: Loose) => void]>([
+    ['infra.sandboxNodes.cpuMillis', 10, () => undefined],
+    [
+      'infra.sandboxNodes.memoryMib',
+      4,
+      ({ infra }) => Object.assign(infra.sandboxNodes, { memoryMib: 5220 }),
+    ],
+    [
+      'infra.sandboxNodes.ephemeralMib',
+      3,
+      ({ infra }) => Object.assign(infra.sandboxNodes, { ephemeralMib: 350 }),
+    ],
+    ['infra.sandboxNodes.pods', 5, ({ infra }) => Object.assign(infra.sandboxNodes, { pods: 15 })],
+    ['infra.network.nodePodBits', 2, ({ infra }) => Object.assign(infra.network, { nodePodBits: 28 })],
+    ['sizes.sandboxes.quota.pods', 7, ({ sizes }) => Object.assign(sizes.sandboxes.quota, { pods: 7 })],
+    ['sizes.sandboxes.quota.claims', 6, ({ sizes }) => Object.assign(sizes.sandboxes.quota, { claims: 6 })],
+    [
+      'sizes.sandboxes.quota.cpuMillis',
+      3,
+      ({ sizes }) => Object.assign(sizes.sandboxes.quota, { cpuMillis: 3999 }),
+    ],
+    [
+      'sizes.sandboxes.quota.maxCpuMillis',
+      4,
+      ({ sizes }) => Object.assign(sizes.sandboxes.quota, { maxCpuMillis: 4000 }),
+    ],
+    [
+      'sizes.sandboxes.quota.memoryMib',
+      1,
+      ({ sizes }) => Object.assign(sizes.sandboxes.quota, { memoryMib: 2559 }),
+    ],
+    [
+      'sizes.sandboxes.quota.ephemeralMib',
+      2,
+      ({ sizes }) => Object.assign(sizes.sandboxes.quota, { ephemeralMib: 230 }),
+    ],
+    ['sizes.runs.maxRuns', 8, ({ sizes }) => Object.assign(sizes.runs, { maxRuns: 8 })],
+  ])('is %s, which permits %i', (key, sandboxes, change) => {
+    const environment = aRoomyEnvironment(change)
+
+    const fit = fitInAll(environment, 'agent')
+
+    expect(first(fit)).toMatchObject({ key, sandboxes })
+    expect(fit.sandboxes).toBe(sandboxes)
   })
 
-  it('counts the overhead of the runtime class against memory', () => {
-    const memory = (overhead: number) =>
-      permits(withNodes({ cpuMillis: 1e9 }, overhead), 'memory of the nodes')
+  test('counts the overhead of the runtime class', () => {
+    const bindsOnMemory = (overhead: number) =>
+      aRoomyEnvironment(({ infra, sizes }) => {
+        infra.sandboxNodes.memoryMib = 10_340
+        sizes.sandboxes.overhead.memoryMib = overhead
+      })
 
-    // 28,360 - 900 = 27,460 MiB a node: 13 of 2,048, 11 of 2,304 and 10 of 2,648, less the warm ones on the first.
-    expect([memory(0), memory(256), memory(600)]).toEqual([9 + 4 * 13, 8 + 4 * 11, 6 + 4 * 10])
+    expect(fitInAll(bindsOnMemory(0), 'agent').sandboxes).toBe(10)
+    expect(fitInAll(bindsOnMemory(256), 'agent').sandboxes).toBe(8)
+    expect(fitPerNode(bindsOnMemory(256), 'agent')).toMatchObject({
+      sandboxes: 8,
+      limits: [{ name: 'memory' }, {}, {}, {}, {}],
+    })
   })
 
-  it.each([
-    ['pods of the nodes', { pods: 20 }, 5 * (20 - 9) - 5],
-    ['ephemeral storage of the nodes', { ephemeralMib: 20_000 }, 2 * 3],
-  ])('is bound by the %s', (name, nodes, expected) => {
-    const environment = withNodes({ cpuMillis: 1e9, memoryMib: 1e9, ...nodes })
+  test('is the ranges of addresses where they have room for fewer nodes than the pool', () => {
+    const environment = aRoomyEnvironment(({ infra }) => {
+      infra.sandboxNodes.max = 20
+      infra.network.podCidrs = ['10.244.0.0/23', 'fd00::/64']
+      infra.network.nodeCidrs = ['10.60.0.0/28']
+    })
 
-    expect(permits(environment, name)).toBe(expected)
-    expect(fitOf(environment, 'agent').limits[0]?.name).toBe(name)
+    const { limits } = fitInAll(environment, 'agent')
+
+    expect(limits[0]).toEqual({
+      name: 'range of pod addresses',
+      key: 'infra.network.podCidrs',
+      sandboxes: 20,
+    })
+    expect(limits[1]).toEqual({
+      name: 'range of node addresses',
+      key: 'infra.network.nodeCidrs',
+      sandboxes: 110,
+    })
   })
 
-  it('is bound by the addresses of a node', () => {
-    const environment = withNodes({ cpuMillis: 1e9, memoryMib: 1e9, ephemeralMib: 1e9, pods: 1000 })
-    environment.infra.network.nodePodBits = 27
+  test('keeps the warm pools of both classes full', () => {
+    const environment = aRoomyEnvironment(({ sizes }) => {
+      sizes.sandboxes.agent.warm.replicas = 2
+      sizes.sandboxes.command.warm = { owner: 'autoscaler', max: 3 }
+    })
 
-    expect(permits(environment, 'addresses of the nodes')).toBe(5 * (32 - 3 - 9) - 5)
-    expect(fitOf(environment, 'agent').limits[0]?.name).toBe('addresses of the nodes')
+    expect(fitInAll(environment, 'agent').sandboxes).toBe(5)
+    expect(fitPerNode(environment, 'agent').sandboxes).toBe(10)
   })
 
-  it('is none where the warm pools alone do not fit', () => {
-    const environment = withNodes({ cpuMillis: 1600, max: 1 })
+  test('is nothing where the warm pools alone do not fit', () => {
+    const environment = aRoomyEnvironment(({ sizes }) => {
+      sizes.sandboxes.agent.warm.replicas = 11
+    })
 
-    expect(fitOf(environment, 'agent').sandboxes).toBe(0)
+    expect(fitInAll(environment, 'agent').sandboxes).toBe(0)
   })
 
-  it('never grows when anything shrinks', () => {
+  test('never permits more when anything shrinks', () => {
     const resource = fc.constantFrom('cpuMillis', 'memoryMib', 'ephemeralMib', 'pods', 'max')
     fc.assert(
       fc.property(resource, fc.double({ min: 0.1, max: 1, noNaN: true }), (name, share) => {
-        const whole = withNodes({})
-        const shrunk = withNodes({ [name]: Math.max(1, Math.floor(whole.infra.sandboxNodes[name] * share)) })
+        const whole = anEnvironment('prod')
+        const shrunk = structuredClone(whole) as Loose
+        shrunk['infra'].sandboxNodes[name] = Math.max(1, Math.floor(whole.infra.sandboxNodes[name] * share))
+        const inAll = (environment: Environment) =>
+          fitInAll(environment, 'agent').limits.find(
+            ({ name: limit }) => limit === 'nodes: all of it together',
+          )
 
-        expect(fitOf(shrunk, 'agent').sandboxes).toBeLessThanOrEqual(fitOf(whole, 'agent').sandboxes)
+        expect(inAll(shrunk as Environment)?.sandboxes).toBeLessThanOrEqual(inAll(whole)?.sandboxes ?? 0)
       }),
+      { numRuns: 50 },
     )
   })
 
-  it.each(['dev', 'local', 'pr-example', 'prod'] as const)(
-    'is bound by the claims as committed: %s',
-    (name) => {
-      // A claim is then what is refused, by a clear message, and never the pod of one that was taken.
-      const environment = anEnvironment(name)
+  test('does not count what two nodes have left over together', () => {
+    const environment = aRoomyEnvironment(({ infra }) => {
+      Object.assign(infra.sandboxNodes, { max: 2, cpuMillis: 2000 })
+    })
 
-      expect(fitOf(environment, 'agent').sandboxes).toBe(environment.sizes.sandboxes.quota.claims)
-    },
-  )
+    expect(fitInAll(environment, 'agent').sandboxes).toBe(2)
+  })
+})
+
+describe('a report', () => {
+  test.each(ENVIRONMENTS)('of %s holds as many claims as the quota admits', (name) => {
+    const environment = anEnvironment(name)
+
+    const { classes } = capacityReport(environment)
+
+    for (const { inAll } of classes) {
+      expect(
+        inAll.limits
+          .filter(({ key }) => key.startsWith('sizes.sandboxes.quota'))
+          .map(({ sandboxes }) => sandboxes),
+      ).toSatisfy((counts: number[]) =>
+        counts.every((count) => count >= environment.sizes.sandboxes.quota.claims),
+      )
+    }
+  })
+
+  test('says what is bound at once, and whether it fits beside the recommended pool', () => {
+    const environment = aRoomyEnvironment()
+    const demand = { kind: 'agent', dispersion: 1, replenishSeconds: 60, targetHitRatio: 0.9 } as const
+    const at = (arrivalsPerHour: number) =>
+      capacityReport(environment, { ...demand, arrivalsPerHour, durationMinutes: 30 })
+
+    const quiet = at(2)
+    const crowded = at(20)
+
+    expect(quiet.warm).toMatchObject({
+      configured: 0,
+      configuredHitRatio: 0,
+      recommended: 1,
+      sandboxesBeside: 9,
+    })
+    expect(quiet.busy).toMatchObject({ mean: 1, most: 5, fits: true })
+    expect(crowded.busy).toMatchObject({ mean: 10, fits: false })
+  })
 })
