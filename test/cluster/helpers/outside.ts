@@ -84,7 +84,9 @@ export async function openOutside(folder: string, plan: OutsidePlan): Promise<Ou
     ...state.nodes.map((_, index) => ['route', 'add', cluster.podRangeOf(index), 'via', cluster.node(index)]),
   ])
   const routes = plan.ranges.map((range) => ['route', 'replace', range, 'via', gateway])
-  for (const node of state.nodes) await insideNetwork(node.pid, routes)
+  // Another may have had this address before, and nodes remember its link for a while.
+  const forget = ['neigh', 'flush', 'to', gateway]
+  for (const node of state.nodes) await insideNetwork(node.pid, [forget, ...routes])
   return { pid, stop: () => holder.stop(0) }
 }
 
