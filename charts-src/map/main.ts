@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadEnvironment } from '../environment/load-environment.ts'
 import { renderMap } from './render-map.ts'
@@ -15,13 +15,17 @@ function main(): number {
     )
     return 0
   }
-  const loaded = loadEnvironment(name, readFileSync(join(ROOT, 'environments', `${name}.json`), 'utf8'))
-  if (!loaded.ok) {
-    process.stderr.write(`${loaded.mistakes.join('\n')}\n`)
-    return 1
-  }
+  const source = join('environments', `${name}.json`)
+  if (!existsSync(join(ROOT, source))) return complain([`${source}: there is no such file`])
+  const loaded = loadEnvironment(name, readFileSync(join(ROOT, source), 'utf8'))
+  if (!loaded.ok) return complain(loaded.mistakes.map((mistake) => `${source}: ${mistake}`))
   const file = join('docs', `map-${name}.svg`)
   writeFileSync(join(ROOT, file), renderMap(loaded.environment))
   process.stdout.write(`${file}\n`)
   return 0
+}
+
+function complain(mistakes: readonly string[]): number {
+  process.stderr.write(`${mistakes.join('\n')}\nnothing was drawn\n`)
+  return 1
 }

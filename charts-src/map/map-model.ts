@@ -1,4 +1,4 @@
-import { SandboxKind } from '../../contracts/names.ts'
+import { names, SandboxKind } from '../../contracts/names.ts'
 import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { fieldAt, listAt, textAt } from '../checks/read-fields.ts'
 import type { Environment } from '../environment/schema.ts'
@@ -28,6 +28,7 @@ export interface MapPool {
 
 export interface MapModel {
   readonly environment: string
+  readonly namespaces: { readonly controlPlane: string; readonly sandboxes: string }
   readonly titles: ReadonlyMap<ActorId, string>
   /** Every pair that may talk, with at least one end of ours; what is open to everybody is one edge from `internet`. */
   readonly edges: readonly MapEdge[]
@@ -53,6 +54,7 @@ export function mapModel(
   const actors = world.stage.actors.filter(isShown)
   return {
     environment: environment.name,
+    namespaces: names(environment.slice).namespaces,
     titles: new Map(actors.map(({ id, title }) => [id, title])),
     edges: edgesOf(world, actors),
     pools: SandboxKind.options.flatMap((kind) => poolsOf(objects, kind)),
