@@ -112,13 +112,15 @@ interface Packing {
 function packed({ environment, kind, resources, nodes: count }: Packing): number {
   const needs = podNeeds(environment.sizes.sandboxes)
   const nodes = Array.from({ length: count }, () => freeNode(environment))
-  const warm = SandboxKind.options
-    .toSorted((a, b) => needs[b].memoryMib - needs[a].memoryMib)
-    .flatMap((other) => Array.from({ length: needs[other].warm }, () => needs[other]))
-  for (const pod of warm) {
-    const node = nodes.find((free) => roomFor(pod, free, resources) >= 1)
-    if (!node) return 0
-    for (const resource of resources) node[resource] -= needOf(pod, resource)
+  const classes = SandboxKind.options.toSorted((one, other) => needs[other].memoryMib - needs[one].memoryMib)
+  for (const { warm, ...pod } of classes.map((other) => needs[other])) {
+    let left = warm
+    for (const free of nodes) {
+      const placed = Math.min(left, roomFor(pod, free, resources))
+      for (const resource of resources) free[resource] -= placed * needOf(pod, resource)
+      left -= placed
+    }
+    if (left > 0) return 0
   }
   return nodes.reduce((sum, free) => sum + roomFor(needs[kind], free, resources), 0)
 }
@@ -134,10 +136,12 @@ function freeNode({ infra }: Environment): Free {
   }
 }
 
-const needOf = (pod: PodNeeds, resource: Resource) =>
+type Asked = Omit<PodNeeds, 'warm'>
+
+const needOf = (pod: Asked, resource: Resource) =>
   resource === 'pods' || resource === 'addresses' ? 1 : pod[resource]
 
-function roomFor(pod: PodNeeds, free: Free, resources: readonly Resource[]): number {
+function roomFor(pod: Asked, free: Free, resources: readonly Resource[]): number {
   const rooms = resources.map((resource) => Math.floor(free[resource] / needOf(pod, resource)))
   return Math.max(0, Math.min(...rooms))
 }

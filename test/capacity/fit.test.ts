@@ -158,6 +158,33 @@ describe('what binds first', () => {
     )
   })
 
+  test('is found at once for the largest pools and nodes that a file may say', () => {
+    const environment = aRoomyEnvironment(({ infra }) => {
+      Object.assign(infra.sandboxNodes, {
+        max: 1000,
+        pods: 1000,
+        cpuMillis: 1e9,
+        memoryMib: 1e9,
+        ephemeralMib: 1e9,
+      })
+      infra.network = {
+        ...infra.network,
+        podCidrs: ['10.0.0.0/8'],
+        nodeCidrs: ['172.16.0.0/16'],
+        nodePodBits: 20,
+      }
+    })
+    const demand = { kind: 'agent', arrivalsPerHour: 1_000_000, dispersion: 20 } as const
+    const start = performance.now()
+
+    const { warm } = capacityReport(environment, { ...demand, replenishSeconds: 360, targetHitRatio: 0.9999 })
+
+    expect(warm?.recommended).toBeGreaterThan(100_000)
+    // The quota of memory binds: it takes as many of 1280 MiB, the warm ones among them.
+    expect(warm?.sandboxesBeside).toBe(Math.floor(1e9 / 1280) - (warm?.recommended ?? 0))
+    expect(performance.now() - start).toBeLessThan(3000)
+  })
+
   test('does not count what two nodes have left over together', () => {
     const environment = aRoomyEnvironment(({ infra }) => {
       Object.assign(infra.sandboxNodes, { max: 2, cpuMillis: 2000 })
