@@ -51,7 +51,15 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'runtime/agent-host': {
     rooms: [...RULED, ...LIBRARIES],
-    packages: ['zod', 'fastify', '@fastify/', 'jose', 'tar-stream', '@a2a-js/sdk in turn/'],
+    packages: [
+      'zod',
+      'fastify',
+      '@fastify/',
+      'jose',
+      'tar-stream',
+      '@a2a-js/sdk in turn/',
+      '@azure/ in credential/',
+    ],
   },
   cli: {
     rooms: [...LEAVES, 'runtime/client', 'runtime/executors', 'runtime/audit'],
@@ -126,6 +134,7 @@ test.each([
   ['runtime/api/x.ts', `const host = await import('../agent-host/app.ts')`],
   ['runtime/agent-host/x.ts', `import { KubeConfig } from '@kubernetes/client-node'`],
   ['runtime/agent-host/configure/x.ts', `import { AgentCard } from '@a2a-js/sdk'`],
+  ['runtime/agent-host/session/x.ts', `import { SecretClient } from '@azure/keyvault-secrets'`],
   ['runtime/agent-host/x.ts', `import {\n  openStore,\n} from '../store/open-store.ts'`],
   ['runtime/sandboxes/local/x.ts', `import { KubeConfig } from '@kubernetes/client-node'`],
   ['cli/x.ts', `import '../runtime/api/server.ts'`],
@@ -139,6 +148,7 @@ test.each([
 
 test.each([
   ['runtime/agent-host/turn/x.ts', `import { AgentCard } from '@a2a-js/sdk'`],
+  ['runtime/agent-host/credential/x.ts', `const { SecretClient } = await import('@azure/keyvault-secrets')`],
   ['runtime/api/x.ts', `import rateLimit from '@fastify/rate-limit'`],
   ['cli/commands/x.ts', `import { createClient } from '../../runtime/client/client.ts'`],
   ['contracts/x.ts', `import { z } from 'zod'`],

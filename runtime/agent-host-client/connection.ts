@@ -1,9 +1,16 @@
 import { Agent, type Dispatcher, fetch, type RequestInit, type Response } from 'undici'
 import { Problem } from '../../contracts/errors.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
+import type { ConnectionGuard } from './connection-guard.ts'
+import { guardedConnector } from './new-connection.ts'
 
-/** Where an AgentHost listens: a Unix socket (laptop) or a base URL (pod). */
-export type AgentHostAddress = { readonly socketPath: string } | { readonly baseUrl: string }
+/**
+ * Where an AgentHost listens: a Unix socket, whose folder says whose it is (laptop), or a base URL, where the
+ * guard finds out on every new connection who answers there (pod).
+ */
+export type AgentHostAddress =
+  | { readonly socketPath: string }
+  | { readonly baseUrl: string; readonly guard: ConnectionGuard }
 
 /** Requests to one AgentHost. Streams may be quiet for as long as the heartbeat allows, so nothing else cuts them. */
 export function connectAgentHost(address: AgentHostAddress, bearer: string) {
@@ -13,14 +20,15 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
     bodyTimeout: 0,
     headersTimeout: 0,
     pipelining: 1,
-    ...(local && { connect: { socketPath: address.socketPath } }),
+    connect: local ? { socketPath: address.socketPath } : guardedConnector(address.guard),
   })
 
   /** `Authorization` is the run's bearer unless the request brings its own. */
   async function request(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = { authorization: `Bearer ${bearer}`, ...(init.headers as Record<string, string>) }
     try {
-      return await fetch(`${baseUrl}${path}`, { ...init, headers, dispatcher })
+      // A redirect would carry the configuration of a run to wherever the pod says.
+      return await fetch(`${baseUrl}${path}`, { ...init, headers, dispatcher, redirect: 'error' })
     } catch (error) {
       if (init.signal?.aborted) throw init.signal.reason
       throw silent(error)
@@ -41,9 +49,10 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
   }
 }
 
-/** `fetch` hides the reason one level down. */
+/** `fetch` hides the reason one level down; what a guard says stays what it said. */
 function silent(error: unknown): SandboxError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
+  if (cause instanceof SandboxError) return cause
   return new SandboxError('sandbox_lost', `the AgentHost does not answer: ${messageOf(cause)}`, { cause })
 }
 

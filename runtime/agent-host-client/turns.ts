@@ -18,6 +18,7 @@ export function createTurnClient(connection: AgentHostConnection, bearer: string
       signal: init.signal ?? null,
       headers: Object.fromEntries(headers),
       dispatcher: connection.dispatcher,
+      redirect: 'error',
     })
     return new Response(response.body as ReadableStream | null, {
       status: response.status,

@@ -1,6 +1,7 @@
 import type { HostEvent } from '../../contracts/events.ts'
 import type { Isolation } from '../../contracts/exec.ts'
 import type { SandboxKind } from '../../contracts/names.ts'
+import type { AgentHostAddress } from '../agent-host-client/connection.ts'
 
 /** How the API gets a sandbox. A sandbox serves one run and is destroyed; nothing returns to a pool. */
 export interface SandboxProvider {
@@ -35,7 +36,7 @@ export interface BoundSandbox {
   readonly isolation: Isolation
   readonly warnings: readonly SandboxWarning[]
   /** Where its AgentHost listens. */
-  readonly address: { readonly socketPath: string } | { readonly baseUrl: string }
+  readonly address: AgentHostAddress
   /** Absolute path of the workspace as AgentHost must be told. */
   readonly workingDirectory: (workspacePath: string | undefined) => string
   /** Plain data from which `collect` can clean up after a crash. */
