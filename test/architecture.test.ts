@@ -43,7 +43,12 @@ const RULES: Readonly<Record<string, Rule>> = {
   'runtime/client': { rooms: LEAVES, packages: ['zod', 'eventsource-parser'] },
   'runtime/sandboxes': {
     rooms: [...LEAVES, 'runtime/agent-host-client', 'runtime/executors'],
-    packages: ['zod', '@kubernetes/client-node in kubernetes/'],
+    packages: [
+      'zod',
+      '@kubernetes/client-node in kubernetes/',
+      'undici in kubernetes/',
+      'jose in kubernetes/',
+    ],
   },
   'runtime/api': {
     rooms: [...RULED, ...LIBRARIES, 'runtime/store', 'runtime/sandboxes', 'runtime/agent-host-client'],
