@@ -5,6 +5,9 @@ export const CLASS_LABEL = 'agentweaver.io/class'
 export const DEPLOYMENT_LABEL = 'agentweaver.io/deployment'
 export const KIND_LABEL = 'agentweaver.io/kind'
 
+/** Annotation of a claim: the random value that the store kept before the claim was posted. */
+export const CLAIM_NONCE_ANNOTATION = 'agentweaver.io/nonce'
+
 /** Selects the namespaces of a slice for admission bindings. */
 export const SLICE_LABEL = 'agentweaver.io/slice'
 
