@@ -32,10 +32,14 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
   'runtime/executors': { rooms: RULED, packages: ['zod'] },
+  'runtime/system-calls': { rooms: LEAVES, packages: ['koffi'] },
   'runtime/store': { rooms: RULED, packages: ['zod', 'kysely', 'pg'] },
   'runtime/tools': { rooms: [...LEAVES, 'runtime/governance', 'runtime/redaction'], packages: ['zod'] },
   'runtime/agents': { rooms: [...LEAVES, 'runtime/tools'], packages: ['zod', '@github/copilot-sdk'] },
-  'runtime/runner': { rooms: [...LEAVES, 'runtime/executors', 'runtime/workspace'], packages: ['zod'] },
+  'runtime/runner': {
+    rooms: [...LEAVES, 'runtime/executors', 'runtime/workspace', 'runtime/system-calls'],
+    packages: ['zod'],
+  },
   'runtime/agent-host-client': {
     rooms: LEAVES,
     packages: ['zod', '@a2a-js/sdk', 'undici', 'eventsource-parser'],
@@ -55,7 +59,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     packages: ['zod', 'fastify', 'fastify-type-provider-zod', '@fastify/', 'jose', 'tar-stream'],
   },
   'runtime/agent-host': {
-    rooms: [...RULED, ...LIBRARIES],
+    rooms: [...RULED, ...LIBRARIES, 'runtime/system-calls'],
     packages: [
       'zod',
       'fastify',

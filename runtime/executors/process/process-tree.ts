@@ -31,8 +31,13 @@ export function descendantsOf(pid: number): number[] {
 export function processesMarked(marker: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => readOr(`/proc/${pid}/environ`, '').split('\0').includes(marker))
     .map(Number)
+    .filter((pid) => hasMark(pid, marker))
+}
+
+/** Whether a process had the entry `marker` (`NAME=value`) in its environment at its start. */
+export function hasMark(pid: number, marker: string): boolean {
+  return readOr(`/proc/${pid}/environ`, '').split('\0').includes(marker)
 }
 
 /** Sends a signal and does not mind that the process is gone. */

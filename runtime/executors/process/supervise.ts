@@ -36,6 +36,9 @@ export interface Launch {
   readonly hasPidNamespace: boolean
   /** A `NAME=value` of `env` by which strays are found where no namespace holds them. */
   readonly marker?: string
+  readonly onStarted?: (pid: number) => void
+  /** Ends what the backend alone can find of the command. Called once, also where it never started. */
+  readonly onEnded?: () => Promise<void>
 }
 
 /** Between the polite and the final signal. */
@@ -88,7 +91,10 @@ class Run {
 
   async result(): Promise<ExecResult> {
     const { signal } = this.#io
-    if (signal?.aborted) return this.#notStarted('cancelled', 'The command was cancelled before it started.')
+    if (signal?.aborted) {
+      await this.#launch.onEnded?.()
+      return this.#notStarted('cancelled', 'The command was cancelled before it started.')
+    }
     const onAbort = () => this.#stop('cancelled')
     signal?.addEventListener('abort', onAbort, { once: true })
     const timer = setTimeout(() => this.#stop('timeout'), this.#request.timeoutMs)
@@ -98,6 +104,7 @@ class Run {
       clearTimeout(timer)
       clearTimeout(this.#killTimer)
       signal?.removeEventListener('abort', onAbort)
+      await this.#launch.onEnded?.()
     }
   }
 
@@ -109,6 +116,7 @@ class Run {
       return this.#notStarted('spawn_failed', messageOf(error))
     }
     const exited = exitOf(child)
+    if (child.pid !== undefined) this.#launch.onStarted?.(child.pid)
     const status = child.stdio?.[STATUS_FD] as (Readable & Writable) | undefined
     if (!status) return this.#notStarted('spawn_failed', (await exited).error ?? 'no status channel')
     const said = new StatusLines(status)

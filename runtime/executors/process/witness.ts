@@ -17,14 +17,15 @@ export const STATUS_FD = 4
 export const LAUNCHER_FD = 3
 
 export interface CommandLimits {
-  readonly processes: number
+  /** Undefined where the number would be shared with others: the kernel counts by user. */
+  readonly processes: number | undefined
   readonly openFiles: number
   readonly fileBytes: number
   /** Private writable memory of one process (RLIMIT_DATA): address space would stop Node, which reserves much. */
   readonly dataBytes: number
 }
 
-export const COMMAND_LIMITS: CommandLimits = {
+export const COMMAND_LIMITS: CommandLimits & { readonly processes: number } = {
   processes: 1024,
   openFiles: 8192,
   fileBytes: 8 * 1024 ** 3,
@@ -39,7 +40,9 @@ function limitLines(limits: CommandLimits): string {
     `ulimit -f ${limits.fileBytes / 512}`,
     `ulimit -d ${limits.dataBytes / 1024}`,
     // bash calls the number of processes -u, dash and busybox -p (which is read-only in bash).
-    `ulimit -u ${limits.processes} || ulimit -p ${limits.processes}`,
+    ...(limits.processes === undefined
+      ? []
+      : [`ulimit -u ${limits.processes} || ulimit -p ${limits.processes}`]),
     // The kernel ends the command before the service when memory runs out.
     'echo 500 >/proc/self/oom_score_adj',
   ]
