@@ -41,7 +41,10 @@ export async function startHttpsFake({ tls, respond, listen }: HttpsFakeOptions)
     requests.push(request)
     const fault = faults.shift()
     if (fault === 'silence') return
-    if (fault === 'reset') return incoming.socket.destroy()
+    if (fault === 'reset') {
+      incoming.socket.destroy()
+      return
+    }
     const { status, body, headers = {} } = fault ?? (await respond(request))
     response.writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...headers })
     response.end(body === undefined ? '' : JSON.stringify(body))

@@ -16,7 +16,10 @@ export async function startNameProxy(names: ReadonlyMap<string, number>) {
     const port = names.get(name)
     sockets.add(near)
     near.on('error', () => undefined)
-    if (port === undefined) return near.end('HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n')
+    if (port === undefined) {
+      near.end('HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n')
+      return
+    }
     const far = connect(port, '127.0.0.1', () => {
       near.write('HTTP/1.1 200 Connection established\r\n\r\n')
       near.pipe(far).pipe(near)
