@@ -21,16 +21,24 @@ import { proveNetworkOff } from './network-off.ts'
 import { chooseForm, startOffline } from './start-offline.ts'
 
 type Env = PodRunnerEnv
+type Serve = (serving: Serving) => Promise<void>
 
 /** One runner of a sandbox pod, for as long as its AgentHost is there. */
 export async function runInPod(env: Env, log: Log): Promise<void> {
   // Before anything else: a command of the same user must not be able to take this process over.
   forbidTracing()
   adoptOrphans()
-  await (env.AGENTWEAVER_RUNNER_ROLE === 'online' ? runOnline(env, log) : runOffline(env, log))
+  // The first process of a container has no default: without a handler a signal is nothing.
+  const leave = () => process.exit(0)
+  process.once('SIGTERM', leave)
+  const serve: Serve = async (serving) => {
+    process.off('SIGTERM', leave)
+    await serveCommands(env, log, serving)
+  }
+  await (env.AGENTWEAVER_RUNNER_ROLE === 'online' ? runOnline(env, log, serve) : runOffline(env, serve))
 }
 
-async function runOnline(env: Env, log: Log): Promise<void> {
+async function runOnline(env: Env, log: Log, serve: Serve): Promise<void> {
   const [own, inherited] = [await connectToHost(), await connectToHost()]
   const choice = chooseForm(env.AGENTWEAVER_RUNNER_OFFLINE)
   const offline = startOffline(choice, inherited, env.AGENTWEAVER_RUNNER_WORKSPACE)
@@ -41,7 +49,7 @@ async function runOnline(env: Env, log: Log): Promise<void> {
   offline.once('error', (error) => log.error('the offline runner could not be started', { error }))
   // Only now: from here on no process of this one can make a namespace.
   filterCalls({ unixSocketsOnly: false })
-  await serve(env, log, {
+  await serve({
     stream: own,
     ownChildren: [offline],
     reason: offlineReason(choice.form, choice.whyFilter),
@@ -49,7 +57,7 @@ async function runOnline(env: Env, log: Log): Promise<void> {
   offline.kill('SIGKILL')
 }
 
-async function runOffline(env: Env, log: Log): Promise<void> {
+async function runOffline(env: Env, serve: Serve): Promise<void> {
   const { AGENTWEAVER_RUNNER_OFFLINE: form, AGENTWEAVER_RUNNER_FD: fd } = env
   if (form === 'auto' || fd === undefined)
     throw new SandboxError('invalid_config', 'the offline runner is started by the online one')
@@ -57,7 +65,7 @@ async function runOffline(env: Env, log: Log): Promise<void> {
   const { hasLoopback } = await proveNetworkOff(form)
   const stream = new Socket({ fd, readable: true, writable: true })
   const reason = offlineReason(form, env.AGENTWEAVER_RUNNER_WHY_FILTER)
-  await serve(env, log, { stream, ownChildren: [], reason, warnings: hasLoopback ? [] : [NO_LOOPBACK] })
+  await serve({ stream, ownChildren: [], reason, warnings: hasLoopback ? [] : [NO_LOOPBACK] })
 }
 
 /** The filter that every command of this product has, here once for the runner and all that it starts. */
@@ -74,7 +82,11 @@ interface Serving {
   readonly warnings?: readonly RunnerWarning[]
 }
 
-async function serve(env: Env, log: Log, { stream, ownChildren, reason, warnings }: Serving): Promise<void> {
+async function serveCommands(
+  env: Env,
+  log: Log,
+  { stream, ownChildren, reason, warnings }: Serving,
+): Promise<void> {
   process.once('SIGTERM', () => stream.destroy())
   process.on('SIGINT', () => log.debug('an interrupt is left to AgentHost'))
   const isolation = podIsolation(reason)

@@ -67,7 +67,7 @@ function basics(): LayerEntry[] {
   ]
 }
 
-function shell(): LayerEntry[] {
+export function shell(): LayerEntry[] {
   const busybox = '/bin/busybox'
   const applets = execFileSync(busybox, ['--list'], { encoding: 'utf8' }).trim().split('\n')
   return [
@@ -78,7 +78,7 @@ function shell(): LayerEntry[] {
   ]
 }
 
-function git(): LayerEntry[] {
+export function git(): LayerEntry[] {
   return [
     ...programWithLibraries('/usr/bin/git', 'usr/bin/git'),
     ...folderTree('/usr/lib/git-core', 'usr/lib/git-core'),
@@ -86,7 +86,7 @@ function git(): LayerEntry[] {
   ]
 }
 
-function python(): LayerEntry[] {
+export function python(): LayerEntry[] {
   const program = '/usr/bin/python3'
   const script = 'import sys; print("python%d.%d" % sys.version_info[:2])'
   const name = execFileSync(program, ['-c', script], { encoding: 'utf8' }).trim()
