@@ -11,8 +11,8 @@ import type { Resource } from '../../runtime/sandboxes/kubernetes/client/resourc
 export type KubeApiSubject = {
   readonly connection: KubeConnection
   readonly namespace: string
-  /** A version that the server has forgotten. */
-  readonly forgottenVersion: string
+  /** A collection, and a version of it that the server does not remember. */
+  readonly forgotten: { readonly resource: Resource; readonly version: string }
   readonly close?: () => Promise<void>
 }
 
@@ -46,12 +46,14 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
       await subject.close?.()
     })
 
-    async function watchUntil(from: string, isLast: (event: WatchEvent) => boolean, timeoutSeconds = 60) {
+    type Watching = { from: string; resource?: Resource; timeoutSeconds?: number }
+    async function watchUntil(watching: Watching, isLast: (event: WatchEvent) => boolean) {
+      const { from, resource = maps, timeoutSeconds = 60 } = watching
       const stop = new AbortController()
       const seen: WatchEvent[] = []
       const options = { fresh: false, onBytes: () => undefined, timeoutSeconds, resourceVersion: from }
       const all = AbortSignal.any([stop.signal, signal()])
-      for await (const event of api.watch(maps, { ...options, signal: all })) {
+      for await (const event of api.watch(resource, { ...options, signal: all })) {
         seen.push(event)
         if (isLast(event)) break
       }
@@ -90,7 +92,7 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
       const foreign = api.patch(at, { metadata: { uid: randomUUID() }, data: { changed: 'again' } }, signal())
 
       expect(changed).toMatchObject({ data: { kept: 'yes', changed: 'yes' } })
-      await expect(foreign).rejects.toMatchObject({ status: 409, reason: 'Conflict' })
+      await expect(foreign).rejects.toMatchObject({ status: 422, reason: 'Invalid' })
       expect(await api.get(maps, name, signal())).toMatchObject({ data: { changed: 'yes' } })
     })
 
@@ -133,7 +135,7 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
       await api.delete({ resource: maps, name }, { uid, propagation: 'Background' }, signal())
 
       const isEnd = (event: WatchEvent) => event.type === 'DELETED' && nameOf(event) === name
-      const seen = await watchUntil(earlier.metadata.resourceVersion, isEnd)
+      const seen = await watchUntil({ from: earlier.metadata.resourceVersion }, isEnd)
 
       const own = seen.filter((event) => event.type !== 'BOOKMARK' && nameOf(event) === name)
       expect(own.map(({ type }) => type)).toEqual(['ADDED', 'MODIFIED', 'DELETED'])
@@ -143,7 +145,8 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
     })
 
     it('says 410 in the stream where a version is too old', async () => {
-      const [event] = await watchUntil(subject.forgottenVersion, () => true)
+      const { resource, version } = subject.forgotten
+      const [event] = await watchUntil({ from: version, resource }, () => true)
 
       expect(event).toMatchObject({ type: 'ERROR', object: { code: 410, reason: 'Expired' } })
     })
@@ -151,7 +154,9 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
     it('ends a watch in order when its time is over', async () => {
       const { metadata } = await create(unique('timed'))
 
-      const seen = await watchUntil(metadata.resourceVersion, () => false, 1)
+      const watching = { from: metadata.resourceVersion, timeoutSeconds: 1 }
+
+      const seen = await watchUntil(watching, () => false)
 
       expect(seen.filter(({ type }) => type === 'ERROR')).toEqual([])
     })

@@ -94,7 +94,7 @@ export async function startFakeKubeApi() {
   function patch(collection: string, known: Stored, body: unknown): Answer {
     const { metadata } = (body ?? {}) as { metadata?: { uid?: string } }
     if (metadata?.uid !== undefined && metadata.uid !== known.metadata.uid)
-      return conflict('Precondition failed: UID in precondition is another')
+      return failure(422, 'Invalid', 'metadata.uid: Invalid value: field is immutable')
     return { status: 200, body: store.put(collection, mergePatch(known, body) as Stored) }
   }
 

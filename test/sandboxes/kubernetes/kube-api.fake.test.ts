@@ -8,7 +8,7 @@ testKubeApi('the fake of the unit tests', async () => {
   return {
     connection: plainConnection(fake.url),
     namespace: NAMESPACE,
-    forgottenVersion: '1',
+    forgotten: { resource: { apiVersion: 'v1', plural: 'configmaps', namespace: NAMESPACE }, version: '1' },
     close: fake.close,
   }
 })

@@ -1,7 +1,7 @@
-import { KubeConfig, makeInformer, Watch } from '@kubernetes/client-node'
+import { KubeConfig, type KubernetesObject, makeInformer, Watch } from '@kubernetes/client-node'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../helpers/until.ts'
-import { NAMESPACE, startKubeRig, THINGS_PATH, type Thing } from './kube-rig.ts'
+import { NAMESPACE, startKubeRig, THINGS_PATH } from './kube-rig.ts'
 
 /** What the library's own watch loses, and that ours does not, under the same harm: why those parts are replaced. */
 describe('the same harm, to the library’s informer and to our watch', () => {
@@ -13,7 +13,7 @@ describe('the same harm, to the library’s informer and to our watch', () => {
       { name: 'user' },
     )
     const list = async () => (await fetch(rig.fake.url + THINGS_PATH)).json() as Promise<never>
-    const theirs = makeInformer<Thing & { metadata: object }>(config, THINGS_PATH, list)
+    const theirs = makeInformer<KubernetesObject>(config, THINGS_PATH, list)
     const failures: unknown[] = []
     theirs.on('error', (error) => failures.push(error))
     await theirs.start()
@@ -72,9 +72,9 @@ describe('a watch on which nothing happens', () => {
       { name: 'fake', server: rig.fake.url, skipTLSVerify: true },
       { name: 'user' },
     )
-    const watch = new Watch(config) as Watch & { requestTimeoutMs: number }
-    expect(watch.requestTimeoutMs).toBe(30_000)
-    watch.requestTimeoutMs = 100
+    const watch = new Watch(config)
+    expect(watch).toMatchObject({ requestTimeoutMs: 30_000 })
+    Object.assign(watch, { requestTimeoutMs: 100 })
 
     const ended = Promise.withResolvers<unknown>()
     await watch.watch(THINGS_PATH, {}, () => undefined, ended.resolve)

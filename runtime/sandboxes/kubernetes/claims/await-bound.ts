@@ -1,6 +1,6 @@
 import { SandboxError } from '../../../kit/errors.ts'
 import type { KubeApi } from '../client/kube-api.ts'
-import { type Condition, conditionOf } from '../client/kube-object.ts'
+import { type Condition, conditionOf, controllerOf } from '../client/kube-object.ts'
 import { claimsIn } from '../client/resource.ts'
 import { ClaimObject, type SandboxObject } from './claim-objects.ts'
 import { faultOf, meaningOf } from './claim-reasons.ts'
@@ -39,7 +39,7 @@ export async function awaitBound(
     }
   }
   const leaveClaim = claims.onChange(posted.metadata.name, look)
-  const suspicion = setInterval(() => void wait.suspect(signal).catch(reject), options.suspectAfterMs)
+  const suspicion = setInterval(() => void wait.suspect(signal).then(look, reject), options.suspectAfterMs)
   const onAbort = () => reject(wait.overdue(signal.reason))
   signal.addEventListener('abort', onAbort, { once: true })
   try {
@@ -54,12 +54,16 @@ export async function awaitBound(
   }
 }
 
+/** How often a watch is resumed before what it shows is believed. */
+const PATIENCE = 1
+
 /** What is known of one claim while it is waited for. */
 class Wait {
   readonly #options: AwaitOptions
   readonly #posted: ClaimObject
   #last: Condition | undefined
   #isSeen = false
+  #suspicions = 0
   sandboxName: string | undefined
 
   constructor(options: AwaitOptions, posted: ClaimObject) {
@@ -81,7 +85,12 @@ class Wait {
     if (!name || !podIPs?.length) return undefined
     this.sandboxName = name
     const sandbox = sandboxes.get(name)
-    return sandbox && { claim, sandbox }
+    return sandbox && this.#isSettled(sandbox) ? { claim, sandbox } : undefined
+  }
+
+  /** The two watches are not in step: a Sandbox may still be shown as the pool's. After a while it is what it is. */
+  #isSettled(sandbox: SandboxObject): boolean {
+    return controllerOf(sandbox)?.uid === this.#posted.metadata.uid || this.#suspicions > PATIENCE
   }
 
   #absent(): undefined {
@@ -97,7 +106,9 @@ class Wait {
     const { api, watches } = this.#options
     const { name, namespace } = this.#posted.metadata
     if (this.#isSeen) {
-      if (this.sandboxName !== undefined) watches.sandboxes.suspect(`it has not shown ${this.sandboxName}`)
+      if (this.sandboxName === undefined) return
+      this.#suspicions += 1
+      if (this.#suspicions <= PATIENCE) watches.sandboxes.suspect(`${this.sandboxName} is not shown as ours`)
       return
     }
     watches.claims.suspect(`it has not shown the claim ${name}`)

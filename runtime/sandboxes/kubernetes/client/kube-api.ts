@@ -70,8 +70,9 @@ export function createKubeApi(connection: KubeConnection, options?: TransportOpt
       return ask({ method: 'DELETE', path: pathOf(resource, name), body }, signal)
     },
 
-    /** Any other document that the API server serves. */
-    read: (path: string, signal: AbortSignal): Promise<unknown> => ask({ method: 'GET', path }, signal),
+    /** Any other JSON document that the API server serves, under its own media type. */
+    read: (document: { path: string; mediaType: string }, signal: AbortSignal): Promise<unknown> =>
+      ask({ method: 'GET', path: document.path, accept: document.mediaType }, signal),
 
     /** One watch, from its first event to its end; whoever watches resumes it. */
     async *watch(resource: Resource, from: WatchFrom): AsyncGenerator<WatchEvent> {

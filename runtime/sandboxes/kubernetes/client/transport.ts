@@ -21,6 +21,8 @@ export type Question = {
   readonly path: string
   readonly body?: unknown
   readonly contentType?: string
+  /** @default application/json */
+  readonly accept?: string
 }
 
 export type StreamOptions = {
@@ -50,13 +52,13 @@ export function createTransport(connection: KubeConnection, options: TransportOp
   })
 
   async function attempt(question: Question, signal: AbortSignal, fresh: boolean): Promise<unknown> {
-    const { method, path, body, contentType = 'application/json' } = question
+    const { method, path, body, contentType = 'application/json', accept = 'application/json' } = question
     const response = await send(connection.server + path, {
       method,
       dispatcher,
       headers: {
         ...(await connection.authenticate(fresh)),
-        accept: 'application/json',
+        accept,
         ...(body !== undefined && { 'content-type': contentType }),
       },
       body: body === undefined ? null : JSON.stringify(body),

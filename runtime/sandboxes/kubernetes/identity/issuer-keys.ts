@@ -2,8 +2,8 @@ import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTPayload, jwtVeri
 import { z } from 'zod'
 import type { KubeApi } from '../client/kube-api.ts'
 
-const DISCOVERY_PATH = '/.well-known/openid-configuration'
-const KEYS_PATH = '/openid/v1/jwks'
+const DISCOVERY = { path: '/.well-known/openid-configuration', mediaType: 'application/json' }
+const KEYS = { path: '/openid/v1/jwks', mediaType: 'application/jwk-set+json' }
 const READ_TIMEOUT_MS = 10_000
 /** A stranger's tokens must not make us ask the API server as often as it likes. */
 const MIN_REFRESH_MS = 10_000
@@ -40,7 +40,7 @@ export async function loadIssuerKeys({
   clock,
   minRefreshMs = MIN_REFRESH_MS,
 }: IssuerKeyOptions) {
-  const { issuer } = Discovery.parse(await api.read(DISCOVERY_PATH, signal))
+  const { issuer } = Discovery.parse(await api.read(DISCOVERY, signal))
   let keys = createLocalJWKSet(await readKeys(api, signal))
   let readAt = performance.now()
   let reading: Promise<void> | undefined
@@ -88,5 +88,5 @@ export async function loadIssuerKeys({
 }
 
 async function readKeys(api: KubeApi, signal: AbortSignal): Promise<JSONWebKeySet> {
-  return Keys.parse(await api.read(KEYS_PATH, signal))
+  return Keys.parse(await api.read(KEYS, signal))
 }
