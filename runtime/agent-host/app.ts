@@ -7,7 +7,7 @@ import { registerCommandsRoute } from './commands/commands-route.ts'
 import { type ConfigureDeps, registerConfigureRoute } from './configure/configure-route.ts'
 import type { DecisionTable } from './decisions/decision-table.ts'
 import { registerDecisionsRoute } from './decisions/decisions-route.ts'
-import { guardWithBearer } from './guard.ts'
+import { guardWithBearer, refuseTwoHosts } from './guard.ts'
 import { registerErrorHandling } from './http.ts'
 import type { Outbox } from './outbox.ts'
 import { registerArchiveRoutes } from './routes/archive-routes.ts'
@@ -46,6 +46,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
   })
   registerErrorHandling(app, log)
+  refuseTwoHosts(app)
 
   app.get(AGENT_HOST_ROUTES.healthz, async (_request, reply) => {
     const { state } = machine.status

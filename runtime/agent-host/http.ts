@@ -44,7 +44,9 @@ export function registerErrorHandling(app: FastifyInstance, log: Log): void {
   }
   app.setErrorHandler((error, request, reply) => {
     const body = problem(faultOf(error), request.id)
-    if (body.status >= 500) log.error('request failed', { error, route: request.routeOptions.url })
+    // What was refused on purpose is the caller's to know; anybody on the network can ask for that.
+    const isOurs = body.status >= 500 && !(error instanceof SandboxError)
+    log[isOurs ? 'error' : 'debug']('request failed', { error, route: request.routeOptions.url })
     if (body.status === 401) reply.header('www-authenticate', 'Bearer')
     return reply.code(body.status).type(PROBLEM_MEDIA_TYPE).send(body)
   })
