@@ -14,8 +14,8 @@ import type { Log } from '../kit/log.ts'
 import { EventRedactor } from '../redaction/event-redactor.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { selectIsolation } from '../sandboxes/local/isolation.ts'
-import { LocalProvider } from '../sandboxes/local/local-provider.ts'
 import type { Store } from '../store/store.ts'
+import { composeProvider } from './compose-provider.ts'
 import type { ApiConfig } from './config.ts'
 import { loadDeploymentKeys } from './keys/deployment-keys.ts'
 import { createRunService } from './runs/create-run-service.ts'
@@ -36,14 +36,10 @@ export async function composeRunService(config: ApiConfig, { store, log }: Aroun
     }),
   )
   const keys = await loadDeploymentKeys(join(config.stateDir, 'keys'))
-  const { jwksFile } = keys
-  const logLevel = config.logLevel === 'silent' ? 'error' : config.logLevel
-  const provider = new LocalProvider({
-    jwksFile,
-    warm: config.localWarm,
+  const provider = composeProvider(config, {
+    jwksFile: keys.jwksFile,
     selectIsolation: select,
     toolRoots,
-    logLevel,
     log,
   })
   const runIsolated = isolatedRunner(select, { toolRoots, log })

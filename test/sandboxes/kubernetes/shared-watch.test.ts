@@ -172,7 +172,7 @@ it('gives up its start by the caller’s deadline', async () => {
   const rig = await startKubeRig()
   rig.fake.faults.plan({ verb: 'list' }, { kind: 'silent' }, 1_000)
 
-  await expect(rig.watch()).rejects.toThrow(/timeout/i)
+  await expect(rig.watch()).rejects.toMatchObject({ name: 'TimeoutError' })
 }, 15_000)
 
 type Rig = Awaited<ReturnType<typeof startKubeRig>>

@@ -57,7 +57,27 @@ it('ends at the caller’s deadline, whatever the server does', async () => {
 
   const asked = rig.api.get(THINGS, 'there', AbortSignal.timeout(600))
 
-  await expect(asked).rejects.toMatchObject({ name: 'TimeoutError' })
+  await expect(asked).rejects.toMatchObject({ code: 'deadline_exceeded' })
+})
+
+it('says at the deadline what it was spent on', async () => {
+  const rig = await startKubeRig()
+  rig.fake.faults.plan({ verb: 'get' }, { kind: 'status', status: 503 }, 1_000)
+
+  const asked = rig.api.get(THINGS, 'there', AbortSignal.timeout(300))
+
+  await expect(asked).rejects.toThrow(/in vain until the deadline.*503/)
+})
+
+it('ends for the caller’s own reason, where that is no deadline', async () => {
+  const rig = await startKubeRig()
+  rig.fake.faults.plan({ verb: 'get' }, { kind: 'silent' }, 1_000)
+  const caller = new AbortController()
+  const asked = rig.api.get(THINGS, 'there', caller.signal)
+
+  caller.abort(new Error('the run ended'))
+
+  await expect(asked).rejects.toThrow('the run ended')
 })
 
 it('asks for its credential anew after a 401, once', async () => {

@@ -1,5 +1,6 @@
 import { Agent, type Dispatcher, request as send } from 'undici'
 import { delay, withTimeout } from '../../../kit/deadline.ts'
+import { messageOf, SandboxError } from '../../../kit/errors.ts'
 import { type BackOff, createBackOff } from './back-off.ts'
 import type { KubeConnection } from './kube-connection.ts'
 import { isStatus, isTransient, KubeError, parseRetryAfter } from './kube-error.ts'
@@ -76,18 +77,19 @@ export function createTransport(connection: KubeConnection, options: TransportOp
    */
   async function ask(question: Question, signal: AbortSignal): Promise<unknown> {
     const waits = createBackOff(backOff)
-    let isStale = false
-    for (;;) {
-      signal.throwIfAborted()
+    let last: unknown
+    while (!signal.aborted) {
+      const isStale = isStatus(last, 401)
       try {
         return await attempt(question, signal, isStale)
       } catch (error) {
-        signal.throwIfAborted()
+        if (signal.aborted) break
         const waitMs = waitBefore(error, { waits, isStale })
-        isStale = isStatus(error, 401)
-        await delay(waitMs, signal)
+        last = error
+        await delay(waitMs, signal).catch(() => undefined)
       }
     }
+    throw overdue(signal, last)
   }
 
   /** The JSON objects of one long answer, from its first line to its end. */
@@ -113,6 +115,19 @@ export function createTransport(connection: KubeConnection, options: TransportOp
 
 const errorOf = ({ statusCode, headers }: Dispatcher.ResponseData, text: string): KubeError =>
   new KubeError(statusCode, text, parseRetryAfter(headers['retry-after']))
+
+/** A deadline is told with what it was spent on; any other reason is the caller's own. */
+function overdue({ reason }: AbortSignal, last: unknown): unknown {
+  if (!(reason instanceof DOMException) || reason.name !== 'TimeoutError') return reason
+  const why = last === undefined ? 'it does not answer' : messageOf(last)
+  return new SandboxError(
+    'deadline_exceeded',
+    `the API server was asked in vain until the deadline: ${why}`,
+    {
+      cause: last,
+    },
+  )
+}
 
 /** How long to wait before the next attempt. Throws an error that no repetition would change. */
 function waitBefore(error: unknown, { waits, isStale }: { waits: BackOff; isStale: boolean }): number {
