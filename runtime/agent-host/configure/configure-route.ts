@@ -11,6 +11,7 @@ import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { present } from '../../kit/present.ts'
 import { bearerOf } from '../guard.ts'
+import { SpentError } from '../http.ts'
 import type { RunSession } from '../session/run-session.ts'
 import type { AwaitedSession, HostStateMachine, HostStatus, Taken } from '../state.ts'
 import type { RunnerLink } from '../toolbox/runner-link.ts'
@@ -84,7 +85,11 @@ async function setUp(
   )
 }
 
-const spent = (cause: unknown) => new SandboxError('configure_failed', messageOf(cause), { cause })
+/** What became of a credential stays its own code: the run fails with it, and the sandbox is spent all the same. */
+const spent = (cause: unknown): SpentError => {
+  const isCredential = cause instanceof SandboxError && cause.code.startsWith('credential_')
+  return new SpentError(isCredential ? cause.code : 'configure_failed', messageOf(cause), { cause })
+}
 
 function parseJson(raw: Buffer): unknown {
   try {

@@ -79,6 +79,18 @@ export function oneShotCases(subject: Subject): void {
     expect(guarded.status).toBe(502)
   })
 
+  it('is spent, and says why, where it has no vault to read the credential from', async ({ skip }) => {
+    if (subject.hasIdentity) skip('this AgentHost has an Azure identity')
+    const host = await fresh(subject)
+    const credential = { kind: 'keyVault', secretName: `ghtok-user--${'a'.repeat(52)}` } as const
+
+    const { status, json, text } = await configure(subject, host, { change: { credential } })
+
+    expect([status, json]).toEqual([422, expect.objectContaining({ code: 'credential_unavailable' })])
+    expect(text).not.toContain('ghtok-user')
+    expect(await stateOf(host)).toBe('failed')
+  })
+
   it('has not been configured by a body that it cannot read, and names every field at fault', async () => {
     const host = await fresh(subject)
     const { runId: _missing, ...rest } = aConfiguration(host)
