@@ -20,6 +20,10 @@ export function childrenOf(pid: number): number[] {
   )
 }
 
+/** Whether a number is a process and no thread of one: gVisor lists a child's threads among the children. */
+export const isProcess = (pid: number): boolean =>
+  readOr(`/proc/${pid}/status`, '').includes(`\nTgid:\t${pid}\n`)
+
 /** Every process below `pid`, parents first. */
 export function descendantsOf(pid: number): number[] {
   const found: number[] = []

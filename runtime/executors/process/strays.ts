@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { childrenOf, descendantsOf, hasMark, isDead, sendSignal } from './process-tree.ts'
+import { childrenOf, descendantsOf, hasMark, isDead, isProcess, sendSignal } from './process-tree.ts'
 
 /** A stray may fork while it is looked for; one that outruns this many looks is ended with the pod. */
 const MAX_LOOKS = 200
@@ -73,7 +73,7 @@ export class Strays {
     const children = childrenOf(process.pid)
     for (const pid of this.#leaving) if (!children.includes(pid)) this.#leaving.delete(pid)
     const known = new Set([...this.#options.ownChildren(), ...this.#running.values(), ...this.#leaving])
-    return children.filter((pid) => !known.has(pid))
+    return children.filter((pid) => !known.has(pid) && isProcess(pid))
   }
 
   #isNeeded(pid: number): boolean {

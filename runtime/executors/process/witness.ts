@@ -60,7 +60,7 @@ ${limitLines(limits)}
 cd -P -- "$1" && root=\${PWD:?} || exit 125
 [ -z "$4" ] || [ "$(stat -c %d:%i .)" = "$4" ] || { echo "the workspace is not the folder that it was" >&${STATUS_FD}; exit 125; }
 cd -P -- "$2" || exit 125
-case $PWD/ in "$root"/*) ;; *) echo "the directory $2 leads out of the workspace"; exit 125 ;; esac >&${STATUS_FD}
+case $PWD/ in "$root"/*) ;; *) echo "the working directory $2 leads out of the workspace"; exit 125 ;; esac >&${STATUS_FD}
 echo ready >&${STATUS_FD}
 read -r go <&${STATUS_FD} || exit 125
 case $go in env) eval "$(cat <&${STATUS_FD})" ;; go) ;; *) exit 125 ;; esac

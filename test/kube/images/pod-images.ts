@@ -82,10 +82,10 @@ function sandboxToolboxImage(bundles: string, node: string): ImageSpec {
       nodeLayer(node),
       completeLayer([
         ...users(toolbox, 'sandbox', POD_HOMES.toolbox),
-        ...shell().filter(({ path }) => path !== 'bin/sh'),
+        ...shell().filter(({ path }) => !/^bin\/(sh|unshare|nsenter)$/.test(path)),
         ...programWithLibraries('/bin/dash', 'bin/dash'),
         { kind: 'link', path: 'bin/sh', target: 'dash' },
-        ...['unshare', 'setpriv'].flatMap((name) =>
+        ...['unshare', 'setpriv', 'nsenter', 'prlimit'].flatMap((name) =>
           programWithLibraries(`/usr/bin/${name}`, `usr/bin/${name}`),
         ),
         { kind: 'folder', path: 'workspace', owner: toolbox },
