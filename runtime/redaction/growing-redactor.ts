@@ -1,3 +1,4 @@
+import { createKnownStage } from './known/known-stage.ts'
 import { createRedactor, type Redactor } from './redactor.ts'
 
 /** A run meets a handful of values: its bearer, its credential, and what replaces that. */
@@ -18,6 +19,10 @@ export function createGrowingRedactor({ pii }: { readonly pii: boolean }): Growi
     text: (text) => redactor().text(text),
     json: (value) => redactor().json(value),
     stream: () => redactor().stream(),
+    known: (text) => {
+      const stage = createKnownStage(secrets)?.()
+      return stage ? stage.push(text) + stage.end() : text
+    },
     learn: (...values) => {
       secrets = [...new Set([...secrets, ...values])].slice(-MAX_SECRETS)
       current = undefined
@@ -26,5 +31,7 @@ export function createGrowingRedactor({ pii }: { readonly pii: boolean }): Growi
 }
 
 export interface GrowingRedactor extends Redactor {
+  /** Redacts the learned values and nothing else, where what looks like a secret must stay as it is. */
+  known(this: void, text: string): string
   learn(this: void, ...secrets: readonly string[]): void
 }

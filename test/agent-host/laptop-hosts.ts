@@ -68,8 +68,17 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address ? address.port : 0
 }
 
+export interface HostOnPort extends HostUnderTest {
+  readonly pid: number
+  /** Everything that it has written to its log. */
+  readonly log: () => string
+}
+
 /** The same AgentHost on a TCP port, as in a pod, with the runner that a laptop has. */
-export async function startOnPort({ folder, jwksFile }: Laptop): Promise<HostUnderTest> {
+export async function startOnPort(
+  { folder, jwksFile }: Laptop,
+  more: Readonly<Record<string, string>> = {},
+): Promise<HostOnPort> {
   const instanceId = randomUUID()
   const port = await freePort()
   const workspace = join(folder, instanceId)
@@ -87,16 +96,22 @@ export async function startOnPort({ folder, jwksFile }: Laptop): Promise<HostUnd
     AGENT_HOST_LIFELINE: 'true',
   } satisfies AgentHostEnvInput
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', SERVER], {
-    stdio: ['pipe', 'pipe', 'ignore'],
-    env: { ...env, PATH: '/usr/local/bin:/usr/bin:/bin', HOME: stateDir, TMPDIR: stateDir },
+    stdio: ['pipe', 'pipe', 'pipe'],
+    env: { ...env, ...more, PATH: '/usr/local/bin:/usr/bin:/bin', HOME: stateDir, TMPDIR: stateDir },
   })
   const exited = once(child, 'exit')
+  let said = ''
+  child.stderr.on('data', (chunk: Buffer) => {
+    said += chunk.toString('utf8')
+  })
   await Promise.race([once(createInterface({ input: child.stdout }), 'line'), exited])
   return {
     instanceId,
     address: { baseUrl: `http://127.0.0.1:${port}`, guard: trustful },
     connect: () => opened(createConnection(port, '127.0.0.1')),
     workingDirectory: workspace,
+    pid: child.pid ?? 0,
+    log: () => said,
     close: async () => {
       child.stdin.end()
       await exited

@@ -35,3 +35,12 @@ it('keeps a bounded number of values, the newest', () => {
 
   expect(redactor.text('value-number-99')).not.toContain('value-number-99')
 })
+
+it('hides nothing but what it has learned where it is told to', () => {
+  const redactor = createGrowingRedactor({ pii: true })
+  redactor.learn('first-value')
+  const text = 'first-value, password=hunter2, ada@example.test'
+
+  expect(redactor.known(text)).toMatch(/^\[REDACTED:secret\], password=hunter2, ada@example\.test$/)
+  expect(redactor.text(text)).not.toContain('hunter2')
+})

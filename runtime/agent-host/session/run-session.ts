@@ -28,7 +28,7 @@ import type { RunnerLink } from '../toolbox/runner-link.ts'
 import { createTurns, type RunTurn, type Turns } from '../turn/turns.ts'
 import { GovernedCalls, idsOf } from './governed-calls.ts'
 import { openRedactedText } from './output-filter.ts'
-import { packSession, unpackSession } from './session-archive.ts'
+import { packSession, unpackSession, withoutSecrets } from './session-archive.ts'
 
 /** Everything of one run inside its sandbox, from the moment that it is configured. */
 export type RunSession = {
@@ -114,7 +114,7 @@ export async function createRunSession(
     exportSession: async () => {
       if (!agent) throw new SandboxError('not_found', 'this sandbox has no agent')
       if (turns?.active) throw new SandboxError('conflict', 'the session goes out between turns')
-      return packSession(await agent.exportSession())
+      return packSession(withoutSecrets(await agent.exportSession(), redactor.known))
     },
     close: async () => agent?.close(),
   }
