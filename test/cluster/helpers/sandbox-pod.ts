@@ -155,7 +155,7 @@ export function podAccess(pod: KubeObject, privateKey: ReturnType<typeof keyPair
   const { name, uid = '' } = pod.metadata
   const baseUrl = `http://${pod['status'].podIP}:${AGENT_HOST_PORT}`
   const client = createAgentHostClient({ baseUrl, guard: { verify: async () => undefined } }, TOKEN)
-  const ticketFor = async (request: ConfigureRequestInput, kid = 'k1', key = privateKey) => {
+  const ticketFor = async (request: ConfigureRequestInput, { kid, key } = { kid: 'k1', key: privateKey }) => {
     const body = Buffer.from(JSON.stringify(request))
     const now = new Date()
     return {
