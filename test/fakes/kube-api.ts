@@ -175,9 +175,9 @@ async function carryOut(
 }
 
 function refuse(response: ServerResponse, fault: Extract<Fault, { kind: 'status' }>): void {
-  const { status, retryAfterSeconds, reason = '' } = fault
+  const { status, retryAfterSeconds, reason = '', message = 'planned by the test' } = fault
   if (retryAfterSeconds !== undefined) response.setHeader('retry-after', String(retryAfterSeconds))
-  write(response, failure(status, reason, 'planned by the test'))
+  write(response, failure(status, reason, message))
 }
 
 function cut(response: ServerResponse, text: string): void {

@@ -125,7 +125,7 @@ async function openCluster({ connect, namespace, timing, log, clock }: Kubernete
 }
 
 function unusable(cause: unknown): SandboxError {
-  if (cause instanceof SandboxError) return cause
+  if (cause instanceof SandboxError && cause.code === 'invalid_config') return cause
   const message = `Sandboxes of Kubernetes cannot be used, and nothing weaker takes their place: ${messageOf(cause)}`
   return new SandboxError('isolation_unavailable', message, { cause })
 }

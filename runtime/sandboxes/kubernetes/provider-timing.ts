@@ -8,7 +8,7 @@ export const PROVIDER_TIMING: ProviderTiming = {
   transport: TRANSPORT_DEFAULTS,
   watch: WATCH_DEFAULTS,
   lifetime: CLAIM_LIFETIME,
-  startMs: 30_000,
+  startMs: 15_000,
   suspectAfterMs: 2_000,
   deleteMs: 90_000,
   unreadyMs: 60_000,

@@ -5,6 +5,7 @@ export type Fault =
       readonly status: number
       readonly retryAfterSeconds?: number
       readonly reason?: string
+      readonly message?: string
     }
   | { readonly kind: 'silent'; readonly after?: boolean }
   | { readonly kind: 'reset'; readonly after?: boolean }
