@@ -6,7 +6,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
  * An HTTP proxy that knows a few names, as the egress proxy of a cluster does: it leads them to ports of this
  * machine, refuses all others, and keeps who was asked for. TLS goes through it end to end.
  */
-export async function startNameProxy(names: ReadonlyMap<string, number>) {
+export async function startNameProxy(names: ReadonlyMap<string, number>, host = '127.0.0.1') {
   const asked: string[] = []
   const sockets = new Set<Socket>()
   const server = createServer((_request, response) => response.writeHead(403).end())
@@ -27,10 +27,10 @@ export async function startNameProxy(names: ReadonlyMap<string, number>) {
     far.on('error', () => near.destroy())
     near.on('close', () => far.destroy())
   })
-  server.listen(0, '127.0.0.1')
+  server.listen(0, host)
   await once(server, 'listening')
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://${host}:${(server.address() as AddressInfo).port}`,
     asked,
     close: async () => {
       for (const socket of sockets) socket.destroy()
