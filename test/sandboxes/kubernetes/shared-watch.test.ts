@@ -155,6 +155,17 @@ it('survives an object that is none', async () => {
   expect(watch.get('broken')).toBeUndefined()
 })
 
+it('relies no longer on what it knew of an object that it cannot read any more', async () => {
+  const rig = await startKubeRig()
+  rig.put('changes', 'known')
+  const watch = await rig.openWatch()
+  expect(watch.get('changes')?.data).toBe('known')
+
+  rig.fake.store.put(THINGS_PATH, { metadata: { name: 'changes', namespace: 7 } })
+
+  await until('it is as good as gone', () => watch.get('changes') === undefined)
+})
+
 it('does not let the late end of an object take away its successor of the same name', async () => {
   const rig = await startKubeRig()
   const first = rig.put('again', 'first')

@@ -55,10 +55,13 @@ export function meaningOf({ reason = '', message = '' }: Condition): Meaning {
   return Object.hasOwn(CLAIM_REASONS, reason) ? (CLAIM_REASONS[reason] ?? UNKNOWN) : UNKNOWN
 }
 
+/** Whoever may write a status may write a long one. */
+const MAX_MESSAGE = 1_000
+
 /** A condition as the fault that it is, in words for people. */
 export function faultOf(condition: Condition, cause?: unknown): SandboxError {
   const { code, remedy } = meaningOf(condition)
   const { reason = 'no reason', message = '' } = condition
-  const said = message === '' ? reason : `${reason}, ${message}`
+  const said = message === '' ? reason : `${reason}, ${message.slice(0, MAX_MESSAGE)}`
   return new SandboxError(code, `the sandbox could not be had (${said}): ${remedy}`, { cause })
 }

@@ -19,9 +19,9 @@ export class ObjectCache<T extends KubeObject> {
   }
 
   /** A late end of an object must not take away its successor of the same name. */
-  remove({ metadata }: T): void {
-    if (this.#objects.get(metadata.name)?.metadata.uid === metadata.uid) this.#objects.delete(metadata.name)
-    this.#tell(metadata.name)
+  remove({ name, uid }: { readonly name: string; readonly uid: string }): void {
+    if (this.#objects.get(name)?.metadata.uid === uid) this.#objects.delete(name)
+    this.#tell(name)
   }
 
   /** After a list: everybody is told, of what came, what changed, and what went while nobody watched. */

@@ -182,9 +182,10 @@ export class SharedWatch<T extends KubeObject> {
       this.#version = version ?? this.#version
       return
     }
-    const parsed = this.#parse(object)
-    if (parsed && type === 'DELETED') this.#cache.remove(parsed)
-    else if (parsed) this.#cache.put(parsed)
+    const parsed = type === 'DELETED' ? undefined : this.#parse(object)
+    if (parsed) this.#cache.put(parsed)
+    // An object that cannot be read is as good as gone: what was known of it must not be relied on any longer.
+    else this.#cache.remove(namedIn(object))
     // Only behind what was applied: a resume must never skip an event.
     this.#version = version ?? this.#version
   }
@@ -210,6 +211,11 @@ const isExpired = (error: unknown): boolean =>
 function errorIn(status: unknown): KubeError {
   const { code } = (status ?? {}) as { code?: unknown }
   return new KubeError(typeof code === 'number' ? code : 500, JSON.stringify(status ?? {}))
+}
+
+function namedIn(object: unknown): { name: string; uid: string } {
+  const { metadata } = (object ?? {}) as { metadata?: { name?: unknown; uid?: unknown } }
+  return { name: String(metadata?.name), uid: String(metadata?.uid) }
 }
 
 function versionOf(object: unknown): string | undefined {
