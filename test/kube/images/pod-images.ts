@@ -11,6 +11,7 @@ import {
   utimesSync,
 } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { rootCertificates } from 'node:tls'
 import { POD_HOMES, POD_USERS } from '../../../contracts/pod.ts'
 import { bundleServices } from '../../../scripts/bundle.ts'
 import type { ImageSpec, LayerEntry } from './image-spec.ts'
@@ -114,6 +115,8 @@ function users(id: number, name: string, home: string): LayerEntry[] {
     },
     { kind: 'text', path: 'etc/group', text: 'root:x:0:\nsandbox:x:1000:\n' },
     { kind: 'text', path: 'etc/nsswitch.conf', text: 'hosts: files dns\n' },
+    // The agent runtime and git trust what the system trusts, and refuse to start a request where that is nothing.
+    { kind: 'text', path: 'etc/ssl/certs/ca-certificates.crt', text: `${rootCertificates.join('\n')}\n` },
     { kind: 'folder', path: home.slice(1), owner: id },
     { kind: 'folder', path: 'tmp', mode: 0o1777 },
   ]
