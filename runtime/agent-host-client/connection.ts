@@ -1,6 +1,6 @@
-import { Agent, type Dispatcher, fetch, type RequestInit, type Response } from 'undici'
+import { Agent, fetch, type RequestInit, type Response } from 'undici'
 import { Problem } from '../../contracts/errors.ts'
-import { messageOf, SandboxError } from '../kit/errors.ts'
+import { errnoOf, messageOf, SandboxError } from '../kit/errors.ts'
 import type { ConnectionGuard } from './connection-guard.ts'
 import { guardedConnector } from './new-connection.ts'
 
@@ -35,16 +35,29 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
     }
   }
 
+  /**
+   * A request that AgentHost knows again by an id of the caller's. A line that breaks does not say whether it
+   * arrived, so it is sent once more, on a connection that is asked who it is first.
+   */
+  async function repeatable(path: string, init: RequestInit = {}): Promise<Response> {
+    try {
+      return await request(path, init)
+    } catch (error) {
+      if (!isBroken(error)) throw error
+      return request(path, init)
+    }
+  }
+
   return {
     baseUrl,
     request,
+    repeatable,
     /** The response of a success; anything else is thrown as the fault that it names. */
-    async expectOk(path: string, init: RequestInit = {}): Promise<Response> {
-      const response = await request(path, init)
+    async expectOk(path: string, init: RequestInit = {}, send = request): Promise<Response> {
+      const response = await send(path, init)
       if (response.ok) return response
       throw await faultOf(response)
     },
-    dispatcher: dispatcher as Dispatcher,
     close: (): Promise<void> => dispatcher.destroy(),
   }
 }
@@ -55,6 +68,11 @@ function silent(error: unknown): SandboxError {
   if (cause instanceof SandboxError) return cause
   return new SandboxError('sandbox_lost', `the AgentHost does not answer: ${messageOf(cause)}`, { cause })
 }
+
+const BROKEN: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
+
+const isBroken = (error: unknown): boolean =>
+  error instanceof SandboxError && BROKEN.has(errnoOf(error.cause) ?? '')
 
 /** What an error answer says, as a fault of ours; an answer that is no problem document is `sandbox_lost`. */
 export async function faultOf(response: Response): Promise<SandboxError> {
