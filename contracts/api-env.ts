@@ -20,6 +20,7 @@ const CLUSTER_KEYS = [
   'AGENTWEAVER_RUNTIME_CLASS',
   'AGENTWEAVER_PREVIEW_SLUG',
   'AGENTWEAVER_KUBECONFIG',
+  'AGENTWEAVER_USER_VAULT',
 ] as const
 const LOCAL_KEYS = ['AGENTWEAVER_WORKSPACE_ROOTS', 'AGENTWEAVER_TOOL_ROOTS'] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
@@ -54,6 +55,8 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_PREVIEW_SLUG: PreviewSlug.optional(),
   /** Reaches the cluster as this kubeconfig says; without it as the service's own pod. */
   AGENTWEAVER_KUBECONFIG: z.string().min(1).optional(),
+  /** Agents of kind `copilot` use their owner's token, which AgentHost reads from the vault of users' tokens. */
+  AGENTWEAVER_USER_VAULT: z.stringbool().optional(),
   /** Sandboxes kept ready by the local provider. */
   AGENTWEAVER_LOCAL_WARM: z.coerce.number().int().min(0).max(16).default(1),
   AGENTWEAVER_MAX_RUNS: count(16),
@@ -88,6 +91,9 @@ export const ApiEnv = AnyApiEnv.superRefine((env, context) => {
   for (const key of isCluster ? REQUIRED_CLUSTER_KEYS : []) {
     if (env[key] === undefined) problem(key, 'must be given with AGENTWEAVER_SANDBOXES=kubernetes')
   }
+}).refine((env) => !(env.AGENTWEAVER_USER_VAULT && env.COPILOT_GITHUB_TOKEN), {
+  path: ['COPILOT_GITHUB_TOKEN'],
+  message: 'is one token for all; with AGENTWEAVER_USER_VAULT each owner has one',
 })
 export type ApiEnv = z.infer<typeof ApiEnv>
 export const API_ENV_PREFIX = 'AGENTWEAVER_'

@@ -18,6 +18,7 @@ import type { Store } from '../store/store.ts'
 import { composeProvider } from './compose-provider.ts'
 import type { ApiConfig } from './config.ts'
 import { loadDeploymentKeys } from './keys/deployment-keys.ts'
+import { userSecretName } from './keys/user-secret-name.ts'
 import { createRunService } from './runs/create-run-service.ts'
 import type { ControlGovernance, RunDeps } from './runs/deps.ts'
 import { type RunIsolated, readRepositorySettings } from './runs/repository-settings.ts'
@@ -48,7 +49,10 @@ export async function composeRunService(config: ApiConfig, { store, log }: Aroun
     provider,
     keys,
     governance: await composeGovernance(),
-    models: config.models,
+    models: {
+      ...config.models,
+      ...(config.hasUserVault && { secretNameOf: (owner) => userSecretName(keys.derive('name'), owner) }),
+    },
     limits: config.limits,
     workspaces: {
       roots: await Promise.all(config.workspaceRoots.map(realRoot)),

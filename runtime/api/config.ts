@@ -43,6 +43,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     logLevel: env.AGENTWEAVER_LOG_LEVEL,
     readyFormat: env.AGENTWEAVER_READY_FORMAT,
     hasLifeline: env.AGENTWEAVER_LIFELINE,
+    hasUserVault: env.AGENTWEAVER_USER_VAULT ?? false,
     models: {
       ...(env.OPENAI_BASE_URL && { openaiBaseUrl: env.OPENAI_BASE_URL }),
       ...(env.OPENAI_API_KEY && { openaiApiKey: env.OPENAI_API_KEY }),

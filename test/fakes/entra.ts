@@ -94,8 +94,6 @@ export async function startEntra(options: EntraOptions) {
   }
 }
 
-export type Entra = Awaited<ReturnType<typeof startEntra>>
-
 /** Entra's code for what is wrong with an assertion; undefined where it is in order. */
 async function judgeAssertion(
   assertion: string,

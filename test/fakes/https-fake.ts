@@ -64,5 +64,3 @@ export async function startHttpsFake({ tls, respond, listen }: HttpsFakeOptions)
     },
   }
 }
-
-export type HttpsFake = Awaited<ReturnType<typeof startHttpsFake>>

@@ -64,8 +64,6 @@ export async function startKeyVault(options: KeyVaultOptions) {
   }
 }
 
-export type KeyVault = Awaited<ReturnType<typeof startKeyVault>>
-
 /** The identity that a token stands for, or undefined for one that is not for this vault. */
 async function callerOf(
   token: string,

@@ -145,7 +145,7 @@ type Configuring = {
 
 async function configure({ keys, models, clock }: RunDeps, run: RunRow, at: Configuring): Promise<void> {
   const { sandbox, client, generation, bearer } = at
-  const resolved = resolveAgent((run.agentSpec ?? undefined) as RequestedAgent | undefined, models)
+  const resolved = resolveAgent((run.agentSpec ?? undefined) as RequestedAgent | undefined, models, run.owner)
   const request: ConfigureRequestInput = {
     runId: run.id,
     generation,

@@ -94,5 +94,3 @@ export function createWatches(store: ObjectStore) {
     return line('BOOKMARK', { metadata: { resourceVersion: String(store.version) } })
   }
 }
-
-export type Watches = ReturnType<typeof createWatches>
