@@ -12,7 +12,6 @@ import { PROVIDER_TIMING } from '../../../runtime/sandboxes/kubernetes/provider-
 import type { BoundSandbox, ClaimRequest } from '../../../runtime/sandboxes/provider.ts'
 import { useSandboxSpace } from './sandbox-space.ts'
 
-export type ProviderSpace = ReturnType<typeof useProviderSpace>
 type Overrides = Partial<KubernetesProviderOptions>
 
 /** A namespace with pools of sandboxes, and providers that claim there as the API does. */

@@ -39,8 +39,6 @@ const MAX_RETRY_AFTER_MS = 30_000
 const MAX_CONNECTIONS = 64
 const KEEP_ALIVE_MS = 15_000
 
-export type Transport = ReturnType<typeof createTransport>
-
 /** HTTP to one API server: requests that are tried again, and streams that are not. */
 export function createTransport(connection: KubeConnection, options: TransportOptions = TRANSPORT_DEFAULTS) {
   const { attemptTimeoutMs, backOff } = options
