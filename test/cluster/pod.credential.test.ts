@@ -12,7 +12,8 @@ import { type AzureProcess, startAzureProcess } from './helpers/azure-process.ts
 import { describeWith } from './helpers/features.ts'
 import { useNamespace } from './helpers/namespace.ts'
 import { execInPod, waitUntilPodReady } from './helpers/pods.ts'
-import { podAccess, sandboxPodSpec, writeExecutorKeys } from './helpers/sandbox-pod.ts'
+import { podAccess, writeExecutorKeys } from './helpers/sandbox-pod.ts'
+import { sandboxPodSpec } from './helpers/sandbox-pod-spec.ts'
 
 const LOGIN = 'login.microsoftonline.com'
 const VAULT = 'aw-users.vault.azure.net'

@@ -6,7 +6,8 @@ import { hasFeature } from './helpers/features.ts'
 import { useNamespace } from './helpers/namespace.ts'
 import { createPodExecutor } from './helpers/pod-executor.ts'
 import { podSite } from './helpers/pod-site.ts'
-import { type SandboxPod, type SandboxPodParts, startSandboxPod } from './helpers/sandbox-pod.ts'
+import { type SandboxPod, startSandboxPod } from './helpers/sandbox-pod.ts'
+import type { SandboxPodParts } from './helpers/sandbox-pod-spec.ts'
 
 const FORMS: readonly (readonly [name: string, parts: SandboxPodParts, ownNetwork: boolean])[] = [
   ['gvisor', { runtimeClassName: 'gvisor' }, true],
