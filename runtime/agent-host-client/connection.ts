@@ -1,5 +1,6 @@
 import { Agent, fetch, type RequestInit, type Response } from 'undici'
 import { Problem } from '../../contracts/errors.ts'
+import { delay } from '../kit/deadline.ts'
 import { errnoOf, messageOf, SandboxError } from '../kit/errors.ts'
 import type { ConnectionGuard } from './connection-guard.ts'
 import { guardedConnector } from './new-connection.ts'
@@ -37,15 +38,18 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
 
   /**
    * A request that AgentHost knows again by an id of the caller's. A line that breaks does not say whether it
-   * arrived, so it is sent once more, on a connection that is asked who it is first.
+   * arrived, so it is sent again. The pauses give time to notice that other idle connections broke with it.
    */
   async function repeatable(path: string, init: RequestInit = {}): Promise<Response> {
-    try {
-      return await request(path, init)
-    } catch (error) {
-      if (!isBroken(error)) throw error
-      return request(path, init)
+    for (const pauseMs of REPEAT_AFTER_MS) {
+      try {
+        return await request(path, init)
+      } catch (error) {
+        if (!isBroken(error)) throw error
+        await delay(pauseMs, init.signal ?? undefined)
+      }
     }
+    return request(path, init)
   }
 
   return {
@@ -69,6 +73,7 @@ function silent(error: unknown): SandboxError {
   return new SandboxError('sandbox_lost', `the AgentHost does not answer: ${messageOf(cause)}`, { cause })
 }
 
+const REPEAT_AFTER_MS = [5, 50, 200]
 const BROKEN: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
 
 const isBroken = (error: unknown): boolean =>

@@ -31,6 +31,24 @@ it.each<[string, 'vault' | 'entra', Fault[]]>([
   expect(azure[server].requests.length).toBeGreaterThan(faults.length)
 })
 
+it.each<[string, Fault]>([
+  ['nothing at all', { status: 200 }],
+  ['a page', { status: 200, headers: { 'content-type': 'text/html' }, body: '<html>' }],
+  ['no text', { status: 200, body: { value: 1234567, id: 'https://evil.example/secrets/x/y' } }],
+])('takes no answer of the vault that is %s', async (_what, answer) => {
+  const azure = await startAzure()
+  azure.vault.setSecret(NAME, 'gho_x')
+  await openCredential(azure).token()
+  azure.vault.requests.length = 0
+  const challenge = { 'www-authenticate': azure.vault.state.challenge }
+  azure.vault.failNext({ status: 401, headers: challenge }, answer)
+
+  const { opened } = openCredential(azure, { budgetMs: 800 })
+
+  await expect(opened).rejects.toMatchObject({ code: expect.stringMatching(/^credential_/) })
+  expect(azure.vault.requests).toHaveLength(2)
+})
+
 it('waits as long as a server that throttles asks for', async () => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')

@@ -37,6 +37,8 @@ it('sees a rotation while it runs, and tells of each value before anybody gets i
 it.each([
   ['does not exist', 'credential_absent', () => undefined],
   ['is empty', 'credential_absent', ({ vault }) => vault.setSecret(NAME, '')],
+  ['ends with a line break', 'credential_absent', ({ vault }) => vault.setSecret(NAME, 'gho_x\n')],
+  ['holds another header', 'credential_absent', ({ vault }) => vault.setSecret(NAME, 'x\r\nhost: evil')],
   ['has expired', 'credential_absent', ({ vault }) => vault.setSecret(NAME, 'gho_x', { exp: 1_000_000_000 })],
   ['is disabled', 'credential_forbidden', ({ vault }) => vault.setSecret(NAME, 'gho_x', { enabled: false })],
 ] satisfies [string, string, (azure: Awaited<ReturnType<typeof startAzure>>) => void][])(
@@ -92,6 +94,18 @@ it('gives an agent of kind foundry a token for its one resource, anew before it 
   expect(claims).toMatchObject({ aud: 'https://cognitiveservices.azure.com' })
   expect(second).not.toBe(first)
   expect(values).toEqual([first, second])
+})
+
+it("sends no user's token to a model of kind foundry", async () => {
+  const azure = await startAzure()
+  azure.vault.setSecret(NAME, 'gho_x')
+  const settings = { ...azure.settings, foundryUrl: 'https://res.openai.azure.com' }
+  const model = { name: 'gpt', baseUrl: 'https://res.openai.azure.com/openai/v1/' }
+
+  const { opened } = openCredential({ settings }, { agent: { kind: 'foundry', model } })
+
+  await expect(opened).rejects.toMatchObject({ code: 'configure_failed' })
+  expect(azure.vault.requests).toEqual([])
 })
 
 it.each([

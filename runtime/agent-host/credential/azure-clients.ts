@@ -38,6 +38,9 @@ function identityFor(identity: WorkloadIdentity, scope: string, witness: Witness
   }
 }
 
+/** What fits into a header: a line break behind a value is the commonest mistake of all. */
+const PRINTABLE = /^[\x21-\x7e]{1,16384}$/
+
 /** The resource of a vault: `https://name.vault.azure.net` belongs to `https://vault.azure.net`. */
 const scopeOf = (vaultUrl: string) => `https://${new URL(vaultUrl).hostname.replace(/^[^.]+\./, '')}/.default`
 
@@ -55,7 +58,8 @@ export async function readSecret(
     throw witness.judge(error)
   })
   const expiresAtMs = properties.expiresOn?.getTime()
-  if (value === '') throw new SandboxError('credential_absent', 'the secret in the vault is empty')
+  if (typeof value !== 'string' || !PRINTABLE.test(value))
+    throw new SandboxError('credential_absent', 'what lies in the vault is no token')
   if (expiresAtMs !== undefined && expiresAtMs <= Date.now()) {
     throw new SandboxError('credential_absent', 'the secret in the vault has expired')
   }

@@ -44,6 +44,10 @@ export async function openRunCredential(
 type Reader = () => Promise<Held>
 
 function readerOf(credential: Credential, agent: AgentConfig, deps: RunCredentialDeps): Reader | undefined {
+  if (agent.kind === 'foundry' && credential.kind !== 'none') {
+    const message = 'an agent of kind foundry uses the identity of its pod, and no other credential'
+    throw new SandboxError('configure_failed', message)
+  }
   switch (credential.kind) {
     case 'token':
       return async () => ({ value: credential.token })

@@ -11,6 +11,7 @@ import { createGovernance } from '../../governance/governance.ts'
 import { refuseCommand } from '../../governance/refuse-command.ts'
 import type { ShellGrammar } from '../../governance/shell/grammar.ts'
 import { createTouchTracker } from '../../governance/touched.ts'
+import { deadline } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { present } from '../../kit/present.ts'
@@ -29,6 +30,9 @@ import { createTurns, type RunTurn, type Turns } from '../turn/turns.ts'
 import { GovernedCalls, idsOf } from './governed-calls.ts'
 import { openRedactedText } from './output-filter.ts'
 import { packSession, unpackSession, withoutSecrets } from './session-archive.ts'
+
+/** A killed command is gone in milliseconds; a cancelled turn has two seconds in all. */
+const OPEN_CALLS_MS = 1_000
 
 /** Everything of one run inside its sandbox, from the moment that it is configured. */
 export type RunSession = {
@@ -101,6 +105,10 @@ export async function createRunSession(
         for (const redacted of events.redact(event)) void turn.emit(redacted)
       }
       const end = await agent.runTurn({ ...turn, emit })
+      // A turn's last event is its end: what was cancelled with it says so before, unless it hangs.
+      await deadline('the end of the open calls', OPEN_CALLS_MS, callTool.calls.settled()).catch((error) =>
+        log.warn('a call outlives its turn', { error }),
+      )
       return 'message' in end ? { ...end, message: redactor.text(end.message) } : end
     }
     turns = createTurns(outbox, runTurn)

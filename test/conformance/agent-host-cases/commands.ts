@@ -14,7 +14,8 @@ export function commandCases(subject: Subject): void {
 
     await expect(other).rejects.toMatchObject({ code: 'conflict' })
     expect(await textOf(host, 'count.txt')).toBe('x\n')
-    expect(events.map(({ event }) => event.type)).toEqual(['command.output', 'command.exited'])
+    const ofCommand = events.filter(({ commandId }) => commandId === 'c1')
+    expect(ofCommand.map(({ event }) => event.type)).toEqual(['command.output', 'command.exited'])
   })
 
   it('does not kill a command whose caller is gone, and kills one that is cancelled', async () => {

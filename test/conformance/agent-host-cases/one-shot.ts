@@ -79,8 +79,7 @@ export function oneShotCases(subject: Subject): void {
     expect(guarded.status).toBe(502)
   })
 
-  it('is spent, and says why, where it has no vault to read the credential from', async ({ skip }) => {
-    if (subject.hasIdentity) skip('this AgentHost has an Azure identity')
+  it('is spent, and says why, where it has no vault to read the credential from', async () => {
     const host = await fresh(subject)
     const credential = { kind: 'keyVault', secretName: `ghtok-user--${'a'.repeat(52)}` } as const
 

@@ -130,6 +130,14 @@ export function ticketCases(subject: Subject): void {
     expect(await stateOf(host())).toBe('standby')
   })
 
+  it('takes no ticket that names others beside this instance', async () => {
+    const aud = [host().instanceId, 'b2f3ed54-6a0c-4e0b-9d0f-0f0f0f0f0f0f']
+
+    const { status } = await configure(subject, host(), { forgery: { claims: { aud } } })
+
+    expect(status).toBe(401)
+  })
+
   it("takes no other run's genuine ticket for a body that names this run", async () => {
     const { status } = await configure(subject, host(), { forgery: { claims: { sub: 'run-7' } } })
 
