@@ -3,7 +3,7 @@ import { SandboxError } from '../../kit/errors.ts'
 import type { BoundSandbox, ClaimRequest } from '../provider.ts'
 import { awaitBound, type BoundClaim } from './claims/await-bound.ts'
 import { buildClaim } from './claims/build-claim.ts'
-import { LAUNCH_TYPE_LABEL, PodObject } from './claims/claim-objects.ts'
+import { LAUNCH_TYPE_LABEL, PodObject, type SandboxObject } from './claims/claim-objects.ts'
 import type { ClaimWatches } from './claims/claim-watches.ts'
 import { deleteClaim } from './claims/delete-claim.ts'
 import { keepClaimAlive } from './claims/extend-claim.ts'
@@ -33,7 +33,8 @@ export async function bindSandbox(options: BindOptions, request: BindRequest): P
   const posted = await postClaim(api, claim, signal)
   const kept = request.onPosted(posted.metadata.uid)
   kept.catch(() => undefined)
-  const bound = await awaitBound(options, posted, signal)
+  const pods = podReader(api, signal)
+  const bound = await awaitBound({ ...options, onAdopted: pods.readAhead }, posted, signal)
   const expected: Expected = {
     namespace,
     claimName,
@@ -41,21 +42,31 @@ export async function bindSandbox(options: BindOptions, request: BindRequest): P
     runtimeClass: options.runtimeClass,
     serviceAccount: options.serviceAccount(kind),
   }
-  const pinned = followChain(expected, { ...bound, pod: await readPod(options, bound, signal) })
+  const pinned = followChain(expected, { ...bound, pod: await pods.read(bound.sandbox) })
   await kept
   const facts = { handle: request.handle, launch: launchOf(bound), bindMs: performance.now() - startedAt }
   return toBoundSandbox(options, pinned, facts)
 }
 
-async function readPod(
-  { api }: BindOptions,
-  { sandbox }: BoundClaim,
-  signal: AbortSignal,
-): Promise<PodObject> {
-  const { namespace, name } = sandbox.metadata
-  const found = await api.get(podsIn(namespace), name, signal)
-  if (found === undefined) throw new SandboxError('sandbox_lost', `the pod ${name} is gone`)
-  return PodObject.parse(found)
+/** Reads the pod of a Sandbox once, ahead of time where its name is known before the claim is bound. */
+function podReader(api: KubeApi, signal: AbortSignal) {
+  const ask = ({ metadata }: SandboxObject) => ({
+    uid: metadata.uid,
+    pod: api.get(podsIn(metadata.namespace), metadata.name, signal),
+  })
+  let ahead: ReturnType<typeof ask> | undefined
+  return {
+    readAhead(sandbox: SandboxObject): void {
+      ahead = ask(sandbox)
+      ahead.pod.catch(() => undefined)
+    },
+    async read(sandbox: SandboxObject): Promise<PodObject> {
+      const found = await (ahead?.uid === sandbox.metadata.uid ? ahead : ask(sandbox)).pod
+      if (found === undefined)
+        throw new SandboxError('sandbox_lost', `the pod ${sandbox.metadata.name} is gone`)
+      return PodObject.parse(found)
+    },
+  }
 }
 
 /** Only told, never trusted: names of warm sandboxes need not even begin with their pool's. */

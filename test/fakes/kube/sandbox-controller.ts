@@ -46,6 +46,8 @@ export function startSandboxController(fake: FakeKubeApi, options: ControllerOpt
 
   function adopt(claim: Stored): Stored {
     const name = `pool-${claim.metadata.uid.slice(0, 5)}`
+    const annotations = { ...(claim.metadata['annotations'] as object), 'agents.x-k8s.io/sandbox-name': name }
+    fake.store.put(paths.claims, { ...claim, metadata: { ...claim.metadata, annotations } })
     const metadata = { name, namespace, labels: { 'agents.x-k8s.io/launch-type': 'warm' }, uid: randomUUID() }
     const sandbox = fake.store.put(paths.sandboxes, {
       metadata: { ...metadata, ...ownedBy({ apiVersion: CLAIMS_API, kind: CLAIM.kind, object: claim }) },
@@ -82,10 +84,13 @@ export function startSandboxController(fake: FakeKubeApi, options: ControllerOpt
     fake.store.remove(paths.claims, claim.metadata.name)
   }
 
+  const isChosen = ({ metadata, ...object }: Stored) =>
+    object['status'] !== undefined || JSON.stringify(metadata['annotations']).includes('sandbox-name')
+
   function work({ collection, type, object }: Change): void {
     if (!isRunning || collection !== paths.claims || type === 'DELETED') return
     if (object.metadata['deletionTimestamp'] !== undefined) setImmediate(() => collect(object))
-    else if (object['status'] === undefined) setImmediate(() => bind(object.metadata.name))
+    else if (!isChosen(object)) setImmediate(() => bind(object.metadata.name))
   }
   fake.store.onChange(work)
 

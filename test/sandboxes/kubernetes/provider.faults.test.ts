@@ -96,6 +96,26 @@ describe('a run’s sandbox, from its claim to its end', () => {
   })
 })
 
+describe('a pod that is read before its claim is bound', () => {
+  it('is not the one that is used where the claim then names another Sandbox of ours', async () => {
+    const { controller, claim, fake } = await startClaimRig()
+    controller.stop()
+    const claimed = claim()
+    await until('the claim is there', () => controller.claims().length === 1)
+    const [posted] = controller.claims()
+    const first = controller.adopt(posted!)
+    await until('its pod was read ahead', () => fake.count('get', 'pods') === 1)
+    fake.store.remove(controller.paths.sandboxes, first.metadata.name)
+    fake.store.remove(controller.paths.pods, first.metadata.name)
+    const second = controller.adopt(posted!)
+
+    controller.announce(posted!.metadata.name, second)
+
+    expect((await claimed).uids.sandbox).toBe(second.metadata.uid)
+    expect(fake.count('get', 'pods')).toBe(2)
+  })
+})
+
 describe('a controller that is away', () => {
   it('is waited for while the claim is there', async () => {
     const { controller, claim } = await startClaimRig()

@@ -2,7 +2,7 @@ import { SandboxError } from '../../../kit/errors.ts'
 import type { KubeApi } from '../client/kube-api.ts'
 import { type Condition, conditionOf, controllerOf } from '../client/kube-object.ts'
 import { claimsIn } from '../client/resource.ts'
-import { ClaimObject, type SandboxObject } from './claim-objects.ts'
+import { ASSIGNED_ANNOTATION, ClaimObject, type SandboxObject } from './claim-objects.ts'
 import { faultOf, meaningOf } from './claim-reasons.ts'
 import type { ClaimWatches } from './claim-watches.ts'
 
@@ -13,6 +13,8 @@ export type AwaitOptions = {
   readonly watches: ClaimWatches
   /** A watch that has not shown by then what is known from elsewhere is taken for stuck. */
   readonly suspectAfterMs: number
+  /** Called once, as soon as a Sandbox that is ready belongs to the claim: some time before the claim says so. */
+  readonly onAdopted?: (sandbox: SandboxObject) => void
 }
 
 /**
@@ -27,13 +29,17 @@ export async function awaitBound(
   const { claims, sandboxes } = options.watches
   const { promise, resolve, reject } = Promise.withResolvers<BoundClaim>()
   const wait = new Wait(options, posted)
-  let leaveSandbox: (() => void) | undefined
+  let following: string | undefined
+  let leaveSandbox: () => void = () => undefined
   const look = () => {
     try {
       const found = wait.look()
       if (found) return resolve(found)
-      const name = wait.sandboxName
-      if (name !== undefined) leaveSandbox ??= sandboxes.onChange(name, look)
+      const name = wait.expected
+      if (name === undefined || name === following) return
+      leaveSandbox()
+      following = name
+      leaveSandbox = sandboxes.onChange(name, look)
     } catch (error) {
       reject(error)
     }
@@ -48,7 +54,7 @@ export async function awaitBound(
     return await promise
   } finally {
     leaveClaim()
-    leaveSandbox?.()
+    leaveSandbox()
     clearInterval(suspicion)
     signal.removeEventListener('abort', onAbort)
   }
@@ -64,7 +70,10 @@ class Wait {
   #last: Condition | undefined
   #isSeen = false
   #suspicions = 0
-  sandboxName: string | undefined
+  #sandboxName: string | undefined
+  #isAdopted = false
+  /** The Sandbox whose changes matter: the claim's own, or the one that the controller is about to give it. */
+  expected: string | undefined
 
   constructor(options: AwaitOptions, posted: ClaimObject) {
     this.#options = options
@@ -80,12 +89,26 @@ class Wait {
     requireSame(claim, this.#posted)
     const ready = conditionOf(claim.status?.conditions, 'Ready')
     this.#last = ready ?? this.#last
+    this.#noteAdoption(claim)
     if (ready?.status !== 'True') return this.#notReady(ready)
     const { name, podIPs } = claim.status?.sandbox ?? {}
     if (!name || !podIPs?.length) return undefined
-    this.sandboxName = name
+    this.#sandboxName = name
+    this.expected = name
     const sandbox = sandboxes.get(name)
     return sandbox && this.#isSettled(sandbox) ? { claim, sandbox } : undefined
+  }
+
+  /** The controller writes its choice on the claim first. That is a hint and no more: the chain comes later. */
+  #noteAdoption({ metadata }: ClaimObject): void {
+    const choice = metadata.annotations?.[ASSIGNED_ANNOTATION]
+    if (this.#isAdopted || choice === undefined) return
+    this.expected = choice
+    const sandbox = this.#options.watches.sandboxes.get(choice)
+    const isReady = conditionOf(sandbox?.status?.conditions, 'Ready')?.status === 'True'
+    if (!sandbox || !isReady || controllerOf(sandbox)?.uid !== metadata.uid) return
+    this.#isAdopted = true
+    this.#options.onAdopted?.(sandbox)
   }
 
   /** The two watches are not in step: a Sandbox may still be shown as the pool's. After a while it is what it is. */
@@ -106,9 +129,9 @@ class Wait {
     const { api, watches } = this.#options
     const { name, namespace } = this.#posted.metadata
     if (this.#isSeen) {
-      if (this.sandboxName === undefined) return
+      if (this.#sandboxName === undefined) return
       this.#suspicions += 1
-      if (this.#suspicions <= PATIENCE) watches.sandboxes.suspect(`${this.sandboxName} is not shown as ours`)
+      if (this.#suspicions <= PATIENCE) watches.sandboxes.suspect(`${this.#sandboxName} is not shown as ours`)
       return
     }
     watches.claims.suspect(`it has not shown the claim ${name}`)

@@ -48,3 +48,5 @@ export type PodObject = z.infer<typeof PodObject>
 /** Labels and annotations of the controller. */
 export const LAUNCH_TYPE_LABEL = 'agents.x-k8s.io/launch-type'
 export const POD_NAME_ANNOTATION = 'agents.x-k8s.io/pod-name'
+/** Where the controller records its choice for a claim before it acts on it. */
+export const ASSIGNED_ANNOTATION = 'agents.x-k8s.io/sandbox-name'
