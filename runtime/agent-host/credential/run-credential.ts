@@ -82,7 +82,7 @@ function foundryReader(baseUrl: string, { azure, budgetMs = READ_BUDGET_MS }: Ru
   }
 }
 
-/** Only where it is wanted: the SDKs cost 25 MB and 50 ms, which a standby AgentHost does not pay. */
+/** Only where it is wanted: loading the SDKs costs 10 MB and 55 ms of a processor, which a standby does not pay. */
 const loadClients = () => import('./azure-clients.ts')
 
 const unconfigured = (what: string) =>
