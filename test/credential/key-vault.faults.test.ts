@@ -1,4 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto'
+import { rmSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import type { Fault } from '../fakes/https-fake.ts'
 import { type Azure, type ClusterToken, startAzure } from './azure-rig.ts'
@@ -116,6 +117,18 @@ it.each<[string, ClusterToken, string]>([
   await expect(opened).rejects.toMatchObject({
     code: 'credential_forbidden',
     message: `the token endpoint answered 401 (${code})`,
+  })
+})
+
+it('says that the projected token is missing, and names no file', async () => {
+  const azure = await startAzure()
+  rmSync(azure.tokenFile)
+
+  const { opened } = openCredential(azure)
+
+  await expect(opened).rejects.toMatchObject({
+    code: 'credential_unavailable',
+    message: 'the projected token of this pod cannot be read',
   })
 })
 

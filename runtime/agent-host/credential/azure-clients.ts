@@ -1,3 +1,4 @@
+import { access, constants } from 'node:fs/promises'
 import { type TokenCredential, WorkloadIdentityCredential } from '@azure/identity'
 import { SecretClient } from '@azure/keyvault-secrets'
 import { SandboxError } from '../../kit/errors.ts'
@@ -30,13 +31,20 @@ function identityFor(identity: WorkloadIdentity, scope: string, witness: Witness
     ...pipeline(witness, 'token endpoint'),
   })
   return {
-    getToken: (scopes, { tenantId: tenant = tenantId, ...options } = {}) => {
+    getToken: async (scopes, { tenantId: tenant = tenantId, ...options } = {}) => {
       const isOurs = [scopes].flat().every((asked) => asked === scope) && tenant === tenantId
-      if (isOurs) return credential.getToken(scope, options)
-      throw new SandboxError('credential_unavailable', 'the vault asked for a token that is not for it')
+      if (!isOurs)
+        throw new SandboxError('credential_unavailable', 'the vault asked for a token that is not for it')
+      await assertReadable(tokenFile)
+      return credential.getToken(scope, options)
     },
   }
 }
+
+const assertReadable = (tokenFile: string): Promise<void> =>
+  access(tokenFile, constants.R_OK).catch(() => {
+    throw new SandboxError('credential_unavailable', 'the projected token of this pod cannot be read')
+  })
 
 /** What fits into a header: a line break behind a value is the commonest mistake of all. */
 const PRINTABLE = /^[\x21-\x7e]{1,16384}$/

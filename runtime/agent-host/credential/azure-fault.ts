@@ -14,6 +14,8 @@ type Seen = {
   /** Undefined where nobody answered. */
   readonly status?: number
   readonly code?: string
+  /** Whether the request carried a token. */
+  readonly isAuthorized?: boolean
   readonly retryAfterMs?: number
 }
 
@@ -35,7 +37,8 @@ export class Witness {
       sendRequest: async (request, next) => {
         this.#last = { server }
         const response = await next(request)
-        this.#last = { server, status: response.status, ...detailsOf(response) }
+        const isAuthorized = request.headers.has('authorization')
+        this.#last = { server, status: response.status, isAuthorized, ...detailsOf(response) }
         return response
       },
     }
@@ -53,12 +56,16 @@ export class Witness {
     if (status === undefined) return new Transient(`the ${server} cannot be reached`)
     const said = `the ${server} answered ${status}${code === undefined ? '' : ` (${code})`}`
     if (status === 429 || status === 408 || status >= 500) return new Transient(said, retryAfterMs)
-    if (status < 300) {
+    if (status < 300 || isUnmetChallenge(this.#last)) {
       return new SandboxError('credential_unavailable', `the answer of the ${server} was not acceptable`)
     }
     return new SandboxError(FINAL[server][status] ?? 'credential_unavailable', said)
   }
 }
+
+/** The vault asked for a token, and what it asked for was not given to it. */
+const isUnmetChallenge = ({ server, status, isAuthorized }: Seen): boolean =>
+  server === 'vault' && status === 401 && !isAuthorized
 
 function detailsOf({ headers, bodyAsText }: PipelineResponse): Pick<Seen, 'code' | 'retryAfterMs'> {
   const seconds = Number(headers.get('retry-after'))
