@@ -1,8 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { expect, inject, it } from 'vitest'
+import { CLAIM } from '../../contracts/claim.ts'
 import { CLAIM_NONCE_ANNOTATION, DEPLOYMENT_LABEL, KIND_LABEL } from '../../contracts/labels.ts'
+import type { KubeConnection } from '../../runtime/sandboxes/kubernetes/client/kube-connection.ts'
 import { PROVIDER_TIMING } from '../../runtime/sandboxes/kubernetes/provider-timing.ts'
 import { createAuditLog } from '../kube/client/audit-log.ts'
+import { readKubeconfig } from '../kube/client/kubeconfig.ts'
+import { requestToken } from './helpers/attacker.ts'
 import { describeWith } from './helpers/features.ts'
 import { claimWith, useProviderSpace } from './helpers/provider-space.ts'
 import { aClaim, aPool, aTemplate } from './helpers/sandbox-objects.ts'
@@ -251,5 +255,71 @@ describeWith(['agent-sandbox'], 'the life of a claim', () => {
 
     expect(await sandbox.lost).toMatch(/claim (was|is being) deleted/)
     await sandbox.release('test')
+  })
+})
+
+describeWith(['agent-sandbox', 'audit log'], 'the rights of the service’s account', () => {
+  const space = useProviderSpace('rights')
+  const audit = createAuditLog(inject('cluster').auditLog)
+  const rbac = 'rbac.authorization.k8s.io'
+  const rules = [
+    {
+      apiGroups: [CLAIM.group],
+      resources: [CLAIM.plural],
+      verbs: ['create', 'delete', 'get', 'list', 'patch', 'watch'],
+    },
+    {
+      apiGroups: [CLAIM.group.replace('extensions.', '')],
+      resources: ['sandboxes'],
+      verbs: ['list', 'watch'],
+    },
+    { apiGroups: [''], resources: ['pods'], verbs: ['get'] },
+  ]
+
+  async function connectAs(account: string): Promise<KubeConnection> {
+    const metadata = { name: account, namespace: space.name }
+    await space.client.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata })
+    await space.client.create({ apiVersion: `${rbac}/v1`, kind: 'Role', metadata, rules })
+    await space.client.create({
+      apiVersion: `${rbac}/v1`,
+      kind: 'RoleBinding',
+      metadata,
+      roleRef: { apiGroup: rbac, kind: 'Role', name: account },
+      subjects: [{ kind: 'ServiceAccount', ...metadata }],
+    })
+    const token = await requestToken(space, { account })
+    const { server, ca } = readKubeconfig(inject('cluster').kubeconfig)
+    return {
+      server,
+      tls: { ...(ca && { ca }) },
+      authenticate: async () => ({ authorization: `Bearer ${token}` }),
+    }
+  }
+
+  it('suffice for all that it does, and each of them is used', async () => {
+    await space.fillPool('rights', 1)
+    const connection = await connectAs('narrow')
+    const timing = { ...PROVIDER_TIMING, lifetime: { lifetimeMs: 60_000, extendEveryMs: 300 } }
+    const provider = await space.startProvider('rights', { connect: async () => connection, timing })
+
+    const sandbox = await claimWith(provider)
+    const endOf = async () => String((await space.claim(sandbox.claimName))['spec'].lifecycle.shutdownTime)
+    const end = await endOf()
+    await space.eventually('an extension', async () => (await endOf()) > end || undefined)
+    await provider.collect(sandbox.handle)
+
+    expect(await space.client.find(space.path('pods', sandbox.podName))).toBeUndefined()
+    const user = `system:serviceaccount:${space.name}:narrow`
+    const used = () => {
+      const asked = audit.events({ user, namespace: space.name })
+      return new Set(asked.map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}`))
+    }
+    const granted = rules.flatMap(({ resources, verbs }) => verbs.map((verb) => `${verb} ${resources[0]}`))
+    await space.eventually(
+      'every right to be in the log',
+      async () => used().size === granted.length || undefined,
+    )
+    expect([...used()].sort()).toEqual(granted.toSorted())
+    expect(audit.events({ user }).filter(({ responseStatus }) => responseStatus?.code === 403)).toEqual([])
   })
 })
