@@ -25,6 +25,8 @@ export interface ClusterToken {
   readonly key?: KeyObject
 }
 
+const cluster = generateKeyPairSync('rsa', { modulusLength: 2048 })
+
 interface AzureRigOptions {
   readonly tokenSeconds?: number
   /** Who signed a server's certificate, where it is not the authority that AgentHost trusts. */
@@ -37,7 +39,6 @@ interface AzureRigOptions {
 export async function startAzure({ tls = {}, names = {}, ...options }: AzureRigOptions = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-azure-'))
   const authority = createTestAuthority()
-  const cluster = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const clusterJwk = { ...(await exportJWK(cluster.publicKey)), kid: 'cluster-1', alg: 'RS256' }
   const clientId = randomUUID()
   const tenantId = randomUUID()

@@ -25,13 +25,21 @@ export interface EntraOptions extends Pick<HttpsFakeOptions, 'tls' | 'listen'> {
 const JWT_BEARER = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 const EXCHANGE_AUDIENCE = 'api://AzureADTokenExchange'
 
+let keys: ReturnType<typeof makeKeys> | undefined
+const makeKeys = () => generateKeyPairSync('rsa', { modulusLength: 2048 })
+/** One pair for all in this process: making it takes longer than anything else here. */
+const signingKeys = () => {
+  keys ??= makeKeys()
+  return keys
+}
+
 /**
  * Microsoft Entra's token endpoint as far as workload identity needs it: OpenID discovery, and access tokens for
  * assertions of a cluster that a federated credential names. It refuses with Entra's own codes.
  */
 export async function startEntra(options: EntraOptions) {
   const { tenantId, authority, tokenSeconds = 3600 } = options
-  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const { privateKey, publicKey } = signingKeys()
   const jwks = { keys: [{ ...(await exportJWK(publicKey)), kid: 'entra-1', use: 'sig', alg: 'RS256' }] }
   const issuer = `${authority}/${tenantId}/v2.0`
 
