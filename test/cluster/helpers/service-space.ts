@@ -93,7 +93,7 @@ export function useServiceSpace({ runtimeClass, replicas }: ServiceOptions) {
   async function waitForPool(kind: SandboxKind): Promise<void> {
     const path = { apiVersion: EXTENSIONS_API, plural: 'sandboxwarmpools', namespace, name: pool(kind) }
     await waitUntil({ what: `the pool ${path.name}`, timeoutMs: POOL_MS, everyMs: 100 }, async () =>
-      (await kube.get(path))['status']?.readyReplicas === replicas[kind] ? true : undefined,
+      ((await kube.get(path))['status']?.readyReplicas ?? 0) === replicas[kind] ? true : undefined,
     )
   }
 
