@@ -9,6 +9,7 @@ import { isRoot } from '../../runtime/executors/host.ts'
 import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import type { Rung } from '../../runtime/executors/select.ts'
 import { FIXTURES, temporaryFolder } from '../conformance/executor-cases/subject.ts'
+import { canAlterMachine, FORBID_NAMESPACES, onMachineWhere } from '../helpers/altered-machine.ts'
 
 const run = promisify(execFile)
 const NOBODY = 65_534
@@ -81,30 +82,15 @@ describe.skipIf(!isReadableByAll)(unprivileged, () => {
   })
 })
 
-const canHide = await run('unshare', ['--user', '--map-root-user', '--mount', 'true']).then(
-  () => true,
-  () => false,
-)
-const hiding = canHide ? 'a machine' : 'a machine (skipped: this one has no user namespaces)'
+const hiding = canAlterMachine ? 'a machine' : 'a machine (skipped: this one has no user namespaces)'
 
-describe.skipIf(!canHide)(hiding, () => {
-  const within = (setup: string) => [
-    'unshare',
-    '--user',
-    '--map-root-user',
-    '--mount',
-    'sh',
-    '-c',
-    `${setup}; exec "$@"`,
-    'sh',
-  ]
-
+describe.skipIf(!canAlterMachine)(hiding, () => {
   it('whose bubblewrap does not work gets the namespaces, with the reason', async () => {
     const workspace = await temporaryFolder()
     const hide =
       'for f in /usr/bin/bwrap /usr/local/bin/bwrap; do [ ! -e $f ] || mount --bind /dev/null $f; done'
 
-    const { ladder, answers } = await report(within(hide), workspace, ['echo ran'])
+    const { ladder, answers } = await report(onMachineWhere(hide), workspace, ['echo ran'])
 
     await rm(workspace, { recursive: true })
     const [bwrap, namespaces] = ladder
@@ -116,7 +102,7 @@ describe.skipIf(!canHide)(hiding, () => {
   it('that forbids user namespaces gets no isolation, and the command that would allow them', async () => {
     const workspace = await temporaryFolder()
 
-    const { ladder } = await report(within('echo 0 > /proc/sys/user/max_user_namespaces'), workspace)
+    const { ladder } = await report(onMachineWhere(FORBID_NAMESPACES), workspace)
 
     await rm(workspace, { recursive: true })
     expect(ladder.map(({ isChosen }) => isChosen)).toEqual([false, false, false])

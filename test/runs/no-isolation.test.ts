@@ -1,27 +1,14 @@
-import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { RunEnvelope } from '../../contracts/events.ts'
+import { canAlterMachine, FORBID_NAMESPACES, onMachineWhere } from '../helpers/altered-machine.ts'
 import { startServer } from './server-rig.ts'
 import { dataOf, shell, tool } from './service-rig.ts'
 
-/** A machine that forbids user namespaces, which both rungs of Linux need. */
-const WITHOUT_NAMESPACES = [
-  'unshare',
-  '--user',
-  '--map-root-user',
-  '--mount',
-  'sh',
-  '-c',
-  'echo 0 > /proc/sys/user/max_user_namespaces; exec "$@"',
-  'sh',
-]
-const canForbid = spawnSync('unshare', ['--user', '--map-root-user', 'true']).status === 0
-
-describe.skipIf(!canForbid)(
-  `where nothing isolates${canForbid ? '' : ' (skipped: no user namespaces here)'}`,
+describe.skipIf(!canAlterMachine)(
+  `where nothing isolates${canAlterMachine ? '' : ' (skipped: no user namespaces here)'}`,
   () => {
     it('serves files, refuses every command with the reason, and says so before', {
       timeout: 60_000,
@@ -31,7 +18,7 @@ describe.skipIf(!canForbid)(
       const workspace = join(folder, 'workspace')
       mkdirSync(workspace)
       mkdirSync(join(folder, 'tmp'))
-      const { client } = await startServer(folder, WITHOUT_NAMESPACES)
+      const { client } = await startServer(folder, onMachineWhere(FORBID_NAMESPACES))
 
       const run = await client.startRun({
         task: 'try',

@@ -32,18 +32,21 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
     }
   })
 
-  it.each([200, 1_200, 2_500, 4_000])(
-    'leaves nothing when its starter is killed %i ms after it began',
-    async (ms) => {
-      const up = startCommand(['up', '--node'])
-      await sleep(ms)
+  it.each([
+    { words: ['up', '--node'], ms: 200 },
+    { words: ['up', '--node'], ms: 1_200 },
+    { words: ['up', '--node'], ms: 2_500 },
+    { words: ['up', '--node'], ms: 4_000 },
+    { words: ['up', '--node', '--keep'], ms: 2_500 },
+  ])('leaves nothing when $words is killed $ms ms after it began', async ({ words, ms }) => {
+    const up = startCommand(words)
+    await sleep(ms)
 
-      process.kill(up.pid, 'SIGKILL')
+    process.kill(up.pid, 'SIGKILL')
 
-      await up.finished
-      await waitUntilClean(before)
-    },
-  )
+    await up.finished
+    await waitUntilClean(before)
+  })
 
   it('leaves nothing when its starter is killed while pods run on Cilium', async () => {
     const up = startCommand(['up', '--cilium'])
@@ -61,16 +64,6 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
 
     process.kill(owner.pid, 'SIGKILL')
 
-    await waitUntilClean(before)
-  })
-
-  it('leaves nothing when the one that asked for a kept cluster is killed before it is told of it', async () => {
-    const up = startCommand(['up', '--node', '--keep'])
-    await sleep(2_500)
-
-    process.kill(up.pid, 'SIGKILL')
-
-    await up.finished
     await waitUntilClean(before)
   })
 

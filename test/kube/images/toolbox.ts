@@ -11,20 +11,16 @@ export const TOOLBOX_PORT = 8080
 export const TOOLBOX_USER = 1000
 
 /** The image that holds a pod's namespaces. */
-export function pauseImage(program: string): ImageSpec {
-  return {
-    reference: PAUSE_IMAGE,
-    layers: [[{ kind: 'file', path: 'pause', source: program, executable: true }]],
-    entrypoint: ['/pause'],
-    user: '65534',
-  }
-}
+export const pauseImage = (program: string): ImageSpec => programImage(PAUSE_IMAGE, 'pause', program)
 
-export function dnsImage(program: string): ImageSpec {
+export const dnsImage = (program: string): ImageSpec => programImage(DNS_IMAGE, 'coredns', program)
+
+/** One static program and nothing else. */
+function programImage(reference: string, name: string, source: string): ImageSpec {
   return {
-    reference: DNS_IMAGE,
-    layers: [[{ kind: 'file', path: 'coredns', source: program, executable: true }]],
-    entrypoint: ['/coredns'],
+    reference,
+    layers: [[{ kind: 'file', path: name, source, executable: true }]],
+    entrypoint: [`/${name}`],
     user: '65534',
   }
 }
