@@ -2,6 +2,8 @@ import { defineConfig } from 'vitest/config'
 
 const TEST_MS = 120_000
 const HOOK_MS = 180_000
+const PACKETS = 'test/cluster/packets.*.test.ts'
+const GITOPS = 'test/cluster/gitops.*.test.ts'
 
 export default defineConfig({
   test: {
@@ -11,12 +13,37 @@ export default defineConfig({
         test: {
           name: 'cluster',
           include: ['test/cluster/**/*.test.ts'],
-          exclude: ['test/cluster/harness/**'],
+          exclude: ['test/cluster/harness/**', PACKETS, GITOPS],
           globalSetup: ['test/cluster/helpers/cluster.setup.ts'],
           testTimeout: TEST_MS,
           hookTimeout: HOOK_MS,
           maxWorkers: 3,
           sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        // Whether a packet arrives in time is what these measure, so nothing else works beside them.
+        test: {
+          name: 'packets',
+          include: [PACKETS],
+          globalSetup: ['test/cluster/helpers/packets.setup.ts'],
+          testTimeout: TEST_MS,
+          hookTimeout: HOOK_MS,
+          fileParallelism: false,
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        // A tree has names of the whole cluster in it, so each of these brings a cluster of its own.
+        test: {
+          name: 'gitops',
+          include: [GITOPS],
+          testTimeout: TEST_MS,
+          hookTimeout: HOOK_MS,
+          fileParallelism: false,
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 },
         },
       },
       {
@@ -28,7 +55,7 @@ export default defineConfig({
           hookTimeout: HOOK_MS,
           fileParallelism: false,
           maxWorkers: 1,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 3 },
         },
       },
     ],

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander'
 import { toCliError } from './cli-error.ts'
 import { cancelCommand } from './commands/cancel.ts'
+import { capacityCommand } from './commands/capacity.ts'
 import type { CliContext } from './commands/command.ts'
 import { configCommand } from './commands/config.ts'
 import { answerCommand, approveCommand, denyCommand } from './commands/decisions.ts'
@@ -36,6 +37,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     sandboxCommand,
     doctorCommand,
     configCommand,
+    capacityCommand,
     demoCommand,
   ]
   for (const create of commands) program.addCommand(create(context))

@@ -1,6 +1,20 @@
 import { z } from 'zod'
 import { BackendName } from './exec.ts'
 
+const isPod = (env: { AGENT_HOST_IDENTITY_TOKEN_FILE?: string | undefined }) =>
+  env.AGENT_HOST_IDENTITY_TOKEN_FILE !== undefined
+
+type Identity = Partial<
+  Record<`AGENT_HOST_AZURE_${'CLIENT_ID' | 'TENANT_ID' | 'TOKEN_FILE'}`, string | undefined>
+>
+const hasIdentity = (env: Identity) =>
+  env.AGENT_HOST_AZURE_CLIENT_ID !== undefined &&
+  env.AGENT_HOST_AZURE_TENANT_ID !== undefined &&
+  env.AGENT_HOST_AZURE_TOKEN_FILE !== undefined
+
+/** An `https` address without a path: where something is, not what is asked of it. */
+const HttpsOrigin = z.string().regex(/^https:\/\/[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$/)
+
 const Ms = (text: number) => z.coerce.number().int().positive().default(text)
 
 /** Environment of AgentHost. An unknown `AGENT_HOST_*` key or a malformed value stops the process. */
@@ -13,13 +27,25 @@ export const AgentHostEnv = z
     /** A TCP port on `::` (pod). */
     AGENT_HOST_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
     AGENT_HOST_JWKS_FILE: z.string().startsWith('/'),
-    /** Backend of the child runner, chosen and proven by the provider. */
-    AGENT_HOST_RUNNER_BACKEND: BackendName,
+    /** The projected token that `GET /identity` answers (pod). */
+    AGENT_HOST_IDENTITY_TOKEN_FILE: z.string().startsWith('/').optional(),
+    /** Backend of a child runner, chosen and proven by the provider (laptop); in a pod the runners connect. */
+    AGENT_HOST_RUNNER_BACKEND: BackendName.optional(),
     /** JSON of the operator's tool roots, passed on to the child runner. */
     AGENT_HOST_RUNNER_TOOL_ROOTS: z.string().default('[]'),
     /** A private folder for the agent runtime; never the workspace. */
     AGENT_HOST_STATE_DIR: z.string().startsWith('/'),
     AGENT_HOST_DECISION_TIMEOUT_MS: Ms(30_000),
+    /** The vault of the users' tokens. No other one is ever asked. */
+    AGENT_HOST_VAULT_URL: HttpsOrigin.optional(),
+    /** The one Azure AI resource that agents of kind `foundry` may use. */
+    AGENT_HOST_FOUNDRY_URL: HttpsOrigin.optional(),
+    /** The Azure identity of the pod's service account. */
+    AGENT_HOST_AZURE_CLIENT_ID: z.guid().optional(),
+    AGENT_HOST_AZURE_TENANT_ID: z.guid().optional(),
+    AGENT_HOST_AZURE_AUTHORITY: HttpsOrigin.default('https://login.microsoftonline.com'),
+    /** The projected token with the audience `api://AzureADTokenExchange`. */
+    AGENT_HOST_AZURE_TOKEN_FILE: z.string().startsWith('/').optional(),
     AGENT_HOST_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
     /** Exit when standard input ends: the local provider holds the other end. */
     AGENT_HOST_LIFELINE: z.stringbool().default(false),
@@ -27,6 +53,18 @@ export const AgentHostEnv = z
   .refine((env) => (env.AGENT_HOST_SOCKET === undefined) !== (env.AGENT_HOST_PORT === undefined), {
     message: 'exactly one of AGENT_HOST_SOCKET and AGENT_HOST_PORT',
     path: ['AGENT_HOST_SOCKET'],
+  })
+  .refine((env) => !(env.AGENT_HOST_VAULT_URL ?? env.AGENT_HOST_FOUNDRY_URL) || hasIdentity(env), {
+    message: 'a vault or an Azure AI resource needs the client id, the tenant id and the token file too',
+    path: ['AGENT_HOST_AZURE_CLIENT_ID'],
+  })
+  .refine((env) => env.AGENT_HOST_RUNNER_BACKEND !== undefined || env.AGENT_HOST_PORT !== undefined, {
+    message: 'is needed beside AGENT_HOST_SOCKET: only in a pod runners connect by themselves',
+    path: ['AGENT_HOST_RUNNER_BACKEND'],
+  })
+  .refine((env) => (env.AGENT_HOST_RUNNER_BACKEND === undefined) === isPod(env), {
+    message: 'is needed where runners connect by themselves, and only there',
+    path: ['AGENT_HOST_IDENTITY_TOKEN_FILE'],
   })
 export type AgentHostEnv = z.infer<typeof AgentHostEnv>
 export type AgentHostEnvInput = z.input<typeof AgentHostEnv>

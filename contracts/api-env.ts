@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { BackendName } from './exec.ts'
+import { PreviewSlug } from './names.ts'
 import { API_PORT } from './ports.ts'
 
 const absolutePaths = (text: string, context: z.RefinementCtx) => {
@@ -10,8 +11,22 @@ const absolutePaths = (text: string, context: z.RefinementCtx) => {
 }
 const count = (preset: number) => z.coerce.number().int().positive().default(preset)
 
+/** A value of a label: it marks our claims. */
+const LabelValue = z.string().regex(/^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/)
+
+/** Keys that only a service with sandboxes on Kubernetes reads, and those that only a local one does. */
+const CLUSTER_KEYS = [
+  'AGENTWEAVER_DEPLOYMENT_ID',
+  'AGENTWEAVER_RUNTIME_CLASS',
+  'AGENTWEAVER_PREVIEW_SLUG',
+  'AGENTWEAVER_KUBECONFIG',
+  'AGENTWEAVER_USER_VAULT',
+] as const
+const LOCAL_KEYS = ['AGENTWEAVER_WORKSPACE_ROOTS', 'AGENTWEAVER_TOOL_ROOTS'] as const
+const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
+
 /** Environment of the API. An unknown `AGENTWEAVER_*` key or a malformed value stops the service. */
-export const ApiEnv = z.strictObject({
+const AnyApiEnv = z.strictObject({
   AGENTWEAVER_HOST: z.string().min(1).default('127.0.0.1'),
   /** 0 takes any free port. */
   AGENTWEAVER_PORT: z.coerce.number().int().min(0).max(65_535).default(API_PORT),
@@ -27,6 +42,21 @@ export const ApiEnv = z.strictObject({
   AGENTWEAVER_TOOL_ROOTS: z.string().transform(absolutePaths).optional(),
   /** YAML file with the operator's ceiling: settings that no caller and no repository can widen. */
   AGENTWEAVER_CEILING_FILE: z.string().min(1).optional(),
+  /** Where sandboxes are: processes of this machine, or pods of a cluster. Neither ever stands in for the other. */
+  AGENTWEAVER_SANDBOXES: z.enum(['local', 'kubernetes']).default('local'),
+  /** Marks the claims of this deployment, which touches no others. */
+  AGENTWEAVER_DEPLOYMENT_ID: LabelValue.optional(),
+  /** The runtime class that every sandbox must run under; `none` where nothing isolates harder than containers. */
+  AGENTWEAVER_RUNTIME_CLASS: z
+    .string()
+    .regex(/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/)
+    .optional(),
+  /** The preview slice that this service belongs to; without it the base slice. */
+  AGENTWEAVER_PREVIEW_SLUG: PreviewSlug.optional(),
+  /** Reaches the cluster as this kubeconfig says; without it as the service's own pod. */
+  AGENTWEAVER_KUBECONFIG: z.string().min(1).optional(),
+  /** Agents of kind `copilot` use their owner's token, which AgentHost reads from the vault of users' tokens. */
+  AGENTWEAVER_USER_VAULT: z.stringbool().optional(),
   /** Sandboxes kept ready by the local provider. */
   AGENTWEAVER_LOCAL_WARM: z.coerce.number().int().min(0).max(16).default(1),
   AGENTWEAVER_MAX_RUNS: count(16),
@@ -48,6 +78,22 @@ export const ApiEnv = z.strictObject({
   OPENAI_API_KEY: z.string().min(1).optional(),
   /** Token for agents of kind `copilot`. */
   COPILOT_GITHUB_TOKEN: z.string().min(1).optional(),
+})
+
+/** A setting that nothing would read is a mistake, as one is that must be decided and is not. */
+export const ApiEnv = AnyApiEnv.superRefine((env, context) => {
+  const isCluster = env.AGENTWEAVER_SANDBOXES === 'kubernetes'
+  const problem = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message })
+  for (const key of isCluster ? LOCAL_KEYS : CLUSTER_KEYS) {
+    if (env[key] !== undefined)
+      problem(key, `has no meaning with AGENTWEAVER_SANDBOXES=${env.AGENTWEAVER_SANDBOXES}`)
+  }
+  for (const key of isCluster ? REQUIRED_CLUSTER_KEYS : []) {
+    if (env[key] === undefined) problem(key, 'must be given with AGENTWEAVER_SANDBOXES=kubernetes')
+  }
+}).refine((env) => !(env.AGENTWEAVER_USER_VAULT && env.COPILOT_GITHUB_TOKEN), {
+  path: ['COPILOT_GITHUB_TOKEN'],
+  message: 'is one token for all; with AGENTWEAVER_USER_VAULT each owner has one',
 })
 export type ApiEnv = z.infer<typeof ApiEnv>
 export const API_ENV_PREFIX = 'AGENTWEAVER_'

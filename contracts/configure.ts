@@ -93,3 +93,7 @@ export const TicketClaims = z.object({
 
 /** Audience of the token that `GET /identity` answers. */
 export const IDENTITY_AUDIENCE = 'agentweaver-api'
+
+/** What `GET /identity` answers: the pod's projected service account token, as the kubelet wrote it. */
+export const IdentityReply = z.object({ token: z.string().min(1).max(8192) })
+export type IdentityReply = z.infer<typeof IdentityReply>

@@ -33,6 +33,15 @@ const Decided = z.strictObject({
   reason: z.string().optional(),
 })
 
+/** What a sandbox cannot keep, or keeps in a weaker way; said before the first command. */
+export const SandboxWarningCategory = z.enum([
+  'network-unrestricted',
+  'no-isolation',
+  'no-loopback',
+  'weaker-limits',
+  'egress-union',
+])
+
 /** What AgentHost may say. Anything else from a sandbox is refused: a pod cannot announce an approval or an end. */
 const HOST_EVENTS = [
   z.strictObject({ type: z.literal('turn.started'), data: z.strictObject({ turnId: Id }) }),
@@ -104,13 +113,7 @@ const HOST_EVENTS = [
   z.strictObject({
     type: z.literal('sandbox.warning'),
     data: z.strictObject({
-      category: z.enum([
-        'network-unrestricted',
-        'no-isolation',
-        'no-loopback',
-        'weaker-limits',
-        'egress-union',
-      ]),
+      category: SandboxWarningCategory,
       message: z.string(),
       backend: BackendName,
     }),

@@ -1,9 +1,16 @@
 /** Labels on pods. Policy is per class, so there are no per-run labels of ours. */
 export const CLASS_LABEL = 'agentweaver.io/class'
 
+/** Which of our programs a pod is, by Kubernetes' recommended label. Policies select and demand it. */
+export const COMPONENT_LABEL = 'app.kubernetes.io/component'
+export const COMPONENTS = { api: 'api', egressProxy: 'egress-proxy', sandbox: 'sandbox' } as const
+
 /** Labels on claims: a reaper touches only what carries its own deployment id. */
 export const DEPLOYMENT_LABEL = 'agentweaver.io/deployment'
 export const KIND_LABEL = 'agentweaver.io/kind'
+
+/** Annotation of a claim: the random value that the store kept before the claim was posted. */
+export const CLAIM_NONCE_ANNOTATION = 'agentweaver.io/nonce'
 
 /** Selects the namespaces of a slice for admission bindings. */
 export const SLICE_LABEL = 'agentweaver.io/slice'

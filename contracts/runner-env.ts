@@ -22,4 +22,22 @@ export const RunnerEnv = z.strictObject({
     }),
 })
 export type RunnerEnv = z.infer<typeof RunnerEnv>
+
+/** How the offline runner of a pod does without the network: by a namespace of its own, or by a filter on itself. */
+export const OfflineForm = z.enum(['namespace', 'filter'])
+export type OfflineForm = z.infer<typeof OfflineForm>
+
+/** Environment of a runner in a pod, told by `AGENTWEAVER_RUNNER_ROLE`. The pod gives the first two keys alone. */
+export const PodRunnerEnv = z.strictObject({
+  AGENTWEAVER_RUNNER_ROLE: z.enum(['online', 'offline']),
+  /** The mount of the workspace: nothing else can be opened. */
+  AGENTWEAVER_RUNNER_WORKSPACE: z.string().regex(/^\/[^\0]*[^\0/]$/),
+  /** `auto` takes the namespace where the runtime permits it. */
+  AGENTWEAVER_RUNNER_OFFLINE: z.enum(['auto', ...OfflineForm.options]).default('auto'),
+  /** Set by the online runner for the offline one: the connection that it inherits. */
+  AGENTWEAVER_RUNNER_FD: z.coerce.number().int().min(3).max(64).optional(),
+  /** Set with it: why the filter and no namespace. */
+  AGENTWEAVER_RUNNER_WHY_FILTER: z.string().max(2000).optional(),
+})
+export type PodRunnerEnv = z.infer<typeof PodRunnerEnv>
 export const RUNNER_ENV_PREFIX = 'AGENTWEAVER_RUNNER_'

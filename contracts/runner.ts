@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { SandboxWarningCategory } from './events.ts'
 import { ExecRequest, ExecResult, Isolation, OutputStream } from './exec.ts'
 import { FileError, FileOperation, FileResult } from './files.ts'
 
@@ -28,6 +29,12 @@ const Id = z.string().min(1).max(128)
 export const RunnerRole = z.enum(['offline', 'online', 'per-command'])
 export type RunnerRole = z.infer<typeof RunnerRole>
 
+export const RunnerWarning = z.strictObject({
+  category: SandboxWarningCategory,
+  message: z.string().max(4096),
+})
+export type RunnerWarning = z.infer<typeof RunnerWarning>
+
 /** Frames from a runner to AgentHost. */
 export const RunnerToHost = z.discriminatedUnion('type', [
   /** First frame of a connection. */
@@ -37,6 +44,8 @@ export const RunnerToHost = z.discriminatedUnion('type', [
     isolation: Isolation,
     /** Which path engine is active. */
     pathEngine: z.enum(['openat2', 'walk']),
+    /** What it cannot keep, where nobody outside knows that. */
+    warnings: z.array(RunnerWarning).max(16).optional(),
   }),
   z.strictObject({ type: z.literal('opened'), id: Id, error: FileError.optional() }),
   z.strictObject({ type: z.literal('chunk'), id: Id, stream: OutputStream }),

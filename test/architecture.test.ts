@@ -22,7 +22,13 @@ const LIBRARIES = ['redaction', 'audit', 'governance', 'workspace', 'tools', 'ag
 /** Who may import whom. What is not here is refused; the longest room that fits a file counts. */
 const RULES: Readonly<Record<string, Rule>> = {
   contracts: { packages: ['zod'], isPure: true },
-  policies: { rooms: ['contracts'], packages: ['zod', 'yaml'] },
+  policies: { rooms: ['contracts'], packages: ['zod', 'yaml', 'tldts in agent/egress/'] },
+  'charts-src': {
+    rooms: ['contracts', 'policies'],
+    packages: ['zod', 'yaml', 'cdk8s', 'cdk8s-plus-28', 'constructs'],
+  },
+  'charts-src/capacity': { rooms: ['contracts', 'charts-src/environment'], packages: [] },
+  'charts-src/checks': { rooms: ['contracts', 'policies', 'charts-src'], packages: ['zod', 'yaml'] },
   'runtime/kit': { rooms: ['contracts'], packages: ['zod'] },
   'runtime/redaction': { rooms: RULED, packages: ['zod'] },
   'runtime/audit': { rooms: RULED, packages: ['zod'] },
@@ -32,10 +38,14 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
   'runtime/executors': { rooms: RULED, packages: ['zod'] },
+  'runtime/system-calls': { rooms: LEAVES, packages: ['koffi'] },
   'runtime/store': { rooms: RULED, packages: ['zod', 'kysely', 'pg'] },
   'runtime/tools': { rooms: [...LEAVES, 'runtime/governance', 'runtime/redaction'], packages: ['zod'] },
   'runtime/agents': { rooms: [...LEAVES, 'runtime/tools'], packages: ['zod', '@github/copilot-sdk'] },
-  'runtime/runner': { rooms: [...LEAVES, 'runtime/executors', 'runtime/workspace'], packages: ['zod'] },
+  'runtime/runner': {
+    rooms: [...LEAVES, 'runtime/executors', 'runtime/workspace', 'runtime/system-calls'],
+    packages: ['zod'],
+  },
   'runtime/agent-host-client': {
     rooms: LEAVES,
     packages: ['zod', '@a2a-js/sdk', 'undici', 'eventsource-parser'],
@@ -43,18 +53,38 @@ const RULES: Readonly<Record<string, Rule>> = {
   'runtime/client': { rooms: LEAVES, packages: ['zod', 'eventsource-parser'] },
   'runtime/sandboxes': {
     rooms: [...LEAVES, 'runtime/agent-host-client', 'runtime/executors'],
-    packages: ['zod', '@kubernetes/client-node in kubernetes/'],
+    packages: [
+      'zod',
+      '@kubernetes/client-node in kubernetes/',
+      'undici in kubernetes/',
+      'jose in kubernetes/',
+    ],
   },
   'runtime/api': {
     rooms: [...RULED, ...LIBRARIES, 'runtime/store', 'runtime/sandboxes', 'runtime/agent-host-client'],
     packages: ['zod', 'fastify', 'fastify-type-provider-zod', '@fastify/', 'jose', 'tar-stream'],
   },
   'runtime/agent-host': {
-    rooms: [...RULED, ...LIBRARIES],
-    packages: ['zod', 'fastify', '@fastify/', 'jose', 'tar-stream', '@a2a-js/sdk in turn/'],
+    rooms: [...RULED, ...LIBRARIES, 'runtime/system-calls'],
+    packages: [
+      'zod',
+      'fastify',
+      '@fastify/',
+      'jose',
+      'tar-stream',
+      '@a2a-js/sdk in turn/',
+      '@azure/ in credential/',
+    ],
   },
   cli: {
-    rooms: [...LEAVES, 'runtime/client', 'runtime/executors', 'runtime/audit'],
+    rooms: [
+      ...LEAVES,
+      'runtime/client',
+      'runtime/executors',
+      'runtime/audit',
+      'charts-src/capacity',
+      'charts-src/environment',
+    ],
     packages: ['zod', 'commander'],
   },
 }
@@ -99,7 +129,7 @@ function violations(file: string, source: string): string[] {
   ]
 }
 
-const TREES = ['contracts', 'policies', 'runtime', 'cli', 'test', 'bench', 'scripts']
+const TREES = ['contracts', 'policies', 'charts-src', 'runtime', 'cli', 'test', 'bench', 'scripts']
 const SOURCES = TREES.flatMap((tree) =>
   readdirSync(resolve(ROOT, tree), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
@@ -119,6 +149,8 @@ test.each([
   ['contracts/x.ts', `import type { Log } from '../runtime/kit/log.ts'`],
   ['policies/agent/x.ts', `import { z } from '../../runtime/kit/errors.ts'`],
   ['runtime/kit/x.ts', `import { Store } from '../store/store.ts'`],
+  ['charts-src/apps/x.ts', `import { log } from '../../runtime/kit/log.ts'`],
+  ['charts-src/checks/x.ts', `import { App } from 'cdk8s'`],
   ['runtime/audit/x.ts', `import { openStore } from '../store/open-store.ts'`],
   ['runtime/executors/x.ts', `import Fastify from 'fastify'`],
   ['runtime/tools/x.ts', `import { bwrapBackend } from '../executors/bwrap.ts'`],
@@ -126,6 +158,7 @@ test.each([
   ['runtime/api/x.ts', `const host = await import('../agent-host/app.ts')`],
   ['runtime/agent-host/x.ts', `import { KubeConfig } from '@kubernetes/client-node'`],
   ['runtime/agent-host/configure/x.ts', `import { AgentCard } from '@a2a-js/sdk'`],
+  ['runtime/agent-host/session/x.ts', `import { SecretClient } from '@azure/keyvault-secrets'`],
   ['runtime/agent-host/x.ts', `import {\n  openStore,\n} from '../store/open-store.ts'`],
   ['runtime/sandboxes/local/x.ts', `import { KubeConfig } from '@kubernetes/client-node'`],
   ['cli/x.ts', `import '../runtime/api/server.ts'`],
@@ -139,6 +172,7 @@ test.each([
 
 test.each([
   ['runtime/agent-host/turn/x.ts', `import { AgentCard } from '@a2a-js/sdk'`],
+  ['runtime/agent-host/credential/x.ts', `const { SecretClient } = await import('@azure/keyvault-secrets')`],
   ['runtime/api/x.ts', `import rateLimit from '@fastify/rate-limit'`],
   ['cli/commands/x.ts', `import { createClient } from '../../runtime/client/client.ts'`],
   ['contracts/x.ts', `import { z } from 'zod'`],

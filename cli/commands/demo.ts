@@ -7,6 +7,7 @@ const DemoOptions = z.object({
   json: z.boolean().default(false),
   yes: z.boolean().default(false),
   model: z.string().min(1).optional(),
+  cluster: z.boolean().default(false),
 })
 
 export function demoCommand(context: CliContext): Command {
@@ -21,6 +22,7 @@ export function demoCommand(context: CliContext): Command {
       '--model <name>',
       'give the task to a real model: OPENAI_BASE_URL and OPENAI_API_KEY say where it is',
     )
+    .option('--cluster', 'in a pod of the cluster that KUBECONFIG names; see docs/local-cluster.md')
     .addHelpText('after', '\nExit status: 0 only if every single thing really happened; 130 after Ctrl-C.')
   command.action(async () => {
     context.exit(await playDemo(context.terminal, parseOptions(DemoOptions, command)))

@@ -1,25 +1,31 @@
 import type { StartRunInput } from '../../contracts/api.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { type Client, createClient } from '../../runtime/client/client.ts'
+import { present } from '../../runtime/kit/present.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { followRun } from '../follow/follow-run.ts'
 import type { Gate, GateAnswer } from '../follow/gates.ts'
 import { createPresenter } from '../follow/presenter.ts'
-import { spawnService } from '../service/spawn-service.ts'
+import { type ServiceProcess, spawnService } from '../service/spawn-service.ts'
 import { onInterrupt } from '../terminal/interrupts.ts'
 import type { Terminal } from '../terminal/terminal.ts'
-import { missing, missingOfModel } from './checks.ts'
+import { packFolder } from './archive.ts'
+import { type Evidence, missing, missingOfModel } from './checks.ts'
+import { type ClusterStage, clusterSettings, clusterStage } from './cluster-stage.ts'
 import { leftBehind } from './left-behind.ts'
 import { CLEAN_COMMAND, demoPlan, MODEL_CHARTER, TASK, TEST_COMMAND } from './plan.ts'
+import { changeOf, readResult } from './result.ts'
 import { type Stage, setStage } from './stage.ts'
-import { refusals, summary } from './summary.ts'
+import { refusals, summary, type Timing } from './summary.ts'
 
 export interface DemoOptions {
   readonly json: boolean
   readonly yes: boolean
   /** Name of a real model. @default the scripted agent */
   readonly model?: string | undefined
+  /** In a pod of the cluster that KUBECONFIG names. @default on this machine */
+  readonly cluster: boolean
 }
 
 const SHOWN_OUTPUT_LINES = 13
@@ -33,7 +39,7 @@ const KEPT_SETTINGS = new Set([
 
 /** Plays the demo and answers its exit status: 0 only if all of it really happened and nothing is left. */
 export async function playDemo(terminal: Terminal, options: DemoOptions): Promise<number> {
-  checkModelOptions(terminal, options)
+  checkOptions(terminal, options)
   // From the first file to the last one gone: a signal must not end the process before it has cleaned up.
   let isInterrupted = false
   using _interrupts = onInterrupt(() => {
@@ -62,7 +68,11 @@ export async function playDemo(terminal: Terminal, options: DemoOptions): Promis
   return EXIT.ok
 }
 
-function checkModelOptions({ io }: Terminal, { model }: DemoOptions): void {
+function checkOptions({ io }: Terminal, { model, cluster }: DemoOptions): void {
+  if (cluster && model !== undefined)
+    throw usageError('On a cluster the scripted agent plays: take --model or --cluster.')
+  if (cluster && !io.env['KUBECONFIG'])
+    throw usageError('--cluster needs KUBECONFIG.', 'npm run cluster -- exec npm run demo -- --cluster')
   if (model === undefined || io.env['OPENAI_BASE_URL']) return
   throw usageError(
     'A real model needs OPENAI_BASE_URL, and OPENAI_API_KEY where the endpoint asks for one.',
@@ -85,47 +95,72 @@ async function onStage(
   isInterrupted: () => boolean,
 ): Promise<Played> {
   await using stage = await setStage()
-  const { root } = stage
   introduce(terminal, options, stage)
+  const kubeconfig = options.cluster ? terminal.io.env['KUBECONFIG'] : undefined
+  await using cluster = kubeconfig === undefined ? undefined : clusterStage(kubeconfig)
   terminal.progress.waitFor('starting the service')
   await using service = await spawnService({
     env: serviceEnv(terminal.io.env, stage),
-    cwd: root,
+    cwd: stage.root,
     settings: {
       AGENTWEAVER_STATE_DIR: stage.stateDir,
-      AGENTWEAVER_WORKSPACE_ROOTS: root,
+      ...(kubeconfig === undefined
+        ? { AGENTWEAVER_WORKSPACE_ROOTS: stage.root }
+        : clusterSettings(kubeconfig)),
       TMPDIR: stage.temporary,
     },
   })
+  if (cluster) terminal.progress.waitFor('waiting for a warm sandbox')
+  await cluster?.open(stage.stateDir)
+  // Awaited here: what is in use ends with this function.
+  return await playRun({ terminal, options, stage, service, ...present({ cluster }) }, isInterrupted)
+}
+
+type Scene = {
+  readonly terminal: Terminal
+  readonly options: DemoOptions
+  readonly stage: Stage
+  readonly service: ServiceProcess
+  readonly cluster?: ClusterStage
+}
+
+type Shown = { readonly timing: Timing; readonly diff: readonly string[] }
+
+function showResult({ terminal, options }: Scene, evidence: Evidence, { timing, diff }: Shown): void {
+  const refused = options.model === undefined ? refusals(terminal, evidence) : []
+  const told = summary(terminal, evidence.events, timing)
+  terminal.print(['', ...told, ...refused, ...changeOf(terminal, diff), ''])
+}
+
+/** What the demo should have shown and did not, in words. */
+async function problemsOf({ options, stage, cluster }: Scene, client: Client, evidence: Evidence) {
+  const isScripted = options.model === undefined
+  const shown = isScripted ? missing(evidence) : missingOfModel(evidence, await passesTests(client, stage))
+  const left = (await cluster?.leftovers()) ?? []
+  return [...shown, ...left.map((name) => `the cluster is clean (left: ${name})`)]
+}
+
+/** The run from its request to what it left. */
+async function playRun(scene: Scene, isInterrupted: () => boolean): Promise<Played> {
+  const { terminal, options, stage, service, cluster } = scene
+  const { root } = stage
   if (isInterrupted()) return { root, problems: 'interrupted', log: '' }
   const client = createClient({ url: service.url, apiKey: service.apiKey })
   const begun = performance.now()
   const { id } = await client.startRun(toRequest(stage, options))
+  if (cluster) await client.uploadWorkspace(id, packFolder(stage.workspace))
   const { events, isComplete, marks } = await watch({ terminal, client, runId: id, options })
   if (!isComplete || isInterrupted()) return { root, problems: 'interrupted', log: '' }
-  const totalMs = performance.now() - begun
-  const evidence = {
-    events,
-    secret: stage.secret,
-    canary: stage.canary,
-    hostUrl: stage.hostUrl,
-    hostConnections: stage.hostConnections(),
-    fixedFile: await stage.fixedFile(),
-    buildExists: stage.buildExists(),
+  const timing = {
+    sandboxMs: marks.sandbox && marks.sandbox - begun,
+    firstEventMs: marks.agent && marks.agent - begun,
+    totalMs: performance.now() - begun,
   }
-  const isScripted = options.model === undefined
-  if (!options.json)
-    terminal.print([
-      '',
-      ...summary(terminal, events, {
-        sandboxMs: marks.sandbox && marks.sandbox - begun,
-        firstEventMs: marks.agent && marks.agent - begun,
-        totalMs,
-      }),
-      ...(isScripted ? refusals(terminal, evidence) : []),
-      '',
-    ])
-  const problems = isScripted ? missing(evidence) : missingOfModel(evidence, await passesTests(client, stage))
+  const { diff, ...result } = await readResult(client, stage, cluster ? id : undefined)
+  const { secret, canary, hostUrl } = stage
+  const evidence = { events, secret, canary, hostUrl, hostConnections: stage.hostConnections(), ...result }
+  if (!options.json) showResult(scene, evidence, { timing, diff })
+  const problems = await problemsOf(scene, client, evidence)
   return { root, problems, log: service.log(), isDenied: isAsked(terminal, options) && hasDenial(events) }
 }
 
@@ -147,16 +182,15 @@ function serviceEnv(
 function introduce({ print, paint }: Terminal, options: DemoOptions, { workspace }: Stage): void {
   if (options.json) return
   const who = options.model === undefined ? 'A scripted agent' : `The model ${options.model}`
-  print([
-    paint.bold('Agentweaver Sandbox demo'),
-    paint.dim(`${who} works in ${workspace}. Its commands run in the best isolation that works here.`),
-    '',
-  ])
+  const where = options.cluster
+    ? 'It is uploaded to a pod of its own, and what changed comes back.'
+    : 'Its commands run in the best isolation that works here.'
+  print([paint.bold('Agentweaver Sandbox demo'), paint.dim(`${who} works in ${workspace}. ${where}`), ''])
 }
 
-const toRequest = ({ workspace, hostUrl }: Stage, { model }: DemoOptions): StartRunInput => ({
+const toRequest = ({ workspace, hostUrl }: Stage, { model, cluster }: DemoOptions): StartRunInput => ({
   task: TASK,
-  workspace: { kind: 'path', path: workspace },
+  workspace: cluster ? { kind: 'upload' } : { kind: 'path', path: workspace },
   agent:
     model === undefined
       ? { kind: 'scripted', plan: demoPlan(hostUrl) }

@@ -1,12 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { FIXED_FILE } from './plan.ts'
 
 const EXAMPLE = fileURLToPath(new URL('../../examples/parcel-rates', import.meta.url))
 
@@ -24,8 +22,6 @@ export interface Stage extends AsyncDisposable {
   /** A server of the host that answers everybody who reaches it. */
   readonly hostUrl: string
   readonly hostConnections: () => number
-  readonly fixedFile: () => Promise<string>
-  readonly buildExists: () => boolean
 }
 
 /** A page that anybody on this host can get; proven by getting it, so that a refusal means something. */
@@ -70,8 +66,6 @@ export async function setStage(): Promise<Stage> {
     canary: { name: 'DEMO_HOST_SECRET', value: `host-${randomBytes(12).toString('hex')}` },
     hostUrl: host.url,
     hostConnections: host.connections,
-    fixedFile: () => readFile(join(workspace, FIXED_FILE), 'utf8'),
-    buildExists: () => existsSync(join(workspace, 'build')),
     async [Symbol.asyncDispose]() {
       host.close()
       await rm(root, { recursive: true, force: true })

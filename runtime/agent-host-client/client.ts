@@ -20,27 +20,27 @@ const NOTHING = new Uint8Array(0)
 /** The API's side of one AgentHost: one per sandbox, with the run's bearer. */
 export function createAgentHostClient(address: AgentHostAddress, bearer: string) {
   const connection = connectAgentHost(address, bearer)
-  const { expectOk, request } = connection
+  const { expectOk, request, repeatable } = connection
   const command = (id: string) => `${AGENT_HOST_ROUTES.commands}/${encodeURIComponent(id)}`
 
   return {
     configure: (configuration: Configuration): Promise<void> => configureAgentHost(connection, configuration),
-    turns: createTurnClient(connection, bearer),
+    turns: createTurnClient(connection),
     events: (after: number, signal: AbortSignal): AsyncGenerator<HostEnvelope> =>
       followHostEvents(connection, after, signal),
 
     async decide(body: DecisionsRequest, signal: AbortSignal): Promise<DecisionsReply> {
       const init = { method: 'POST', headers: json, body: JSON.stringify(body), signal }
-      const response = await expectOk(AGENT_HOST_ROUTES.decisions, init)
+      const response = await expectOk(AGENT_HOST_ROUTES.decisions, init, repeatable)
       return DecisionsReplySchema.parse(await response.json())
     },
 
     async startCommand(id: string, body: HostCommandInput, signal: AbortSignal): Promise<void> {
       const init = { method: 'PUT', headers: json, body: JSON.stringify(body), signal }
-      await (await expectOk(command(id), init)).arrayBuffer()
+      await (await expectOk(command(id), init, repeatable)).arrayBuffer()
     },
     async cancelCommand(id: string, signal: AbortSignal): Promise<void> {
-      await (await expectOk(command(id), { method: 'DELETE', signal })).arrayBuffer()
+      await (await expectOk(command(id), { method: 'DELETE', signal }, repeatable)).arrayBuffer()
     },
 
     async putWorkspace(archive: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {

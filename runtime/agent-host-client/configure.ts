@@ -16,7 +16,7 @@ export type Configuration = {
 
 /**
  * Configures a sandbox, once. A 409 that names this run and generation is the answer to a reply that was lost;
- * one that names another run is `identity_mismatch`.
+ * one that names another run is `identity_mismatch`. What became of a credential is told by its own code.
  */
 export async function configureAgentHost(connection: AgentHostConnection, configuration: Configuration) {
   const configured = postConfigure(connection, configuration)
@@ -38,6 +38,7 @@ async function postConfigure(connection: AgentHostConnection, { runId, generatio
   }
   if (response.status !== 409) {
     const fault = await faultOf(response)
+    if (fault.code.startsWith('credential_')) throw fault
     throw new SandboxError('configure_rejected', `the sandbox refused its configuration: ${fault.message}`, {
       cause: fault,
     })

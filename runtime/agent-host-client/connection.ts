@@ -1,9 +1,17 @@
-import { Agent, type Dispatcher, fetch, type RequestInit, type Response } from 'undici'
+import { Agent, fetch, type RequestInit, type Response } from 'undici'
 import { Problem } from '../../contracts/errors.ts'
-import { messageOf, SandboxError } from '../kit/errors.ts'
+import { delay } from '../kit/deadline.ts'
+import { errnoOf, messageOf, SandboxError } from '../kit/errors.ts'
+import type { ConnectionGuard } from './connection-guard.ts'
+import { guardedConnector } from './new-connection.ts'
 
-/** Where an AgentHost listens: a Unix socket (laptop) or a base URL (pod). */
-export type AgentHostAddress = { readonly socketPath: string } | { readonly baseUrl: string }
+/**
+ * Where an AgentHost listens: a Unix socket, whose folder says whose it is (laptop), or a base URL, where the
+ * guard finds out on every new connection who answers there (pod).
+ */
+export type AgentHostAddress =
+  | { readonly socketPath: string }
+  | { readonly baseUrl: string; readonly guard: ConnectionGuard }
 
 /** Requests to one AgentHost. Streams may be quiet for as long as the heartbeat allows, so nothing else cuts them. */
 export function connectAgentHost(address: AgentHostAddress, bearer: string) {
@@ -13,39 +21,63 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
     bodyTimeout: 0,
     headersTimeout: 0,
     pipelining: 1,
-    ...(local && { connect: { socketPath: address.socketPath } }),
+    connect: local ? { socketPath: address.socketPath } : guardedConnector(address.guard),
   })
 
   /** `Authorization` is the run's bearer unless the request brings its own. */
   async function request(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = { authorization: `Bearer ${bearer}`, ...(init.headers as Record<string, string>) }
     try {
-      return await fetch(`${baseUrl}${path}`, { ...init, headers, dispatcher })
+      // A redirect would carry the configuration of a run to wherever the pod says.
+      return await fetch(`${baseUrl}${path}`, { ...init, headers, dispatcher, redirect: 'error' })
     } catch (error) {
       if (init.signal?.aborted) throw init.signal.reason
       throw silent(error)
     }
   }
 
+  /**
+   * A request that AgentHost knows again by an id of the caller's. A line that breaks does not say whether it
+   * arrived, so it is sent again. The pauses give time to notice that other idle connections broke with it.
+   */
+  async function repeatable(path: string, init: RequestInit = {}): Promise<Response> {
+    for (const pauseMs of REPEAT_AFTER_MS) {
+      try {
+        return await request(path, init)
+      } catch (error) {
+        if (!isBroken(error)) throw error
+        await delay(pauseMs, init.signal ?? undefined)
+      }
+    }
+    return request(path, init)
+  }
+
   return {
     baseUrl,
     request,
+    repeatable,
     /** The response of a success; anything else is thrown as the fault that it names. */
-    async expectOk(path: string, init: RequestInit = {}): Promise<Response> {
-      const response = await request(path, init)
+    async expectOk(path: string, init: RequestInit = {}, send = request): Promise<Response> {
+      const response = await send(path, init)
       if (response.ok) return response
       throw await faultOf(response)
     },
-    dispatcher: dispatcher as Dispatcher,
     close: (): Promise<void> => dispatcher.destroy(),
   }
 }
 
-/** `fetch` hides the reason one level down. */
+/** `fetch` hides the reason one level down; what a guard says stays what it said. */
 function silent(error: unknown): SandboxError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
+  if (cause instanceof SandboxError) return cause
   return new SandboxError('sandbox_lost', `the AgentHost does not answer: ${messageOf(cause)}`, { cause })
 }
+
+const REPEAT_AFTER_MS = [5, 50, 200]
+const BROKEN: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
+
+const isBroken = (error: unknown): boolean =>
+  error instanceof SandboxError && BROKEN.has(errnoOf(error.cause) ?? '')
 
 /** What an error answer says, as a fault of ours; an answer that is no problem document is `sandbox_lost`. */
 export async function faultOf(response: Response): Promise<SandboxError> {

@@ -1,11 +1,14 @@
 import { createParser } from 'eventsource-parser'
-import { HostEnvelope } from '../../contracts/events.ts'
+import { HEARTBEAT_MS, HostEnvelope } from '../../contracts/events.ts'
 import { AGENT_HOST_ROUTES, LAST_EVENT_ID_HEADER } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
 import type { AgentHostConnection } from './connection.ts'
 
 /** The largest event a sandbox may send; more ends the stream. */
 const MAX_EVENT_CHARACTERS = 34_000_000
+
+/** Without a word for so long the line is dead, whatever TCP believes: a heartbeat comes three times as often. */
+export const SILENCE_MS = 3 * HEARTBEAT_MS
 
 /**
  * Events of a sandbox after a sequence. Ends when the connection does; whoever reads re-attaches after the last
@@ -16,10 +19,6 @@ export async function* followHostEvents(
   after: number,
   signal: AbortSignal,
 ): AsyncGenerator<HostEnvelope> {
-  const response = await connection.expectOk(AGENT_HOST_ROUTES.events, {
-    headers: { accept: 'text/event-stream', [LAST_EVENT_ID_HEADER]: String(after) },
-    signal,
-  })
   let expected = after + 1
   const parsed: HostEnvelope[] = []
   const parser = createParser({
@@ -37,8 +36,8 @@ export async function* followHostEvents(
   })
   const decoder = new TextDecoder()
   let unfinished = 0
-  for await (const chunk of response.body ?? []) {
-    const text = decoder.decode(chunk as Uint8Array, { stream: true })
+  for await (const chunk of readUntilSilent(connection, after, signal)) {
+    const text = decoder.decode(chunk, { stream: true })
     parser.feed(text)
     unfinished = parsed.length > 0 ? 0 : unfinished + text.length
     if (unfinished > MAX_EVENT_CHARACTERS)
@@ -46,6 +45,33 @@ export async function* followHostEvents(
     yield* parsed.splice(0)
   }
 }
+
+/** The bytes of the stream. The clock runs while they are waited for, not while whoever reads is busy. */
+async function* readUntilSilent(
+  connection: AgentHostConnection,
+  after: number,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const silence = new AbortController()
+  const listen = () => setTimeout(() => silence.abort(silent()), SILENCE_MS)
+  let timer = listen()
+  try {
+    const response = await connection.expectOk(AGENT_HOST_ROUTES.events, {
+      headers: { accept: 'text/event-stream', [LAST_EVENT_ID_HEADER]: String(after) },
+      signal: AbortSignal.any([signal, silence.signal]),
+    })
+    for await (const chunk of response.body ?? []) {
+      clearTimeout(timer)
+      yield chunk as Uint8Array
+      timer = listen()
+    }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const silent = () =>
+  new SandboxError('sandbox_lost', `the sandbox said nothing for ${SILENCE_MS} ms, not even a heartbeat`)
 
 function parseEnvelope(data: string): HostEnvelope {
   try {

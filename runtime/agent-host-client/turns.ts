@@ -1,23 +1,20 @@
 import { AgentCard, Role, TaskState } from '@a2a-js/sdk'
 import { RestTransportFactory } from '@a2a-js/sdk/client'
-import { fetch } from 'undici'
 import { A2A, AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
 import type { AgentHostConnection } from './connection.ts'
 
 /** How the API drives turns: an A2A client whose requests travel over the sandbox's one connection. */
-export function createTurnClient(connection: AgentHostConnection, bearer: string) {
+export function createTurnClient(connection: AgentHostConnection) {
   const url = `${connection.baseUrl}${AGENT_HOST_ROUTES.a2aBase}/${A2A.versionPath}`
   const fetchImpl: typeof globalThis.fetch = async (input, init = {}) => {
     const headers = new Headers(init.headers)
-    headers.set('authorization', `Bearer ${bearer}`)
     headers.set(A2A.versionHeader, A2A.protocolVersion)
-    const response = await fetch(String(input), {
+    const response = await connection.repeatable(String(input).slice(connection.baseUrl.length), {
       method: init.method ?? 'GET',
       body: typeof init.body === 'string' ? init.body : null,
       signal: init.signal ?? null,
       headers: Object.fromEntries(headers),
-      dispatcher: connection.dispatcher,
     })
     return new Response(response.body as ReadableStream | null, {
       status: response.status,

@@ -1,23 +1,33 @@
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
+import type { HostHealth } from '../../contracts/pod.ts'
 import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
+import { present } from '../kit/present.ts'
 import { registerCommandsRoute } from './commands/commands-route.ts'
 import { type ConfigureDeps, registerConfigureRoute } from './configure/configure-route.ts'
 import type { DecisionTable } from './decisions/decision-table.ts'
 import { registerDecisionsRoute } from './decisions/decisions-route.ts'
-import { guardWithBearer } from './guard.ts'
+import { guardWithBearer, refuseTwoHosts } from './guard.ts'
 import { registerErrorHandling } from './http.ts'
 import type { Outbox } from './outbox.ts'
 import { registerArchiveRoutes } from './routes/archive-routes.ts'
 import { registerEventsRoute } from './routes/events-route.ts'
 import { registerFilesRoutes } from './routes/files-routes.ts'
+import { registerIdentityRoute } from './routes/identity-route.ts'
 import type { RunSession } from './session/run-session.ts'
+import type { HostStatus } from './state.ts'
+import type { RunnerLink } from './toolbox/runner-link.ts'
 import { registerA2aRoutes, turnsOrRefuse } from './turn/a2a-routes.ts'
 
 export type AgentHostDeps = ConfigureDeps & {
   readonly outbox: Outbox
   readonly decisions: DecisionTable
+  /** The pod's projected token; a laptop has none, where the socket's folder says whose it is. */
+  readonly identityTokenFile?: string
 }
+
+const toolboxOf = (status: HostStatus): RunnerLink | undefined =>
+  'toolbox' in status ? status.toolbox : 'session' in status ? status.session.toolbox : undefined
 
 /** Handlers parse what they are given; the compilers of route schemas would cost memory and time at start. */
 const noSchemas = (): never => {
@@ -36,11 +46,14 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
   })
   registerErrorHandling(app, log)
+  refuseTwoHosts(app)
 
   app.get(AGENT_HOST_ROUTES.healthz, async (_request, reply) => {
     const { state } = machine.status
-    return reply.code(state === 'starting' || state === 'failed' ? 503 : 200).send({ state })
+    const answer: HostHealth = { state, ...present({ isolation: toolboxOf(machine.status)?.isolation }) }
+    return reply.code(state === 'starting' || state === 'failed' ? 503 : 200).send(answer)
   })
+  if (deps.identityTokenFile !== undefined) registerIdentityRoute(app, deps.identityTokenFile)
   registerConfigureRoute(app, deps)
 
   const session = (): RunSession => {

@@ -3,9 +3,22 @@ import { equalsInConstantTime } from '../kit/constant-time.ts'
 import { SandboxError } from '../kit/errors.ts'
 import type { HostStateMachine, Taken } from './state.ts'
 
-/** The token of an RFC 6750 `Authorization` header, or undefined where it is absent or malformed. */
+/** The token of an RFC 6750 `Authorization` header, or undefined where it is absent, malformed or there twice. */
 export function bearerOf(request: FastifyRequest): string | undefined {
+  if (timesSent(request, 'authorization') !== 1) return undefined
   return /^Bearer ([A-Za-z0-9._~+/-]+=*)$/i.exec(request.headers.authorization ?? '')?.[1]
+}
+
+/** How often a header was sent. Node keeps the first of some and forgets the others. */
+function timesSent({ raw }: FastifyRequest, name: string): number {
+  return raw.rawHeaders.filter((field, index) => index % 2 === 0 && field.toLowerCase() === name).length
+}
+
+/** A request with two hosts is one for each of two readers (RFC 9112, 3.2). */
+export function refuseTwoHosts(app: FastifyInstance): void {
+  app.addHook('onRequest', async (request) => {
+    if (timesSent(request, 'host') > 1) throw new SandboxError('invalid_request', 'there are two hosts')
+  })
 }
 
 /** Routes that serve a run before its setup is complete. */

@@ -6,7 +6,16 @@ import { SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 import { fieldProblems } from '../kit/parse-env.ts'
 
-type Fault = { readonly code: ErrorCode; readonly detail: string; readonly errors?: Problem['errors'] }
+/** A setup that failed: whatever the reason, the answer is 422 and the sandbox is spent. */
+export class SpentError extends SandboxError {}
+
+type Fault = {
+  readonly code: ErrorCode
+  readonly detail: string
+  /** @default the status of the code */
+  readonly status?: number
+  readonly errors?: Problem['errors']
+}
 
 /** What a Fastify error of its own (body too large, bad media type, bad JSON) is in our words. */
 function foreignFault(error: unknown): Fault {
@@ -24,6 +33,9 @@ function faultOf(error: unknown): Fault {
     const fields = errors.map(({ field, message }) => `${field || 'body'}: ${message}`).join('; ')
     return { code: 'invalid_request', detail: fields, errors }
   }
+  if (error instanceof SpentError) {
+    return { code: error.code, detail: error.message, status: ERROR_STATUS.configure_failed }
+  }
   if (error instanceof SandboxError) return { code: error.code, detail: error.message }
   return foreignFault(error)
 }
@@ -31,7 +43,7 @@ function faultOf(error: unknown): Fault {
 /** Every error of AgentHost is problem details with a stable code; a cause stays in the log. */
 export function registerErrorHandling(app: FastifyInstance, log: Log): void {
   const problem = (fault: Fault, requestId: string): Problem => {
-    const status = ERROR_STATUS[fault.code]
+    const { status = ERROR_STATUS[fault.code] } = fault
     return {
       type: 'about:blank',
       title: STATUS_CODES[status] ?? 'Error',
@@ -44,7 +56,9 @@ export function registerErrorHandling(app: FastifyInstance, log: Log): void {
   }
   app.setErrorHandler((error, request, reply) => {
     const body = problem(faultOf(error), request.id)
-    if (body.status >= 500) log.error('request failed', { error, route: request.routeOptions.url })
+    // What was refused on purpose is the caller's to know; anybody on the network can ask for that.
+    const isOurs = body.status >= 500 && !(error instanceof SandboxError)
+    log[isOurs ? 'error' : 'debug']('request failed', { error, route: request.routeOptions.url })
     if (body.status === 401) reply.header('www-authenticate', 'Bearer')
     return reply.code(body.status).type(PROBLEM_MEDIA_TYPE).send(body)
   })

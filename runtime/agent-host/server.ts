@@ -3,12 +3,15 @@ import { dirname } from 'node:path'
 import { DECISION_LIMITS } from '../../contracts/decisions.ts'
 import { messageOf } from '../kit/errors.ts'
 import { createLog } from '../kit/log.ts'
-import { createRedactor } from '../redaction/redactor.ts'
+import { present } from '../kit/present.ts'
+import { createGrowingRedactor } from '../redaction/growing-redactor.ts'
 import { assets } from './assets.ts'
 import { parseAgentHostConfig } from './config.ts'
+import { azureSettings } from './credential/azure-settings.ts'
 import { DecisionTable } from './decisions/decision-table.ts'
 import { Outbox } from './outbox.ts'
 import { createHostStateMachine } from './state.ts'
+import type { RunnerLink } from './toolbox/runner-link.ts'
 import { spawnRunner } from './toolbox/spawn-runner.ts'
 
 const EX_CONFIG = 78
@@ -23,22 +26,25 @@ function readConfig() {
 }
 
 const config = readConfig()
-let redactor: ReturnType<typeof createRedactor> | undefined
+/** What the log never says: secrets by their form, and those of the run by their value. */
+const redactor = createGrowingRedactor({ pii: false })
 const log = createLog({
   level: config.AGENT_HOST_LOG_LEVEL,
   write: (line) => process.stderr.write(`${line}\n`),
-  redact: (line) => {
-    redactor ??= createRedactor({ secrets: [], pii: false })
-    return redactor.text(line)
-  },
+  redact: (line) => redactor.text(line),
 })
+/** On a laptop the runner is a child of this process; in a pod two of them connect from the other container. */
+async function startRunner(): Promise<RunnerLink> {
+  const backend = config.AGENT_HOST_RUNNER_BACKEND
+  if (backend === undefined) return (await import('./toolbox/await-runners.ts')).awaitRunners()
+  const toolRoots = JSON.parse(config.AGENT_HOST_RUNNER_TOOL_ROOTS) as string[]
+  return spawnRunner({ backend, entry: assets.runnerEntry, toolRoots, log })
+}
+
 // First of all: the runner takes as long to start as everything here.
-const startingRunner = spawnRunner({
-  backend: config.AGENT_HOST_RUNNER_BACKEND,
-  entry: assets.runnerEntry,
-  toolRoots: JSON.parse(config.AGENT_HOST_RUNNER_TOOL_ROOTS) as string[],
-  log,
-})
+const startingRunner = startRunner()
+// Without one there is nothing to serve: this is said where it is waited for.
+startingRunner.catch(() => undefined)
 const machine = createHostStateMachine()
 const outbox = new Outbox({
   maxEvents: DECISION_LIMITS.outboxEvents,
@@ -65,6 +71,7 @@ const app = buildAgentHost({
   outbox,
   decisions,
   log,
+  ...present({ identityTokenFile: config.AGENT_HOST_IDENTITY_TOKEN_FILE }),
   ticket: {
     jwksFile: config.AGENT_HOST_JWKS_FILE,
     instanceId: config.AGENT_HOST_INSTANCE_ID,
@@ -73,10 +80,13 @@ const app = buildAgentHost({
   setUp: async (request, toolbox, archive) => {
     const stateDir = config.AGENT_HOST_STATE_DIR
     const { createRunSession, shell } = await readySessionParts()
-    return createRunSession(request, { toolbox, outbox, decisions, policy, shell, stateDir, log }, archive)
+    const parts = { toolbox, outbox, decisions, policy, shell, stateDir, log }
+    const azure = azureSettings(config)
+    return createRunSession(request, { ...parts, azure, onSecret: redactor.learn }, archive)
   },
 })
 
+let runner: RunnerLink | undefined
 let leaving = false
 /** Ends this process and everything it started; the sandbox is spent. */
 async function leave(why: string, exitCode: number): Promise<void> {
@@ -87,18 +97,17 @@ async function leave(why: string, exitCode: number): Promise<void> {
   const { status } = machine
   outbox.close()
   if (status.state === 'ready') await status.session.close()
-  await runner.close()
+  await runner?.close()
   await app.close()
   process.exit(exitCode)
 }
 
-log.debug('waiting for the runner', { afterMs: Math.round(performance.now()) })
-const runner = await startingRunner
-void runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave(signal, 0))
 
 const { AGENT_HOST_SOCKET: path, AGENT_HOST_PORT: port } = config
 await app.listen(path === undefined ? { host: '::', port: port ?? 0 } : { path })
+runner = await startingRunner
+void runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
 machine.standby(runner)
 process.stdout.write('standby\n')
 

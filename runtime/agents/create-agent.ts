@@ -9,13 +9,12 @@ export async function createAgent(config: AgentConfig, deps: AgentDeps): Promise
     case 'scripted':
       return createScriptedAgent(config.plan, deps)
     case 'copilot':
-    case 'openaiCompatible': {
+    case 'openaiCompatible':
+    case 'foundry': {
       // Only where it is wanted: the agent SDK costs a standby AgentHost memory and file opens.
       const { createCopilotAgent } = await import('./copilot/copilot-agent.ts')
       return createCopilotAgent(config, deps)
     }
-    case 'foundry':
-      throw new SandboxError('configure_failed', 'Agents of kind foundry are not supported by this AgentHost')
     case 'none':
       throw new SandboxError('configure_failed', 'A sandbox of kind none has no agent to create')
   }

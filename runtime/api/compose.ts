@@ -14,10 +14,11 @@ import type { Log } from '../kit/log.ts'
 import { EventRedactor } from '../redaction/event-redactor.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { selectIsolation } from '../sandboxes/local/isolation.ts'
-import { LocalProvider } from '../sandboxes/local/local-provider.ts'
 import type { Store } from '../store/store.ts'
+import { composeProvider } from './compose-provider.ts'
 import type { ApiConfig } from './config.ts'
 import { loadDeploymentKeys } from './keys/deployment-keys.ts'
+import { userSecretName } from './keys/user-secret-name.ts'
 import { createRunService } from './runs/create-run-service.ts'
 import type { ControlGovernance, RunDeps } from './runs/deps.ts'
 import { type RunIsolated, readRepositorySettings } from './runs/repository-settings.ts'
@@ -36,14 +37,10 @@ export async function composeRunService(config: ApiConfig, { store, log }: Aroun
     }),
   )
   const keys = await loadDeploymentKeys(join(config.stateDir, 'keys'))
-  const { jwksFile } = keys
-  const logLevel = config.logLevel === 'silent' ? 'error' : config.logLevel
-  const provider = new LocalProvider({
-    jwksFile,
-    warm: config.localWarm,
+  const provider = composeProvider(config, {
+    jwksFile: keys.jwksFile,
     selectIsolation: select,
     toolRoots,
-    logLevel,
     log,
   })
   const runIsolated = isolatedRunner(select, { toolRoots, log })
@@ -52,7 +49,10 @@ export async function composeRunService(config: ApiConfig, { store, log }: Aroun
     provider,
     keys,
     governance: await composeGovernance(),
-    models: config.models,
+    models: {
+      ...config.models,
+      ...(config.hasUserVault && { secretNameOf: (owner) => userSecretName(keys.derive('name'), owner) }),
+    },
     limits: config.limits,
     workspaces: {
       roots: await Promise.all(config.workspaceRoots.map(realRoot)),

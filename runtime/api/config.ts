@@ -23,12 +23,13 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     store: env.DATABASE_URL
       ? ({ kind: 'postgres', url: env.DATABASE_URL } as const)
       : ({ kind: 'sqlite', file: resolve(stateDir, 'store.db') } as const),
-    workspaceRoots: env.AGENTWEAVER_WORKSPACE_ROOTS ?? [home],
+    sandboxes: readSandboxes(env, cwd),
+    // A pod sees no folder of the machine that the service runs on.
+    workspaceRoots: env.AGENTWEAVER_SANDBOXES === 'local' ? (env.AGENTWEAVER_WORKSPACE_ROOTS ?? [home]) : [],
     isolation: env.AGENTWEAVER_ISOLATION,
     isDirectAllowed: env.AGENTWEAVER_DIRECT,
     toolRoots: env.AGENTWEAVER_TOOL_ROOTS ?? [],
     ceilingFile: env.AGENTWEAVER_CEILING_FILE && resolve(cwd, env.AGENTWEAVER_CEILING_FILE),
-    localWarm: env.AGENTWEAVER_LOCAL_WARM,
     limits: {
       maxRuns: env.AGENTWEAVER_MAX_RUNS,
       maxRunsPerOwner: env.AGENTWEAVER_MAX_RUNS_PER_OWNER,
@@ -42,10 +43,29 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     logLevel: env.AGENTWEAVER_LOG_LEVEL,
     readyFormat: env.AGENTWEAVER_READY_FORMAT,
     hasLifeline: env.AGENTWEAVER_LIFELINE,
+    hasUserVault: env.AGENTWEAVER_USER_VAULT ?? false,
     models: {
       ...(env.OPENAI_BASE_URL && { openaiBaseUrl: env.OPENAI_BASE_URL }),
       ...(env.OPENAI_API_KEY && { openaiApiKey: env.OPENAI_API_KEY }),
       ...(env.COPILOT_GITHUB_TOKEN && { copilotToken: env.COPILOT_GITHUB_TOKEN }),
     },
   })
+}
+
+/** `none` is a word of the environment's; a pod that has no runtime class names none. */
+const NO_RUNTIME_CLASS = 'none'
+
+function readSandboxes(env: ApiEnv, cwd: string) {
+  if (env.AGENTWEAVER_SANDBOXES === 'local') {
+    return { kind: 'local', warm: env.AGENTWEAVER_LOCAL_WARM } as const
+  }
+  const slug = env.AGENTWEAVER_PREVIEW_SLUG
+  const runtimeClass = env.AGENTWEAVER_RUNTIME_CLASS ?? ''
+  return {
+    kind: 'kubernetes',
+    deploymentId: env.AGENTWEAVER_DEPLOYMENT_ID ?? '',
+    slice: slug === undefined ? ({ kind: 'base' } as const) : ({ kind: 'preview', slug } as const),
+    runtimeClass: runtimeClass === NO_RUNTIME_CLASS ? undefined : runtimeClass,
+    kubeconfig: env.AGENTWEAVER_KUBECONFIG && resolve(cwd, env.AGENTWEAVER_KUBECONFIG),
+  } as const
 }

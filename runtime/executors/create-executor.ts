@@ -26,7 +26,10 @@ export function createExecutor({ isolation, launch, remove, log }: ExecutorParts
   async function run(request: ExecRequest, io: ExecIo): Promise<ExecResult> {
     const directory = containedPath(request.directory)
     if (directory === undefined)
-      return notStarted('spawn_failed', `the directory ${request.directory} leads out of the workspace`)
+      return notStarted(
+        'spawn_failed',
+        `the working directory ${request.directory} leads out of the workspace`,
+      )
     const planned = await launch(request, directory).catch((error) => ({ problem: messageOf(error) }))
     if ('problem' in planned) return notStarted('spawn_failed', planned.problem)
     const signal = io.signal ? AbortSignal.any([io.signal, closing.signal]) : closing.signal

@@ -9,6 +9,8 @@ export interface BindingDeps {
   readonly backend: Backend
   readonly toolRoots: readonly string[]
   readonly log: Log
+  /** The only folder that can be opened, where the place of the workspace is fixed. */
+  readonly root?: string
 }
 
 export interface Bound {
@@ -37,6 +39,9 @@ export class Binding {
   /** Binds the workspace; answers why that is refused, and a refused one does not use up the binding. */
   async open(root: string): Promise<FileError | undefined> {
     if (this.#taken) return { ok: false, code: 'denied', message: 'a workspace is open already' }
+    const only = this.#deps.root
+    if (only !== undefined && root !== only)
+      return { ok: false, code: 'denied', message: `the workspace of this sandbox is ${only}` }
     this.#taken = true
     const opened = await this.#tryOpen(root)
     this.#taken = 'workspace' in opened

@@ -1,5 +1,6 @@
 import { EXEC_LIMITS, type ExecRequest, type ExecResult, type OutputStream } from '../../contracts/exec.ts'
 import { type HostToRunner, RUNNER_FRAME } from '../../contracts/runner.ts'
+import { containedPath } from '../executors/rootfs/request-mounts.ts'
 import { costOf } from '../kit/credit-window.ts'
 import { messageOf } from '../kit/errors.ts'
 import { failedExec } from '../kit/failed-exec.ts'
@@ -60,11 +61,19 @@ async function run(
   }
 }
 
-/** The executor contains the working directory too; here a path is refused before anything starts. */
+/**
+ * A path is refused here before anything starts. One with a link on the way is left to the executor, which looks at
+ * where it leads once it is there.
+ */
 async function refuseDirectory({ workspace }: Bound, directory: string): Promise<string | undefined> {
-  const { result } = await workspace.perform({ op: 'stat', path: directory })
-  if (!result.ok) return `the working directory is refused: ${result.message}`
-  return result.entry?.type === 'directory' ? undefined : `the working directory ${directory} is no directory`
+  const path = containedPath(directory)
+  if (path === undefined) return `the working directory ${directory} leads out of the workspace`
+  const { result } = await workspace.perform({ op: 'stat', path })
+  if (!result.ok)
+    return result.code === 'symlink' ? undefined : `the working directory is refused: ${result.message}`
+  const type = result.entry?.type
+  if (type === 'directory' || type === 'symlink') return undefined
+  return `the working directory ${directory} is no directory`
 }
 
 async function sendChunk(

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
 import type { Isolation } from '../../contracts/exec.ts'
-import type { RunnerRole } from '../../contracts/runner.ts'
+import type { RunnerRole, RunnerWarning } from '../../contracts/runner.ts'
 import { bestEffort } from '../kit/best-effort.ts'
 import { messageOf } from '../kit/errors.ts'
 import { activePathEngine } from '../workspace/open-root.ts'
@@ -14,16 +14,24 @@ export interface RunnerDeps extends BindingDeps {
   readonly stream: Duplex
   readonly role: RunnerRole
   readonly isolation: Isolation
+  readonly warnings?: readonly RunnerWarning[]
 }
 
 /** Serves one AgentHost until the connection ends, then kills what still runs. */
 export async function serveRunner(deps: RunnerDeps): Promise<void> {
-  const { stream, log, role, isolation } = deps
+  const { stream, log, role, isolation, warnings } = deps
   stream.on('error', (error) => log.debug('the connection broke', { error }))
   const connection = new Connection(stream)
   const server: Server = { connection, binding: new Binding(deps), log }
   try {
-    await connection.send({ type: 'hello', role, isolation, pathEngine: await activePathEngine() })
+    const pathEngine = await activePathEngine()
+    await connection.send({
+      type: 'hello',
+      role,
+      isolation,
+      pathEngine,
+      ...(warnings && { warnings: [...warnings] }),
+    })
     for await (const frame of connection.frames()) accept(frame, server, stream)
   } catch (error) {
     log.error('the connection to AgentHost is given up', { reason: messageOf(error) })

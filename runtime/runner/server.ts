@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
-import { RUNNER_ENV_PREFIX, RunnerEnv } from '../../contracts/runner-env.ts'
+import { PodRunnerEnv, RUNNER_ENV_PREFIX, RunnerEnv } from '../../contracts/runner-env.ts'
 import { selectBackend } from '../executors/select.ts'
 import { bestEffort } from '../kit/best-effort.ts'
 import { messageOf } from '../kit/errors.ts'
@@ -10,8 +10,16 @@ import { serveRunner } from './serve.ts'
 
 const log = createLog({ level: 'info', write: (line) => process.stderr.write(`${line}\n`) })
 
-/** Serves the AgentHost at the other end of the inherited socket for as long as it is there. */
+/** In a pod the runner has a role; on a laptop it is a child of its AgentHost. */
 async function main(): Promise<void> {
+  if (process.env['AGENTWEAVER_RUNNER_ROLE'] === undefined) return serveInherited()
+  const env = parseEnv(PodRunnerEnv, process.env, { prefix: RUNNER_ENV_PREFIX })
+  const { runInPod } = await import('./pod/main.ts')
+  return runInPod(env, log)
+}
+
+/** Serves the AgentHost at the other end of the inherited socket for as long as it is there. */
+async function serveInherited(): Promise<void> {
   const env = parseEnv(RunnerEnv, process.env, { prefix: RUNNER_ENV_PREFIX })
   const stream = new Socket({ fd: env.AGENTWEAVER_RUNNER_FD, readable: true, writable: true })
   const temporary = env.AGENTWEAVER_RUNNER_TEMP

@@ -1,14 +1,19 @@
 import type { HostEvent } from '../../contracts/events.ts'
 import type { Isolation } from '../../contracts/exec.ts'
 import type { SandboxKind } from '../../contracts/names.ts'
+import type { AgentHostAddress } from '../agent-host-client/connection.ts'
 
 /** How the API gets a sandbox. A sandbox serves one run and is destroyed; nothing returns to a pool. */
 export interface SandboxProvider {
   readonly name: 'local' | 'kubernetes'
+  /** Where its claims are: with their names and generations the key of their rows in the store. */
+  readonly namespace: string
   /** Proves that the provider can work here; throws `isolation_unavailable` with what to do. */
   start(): Promise<void>
+  /** What the store must keep before the claim is made, so that it is found wherever this process dies. */
+  draft(claimName: string): unknown
   claim(request: ClaimRequest): Promise<BoundSandbox>
-  /** Cleans up after a sandbox of an earlier process, known by the handle that its claim row kept. */
+  /** Cleans up after a claim that failed or is an earlier process's, known by the handle that its row kept. */
   collect(handle: unknown): Promise<void>
   close(): Promise<void>
 }
@@ -18,6 +23,10 @@ export interface ClaimRequest {
   readonly runId: string
   readonly generation: number
   readonly kind: SandboxKind
+  /** What `draft` answered; it is in the store. */
+  readonly handle: unknown
+  /** Keeps the UID that the claim was given; a claim whose UID is not kept is never used. */
+  readonly onPosted: (claimUid: string) => Promise<void>
   readonly signal: AbortSignal
 }
 
@@ -28,6 +37,8 @@ export interface BoundSandbox {
   readonly namespace: string
   readonly claimName: string
   readonly podName: string
+  /** Each names one object for ever, and no two sandboxes share one. */
+  readonly uids: { readonly claim: string; readonly sandbox: string; readonly pod: string }
   /** Audience of the ticket and an input of the turn token. */
   readonly instanceId: string
   readonly launch: 'warm' | 'cold'
@@ -35,7 +46,7 @@ export interface BoundSandbox {
   readonly isolation: Isolation
   readonly warnings: readonly SandboxWarning[]
   /** Where its AgentHost listens. */
-  readonly address: { readonly socketPath: string } | { readonly baseUrl: string }
+  readonly address: AgentHostAddress
   /** Absolute path of the workspace as AgentHost must be told. */
   readonly workingDirectory: (workspacePath: string | undefined) => string
   /** Plain data from which `collect` can clean up after a crash. */

@@ -242,4 +242,14 @@ export const MIGRATIONS: readonly Migration[] = [
       await createService(db)
     },
   },
+  {
+    version: 2,
+    name: 'a sandbox and its pod serve one claim',
+    up: async (db) => {
+      for (const column of ['sandbox_uid', 'pod_uid']) {
+        await sql`create unique index ${sql.raw(`claims_by_${column}`)} on claims (${sql.raw(column)})
+          where ${sql.raw(column)} is not null`.execute(db)
+      }
+    },
+  },
 ]

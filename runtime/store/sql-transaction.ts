@@ -3,7 +3,7 @@ import type { Transaction } from './store.ts'
 import { decideApproval, insertApproval, listApprovals, readApproval } from './tables/approvals.ts'
 import { appendAudit, lockAuditHead } from './tables/audit.ts'
 import { changeCall, insertCall, listCalls, readCall } from './tables/calls.ts'
-import { changeClaim, upsertClaim } from './tables/claims.ts'
+import { bindClaim, changeClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, readCommand } from './tables/commands.ts'
 import { appendEvents } from './tables/events.ts'
 import { changeRun, insertRun, readAndLockRun } from './tables/runs.ts'
@@ -38,4 +38,5 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   appendAudit: (rows, head) => appendAudit(scope, rows, head),
   upsertClaim: (claim) => upsertClaim(scope, claim),
   changeClaim: (key, change) => changeClaim(scope, key, change),
+  bindClaim: (key, ids) => bindClaim(scope, key, ids),
 })

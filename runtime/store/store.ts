@@ -212,6 +212,14 @@ export interface Transaction {
     key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>,
     change: Partial<ClaimRow>,
   ): Promise<void>
+  /**
+   * Binds a requested claim to its sandbox. `identity_mismatch` where its row has no UID or another one, and where
+   * any other row, of whatever state, names this sandbox or this pod: both serve once.
+   */
+  bindClaim(
+    key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>,
+    ids: Required<Pick<ClaimRow, 'uid' | 'sandboxUid' | 'podUid'>> & Pick<ClaimRow, 'handle'>,
+  ): Promise<void>
 }
 
 export type NewEvent = {

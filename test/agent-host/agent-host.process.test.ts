@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { AgentCard, Role, TaskState } from '@a2a-js/sdk'
@@ -7,8 +7,6 @@ import { RestTransportFactory } from '@a2a-js/sdk/client'
 import { Agent, fetch } from 'undici'
 import { expect, it } from 'vitest'
 import type { AgentConfig, PlanStep } from '../../contracts/configure.ts'
-import type { HostEnvelope } from '../../contracts/events.ts'
-import { ExecRequest } from '../../contracts/exec.ts'
 import { A2A, AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { TOKEN } from './host-rig.ts'
 import { collect, startHostOnSocket, turnEnded } from './process-rig.ts'
@@ -16,75 +14,7 @@ import { collect, startHostOnSocket, turnEnded } from './process-rig.ts'
 const never = new AbortController().signal
 const scripted = (...turns: PlanStep[][]): AgentConfig => ({ kind: 'scripted', plan: { turns } })
 const say = (text: string): PlanStep => ({ kind: 'say', text })
-const shell = (command: string): PlanStep => ({ kind: 'tool', tool: 'run_command', arguments: { command } })
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
-
-const exited = (commandId: string) => (envelope: HostEnvelope) =>
-  envelope.event.type === 'command.exited' && envelope.commandId === commandId
-
-it('starts a turn once, however often its id is sent, and follows it', async () => {
-  const host = await startHostOnSocket()
-  await host.configure({ agent: scripted([shell('echo x >> count.txt')], [say('a second turn')]) })
-
-  await Promise.all([1, 2, 3].map(() => host.client.turns.start({ id: 't1', prompt: 'go' }, never)))
-  const events = await collect(host, 0, turnEnded)
-  await host.client.turns.start({ id: 't1', prompt: 'go' }, never)
-
-  expect(readFileSync(join(host.workspace, 'count.txt'), 'utf8')).toBe('x\n')
-  expect(events.filter(({ event }) => event.type === 'turn.started')).toHaveLength(1)
-  expect(events.every(({ taskId }) => taskId === 't1')).toBe(true)
-  await expect(host.client.turns.start({ id: 't1', prompt: 'something else' }, never)).rejects.toThrow()
-})
-
-it('repeats nothing and loses nothing wherever the event stream is cut', async () => {
-  const host = await startHostOnSocket()
-  await host.configure({ agent: scripted([say('one'), shell('echo two'), say('three')]) })
-  await host.client.turns.start({ id: 't1', prompt: 'go' }, never)
-  const all = await collect(host, 0, turnEnded)
-
-  for (let cut = 0; cut < all.length; cut++) {
-    const rest = await collect(host, cut, turnEnded)
-    expect(rest).toEqual(all.slice(cut))
-  }
-  await host.client.decide({ ackedThrough: 3, decisions: [] }, never)
-  const gone = host.client.events(2, never).next()
-
-  await expect(gone).rejects.toMatchObject({ code: 'outbox_overrun' })
-})
-
-it('runs a command once per id, and refuses the id with another body', async () => {
-  const host = await startHostOnSocket()
-  await host.configure()
-  const request = ExecRequest.parse({ command: 'echo x >> count.txt; cat count.txt' })
-
-  await host.client.startCommand('c1', request, never)
-  await host.client.startCommand('c1', request, never)
-  const events = await collect(host, 0, exited('c1'))
-  const other = host.client.startCommand('c1', { ...request, command: 'id' }, never)
-
-  await expect(other).rejects.toMatchObject({ code: 'conflict' })
-  expect(readFileSync(join(host.workspace, 'count.txt'), 'utf8')).toBe('x\n')
-  expect(events.map(({ event }) => event.type)).toEqual(['command.output', 'command.exited'])
-})
-
-it('does not end a turn whose caller is gone, and cancels one that is told to', async () => {
-  const host = await startHostOnSocket()
-  await host.configure({ agent: scripted([shell('sleep 0.3; echo done > done.txt')], [shell('sleep 300')]) })
-  const leaving = new AbortController()
-  await host.client.turns.start({ id: 't1', prompt: 'go' }, leaving.signal)
-  leaving.abort()
-
-  await collect(host, 0, turnEnded)
-  await host.client.turns.start({ id: 't2', prompt: 'go on' }, never)
-  const after = await collect(host, 0, ({ event, taskId }) => taskId === 't2' && event.type === 'tool.call')
-  const startedAt = performance.now()
-  await host.client.turns.cancel('t2', never)
-  const [end] = (await collect(host, after.length, turnEnded)).slice(-1)
-
-  expect(existsSync(join(host.workspace, 'done.txt'))).toBe(true)
-  expect(end?.event).toMatchObject({ type: 'turn.ended', data: { turnId: 't2', state: 'cancelled' } })
-  expect(performance.now() - startedAt).toBeLessThan(2000)
-})
 
 it('carries the conversation to another sandbox, and only where its digest is the announced one', async () => {
   const first = await startHostOnSocket()

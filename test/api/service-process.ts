@@ -26,6 +26,13 @@ export async function makeStateDir(): Promise<string> {
 
 /** The real service in a process of its own, on a free port; killed when the test is done. */
 export function startService(env: Record<string, string>): ServiceProcess {
+  const service = spawnService(env)
+  onTestFinished(() => void service.child.kill('SIGKILL'))
+  return service
+}
+
+/** The same for several tests: whoever starts it ends it. */
+export function spawnService(env: Record<string, string>): ServiceProcess {
   const child = spawn(process.execPath, [SERVER], {
     env: {
       PATH: process.env['PATH'],
@@ -37,7 +44,6 @@ export function startService(env: Record<string, string>): ServiceProcess {
     },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
-  onTestFinished(() => void child.kill('SIGKILL'))
   let stdout = ''
   let stderr = ''
   child.stderr.on('data', (chunk) => {

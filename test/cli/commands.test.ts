@@ -31,6 +31,7 @@ const COMMANDS = [
   ['sandbox', 'rm'],
   ['doctor'],
   ['config'],
+  ['capacity'],
   ['demo'],
 ]
 

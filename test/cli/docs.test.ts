@@ -15,6 +15,7 @@ const PAGES = [
   'AGENTS.md',
   'docs/README.md',
   'docs/getting-started.md',
+  'docs/capacity.md',
   'cli/README.md',
 ]
 

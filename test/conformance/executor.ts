@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe } from 'vitest'
-import type { Executor } from '../../runtime/executors/executor.ts'
 import { attackCases } from './executor-cases/attacks.ts'
 import { directoryCases } from './executor-cases/directory.ts'
 import { endingCases } from './executor-cases/endings.ts'
@@ -7,23 +6,20 @@ import { fileAccessCases } from './executor-cases/file-access.ts'
 import { networkCases } from './executor-cases/network.ts'
 import { stoppingCases } from './executor-cases/stopping.ts'
 import { streamCases } from './executor-cases/streams.ts'
-import { Subject, type Supports } from './executor-cases/subject.ts'
+import { type ExecutorParts, Subject } from './executor-cases/subject.ts'
 import { syscallCases } from './executor-cases/syscalls.ts'
 
-export interface ExecutorSuite {
+export interface ExecutorSuite extends ExecutorParts {
   readonly name: string
-  /** A fresh executor over an empty workspace. */
-  readonly create: (workspace: string) => Promise<Executor>
-  readonly supports: Supports
   /** Why this machine cannot run the suite; it is skipped under a title that says so. */
   readonly missing?: string | undefined
 }
 
 /** The cases that every backend passes, and those of the promises that it makes. */
-export function testExecutor({ name, create, supports, missing }: ExecutorSuite): void {
+export function testExecutor({ name, missing, ...parts }: ExecutorSuite): void {
   const title = missing === undefined ? name : `${name} (skipped: ${missing})`
   describe.skipIf(missing !== undefined)(title, () => {
-    const subject = new Subject(create, supports)
+    const subject = new Subject(parts)
     beforeAll(() => subject.open())
     afterAll(() => subject.close())
 

@@ -6,5 +6,14 @@ import { TOOL_ROOTS } from '../conformance/executor-cases/subject.ts'
 testExecutor({
   name: 'direct',
   create: (workspace) => directBackend.create({ workspace, toolRoots: TOOL_ROOTS, log: silentLog }),
-  supports: { isolation: false, syscallFilter: false, processLimit: false },
+  supports: {
+    isolation: false,
+    ownRoot: false,
+    ownNetwork: false,
+    enforcesEgress: false,
+    syscallFilter: false,
+    endsForeignCalls: false,
+    processLimit: false,
+    rawOutput: true,
+  },
 })

@@ -4,7 +4,8 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, it } from 'vitest'
-import { FIXTURES, temporaryFolder } from '../conformance/executor-cases/subject.ts'
+import { temporaryFolder } from '../conformance/executor-cases/site.ts'
+import { FIXTURES } from '../conformance/executor-cases/subject.ts'
 
 const LEAKED = 57
 

@@ -10,7 +10,7 @@ import {
 import { supervise } from '../../runtime/executors/process/supervise.ts'
 import { witnessScript } from '../../runtime/executors/process/witness.ts'
 import { folderIdentity } from '../../runtime/executors/rootfs/folder-identity.ts'
-import { temporaryFolder } from '../conformance/executor-cases/subject.ts'
+import { temporaryFolder } from '../conformance/executor-cases/site.ts'
 
 describe('the proof that a workspace is the folder that it was', () => {
   let above: string

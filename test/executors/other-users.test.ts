@@ -8,7 +8,8 @@ import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
 import { isRoot } from '../../runtime/executors/host.ts'
 import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import type { Rung } from '../../runtime/executors/select.ts'
-import { FIXTURES, temporaryFolder } from '../conformance/executor-cases/subject.ts'
+import { temporaryFolder } from '../conformance/executor-cases/site.ts'
+import { FIXTURES } from '../conformance/executor-cases/subject.ts'
 import { canAlterMachine, FORBID_NAMESPACES, onMachineWhere } from '../helpers/altered-machine.ts'
 
 const run = promisify(execFile)

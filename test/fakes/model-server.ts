@@ -53,9 +53,19 @@ export function textOf(message: ModelMessage | undefined): string {
   return (message?.content ?? []).map((part) => part.text ?? '').join('')
 }
 
+export interface ModelServerOptions {
+  readonly respond: Respond
+  readonly extra?: Extra
+  /**
+   * The address of this machine to listen on.
+   * @default loopback
+   */
+  readonly host?: string
+}
+
 /** An OpenAI-compatible model server whose model is the function `respond`. */
-export async function startModelServer(options: { respond: Respond; extra?: Extra }): Promise<ModelServer> {
-  const { respond, extra = () => undefined } = options
+export async function startModelServer(options: ModelServerOptions): Promise<ModelServer> {
+  const { respond, extra = () => undefined, host = '127.0.0.1' } = options
   const requests: ModelRequest[] = []
   const paths: string[] = []
   const server = createServer((request, response) => {
@@ -65,9 +75,9 @@ export async function startModelServer(options: { respond: Respond; extra?: Extr
       response.end(String(error))
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => server.listen(0, host, resolve))
   const { port } = server.address() as AddressInfo
-  const origin = `http://127.0.0.1:${port}`
+  const origin = `http://${host}:${port}`
   return {
     url: `${origin}/v1`,
     origin,

@@ -19,6 +19,7 @@ import { requirePrivileges } from './host/privileges.ts'
 import { kubeconfigPath, logPath, takeSlot } from './host/run-folder.ts'
 import { sweepDeadClusters } from './host/sweep.ts'
 import { imageArchive } from './images/image-archive.ts'
+import { podImages } from './images/pod-images.ts'
 import { dnsImage, pauseImage, toolboxImage } from './images/toolbox.ts'
 import { importImages, prepareNode, type RealNode, startKubelet, waitUntilNodeReady } from './node/node.ts'
 import { openVolumes } from './node/open-volumes.ts'
@@ -141,6 +142,7 @@ async function testImages({ tools }: ClusterContext): Promise<string[]> {
     pauseImage(tools.bin('node', 'pause')),
     dnsImage(tools.bin('coredns', 'coredns')),
     toolboxImage(node),
+    ...(await podImages(cacheRoot(), node)),
   ]
   return Promise.all(specs.map((spec) => imageArchive(cacheRoot(), spec)))
 }

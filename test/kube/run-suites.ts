@@ -11,7 +11,7 @@ const args = process.argv.slice(2)
 const useCurrent = args.includes(USE_CURRENT)
 const env = { ...process.env, AGENTWEAVER_USE_CURRENT: useCurrent ? '1' : '' }
 // The suites of the harness itself start clusters of their own, which is not what `--use-current` asks for.
-const projects = useCurrent ? ['--project', 'cluster'] : []
+const projects = useCurrent ? ['--project', 'cluster', '--project', 'packets'] : []
 const vitest = [
   join(root, 'node_modules/vitest/vitest.mjs'),
   'run',

@@ -43,7 +43,9 @@ async function exercise(store: Store): Promise<void> {
     await tx.readCall(runId, 'call')
     await tx.listCalls(runId, ['open'])
     await tx.upsertClaim(aClaim(runId, { name: 'n' }))
-    await tx.changeClaim({ namespace: 'local', name: 'n', generation: 1 }, { state: 'bound' })
+    const claim = { namespace: 'local', name: 'n', generation: 1 }
+    await tx.changeClaim(claim, { uid: 'u' })
+    await tx.bindClaim(claim, { uid: 'u', sandboxUid: 's', podUid: 'p' })
     await tx.auditHead(runId)
     await tx.auditHead('')
   })

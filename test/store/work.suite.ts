@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import type { ClaimRow } from '../../runtime/store/store.ts'
 import { aCall, aClaim, anApproval, givenRun } from './rows.ts'
 import { AWKWARD } from './runs.suite.ts'
 import { type StoreUnderTest, useStore } from './store-under-test.ts'
@@ -139,6 +141,71 @@ export function testWork(engine: StoreUnderTest): void {
       })
 
       expect(await store().listExpiredApprovals('2020-01-02T00:00:00.000Z')).toEqual([early, late])
+    })
+
+    describe('a claim that is to be bound', () => {
+      const bind = (claim: ClaimRow, ids: { uid: string; sandboxUid: string; podUid: string }) =>
+        store().transaction((tx) => tx.bindClaim(claim, ids))
+      const fresh = () => ({ uid: randomUUID(), sandboxUid: randomUUID(), podUid: randomUUID() })
+      const requested = async (over: Partial<ClaimRow> = {}) => {
+        const claim = aClaim(await givenRun(store()), over)
+        await store().transaction((tx) => tx.upsertClaim(claim))
+        return claim
+      }
+
+      it('is bound once, to the sandbox of the UID that its row was given', async () => {
+        const ids = fresh()
+        const claim = await requested({ uid: ids.uid, handle: { nonce: 'n' } })
+
+        await bind(claim, ids)
+
+        const [bound] = (await store().listClaims(['bound'])).filter(({ name }) => name === claim.name)
+        expect(bound).toEqual({ ...claim, ...ids, state: 'bound' })
+        await expect(bind(claim, { ...fresh(), uid: ids.uid })).rejects.toMatchObject({
+          code: 'identity_mismatch',
+        })
+      })
+
+      it.each([
+        ['has no UID', {}],
+        ['has the UID of another claim', { uid: randomUUID() }],
+        ['was released', { state: 'released' }],
+      ] as const)('is refused where its row %s', async (_what, over) => {
+        const ids = fresh()
+        const claim = await requested({ ...('state' in over && { uid: ids.uid }), ...over })
+
+        await expect(bind(claim, ids)).rejects.toMatchObject({ code: 'identity_mismatch' })
+        expect((await store().listClaims(['bound'])).map(({ name }) => name)).not.toContain(claim.name)
+      })
+
+      it.each(['sandboxUid', 'podUid'] as const)(
+        'is refused where another row names its %s, even one that was released',
+        async (shared) => {
+          const [first, second] = [fresh(), fresh()]
+          const earlier = await requested({ uid: first.uid })
+          await bind(earlier, first)
+          await store().transaction((tx) => tx.changeClaim(earlier, { state: 'released' }))
+          const claim = await requested({ uid: second.uid })
+
+          const refused = bind(claim, { ...second, [shared]: first[shared] })
+
+          await expect(refused).rejects.toMatchObject({ code: 'identity_mismatch' })
+        },
+      )
+
+      it('goes to one of two that bind the same pod at the same moment', async () => {
+        const [first, second] = [fresh(), fresh()]
+        const claims = [await requested({ uid: first.uid }), await requested({ uid: second.uid })] as const
+
+        const both = await Promise.allSettled([
+          bind(claims[0], first),
+          bind(claims[1], { ...second, podUid: first.podUid }),
+        ])
+
+        expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+        const refused = both.find(({ status }) => status === 'rejected')
+        expect(refused).toMatchObject({ reason: { code: 'identity_mismatch' } })
+      })
     })
 
     it('keeps a claim from before it is asked for until it is released', async () => {

@@ -4,41 +4,12 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { staysInside } from '../../runtime/workspace/archive/link-target.ts'
 import { unpackWorkspace } from '../../runtime/workspace/archive/unpack.ts'
-import { anArchive, ENOUGH, type Member } from './archive-fixture.ts'
+import { anArchive, ENOUGH } from './archive-fixture.ts'
+import { file, HOSTILE_ARCHIVES, hardLink } from './hostile-archives.ts'
 import { aWorkspace, SECRET } from './workspace-fixture.ts'
 
-const link = (name: string, linkname: string): Member => ({ name, type: 'symlink', linkname })
-const hardLink = (name: string, linkname: string): Member => ({ name, type: 'link', linkname })
-const file = (name: string, content = 'evil'): Member => ({ name, content })
-
-const HOSTILE: readonly [string, readonly Member[], string][] = [
-  ['an absolute name', [file('/etc/cron.d/x')], 'path_absolute'],
-  ['a name that climbs', [file('../outside/secret.txt')], 'path_outside'],
-  ['a name that climbs later', [file('a/../../outside/secret.txt')], 'path_outside'],
-  ['a name of a Windows device', [file('\\\\.\\C:')], 'path_device'],
-  ['a name with a drive', [file('C:/x')], 'path_absolute'],
-  ['a link to an absolute path', [link('l', '/etc')], 'path_outside'],
-  ['a link that climbs out', [link('a/l', '../../outside')], 'path_outside'],
-  ['a link that climbs behind another', [link('a/up', '..'), link('e', 'a/up/../outside')], 'path_outside'],
-  ['a file written through a link', [link('l', 'd'), file('d/x'), file('l/y')], 'symlink'],
-  ['a folder made through a link', [link('l', 'd'), { name: 'l/y/', type: 'directory' }], 'symlink'],
-  ['a folder in place of a link', [link('l', 'd'), { name: 'l/', type: 'directory' }], 'symlink'],
-  ['a file in place of a link', [link('l', 'd'), file('l')], 'exists'],
-  ['a link in place of a file', [file('f'), link('f', 'd')], 'exists'],
-  ['a link in place of a folder', [{ name: 'd/', type: 'directory' }, link('d', 'e')], 'exists'],
-  ['a file twice', [file('f', 'one'), file('./f', 'two')], 'exists'],
-  ['a hard link to the outside', [hardLink('h', '../outside/secret.txt')], 'path_outside'],
-  ['a hard link to an absolute path', [hardLink('h', '/etc/passwd')], 'path_absolute'],
-  ['a hard link through a link', [link('l', 'd'), hardLink('h', 'l')], 'symlink'],
-  ['a hard link to nothing', [hardLink('h', 'none')], 'not_found'],
-  ['a device', [{ name: 'dev', type: 'character-device', devmajor: 1, devminor: 3 }], 'special_file'],
-  ['a block device', [{ name: 'dev', type: 'block-device', devmajor: 8, devminor: 0 }], 'special_file'],
-  ['a FIFO', [{ name: 'p', type: 'fifo' }], 'special_file'],
-  ['the root as a file', [file('./')], 'denied'],
-]
-
 describe('a hostile archive', () => {
-  it.each(HOSTILE)('is refused by name for %s', async (_title, members, code) => {
+  it.each(HOSTILE_ARCHIVES)('is refused by name for %s', async (_title, members, code) => {
     const { workspace, outside, root } = await aWorkspace()
     const tar = await anArchive([file('innocent', 'fine'), ...members])
 

@@ -11,10 +11,11 @@ import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { present } from '../../kit/present.ts'
 import { bearerOf } from '../guard.ts'
+import { SpentError } from '../http.ts'
 import type { RunSession } from '../session/run-session.ts'
 import type { AwaitedSession, HostStateMachine, HostStatus, Taken } from '../state.ts'
 import type { RunnerLink } from '../toolbox/runner-link.ts'
-import { type TicketCheck, verifyTicket } from './ticket.ts'
+import { assertTicketCovers, type Ticket, type TicketCheck, verifyTicket } from './ticket.ts'
 
 export type SetUp = (
   request: ConfigureRequest,
@@ -36,9 +37,16 @@ export function registerConfigureRoute(app: FastifyInstance, deps: ConfigureDeps
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
-    const options = { bodyLimit: CONFIGURE_LIMITS.maxBodyBytes }
+    // Before the body is read: who has no ticket cannot make this process hold eight megabytes.
+    const tickets = new WeakMap<FastifyRequest, Ticket>()
+    const onRequest = async (request: FastifyRequest) => {
+      const ticket = bearerOf(request)
+      if (ticket === undefined) throw new SandboxError('unauthenticated', 'a ticket is required')
+      tickets.set(request, await verifyTicket(ticket, deps.ticket))
+    }
+    const options = { bodyLimit: CONFIGURE_LIMITS.maxBodyBytes, onRequest }
     scope.post(AGENT_HOST_ROUTES.configure, options, async (request, reply) => {
-      const body = await authenticate(request, deps)
+      const body = bodyUnder(tickets.get(request), request)
       const { taken, archive } = takenBy(body)
       const toolbox = deps.machine.take(taken)
       if (!toolbox) return answerLater(reply, deps.machine.status)
@@ -50,16 +58,12 @@ export function registerConfigureRoute(app: FastifyInstance, deps: ConfigureDeps
 }
 
 /** The body of a request whose ticket is in order. The ticket is always judged first. */
-async function authenticate(
-  request: FastifyRequest,
-  { ticket: check }: ConfigureDeps,
-): Promise<ConfigureRequest> {
-  const ticket = bearerOf(request)
-  if (ticket === undefined) throw new SandboxError('unauthenticated', 'a ticket is required')
+function bodyUnder(ticket: Ticket | undefined, request: FastifyRequest): ConfigureRequest {
   const raw = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
-  const { runId } = await verifyTicket(ticket, raw, check)
+  if (ticket === undefined) throw new SandboxError('unauthenticated', 'a ticket is required')
+  assertTicketCovers(ticket, raw)
   const body = ConfigureRequest.parse(parseJson(raw))
-  if (body.runId !== runId) throw new SandboxError('unauthenticated', 'the ticket is for another run')
+  if (body.runId !== ticket.sub) throw new SandboxError('unauthenticated', 'the ticket is for another run')
   return body
 }
 
@@ -81,7 +85,11 @@ async function setUp(
   )
 }
 
-const spent = (cause: unknown) => new SandboxError('configure_failed', messageOf(cause), { cause })
+/** What became of a credential stays its own code: the run fails with it, and the sandbox is spent all the same. */
+const spent = (cause: unknown): SpentError => {
+  const isCredential = cause instanceof SandboxError && cause.code.startsWith('credential_')
+  return new SpentError(isCredential ? cause.code : 'configure_failed', messageOf(cause), { cause })
+}
 
 function parseJson(raw: Buffer): unknown {
   try {

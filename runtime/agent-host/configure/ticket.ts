@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from 'jose'
+import type { z } from 'zod'
 import { TICKET, TicketClaims } from '../../../contracts/configure.ts'
 import { equalsInConstantTime } from '../../kit/constant-time.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
@@ -16,12 +17,11 @@ export type TicketCheck = {
 const refuse = (why: string, cause?: unknown) =>
   new SandboxError('unauthenticated', `the ticket is refused: ${why}`, { cause })
 
-/** Verifies a ticket over the raw bytes of the body and answers the run it is for. Any doubt is a refusal. */
-export async function verifyTicket(
-  ticket: string,
-  body: Uint8Array,
-  check: TicketCheck,
-): Promise<{ runId: string }> {
+/** What a ticket says once its signature, its time and whom it names are in order. */
+export type Ticket = z.infer<typeof TicketClaims>
+
+/** Verifies all of a ticket that can be without the body. Any doubt is a refusal. */
+export async function verifyTicket(ticket: string, check: TicketCheck): Promise<Ticket> {
   const keys = createLocalJWKSet(await readKeys(check.jwksFile))
   const { payload } = await jwtVerify(ticket, keys, {
     algorithms: [TICKET.algorithm],
@@ -36,9 +36,13 @@ export async function verifyTicket(
   const claims = TicketClaims.safeParse(payload)
   if (!claims.success) throw refuse('a claim is malformed')
   if (claims.data.exp - claims.data.iat > TICKET.lifetimeSeconds) throw refuse('it lives too long')
+  return claims.data
+}
+
+/** Throws where a verified ticket is for other bytes than these. */
+export function assertTicketCovers(ticket: Ticket, body: Uint8Array): void {
   const digest = createHash('sha256').update(body).digest('hex')
-  if (!equalsInConstantTime(digest, claims.data.body_sha256)) throw refuse('it is for another body')
-  return { runId: claims.data.sub }
+  if (!equalsInConstantTime(digest, ticket.body_sha256)) throw refuse('it is for another body')
 }
 
 async function readKeys(file: string): Promise<JSONWebKeySet> {

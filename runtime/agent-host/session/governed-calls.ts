@@ -47,13 +47,25 @@ const REFUSALS: Record<
  */
 export class GovernedCalls {
   readonly #deps: GovernedCallDeps
+  readonly #open = new Set<Promise<ToolOutcome>>()
 
   constructor(deps: GovernedCallDeps) {
     this.#deps = deps
   }
 
   /** Always answers: what the agent reads when the call did not run is an outcome too. */
-  async call(call: ToolCall, io: CallIo): Promise<ToolOutcome> {
+  call(call: ToolCall, io: CallIo): Promise<ToolOutcome> {
+    const outcome = this.#carryOut(call, io)
+    this.#open.add(outcome)
+    return outcome.finally(() => this.#open.delete(outcome))
+  }
+
+  /** Settles when no call is open any more. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#open)
+  }
+
+  async #carryOut(call: ToolCall, io: CallIo): Promise<ToolOutcome> {
     const { decide, decisions } = this.#deps
     try {
       const decision = decide({ tool: call.tool, arguments: call.arguments })

@@ -11,23 +11,28 @@ import { createGovernance } from '../../governance/governance.ts'
 import { refuseCommand } from '../../governance/refuse-command.ts'
 import type { ShellGrammar } from '../../governance/shell/grammar.ts'
 import { createTouchTracker } from '../../governance/touched.ts'
+import { deadline } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { present } from '../../kit/present.ts'
 import { EventRedactor } from '../../redaction/event-redactor.ts'
-import { createRedactor } from '../../redaction/redactor.ts'
+import { createGrowingRedactor, type GrowingRedactor } from '../../redaction/growing-redactor.ts'
 import { cleanIntent } from '../../tools/report-tools.ts'
 import type { ToolCall } from '../../tools/tool.ts'
 import { createToolRegistry } from '../../tools/tool-registry.ts'
 import { type Commands, createCommands } from '../commands/commands.ts'
+import type { AzureSettings } from '../credential/azure-settings.ts'
+import { openRunCredential, type RunCredential } from '../credential/run-credential.ts'
 import type { DecisionTable } from '../decisions/decision-table.ts'
 import type { Outbox } from '../outbox.ts'
 import type { RunnerLink } from '../toolbox/runner-link.ts'
 import { createTurns, type RunTurn, type Turns } from '../turn/turns.ts'
-import { readCredential } from './credential.ts'
 import { GovernedCalls, idsOf } from './governed-calls.ts'
 import { openRedactedText } from './output-filter.ts'
-import { packSession, unpackSession } from './session-archive.ts'
+import { packSession, unpackSession, withoutSecrets } from './session-archive.ts'
+
+/** A killed command is gone in milliseconds; a cancelled turn has two seconds in all. */
+const OPEN_CALLS_MS = 1_000
 
 /** Everything of one run inside its sandbox, from the moment that it is configured. */
 export type RunSession = {
@@ -48,6 +53,10 @@ export type SessionDeps = {
   readonly shell: ShellGrammar
   /** Private to this process; the agent runtime works in it, never in the workspace. */
   readonly stateDir: string
+  /** What this AgentHost may ask Azure for; undefined where it has no Azure identity. */
+  readonly azure?: AzureSettings | undefined
+  /** Told of every value that must not be said from then on, so that the log does not say it either. */
+  readonly onSecret: (value: string) => void
   readonly log: Log
 }
 
@@ -59,11 +68,20 @@ export async function createRunSession(
 ): Promise<RunSession> {
   const { toolbox, outbox } = deps
   const { settings } = request.governance
-  const credential = readCredential(request.credential)
-  const secrets = [request.turnBearerToken, ...(credential === undefined ? [] : [credential])]
-  const redactor = createRedactor({ secrets, pii: settings.redact_pii })
+  const redactor = createGrowingRedactor({ pii: settings.redact_pii })
+  const learn = (value: string) => {
+    redactor.learn(value)
+    deps.onSecret(value)
+  }
+  learn(request.turnBearerToken)
+  if (request.credential.kind === 'keyVault') learn(request.credential.secretName)
+  const { azure, log } = deps
+  const credential = await openRunCredential(request, { azure, onValue: learn, log })
   const openFilter = () => openRedactedText(redactor.stream())
   await toolbox.open(request.workingDirectory)
+  const { backend } = toolbox.isolation
+  for (const warning of toolbox.warnings)
+    await outbox.emit({ type: 'sandbox.warning', data: { ...warning, backend } })
 
   const commands = createCommands({
     toolbox,
@@ -87,6 +105,10 @@ export async function createRunSession(
         for (const redacted of events.redact(event)) void turn.emit(redacted)
       }
       const end = await agent.runTurn({ ...turn, emit })
+      // A turn's last event is its end: what was cancelled with it says so before, unless it hangs.
+      await deadline('the end of the open calls', OPEN_CALLS_MS, callTool.calls.settled()).catch((error) =>
+        log.warn('a call outlives its turn', { error }),
+      )
       return 'message' in end ? { ...end, message: redactor.text(end.message) } : end
     }
     turns = createTurns(outbox, runTurn)
@@ -100,7 +122,7 @@ export async function createRunSession(
     exportSession: async () => {
       if (!agent) throw new SandboxError('not_found', 'this sandbox has no agent')
       if (turns?.active) throw new SandboxError('conflict', 'the session goes out between turns')
-      return packSession(await agent.exportSession())
+      return packSession(withoutSecrets(await agent.exportSession(), redactor.known))
     },
     close: async () => agent?.close(),
   }
@@ -115,10 +137,9 @@ async function readSession(archive: Uint8Array, { session }: ConfigureRequest): 
   return unpackSession(archive)
 }
 
-type Redactor = ReturnType<typeof createRedactor>
 type CallTool = ReturnType<typeof createCallTool>
 type Redaction = {
-  readonly redactor: Redactor
+  readonly redactor: GrowingRedactor
   readonly openFilter: () => ReturnType<typeof openRedactedText>
 }
 
@@ -180,7 +201,7 @@ type AgentParts = {
   /** The turn that works, which the calls of the agent belong to. */
   readonly activeTurn: () => string | undefined
   readonly callTool: CallTool
-  readonly credential: string | undefined
+  readonly credential: RunCredential
   readonly sessionFiles?: SessionFiles
 }
 
@@ -196,7 +217,7 @@ async function startAgent(
   return createAgent(request.agent, {
     tools: callTool.definitions,
     callTool: (call, signal) => callTool.calls.call(call, { signal, ...present({ taskId: activeTurn() }) }),
-    fetchToken: async () => credential,
+    fetchToken: () => credential.fetch(),
     stateDir,
     ...(sessionFiles && { sessionFiles }),
     limits: AGENT_LIMITS,

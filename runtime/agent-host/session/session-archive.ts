@@ -32,3 +32,12 @@ export async function unpackSession(archive: Uint8Array): Promise<SessionFiles> 
   }
   return files
 }
+
+/**
+ * A session without the values that a run must not say: a model may repeat what it was called with. Read byte by
+ * byte, so that files which are no text stay as they are.
+ */
+export function withoutSecrets(files: SessionFiles, redact: (text: string) => string): SessionFiles {
+  const clean = (bytes: Uint8Array) => Buffer.from(redact(Buffer.from(bytes).toString('latin1')), 'latin1')
+  return new Map([...files].map(([name, bytes]) => [name, clean(bytes)]))
+}

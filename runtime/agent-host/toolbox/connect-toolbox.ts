@@ -38,11 +38,13 @@ export async function connectToolbox(
   }
 }
 
-function linkOver(connection: HostConnection, { role, isolation, pathEngine }: Hello): RunnerLink {
+function linkOver(connection: HostConnection, hello: Hello): RunnerLink {
+  const { role, isolation, pathEngine, warnings = [] } = hello
   return {
     role,
     isolation,
     pathEngine,
+    warnings,
     closed: connection.lost,
     open: (root) => openRoot(connection, root),
     exec: (request, io) => execCall(connection, request, io),

@@ -1,11 +1,13 @@
 import type { FileError } from '../../../contracts/files.ts'
-import type { RunnerRole } from '../../../contracts/runner.ts'
+import type { RunnerRole, RunnerWarning } from '../../../contracts/runner.ts'
 import type { Toolbox } from '../../../contracts/toolbox.ts'
 
 /** A runner at the other end of a stream. Once it is lost every call settles: nothing waits for what cannot come. */
 export interface RunnerLink extends Toolbox {
   readonly role: RunnerRole
   readonly pathEngine: 'openat2' | 'walk'
+  /** What it said that it cannot keep. */
+  readonly warnings: readonly RunnerWarning[]
   /** Binds the workspace, once. Throws `workspace_invalid` with the reason where the runner refuses it. */
   open(root: string): Promise<void>
   /** Unpacks a tar stream into the workspace. Throws `sandbox_lost`, or what the source throws. */

@@ -7,7 +7,7 @@ import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { AgentDeps, AgentSession, SessionFiles, Turn, TurnResult } from '../agent.ts'
 import { decodeMeta, encodeMeta } from '../session-meta.ts'
-import { type CopilotConfig, modelOf } from './model-config.ts'
+import { type CopilotConfig, credentialOf, modelOf } from './model-config.ts'
 import { failed } from './model-failure.ts'
 import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
 import { sessionConfig } from './session-config.ts'
@@ -24,7 +24,12 @@ export async function createCopilotAgent(config: CopilotConfig, deps: AgentDeps)
   return agent
 }
 
-type Live = { readonly runtime: RuntimeProcess; readonly session: CopilotSession }
+type Live = {
+  readonly runtime: RuntimeProcess
+  readonly session: CopilotSession
+  /** What the session was opened with. */
+  readonly credential: string | undefined
+}
 
 class CopilotAgent implements AgentSession {
   readonly #config: CopilotConfig
@@ -43,14 +48,19 @@ class CopilotAgent implements AgentSession {
     this.#sessionFs = new MemorySessionFs(sessionFiles && filesOf(sessionFiles))
   }
 
-  /** Starts the runtime and opens the session: a new one, or the one that its files hold. */
+  /**
+   * Starts the runtime and opens the session: a new one, or the one that its files hold. A session keeps the
+   * credential that it was opened with, so one whose credential was replaced is opened again.
+   */
   async open(): Promise<CopilotSession> {
     if (this.#isClosed) throw new SandboxError('run_ended', 'the agent is closed')
-    if (this.#live && !this.#live.runtime.hasExited()) return this.#live.session
-    await this.#live?.runtime.kill()
-    this.#live = undefined
-    const { stateDir, limits, log, tools, runtimeEnv: env = {} } = this.#deps
     const model = await modelOf(this.#config, this.#deps.fetchToken)
+    const credential = credentialOf(model)
+    const live = this.#live
+    if (live && !live.runtime.hasExited() && live.credential === credential) return live.session
+    this.#live = undefined
+    await (live?.runtime.hasExited() ? live.runtime.kill() : live?.runtime.stop())
+    const { stateDir, limits, log, tools, runtimeEnv: env = {} } = this.#deps
     const runtime = await startRuntime({ stateDir, env, startMs: limits.startMs, log })
     const config = sessionConfig({
       model,
@@ -65,7 +75,7 @@ class CopilotAgent implements AgentSession {
         ? runtime.client.createSession({ ...config, sessionId: this.#sessionId })
         : runtime.client.resumeSession(this.#sessionId, config)
       const session = await deadline('opening the session', limits.startMs, runtime.orExit(opening))
-      this.#live = { runtime, session }
+      this.#live = { runtime, session, credential }
       return session
     } catch (error) {
       await runtime.kill()

@@ -32,6 +32,7 @@ export function toFailure(error: SessionErrorData, config: CopilotConfig): Faile
 const WORDS = {
   copilot: { credential: 'the GitHub token' },
   openaiCompatible: { credential: 'the API key of this endpoint' },
+  foundry: { credential: 'the role of the Azure identity on this resource' },
 } as const
 
 const isOf = (family: { types: string[]; statuses: number[] }, error: SessionErrorData): boolean =>

@@ -230,9 +230,12 @@ export class ActiveRun {
     // After a turn that ended by itself the checkpoint is there already.
     if (isAlive && (turnId !== undefined || this.run.kind === 'command')) await this.#save(serving)
     this.#relayStop.abort()
-    await serving.sandbox.release(ending.state)
-    await serving.client.close()
-    await serving.relaying
+    try {
+      await serving.sandbox.release(ending.state)
+    } finally {
+      await serving.client.close()
+      await serving.relaying
+    }
     await store.transaction((tx) => tx.changeClaim(serving.claim, { state: 'released' }))
   }
 

@@ -13,20 +13,21 @@ function modelOf(agent: { kind: string; model?: string | undefined }): string {
 }
 
 /** What a sandbox is told of its agent: the caller's wish, joined with the operator's endpoint and credential. */
-export function resolveAgent(agent: RequestedAgent | undefined, models: ModelConfig): ResolvedAgent {
+export function resolveAgent(
+  agent: RequestedAgent | undefined,
+  models: ModelConfig,
+  owner: string,
+): ResolvedAgent {
   if (agent === undefined) return { agent: { kind: 'none' }, credential: { kind: 'none' } }
   const charter = 'charter' in agent && agent.charter !== undefined ? { charter: agent.charter } : {}
   switch (agent.kind) {
     case 'scripted':
       return { agent, credential: { kind: 'none' } }
-    case 'copilot': {
-      if (!models.copilotToken)
-        throw missing('agent.kind: copilot needs a token; start the service with COPILOT_GITHUB_TOKEN')
+    case 'copilot':
       return {
         agent: { kind: 'copilot', model: modelOf(agent), ...charter },
-        credential: { kind: 'token', token: models.copilotToken },
+        credential: copilotCredential(models, owner),
       }
-    }
     case 'openaiCompatible': {
       if (!models.openaiBaseUrl) {
         throw missing(
@@ -44,4 +45,11 @@ export function resolveAgent(agent: RequestedAgent | undefined, models: ModelCon
       }
     }
   }
+}
+
+/** The owner's own token, by its name in the vault; where there is no vault, the operator's. */
+function copilotCredential({ secretNameOf, copilotToken }: ModelConfig, owner: string): Credential {
+  if (secretNameOf) return { kind: 'keyVault', secretName: secretNameOf(owner) }
+  if (copilotToken) return { kind: 'token', token: copilotToken }
+  throw missing('agent.kind: copilot needs a token; start the service with COPILOT_GITHUB_TOKEN')
 }

@@ -46,8 +46,9 @@ export function createRunService(deps: RunServiceDeps): RunService {
     async start() {
       if (store.engine === 'postgres')
         lease = await holdStore(store, { ttlMs: LEASE_TTL_MS, onLost, log: deps.log })
-      await recoverRuns(deps, finishParts)
+      // First: what an earlier process left can only be collected where the provider works.
       await provider.start()
+      await recoverRuns(deps, finishParts)
     },
     async close() {
       uploads.close()

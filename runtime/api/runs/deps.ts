@@ -26,6 +26,8 @@ export type ModelConfig = {
   readonly openaiBaseUrl?: string
   readonly openaiApiKey?: string
   readonly copilotToken?: string
+  /** The name of an owner's token in the vault of users' tokens, where there is one. */
+  readonly secretNameOf?: (owner: string) => string
 }
 
 export type RunLimits = {

@@ -1,7 +1,7 @@
 import type { RequestedAgent } from '../../../contracts/api.ts'
 import { ConfigureRequest, type ConfigureRequestInput } from '../../../contracts/configure.ts'
-import type { SandboxKind } from '../../../contracts/names.ts'
 import { type AgentHostClient, createAgentHostClient } from '../../agent-host-client/client.ts'
+import { bestEffort } from '../../kit/best-effort.ts'
 import { withTimeout } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { BoundSandbox } from '../../sandboxes/provider.ts'
@@ -26,58 +26,97 @@ const WORKSPACE_TIMEOUT_MS = 600_000
 
 /** Gets a run its sandbox: claim, bound, configured, workspace in. Whatever fails, the claim is released. */
 export async function launch(deps: RunDeps, run: RunRow, signal: AbortSignal): Promise<LaunchedSandbox> {
-  const { store, provider, clock, keys } = deps
+  const request = await recordRequest(deps, run)
+  let sandbox: BoundSandbox | undefined
+  try {
+    sandbox = await claimSandbox(deps, run, { ...request, signal })
+    return await prepareSandbox(deps, run, { ...request, sandbox, signal })
+  } catch (error) {
+    await giveBack(deps, { ...request, sandbox })
+    throw error
+  }
+}
+
+/** The claim's row, and what its provider needs to find it again: in the store before the claim is made. */
+type Requested = { readonly claim: LaunchedSandbox['claim']; readonly handle: unknown }
+
+async function recordRequest({ store, provider, keys, clock }: RunDeps, run: RunRow): Promise<Requested> {
   const generation = run.generation + 1
-  const kind: SandboxKind = run.kind
-  const name = claimName(kind, run.id, generation)
-  const claim = { namespace: provider.name, name, generation }
+  const name = claimName(run.kind, run.id, generation)
+  const claim = { namespace: provider.namespace, name, generation }
+  const handle = provider.draft(name)
   const createdAt = clock().toISOString()
   await store.transaction(async (tx) => {
     const current = await tx.readRun(run.id)
     if (!current || current.endedAt !== undefined)
       throw new SandboxError('run_ended', `run ${run.id} ended before it was launched`)
+    if (current.generation !== run.generation)
+      throw new SandboxError('conflict', `run ${run.id} is launched already`)
     await tx.changeRun(run.id, { state: 'launching', generation })
-    await tx.upsertClaim({ ...claim, runId: run.id, keyId: keys.keyId, state: 'requested', createdAt })
+    const row = { ...claim, runId: run.id, keyId: keys.keyId, state: 'requested', createdAt } as const
+    await tx.upsertClaim({ ...row, ...(handle !== undefined && { handle }) })
   })
-  const claimSignal = withTimeout(CLAIM_TIMEOUT_MS, signal)
-  const sandbox = await provider.claim({
-    claimName: name,
+  return { claim, handle }
+}
+
+type Claiming = Requested & { readonly signal: AbortSignal }
+
+function claimSandbox({ store, provider }: RunDeps, run: RunRow, at: Claiming): Promise<BoundSandbox> {
+  const { claim, handle, signal } = at
+  return provider.claim({
+    claimName: claim.name,
     runId: run.id,
-    generation,
-    kind,
-    signal: claimSignal,
+    generation: claim.generation,
+    kind: run.kind,
+    handle,
+    onPosted: (uid) => store.transaction((tx) => tx.changeClaim(claim, { uid })),
+    signal: withTimeout(CLAIM_TIMEOUT_MS, signal),
   })
-  let client: AgentHostClient | undefined
+}
+
+/** No secret leaves before the store has bound this sandbox to this run, and to no other. */
+async function prepareSandbox(
+  deps: RunDeps,
+  run: RunRow,
+  { claim, sandbox, signal }: Claiming & { readonly sandbox: BoundSandbox },
+): Promise<LaunchedSandbox> {
+  const { keys } = deps
+  const { generation } = claim
+  await recordBound(deps, run, { sandbox, claim })
+  const { instanceId } = sandbox
+  const bearer = turnToken(keys.derive('turn'), { runId: run.id, generation, instanceId })
+  const client = createAgentHostClient(sandbox.address, bearer)
   try {
-    const bearer = turnToken(keys.derive('turn'), {
-      runId: run.id,
-      generation,
-      instanceId: sandbox.instanceId,
-    })
-    client = createAgentHostClient(sandbox.address, bearer)
-    const configured = configure(deps, run, { sandbox, client, generation, bearer, signal })
-    configured.catch(() => undefined)
-    await recordBound(deps, run, { sandbox, claim })
-    await configured
+    await configure(deps, run, { sandbox, client, generation, bearer, signal })
     await putWorkspace(deps, run, { client, signal })
     return { sandbox, client, generation, claim }
   } catch (error) {
-    await client?.close()
-    await sandbox.release('the launch failed')
-    await store.transaction((tx) => tx.changeClaim(claim, { state: 'released' }))
+    await client.close()
     throw error
   }
+}
+
+/** A claim that cannot be given back keeps its row, by which it is collected later. */
+async function giveBack(
+  { store, provider, log }: RunDeps,
+  { claim, handle, sandbox }: Requested & { readonly sandbox: BoundSandbox | undefined },
+): Promise<void> {
+  await bestEffort(log, `give back the sandbox of claim ${claim.name}`, async () => {
+    if (sandbox) await sandbox.release('the launch failed')
+    else if (handle !== undefined) await provider.collect(handle)
+    await store.transaction((tx) => tx.changeClaim(claim, { state: 'released' }))
+  })
 }
 
 type Bound = { readonly sandbox: BoundSandbox; readonly claim: LaunchedSandbox['claim'] }
 
 /** The binding and what was announced of it, in one commit. */
 async function recordBound({ store }: RunDeps, run: RunRow, { sandbox, claim }: Bound): Promise<void> {
-  const { isolation, podName, instanceId, launch: launched, bindMs, claimName: name } = sandbox
+  const { isolation, podName, uids, launch: launched, bindMs, claimName: name } = sandbox
   const { backend, isRealIsolation, reason } = isolation
   await store.transaction(async (tx) => {
-    const ids = { uid: instanceId, sandboxUid: instanceId, podUid: instanceId, handle: sandbox.handle }
-    await tx.changeClaim(claim, { state: 'bound', ...ids })
+    const ids = { uid: uids.claim, sandboxUid: uids.sandbox, podUid: uids.pod, handle: sandbox.handle }
+    await tx.bindClaim(claim, ids)
     await tx.changeRun(run.id, { sandbox: { name: podName, isolation } })
     await tx.appendEvents(run.id, [
       { event: { type: 'sandbox.selected', data: { backend, isRealIsolation, reason } } },
@@ -85,7 +124,7 @@ async function recordBound({ store }: RunDeps, run: RunRow, { sandbox, claim }: 
       {
         event: {
           type: 'sandbox.execution_pod.bound',
-          data: { podName, podUid: instanceId, claimName: name, launch: launched, bindMs },
+          data: { podName, podUid: uids.pod, claimName: name, launch: launched, bindMs },
         },
       },
     ])
@@ -106,7 +145,7 @@ type Configuring = {
 
 async function configure({ keys, models, clock }: RunDeps, run: RunRow, at: Configuring): Promise<void> {
   const { sandbox, client, generation, bearer } = at
-  const resolved = resolveAgent((run.agentSpec ?? undefined) as RequestedAgent | undefined, models)
+  const resolved = resolveAgent((run.agentSpec ?? undefined) as RequestedAgent | undefined, models, run.owner)
   const request: ConfigureRequestInput = {
     runId: run.id,
     generation,

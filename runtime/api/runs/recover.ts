@@ -13,8 +13,8 @@ export async function recoverRuns(deps: RunDeps, parts: FinishParts): Promise<vo
   for (const claim of await store.listClaims(['requested', 'bound'])) {
     await bestEffort(log, `collect the sandbox of claim ${claim.name}`, async () => {
       if (claim.handle !== undefined) await provider.collect(claim.handle)
+      await store.transaction((tx) => tx.changeClaim(claim, { state: 'released' }))
     })
-    await store.transaction((tx) => tx.changeClaim(claim, { state: 'released' }))
   }
   for (let after: string | undefined; ; ) {
     const page = await store.listRuns({

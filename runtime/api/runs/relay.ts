@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type CallDecision, DECISION_LIMITS } from '../../../contracts/decisions.ts'
+import type { ErrorCode } from '../../../contracts/errors.ts'
 import type { HostEnvelope } from '../../../contracts/events.ts'
 import type { AgentHostClient } from '../../agent-host-client/client.ts'
 import { AsyncQueue } from '../../kit/async-queue.ts'
@@ -24,6 +25,9 @@ export type RelayOptions = {
 /** Attempts to re-attach to a stream that broke while nothing came of it. */
 const MAX_FRUITLESS_ATTACHES = 5
 const REATTACH_DELAY_MS = 50
+
+/** After these there is nothing to attach to again: too much was said, or somebody else is at the pod's address. */
+const FINAL: ReadonlySet<ErrorCode> = new Set(['agent_quota_exceeded', 'identity_mismatch'])
 
 /** Events read and not committed; beyond it the stream itself waits. */
 const MAX_QUEUED_EVENTS = 1024
@@ -57,7 +61,7 @@ export class Relay {
       const before = this.#committedThrough
       const failure = await this.#attach()
       if (signal.aborted) return
-      if (failure instanceof SandboxError && failure.code === 'agent_quota_exceeded') throw failure
+      if (failure instanceof SandboxError && FINAL.has(failure.code)) throw failure
       fruitless = this.#committedThrough > before ? 0 : fruitless + 1
       if (fruitless >= MAX_FRUITLESS_ATTACHES) throw unfollowable(failure)
       log.warn('the event stream broke; attaching again', { error: failure, after: this.#committedThrough })

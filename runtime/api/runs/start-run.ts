@@ -46,7 +46,7 @@ async function prepare(
   wanted: Wanted,
 ): Promise<NewRun> {
   const { workspace, policy: requested, labels } = wanted.request
-  resolveAgent(wanted.agent, deps.models)
+  resolveAgent(wanted.agent, deps.models, caller.owner)
   const path = workspace.kind === 'path' ? await admitWorkspace(workspace.path, deps.workspaces) : undefined
   const repository = path === undefined ? undefined : await readRepositorySettings(path)
   const settings = await policy.forRun(repository, requested)

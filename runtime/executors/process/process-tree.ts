@@ -23,6 +23,10 @@ export function childrenOf(pid: number): number[] {
   )
 }
 
+/** Whether a number is a process and no thread of one: gVisor lists a child's threads among the children. */
+export const isProcess = (pid: number): boolean =>
+  readOr(`/proc/${pid}/status`, '').includes(`\nTgid:\t${pid}\n`)
+
 /** Every process below `pid`, parents first. */
 export function descendantsOf(pid: number): number[] {
   const found: number[] = []
@@ -34,8 +38,13 @@ export function descendantsOf(pid: number): number[] {
 export function processesMarked(marker: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => readOr(`/proc/${pid}/environ`, '').split('\0').includes(marker))
     .map(Number)
+    .filter((pid) => hasMark(pid, marker))
+}
+
+/** Whether a process had the entry `marker` (`NAME=value`) in its environment at its start. */
+export function hasMark(pid: number, marker: string): boolean {
+  return readOr(`/proc/${pid}/environ`, '').split('\0').includes(marker)
 }
 
 /** Sends a signal and does not mind that the process is gone. */

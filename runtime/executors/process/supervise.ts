@@ -39,6 +39,9 @@ export interface Launch {
   readonly workspaceIdentity?: string | undefined
   /** A `NAME=value` of `env` by which strays are found where no namespace holds them. */
   readonly marker?: string
+  readonly onStarted?: (pid: number) => void
+  /** Ends what the backend alone can find of the command. Called once, also where it never started. */
+  readonly onEnded?: () => Promise<void>
 }
 
 /** Between the polite and the final signal. */
@@ -93,7 +96,10 @@ class Run {
 
   async result(): Promise<ExecResult> {
     const { signal } = this.#io
-    if (signal?.aborted) return this.#notStarted('cancelled', 'The command was cancelled before it started.')
+    if (signal?.aborted) {
+      await this.#launch.onEnded?.()
+      return this.#notStarted('cancelled', 'The command was cancelled before it started.')
+    }
     const onAbort = () => this.#stop('cancelled')
     signal?.addEventListener('abort', onAbort, { once: true })
     const timer = setTimeout(() => this.#stop('timeout'), this.#request.timeoutMs)
@@ -103,6 +109,7 @@ class Run {
       clearTimeout(timer)
       clearTimeout(this.#killTimer)
       signal?.removeEventListener('abort', onAbort)
+      await this.#launch.onEnded?.()
     }
   }
 
@@ -114,6 +121,7 @@ class Run {
       return this.#notStarted('spawn_failed', messageOf(error))
     }
     const exited = exitOf(child)
+    if (child.pid !== undefined) this.#launch.onStarted?.(child.pid)
     const status = child.stdio?.[STATUS_FD] as (Readable & Writable) | undefined
     if (!status) return this.#notStarted('spawn_failed', (await exited).error ?? 'no status channel')
     const said = new StatusLines(status)

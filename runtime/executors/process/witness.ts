@@ -18,14 +18,15 @@ export const STATUS_FD = 4
 export const LAUNCHER_FD = 3
 
 export interface CommandLimits {
-  readonly processes: number
+  /** Undefined where the number would be shared with others: the kernel counts by user. */
+  readonly processes: number | undefined
   readonly openFiles: number
   readonly fileBytes: number
   /** Private writable memory of one process (RLIMIT_DATA): address space would stop Node, which reserves much. */
   readonly dataBytes: number
 }
 
-export const COMMAND_LIMITS: CommandLimits = {
+export const COMMAND_LIMITS: CommandLimits & { readonly processes: number } = {
   processes: 1024,
   openFiles: 8192,
   fileBytes: 8 * 1024 ** 3,
@@ -40,7 +41,9 @@ function limitLines(limits: CommandLimits): string {
     `ulimit -f ${limits.fileBytes / 512}`,
     `ulimit -d ${limits.dataBytes / 1024}`,
     // bash calls the number of processes -u, dash and busybox -p (which is read-only in bash).
-    `ulimit -u ${limits.processes} || ulimit -p ${limits.processes}`,
+    ...(limits.processes === undefined
+      ? []
+      : [`ulimit -u ${limits.processes} || ulimit -p ${limits.processes}`]),
     // The kernel ends the command before the service when memory runs out.
     'echo 500 >/proc/self/oom_score_adj',
   ]
@@ -58,7 +61,7 @@ ${limitLines(limits)}
 cd -P -- "$1" && root=\${PWD:?} || exit 125
 [ -z "$4" ] || [ "$(stat -c %d:%i .)" = "$4" ] || { echo "${OTHER_FOLDER}" >&${STATUS_FD}; exit 125; }
 cd -P -- "$2" || exit 125
-case $PWD/ in "$root"/*) ;; *) echo "the directory $2 leads out of the workspace"; exit 125 ;; esac >&${STATUS_FD}
+case $PWD/ in "$root"/*) ;; *) echo "the working directory $2 leads out of the workspace"; exit 125 ;; esac >&${STATUS_FD}
 echo ready >&${STATUS_FD}
 read -r go <&${STATUS_FD} || exit 125
 case $go in env) eval "$(cat <&${STATUS_FD})" ;; go) ;; *) exit 125 ;; esac

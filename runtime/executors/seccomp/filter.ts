@@ -37,7 +37,18 @@ const NEW_NAMESPACE_BITS = 0x7e02_0000
 const REFUSED_IOCTLS = [0x5412, 0x541c]
 
 /** AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: network namespaces do not hold all of the others (AF_VSOCK reaches the hypervisor). */
-const SOCKET_FAMILIES = [1, 2, 10, 16]
+const SOCKET_FAMILIES: readonly number[] = [1, 2, 10, 16]
+
+/** AF_UNIX alone. */
+const UNIX_FAMILY: readonly number[] = [1]
+
+/** What a process that puts the filter on itself needs otherwise than a command that starts under it. */
+export interface FilterOptions {
+  /** Refuses every socket that could leave the machine. */
+  readonly unixSocketsOnly?: boolean
+  /** Node's event loop has a ring from its start, and ends when it cannot enter that. Nobody can make another. */
+  readonly keepsRing?: boolean
+}
 
 /** What happens at one call: instructions that end in an answer on every way through them. */
 type Rule = readonly [number: number, whenCalled: readonly Instruction[]]
@@ -64,9 +75,9 @@ const refuseArgument = (index: number, values: readonly number[]): Instruction[]
   answer(ALLOW),
 ]
 
-const onlyFamilies: Instruction[] = [
+const onlyFamilies = (families: readonly number[]): Instruction[] => [
   load(SECCOMP_DATA.argument(0)),
-  ...SOCKET_FAMILIES.flatMap((family) => [ifEqual(family, 0, 1), answer(ALLOW)]),
+  ...families.flatMap((family) => [ifEqual(family, 0, 1), answer(ALLOW)]),
   answer(refuse(EAFNOSUPPORT)),
 ]
 
@@ -78,15 +89,17 @@ const noNewNamespace: Instruction[] = [
 ]
 
 /** Rules by number; a call that the architecture does not have needs none. */
-function rulesFor(arch: FilteredArch): Rule[] {
+function rulesFor(arch: FilteredArch, { unixSocketsOnly = false, keepsRing = false }: FilterOptions): Rule[] {
+  const families = unixSocketsOnly ? UNIX_FAMILY : SOCKET_FAMILIES
+  const refused = REFUSED_SYSCALLS.filter((name) => !(keepsRing && name === 'io_uring_enter'))
   const judged: (readonly [SyscallName, readonly Instruction[]])[] = [
-    ...REFUSED_SYSCALLS.map((name) => [name, [answer(refuse(EPERM))]] as const),
+    ...refused.map((name) => [name, [answer(refuse(EPERM))]] as const),
     // clone3 keeps its flags in memory, which no filter can read: libraries fall back to clone.
     ['clone3', [answer(refuse(ENOSYS))]],
     ['clone', noNewNamespace],
     ['ioctl', refuseArgument(1, REFUSED_IOCTLS)],
-    ['socket', onlyFamilies],
-    ['socketpair', onlyFamilies],
+    ['socket', onlyFamilies(families)],
+    ['socketpair', onlyFamilies(families)],
   ]
   return judged
     .flatMap(([name, whenCalled]): Rule[] => {
@@ -97,7 +110,7 @@ function rulesFor(arch: FilteredArch): Rule[] {
 }
 
 /** The filter for one architecture. Calls of any other kill the process. */
-export function seccompInstructions(arch: FilteredArch): Instruction[] {
+export function seccompInstructions(arch: FilteredArch, options: FilterOptions = {}): Instruction[] {
   const noX32 = arch === 'x64' ? [ifAtLeast(X32_BIT, 0, 1), answer(KILL_PROCESS)] : []
   return [
     load(SECCOMP_DATA.arch),
@@ -105,11 +118,14 @@ export function seccompInstructions(arch: FilteredArch): Instruction[] {
     answer(KILL_PROCESS),
     load(SECCOMP_DATA.nr),
     ...noX32,
-    ...decide(rulesFor(arch)),
+    ...decide(rulesFor(arch, options)),
   ]
 }
 
 /** The compiled filter for this machine; undefined on an architecture that has none. */
-export function seccompProgram(arch: NodeJS.Architecture): Uint8Array | undefined {
-  return arch === 'x64' || arch === 'arm64' ? encode(seccompInstructions(arch)) : undefined
+export function seccompProgram(
+  arch: NodeJS.Architecture,
+  options: FilterOptions = {},
+): Uint8Array | undefined {
+  return arch === 'x64' || arch === 'arm64' ? encode(seccompInstructions(arch, options)) : undefined
 }

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
+import { createRequire } from 'node:module'
 import { Language, Parser, type TreeCursor } from 'web-tree-sitter'
 import { boundsProblem, MAX_DEPTH, MAX_NODES } from './bounds.ts'
 
@@ -39,7 +39,9 @@ export async function loadShellGrammar(modules?: GrammarModules): Promise<ShellG
 
 /** Reads the modules from the installed packages; a bundler's build embeds them. */
 export async function readGrammarModules(): Promise<GrammarModules> {
-  const read = (specifier: string) => readFile(fileURLToPath(import.meta.resolve(specifier)))
+  // Not `import.meta.resolve`, which test runners do not have.
+  const { resolve } = createRequire(import.meta.url)
+  const read = (specifier: string) => readFile(resolve(specifier))
   const [runtime, bash] = await Promise.all([
     read('web-tree-sitter/web-tree-sitter.wasm'),
     read('tree-sitter-bash/tree-sitter-bash.wasm'),

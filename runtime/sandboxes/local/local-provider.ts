@@ -21,6 +21,7 @@ const Handle = z.object({ directory: z.string(), pid: z.int().positive(), startT
 /** Sandboxes on this machine: one AgentHost process each, warm ones in standby, the best isolation that proves itself. */
 export class LocalProvider implements SandboxProvider {
   readonly name = 'local'
+  readonly namespace = NAMESPACE
   readonly #options: LocalProviderOptions
   readonly #standby: Promise<HostProcess>[] = []
   readonly #live = new Set<HostProcess>()
@@ -36,6 +37,9 @@ export class LocalProvider implements SandboxProvider {
     this.#refill()
   }
 
+  /** A process that is not there yet leaves nothing; folders of dead services are swept at the next start. */
+  draft(): undefined {}
+
   async claim(request: ClaimRequest): Promise<BoundSandbox> {
     const startedAt = performance.now()
     const { host, launch } = await this.#take()
@@ -45,6 +49,7 @@ export class LocalProvider implements SandboxProvider {
       throw request.signal.reason
     }
     const { detection } = await this.#options.selectIsolation()
+    await request.onPosted(host.instanceId)
     return bind(host, {
       claimName: request.claimName,
       launch,
@@ -102,6 +107,7 @@ function bind(host: HostProcess, binding: Binding): BoundSandbox {
     namespace: NAMESPACE,
     podName: `local-${host.instanceId.slice(0, 8)}`,
     instanceId: host.instanceId,
+    uids: { claim: host.instanceId, sandbox: host.instanceId, pod: host.instanceId },
     address: { socketPath: host.socketPath },
     workingDirectory: (path) => path ?? host.workspace,
     handle: host.handle,

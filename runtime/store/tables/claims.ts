@@ -1,8 +1,9 @@
 import type { Selectable } from 'kysely'
+import { SandboxError } from '../../kit/errors.ts'
 import { changed, fromOptionalJson, present, toOptionalJson } from '../codec.ts'
 import type { Scope } from '../engine.ts'
 import type { Tables } from '../schema.ts'
-import type { ClaimRow } from '../store.ts'
+import type { ClaimRow, Transaction } from '../store.ts'
 
 const toClaim = (row: Selectable<Tables['claims']>): ClaimRow => ({
   ...present({
@@ -62,6 +63,40 @@ export async function changeClaim({ db }: Scope, key: ClaimKey, change: Partial<
     .where('generation', '=', key.generation)
     .execute()
 }
+
+type ClaimIds = Parameters<Transaction['bindClaim']>[1]
+
+/** The unique indexes over both UIDs hold against writers at the same moment, too. */
+export async function bindClaim(scope: Scope, key: ClaimKey, ids: ClaimIds): Promise<void> {
+  const { uid, sandboxUid, podUid, handle } = ids
+  const used = await scope.db
+    .selectFrom('claims')
+    .select('name')
+    .where(({ eb, or }) => or([eb('sandbox_uid', '=', sandboxUid), eb('pod_uid', '=', podUid)]))
+    .executeTakeFirst()
+  if (used) throw mismatch(`its sandbox or its pod has served the claim ${used.name} already`)
+  const bound = await scope.db
+    .updateTable('claims')
+    .set({
+      state: 'bound',
+      sandbox_uid: sandboxUid,
+      pod_uid: podUid,
+      ...(handle !== undefined && { handle_json: toOptionalJson(handle) }),
+    })
+    .where('namespace', '=', key.namespace)
+    .where('name', '=', key.name)
+    .where('generation', '=', key.generation)
+    .where('state', '=', 'requested')
+    .where('uid', '=', uid)
+    .executeTakeFirst()
+    .catch((error: unknown) => {
+      throw mismatch('its sandbox or its pod serves another claim', error)
+    })
+  if (bound.numUpdatedRows !== 1n) throw mismatch('its row is not there, or is that of another claim')
+}
+
+const mismatch = (why: string, cause?: unknown) =>
+  new SandboxError('identity_mismatch', `the claim cannot be bound: ${why}`, { cause })
 
 export async function listClaims({ db }: Scope, states: readonly ClaimRow['state'][]): Promise<ClaimRow[]> {
   const rows = await db

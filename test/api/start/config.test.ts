@@ -67,3 +67,56 @@ test('every setting changes something', () => {
   expect(seen.size).toBe(Object.keys(changes).length)
   expect(seen.has(preset)).toBe(false)
 })
+
+const CLUSTER = {
+  AGENTWEAVER_SANDBOXES: 'kubernetes',
+  AGENTWEAVER_DEPLOYMENT_ID: 'prod',
+  AGENTWEAVER_RUNTIME_CLASS: 'agentweaver-kata',
+}
+
+test('sandboxes on a cluster are asked for in so many words, and take no folder of this machine', () => {
+  expect(read(CLUSTER)).toMatchObject({
+    sandboxes: {
+      kind: 'kubernetes',
+      deploymentId: 'prod',
+      runtimeClass: 'agentweaver-kata',
+      slice: { kind: 'base' },
+    },
+    workspaceRoots: [],
+  })
+  expect(read({}).sandboxes).toEqual({ kind: 'local', warm: 1 })
+})
+
+test.for(['AGENTWEAVER_DEPLOYMENT_ID', 'AGENTWEAVER_RUNTIME_CLASS'])('a cluster needs %s', (key) => {
+  const { [key]: _left, ...env } = CLUSTER as Record<string, string>
+  expect(() => read(env)).toThrow(key)
+})
+
+test('weaker isolation is a word that somebody wrote', () => {
+  expect(read({ ...CLUSTER, AGENTWEAVER_RUNTIME_CLASS: 'none' }).sandboxes).toMatchObject({
+    runtimeClass: undefined,
+  })
+})
+
+test('a setting of the other kind of sandboxes is refused', () => {
+  expect(() => read({ AGENTWEAVER_DEPLOYMENT_ID: 'prod' })).toThrow(
+    /AGENTWEAVER_DEPLOYMENT_ID: has no meaning/,
+  )
+  expect(() => read({ ...CLUSTER, AGENTWEAVER_WORKSPACE_ROOTS: '/a' })).toThrow(
+    /WORKSPACE_ROOTS: has no meaning/,
+  )
+})
+
+test('every setting of a cluster changes something', () => {
+  const changes: Record<string, string> = {
+    AGENTWEAVER_DEPLOYMENT_ID: 'other',
+    AGENTWEAVER_RUNTIME_CLASS: 'gvisor',
+    AGENTWEAVER_PREVIEW_SLUG: 'branch-0a1b2c',
+    AGENTWEAVER_KUBECONFIG: 'kubeconfig',
+  }
+  const seen = new Set(
+    Object.entries(changes).map(([key, value]) => JSON.stringify(read({ ...CLUSTER, [key]: value }))),
+  )
+  expect(seen.size).toBe(Object.keys(changes).length)
+  expect(seen.has(JSON.stringify(read(CLUSTER)))).toBe(false)
+})

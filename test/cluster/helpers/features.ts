@@ -30,6 +30,8 @@ declare module 'vitest' {
   }
 }
 
+const CILIUM_NODES = 'ciliumnodes.cilium.io'
+
 /** Found out from the cluster itself, so that the same code serves ours and anybody's. */
 export async function detectFeatures(client: KubeClient): Promise<Feature[]> {
   const names = async (apiVersion: string, plural: string, selector = '') =>
@@ -39,7 +41,8 @@ export async function detectFeatures(client: KubeClient): Promise<Feature[]> {
     'agent-sandbox': crds.includes(`${CLAIM.plural}.${CLAIM.group}`),
     'real node': (await names('v1', 'nodes', 'type!=kwok')).length > 0,
     gvisor: (await names('node.k8s.io/v1', 'runtimeclasses')).includes(RUNTIME_CLASSES.gvisor.name),
-    cilium: crds.includes('ciliumnetworkpolicies.cilium.io'),
+    // Every agent writes down its node; definitions alone enforce nothing.
+    cilium: crds.includes(CILIUM_NODES) && (await names('cilium.io/v2', 'ciliumnodes')).length > 0,
     kwok: (await names('v1', 'nodes', 'type=kwok')).length > 0,
     volumes: (await names('storage.k8s.io/v1', 'storageclasses')).length > 0,
     'cluster DNS': (await names('v1', 'services', 'k8s-app=kube-dns')).length > 0,

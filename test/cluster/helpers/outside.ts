@@ -14,25 +14,58 @@ export const OUTSIDE = {
   metadata: '169.254.169.254',
 } as const
 
-const RANGES = ['198.51.100.0/24', '169.254.169.254/32']
 const SERVER = `require('node:http').createServer((q, a) => a.end('outside')).listen(80, '0.0.0.0')`
 const READY_MS = 10_000
 
-/**
- * Stands for the internet: a namespace on the cluster's switch with documentation addresses and the metadata address.
- * Only on a cluster of ours, whose switch and nodes we can reach.
- */
+/** A network outside the cluster: which addresses live there, and how the cluster's switch knows it. */
+export interface OutsidePlan {
+  /** The link's name on the switch, so one for each that is there at a time. */
+  readonly link: string
+  /** The last byte of its own address on the nodes' link, below those of the nodes. */
+  readonly hostByte: number
+  /** Where it answers: addresses, and ranges of which all addresses are its own. */
+  readonly addresses: readonly string[]
+  /** What the nodes send to it. */
+  readonly ranges: readonly string[]
+}
+
+export interface OutsideNetwork {
+  /** A process in it: `nsenter` finds the namespace by it. */
+  readonly pid: number
+  stop(): Promise<void>
+}
+
+/** Stands for the internet, as far as `OUTSIDE` goes. */
 export async function startOutside(folder: string): Promise<{ stop(): Promise<void> }> {
+  const network = await openOutside(folder, {
+    link: 'outside',
+    hostByte: 2,
+    addresses: Object.values(OUTSIDE),
+    ranges: ['198.51.100.0/24', '169.254.169.254/32'],
+  })
+  const server = await startServer(network.pid, logPath(folder, 'outside'))
+  return {
+    async stop() {
+      await server.stop(0)
+      await network.stop()
+    },
+  }
+}
+
+/**
+ * A namespace on the cluster's switch with addresses of its own. Nothing of this machine's own network is touched: the
+ * addresses are in that namespace, the routes to them in the nodes.
+ */
+export async function openOutside(folder: string, plan: OutsidePlan): Promise<OutsideNetwork> {
   const state = readState(folder)
   const switchPid = state?.processes.find(({ name }) => name === 'switch')?.pid
   if (!state || !switchPid) throw new Error(`${folder} has no switch`)
-  const plan = planAddresses(state.slot)
-  const gateway = plan.host.replace(/\.1$/, '.2')
-  const log = logPath(folder, 'outside')
+  const cluster = planAddresses(state.slot)
+  const gateway = cluster.host.replace(/\.1$/, `.${plan.hostByte}`)
   const holder = startDaemon({
-    name: 'outside',
+    name: plan.link,
     argv: ['unshare', '--net', '--', 'sleep', 'infinity'],
-    logPath: log,
+    logPath: logPath(folder, plan.link),
   })
   const { pid } = holder.identity
   const ours = readlinkSync('/proc/self/ns/net')
@@ -40,30 +73,24 @@ export async function startOutside(folder: string): Promise<{ stop(): Promise<vo
     { what: 'a namespace', timeoutMs: READY_MS, needs: [holder] },
     () => readlinkSync(`/proc/${pid}/ns/net`) !== ours,
   )
-  const peer = ['peer', 'name', 'outside', 'netns', String(switchPid)]
+  const peer = ['peer', 'name', plan.link, 'netns', String(switchPid)]
   await runCommand(['ip', 'link', 'add', 'out0', 'netns', String(pid), 'type', 'veth', ...peer])
-  await insideNetwork(switchPid, [['link', 'set', 'outside', 'master', 'br0', 'up']])
+  await insideNetwork(switchPid, [['link', 'set', plan.link, 'master', 'br0', 'up']])
   await insideNetwork(pid, [
     ['link', 'set', 'lo', 'up'],
     ['addr', 'add', `${gateway}/24`, 'dev', 'out0'],
     ['link', 'set', 'out0', 'up'],
-    ...Object.values(OUTSIDE).map((address) => ['addr', 'add', `${address}/32`, 'dev', 'lo']),
-    ...state.nodes.map((_, index) => ['route', 'add', plan.podRangeOf(index), 'via', plan.node(index)]),
+    ...plan.addresses.map((address) => ['addr', 'add', withPrefix(address), 'dev', 'lo']),
+    ...state.nodes.map((_, index) => ['route', 'add', cluster.podRangeOf(index), 'via', cluster.node(index)]),
   ])
-  for (const node of state.nodes) {
-    await insideNetwork(
-      node.pid,
-      RANGES.map((range) => ['route', 'replace', range, 'via', gateway]),
-    )
-  }
-  const server = await startServer(pid, log)
-  return {
-    async stop() {
-      await server.stop(0)
-      await holder.stop(0)
-    },
-  }
+  const routes = plan.ranges.map((range) => ['route', 'replace', range, 'via', gateway])
+  // Another may have had this address before, and nodes remember its link for a while.
+  const forget = ['neigh', 'flush', 'to', gateway]
+  for (const node of state.nodes) await insideNetwork(node.pid, [forget, ...routes])
+  return { pid, stop: () => holder.stop(0) }
 }
+
+const withPrefix = (address: string) => (address.includes('/') ? address : `${address}/32`)
 
 async function startServer(pid: number, log: string): Promise<Daemon> {
   const inside = ['nsenter', '-t', String(pid), '-n', '--']

@@ -81,10 +81,12 @@ export interface ExecResult {
 /** Runs a command in a pod through the API server and the kubelet, as a person would. */
 export async function execInPod(
   space: TestNamespace,
-  pod: string,
+  pod: string | { readonly name: string; readonly container: string },
   argv: readonly string[],
 ): Promise<ExecResult> {
-  const args = ['--kubeconfig', inject('cluster').kubeconfig, '-n', space.name, 'exec', pod, '--', ...argv]
+  const where = typeof pod === 'string' ? [pod] : [pod.name, '-c', pod.container]
+  const config = ['--kubeconfig', inject('cluster').kubeconfig, '-n', space.name]
+  const args = [...config, 'exec', ...where, '--', ...argv]
   try {
     const { stdout } = await execFileAsync(kubectl(), args, { timeout: EXEC_MS })
     return { code: 0, output: stdout.trim() }
@@ -96,7 +98,7 @@ export async function execInPod(
 }
 
 /** Ours on our cluster; whatever is in PATH on another. */
-function kubectl(): string {
+export function kubectl(): string {
   const folders = inject('cluster').binFolders
   return folders.length > 0 ? `${folders[0]}/kubectl` : 'kubectl'
 }

@@ -20,7 +20,8 @@ export function useSandboxSpace(prefix: string) {
   return createSandboxSpace(useNamespace(prefix))
 }
 
-function createSandboxSpace(space: TestNamespace) {
+/** The same moves in a namespace that something else has made. */
+export function createSandboxSpace(space: TestNamespace) {
   const { client, name: namespace } = space
   const path = (plural: string, name: string): ResourcePath => {
     const apiVersion = { sandboxes: CORE_API, pods: 'v1', persistentvolumeclaims: 'v1', services: 'v1' }[

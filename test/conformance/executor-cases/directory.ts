@@ -1,12 +1,10 @@
-import { mkdir, rm, symlink } from 'node:fs/promises'
-import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { type Subject, temporaryFolder } from './subject.ts'
+import type { Subject } from './subject.ts'
 
 export function directoryCases(subject: Subject): void {
   describe('working directory', () => {
     it('starts in the workspace and in folders below it', async () => {
-      await mkdir(join(subject.workspace, 'a dir/b'), { recursive: true })
+      await subject.site.folder('a dir/b')
 
       const root = await subject.run('pwd')
       const below = await subject.run('pwd', { directory: 'a dir/../a dir/b' })
@@ -25,8 +23,8 @@ export function directoryCases(subject: Subject): void {
     )
 
     it('refuses a directory that is a link out of the workspace', async () => {
-      await symlink('/usr/bin', join(subject.workspace, 'out'))
-      await symlink('..', join(subject.workspace, 'up'))
+      await subject.site.link('/usr/bin', 'out')
+      await subject.site.link('..', 'up')
 
       const outcomes = [
         await subject.run('echo ran', { directory: 'out' }),
@@ -40,8 +38,8 @@ export function directoryCases(subject: Subject): void {
     })
 
     it('follows a link that stays inside', async () => {
-      await mkdir(join(subject.workspace, 'target'), { recursive: true })
-      await symlink('target', join(subject.workspace, 'inside'))
+      await subject.site.folder('target')
+      await subject.site.link('target', 'inside')
 
       const outcome = await subject.run('basename "$(pwd)"', { directory: 'inside' })
 
@@ -49,24 +47,13 @@ export function directoryCases(subject: Subject): void {
     })
 
     it('never runs outside while the directory is swapped for a link', async () => {
-      const outside = await temporaryFolder()
-      const place = join(subject.workspace, 'swapped')
-      let isSwapping = true
-      const swapping = (async () => {
-        while (isSwapping) {
-          await rm(place, { recursive: true, force: true })
-          await mkdir(place)
-          await rm(place, { recursive: true, force: true })
-          await symlink(outside, place)
-        }
-      })()
+      const { outside } = subject.site
+      const stop = await subject.site.swap('swapped', outside)
 
       const outcomes = await Promise.all(
         Array.from({ length: 25 }, () => subject.run('pwd -P', { directory: 'swapped' })),
       )
-      isSwapping = false
-      await swapping
-      await rm(outside, { recursive: true })
+      await stop()
 
       for (const outcome of outcomes) {
         if (outcome.reason === 'spawn_failed') continue

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { processesNaming } from '../../executors/processes.ts'
 import { until } from '../../helpers/until.ts'
 import type { Subject } from './subject.ts'
 
@@ -10,10 +9,10 @@ function aMarkedSleep() {
   return { mark, command: `sleep ${mark}` }
 }
 
-const untilGone = (mark: string) =>
-  until(`no process names ${mark}`, () => processesNaming(`sleep\0${mark}`).length === 0)
-
 export function stoppingCases(subject: Subject): void {
+  const isRunning = async (mark: string) => (await subject.site.countProcesses(`sleep\0${mark}`)) > 0
+  const untilGone = (mark: string) => until(`no process names ${mark}`, async () => !(await isRunning(mark)))
+
   describe('stopping', () => {
     it('stops a command at its timeout and keeps what it said', async () => {
       const outcome = await subject.run('echo partial; sleep 60', { timeoutMs: 1_000 })
@@ -56,7 +55,7 @@ export function stoppingCases(subject: Subject): void {
     ])('leaves no survivor of a timeout: %s', async (_what, command) => {
       const sleep = aMarkedSleep()
       const running = subject.run(command(sleep.command), { timeoutMs: 1_000 })
-      await until('the survivor runs', () => processesNaming(`sleep\0${sleep.mark}`).length > 0)
+      await until('the survivor runs', () => isRunning(sleep.mark))
 
       const outcome = await running
 
@@ -85,7 +84,7 @@ export function stoppingCases(subject: Subject): void {
       const sleep = aMarkedSleep()
       const stop = new AbortController()
       const running = subject.run(`echo partial; ${sleep.command}`, { signal: stop.signal })
-      await until('the command runs', () => processesNaming(`sleep\0${sleep.mark}`).length > 0)
+      await until('the command runs', () => isRunning(sleep.mark))
 
       stop.abort()
 

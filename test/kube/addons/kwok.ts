@@ -62,7 +62,7 @@ export async function startKwok(context: ClusterContext): Promise<void> {
 }
 
 function fakeNode(name: string): KubeObject {
-  const capacity = { cpu: '64', memory: '256Gi', pods: '5000' }
+  const capacity = { cpu: '64', memory: '256Gi', 'ephemeral-storage': '1Ti', pods: '5000' }
   return {
     apiVersion: 'v1',
     kind: 'Node',

@@ -20,8 +20,10 @@ export interface ModuleBuild {
 export async function buildModule(build: ModuleBuild): Promise<void> {
   const stage = join(build.scratch, build.name)
   mkdirSync(join(stage, 'bin'), { recursive: true })
-  build.progress.expect(await countPackages(build))
-  await compile(build, join(stage, 'bin'))
+  if (TOOL_MODULES[build.name].packages.length > 0) {
+    build.progress.expect(await countPackages(build))
+    await compile(build, join(stage, 'bin'))
+  } else await download(build)
   linkNames(build.name, join(stage, 'bin'))
   await copyShared(build, join(stage, 'share'))
   writeFileSync(join(stage, 'built.json'), JSON.stringify({ ...GO_BUILD_ENV, ...TOOL_MODULES[build.name] }))
@@ -48,6 +50,13 @@ async function compile(build: ModuleBuild, bin: string): Promise<void> {
     onLine: (line) => progress.compiled(line),
   })
   if (name === 'gvisor') await buildGvisorShim({ goCache, scratch: build.scratch, bin })
+}
+
+/** A module that is only read: nothing is compiled that would bring it into the module cache. */
+async function download({ name, goCache, progress }: ModuleBuild): Promise<void> {
+  const modules = TOOL_MODULES[name].shared.map(({ module }) => module)
+  const onLine = (line: string) => progress.downloading(line)
+  await runGo({ cwd: moduleFolder(name), args: ['mod', 'download', ...modules], goCache, onLine })
 }
 
 function linkNames(name: ModuleName, bin: string): void {

@@ -1,4 +1,4 @@
-export const MODULE_NAMES = ['kubernetes', 'node', 'coredns', 'gvisor', 'cilium'] as const
+export const MODULE_NAMES = ['kubernetes', 'node', 'coredns', 'gvisor', 'cilium', 'crds'] as const
 export type ModuleName = (typeof MODULE_NAMES)[number]
 
 /** Files that a module's zip carries and that a cluster needs at run time: manifests, CRDs, BPF sources. */
@@ -115,5 +115,26 @@ export const TOOL_MODULES: Readonly<Record<ModuleName, ToolModule>> = {
     ],
     expectedSeconds: 200,
     scratchGiB: 5,
+  },
+  // Definitions of every custom kind that a GitOps tree uses, without a program to build.
+  crds: {
+    packages: [],
+    ldflags: [],
+    links: {},
+    shared: [
+      { module: 'sigs.k8s.io/agent-sandbox', from: 'k8s/crds', to: 'agent-sandbox' },
+      { module: CILIUM, from: 'pkg/k8s/apis/cilium.io/client/crds', to: 'cilium' },
+      { module: 'sigs.k8s.io/gateway-api', from: 'config/crd/standard', to: 'gateway-api' },
+      {
+        module: 'github.com/prometheus-operator/prometheus-operator',
+        from: 'example/prometheus-operator-crd',
+        to: 'prometheus-operator',
+      },
+      { module: 'github.com/argoproj/argo-cd/v3', from: 'manifests/crds', to: 'argo-cd' },
+      { module: 'github.com/fluxcd/kustomize-controller', from: 'config/crd/bases', to: 'flux-kustomize' },
+      { module: 'github.com/fluxcd/source-controller', from: 'config/crd/bases', to: 'flux-source' },
+    ],
+    expectedSeconds: 20,
+    scratchGiB: 1,
   },
 }

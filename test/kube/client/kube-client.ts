@@ -52,9 +52,14 @@ export type KubeClient = ReturnType<typeof createKubeClient>
 
 /** A small typed client: what the harness and its suites ask of an API server, and nothing that hides a request. */
 export function createKubeClient(connection: Connection) {
-  const { server, token, ...tls } = connection
+  const { server, token, impersonate, ...tls } = connection
   const dispatcher = new Agent({ connect: tls, connections: CONNECTIONS, bodyTimeout: 0 })
-  const headers = token ? { authorization: `Bearer ${token}` } : {}
+  const headers = {
+    ...(token ? { authorization: `Bearer ${token}` } : {}),
+    ...(impersonate
+      ? { 'impersonate-user': impersonate.user, 'impersonate-group': [...impersonate.groups] }
+      : {}),
+  }
 
   async function raw({
     method,

@@ -10,6 +10,8 @@ export interface Connection {
   readonly cert?: string
   readonly key?: string
   readonly token?: string
+  /** Whom to act as: the API server asks whether the user of this connection may. */
+  readonly impersonate?: { readonly user: string; readonly groups: readonly string[] }
 }
 
 /** A user as a kubeconfig of ours spells it: files for a certificate, or a token. */

@@ -1,6 +1,13 @@
 /** One file, folder or symbolic link of a layer. Owner is always root; times are always the epoch. */
 export type LayerEntry =
-  | { readonly kind: 'file'; readonly path: string; readonly source: string; readonly executable?: boolean }
+  | {
+      readonly kind: 'file'
+      readonly path: string
+      readonly source: string
+      readonly executable?: boolean
+      /** Other than what `executable` gives. */
+      readonly mode?: number
+    }
   | { readonly kind: 'text'; readonly path: string; readonly text: string; readonly executable?: boolean }
   | { readonly kind: 'folder'; readonly path: string; readonly mode?: number; readonly owner?: number }
   | { readonly kind: 'link'; readonly path: string; readonly target: string }

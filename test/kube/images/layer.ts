@@ -36,7 +36,8 @@ async function addEntry(tar: Pack, entry: LayerEntry): Promise<void> {
   }
   if (entry.kind === 'link')
     return end(tar, { ...common, type: 'symlink', linkname: entry.target, mode: 0o777 })
-  const mode = entry.executable ? 0o755 : 0o644
+  const usual = entry.executable ? 0o755 : 0o644
+  const mode = entry.kind === 'file' ? (entry.mode ?? usual) : usual
   if (entry.kind === 'text') return end(tar, { ...common, mode, type: 'file' }, entry.text)
   const size = statSync(entry.source).size
   const sink = tar.entry({ ...common, mode, size, type: 'file' })

@@ -63,7 +63,7 @@ function basics(): LayerEntry[] {
   ]
 }
 
-function shell(): LayerEntry[] {
+export function shell(): LayerEntry[] {
   const busybox = '/bin/busybox'
   const applets = execFileSync(busybox, ['--list'], { encoding: 'utf8' }).trim().split('\n')
   return [
@@ -74,7 +74,7 @@ function shell(): LayerEntry[] {
   ]
 }
 
-function git(): LayerEntry[] {
+export function git(): LayerEntry[] {
   return [
     ...programWithLibraries('/usr/bin/git', 'usr/bin/git'),
     ...folderTree('/usr/lib/git-core', 'usr/lib/git-core'),
@@ -82,7 +82,7 @@ function git(): LayerEntry[] {
   ]
 }
 
-function python(): LayerEntry[] {
+export function python(): LayerEntry[] {
   const program = '/usr/bin/python3'
   const script = 'import sys; print("python%d.%d" % sys.version_info[:2])'
   const name = execFileSync(program, ['-c', script], { encoding: 'utf8' }).trim()

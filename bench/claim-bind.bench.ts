@@ -1,0 +1,242 @@
+import { randomUUID } from 'node:crypto'
+import { CLAIM } from '../contracts/claim.ts'
+import { AGENT_HOST_PORT } from '../contracts/ports.ts'
+import { silentLog } from '../runtime/kit/log.ts'
+import { loadKubeConnection } from '../runtime/sandboxes/kubernetes/client/kube-connection.ts'
+import { KubernetesProvider } from '../runtime/sandboxes/kubernetes/kubernetes-provider.ts'
+import { PROVIDER_TIMING } from '../runtime/sandboxes/kubernetes/provider-timing.ts'
+import type { BoundSandbox } from '../runtime/sandboxes/provider.ts'
+import { KWOK_LABEL, KWOK_TOLERATION } from '../test/kube/addons/kwok.ts'
+import { createKubeClient, type KubeClient } from '../test/kube/client/kube-client.ts'
+import { readKubeconfig } from '../test/kube/client/kubeconfig.ts'
+import { conditionOf } from '../test/kube/client/manifests.ts'
+import { startCluster } from '../test/kube/cluster.ts'
+import { completeOptions } from '../test/kube/cluster-options.ts'
+import { waitUntil } from '../test/kube/host/wait-until.ts'
+import { type Bench, type Figure, figure } from './harness.ts'
+
+const API = `${CLAIM.group}/${CLAIM.version}`
+const NAMESPACE = 'default'
+const POOL = 'pool'
+const REPLICAS = 25
+const ROUNDS = 20
+const FEW = 10
+const MANY = 200
+const CLAIM_MS = 60_000
+const FILL_MS = 180_000
+/** Milliseconds, from the quality document. */
+const ADDED_BARS = { 50: 5, 99: 20 } as const
+/** What "flat" is held to: 200 sandboxes cost no more than this many times what 10 cost. */
+const FLAT = 1.5
+
+type Sample = {
+  /** From the post to the controller's Ready, as a bare watch sees it, and from there to our bound. */
+  readonly readyMs: number
+  readonly addedMs: number
+}
+
+/** A bare watch beside the provider's own: when each claim was shown Ready for the first time. */
+async function watchReady(client: KubeClient) {
+  const path = { apiVersion: API, plural: CLAIM.plural, namespace: NAMESPACE }
+  const { metadata } = await client.list(path)
+  const readyAt = new Map<string, number>()
+  const end = new AbortController()
+  const watching = (async () => {
+    for await (const { object } of client.watch(path, metadata.resourceVersion, end.signal)) {
+      const { name } = object.metadata
+      if (conditionOf(object, 'Ready')?.status === 'True' && !readyAt.has(name))
+        readyAt.set(name, performance.now())
+    }
+  })().catch((error: unknown) => {
+    if (!end.signal.aborted) throw error
+  })
+  return {
+    /** Of two watches of one process either may be told first: ours may well be the one. */
+    readyAt: (name: string) =>
+      waitUntil({ what: `${name} on the bare watch`, timeoutMs: CLAIM_MS, everyMs: 1 }, () =>
+        readyAt.get(name),
+      ),
+    async stop() {
+      end.abort()
+      await watching
+    },
+  }
+}
+
+type Subject = {
+  readonly provider: KubernetesProvider
+  readonly client: KubeClient
+  readonly ready: Awaited<ReturnType<typeof watchReady>>
+}
+
+async function timeClaim({ provider, ready }: Subject): Promise<Sample & { sandbox: BoundSandbox }> {
+  const claimName = `agent-${randomUUID()}`
+  const startedAt = performance.now()
+  const sandbox = await provider.claim({
+    claimName,
+    runId: 'run_1',
+    generation: 1,
+    kind: 'agent',
+    handle: provider.draft(claimName),
+    onPosted: async () => undefined,
+    signal: AbortSignal.timeout(CLAIM_MS),
+  })
+  const boundAt = performance.now()
+  const readyAt = await ready.readyAt(claimName)
+  return { sandbox, readyMs: readyAt - startedAt, addedMs: boundAt - readyAt }
+}
+
+async function fillPool(client: KubeClient): Promise<void> {
+  const path = { apiVersion: API, plural: 'sandboxwarmpools', namespace: NAMESPACE, name: POOL }
+  await waitUntil({ what: 'the pool', timeoutMs: FILL_MS, everyMs: 100 }, async () =>
+    (await client.get(path))['status']?.readyReplicas === REPLICAS ? true : undefined,
+  )
+}
+
+/** Claims in rounds of `parallel`, each round on a full pool and given back whole. */
+async function sample(subject: Subject, parallel: number, rounds: number): Promise<Sample[]> {
+  const samples: Sample[] = []
+  for (let round = 0; round < rounds; round += 1) {
+    await fillPool(subject.client)
+    const timed = await Promise.all(Array.from({ length: parallel }, () => timeClaim(subject)))
+    samples.push(...timed)
+    await Promise.all(timed.map(({ sandbox }) => sandbox.release('bench')))
+  }
+  return samples
+}
+
+const pluck = (samples: readonly Sample[], key: keyof Sample) => samples.map((one) => one[key])
+
+async function measureAdded(subject: Subject): Promise<Figure[]> {
+  const figures: Figure[] = []
+  for (const parallel of [5, 20]) {
+    const samples = await sample(subject, parallel, parallel === 5 ? ROUNDS : 5)
+    for (const percentile of [50, 99] as const) {
+      figures.push(
+        figure({
+          name: `claim-bind ${parallel} parallel p${percentile}`,
+          unit: 'ms',
+          measure: 'absolute',
+          // Twenty at once are stated; the bars are for five.
+          bar: parallel === 5 ? ADDED_BARS[percentile] : Number.POSITIVE_INFINITY,
+          percentile,
+          samples: { baseline: pluck(samples, 'readyMs'), value: pluck(samples, 'addedMs') },
+          note: 'added after the controller’s Ready, as a bare watch in this process saw it; baseline: post to that Ready',
+        }),
+      )
+    }
+  }
+  return figures
+}
+
+/** CPU milliseconds of this process for each claim, its watches and its release. */
+async function costOf(subject: Subject): Promise<{ cpuMs: number[]; latencyMs: number[] }> {
+  const cpuMs: number[] = []
+  const latencyMs: number[] = []
+  for (let round = 0; round < 10; round += 1) {
+    await fillPool(subject.client)
+    const before = process.cpuUsage()
+    const samples = await sample({ ...subject }, 5, 1)
+    const { user, system } = process.cpuUsage(before)
+    cpuMs.push((user + system) / 1000 / samples.length)
+    latencyMs.push(...samples.map(({ readyMs, addedMs }) => readyMs + addedMs))
+  }
+  return { cpuMs, latencyMs }
+}
+
+async function hold(subject: Subject, count: number): Promise<BoundSandbox[]> {
+  const held: BoundSandbox[] = []
+  while (held.length < count) {
+    await fillPool(subject.client)
+    const more = Math.min(20, count - held.length)
+    held.push(
+      ...(await Promise.all(Array.from({ length: more }, () => timeClaim(subject)))).map(
+        (one) => one.sandbox,
+      ),
+    )
+  }
+  return held
+}
+
+async function measureFlatness(subject: Subject): Promise<Figure[]> {
+  await hold(subject, FEW)
+  const few = await costOf(subject)
+  await hold(subject, MANY - FEW)
+  const many = await costOf(subject)
+  const note = `baseline: beside ${FEW} sandboxes that are held; ours: beside ${MANY}`
+  return [
+    figure({
+      name: `claim beside ${MANY}, latency`,
+      unit: 'ms',
+      bar: FLAT,
+      samples: { baseline: few.latencyMs, value: many.latencyMs },
+      note,
+    }),
+    figure({
+      name: `claim beside ${MANY}, our CPU`,
+      unit: 'ms',
+      bar: FLAT,
+      samples: { baseline: few.cpuMs, value: many.cpuMs },
+      note,
+    }),
+  ]
+}
+
+async function makePool(client: KubeClient): Promise<void> {
+  const metadata = { name: POOL, namespace: NAMESPACE }
+  const spec = {
+    nodeSelector: KWOK_LABEL,
+    tolerations: [KWOK_TOLERATION],
+    terminationGracePeriodSeconds: 0,
+    containers: [{ name: 'main', image: 'x' }],
+  }
+  await client.create({
+    apiVersion: API,
+    kind: 'SandboxTemplate',
+    metadata,
+    spec: { networkPolicyManagement: 'Unmanaged', podTemplate: { spec } },
+  })
+  await client.create({
+    apiVersion: API,
+    kind: 'SandboxWarmPool',
+    metadata,
+    spec: { replicas: REPLICAS, sandboxTemplateRef: { name: POOL } },
+  })
+}
+
+const providerOf = (kubeconfig: string): KubernetesProvider =>
+  new KubernetesProvider({
+    connect: () => loadKubeConnection({ kind: 'file', path: kubeconfig }),
+    namespace: NAMESPACE,
+    pool: () => POOL,
+    serviceAccount: () => 'default',
+    deploymentId: 'bench',
+    runtimeClass: undefined,
+    agentHostPort: AGENT_HOST_PORT,
+    timing: PROVIDER_TIMING,
+    clock: () => new Date(),
+    log: silentLog,
+  })
+
+/** What we add to the controller's own time, and whether that grows with the sandboxes that are there. */
+export const bench: Bench = {
+  name: 'claim-bind',
+  async run() {
+    const cluster = await startCluster(completeOptions({ kwokNodes: 4 }), () => undefined)
+    const client = createKubeClient(readKubeconfig(cluster.kubeconfig))
+    const provider = providerOf(cluster.kubeconfig)
+    try {
+      await makePool(client)
+      await provider.start()
+      const ready = await watchReady(client)
+      const subject = { provider, client, ready }
+      const figures = [...(await measureAdded(subject)), ...(await measureFlatness(subject))]
+      await ready.stop()
+      return figures
+    } finally {
+      await provider.close()
+      await client.close()
+      await cluster.stop()
+    }
+  },
+}

@@ -1,0 +1,205 @@
+import { execFileSync } from 'node:child_process'
+import { createPublicKey, generateKeyPairSync, randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { ConfigureRequestInput } from '../contracts/configure.ts'
+import { ExecRequest } from '../contracts/exec.ts'
+import { CONTAINERS, EXECUTOR_KEYS, WORKSPACE_MOUNT } from '../contracts/names.ts'
+import { SandboxSettings } from '../contracts/policy.ts'
+import { AGENT_HOST_PORT } from '../contracts/ports.ts'
+import { createAgentHostClient } from '../runtime/agent-host-client/client.ts'
+import { signTicket } from '../runtime/api/keys/ticket.ts'
+import { KEYS_MAP, sandboxPodSpec } from '../test/cluster/helpers/sandbox-pod-spec.ts'
+import { createKubeClient, type KubeClient } from '../test/kube/client/kube-client.ts'
+import type { KubeObject } from '../test/kube/client/kube-object.ts'
+import { readKubeconfig } from '../test/kube/client/kubeconfig.ts'
+import { conditionOf } from '../test/kube/client/manifests.ts'
+import { type Cluster, startCluster } from '../test/kube/cluster.ts'
+import { completeOptions } from '../test/kube/cluster-options.ts'
+import { whyNoNodes } from '../test/kube/host/privileges.ts'
+import { waitUntil } from '../test/kube/host/wait-until.ts'
+import { AGENT_HOST_IMAGE } from '../test/kube/images/pod-images.ts'
+import { type Bench, type Figure, figure } from './harness.ts'
+
+const NAMESPACE = 'default'
+const READY_MS = 60_000
+const COMMANDS = 60
+const EXECS = 15
+const WARM_UP = 5
+/** What loads after standby has been loaded by then. */
+const SETTLE_MS = 1_000
+/** Of `quality.md` and the pod's own budget: memory before the agent runtime, time on a processor, one command. */
+const BAR = { memoryBytes: 90 * 1024 * 1024, memoryRatio: 1.8, cpuMs: 300, commandMs: 20 }
+const TICK_MS = 10
+const RUNTIMES = ['runc', 'gvisor'] as const
+const never = new AbortController().signal
+
+/** A sandbox pod: what it costs in standby, and how long a command takes that does nothing. */
+export const bench: Bench = { name: 'pod', run }
+
+async function run(): Promise<readonly Figure[]> {
+  const lacking = whyNoNodes()
+  if (lacking) {
+    process.stderr.write(`pod: ${lacking}\n`)
+    return []
+  }
+  const cluster = await startCluster(completeOptions({ gvisor: true }), () => undefined)
+  const client = createKubeClient(readKubeconfig(cluster.kubeconfig))
+  try {
+    const figures: Figure[] = []
+    for (const runtime of RUNTIMES) figures.push(...(await measure({ cluster, client, runtime })))
+    return figures
+  } finally {
+    await client.close()
+    await cluster.stop()
+  }
+}
+
+interface Place {
+  readonly cluster: Cluster
+  readonly client: KubeClient
+  readonly runtime: (typeof RUNTIMES)[number]
+}
+
+async function measure(place: Place): Promise<Figure[]> {
+  const { runtime } = place
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+  const jwk = {
+    ...createPublicKey(publicKey.export({ type: 'spki', format: 'pem' })).export({ format: 'jwk' }),
+    kid: 'k1',
+    alg: 'EdDSA',
+  }
+  await place.client.apply({
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name: KEYS_MAP, namespace: NAMESPACE },
+    data: { [EXECUTOR_KEYS.file]: JSON.stringify({ keys: [jwk] }) },
+  })
+  const pod = await startPod(place, `bench-${runtime}`, sandboxPodSpec(classOf(runtime)))
+  const bare = await startPod(place, `bare-${runtime}`, barePodSpec(runtime))
+  await delay(SETTLE_MS)
+  const [ours, theirs] = [usageOf(place, pod), usageOf(place, bare)]
+  const commands = await timeCommands(pod, privateKey)
+  const execs = timeExecs(place, pod)
+  return [
+    figure({
+      name: `pod memory (${runtime})`,
+      unit: 'bytes',
+      bar: BAR.memoryRatio,
+      samples: { baseline: [theirs.bytes], value: [ours.bytes] },
+      note: `AgentHost in standby against a bare HTTP server in a pod of the same image; budget ${BAR.memoryBytes} bytes`,
+    }),
+    figure({
+      name: `pod processor (${runtime})`,
+      unit: 'ms',
+      measure: 'absolute',
+      bar: BAR.cpuMs,
+      samples: { baseline: [theirs.cpuMs], value: [ours.cpuMs] },
+      note: 'time on a processor until standby and the second after it',
+    }),
+    figure({
+      name: `pod command (${runtime})`,
+      unit: 'ms',
+      measure: 'absolute',
+      bar: BAR.commandMs,
+      samples: { baseline: execs, value: commands },
+      note: '`true` through PUT /commands until its exit is seen; the baseline is `kubectl exec`',
+    }),
+  ]
+}
+
+const classOf = (runtime: Place['runtime']) => (runtime === 'gvisor' ? { runtimeClassName: 'gvisor' } : {})
+
+const BARE = `require('node:http').createServer((q, a) => a.end('ok')).listen(${AGENT_HOST_PORT}, '::')`
+
+function barePodSpec(runtime: Place['runtime']) {
+  const { containers, volumes: _none, ...spec } = sandboxPodSpec(classOf(runtime))
+  const [{ env: _env, volumeMounts: _mounts, ...container } = { name: '' }] = containers
+  return {
+    ...spec,
+    containers: [{ ...container, image: AGENT_HOST_IMAGE, command: ['/usr/local/bin/node', '-e', BARE] }],
+  }
+}
+
+async function startPod({ client }: Place, name: string, spec: object): Promise<KubeObject> {
+  await client.create({ apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: NAMESPACE }, spec })
+  return waitUntil({ what: `pod ${name}`, timeoutMs: READY_MS, everyMs: 50 }, async () => {
+    const pod = await client.get({ apiVersion: 'v1', plural: 'pods', namespace: NAMESPACE, name })
+    return conditionOf(pod, 'Ready')?.status === 'True' ? pod : undefined
+  })
+}
+
+type Container = { readonly pod: KubeObject; readonly container: string }
+
+function exec({ cluster }: Place, { pod, container }: Container, argv: readonly string[]): string {
+  const target = [
+    '--kubeconfig',
+    cluster.kubeconfig,
+    '-n',
+    NAMESPACE,
+    'exec',
+    pod.metadata.name,
+    '-c',
+    container,
+  ]
+  return execFileSync(`${cluster.binFolders[0]}/kubectl`, [...target, '--', ...argv], { encoding: 'utf8' })
+}
+
+/** Of the first process of a container, as its own kernel counts. */
+function usageOf(place: Place, pod: KubeObject): { bytes: number; cpuMs: number } {
+  const script = `const read = (f) => require('fs').readFileSync('/proc/1/' + f, 'utf8'); read('status') + read('stat')`
+  const text = exec(place, { pod, container: CONTAINERS.agentHost }, ['node', '-p', script])
+  const kib = Number(/VmRSS:\s+(\d+)/.exec(text)?.[1])
+  const fields = (text.split(') ').at(-1) ?? '').split(' ')
+  return { bytes: kib * 1024, cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS }
+}
+
+async function timeCommands(pod: KubeObject, privateKey: Parameters<typeof signTicket>[0]['privateKey']) {
+  const baseUrl = `http://${pod['status'].podIP}:${AGENT_HOST_PORT}`
+  const bearer = 'A'.repeat(43)
+  const client = createAgentHostClient({ baseUrl, guard: { verify: async () => undefined } }, bearer)
+  const request: ConfigureRequestInput = {
+    runId: 'bench',
+    generation: 1,
+    userId: 'bench',
+    turnBearerToken: bearer,
+    credential: { kind: 'none' },
+    agent: { kind: 'none' },
+    governance: { version: '1', settings: SandboxSettings.parse({}) },
+    workingDirectory: WORKSPACE_MOUNT,
+  }
+  const body = Buffer.from(JSON.stringify(request))
+  const instanceId = pod.metadata.uid ?? ''
+  const ticket = await signTicket(
+    { kid: 'k1', privateKey },
+    { instanceId, runId: 'bench', body, now: new Date() },
+  )
+  await client.configure({ runId: 'bench', generation: 1, ticket, body, signal: never })
+  const stop = new AbortController()
+  const waiting = new Map<string, () => void>()
+  const following = (async () => {
+    for await (const { event } of client.events(0, stop.signal))
+      if (event.type === 'command.exited') waiting.get(event.data.commandId)?.()
+  })().catch(() => undefined)
+  const samples: number[] = []
+  for (let round = -WARM_UP; round < COMMANDS; round++) {
+    const id = randomUUID()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    waiting.set(id, resolve)
+    const startedAt = performance.now()
+    await client.startCommand(id, ExecRequest.parse({ command: 'true' }), never)
+    await promise
+    if (round >= 0) samples.push(performance.now() - startedAt)
+  }
+  stop.abort()
+  await following
+  await client.close()
+  return samples
+}
+
+function timeExecs(place: Place, pod: KubeObject): number[] {
+  return Array.from({ length: EXECS }, () => {
+    const startedAt = performance.now()
+    exec(place, { pod, container: CONTAINERS.toolbox }, ['true'])
+    return performance.now() - startedAt
+  })
+}

@@ -1,0 +1,88 @@
+import type { Chart } from 'cdk8s'
+import { Service, ServiceAccount } from 'cdk8s-plus-28'
+import { CLAIM } from '../../contracts/claim.ts'
+import { names } from '../../contracts/names.ts'
+import { API_PORT } from '../../contracts/ports.ts'
+import { addApiDeployment } from '../constructs/api-deployment.ts'
+import { Gateway, HttpRoute, HttpsRedirect } from '../constructs/gateway.ts'
+import { addMonitoring } from '../constructs/monitoring.ts'
+import { addObject } from '../constructs/plain-object.ts'
+import { addRole, type Rule } from '../constructs/role.ts'
+import type { Environment } from '../environment/schema.ts'
+import { workloads } from '../workloads.ts'
+
+/** Exactly what the API executor asks of the API server, in the namespace of the sandboxes alone. */
+export const API_RULES: readonly Rule[] = [
+  {
+    apiGroup: CLAIM.group,
+    resources: [CLAIM.plural],
+    verbs: ['create', 'delete', 'get', 'list', 'patch', 'watch'],
+  },
+  // Sandboxes and pods are only looked at: the identity chain reads them before anything is sent.
+  { apiGroup: CLAIM.group.replace(/^extensions\./, ''), resources: ['sandboxes'], verbs: ['list', 'watch'] },
+  { apiGroup: '', resources: ['pods'], verbs: ['get'] },
+]
+
+/** The API executor: what runs, who may reach it, what it may ask of the cluster, and who watches it. */
+export function addApi(chart: Chart, environment: Environment): void {
+  const { slice } = environment
+  const { name, namespace } = workloads(slice).api
+  new ServiceAccount(chart, 'ServiceAccount', { metadata: { name, namespace }, automountToken: false })
+  addRole(chart, {
+    name,
+    namespace: names(slice).namespaces.sandboxes,
+    rules: API_RULES,
+    account: { name, namespace },
+  })
+  addApiDeployment(chart, environment)
+  addScaling(chart, environment)
+  addFrontDoor(chart, environment)
+  addMonitoring(chart, environment)
+}
+
+function addScaling(chart: Chart, { slice, sizes }: Environment): void {
+  const { name, namespace, labels } = workloads(slice).api
+  addObject(chart, {
+    apiVersion: 'policy/v1',
+    kind: 'PodDisruptionBudget',
+    metadata: { name, namespace },
+    // One at a time, also of one: a budget that lets nobody go would hold up every upgrade of the nodes.
+    spec: { maxUnavailable: 1, unhealthyPodEvictionPolicy: 'AlwaysAllow', selector: { matchLabels: labels } },
+  })
+  const { replicas, maxReplicas, cpuTargetPercent } = sizes.api
+  if (maxReplicas <= replicas) return
+  // Not on memory: a server that has once grown does not shrink, so it would stay at the maximum.
+  const target = { type: 'Utilization', averageUtilization: cpuTargetPercent }
+  addObject(chart, {
+    apiVersion: 'autoscaling/v2',
+    kind: 'HorizontalPodAutoscaler',
+    metadata: { name, namespace },
+    spec: {
+      scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name },
+      minReplicas: replicas,
+      maxReplicas,
+      metrics: [{ type: 'Resource', resource: { name: 'cpu', target } }],
+    },
+  })
+}
+
+function addFrontDoor(chart: Chart, { slice, infra }: Environment): void {
+  const { api, apiGateway } = workloads(slice)
+  const { name, namespace, labels } = api
+  const service = new Service(chart, 'Service', {
+    metadata: { name, namespace },
+    ports: [{ name: 'http', port: API_PORT, targetPort: API_PORT }],
+  })
+  for (const [label, value] of Object.entries(labels)) service.selectLabel(label, value)
+  const hostname = `api.${infra.dns.zone}`
+  new Gateway(chart, 'Gateway', { ...apiGateway, settings: infra.gateway, hostname })
+  new HttpRoute(chart, 'Route', {
+    name,
+    namespace,
+    gateway: apiGateway.name,
+    hostname,
+    pathPrefixes: ['/api', '/openapi.json'],
+    backend: { name, port: API_PORT },
+  })
+  new HttpsRedirect(chart, 'Redirect', { name: `${name}-redirect`, namespace, gateway: apiGateway.name })
+}

@@ -1,0 +1,10 @@
+import type { Chart } from 'cdk8s'
+import type { EgressPolicy } from '../../policies/agent/egress/load.ts'
+import { addObject } from '../constructs/plain-object.ts'
+import type { Environment } from '../environment/schema.ts'
+import { networkObjects } from '../network/network-objects.ts'
+
+/** Default deny in each namespace, and what is opened from there: the names are those of `policies/agent/egress.yaml`. */
+export function addNetwork(chart: Chart, environment: Environment, egress: EgressPolicy): void {
+  for (const object of networkObjects(environment, egress)) addObject(chart, object)
+}

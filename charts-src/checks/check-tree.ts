@@ -1,0 +1,31 @@
+import type { Check, CheckedTree, Finding } from './checked-tree.ts'
+import { duplicates, nameForms } from './identity.ts'
+import { images } from './images.ts'
+import { namespaces } from './namespaces.ts'
+import { enforceablePolicies } from './policies.ts'
+import { quotaCoversPools } from './quota.ts'
+import { references } from './references.ts'
+import { rights } from './rights.ts'
+import { secrets } from './secrets.ts'
+import { selectors } from './selectors.ts'
+import { variables } from './variables.ts'
+import { claimVersion } from './versions.ts'
+
+/** Every check that needs nothing but the tree. Custom resources are checked beside them, where there are CRDs. */
+export const CHECKS: Readonly<Record<string, Check>> = {
+  duplicates,
+  nameForms,
+  namespaces,
+  images,
+  secrets,
+  claimVersion,
+  variables,
+  quotaCoversPools,
+  selectors,
+  references,
+  rights,
+  enforceablePolicies,
+}
+
+export const checkTree = (tree: CheckedTree): Finding[] =>
+  Object.values(CHECKS).flatMap((check) => check(tree))

@@ -1,0 +1,24 @@
+const SUFFIXES: Readonly<Record<string, number>> = {
+  '': 1,
+  m: 1e-3,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+}
+
+/** The number that a Kubernetes quantity stands for, in the resource's own unit: cores, bytes, pieces. */
+export function parseQuantity(value: unknown): number | undefined {
+  if (typeof value === 'number') return value
+  if (typeof value !== 'string') return undefined
+  const [, digits, suffix = ''] = /^(\d+(?:\.\d+)?)([A-Za-z]*)$/.exec(value) ?? []
+  const factor = SUFFIXES[suffix]
+  // Rounded to millis: sums of tenths must not fall short of themselves.
+  return digits === undefined || factor === undefined
+    ? undefined
+    : Math.round(Number(digits) * factor * 1000) / 1000
+}

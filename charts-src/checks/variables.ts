@@ -1,0 +1,91 @@
+import type { z } from 'zod'
+import { AGENT_HOST_ENV_PREFIX, AgentHostEnv } from '../../contracts/agent-host-env.ts'
+import { API_ENV_PREFIX, ApiEnv } from '../../contracts/api-env.ts'
+import { CONTAINERS } from '../../contracts/names.ts'
+import { PodRunnerEnv, RUNNER_ENV_PREFIX } from '../../contracts/runner-env.ts'
+import type { Check, Finding } from './checked-tree.ts'
+import { listAt, textAt } from './read-fields.ts'
+import { containersOf, podsOf } from './tree-pods.ts'
+
+interface Contract {
+  readonly schema: z.ZodType
+  readonly prefix: string
+  /** Keys of other ecosystems that the schema reads too. */
+  readonly also: readonly string[]
+  /** Keys that a library of the process reads by itself. */
+  readonly foreign: readonly string[]
+  readonly open: string
+}
+
+/** What Azure's SDKs read (workload identity). */
+const AZURE = ['AZURE_AUTHORITY_HOST', 'AZURE_CLIENT_ID', 'AZURE_FEDERATED_TOKEN_FILE', 'AZURE_TENANT_ID']
+const OPEN_SANDBOX = 'charts-src/constructs/sandbox-env.ts'
+
+const CONTRACTS: Readonly<Record<string, Contract>> = {
+  [CONTAINERS.agentHost]: {
+    schema: AgentHostEnv,
+    prefix: AGENT_HOST_ENV_PREFIX,
+    also: [],
+    foreign: [],
+    open: OPEN_SANDBOX,
+  },
+  [CONTAINERS.toolbox]: {
+    schema: PodRunnerEnv,
+    prefix: RUNNER_ENV_PREFIX,
+    also: [],
+    foreign: [],
+    open: OPEN_SANDBOX,
+  },
+  api: {
+    schema: ApiEnv,
+    prefix: API_ENV_PREFIX,
+    also: ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN'],
+    foreign: AZURE,
+    open: 'charts-src/constructs/api-env.ts',
+  },
+}
+
+/** What the kubelet puts in place of a field of the pod. */
+const FIELDS: Readonly<Record<string, string>> = { 'metadata.uid': '00000000-0000-4000-8000-000000000000' }
+
+/** The variables of each container are what its process parses, and none that it does not read. */
+export const variables: Check = ({ objects }) =>
+  podsOf(objects).flatMap(({ path, spec }) =>
+    containersOf(spec).flatMap(({ name, value }): Finding[] => {
+      const contract = CONTRACTS[name]
+      if (!contract)
+        return [
+          {
+            path,
+            message: `nothing says what the container ${name} reads`,
+            open: 'charts-src/checks/variables.ts',
+          },
+        ]
+      return faultsOf(contract, value).map((fault) => ({
+        path,
+        message: `${name}: ${fault}`,
+        open: contract.open,
+      }))
+    }),
+  )
+
+function faultsOf({ schema, prefix, also, foreign }: Contract, container: unknown): string[] {
+  const entries = listAt(container, 'env').map(
+    (entry) => [textAt(entry, 'name') ?? '', textOf(entry)] as const,
+  )
+  const keys = entries.map(([key]) => key)
+  const isOwn = (key: string) => key.startsWith(prefix) || also.includes(key)
+  const result = schema.safeParse(Object.fromEntries(entries.filter(([key]) => isOwn(key))))
+  return [
+    ...keys.filter((key, index) => keys.indexOf(key) !== index).map((key) => `${key} stands twice`),
+    ...entries.filter(([, value]) => value === undefined).map(([key]) => `nothing says what ${key} would be`),
+    ...keys.filter((key) => !isOwn(key) && !foreign.includes(key)).map((key) => `nothing reads ${key}`),
+    ...(result.success
+      ? []
+      : result.error.issues.map((issue) => `${issue.path.join('.')} ${issue.message}`.trim())),
+  ]
+}
+
+function textOf(entry: unknown): string | undefined {
+  return textAt(entry, 'value') ?? FIELDS[textAt(entry, 'valueFrom', 'fieldRef', 'fieldPath') ?? '']
+}

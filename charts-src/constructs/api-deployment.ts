@@ -1,0 +1,134 @@
+import { Duration, JsonPatch } from 'cdk8s'
+import {
+  Capability,
+  type ContainerProps,
+  Deployment,
+  DeploymentStrategy,
+  EnvValue,
+  ImagePullPolicy,
+  LabelSelector,
+  PercentOrAbsolute,
+  Probe,
+  SeccompProfileType,
+  ServiceAccount,
+} from 'cdk8s-plus-28'
+import type { Construct } from 'constructs'
+import { API_PORT, METRICS_PORT } from '../../contracts/ports.ts'
+import { API_ROUTES } from '../../contracts/routes.ts'
+import type { Environment } from '../environment/schema.ts'
+import { clusterNames, workloads } from '../workloads.ts'
+import { API_STATE_FOLDER, apiEnv } from './api-env.ts'
+import { draft } from './draft.ts'
+import { addObject } from './plain-object.ts'
+import { containerResources, mib } from './quantities.ts'
+import { exchangeToken } from './token-volumes.ts'
+
+const USER = 1001
+const GROUP = 1000
+/** Longer than the service takes to end its streams and hand its runs over. */
+const GRACE_SECONDS = 60
+/** Until every proxy has heard that this pod is going. */
+const DRAIN_SECONDS = 5
+
+/**
+ * The API executor. It rolls over without a gap, spreads over nodes and zones, and is the one workload of ours with a
+ * credential of the Kubernetes API.
+ */
+export function addApiDeployment(scope: Construct, environment: Environment): void {
+  addObject(
+    scope,
+    draft((chart) => modelDeployment(chart, environment), completions(environment)),
+  )
+}
+
+function modelDeployment(scope: Construct, environment: Environment): void {
+  const { slice, sizes } = environment
+  const { name, namespace, labels } = workloads(slice).api
+  const deployment = new Deployment(scope, 'Deployment', {
+    metadata: { name, namespace },
+    podMetadata: { labels: { ...labels } },
+    select: false,
+    replicas: sizes.api.replicas,
+    strategy: DeploymentStrategy.rollingUpdate({
+      maxSurge: PercentOrAbsolute.absolute(1),
+      maxUnavailable: PercentOrAbsolute.absolute(0),
+    }),
+    serviceAccount: ServiceAccount.fromServiceAccountName(scope, 'Account', name),
+    automountServiceAccountToken: true,
+    terminationGracePeriod: Duration.seconds(GRACE_SECONDS),
+    securityContext: { user: USER, group: GROUP, fsGroup: GROUP, ensureNonRoot: true },
+    containers: [container(environment)],
+  })
+  // Our own labels: cdk8s-plus would select by a hash of the construct's place, and selectors cannot be changed.
+  deployment.select(LabelSelector.of({ labels: { ...labels } }))
+}
+
+function container({ images, sizes, infra, slice }: Environment): ContainerProps {
+  const probe = (path: string, seconds: number, failureThreshold: number) =>
+    Probe.fromHttpGet(path, { port: API_PORT, periodSeconds: Duration.seconds(seconds), failureThreshold })
+  const env = apiEnv({ infra, sizes, slice })
+  return {
+    name: 'api',
+    image: images.api,
+    imagePullPolicy: ImagePullPolicy.IF_NOT_PRESENT,
+    ports: [
+      { name: 'http', number: API_PORT },
+      { name: 'metrics', number: METRICS_PORT },
+    ],
+    envVariables: Object.fromEntries(
+      Object.entries(env).map(([name, value]) => [name, EnvValue.fromValue(value)]),
+    ),
+    securityContext: {
+      user: USER,
+      group: GROUP,
+      ensureNonRoot: true,
+      readOnlyRootFilesystem: true,
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: [Capability.ALL] },
+      seccompProfile: { type: SeccompProfileType.RUNTIME_DEFAULT },
+    },
+    startup: probe(API_ROUTES.healthz, 1, 60),
+    readiness: probe(API_ROUTES.readyz, 5, 3),
+    liveness: probe(API_ROUTES.healthz, 10, 6),
+  }
+}
+
+/** What cdk8s-plus does not model: projected tokens, sleeping before the end, spread, classes, small storage. */
+function completions({ slice, infra, sizes }: Environment): JsonPatch[] {
+  const token = infra.azure ? [exchangeToken()] : []
+  const volumes = [
+    { name: 'state', emptyDir: { sizeLimit: mib(sizes.api.container.ephemeralMib) } },
+    { name: 'tmp', emptyDir: { sizeLimit: mib(sizes.api.container.ephemeralMib) } },
+    ...token.map(({ volume }) => volume),
+  ]
+  const volumeMounts = [
+    { name: 'state', mountPath: API_STATE_FOLDER },
+    { name: 'tmp', mountPath: '/tmp' },
+    ...token.map(({ mount }) => mount),
+  ]
+  const pod = '/spec/template/spec'
+  const { labels } = workloads(slice).api
+  const isScaled = sizes.api.maxReplicas > sizes.api.replicas
+  return [
+    // The autoscaler's number is not ours to set back at each sync.
+    ...(isScaled ? [JsonPatch.remove('/spec/replicas')] : []),
+    // A hash of the construct's place in our source would roll the Deployment whenever that moves.
+    JsonPatch.remove('/spec/template/metadata/labels/cdk8s.io~1metadata.addr'),
+    JsonPatch.add(`${pod}/priorityClassName`, clusterNames().priorityClasses.controlPlane),
+    JsonPatch.add(`${pod}/enableServiceLinks`, false),
+    JsonPatch.add(`${pod}/securityContext/seccompProfile`, { type: 'RuntimeDefault' }),
+    JsonPatch.add(`${pod}/topologySpreadConstraints`, [
+      spread('kubernetes.io/hostname', labels),
+      spread('topology.kubernetes.io/zone', labels),
+    ]),
+    JsonPatch.add(`${pod}/volumes`, volumes),
+    // The model counts ephemeral storage in whole gibibytes.
+    JsonPatch.add(`${pod}/containers/0/resources`, containerResources(sizes.api.container)),
+    JsonPatch.add(`${pod}/containers/0/volumeMounts`, volumeMounts),
+    JsonPatch.add(`${pod}/containers/0/lifecycle`, { preStop: { sleep: { seconds: DRAIN_SECONDS } } }),
+  ]
+}
+
+function spread(topologyKey: string, matchLabels: Readonly<Record<string, string>>) {
+  return { maxSkew: 1, topologyKey, whenUnsatisfiable: 'ScheduleAnyway', labelSelector: { matchLabels } }
+}

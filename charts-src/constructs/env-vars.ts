@@ -1,0 +1,19 @@
+export interface EnvVar {
+  readonly name: string
+  readonly value?: string
+  readonly valueFrom?: Readonly<Record<string, unknown>>
+}
+
+/** Values by the keys of a contract; `pod` names a field that only the kubelet knows. */
+export type EnvValues<Key extends string> = Partial<Record<Key, string | { readonly pod: string }>>
+
+/** The variables of a container in the order of their names. */
+export function toEnvVars<Key extends string>(values: EnvValues<Key>): EnvVar[] {
+  return (Object.entries(values) as [string, string | { readonly pod: string }][])
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, value]) =>
+      typeof value === 'string'
+        ? { name, value }
+        : { name, valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: value.pod } } },
+    )
+}

@@ -1,0 +1,40 @@
+import type { AgentHostEnvInput } from '../../contracts/agent-host-env.ts'
+import { EXECUTOR_KEYS, type SandboxKind, WORKSPACE_MOUNT } from '../../contracts/names.ts'
+import { IDENTITY_TOKEN, POD_HOMES } from '../../contracts/pod.ts'
+import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
+import type { PodRunnerEnv } from '../../contracts/runner-env.ts'
+import type { Environment } from '../environment/schema.ts'
+import { type EnvVar, toEnvVars } from './env-vars.ts'
+import { EXCHANGE_TOKEN } from './token-volumes.ts'
+
+/** Nothing of a run is ever here: it arrives by `/configure`. */
+export function agentHostEnv({ infra }: Environment, kind: SandboxKind): EnvVar[] {
+  return toEnvVars<keyof AgentHostEnvInput>({
+    AGENT_HOST_INSTANCE_ID: { pod: 'metadata.uid' },
+    AGENT_HOST_IDENTITY_TOKEN_FILE: `${IDENTITY_TOKEN.mountPath}/${IDENTITY_TOKEN.file}`,
+    AGENT_HOST_JWKS_FILE: `${EXECUTOR_KEYS.mountPath}/${EXECUTOR_KEYS.file}`,
+    AGENT_HOST_PORT: String(AGENT_HOST_PORT),
+    AGENT_HOST_STATE_DIR: POD_HOMES.agentHost,
+    ...(kind === 'agent' && infra.azure ? azureEnv(infra.azure) : {}),
+  })
+}
+
+/** The command host has no Azure identity, so it is told of no vault either. */
+function azureEnv(azure: NonNullable<Environment['infra']['azure']>) {
+  return {
+    AGENT_HOST_AZURE_AUTHORITY: `https://${azure.loginHost}`,
+    AGENT_HOST_AZURE_CLIENT_ID: azure.identities.agentHost.clientId,
+    AGENT_HOST_AZURE_TENANT_ID: azure.tenantId,
+    AGENT_HOST_AZURE_TOKEN_FILE: `${EXCHANGE_TOKEN.mountPath}/${EXCHANGE_TOKEN.file}`,
+    AGENT_HOST_VAULT_URL: `https://${azure.vaults.userTokens.host}`,
+    ...(azure.modelHost && { AGENT_HOST_FOUNDRY_URL: `https://${azure.modelHost}` }),
+  }
+}
+
+/** Nothing secret: what the toolbox serves comes over its socket. */
+export function toolboxEnv(): EnvVar[] {
+  return toEnvVars<keyof PodRunnerEnv>({
+    AGENTWEAVER_RUNNER_ROLE: 'online',
+    AGENTWEAVER_RUNNER_WORKSPACE: WORKSPACE_MOUNT,
+  })
+}

@@ -1,0 +1,171 @@
+import { KATA_NODE_LABEL, KATA_TAINT, RUNTIME_CLASSES } from '../../contracts/labels.ts'
+import { CONTAINERS, EXECUTOR_KEYS, names, type SandboxKind, WORKSPACE_MOUNT } from '../../contracts/names.ts'
+import { POD_HOMES, POD_START_LIMIT_MS, POD_USERS } from '../../contracts/pod.ts'
+import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
+import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
+import { ephemeralLimits } from '../environment/pod-needs.ts'
+import type { Environment } from '../environment/schema.ts'
+import { clusterNames } from '../workloads.ts'
+import { containerResources, mib } from './quantities.ts'
+import { agentHostEnv, toolboxEnv } from './sandbox-env.ts'
+import { exchangeToken, identityToken } from './token-volumes.ts'
+
+/** The API waits for nothing of a pod that it deletes. */
+const GRACE_SECONDS = 10
+
+/** The volume that only the toolbox mounts. */
+export const WORKSPACE_VOLUME = 'workspace'
+
+/**
+ * The pod of a sandbox: two containers under two users that share the network and nothing else. What holds the
+ * credentials (`agent-host`) has no workspace; what has the workspace (`toolbox`) has no credentials.
+ */
+export function sandboxPodSpec(environment: Environment, kind: SandboxKind) {
+  const { serviceAccounts } = names(environment.slice)
+  return {
+    ...placement(environment),
+    priorityClassName: clusterNames().priorityClasses.sandbox,
+    serviceAccountName: kind === 'agent' ? serviceAccounts.agentHost : serviceAccounts.commandHost,
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    // When one container ends the pod is over: nothing may come back in its place and take its port.
+    restartPolicy: 'Never',
+    terminationGracePeriodSeconds: GRACE_SECONDS,
+    hostNetwork: false,
+    hostPID: false,
+    hostIPC: false,
+    shareProcessNamespace: false,
+    ...resolution(environment),
+    // No group here: containerd makes no pod whose group comes without a user, and each container has its own.
+    securityContext: {
+      runAsNonRoot: true,
+      fsGroup: POD_USERS.group,
+      fsGroupChangePolicy: 'OnRootMismatch',
+      seccompProfile: { type: 'RuntimeDefault' },
+    },
+    // In this order: the host listens before the toolbox connects.
+    containers: [agentHost(environment, kind), toolbox(environment, kind)],
+    volumes: volumes(environment, kind),
+  }
+}
+
+/** Required, never preferred: a pod that finds no such node waits, it does not run with less. */
+function placement({ isolation }: Environment) {
+  if (isolation === 'none') return {}
+  const runtimeClassName = RUNTIME_CLASSES[isolation].name
+  if (isolation === 'gvisor') return { runtimeClassName }
+  const { key, value } = KATA_NODE_LABEL
+  const nodeSelectorTerms = [{ matchExpressions: [{ key, operator: 'In', values: [value] }] }]
+  return {
+    runtimeClassName,
+    affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
+    tolerations: [{ ...KATA_TAINT, operator: 'Equal' }],
+  }
+}
+
+/**
+ * Names are asked only where FQDN rules filter them. One dot makes a name absolute: search domains would turn each
+ * allowed name into several that the rules refuse.
+ */
+function resolution({ egress }: Environment) {
+  if (egress.mode === 'fqdn') {
+    return { dnsPolicy: 'ClusterFirst', dnsConfig: { options: [{ name: 'ndots', value: '1' }] } }
+  }
+  return { dnsPolicy: 'None', dnsConfig: { nameservers: ['127.0.0.1'] } }
+}
+
+function securityContext(runAsUser: number) {
+  return {
+    runAsUser,
+    runAsGroup: POD_USERS.group,
+    runAsNonRoot: true,
+    privileged: false,
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ['ALL'] },
+    seccompProfile: { type: 'RuntimeDefault' },
+  }
+}
+
+function agentHost(environment: Environment, kind: SandboxKind) {
+  const { images, sizes } = environment
+  const pool = sizes.sandboxes[kind]
+  const ephemeralMib = ephemeralLimits(pool, sizes.sandboxes.workspace).agentHost
+  return {
+    name: CONTAINERS.agentHost,
+    image: images.agentHost,
+    imagePullPolicy: 'IfNotPresent',
+    env: agentHostEnv(environment, kind),
+    ports: [{ name: 'a2a', containerPort: AGENT_HOST_PORT, protocol: 'TCP' }],
+    resources: containerResources({ ...pool.agentHost, ephemeralMib }),
+    securityContext: securityContext(POD_USERS.agentHost),
+    ...probes(),
+    volumeMounts: [
+      { name: 'agent-host-home', mountPath: POD_HOMES.agentHost },
+      { name: 'agent-host-tmp', mountPath: '/tmp' },
+      // The whole folder: a rotation would never reach a `subPath`.
+      { name: 'executor-keys', mountPath: EXECUTOR_KEYS.mountPath, readOnly: true },
+      ...tokens(environment, kind).map(({ mount }) => mount),
+    ],
+  }
+}
+
+/** Both runners stand behind this answer: it is 503 until they are connected, and 200 while it is being configured. */
+function probes() {
+  const httpGet = { path: AGENT_HOST_ROUTES.healthz, port: AGENT_HOST_PORT, scheme: 'HTTP' }
+  const probe = (periodSeconds: number, failureThreshold: number) => ({
+    httpGet,
+    periodSeconds,
+    failureThreshold,
+    successThreshold: 1,
+    timeoutSeconds: 2,
+  })
+  return {
+    // One container may wait for the other's image to be pulled.
+    startupProbe: probe(1, POD_START_LIMIT_MS / 1000),
+    readinessProbe: probe(1, 3),
+    livenessProbe: probe(10, 6),
+  }
+}
+
+function toolbox(environment: Environment, kind: SandboxKind) {
+  const { images, sizes } = environment
+  const pool = sizes.sandboxes[kind]
+  const ephemeralMib = ephemeralLimits(pool, sizes.sandboxes.workspace).toolbox
+  return {
+    name: CONTAINERS.toolbox,
+    image: images.toolbox,
+    imagePullPolicy: 'IfNotPresent',
+    workingDir: WORKSPACE_MOUNT,
+    env: toolboxEnv(),
+    resources: containerResources({ ...pool.toolbox, ephemeralMib }),
+    securityContext: securityContext(POD_USERS.toolbox),
+    volumeMounts: [
+      { name: 'toolbox-home', mountPath: POD_HOMES.toolbox },
+      { name: 'toolbox-tmp', mountPath: '/tmp' },
+      { name: WORKSPACE_VOLUME, mountPath: WORKSPACE_MOUNT },
+    ],
+  }
+}
+
+/** Tokens of `agent-host`. The command host has no Azure identity at all. */
+function tokens({ infra }: Environment, kind: SandboxKind) {
+  return [identityToken(), ...(kind === 'agent' && infra.azure ? [exchangeToken()] : [])]
+}
+
+function volumes(environment: Environment, kind: SandboxKind) {
+  const { workspace, [kind]: pool } = environment.sizes.sandboxes
+  const { tmpMib, homeMib, workspaceMib } = pool.volumes
+  const folder = (name: string, sizeMib: number) => ({ name, emptyDir: { sizeLimit: mib(sizeMib) } })
+  const keys = { name: names(environment.slice).executorKeys, defaultMode: 0o444 }
+  return [
+    folder('agent-host-home', homeMib),
+    folder('agent-host-tmp', tmpMib),
+    folder('toolbox-home', homeMib),
+    folder('toolbox-tmp', tmpMib),
+    // A volume of the sandbox's own comes from the template, under the same name.
+    ...(workspace === 'emptyDir' ? [folder(WORKSPACE_VOLUME, workspaceMib)] : []),
+    { name: 'executor-keys', configMap: keys },
+    ...tokens(environment, kind).map(({ volume }) => volume),
+  ]
+}

@@ -1,0 +1,40 @@
+import { IDENTITY_AUDIENCE } from '../../contracts/configure.ts'
+import { IDENTITY_TOKEN } from '../../contracts/pod.ts'
+
+/** The audience that Entra exchanges. */
+export const EXCHANGE_AUDIENCE = 'api://AzureADTokenExchange'
+
+/** A pod's token for Entra (workload identity federation). No webhook adds it: that would give it to every container. */
+export const EXCHANGE_TOKEN = {
+  audience: EXCHANGE_AUDIENCE,
+  mountPath: '/var/run/secrets/azure/tokens',
+  file: 'azure-identity-token',
+  /** Entra takes no token that lives longer than a day; the kubelet renews it at four fifths of its life. */
+  lifetimeSeconds: 3600,
+} as const
+
+/** The token by which a pod shows the API who it is: its audience is of no use anywhere else. */
+const IDENTITY = { ...IDENTITY_TOKEN, audience: IDENTITY_AUDIENCE } as const
+
+export interface MountedToken {
+  readonly volume: { readonly name: string; readonly projected: unknown }
+  readonly mount: { readonly name: string; readonly mountPath: string; readonly readOnly: true }
+}
+
+export const exchangeToken = () => mountedToken('azure-token', EXCHANGE_TOKEN)
+export const identityToken = () => mountedToken('identity-token', IDENTITY)
+
+interface Token {
+  readonly audience: string
+  readonly mountPath: string
+  readonly file: string
+  readonly lifetimeSeconds: number
+}
+
+function mountedToken(name: string, { audience, mountPath, file, lifetimeSeconds }: Token): MountedToken {
+  const serviceAccountToken = { audience, expirationSeconds: lifetimeSeconds, path: file }
+  return {
+    volume: { name, projected: { defaultMode: 0o440, sources: [{ serviceAccountToken }] } },
+    mount: { name, mountPath, readOnly: true },
+  }
+}

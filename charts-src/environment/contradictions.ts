@@ -1,0 +1,152 @@
+import { SandboxKind } from '../../contracts/names.ts'
+import { overlaps, parseAddress, parseRange, type Range } from '../reachability/address.ts'
+import { podNeeds } from './pod-needs.ts'
+import type { ContainerSize, Environment } from './schema.ts'
+
+type Rule = (found: Partial<Environment>) => readonly string[]
+
+/** What no field shows alone. A rule whose sections did not parse says nothing: their own mistakes are told already. */
+export function contradictions(found: Partial<Environment>): string[] {
+  return RULES.flatMap((rule) => rule(found))
+}
+
+const RULES: readonly Rule[] = [
+  // A branch names its own file, so its file must not be able to render the base of a cluster.
+  ({ name, slice }) =>
+    name && slice && name.startsWith('pr-') !== (slice.kind === 'preview')
+      ? ['slice: a preview, and nothing else, has a name that begins with pr-']
+      : [],
+  ({ infra }) => (infra ? rangeMistakes(infra) : []),
+  ({ infra }) => (infra ? gatewayMistakes(infra) : []),
+  ({ infra }) =>
+    infra && infra.sandboxNodes.min > infra.sandboxNodes.max
+      ? ['infra.sandboxNodes.min: is above infra.sandboxNodes.max']
+      : [],
+  ({ sizes }) => (sizes ? containerMistakes(sizes) : []),
+  ({ sizes }) => (sizes ? quotaMistakes(sizes) : []),
+  ({ sizes }) => (sizes ? runMistakes(sizes) : []),
+  ({ sizes, infra }) =>
+    sizes?.sandboxes.workspace === 'volume' && infra && !infra.storage
+      ? ['sizes.sandboxes.workspace: is volume, but infra.storage is missing']
+      : [],
+  ({ isolation, infra }) =>
+    isolation === 'kata' && infra && !infra.azure
+      ? ['infra.azure: is missing, and nodes with isolation kata are only known on Azure']
+      : [],
+  ({ images, infra }) => (images && infra ? registryMistakes(images, infra) : []),
+]
+
+interface Cidr {
+  readonly path: string
+  readonly text: string
+  readonly range: Range | undefined
+}
+
+function rangeMistakes({ network, apiServer, database }: Environment['infra']): string[] {
+  const cidrs = (path: string, texts: readonly string[]): Cidr[] =>
+    texts.map((text) => ({ path, text, range: parseRange(text) }))
+  const own = [
+    ...cidrs('infra.network.serviceCidrs', network.serviceCidrs),
+    ...cidrs('infra.network.podCidrs', network.podCidrs),
+    ...cidrs('infra.network.nodeCidrs', network.nodeCidrs),
+    ...cidrs('infra.database.cidr', [database.cidr]),
+  ]
+  // The API server may well stand in the range of the nodes.
+  return [
+    ...[...own, ...cidrs('infra.apiServer.cidrs', apiServer.cidrs)].flatMap(formMistakes),
+    ...overlapsIn(own),
+  ]
+}
+
+function formMistakes({ path, text, range }: Cidr): string[] {
+  if (range === undefined) return [`${path}: ${text} is no range that policies know`]
+  const isFirst = parseAddress(text.split('/')[0] ?? '')?.value === range.first
+  return isFirst ? [] : [`${path}: ${text} has bits behind its prefix`]
+}
+
+function overlapsIn(cidrs: readonly Cidr[]): string[] {
+  return cidrs.flatMap((a, index) =>
+    cidrs
+      .slice(index + 1)
+      .filter((b) => a.range && b.range && overlaps(a.range, b.range))
+      .map((b) => `${b.path}: ${b.text} overlaps ${a.text} of ${a.path}`),
+  )
+}
+
+function gatewayMistakes({ gateway, dns }: Environment['infra']): string[] {
+  const hasBoth = gateway.tlsOptions !== undefined && gateway.tlsSecret !== undefined
+  const hasNone = gateway.tlsOptions === undefined && gateway.tlsSecret === undefined
+  return [
+    ...(hasBoth || hasNone ? ['infra.gateway: needs exactly one of tlsOptions and tlsSecret'] : []),
+    ...(dns.zone === dns.previewZone
+      ? ['infra.dns.previewZone: must not be infra.dns.zone: a preview would share a site with the API']
+      : []),
+  ]
+}
+
+function containerMistakes({ sandboxes, api }: Environment['sizes']): string[] {
+  const sizes: readonly (readonly [string, ContainerSize])[] = [
+    ...SandboxKind.options.flatMap((kind) => [
+      [`sizes.sandboxes.${kind}.agentHost`, sandboxes[kind].agentHost] as const,
+      [`sizes.sandboxes.${kind}.toolbox`, sandboxes[kind].toolbox] as const,
+    ]),
+    ['sizes.api.container', api.container],
+  ]
+  return [
+    ...sizes
+      .filter(([, size]) => size.cpuMillis > size.maxCpuMillis)
+      .map(([path]) => `${path}.cpuMillis: is above maxCpuMillis`),
+    ...(api.replicas > api.maxReplicas ? ['sizes.api.replicas: is above sizes.api.maxReplicas'] : []),
+  ]
+}
+
+/** Warm pods and as many runs as there may be claims, all of the larger class: the claim is then what is refused. */
+function quotaMistakes({ sandboxes, controlPlane, api }: Environment['sizes']): string[] {
+  const needs = podNeeds(sandboxes)
+  const { quota } = sandboxes
+  const resources = ['cpuMillis', 'maxCpuMillis', 'memoryMib', 'ephemeralMib'] as const
+  const short = resources.flatMap((resource) => {
+    const warm = SandboxKind.options.reduce((sum, kind) => sum + needs[kind].warm * needs[kind][resource], 0)
+    const least = warm + quota.claims * Math.max(...SandboxKind.options.map((kind) => needs[kind][resource]))
+    return quota[resource] < least
+      ? [
+          `sizes.sandboxes.quota.${resource}: is ${quota[resource]}, but the pools and ${quota.claims} claims need ${least}, overhead included`,
+        ]
+      : []
+  })
+  const pods = quota.claims + SandboxKind.options.reduce((sum, kind) => sum + needs[kind].warm, 0)
+  const apiMemory = api.container.memoryMib * (api.maxReplicas + 1)
+  return [
+    ...short,
+    ...(quota.pods < pods
+      ? [`sizes.sandboxes.quota.pods: is ${quota.pods}, but the pools and claims need ${pods}`]
+      : []),
+    ...(controlPlane.quota.memoryMib < apiMemory
+      ? [
+          `sizes.controlPlane.quota.memoryMib: is ${controlPlane.quota.memoryMib}, but the API needs ${apiMemory} while it rolls out`,
+        ]
+      : []),
+  ]
+}
+
+function runMistakes({ runs, sandboxes }: Environment['sizes']): string[] {
+  return [
+    ...(runs.maxRuns > sandboxes.quota.claims
+      ? [
+          `sizes.runs.maxRuns: is ${runs.maxRuns}, but sizes.sandboxes.quota.claims is ${sandboxes.quota.claims}`,
+        ]
+      : []),
+    ...(runs.maxRunsPerOwner > runs.maxRuns
+      ? ['sizes.runs.maxRunsPerOwner: is above sizes.runs.maxRuns']
+      : []),
+  ]
+}
+
+function registryMistakes(images: Environment['images'], { registry }: Environment['infra']): string[] {
+  return Object.entries(images)
+    .filter(([, image]) => !image.startsWith(`${registry.host}/`))
+    .map(
+      ([name, image]) =>
+        `images.${name}: ${image} is not from ${registry.host}, the registry of this environment`,
+    )
+}

@@ -1,0 +1,47 @@
+import type { SandboxKind } from '../../contracts/names.ts'
+import type { Environment, PoolSize } from './schema.ts'
+
+type Sandboxes = Environment['sizes']['sandboxes']
+
+/** What one sandbox pod takes from a node and from the quota, the isolation's overhead included. */
+export interface PodNeeds {
+  readonly cpuMillis: number
+  readonly maxCpuMillis: number
+  readonly memoryMib: number
+  readonly ephemeralMib: number
+  /** The largest number of warm pods of its kind. */
+  readonly warm: number
+}
+
+export function podNeeds(sandboxes: Sandboxes): Record<SandboxKind, PodNeeds> {
+  return { agent: needsOf(sandboxes.agent, sandboxes), command: needsOf(sandboxes.command, sandboxes) }
+}
+
+function needsOf(
+  { agentHost, toolbox, warm, volumes }: PoolSize,
+  { overhead, workspace }: Sandboxes,
+): PodNeeds {
+  const storage = ephemeralLimits({ agentHost, toolbox, volumes }, workspace)
+  return {
+    cpuMillis: agentHost.cpuMillis + toolbox.cpuMillis + overhead.cpuMillis,
+    maxCpuMillis: agentHost.maxCpuMillis + toolbox.maxCpuMillis + overhead.cpuMillis,
+    memoryMib: agentHost.memoryMib + toolbox.memoryMib + overhead.memoryMib,
+    ephemeralMib: storage.agentHost + storage.toolbox,
+    warm: warm.owner === 'tree' ? warm.replicas : warm.max,
+  }
+}
+
+/**
+ * Limits of ephemeral storage. The kubelet evicts a pod whose emptyDirs and containers together pass the sum of its
+ * containers' limits, so a limit covers the volumes that its container writes.
+ */
+export function ephemeralLimits(
+  { agentHost, toolbox, volumes }: Pick<PoolSize, 'agentHost' | 'toolbox' | 'volumes'>,
+  workspace: Sandboxes['workspace'],
+): { readonly agentHost: number; readonly toolbox: number } {
+  const own = volumes.tmpMib + volumes.homeMib
+  return {
+    agentHost: agentHost.ephemeralMib + own,
+    toolbox: toolbox.ephemeralMib + own + (workspace === 'emptyDir' ? volumes.workspaceMib : 0),
+  }
+}

@@ -1,0 +1,128 @@
+import { z } from 'zod'
+import { Slice } from '../../contracts/names.ts'
+import { InfraOutputs } from '../../contracts/outputs.ts'
+
+/** An image by digest alone: a tag beside it would only pretend to say something. */
+const ImageRef = z
+  .string()
+  .regex(
+    /^(?:[a-z0-9-]+\.)*[a-z0-9-]+(?::\d+)?(?:\/[a-z0-9]+(?:[._-][a-z0-9]+)*)+@sha256:[0-9a-f]{64}$/,
+    'must be <registry>/<name>@sha256:<64 hex digits>, without a tag',
+  )
+
+const Mib = z.int().min(16).max(1_048_576)
+/** Millicores: below 10 the kernel cannot keep to it. */
+const CpuMillis = z.int().min(10).max(256_000)
+
+/** What a container gets. Memory is request and limit at once: in a VM the limit is the machine's size. */
+const ContainerSize = z.strictObject({
+  /** What the scheduler keeps for it. */
+  cpuMillis: CpuMillis,
+  /** What it may use for a while. */
+  maxCpuMillis: CpuMillis,
+  memoryMib: Mib,
+  /** Its writable files outside the volumes, and its logs. */
+  ephemeralMib: Mib,
+})
+export type ContainerSize = z.infer<typeof ContainerSize>
+
+const Warm = z.discriminatedUnion('owner', [
+  z.strictObject({ owner: z.literal('tree'), replicas: z.int().min(0).max(500) }),
+  /** An autoscaler owns the number, so the tree leaves it out; `max` is what the quota has to cover. */
+  z.strictObject({ owner: z.literal('autoscaler'), max: z.int().min(1).max(500) }),
+])
+
+const PoolSize = z.strictObject({
+  warm: Warm,
+  agentHost: ContainerSize,
+  toolbox: ContainerSize,
+  volumes: z.strictObject({
+    workspaceMib: Mib,
+    /** `/tmp` and the home folder of each container. */
+    tmpMib: Mib,
+    homeMib: Mib,
+  }),
+})
+export type PoolSize = z.infer<typeof PoolSize>
+
+const Total = z.int().min(1).max(1_000_000_000)
+const Quota = z.strictObject({
+  pods: z.int().min(1),
+  cpuMillis: Total,
+  maxCpuMillis: Total,
+  memoryMib: Total,
+  ephemeralMib: Total,
+})
+
+const Sizes = z.strictObject({
+  sandboxes: z.strictObject({
+    agent: PoolSize,
+    command: PoolSize,
+    /** What the isolation itself needs for each pod; it counts in quotas and on nodes. */
+    overhead: z.strictObject({ cpuMillis: z.int().min(0).max(4000), memoryMib: z.int().min(0).max(8192) }),
+    /** `emptyDir` counts as ephemeral storage of the node; `volume` is a claim of its own for each sandbox. */
+    workspace: z.enum(['emptyDir', 'volume']),
+    quota: Quota.extend({ claims: z.int().min(1) }),
+  }),
+  controlPlane: z.strictObject({ quota: Quota }),
+  api: z.strictObject({
+    replicas: z.int().min(1).max(50),
+    maxReplicas: z.int().min(1).max(50),
+    cpuTargetPercent: z.int().min(20).max(90),
+    container: ContainerSize,
+  }),
+  runs: z.strictObject({
+    maxRuns: z.int().min(1),
+    maxRunsPerOwner: z.int().min(1),
+    /** Longest life of a claim. Admission refuses more. */
+    maxHours: z.int().min(1).max(168),
+    idleSeconds: z.int().min(60),
+    approvalSeconds: z.int().min(60),
+  }),
+})
+
+const Ed25519Key = z.strictObject(
+  {
+    kty: z.literal('OKP'),
+    crv: z.literal('Ed25519'),
+    alg: z.literal('EdDSA'),
+    use: z.literal('sig'),
+    kid: z.string().min(1).max(128),
+    x: z.string().regex(/^[A-Za-z0-9_-]{43}$/, 'must be 32 bytes in base64url'),
+  },
+  {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys' && issue.keys.includes('d')
+        ? 'holds a private key ("d"): take it out of this file and rotate it'
+        : undefined,
+  },
+)
+
+/** The sections of an environment file, each of which is parsed for itself so that all mistakes are told at once. */
+export const ENVIRONMENT_SECTIONS = {
+  name: z
+    .string()
+    .regex(/^[a-z][a-z0-9-]{0,30}[a-z0-9]$/, 'must be lower-case letters, digits and "-", 2 to 32 long'),
+  slice: Slice,
+  /** Which boundary sandboxes have. `none` is for tests of the plumbing and is announced in every run. */
+  isolation: z.enum(['kata', 'gvisor', 'none']),
+  egress: z.strictObject({ mode: z.enum(['fqdn', 'closed', 'proxy']) }),
+  gitops: z.strictObject({
+    /** Where the committed tree is read from. */
+    repository: z.url({ protocol: /^(?:https|ssh)$/ }),
+    revision: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$/),
+    /** Whom admission lets write templates: the account that the GitOps controller applies with. */
+    identity: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9:@._-]{0,252}$/, 'must be the name of one user'),
+    /** The group that may open a shell in a sandbox when everything else failed. */
+    breakGlassGroup: z.string().min(1).max(256),
+  }),
+  infra: InfraOutputs,
+  sizes: Sizes,
+  images: z.strictObject({ api: ImageRef, agentHost: ImageRef, toolbox: ImageRef, egressProxy: ImageRef }),
+  keys: z.strictObject({ jwks: z.strictObject({ keys: z.array(Ed25519Key).min(1).max(2) }) }),
+} as const
+
+const EnvironmentFile = z.strictObject(ENVIRONMENT_SECTIONS)
+
+/** One environment: everything that charts are rendered from. There is no other input. */
+export type Environment = z.infer<typeof EnvironmentFile>

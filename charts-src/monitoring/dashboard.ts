@@ -1,0 +1,52 @@
+import { names, type Slice } from '../../contracts/names.ts'
+
+const COLUMNS = 24
+const SIZE = { w: COLUMNS / 2, h: 8 }
+
+/** A Grafana dashboard: runs, sandboxes, the quota, and how long claims take. */
+export function dashboard(slice: Slice) {
+  const { prefix, namespaces } = names(slice)
+  const sandboxes = `namespace="${namespaces.sandboxes}"`
+  const panels = [
+    { title: 'Runs by state', expr: 'max by (state) (agentweaver_runs)', legend: '{{state}}' },
+    {
+      title: 'Places taken by runs, by replica',
+      expr: 'agentweaver_places_taken',
+      legend: '{{pod}}',
+    },
+    {
+      title: 'Sandboxes by launch and readiness',
+      expr: `sum by (launch_type, ready_condition) (agent_sandboxes{${sandboxes}})`,
+      legend: '{{launch_type}} {{ready_condition}}',
+    },
+    {
+      title: 'Claims per minute, warm and cold',
+      expr: `60 * sum by (launch_type) (rate(agent_sandbox_claim_creation_total{${sandboxes}}[5m]))`,
+      legend: '{{launch_type}}',
+    },
+    {
+      title: 'Quota used',
+      expr: `kube_resourcequota{${sandboxes},type="used"} / ignoring(type) (kube_resourcequota{${sandboxes},type="hard"} > 0)`,
+      legend: '{{resource}}',
+    },
+    {
+      title: 'Memory of the API, by replica',
+      expr: 'process_resident_memory_bytes',
+      legend: '{{pod}}',
+    },
+  ]
+  return {
+    uid: prefix,
+    title: `Agentweaver (${prefix})`,
+    schemaVersion: 39,
+    refresh: '30s',
+    time: { from: 'now-6h', to: 'now' },
+    panels: panels.map(({ title, expr, legend }, index) => ({
+      id: index + 1,
+      type: 'timeseries',
+      title,
+      gridPos: { ...SIZE, x: (index % 2) * SIZE.w, y: Math.floor(index / 2) * SIZE.h },
+      targets: [{ refId: 'A', expr, legendFormat: legend }],
+    })),
+  }
+}

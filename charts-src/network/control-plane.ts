@@ -1,0 +1,130 @@
+import { CLASS_LABEL } from '../../contracts/labels.ts'
+import { names, SandboxKind } from '../../contracts/names.ts'
+import { AGENT_HOST_PORT, API_PORT, METRICS_PORT } from '../../contracts/ports.ts'
+import type { Environment } from '../environment/schema.ts'
+import type { KubeObject } from '../kube-object.ts'
+import { workloads } from '../workloads.ts'
+import { METADATA_RANGES } from './forbidden.ts'
+import { egressToNames } from './names-egress.ts'
+import { ciliumPolicy, namespacePeer, networkPolicy, podPeer, tcp, tcpPorts } from './policy-objects.ts'
+import { previewPorts } from './sandboxes.ts'
+
+const HTTPS = 443
+
+/** Policies of the control plane's namespace, beside its default deny. */
+export function controlPlanePolicies(environment: Environment): KubeObject[] {
+  return [
+    apiIngress(environment),
+    apiToSandboxes(environment),
+    apiEgress(environment),
+    ...gateways(environment),
+  ]
+}
+
+const placed = ({ slice }: Environment, name: string) => ({
+  slice,
+  namespace: names(slice).namespaces.controlPlane,
+  name,
+})
+
+function apiIngress(environment: Environment): KubeObject {
+  const { api, apiGateway } = workloads(environment.slice)
+  return networkPolicy(placed(environment, 'api-ingress'), {
+    podSelector: { matchLabels: api.labels },
+    ingress: [
+      { from: [podPeer(apiGateway)], ports: [tcp(API_PORT)] },
+      { from: [namespacePeer(environment.infra.monitoring.namespace)], ports: [tcp(METRICS_PORT)] },
+    ],
+  })
+}
+
+/** Sandboxes of both classes, as a peer. */
+function everySandbox({ slice }: Environment) {
+  return {
+    ...namespacePeer(names(slice).namespaces.sandboxes),
+    podSelector: {
+      matchExpressions: [{ key: CLASS_LABEL, operator: 'In', values: [...SandboxKind.options] }],
+    },
+  }
+}
+
+function apiToSandboxes(environment: Environment): KubeObject {
+  return networkPolicy(placed(environment, 'api-to-sandboxes'), {
+    podSelector: { matchLabels: workloads(environment.slice).api.labels },
+    egress: [{ to: [everySandbox(environment)], ports: [tcp(AGENT_HOST_PORT)] }],
+  })
+}
+
+/** The API server by what it is, for its address may be a node's; the database by its range; the rest by name. */
+function apiEgress(environment: Environment): KubeObject {
+  const { apiServer, database, azure } = environment.infra
+  const hosts = azure ? [azure.loginHost, azure.vaults.controlPlane.host, azure.vaults.userTokens.host] : []
+  return ciliumPolicy(placed(environment, 'api-egress'), {
+    endpointSelector: { matchLabels: workloads(environment.slice).api.labels },
+    egress: [
+      { toEntities: ['kube-apiserver'], toPorts: [tcpPorts(apiServer.port)] },
+      { toCIDRSet: [{ cidr: database.cidr }], toPorts: [tcpPorts(database.port)] },
+      ...egressToNames(environment.slice, [
+        { hosts, ports: [HTTPS] },
+        { hosts: [database.host], ports: [] },
+      ]),
+    ],
+    egressDeny: [{ toCIDRSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
+  })
+}
+
+function gateways(environment: Environment): KubeObject[] {
+  const { api, apiGateway, previewGateway } = workloads(environment.slice)
+  const { podPorts } = environment.infra.gateway
+  const behind = [
+    {
+      gateway: apiGateway,
+      name: 'api-gateway',
+      to: { to: [podPeer(api)], ports: [tcp(API_PORT)] },
+    },
+    {
+      gateway: previewGateway,
+      name: 'preview-gateway',
+      to: { to: [everySandbox(environment)], ports: previewPorts() },
+    },
+  ]
+  return behind.flatMap(({ gateway, name, to }) => [
+    networkPolicy(placed(environment, name), {
+      podSelector: { matchLabels: gateway.labels },
+      // The front door: whoever it lets in has still to show who they are.
+      ingress: [{ ports: podPorts.map(tcp) }],
+      egress: [to],
+    }),
+    gatewayConfiguration(environment, `${name}-configuration`, gateway.labels),
+  ])
+}
+
+/**
+ * The pods of a Gateway look their controller up and take their configuration from it. A name with few dots is first
+ * looked up below the search domains, where a refusal, unlike "no such name", would end some resolvers' search.
+ */
+function gatewayConfiguration(
+  environment: Environment,
+  name: string,
+  labels: Readonly<Record<string, string>>,
+): KubeObject {
+  const { namespace, port } = environment.infra.gateway.controller
+  const service = `*.${namespace}.svc`
+  const hosts = [
+    service,
+    `${service}.cluster.local`,
+    `${service}.*.svc.cluster.local`,
+    `${service}.svc.cluster.local`,
+  ]
+  return ciliumPolicy(placed(environment, name), {
+    endpointSelector: { matchLabels: labels },
+    egress: [
+      {
+        toEndpoints: [{ matchLabels: { 'k8s:io.kubernetes.pod.namespace': namespace } }],
+        toPorts: [tcpPorts(port)],
+      },
+      ...egressToNames(environment.slice, [{ hosts, ports: [] }]),
+    ],
+    egressDeny: [{ toCIDRSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
+  })
+}

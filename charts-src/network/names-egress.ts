@@ -1,0 +1,46 @@
+import type { Slice } from '../../contracts/names.ts'
+import { workloads } from '../workloads.ts'
+import { endpoint, tcpPorts } from './policy-objects.ts'
+
+/** Names at the same ports. Wildcards are one label, as the policy file writes them. */
+export interface NamesAtPorts {
+  readonly hosts: readonly string[]
+  readonly ports: readonly number[]
+}
+
+/**
+ * Egress rules to names: lookups of exactly these names at the cluster's resolver, and connections to what they
+ * resolve to. Without the first the agent learns no address; a `*` there would let anything be told to anybody by
+ * asking for it.
+ */
+export function egressToNames(slice: Slice, groups: readonly NamesAtPorts[]): object[] {
+  const connections = groups.filter(({ hosts }) => hosts.length > 0)
+  const lookedUp = unique(groups.flatMap(({ hosts }) => hosts))
+  if (lookedUp.length === 0) return []
+  return [
+    lookups(slice, lookedUp),
+    ...connections
+      .filter(({ ports }) => ports.length > 0)
+      .map(({ hosts, ports }) => ({
+        toFQDNs: unique(hosts).map(nameSelector),
+        toPorts: [tcpPorts(...ports)],
+      })),
+  ]
+}
+
+const lookups = (slice: Slice, hosts: readonly string[]) => ({
+  toEndpoints: [endpoint(workloads(slice).clusterDns)],
+  toPorts: [
+    {
+      ports: [
+        { port: '53', protocol: 'UDP' },
+        { port: '53', protocol: 'TCP' },
+      ],
+      rules: { dns: hosts.map(nameSelector) },
+    },
+  ],
+})
+
+const nameSelector = (host: string) => (host.includes('*') ? { matchPattern: host } : { matchName: host })
+
+const unique = (hosts: readonly string[]) => [...new Set(hosts)].sort()

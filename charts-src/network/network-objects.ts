@@ -1,0 +1,39 @@
+import { names } from '../../contracts/names.ts'
+import type { EgressPolicy } from '../../policies/agent/egress/load.ts'
+import type { PlaceholderValues } from '../../policies/agent/egress/placeholders.ts'
+import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
+import type { Environment } from '../environment/schema.ts'
+import type { KubeObject } from '../kube-object.ts'
+import { controlPlanePolicies } from './control-plane.ts'
+import { egressProxyObjects } from './egress-proxy.ts'
+import { networkPolicy } from './policy-objects.ts'
+import { sandboxPolicies } from './sandboxes.ts'
+
+/**
+ * Every network policy of an environment: a default deny of both directions in each namespace of ours, which holds
+ * whatever becomes of the others, and what is opened from there.
+ */
+export function networkObjects(environment: Environment, egress: EgressPolicy): KubeObject[] {
+  const resolved = resolveEgress(egress, placeholderValues(environment))
+  const { controlPlane, sandboxes, egress: proxies } = names(environment.slice).namespaces
+  return [
+    ...[controlPlane, sandboxes, proxies].map((namespace) => defaultDeny(environment, namespace)),
+    ...sandboxPolicies(environment, resolved),
+    ...controlPlanePolicies(environment),
+    ...egressProxyObjects(environment, resolved),
+  ]
+}
+
+const defaultDeny = ({ slice }: Environment, namespace: string): KubeObject =>
+  networkPolicy({ slice, namespace, name: 'default-deny' }, { podSelector: {} }, ['Ingress', 'Egress'])
+
+/** What the environment puts in place of the placeholders of the policy file. */
+export function placeholderValues({ infra }: Environment): PlaceholderValues {
+  if (!infra.azure) return {}
+  const { loginHost, vaults, modelHost } = infra.azure
+  return {
+    'login-host': loginHost,
+    'user-token-vault': vaults.userTokens.host,
+    ...(modelHost === undefined ? {} : { 'model-host': modelHost }),
+  }
+}

@@ -1,0 +1,80 @@
+import { names, type Slice } from '../../contracts/names.ts'
+import type { KubeObject } from '../kube-object.ts'
+import { PART_OF_LABEL } from '../workloads.ts'
+
+type Labels = Readonly<Record<string, string>>
+
+/** Labels that a pod has from birth, and the namespace that it is in. */
+export interface PodsOf {
+  readonly namespace: string
+  readonly labels: Labels
+}
+
+/** Where a policy stands and what it is called there. */
+export interface PolicyPlace {
+  readonly slice: Slice
+  readonly namespace: string
+  readonly name: string
+}
+
+interface NetworkPolicySpec {
+  readonly podSelector: object
+  readonly ingress?: readonly object[]
+  readonly egress?: readonly object[]
+}
+
+/** A plain NetworkPolicy; the directions it closes are those that it has rules for, or those named. */
+export function networkPolicy(
+  place: PolicyPlace,
+  spec: NetworkPolicySpec,
+  policyTypes: readonly ('Ingress' | 'Egress')[] = typesOf(spec),
+): KubeObject {
+  return {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: metadata(place),
+    spec: { ...spec, policyTypes },
+  }
+}
+
+/** One of Cilium's: for names, entities and refusals, which plain policies do not have. */
+export function ciliumPolicy(place: PolicyPlace, spec: Readonly<Record<string, unknown>>): KubeObject {
+  return { apiVersion: 'cilium.io/v2', kind: 'CiliumNetworkPolicy', metadata: metadata(place), spec }
+}
+
+const metadata = ({ slice, namespace, name }: PolicyPlace) => ({
+  name,
+  namespace,
+  labels: { [PART_OF_LABEL]: names(slice).prefix },
+})
+
+const typesOf = ({ ingress, egress }: NetworkPolicySpec) => [
+  ...(ingress ? ['Ingress' as const] : []),
+  ...(egress ? ['Egress' as const] : []),
+]
+
+/** Pods of another namespace as a peer of a plain NetworkPolicy. */
+export const podPeer = ({ namespace, labels }: PodsOf) => ({
+  namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
+  podSelector: { matchLabels: labels },
+})
+
+/** Every pod of a namespace as a peer of a plain NetworkPolicy. */
+export const namespacePeer = (namespace: string) => ({
+  namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
+})
+
+/** Pods as an endpoint of Cilium's policies; without labels every pod of the namespace. */
+export const endpoint = ({ namespace, labels }: PodsOf) => ({
+  matchLabels: {
+    'k8s:io.kubernetes.pod.namespace': namespace,
+    ...Object.fromEntries(Object.entries(labels).map(([key, value]) => [`k8s:${key}`, value])),
+  },
+})
+
+export const tcp = (port: number) => ({ protocol: 'TCP', port })
+
+/** TCP ports for Cilium, which writes them as text. */
+export const tcpPorts = (...ports: readonly number[]) => ({
+  ports: ports.map((port) => ({ port: String(port), protocol: 'TCP' })),
+})

@@ -1,0 +1,28 @@
+import type { Identity } from './identity.ts'
+import { type Selector, selects } from './selector.ts'
+
+/** Remembers what each selector selects: there are few different selectors and identities, and very many questions. */
+export function createSelectionCache() {
+  const known = new Map<string, Map<number, boolean>>()
+  const bySelector = new WeakMap<Selector, Map<number, boolean>>()
+
+  function cacheOf(selector: Selector): Map<number, boolean> {
+    const found = bySelector.get(selector) ?? known.get(selector.key)
+    const cache = found ?? new Map<number, boolean>()
+    if (!found) known.set(selector.key, cache)
+    bySelector.set(selector, cache)
+    return cache
+  }
+
+  return {
+    selects(selector: Selector, { id, labels }: Identity): boolean {
+      const cache = bySelector.get(selector) ?? cacheOf(selector)
+      const answer = cache.get(id)
+      if (answer !== undefined) return answer
+      const computed = selects(selector, labels)
+      cache.set(id, computed)
+      return computed
+    },
+  }
+}
+export type SelectionCache = ReturnType<typeof createSelectionCache>

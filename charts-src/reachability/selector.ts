@@ -1,0 +1,114 @@
+import { z } from 'zod'
+
+/** Where a label comes from: the API server's objects, Cilium itself, or, in a selector, either. */
+type LabelSource = 'k8s' | 'reserved' | 'any'
+
+/** One condition on labels. */
+export interface Requirement {
+  readonly source: LabelSource
+  readonly key: string
+  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist'
+  readonly values: readonly string[]
+}
+
+/** Labels of something that policies select, by source and key: `k8s:app`. */
+export type SourcedLabels = ReadonlyMap<string, string>
+
+/** All conditions hold. No condition at all selects everything. */
+export interface Selector {
+  readonly requirements: readonly Requirement[]
+  /** The same for selectors that select alike. */
+  readonly key: string
+}
+
+const Expression = z.strictObject({
+  key: z.string().min(1),
+  operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist']),
+  values: z.array(z.string()).nullish(),
+})
+export const LabelSelector = z.strictObject({
+  matchLabels: z.record(z.string().min(1), z.string()).nullish(),
+  matchExpressions: z.array(Expression).nullish(),
+})
+export type LabelSelector = z.infer<typeof LabelSelector>
+
+/** The conditions of a selector; a key without a source of its own gets `source`. */
+export function requirementsOf(selector: LabelSelector, source: LabelSource): Requirement[] {
+  const labels = Object.entries(selector.matchLabels ?? {}).map(([key, value]) => ({
+    ...sourced(key, source),
+    operator: 'In' as const,
+    values: [value],
+  }))
+  const expressions = (selector.matchExpressions ?? []).map(({ key, operator, values }) => ({
+    ...sourced(key, source),
+    operator,
+    values: values ?? [],
+  }))
+  return [...labels, ...expressions]
+}
+
+const LABEL_WORD = '[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?'
+const LABEL_VALUE = new RegExp(`^(?:${LABEL_WORD})?$`)
+const LABEL_KEY = new RegExp(`^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?${LABEL_WORD}$`)
+
+/** Why no engine takes this selector, if so. */
+export function selectorFault({ matchLabels, matchExpressions }: LabelSelector): string | undefined {
+  const labels = Object.entries(matchLabels ?? {}).map(([key, value]) => wordFault(key, [value]))
+  const expressions = (matchExpressions ?? []).map(
+    ({ key, operator, values }) => wordFault(key, values ?? []) ?? operatorFault(key, operator, values ?? []),
+  )
+  return [...labels, ...expressions].find((fault) => fault !== undefined)
+}
+
+/** The CRD's schema leaves keys alone, and values of expressions. */
+function wordFault(key: string, values: readonly string[]): string | undefined {
+  if (!LABEL_KEY.test(withoutSource(key))) return `"${key}" is no key of a label`
+  const wrong = values.find((value) => !LABEL_VALUE.test(value))
+  return wrong === undefined ? undefined : `"${wrong}" is no value of a label`
+}
+
+function operatorFault(key: string, operator: string, values: readonly string[]): string | undefined {
+  const wantsValues = operator === 'In' || operator === 'NotIn'
+  if (wantsValues === values.length > 0) return undefined
+  return `${operator} on "${key}" ${wantsValues ? 'needs values' : 'takes no values'}`
+}
+
+const withoutSource = (key: string): string => key.replace(/^[a-z0-9-]+:/, '')
+
+/** Sources of label keys that an evaluator knows: others (cidr:, fqdn:, node: …) name what it does not model. */
+export function unknownSource(selector: LabelSelector): string | undefined {
+  const keys = [
+    ...Object.keys(selector.matchLabels ?? {}),
+    ...(selector.matchExpressions ?? []).map(({ key }) => key),
+  ]
+  return keys.find((key) => /^\$|:/.test(key) && !/^(?:k8s|reserved|any):./.test(key))
+}
+
+export function createSelector(requirements: readonly Requirement[]): Selector {
+  const texts = requirements.map(
+    ({ source, key, operator, values }) =>
+      `${source}:${key} ${operator} ${JSON.stringify(values.toSorted())}`,
+  )
+  return { requirements, key: texts.sort().join(' & ') }
+}
+
+export const selects = (selector: Selector, labels: SourcedLabels): boolean =>
+  selector.requirements.every((requirement) => holds(requirement, labels))
+
+function holds({ source, key, operator, values }: Requirement, labels: SourcedLabels): boolean {
+  const value =
+    source === 'any'
+      ? (labels.get(`k8s:${key}`) ?? labels.get(`reserved:${key}`))
+      : labels.get(`${source}:${key}`)
+  if (operator === 'Exists') return value !== undefined
+  if (operator === 'DoesNotExist') return value === undefined
+  const isListed = value !== undefined && values.includes(value)
+  return operator === 'In' ? isListed : !isListed
+}
+
+function sourced(key: string, fallback: LabelSource): { source: LabelSource; key: string } {
+  const [, source, rest] = /^(k8s|reserved|any):(.+)$/.exec(key) ?? []
+  return source === undefined || rest === undefined
+    ? { source: fallback, key }
+    : { source: source as LabelSource, key: rest }
+}

@@ -1,0 +1,101 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { checkTree } from '../checks/check-tree.ts'
+import { describeFinding } from '../checks/checked-tree.ts'
+import { loadEnvironment } from '../environment/load-environment.ts'
+import type { Environment } from '../environment/schema.ts'
+import { checkReachability } from '../reachability/check-reachability.ts'
+import { reachabilityPage } from '../reachability/page.ts'
+import { compareTree, type Difference } from './compare-tree.ts'
+import { renderEnvironment } from './render.ts'
+import { placedObjects, type TreeFiles, treeFiles } from './tree-files.ts'
+import { recoverTree, wholeTree, writeTree } from './write-tree.ts'
+
+export interface Project {
+  /** Folder with `environments/`, and `gitops/` beside it. */
+  readonly root: string
+}
+
+export interface Rendered {
+  readonly name: string
+  readonly files: TreeFiles
+}
+
+export type Rendering =
+  | { readonly ok: true; readonly trees: readonly Rendered[] }
+  | { readonly ok: false; readonly mistakes: readonly string[] }
+
+export function environmentNames({ root }: Project): string[] {
+  const folder = join(root, 'environments')
+  const files = existsSync(folder) ? readdirSync(folder) : []
+  return files
+    .filter((file) => file.endsWith('.json'))
+    .map((file) => file.slice(0, -'.json'.length))
+    .sort()
+}
+
+/** Renders in memory. One mistake anywhere, and nothing is rendered: mistakes of all environments are told together. */
+export function renderProject(project: Project, wanted: readonly string[]): Rendering {
+  const loaded = wanted.map((name) => ({ name, ...loadFile(project, name) }))
+  const mistakes = loaded.flatMap((entry) =>
+    entry.ok ? [] : entry.mistakes.map((mistake) => `environments/${entry.name}.json: ${mistake}`),
+  )
+  if (mistakes.length > 0) return { ok: false, mistakes }
+  const egress = readEgressPolicy()
+  const trees = loaded.flatMap((entry) => (entry.ok ? [renderTree(entry.environment, egress)] : []))
+  const faults = trees.flatMap((tree) => tree.faults)
+  return faults.length > 0 ? { ok: false, mistakes: faults } : { ok: true, trees }
+}
+
+function renderTree(environment: Environment, egress: EgressPolicy): Rendered & { faults: string[] } {
+  const { name } = environment
+  const apps = renderEnvironment(environment, egress)
+  const placed = placedObjects(apps)
+  const objects = placed.map(({ object }) => object)
+  const page = ['reachability.md', reachabilityPage(objects, environment, egress)] as const
+  const findings = checkTree({ environment, objects: placed })
+  return {
+    name,
+    files: new Map([...treeFiles(environment, apps), page]),
+    faults: [
+      ...findings.map((finding) => describeFinding(name, finding)),
+      ...checkReachability(objects, environment, egress),
+    ],
+  }
+}
+
+function loadFile({ root }: Project, name: string) {
+  const path = join(root, 'environments', `${name}.json`)
+  if (!existsSync(path)) return { ok: false as const, mistakes: ['there is no such file'] }
+  return loadEnvironment(name, readFileSync(path, 'utf8'))
+}
+
+const treeFolder = ({ root }: Project, name: string) => join(root, 'gitops', name)
+
+/** How the committed trees differ from the rendered ones; trees of environments that are gone differ as a whole. */
+export function compareProject(project: Project, trees: readonly Rendered[]): Map<string, Difference[]> {
+  return new Map(
+    trees.map(({ name, files }) => [name, compareTree(wholeTree(treeFolder(project, name)), files)]),
+  )
+}
+
+/** Names of trees without an environment file. */
+export function orphanTrees(project: Project): string[] {
+  const folder = join(project.root, 'gitops')
+  if (!existsSync(folder)) return []
+  const known = environmentNames(project)
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.') && !known.includes(entry.name))
+    .map(({ name }) => name)
+}
+
+/** Writes those trees that differ, and answers their names. */
+export function writeProject(project: Project, trees: readonly Rendered[]): string[] {
+  mkdirSync(join(project.root, 'gitops'), { recursive: true })
+  for (const { name } of trees) recoverTree(treeFolder(project, name))
+  const differences = compareProject(project, trees)
+  const stale = trees.filter(({ name }) => differences.get(name)?.length)
+  for (const { name, files } of stale) writeTree(treeFolder(project, name), files)
+  return stale.map(({ name }) => name)
+}

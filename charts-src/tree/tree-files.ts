@@ -1,0 +1,58 @@
+import { posix } from 'node:path'
+import type { Placed } from '../checks/checked-tree.ts'
+import type { Environment } from '../environment/schema.ts'
+import type { KubeObject } from '../kube-object.ts'
+import { argoObjects } from './argo-objects.ts'
+import { fluxObjects } from './flux-objects.ts'
+import type { RenderedApp } from './render.ts'
+import { yamlText } from './yaml-text.ts'
+
+/** Texts by their path below `gitops/<environment>`. */
+export type TreeFiles = ReadonlyMap<string, string>
+
+/** The whole tree of an environment: one object per file, and the ways in for kustomize, Argo CD and Flux. */
+export function treeFiles(environment: Environment, apps: readonly RenderedApp[]): TreeFiles {
+  const filled = apps.filter(({ objects }) => objects.length > 0)
+  const entries = [
+    ['kustomization.yaml', kustomization(filled.map(({ name }) => name))] as const,
+    ...filled.flatMap(appFiles),
+    ...argoObjects(environment, filled).map((object) => entryFile('argocd', object)),
+    ...fluxObjects(environment, filled).map((object) => entryFile('flux', object)),
+  ]
+  return new Map(entries.sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+function appFiles({ name, objects }: RenderedApp): (readonly [string, string])[] {
+  const files = objects.map((object) => [objectPath(object), yamlText(object)] as const)
+  const paths = files.map(([path]) => path)
+  return [
+    [posix.join(name, 'kustomization.yaml'), kustomization(paths)],
+    ...files.map(([path, text]) => [posix.join(name, path), text] as const),
+  ]
+}
+
+/** Every object with its path below the tree's folder. */
+export function placedObjects(apps: readonly RenderedApp[]): Placed[] {
+  return apps.flatMap(({ name, objects }) =>
+    objects.map((object) => ({ path: posix.join(name, objectPath(object)), object })),
+  )
+}
+
+/** Path of an object below its app. */
+function objectPath({ kind, metadata }: KubeObject): string {
+  return posix.join(metadata.namespace ?? '_cluster', `${kind}.${metadata.name}.yaml`)
+}
+
+function entryFile(folder: string, object: KubeObject): readonly [string, string] {
+  return [posix.join(folder, `${object.kind}.${object.metadata.name}.yaml`), yamlText(object)]
+}
+
+/** In the order given, which is the order of application: kustomize's own would put policies after pods. */
+function kustomization(resources: readonly string[]): string {
+  return yamlText({
+    apiVersion: 'kustomize.config.k8s.io/v1beta1',
+    kind: 'Kustomization',
+    sortOptions: { order: 'fifo' },
+    resources,
+  })
+}

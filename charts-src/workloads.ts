@@ -1,0 +1,51 @@
+import { CLASS_LABEL, COMPONENT_LABEL, COMPONENTS } from '../contracts/labels.ts'
+import { names, type SandboxKind, type Slice } from '../contracts/names.ts'
+
+type Labels = Readonly<Record<string, string>>
+
+/** What a Gateway's own pods carry (Gateway API, label of provisioned infrastructure). */
+const GATEWAY_NAME_LABEL = 'gateway.networking.k8s.io/gateway-name'
+
+/** The label that says whose an object is; the same on everything of a slice. */
+export const PART_OF_LABEL = 'app.kubernetes.io/part-of'
+
+/** Names of what belongs to the whole cluster. The base slice renders it, previews only refer to it. */
+export function clusterNames() {
+  const { prefix } = names({ kind: 'base' })
+  return {
+    priorityClasses: { controlPlane: `${prefix}-control-plane`, sandbox: `${prefix}-sandbox` },
+    workspaceStorage: `${prefix}-workspace`,
+  } as const
+}
+
+/**
+ * Where each workload runs and by which labels its pods are known from birth. Selectors of Services, policies and
+ * monitors all come from here.
+ */
+export function workloads(slice: Slice) {
+  const { prefix, namespaces, serviceAccounts } = names(slice)
+  const component = (name: keyof typeof COMPONENTS): Labels => ({
+    [COMPONENT_LABEL]: COMPONENTS[name],
+    [PART_OF_LABEL]: prefix,
+  })
+  const gateway = (name: string) => ({
+    name,
+    namespace: namespaces.controlPlane,
+    labels: { [GATEWAY_NAME_LABEL]: name } as Labels,
+  })
+  return {
+    api: { name: serviceAccounts.api, namespace: namespaces.controlPlane, labels: component('api') },
+    egressProxy: {
+      name: serviceAccounts.egressProxy,
+      namespace: namespaces.egress,
+      labels: component('egressProxy'),
+    },
+    sandbox: (kind: SandboxKind) => ({
+      namespace: namespaces.sandboxes,
+      labels: { [CLASS_LABEL]: kind, ...component('sandbox') } as Labels,
+    }),
+    apiGateway: gateway(`${prefix}-api`),
+    previewGateway: gateway(`${prefix}-preview`),
+    clusterDns: { namespace: 'kube-system', labels: { 'k8s-app': 'kube-dns' } as Labels },
+  } as const
+}

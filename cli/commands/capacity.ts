@@ -1,0 +1,86 @@
+import type { Command } from 'commander'
+import { z } from 'zod'
+import { capacityReport, type Demand } from '../../charts-src/capacity/capacity-report.ts'
+import { MAX_LOAD } from '../../charts-src/capacity/warm-size.ts'
+import { SandboxKind } from '../../contracts/names.ts'
+import { readEnvironment } from '../capacity/read-environment.ts'
+import { reportLines } from '../capacity/report-lines.ts'
+import { usageError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
+import { type CliContext, newCommand, parseOptions } from './command.ts'
+
+/** What cold starts of Kata sandboxes took on AKS for the project that this one grew out of (sabbour/agentweaver). */
+const KATA_START_SECONDS = 90
+
+const positive = (max: number) => z.coerce.number().positive().max(max)
+const CapacityOptions = z.object({
+  env: z.string().min(1),
+  class: SandboxKind.optional(),
+  arrivals: positive(1_000_000).optional(),
+  duration: positive(10_080).optional(),
+  replenishSeconds: positive(3600).optional(),
+  hitRatio: z.coerce.number().min(0.5).max(0.9999).optional(),
+  dispersion: z.coerce.number().min(1).max(100).optional(),
+  json: z.boolean().default(false),
+})
+type CapacityOptions = z.infer<typeof CapacityOptions>
+
+const DEMAND = {
+  class: '--class',
+  duration: '--duration',
+  replenishSeconds: '--replenish-seconds',
+  hitRatio: '--hit-ratio',
+  dispersion: '--dispersion',
+} as const
+
+export function capacityCommand(context: CliContext): Command {
+  const command = newCommand({
+    usage: 'capacity',
+    about: 'Say how many sandboxes an environment holds: what binds first, and how many should be warm.',
+    example: 'agentweaver capacity --env prod --arrivals 120 --duration 30 --hit-ratio 0.99',
+  })
+    .requiredOption('--env <name>', 'environments/<name>.json in this folder, or the path of such a file')
+    .option('--arrivals <per hour>', 'claims per hour; without it no number of warm sandboxes is recommended')
+    .option('--duration <minutes>', 'mean time that a claim keeps its sandbox: how many are bound at once')
+    .option('--class <class>', 'class of the claims: agent or command (default: agent)')
+    .option('--hit-ratio <share>', 'share of claims that should find a warm sandbox (default: 0.99)')
+    .option('--dispersion <index>', 'variance of claims over their mean: above 1 for bursts (default: 1)')
+    .option(
+      '--replenish-seconds <s>',
+      `from a claim until its replacement is ready (default: ${KATA_START_SECONDS})`,
+    )
+    .addHelpText('after', '\nThe model, and where the defaults come from: docs/capacity.md')
+  command.action(() => {
+    const options = parseOptions(CapacityOptions, command)
+    const { terminal } = context
+    const report = capacityReport(readEnvironment(options.env, terminal.io.cwd), demandOf(options))
+    if (options.json) terminal.json(report)
+    else terminal.print(reportLines(report, terminal))
+    context.exit(EXIT.ok)
+  })
+  return command
+}
+
+function demandOf(options: CapacityOptions): Demand | undefined {
+  const { arrivals, duration, replenishSeconds = KATA_START_SECONDS } = options
+  if (arrivals === undefined) {
+    const idle = (Object.keys(DEMAND) as (keyof typeof DEMAND)[]).filter(
+      (name) => options[name] !== undefined,
+    )
+    if (idle.length === 0) return undefined
+    throw usageError(`${idle.map((name) => DEMAND[name]).join(', ')} says nothing without --arrivals.`)
+  }
+  if ((arrivals / 3600) * Math.max(replenishSeconds, (duration ?? 0) * 60) > MAX_LOAD) {
+    throw usageError(
+      `More than ${MAX_LOAD} sandboxes would be under way at once: check --arrivals, --duration and --replenish-seconds.`,
+    )
+  }
+  return {
+    kind: options.class ?? 'agent',
+    arrivalsPerHour: arrivals,
+    dispersion: options.dispersion ?? 1,
+    replenishSeconds,
+    targetHitRatio: options.hitRatio ?? 0.99,
+    ...(duration === undefined ? {} : { durationMinutes: duration }),
+  }
+}

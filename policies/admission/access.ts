@@ -1,0 +1,128 @@
+import { SLICE_LABEL } from '../../contracts/labels.ts'
+import { byBreakGlass, byCollector, byGitops, byNode, bySystem } from './actors.ts'
+import { sameEntries } from './cel.ts'
+import type { AdmissionPolicy } from './rule.ts'
+
+const CORE = { apiGroup: '', apiVersion: 'v1' } as const
+
+const SHELLS: AdmissionPolicy = {
+  name: 'shells',
+  scope: 'slice',
+  matches: [
+    {
+      ...CORE,
+      resources: ['pods/exec', 'pods/attach', 'pods/portforward', 'pods/proxy', 'services/proxy'],
+      operations: ['CONNECT'],
+    },
+  ],
+  variables: {},
+  rules: [
+    {
+      name: 'shells',
+      expression: byBreakGlass,
+      message:
+        'only the break-glass group may exec, attach, forward ports or proxy here (kubectl cp is exec): ask the API',
+      protects:
+        'sandboxes and control plane from everybody who may touch pods; a person’s machine from what a sandbox answers to kubectl cp',
+    },
+  ],
+}
+
+const TOKENS: AdmissionPolicy = {
+  name: 'tokens',
+  scope: 'sandboxes',
+  matches: [{ ...CORE, resources: ['serviceaccounts/token'], operations: ['CREATE'] }],
+  variables: {},
+  rules: [
+    {
+      name: 'token-minter',
+      expression: byNode,
+      message: 'only a node asks for tokens of this namespace’s accounts, for the pods that it runs',
+      protects: 'the Azure identity of agents from whoever may ask for tokens',
+    },
+  ],
+}
+
+const ACCOUNTS: AdmissionPolicy = {
+  name: 'accounts',
+  scope: 'sandboxes',
+  matches: [
+    { ...CORE, resources: ['serviceaccounts'], operations: ['CREATE', 'UPDATE'] },
+    { ...CORE, resources: ['secrets'], operations: ['CREATE', 'UPDATE'] },
+  ],
+  variables: {},
+  rules: [
+    {
+      name: 'account-writer',
+      expression: `request.resource.resource != 'serviceaccounts' || ${byGitops} || ${byCollector} || ${bySystem('service-account-controller')}`,
+      message: 'only the GitOps identity writes service accounts of this namespace',
+      protects: 'which identity a sandbox has',
+    },
+    {
+      name: 'account-secret',
+      expression:
+        "request.resource.resource != 'secrets' || dyn(object).?type.orValue('') != 'kubernetes.io/service-account-token'",
+      message:
+        'a Secret of type kubernetes.io/service-account-token must not be made: it is a token that never expires',
+      protects: 'the identity of sandboxes',
+    },
+  ],
+}
+
+const RIGHTS: AdmissionPolicy = {
+  name: 'sandbox-rights',
+  scope: 'cluster',
+  matches: [
+    {
+      apiGroup: 'rbac.authorization.k8s.io',
+      apiVersion: 'v1',
+      resources: ['rolebindings', 'clusterrolebindings'],
+      operations: ['CREATE', 'UPDATE'],
+    },
+  ],
+  variables: {},
+  rules: [
+    {
+      name: 'sandbox-rights',
+      expression:
+        "object.?subjects.orValue([]).all(s, !(s.kind == 'ServiceAccount' && s.?namespace.orValue('').matches(variables.sandboxNamespaces) || s.name.startsWith('system:serviceaccount:') && s.name.split(':')[2].matches(variables.sandboxNamespaces) || s.name.startsWith('system:serviceaccounts:') && s.name.split(':')[2].matches(variables.sandboxNamespaces)))",
+      message:
+        'subjects must not name accounts of a sandbox namespace: a sandbox has no rights in the cluster',
+      protects: 'the Kubernetes API',
+    },
+  ],
+}
+
+const labels = (object: string) => `${object}.metadata.?labels.orValue({})`
+const isGuarded = (key: string) =>
+  `${key} == variables.sliceLabel || ${key}.startsWith('pod-security.kubernetes.io/')`
+const isUpdate = "request.operation == 'UPDATE'"
+
+/**
+ * Without a selector: of a changed namespace the selector would see the labels after the change, so that whoever
+ * removed the label would have removed the rule with it.
+ */
+const NAMESPACES: AdmissionPolicy = {
+  name: 'namespaces',
+  scope: 'cluster',
+  matches: [{ ...CORE, resources: ['namespaces'], operations: ['CREATE', 'UPDATE'] }],
+  variables: {
+    isSlice: `variables.sliceLabel in ${labels('object')} || (${isUpdate} && variables.sliceLabel in ${labels('oldObject')})`,
+  },
+  rules: [
+    {
+      name: 'namespace-label',
+      expression: `!variables.isSlice || ${byGitops} || ${byCollector} || (${isUpdate} && ${sameEntries(labels('oldObject'), labels('object'), isGuarded)})`,
+      message: `labels ${SLICE_LABEL} and pod-security.kubernetes.io/* of a slice’s namespace may only be written by the GitOps identity: these policies select by them`,
+      protects: 'that the rules hold: without its label a namespace is under none of them',
+    },
+    {
+      name: 'namespace-name',
+      expression: `!object.metadata.name.matches(variables.ownNamespaces) || variables.sliceLabel in ${labels('object')}`,
+      message: `a namespace of this name must carry the label ${SLICE_LABEL}`,
+      protects: 'against a namespace of ours that is made anew without its label',
+    },
+  ],
+}
+
+export const ACCESS_POLICIES: readonly AdmissionPolicy[] = [SHELLS, TOKENS, ACCOUNTS, RIGHTS, NAMESPACES]

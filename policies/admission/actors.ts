@@ -1,0 +1,23 @@
+import { CONTROLLER_NAMESPACE } from '../../contracts/names.ts'
+
+/** The service account of the agent-sandbox controller, as its release names it. */
+export const CONTROLLER_IDENTITY = `system:serviceaccount:${CONTROLLER_NAMESPACE}:agent-sandbox-controller`
+
+/** Kubernetes' own controllers that finish what a deletion began, with and without accounts of their own. */
+const COLLECTORS = [
+  'system:serviceaccount:kube-system:generic-garbage-collector',
+  'system:serviceaccount:kube-system:namespace-controller',
+  'system:kube-controller-manager',
+]
+
+const user = 'request.userInfo.username'
+
+export const byController = `${user} == variables.controllerIdentity`
+export const byCollector = `${user} in [${COLLECTORS.map((name) => `'${name}'`).join(', ')}]`
+export const byGitops = `${user} == variables.gitopsIdentity`
+export const byBreakGlass = 'request.userInfo.groups.exists(g, g == variables.breakGlassGroup)'
+export const byNode = "request.userInfo.groups.exists(g, g == 'system:nodes')"
+export const bySystem = (name: string) =>
+  `${user} in ['system:serviceaccount:kube-system:${name}', 'system:kube-controller-manager']`
+export const byScheduler = `${user} == 'system:kube-scheduler'`
+export const byApi = `${user} == params.data.apiIdentity`

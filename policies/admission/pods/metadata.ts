@@ -1,0 +1,74 @@
+import { CLASS_LABEL } from '../../../contracts/labels.ts'
+import { byController } from '../actors.ts'
+import { changedKeys, list, text } from '../cel.ts'
+import type { AdmissionRule } from '../rule.ts'
+
+/** What the controller itself writes on pods. */
+const CONTROLLER_PREFIX = 'agents.x-k8s.io/'
+const SAFE_TO_EVICT = 'cluster-autoscaler.kubernetes.io/safe-to-evict'
+const LABEL_PREFIXES = [CONTROLLER_PREFIX, 'app.kubernetes.io/']
+
+const isKnownLabel = (key: string) =>
+  `${key} == ${text(CLASS_LABEL)} || ${list(LABEL_PREFIXES)}.exists(p, ${key}.startsWith(p))`
+const isKnownAnnotation = (key: string) =>
+  `${key} == ${text(SAFE_TO_EVICT)} || ${key}.startsWith(${text(CONTROLLER_PREFIX)})`
+
+/** Annotations and labels steer runtimes, networks and injecting webhooks: those of a new pod. */
+export const NEW_METADATA: readonly AdmissionRule[] = [
+  {
+    name: 'pod-kata-annotations',
+    expression: "variables.annotations.all(k, !k.startsWith('io.katacontainers.'))",
+    offenders:
+      "variables.annotations.filter(k, k.startsWith('io.katacontainers.')).map(k, 'metadata.annotations.' + string(k))",
+    message: 'must be left out: it reconfigures the virtual machine',
+    protects: 'the boundary: its kernel, hypervisor and shared folders',
+  },
+  {
+    name: 'pod-annotations',
+    expression: `variables.annotations.all(k, ${isKnownAnnotation('k')} || k.startsWith('io.katacontainers.'))`,
+    offenders: `variables.annotations.filter(k, !(${isKnownAnnotation('k')})).map(k, 'metadata.annotations.' + string(k))`,
+    message:
+      'is not an annotation that a sandbox may have: runtimes, networks and webhooks obey annotations, so remove it',
+    protects:
+      'the boundary and the network from what is told by annotation (gVisor flags, further networks, sidecars)',
+  },
+  {
+    name: 'pod-labels',
+    expression: `variables.labels.all(k, ${isKnownLabel('k')})`,
+    offenders: `variables.labels.filter(k, !(${isKnownLabel('k')})).map(k, 'metadata.labels.' + string(k))`,
+    message: `is not a label that a sandbox may have (${CLASS_LABEL}, app.kubernetes.io/…): remove it`,
+    protects: 'against webhooks that inject by label, and selectors that were not meant for sandboxes',
+  },
+]
+
+const changed = (map: string) => changedKeys(`variables.${map}Before`, `variables.${map}`)
+
+/** The same of a pod that runs: a changed label moves it under other network policies. Status requests can change them too. */
+export const CHANGED_METADATA: readonly AdmissionRule[] = [
+  {
+    name: 'pod-labels-frozen',
+    expression: `${changed('labels')}.all(k, k.startsWith('${CONTROLLER_PREFIX}') && ${byController})`,
+    offenders: `${changed('labels')}.map(k, 'metadata.labels.' + string(k))`,
+    message: 'cannot change on a running sandbox: network policies select by labels',
+    protects: 'the network policies of a running sandbox',
+  },
+  {
+    name: 'pod-annotations-frozen',
+    expression: `${changed('annotations')}.all(k, (${isKnownAnnotation('k')}) && ${byController})`,
+    offenders: `${changed('annotations')}.map(k, 'metadata.annotations.' + string(k))`,
+    message: 'cannot change on a running sandbox',
+    protects: 'the boundary and the network from what is told by annotation',
+  },
+]
+
+const ofObject = (object: string, field: string) => `${object}.metadata.?${field}.orValue({})`
+
+export const METADATA_VARIABLES = {
+  labels: ofObject('object', 'labels'),
+  annotations: ofObject('object', 'annotations'),
+}
+export const METADATA_BEFORE_VARIABLES = {
+  ...METADATA_VARIABLES,
+  labelsBefore: ofObject('oldObject', 'labels'),
+  annotationsBefore: ofObject('oldObject', 'annotations'),
+}

@@ -1,0 +1,123 @@
+import { CLASS_LABEL } from '../../../contracts/labels.ts'
+import { byBreakGlass, byCollector, byController, byScheduler } from '../actors.ts'
+import { changedKeys, listed, text } from '../cel.ts'
+import type { AdmissionPolicy } from '../rule.ts'
+import { CONTAINER_SHAPE } from './containers.ts'
+import { IDENTITY } from './identity.ts'
+import { CHANGED_METADATA, METADATA_BEFORE_VARIABLES, METADATA_VARIABLES, NEW_METADATA } from './metadata.ts'
+import { PLACEMENT } from './placement.ts'
+import { PRIVILEGES } from './privileges.ts'
+import { VOLUMES } from './volumes.ts'
+
+const CORE = { apiGroup: '', apiVersion: 'v1' } as const
+
+/** `dyn` where lists of different types are joined; whatever else is typed, so that a misspelt field is found. */
+const SHAPE_VARIABLES = {
+  ...METADATA_VARIABLES,
+  class: `variables.labels[?${text(CLASS_LABEL)}].orValue('')`,
+  audiences: `variables.class == 'agent' ? ${listed('agentAudiences')} : ${listed('commandAudiences')}`,
+  ephemeral: 'dyn(object.spec.?ephemeralContainers.orValue([]))',
+  regular: 'dyn(object.spec.containers) + dyn(object.spec.?initContainers.orValue([]))',
+  all: 'dyn(variables.regular) + variables.ephemeral',
+  volumes: 'dyn(object.spec.?volumes.orValue([]))',
+  tokens: 'variables.volumes.filter(v, has(v.projected))',
+}
+
+/**
+ * The shape of a sandbox. It is asked when a pod is made, and again when a container is added to one: not at other
+ * updates, or a changed parameter would keep the controller from ending what runs.
+ */
+const SHAPE: AdmissionPolicy = {
+  name: 'sandbox-shape',
+  scope: 'sandboxes',
+  matches: [
+    { ...CORE, resources: ['pods'], operations: ['CREATE'] },
+    { ...CORE, resources: ['pods/ephemeralcontainers'], operations: ['UPDATE'] },
+  ],
+  variables: SHAPE_VARIABLES,
+  rules: [...PLACEMENT, ...IDENTITY, ...PRIVILEGES, ...CONTAINER_SHAPE, ...VOLUMES, ...NEW_METADATA],
+}
+
+const MAKERS: AdmissionPolicy = {
+  name: 'sandbox-makers',
+  scope: 'sandboxes',
+  matches: [{ ...CORE, resources: ['pods'], operations: ['CREATE'] }],
+  variables: {},
+  rules: [
+    {
+      name: 'pod-maker',
+      expression: byController,
+      message:
+        'only the agent-sandbox controller makes pods in this namespace: ask for a sandbox by a SandboxClaim',
+      protects: 'that every pod here is a sandbox of a template',
+    },
+  ],
+}
+
+const CHANGES: AdmissionPolicy = {
+  name: 'sandbox-changes',
+  scope: 'sandboxes',
+  matches: [
+    {
+      ...CORE,
+      resources: ['pods', 'pods/status', 'pods/ephemeralcontainers', 'pods/resize'],
+      operations: ['UPDATE'],
+    },
+  ],
+  variables: METADATA_BEFORE_VARIABLES,
+  rules: [
+    {
+      name: 'pod-changer',
+      expression: `request.?subResource.orValue('') != '' || ${byController} || ${byCollector}`,
+      message: 'only the agent-sandbox controller changes pods in this namespace',
+      protects: 'labels, owners and images of running sandboxes',
+    },
+    {
+      name: 'pod-spec-frozen',
+      expression: "request.?subResource.orValue('') != '' || object.spec == oldObject.spec",
+      offenders: `${changedKeys('dyn(oldObject.spec)', 'dyn(object.spec)')}.map(k, 'spec.' + string(k))`,
+      message: 'cannot change in a running sandbox: end the claim and make a new one',
+      protects: 'that a sandbox stays what was admitted, its images before all',
+    },
+    {
+      name: 'pod-resize',
+      expression: "request.?subResource.orValue('') != 'resize'",
+      message: 'a sandbox cannot be resized: its virtual machine was made for its limits',
+      protects: 'the limits that were admitted',
+    },
+    ...CHANGED_METADATA,
+  ],
+}
+
+const BINDING: AdmissionPolicy = {
+  name: 'sandbox-binding',
+  scope: 'sandboxes',
+  matches: [{ ...CORE, resources: ['pods/binding', 'bindings'], operations: ['CREATE'] }],
+  variables: {},
+  rules: [
+    {
+      name: 'pod-binder',
+      expression: byScheduler,
+      message:
+        'only the scheduler binds pods of this namespace to nodes: a binding passes by taints and can add labels',
+      protects: 'the choice of the node, and labels of pods',
+    },
+  ],
+}
+
+const DEBUG: AdmissionPolicy = {
+  name: 'ephemeral-containers',
+  scope: 'slice',
+  matches: [{ ...CORE, resources: ['pods/ephemeralcontainers'], operations: ['UPDATE'] }],
+  variables: {},
+  rules: [
+    {
+      name: 'ephemeral-containers',
+      expression: byBreakGlass,
+      message: 'only the break-glass group may add ephemeral containers',
+      protects: 'memory and credentials of running pods',
+    },
+  ],
+}
+
+export const POD_POLICIES: readonly AdmissionPolicy[] = [MAKERS, SHAPE, CHANGES, BINDING, DEBUG]

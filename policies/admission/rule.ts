@@ -1,0 +1,37 @@
+/** One sentence that the API server holds every object to. `name` opens each refusal, so that it can be looked up. */
+export interface AdmissionRule {
+  readonly name: string
+  /** CEL: true lets the object pass. An error refuses it. */
+  readonly expression: string
+  /** Names the field and what to do about it. */
+  readonly message: string
+  /** CEL list of strings: the fields or containers at fault, told before the message. */
+  readonly offenders?: string
+  /** What would be lost without the rule. */
+  readonly protects: string
+}
+
+/**
+ * Where a policy applies: in the namespaces that hold sandboxes, in all namespaces of a slice, or in the whole cluster
+ * (for objects that no namespace holds, and for namespaces themselves).
+ */
+export type Scope = 'sandboxes' | 'slice' | 'cluster'
+
+export type Operation = 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT'
+
+export interface Matched {
+  readonly apiGroup: string
+  readonly apiVersion: string
+  /** Plural names; `pods/exec` is a subresource. */
+  readonly resources: readonly string[]
+  readonly operations: readonly Operation[]
+}
+
+export interface AdmissionPolicy {
+  readonly name: string
+  readonly scope: Scope
+  readonly matches: readonly Matched[]
+  /** CEL that several rules share, as `variables.<name>`, in order. */
+  readonly variables: Readonly<Record<string, string>>
+  readonly rules: readonly AdmissionRule[]
+}

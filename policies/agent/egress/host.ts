@@ -1,0 +1,48 @@
+import { isIP } from 'node:net'
+import { hasTenantsBelow, isOnTheInternet, sharedName } from './multi-tenant.ts'
+
+const MAX_LENGTH = 253
+const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
+const NAME = new RegExp(`^${LABEL}(?:\\.${LABEL})+$`)
+
+/** Suffixes of names that never leave a machine, a cluster or a company. */
+const INTERNAL =
+  /\.(?:local|localhost|internal|intranet|lan|home|corp|private|arpa|test|example|invalid|onion|svc)$/
+
+/** Why a host may not be allowed, with the safe spelling; undefined where it may. */
+export function hostFault(host: string): string | undefined {
+  const isWildcard = host.startsWith('*')
+  if (host === '*') return '"*" is every name; name the hosts that are needed'
+  const name = isWildcard ? host.slice(2) : host
+  if (isWildcard && !host.startsWith('*.'))
+    return `"${host}" matches parts of a label; write "*." and the name, or name the hosts`
+  return spellingFault(host, name) ?? ownerFault(host, name, isWildcard)
+}
+
+function spellingFault(host: string, name: string): string | undefined {
+  if (name.includes('*')) return `"${host}" has more than one "*"; only the whole first label may be one`
+  if (isIP(name) !== 0)
+    return `"${host}" is an address; name the host, so that a change of address is followed`
+  if (name !== name.toLowerCase()) return `"${host}" must be in lower case: "${host.toLowerCase()}"`
+  if (name.endsWith('.')) return `"${host}" must not end in a dot: "${host.slice(0, -1)}"`
+  if (name.length <= MAX_LENGTH && !name.includes('.')) return loneLabel(host, name)
+  return name.length > MAX_LENGTH || !NAME.test(name) ? `"${host}" is no full host name` : undefined
+}
+
+/** `*.com` is worth its own words: it looks like a rule about somebody. */
+function loneLabel(host: string, name: string): string {
+  const reason = sharedName(name)
+  return reason === undefined ? `"${host}" is no full host name` : `"${host}": ${name} ${reason}`
+}
+
+function ownerFault(host: string, name: string, isWildcard: boolean): string | undefined {
+  if (INTERNAL.test(`.${name}`))
+    return `"${host}" is a name inside a network; sandboxes reach only the Internet`
+  if (!isOnTheInternet(name)) return `"${host}" ends in a suffix that the Internet does not have`
+  const shared = sharedName(name)
+  if (shared !== undefined) return `"${host}": ${name} ${shared}`
+  const tenants = isWildcard ? hasTenantsBelow(name) : undefined
+  return tenants === undefined
+    ? undefined
+    : `"${host}": ${name} is a provider's, with other tenants below ${tenants}; name the hosts that are needed`
+}

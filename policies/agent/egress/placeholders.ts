@@ -1,0 +1,16 @@
+/** Names that differ between environments. A destination whose placeholder an environment lacks is left out there. */
+export const PLACEHOLDERS = ['user-token-vault', 'login-host', 'model-host'] as const
+export type Placeholder = (typeof PLACEHOLDERS)[number]
+
+/** What an environment puts in their place; a laptop has none of them. */
+export type PlaceholderValues = Readonly<Partial<Record<Placeholder, string>>>
+
+const WRITTEN = /^\$\{([a-z-]+)\}$/
+
+/** The placeholder that a host is; undefined for a name. */
+export function placeholderOf(host: string): Placeholder | undefined {
+  const name = WRITTEN.exec(host)?.[1]
+  return PLACEHOLDERS.find((placeholder) => placeholder === name)
+}
+
+export const isWrittenAsPlaceholder = (host: string): boolean => host.includes('$') || /[{}]/.test(host)

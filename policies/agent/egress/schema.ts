@@ -1,0 +1,97 @@
+import { z } from 'zod'
+import type { SandboxKind } from '../../../contracts/names.ts'
+import { RunPhase } from '../../../contracts/policy.ts'
+import { hostFault } from './host.ts'
+import { isWrittenAsPlaceholder, PLACEHOLDERS, placeholderOf } from './placeholders.ts'
+
+const READING = ['GET', 'HEAD'] as const
+const Method = z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+
+/** Names are looked up at the cluster's resolver, where the list holds; a resolver outside would be a way around it. */
+const LOOKUP_PORTS = [53, 853]
+
+const Host = z.string().superRefine((host, context) => {
+  const fault = isWrittenAsPlaceholder(host) ? placeholderFault(host) : hostFault(host)
+  if (fault !== undefined) context.addIssue({ code: 'custom', message: fault })
+})
+
+function placeholderFault(host: string): string | undefined {
+  if (placeholderOf(host) !== undefined) return undefined
+  const known = PLACEHOLDERS.map((name) => `\${${name}}`).join(', ')
+  return `"${host}" is no placeholder; there are ${known}, each alone`
+}
+
+const Port = z
+  .int()
+  .min(1)
+  .max(65_535)
+  .refine(
+    (port) => !LOOKUP_PORTS.includes(port),
+    'is a port of resolvers; names are looked up in the cluster',
+  )
+
+/** One place where a sandbox may connect to, as the file writes it. */
+export const Destination = z
+  .strictObject({
+    host: Host,
+    ports: z.array(Port).min(1).max(8),
+    mode: z.enum(['read-only', 'full']),
+    /** @default GET and HEAD where it is read-only, else all */
+    methods: z.array(Method).min(1).optional(),
+    /** @default every phase */
+    phases: z.array(RunPhase).min(1).optional(),
+    /** @default any process of the sandbox */
+    caller: z.literal('agent-host').optional(),
+    fqdn: z.literal('allow').optional(),
+    why: z.string().min(10).max(200),
+  })
+  .superRefine((destination, context) => {
+    const { mode, methods = [], ports } = destination
+    const writing = methods.filter((method) => !READING.some((reading) => reading === method))
+    if (mode === 'read-only' && writing.length > 0)
+      context.addIssue({ code: 'custom', path: ['methods'], message: `${writing.join(', ')} is not reading` })
+    if (new Set(ports).size !== ports.length)
+      context.addIssue({ code: 'custom', path: ['ports'], message: 'names a port twice' })
+    if (destination.fqdn === 'allow' && !isRestricted(destination))
+      context.addIssue({
+        code: 'custom',
+        path: ['fqdn'],
+        message: 'changes nothing: nothing is restricted here',
+      })
+  })
+export type Destination = z.infer<typeof Destination>
+
+/** Whether a destination says more than a name and ports. */
+export const isRestricted = ({ mode, methods, phases, caller }: Restrictions): boolean =>
+  mode === 'read-only' || methods !== undefined || phases !== undefined || caller !== undefined
+
+export interface Restrictions {
+  readonly mode: 'read-only' | 'full'
+  readonly methods?: readonly string[] | undefined
+  readonly phases?: readonly string[] | undefined
+  readonly caller?: string | undefined
+}
+
+const Destinations = z.array(Destination).superRefine((destinations, context) => {
+  const seen = new Set<string>()
+  for (const [index, { host, ports }] of destinations.entries()) {
+    for (const port of ports) {
+      const key = `${host}:${port}`
+      if (seen.has(key))
+        context.addIssue({ code: 'custom', path: [index, 'host'], message: `${key} is named a second time` })
+      seen.add(key)
+    }
+  }
+})
+
+/** `policies/agent/egress.yaml`. */
+export const EgressFile = z.strictObject({
+  apiVersion: z.literal('agentweaver.io/v1'),
+  kind: z.literal('EgressPolicy'),
+  name: z.string().regex(/^[a-z][a-z0-9-]*$/),
+  classes: z.strictObject({ agent: Destinations, command: Destinations } satisfies Record<
+    SandboxKind,
+    z.ZodType
+  >),
+})
+export type EgressFile = z.infer<typeof EgressFile>

@@ -1,0 +1,41 @@
+import { type Destination, isRestricted, type Restrictions } from './schema.ts'
+
+/** What is generated from the policy. */
+export const EGRESS_TARGETS = ['fqdn', 'proxy', 'laptop'] as const
+export type EgressTarget = (typeof EGRESS_TARGETS)[number]
+
+/** Restrictions that each target can hold a connection to. A name in a network policy knows no more than its port. */
+const CAN_EXPRESS: Readonly<Record<EgressTarget, readonly (keyof typeof SAID)[]>> = {
+  fqdn: [],
+  proxy: ['read-only', 'methods', 'phases', 'caller'],
+  laptop: ['read-only', 'methods', 'phases', 'caller'],
+}
+
+const SAID = {
+  'read-only': ({ mode }: Restrictions) => mode === 'read-only',
+  methods: ({ methods }: Restrictions) => methods !== undefined,
+  phases: ({ phases }: Restrictions) => phases !== undefined,
+  caller: ({ caller }: Restrictions) => caller !== undefined,
+} as const
+
+export type Placement =
+  | { readonly kind: 'whole' }
+  /** In, without what the target cannot hold it to: the policy says so. */
+  | { readonly kind: 'loosened'; readonly lost: readonly string[] }
+  | { readonly kind: 'left out'; readonly lost: readonly string[] }
+
+/** Whether a target takes a destination, and what it loses there. */
+export function placementOf(destination: Destination, target: EgressTarget): Placement {
+  const said = isRestricted(destination)
+    ? Object.entries(SAID).filter(([, isSaid]) => isSaid(destination))
+    : []
+  const lost = said.map(([name]) => name).filter((name) => !CAN_EXPRESS[target].some((can) => can === name))
+  if (lost.length === 0) return { kind: 'whole' }
+  return { kind: destination.fqdn === 'allow' ? 'loosened' : 'left out', lost }
+}
+
+/** The destinations that a target takes. */
+export const destinationsFor = (
+  destinations: readonly Destination[],
+  target: EgressTarget,
+): readonly Destination[] => destinations.filter((one) => placementOf(one, target).kind !== 'left out')

@@ -1,0 +1,91 @@
+import type { Socket } from 'node:net'
+import { buildConnector } from 'undici'
+import { deadline } from '../kit/deadline.ts'
+import { SandboxError } from '../kit/errors.ts'
+import type { ConnectionGuard, NewConnection } from './connection-guard.ts'
+
+/** What a guard may be told at most: a projected token has about 1.5 KiB. */
+const MAX_ANSWER_BYTES = 16_384
+const CONNECT_TIMEOUT_MS = 10_000
+const ANSWER_TIMEOUT_MS = 5_000
+
+/** Opens TCP connections, each of which the guard has accepted before it is handed on. */
+export function guardedConnector(guard: ConnectionGuard): buildConnector.connector {
+  const dial = buildConnector({ timeout: CONNECT_TIMEOUT_MS })
+  return (options, callback) => {
+    dial(options, (error, socket) => {
+      if (!socket) return callback(error ?? unanswered('the connection could not be opened'), null)
+      guard.verify(asNewConnection(socket)).then(
+        () => callback(null, socket),
+        (refusal: Error) => {
+          socket.destroy()
+          callback(refusal, null)
+        },
+      )
+    })
+  }
+}
+
+function asNewConnection(socket: Socket): NewConnection {
+  return {
+    remoteAddress: socket.remoteAddress ?? '',
+    remotePort: socket.remotePort ?? 0,
+    get: (path) => deadline(`GET ${path} on a new connection`, ANSWER_TIMEOUT_MS, exchange(socket, path)),
+  }
+}
+
+/**
+ * One request and its whole answer on a bare socket, which is then as it was. The parser takes the one form that
+ * AgentHost answers in: whoever answers otherwise is somebody else.
+ */
+async function exchange(socket: Socket, path: string): Promise<{ status: number; body: string }> {
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: agent-host\r\n\r\n`)
+  let bytes = Buffer.alloc(0)
+  for (;;) {
+    const answer = parseAnswer(bytes)
+    if (answer) return answer
+    bytes = Buffer.concat([bytes, await nextBytes(socket)])
+    if (bytes.length > MAX_ANSWER_BYTES) throw unanswered('the answer is too long')
+  }
+}
+
+const HEAD = /^HTTP\/1\.1 (\d{3}) [^\r\n]*\r\n((?:[!#$%&'*+.^_`|~\w-]+:[^\r\n]*\r\n)*)\r\n/
+
+/** The answer once it is complete. Throws on bytes behind it, on chunks, and on a length that is not said once. */
+function parseAnswer(bytes: Buffer): { status: number; body: string } | undefined {
+  const text = bytes.toString('latin1')
+  if (!text.includes('\r\n\r\n')) return undefined
+  const head = HEAD.exec(text)
+  if (!head) throw unanswered('the answer is not HTTP/1.1')
+  const [{ length: at }, status = '', headers = ''] = head
+  const lengths = [...headers.matchAll(/^content-length:[ \t]*(\d{1,5})[ \t]*\r$/gim)]
+  const [only, second] = lengths
+  if (!only || second || /^(?:transfer-encoding|connection:[ \t]*close)/im.test(headers))
+    throw unanswered('the length of the answer is not said exactly once, or its connection ends')
+  const length = Number(only[1])
+  if (bytes.length - at > length) throw unanswered('there are bytes behind the answer')
+  if (bytes.length - at < length) return undefined
+  return { status: Number(status), body: bytes.toString('utf8', at) }
+}
+
+/** Reads without making the socket flow: whoever takes it over reads from where this ended. */
+async function nextBytes(socket: Socket): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const onEnd = () => reject(unanswered('the connection ended before its answer'))
+  const ends = ['end', 'close', 'error'] as const
+  socket.once('readable', resolve)
+  for (const event of ends) socket.once(event, onEnd)
+  try {
+    const waiting: Buffer | null = socket.read()
+    if (waiting) return waiting
+    if (socket.destroyed || socket.readableEnded) onEnd()
+    await promise
+    return socket.read() ?? Buffer.alloc(0)
+  } finally {
+    socket.removeListener('readable', resolve)
+    for (const event of ends) socket.removeListener(event, onEnd)
+  }
+}
+
+const unanswered = (why: string): SandboxError =>
+  new SandboxError('identity_mismatch', `what answers on the pod's address is no AgentHost: ${why}`)

@@ -1,0 +1,34 @@
+import type { AgentHostEnv } from '../../../contracts/agent-host-env.ts'
+
+/** The Azure identity that the pod's projected token stands for. */
+export type WorkloadIdentity = {
+  readonly clientId: string
+  readonly tenantId: string
+  /** Origin of the token endpoint. */
+  readonly authority: string
+  readonly tokenFile: string
+}
+
+/** What the environment lets an AgentHost ask Azure for; undefined on a laptop. */
+export type AzureSettings = {
+  readonly identity: WorkloadIdentity
+  readonly vaultUrl?: string
+  readonly foundryUrl?: string
+}
+
+export function azureSettings(env: AgentHostEnv): AzureSettings | undefined {
+  const {
+    AGENT_HOST_AZURE_CLIENT_ID: clientId,
+    AGENT_HOST_AZURE_TENANT_ID: tenantId,
+    AGENT_HOST_AZURE_TOKEN_FILE: tokenFile,
+    AGENT_HOST_AZURE_AUTHORITY: authority,
+    AGENT_HOST_VAULT_URL: vaultUrl,
+    AGENT_HOST_FOUNDRY_URL: foundryUrl,
+  } = env
+  if (clientId === undefined || tenantId === undefined || tokenFile === undefined) return undefined
+  return {
+    identity: { clientId, tenantId, authority, tokenFile },
+    ...(vaultUrl !== undefined && { vaultUrl }),
+    ...(foundryUrl !== undefined && { foundryUrl }),
+  }
+}

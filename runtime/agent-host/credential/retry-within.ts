@@ -1,0 +1,57 @@
+import { deadline, delay, withTimeout } from '../../kit/deadline.ts'
+import { SandboxError } from '../../kit/errors.ts'
+
+/** A failure that the next attempt may not meet again. It never leaves the retrying. */
+export class Transient extends Error {
+  readonly retryAfterMs: number
+
+  constructor(message: string, retryAfterMs = 0) {
+    super(message)
+    this.name = 'Transient'
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+const FIRST_DELAY_MS = 100
+const MAX_DELAY_MS = 2_000
+/** A server that says nothing must leave time for another attempt. */
+const ATTEMPT_MS = 4_000
+
+/**
+ * Attempts until one succeeds or the budget is used up, which is `credential_unavailable` with what was seen last.
+ * A server that asks for more time than is left is not waited for.
+ */
+export async function retryWithin<T>(
+  budgetMs: number,
+  attempt: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const end = performance.now() + budgetMs
+  let last = SILENT
+  for (let delayMs = FIRST_DELAY_MS; ; delayMs = Math.min(delayMs * 2, MAX_DELAY_MS)) {
+    const leftMs = end - performance.now()
+    if (leftMs <= 0) throw exhausted(last)
+    try {
+      const attemptMs = Math.min(Math.ceil(leftMs), ATTEMPT_MS)
+      return await deadline('the credential', attemptMs, attempt(withTimeout(attemptMs)))
+    } catch (error) {
+      last = messageOfTransient(error)
+      // Jitter: pods that were started together must not come back together.
+      const waitMs = Math.max(delayMs * (0.5 + Math.random() / 2), retryAfterMs(error))
+      if (performance.now() + waitMs >= end) throw exhausted(last)
+      await delay(waitMs)
+    }
+  }
+}
+
+const SILENT = 'nobody answered in time'
+
+const exhausted = (last: string) => new SandboxError('credential_unavailable', last)
+
+const retryAfterMs = (error: unknown) => (error instanceof Transient ? error.retryAfterMs : 0)
+
+/** What to say of a failure in the end. Throws what another attempt would meet again. */
+function messageOfTransient(error: unknown): string {
+  if (error instanceof Transient) return error.message
+  if (error instanceof SandboxError && error.code === 'deadline_exceeded') return SILENT
+  throw error
+}

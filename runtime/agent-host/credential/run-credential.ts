@@ -1,0 +1,89 @@
+import type { AgentConfig, ConfigureRequest, Credential } from '../../../contracts/configure.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+import type { AzureSettings } from './azure-settings.ts'
+import { type Held, HeldCredential } from './held-credential.ts'
+import { retryWithin } from './retry-within.ts'
+
+/** All attempts of one reading together. */
+const READ_BUDGET_MS = 10_000
+
+/** The resource for which Azure AI takes tokens. */
+const FOUNDRY_SCOPE = 'https://cognitiveservices.azure.com/.default'
+
+/** The credential of a run, for its agent alone. */
+export interface RunCredential {
+  /** The value that counts now; undefined where the run has none. */
+  fetch(): Promise<string | undefined>
+}
+
+export type RunCredentialDeps = {
+  /** What this AgentHost may ask Azure for; undefined where it has no Azure identity. */
+  readonly azure: AzureSettings | undefined
+  /** Called with every value before the agent gets it: from then on it is redacted. */
+  readonly onValue: (value: string) => void
+  readonly log: Log
+  /** @default 10 s */
+  readonly budgetMs?: number
+  readonly now?: () => number
+}
+
+/** Reads the credential of a run for the first time. Nothing is folded into `none`: what cannot be had is a fault. */
+export async function openRunCredential(
+  { credential, agent }: Pick<ConfigureRequest, 'credential' | 'agent'>,
+  deps: RunCredentialDeps,
+): Promise<RunCredential> {
+  const read = readerOf(credential, agent, deps)
+  if (read === undefined) return { fetch: async () => undefined }
+  const { onValue, log, now } = deps
+  const held = new HeldCredential({ read, onValue, log, ...(now && { now }) })
+  await held.fetch()
+  return { fetch: () => held.fetch() }
+}
+
+type Reader = () => Promise<Held>
+
+function readerOf(credential: Credential, agent: AgentConfig, deps: RunCredentialDeps): Reader | undefined {
+  if (agent.kind === 'foundry' && credential.kind !== 'none') {
+    const message = 'an agent of kind foundry uses the identity of its pod, and no other credential'
+    throw new SandboxError('configure_failed', message)
+  }
+  switch (credential.kind) {
+    case 'token':
+      return async () => ({ value: credential.token })
+    case 'keyVault':
+      return secretReader(credential.secretName, deps)
+    case 'none':
+      return agent.kind === 'foundry' ? foundryReader(agent.model.baseUrl, deps) : undefined
+  }
+}
+
+function secretReader(name: string, { azure, budgetMs = READ_BUDGET_MS }: RunCredentialDeps): Reader {
+  if (azure?.vaultUrl === undefined) throw unconfigured('a vault to read credentials from')
+  const place = { identity: azure.identity, vaultUrl: azure.vaultUrl }
+  return async () => {
+    const { readSecret } = await loadClients()
+    return retryWithin(budgetMs, (signal) => readSecret(place, name, signal))
+  }
+}
+
+function foundryReader(baseUrl: string, { azure, budgetMs = READ_BUDGET_MS }: RunCredentialDeps): Reader {
+  if (azure?.foundryUrl === undefined) throw unconfigured('an Azure AI resource')
+  if (new URL(baseUrl).origin !== azure.foundryUrl) {
+    throw new SandboxError(
+      'credential_forbidden',
+      'the model is not on the Azure AI resource of this deployment',
+    )
+  }
+  const { identity } = azure
+  return async () => {
+    const { readAccessToken } = await loadClients()
+    return retryWithin(budgetMs, (signal) => readAccessToken(identity, FOUNDRY_SCOPE, signal))
+  }
+}
+
+/** Only where it is wanted: loading the SDKs costs 10 MB and 55 ms of a processor, which a standby does not pay. */
+const loadClients = () => import('./azure-clients.ts')
+
+const unconfigured = (what: string) =>
+  new SandboxError('credential_unavailable', `this AgentHost has not been given ${what}`)

@@ -1,0 +1,41 @@
+import { SandboxError } from '../../kit/errors.ts'
+import type { RunnerLink } from './runner-link.ts'
+
+/**
+ * The two runners of a pod as one: a command goes to the one whose network is what its run's policy permits, files
+ * and archives to the one without. When either is lost, both are.
+ */
+export function pairRunners(links: readonly RunnerLink[]): RunnerLink {
+  const [offline, online] = (['offline', 'online'] as const).map((role) =>
+    links.find((link) => link.role === role),
+  )
+  if (!offline || !online || links.length !== 2) {
+    const found = links.map(({ role }) => role).join(' and ')
+    throw new SandboxError(
+      'isolation_unavailable',
+      `a pod has one offline and one online runner, not ${found}`,
+    )
+  }
+  const close = async () => {
+    await Promise.all([offline.close(), online.close()])
+  }
+  const closed = Promise.race(
+    [offline, online].map((link) => link.closed.then((why) => `${link.role}: ${why}`)),
+  )
+  void closed.then(close)
+  return {
+    role: 'per-command',
+    isolation: offline.isolation,
+    pathEngine: offline.pathEngine,
+    warnings: offline.warnings,
+    closed,
+    close,
+    open: async (root) => {
+      await Promise.all([offline.open(root), online.open(root)])
+    },
+    exec: (request, io) => (request.network ? online : offline).exec(request, io),
+    file: offline.file,
+    tarIn: offline.tarIn,
+    tarOut: offline.tarOut,
+  }
+}

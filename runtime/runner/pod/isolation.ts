@@ -1,0 +1,24 @@
+import type { Isolation } from '../../../contracts/exec.ts'
+import type { RunnerWarning } from '../../../contracts/runner.ts'
+import type { OfflineForm } from '../../../contracts/runner-env.ts'
+
+const WAYS: Readonly<Record<OfflineForm, string>> = {
+  namespace: 'a network namespace of its own',
+  filter: 'a system call filter',
+}
+
+/** What is announced of a pod's runner. The pod's own policy holds what uses the network. */
+export function podIsolation(reason: string): Isolation {
+  return { backend: 'kubernetes-sandbox-claim', isRealIsolation: true, enforcesEgress: true, reason }
+}
+
+export function offlineReason(form: OfflineForm, whyFilter?: string): string {
+  const why = whyFilter === undefined ? '' : ` (no namespace: ${whyFilter})`
+  return `a sandbox pod; a command without network is held by ${WAYS[form]}${why}`
+}
+
+export const NO_LOOPBACK: RunnerWarning = {
+  category: 'no-loopback',
+  message:
+    'a command without network has no loopback either: a test that starts a server and asks it on 127.0.0.1 fails here',
+}

@@ -1,0 +1,115 @@
+import { WORKSPACE_MOUNT } from '../../../contracts/names.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import type { BoundSandbox, ClaimRequest } from '../provider.ts'
+import { awaitBound, type BoundClaim } from './claims/await-bound.ts'
+import { buildClaim } from './claims/build-claim.ts'
+import { LAUNCH_TYPE_LABEL, PodObject, type SandboxObject } from './claims/claim-objects.ts'
+import type { ClaimWatches } from './claims/claim-watches.ts'
+import { deleteClaim } from './claims/delete-claim.ts'
+import { keepClaimAlive } from './claims/extend-claim.ts'
+import { postClaim } from './claims/post-claim.ts'
+import { watchForLoss } from './claims/watch-lost.ts'
+import type { KubeApi } from './client/kube-api.ts'
+import { podsIn } from './client/resource.ts'
+import { type Expected, followChain, type PinnedIdentity } from './identity/identity-chain.ts'
+import type { IssuerKeys } from './identity/issuer-keys.ts'
+import { createPodGuard } from './identity/pod-guard.ts'
+import { isolationOf, warningsOf } from './kubernetes-isolation.ts'
+import type { ClaimHandle, KubernetesProviderOptions, ProviderTiming } from './kubernetes-provider.ts'
+
+export type BindOptions = Omit<KubernetesProviderOptions, 'timing' | 'connect'> &
+  ProviderTiming & { readonly api: KubeApi; readonly watches: ClaimWatches; readonly keys: IssuerKeys }
+
+type BindRequest = ClaimRequest & ClaimHandle
+
+/** From a claim to a sandbox whose identity is proven: three requests, where nothing goes wrong. */
+export async function bindSandbox(options: BindOptions, request: BindRequest): Promise<BoundSandbox> {
+  const startedAt = performance.now()
+  const { api, clock, lifetime, deploymentId } = options
+  const { kind, namespace, signal, nonce, claimName } = request
+  const shutdownTime = new Date(clock().getTime() + lifetime.lifetimeMs)
+  const pool = options.pool(kind)
+  const claim = buildClaim({ name: claimName, namespace, pool, kind, deploymentId, nonce, shutdownTime })
+  const posted = await postClaim(api, claim, signal)
+  const kept = request.onPosted(posted.metadata.uid)
+  kept.catch(() => undefined)
+  const pods = podReader(api, signal)
+  const bound = await awaitBound({ ...options, onAdopted: pods.readAhead }, posted, signal)
+  const expected: Expected = {
+    namespace,
+    claimName,
+    claimUid: posted.metadata.uid,
+    runtimeClass: options.runtimeClass,
+    serviceAccount: options.serviceAccount(kind),
+  }
+  const pinned = followChain(expected, { ...bound, pod: await pods.read(bound.sandbox) })
+  await kept
+  const facts = { handle: request.handle, launch: launchOf(bound), bindMs: performance.now() - startedAt }
+  return toBoundSandbox(options, pinned, facts)
+}
+
+/** Reads the pod of a Sandbox once, ahead of time where its name is known before the claim is bound. */
+function podReader(api: KubeApi, signal: AbortSignal) {
+  const ask = ({ metadata }: SandboxObject) => ({
+    uid: metadata.uid,
+    pod: api.get(podsIn(metadata.namespace), metadata.name, signal),
+  })
+  let ahead: ReturnType<typeof ask> | undefined
+  return {
+    readAhead(sandbox: SandboxObject): void {
+      ahead = ask(sandbox)
+      ahead.pod.catch(() => undefined)
+    },
+    async read(sandbox: SandboxObject): Promise<PodObject> {
+      const found = await (ahead?.uid === sandbox.metadata.uid ? ahead : ask(sandbox)).pod
+      if (found === undefined)
+        throw new SandboxError('sandbox_lost', `the pod ${sandbox.metadata.name} is gone`)
+      return PodObject.parse(found)
+    },
+  }
+}
+
+/** Only told, never trusted: names of warm sandboxes need not even begin with their pool's. */
+const launchOf = ({ claim, sandbox }: BoundClaim): 'warm' | 'cold' => {
+  const told = sandbox.metadata.labels?.[LAUNCH_TYPE_LABEL]
+  if (told === 'warm' || told === 'cold') return told
+  return sandbox.metadata.name === claim.metadata.name ? 'cold' : 'warm'
+}
+
+type Facts = Pick<BoundSandbox, 'launch' | 'bindMs' | 'handle'>
+
+function toBoundSandbox(options: BindOptions, pinned: PinnedIdentity, facts: Facts): BoundSandbox {
+  const { namespace, claimName, podName, podUid } = pinned
+  const claim = { namespace, name: claimName, uid: pinned.claimUid }
+  const { promise: lost, resolve: lose } = Promise.withResolvers<string>()
+  const life = keepClaimAlive({ ...options, ...options.lifetime }, claim)
+  const watch = watchForLoss(options, pinned, (how) => {
+    life.stop()
+    lose(how)
+  })
+  let released: Promise<void> | undefined
+  return {
+    ...facts,
+    namespace,
+    claimName,
+    podName,
+    instanceId: podUid,
+    uids: { claim: pinned.claimUid, sandbox: pinned.sandboxUid, pod: podUid },
+    isolation: isolationOf(options.runtimeClass),
+    warnings: warningsOf(options.runtimeClass),
+    address: {
+      baseUrl: `http://${hostOf(pinned.podIp)}:${options.agentHostPort}`,
+      guard: createPodGuard(options.keys, pinned),
+    },
+    workingDirectory: () => WORKSPACE_MOUNT,
+    lost,
+    release: () => {
+      life.stop()
+      watch.stop()
+      released ??= deleteClaim({ ...options, timeoutMs: options.deleteMs }, claim)
+      return released
+    },
+  }
+}
+
+const hostOf = (address: string): string => (address.includes(':') ? `[${address}]` : address)

@@ -1,0 +1,160 @@
+import { SandboxError } from '../../../kit/errors.ts'
+import type { KubeApi } from '../client/kube-api.ts'
+import { type Condition, conditionOf, controllerOf } from '../client/kube-object.ts'
+import { claimsIn } from '../client/resource.ts'
+import { ASSIGNED_ANNOTATION, ClaimObject, type SandboxObject } from './claim-objects.ts'
+import { faultOf, meaningOf } from './claim-reasons.ts'
+import type { ClaimWatches } from './claim-watches.ts'
+
+export type BoundClaim = { readonly claim: ClaimObject; readonly sandbox: SandboxObject }
+
+export type AwaitOptions = {
+  readonly api: KubeApi
+  readonly watches: ClaimWatches
+  /** A watch that has not shown by then what is known from elsewhere is taken for stuck. */
+  readonly suspectAfterMs: number
+  /** Called once, as soon as a Sandbox that is ready belongs to the claim: some time before the claim says so. */
+  readonly onAdopted?: (sandbox: SandboxObject) => void
+}
+
+/**
+ * Waits on the shared watches until our claim is bound. Transient reasons are waited for, final ones end it at once;
+ * at the caller's deadline the last reason says which fault it is.
+ */
+export async function awaitBound(
+  options: AwaitOptions,
+  posted: ClaimObject,
+  signal: AbortSignal,
+): Promise<BoundClaim> {
+  const { claims, sandboxes } = options.watches
+  const { promise, resolve, reject } = Promise.withResolvers<BoundClaim>()
+  const wait = new Wait(options, posted)
+  let following: string | undefined
+  let leaveSandbox: () => void = () => undefined
+  const look = () => {
+    try {
+      const found = wait.look()
+      if (found) return resolve(found)
+      const name = wait.expected
+      if (name === undefined || name === following) return
+      leaveSandbox()
+      following = name
+      leaveSandbox = sandboxes.onChange(name, look)
+    } catch (error) {
+      reject(error)
+    }
+  }
+  const leaveClaim = claims.onChange(posted.metadata.name, look)
+  const suspicion = setInterval(() => void wait.suspect(signal).then(look, reject), options.suspectAfterMs)
+  const onAbort = () => reject(wait.overdue(signal.reason))
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    if (signal.aborted) onAbort()
+    look()
+    return await promise
+  } finally {
+    leaveClaim()
+    leaveSandbox()
+    clearInterval(suspicion)
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** How often a watch is resumed before what it shows is believed. */
+const PATIENCE = 1
+
+/** What is known of one claim while it is waited for. */
+class Wait {
+  readonly #options: AwaitOptions
+  readonly #posted: ClaimObject
+  #last: Condition | undefined
+  #isSeen = false
+  #suspicions = 0
+  #sandboxName: string | undefined
+  #isAdopted = false
+  /** The Sandbox whose changes matter: the claim's own, or the one that the controller is about to give it. */
+  expected: string | undefined
+
+  constructor(options: AwaitOptions, posted: ClaimObject) {
+    this.#options = options
+    this.#posted = posted
+  }
+
+  /** The bound claim and its sandbox, or undefined while they are to be waited for; throws what is final. */
+  look(): BoundClaim | undefined {
+    const { claims, sandboxes } = this.#options.watches
+    const claim = claims.get(this.#posted.metadata.name)
+    if (!claim) return this.#absent()
+    this.#isSeen = true
+    requireSame(claim, this.#posted)
+    const ready = conditionOf(claim.status?.conditions, 'Ready')
+    this.#last = ready ?? this.#last
+    this.#noteAdoption(claim)
+    if (ready?.status !== 'True') return this.#notReady(ready)
+    const { name, podIPs } = claim.status?.sandbox ?? {}
+    if (!name || !podIPs?.length) return undefined
+    this.#sandboxName = name
+    this.expected = name
+    const sandbox = sandboxes.get(name)
+    return sandbox && this.#isSettled(sandbox) ? { claim, sandbox } : undefined
+  }
+
+  /** The controller writes its choice on the claim first. That is a hint and no more: the chain comes later. */
+  #noteAdoption({ metadata }: ClaimObject): void {
+    const choice = metadata.annotations?.[ASSIGNED_ANNOTATION]
+    if (this.#isAdopted || choice === undefined) return
+    this.expected = choice
+    const sandbox = this.#options.watches.sandboxes.get(choice)
+    const isReady = conditionOf(sandbox?.status?.conditions, 'Ready')?.status === 'True'
+    if (!sandbox || !isReady || controllerOf(sandbox)?.uid !== metadata.uid) return
+    this.#isAdopted = true
+    this.#options.onAdopted?.(sandbox)
+  }
+
+  /** The two watches are not in step: a Sandbox may still be shown as the pool's. After a while it is what it is. */
+  #isSettled(sandbox: SandboxObject): boolean {
+    return controllerOf(sandbox)?.uid === this.#posted.metadata.uid || this.#suspicions > PATIENCE
+  }
+
+  #absent(): undefined {
+    if (this.#isSeen) throw gone('it was deleted')
+  }
+
+  #notReady(ready: Condition | undefined): undefined {
+    if (ready && meaningOf(ready).isFinal) throw faultOf(ready)
+  }
+
+  /** Our own answer, or the claim, knows of something that a watch has not shown: it may be stuck, or it was missed. */
+  async suspect(signal: AbortSignal): Promise<void> {
+    const { api, watches } = this.#options
+    const { name, namespace } = this.#posted.metadata
+    if (this.#isSeen) {
+      if (this.#sandboxName === undefined) return
+      this.#suspicions += 1
+      if (this.#suspicions <= PATIENCE) watches.sandboxes.suspect(`${this.#sandboxName} is not shown as ours`)
+      return
+    }
+    watches.claims.suspect(`it has not shown the claim ${name}`)
+    const current = await api.get(claimsIn(namespace), name, signal)
+    if (current === undefined) throw gone('it was deleted')
+    requireSame(ClaimObject.parse(current), this.#posted)
+  }
+
+  /** The caller's own reason, or, where that is a deadline, what the wait hung on. */
+  overdue(reason: unknown): unknown {
+    if (!(reason instanceof DOMException) || reason.name !== 'TimeoutError') return reason
+    if (this.#last && this.#last.status !== 'True') return faultOf(this.#last, reason)
+    const message =
+      'the agent-sandbox controller has not bound the claim: is it running, and does it serve this namespace?'
+    return new SandboxError('agent_pod_reconciler_error', message, { cause: reason })
+  }
+}
+
+function requireSame({ metadata }: ClaimObject, posted: ClaimObject): void {
+  if (metadata.uid !== posted.metadata.uid)
+    throw new SandboxError('identity_mismatch', `the claim ${metadata.name} was replaced by another`)
+  if (metadata.deletionTimestamp !== undefined) throw gone('it is being deleted')
+}
+
+const gone = (how: string) =>
+  new SandboxError('sandbox_lost', `the claim was lost while it was waited for: ${how}`)

@@ -1,0 +1,48 @@
+import { messageOf } from '../../../kit/errors.ts'
+import type { Log } from '../../../kit/log.ts'
+import type { KubeApi } from '../client/kube-api.ts'
+import { claimsIn } from '../client/resource.ts'
+import { toKubeTime } from './build-claim.ts'
+
+export type Lifetime = {
+  /** A claim whose service has died ends by itself after so long at most. */
+  readonly lifetimeMs: number
+  /** How often a claim in use is given a whole lifetime again. */
+  readonly extendEveryMs: number
+}
+
+export const CLAIM_LIFETIME: Lifetime = { lifetimeMs: 1_800_000, extendEveryMs: 600_000 }
+
+type Extension = Lifetime & {
+  readonly api: KubeApi
+  readonly clock: () => Date
+  readonly log: Log
+}
+
+type Named = { readonly namespace: string; readonly name: string; readonly uid: string }
+
+/** Pushes a claim's end forward while it is in use. One that fails is tried again at the next turn. */
+export function keepClaimAlive(extension: Extension, claim: Named): { stop(): void } {
+  const { api, clock, lifetimeMs, extendEveryMs, log } = extension
+  const stopped = new AbortController()
+  const extend = async () => {
+    const shutdownTime = toKubeTime(new Date(clock().getTime() + lifetimeMs))
+    // The UID makes it this claim's extension and no successor's.
+    const body = { metadata: { uid: claim.uid }, spec: { lifecycle: { shutdownTime } } }
+    const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(extendEveryMs)])
+    await api.patch({ resource: claimsIn(claim.namespace), name: claim.name }, body, signal)
+  }
+  const timer = setInterval(() => {
+    extend().catch((error: unknown) => {
+      if (stopped.signal.aborted) return
+      log.warn('a claim could not be extended', { claim: claim.name, error: messageOf(error) })
+    })
+  }, extendEveryMs)
+  timer.unref()
+  return {
+    stop() {
+      clearInterval(timer)
+      stopped.abort()
+    },
+  }
+}

@@ -1,0 +1,111 @@
+import { messageOf } from '../../../kit/errors.ts'
+import type { Log } from '../../../kit/log.ts'
+import type { KubeApi } from '../client/kube-api.ts'
+import { type Condition, conditionOf, controllerOf } from '../client/kube-object.ts'
+import { podsIn } from '../client/resource.ts'
+import type { PinnedIdentity } from '../identity/identity-chain.ts'
+import { PodObject } from './claim-objects.ts'
+import { meaningOf } from './claim-reasons.ts'
+import type { ClaimWatches } from './claim-watches.ts'
+
+export type LossOptions = {
+  readonly api: KubeApi
+  readonly watches: ClaimWatches
+  readonly log: Log
+  /** A sandbox that is not ready for so long is given up, though its pod is there: its node is gone. */
+  readonly unreadyMs: number
+  readonly checkEveryMs: number
+}
+
+/**
+ * Calls back once when a bound sandbox is not there any more: claim, Sandbox and pod are those that were pinned, or
+ * the sandbox is lost. A claim that loses its sandbox binds another one by itself, which must never be carried on with.
+ */
+export function watchForLoss(
+  options: LossOptions,
+  pinned: PinnedIdentity,
+  onLost: (how: string) => void,
+): { stop(): void } {
+  const { watches, log, checkEveryMs } = options
+  const stopped = new AbortController()
+  let unreadySince: number | undefined
+  let isAsking = false
+
+  const end = (how: string) => {
+    if (stopped.signal.aborted) return
+    stop()
+    onLost(how)
+  }
+  const look = () => {
+    const how = lossIn(watches, pinned)
+    if (how !== undefined) return end(how)
+    if (isReady(watches, pinned)) unreadySince = undefined
+    else askForPod()
+  }
+  const askForPod = () => {
+    unreadySince ??= performance.now()
+    if (performance.now() - unreadySince > options.unreadyMs)
+      return end(`the sandbox was not ready for ${options.unreadyMs / 1000} s`)
+    if (isAsking) return
+    isAsking = true
+    podLoss(options, pinned, stopped.signal)
+      .then((how) => how !== undefined && end(how))
+      .catch((error: unknown) => log.info('a pod could not be looked at', { error: messageOf(error) }))
+      .finally(() => {
+        isAsking = false
+      })
+  }
+  const leave = [
+    watches.claims.onChange(pinned.claimName, look),
+    watches.sandboxes.onChange(pinned.sandboxName, look),
+  ]
+  const checks = setInterval(() => unreadySince !== undefined && look(), checkEveryMs)
+  checks.unref()
+  const stop = () => {
+    for (const unsubscribe of leave) unsubscribe()
+    clearInterval(checks)
+    stopped.abort()
+  }
+  look()
+  return { stop }
+}
+
+/** What the watches show already: no question is needed. */
+function lossIn(watches: ClaimWatches, pinned: PinnedIdentity): string | undefined {
+  return claimLoss(watches, pinned) ?? sandboxLoss(watches, pinned)
+}
+
+function claimLoss({ claims }: ClaimWatches, pinned: PinnedIdentity): string | undefined {
+  const claim = claims.get(pinned.claimName)
+  if (claim?.metadata.uid !== pinned.claimUid) return 'the claim was deleted'
+  if (claim.metadata.deletionTimestamp !== undefined) return 'the claim is being deleted'
+  const ready = conditionOf(claim.status?.conditions, 'Ready')
+  if (ready && isFinal(ready)) return `the claim says ${ready.reason}: ${ready.message ?? ''}`
+  const bound = claim.status?.sandbox?.name
+  return bound === pinned.sandboxName ? undefined : `the claim names ${bound || 'no sandbox'} in its place`
+}
+
+function sandboxLoss({ sandboxes }: ClaimWatches, pinned: PinnedIdentity): string | undefined {
+  const sandbox = sandboxes.get(pinned.sandboxName)
+  if (sandbox?.metadata.uid !== pinned.sandboxUid) return 'the sandbox was deleted'
+  if (sandbox.metadata.deletionTimestamp !== undefined) return 'the sandbox is being deleted'
+  if (controllerOf(sandbox)?.uid !== pinned.claimUid) return 'the sandbox was given to somebody else'
+  const addresses = sandbox.status?.podIPs ?? []
+  const isMoved = addresses.length > 0 && !addresses.includes(pinned.podIp)
+  return isMoved ? 'the sandbox has another pod' : undefined
+}
+
+const isFinal = (ready: Condition): boolean => ready.status !== 'True' && meaningOf(ready).isFinal
+
+const isReady = ({ sandboxes }: ClaimWatches, { sandboxName }: PinnedIdentity): boolean =>
+  conditionOf(sandboxes.get(sandboxName)?.status?.conditions, 'Ready')?.status === 'True'
+
+/** Readiness comes and goes; the pod itself says whether it is still the one that was pinned. */
+async function podLoss({ api }: LossOptions, pinned: PinnedIdentity, signal: AbortSignal) {
+  const found = await api.get(podsIn(pinned.namespace), pinned.podName, signal)
+  if (found === undefined) return 'the pod is gone'
+  const { metadata, status } = PodObject.parse(found)
+  if (metadata.uid !== pinned.podUid) return 'the pod was replaced'
+  if (metadata.deletionTimestamp !== undefined) return 'the pod is being deleted'
+  return status?.phase === 'Running' ? undefined : `the pod is ${status?.phase ?? 'in no phase'}`
+}

@@ -1,0 +1,101 @@
+import type { KubeConnection } from './kube-connection.ts'
+import { isStatus } from './kube-error.ts'
+import { pathOf, type Resource } from './resource.ts'
+import { createTransport, type StreamOptions, type TransportOptions } from './transport.ts'
+
+export interface KubePage {
+  readonly items: readonly unknown[]
+  readonly resourceVersion: string
+  /** Where the next page begins, if there is one. */
+  readonly continue: string | undefined
+}
+
+/** One line of a watch. */
+export interface WatchEvent {
+  readonly type: string
+  readonly object: unknown
+}
+
+export type WatchFrom = StreamOptions & {
+  readonly resourceVersion: string
+  readonly timeoutSeconds: number
+}
+
+type At = { readonly resource: Resource; readonly name: string }
+export type DeleteOptions = { readonly uid: string; readonly propagation: 'Background' | 'Foreground' }
+
+export type KubeApi = ReturnType<typeof createKubeApi>
+
+/** The verbs that the provider needs of an API server. An object is whatever was sent: its reader parses it. */
+export function createKubeApi(connection: KubeConnection, options?: TransportOptions) {
+  const { ask, stream, close } = createTransport(connection, options)
+  return {
+    /** The object, or undefined where there is none. */
+    async get(resource: Resource, name: string, signal: AbortSignal): Promise<unknown> {
+      try {
+        return await ask({ method: 'GET', path: pathOf(resource, name) }, signal)
+      } catch (error) {
+        if (isStatus(error, 404)) return undefined
+        throw error
+      }
+    },
+
+    async list(
+      resource: Resource,
+      page: { limit: number; continue: string | undefined },
+      signal: AbortSignal,
+    ): Promise<KubePage> {
+      const query = new URLSearchParams({ limit: String(page.limit) })
+      if (page.continue !== undefined) query.set('continue', page.continue)
+      return parsePage(await ask({ method: 'GET', path: `${pathOf(resource)}?${query}` }, signal))
+    },
+
+    /** Fields that the kind does not have are refused: without asking for it they are dropped without a word. */
+    create: (resource: Resource, body: unknown, signal: AbortSignal): Promise<unknown> =>
+      ask({ method: 'POST', path: `${pathOf(resource)}?fieldValidation=Strict`, body }, signal),
+
+    patch: ({ resource, name }: At, body: unknown, signal: AbortSignal): Promise<unknown> => {
+      const path = `${pathOf(resource, name)}?fieldValidation=Strict`
+      return ask({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json' }, signal)
+    },
+
+    /** Deletes exactly the object of that UID: a successor of the same name answers 409. */
+    delete: ({ resource, name }: At, { uid, propagation }: DeleteOptions, signal: AbortSignal) => {
+      const body = {
+        apiVersion: 'v1',
+        kind: 'DeleteOptions',
+        preconditions: { uid },
+        propagationPolicy: propagation,
+      }
+      return ask({ method: 'DELETE', path: pathOf(resource, name), body }, signal)
+    },
+
+    /** Any other JSON document that the API server serves, under its own media type. */
+    read: (document: { path: string; mediaType: string }, signal: AbortSignal): Promise<unknown> =>
+      ask({ method: 'GET', path: document.path, accept: document.mediaType }, signal),
+
+    /** One watch, from its first event to its end; whoever watches resumes it. */
+    async *watch(resource: Resource, from: WatchFrom): AsyncGenerator<WatchEvent> {
+      const query = new URLSearchParams({
+        watch: '1',
+        allowWatchBookmarks: 'true',
+        resourceVersion: from.resourceVersion,
+        timeoutSeconds: String(from.timeoutSeconds),
+      })
+      for await (const event of stream(`${pathOf(resource)}?${query}`, from)) yield event as WatchEvent
+    },
+
+    close,
+  }
+}
+
+function parsePage(value: unknown): KubePage {
+  const { items, metadata } = (value ?? {}) as {
+    items?: unknown
+    metadata?: { resourceVersion?: unknown; continue?: unknown }
+  }
+  const { resourceVersion, continue: next } = metadata ?? {}
+  if (!Array.isArray(items) || typeof resourceVersion !== 'string')
+    throw new Error('the API server sent no list')
+  return { items, resourceVersion, continue: typeof next === 'string' && next !== '' ? next : undefined }
+}

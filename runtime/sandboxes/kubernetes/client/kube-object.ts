@@ -1,0 +1,46 @@
+import { z } from 'zod'
+
+export const OwnerReference = z.object({
+  apiVersion: z.string(),
+  kind: z.string(),
+  name: z.string(),
+  uid: z.string(),
+  controller: z.boolean().optional(),
+})
+export type OwnerReference = z.infer<typeof OwnerReference>
+
+export const Metadata = z.object({
+  name: z.string().min(1),
+  namespace: z.string().min(1),
+  uid: z.string().min(1),
+  resourceVersion: z.string().min(1),
+  creationTimestamp: z.string().optional(),
+  deletionTimestamp: z.string().optional(),
+  labels: z.record(z.string(), z.string()).optional(),
+  annotations: z.record(z.string(), z.string()).optional(),
+  ownerReferences: z.array(OwnerReference).optional(),
+})
+
+/** What every object has; each kind adds only the fields that are read, and tolerates all others. */
+export type KubeObject = { readonly metadata: z.infer<typeof Metadata> }
+
+const Condition = z.object({
+  type: z.string(),
+  status: z.string(),
+  reason: z.string().optional(),
+  message: z.string().optional(),
+  lastTransitionTime: z.string().optional(),
+})
+export type Condition = z.infer<typeof Condition>
+export const Conditions = z.array(Condition).optional()
+
+export const conditionOf = (
+  conditions: readonly Condition[] | undefined,
+  type: string,
+): Condition | undefined => conditions?.find((condition) => condition.type === type)
+
+/** The one owner that controls an object; undefined where there is none, and where there are several. */
+export function controllerOf({ metadata }: KubeObject): OwnerReference | undefined {
+  const [only, second] = (metadata.ownerReferences ?? []).filter(({ controller }) => controller === true)
+  return second ? undefined : only
+}

@@ -1,0 +1,119 @@
+import { CLAIM } from '../../../../contracts/claim.ts'
+import { SandboxError } from '../../../kit/errors.ts'
+import {
+  type ClaimObject,
+  POD_NAME_ANNOTATION,
+  type PodObject,
+  type SandboxObject,
+} from '../claims/claim-objects.ts'
+import { conditionOf, controllerOf, type KubeObject } from '../client/kube-object.ts'
+import { SANDBOX_GROUP } from '../client/resource.ts'
+
+/** What must hold of whatever serves a run. */
+export type Expected = {
+  readonly namespace: string
+  readonly claimName: string
+  /** From the answer to our own post. */
+  readonly claimUid: string
+  /** Undefined where the environment asks for no hard isolation. */
+  readonly runtimeClass: string | undefined
+  readonly serviceAccount: string
+}
+
+export type Links = {
+  readonly claim: ClaimObject
+  readonly sandbox: SandboxObject
+  readonly pod: PodObject
+}
+
+/** Who serves a run: fixed from here on. */
+export type PinnedIdentity = {
+  readonly namespace: string
+  readonly claimName: string
+  readonly claimUid: string
+  readonly sandboxName: string
+  readonly sandboxUid: string
+  readonly podName: string
+  readonly podUid: string
+  readonly podIp: string
+  readonly serviceAccount: string
+}
+
+/**
+ * Follows the chain from our claim to the pod, link by link, by UID. Names prove nothing: they can be had again.
+ * Throws `identity_mismatch` with the link that does not hold.
+ */
+export function followChain(expected: Expected, { claim, sandbox, pod }: Links): PinnedIdentity {
+  checkClaim(expected, claim)
+  checkSandbox(expected, claim, sandbox)
+  checkPod(expected, sandbox, pod)
+  const podIp = addressOf(claim, pod)
+  return {
+    namespace: expected.namespace,
+    claimName: expected.claimName,
+    claimUid: claim.metadata.uid,
+    sandboxName: sandbox.metadata.name,
+    sandboxUid: sandbox.metadata.uid,
+    podName: pod.metadata.name,
+    podUid: pod.metadata.uid,
+    podIp,
+    serviceAccount: expected.serviceAccount,
+  }
+}
+
+function checkClaim({ namespace, claimName, claimUid }: Expected, claim: ClaimObject): void {
+  const { metadata, spec } = claim
+  requireThat(metadata.namespace === namespace && metadata.name === claimName, 'the claim is another one')
+  requireThat(metadata.uid === claimUid, 'the claim was replaced by another of its name')
+  requireThat(metadata.deletionTimestamp === undefined, 'the claim is being deleted')
+  requireThat(conditionOf(claim.status?.conditions, 'Ready')?.status === 'True', 'the claim is not bound')
+  requireThat(!spec.env?.length && !spec.volumeClaimTemplates?.length, 'the claim asks for more than we did')
+}
+
+function checkSandbox({ namespace }: Expected, claim: ClaimObject, sandbox: SandboxObject): void {
+  const { metadata } = sandbox
+  const isNamed = claim.status?.sandbox?.name === metadata.name && metadata.namespace === namespace
+  requireThat(isNamed, 'the claim names another sandbox')
+  requireThat(metadata.deletionTimestamp === undefined, 'the sandbox is being deleted')
+  const owner = { group: CLAIM.group, kind: CLAIM.kind, object: claim }
+  requireThat(isControlledBy(sandbox, owner), 'the sandbox does not belong to our claim alone')
+}
+
+function checkPod({ namespace, ...required }: Expected, sandbox: SandboxObject, pod: PodObject): void {
+  const { metadata, spec, status } = pod
+  const tracked = sandbox.metadata.annotations?.[POD_NAME_ANNOTATION] || sandbox.metadata.name
+  const isNamed = tracked === sandbox.metadata.name && metadata.name === tracked
+  requireThat(isNamed && metadata.namespace === namespace, 'the pod is not the one of the sandbox')
+  const owner = { group: SANDBOX_GROUP, kind: 'Sandbox', object: sandbox }
+  requireThat(isControlledBy(pod, owner), 'the pod does not belong to the sandbox alone')
+  requireThat(metadata.deletionTimestamp === undefined, 'the pod is being deleted')
+  requireThat(status?.phase === 'Running', 'the pod does not run')
+  requireThat(
+    spec.runtimeClassName === required.runtimeClass,
+    `the pod runs under ${spec.runtimeClassName ?? 'the default runtime'}, not under ${required.runtimeClass ?? 'it'}`,
+  )
+  requireThat(spec.serviceAccountName === required.serviceAccount, 'the pod has another service account')
+  requireThat(spec.hostNetwork !== true, 'the pod is in the network of its node')
+}
+
+/** The pod's own address, where the claim says that it is there: two accounts of it that must agree. */
+function addressOf(claim: ClaimObject, { status }: PodObject): string {
+  const podIp = status?.podIP ?? ''
+  const isOwn = podIp !== '' && (status?.podIPs ?? []).some(({ ip }) => ip === podIp)
+  const isClaimed = claim.status?.sandbox?.podIPs?.includes(podIp) === true
+  requireThat(isOwn && isClaimed, 'the addresses of the claim and of the pod differ')
+  return podIp
+}
+
+type Owner = { readonly group: string; readonly kind: string; readonly object: KubeObject }
+
+function isControlledBy(owned: KubeObject, { group, kind, object }: Owner): boolean {
+  const controller = controllerOf(owned)
+  if (controller === undefined) return false
+  const isKind = controller.apiVersion.split('/')[0] === group && controller.kind === kind
+  return isKind && controller.name === object.metadata.name && controller.uid === object.metadata.uid
+}
+
+function requireThat(holds: boolean, otherwise: string): asserts holds {
+  if (!holds) throw new SandboxError('identity_mismatch', `the sandbox is refused: ${otherwise}`)
+}

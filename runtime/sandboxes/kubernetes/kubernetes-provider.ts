@@ -1,0 +1,131 @@
+import { randomUUID } from 'node:crypto'
+import { z } from 'zod'
+import { CLAIM_NONCE_ANNOTATION } from '../../../contracts/labels.ts'
+import type { SandboxKind } from '../../../contracts/names.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+import type { BoundSandbox, ClaimRequest, SandboxProvider } from '../provider.ts'
+import { type BindOptions, bindSandbox } from './bind-sandbox.ts'
+import { ClaimObject } from './claims/claim-objects.ts'
+import { createClaimWatches } from './claims/claim-watches.ts'
+import { deleteClaim } from './claims/delete-claim.ts'
+import type { Lifetime } from './claims/extend-claim.ts'
+import { createKubeApi } from './client/kube-api.ts'
+import type { KubeConnection } from './client/kube-connection.ts'
+import { claimsIn } from './client/resource.ts'
+import type { WatchTiming } from './client/shared-watch.ts'
+import type { TransportOptions } from './client/transport.ts'
+import { loadIssuerKeys } from './identity/issuer-keys.ts'
+
+export type KubernetesProviderOptions = {
+  readonly connect: () => Promise<KubeConnection>
+  readonly namespace: string
+  readonly pool: (kind: SandboxKind) => string
+  readonly serviceAccount: (kind: SandboxKind) => string
+  /** Marks our claims among those of other deployments. */
+  readonly deploymentId: string
+  /** The runtime class that every pod must have; undefined where the environment asks for no hard isolation. */
+  readonly runtimeClass: string | undefined
+  readonly agentHostPort: number
+  readonly timing: ProviderTiming
+  readonly clock: () => Date
+  readonly log: Log
+}
+
+export type ProviderTiming = {
+  readonly transport: TransportOptions
+  readonly watch: WatchTiming
+  readonly lifetime: Lifetime
+  readonly startMs: number
+  /** A watch that has not shown by then what is known from elsewhere is taken for stuck. */
+  readonly suspectAfterMs: number
+  /** Deletion with everything that belongs to a claim: a pod has its grace period in it. */
+  readonly deleteMs: number
+  readonly unreadyMs: number
+  readonly checkEveryMs: number
+}
+
+/** What a claim's row keeps: enough to find exactly our claim, whatever has happened since. */
+const Handle = z.strictObject({
+  namespace: z.string().min(1),
+  claimName: z.string().min(1),
+  nonce: z.uuid(),
+})
+export type ClaimHandle = z.infer<typeof Handle>
+
+type OpenCluster = Awaited<ReturnType<typeof openCluster>>
+
+/** Sandboxes of a cluster: one claim each on a warm pool, two shared watches, and a chain of UIDs to the pod. */
+export class KubernetesProvider implements SandboxProvider {
+  readonly name = 'kubernetes'
+  readonly namespace: string
+  readonly #options: KubernetesProviderOptions
+  #running: Promise<OpenCluster> | undefined
+
+  constructor(options: KubernetesProviderOptions) {
+    this.#options = options
+    this.namespace = options.namespace
+  }
+
+  /** Throws where the cluster cannot be used: there is no weaker backend to fall back to. */
+  async start(): Promise<void> {
+    await this.#start()
+  }
+
+  draft(claimName: string): ClaimHandle {
+    return { namespace: this.namespace, claimName, nonce: randomUUID() }
+  }
+
+  async claim(request: ClaimRequest): Promise<BoundSandbox> {
+    const { api, watches, keys } = await this.#start()
+    const { timing, ...options } = this.#options
+    const parts: BindOptions = { ...options, ...timing, api, watches, keys }
+    return bindSandbox(parts, { ...request, ...Handle.parse(request.handle) })
+  }
+
+  async collect(handle: unknown): Promise<void> {
+    const { namespace, claimName, nonce } = Handle.parse(handle)
+    const { api, watches } = await this.#start()
+    const { deleteMs: timeoutMs, checkEveryMs } = this.#options.timing
+    const found = await api.get(claimsIn(namespace), claimName, AbortSignal.timeout(timeoutMs))
+    if (found === undefined) return
+    const { metadata } = ClaimObject.parse(found)
+    // A claim of that name without our nonce is somebody else's.
+    if (metadata.annotations?.[CLAIM_NONCE_ANNOTATION] !== nonce) return
+    await deleteClaim({ api, watches, timeoutMs, checkEveryMs }, metadata)
+  }
+
+  async close(): Promise<void> {
+    const running = await this.#running?.catch(() => undefined)
+    await running?.watches.close()
+    await running?.api.close()
+  }
+
+  #start(): Promise<OpenCluster> {
+    this.#running ??= openCluster(this.#options).catch((error: unknown) => {
+      this.#running = undefined
+      throw unusable(error)
+    })
+    return this.#running
+  }
+}
+
+async function openCluster({ connect, namespace, timing, log, clock }: KubernetesProviderOptions) {
+  const api = createKubeApi(await connect(), timing.transport)
+  const watches = createClaimWatches({ api, namespace, log, timing: timing.watch })
+  try {
+    const signal = AbortSignal.timeout(timing.startMs)
+    const [keys] = await Promise.all([loadIssuerKeys({ api, signal, clock }), watches.start(signal)])
+    return { api, watches, keys }
+  } catch (error) {
+    await watches.close()
+    await api.close()
+    throw error
+  }
+}
+
+function unusable(cause: unknown): SandboxError {
+  if (cause instanceof SandboxError && cause.code === 'invalid_config') return cause
+  const message = `Sandboxes of Kubernetes cannot be used, and nothing weaker takes their place: ${messageOf(cause)}`
+  return new SandboxError('isolation_unavailable', message, { cause })
+}

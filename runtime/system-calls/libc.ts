@@ -1,0 +1,19 @@
+import { constants } from 'node:os'
+import koffi from 'koffi'
+import { SandboxError } from '../kit/errors.ts'
+
+/** The C library of this process; loaded by the first call, as a laptop's AgentHost needs none. */
+let loaded: ReturnType<typeof koffi.load> | undefined
+export const libc = () => {
+  loaded ??= koffi.load(null)
+  return loaded
+}
+
+const NAMES = new Map(Object.entries(constants.errno).map(([name, number]) => [number, name]))
+
+/** Throws what a call that answered below zero has left in errno. */
+export function expectSuccess(answer: number, call: string): number {
+  if (answer >= 0) return answer
+  const errno = koffi.errno()
+  throw new SandboxError('isolation_unavailable', `${call} failed: ${NAMES.get(errno) ?? errno}`)
+}

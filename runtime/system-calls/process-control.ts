@@ -1,0 +1,58 @@
+import koffi from 'koffi'
+import { SandboxError } from '../kit/errors.ts'
+import { expectSuccess, libc } from './libc.ts'
+
+/** Of linux/prctl.h. */
+const PR_SET_DUMPABLE = 4
+const PR_SET_CHILD_SUBREAPER = 36
+const PR_SET_NO_NEW_PRIVS = 38
+
+/** Of linux/seccomp.h, and the call's number in each table. */
+const SECCOMP_SET_MODE_FILTER = 1
+const SECCOMP_FILTER_FLAG_TSYNC = 1
+const SECCOMP_CALL: Readonly<Partial<Record<NodeJS.Architecture, number>>> = { x64: 317, arm64: 277 }
+const BYTES_PER_INSTRUCTION = 8
+
+const WNOHANG = 1
+
+type Prctl = (...args: [option: number, value: number, unused: 0, unused: 0, unused: 0]) => number
+type Seccomp = (...args: [call: number, operation: number, flags: number, program: object]) => number
+type WaitPid = (pid: number, status: null, options: number) => number
+
+function prctl(name: string, option: number, value: number): void {
+  const call: Prctl = libc().func(
+    'int prctl(int, unsigned long, unsigned long, unsigned long, unsigned long)',
+  )
+  expectSuccess(call(option, value, 0, 0, 0), `prctl(${name})`)
+}
+
+/** Nobody of the same user can trace this process or open its memory; it leaves no core file. */
+export const forbidTracing = (): void => prctl('PR_SET_DUMPABLE', PR_SET_DUMPABLE, 0)
+
+/** Whatever a descendant leaves behind becomes a child of this process, so nothing can get out of its sight. */
+export const adoptOrphans = (): void => prctl('PR_SET_CHILD_SUBREAPER', PR_SET_CHILD_SUBREAPER, 1)
+
+/** Puts a filter on every thread of this process and on all that they will ever start. There is no way back. */
+export function installSyscallFilter(program: Uint8Array): void {
+  const number = SECCOMP_CALL[process.arch]
+  if (number === undefined)
+    throw new SandboxError('isolation_unavailable', `there is no system call filter for ${process.arch}`)
+  prctl('PR_SET_NO_NEW_PRIVS', PR_SET_NO_NEW_PRIVS, 1)
+  const fprog = koffi.struct({ len: 'uint16', filter: 'uint8 *' })
+  const call: Seccomp = libc().func('syscall', 'long', [
+    'long',
+    'unsigned int',
+    'unsigned int',
+    koffi.pointer(fprog),
+  ])
+  const filter = { len: program.length / BYTES_PER_INSTRUCTION, filter: program }
+  const answer = call(number, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, filter)
+  if (expectSuccess(answer, 'seccomp') > 0)
+    throw new SandboxError('isolation_unavailable', `thread ${answer} cannot take the system call filter`)
+}
+
+/** Takes note of the end of a child that Node did not start; without it the number would stay taken. */
+export function reap(pid: number): void {
+  const call: WaitPid = libc().func('int waitpid(int, void *, int)')
+  call(pid, null, WNOHANG)
+}

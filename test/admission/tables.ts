@@ -1,0 +1,92 @@
+import { ESCAPE_PRECONDITIONS } from '../../policies/admission/escapes.ts'
+import { ADMISSION_POLICIES } from '../../policies/admission/policies.ts'
+import type { Matched } from '../../policies/admission/rule.ts'
+import {
+  NEUTRAL_CLAIM_MUTANTS,
+  NEUTRAL_POD_MUTANTS,
+  NEUTRAL_RUNNING_MUTANTS,
+  NEUTRAL_STANDING_MUTANTS,
+  NEUTRAL_TEMPLATE_MUTANTS,
+  type Neutral,
+} from './neutral-mutants.ts'
+
+const ESCAPE_TEST = '`test/cluster/admission.escapes.test.ts`'
+
+/** The generated parts of docs/admission.md, by the name of their marker. */
+export function tables(): Readonly<Record<string, string>> {
+  return {
+    policies: policyTable(),
+    rules: ruleTable(),
+    escapes: escapeTable(),
+    neutral: neutralTable(),
+  }
+}
+
+/** The page with every generated part written anew. */
+export function withTables(page: string): string {
+  return Object.entries(tables()).reduce((text, [name, table]) => {
+    const [opening, closing] = [`<!-- ${name} -->`, `<!-- /${name} -->`]
+    const [start, end] = [text.indexOf(opening), text.indexOf(closing)]
+    if (start < 0 || end < start) throw new Error(`docs/admission.md has no part ${name}`)
+    return `${text.slice(0, start + opening.length)}\n${table}\n${text.slice(end)}`
+  }, page)
+}
+
+const SCOPES = {
+  sandboxes: 'namespaces of sandboxes',
+  slice: 'all namespaces of a slice',
+  cluster: 'the cluster',
+} as const
+
+function policyTable(): string {
+  const rows = ADMISSION_POLICIES.map(({ name, scope, matches, rules }) => [
+    `\`agentweaver-${name}\``,
+    SCOPES[scope],
+    matches.map(spell).join('; '),
+    String(rules.length),
+  ])
+  return table(['policy', 'where', 'asked at', 'rules'], rows)
+}
+
+function spell({ resources, operations }: Matched): string {
+  return `${operations.join(', ')} of ${resources.map((name) => `\`${name}\``).join(', ')}`
+}
+
+function ruleTable(): string {
+  const rows = ADMISSION_POLICIES.flatMap(({ rules }) =>
+    rules.map(({ name, message, protects }) => [`\`${name}\``, message, protects]),
+  )
+  return table(['rule', 'says', 'protects'], rows)
+}
+
+function escapeTable(): string {
+  const rows = ESCAPE_PRECONDITIONS.map(({ id, needs, rules, control }) => [
+    `\`${id}\``,
+    needs,
+    rules.map((rule) => `\`${rule}\``).join(', '),
+    control ?? '–',
+    ESCAPE_TEST,
+  ])
+  return table(['escape', 'needs', 'refused by', 'and stands against it', 'test'], rows)
+}
+
+function neutralTable(): string {
+  const rows = (kind: string, neutrals: readonly Neutral[]) =>
+    neutrals.map(({ fields, why }) => [kind, fields, why])
+  return table(
+    ['of a', 'what passes', 'why that is no weakness'],
+    [
+      ...rows('pod that is made', NEUTRAL_POD_MUTANTS),
+      ...rows('pod that runs', NEUTRAL_RUNNING_MUTANTS),
+      ...rows('claim that is made', NEUTRAL_CLAIM_MUTANTS),
+      ...rows('claim that stands', NEUTRAL_STANDING_MUTANTS),
+      ...rows('template', NEUTRAL_TEMPLATE_MUTANTS),
+    ],
+  )
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+  return [line(head), `|${head.map(() => '---').join('|')}|`, ...rows.map(line)].join('\n')
+}

@@ -1,0 +1,62 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+import { equalsInConstantTime } from '../../runtime/kit/constant-time.ts'
+
+const FOLDER = fileURLToPath(new URL('../../runtime/agent-host', import.meta.url))
+const SECRET = /(?:token|bearer|digest|body_sha256|signature|secret)\b/i
+
+/** Comparisons of a secret whose time depends on how much of it is right. */
+const leaks = (source: string): string[] =>
+  source
+    .split('\n')
+    .filter((line) => /[!=]==?|\.(?:startsWith|endsWith|includes|indexOf|localeCompare)\(/.test(line))
+    .filter((line) => SECRET.test(line.replace(/['"`][^'"`]*['"`]/g, '')))
+    .filter((line) => !/[!=]== (?:undefined|null)|=== tarIn|^\s*(?:\*|\/\/|\/\*)/.test(line))
+    .map((line) => line.trim())
+
+const sources = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter((file) =>
+  file.endsWith('.ts'),
+)
+
+/** Comparisons that tell nothing: both sides are known to whoever could measure the time. */
+const HARMLESS = [
+  // The announced digest of a session, which comes from the same caller as the session.
+  'if (digest !== session?.sha256) {',
+  // Two requests of the one caller that holds the bearer.
+  'if (known && known.digest !== digest) {',
+]
+
+it('compares no secret but in constant time', () => {
+  const found = sources.flatMap((file) => leaks(readFileSync(join(FOLDER, file), 'utf8')))
+
+  expect(sources.length).toBeGreaterThan(30)
+  expect(found.filter((line) => !HARMLESS.includes(line))).toEqual([])
+})
+
+it.each([
+  'if (token === taken.turnBearerToken) return',
+  'return bearer.startsWith(expected)',
+  'if (digest !== claims.body_sha256) throw refuse()',
+])('finds what is planted: %s', (line) => {
+  expect(leaks(line)).toHaveLength(1)
+})
+
+it.each([
+  ['', ''],
+  ['a', 'a'],
+  ['é', 'é'],
+])('takes %j for %j', (a, b) => {
+  expect(equalsInConstantTime(a, b)).toBe(true)
+})
+
+it.each([
+  ['a', 'b'],
+  ['a', ''],
+  ['a', 'aa'],
+  ['é', 'e\u0301'],
+  ['a\0', 'a'],
+])('does not take %j for %j, whatever their lengths', (a, b) => {
+  expect(equalsInConstantTime(a, b)).toBe(false)
+})

@@ -1,0 +1,140 @@
+import { spawn } from 'node:child_process'
+import { createPublicKey, generateKeyPairSync, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createConnection, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { JWK } from 'jose'
+import type { AgentHostEnvInput } from '../../contracts/agent-host-env.ts'
+import type { ConnectionGuard } from '../../runtime/agent-host-client/connection-guard.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { startHostProcess } from '../../runtime/sandboxes/local/host-process.ts'
+import { selectIsolation } from '../../runtime/sandboxes/local/isolation.ts'
+import { bundleServices } from '../../scripts/bundle.ts'
+import type { HostUnderTest, TicketKeys } from '../conformance/agent-host-cases/host.ts'
+
+const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
+const KID = 'k1'
+
+/** Nobody else listens on a port of this test's own machine; whom a pod's address leads to is another suite's. */
+const trustful: ConnectionGuard = { verify: async () => undefined }
+
+/** The folder and the ticket keys that AgentHosts of one test file share. */
+export function createLaptop() {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-laptop-'))
+  const programs = mkdtempSync(join(tmpdir(), 'aw-programs-'))
+  const jwksFile = join(folder, 'jwks.json')
+  const { privateKey } = generateKeyPairSync('ed25519')
+  const publish = async (keys: readonly JWK[]) => writeFileSync(jwksFile, JSON.stringify({ keys }))
+  const jwk = { ...createPublicKey(privateKey).export({ format: 'jwk' }), kid: KID, alg: 'EdDSA', use: 'sig' }
+  void publish([jwk])
+  const keys: TicketKeys = { kid: KID, privateKey, publish }
+  /** The bundle of a pod's image, made once: it starts several times as fast as the sources. */
+  let bundle: Promise<string> | undefined
+  const entry = () => {
+    symlinkSync(MODULES, join(programs, 'node_modules'))
+    return bundleServices(join(programs, 'bundle')).then(({ agentHost }) => agentHost)
+  }
+  const bundled = () => {
+    bundle ??= entry()
+    return bundle
+  }
+  return {
+    folder,
+    jwksFile,
+    keys,
+    bundled,
+    remove: () => {
+      for (const each of [folder, programs]) rmSync(each, { recursive: true, force: true })
+    },
+  }
+}
+
+export type Laptop = ReturnType<typeof createLaptop>
+
+const opened = async (socket: Socket): Promise<Socket> => {
+  await once(socket, 'connect')
+  return socket.on('error', () => undefined)
+}
+
+/** A real AgentHost with its real runner on a Unix socket, as the local provider starts it. */
+export async function startOnSocket({ jwksFile }: Laptop): Promise<HostUnderTest> {
+  const { backend } = await selectIsolation({ allowDirect: false, toolRoots: [] })
+  const host = await startHostProcess({
+    jwksFile,
+    backend: backend.name,
+    toolRoots: [],
+    logLevel: 'error',
+    log: silentLog,
+  })
+  return {
+    instanceId: host.instanceId,
+    address: { socketPath: host.socketPath },
+    connect: () => opened(createConnection(host.socketPath)),
+    workingDirectory: host.workspace,
+    close: () => host.destroy(),
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '::')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address ? address.port : 0
+}
+
+export interface HostOnPort extends HostUnderTest {
+  readonly pid: number
+  /** Everything that it has written to its log. */
+  readonly log: () => string
+}
+
+/** An AgentHost from its bundle on a TCP port, as in a pod, with the runner that a laptop has. */
+export async function startOnPort(
+  { folder, jwksFile, bundled }: Laptop,
+  more: Readonly<Record<string, string>> = {},
+): Promise<HostOnPort> {
+  const instanceId = randomUUID()
+  const port = await freePort()
+  const workspace = join(folder, instanceId)
+  const stateDir = join(folder, `${instanceId}.state`)
+  mkdirSync(workspace)
+  mkdirSync(stateDir, { mode: 0o700 })
+  const { backend } = await selectIsolation({ allowDirect: false, toolRoots: [] })
+  const env = {
+    AGENT_HOST_INSTANCE_ID: instanceId,
+    AGENT_HOST_PORT: String(port),
+    AGENT_HOST_JWKS_FILE: jwksFile,
+    AGENT_HOST_RUNNER_BACKEND: backend.name,
+    AGENT_HOST_STATE_DIR: stateDir,
+    AGENT_HOST_LOG_LEVEL: 'error',
+    AGENT_HOST_LIFELINE: 'true',
+  } satisfies AgentHostEnvInput
+  const child = spawn(process.execPath, [await bundled()], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    env: { ...env, ...more, PATH: '/usr/local/bin:/usr/bin:/bin', HOME: stateDir, TMPDIR: stateDir },
+  })
+  const exited = once(child, 'exit')
+  let said = ''
+  child.stderr.on('data', (chunk: Buffer) => {
+    said += chunk.toString('utf8')
+  })
+  await Promise.race([once(createInterface({ input: child.stdout }), 'line'), exited])
+  return {
+    instanceId,
+    address: { baseUrl: `http://127.0.0.1:${port}`, guard: trustful },
+    connect: () => opened(createConnection(port, '127.0.0.1')),
+    workingDirectory: workspace,
+    pid: child.pid ?? 0,
+    log: () => said,
+    close: async () => {
+      child.stdin.end()
+      await exited
+    },
+  }
+}

@@ -1,0 +1,200 @@
+import { randomUUID } from 'node:crypto'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { names } from '../../contracts/names.ts'
+import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
+import { createClient } from '../../runtime/client/client.ts'
+import { startFakePod } from '../fakes/kube/fake-pod.ts'
+import { startSandboxController } from '../fakes/kube/sandbox-controller.ts'
+import { type FakeKubeApi, startFakeKubeApi } from '../fakes/kube-api.ts'
+import { until } from '../helpers/until.ts'
+import { makeStateDir, startService } from './service-process.ts'
+
+const { namespaces, serviceAccounts } = names({ kind: 'base' })
+
+async function writeKubeconfig(path: string, server: string): Promise<void> {
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'fake', cluster: { server, 'insecure-skip-tls-verify': true } }],
+    users: [{ name: 'user', user: {} }],
+    contexts: [{ name: 'fake', context: { cluster: 'fake', user: 'user' } }],
+    'current-context': 'fake',
+  }
+  await mkdir(dirname(path), { recursive: true })
+  await writeFile(path, JSON.stringify(config))
+}
+
+/** A fake cluster, and the real service in processes of its own that use it, one after the other. */
+async function startCluster() {
+  const fake = await startFakeKubeApi()
+  const plain = startSandboxController(fake, { namespace: namespaces.sandboxes, serviceAccount: '' })
+  plain.stop()
+  const pod = await startFakePod(fake, plain.paths.pods)
+  const documents = new Map(fake.documents)
+  const account = { namespace: namespaces.sandboxes, serviceAccount: serviceAccounts.agentHost }
+  const controller = startSandboxController(fake, { ...account, podIp: pod.ip })
+  for (const [path, document] of documents) fake.documents.set(path, document)
+  onTestFinished(async () => {
+    await pod.close()
+    await fake.close()
+  })
+  const stateDir = await makeStateDir()
+  const kubeconfig = join(stateDir, '..', 'kubeconfig')
+  await writeKubeconfig(kubeconfig, fake.url)
+  const env = {
+    AGENTWEAVER_STATE_DIR: stateDir,
+    AGENTWEAVER_SANDBOXES: 'kubernetes',
+    AGENTWEAVER_DEPLOYMENT_ID: 'test',
+    AGENTWEAVER_RUNTIME_CLASS: 'none',
+    AGENTWEAVER_KUBECONFIG: kubeconfig,
+  }
+  return {
+    fake,
+    pod,
+    controller,
+    env,
+    async start() {
+      const service = startService(env)
+      const { url, apiKeyFile } = await service.ready
+      const client = createClient({ url, apiKey: (await readFile(apiKeyFile, 'utf8')).trim() })
+      return { ...service, client }
+    },
+  }
+}
+type Cluster = Awaited<ReturnType<typeof startCluster>>
+
+const aRun: Parameters<ReturnType<typeof createClient>['startRun']>[0] = {
+  task: 'wait',
+  workspace: { kind: 'empty' },
+  agent: { kind: 'scripted', plan: { turns: [[{ kind: 'say', text: 'done' }]] } },
+}
+
+const asked = (fake: FakeKubeApi, verb: string, plural: string) => () => fake.count(verb, plural) > 0
+const silent = { kind: 'silent' } as const
+
+type Step = readonly [string, (cluster: Cluster) => () => boolean]
+/** Each brings a launch to one of its steps and keeps it there; the answer says when it is. */
+const STEPS: readonly Step[] = [
+  [
+    'before its claim is taken',
+    ({ fake }) => {
+      fake.faults.plan({ verb: 'create' }, silent, 100)
+      return asked(fake, 'create', 'sandboxclaims')
+    },
+  ],
+  [
+    'when its claim is made, and not answered',
+    ({ fake }) => {
+      fake.faults.plan({ verb: 'create' }, { kind: 'silent', after: true }, 1)
+      fake.faults.plan({ verb: 'create' }, silent, 100)
+      return asked(fake, 'create', 'sandboxclaims')
+    },
+  ],
+  [
+    'when its claim is answered, and not bound',
+    ({ controller }) => {
+      controller.stop()
+      return () => controller.claims().length > 0
+    },
+  ],
+  [
+    'when its claim is bound, and its pod not looked at',
+    ({ fake }) => {
+      fake.faults.plan({ verb: 'get', plural: 'pods' }, silent, 100)
+      return asked(fake, 'get', 'pods')
+    },
+  ],
+  [
+    'when its pod has not said who it is',
+    ({ pod }) => {
+      pod.ignore(AGENT_HOST_ROUTES.identity)
+      return () => pod.received.includes(AGENT_HOST_ROUTES.identity)
+    },
+  ],
+  [
+    'when its pod has not answered its configuration',
+    ({ pod }) => {
+      pod.ignore(AGENT_HOST_ROUTES.configure)
+      return () => pod.received.includes(AGENT_HOST_ROUTES.configure)
+    },
+  ],
+  [
+    'when its pod is configured and its events are read',
+    ({ pod }) =>
+      () =>
+        pod.received.includes(AGENT_HOST_ROUTES.events),
+  ],
+]
+
+describe('a service on a cluster that is killed while it launches a run', () => {
+  test.each(STEPS)(
+    '%s leaves nothing there, and its successor says how the run ended',
+    async (_when, hold) => {
+      const cluster = await startCluster()
+      const { fake, controller } = cluster
+      const isThere = hold(cluster)
+      const first = await cluster.start()
+      const { id } = await first.client.startRun(aRun)
+      await until('the launch has come so far', isThere, 20_000)
+
+      first.child.kill('SIGKILL')
+      await first.exited
+      fake.faults.clear()
+      controller.start()
+      const { client } = await cluster.start()
+
+      await until('nothing is left in the cluster', () => controller.left().length === 0, 20_000)
+      expect(await client.readRun(id)).toMatchObject({ state: 'failed', failure: { code: 'api_restarted' } })
+    },
+    60_000,
+  )
+})
+
+describe('a service on a cluster', () => {
+  test('destroys a sandbox whose pod is not who it should be, and says why', async () => {
+    const { start, controller, pod, fake } = await startCluster()
+    fake.documents.set('/openid/v1/jwks', {
+      keys: [{ kty: 'EC', crv: 'P-256', kid: 'other', x: 'AA', y: 'AA' }],
+    })
+    const { client } = await start()
+
+    const { id } = await client.startRun(aRun)
+
+    await until('the run has failed', async () => (await client.readRun(id)).state === 'failed', 20_000)
+    expect((await client.readRun(id)).failure).toMatchObject({ code: 'identity_mismatch' })
+    expect(pod.received).not.toContain(AGENT_HOST_ROUTES.configure)
+    await until('nothing is left', () => controller.left().length === 0)
+  }, 60_000)
+
+  test('is not started by a cluster that does not answer, and falls back to nothing', async () => {
+    const { env, fake } = await startCluster()
+    await fake.close()
+
+    const service = startService({ ...env, AGENTWEAVER_LOCAL_WARM: '1' })
+
+    expect(await service.exited).toBe(1)
+    expect(service.stderr()).toMatch(
+      /Sandboxes of Kubernetes cannot be used, and nothing weaker takes their place/,
+    )
+  }, 60_000)
+
+  test('refuses a folder of this machine as a workspace', async () => {
+    const { start } = await startCluster()
+    const { client } = await start()
+
+    const started = client.startRun({ ...aRun, workspace: { kind: 'path', path: '/tmp' } })
+
+    await expect(started).rejects.toMatchObject({ code: 'workspace_invalid' })
+  }, 60_000)
+
+  test('makes no claim of a name that a run could choose', async () => {
+    const { start, controller, pod } = await startCluster()
+    const { client } = await start()
+    await client.startRun({ ...aRun, labels: { name: `agent-${randomUUID()}` } })
+    await until('the pod is configured', () => pod.received.includes(AGENT_HOST_ROUTES.configure), 20_000)
+
+    expect(controller.claims()[0]?.metadata.name).toMatch(/^agent-[0-9a-f]{40}$/)
+  }, 60_000)
+})

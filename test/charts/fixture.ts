@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { CheckedTree } from '../../charts-src/checks/checked-tree.ts'
+import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
+import type { Environment } from '../../charts-src/environment/schema.ts'
+import { type RenderedApp, renderEnvironment } from '../../charts-src/tree/render.ts'
+import { placedObjects } from '../../charts-src/tree/tree-files.ts'
+import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import type { KubeObject } from '../kube/client/kube-object.ts'
+
+export const ROOT = join(import.meta.dirname, '..', '..')
+export const ENVIRONMENTS = ['dev', 'local', 'pr-example', 'prod'] as const
+export type EnvironmentName = (typeof ENVIRONMENTS)[number]
+
+export const environmentText = (name: EnvironmentName): string =>
+  readFileSync(join(ROOT, 'environments', `${name}.json`), 'utf8')
+
+/** A committed environment, loaded as synth loads it. */
+export function anEnvironment(name: EnvironmentName): Environment {
+  const loaded = loadEnvironment(name, environmentText(name))
+  if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
+  return loaded.environment
+}
+
+/** What synth says to a committed environment with some values in place of others. */
+export function mistakesWith(name: EnvironmentName, change: (value: Loose) => void): readonly string[] {
+  const value = JSON.parse(environmentText(name)) as Loose
+  change(value)
+  const loaded = loadEnvironment(name, JSON.stringify(value))
+  return loaded.ok ? [] : loaded.mistakes
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a file with any mistake has no type
+export type Loose = Record<string, any>
+
+export const appsOf = (environment: Environment): RenderedApp[] =>
+  renderEnvironment(environment, readEgressPolicy())
+
+export interface DamageableTree extends Omit<CheckedTree, 'objects'> {
+  readonly objects: { object: KubeObject; path: string }[]
+}
+
+/** The objects of a tree as checks see them, and free to be damaged. */
+export function aTree(environment: Environment): DamageableTree {
+  const objects = structuredClone(placedObjects(appsOf(environment))) as {
+    object: KubeObject
+    path: string
+  }[]
+  return { environment, objects }
+}
+
+/** The one object of a kind and name; fails if there is none. */
+export function objectIn(tree: CheckedTree, kind: string, name?: string): KubeObject {
+  const found = tree.objects.find(
+    ({ object }) => object.kind === kind && (name === undefined || object.metadata.name === name),
+  )
+  if (!found) throw new Error(`the tree has no ${kind} ${name ?? ''}`)
+  return found.object as KubeObject
+}

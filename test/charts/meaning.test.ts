@@ -1,0 +1,248 @@
+import { describe, expect, it } from 'vitest'
+import { PRUNED_KINDS } from '../../charts-src/apply/prune.ts'
+import { API_RULES } from '../../charts-src/apps/api.ts'
+import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
+import type { Environment } from '../../charts-src/environment/schema.ts'
+import { waveOf } from '../../charts-src/tree/wave.ts'
+import {
+  anEnvironment,
+  appsOf,
+  aTree,
+  ENVIRONMENTS,
+  type EnvironmentName,
+  environmentText,
+  objectIn,
+} from './fixture.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: a pod as it is rendered
+type Fields = any
+
+const podOf = (name: EnvironmentName, kind: 'agent' | 'command'): Fields => {
+  const tree = aTree(anEnvironment(name))
+  const template = tree.objects.find(
+    ({ object }) => object.kind === 'SandboxTemplate' && object.metadata.name.endsWith(`-${kind}`),
+  )
+  if (!template) throw new Error(`${name} has no template for ${kind}`)
+  return template.object['spec'].podTemplate.spec
+}
+const container = (pod: Fields, name: string): Fields =>
+  pod.containers.find((one: Fields) => one.name === name)
+const mounts = (one: Fields): string[] => one.volumeMounts.map(({ mountPath }: Fields) => mountPath)
+const audiences = (pod: Fields): string[] =>
+  pod.volumes.flatMap(({ projected }: Fields) =>
+    ((projected?.sources ?? []) as Fields[]).map(({ serviceAccountToken }) =>
+      String(serviceAccountToken.audience),
+    ),
+  )
+const changed = (change: (value: Fields) => void): Environment => {
+  const value = JSON.parse(environmentText('dev'))
+  change(value)
+  const loaded = loadEnvironment('dev', JSON.stringify(value))
+  if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
+  return loaded.environment
+}
+
+describe.each(ENVIRONMENTS)('the sandboxes of %s', (name) => {
+  it.each(['agent', 'command'] as const)(
+    'keep the workspace in the toolbox and tokens in the host (%s)',
+    (kind) => {
+      const pod = podOf(name, kind)
+
+      expect(mounts(container(pod, 'toolbox'))).toEqual(['/home/sandbox', '/tmp', '/workspace'])
+      expect(mounts(container(pod, 'agent-host'))).not.toContain('/workspace')
+      expect(pod.containers.map((one: Fields) => one.name)).toEqual(['agent-host', 'toolbox'])
+      expect(pod.automountServiceAccountToken).toBe(false)
+      const shared = mounts(container(pod, 'toolbox')).filter((path) => path !== '/tmp')
+      expect(shared.filter((path) => mounts(container(pod, 'agent-host')).includes(path))).toEqual([])
+    },
+  )
+
+  it.each(['agent', 'command'] as const)('are hardened in every field (%s)', (kind) => {
+    const pod = podOf(name, kind)
+
+    for (const one of pod.containers) {
+      expect(one.securityContext).toMatchObject({
+        runAsNonRoot: true,
+        privileged: false,
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+        seccompProfile: { type: 'RuntimeDefault' },
+      })
+      expect(one.resources.requests.memory).toBe(one.resources.limits.memory)
+      expect(Object.keys(one.resources.limits)).toEqual(['cpu', 'ephemeral-storage', 'memory'])
+    }
+    expect(pod).toMatchObject({ restartPolicy: 'Never', hostNetwork: false, hostPID: false, hostIPC: false })
+    const folders = pod.volumes.filter((volume: Fields) => volume.emptyDir)
+    expect(folders.every(({ emptyDir }: Fields) => emptyDir.sizeLimit)).toBe(true)
+    expect(pod.volumes.filter((volume: Fields) => volume.hostPath ?? volume.secret)).toEqual([])
+  })
+})
+
+describe('the sandboxes of Azure', () => {
+  it('have an identity of Azure in the class that needs one, and none in the other', () => {
+    expect(audiences(podOf('prod', 'agent'))).toEqual(['agentweaver-api', 'api://AzureADTokenExchange'])
+    expect(audiences(podOf('prod', 'command'))).toEqual(['agentweaver-api'])
+    const env = JSON.stringify(container(podOf('prod', 'command'), 'agent-host').env)
+    expect(env).not.toMatch(/AZURE|VAULT/)
+  })
+
+  it('must stand on Kata nodes: the pod asks, and so does the runtime class', () => {
+    const pod = podOf('prod', 'agent')
+
+    expect(pod.runtimeClassName).toBe('agentweaver-kata')
+    expect(JSON.stringify(pod.affinity)).toContain('requiredDuringScheduling')
+    expect(JSON.stringify(pod.affinity)).not.toContain('preferred')
+    expect(objectIn(aTree(anEnvironment('prod')), 'RuntimeClass')).toMatchObject({
+      handler: 'kata',
+      overhead: { podFixed: { memory: '256Mi' } },
+      scheduling: { nodeSelector: { 'agentweaver.io/kata': 'true' } },
+    })
+  })
+})
+
+describe('an option of the environment', () => {
+  it('closed takes names away: no resolver answers', () => {
+    const tree = aTree(changed((value) => (value['egress'].mode = 'closed')))
+
+    expect(objectIn(tree, 'SandboxTemplate')['spec'].podTemplate.spec).toMatchObject({
+      dnsPolicy: 'None',
+      dnsConfig: { nameservers: ['127.0.0.1'] },
+    })
+  })
+
+  it('volume gives each sandbox a volume of its own, and a class that makes it', () => {
+    const tree = aTree(changed((value) => (value['sizes'].sandboxes.workspace = 'volume')))
+
+    const { spec } = objectIn(tree, 'SandboxTemplate') as Fields
+    expect(spec.volumeClaimTemplates[0]).toMatchObject({
+      metadata: { name: 'workspace' },
+      spec: { storageClassName: 'agentweaver-workspace', resources: { requests: { storage: '4Gi' } } },
+    })
+    expect(spec.podTemplate.spec.volumes.map((volume: Fields) => volume.name)).not.toContain('workspace')
+    expect(objectIn(tree, 'StorageClass')['reclaimPolicy']).toBe('Delete')
+    expect(objectIn(tree, 'ResourceQuota', 'agentweaver-sandboxes')['spec'].hard.persistentvolumeclaims).toBe(
+      '21',
+    )
+  })
+
+  it('autoscaler leaves the number of a pool out, so that nothing sets it back', () => {
+    const tree = aTree(
+      changed((value) => (value['sizes'].sandboxes.agent.warm = { owner: 'autoscaler', max: 2 })),
+    )
+
+    expect(objectIn(tree, 'SandboxWarmPool', 'agentweaver-agent')['spec']).not.toHaveProperty('replicas')
+    expect(objectIn(tree, 'SandboxWarmPool', 'agentweaver-command')['spec'].replicas).toBe(3)
+  })
+
+  it('isolation none asks for no runtime class and makes none', () => {
+    const tree = aTree(changed((value) => (value['isolation'] = 'none')))
+
+    expect(objectIn(tree, 'SandboxTemplate')['spec'].podTemplate.spec).not.toHaveProperty('runtimeClassName')
+    expect(tree.objects.filter(({ object }) => object.kind === 'RuntimeClass')).toEqual([])
+  })
+
+  it('without an operator of Prometheus has no object that nobody would read', () => {
+    const tree = aTree(changed((value) => (value['infra'].monitoring.operator = false)))
+
+    const kinds = tree.objects.map(({ object }) => object.kind)
+    expect(kinds.filter((kind) => /Monitor|PrometheusRule/.test(kind))).toEqual([])
+  })
+})
+
+describe('the API', () => {
+  it('may do exactly this in the namespace of the sandboxes, and nothing anywhere else', () => {
+    const tree = aTree(anEnvironment('prod'))
+
+    const roles = tree.objects.filter(({ object }) => object.kind === 'Role').map(({ object }) => object)
+    expect(roles.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).sort()).toEqual([
+      'agentweaver-sandboxes/agentweaver-api',
+      'agentweaver-sandboxes/agentweaver-preview',
+    ])
+    expect(
+      API_RULES.flatMap(({ resources, verbs }) => resources.map((one) => [one, ...verbs].join(' '))),
+    ).toEqual(['sandboxclaims create delete get list patch watch', 'sandboxes list watch', 'pods get'])
+  })
+
+  it('shows the world its API and its description, and neither metrics nor health', () => {
+    const route = objectIn(aTree(anEnvironment('prod')), 'HTTPRoute', 'agentweaver-api')
+
+    const [rule] = route['spec'].rules
+    expect(rule.matches.map(({ path }: Fields) => path.value)).toEqual(['/api', '/openapi.json'])
+    expect(rule.timeouts).toEqual({ request: '0s', backendRequest: '0s' })
+  })
+
+  it('can always be drained from a node, also when there is one of it', () => {
+    for (const name of ENVIRONMENTS) {
+      const budget = objectIn(aTree(anEnvironment(name)), 'PodDisruptionBudget')
+      expect(budget['spec']).toMatchObject({ maxUnavailable: 1 })
+    }
+  })
+})
+
+describe('the order of a tree', () => {
+  it.each([
+    [
+      ['foundation', 'Namespace'],
+      ['foundation', 'ResourceQuota'],
+    ],
+    [
+      ['foundation', 'ResourceQuota'],
+      ['network', 'NetworkPolicy'],
+    ],
+    [
+      ['network', 'NetworkPolicy'],
+      ['sandboxes', 'SandboxTemplate'],
+    ],
+    [
+      ['admission', 'ValidatingAdmissionPolicyBinding'],
+      ['sandboxes', 'SandboxTemplate'],
+    ],
+    [
+      ['sandboxes', 'ServiceAccount'],
+      ['sandboxes', 'SandboxTemplate'],
+    ],
+    [
+      ['sandboxes', 'SandboxTemplate'],
+      ['sandboxes', 'SandboxWarmPool'],
+    ],
+    [
+      ['sandboxes', 'SandboxWarmPool'],
+      ['api', 'Deployment'],
+    ],
+    [
+      ['api', 'ServiceAccount'],
+      ['api', 'Deployment'],
+    ],
+  ] as const)('has %s before %s', ([firstApp, first], [thenApp, then]) => {
+    expect(waveOf(firstApp, first)).toBeLessThan(waveOf(thenApp, then))
+  })
+
+  it('is that of the sync waves and of the kustomizations', () => {
+    for (const { objects } of appsOf(anEnvironment('prod'))) {
+      const waves = objects.map(({ metadata }) =>
+        Number(metadata.annotations?.['argocd.argoproj.io/sync-wave']),
+      )
+      expect(waves).toEqual(waves.toSorted((a, b) => a - b))
+    }
+  })
+})
+
+describe('a tree', () => {
+  it('of a preview has objects in its own three namespaces alone, and none of the base’s names', () => {
+    const { objects } = aTree(anEnvironment('pr-example'))
+
+    const namespaces = new Set(objects.map(({ object }) => object.metadata.namespace))
+    expect([...namespaces].sort()).toEqual(
+      ['', '-egress', '-sandboxes'].map((suffix) => `aw-pr-example-50d858${suffix}`),
+    )
+  })
+
+  it('has no kind that prune would forget', () => {
+    const kinds = ENVIRONMENTS.flatMap((name) =>
+      aTree(anEnvironment(name)).objects.map(({ object }) => object.kind),
+    )
+
+    expect([...new Set(kinds)].filter((kind) => kind !== 'Namespace' && !(kind in PRUNED_KINDS))).toEqual([])
+  })
+})

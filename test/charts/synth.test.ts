@@ -1,0 +1,94 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { build } from 'esbuild'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ROOT } from './fixture.ts'
+
+const MAIN = join(ROOT, 'charts-src/main.ts')
+const DIGEST = join(ROOT, 'test/charts/fixtures/tree-digest.ts')
+const SYNTH_MS = 3000
+/** What another process takes in one of them says nothing of synth. */
+const ATTEMPTS = 3
+
+const digest = (env: NodeJS.ProcessEnv, node = process.execPath, script = DIGEST) =>
+  execFileSync(node, [script, ROOT], { encoding: 'utf8', env: { ...process.env, ...env }, cwd: tmpdir() })
+
+/** The digests under whatever this test runs under. */
+const plain = digest({})
+
+describe('synth', () => {
+  const check = () => execFileSync(process.execPath, [MAIN, '--check'], { encoding: 'utf8' })
+
+  it('finds the committed trees to be what is rendered', () => {
+    expect(check()).toBe('gitops/ is what is rendered\n')
+  })
+
+  it('takes less than three seconds, as long as the machine is not wholly busy with something else', () => {
+    const seconds = Array.from({ length: ATTEMPTS }, () => {
+      const start = performance.now()
+      check()
+      return performance.now() - start
+    })
+
+    expect(Math.min(...seconds)).toBeLessThan(SYNTH_MS)
+  })
+
+  it.each([
+    { TZ: 'UTC', LANG: 'C', LC_ALL: 'C' },
+    { TZ: 'Asia/Kathmandu', LANG: 'tr_TR.UTF-8', LC_ALL: 'tr_TR.UTF-8' },
+    { TZ: 'America/St_Johns', LANG: 'de_DE.UTF-8', LC_ALL: 'de_DE.UTF-8' },
+    { TZ: 'Pacific/Apia', LANG: 'sv_SE', LC_ALL: 'POSIX', NODE_ICU_DATA: '' },
+  ])('renders the same bytes under $TZ and $LANG', (env) => {
+    expect(digest(env)).toBe(plain)
+  })
+})
+
+/** What a bundle needs in a module, and what Node 20 lacks of the language's library. */
+const OLDER_NODE = `import { createRequire } from 'node:module'
+const require = createRequire(import.meta.url)
+Map.groupBy ??= (items, keyOf) => {
+  const groups = new Map()
+  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item])
+  return groups
+}`
+
+/** Every Node of the PATH whose version is not ours: the oldest that this project may be started with among them. */
+function otherNodes(): string[] {
+  const found = execFileSync('sh', ['-c', 'which -a node || true'], { encoding: 'utf8' }).split('\n')
+  const real = found.filter((path) => path !== '').map((path) => realpathSync(path))
+  return [...new Set(real)].filter((path) => {
+    return execFileSync(path, ['--version'], { encoding: 'utf8' }).trim() !== process.version
+  })
+}
+
+const others = otherNodes()
+const why = others.length === 0 ? ' (skipped: no other node in the PATH)' : ''
+
+describe.skipIf(others.length === 0)(`synth under other versions of Node${why}`, () => {
+  let folder: string
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'agentweaver-synth-'))
+  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  it.each(others)(
+    'renders the same bytes under %s, which reads no TypeScript and so gets a bundle',
+    async (node) => {
+      const bundle = join(folder, 'tree-digest.mjs')
+      await build({
+        entryPoints: [DIGEST],
+        outfile: bundle,
+        bundle: true,
+        platform: 'node',
+        format: 'esm',
+        logLevel: 'error',
+        banner: { js: OLDER_NODE },
+        define: { __filename: '""', __dirname: '""' },
+      })
+
+      expect(digest({}, node, bundle)).toBe(plain)
+    },
+  )
+})

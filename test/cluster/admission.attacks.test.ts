@@ -1,0 +1,70 @@
+import { expect, it } from 'vitest'
+import { ACCESS_ATTACKS } from '../admission/examples/attacks/access.ts'
+import { CLAIM_ATTACKS } from '../admission/examples/attacks/claims.ts'
+import { MAKER_ATTACKS } from '../admission/examples/attacks/makers.ts'
+import { SHAPE_ATTACKS } from '../admission/examples/attacks/shapes.ts'
+import { type Attempt, but, create, patch } from '../admission/examples/attempt.ts'
+import { aRunClaim } from '../admission/examples/claims.ts'
+import { aDebugContainer, anotherContainer, aSandboxPod } from '../admission/examples/sandbox-pod.ts'
+import { aStrictPool, aStrictTemplate, OLD } from '../admission/examples/writers.ts'
+import { kataParameters } from '../admission/space.ts'
+import { useAdmissionSpace } from './helpers/admission-space.ts'
+import { describeWith } from './helpers/features.ts'
+
+const ATTACKS = { ...MAKER_ATTACKS, ...CLAIM_ATTACKS, ...SHAPE_ATTACKS, ...ACCESS_ATTACKS }
+
+describeWith(['agent-sandbox'], 'ways around the rules', () => {
+  const test = useAdmissionSpace('attack', { parameters: kataParameters })
+
+  it.each(Object.keys(ATTACKS))('refused: %s', async (name) => {
+    const [rule, attempt] = ATTACKS[name]!
+
+    expect(await test.ask(attempt(test))).toMatchObject({ status: 403, rule })
+  })
+
+  it.each(['pool', 'template', 'claim', 'pod'] as const)(
+    'a %s that is as it should be passes beside them',
+    async (kind) => {
+      const attempts: Record<typeof kind, Attempt> = {
+        pool: create('gitops', aStrictPool(test, 'fine')),
+        template: create('gitops', aStrictTemplate(test)),
+        claim: create('api', aRunClaim(test)),
+        pod: create('controller', aSandboxPod(test)),
+      }
+
+      expect(await test.ask(attempts[kind])).toMatchObject({ status: 200 })
+    },
+  )
+
+  it('a strict init container and a strict ephemeral container pass', async () => {
+    const init = but(aSandboxPod(test), ({ spec }) => {
+      spec.initContainers = [anotherContainer(test, 'setup')]
+    })
+
+    const path = {
+      apiVersion: 'v1',
+      plural: 'pods',
+      namespace: test.namespace,
+      name: OLD.pod,
+      subresource: 'ephemeralcontainers',
+    }
+    const debug = patch('breakGlass', path, { spec: { ephemeralContainers: [aDebugContainer(test)] } })
+
+    expect(await test.ask(create('controller', init))).toMatchObject({ status: 200 })
+    expect(await test.ask(debug)).toMatchObject({ status: 200 })
+  })
+
+  it('refuses everything that needs parameters when there are none, and says so', async () => {
+    const parameters = {
+      apiVersion: 'v1',
+      plural: 'configmaps',
+      namespace: test.namespace,
+      name: 'agentweaver-admission',
+    }
+    await test.as('gitops').delete(parameters)
+
+    for (const attempt of [create('controller', aSandboxPod(test)), create('api', aRunClaim(test))]) {
+      expect((await test.ask(attempt)).message).toContain('no params found for policy binding')
+    }
+  })
+})

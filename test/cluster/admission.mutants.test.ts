@@ -1,0 +1,67 @@
+import { expect, it } from 'vitest'
+import { create } from '../admission/examples/attempt.ts'
+import { names, stored } from '../admission/mutants.ts'
+import { kataParameters } from '../admission/space.ts'
+import type { KubeObject } from '../kube/client/kube-object.ts'
+import { type AdmissionTest, useAdmissionSpace } from './helpers/admission-space.ts'
+import { describeWith } from './helpers/features.ts'
+import { judge, type Verdict } from './helpers/judge-mutants.ts'
+import { MUTANT_KINDS, type MutantKind, mutantsOf } from './helpers/mutant-kinds.ts'
+
+const whatOf = (verdicts: readonly Verdict[]) => verdicts.map(({ mutant }) => mutant.what)
+
+/** What became of the mutants of one kind: refused by us, let pass though something changed, and of those unlisted. */
+async function tryMutants(test: AdmissionTest, kind: MutantKind) {
+  const strict = await kind.strict(test)
+  const asked = await test.ask(kind.send(kind.by, strict))
+  expect(asked.status).toBe(200)
+  const mutants = await mutantsOf(test.client, kind, strict)
+  const verdicts = await judge(test, mutants, ({ object }) => kind.send(kind.by, object))
+  // A conflict would hide what the rules say.
+  expect(whatOf(verdicts.filter(({ status }) => status === 409))).toEqual([])
+  const passed = verdicts.filter(
+    ({ status, object }) => status === 200 && stored(object!) !== stored(asked.object!),
+  )
+  const isListed = ({ mutant }: Verdict) => kind.neutral.some(({ pattern }) => pattern.test(mutant.what))
+  return {
+    refused: verdicts.filter(({ rule }) => rule !== ''),
+    unlisted: whatOf(passed.filter((verdict) => !isListed(verdict))),
+    unused: kind.neutral.filter(({ pattern }) => !whatOf(passed).some((what) => pattern.test(what))),
+  }
+}
+
+describeWith(['agent-sandbox'], 'one field changed', () => {
+  const test = useAdmissionSpace('mutant', {
+    parameters: kataParameters,
+    beside: { guarded: { parameters: kataParameters, podSecurity: 'restricted' } },
+  })
+
+  it.each(Object.keys(MUTANT_KINDS))(
+    'is refused by a rule that names the field, or is listed as no weakness, without Pod Security: %s',
+    async (name) => {
+      const kind = MUTANT_KINDS[name]!
+
+      const { refused, unlisted, unused } = await tryMutants(test, kind)
+
+      expect(unlisted).toEqual([])
+      expect(unused.map(({ fields }) => fields)).toEqual([])
+      expect(whatOf(refused.filter(({ mutant, message }) => !names(message, mutant)))).toEqual([])
+      expect(new Set(refused.map(({ rule }) => rule)).size).toBeGreaterThanOrEqual(kind.rules)
+      if (kind.send === create) await expectRefused(kind, refused)
+    },
+  )
+
+  /** In the real namespace something answers too, and the strict object passes. */
+  async function expectRefused(kind: MutantKind, refused: readonly Verdict[]): Promise<void> {
+    const { namespace } = test.beside('guarded')
+    const there = (object: KubeObject) =>
+      create(kind.by, { ...object, metadata: { ...object.metadata, namespace } })
+    const mutants = refused.map(({ mutant }) => mutant)
+
+    const strict = await test.ask(there(await kind.strict(test)))
+    const verdicts = await judge(test, mutants, ({ object }) => there(object))
+
+    expect(strict.status).toBe(200)
+    expect(whatOf(verdicts.filter(({ status }) => status !== 403))).toEqual([])
+  }
+})

@@ -1,0 +1,209 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readTreeObjects } from '../../charts-src/apply/read-tree.ts'
+import type { Environment } from '../../charts-src/environment/schema.ts'
+import { CLAIM } from '../../contracts/claim.ts'
+import { thirdPartyCrds } from '../charts/third-party-crds.ts'
+import { type KubeObject, pathOf } from '../kube/client/kube-object.ts'
+import { installCrds } from '../kube/client/manifests.ts'
+import { whyNoNodes } from '../kube/host/privileges.ts'
+import { waitUntil } from '../kube/host/wait-until.ts'
+import { copyTree, type GitopsRig, startGitopsRig } from './helpers/gitops-rig.ts'
+import { importStandIns } from './helpers/stand-in-images.ts'
+
+const noNodes = whyNoNodes()
+const POOLS = { apiVersion: `${CLAIM.group}/${CLAIM.version}`, plural: 'sandboxwarmpools' }
+const READY_MS = 60_000
+
+describe.skipIf(noNodes !== undefined)(
+  `the tree of a local cluster${noNodes ? ` (skipped: ${noNodes})` : ''}`,
+  () => {
+    let rig: GitopsRig
+    let tree: string
+    /** The committed environment with images that exist. */
+    let withImages: (environment: Environment) => Environment
+
+    beforeAll(async () => {
+      rig = await startGitopsRig({ gvisor: true, cilium: 'instant' })
+      await installCrds(rig.client, await thirdPartyCrds())
+      const standIns = await importStandIns(rig.cluster)
+      withImages = (environment) => ({ ...environment, images: { ...environment.images, ...standIns } })
+      tree = rig.render('local', withImages)
+    })
+    afterAll(() => rig?.stop())
+
+    const find = (object: KubeObject) => rig.client.find(pathOf(object))
+
+    it('is refused as a whole when one field has a wrong name', async () => {
+      const damaged = copyTree(tree)
+      const file = join(damaged, 'foundation/_cluster/Namespace.agentweaver.yaml')
+      writeFileSync(file, `${readFileSync(file, 'utf8')}spek: {}\n`)
+
+      const { code, output } = await rig.apply(damaged)
+
+      expect(code).toBe(1)
+      expect(output).toContain('spek')
+    })
+
+    it('is applied on the server with strict validation, every kind of it', async () => {
+      const { code, output } = await rig.apply(tree)
+
+      const objects = readTreeObjects(tree)
+      expect(output).toContain(`${objects.length} objects fit the cluster's definitions`)
+      expect(output).toContain(`applied ${objects.length} objects`)
+      expect(code).toBe(0)
+      const there = await Promise.all(objects.map(({ object }) => find(object as KubeObject)))
+      expect(objects.filter((_, index) => there[index] === undefined)).toEqual([])
+    })
+
+    it('makes the warm pools that its templates describe, through the real controller', async () => {
+      const wanted = { 'agentweaver-agent': 2, 'agentweaver-command': 3 }
+
+      const wait = { what: 'warm pools', timeoutMs: READY_MS, everyMs: 500 }
+      const ready = await waitUntil(wait, async () => {
+        const { items } = await rig.client.list({ ...POOLS, namespace: 'agentweaver-sandboxes' })
+        const counts = Object.fromEntries(
+          items.map((pool) => [pool.metadata.name, pool['status']?.readyReplicas ?? 0]),
+        )
+        return counts['agentweaver-agent'] === 2 && counts['agentweaver-command'] === 3 ? counts : undefined
+      })
+
+      expect(ready).toEqual(wanted)
+      const pods = await rig.client.list({
+        apiVersion: 'v1',
+        plural: 'pods',
+        namespace: 'agentweaver-sandboxes',
+      })
+      expect(pods.items.map((pod) => pod['spec'].runtimeClassName)).toEqual(Array(5).fill('gvisor'))
+      expect(pods.items.map((pod) => pod['spec'].overhead)).toEqual(
+        Array(5).fill({ cpu: '10m', memory: '32Mi' }),
+      )
+    })
+
+    it('lets the pods of the control plane be made, under all of its own policies', async () => {
+      const pods = await waitUntil(
+        { what: 'pods of the API', timeoutMs: READY_MS, everyMs: 500 },
+        async () => {
+          const { items } = await rig.client.list({
+            apiVersion: 'v1',
+            plural: 'pods',
+            namespace: 'agentweaver',
+          })
+          return items.length >= 2 ? items : undefined
+        },
+      )
+
+      // Their image is nobody's yet, so they need not run.
+      expect(pods.map((pod) => pod['spec'].priorityClassName)).toEqual(
+        pods.map(() => 'agentweaver-control-plane'),
+      )
+    })
+
+    it('changes nothing when it is applied again', async () => {
+      const objects = readTreeObjects(tree).map(({ object }) => object as KubeObject)
+      const before = await Promise.all(objects.map(find))
+
+      const { code, output } = await rig.apply(tree)
+
+      expect(output).not.toContain('left the tree')
+      expect(code).toBe(0)
+      const after = await Promise.all(objects.map(find))
+      expect(after.map((object) => object && stateOf(object))).toEqual(
+        before.map((object) => object && stateOf(object)),
+      )
+    })
+
+    it('deletes what left the tree, and nothing else', async () => {
+      const smaller = rig.render('local', (environment) => {
+        const { sizes } = withImages(environment)
+        return {
+          ...withImages(environment),
+          sizes: { ...sizes, api: { ...sizes.api, maxReplicas: sizes.api.replicas } },
+        }
+      })
+      const foreign = {
+        apiVersion: 'v1',
+        kind: 'ConfigMap',
+        metadata: { name: 'of-somebody-else', namespace: 'agentweaver' },
+      }
+      await rig.client.create(foreign)
+
+      const { code, output } = await rig.apply(smaller)
+
+      expect(output).toContain(
+        'deleted HorizontalPodAutoscaler agentweaver/agentweaver-api, which left the tree',
+      )
+      expect(output.match(/left the tree/g)).toHaveLength(1)
+      expect(code).toBe(0)
+      const left = readTreeObjects(tree).filter(({ object }) => object.kind === 'HorizontalPodAutoscaler')
+      expect(await Promise.all(left.map(({ object }) => find(object as KubeObject)))).toEqual([undefined])
+      const kept = [...readTreeObjects(smaller).map(({ object }) => object as KubeObject), foreign]
+      expect((await Promise.all(kept.map(find))).filter((object) => object === undefined)).toEqual([])
+    })
+
+    it.each(['dev', 'prod'])(
+      'takes every object of %s too, by a dry run with strict validation',
+      async (name) => {
+        const { code, output } = await rig.kubectl(
+          'apply',
+          '--server-side',
+          '--force-conflicts',
+          '--dry-run=server',
+          '--validate=strict',
+          '--kustomize',
+          rig.render(name),
+        )
+
+        expect(output).not.toMatch(/^error|is invalid/im)
+        expect(code).toBe(0)
+      },
+    )
+
+    it('takes a preview beside it, once the namespaces of the preview are there', async () => {
+      const preview = rig.render('pr-example')
+      const objects = readTreeObjects(preview)
+      const namespaces = new Set(objects.map(({ object }) => object.metadata.namespace ?? ''))
+      for (const name of namespaces) {
+        await rig.client.create({
+          apiVersion: 'v1',
+          kind: 'Namespace',
+          metadata: { name, labels: { 'agentweaver.io/slice': 'aw-pr-example-50d858' } },
+        })
+      }
+
+      const { code, output } = await rig.apply(preview)
+
+      expect(namespaces.has('')).toBe(false)
+      expect(output).toContain(`applied ${objects.length} objects`)
+      expect(code).toBe(0)
+    })
+
+    it('has ways in that Argo CD and Flux would read', async () => {
+      for (const name of ['argocd', 'flux-system']) {
+        await rig.client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
+      }
+
+      const answers = await Promise.all(
+        ['argocd', 'flux'].map((folder) =>
+          rig.kubectl('apply', '--server-side', '--validate=strict', '--filename', join(tree, folder)),
+        ),
+      )
+
+      expect(answers.map(({ code, output }) => [code, output.trim().split('\n').length])).toEqual([
+        [0, 2],
+        [0, 7],
+      ])
+    })
+  },
+)
+
+/** What an apply could change. A status, and the version that rises with it, are the controllers'. */
+function stateOf(object: KubeObject) {
+  const { resourceVersion, managedFields, ...metadata } = object.metadata as KubeObject['metadata'] & {
+    managedFields?: readonly { operation: string; manager: string }[]
+  }
+  const ours = managedFields?.filter(({ manager }) => manager === 'agentweaver-gitops')
+  const { status, ...rest } = object
+  return { ...rest, metadata, ours, ...(status === undefined ? { resourceVersion } : {}) }
+}

@@ -1,0 +1,233 @@
+import { randomUUID } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { CLAIM } from '../../../contracts/claim.ts'
+import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
+import { silentLog } from '../../../runtime/kit/log.ts'
+import { loadKubeConnection } from '../../../runtime/sandboxes/kubernetes/client/kube-connection.ts'
+import { KubernetesProvider } from '../../../runtime/sandboxes/kubernetes/kubernetes-provider.ts'
+import { PROVIDER_TIMING } from '../../../runtime/sandboxes/kubernetes/provider-timing.ts'
+import type { BoundSandbox } from '../../../runtime/sandboxes/provider.ts'
+import { KWOK_LABEL, KWOK_TOLERATION } from '../../kube/addons/kwok.ts'
+import { createKubeClient, type KubeClient } from '../../kube/client/kube-client.ts'
+import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
+import { type Cluster, startCluster } from '../../kube/cluster.ts'
+import { completeOptions } from '../../kube/cluster-options.ts'
+import { type Daemon, startDaemon } from '../../kube/host/daemon.ts'
+import { logPath, readState } from '../../kube/host/run-folder.ts'
+import { waitUntil } from '../../kube/host/wait-until.ts'
+
+const NAMESPACE = 'default'
+const POOL = 'pool'
+const API = `${CLAIM.group}/${CLAIM.version}`
+const WAIT_MS = 60_000
+
+/** A program of a cluster, as it was started; killed and started again, it is the same one. */
+function programOf({ folder }: Cluster, name: string) {
+  const found = readState(folder)?.processes.findLast((record) => record.name === name)
+  if (!found) throw new Error(`${name} does not run`)
+  const argv = readFileSync(`/proc/${found.pid}/cmdline`, 'utf8').split('\0').slice(0, -1)
+  let { pid } = found
+  let daemon: Daemon | undefined
+  return {
+    freeze: () => process.kill(pid, 'SIGSTOP'),
+    thaw: () => process.kill(pid, 'SIGCONT'),
+    /** Its address is free again when it is gone. */
+    async kill(): Promise<void> {
+      process.kill(pid, 'SIGKILL')
+      await waitUntil({ what: `${name} to be gone`, timeoutMs: WAIT_MS }, () => !existsSync(`/proc/${pid}`))
+    },
+    start(): void {
+      daemon = startDaemon({ name, argv, logPath: logPath(folder, `${name}-again`) })
+      pid = daemon.identity.pid
+    },
+    stop: () => daemon?.stop(0),
+  }
+}
+
+describe('a provider on a control plane whose programs die', () => {
+  let cluster: Cluster
+  let client: KubeClient
+  const programs = new Map<string, ReturnType<typeof programOf>>()
+  const path = (plural: string, name?: string) => ({
+    apiVersion: plural === 'pods' ? 'v1' : plural === 'sandboxes' ? API.replace('extensions.', '') : API,
+    plural,
+    namespace: NAMESPACE,
+    ...(name !== undefined && { name }),
+  })
+  const program = (name: string) => {
+    const found = programs.get(name) ?? programOf(cluster, name)
+    programs.set(name, found)
+    return found
+  }
+  const eventually = <T>(what: string, probe: () => Promise<T | undefined>) =>
+    waitUntil({ what, timeoutMs: WAIT_MS, everyMs: 50 }, probe)
+
+  beforeAll(async () => {
+    cluster = await startCluster(completeOptions({ kwokNodes: 1 }), () => undefined)
+    client = createKubeClient(readKubeconfig(cluster.kubeconfig))
+    await eventually('the default account', () =>
+      client.find({ apiVersion: 'v1', plural: 'serviceaccounts', namespace: NAMESPACE, name: 'default' }),
+    )
+    const spec = {
+      nodeSelector: KWOK_LABEL,
+      tolerations: [KWOK_TOLERATION],
+      terminationGracePeriodSeconds: 0,
+      containers: [{ name: 'main', image: 'x' }],
+    }
+    const metadata = { name: POOL, namespace: NAMESPACE }
+    await client.create({
+      apiVersion: API,
+      kind: 'SandboxTemplate',
+      metadata,
+      spec: { networkPolicyManagement: 'Unmanaged', podTemplate: { spec } },
+    })
+    await client.create({
+      apiVersion: API,
+      kind: 'SandboxWarmPool',
+      metadata,
+      spec: { replicas: 3, sandboxTemplateRef: { name: POOL } },
+    })
+  })
+  afterAll(async () => {
+    await client.close()
+    for (const restarted of programs.values()) await restarted.stop()
+    await cluster.stop()
+  })
+
+  const poolIsFull = () =>
+    eventually('the pool to be full', async () =>
+      (await client.get(path('sandboxwarmpools', POOL)))['status']?.readyReplicas === 3 ? true : undefined,
+    )
+
+  async function startProvider(timing: Partial<typeof PROVIDER_TIMING> = {}): Promise<KubernetesProvider> {
+    const provider = new KubernetesProvider({
+      connect: () => loadKubeConnection({ kind: 'file', path: cluster.kubeconfig }),
+      namespace: NAMESPACE,
+      pool: () => POOL,
+      serviceAccount: () => 'default',
+      deploymentId: 'test',
+      runtimeClass: undefined,
+      agentHostPort: AGENT_HOST_PORT,
+      timing: { ...PROVIDER_TIMING, ...timing },
+      clock: () => new Date(),
+      log: silentLog,
+    })
+    onTestFinished(() => provider.close())
+    await provider.start()
+    return provider
+  }
+
+  function claim(provider: KubernetesProvider): Promise<BoundSandbox> {
+    const claimName = `agent-${randomUUID()}`
+    return provider.claim({
+      claimName,
+      runId: 'run_1',
+      generation: 1,
+      kind: 'agent',
+      handle: provider.draft(claimName),
+      onPosted: async () => undefined,
+      signal: AbortSignal.timeout(WAIT_MS),
+    })
+  }
+
+  async function expectNothingLeft(): Promise<void> {
+    await eventually('no claim, and no pod but the pool’s', async () => {
+      const [claims, pods] = await Promise.all([
+        client.list(path('sandboxclaims')),
+        client.list(path('pods')),
+      ])
+      return claims.items.length === 0 && pods.items.length === 3 ? true : undefined
+    })
+  }
+
+  it.each(['kube-apiserver', 'etcd'])(
+    'has every sandbox once though %s is killed while they are claimed',
+    async (name) => {
+      await poolIsFull()
+      const provider = await startProvider()
+      const claimed = Array.from({ length: 5 }, () => claim(provider))
+      await eventually('the first claims', async () =>
+        (await client.list(path('sandboxclaims'))).items.length > 0 ? true : undefined,
+      )
+
+      await program(name).kill()
+      program(name).start()
+      const sandboxes = await Promise.all(claimed)
+      const claims = (await client.list(path('sandboxclaims'))).items.length
+      await Promise.all(sandboxes.map((sandbox) => sandbox.release('test')))
+
+      expect(new Set(sandboxes.map(({ uids }) => uids.pod)).size).toBe(5)
+      expect(claims).toBe(5)
+      await expectNothingLeft()
+    },
+  )
+
+  it.each(['kube-apiserver', 'etcd', 'agent-sandbox-controller'])(
+    'keeps a bound sandbox though %s is killed, and gives it back',
+    async (name) => {
+      await poolIsFull()
+      const sandbox = await claim(await startProvider())
+      let lost: string | undefined
+      void sandbox.lost.then((how) => {
+        lost = how
+      })
+
+      await program(name).kill()
+      program(name).start()
+      await eventually('the API server to answer', () =>
+        client.find(path('sandboxclaims', sandbox.claimName)),
+      )
+      await sandbox.release('test')
+
+      expect(lost).toBeUndefined()
+      await expectNothingLeft()
+    },
+  )
+
+  it('waits for a controller that is down when it claims', async () => {
+    await poolIsFull()
+    const provider = await startProvider()
+    await program('agent-sandbox-controller').kill()
+    const claimed = claim(provider)
+    await eventually('the claim', async () =>
+      (await client.list(path('sandboxclaims'))).items.length > 0 ? true : undefined,
+    )
+
+    program('agent-sandbox-controller').start()
+
+    await (await claimed).release('test')
+    await expectNothingLeft()
+  })
+
+  it('is had and given back though the API server stands still longer than any one request may take', async () => {
+    await poolIsFull()
+    const provider = await startProvider()
+    program('kube-apiserver').freeze()
+    const thawed = new Promise((resolve) => setTimeout(resolve, 7_000)).then(() =>
+      program('kube-apiserver').thaw(),
+    )
+
+    const sandbox = await claim(provider)
+    await thawed
+    await sandbox.release('test')
+
+    await expectNothingLeft()
+  })
+
+  it('loses a sandbox whose node does not answer any more', async () => {
+    await poolIsFull()
+    const sandbox = await claim(await startProvider({ unreadyMs: 2_000, checkEveryMs: 200 }))
+    const pod = path('pods', sandbox.podName)
+    const { status } = await client.get(pod)
+
+    const conditions = status.conditions.map((condition: { type: string }) =>
+      condition.type === 'Ready' ? { ...condition, status: 'False', reason: 'NodeNotReady' } : condition,
+    )
+    await client.mergePatch({ ...pod, subresource: 'status' }, { status: { conditions } })
+
+    expect(await sandbox.lost).toMatch(/not ready/)
+    await sandbox.release('test')
+    await expectNothingLeft()
+  })
+})

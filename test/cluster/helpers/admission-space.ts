@@ -1,0 +1,193 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, inject } from 'vitest'
+import { parameterObject } from '../../../charts-src/admission/admission-objects.ts'
+import { policyObjects } from '../../../charts-src/admission/policy-objects.ts'
+import type { AdmissionParameters } from '../../../policies/admission/parameters.ts'
+import { ADMISSION_POLICIES } from '../../../policies/admission/policies.ts'
+import type { AdmissionPolicy } from '../../../policies/admission/rule.ts'
+import { EXAMPLES } from '../../admission/examples/all.ts'
+import type { Attempt } from '../../admission/examples/attempt.ts'
+import { aRunClaim, OLD_CLAIM } from '../../admission/examples/claims.ts'
+import { aSandboxPod } from '../../admission/examples/sandbox-pod.ts'
+import { aStrictPool, aStrictTemplate, OLD } from '../../admission/examples/writers.ts'
+import {
+  type Actor,
+  type AdmissionSpace,
+  BREAK_GLASS_GROUP,
+  GITOPS_IDENTITY,
+  identityOf,
+} from '../../admission/space.ts'
+import { createKubeClient, KubeApiError, type KubeClient } from '../../kube/client/kube-client.ts'
+import type { KubeObject } from '../../kube/client/kube-object.ts'
+import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
+import { waitUntil } from '../../kube/host/wait-until.ts'
+
+const READY_MS = 60_000
+
+/** How the API server answered: the rule that refused, where it was one of ours. */
+export interface Answer {
+  readonly status: number
+  readonly rule: string
+  readonly message: string
+  /** What would be stored. */
+  readonly object?: KubeObject
+}
+
+export interface AdmissionTest extends AdmissionSpace {
+  readonly client: KubeClient
+  as(actor: Actor): KubeClient
+  /** Another namespace of the same slice. */
+  beside(name: string): AdmissionSpace
+  ask(attempt: Attempt): Promise<Answer>
+}
+
+interface Beside {
+  readonly parameters: (runtimeClass: string) => AdmissionParameters
+  /** @default none: then nothing but our rules answers */
+  readonly podSecurity?: 'restricted'
+}
+
+interface SpaceOptions {
+  readonly parameters: (runtimeClass: string) => AdmissionParameters
+  /** Further namespaces of the same slice, by a name of the test's. @default none */
+  readonly beside?: Readonly<Record<string, Beside>>
+}
+
+/**
+ * A namespace of sandboxes under all policies. They are this file's own: their names, the label that they select by
+ * and the namespaces that they know, so that suites side by side do not meet.
+ */
+export function useAdmissionSpace(prefix: string, { parameters, beside = {} }: SpaceOptions): AdmissionTest {
+  const id = `${prefix}-${randomBytes(3).toString('hex')}`
+  const connection = readKubeconfig(inject('cluster').kubeconfig)
+  const client = createKubeClient(connection)
+  const space: AdmissionSpace = {
+    namespace: `${id}-sandboxes`,
+    sliceLabel: `${id}.test/slice`,
+    parameters: parameters(id),
+  }
+  const neighbours = Object.entries(beside).map(([name, options]) => ({
+    name,
+    podSecurity: options.podSecurity,
+    space: { ...space, namespace: `${id}-${name}-sandboxes`, parameters: options.parameters(id) },
+  }))
+  const clients = new Map<Actor, KubeClient>()
+  const as = (actor: Actor): KubeClient => {
+    const known =
+      clients.get(actor) ?? createKubeClient({ ...connection, impersonate: identityOf(actor, space) })
+    clients.set(actor, known)
+    return known
+  }
+  const test: AdmissionTest = {
+    ...space,
+    client,
+    as,
+    beside(name) {
+      const found = neighbours.find((neighbour) => neighbour.name === name)
+      if (!found) throw new Error(`there is no namespace ${name} beside`)
+      return found.space
+    },
+    async ask({ by, method, url, body, contentType }) {
+      try {
+        const answer = await as(by).raw({ method, url, body, ...(contentType ? { contentType } : {}) })
+        return { status: 200, rule: '', message: '', object: JSON.parse(answer) }
+      } catch (error) {
+        if (!(error instanceof KubeApiError)) throw error
+        return { status: error.status, rule: ruleOf(error.message), message: error.message }
+      }
+    },
+  }
+  const policies = policyObjects(ADMISSION_POLICIES, {
+    prefix: id,
+    sliceLabel: space.sliceLabel,
+    gitopsIdentity: GITOPS_IDENTITY,
+    breakGlassGroup: BREAK_GLASS_GROUP,
+    ownNamespaces: `^${id}(-twin)?-sandboxes$`,
+    sandboxNamespaces: `^${id}-sandboxes$`,
+  }) as readonly KubeObject[]
+
+  beforeAll(async () => {
+    await client.create({
+      apiVersion: 'node.k8s.io/v1',
+      kind: 'RuntimeClass',
+      metadata: { name: id },
+      handler: 'kata',
+    })
+    await makeNamespace(client, space)
+    await makeOldObjects(test)
+    await Promise.all(neighbours.map((each) => makeNamespace(client, each.space, each.podSecurity)))
+    await Promise.all(policies.map((policy) => client.create(policy)))
+    await waitUntilEnforced(test)
+  })
+  afterAll(async () => {
+    const runtimeClass = { apiVersion: 'node.k8s.io/v1', plural: 'runtimeclasses', name: id }
+    const namespaces = [space, ...neighbours.map((each) => each.space)].map(namespacePath)
+    // The rules first: whoever removes the rest is nobody whom they know.
+    for (const path of [...policies.map(policyPath), runtimeClass, ...namespaces]) {
+      if (await client.find(path)) await client.delete(path)
+    }
+    await Promise.all([client, ...clients.values()].map((open) => open.close()))
+  })
+  return test
+}
+
+function ruleOf(message: string): string {
+  return /denied request: \[([a-z0-9-]+)\]/.exec(message)?.[1] ?? ''
+}
+
+const namespacePath = ({ namespace }: AdmissionSpace) => ({
+  apiVersion: 'v1',
+  plural: 'namespaces',
+  name: namespace,
+})
+
+function policyPath({ apiVersion, kind, metadata }: KubeObject) {
+  const plural = kind.endsWith('Binding')
+    ? 'validatingadmissionpolicybindings'
+    : 'validatingadmissionpolicies'
+  return { apiVersion, plural, name: metadata.name }
+}
+
+/** A namespace with its accounts and parameters. */
+async function makeNamespace(client: KubeClient, space: AdmissionSpace, podSecurity?: string): Promise<void> {
+  const { namespace, parameters, sliceLabel } = space
+  const labels = {
+    [sliceLabel]: 'base',
+    ...(podSecurity && { 'pod-security.kubernetes.io/enforce': podSecurity }),
+  }
+  await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace, labels } })
+  for (const name of [parameters.agentAccount, parameters.commandAccount]) {
+    await client.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } })
+  }
+  await client.create(parameterObject(namespace, parameters) as KubeObject)
+}
+
+/** What updates are tried on; it has to be there before the rules, which would refuse that it is made so. */
+async function makeOldObjects(test: AdmissionTest): Promise<void> {
+  const { client } = test
+  await client.create(aSandboxPod(test, OLD.pod))
+  await client.create(aRunClaim(test, OLD_CLAIM))
+  await client.create(aStrictTemplate(test, OLD.template))
+  await client.create(aStrictPool(test, OLD.pool, { template: OLD.template }))
+}
+
+/** The API server takes new policies up within about a second: one refusal by each shows that it has. */
+async function waitUntilEnforced(test: AdmissionTest): Promise<void> {
+  await Promise.all(ADMISSION_POLICIES.map((policy) => waitUntilRefuses(test, policy)))
+}
+
+async function waitUntilRefuses(test: AdmissionTest, { name, rules }: AdmissionPolicy): Promise<void> {
+  const [first] = rules
+  const example = first && EXAMPLES[first.name]
+  if (!first || !example) throw new Error(`policy ${name} has no rule with an example`)
+  let last = ''
+  await waitUntil({ what: `policy ${name} to refuse`, timeoutMs: READY_MS, everyMs: 50 }, async () => {
+    const answer = await test.ask(example(test).fails)
+    last = answer.message
+    return answer.rule === first.name ? true : undefined
+  }).catch((error: unknown) => {
+    throw new Error(`policy ${name} never refused by ${first.name}; the last answer was: ${last}`, {
+      cause: error,
+    })
+  })
+}

@@ -1,0 +1,44 @@
+import type { KubeClient } from '../../kube/client/kube-client.ts'
+
+const API_VERSION = 'admissionregistration.k8s.io/v1'
+const NAME = 'agentweaver-test-keeps-parameters'
+
+/**
+ * Keeps the API server's informer of ConfigMap parameters alive for the whole run. Once no binding names a built-in
+ * parameter kind for a second, that informer ends for good (kubernetes#130887): from then on every decision costs a
+ * request of the API server to itself, or rests on what a parameter was before. So it stays also on a cluster that is
+ * not ours: to remove it would do the harm.
+ */
+export async function keepParameters(client: KubeClient): Promise<void> {
+  const metadata = { name: NAME }
+  await client.apply({
+    apiVersion: API_VERSION,
+    kind: 'ValidatingAdmissionPolicy',
+    metadata,
+    spec: {
+      failurePolicy: 'Ignore',
+      paramKind: { apiVersion: 'v1', kind: 'ConfigMap' },
+      matchConstraints: {
+        resourceRules: [
+          {
+            apiGroups: ['agentweaver.test'],
+            apiVersions: ['v1'],
+            operations: ['CREATE'],
+            resources: ['nothing'],
+          },
+        ],
+      },
+      validations: [{ expression: 'true' }],
+    },
+  })
+  await client.apply({
+    apiVersion: API_VERSION,
+    kind: 'ValidatingAdmissionPolicyBinding',
+    metadata,
+    spec: {
+      policyName: NAME,
+      validationActions: ['Deny'],
+      paramRef: { name: NAME, namespace: 'default', parameterNotFoundAction: 'Allow' },
+    },
+  })
+}

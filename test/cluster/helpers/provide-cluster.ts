@@ -1,0 +1,48 @@
+import type { TestProject } from 'vitest/node'
+import { createKubeClient } from '../../kube/client/kube-client.ts'
+import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
+import { startCluster } from '../../kube/cluster.ts'
+import { type ClusterOptions, completeOptions } from '../../kube/cluster-options.ts'
+import { auditLogPath } from '../../kube/control-plane/api-server.ts'
+import { HarnessError } from '../../kube/harness-error.ts'
+import { whyNoNodes } from '../../kube/host/privileges.ts'
+import { type ClusterUnderTest, detectFeatures } from './features.ts'
+import { keepParameters } from './parameter-keeper.ts'
+
+function say(line: string): void {
+  process.stderr.write(`${line}\n`)
+}
+
+/**
+ * One cluster for a whole run: ours, or the one that KUBECONFIG names when the caller has asked for that. Answers what
+ * ends it. Without privileges there is a cluster too, but one without real nodes.
+ */
+export async function provideCluster(
+  project: TestProject,
+  wanted: Partial<ClusterOptions>,
+): Promise<() => Promise<void>> {
+  if (process.env['AGENTWEAVER_USE_CURRENT']) return useCurrent(project)
+  const noNodes = whyNoNodes()
+  if (noNodes) say(`${noNodes}. Suites that need a real node are skipped`)
+  const options = noNodes ? { kwokNodes: wanted.kwokNodes ?? 0 } : wanted
+  const cluster = await startCluster(completeOptions(options), say)
+  say(`cluster ${cluster.slot} is ready after ${cluster.steps['ready']} ms`)
+  const { kubeconfig, folder, binFolders } = cluster
+  await provide(project, { kubeconfig, folder, binFolders, auditLog: auditLogPath(folder) })
+  return cluster.stop
+}
+
+async function useCurrent(project: TestProject): Promise<() => Promise<void>> {
+  const kubeconfig = process.env['KUBECONFIG']
+  if (!kubeconfig) throw new HarnessError('--use-current needs KUBECONFIG')
+  await provide(project, { kubeconfig, folder: '', auditLog: '', binFolders: [] })
+  return () => Promise.resolve()
+}
+
+async function provide(project: TestProject, found: Omit<ClusterUnderTest, 'features'>): Promise<void> {
+  const client = createKubeClient(readKubeconfig(found.kubeconfig))
+  const features = [...(await detectFeatures(client)), ...(found.auditLog ? (['audit log'] as const) : [])]
+  await keepParameters(client)
+  await client.close()
+  project.provide('cluster', { ...found, features })
+}

@@ -1,0 +1,119 @@
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, inject } from 'vitest'
+import { EXECUTOR_KEYS, names, type SandboxKind } from '../../../contracts/names.ts'
+import { createClient } from '../../../runtime/client/client.ts'
+import { type ServiceProcess, spawnService } from '../../api/service-process.ts'
+import { createKubeClient, type KubeClient } from '../../kube/client/kube-client.ts'
+import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
+import { waitUntil } from '../../kube/host/wait-until.ts'
+import { EXTENSIONS_API } from './sandbox-objects.ts'
+import { KEYS_MAP, sandboxPodSpec } from './sandbox-pod-spec.ts'
+
+const POOL_MS = 120_000
+const GONE_MS = 60_000
+
+export type ServiceOptions = {
+  readonly runtimeClass: string | undefined
+  readonly replicas: Readonly<Record<SandboxKind, number>>
+}
+
+/**
+ * The real service in a process of its own, with a slice of its own on a real cluster: its namespace, accounts, keys,
+ * templates and pools of sandbox pods. It is reached as anybody reaches it, over HTTP.
+ */
+export function useServiceSpace({ runtimeClass, replicas }: ServiceOptions) {
+  const slug = `test-${randomBytes(3).toString('hex')}`
+  const { namespaces, pool, serviceAccounts } = names({ kind: 'preview', slug })
+  const namespace = namespaces.sandboxes
+  const accounts = { agent: serviceAccounts.agentHost, command: serviceAccounts.commandHost }
+  const kube: KubeClient = createKubeClient(readKubeconfig(inject('cluster').kubeconfig))
+  let folder = ''
+  let service: ServiceProcess
+  let client: ReturnType<typeof createClient>
+
+  async function makePool(kind: SandboxKind): Promise<void> {
+    const metadata = { name: pool(kind), namespace }
+    const spec = {
+      ...sandboxPodSpec({ runtimeClassName: runtimeClass }),
+      serviceAccountName: accounts[kind],
+      terminationGracePeriodSeconds: 2,
+    }
+    await kube.create({
+      apiVersion: EXTENSIONS_API,
+      kind: 'SandboxTemplate',
+      metadata,
+      spec: { networkPolicyManagement: 'Unmanaged', podTemplate: { spec } },
+    })
+    await kube.create({
+      apiVersion: EXTENSIONS_API,
+      kind: 'SandboxWarmPool',
+      metadata,
+      spec: { replicas: replicas[kind], sandboxTemplateRef: { name: pool(kind) } },
+    })
+  }
+
+  beforeAll(async () => {
+    await kube.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
+    for (const name of Object.values(accounts))
+      await kube.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } })
+    folder = await mkdtemp(join(tmpdir(), 'aw-cluster-service-'))
+    service = spawnService({
+      AGENTWEAVER_STATE_DIR: join(folder, 'state'),
+      AGENTWEAVER_SANDBOXES: 'kubernetes',
+      AGENTWEAVER_DEPLOYMENT_ID: slug,
+      AGENTWEAVER_PREVIEW_SLUG: slug,
+      AGENTWEAVER_RUNTIME_CLASS: runtimeClass ?? 'none',
+      AGENTWEAVER_KUBECONFIG: inject('cluster').kubeconfig,
+    })
+    const { url, apiKeyFile } = await service.ready
+    client = createClient({ url, apiKey: (await readFile(apiKeyFile, 'utf8')).trim() })
+    const jwks = readFileSync(join(folder, 'state', 'keys', EXECUTOR_KEYS.file), 'utf8')
+    await kube.create({
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: KEYS_MAP, namespace },
+      data: { [EXECUTOR_KEYS.file]: jwks },
+    })
+    for (const kind of ['agent', 'command'] as const) await makePool(kind)
+    await waitForPool('agent')
+    await waitForPool('command')
+  })
+  afterAll(async () => {
+    service?.child.kill('SIGTERM')
+    await service?.exited
+    await kube.delete({ apiVersion: 'v1', plural: 'namespaces', name: namespace })
+    await kube.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  async function waitForPool(kind: SandboxKind): Promise<void> {
+    const path = { apiVersion: EXTENSIONS_API, plural: 'sandboxwarmpools', namespace, name: pool(kind) }
+    await waitUntil({ what: `the pool ${path.name}`, timeoutMs: POOL_MS, everyMs: 100 }, async () =>
+      ((await kube.get(path))['status']?.readyReplicas ?? 0) === replicas[kind] ? true : undefined,
+    )
+  }
+
+  return {
+    namespace,
+    kube,
+    client: () => client,
+    log: () => service.stderr(),
+    waitForPool,
+    pods: async () => (await kube.list({ apiVersion: 'v1', plural: 'pods', namespace })).items,
+    claims: async () =>
+      (await kube.list({ apiVersion: EXTENSIONS_API, plural: 'sandboxclaims', namespace })).items,
+    /** No claim is left, and no pod but the pools’ own, which are full again. */
+    async nothingLeft(): Promise<void> {
+      const { agent, command } = replicas
+      await waitUntil({ what: 'nothing to be left', timeoutMs: GONE_MS, everyMs: 100 }, async () => {
+        const claims = await kube.list({ apiVersion: EXTENSIONS_API, plural: 'sandboxclaims', namespace })
+        const pods = await kube.list({ apiVersion: 'v1', plural: 'pods', namespace })
+        return claims.items.length === 0 && pods.items.length === agent + command ? true : undefined
+      })
+    },
+  }
+}

@@ -1,0 +1,101 @@
+import { createEvaluator } from '../../../charts-src/reachability/evaluate.ts'
+import type { ClusterFacts } from '../../../charts-src/reachability/model.ts'
+import type { KubeObject } from '../../kube/client/kube-object.ts'
+import { pathOf } from '../../kube/client/kube-object.ts'
+import type { Outcome } from './cell.ts'
+import { fuzzCells, LANES, laneName, placeSet } from './fuzz-world.ts'
+import type { PolicySet } from './policy-generators.ts'
+import { askPatiently, describeQuestion, hasArrived, type Question } from './questions.ts'
+import type { Stage } from './stage.ts'
+
+/** A set with the number that gives it names of its own. */
+export interface NumberedSet {
+  readonly number: number
+  readonly policies: PolicySet
+}
+
+export interface Disagreement {
+  readonly number: number
+  readonly cell: string
+  readonly outcome: Outcome
+  /** The evaluator's sentence. */
+  readonly why: string
+}
+
+export interface Comparison {
+  readonly cells: number
+  /** Cells that the evaluator allows: neither all nor none, or nothing has been compared. */
+  readonly allowed: number
+  readonly disagreements: readonly Disagreement[]
+}
+
+interface Compared extends Question {
+  readonly number: number
+  readonly isAllowed: boolean
+  readonly why: string
+}
+
+/** Puts sets into force, as many at a time as there are lanes, and compares each cell with what the packets do. */
+export function createAgreement(stage: Stage, facts: ClusterFacts) {
+  let inForce: readonly KubeObject[] = []
+
+  async function replace(wanted: readonly KubeObject[]): Promise<void> {
+    const [created] = await Promise.all([
+      Promise.all(wanted.map((policy) => stage.client.create(policy))),
+      Promise.all(inForce.map((policy) => stage.client.delete(pathOf(policy)))),
+    ])
+    const namespaces = Array.from({ length: LANES }, (_, lane) => laneName(lane))
+    await stage.agent.waitUntilRealised({ namespaces, present: created, absent: inForce })
+    inForce = created
+  }
+
+  return {
+    /** At most as many sets as there are lanes. */
+    async compare(sets: readonly NumberedSet[]): Promise<Comparison> {
+      const placed = sets.map(({ number, policies }, lane) => ({
+        number,
+        lane,
+        policies: placeSet(policies, lane, number).map((policy) => named(policy, number)),
+      }))
+      const questions = placed.flatMap(({ number, lane, policies }) =>
+        questionsOf({ number, policies, cells: fuzzCells(stage, lane, number) }, facts),
+      )
+      await replace(placed.flatMap(({ policies }) => policies))
+      const outcomes = await askPatiently(stage, questions, (index) => questions[index]?.isAllowed ?? false)
+      const disagreements = questions.flatMap((question, index) => {
+        const outcome = outcomes[index] ?? 'dropped'
+        const { number, why, isAllowed } = question
+        if (hasArrived(outcome) === isAllowed) return []
+        return [{ number, cell: describeQuestion(question), outcome, why }]
+      })
+      const allowed = questions.filter(({ isAllowed }) => isAllowed).length
+      return { cells: questions.length, allowed, disagreements }
+    },
+    clear: () => replace([]),
+  }
+}
+
+/** A policy that was deleted must not be taken for the one of the same name in the next set. */
+const named = (policy: KubeObject, number: number): KubeObject => ({
+  ...policy,
+  metadata: { ...policy.metadata, name: `${policy.metadata.name}-${number}` },
+})
+
+interface PlacedSet {
+  readonly number: number
+  readonly policies: readonly KubeObject[]
+  readonly cells: readonly Question[]
+}
+
+function questionsOf({ number, policies, cells }: PlacedSet, facts: ClusterFacts): Compared[] {
+  const outcome = createEvaluator(policies, facts)
+  if (!outcome.ok) throw new Error(`the evaluator does not take a generated set: ${show(outcome.faults)}`)
+  const { evaluator } = outcome
+  return cells.flatMap((cell) => {
+    if (cell.probe === undefined) return []
+    const { allowed, why } = evaluator.evaluate(cell.probe)
+    return [{ ...cell, number, isAllowed: allowed, why }]
+  })
+}
+
+export const show = (value: unknown): string => JSON.stringify(value, null, 1)

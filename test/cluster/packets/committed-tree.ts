@@ -1,0 +1,68 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { loadEnvironment } from '../../../charts-src/environment/load-environment.ts'
+import type { Environment } from '../../../charts-src/environment/schema.ts'
+import { networkObjects, placeholderValues } from '../../../charts-src/network/network-objects.ts'
+import { isPolicy } from '../../../charts-src/reachability/compile-policies.ts'
+import { type Stage as Cast, stageOf } from '../../../charts-src/reachability/stage.ts'
+import { readEgressPolicy } from '../../../policies/agent/egress/load.ts'
+import { type ResolvedEgress, resolveEgress } from '../../../policies/agent/egress/resolve.ts'
+import type { KubeObject } from '../../kube/client/kube-object.ts'
+import { readManifests } from '../../kube/client/manifests.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..', '..')
+
+/** What is committed for one environment: the files below `gitops/`, not what would be rendered now. */
+export interface CommittedTree {
+  /** What it is called in the title of a test. */
+  readonly name: string
+  readonly environment: Environment
+  readonly egress: ResolvedEgress
+  readonly policies: readonly KubeObject[]
+  /** Everybody that its matrix speaks of. */
+  readonly cast: Cast
+}
+
+export function readCommittedTree(name: string): CommittedTree {
+  const loaded = loadEnvironment(name, readFileSync(join(ROOT, 'environments', `${name}.json`), 'utf8'))
+  if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
+  const { environment } = loaded
+  // A kustomization is a file of the tree, but no object of the cluster.
+  const objects = readManifests(join(ROOT, 'gitops', name)).filter(({ kind }) => kind !== 'Kustomization')
+  return {
+    name,
+    environment,
+    egress: resolveEgress(readEgressPolicy(), placeholderValues(environment)),
+    policies: objects.filter(isPolicy),
+    cast: stageOf(objects, environment),
+  }
+}
+
+/** The policies that a tree would have in a mode that no environment uses yet. */
+export function inMode(tree: CommittedTree, mode: Environment['egress']['mode']): CommittedTree {
+  const environment: Environment = { ...tree.environment, egress: { mode } }
+  const policies = networkObjects(environment, readEgressPolicy()).filter(isPolicy) as KubeObject[]
+  return { ...tree, name: `${tree.name} in mode ${mode}`, environment, policies }
+}
+
+/** A tree beside the mistake of somebody in a hurry: everything allowed, both ways, to every pod of a namespace. */
+export function besideBroadAllows(tree: CommittedTree): CommittedTree {
+  const namespaces = [...new Set(tree.policies.map(({ metadata }) => metadata.namespace))]
+  const allows = namespaces.map((namespace) => ({
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: { name: 'in-a-hurry', ...(namespace === undefined ? {} : { namespace }) },
+    spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'], ingress: [{}], egress: [{}] },
+  }))
+  return {
+    ...tree,
+    name: `${tree.name} beside a policy that opens everything`,
+    policies: [...tree.policies, ...allows],
+  }
+}
+
+/** Every name that a policy of the tree speaks of; of a pattern, one name that it matches. */
+export function namesIn({ policies }: CommittedTree): string[] {
+  const found = [...JSON.stringify(policies).matchAll(/"match(?:Name|Pattern)":"([^"]+)"/g)]
+  return [...new Set(found.map(([, name = '']) => name.replaceAll('*', 'probe')))].sort()
+}

@@ -1,0 +1,30 @@
+import { readFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
+import { join } from 'node:path'
+import type { Cell } from './cell.ts'
+
+/** Ports on which a listener answers. */
+export interface Listening {
+  readonly tcp?: readonly number[]
+  readonly udp?: readonly number[]
+  /** Needed for UDP where there is more than one address. @default whichever the system takes */
+  readonly addresses?: readonly string[]
+  /** What the program tries from its first moment on; its log tells. */
+  readonly early?: readonly Cell[]
+}
+
+const SOURCE = stripTypeScriptTypes(readFileSync(join(import.meta.dirname, 'probe-program.ts'), 'utf8'))
+
+/** The program's words after `node`, for where this tree is not: a pod. */
+export function listenArguments(listening: Listening): string[] {
+  const { tcp = [], udp = [], addresses = ['0.0.0.0'], early = [] } = listening
+  return [...program(), 'listen', JSON.stringify({ tcp, udp, addresses, early })]
+}
+
+export function probeArguments(): string[] {
+  return [...program(), 'probe']
+}
+
+function program(): string[] {
+  return ['--input-type=module', '--eval', SOURCE, '--']
+}

@@ -1,0 +1,89 @@
+import { inject } from 'vitest'
+import { RUNTIME_CLASSES } from '../../../contracts/labels.ts'
+import type { KubeClient } from '../../kube/client/kube-client.ts'
+import type { KubeObject } from '../../kube/client/kube-object.ts'
+import { conditionOf } from '../../kube/client/manifests.ts'
+import { waitUntil } from '../../kube/host/wait-until.ts'
+import { TOOLBOX_IMAGE } from '../../kube/images/toolbox.ts'
+import { type Listening, listenArguments, probeArguments } from './probe-command.ts'
+import { type Prober, startProber } from './prober.ts'
+
+/** Every probe pod answers here, for the kubelet; no policy of a pod keeps its own node out. */
+const HEALTH_PORT = 7999
+const READY_MS = 90_000
+
+export type Runtime = 'runc' | 'gvisor'
+
+export interface ProbePodPlan {
+  readonly namespace: string
+  readonly name: string
+  readonly labels?: Readonly<Record<string, string>>
+  /** @default 'runc' */
+  readonly runtime?: Runtime
+  readonly listening?: Listening
+  /** Container ports with a name, for rules that name a port. */
+  readonly namedPorts?: readonly { readonly name: string; readonly containerPort: number }[]
+  /** Where it looks names up. @default the cluster's resolver */
+  readonly resolver?: string
+}
+
+export interface ProbePod {
+  readonly ip: string
+  readonly prober: Prober
+}
+
+export function probePodSpec(plan: Omit<ProbePodPlan, 'namespace' | 'name'>): Record<string, unknown> {
+  const { runtime = 'runc', listening = {}, namedPorts = [], resolver } = plan
+  const { tcp = [] } = listening
+  return {
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: 1,
+    securityContext: { runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: 'RuntimeDefault' } },
+    ...(runtime === 'gvisor' ? { runtimeClassName: RUNTIME_CLASSES.gvisor.name } : {}),
+    ...(resolver ? { dnsPolicy: 'None', dnsConfig: { nameservers: [resolver] } } : {}),
+    containers: [
+      {
+        name: 'probe',
+        image: TOOLBOX_IMAGE,
+        imagePullPolicy: 'IfNotPresent',
+        command: ['node', ...listenArguments({ ...listening, tcp: [HEALTH_PORT, ...tcp] })],
+        ...(namedPorts.length > 0 ? { ports: namedPorts } : {}),
+        readinessProbe: { tcpSocket: { port: HEALTH_PORT }, periodSeconds: 1, timeoutSeconds: 5 },
+        resources: { requests: { cpu: '5m', memory: '32Mi' }, limits: { cpu: '1', memory: '256Mi' } },
+        securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
+      },
+    ],
+  }
+}
+
+export function probePodObject(plan: ProbePodPlan): KubeObject {
+  const { namespace, name, labels = {} } = plan
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { namespace, name, labels },
+    spec: probePodSpec(plan),
+  }
+}
+
+/** Its address, once it is ready. */
+export function waitForPodAddress(client: KubeClient, namespace: string, name: string): Promise<string> {
+  const path = { apiVersion: 'v1', plural: 'pods', namespace, name }
+  return waitUntil({ what: `pod ${namespace}/${name}`, timeoutMs: READY_MS, everyMs: 50 }, async () => {
+    const pod = await client.get(path)
+    return conditionOf(pod, 'Ready')?.status === 'True' ? (pod['status'].podIP as string) : undefined
+  })
+}
+
+/** A prober inside a pod. What it is asked and answers goes by the kubelet, past every policy. */
+export function startPodProber(namespace: string, name: string): Promise<Prober> {
+  const { kubeconfig, binFolders } = inject('cluster')
+  const target = ['--kubeconfig', kubeconfig, '-n', namespace, 'exec', '-i', name, '--']
+  return startProber([`${binFolders[0]}/kubectl`, ...target, 'node', ...probeArguments()])
+}
+
+/** A prober in the network of a process: a node's, or that of the world outside. */
+export function startNetworkProber(pid: number): Promise<Prober> {
+  return startProber(['nsenter', '-t', String(pid), '-n', '--', process.execPath, ...probeArguments()])
+}

@@ -1,0 +1,160 @@
+/**
+ * The one program of all probe pods, network namespaces and nodes. It reaches them as text on a command line, without
+ * its types, so it imports nothing but Node's own modules.
+ *
+ * `listen`: answers every connection and datagram on the given ports until it is ended.
+ * `probe`: reads one question a line, `{ id, timeoutMs, cells }`, and answers one line, `{ id, outcomes }`.
+ */
+import { createSocket } from 'node:dgram'
+import { Resolver } from 'node:dns/promises'
+import { connect, createServer, isIP } from 'node:net'
+import { createInterface } from 'node:readline'
+import type { Cell, Outcome } from './cell.ts'
+
+interface Listen {
+  /** A datagram is answered from the address it went to, which takes a socket for each address. */
+  readonly addresses: readonly string[]
+  readonly tcp: readonly number[]
+  readonly udp: readonly number[]
+  /** What is tried over and over from the first moment of the process; the log says how often, and what arrived. */
+  readonly early: readonly Cell[]
+}
+
+interface Question {
+  readonly id: number
+  readonly timeoutMs: number
+  readonly cells: readonly Cell[]
+}
+
+/** More at a time only wait for each other, and the time of each runs. */
+const AT_ONCE = 128
+const GREETING = 'here\n'
+const EARLY = { forMs: 3_000, timeoutMs: 200 }
+const REFUSED = ['ECONNREFUSED', 'ECONNRESET']
+const NAME_OUTCOMES: Readonly<Record<string, Outcome>> = {
+  EREFUSED: 'name refused',
+  ENOTFOUND: 'name unknown',
+  ENODATA: 'name unknown',
+  // What a resolver with no record and nobody further to ask says.
+  ESERVFAIL: 'name unknown',
+}
+
+const [mode = '', argument = '{}'] = process.argv.slice(1)
+if (mode === 'listen') listen(JSON.parse(argument) as Listen)
+if (mode === 'probe') answerLines()
+
+function listen({ addresses, tcp, udp, early }: Listen): void {
+  if (early.length > 0) void tryEarly(early)
+  for (const port of tcp) {
+    const server = createServer((socket) => {
+      socket.on('error', () => socket.destroy()).resume()
+      socket.end(GREETING)
+    })
+    server.listen(port, '0.0.0.0')
+  }
+  for (const host of addresses) {
+    for (const port of udp) {
+      const socket = createSocket('udp4')
+      socket.on('message', (_, { address, port: from }) => socket.send(GREETING, from, address))
+      socket.bind(port, host)
+    }
+  }
+  process.on('SIGTERM', () => process.exit())
+}
+
+async function tryEarly(cells: readonly Cell[]): Promise<void> {
+  const end = Date.now() + EARLY.forMs
+  const arrived = new Set<string>()
+  let rounds = 0
+  while (Date.now() < end) {
+    const outcomes = await Promise.all(cells.map((cell) => attempt(cell, EARLY.timeoutMs)))
+    for (const [index, outcome] of outcomes.entries()) {
+      if (outcome === 'open' || outcome === 'refused') arrived.add(cells[index]?.host ?? '')
+    }
+    rounds += 1
+  }
+  process.stdout.write(`${JSON.stringify({ rounds, arrived: [...arrived] })}\n`)
+}
+
+function answerLines(): void {
+  createInterface({ input: process.stdin })
+    .on('line', (line) => {
+      void answer(JSON.parse(line) as Question)
+    })
+    .on('close', () => process.exit())
+  process.stdout.write('{"id":0,"outcomes":[]}\n')
+}
+
+async function answer({ id, timeoutMs, cells }: Question): Promise<void> {
+  const outcomes: Outcome[] = []
+  const todo = cells.entries()
+  const work = async () => {
+    for (const [index, cell] of todo) outcomes[index] = await attempt(cell, timeoutMs)
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, work))
+  process.stdout.write(`${JSON.stringify({ id, outcomes })}\n`)
+}
+
+async function attempt({ protocol, host, port }: Cell, timeoutMs: number): Promise<Outcome> {
+  const found = isIP(host) ? { address: host } : await lookUp(host, timeoutMs)
+  if ('outcome' in found) return found.outcome
+  const send = protocol === 'TCP' ? attemptTcp : attemptUdp
+  return send(found.address, port, timeoutMs)
+}
+
+async function lookUp(name: string, timeoutMs: number): Promise<{ address: string } | { outcome: Outcome }> {
+  try {
+    const [address] = await new Resolver({ timeout: timeoutMs, tries: 1 }).resolve4(name)
+    return address ? { address } : { outcome: 'name unknown' }
+  } catch (error) {
+    return { outcome: NAME_OUTCOMES[codeOf(error)] ?? 'name dropped' }
+  }
+}
+
+/** Open once the other end has said its word or hung up: something on the way could have taken the connection. */
+function attemptTcp(host: string, port: number, timeoutMs: number): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port })
+    const finish = (outcome: Outcome) => {
+      clearTimeout(timer)
+      socket.destroy()
+      resolve(outcome)
+    }
+    const timer = setTimeout(() => finish('dropped'), timeoutMs)
+    let isConnected = false
+    socket.on('connect', () => {
+      isConnected = true
+      // A TLS server says nothing first, and answers nonsense by closing.
+      socket.write('hello\n\n')
+    })
+    socket.on('data', () => finish('open'))
+    socket.on('end', () => finish('open'))
+    socket.on('error', (error) => finish(isConnected ? 'open' : outcomeOf(error)))
+  })
+}
+
+function attemptUdp(host: string, port: number, timeoutMs: number): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const socket = createSocket('udp4')
+    const finish = (outcome: Outcome) => {
+      clearTimeout(timer)
+      socket.close()
+      resolve(outcome)
+    }
+    const timer = setTimeout(() => finish('dropped'), timeoutMs)
+    socket.on('message', () => finish('open'))
+    socket.on('error', (error) => finish(outcomeOf(error)))
+    // Only a connected socket is told that nobody listens.
+    socket.connect(port, host, () => socket.send('hello'))
+  })
+}
+
+function outcomeOf(error: unknown): Outcome {
+  const code = codeOf(error)
+  if (REFUSED.includes(code)) return 'refused'
+  return code === 'ETIMEDOUT' ? 'dropped' : 'unreachable'
+}
+
+function codeOf(error: unknown): string {
+  return String((error as { code?: unknown }).code)
+}

@@ -1,0 +1,84 @@
+import type { Probe } from '../../../charts-src/reachability/model.ts'
+import { type Cell, cellName, type Outcome } from './cell.ts'
+import type { Prober } from './prober.ts'
+import type { Stage } from './stage.ts'
+
+/** Who is to try: a pod by namespace and name, or one of those that are no pods. */
+export type ProberName = 'node' | 'outside' | 'api server' | readonly [namespace: string, name: string]
+
+/** One question to both: what the evaluator is asked, and what the packet is. */
+export interface Question {
+  /** Who to whom, for a person. */
+  readonly title: string
+  readonly prober: ProberName
+  /** Absent where the evaluator has no word for it. */
+  readonly probe?: Probe
+  readonly cell: Cell
+}
+
+/** Each of them once: trees have most of their cells in common. */
+export function distinct<T extends Question>(questions: readonly T[]): T[] {
+  return [...new Map(questions.map((one) => [`${one.prober} ${cellName(one.cell)}`, one])).values()]
+}
+
+/** The packet arrived, whether anybody listens there or not. */
+export const hasArrived = (outcome: Outcome): boolean => outcome === 'open' || outcome === 'refused'
+
+export const describeQuestion = ({ title, cell }: Question): string => `${title} (${cellName(cell)})`
+
+/** Asks every prober once, with all its cells, and puts the answers into the order of the questions. */
+async function ask(stage: Stage, questions: readonly Question[], timeoutMs?: number): Promise<Outcome[]> {
+  const indexes = questions.map((_, index) => index)
+  const groups = [...Map.groupBy(indexes, (index) => String(questions[index]?.prober)).values()]
+  const outcomes: Outcome[] = []
+  await Promise.all(
+    groups.map(async (inOrder, number) => {
+      // Each begins somewhere else, or all of them would be at the same listener at the same time.
+      const start = Math.floor((inOrder.length * number) / groups.length)
+      const group = [...inOrder.slice(start), ...inOrder.slice(0, start)]
+      const cells = group.flatMap((index) => questions[index]?.cell ?? [])
+      const [first = 0] = group
+      const prober = proberOf(stage, questions[first]?.prober ?? 'node')
+      const answers = await prober.probe(cells, timeoutMs)
+      group.forEach((index, place) => {
+        outcomes[index] = answers[place] ?? 'dropped'
+      })
+    }),
+  )
+  return outcomes
+}
+
+/** The later ones are longer than the pause before a lost first packet is sent again. */
+const LOOKS_MS = [400, 2_500, 5_000]
+
+/**
+ * Asks, and asks again with more time about what should have arrived and did not, as a busy machine answers late.
+ * What should not arrive is never asked about again: once through is through.
+ */
+export async function askPatiently(
+  stage: Stage,
+  questions: readonly Question[],
+  shouldArrive: (index: number) => boolean,
+): Promise<Outcome[]> {
+  const outcomes: Outcome[] = []
+  let todo = questions.map((_, index) => index)
+  for (const lookMs of LOOKS_MS) {
+    const answers = await ask(
+      stage,
+      todo.flatMap((index) => questions[index] ?? []),
+      lookMs,
+    )
+    todo.forEach((index, place) => {
+      outcomes[index] = answers[place] ?? 'dropped'
+    })
+    todo = todo.filter((index) => shouldArrive(index) && !hasArrived(outcomes[index] ?? 'dropped'))
+  }
+  return outcomes
+}
+
+function proberOf(stage: Stage, prober: ProberName): Prober {
+  if (prober === 'node') return stage.node.prober
+  if (prober === 'outside') return stage.outside.prober
+  if (prober === 'api server') return stage.apiServer.prober
+  return stage.pod(...prober).prober
+}

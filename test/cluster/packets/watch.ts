@@ -1,0 +1,65 @@
+import { type Cell, cellName, type Outcome } from './cell.ts'
+import type { Prober } from './prober.ts'
+import { hasArrived } from './questions.ts'
+
+/** What one prober tried, again and again, and what came of it. */
+export interface WatchedCell extends Cell {
+  /** Whether a sandbox of the class may do this. */
+  readonly isMeant: boolean
+  /** For a person. */
+  readonly title: string
+}
+
+export interface Round {
+  readonly begunAt: number
+  readonly outcomes: readonly Outcome[]
+}
+
+export interface Watch {
+  readonly cells: readonly WatchedCell[]
+  readonly rounds: readonly Round[]
+  /** Ends after the round that is going on. */
+  stop(): Promise<void>
+}
+
+/** Short, so that many rounds fit into a phase: an answer takes a millisecond. */
+const ROUND_MS = 150
+
+/** Tries the cells without a pause until it is stopped or there is nobody left who could. */
+export function startWatch(prober: Prober, cells: readonly WatchedCell[]): Watch {
+  const rounds: Round[] = []
+  let isStopped = false
+  async function run(): Promise<void> {
+    while (!isStopped) {
+      const begunAt = Date.now()
+      const outcomes = await prober.probe(cells, ROUND_MS).catch(() => undefined)
+      if (outcomes === undefined) return
+      rounds.push({ begunAt, outcomes })
+    }
+  }
+  const running = run()
+  return {
+    cells,
+    rounds,
+    async stop() {
+      isStopped = true
+      await running
+    },
+  }
+}
+
+/** Everything that arrived and must not have, with the moment. */
+export function leaksOf({ cells, rounds }: Watch): string[] {
+  return rounds.flatMap(({ begunAt, outcomes }) =>
+    cells.flatMap((cell, index) =>
+      !cell.isMeant && hasArrived(outcomes[index] ?? 'dropped')
+        ? [`${new Date(begunAt).toISOString()} ${cell.title} ${cellName(cell)}`]
+        : [],
+    ),
+  )
+}
+
+/** How many rounds began in a stretch of time. */
+export function roundsBetween({ rounds }: Watch, from: number, to: number): Round[] {
+  return rounds.filter(({ begunAt }) => from <= begunAt && begunAt < to)
+}

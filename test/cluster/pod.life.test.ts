@@ -1,0 +1,168 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { afterEach, describe, expect, it } from 'vitest'
+import { CONTAINERS } from '../../contracts/names.ts'
+import { SandboxSettings } from '../../contracts/policy.ts'
+import { keyPair } from '../agent-host/host-rig.ts'
+import { execute } from '../conformance/executor-cases/subject.ts'
+import { waitUntil } from '../kube/host/wait-until.ts'
+import { hasFeature } from './helpers/features.ts'
+import { useNamespace } from './helpers/namespace.ts'
+import { createPodExecutor } from './helpers/pod-executor.ts'
+import { execInPod } from './helpers/pods.ts'
+import { type SandboxPod, startSandboxPod, writeExecutorKeys } from './helpers/sandbox-pod.ts'
+
+const ISOLATION = {
+  backend: 'kubernetes-sandbox-claim',
+  isRealIsolation: true,
+  enforcesEgress: true,
+  reason: 'a pod',
+} as const
+const END_MS = 20_000
+/** The kubelet brings a changed ConfigMap into a pod when it looks at the pod again; a changed annotation makes it look. */
+const SYNC_MS = 60_000
+
+const attempt = (path: string, init: RequestInit = {}) =>
+  fetch(path, init).then(
+    ({ status }) => status,
+    () => 'refused',
+  )
+
+describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime) => {
+  const isThere = hasFeature(runtime === 'runc' ? 'real node' : 'gvisor')
+  const parts = runtime === 'runc' ? {} : { runtimeClassName: runtime }
+
+  describe.skipIf(!isThere)('ends and turns', () => {
+    const space = useNamespace(`life-${runtime}`)
+    const open: SandboxPod[] = []
+    afterEach(async () => {
+      for (const { client } of open.splice(0)) await client.close()
+    })
+
+    async function aPod() {
+      const pod = await startSandboxPod(space, space.unique('life'), parts)
+      open.push(pod)
+      const settings = SandboxSettings.parse({ network_enabled: true })
+      return { ...pod, ready: () => pod.configure({ governance: { version: '1', settings } }) }
+    }
+    const path = (name: string) => ({ apiVersion: 'v1', plural: 'pods', namespace: space.name, name })
+    const untilOver = (name: string) =>
+      waitUntil({ what: `pod ${name} to be over`, timeoutMs: END_MS, everyMs: 50 }, async () => {
+        const { containerStatuses } = (await space.client.get(path(name)))['status']
+        const containers = containerStatuses as { restartCount: number; state: object }[]
+        return containers.every(({ state }) => 'terminated' in state) ? containers : undefined
+      })
+
+    const runOnline = (pod: SandboxPod, command: string) => {
+      const executor = createPodExecutor(pod.client, ISOLATION)
+      return execute(executor, command, { network: true }).catch(() => undefined)
+    }
+    const offlineRunner = `for f in /proc/[0-9]*; do [ "\${f#/proc/}" != 1 ] && grep -qs 'runner/server[.]mjs' $f/cmdline && echo \${f#/proc/}; done`
+    const ENDINGS: readonly (readonly [string, (pod: SandboxPod) => Promise<unknown>])[] = [
+      ['a command ends the first runner', (pod) => runOnline(pod, 'kill -TERM 1; sleep 9')],
+      [
+        'a command kills the second runner',
+        (pod) => runOnline(pod, `kill -KILL $(${offlineRunner}); sleep 9`),
+      ],
+      ['a command kills all that it can', (pod) => runOnline(pod, 'kill -KILL -1')],
+      [
+        'AgentHost is told to end',
+        ({ name }) =>
+          execInPod(space, { name, container: CONTAINERS.agentHost }, [
+            'node',
+            '-e',
+            'process.kill(1, "SIGTERM")',
+          ]),
+      ],
+    ]
+
+    it.each(ENDINGS)('is over for good when %s', async (_what, end) => {
+      const pod = await aPod()
+      await pod.ready()
+
+      void end(pod)
+
+      const containers = await untilOver(pod.name)
+      expect(containers).toHaveLength(2)
+      expect(containers.map(({ restartCount }) => restartCount)).toEqual([0, 0])
+      expect(await attempt(`${pod.baseUrl}/healthz`)).toBe('refused')
+    })
+
+    it.skipIf(runtime !== 'runc')('is over for good when the machine kills AgentHost', async () => {
+      const pod = await aPod()
+      await pod.ready()
+
+      process.kill(processWith(`AGENT_HOST_INSTANCE_ID=${pod.uid}`), 'SIGKILL')
+
+      await untilOver(pod.name)
+      expect(await attempt(`${pod.baseUrl}/healthz`)).toBe('refused')
+    })
+
+    it('ends with its commands when it is deleted, long before its time of grace', async () => {
+      const pod = await aPod()
+      await pod.ready()
+      void runOnline(pod, 'trap "" TERM; echo deaf > deaf; while :; do sleep 1; done')
+      await waitUntil({ what: 'the command to run', timeoutMs: END_MS }, async () => {
+        const { result } = await pod.client.file(
+          { op: 'read', path: 'deaf' },
+          new Uint8Array(),
+          AbortSignal.timeout(5_000),
+        )
+        return result.ok || undefined
+      })
+      const startedAt = Date.now()
+
+      await space.client.delete(path(pod.name))
+
+      await waitUntil({ what: 'the pod to be gone', timeoutMs: END_MS, everyMs: 50 }, async () =>
+        (await space.client.find(path(pod.name))) ? undefined : true,
+      )
+      expect(Date.now() - startedAt).toBeLessThan(8_000)
+    })
+
+    it('takes new keys while it is warm, and the old no longer when they are gone', async () => {
+      const [old, next] = [keyPair(), keyPair()]
+      const pod = await aPod()
+      const statusWith = async (kid: string, key: ReturnType<typeof keyPair>) => {
+        // A body that no setup follows from: 401 is the ticket's refusal, 400 that of the body behind a good ticket.
+        const { body, ticket } = await pod.ticketFor({ runId: 'run-1' } as never, { kid, key })
+        const headers = { authorization: `Bearer ${ticket}` }
+        return attempt(`${pod.baseUrl}/configure`, { method: 'POST', headers, body })
+      }
+      const publish = async (keys: Parameters<typeof writeExecutorKeys>[1]) => {
+        await writeExecutorKeys(space, keys)
+        const annotations = { 'agentweaver.io/looked-at': String(Date.now()) }
+        await space.client.mergePatch(path(pod.name), { metadata: { annotations } })
+      }
+      const untilStatus = (kid: string, key: ReturnType<typeof keyPair>, status: number) =>
+        waitUntil({ what: `${kid} to be answered ${status}`, timeoutMs: SYNC_MS, everyMs: 100 }, async () =>
+          (await statusWith(kid, key)) === status ? true : undefined,
+        )
+
+      await publish({ old })
+      await untilStatus('old', old, 400)
+      const before = await statusWith('next', next)
+      await publish({ old, next })
+      await untilStatus('next', next, 400)
+      const during = await statusWith('old', old)
+      await publish({ next })
+      await untilStatus('old', old, 401)
+
+      expect([before, during, await statusWith('next', next)]).toEqual([401, 400, 400])
+    })
+  })
+})
+
+/** The process of this machine that was started with this entry in its environment. */
+function processWith(entry: string): number {
+  const pid = readdirSync('/proc').find((name) => /^\d+$/.test(name) && environmentOf(name).includes(entry))
+  if (pid === undefined) throw new Error(`no process has ${entry}`)
+  return Number(pid)
+}
+
+function environmentOf(pid: string): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { CONTAINERS, WORKSPACE_MOUNT } from '../../contracts/names.ts'
+import { HostHealth, IDENTITY_TOKEN, RUNNER_SOCKET } from '../../contracts/pod.ts'
+import { SandboxSettings } from '../../contracts/policy.ts'
+import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
+import type { Executor } from '../../runtime/executors/executor.ts'
+import { execute, type Options } from '../conformance/executor-cases/subject.ts'
+import { hasFeature } from './helpers/features.ts'
+import { useNamespace } from './helpers/namespace.ts'
+import { createPodExecutor } from './helpers/pod-executor.ts'
+import { execInPod } from './helpers/pods.ts'
+import { type SandboxPod, startSandboxPod } from './helpers/sandbox-pod.ts'
+
+const LISTENING = '0A'
+const ABSTRACT = `"\\u0000${RUNNER_SOCKET}"`
+
+/** The ports of a table of `/proc/net` on which somebody listens. */
+const listenersIn = (table: string): number[] =>
+  table
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, , , state]) => state === LISTENING)
+    .map(([, local = '']) => Number.parseInt(local.split(':')[1] ?? '', 16))
+
+const tries = (attempt: string) => `import sys
+try:
+    ${attempt}
+    print("open")
+except OSError as error:
+    print(error.strerror)
+`
+
+describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtime) => {
+  const isThere = hasFeature(runtime === 'runc' ? 'real node' : 'gvisor')
+
+  describe.skipIf(!isThere)('hold', () => {
+    const space = useNamespace(`walls-${runtime}`)
+    let pod: SandboxPod
+    let executor: Executor
+
+    const run = (command: string, options: Options = {}) => execute(executor, command, options)
+    const python = (script: string, options: Options = {}) =>
+      run('python3 -', { ...options, stdin: Buffer.from(script) })
+    const inHost = async (script: string) =>
+      execInPod(space, { name: pod.name, container: CONTAINERS.agentHost }, ['node', '-p', script])
+
+    beforeAll(async () => {
+      pod = await startSandboxPod(space, 'walls', runtime === 'runc' ? {} : { runtimeClassName: runtime })
+      const settings = SandboxSettings.parse({ network_enabled: true })
+      await pod.configure({ governance: { version: '1', settings } })
+      const { isolation } = HostHealth.parse(await (await fetch(`${pod.baseUrl}/healthz`)).json())
+      if (isolation) executor = createPodExecutor(pod.client, isolation)
+    })
+    afterAll(async () => {
+      await executor?.close()
+      await pod?.client.close()
+    })
+
+    it('listens on exactly one port', async () => {
+      const tables = 'cat /proc/net/tcp /proc/net/tcp6'
+      const before = await run(tables, { network: true })
+      const server = `require('net').createServer().listen(7777, () => console.log(require('child_process').execSync('${tables}').toString()) || process.exit())`
+      const control = await run(`node -e "${server}"`, { network: true })
+
+      expect(listenersIn(before.stdout)).toEqual([AGENT_HOST_PORT])
+      expect(listenersIn(control.stdout).sort()).toEqual([7777, AGENT_HOST_PORT])
+    })
+
+    it('has closed the door through which the runners came, for good', async () => {
+      const connect = `require('net').connect(${ABSTRACT}).on('connect', () => console.log('connected')).on('error', (e) => console.log(e.code))`
+      const listen = `require('net').createServer(() => console.log('came')).listen(${ABSTRACT}, () => { ${connect}; setTimeout(() => process.exit(), 1500) })`
+      const node = (script: string) => run('node -', { network: true, stdin: Buffer.from(script) })
+
+      const late = await node(connect)
+      const posing = await node(listen)
+
+      expect(late.stdout).toBe('ECONNREFUSED\n')
+      // One who listens under the name hears from nobody but itself.
+      expect(posing.stdout.split('\n').sort()).toEqual(['', 'came', 'connected'])
+    })
+
+    it('runs each side as its own user, without a capability, on a root that cannot be written', async () => {
+      const own = 'grep -E "^(Uid|Gid|CapEff|NoNewPrivs)" /proc/self/status; grep " / " /proc/self/mounts'
+      const toolbox = await run(`${own}; touch /opt/x || touch /etc/x || touch /usr/x || echo nowhere`)
+      const host = await inHost(
+        `['status', 'mounts'].map((file) => require('fs').readFileSync('/proc/1/' + file, 'utf8')).join('')`,
+      )
+
+      expect(toolbox.stdout).toMatch(/Uid:\t1000\t1000.*\nGid:\t1000\t1000.*\nCapEff:\t0+\nNoNewPrivs:\t1/)
+      expect(toolbox.stdout).toMatch(/nowhere\n$/)
+      expect(host.output).toMatch(/Uid:\t1001\t1001/)
+      expect(host.output).toMatch(/CapEff:\t0+\n/)
+      for (const text of [toolbox.stdout, host.output]) expect(text).toMatch(/^\S+ \/ \S+ ro[, ]/m)
+    })
+
+    it('keeps the workspace from AgentHost and everything of AgentHost from commands', async () => {
+      const workspace = await inHost(`require('fs').existsSync('${WORKSPACE_MOUNT}')`)
+      const visible = await run(`ls -d /proc/[0-9]*; cat /proc/[0-9]*/cmdline | tr '\\0' ' '`)
+      const secrets = await run(
+        `ls ${IDENTITY_TOKEN.mountPath} /etc/agentweaver /home/agent-host /var/run/secrets; env | grep -i agent_host`,
+        { network: true },
+      )
+
+      expect(workspace.output).toBe('false')
+      expect(visible.stdout).toContain('runner/server.mjs')
+      expect(visible.stdout).not.toContain('agent-host/server.mjs')
+      expect(secrets.stdout).toBe('')
+    })
+
+    it('lets no command look into a runner, or write its memory', async () => {
+      const pids =
+        (await run(`grep -l 'runner/server[.]mjs' /proc/[0-9]*/cmdline`)).stdout.match(/\d+/g) ?? []
+      const open = (pid: string, file: string, mode: string) =>
+        tries(`open("/proc/${pid}/${file}", "${mode}").read(1)`)
+      const attempts: string[] = []
+      for (const pid of new Set(pids)) {
+        attempts.push((await python(open(pid, 'mem', 'r+b'))).stdout.trim())
+        attempts.push((await python(open(pid, 'environ', 'rb'))).stdout.trim())
+        attempts.push(
+          (
+            await run(`readlink /proc/${pid}/fd/* /proc/${pid}/exe; head -c1 /proc/${pid}/maps | wc -c`)
+          ).stdout.trim(),
+        )
+      }
+      const control = await run('sleep 9 & head -c4 /proc/$!/environ | wc -c; readlink /proc/$!/exe')
+
+      expect(new Set(pids).size).toBe(2)
+      expect(control.stdout).toMatch(/^4\n\/bin\/busybox/)
+      for (const attempt of attempts)
+        expect(['Permission denied', 'No such file or directory', 'Input/output error', '', '0']).toContain(
+          attempt,
+        )
+    })
+
+    it('gives a command without network no way into the network of a runner', async () => {
+      const attempts = [
+        'nsenter --target 1 --net true',
+        `python3 -c 'import os; os.setns(os.open("/proc/1/ns/net", os.O_RDONLY))'`,
+        `python3 -c 'import socket; socket.create_connection(("127.0.0.1", ${AGENT_HOST_PORT}), 2)'`,
+        `python3 -c 'import socket; socket.create_connection(("::1", ${AGENT_HOST_PORT}), 2)'`,
+        `exec 3<>/dev/tcp/127.0.0.1/${AGENT_HOST_PORT}`,
+        `node -e 'require("dgram").createSocket("udp4").send("x", 53, "${new URL(pod.baseUrl).hostname}", (e) => process.exit(e ? 1 : 0)).on("error", () => process.exit(1))'`,
+      ]
+      const outcomes = await Promise.all(attempts.map((command) => run(command)))
+      const control = await run(attempts[2] ?? '', { network: true })
+
+      expect(control.exitCode).toBe(0)
+      expect(outcomes.map(({ exitCode }) => exitCode === 0)).toEqual(attempts.map(() => false))
+    })
+
+    it('finds what a command hides, and ends it with the command', async () => {
+      const mark = `7${Date.now() % 100_000}.5`
+      const hidden = `setsid env -i /bin/busybox setsid /bin/busybox sleep ${mark}`
+      const count = `for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$f; echo; done | grep -c 'sleep[ ]${mark}'`
+
+      const during = await run(`(${hidden} >/dev/null 2>&1 </dev/null &) ; sleep 0.3; ${count}`)
+      const after = await run(count)
+
+      expect(Number(during.stdout)).toBeGreaterThan(0)
+      expect(after.stdout).toBe('0\n')
+    })
+
+    it('leaves no dead process behind', async () => {
+      await run('for i in 1 2 3 4 5; do (setsid sleep 0.01 >/dev/null 2>&1 &); done; sleep 0.2')
+
+      const zombies = await run(`grep -l '^State:.Z' /proc/[0-9]*/status | wc -l`)
+
+      expect(zombies.stdout.trim()).toBe('0')
+    })
+  })
+})

@@ -1,0 +1,325 @@
+import { randomUUID } from 'node:crypto'
+import { expect, inject, it } from 'vitest'
+import { CLAIM } from '../../contracts/claim.ts'
+import { CLAIM_NONCE_ANNOTATION, DEPLOYMENT_LABEL, KIND_LABEL } from '../../contracts/labels.ts'
+import type { KubeConnection } from '../../runtime/sandboxes/kubernetes/client/kube-connection.ts'
+import { PROVIDER_TIMING } from '../../runtime/sandboxes/kubernetes/provider-timing.ts'
+import { createAuditLog } from '../kube/client/audit-log.ts'
+import { readKubeconfig } from '../kube/client/kubeconfig.ts'
+import { requestToken } from './helpers/attacker.ts'
+import { describeWith } from './helpers/features.ts'
+import { claimWith, useProviderSpace } from './helpers/provider-space.ts'
+import { aClaim, aPool, aTemplate } from './helpers/sandbox-objects.ts'
+import { sandboxOf } from './helpers/sandbox-space.ts'
+
+describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
+  const space = useProviderSpace('provided')
+
+  it('is a warm member of the pool, with the UIDs of its claim, Sandbox and pod', async () => {
+    const [member] = await space.fillPool('warm', 1)
+    const provider = await space.startProvider('warm')
+    const uids: string[] = []
+
+    const sandbox = await claimWith(provider, { uids })
+
+    const pod = await space.pod(sandbox.podName)
+    const claim = await space.claim(sandbox.claimName)
+    expect(sandbox).toMatchObject({ launch: 'warm', namespace: space.name, instanceId: pod.metadata.uid })
+    expect(sandbox.uids).toEqual({
+      claim: claim.metadata.uid,
+      sandbox: member?.metadata.uid,
+      pod: pod.metadata.uid,
+    })
+    expect(uids).toEqual([claim.metadata.uid])
+    expect(sandbox.address).toMatchObject({ baseUrl: `http://${pod['status'].podIP}:8088` })
+  })
+
+  it('is asked for with an end, our marks, and nothing that would start it cold', async () => {
+    await space.fillPool('shape', 1)
+    const provider = await space.startProvider('shape')
+    const before = Date.now()
+
+    const { claimName, handle } = await claimWith(provider)
+
+    const { metadata, spec } = (await space.claim(claimName)) as unknown as Record<
+      string,
+      Record<string, never>
+    >
+    expect(metadata?.['labels']).toMatchObject({ [DEPLOYMENT_LABEL]: 'test', [KIND_LABEL]: 'agent' })
+    expect(metadata?.['annotations']?.[CLAIM_NONCE_ANNOTATION]).toBe((handle as { nonce: string }).nonce)
+    expect(spec).toMatchObject({
+      lifecycle: { shutdownPolicy: 'Delete', ttlSecondsAfterFinished: 600 },
+      warmPoolRef: { name: 'shape' },
+    })
+    expect(spec).not.toHaveProperty('env')
+    const lifeMs = Date.parse(spec?.['lifecycle']?.['shutdownTime'] ?? '') - before
+    expect(Math.abs(lifeMs - PROVIDER_TIMING.lifetime.lifetimeMs)).toBeLessThan(10_000)
+  })
+
+  it('is cold, and told to be, when the pool is empty', async () => {
+    await space.fillPool('cold', 0)
+    const provider = await space.startProvider('cold')
+
+    const sandbox = await claimWith(provider)
+
+    expect(sandbox).toMatchObject({ launch: 'cold', podName: sandbox.claimName })
+  })
+
+  it('is gone with its Sandbox and its pod when its release has ended', async () => {
+    await space.fillPool('released', 1)
+    const provider = await space.startProvider('released')
+    const sandbox = await claimWith(provider)
+
+    await sandbox.release('test')
+
+    const { podName, claimName } = sandbox
+    for (const [plural, name] of [
+      ['sandboxclaims', claimName],
+      ['sandboxes', podName],
+      ['pods', podName],
+    ] as const)
+      expect(await space.client.find(space.path(plural, name)), plural).toBeUndefined()
+  })
+
+  it('is bound for each of many that claim at once, no pod twice', async () => {
+    await space.fillPool('many', 4)
+    const provider = await space.startProvider('many')
+
+    const sandboxes = await Promise.all(Array.from({ length: 6 }, () => claimWith(provider)))
+
+    expect(new Set(sandboxes.map(({ uids }) => uids.pod)).size).toBe(6)
+    await Promise.all(sandboxes.map((sandbox) => sandbox.release('test')))
+  })
+
+  it('waits for a pool that comes late', async () => {
+    const provider = await space.startProvider('late')
+    const claimed = claimWith(provider)
+
+    await space.client.create(aTemplate(space, 'late'))
+    await space.client.create(aPool(space, 'late', { template: 'late', replicas: 0 }))
+
+    expect((await claimed).launch).toBe('cold')
+  })
+
+  it('says which pool is missing at its deadline, and leaves no claim when it is collected', async () => {
+    const provider = await space.startProvider('never')
+    const claimName = space.unique('agent-never')
+    const handle = provider.draft(claimName)
+
+    const claimed = claimWith(provider, { claimName, handle, signal: AbortSignal.timeout(2_000) })
+
+    await expect(claimed).rejects.toMatchObject({
+      code: 'agent_pod_reconciler_error',
+      message: expect.stringMatching(/WarmPoolNotFound.*"never"/),
+    })
+    await provider.collect(handle)
+    expect(await space.client.find(space.path('sandboxclaims', claimName))).toBeUndefined()
+  })
+
+  it('ends at once with the quota’s words when the namespace is full', async () => {
+    await space.fillPool('full', 0)
+    const quota = { apiVersion: 'v1', plural: 'resourcequotas', namespace: space.name, name: 'none' }
+    await space.client.create({
+      apiVersion: 'v1',
+      kind: 'ResourceQuota',
+      metadata: { name: 'none', namespace: space.name },
+      spec: { hard: { pods: '0' } },
+    })
+    await space.eventually('the quota to count', async () => (await space.client.get(quota))['status']?.hard)
+    const provider = await space.startProvider('full')
+    const claimName = space.unique('agent-full')
+    const handle = provider.draft(claimName)
+
+    const claimed = claimWith(provider, { claimName, handle })
+
+    await expect(claimed).rejects.toMatchObject({
+      code: 'agent_quota_exceeded',
+      message: expect.stringMatching(/exceeded quota: none/),
+    })
+    await space.client.delete(quota)
+    await provider.collect(handle)
+  })
+})
+
+describeWith(['agent-sandbox', 'audit log'], 'a sandbox, as the API server’s audit log has it', () => {
+  const space = useProviderSpace('audited')
+  const audit = createAuditLog(inject('cluster').auditLog)
+
+  it('costs three requests of ours: create the claim, get the pod, delete the claim', async () => {
+    await space.fillPool('requests', 1)
+    const provider = await space.startProvider('requests')
+    const sandbox = await claimWith(provider)
+    await sandbox.release('test')
+
+    const own = () =>
+      [sandbox.claimName, sandbox.podName].flatMap((name) =>
+        audit
+          .events({ namespace: space.name, name, user: 'kubernetes-admin' })
+          .map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}`),
+      )
+    await space.eventually('the deletion to be in the log', async () => own().length >= 3 || undefined)
+
+    expect(own().sort()).toEqual(['create sandboxclaims', 'delete sandboxclaims', 'get pods'])
+  })
+})
+
+describeWith(['agent-sandbox'], 'a name that is taken', () => {
+  const space = useProviderSpace('taken')
+
+  it('is refused where the claim is somebody else’s, which stays as it is', async () => {
+    await space.fillPool('foreign', 1)
+    const provider = await space.startProvider('foreign')
+    const claimName = space.unique('agent-foreign')
+    const handle = provider.draft(claimName)
+    await space.client.create(
+      aClaim(space, claimName, { pool: 'foreign', labels: { [DEPLOYMENT_LABEL]: 'test' } }),
+    )
+    const { metadata } = await space.claim(claimName)
+
+    await expect(claimWith(provider, { claimName, handle })).rejects.toMatchObject({ code: 'conflict' })
+    await provider.collect(handle)
+
+    expect((await space.claim(claimName)).metadata.uid).toBe(metadata.uid)
+  })
+
+  it('is taken up where the claim is our own, from an attempt whose answer was lost', async () => {
+    await space.fillPool('own', 1)
+    const provider = await space.startProvider('own')
+    const claimName = space.unique('agent-own')
+    const handle = provider.draft(claimName)
+    const first = await claimWith(provider, { claimName, handle })
+
+    const second = await claimWith(provider, { claimName, handle })
+
+    expect(second.uids).toEqual(first.uids)
+  })
+
+  it('goes to one of two replicas that claim for one run, and the other leaves it alone', async () => {
+    await space.fillPool('replicas', 2)
+    const [one, two] = await Promise.all([space.startProvider('replicas'), space.startProvider('replicas')])
+    const claimName = `agent-${randomUUID()}`
+
+    const both = await Promise.allSettled([one, two].map((provider) => claimWith(provider, { claimName })))
+
+    expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    expect(both.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 'conflict' } })
+    expect(sandboxOf(await space.claim(claimName))).not.toBe('')
+  })
+})
+
+describeWith(['agent-sandbox'], 'the life of a claim', () => {
+  const space = useProviderSpace('life')
+  const quick = { ...PROVIDER_TIMING, lifetime: { lifetimeMs: 6_000, extendEveryMs: 1_000 } }
+
+  it('is pushed forward while its sandbox is in use, and ends by itself after that', async () => {
+    await space.fillPool('extended', 1)
+    const provider = await space.startProvider('extended', { timing: quick })
+    const { claimName } = await claimWith(provider)
+    const endOf = async () => (await space.claim(claimName))['spec'].lifecycle.shutdownTime as string
+    const first = await endOf()
+
+    await space.eventually('the end to move', async () => (await endOf()) > first || undefined)
+    await provider.close()
+
+    await space.waitUntilGone('sandboxclaims', claimName)
+  })
+
+  it('is lost when its Sandbox goes, though the claim binds another by itself', async () => {
+    await space.fillPool('rebinds', 2)
+    const provider = await space.startProvider('rebinds')
+    const sandbox = await claimWith(provider)
+
+    await space.client.delete(space.path('sandboxes', sandbox.podName))
+
+    expect(await sandbox.lost).toMatch(/sandbox (was|is being) deleted|names/)
+    await sandbox.release('test')
+  })
+
+  it('is lost when its pod goes, though the Sandbox makes another of the same name', async () => {
+    await space.fillPool('recreated', 1)
+    const provider = await space.startProvider('recreated')
+    const sandbox = await claimWith(provider)
+
+    await space.client.delete(space.path('pods', sandbox.podName))
+
+    expect(await sandbox.lost).toMatch(/pod/)
+    await sandbox.release('test')
+  })
+
+  it('is lost when somebody deletes the claim', async () => {
+    await space.fillPool('deleted', 1)
+    const provider = await space.startProvider('deleted')
+    const sandbox = await claimWith(provider)
+
+    await space.client.delete(space.path('sandboxclaims', sandbox.claimName))
+
+    expect(await sandbox.lost).toMatch(/claim (was|is being) deleted/)
+    await sandbox.release('test')
+  })
+})
+
+describeWith(['agent-sandbox', 'audit log'], 'the rights of the service’s account', () => {
+  const space = useProviderSpace('rights')
+  const audit = createAuditLog(inject('cluster').auditLog)
+  const rbac = 'rbac.authorization.k8s.io'
+  const rules = [
+    {
+      apiGroups: [CLAIM.group],
+      resources: [CLAIM.plural],
+      verbs: ['create', 'delete', 'get', 'list', 'patch', 'watch'],
+    },
+    {
+      apiGroups: [CLAIM.group.replace('extensions.', '')],
+      resources: ['sandboxes'],
+      verbs: ['list', 'watch'],
+    },
+    { apiGroups: [''], resources: ['pods'], verbs: ['get'] },
+  ]
+
+  async function connectAs(account: string): Promise<KubeConnection> {
+    const metadata = { name: account, namespace: space.name }
+    await space.client.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata })
+    await space.client.create({ apiVersion: `${rbac}/v1`, kind: 'Role', metadata, rules })
+    await space.client.create({
+      apiVersion: `${rbac}/v1`,
+      kind: 'RoleBinding',
+      metadata,
+      roleRef: { apiGroup: rbac, kind: 'Role', name: account },
+      subjects: [{ kind: 'ServiceAccount', ...metadata }],
+    })
+    const token = await requestToken(space, { account })
+    const { server, ca } = readKubeconfig(inject('cluster').kubeconfig)
+    return {
+      server,
+      tls: { ...(ca && { ca }) },
+      authenticate: async () => ({ authorization: `Bearer ${token}` }),
+    }
+  }
+
+  it('suffice for all that it does, and each of them is used', async () => {
+    await space.fillPool('rights', 1)
+    const connection = await connectAs('narrow')
+    const timing = { ...PROVIDER_TIMING, lifetime: { lifetimeMs: 60_000, extendEveryMs: 300 } }
+    const provider = await space.startProvider('rights', { connect: async () => connection, timing })
+
+    const sandbox = await claimWith(provider)
+    const endOf = async () => String((await space.claim(sandbox.claimName))['spec'].lifecycle.shutdownTime)
+    const end = await endOf()
+    await space.eventually('an extension', async () => (await endOf()) > end || undefined)
+    await provider.collect(sandbox.handle)
+
+    expect(await space.client.find(space.path('pods', sandbox.podName))).toBeUndefined()
+    const user = `system:serviceaccount:${space.name}:narrow`
+    const used = () => {
+      const asked = audit.events({ user, namespace: space.name })
+      return new Set(asked.map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}`))
+    }
+    const granted = rules.flatMap(({ resources, verbs }) => verbs.map((verb) => `${verb} ${resources[0]}`))
+    await space.eventually(
+      'every right to be in the log',
+      async () => used().size === granted.length || undefined,
+    )
+    expect([...used()].sort()).toEqual(granted.toSorted())
+    expect(audit.events({ user }).filter(({ responseStatus }) => responseStatus?.code === 403)).toEqual([])
+  })
+})

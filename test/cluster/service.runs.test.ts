@@ -1,0 +1,163 @@
+import { expect, inject, it } from 'vitest'
+import { CLAIM } from '../../contracts/claim.ts'
+import type { PlanStep } from '../../contracts/configure.ts'
+import type { RunEvent } from '../../contracts/events.ts'
+import { createAuditLog } from '../kube/client/audit-log.ts'
+import { describeWith, type Feature } from './helpers/features.ts'
+import { useServiceSpace } from './helpers/service-space.ts'
+
+const RUNTIMES: readonly (readonly [string, Feature, string | undefined])[] = [
+  ['runc', 'real node', undefined],
+  ['gvisor', 'gvisor', 'gvisor'],
+]
+const RUN_MS = 90_000
+const shell = (command: string): PlanStep => ({ kind: 'tool', tool: 'run_command', arguments: { command } })
+const say = (text: string): PlanStep => ({ kind: 'say', text })
+
+for (const [name, feature, runtimeClass] of RUNTIMES) {
+  describeWith(['agent-sandbox', feature], `a run of the service on a cluster, under ${name}`, () => {
+    const space = useServiceSpace({ runtimeClass, replicas: { agent: 1, command: 1 } })
+
+    const startRun = (steps: PlanStep[]) =>
+      space.client().startRun({
+        task: 'see what a sandbox is',
+        workspace: { kind: 'empty' },
+        agent: { kind: 'scripted', plan: { turns: [steps] } },
+      })
+
+    /** All events of a run, to its end; `on` is told each of them. */
+    async function follow(
+      id: string,
+      on: (event: RunEvent) => unknown = () => undefined,
+    ): Promise<RunEvent[]> {
+      const seen: RunEvent[] = []
+      for await (const { event } of space
+        .client()
+        .streamEvents(id, { signal: AbortSignal.timeout(RUN_MS) })) {
+        seen.push(event)
+        await on(event)
+      }
+      return seen
+    }
+    const dataOf = <T extends RunEvent['type']>(events: readonly RunEvent[], type: T) =>
+      events.flatMap((event) =>
+        event.type === type ? [event.data as Extract<RunEvent, { type: T }>['data']] : [],
+      )
+    const outputOf = (events: readonly RunEvent[]) =>
+      dataOf(events, 'command.output')
+        .map(({ chunk }) => chunk)
+        .join('')
+
+    it('is served by a warm pod of its own, whose commands run in the toolbox, and that is gone when it is done', async () => {
+      await space.waitForPool('agent')
+
+      const { id } = await startRun([shell('id -u; pwd; echo hello > here; ls'), say('done')])
+      const events = await follow(id)
+
+      const [bound] = dataOf(events, 'sandbox.execution_pod.bound')
+      expect(bound).toMatchObject({
+        launch: 'warm',
+        claimName: expect.stringMatching(/^agent-[0-9a-f]{40}$/),
+      })
+      expect(outputOf(events)).toBe('1000\n/workspace\nhere\n')
+      expect(await space.client().readRun(id)).toMatchObject({ state: 'succeeded' })
+      expect((await space.pods()).map(({ metadata }) => metadata.uid)).not.toContain(bound?.podUid)
+      await space.nothingLeft()
+    })
+
+    it('finds nothing of the run before it', async () => {
+      await space.waitForPool('agent')
+      await follow((await startRun([shell('echo secret > /workspace/left; echo secret > /tmp/left')])).id)
+      await space.waitForPool('agent')
+
+      const events = await follow((await startRun([shell('ls -A /workspace /tmp; echo looked')])).id)
+
+      expect(outputOf(events)).toMatch(/looked/)
+      expect(outputOf(events)).not.toMatch(/left/)
+    })
+
+    it('waits for a person before a dangerous command, and goes on when one allows it', async () => {
+      await space.waitForPool('agent')
+      const { id } = await startRun([shell('mkdir build'), shell('rm -rf build && echo removed')])
+
+      const events = await follow(id, async (event) => {
+        if (event.type !== 'shell.approval_required') return
+        const { commandHash } = event.data
+        await space.client().approveShell(id, { commandHash, scope: 'once' })
+      })
+
+      expect(dataOf(events, 'shell.approved')).toHaveLength(1)
+      expect(outputOf(events)).toBe('removed\n')
+    })
+
+    it('fails as sandbox_lost when its pod is killed in mid-turn, and leaves nothing', async () => {
+      await space.waitForPool('agent')
+      const { id } = await startRun([{ kind: 'wait', ms: 60_000 }])
+
+      const events = await follow(id, async (event) => {
+        if (event.type !== 'run.started') return
+        const [bound] = (await space.claims()).map((claim) => String(claim['status'].sandbox.name))
+        const path = { apiVersion: 'v1', plural: 'pods', namespace: space.namespace, name: bound }
+        await space.kube.delete(path, { gracePeriodSeconds: 0 })
+      })
+
+      expect(dataOf(events, 'run.failed')[0]).toMatchObject({ code: 'sandbox_lost' })
+      await space.nothingLeft()
+    })
+
+    it('is cancelled in mid-turn, and leaves nothing', async () => {
+      await space.waitForPool('agent')
+      const { id } = await startRun([{ kind: 'wait', ms: 60_000 }])
+
+      const events = await follow(id, (event) => event.type === 'run.started' && space.client().cancel(id))
+
+      expect(dataOf(events, 'run.cancelled')).toHaveLength(1)
+      await space.nothingLeft()
+    })
+
+    it('is a sandbox without an agent where that is asked for', async () => {
+      await space.waitForPool('command')
+      const { id } = await space.client().createSandbox({ workspace: { kind: 'empty' } })
+
+      const output: string[] = []
+      for await (const { event } of space.client().runCommand(id, { command: 'echo hello; exit 3' }))
+        if (event.type === 'command.output') output.push(event.data.chunk)
+      await space.client().destroySandbox(id)
+
+      expect(output.join('')).toBe('hello\n')
+      await space.nothingLeft()
+    })
+  })
+}
+
+describeWith(
+  ['agent-sandbox', 'real node', 'audit log'],
+  'a run of the service, as the audit log has it',
+  () => {
+    const space = useServiceSpace({ runtimeClass: undefined, replicas: { agent: 1, command: 0 } })
+
+    it('costs three requests of the service', async () => {
+      await space.waitForPool('agent')
+      const { id } = await space.client().startRun({
+        task: 'say hello',
+        workspace: { kind: 'empty' },
+        agent: { kind: 'scripted', plan: { turns: [[say('hello')]] } },
+      })
+      let claimName = ''
+      let podName = ''
+      for await (const { event } of space.client().streamEvents(id)) {
+        if (event.type !== 'sandbox.execution_pod.bound') continue
+        claimName = event.data.claimName
+        podName = event.data.podName
+      }
+
+      const { namespace } = space
+      const own = [claimName, podName].flatMap((name) =>
+        createAuditLog(inject('cluster').auditLog)
+          .events({ namespace, name, user: 'kubernetes-admin' })
+          .map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}`),
+      )
+      expect(own.sort()).toEqual([`create ${CLAIM.plural}`, `delete ${CLAIM.plural}`, 'get pods'])
+    })
+  },
+)

@@ -1,0 +1,161 @@
+import { createHash, type KeyObject } from 'node:crypto'
+import type { Socket } from 'node:net'
+import type { JWK } from 'jose'
+import { afterAll, beforeAll, onTestFinished } from 'vitest'
+import type { ConfigureRequestInput, HostState } from '../../../contracts/configure.ts'
+import type { CallDecision } from '../../../contracts/decisions.ts'
+import type { HostEnvelope } from '../../../contracts/events.ts'
+import { SandboxSettings } from '../../../contracts/policy.ts'
+import { createAgentHostClient } from '../../../runtime/agent-host-client/client.ts'
+import type { AgentHostAddress } from '../../../runtime/agent-host-client/connection.ts'
+import type { AgentHostSuite } from '../agent-host.ts'
+import { type Forgery, forge } from './forge.ts'
+import { type Answer, send } from './raw-http.ts'
+
+/** One AgentHost, wherever it is. */
+export interface HostUnderTest {
+  readonly instanceId: string
+  /** Where it listens, as the API is told. */
+  readonly address: AgentHostAddress
+  /** A bare connection, for what no client would send. */
+  readonly connect: () => Promise<Socket>
+  /** The workspace as it must be told. */
+  readonly workingDirectory: string
+  readonly close: () => Promise<void>
+}
+
+export interface TicketKeys {
+  readonly kid: string
+  readonly privateKey: KeyObject
+  /** The keys that AgentHost trusts from now on. Undefined where a test may not change them. */
+  readonly publish?: (keys: readonly JWK[]) => Promise<void>
+}
+
+/** What the cases are given. */
+export type Subject = Pick<AgentHostSuite, 'start' | 'keys' | 'hasIdentity'>
+
+/** An AgentHost in standby for one test. */
+export async function fresh({ start }: Subject): Promise<HostUnderTest> {
+  const host = await start()
+  onTestFinished(() => host.close())
+  return host
+}
+
+/** One AgentHost for all tests of a block, configured where there is something to configure it with. */
+export function shared(subject: Subject, change?: Partial<ConfigureRequestInput>): () => HostUnderTest {
+  let host: HostUnderTest | undefined
+  beforeAll(async () => {
+    host = await subject.start()
+    if (change) assertConfigured(await configure(subject, host, { change }))
+  })
+  afterAll(() => host?.close())
+  return () => {
+    if (!host) throw new Error('the AgentHost of these tests did not start')
+    return host
+  }
+}
+
+function assertConfigured({ status, text }: Answer): void {
+  if (status !== 200) throw new Error(`the configuration was answered ${status}: ${text}`)
+}
+
+export const BEARER = createHash('sha256').update('the bearer of run-1').digest('base64url')
+export const never = new AbortController().signal
+
+export const aConfiguration = (
+  host: Pick<HostUnderTest, 'workingDirectory'>,
+  change: Partial<ConfigureRequestInput> = {},
+): ConfigureRequestInput => ({
+  runId: 'run-1',
+  generation: 1,
+  userId: 'user-1',
+  turnBearerToken: BEARER,
+  credential: { kind: 'none' },
+  agent: { kind: 'none' },
+  governance: { version: '1', settings: SandboxSettings.parse({}) },
+  workingDirectory: host.workingDirectory,
+  ...change,
+})
+
+export interface Attempt {
+  readonly change?: Partial<ConfigureRequestInput>
+  /** The body in place of a configuration. */
+  readonly body?: string
+  readonly forgery?: Forgery
+  /** The ticket in place of one that is signed. */
+  readonly ticket?: string
+}
+
+/** `POST /configure` on a connection of its own, with whatever the test has made of it. */
+export async function configure(subject: Subject, host: HostUnderTest, attempt: Attempt = {}) {
+  const body = attempt.body ?? JSON.stringify(aConfiguration(host, attempt.change))
+  const runId = attempt.change?.runId ?? 'run-1'
+  const to = { instanceId: host.instanceId, runId, body }
+  const ticket = attempt.ticket ?? forge(subject.keys(), to, attempt.forgery)
+  return send(host, {
+    method: 'POST',
+    path: '/configure',
+    headers: { authorization: `Bearer ${ticket}`, 'content-type': 'application/json' },
+    body,
+  })
+}
+
+export async function stateOf(host: HostUnderTest): Promise<HostState> {
+  const { json } = await send(host, { method: 'GET', path: '/healthz' })
+  return (json as { state: HostState }).state
+}
+
+/** A configured AgentHost and a client that holds its bearer. */
+export async function aConfiguredHost(subject: Subject, change: Partial<ConfigureRequestInput> = {}) {
+  const host = await fresh(subject)
+  assertConfigured(await configure(subject, host, { change }))
+  const client = createAgentHostClient(host.address, BEARER)
+  onTestFinished(() => client.close())
+  return { ...host, client }
+}
+
+export type ConfiguredHost = Awaited<ReturnType<typeof aConfiguredHost>>
+
+type IsLast = (envelope: HostEnvelope) => boolean
+
+/** Answers calls; undefined leaves one open. */
+type Decide = (callId: string) => CallDecision | undefined
+
+const release: Decide = (callId) => ({ callId, outcome: 'release' })
+
+/** Events after a sequence, through the first that satisfies; calls are released unless a test decides otherwise. */
+export async function collect(
+  { client }: Pick<ConfiguredHost, 'client'>,
+  isLast: IsLast,
+  { after = 0, decide = release }: { after?: number; decide?: Decide } = {},
+): Promise<HostEnvelope[]> {
+  const stop = AbortSignal.timeout(20_000)
+  const seen: HostEnvelope[] = []
+  for await (const envelope of client.events(after, stop)) {
+    seen.push(envelope)
+    const { event } = envelope
+    const isOpen = event.type === 'tool.call' && event.data.verdict !== 'deny'
+    const decision = isOpen ? decide(event.data.callId) : undefined
+    if (decision) await client.decide({ ackedThrough: 0, decisions: [decision] }, stop)
+    if (isLast(envelope)) return seen
+  }
+  throw new Error(`the stream ended after ${seen.length} events`)
+}
+
+export const turnEnded: IsLast = ({ event }) => event.type === 'turn.ended'
+export const called: IsLast = ({ event }) => event.type === 'tool.call'
+export const exited =
+  (commandId: string): IsLast =>
+  ({ event, commandId: of }) =>
+    event.type === 'command.exited' && of === commandId
+
+/** Whether the workspace has a file of that name, which is how an effect shows. */
+export async function hasFile({ client }: Pick<ConfiguredHost, 'client'>, path: string): Promise<boolean> {
+  const { result } = await client.file({ op: 'read', path }, new Uint8Array(), never)
+  return result.ok
+}
+
+export async function textOf({ client }: Pick<ConfiguredHost, 'client'>, path: string): Promise<string> {
+  const { payload } = await client.file({ op: 'read', path }, new Uint8Array(), never)
+  return Buffer.from(payload).toString('utf8')
+}

@@ -1,0 +1,110 @@
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import type { HostUnderTest } from './host.ts'
+
+export interface Answer {
+  readonly status: number
+  readonly headers: ReadonlyMap<string, string>
+  readonly text: string
+  /** Undefined where the body is no JSON. */
+  readonly json: unknown
+}
+
+export interface RawRequest {
+  readonly method: string
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+const DEADLINE_MS = 15_000
+
+/** Everything that comes on a connection until its end. */
+export async function readToEnd(socket: Socket): Promise<string> {
+  const timer = setTimeout(() => socket.destroy(new Error('the connection did not end')), DEADLINE_MS)
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk) => chunks.push(chunk))
+  try {
+    await once(socket, 'close')
+  } finally {
+    clearTimeout(timer)
+  }
+  return Buffer.concat(chunks).toString('latin1')
+}
+
+/** Sends bytes as they are, and answers all that came back until the other side has ended the connection. */
+export async function sendBytes(host: Pick<HostUnderTest, 'connect'>, bytes: string): Promise<Answer[]> {
+  const socket = await host.connect()
+  const ended = readToEnd(socket).catch((error: NodeJS.ErrnoException) => {
+    // A server that refuses may end the connection while the rest of a request is still on its way.
+    if (error.code === 'ECONNRESET' || error.code === 'EPIPE') return ''
+    throw error
+  })
+  socket.write(Buffer.from(bytes, 'latin1'))
+  return parseAnswers(await ended)
+}
+
+export function headOf({ method, path, headers = {} }: RawRequest): string {
+  const lines = Object.entries({ host: 'agent-host', connection: 'close', ...headers })
+  return `${method} ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}`
+}
+
+/** One request on a connection of its own, and its one answer. */
+export async function send(host: Pick<HostUnderTest, 'connect'>, request: RawRequest): Promise<Answer> {
+  const { body } = request
+  const length = body === undefined ? '' : `content-length: ${Buffer.byteLength(body)}\r\n`
+  const [answer, second] = await sendBytes(
+    host,
+    `${headOf(request)}${length}\r\n${body === undefined ? '' : Buffer.from(body).toString('latin1')}`,
+  )
+  if (!answer || second) throw new Error(`${request.method} ${request.path} was not answered exactly once`)
+  return answer
+}
+
+/** The status of an answer that may never end; it is left as soon as that has come. */
+export async function statusOf(host: Pick<HostUnderTest, 'connect'>, request: RawRequest): Promise<number> {
+  const socket = await host.connect()
+  socket.setTimeout(DEADLINE_MS, () => socket.destroy(new Error('there was no answer')))
+  socket.write(`${headOf(request)}content-length: 0\r\n\r\n`)
+  let said = ''
+  for await (const chunk of socket) {
+    said += chunk
+    if (said.includes('\r\n')) break
+  }
+  socket.destroy()
+  return Number(said.split(' ')[1])
+}
+
+/** All answers in what a server has said on one connection. */
+export function parseAnswers(said: string): Answer[] {
+  const answers: Answer[] = []
+  for (let rest = said; rest !== ''; ) {
+    const end = rest.indexOf('\r\n\r\n')
+    if (end < 0 || !rest.startsWith('HTTP/1.1 ')) throw new Error(`no HTTP: ${rest.slice(0, 80)}`)
+    const [line = '', ...fields] = rest.slice(0, end).split('\r\n')
+    const headers = new Map(
+      fields.map((field) => [
+        field.slice(0, field.indexOf(':')).toLowerCase(),
+        field.slice(field.indexOf(':') + 1).trim(),
+      ]),
+    )
+    const body = rest.slice(end + 4)
+    const length = Number(
+      headers.get('content-length') ?? (headers.has('transfer-encoding') ? body.length : 0),
+    )
+    const text = Buffer.from(body.slice(0, length), 'latin1').toString('utf8')
+    const status = Number(line.split(' ')[1])
+    if (status !== 100) answers.push({ status, headers, text, json: parseJson(text) })
+    rest = body.slice(length)
+  }
+  return answers
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+}

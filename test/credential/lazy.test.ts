@@ -1,0 +1,30 @@
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** Imports that are carried out when a module loads: neither types alone, nor `import()`. */
+const STATIC = /^(?:import|export)\s+(?!type\b)[^'";]*?from\s*['"]([^'"]+)['"]/gm
+
+/** What a module loads, and what that loads. */
+function loadedBy(file: string, seen = new Map<string, string[]>()): Map<string, string[]> {
+  if (seen.has(file)) return seen
+  const specifiers = [...readFileSync(file, 'utf8').matchAll(STATIC)].map(([, specifier = '']) => specifier)
+  seen.set(file, specifiers)
+  for (const specifier of specifiers) {
+    if (specifier.startsWith('.')) loadedBy(join(dirname(file), specifier), seen)
+  }
+  return seen
+}
+
+const packagesOf = (entry: string) =>
+  [...loadedBy(join(ROOT, entry)).values()].flat().filter((specifier) => specifier.startsWith('@azure/'))
+
+it.each(['server.ts', 'app.ts', 'session/run-session.ts'])('loads no SDK of Azure with %s', (entry) => {
+  expect(packagesOf(`runtime/agent-host/${entry}`)).toEqual([])
+})
+
+it('loads them with the credential that wants them (the control)', () => {
+  expect(packagesOf('runtime/agent-host/credential/azure-clients.ts')).toContain('@azure/identity')
+})

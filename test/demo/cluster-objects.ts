@@ -1,0 +1,33 @@
+import { DEMO_SLUG } from '../../cli/demo/cluster-stage.ts'
+import { CLAIM } from '../../contracts/claim.ts'
+import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
+import { names } from '../../contracts/names.ts'
+import { sandboxPodSpec } from '../cluster/helpers/sandbox-pod-spec.ts'
+
+/** What the demo on a cluster needs beside its keys: a namespace, an account, and one pool of warm pods. */
+export function demoObjects() {
+  const { namespaces, pool, serviceAccounts } = names({ kind: 'preview', slug: DEMO_SLUG })
+  const namespace = namespaces.sandboxes
+  const metadata = { name: pool('agent'), namespace }
+  const apiVersion = `${CLAIM.group}/${CLAIM.version}`
+  const spec = {
+    ...sandboxPodSpec({ runtimeClassName: RUNTIME_CLASSES.gvisor.name }),
+    serviceAccountName: serviceAccounts.agentHost,
+    terminationGracePeriodSeconds: 2,
+  }
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: serviceAccounts.agentHost, namespace } },
+    {
+      apiVersion,
+      kind: 'SandboxTemplate',
+      metadata,
+      spec: { networkPolicyManagement: 'Unmanaged', podTemplate: { spec } },
+    },
+    {
+      apiVersion,
+      kind: 'SandboxWarmPool',
+      metadata,
+      spec: { replicas: 1, sandboxTemplateRef: { name: pool('agent') } },
+    },
+  ]
+}

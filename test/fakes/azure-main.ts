@@ -1,0 +1,53 @@
+/**
+ * Entra, a vault and a proxy that leads to both under their real names, as a process of their own:
+ * `node test/fakes/azure-main.ts CONFIG.json`. Prints where the proxy is and whom to trust, and ends with its input.
+ */
+import { readFileSync } from 'node:fs'
+import { z } from 'zod'
+import { startEntra } from './entra.ts'
+import { startKeyVault } from './key-vault.ts'
+import { startNameProxy } from './name-proxy.ts'
+import { createTestAuthority } from './test-authority.ts'
+
+const Config = z.strictObject({
+  tenantId: z.guid(),
+  loginHost: z.string(),
+  vaultHost: z.string(),
+  federated: z.array(z.strictObject({ clientId: z.guid(), issuer: z.string(), subject: z.string() })),
+  /** The key set of each cluster's issuer. */
+  issuers: z.record(z.string(), z.object({ keys: z.array(z.record(z.string(), z.unknown())) })),
+  roles: z.record(z.string(), z.array(z.enum(['getSecret', 'listSecrets']))),
+  secrets: z.record(z.string(), z.string()),
+  /** Where the proxy listens; the servers themselves are reached through it alone. */
+  host: z.string(),
+})
+export type AzureConfig = z.infer<typeof Config>
+
+const { tenantId, loginHost, vaultHost, host, ...config } = Config.parse(
+  JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8')),
+)
+const authority = createTestAuthority()
+const login = `https://${loginHost}`
+const entra = await startEntra({
+  tls: authority.serverFor(loginHost),
+  tenantId,
+  authority: login,
+  federated: config.federated,
+  issuerKeys: async (issuer) => (config.issuers[issuer] ?? { keys: [] }) as never,
+})
+const vault = await startKeyVault({
+  tls: authority.serverFor(vaultHost),
+  url: `https://${vaultHost}`,
+  tenantId,
+  authority: login,
+  tokens: { issuer: entra.issuer, keys: async () => entra.jwks },
+  roles: config.roles,
+})
+for (const [name, value] of Object.entries(config.secrets)) vault.setSecret(name, value)
+const names = new Map([
+  [loginHost, entra.port],
+  [vaultHost, vault.port],
+])
+const proxy = await startNameProxy(names, host)
+process.stdout.write(`${JSON.stringify({ proxy: proxy.url, authority: authority.certificate })}\n`)
+process.stdin.resume().on('end', () => process.exit(0))

@@ -1,0 +1,84 @@
+import { randomInt } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { IDENTITY_AUDIENCE } from '../../../contracts/configure.ts'
+import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
+import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
+import type { FakeKubeApi } from '../kube-api.ts'
+
+const ISSUER = 'https://kubernetes.default.svc.cluster.local'
+
+type PodOnTheWire = {
+  readonly metadata: { readonly name: string; readonly namespace: string; readonly uid: string }
+  readonly spec: { readonly serviceAccountName: string }
+}
+
+/** What a pod is to the API: an address on which somebody says who he is and takes a configuration. */
+export async function startFakePod(fake: FakeKubeApi, pods: string) {
+  const pair = await generateKeyPair('ES256')
+  fake.documents.set('/.well-known/openid-configuration', { issuer: ISSUER })
+  const jwk = { ...(await exportJWK(pair.publicKey)), kid: 'cluster', alg: 'ES256' }
+  fake.documents.set('/openid/v1/jwks', { keys: [jwk] })
+  const ip = `127.${randomInt(2, 250)}.${randomInt(1, 250)}.${randomInt(1, 250)}`
+  const received: string[] = []
+  const silent = new Set<string>()
+
+  async function identity(): Promise<object> {
+    const [pod] = fake.store.list(pods) as unknown as PodOnTheWire[]
+    if (!pod) throw new Error('there is no pod to be')
+    const { metadata, spec } = pod
+    const account = spec.serviceAccountName
+    const token = await new SignJWT({
+      'kubernetes.io': {
+        namespace: metadata.namespace,
+        pod: { name: metadata.name, uid: metadata.uid },
+        serviceaccount: { name: account },
+      },
+    })
+      .setProtectedHeader({ alg: 'ES256', kid: 'cluster' })
+      .setIssuer(ISSUER)
+      .setAudience(IDENTITY_AUDIENCE)
+      .setSubject(`system:serviceaccount:${metadata.namespace}:${account}`)
+      .setIssuedAt()
+      .setExpirationTime('10m')
+      .sign(pair.privateKey)
+    return { token }
+  }
+
+  async function answer(path: string, request: IncomingMessage): Promise<object> {
+    if (path === AGENT_HOST_ROUTES.identity) return identity()
+    const pieces: Uint8Array[] = []
+    for await (const piece of request) pieces.push(piece as Uint8Array)
+    const { runId } = JSON.parse(Buffer.concat(pieces).toString('utf8') || '{}')
+    return { configured: true, runId }
+  }
+
+  const server = createServer((request, response) => {
+    const path = request.url ?? ''
+    received.push(path)
+    if (silent.has(path) || (path !== AGENT_HOST_ROUTES.identity && path !== AGENT_HOST_ROUTES.configure))
+      return
+    answer(path, request).then(
+      (body) => {
+        const text = JSON.stringify(body)
+        response
+          .writeHead(200, { 'content-type': 'application/json', 'content-length': text.length })
+          .end(text)
+      },
+      (error: Error) => response.destroy(error),
+    )
+  })
+  server.listen(AGENT_HOST_PORT, ip)
+  await once(server, 'listening')
+  return {
+    ip,
+    received,
+    /** Takes requests on this path and never answers them. */
+    ignore: (path: string) => void silent.add(path),
+    async close(): Promise<void> {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}

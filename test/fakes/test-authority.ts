@@ -1,0 +1,21 @@
+import { createAuthority, issueCertificate } from '../kube/pki/certificate.ts'
+
+/** A certificate authority of one test, and servers' certificates of it. */
+export function createTestAuthority() {
+  const authority = createAuthority('agentweaver-test-ca')
+  return {
+    certificate: authority.certificate,
+    /** What a TLS server that answers to these names needs. */
+    serverFor: (...names: string[]) => {
+      const [commonName = 'server'] = names
+      const { certificate, key } = issueCertificate(authority, {
+        subject: { commonName },
+        usage: 'server',
+        names,
+      })
+      return { cert: certificate, key }
+    },
+  }
+}
+
+export type TestAuthority = ReturnType<typeof createTestAuthority>

@@ -1,0 +1,140 @@
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+} from 'node:fs'
+import { join, resolve } from 'node:path'
+import { rootCertificates } from 'node:tls'
+import { POD_HOMES, POD_USERS } from '../../../contracts/pod.ts'
+import { bundleServices } from '../../../scripts/bundle.ts'
+import type { ImageSpec, LayerEntry } from './image-spec.ts'
+import { completeLayer, folderTree, librariesOf, programWithLibraries } from './program-files.ts'
+import { git, python, shell } from './toolbox.ts'
+
+/** The images of a sandbox pod, as `images/*.Containerfile` make them from a base, here from this machine's files. */
+export const AGENT_HOST_IMAGE = 'localhost/agent-host:1'
+export const SANDBOX_TOOLBOX_IMAGE = 'localhost/sandbox-toolbox:1'
+
+const MODULES = resolve(import.meta.dirname, '../../../node_modules')
+const HOME = 'opt/agentweaver'
+const NODE = 'usr/local/bin/node'
+/** Of a package: what no program reads. */
+const PACKAGE_EXTRAS = /\.(d\.[cm]?ts|map|md|cc|hh|h|inc)$|\/(docs?|koffi\/vendor|musl_x64|musl_arm64)$/
+
+export async function podImages(cacheRoot: string, node: string): Promise<ImageSpec[]> {
+  const bundles = await bundleOnce(cacheRoot)
+  return [agentHostImage(bundles, node), sandboxToolboxImage(bundles, node)]
+}
+
+const UNUSED_MS = 3_600_000
+
+/** The same code gives the same files of the same name: an image of them is made once. */
+async function bundleOnce(cacheRoot: string): Promise<string> {
+  const folder = join(cacheRoot, 'bundles')
+  mkdirSync(folder, { recursive: true })
+  for (const name of readdirSync(folder)) {
+    const usedAt = statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
+    if (Date.now() - usedAt > UNUSED_MS) rmSync(join(folder, name), { recursive: true, force: true })
+  }
+  const scratch = mkdtempSync(join(folder, 'new-'))
+  await bundleServices(scratch)
+  const hash = createHash('sha256')
+  for (const name of readdirSync(scratch, { recursive: true, encoding: 'utf8' }).sort()) {
+    if (/\.(mjs|wasm)$/.test(name)) hash.update(name).update(readFileSync(join(scratch, name)))
+  }
+  const kept = join(folder, hash.digest('hex').slice(0, 24))
+  if (existsSync(kept)) rmSync(scratch, { recursive: true })
+  else renameSync(scratch, kept)
+  utimesSync(kept, new Date(), new Date())
+  return kept
+}
+
+function agentHostImage(bundles: string, node: string): ImageSpec {
+  const { agentHost, group } = POD_USERS
+  return {
+    reference: AGENT_HOST_IMAGE,
+    layers: [
+      nodeLayer(node),
+      completeLayer([
+        ...users(agentHost, 'agent-host', POD_HOMES.agentHost),
+        ...modules(['koffi', '@koromix', '@github', 'vscode-jsonrpc', 'zod']),
+      ]),
+      completeLayer(folderTree(join(bundles, 'agent-host'), `${HOME}/agent-host`)),
+    ],
+    entrypoint: [`/${NODE}`, `/${HOME}/agent-host/server.mjs`],
+    environment: { HOME: POD_HOMES.agentHost },
+    user: `${agentHost}:${group}`,
+    labels: { 'org.opencontainers.image.title': 'agent-host' },
+  }
+}
+
+function sandboxToolboxImage(bundles: string, node: string): ImageSpec {
+  const { toolbox, group } = POD_USERS
+  return {
+    reference: SANDBOX_TOOLBOX_IMAGE,
+    layers: [
+      nodeLayer(node),
+      completeLayer([
+        ...users(toolbox, 'sandbox', POD_HOMES.toolbox),
+        ...shell().filter(({ path }) => !/^bin\/(sh|unshare|nsenter)$/.test(path)),
+        ...programWithLibraries('/bin/dash', 'bin/dash'),
+        { kind: 'link', path: 'bin/sh', target: 'dash' },
+        ...['unshare', 'setpriv', 'nsenter', 'prlimit'].flatMap((name) =>
+          programWithLibraries(`/usr/bin/${name}`, `usr/bin/${name}`),
+        ),
+        { kind: 'folder', path: 'workspace', owner: toolbox },
+        // The volume's own folder belongs to root, and git trusts no folder of another user.
+        { kind: 'text', path: 'etc/gitconfig', text: '[safe]\n\tdirectory = /workspace\n' },
+        ...modules(['koffi', '@koromix']),
+      ]),
+      completeLayer([...git(), ...python()]),
+      completeLayer(folderTree(join(bundles, 'runner'), `${HOME}/runner`)),
+    ],
+    entrypoint: [`/${NODE}`, `/${HOME}/runner/server.mjs`],
+    environment: { HOME: POD_HOMES.toolbox },
+    user: `${toolbox}:${group}`,
+    labels: { 'org.opencontainers.image.title': 'sandbox-toolbox' },
+  }
+}
+
+const nodeLayer = (node: string): LayerEntry[] => completeLayer(programWithLibraries(node, NODE))
+
+function users(id: number, name: string, home: string): LayerEntry[] {
+  return [
+    {
+      kind: 'text',
+      path: 'etc/passwd',
+      text: `root:x:0:0::/root:/bin/sh\n${name}:x:${id}:1000::${home}:/bin/sh\n`,
+    },
+    { kind: 'text', path: 'etc/group', text: 'root:x:0:\nsandbox:x:1000:\n' },
+    { kind: 'text', path: 'etc/nsswitch.conf', text: 'hosts: files dns\n' },
+    // The agent runtime and git trust what the system trusts, and refuse to start a request where that is nothing.
+    { kind: 'text', path: 'etc/ssl/certs/ca-certificates.crt', text: `${rootCertificates.join('\n')}\n` },
+    { kind: 'folder', path: home.slice(1), owner: id },
+    { kind: 'folder', path: 'tmp', mode: 0o1777 },
+  ]
+}
+
+/** Packages that a bundle leaves outside, with the libraries that their native parts load. */
+function modules(names: readonly string[]): LayerEntry[] {
+  const entries = names.flatMap((name) =>
+    folderTree(join(MODULES, name), `${HOME}/node_modules/${name}`, PACKAGE_EXTRAS),
+  )
+  const native = entries.flatMap((entry) =>
+    entry.kind === 'file' && entry.path.endsWith('.node') ? entry.source : [],
+  )
+  const libraries = [...new Set(native.flatMap(librariesOf))]
+  return [
+    ...entries,
+    ...libraries.map(
+      (source): LayerEntry => ({ kind: 'file', path: source.slice(1), source, executable: true }),
+    ),
+  ]
+}

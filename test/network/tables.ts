@@ -1,0 +1,44 @@
+import { FORBIDDEN_EVERYWHERE } from '../../charts-src/network/forbidden.ts'
+import { ROWS } from '../../charts-src/reachability/assertion.ts'
+import { REDUNDANT } from '../../charts-src/reachability/redundant-mutants.ts'
+import { placementText, restrictionsText } from '../../policies/agent/egress/describe.ts'
+import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
+
+/** The generated tables of docs/network.md, by their mark. */
+export const TABLES: Readonly<Record<string, () => string>> = {
+  destinations: () =>
+    table(
+      ['class', 'destination', 'held to', 'FQDN rules', 'proxy', 'laptop', 'why'],
+      Object.entries(readEgressPolicy().classes).flatMap(([kind, destinations]) =>
+        destinations.map((one) => [
+          kind,
+          `\`${one.host}:${one.ports.join(',')}\``,
+          restrictionsText(one),
+          placementText(one, 'fqdn'),
+          placementText(one, 'proxy'),
+          one.host.startsWith('$') ? 'no such name there' : placementText(one, 'laptop'),
+          one.why,
+        ]),
+      ),
+    ),
+  forbidden: () =>
+    table(
+      ['range', 'what is there'],
+      FORBIDDEN_EVERYWHERE.map(({ cidr, what }) => [`\`${cidr}\``, what]),
+    ),
+  assertions: () =>
+    table(
+      ['row', 'what must hold'],
+      Object.entries(ROWS).map(([row, text]) => [row, text]),
+    ),
+  redundant: () =>
+    table(
+      ['change', 'why it changes nothing'],
+      REDUNDANT.map(({ what, reason }) => [what, reason]),
+    ),
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  return [line(head), `|${'---|'.repeat(head.length)}`, ...rows.map(line)].join('\n')
+}

@@ -1,0 +1,52 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
+import type { Environment } from '../../charts-src/environment/schema.ts'
+import { networkObjects } from '../../charts-src/network/network-objects.ts'
+import { firstFailure } from '../../charts-src/reachability/assertions.ts'
+import { worldOf } from '../../charts-src/reachability/check-reachability.ts'
+import { type Mutant, mutants } from '../../charts-src/reachability/mutate.ts'
+import { REDUNDANT } from '../../charts-src/reachability/redundant-mutants.ts'
+import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
+
+const EGRESS = readEgressPolicy()
+
+function environmentNamed(name: string, mode: Environment['egress']['mode']): Environment {
+  const file = join(import.meta.dirname, `../../environments/${name}.json`)
+  const loaded = loadEnvironment(name, readFileSync(file, 'utf8'))
+  if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
+  return { ...loaded.environment, egress: { mode } }
+}
+
+/** Whether an assertion fails, or the policies are refused altogether. */
+function isNoticed({ objects }: Mutant, environment: Environment): boolean {
+  const outcome = worldOf(objects, environment, EGRESS)
+  return !outcome.ok || firstFailure(outcome.world) !== undefined
+}
+
+// One of the committed trees, and one of the mode that none of them uses yet.
+describe.each([
+  ['prod', 'fqdn', 450],
+  ['pr-example', 'proxy', 600],
+] as const)('%s, mode %s', (...[name, mode, atLeast]) => {
+  const environment = environmentNamed(name, mode)
+  const all = [...mutants(networkObjects(environment, EGRESS))]
+  let unnoticed: readonly string[] = []
+  beforeAll(() => {
+    unnoticed = all.filter((mutant) => !isNoticed(mutant, environment)).map(({ title }) => title)
+  }, 120_000)
+
+  it('breaks an assertion with every rule that is deleted, widened or turned to somebody else', () => {
+    const surviving = unnoticed.filter((title) => !REDUNDANT.some(({ mutant }) => mutant.test(title)))
+
+    expect(surviving).toEqual([])
+    expect(all.length).toBeGreaterThan(atLeast)
+    expect(new Set(all.map(({ kind }) => kind))).toEqual(new Set(['deleted', 'widened', 're-targeted']))
+  })
+
+  it('lists as redundant only what really changes nothing', () => {
+    for (const { mutant } of REDUNDANT) expect(unnoticed.some((title) => mutant.test(title))).toBe(true)
+    expect(unnoticed.length).toBeLessThan(all.length / 20)
+  })
+})

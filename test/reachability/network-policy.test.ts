@@ -1,0 +1,325 @@
+import { describe, expect, it } from 'vitest'
+import type { Probe } from '../../charts-src/reachability/model.ts'
+import { address, aNetworkPolicy, aPod, entity, evaluatorOf, from, pod, SMALL_WORLD } from './small-world.ts'
+
+const CLIENT = { matchLabels: { app: 'client' } }
+const SERVER = { matchLabels: { app: 'server' } }
+const anywhere = entity('world')
+
+const leaving = (...egress: object[]) =>
+  aNetworkPolicy({ podSelector: CLIENT, policyTypes: ['Egress'], egress })
+const entering = (...ingress: object[]) =>
+  aNetworkPolicy({ podSelector: SERVER, policyTypes: ['Ingress'], ingress })
+
+describe('a NetworkPolicy', () => {
+  it('leaves open what it does not select', () => {
+    const { evaluate } = evaluatorOf([leaving()])
+
+    expect(evaluate(from(pod('server'), anywhere))).toMatchObject({
+      allowed: true,
+      egress: { because: 'no policy selects it' },
+    })
+    expect(evaluate(from(anywhere, pod('client')))).toMatchObject({ allowed: true })
+  })
+
+  it('closes one direction of what it selects, and says which policy is silent', () => {
+    const { evaluate } = evaluatorOf([leaving()])
+
+    expect(evaluate(from(pod('client'), anywhere))).toMatchObject({
+      allowed: false,
+      egress: { because: 'default deny' },
+      why: 'denied on leaving a/client: default deny',
+    })
+  })
+
+  it('names the rule that allows', () => {
+    const { evaluate } = evaluatorOf([
+      leaving({ to: [], ports: [{ port: 81 }] }, { to: [{ podSelector: SERVER }] }),
+    ])
+
+    expect(evaluate(from(pod('client'), pod('server'))).egress).toEqual({
+      allowed: true,
+      because: 'rule',
+      rule: { policy: 'NetworkPolicy a/np', path: 'spec.egress[1]' },
+    })
+  })
+
+  it.each<[string, object, Probe, boolean]>([
+    ['a rule without peers is for everybody', {}, from(pod('client'), anywhere), true],
+    ['also for nodes', {}, from(pod('client'), address('10.2.0.2')), true],
+    [
+      'pods of its own namespace',
+      { to: [{ podSelector: SERVER }] },
+      from(pod('client'), pod('server')),
+      true,
+    ],
+    ['not those of another', { to: [{ podSelector: {} }] }, from(pod('client'), pod('other', 'b')), false],
+    [
+      'namespaces by label',
+      { to: [{ namespaceSelector: { matchLabels: { team: 'two' } } }] },
+      from(pod('client'), pod('other', 'b')),
+      true,
+    ],
+    [
+      'not those without',
+      { to: [{ namespaceSelector: { matchLabels: { team: 'one' } } }] },
+      from(pod('client'), pod('other', 'b')),
+      false,
+    ],
+    [
+      'namespaces by the name that the API server writes',
+      { to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'b' } } }] },
+      from(pod('client'), pod('other', 'b')),
+      true,
+    ],
+    [
+      'both selectors of a peer',
+      { to: [{ namespaceSelector: {}, podSelector: SERVER }] },
+      from(pod('client'), pod('other', 'b')),
+      false,
+    ],
+    [
+      'either of two peers',
+      { to: [{ podSelector: SERVER }, { namespaceSelector: {} }] },
+      from(pod('client'), pod('other', 'b')),
+      true,
+    ],
+    [
+      'every namespace is pods and nothing else',
+      { to: [{ namespaceSelector: {} }] },
+      from(pod('client'), anywhere),
+      false,
+    ],
+    ['nor nodes', { to: [{ namespaceSelector: {} }] }, from(pod('client'), address('10.2.0.2')), false],
+    [
+      'nor pods in the network of a node',
+      { to: [{ namespaceSelector: {} }] },
+      from(pod('client'), pod('on-host')),
+      false,
+    ],
+    [
+      'In',
+      {
+        to: [
+          { podSelector: { matchExpressions: [{ key: 'app', operator: 'In', values: ['x', 'server'] }] } },
+        ],
+      },
+      from(pod('client'), pod('server')),
+      true,
+    ],
+    [
+      'NotIn',
+      {
+        to: [{ podSelector: { matchExpressions: [{ key: 'app', operator: 'NotIn', values: ['server'] }] } }],
+      },
+      from(pod('client'), pod('server')),
+      false,
+    ],
+    [
+      'NotIn of a label that is not there',
+      { to: [{ podSelector: { matchExpressions: [{ key: 'zone', operator: 'NotIn', values: ['x'] }] } }] },
+      from(pod('client'), pod('server')),
+      true,
+    ],
+    [
+      'Exists',
+      { to: [{ podSelector: { matchExpressions: [{ key: 'zone', operator: 'Exists' }] } }] },
+      from(pod('client'), pod('server')),
+      false,
+    ],
+    [
+      'DoesNotExist',
+      { to: [{ podSelector: { matchExpressions: [{ key: 'zone', operator: 'DoesNotExist' }] } }] },
+      from(pod('client'), pod('server')),
+      true,
+    ],
+    [
+      'an address in a range',
+      { to: [{ ipBlock: { cidr: '203.0.113.0/24' } }] },
+      from(pod('client'), address('203.0.113.9')),
+      true,
+    ],
+    [
+      'not one outside of it',
+      { to: [{ ipBlock: { cidr: '203.0.113.0/24' } }] },
+      from(pod('client'), address('203.0.114.9')),
+      false,
+    ],
+    [
+      'not what is cut out of it',
+      { to: [{ ipBlock: { cidr: '203.0.113.0/24', except: ['203.0.113.8/29'] } }] },
+      from(pod('client'), address('203.0.113.9')),
+      false,
+    ],
+    [
+      'a hole of one range is filled by another',
+      {
+        to: [
+          { ipBlock: { cidr: '203.0.113.0/24', except: ['203.0.113.8/29'] } },
+          { ipBlock: { cidr: '203.0.113.9/32' } },
+        ],
+      },
+      from(pod('client'), address('203.0.113.9')),
+      true,
+    ],
+    [
+      'a range never selects a pod',
+      { to: [{ ipBlock: { cidr: '0.0.0.0/0' } }] },
+      from(pod('client'), address('10.1.0.2')),
+      false,
+    ],
+    [
+      'nor a node',
+      { to: [{ ipBlock: { cidr: '0.0.0.0/0' } }] },
+      from(pod('client'), address('10.2.0.2')),
+      false,
+    ],
+    [
+      'it does select an API server outside',
+      { to: [{ ipBlock: { cidr: '0.0.0.0/0' } }] },
+      from(pod('client'), address('198.51.100.1')),
+      true,
+    ],
+    [
+      'a range of one family is not one of the other',
+      { to: [{ ipBlock: { cidr: '0.0.0.0/0' } }] },
+      from(pod('client'), address('2001:db8::1')),
+      false,
+    ],
+    [
+      'an IPv4 address written as IPv6 is one of IPv4',
+      { to: [{ ipBlock: { cidr: '203.0.113.0/24' } }] },
+      from(pod('client'), address('::ffff:203.0.113.9')),
+      true,
+    ],
+    [
+      'TCP where no protocol is named',
+      { ports: [{ port: 53 }] },
+      from(pod('client'), anywhere, 'UDP 53'),
+      false,
+    ],
+    [
+      'every port of a protocol',
+      { ports: [{ protocol: 'UDP' }] },
+      from(pod('client'), anywhere, 'UDP 999'),
+      true,
+    ],
+    [
+      'the last port of a range',
+      { ports: [{ port: 80, endPort: 90 }] },
+      from(pod('client'), anywhere, 90),
+      true,
+    ],
+    [
+      'not the one behind it',
+      { ports: [{ port: 80, endPort: 90 }] },
+      from(pod('client'), anywhere, 91),
+      false,
+    ],
+    [
+      'a port by the name that the target gives it',
+      { ports: [{ port: 'http' }] },
+      from(pod('client'), pod('server'), 8080),
+      true,
+    ],
+    ['and no other number', { ports: [{ port: 'http' }] }, from(pod('client'), pod('server'), 80), false],
+    ['ICMP where no port is named', {}, from(pod('client'), anywhere, 'ICMP 0'), true],
+    ['not where one is', { ports: [{ port: 80 }] }, from(pod('client'), anywhere, 'ICMP 0'), false],
+  ])('knows, on leaving: %s', (...[, rule, probe, allowed]) => {
+    expect(evaluatorOf([leaving(rule)]).isAllowed(probe)).toBe(allowed)
+  })
+
+  it.each<[string, object, Probe, boolean]>([
+    [
+      'pods of its own namespace',
+      { from: [{ podSelector: CLIENT }] },
+      from(pod('client'), pod('server')),
+      true,
+    ],
+    [
+      'a port by its own name for it',
+      { ports: [{ port: 'http' }] },
+      from(pod('client'), pod('server'), 8080),
+      true,
+    ],
+    [
+      'the node that it runs on, whatever is said',
+      { from: [{ podSelector: CLIENT }] },
+      from(address('10.2.0.2'), pod('server')),
+      true,
+    ],
+    ['no other node', { from: [{ podSelector: CLIENT }] }, from(address('10.2.0.1'), pod('server')), false],
+    [
+      'nor what runs in the network of another node',
+      { from: [{ namespaceSelector: {} }] },
+      from(pod('on-host'), pod('server')),
+      false,
+    ],
+    [
+      'addresses outside',
+      { from: [{ ipBlock: { cidr: '203.0.113.0/24' } }] },
+      from(address('203.0.113.9'), pod('server')),
+      true,
+    ],
+  ])('knows, on entering: %s', (...[, rule, probe, allowed]) => {
+    expect(evaluatorOf([entering(rule)]).isAllowed(probe)).toBe(allowed)
+  })
+
+  it('is judged on both sides', () => {
+    const out = leaving({ to: [{ podSelector: SERVER }] })
+    const other = entering({ from: [{ namespaceSelector: { matchLabels: { team: 'two' } } }] })
+
+    expect(evaluatorOf([out]).isAllowed(from(pod('client'), pod('server')))).toBe(true)
+    expect(evaluatorOf([out, other]).evaluate(from(pod('client'), pod('server')))).toMatchObject({
+      allowed: false,
+      egress: { allowed: true },
+      ingress: { allowed: false, because: 'default deny' },
+    })
+  })
+
+  it('adds up with others', () => {
+    const first = leaving({ ports: [{ port: 80 }] })
+    const second = aNetworkPolicy(
+      { podSelector: {}, policyTypes: ['Egress'], egress: [{ ports: [{ port: 81 }] }] },
+      { name: 'second' },
+    )
+    const { isAllowed } = evaluatorOf([first, second])
+
+    expect([80, 81, 82].map((port) => isAllowed(from(pod('client'), anywhere, port)))).toEqual([
+      true,
+      true,
+      false,
+    ])
+  })
+
+  it('never cuts a pod off from itself', () => {
+    const closed = aNetworkPolicy({ podSelector: {}, policyTypes: ['Ingress', 'Egress'] })
+
+    expect(evaluatorOf([closed]).isAllowed(from(pod('client'), address('10.1.0.1')))).toBe(true)
+    expect(evaluatorOf([closed]).isAllowed(from(pod('client'), pod('server')))).toBe(false)
+  })
+
+  it('does not act on pods in the network of a node', () => {
+    const closed = aNetworkPolicy({ podSelector: {}, policyTypes: ['Ingress', 'Egress'] })
+
+    expect(evaluatorOf([closed]).isAllowed(from(pod('on-host'), anywhere))).toBe(true)
+  })
+
+  it('closes entering where it does not say what it closes, and leaving if it has rules for it', () => {
+    const silent = evaluatorOf([aNetworkPolicy({ podSelector: {} })])
+    const withEgress = evaluatorOf([aNetworkPolicy({ podSelector: {}, egress: [{ ports: [{ port: 80 }] }] })])
+
+    expect(silent.isAllowed(from(anywhere, pod('client')))).toBe(false)
+    expect(silent.isAllowed(from(pod('client'), anywhere, 81))).toBe(true)
+    expect(withEgress.isAllowed(from(pod('client'), anywhere, 81))).toBe(false)
+  })
+
+  it('cannot select by a label that Cilium keeps out of identities', () => {
+    const pods = [aPod('client'), aPod('server', { labels: { app: 'server', 'pod-template-hash': 'x' } })]
+    const rule = leaving({ to: [{ podSelector: { matchLabels: { 'pod-template-hash': 'x' } } }] })
+
+    expect(evaluatorOf([rule], { ...SMALL_WORLD, pods }).isAllowed(from(pod('client'), pod('server')))).toBe(
+      false,
+    )
+  })
+})

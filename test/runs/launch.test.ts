@@ -1,0 +1,70 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
+import type { RunDeps } from '../../runtime/api/runs/deps.ts'
+import { launch } from '../../runtime/api/runs/launch.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import type { SandboxProvider } from '../../runtime/sandboxes/provider.ts'
+import { openStore } from '../../runtime/store/open-store.ts'
+import { givenRun } from '../store/rows.ts'
+
+/** A launch up to its claim, which is refused: what is kept of it, and what is given back. */
+async function startLaunches(collect: () => Promise<void> = async () => undefined) {
+  const folder = await mkdtemp(join(tmpdir(), 'aw-launch-'))
+  const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })
+  onTestFinished(async () => {
+    await store.close()
+    await rm(folder, { recursive: true })
+  })
+  const claimed: string[] = []
+  const provider: SandboxProvider = {
+    name: 'kubernetes',
+    namespace: 'sandboxes',
+    start: async () => undefined,
+    close: async () => undefined,
+    draft: (claimName) => ({ claimName }),
+    collect,
+    async claim({ claimName }) {
+      claimed.push(claimName)
+      throw new SandboxError('capacity_unavailable', 'no sandbox is to be had')
+    },
+  }
+  const keys = await loadDeploymentKeys(join(folder, 'keys'))
+  const deps = { store, provider, keys, clock: () => new Date(), log: silentLog } as unknown as RunDeps
+  const run = await store.readRun(await givenRun(store))
+  if (!run) throw new Error('the run is not there')
+  return { store, claimed, launch: () => launch(deps, run, AbortSignal.timeout(5_000)) }
+}
+
+it('is made once for a generation of a run, whoever starts it at the same time', async () => {
+  const { claimed, launch } = await startLaunches()
+
+  const both = await Promise.allSettled([launch(), launch()])
+
+  const codes = both.map((one) => (one.status === 'rejected' ? one.reason.code : 'launched'))
+  expect(codes.sort()).toEqual(['capacity_unavailable', 'conflict'])
+  expect(claimed).toHaveLength(1)
+})
+
+it('gives its claim back when it fails, and says so in the row', async () => {
+  const { store, launch } = await startLaunches()
+
+  await expect(launch()).rejects.toMatchObject({ code: 'capacity_unavailable' })
+
+  expect(await store.listClaims(['requested', 'bound'])).toEqual([])
+  expect(await store.listClaims(['released'])).toHaveLength(1)
+})
+
+it('keeps the row of a claim that could not be given back, with what finds it again', async () => {
+  const { store, launch, claimed } = await startLaunches(() =>
+    Promise.reject(new Error('the cluster is away')),
+  )
+
+  await expect(launch()).rejects.toMatchObject({ code: 'capacity_unavailable' })
+
+  const [kept] = await store.listClaims(['requested'])
+  expect(kept).toMatchObject({ namespace: 'sandboxes', name: claimed[0], handle: { claimName: claimed[0] } })
+})

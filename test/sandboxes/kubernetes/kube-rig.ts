@@ -1,0 +1,71 @@
+import { onTestFinished } from 'vitest'
+import { z } from 'zod'
+import { silentLog } from '../../../runtime/kit/log.ts'
+import { createKubeApi } from '../../../runtime/sandboxes/kubernetes/client/kube-api.ts'
+import type { KubeConnection } from '../../../runtime/sandboxes/kubernetes/client/kube-connection.ts'
+import { Metadata } from '../../../runtime/sandboxes/kubernetes/client/kube-object.ts'
+import type { Resource } from '../../../runtime/sandboxes/kubernetes/client/resource.ts'
+import { SharedWatch, type WatchTiming } from '../../../runtime/sandboxes/kubernetes/client/shared-watch.ts'
+import type { TransportOptions } from '../../../runtime/sandboxes/kubernetes/client/transport.ts'
+import { startFakeKubeApi } from '../../fakes/kube-api.ts'
+import { until } from '../../helpers/until.ts'
+
+export const NAMESPACE = 'sandboxes'
+export const THINGS: Resource = { apiVersion: 'example.com/v1', plural: 'things', namespace: NAMESPACE }
+export const THINGS_PATH = `/apis/example.com/v1/namespaces/${NAMESPACE}/things`
+
+/** Quick enough for tests; the product's own figures are in the defaults. */
+export const QUICK_TRANSPORT: TransportOptions = {
+  attemptTimeoutMs: 400,
+  backOff: { baseMs: 5, maxMs: 40 },
+}
+export const QUICK_WATCH: WatchTiming = {
+  timeoutSeconds: 60,
+  silenceMs: 30_000,
+  backOff: { baseMs: 2, maxMs: 40 },
+}
+
+export const Thing = z.object({ metadata: Metadata, data: z.string().optional() })
+export type Thing = z.infer<typeof Thing>
+
+export const aThing = (name: string, data = '') => ({ metadata: { name, namespace: NAMESPACE }, data })
+
+export const plainConnection = (server: string): KubeConnection => ({
+  server,
+  tls: {},
+  authenticate: async () => ({}),
+})
+
+/** A fake API server and our client of it. */
+export async function startKubeRig() {
+  const fake = await startFakeKubeApi()
+  const api = createKubeApi(plainConnection(fake.url), QUICK_TRANSPORT)
+  onTestFinished(async () => {
+    await api.close()
+    await fake.close()
+  })
+  const rig = {
+    fake,
+    api,
+    put: (name: string, data = '') => fake.store.put(THINGS_PATH, aThing(name, data)),
+    /** A watch that has listed and whose stream is open. */
+    async openWatch(timing: Partial<WatchTiming> = {}) {
+      const watch = await rig.watch(timing)
+      await until('the stream is open', () => fake.watches.count > 0)
+      return watch
+    },
+    async watch(timing: Partial<WatchTiming> = {}) {
+      const watch = new SharedWatch({
+        api,
+        resource: THINGS,
+        parse: (value) => Thing.parse(value),
+        log: silentLog,
+        timing: { ...QUICK_WATCH, ...timing },
+      })
+      onTestFinished(() => watch.close())
+      await watch.start(AbortSignal.timeout(5_000))
+      return watch
+    },
+  }
+  return rig
+}

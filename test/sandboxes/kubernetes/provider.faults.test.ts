@@ -1,0 +1,250 @@
+import { describe, expect, it } from 'vitest'
+import type { Fault } from '../../fakes/kube/faults.ts'
+import { until } from '../../helpers/until.ts'
+import { startClaimRig } from './claim-rig.ts'
+
+const FAULTS: Readonly<Record<string, Fault>> = {
+  'answers 429': { kind: 'status', status: 429 },
+  'answers 500': { kind: 'status', status: 500 },
+  'answers 503': { kind: 'status', status: 503 },
+  'answers late': { kind: 'slow', ms: 200 },
+  'never answers': { kind: 'silent' },
+  'never answers, though it did it': { kind: 'silent', after: true },
+  'resets the connection': { kind: 'reset' },
+  'resets the connection, though it did it': { kind: 'reset', after: true },
+  'cuts its answer': { kind: 'cut' },
+}
+const REQUESTS = [
+  ['create', 'sandboxclaims'],
+  ['get', 'pods'],
+  ['delete', 'sandboxclaims'],
+  ['list', 'sandboxclaims'],
+  ['list', 'sandboxes'],
+  ['get', '/openid/v1/jwks'],
+] as const
+const CASES = REQUESTS.flatMap(([verb, plural]) =>
+  Object.entries(FAULTS).map(([what, fault]) => ({ verb, plural, what, fault })),
+)
+
+describe('a run’s sandbox, from its claim to its end', () => {
+  it.each(CASES)(
+    'is had once and given back whole when the server $what to $verb $plural',
+    async ({ verb, plural, fault }) => {
+      const { fake, claim, controller } = await startClaimRig()
+      fake.faults.plan({ verb, plural }, fault, fault.kind === 'slow' ? 1 : 2)
+
+      const sandbox = await claim()
+      const had = controller.claims().length
+      await sandbox.release('test')
+
+      expect(had).toBe(1)
+      expect(controller.left()).toEqual([])
+      expect(fake.faults.take(verb, plural), 'the fault was met').toBeUndefined()
+    },
+  )
+
+  it('needs three requests of its own', async () => {
+    const { fake, claim, provider } = await startClaimRig()
+    await provider.start()
+    const before = fake.log.length
+
+    await (await claim()).release('test')
+
+    const asked = fake.log.slice(before).filter(({ verb }) => verb !== 'watch')
+    expect(asked.map(({ verb, plural }) => `${verb} ${plural}`)).toEqual([
+      'create sandboxclaims',
+      'get pods',
+      'delete sandboxclaims',
+    ])
+  })
+
+  it.each(['reset', 'end', 'expire'] as const)(
+    'is had though the watches %s again and again',
+    async (how) => {
+      const { fake, claim, controller } = await startClaimRig()
+      const harm = setInterval(() => fake.watches[how](), 20)
+
+      const sandboxes = await Promise.all(Array.from({ length: 5 }, () => claim()))
+      await Promise.all(sandboxes.map((sandbox) => sandbox.release('test')))
+      clearInterval(harm)
+
+      expect(new Set(sandboxes.map(({ uids }) => uids.pod)).size).toBe(5)
+      expect(controller.left()).toEqual([])
+    },
+  )
+
+  it('is had though the watches say nothing any more, long before they are given up for silence', async () => {
+    const { fake, claim, provider, controller } = await startClaimRig()
+    await provider.start()
+    await until('both watches are open', () => fake.watches.count === 2)
+
+    fake.watches.freeze()
+    const sandbox = await claim()
+
+    expect(controller.claims()).toHaveLength(1)
+    await sandbox.release('test')
+  })
+
+  it('is released though the watch says nothing of its end', async () => {
+    const { fake, claim, controller } = await startClaimRig()
+    const sandbox = await claim()
+    fake.watches.freeze()
+
+    await sandbox.release('test')
+
+    expect(controller.left()).toEqual([])
+  })
+})
+
+describe('a pod that is read before its claim is bound', () => {
+  it('is not the one that is used where the claim then names another Sandbox of ours', async () => {
+    const { controller, claim, fake } = await startClaimRig()
+    controller.stop()
+    const claimed = claim()
+    await until('the claim is there', () => controller.claims().length === 1)
+    const [posted] = controller.claims()
+    const first = controller.adopt(posted!)
+    await until('its pod was read ahead', () => fake.count('get', 'pods') === 1)
+    fake.store.remove(controller.paths.sandboxes, first.metadata.name)
+    fake.store.remove(controller.paths.pods, first.metadata.name)
+    const second = controller.adopt(posted!)
+
+    controller.announce(posted!.metadata.name, second)
+
+    expect((await claimed).uids.sandbox).toBe(second.metadata.uid)
+    expect(fake.count('get', 'pods')).toBe(2)
+  })
+})
+
+describe('a controller that is away', () => {
+  it('is waited for while the claim is there', async () => {
+    const { controller, claim } = await startClaimRig()
+    controller.stop()
+    const claimed = claim()
+    await until('the claim is there', () => controller.claims().length === 1)
+
+    controller.start()
+
+    await expect(claimed).resolves.toMatchObject({ launch: 'warm' })
+  })
+
+  it('is waited for between the Sandbox and the claim’s status', async () => {
+    const { controller, claim } = await startClaimRig()
+    controller.stop()
+    const claimed = claim()
+    await until('the claim is there', () => controller.claims().length === 1)
+    const [posted] = controller.claims()
+    const adopted = controller.adopt(posted!)
+
+    controller.announce(posted!.metadata.name, adopted)
+
+    await expect(claimed).resolves.toMatchObject({ podName: adopted.metadata.name })
+  })
+
+  it('takes nothing from a sandbox that is bound', async () => {
+    const { controller, claim } = await startClaimRig()
+    const sandbox = await claim()
+    let lost: string | undefined
+    void sandbox.lost.then((how) => {
+      lost = how
+    })
+
+    controller.stop()
+    controller.start()
+
+    await until('it is given back', async () => {
+      await sandbox.release('test')
+      return controller.left().length === 0
+    })
+    expect(lost).toBeUndefined()
+  })
+
+  it('is named at the deadline, and its claim is found by the handle', async () => {
+    const { controller, claim, provider } = await startClaimRig()
+    controller.stop()
+    const handle = provider.draft('agent-1')
+
+    const claimed = claim({ claimName: 'agent-1', handle, signal: AbortSignal.timeout(500) })
+
+    await expect(claimed).rejects.toMatchObject({
+      code: 'agent_pod_reconciler_error',
+      message: expect.stringMatching(/controller has not bound the claim/),
+    })
+    controller.start()
+    await provider.collect(handle)
+    expect(controller.left()).toEqual([])
+  })
+
+  it('leaves a release unproven, which is said and not taken for done', async () => {
+    const { controller, claim } = await startClaimRig({ timing: { deleteMs: 400 } })
+    const sandbox = await claim()
+    controller.stop()
+
+    await expect(sandbox.release('test')).rejects.toMatchObject({ code: 'deadline_exceeded' })
+  })
+})
+
+describe('a clock', () => {
+  it.each([-60_000, 60_000])('that is wrong by %d ms leaves a claim its time', async (wrongBy) => {
+    const { controller, claim } = await startClaimRig({ clock: () => new Date(Date.now() + wrongBy) })
+
+    await claim()
+
+    const [posted] = controller.claims()
+    const { lifecycle } = posted!['spec'] as { lifecycle: { shutdownTime: string } }
+    expect(Date.parse(lifecycle.shutdownTime) - Date.now()).toBeGreaterThan(20 * 60_000)
+  })
+})
+
+describe('a sandbox that is bound', () => {
+  const change = { metadata: {}, status: {} }
+
+  it('is lost after a while when it is not ready any more: its node is gone', async () => {
+    const { fake, controller, claim } = await startClaimRig()
+    const sandbox = await claim()
+    const { paths } = controller
+    const object = fake.store.get(paths.sandboxes, sandbox.podName)!
+
+    const conditions = [{ type: 'Ready', status: 'False', reason: 'DependenciesNotReady' }]
+    fake.store.put(paths.sandboxes, {
+      ...object,
+      ...change,
+      metadata: object.metadata,
+      status: { conditions },
+    })
+
+    expect(await sandbox.lost).toMatch(/not ready/)
+  })
+
+  it('is kept when it was only not ready for a moment', async () => {
+    const { fake, controller, claim } = await startClaimRig({ timing: { unreadyMs: 2_000 } })
+    const sandbox = await claim()
+    const { paths } = controller
+    const object = fake.store.get(paths.sandboxes, sandbox.podName)!
+    const conditions = [{ type: 'Ready', status: 'False', reason: 'DependenciesNotReady' }]
+    fake.store.put(paths.sandboxes, { ...object, status: { conditions } })
+    await until('the pod was looked at', () => fake.count('get', 'pods') > 1)
+    fake.store.put(paths.sandboxes, object)
+
+    const state = await Promise.race([
+      sandbox.lost,
+      new Promise((resolve) => setTimeout(resolve, 600, 'kept')),
+    ])
+
+    expect(state).toBe('kept')
+  })
+
+  it('is extended once in its time, and never after it was given back', async () => {
+    const { fake, claim } = await startClaimRig({
+      timing: { lifetime: { lifetimeMs: 60_000, extendEveryMs: 100 } },
+    })
+    const sandbox = await claim()
+    await until('it was extended twice', () => fake.count('patch', 'sandboxclaims') >= 2)
+
+    await sandbox.release('test')
+    const extensions = fake.count('patch', 'sandboxclaims')
+    await new Promise((resolve) => setTimeout(resolve, 300))
+
+    expect(fake.count('patch', 'sandboxclaims')).toBe(extensions)
+  })
+})

@@ -1,0 +1,102 @@
+import { expect, it } from 'vitest'
+import { createKubeApi } from '../../../runtime/sandboxes/kubernetes/client/kube-api.ts'
+import type { Fault } from '../../fakes/kube/faults.ts'
+import { aThing, plainConnection, QUICK_TRANSPORT, startKubeRig, THINGS } from './kube-rig.ts'
+
+const signal = () => AbortSignal.timeout(10_000)
+
+const FAULTS: readonly (readonly [string, Fault])[] = [
+  ['answers 429', { kind: 'status', status: 429 }],
+  ['answers 500', { kind: 'status', status: 500 }],
+  ['answers 503', { kind: 'status', status: 503 }],
+  ['never answers', { kind: 'silent' }],
+  ['resets the connection', { kind: 'reset' }],
+  ['cuts its answer', { kind: 'cut' }],
+]
+
+it.each(FAULTS)('asks again when the server %s', async (_what, fault) => {
+  const rig = await startKubeRig()
+  rig.put('there', 'x')
+  rig.fake.faults.plan({ verb: 'get' }, fault, 2)
+
+  expect(await rig.api.get(THINGS, 'there', signal())).toMatchObject({ data: 'x' })
+  expect(rig.fake.count('get')).toBe(3)
+})
+
+it('waits as long as the server asks for', async () => {
+  const rig = await startKubeRig()
+  rig.put('there')
+  rig.fake.faults.plan({ verb: 'get' }, { kind: 'status', status: 429, retryAfterSeconds: 1 })
+
+  const started = performance.now()
+  await rig.api.get(THINGS, 'there', signal())
+
+  expect(performance.now() - started).toBeGreaterThanOrEqual(990)
+})
+
+it.each([400, 403, 404, 409, 422])('does not repeat what was refused with %d', async (status) => {
+  const rig = await startKubeRig()
+  rig.fake.faults.plan({ verb: 'create' }, { kind: 'status', status })
+
+  await expect(rig.api.create(THINGS, aThing('new'), signal())).rejects.toMatchObject({ status })
+  expect(rig.fake.count('create')).toBe(1)
+})
+
+it('waits for a slow answer within its time', async () => {
+  const rig = await startKubeRig()
+  rig.put('there', 'x')
+  rig.fake.faults.plan({ verb: 'get' }, { kind: 'slow', ms: 150 })
+
+  expect(await rig.api.get(THINGS, 'there', signal())).toMatchObject({ data: 'x' })
+  expect(rig.fake.count('get')).toBe(1)
+})
+
+it('ends at the caller’s deadline, whatever the server does', async () => {
+  const rig = await startKubeRig()
+  rig.fake.faults.plan({ verb: 'get' }, { kind: 'silent' }, 1_000)
+
+  const asked = rig.api.get(THINGS, 'there', AbortSignal.timeout(600))
+
+  await expect(asked).rejects.toMatchObject({ code: 'deadline_exceeded' })
+})
+
+it('says at the deadline what it was spent on', async () => {
+  const rig = await startKubeRig()
+  rig.fake.faults.plan({ verb: 'get' }, { kind: 'status', status: 503 }, 1_000)
+
+  const asked = rig.api.get(THINGS, 'there', AbortSignal.timeout(300))
+
+  await expect(asked).rejects.toThrow(/in vain until the deadline.*503/)
+})
+
+it('ends for the caller’s own reason, where that is no deadline', async () => {
+  const rig = await startKubeRig()
+  rig.fake.faults.plan({ verb: 'get' }, { kind: 'silent' }, 1_000)
+  const caller = new AbortController()
+  const asked = rig.api.get(THINGS, 'there', caller.signal)
+
+  caller.abort(new Error('the run ended'))
+
+  await expect(asked).rejects.toThrow('the run ended')
+})
+
+it('asks for its credential anew after a 401, once', async () => {
+  const rig = await startKubeRig()
+  rig.put('there', 'x')
+  rig.fake.requireToken('second')
+  const asked: boolean[] = []
+  const connection = {
+    ...plainConnection(rig.fake.url),
+    authenticate: async (fresh = false) => {
+      asked.push(fresh)
+      return { authorization: fresh ? 'Bearer second' : 'Bearer first' }
+    },
+  }
+  const api = createKubeApi(connection, QUICK_TRANSPORT)
+
+  expect(await api.get(THINGS, 'there', signal())).toMatchObject({ data: 'x' })
+  expect(asked).toEqual([false, true])
+  rig.fake.requireToken('third')
+  await expect(api.get(THINGS, 'there', signal())).rejects.toMatchObject({ status: 401 })
+  await api.close()
+})

@@ -1,0 +1,92 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer, Socket } from 'node:net'
+import { resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, it } from 'vitest'
+import { peerUserOf } from '../../runtime/system-calls/peer-user.ts'
+
+const run = promisify(execFile)
+const ROOM = resolve(import.meta.dirname, '../../runtime')
+
+/** What a process of its own says that does this: none of it can be undone. */
+async function inProcess(script: string): Promise<string> {
+  const imports = `
+    import { execFileSync, spawn } from 'node:child_process'
+    import net from 'node:net'
+    import { readFileSync } from 'node:fs'
+    import { adoptOrphans, forbidTracing, installSyscallFilter, reap } from '${ROOM}/system-calls/process-control.ts'
+    import { seccompProgram } from '${ROOM}/executors/seccomp/filter.ts'
+    import { childrenOf, isDead } from '${ROOM}/executors/process/process-tree.ts'
+    const attempt = (options) => new Promise((done) => net.connect(options).on('connect', () => done('connected')).on('error', (e) => done(e.code)))
+  `
+  const node = [process.execPath, '--input-type=module', '-e', imports + script]
+  // Root may look into everything, so it gives its capabilities up.
+  const withoutCapabilities = ['setpriv', '--bounding-set=-all', '--inh-caps=-all', '--', ...node]
+  const [file = '', ...args] = process.getuid?.() === 0 ? withoutCapabilities : node
+  const { stdout } = await run(file, args, { timeout: 20_000 })
+  return stdout.trim()
+}
+
+it('gives up every socket but those of files, for itself and all that it starts', async () => {
+  const said = await inProcess(`
+    const server = net.createServer().listen(0, '127.0.0.1')
+    await new Promise((done) => server.on('listening', done))
+    const { port } = server.address()
+    const before = await attempt({ port, host: '127.0.0.1' })
+    installSyscallFilter(seccompProgram(process.arch, { unixSocketsOnly: true, keepsRing: true }))
+    const after = await attempt({ port, host: '127.0.0.1' })
+    const abstract = net.createServer().listen('\\0agentweaver-test-' + process.pid)
+    await new Promise((done) => abstract.on('listening', done))
+    const unix = await attempt({ path: '\\0agentweaver-test-' + process.pid })
+    const child = execFileSync('/bin/bash', ['-c', '(exec 3<>/dev/tcp/127.0.0.1/' + port + ') 2>&1 || true']).toString()
+    console.log(before, after, unix, /not supported/.test(child))
+    process.exit()
+  `)
+
+  expect(said).toBe('connected EAFNOSUPPORT connected true')
+})
+
+it('cannot be looked into by another process of its user once it says so', async () => {
+  const said = await inProcess(`
+    const look = () => {
+      try { return String(execFileSync('head', ['-c1', '/proc/' + process.pid + '/environ'], { stdio: 'pipe' }).length) }
+      catch { return 'refused' }
+    }
+    const before = look()
+    forbidTracing()
+    console.log(before, look(), readFileSync('/proc/self/status', 'utf8').length > 0)
+  `)
+
+  expect(said).toBe('1 refused true')
+})
+
+it('adopts what its descendants leave behind, and gives its number back when it has died', async () => {
+  const said = await inProcess(`
+    adoptOrphans()
+    const child = spawn('/bin/sh', ['-c', 'setsid sleep 0.2 & exit 0'], { stdio: 'ignore' })
+    await new Promise((done) => child.on('exit', done))
+    const [orphan] = childrenOf(process.pid)
+    while (!isDead(orphan)) await new Promise((done) => setImmediate(done))
+    const asZombie = childrenOf(process.pid).includes(orphan)
+    reap(orphan)
+    console.log(asZombie, childrenOf(process.pid).length)
+  `)
+
+  expect(said).toBe('true 0')
+})
+
+it('knows the user at the other end of a socket', async () => {
+  const server = createServer()
+  server.listen(`\0agentweaver-peer-${process.pid}`)
+  await once(server, 'listening')
+  const arriving = once(server, 'connection') as Promise<[Socket]>
+  const client = new Socket().connect(`\0agentweaver-peer-${process.pid}`)
+  await once(client, 'connect')
+  const [socket] = await arriving
+
+  expect([peerUserOf(socket), peerUserOf(client)]).toEqual([process.getuid?.(), process.getuid?.()])
+  client.destroy()
+  server.close()
+  expect(() => peerUserOf(client)).toThrow('not connected')
+})
