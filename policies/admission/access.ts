@@ -1,6 +1,7 @@
 import { SLICE_LABEL } from '../../contracts/labels.ts'
 import { byBreakGlass, byCollector, byGitops, byNode, bySystem } from './actors.ts'
-import { sameEntries } from './cel.ts'
+import { sameEntries, text } from './cel.ts'
+import { PARAMETER_OBJECT } from './parameters.ts'
 import type { AdmissionPolicy } from './rule.ts'
 
 const CORE = { apiGroup: '', apiVersion: 'v1' } as const
@@ -39,6 +40,24 @@ const TOKENS: AdmissionPolicy = {
       expression: byNode,
       message: 'only a node asks for tokens of this namespace’s accounts, for the pods that it runs',
       protects: 'the Azure identity of agents from whoever may ask for tokens',
+    },
+  ],
+}
+
+/** In every namespace of a slice: where a binding selects one without parameters, no pod can be made at all. */
+const PARAMETERS: AdmissionPolicy = {
+  name: 'parameters',
+  scope: 'slice',
+  matches: [{ ...CORE, resources: ['configmaps'], operations: ['CREATE', 'UPDATE', 'DELETE'] }],
+  variables: {
+    subject: "request.operation == 'DELETE' ? oldObject : object",
+  },
+  rules: [
+    {
+      name: 'parameter-writer',
+      expression: `variables.subject.metadata.?name.orValue('') != ${text(PARAMETER_OBJECT.name)} || ${byGitops} || ${byCollector}`,
+      message: `only the GitOps identity writes the ConfigMap ${PARAMETER_OBJECT.name}: change the environment file and let it be rendered`,
+      protects: 'what these rules permit, and that pods can be made at all',
     },
   ],
 }
@@ -125,4 +144,11 @@ const NAMESPACES: AdmissionPolicy = {
   ],
 }
 
-export const ACCESS_POLICIES: readonly AdmissionPolicy[] = [SHELLS, TOKENS, ACCOUNTS, RIGHTS, NAMESPACES]
+export const ACCESS_POLICIES: readonly AdmissionPolicy[] = [
+  SHELLS,
+  PARAMETERS,
+  TOKENS,
+  ACCOUNTS,
+  RIGHTS,
+  NAMESPACES,
+]

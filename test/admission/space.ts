@@ -15,6 +15,8 @@ export type Actor =
 /** The place that examples are made for: a namespace of sandboxes and what its parameters say. */
 export interface AdmissionSpace {
   readonly namespace: string
+  /** The slice's other namespace: under the label too, without sandboxes. */
+  readonly controlPlane: string
   readonly sliceLabel: string
   readonly parameters: AdmissionParameters
 }

@@ -38,8 +38,18 @@ describe('agentweaver capacity', () => {
       classes: [{ kind: 'agent' }, { kind: 'command' }],
       demand: { kind: 'agent', replenishSeconds: 90, targetHitRatio: 0.99, dispersion: 1 },
       warm: { starting: 3, recommended: 9 },
-      busy: { mean: 60, most: 85, fits: false },
+      busy: { mean: 60, most: 85, fits: true },
     })
+  })
+
+  test('says so where the arrivals do not fit', async () => {
+    const demand = ['--env', 'prod', '--arrivals', '240', '--duration', '30']
+
+    const { stdout } = await capacity(...demand)
+    const { busy } = JSON.parse((await capacity(...demand, '--json')).stdout)
+
+    expect(busy).toMatchObject({ mean: 120, fits: false })
+    expect(stdout).toMatch(/: they do not fit\.\n$/)
   })
 
   test('lets each option count', async () => {

@@ -54,6 +54,15 @@ describeWith(['agent-sandbox'], 'ways around the rules', () => {
     expect(await test.ask(debug)).toMatchObject({ status: 200 })
   })
 
+  it('leaves pods of the control plane as they are', async () => {
+    const plain = but(aSandboxPod(test), (draft) => {
+      draft['metadata'] = { name: 'plain', namespace: test.controlPlane }
+      delete draft['spec'].runtimeClassName
+    })
+
+    expect(await test.ask(create('tenant', plain))).toMatchObject({ status: 200 })
+  })
+
   it('refuses everything that needs parameters when there are none, and says so', async () => {
     const parameters = {
       apiVersion: 'v1',

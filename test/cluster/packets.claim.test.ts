@@ -16,10 +16,10 @@ const RUNTIMES: readonly Runtime[] = ['gvisor', 'runc']
 const OPEN_NAMESPACE = 'packets-claim-open'
 const STRANGER = { namespace: 'packets-claim-stranger', name: 'stranger' }
 const ADDRESSES = {
-  listed: '203.0.113.10',
-  internet: '203.0.113.20',
-  private: '10.200.0.10',
-  metadata: '169.254.169.254',
+  listed: '198.51.100.10',
+  internet: '198.51.100.20',
+  private: '10.202.0.10',
+  metadata: '169.254.170.2',
 }
 const LISTED = 'api.github.com'
 const LIFE_MS = 170_000
@@ -69,7 +69,7 @@ describeWith(
       ],
       outside: {
         addresses: Object.values(ADDRESSES),
-        ranges: ['203.0.113.0/24', '10.200.0.0/24', '169.254.169.254/32'],
+        ranges: ['198.51.100.0/24', '10.202.0.0/24', '169.254.170.2/32'],
       },
       records: { [LISTED]: ADDRESSES.listed, 'unlisted.example.net': ADDRESSES.internet },
       listening,

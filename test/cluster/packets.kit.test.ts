@@ -6,7 +6,7 @@ import type { Runtime } from './packets/probe-pod.ts'
 import { useStage } from './packets/stage.ts'
 
 const NAMESPACE = 'packets-kit'
-const ADDRESSES = { listed: '203.0.113.10', unlisted: '203.0.113.20', metadata: '169.254.169.254' }
+const ADDRESSES = { listed: '198.51.100.110', unlisted: '198.51.100.120', metadata: '169.254.169.254' }
 const RUNTIMES: readonly Runtime[] = ['runc', 'gvisor']
 
 describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the probes themselves', () => {
@@ -19,7 +19,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the probes thems
       runtime: name === 'gvisor' ? ('gvisor' as const) : ('runc' as const),
       listening: { tcp: [8080], udp: [8080] },
     })),
-    outside: { addresses: Object.values(ADDRESSES), ranges: ['203.0.113.0/24', '169.254.169.254/32'] },
+    outside: { addresses: Object.values(ADDRESSES), ranges: ['198.51.100.0/24', '169.254.169.254/32'] },
     records: { 'listed.example.net': ADDRESSES.listed, 'unlisted.example.net': ADDRESSES.unlisted },
     listening: { tcp: [80], udp: [80] },
   })

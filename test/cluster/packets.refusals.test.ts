@@ -7,7 +7,7 @@ import { type PolicyShape, REFUSED_SHAPES } from './packets/refused-shapes.ts'
 import { useStage } from './packets/stage.ts'
 
 const NAMESPACE = 'packets-refusals'
-const OUTSIDE = '203.0.113.10'
+const OUTSIDE = '198.51.100.210'
 const AGENT_MS = 10_000
 const CELL = { protocol: 'TCP', host: OUTSIDE, port: 80 } as const
 
@@ -15,7 +15,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
   const stage = useStage({
     namespaces: [{ name: NAMESPACE }],
     pods: [{ namespace: NAMESPACE, name: 'pod', labels: { app: 'a' } }],
-    outside: { addresses: [OUTSIDE], ranges: ['203.0.113.0/24'] },
+    outside: { addresses: [OUTSIDE], ranges: ['198.51.100.0/24'] },
     records: {},
     listening: { tcp: [80] },
   })

@@ -56,7 +56,7 @@ describe('the map', () => {
 
     expect(agent).toEqual({
       kind: 'agent',
-      pool: 'agentweaver-agent, 6 warm',
+      pool: 'agentweaver-agent, 9 warm',
       template: 'agentweaver-agent',
       runtimeClass: 'agentweaver-kata',
       account: 'agentweaver-agent-host',

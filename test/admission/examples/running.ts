@@ -8,6 +8,7 @@ import {
   patch,
   post,
   type RuleExample,
+  remove,
 } from './attempt.ts'
 import { aDebugContainer } from './sandbox-pod.ts'
 import { anObject, OLD } from './writers.ts'
@@ -86,6 +87,15 @@ export const RUNNING_EXAMPLES: Examples = {
     passes: connect('breakGlass', aPod(space, 'exec')),
     fails: connect('tenant', aPod(space, 'exec')),
   }),
+  'parameter-writer': ({ controlPlane }) => {
+    const path = {
+      apiVersion: 'v1',
+      plural: 'configmaps',
+      namespace: controlPlane,
+      name: 'agentweaver-admission',
+    }
+    return { passes: remove('gitops', path), fails: remove('tenant', path) }
+  },
   'token-minter': (space) => {
     const path = {
       apiVersion: 'v1',

@@ -63,9 +63,11 @@ export function useAdmissionSpace(prefix: string, { parameters, beside = {} }: S
   const client = createKubeClient(connection)
   const space: AdmissionSpace = {
     namespace: `${id}-sandboxes`,
+    controlPlane: `${id}-plane`,
     sliceLabel: `${id}.test/slice`,
     parameters: parameters(id),
   }
+  const controlPlane = { ...space, namespace: space.controlPlane }
   const neighbours = Object.entries(beside).map(([name, options]) => ({
     name,
     podSecurity: options.podSecurity,
@@ -114,6 +116,7 @@ export function useAdmissionSpace(prefix: string, { parameters, beside = {} }: S
       handler: 'kata',
     })
     await makeNamespace(client, space)
+    await makeNamespace(client, controlPlane)
     await makeOldObjects(test)
     await Promise.all(neighbours.map((each) => makeNamespace(client, each.space, each.podSecurity)))
     await Promise.all(policies.map((policy) => client.create(policy)))
@@ -121,7 +124,7 @@ export function useAdmissionSpace(prefix: string, { parameters, beside = {} }: S
   })
   afterAll(async () => {
     const runtimeClass = { apiVersion: 'node.k8s.io/v1', plural: 'runtimeclasses', name: id }
-    const namespaces = [space, ...neighbours.map((each) => each.space)].map(namespacePath)
+    const namespaces = [space, controlPlane, ...neighbours.map((each) => each.space)].map(namespacePath)
     // The rules first: whoever removes the rest is nobody whom they know.
     for (const path of [...policies.map(policyPath), runtimeClass, ...namespaces]) {
       if (await client.find(path)) await client.delete(path)

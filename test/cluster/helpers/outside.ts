@@ -87,7 +87,14 @@ export async function openOutside(folder: string, plan: OutsidePlan): Promise<Ou
   // Another may have had this address before, and nodes remember its link for a while.
   const forget = ['neigh', 'flush', 'to', gateway]
   for (const node of state.nodes) await insideNetwork(node.pid, [forget, ...routes])
-  return { pid, stop: () => holder.stop(0) }
+  return {
+    pid,
+    async stop() {
+      // With its namespace the link would go too, but only when the kernel has the time, and the next one has its name.
+      await insideNetwork(switchPid, [['link', 'del', plan.link]])
+      await holder.stop(0)
+    },
+  }
 }
 
 const withPrefix = (address: string) => (address.includes('/') ? address : `${address}/32`)

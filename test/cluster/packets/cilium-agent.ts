@@ -10,6 +10,8 @@ export interface CiliumAgent {
   waitUntilRealised(wanted: Wanted): Promise<void>
   /** Whether it took a policy into its rules at all. */
   hasTaken(policy: KubeObject): Promise<boolean>
+  /** Addresses that a looked-up name has led to; it knows them long after, for every pod with a selector of that name. */
+  learnedAddresses(): Promise<readonly string[]>
   /** Its log lines that hold all words. */
   logLines(...words: readonly string[]): string[]
   /** Stops its process where it stands, as a hung one does, while `work` is done. */
@@ -51,6 +53,15 @@ export function connectCiliumAgent(folder: string): CiliumAgent {
     return (await body.json()) as T
   }
 
+  /** Of a list of what there is none of, the agent says that it is not found. */
+  async function askMany<T>(path: string): Promise<readonly T[]> {
+    const { statusCode, body } = await request(`http://agent/v1${path}`, { dispatcher })
+    const text = await body.text()
+    if (statusCode === 404) return []
+    if (statusCode !== 200) throw new Error(`${path}: ${statusCode} ${text}`)
+    return JSON.parse(text) as T[]
+  }
+
   const rules = () => ask<{ revision: number; policy: string }>('/policy')
 
   /** The revision at which exactly the wanted policies are in the agent's rules. */
@@ -77,6 +88,8 @@ export function connectCiliumAgent(folder: string): CiliumAgent {
       })
     },
     hasTaken: async (policy) => (await rules()).policy.includes(uidOf(policy)),
+    learnedAddresses: async () =>
+      (await askMany<{ ips?: readonly string[] }>('/fqdn/cache')).flatMap(({ ips }) => ips ?? []),
     logLines: (...words) =>
       readFileSync(logPath(folder, `${node.name}-cilium`), 'utf8')
         .split('\n')

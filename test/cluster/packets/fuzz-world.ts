@@ -28,7 +28,7 @@ const PEER_PODS = [
 ] as const
 
 /** Addresses outside. Names have a range to themselves, where each set has addresses that no other set uses. */
-const OUTSIDE = ['203.0.113.10', '203.0.113.130', '10.200.0.10', '169.254.169.254'] as const
+const OUTSIDE = ['192.0.2.10', '192.0.2.130', '10.201.0.10', '169.254.42.42'] as const
 const NAME_RANGE = '198.18.0.0/15'
 /** A name is asked for by one pod of one set: what is learned once counts for every pod, and long after. */
 const HOSTS = ['one-a', 'two-a', 'one-b', 'two-b'] as const
@@ -54,12 +54,12 @@ export const PORTS = {
   ],
 } as const
 export const CIDRS = [
-  { range: '0.0.0.0/0', inner: ['203.0.113.0/24', '10.0.0.0/8', '169.254.0.0/16', '198.18.0.0/15'] },
-  { range: '203.0.113.0/24', inner: ['203.0.113.128/25', '203.0.113.10/32'] },
-  { range: '203.0.113.10/32', inner: [] },
-  { range: '10.0.0.0/8', inner: ['10.200.0.0/16'] },
-  { range: '10.200.0.0/16', inner: ['10.200.0.0/24'] },
-  { range: '169.254.169.254/32', inner: [] },
+  { range: '0.0.0.0/0', inner: ['192.0.2.0/24', '10.0.0.0/8', '169.254.0.0/16', '198.18.0.0/15'] },
+  { range: '192.0.2.0/24', inner: ['192.0.2.128/25', '192.0.2.10/32'] },
+  { range: '192.0.2.10/32', inner: [] },
+  { range: '10.0.0.0/8', inner: ['10.201.0.0/16'] },
+  { range: '10.201.0.0/16', inner: ['10.201.0.0/24'] },
+  { range: '169.254.42.42/32', inner: [] },
   { range: '198.18.0.0/15', inner: ['198.18.0.0/16'] },
   { range: '0.0.0.0/1', inner: ['10.0.0.0/8'] },
 ] as const
@@ -91,7 +91,7 @@ export function fuzzStage(sets: number): StagePlan {
     ],
     outside: {
       addresses: [...OUTSIDE, NAME_RANGE],
-      ranges: ['203.0.113.0/24', '10.200.0.0/24', '169.254.169.254/32', NAME_RANGE],
+      ranges: ['192.0.2.0/24', '10.201.0.0/24', '169.254.42.42/32', NAME_RANGE],
     },
     records: Object.fromEntries(records.flat()),
     listening: OUTSIDE_LISTENING,

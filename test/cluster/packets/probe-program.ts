@@ -102,9 +102,13 @@ async function attempt({ protocol, host, port }: Cell, timeoutMs: number): Promi
   return send(found.address, port, timeoutMs)
 }
 
+/** A look that has time asks again, as a resolver does: on a busy machine a datagram is lost now and then. */
+const RETRY_MS = 1_000
+
 async function lookUp(name: string, timeoutMs: number): Promise<{ address: string } | { outcome: Outcome }> {
   try {
-    const [address] = await new Resolver({ timeout: timeoutMs, tries: 1 }).resolve4(name)
+    const patience = timeoutMs > RETRY_MS ? { timeout: RETRY_MS, tries: 3 } : { timeout: timeoutMs, tries: 1 }
+    const [address] = await new Resolver(patience).resolve4(name)
     return address ? { address } : { outcome: 'name unknown' }
   } catch (error) {
     return { outcome: NAME_OUTCOMES[codeOf(error)] ?? 'name dropped' }

@@ -1,3 +1,4 @@
+import { BlockList, isIP } from 'node:net'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { createKubeClient, type KubeClient } from '../../kube/client/kube-client.ts'
 import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
@@ -84,6 +85,7 @@ async function setStage(plan: StagePlan, onClose: OnClose): Promise<Stage> {
   onClose(() => client.close())
   const agent = connectCiliumAgent(folder)
   onClose(() => agent.close())
+  await expectUnknown(agent, plan)
   await Promise.all(plan.namespaces.map((namespace) => openNamespace(client, namespace, onClose)))
   const network = await openOutside(folder, { link: 'world', hostByte: OUTSIDE_HOST, ...plan.outside })
   onClose(() => network.stop())
@@ -110,6 +112,20 @@ async function setStage(plan: StagePlan, onClose: OnClose): Promise<Stage> {
       return pod
     },
   }
+}
+
+/**
+ * What one file has looked up opens addresses to the policies of the next, whichever that is. So names lead each file
+ * to addresses of its own.
+ */
+async function expectUnknown(agent: CiliumAgent, { outside }: StagePlan): Promise<void> {
+  const here = new BlockList()
+  for (const address of outside.addresses) {
+    const [ip = '', bits = '32'] = address.split('/')
+    here.addSubnet(ip, Number(bits), 'ipv4')
+  }
+  const known = (await agent.learnedAddresses()).filter((ip) => isIP(ip) === 4 && here.check(ip))
+  if (known.length > 0) throw new Error(`names of another file have led to ${known.join(', ')}`)
 }
 
 /** Namespaces that the cluster has anyway stay. */
