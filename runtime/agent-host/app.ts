@@ -7,6 +7,7 @@ import { registerCommandsRoute } from './commands/commands-route.ts'
 import { type ConfigureDeps, registerConfigureRoute } from './configure/configure-route.ts'
 import type { DecisionTable } from './decisions/decision-table.ts'
 import { registerDecisionsRoute } from './decisions/decisions-route.ts'
+import { Door } from './door.ts'
 import { guardWithBearer, refuseTwoHosts } from './guard.ts'
 import { registerErrorHandling } from './http.ts'
 import type { Outbox } from './outbox.ts'
@@ -19,7 +20,7 @@ import type { HostStatus } from './state.ts'
 import type { RunnerLink } from './toolbox/runner-link.ts'
 import { registerA2aRoutes, turnsOrRefuse } from './turn/a2a-routes.ts'
 
-export type AgentHostDeps = ConfigureDeps & {
+export type AgentHostDeps = Omit<ConfigureDeps, 'door'> & {
   readonly outbox: Outbox
   readonly decisions: DecisionTable
   /** The pod's projected token; a laptop has none, where the socket's folder says whose it is. */
@@ -54,7 +55,9 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     return reply.code(state === 'starting' || state === 'failed' ? 503 : 200).send(answer)
   })
   if (deps.identityTokenFile !== undefined) registerIdentityRoute(app, deps.identityTokenFile)
-  registerConfigureRoute(app, deps)
+  const door = new Door()
+  door.guard(app.server)
+  registerConfigureRoute(app, { ...deps, door })
 
   const session = (): RunSession => {
     const { status } = machine
@@ -62,7 +65,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     return status.session
   }
   const bearerScope: FastifyPluginAsync = async (scope) => {
-    guardWithBearer(scope, machine)
+    guardWithBearer(scope, machine, door)
     registerEventsRoute(scope, outbox)
     registerDecisionsRoute(scope, outbox, decisions)
     registerCommandsRoute(scope, () => session().commands)

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { equalsInConstantTime } from '../kit/constant-time.ts'
 import { SandboxError } from '../kit/errors.ts'
+import type { Door } from './door.ts'
 import type { HostStateMachine, Taken } from './state.ts'
 
 /** The token of an RFC 6750 `Authorization` header, or undefined where it is absent, malformed or there twice. */
@@ -28,13 +29,14 @@ const SERVES_SETUP = new Set(['PUT /session'])
  * Guards a whole scope with the run's bearer: before configuration every route in it answers 503, afterwards
  * every request must carry the one token.
  */
-export function guardWithBearer(scope: FastifyInstance, machine: HostStateMachine): void {
+export function guardWithBearer(scope: FastifyInstance, machine: HostStateMachine, door: Door): void {
   scope.addHook('onRequest', async (request) => {
     const { status } = machine
     if (status.state === 'starting' || status.state === 'standby') {
       throw new SandboxError('not_configured', 'AgentHost has no run')
     }
     assertBearer(request, 'taken' in status ? status.taken : undefined)
+    door.know(request.raw.socket)
     const route = `${request.method} ${request.routeOptions.url}`
     if (status.state === 'configuring' && !SERVES_SETUP.has(route)) {
       throw new SandboxError('not_configured', 'AgentHost is being configured')

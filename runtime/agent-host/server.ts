@@ -10,6 +10,7 @@ import { parseAgentHostConfig } from './config.ts'
 import { azureSettings } from './credential/azure-settings.ts'
 import { DecisionTable } from './decisions/decision-table.ts'
 import { Outbox } from './outbox.ts'
+import { reachEnv } from './reach-env.ts'
 import { createHostStateMachine } from './state.ts'
 import type { RunnerLink } from './toolbox/runner-link.ts'
 import { spawnRunner } from './toolbox/spawn-runner.ts'
@@ -80,7 +81,8 @@ const app = buildAgentHost({
   setUp: async (request, toolbox, archive) => {
     const stateDir = config.AGENT_HOST_STATE_DIR
     const { createRunSession, shell } = await readySessionParts()
-    const parts = { toolbox, outbox, decisions, policy, shell, stateDir, log }
+    const runtimeEnv = reachEnv(process.env)
+    const parts = { toolbox, outbox, decisions, policy, shell, stateDir, runtimeEnv, log }
     const azure = azureSettings(config)
     return createRunSession(request, { ...parts, azure, onSecret: redactor.learn }, archive)
   },

@@ -3,7 +3,10 @@ import { CONTAINERS, WORKSPACE_MOUNT } from '../../contracts/names.ts'
 import { HostHealth, IDENTITY_TOKEN, RUNNER_SOCKET } from '../../contracts/pod.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
+import { DOOR_LIMITS } from '../../runtime/agent-host/door.ts'
+import { createAgentHostClient } from '../../runtime/agent-host-client/client.ts'
 import type { Executor } from '../../runtime/executors/executor.ts'
+import { TOKEN } from '../agent-host/host-rig.ts'
 import { execute, type Options } from '../conformance/executor-cases/subject.ts'
 import { hasFeature } from './helpers/features.ts'
 import { useNamespace } from './helpers/namespace.ts'
@@ -11,6 +14,7 @@ import { createPodExecutor } from './helpers/pod-executor.ts'
 import { execInPod } from './helpers/pods.ts'
 import { type SandboxPod, startSandboxPod } from './helpers/sandbox-pod.ts'
 
+const never = new AbortController().signal
 const LISTENING = '0A'
 const ABSTRACT = `"\\u0000${RUNNER_SOCKET}"`
 
@@ -146,6 +150,35 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
 
       expect(control.exitCode).toBe(0)
       expect(outcomes.map(({ exitCode }) => exitCode === 0)).toEqual(attempts.map(() => false))
+    })
+
+    it('serves its caller while a command holds as many connections to it as it can', async () => {
+      const script = `const { connect } = require('net')
+        let open = 0, came = 0
+        for (let i = 0; i < 2000; i++) {
+          const socket = connect(${AGENT_HOST_PORT}, i % 2 ? '127.0.0.1' : '${new URL(pod.baseUrl).hostname}', () => {
+            open++; came++
+            socket.write('GET /healthz HTTP/1.1\\r\\nhost: x\\r\\nx-slow: ')
+          })
+          socket.on('error', () => {}).on('close', () => { open-- })
+        }
+        setTimeout(() => { console.log(JSON.stringify({ open, came })); process.exit() }, 4000)`
+      const flooding = run('node -', { network: true, stdin: Buffer.from(script) })
+
+      const served: string[] = []
+      for (let round = 0; round < 20; round++) served.push((await run(`echo ${round}`)).stdout.trim())
+      const fresh = createAgentHostClient(
+        { baseUrl: pod.baseUrl, guard: { verify: async () => undefined } },
+        TOKEN,
+      )
+      const listed = await fresh.file({ op: 'list', path: '.', limit: 10 }, new Uint8Array(), never)
+      await fresh.close()
+      const { open, came } = JSON.parse((await flooding).stdout) as { open: number; came: number }
+
+      expect(served).toEqual(Array.from({ length: 20 }, (_, round) => String(round)))
+      expect(listed.result.ok).toBe(true)
+      expect(came).toBeGreaterThan(500)
+      expect(open).toBeLessThanOrEqual(DOOR_LIMITS.own)
     })
 
     it('finds what a command hides, and ends it with the command', async () => {

@@ -19,16 +19,26 @@ const MODEL = {
   },
 }
 
+type CopilotServiceOptions = Pick<Parameters<typeof startModelServer>[0], 'respond'> & {
+  /**
+   * Where it tells its clients to go, should something stand before it.
+   * @default its own origin
+   */
+  readonly publicOrigin?: string
+}
+
 /** GitHub's API and the Copilot service as far as the SDK asks them: who the token is, which models, the chat. */
 export async function startCopilotService({
   respond,
-}: Pick<Parameters<typeof startModelServer>[0], 'respond'>): Promise<CopilotService> {
+  publicOrigin,
+}: CopilotServiceOptions): Promise<CopilotService> {
   const server = await startModelServer({
     respond,
     extra: (path) => {
       if (path.startsWith('/models')) return { data: [MODEL] }
       if (path !== '/copilot_internal/user') return undefined
-      const endpoints = { api: server.origin, telemetry: server.origin }
+      const origin = publicOrigin ?? server.origin
+      const endpoints = { api: origin, telemetry: origin }
       return { login: 'octo', copilot_plan: 'business', chat_enabled: true, organization_list: [], endpoints }
     },
   })

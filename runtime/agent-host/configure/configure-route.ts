@@ -10,6 +10,7 @@ import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { present } from '../../kit/present.ts'
+import type { Door } from '../door.ts'
 import { bearerOf } from '../guard.ts'
 import { SpentError } from '../http.ts'
 import type { RunSession } from '../session/run-session.ts'
@@ -27,6 +28,7 @@ export type ConfigureDeps = {
   readonly machine: HostStateMachine
   readonly ticket: TicketCheck
   readonly setUp: SetUp
+  readonly door: Door
   readonly log: Log
 }
 
@@ -43,6 +45,7 @@ export function registerConfigureRoute(app: FastifyInstance, deps: ConfigureDeps
       const ticket = bearerOf(request)
       if (ticket === undefined) throw new SandboxError('unauthenticated', 'a ticket is required')
       tickets.set(request, await verifyTicket(ticket, deps.ticket))
+      deps.door.know(request.raw.socket)
     }
     const options = { bodyLimit: CONFIGURE_LIMITS.maxBodyBytes, onRequest }
     scope.post(AGENT_HOST_ROUTES.configure, options, async (request, reply) => {

@@ -53,6 +53,8 @@ export type SessionDeps = {
   readonly shell: ShellGrammar
   /** Private to this process; the agent runtime works in it, never in the workspace. */
   readonly stateDir: string
+  /** How the agent runtime reaches its servers; it sees nothing else of this process's environment. */
+  readonly runtimeEnv: Readonly<Record<string, string>>
   /** What this AgentHost may ask Azure for; undefined where it has no Azure identity. */
   readonly azure?: AzureSettings | undefined
   /** Told of every value that must not be said from then on, so that the log does not say it either. */
@@ -219,6 +221,7 @@ async function startAgent(
     callTool: (call, signal) => callTool.calls.call(call, { signal, ...present({ taskId: activeTurn() }) }),
     fetchToken: () => credential.fetch(),
     stateDir,
+    runtimeEnv: deps.runtimeEnv,
     ...(sessionFiles && { sessionFiles }),
     limits: AGENT_LIMITS,
     log: deps.log,

@@ -1,0 +1,3 @@
+import { testAgentHostInPods } from './helpers/pod-hosts.ts'
+
+testAgentHostInPods('gvisor')
