@@ -35,14 +35,14 @@ export default defineConfig({
         },
       },
       {
-        // A tree has names of the whole cluster in it, so each of these brings a cluster of its own.
+        // A tree has names of the whole cluster in it, so each of these brings a cluster of its own, and they go side by
+        // side.
         test: {
           name: 'gitops',
           include: [GITOPS],
           testTimeout: TEST_MS,
           hookTimeout: HOOK_MS,
-          fileParallelism: false,
-          maxWorkers: 1,
+          maxWorkers: 2,
           sequence: { groupOrder: 2 },
         },
       },

@@ -37,6 +37,7 @@ function settingsOf({ gitops, slice }: Pick<Environment, 'gitops' | 'slice'>): P
     breakGlassGroup: gitops.breakGlassGroup,
     ownNamespaces: `^(${prefix}|aw-pr-[a-z0-9-]+)(${SANDBOXES_SUFFIX}|-egress)?$`,
     sandboxNamespaces: `^(${prefix}|aw-pr-[a-z0-9-]+)${SANDBOXES_SUFFIX}$`,
+    workspaceStorage: clusterNames().workspaceStorage,
   }
 }
 

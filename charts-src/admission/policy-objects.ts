@@ -18,6 +18,8 @@ export interface PolicySettings {
   /** Regular expressions of the names of our namespaces, and of those that hold sandboxes. */
   readonly ownNamespaces: string
   readonly sandboxNamespaces: string
+  /** Storage class of the workspaces of every slice. */
+  readonly workspaceStorage: string
 }
 
 /**

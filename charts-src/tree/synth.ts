@@ -1,6 +1,11 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import {
+  type EgressPolicy,
+  EgressPolicyError,
+  loadEgressPolicy,
+  readEgressPolicyText,
+} from '../../policies/agent/egress/load.ts'
 import { checkTree } from '../checks/check-tree.ts'
 import { describeFinding } from '../checks/checked-tree.ts'
 import { loadEnvironment } from '../environment/load-environment.ts'
@@ -15,6 +20,8 @@ import { recoverTree, wholeTree, writeTree } from './write-tree.ts'
 export interface Project {
   /** Folder with `environments/`, and `gitops/` beside it. */
   readonly root: string
+  /** Text of the egress policy. @default that of this repository */
+  readonly egress?: string
 }
 
 export interface Rendered {
@@ -38,14 +45,30 @@ export function environmentNames({ root }: Project): string[] {
 /** Renders in memory. One mistake anywhere, and nothing is rendered: mistakes of all environments are told together. */
 export function renderProject(project: Project, wanted: readonly string[]): Rendering {
   const loaded = wanted.map((name) => ({ name, ...loadFile(project, name) }))
-  const mistakes = loaded.flatMap((entry) =>
-    entry.ok ? [] : entry.mistakes.map((mistake) => `environments/${entry.name}.json: ${mistake}`),
-  )
-  if (mistakes.length > 0) return { ok: false, mistakes }
-  const egress = readEgressPolicy()
-  const trees = loaded.flatMap((entry) => (entry.ok ? [renderTree(entry.environment, egress)] : []))
+  const egress = loadEgress(project)
+  const mistakes = [
+    ...loaded.flatMap((entry) =>
+      entry.ok ? [] : entry.mistakes.map((mistake) => `environments/${entry.name}.json: ${mistake}`),
+    ),
+    ...(egress.ok ? [] : [egress.mistake]),
+  ]
+  if (!egress.ok || mistakes.length > 0) return { ok: false, mistakes }
+  const trees = loaded.flatMap((entry) => (entry.ok ? [renderTree(entry.environment, egress.policy)] : []))
   const faults = trees.flatMap((tree) => tree.faults)
   return faults.length > 0 ? { ok: false, mistakes: faults } : { ok: true, trees }
+}
+
+type Egress =
+  | { readonly ok: true; readonly policy: EgressPolicy }
+  | { readonly ok: false; readonly mistake: string }
+
+function loadEgress({ egress = readEgressPolicyText() }: Project): Egress {
+  try {
+    return { ok: true, policy: loadEgressPolicy(egress) }
+  } catch (error) {
+    if (error instanceof EgressPolicyError) return { ok: false, mistake: error.message }
+    throw error
+  }
 }
 
 function renderTree(environment: Environment, egress: EgressPolicy): Rendered & { faults: string[] } {

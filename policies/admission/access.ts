@@ -1,6 +1,6 @@
 import { SLICE_LABEL } from '../../contracts/labels.ts'
 import { byBreakGlass, byCollector, byGitops, byNode, bySystem } from './actors.ts'
-import { sameEntries, text } from './cel.ts'
+import { list, sameEntries, text } from './cel.ts'
 import { PARAMETER_OBJECT } from './parameters.ts'
 import type { AdmissionPolicy } from './rule.ts'
 
@@ -29,21 +29,6 @@ const SHELLS: AdmissionPolicy = {
   ],
 }
 
-const TOKENS: AdmissionPolicy = {
-  name: 'tokens',
-  scope: 'sandboxes',
-  matches: [{ ...CORE, resources: ['serviceaccounts/token'], operations: ['CREATE'] }],
-  variables: {},
-  rules: [
-    {
-      name: 'token-minter',
-      expression: byNode,
-      message: 'only a node asks for tokens of this namespace’s accounts, for the pods that it runs',
-      protects: 'the Azure identity of agents from whoever may ask for tokens',
-    },
-  ],
-}
-
 /** In every namespace of a slice: where a binding selects one without parameters, no pod can be made at all. */
 const PARAMETERS: AdmissionPolicy = {
   name: 'parameters',
@@ -62,20 +47,21 @@ const PARAMETERS: AdmissionPolicy = {
   ],
 }
 
-const ACCOUNTS: AdmissionPolicy = {
-  name: 'accounts',
-  scope: 'sandboxes',
+/** In the control plane too: whoever has a token of the API's account is the API. */
+const TOKENS: AdmissionPolicy = {
+  name: 'tokens',
+  scope: 'slice',
   matches: [
-    { ...CORE, resources: ['serviceaccounts'], operations: ['CREATE', 'UPDATE'] },
+    { ...CORE, resources: ['serviceaccounts/token'], operations: ['CREATE'] },
     { ...CORE, resources: ['secrets'], operations: ['CREATE', 'UPDATE'] },
   ],
   variables: {},
   rules: [
     {
-      name: 'account-writer',
-      expression: `request.resource.resource != 'serviceaccounts' || ${byGitops} || ${byCollector} || ${bySystem('service-account-controller')}`,
-      message: 'only the GitOps identity writes service accounts of this namespace',
-      protects: 'which identity a sandbox has',
+      name: 'token-minter',
+      expression: `request.resource.resource != 'serviceaccounts' || ${byNode}`,
+      message: 'only a node asks for tokens of this namespace’s accounts, for the pods that it runs',
+      protects: 'the Azure identity of agents, and the API’s own, from whoever may ask for tokens',
     },
     {
       name: 'account-secret',
@@ -83,10 +69,37 @@ const ACCOUNTS: AdmissionPolicy = {
         "request.resource.resource != 'secrets' || dyn(object).?type.orValue('') != 'kubernetes.io/service-account-token'",
       message:
         'a Secret of type kubernetes.io/service-account-token must not be made: it is a token that never expires',
-      protects: 'the identity of sandboxes',
+      protects: 'the identity of sandboxes and of the API',
     },
   ],
 }
+
+const ACCOUNTS: AdmissionPolicy = {
+  name: 'accounts',
+  scope: 'sandboxes',
+  matches: [{ ...CORE, resources: ['serviceaccounts'], operations: ['CREATE', 'UPDATE', 'DELETE'] }],
+  variables: {},
+  rules: [
+    {
+      name: 'account-writer',
+      expression: `${byGitops} || ${byCollector} || ${bySystem('service-account-controller')}`,
+      message: 'only the GitOps identity writes service accounts of this namespace',
+      protects: 'which identity a sandbox has, and that sandboxes can be made',
+    },
+  ],
+}
+
+/** Groups in which every account is, those of sandboxes too, and what Kubernetes itself grants them. */
+const EVERYBODY = ['system:serviceaccounts', 'system:authenticated']
+const FOR_EVERYBODY = [
+  'system:basic-user',
+  'system:discovery',
+  'system:public-info-viewer',
+  'system:service-account-issuer-discovery',
+]
+
+const isUpdate = "request.operation == 'UPDATE'"
+const subjects = (object: string) => `${object}.?subjects.orValue([])`
 
 const RIGHTS: AdmissionPolicy = {
   name: 'sandbox-rights',
@@ -109,13 +122,18 @@ const RIGHTS: AdmissionPolicy = {
         'subjects must not name accounts of a sandbox namespace: a sandbox has no rights in the cluster',
       protects: 'the Kubernetes API',
     },
+    {
+      name: 'rights-for-everybody',
+      expression: `object.roleRef.name in ${list(FOR_EVERYBODY)} || ${subjects('object')}.all(s, !(s.kind == 'Group' && s.name in ${list(EVERYBODY)})) || (${isUpdate} && ${subjects('object')} == ${subjects('oldObject')})`,
+      message: `subjects must not name ${EVERYBODY.join(' or ')}: the accounts of sandboxes are in these groups, so name who is meant`,
+      protects: 'the Kubernetes API',
+    },
   ],
 }
 
 const labels = (object: string) => `${object}.metadata.?labels.orValue({})`
 const isGuarded = (key: string) =>
   `${key} == variables.sliceLabel || ${key}.startsWith('pod-security.kubernetes.io/')`
-const isUpdate = "request.operation == 'UPDATE'"
 
 /**
  * Without a selector: of a changed namespace the selector would see the labels after the change, so that whoever
@@ -124,7 +142,14 @@ const isUpdate = "request.operation == 'UPDATE'"
 const NAMESPACES: AdmissionPolicy = {
   name: 'namespaces',
   scope: 'cluster',
-  matches: [{ ...CORE, resources: ['namespaces'], operations: ['CREATE', 'UPDATE'] }],
+  // Labels can be changed by way of the two others as well.
+  matches: [
+    {
+      ...CORE,
+      resources: ['namespaces', 'namespaces/status', 'namespaces/finalize'],
+      operations: ['CREATE', 'UPDATE'],
+    },
+  ],
   variables: {
     isSlice: `variables.sliceLabel in ${labels('object')} || (${isUpdate} && variables.sliceLabel in ${labels('oldObject')})`,
   },

@@ -19,5 +19,7 @@ export const byBreakGlass = 'request.userInfo.groups.exists(g, g == variables.br
 export const byNode = "request.userInfo.groups.exists(g, g == 'system:nodes')"
 export const bySystem = (name: string) =>
   `${user} in ['system:serviceaccount:kube-system:${name}', 'system:kube-controller-manager']`
+/** The API server itself: it counts what quotas have used. */
+export const byServer = `${user} == 'system:apiserver'`
 export const byScheduler = `${user} == 'system:kube-scheduler'`
 export const byApi = `${user} == params.data.apiIdentity`

@@ -47,6 +47,10 @@ const pick = (field: 'annotations' | 'labels'): AdmissionRule => ({
   protects: 'the identity chain: nobody chooses whose sandbox he gets',
 })
 
+/** What decides when a claim goes, besides its lifecycle. */
+const HELD = ['finalizers', 'ownerReferences']
+const held = (object: string, field: string) => `${object}.metadata.?${field}.orValue([])`
+
 const CREATION: AdmissionPolicy = {
   name: 'claims',
   scope: 'sandboxes',
@@ -93,6 +97,12 @@ const CREATION: AdmissionPolicy = {
       offenders: `['labels', 'annotations'].map(f, dyn(object.metadata)[?f].orValue({}).filter(k, ${isOf('k', RESERVED)}).map(k, 'metadata.' + f + '.' + string(k)).join(', ')).filter(t, t != '')`,
       message: 'is reserved to Kubernetes and the controller: remove it',
       protects: 'what the controller records on claims',
+    },
+    {
+      name: 'claim-finalizers',
+      expression: HELD.map((field) => `${held('object', field)}.size() == 0`).join(' && '),
+      message: 'metadata.finalizers and metadata.ownerReferences must be left out',
+      protects: 'that every sandbox ends: it would stay as long as its claim cannot go',
     },
     ...LIFECYCLE,
     maxLife('claim-max-life', 'false'),
@@ -155,6 +165,12 @@ const CHANGES: AdmissionPolicy = {
       expression: `${byController} || (${isSame('labels')} && ${isSame('annotations')})`,
       message: `labels and annotations of ${[...RESERVED, OURS].join(', ')} cannot change: the controller and the reaper go by them`,
       protects: 'the controller’s choice of the sandbox, and which deployment a claim belongs to',
+    },
+    {
+      name: 'claim-finalizers-frozen',
+      expression: `${byController} || ${byCollector} || (${HELD.map((field) => `${held('object', field)} == ${held('oldObject', field)}`).join(' && ')})`,
+      message: 'metadata.finalizers and metadata.ownerReferences cannot change',
+      protects: 'that every sandbox ends: it would stay as long as its claim cannot go',
     },
   ],
 }

@@ -1,9 +1,11 @@
 import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import { PREVIEW_PORTS } from '../../contracts/ports.ts'
-import { byApi, byCollector, byController, byGitops } from './actors.ts'
+import { byApi, byCollector, byController, byGitops, bySystem } from './actors.ts'
 import { text } from './cel.ts'
 import type { AdmissionPolicy } from './rule.ts'
 
+/** The controller marks the pod of a claim with it; no two pods have the same. */
+const CLAIM_UID_LABEL = 'agents.x-k8s.io/claim-uid'
 const { min, max, except } = PREVIEW_PORTS
 const target = 'dyn(p).?targetPort.orValue(p.port)'
 
@@ -33,6 +35,93 @@ const SERVICES: AdmissionPolicy = {
       expression: `object.spec.?ports.orValue([]).all(p, type(${target}) == int && ${target} >= ${min} && ${target} <= ${max} && !(${target} in [${except.join(', ')}]))`,
       message: `spec.ports[].targetPort must be a number from ${min} to ${max} other than ${except.join(', ')}`,
       protects: 'AgentHost’s own port',
+    },
+    {
+      name: 'service-selector',
+      expression: `${text(CLAIM_UID_LABEL)} in object.spec.?selector.orValue({})`,
+      message: `spec.selector must name ${CLAIM_UID_LABEL}: a preview is of one run`,
+      protects:
+        'runs from being reached by another’s preview: a wider selector takes any sandbox of the namespace',
+    },
+  ],
+}
+
+/** What stands behind a Service can be written past it, and name any sandbox or any address. */
+const ENDPOINTS: AdmissionPolicy = {
+  name: 'sandbox-endpoints',
+  scope: 'sandboxes',
+  matches: [
+    {
+      apiGroup: 'discovery.k8s.io',
+      apiVersion: 'v1',
+      resources: ['endpointslices'],
+      operations: ['CREATE', 'UPDATE'],
+    },
+    { apiGroup: '', apiVersion: 'v1', resources: ['endpoints'], operations: ['CREATE', 'UPDATE'] },
+  ],
+  variables: {},
+  rules: [
+    {
+      name: 'endpoint-writer',
+      expression: [
+        byCollector,
+        ...['endpointslice-controller', 'endpoint-controller', 'endpointslicemirroring-controller'].map(
+          bySystem,
+        ),
+      ].join(' || '),
+      message: 'only Kubernetes itself writes endpoints of this namespace: they follow from Services',
+      protects: 'runs from being reached by another’s preview, and AgentHost’s own port',
+    },
+  ],
+}
+
+const ROUTES: AdmissionPolicy = {
+  name: 'sandbox-routes',
+  scope: 'sandboxes',
+  matches: [
+    {
+      apiGroup: 'networking.k8s.io',
+      apiVersion: 'v1',
+      resources: ['ingresses'],
+      operations: ['CREATE', 'UPDATE'],
+    },
+    {
+      apiGroup: 'gateway.networking.k8s.io',
+      apiVersion: '*',
+      resources: ['*'],
+      operations: ['CREATE', 'UPDATE'],
+    },
+  ],
+  variables: {},
+  rules: [
+    {
+      name: 'route-writer',
+      expression: `${byGitops} || ${byCollector} || (request.resource.resource == 'httproutes' && ${byApi})`,
+      message: 'only the API writes HTTPRoutes of this namespace, and nobody another way in: open a preview',
+      protects:
+        'sandboxes from being reached by a name that nobody asked for, and past the Gateway of previews',
+    },
+  ],
+}
+
+/** Of the whole cluster: a disk that waits for a sandbox's volume claim, or is of the class of workspaces, is mounted by it. */
+const DISKS: AdmissionPolicy = {
+  name: 'sandbox-disks',
+  scope: 'cluster',
+  matches: [
+    { apiGroup: '', apiVersion: 'v1', resources: ['persistentvolumes'], operations: ['CREATE', 'UPDATE'] },
+  ],
+  variables: {
+    isOurs:
+      "object.spec.?claimRef.?namespace.orValue('').matches(variables.sandboxNamespaces) || object.spec.?storageClassName.orValue('') == variables.workspaceStorage",
+  },
+  rules: [
+    {
+      name: 'volume-source',
+      expression: `!variables.isOurs || has(object.spec.csi) || ${bySystem('persistent-volume-binder')} || (request.operation == 'UPDATE' && object.spec == oldObject.spec)`,
+      message:
+        'spec.csi must be set for a volume of a sandbox: folders of nodes and shares of networks are no disk of its own',
+      protects: 'the node’s folders from being mounted by way of a volume that was prepared',
     },
   ],
 }
@@ -67,4 +156,4 @@ const RUNTIMES: AdmissionPolicy = {
   ],
 }
 
-export const SURROUNDING_POLICIES: readonly AdmissionPolicy[] = [SERVICES, RUNTIMES]
+export const SURROUNDING_POLICIES: readonly AdmissionPolicy[] = [SERVICES, ENDPOINTS, ROUTES, RUNTIMES, DISKS]

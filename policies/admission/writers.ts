@@ -1,5 +1,6 @@
 import { CLAIM } from '../../contracts/claim.ts'
-import { byCollector, byController, byGitops, bySystem } from './actors.ts'
+import { byCollector, byController, byGitops, byScheduler, byServer, bySystem } from './actors.ts'
+import { sameEntries } from './cel.ts'
 import type { AdmissionPolicy } from './rule.ts'
 
 const EXTENSIONS = { apiGroup: CLAIM.group, apiVersion: CLAIM.version } as const
@@ -22,6 +23,34 @@ const SANDBOX_OBJECTS: AdmissionPolicy = {
       message:
         'only the agent-sandbox controller makes and changes Sandboxes and their volumes: ask for one by a SandboxClaim',
       protects: 'that every sandbox comes from a template, and that no volume was prepared for it',
+    },
+  ],
+}
+
+const all = () => 'true'
+const labels = (object: string) => `${object}.metadata.?labels.orValue({})`
+const owners = (object: string) => `${object}.metadata.?ownerReferences.orValue([])`
+
+/** By a label a volume is offered to a sandbox to come, and by its spec it is tied to a disk. */
+const VOLUMES: AdmissionPolicy = {
+  name: 'sandbox-volumes',
+  scope: 'sandboxes',
+  matches: [
+    {
+      apiGroup: '',
+      apiVersion: 'v1',
+      resources: ['persistentvolumeclaims', 'persistentvolumeclaims/status'],
+      operations: ['UPDATE'],
+    },
+  ],
+  variables: {},
+  rules: [
+    {
+      name: 'volume-changer',
+      expression: `${byController} || ${byCollector} || ${byScheduler} || ${bySystem('persistent-volume-binder')} || (object.spec == oldObject.spec && ${owners('object')} == ${owners('oldObject')} && ${sameEntries(labels('oldObject'), labels('object'), all)})`,
+      message:
+        'spec, labels and owners of a volume claim may only be changed by the agent-sandbox controller',
+      protects: 'volumes from being handed to another sandbox, or taken from a disk that somebody prepared',
     },
   ],
 }
@@ -131,7 +160,20 @@ const CONFIGURATION: AdmissionPolicy = {
     {
       apiGroup: 'cilium.io',
       apiVersion: 'v2',
-      resources: ['ciliumnetworkpolicies'],
+      resources: ['ciliumnetworkpolicies', 'ciliumlocalredirectpolicies', 'ciliumenvoyconfigs'],
+      operations: ['CREATE', 'UPDATE', 'DELETE'],
+    },
+    // By an autoscaler of their own people would scale pools through the horizontal autoscaler, who may.
+    {
+      apiGroup: 'autoscaling',
+      apiVersion: 'v2',
+      resources: ['horizontalpodautoscalers'],
+      operations: ['CREATE', 'UPDATE', 'DELETE'],
+    },
+    {
+      apiGroup: 'policy',
+      apiVersion: 'v1',
+      resources: ['poddisruptionbudgets'],
       operations: ['CREATE', 'UPDATE', 'DELETE'],
     },
   ],
@@ -141,9 +183,24 @@ const CONFIGURATION: AdmissionPolicy = {
       name: 'configuration-writer',
       expression: `${byGitops} || ${byCollector} || (${bySystem('root-ca-cert-publisher')} && request.name == 'kube-root-ca.crt')`,
       message:
-        'only the GitOps identity writes ConfigMaps, quotas, limits and network policies of this namespace: change the environment file and let it be rendered',
+        'only the GitOps identity writes ConfigMaps, quotas, limits, autoscalers, disruption budgets and network policies of this namespace: change the environment file and let it be rendered',
       protects:
         'the keys that AgentHost trusts, the parameters of these rules, how much sandboxes may take, and the network: policies add up, so one can open all',
+    },
+  ],
+}
+
+const QUOTA_STATUS: AdmissionPolicy = {
+  name: 'quota-status',
+  scope: 'sandboxes',
+  matches: [{ apiGroup: '', apiVersion: 'v1', resources: ['resourcequotas/status'], operations: ['UPDATE'] }],
+  variables: {},
+  rules: [
+    {
+      name: 'quota-counter',
+      expression: `${byServer} || ${bySystem('resourcequota-controller')}`,
+      message: 'only Kubernetes itself writes the status of quotas: what is used is counted by it',
+      protects: 'how much sandboxes may take: quotas are enforced by their status',
     },
   ],
 }
@@ -184,10 +241,12 @@ const WORKLOADS: AdmissionPolicy = {
 
 export const WRITER_POLICIES: readonly AdmissionPolicy[] = [
   SANDBOX_OBJECTS,
+  VOLUMES,
   STATUS,
   TEMPLATES,
   TEMPLATE_SHAPE,
   SCALE,
   CONFIGURATION,
+  QUOTA_STATUS,
   WORKLOADS,
 ]

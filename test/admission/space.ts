@@ -11,6 +11,8 @@ export type Actor =
   | 'node'
   | 'scheduler'
   | 'collector'
+  | 'endpoints'
+  | 'quotas'
 
 /** The place that examples are made for: a namespace of sandboxes and what its parameters say. */
 export interface AdmissionSpace {
@@ -37,6 +39,8 @@ export function identityOf(actor: Actor, { parameters }: AdmissionSpace): { user
     node: 'kubelet',
     scheduler: 'system:kube-scheduler',
     collector: 'system:serviceaccount:kube-system:generic-garbage-collector',
+    endpoints: 'system:serviceaccount:kube-system:endpointslice-controller',
+    quotas: 'system:apiserver',
   }
   const extra: Partial<Record<Actor, string>> = { breakGlass: BREAK_GLASS_GROUP, node: 'system:nodes' }
   return { user: users[actor], groups: extra[actor] ? [...groups, extra[actor]] : groups }

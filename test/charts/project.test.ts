@@ -24,6 +24,7 @@ import {
   writeProject,
 } from '../../charts-src/tree/synth.ts'
 import { recoverTree, writeTree } from '../../charts-src/tree/write-tree.ts'
+import { readEgressPolicyText } from '../../policies/agent/egress/load.ts'
 import { environmentText, ROOT } from './fixture.ts'
 
 const WRITER = join(ROOT, 'test/charts/fixtures/killed-writer.ts')
@@ -125,6 +126,22 @@ describe('the trees of a project', () => {
       ],
     })
     expect(readdirSync(at('gitops/dev'), { recursive: true })).toEqual(before)
+  })
+
+  it('are left alone when the egress policy has a wildcard that is no one’s, which is told with the rest', () => {
+    const egress = readEgressPolicyText().replace('host: api.github.com', 'host: "*.vault.azure.net"')
+    writeFileSync(at('environments/dev.json'), environmentText('dev').replace('"fqdn"', '"open"'))
+
+    const rendering = renderProject({ ...project, egress }, ['dev'])
+
+    expect(rendering).toEqual({
+      ok: false,
+      mistakes: [
+        expect.stringContaining('environments/dev.json: egress.mode: '),
+        expect.stringMatching(/^policies\/agent\/egress\.yaml, line \d+: .*name the vault: <vault>/),
+      ],
+    })
+    expect(differences()).toEqual([])
   })
 
   it('are named when their environment is gone', () => {

@@ -19,7 +19,10 @@ describeWith(['agent-sandbox'], 'ways around the rules', () => {
   it.each(Object.keys(ATTACKS))('refused: %s', async (name) => {
     const [rule, attempt] = ATTACKS[name]!
 
-    expect(await test.ask(attempt(test))).toMatchObject({ status: 403, rule })
+    const answer = await test.ask(attempt(test))
+
+    expect(answer.status, answer.message).toBe(403)
+    expect([rule].flat()).toContain(answer.rule)
   })
 
   it.each(['pool', 'template', 'claim', 'pod'] as const)(

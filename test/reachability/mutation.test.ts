@@ -25,11 +25,13 @@ function isNoticed({ objects }: Mutant, environment: Environment): boolean {
   return !outcome.ok || firstFailure(outcome.world) !== undefined
 }
 
-// One of the committed trees, and one of the mode that none of them uses yet.
-describe.each([
-  ['prod', 'fqdn', 450],
-  ['pr-example', 'proxy', 600],
-] as const)('%s, mode %s', (...[name, mode, atLeast]) => {
+const LEAST = { fqdn: 400, closed: 350, proxy: 550 } as const
+const TREES = (['dev', 'prod', 'local', 'pr-example'] as const).flatMap((name) =>
+  (['fqdn', 'closed', 'proxy'] as const).map((mode) => [name, mode] as const),
+)
+
+// The committed trees, and each of them in the modes that it could change to.
+describe.each(TREES)('%s, mode %s', (name, mode) => {
   const environment = environmentNamed(name, mode)
   const all = [...mutants(networkObjects(environment, EGRESS))]
   let unnoticed: readonly string[] = []
@@ -41,7 +43,7 @@ describe.each([
     const surviving = unnoticed.filter((title) => !REDUNDANT.some(({ mutant }) => mutant.test(title)))
 
     expect(surviving).toEqual([])
-    expect(all.length).toBeGreaterThan(atLeast)
+    expect(all.length).toBeGreaterThan(LEAST[mode])
     expect(new Set(all.map(({ kind }) => kind))).toEqual(new Set(['deleted', 'widened', 're-targeted']))
   })
 

@@ -8,13 +8,16 @@ export interface EgressPolicy {
   readonly classes: Readonly<Record<SandboxKind, readonly Destination[]>>
 }
 
+/** What is wrong with the file, and where, for a person. */
+export class EgressPolicyError extends Error {}
+
 const FILE = new URL('../egress.yaml', import.meta.url)
 
-/** Parses the policy; throws with file, line and reason, so that nothing is generated from what is not understood. */
+/** Parses the policy; throws an `EgressPolicyError` with file, line and reason, so that nothing is generated from what is not understood. */
 export function loadEgressPolicy(text: string): EgressPolicy {
   const parsed = parseYaml(text, EgressFile)
   if (parsed.ok) return Object.freeze({ classes: parsed.value.classes })
-  throw new Error(`policies/agent/egress.yaml, line ${parsed.line}: ${parsed.reason}`)
+  throw new EgressPolicyError(`policies/agent/egress.yaml, line ${parsed.line}: ${parsed.reason}`)
 }
 
 /** Reads the policy file that lies beside this folder. */

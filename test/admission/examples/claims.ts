@@ -69,6 +69,9 @@ export const CLAIM_EXAMPLES: Examples = {
   'claim-reserved-metadata': weakened(({ metadata }) => {
     metadata.annotations = { 'agents.x-k8s.io/claim-first-ready-at': 'unknown' }
   }),
+  'claim-finalizers': weakened(({ metadata }) => {
+    metadata.finalizers = ['example.com/never']
+  }),
   'claim-lifecycle': weakened(({ spec }) => delete spec.lifecycle.shutdownTime),
   'claim-shutdown-policy': weakened(({ spec }) => {
     spec.lifecycle.shutdownPolicy = 'Retain'
@@ -86,4 +89,5 @@ export const CLAIM_EXAMPLES: Examples = {
   'claim-metadata-frozen': changed(longer(), {
     metadata: { annotations: { [PICK]: 'agentweaver-agent-abcde' } },
   }),
+  'claim-finalizers-frozen': changed(longer(), { metadata: { finalizers: ['example.com/never'] } }),
 }

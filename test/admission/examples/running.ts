@@ -133,6 +133,17 @@ export const RUNNING_EXAMPLES: Examples = {
     passes: create('gitops', bindingTo('agentweaver-api', 'agentweaver', space)),
     fails: create('gitops', bindingTo(space.parameters.agentAccount, space.namespace, space)),
   }),
+  'rights-for-everybody': () => {
+    const binding = (role: string) =>
+      create('gitops', {
+        apiVersion: 'rbac.authorization.k8s.io/v1',
+        kind: 'ClusterRoleBinding',
+        metadata: { name: 'example' },
+        roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role },
+        subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'system:serviceaccounts' }],
+      })
+    return { passes: binding('system:service-account-issuer-discovery'), fails: binding('view') }
+  },
   'namespace-label': (space) => {
     const path = { apiVersion: 'v1', plural: 'namespaces', name: space.namespace }
     const unlabel = { metadata: { labels: { [space.sliceLabel]: null } } }

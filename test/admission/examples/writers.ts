@@ -1,13 +1,19 @@
 import type { KubeObject } from '../../kube/client/kube-object.ts'
 import type { Actor, AdmissionSpace } from '../space.ts'
-import { but, create, type Draft, type Examples, patch, post, type RuleExample, remove } from './attempt.ts'
+import { but, create, type Draft, type Examples, patch, post, type RuleExample } from './attempt.ts'
 import { OLD_CLAIM } from './claims.ts'
 import { aSandboxPod } from './sandbox-pod.ts'
 
 const EXTENSIONS = 'extensions.agents.x-k8s.io/v1beta1'
 const SANDBOXES = 'agents.x-k8s.io/v1beta1'
 /** What updates are tried on. */
-export const OLD = { pod: 'old-sandbox', template: 'old-template', pool: 'old-pool' } as const
+export const OLD = {
+  pod: 'old-sandbox',
+  template: 'old-template',
+  pool: 'old-pool',
+  quota: 'old-quota',
+  volume: 'old-volume',
+} as const
 
 export function anObject(space: AdmissionSpace, parts: Draft): KubeObject {
   const { apiVersion, kind, name = 'example', ...rest } = parts
@@ -38,6 +44,19 @@ export function aStrictPool(
 ): KubeObject {
   const spec = { replicas, sandboxTemplateRef: { name: template }, updateStrategy: { type: 'OnReplenish' } }
   return anObject(space, { apiVersion: EXTENSIONS, kind: 'SandboxWarmPool', name, spec })
+}
+
+/** Of a class that nobody provides: it never gets a disk. */
+export function aVolumeClaim(space: AdmissionSpace, name: string): KubeObject {
+  const resources = { requests: { storage: '1Mi' } }
+  const spec = { accessModes: ['ReadWriteOnce'], resources, storageClassName: 'nobodys' }
+  return anObject(space, { apiVersion: 'v1', kind: 'PersistentVolumeClaim', name, spec })
+}
+
+/** Of what no example makes, so that it limits nothing here. */
+export function aQuota(space: AdmissionSpace, name: string): KubeObject {
+  const spec = { hard: { 'count/leases.coordination.k8s.io': '1' } }
+  return anObject(space, { apiVersion: 'v1', kind: 'ResourceQuota', name, spec })
 }
 
 /** The same request of two people. */
@@ -109,8 +128,26 @@ export const WRITER_EXAMPLES: Examples = {
       { spec: { replicas: 500 } },
     ),
   ),
-  'configuration-writer': asked('gitops', 'tenant', (by, { namespace }) =>
-    remove(by, { apiVersion: 'v1', plural: 'configmaps', namespace, name: 'agentweaver-admission' }),
+  'configuration-writer': created('gitops', 'tenant', (space) =>
+    anObject(space, {
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'NetworkPolicy',
+      spec: { podSelector: {}, policyTypes: ['Ingress'] },
+    }),
+  ),
+  'quota-counter': asked('quotas', 'tenant', (by, { namespace }) =>
+    patch(
+      by,
+      { apiVersion: 'v1', plural: 'resourcequotas', namespace, name: OLD.quota, subresource: 'status' },
+      { status: { hard: { 'count/leases.coordination.k8s.io': '999' } } },
+    ),
+  ),
+  'volume-changer': asked('controller', 'tenant', (by, { namespace }) =>
+    patch(
+      by,
+      { apiVersion: 'v1', plural: 'persistentvolumeclaims', namespace, name: OLD.volume },
+      { metadata: { labels: { 'agents.x-k8s.io/adoptable': 'true' } } },
+    ),
   ),
   'no-workloads': (space) => {
     const template = { metadata: { labels: { app: 'x' } }, spec: { containers: [{ name: 'x', image: 'x' }] } }

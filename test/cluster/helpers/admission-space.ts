@@ -9,7 +9,7 @@ import { EXAMPLES } from '../../admission/examples/all.ts'
 import type { Attempt } from '../../admission/examples/attempt.ts'
 import { aRunClaim, OLD_CLAIM } from '../../admission/examples/claims.ts'
 import { aSandboxPod } from '../../admission/examples/sandbox-pod.ts'
-import { aStrictPool, aStrictTemplate, OLD } from '../../admission/examples/writers.ts'
+import { aQuota, aStrictPool, aStrictTemplate, aVolumeClaim, OLD } from '../../admission/examples/writers.ts'
 import {
   type Actor,
   type AdmissionSpace,
@@ -106,6 +106,7 @@ export function useAdmissionSpace(prefix: string, { parameters, beside = {} }: S
     breakGlassGroup: BREAK_GLASS_GROUP,
     ownNamespaces: `^${id}(-twin)?-sandboxes$`,
     sandboxNamespaces: `^${id}-sandboxes$`,
+    workspaceStorage: `${id}-workspace`,
   }) as readonly KubeObject[]
 
   beforeAll(async () => {
@@ -172,6 +173,8 @@ async function makeOldObjects(test: AdmissionTest): Promise<void> {
   await client.create(aRunClaim(test, OLD_CLAIM))
   await client.create(aStrictTemplate(test, OLD.template))
   await client.create(aStrictPool(test, OLD.pool, { template: OLD.template }))
+  await client.create(aQuota(test, OLD.quota))
+  await client.create(aVolumeClaim(test, OLD.volume))
 }
 
 /** The API server takes new policies up within about a second: one refusal by each shows that it has. */

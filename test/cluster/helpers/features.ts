@@ -58,5 +58,7 @@ export function hasFeature(feature: Feature): boolean {
 export function describeWith(features: readonly Feature[], title: string, body: () => void): void {
   const lacking = features.filter((feature) => !hasFeature(feature))
   const suffix = lacking.length > 0 ? ` (skipped: no ${lacking.join(', no ')})` : ''
+  // The reporter names skipped files alone.
+  if (lacking.length > 0) process.stderr.write(`${title}${suffix}\n`)
   describe.skipIf(lacking.length > 0)(title + suffix, body)
 }

@@ -1,6 +1,6 @@
-import { connect, create, type Draft, patch, post, remove } from '../attempt.ts'
-import { anObject } from '../writers.ts'
-import { type Attacks, pod, type Try } from './attack.ts'
+import { connect, create, type Draft, patch, post, put, remove } from '../attempt.ts'
+import { anObject, OLD } from '../writers.ts'
+import { type Attacks, EXTENSIONS, pod, type Try } from './attack.ts'
 
 const namespaced =
   (parts: Draft): Try =>
@@ -45,7 +45,7 @@ export const ACCESS_ATTACKS: Attacks = {
     namespaced({ apiVersion: 'v1', kind: 'ConfigMap', name: 'kube-root-ca.crt', data: {} }),
   ],
   'other parameters': [
-    'configuration-writer',
+    ['configuration-writer', 'parameter-writer'],
     (space) =>
       patch(
         'api',
@@ -54,7 +54,7 @@ export const ACCESS_ATTACKS: Attacks = {
       ),
   ],
   'no parameters': [
-    'configuration-writer',
+    ['configuration-writer', 'parameter-writer'],
     (space) =>
       remove('api', {
         apiVersion: 'v1',
@@ -141,6 +141,167 @@ export const ACCESS_ATTACKS: Attacks = {
         { apiVersion: 'v1', plural: 'namespaces', name: space.namespace },
         { metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } } },
       ),
+  ],
+  'the label that the rules go by, taken away by way of the namespace’s status': [
+    'namespace-label',
+    (space) =>
+      patch(
+        'tenant',
+        { apiVersion: 'v1', plural: 'namespaces', name: space.namespace, subresource: 'status' },
+        { metadata: { labels: { [space.sliceLabel]: null } } },
+      ),
+  ],
+  'the same by way of its end': [
+    'namespace-label',
+    (space) => {
+      const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: space.namespace } }
+      const { url, ...attempt } = put('tenant', namespace)
+      return { ...attempt, url: url.replace('?', '/finalize?') }
+    },
+  ],
+  'a token of the API’s own account': [
+    'token-minter',
+    ({ controlPlane, parameters }) =>
+      post(
+        'tenant',
+        {
+          apiVersion: 'v1',
+          plural: 'serviceaccounts',
+          namespace: controlPlane,
+          name: parameters.agentAccount,
+          subresource: 'token',
+        },
+        { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} },
+      ),
+  ],
+  'a token of it that never expires': [
+    'account-secret',
+    ({ controlPlane, parameters }) =>
+      create('tenant', {
+        apiVersion: 'v1',
+        kind: 'Secret',
+        type: 'kubernetes.io/service-account-token',
+        metadata: {
+          name: 'x',
+          namespace: controlPlane,
+          annotations: { 'kubernetes.io/service-account.name': parameters.agentAccount },
+        },
+      }),
+  ],
+  'the account of sandboxes, removed': [
+    'account-writer',
+    ({ namespace, parameters }) =>
+      remove('tenant', {
+        apiVersion: 'v1',
+        plural: 'serviceaccounts',
+        namespace,
+        name: parameters.agentAccount,
+      }),
+  ],
+  'rights for everybody who has signed in': [
+    'rights-for-everybody',
+    namespaced({
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'RoleBinding',
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'edit' },
+      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'system:authenticated' }],
+    }),
+  ],
+  'another disk behind a volume': [
+    'volume-changer',
+    ({ namespace }) =>
+      patch(
+        'tenant',
+        { apiVersion: 'v1', plural: 'persistentvolumeclaims', namespace, name: OLD.volume },
+        { spec: { volumeName: 'prepared' } },
+      ),
+  ],
+  'a volume offered by way of its status': [
+    'volume-changer',
+    ({ namespace }) =>
+      patch(
+        'tenant',
+        {
+          apiVersion: 'v1',
+          plural: 'persistentvolumeclaims',
+          namespace,
+          name: OLD.volume,
+          subresource: 'status',
+        },
+        { metadata: { labels: { 'agents.x-k8s.io/adoptable': 'true' } } },
+      ),
+  ],
+  'a folder of the node, of the class of workspaces': [
+    'volume-source',
+    ({ namespace }) =>
+      create('tenant', {
+        apiVersion: 'v1',
+        kind: 'PersistentVolume',
+        metadata: { name: 'prepared' },
+        spec: {
+          capacity: { storage: '1Gi' },
+          accessModes: ['ReadWriteOnce'],
+          storageClassName: namespace.replace('-sandboxes', '-workspace'),
+          hostPath: { path: '/etc' },
+        },
+      }),
+  ],
+  'an autoscaler that scales a pool for its maker': [
+    'configuration-writer',
+    (space) =>
+      create(
+        'tenant',
+        anObject(space, {
+          apiVersion: 'autoscaling/v2',
+          kind: 'HorizontalPodAutoscaler',
+          spec: {
+            scaleTargetRef: { apiVersion: EXTENSIONS, kind: 'SandboxWarmPool', name: OLD.pool },
+            minReplicas: 900,
+            maxReplicas: 900,
+          },
+        }),
+      ),
+  ],
+  'a budget that keeps nodes from being drained': [
+    'configuration-writer',
+    namespaced({
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      spec: { maxUnavailable: 0, selector: {} },
+    }),
+  ],
+  'endpoints by the API': [
+    'endpoint-writer',
+    (space) =>
+      create(
+        'api',
+        anObject(space, {
+          apiVersion: 'discovery.k8s.io/v1',
+          kind: 'EndpointSlice',
+          addressType: 'IPv4',
+          endpoints: [{ addresses: ['203.0.113.7'] }],
+        }),
+      ),
+  ],
+  'a Service of every sandbox, without a selector': [
+    'service-selector',
+    (space) =>
+      create(
+        'api',
+        anObject(space, {
+          apiVersion: 'v1',
+          kind: 'Service',
+          spec: { ports: [{ port: 80, targetPort: 3000 }] },
+        }),
+      ),
+  ],
+  'an Ingress': [
+    'route-writer',
+    namespaced({
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'Ingress',
+      spec: { defaultBackend: { service: { name: 'x', port: { number: 80 } } } },
+    }),
   ],
   'a namespace that joins the slice': [
     'namespace-label',

@@ -3,8 +3,8 @@ import type { Attempt } from '../attempt.ts'
 import { OLD } from '../writers.ts'
 
 export type Try = (space: AdmissionSpace) => Attempt
-/** What somebody might try, and the rule that stands there. */
-export type Attacks = Readonly<Record<string, readonly [rule: string, attempt: Try]>>
+/** What somebody might try, and the rule that stands there; where several do, whichever answers first. */
+export type Attacks = Readonly<Record<string, readonly [rule: string | readonly string[], attempt: Try]>>
 
 export const EXTENSIONS = 'extensions.agents.x-k8s.io/v1beta1'
 

@@ -63,5 +63,26 @@ export const CLAIM_ATTACKS: Attacks = {
     'claim-max-life-extended',
     (space) => patch('api', claim(space), { spec: { lifecycle: { shutdownTime: inHours(24.2) } } }),
   ],
+  'a claim that cannot go, by the API': [
+    'claim-finalizers',
+    (space) =>
+      create(
+        'api',
+        but(aRunClaim(space), ({ metadata }) => {
+          metadata.finalizers = ['example.com/never']
+        }),
+      ),
+  ],
+  'a running claim that cannot go': [
+    'claim-finalizers-frozen',
+    (space) => patch('api', claim(space), { metadata: { finalizers: ['example.com/never'] } }),
+  ],
+  'a running claim with another owner': [
+    'claim-finalizers-frozen',
+    (space) =>
+      patch('api', claim(space), {
+        metadata: { ownerReferences: [{ apiVersion: 'v1', kind: 'ConfigMap', name: 'x', uid: 'x' }] },
+      }),
+  ],
   'a claim by the API of another slice': ['claim-maker', (space) => create('gitops', aRunClaim(space))],
 }
