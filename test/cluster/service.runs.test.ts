@@ -98,7 +98,7 @@ for (const [name, feature, runtimeClass] of RUNTIMES) {
         if (event.type !== 'run.started') return
         const [bound] = (await space.claims()).map((claim) => String(claim['status'].sandbox.name))
         const path = { apiVersion: 'v1', plural: 'pods', namespace: space.namespace, name: bound }
-        await space.kube.delete(path, { gracePeriodSeconds: 0 })
+        await space.kube().delete(path, { gracePeriodSeconds: 0 })
       })
 
       expect(dataOf(events, 'run.failed')[0]).toMatchObject({ code: 'sandbox_lost' })

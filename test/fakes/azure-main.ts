@@ -8,6 +8,7 @@ import { startEntra } from './entra.ts'
 import { startKeyVault } from './key-vault.ts'
 import { startNameProxy } from './name-proxy.ts'
 import { createTestAuthority } from './test-authority.ts'
+import { startTlsFront } from './tls-front.ts'
 
 const Config = z.strictObject({
   tenantId: z.guid(),
@@ -18,6 +19,8 @@ const Config = z.strictObject({
   issuers: z.record(z.string(), z.object({ keys: z.array(z.record(z.string(), z.unknown())) })),
   roles: z.record(z.string(), z.array(z.enum(['getSecret', 'listSecrets']))),
   secrets: z.record(z.string(), z.string()),
+  /** Further names of which each leads to a plain server of this machine, through TLS. */
+  fronts: z.record(z.string(), z.int()),
   /** Where the proxy listens; the servers themselves are reached through it alone. */
   host: z.string(),
 })
@@ -48,6 +51,8 @@ const names = new Map([
   [loginHost, entra.port],
   [vaultHost, vault.port],
 ])
+for (const [name, port] of Object.entries(config.fronts))
+  names.set(name, (await startTlsFront(authority.serverFor(name), port)).port)
 const proxy = await startNameProxy(names, host)
 process.stdout.write(`${JSON.stringify({ proxy: proxy.url, authority: authority.certificate })}\n`)
 process.stdin.resume().on('end', () => process.exit(0))

@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, inject } from 'vitest'
+import { API_KEY_FILE } from '../../../contracts/api-env.ts'
 import { EXECUTOR_KEYS, names, type SandboxKind } from '../../../contracts/names.ts'
 import { createClient } from '../../../runtime/client/client.ts'
 import { type ServiceProcess, spawnService } from '../../api/service-process.ts'
@@ -19,26 +20,44 @@ const GONE_MS = 60_000
 export type ServiceOptions = {
   readonly runtimeClass: string | undefined
   readonly replicas: Readonly<Record<SandboxKind, number>>
+  /**
+   * The cluster to use.
+   * @default that of the suites
+   */
+  readonly kubeconfig?: () => string
+  /** Further settings of the service. */
+  readonly settings?: () => Promise<Readonly<Record<string, string>>>
+  /** What makes a pod of the agents' pool of the usual one, once the service has its keys. */
+  readonly agentPod?: (place: ServicePlace) => Promise<(spec: PodSpec) => object>
+}
+
+type PodSpec = ReturnType<typeof sandboxPodSpec>
+export type ServicePlace = {
+  readonly kube: KubeClient
+  readonly namespace: string
+  readonly account: string
+  readonly stateDir: string
 }
 
 /**
  * The real service in a process of its own, with a slice of its own on a real cluster: its namespace, accounts, keys,
  * templates and pools of sandbox pods. It is reached as anybody reaches it, over HTTP.
  */
-export function useServiceSpace({ runtimeClass, replicas }: ServiceOptions) {
+export function useServiceSpace({ runtimeClass, replicas, settings, agentPod, ...options }: ServiceOptions) {
   const slug = `test-${randomBytes(3).toString('hex')}`
   const { namespaces, pool, serviceAccounts } = names({ kind: 'preview', slug })
   const namespace = namespaces.sandboxes
   const accounts = { agent: serviceAccounts.agentHost, command: serviceAccounts.commandHost }
-  const kube: KubeClient = createKubeClient(readKubeconfig(inject('cluster').kubeconfig))
+  const kubeconfig = options.kubeconfig ?? (() => inject('cluster').kubeconfig)
+  let kube: KubeClient
   let folder = ''
   let service: ServiceProcess
   let client: ReturnType<typeof createClient>
 
-  async function makePool(kind: SandboxKind): Promise<void> {
+  async function makePool(kind: SandboxKind, change: (spec: PodSpec) => object): Promise<void> {
     const metadata = { name: pool(kind), namespace }
     const spec = {
-      ...sandboxPodSpec({ runtimeClassName: runtimeClass }),
+      ...change(sandboxPodSpec({ runtimeClassName: runtimeClass })),
       serviceAccountName: accounts[kind],
       terminationGracePeriodSeconds: 2,
     }
@@ -57,20 +76,25 @@ export function useServiceSpace({ runtimeClass, replicas }: ServiceOptions) {
   }
 
   beforeAll(async () => {
+    kube = createKubeClient(readKubeconfig(kubeconfig()))
     await kube.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
     for (const name of Object.values(accounts))
       await kube.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } })
     folder = await mkdtemp(join(tmpdir(), 'aw-cluster-service-'))
+    const more = await settings?.()
     service = spawnService({
       AGENTWEAVER_STATE_DIR: join(folder, 'state'),
       AGENTWEAVER_SANDBOXES: 'kubernetes',
       AGENTWEAVER_DEPLOYMENT_ID: slug,
       AGENTWEAVER_PREVIEW_SLUG: slug,
       AGENTWEAVER_RUNTIME_CLASS: runtimeClass ?? 'none',
-      AGENTWEAVER_KUBECONFIG: inject('cluster').kubeconfig,
+      AGENTWEAVER_KUBECONFIG: kubeconfig(),
+      ...more,
     })
     const { url, apiKeyFile } = await service.ready
-    client = createClient({ url, apiKey: (await readFile(apiKeyFile, 'utf8')).trim() })
+    // The service makes one, unless its keys are given.
+    const keyFile = apiKeyFile ?? join(more?.['AGENTWEAVER_KEYS_DIR'] ?? '', API_KEY_FILE)
+    client = createClient({ url, apiKey: (await readFile(keyFile, 'utf8')).trim() })
     const jwks = readFileSync(join(folder, 'state', 'keys', EXECUTOR_KEYS.file), 'utf8')
     await kube.create({
       apiVersion: 'v1',
@@ -78,15 +102,18 @@ export function useServiceSpace({ runtimeClass, replicas }: ServiceOptions) {
       metadata: { name: KEYS_MAP, namespace },
       data: { [EXECUTOR_KEYS.file]: jwks },
     })
-    for (const kind of ['agent', 'command'] as const) await makePool(kind)
+    const stateDir = join(folder, 'state')
+    const change = await agentPod?.({ kube, namespace, account: accounts.agent, stateDir })
+    await makePool('agent', change ?? ((spec) => spec))
+    await makePool('command', (spec) => spec)
     await waitForPool('agent')
     await waitForPool('command')
   })
   afterAll(async () => {
     service?.child.kill('SIGTERM')
     await service?.exited
-    await kube.delete({ apiVersion: 'v1', plural: 'namespaces', name: namespace })
-    await kube.close()
+    await kube?.delete({ apiVersion: 'v1', plural: 'namespaces', name: namespace })
+    await kube?.close()
     await rm(folder, { recursive: true, force: true })
   })
 
@@ -99,9 +126,10 @@ export function useServiceSpace({ runtimeClass, replicas }: ServiceOptions) {
 
   return {
     namespace,
-    kube,
+    kube: () => kube,
     client: () => client,
     log: () => service.stderr(),
+    stateDir: () => join(folder, 'state'),
     waitForPool,
     pods: async () => (await kube.list({ apiVersion: 'v1', plural: 'pods', namespace })).items,
     claims: async () =>

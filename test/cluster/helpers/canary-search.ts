@@ -1,0 +1,199 @@
+import { execFile } from 'node:child_process'
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { open } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { promisify } from 'node:util'
+import pg from 'pg'
+
+const execFileAsync = promisify(execFile)
+const MAX_OUTPUT = 256 * 1024 * 1024
+const GREP_MS = 120_000
+const NOTHING_FOUND = 1
+
+/** The three ways in which base64 can cut a value that stands anywhere in what is encoded. */
+const base64Of = (value: string): string[] =>
+  [0, 1, 2].map((shift) => {
+    const encoded = Buffer.from('x'.repeat(shift) + value).toString('base64')
+    // The ends depend on what stands beside the value.
+    return encoded.slice(shift === 0 ? 0 : 4, encoded.length - 4)
+  })
+
+/** The forms in which a value could hide in bytes. */
+export const formsOf = (value: string): string[] => [
+  value,
+  ...base64Of(value),
+  ...base64Of(value).map((form) => form.replaceAll('+', '-').replaceAll('/', '_')),
+  Buffer.from(value).toString('hex'),
+  Buffer.from(value).toString('hex').toUpperCase(),
+  encodeURIComponent(value),
+  [...value].reverse().join(''),
+]
+
+/** Names of the values of which a form is in some bytes. */
+export function valuesIn(bytes: Buffer | string, values: Readonly<Record<string, string>>): string[] {
+  const searched = Buffer.from(bytes)
+  return Object.entries(values)
+    .filter(([, value]) => formsOf(value).some((form) => searched.includes(form)))
+    .map(([name]) => name)
+}
+
+/** Files below folders, read as they are, and their names; a folder that vanishes meanwhile is no finding. */
+export async function filesWith(folders: readonly string[], value: string): Promise<string[]> {
+  const scratch = mkdtempSync(join(tmpdir(), 'aw-search-'))
+  try {
+    const patterns = join(scratch, 'patterns')
+    writeFileSync(patterns, formsOf(value).join('\n'), { mode: 0o600 })
+    const options = { maxBuffer: MAX_OUTPUT, timeout: GREP_MS }
+    const inFiles = await execFileAsync(
+      'grep',
+      ['-rlaF', '--no-messages', '-f', patterns, '--', ...folders],
+      options,
+    )
+      .then(({ stdout }) => stdout)
+      .catch((error: { code?: unknown; stdout?: string }) => {
+        // 2: something could not be read. What was found counts all the same.
+        if (error.code === NOTHING_FOUND || error.code === 2) return error.stdout ?? ''
+        throw error
+      })
+    const names = await execFileAsync('find', [...folders], options)
+      .then(({ stdout }) => stdout)
+      .catch((error: { stdout?: string }) => error.stdout ?? '')
+    const named = names.split('\n').filter((path) => formsOf(value).some((form) => path.includes(form)))
+    return [...inFiles.split('\n').filter(Boolean), ...named]
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}
+
+/** Every row of every table, as text and with its bytes in hex. */
+export function dumpSqlite(file: string): string {
+  const database = new DatabaseSync(file, { readOnly: true })
+  try {
+    const tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all()
+    return tables
+      .flatMap(({ name }) => database.prepare(`SELECT * FROM "${String(name)}"`).all())
+      .map((row) => Object.values(row).map(textOfCell).join('\n'))
+      .join('\n')
+  } finally {
+    database.close()
+  }
+}
+
+const textOfCell = (cell: unknown): string => {
+  if (cell instanceof Uint8Array) return Buffer.from(cell).toString('latin1')
+  return typeof cell === 'string' ? cell : JSON.stringify(cell)
+}
+
+export async function dumpPostgres(url: string): Promise<string> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    const { rows: tables } = await client.query<{ name: string }>(
+      "SELECT tablename AS name FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')",
+    )
+    const parts: string[] = []
+    for (const { name } of tables) {
+      const { rows } = await client.query<Record<string, unknown>>(`SELECT * FROM "${name}"`)
+      parts.push(...rows.flatMap((row) => Object.values(row)).map(textOfCell))
+    }
+    return parts.join('\n')
+  } finally {
+    await client.end()
+  }
+}
+
+export type PodProcess = { readonly pid: number; readonly uid: number; readonly container: string }
+
+/** The processes of a pod's containers as the machine sees them, by the control group that the kubelet gave them. */
+export function processesOf(podUid: string): PodProcess[] {
+  const forms = [podUid, podUid.replaceAll('-', '_')]
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      const groups = readIfThere(`/proc/${name}/cgroup`).toString()
+      if (!forms.some((form) => groups.includes(`pod${form}`))) return []
+      const uid = Number(/^Uid:\s+(\d+)/m.exec(readIfThere(`/proc/${name}/status`).toString())?.[1])
+      const container = /pod[^/\n]*\/([^/\n]+)/.exec(groups)?.[1] ?? ''
+      return [{ pid: Number(name), uid, container }]
+    })
+}
+
+/** What is to be read of a process without its help: environment, arguments, and what its descriptors lead to. */
+export function tracesOf({ pid }: PodProcess): Map<string, Buffer> {
+  const traces = new Map<string, Buffer>()
+  for (const part of ['environ', 'cmdline', 'comm', 'mountinfo'])
+    traces.set(`/proc/${pid}/${part}`, readIfThere(`/proc/${pid}/${part}`))
+  for (const fd of existsSync(`/proc/${pid}/fd`) ? readdirSync(`/proc/${pid}/fd`) : []) {
+    const path = `/proc/${pid}/fd/${fd}`
+    const target = linkOf(path)
+    traces.set(`the target of ${path}`, Buffer.from(target))
+    // Also of a file that has no name any more.
+    if (target.startsWith('/') && !target.startsWith('/dev/')) traces.set(path, readIfThere(path))
+  }
+  return traces
+}
+
+/** All that a process has in its memory and could write. */
+export async function memoryOf({ pid }: PodProcess): Promise<Buffer> {
+  const parts: Buffer[] = []
+  const memory = await open(`/proc/${pid}/mem`, 'r')
+  try {
+    for (const line of readFileSync(`/proc/${pid}/maps`, 'utf8').split('\n')) {
+      const [, from = '', to = ''] = /^([0-9a-f]+)-([0-9a-f]+) rw/.exec(line) ?? []
+      if (from === '') continue
+      parts.push(await readRange(memory, Number.parseInt(from, 16), Number.parseInt(to, 16)))
+    }
+  } finally {
+    await memory.close()
+  }
+  return Buffer.concat(parts)
+}
+
+const PAGE = 4096
+const STEP = 4 * 1024 * 1024
+
+/** A page that cannot be read ends its step, not the search. */
+async function readRange(memory: Awaited<ReturnType<typeof open>>, from: number, to: number) {
+  const parts: Buffer[] = []
+  for (let at = from; at < to; ) {
+    const length = Math.min(STEP, to - at)
+    const { bytesRead, buffer } = await memory
+      .read(Buffer.alloc(length), 0, length, at)
+      .catch(() => ({ bytesRead: 0, buffer: Buffer.alloc(0) }))
+    parts.push(buffer.subarray(0, bytesRead))
+    at += bytesRead || PAGE
+  }
+  return Buffer.concat(parts)
+}
+
+/** Everything that a container sees as files, its volumes and scratch space with it. */
+export const rootOf = ({ pid }: PodProcess): string[] =>
+  readdirSync(`/proc/${pid}/root/`)
+    .filter((name) => !['proc', 'sys', 'dev'].includes(name))
+    .map((name) => `/proc/${pid}/root/${name}`)
+
+function readIfThere(path: string): Buffer {
+  try {
+    return readFileSync(path)
+  } catch {
+    return Buffer.alloc(0)
+  }
+}
+
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return ''
+  }
+}
