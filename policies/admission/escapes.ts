@@ -17,7 +17,13 @@ export const ESCAPE_PRECONDITIONS: readonly EscapePrecondition[] = [
   {
     id: 'rbac-of-the-pod',
     needs: 'the pod’s service account has rights in the cluster and its token is in the pod',
-    rules: ['pod-automount', 'pod-service-account', 'token-audience', 'sandbox-rights'],
+    rules: [
+      'pod-automount',
+      'pod-service-account',
+      'token-audience',
+      'sandbox-rights',
+      'rights-for-everybody',
+    ],
   },
   {
     id: 'kubectl-cp-traversal',
@@ -51,7 +57,7 @@ export const ESCAPE_PRECONDITIONS: readonly EscapePrecondition[] = [
   {
     id: 'writable-host-path',
     needs: 'a folder of the host is mounted writable',
-    rules: ['volume-kind'],
+    rules: ['volume-kind', 'volume-source'],
   },
   {
     id: 'sys-admin',

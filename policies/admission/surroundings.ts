@@ -96,7 +96,7 @@ const ROUTES: AdmissionPolicy = {
   rules: [
     {
       name: 'route-writer',
-      expression: `${byGitops} || ${byCollector} || (request.resource.resource == 'httproutes' && ${byApi})`,
+      expression: `${byGitops} || ${byCollector} || (request.resource.resource == 'httproutes' && ${byApi}) || (request.operation == 'UPDATE' && dyn(object).spec == dyn(oldObject).spec)`,
       message: 'only the API writes HTTPRoutes of this namespace, and nobody another way in: open a preview',
       protects:
         'sandboxes from being reached by a name that nobody asked for, and past the Gateway of previews',

@@ -10,6 +10,16 @@ import { installCrds } from '../kube/client/manifests.ts'
 import { whyNoNodes } from '../kube/host/privileges.ts'
 import { waitUntil } from '../kube/host/wait-until.ts'
 import { copyTree, type GitopsRig, startGitopsRig } from './helpers/gitops-rig.ts'
+import {
+  aClaim,
+  anOpaqueSecret,
+  asAccount,
+  asTenant,
+  BY_A_TENANT,
+  BY_THE_API,
+  getPod,
+  type Insider,
+} from './helpers/insiders.ts'
 import { importStandIns } from './helpers/stand-in-images.ts'
 
 const noNodes = whyNoNodes()
@@ -79,6 +89,44 @@ describe.skipIf(noNodes !== undefined)(
       expect(pods.items.map((pod) => pod['spec'].overhead)).toEqual(
         Array(5).fill({ cpu: '10m', memory: '32Mi' }),
       )
+    })
+
+    describe('refuses, whatever RBAC says,', () => {
+      let insiders: Readonly<Record<'api' | 'tenant', Insider>>
+      let pod: string
+      beforeAll(async () => {
+        const path = { apiVersion: 'v1', plural: 'pods', namespace: 'agentweaver-sandboxes' }
+        pod = (await rig.client.list(path)).items[0]?.metadata.name ?? 'no pod'
+        const api = asAccount(rig.client, 'agentweaver', 'agentweaver-api')
+        insiders = { api, tenant: await asTenant(rig.client) }
+      })
+      afterAll(() => Promise.all(Object.values(insiders ?? {}).map((insider) => insider.close())))
+
+      it.each(Object.keys(BY_THE_API))('the API: %s', async (title) => {
+        const { status, message } = await insiders.api.ask(BY_THE_API[title]!(pod))
+
+        expect(status, message).toBe(403)
+      })
+
+      it.each(Object.keys(BY_A_TENANT))('an administrator of the namespace: %s', async (title) => {
+        const { status, message } = await insiders.tenant.ask(BY_A_TENANT[title]!(pod))
+
+        expect(status, message).toBe(403)
+        expect(message).toMatch(/denied request: \[[a-z-]+\] \S+|violates PodSecurity "restricted/)
+      })
+
+      it('but not what each of them is there for', async () => {
+        const { api, tenant } = insiders
+
+        const answers = await Promise.all([
+          api.ask(aClaim()),
+          api.ask(getPod(pod)),
+          tenant.ask(getPod(pod)),
+          tenant.ask(anOpaqueSecret()),
+        ])
+
+        expect(answers).toEqual(answers.map(() => ({ status: 200, message: '' })))
+      })
     })
 
     it('lets the pods of the control plane be made, under all of its own policies', async () => {

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CLAIM } from '../../contracts/claim.ts'
 import { thirdPartyCrds } from '../charts/third-party-crds.ts'
 import type { KubeObject } from '../kube/client/kube-object.ts'
+import { installCrds } from '../kube/client/manifests.ts'
 import { type GitopsRig, startGitopsRig } from './helpers/gitops-rig.ts'
 
 const CRDS = { apiVersion: 'apiextensions.k8s.io/v1', plural: 'customresourcedefinitions' }
@@ -36,9 +37,8 @@ describe('a cluster whose definitions are not those of the tree', () => {
 
   it('is told by the version that it serves, and by the field that it does not know', async () => {
     const tree = rig.render('local')
-    for (const crd of await thirdPartyCrds()) await rig.client.apply(crd)
-    await replaceCrd(rig, POOLS, renameVersion)
-    await replaceCrd(rig, TEMPLATES, dropField)
+    await installCrds(rig.client, await thirdPartyCrds())
+    await Promise.all([replaceCrd(rig, POOLS, renameVersion), replaceCrd(rig, TEMPLATES, dropField)])
 
     const { code, output } = await rig.apply(tree)
 

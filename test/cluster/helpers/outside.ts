@@ -91,7 +91,8 @@ export async function openOutside(folder: string, plan: OutsidePlan): Promise<Ou
     pid,
     async stop() {
       // With its namespace the link would go too, but only when the kernel has the time, and the next one has its name.
-      await insideNetwork(switchPid, [['link', 'del', plan.link]])
+      // It may be gone already, and with the switch it goes in any case.
+      await insideNetwork(switchPid, [['link', 'del', plan.link]]).catch(() => undefined)
       await holder.stop(0)
     },
   }
