@@ -112,6 +112,8 @@ function bind(host: HostProcess, binding: Binding): BoundSandbox {
     workingDirectory: (path) => path ?? host.workspace,
     handle: host.handle,
     lost: host.exited,
+    // It is a process of this one: nobody else could drive it.
+    detach: () => undefined,
     release: () => {
       released ??= host.destroy()
       return released
