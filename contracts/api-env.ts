@@ -24,6 +24,14 @@ const CLUSTER_KEYS = [
 ] as const
 const LOCAL_KEYS = ['AGENTWEAVER_WORKSPACE_ROOTS', 'AGENTWEAVER_TOOL_ROOTS'] as const
 const REQUIRED_CLUSTER_KEYS = CLUSTER_KEYS.slice(0, 2)
+/** How the service shows Azure who it is: the names that Azure's own SDKs use, all or none. */
+export const AZURE_KEYS = [
+  'AZURE_AUTHORITY_HOST',
+  'AZURE_CLIENT_ID',
+  'AZURE_FEDERATED_TOKEN_FILE',
+  'AZURE_TENANT_ID',
+] as const
+const httpsUrl = z.url({ protocol: /^https$/ })
 
 /** Environment of the API. An unknown `AGENTWEAVER_*` key or a malformed value stops the service. */
 const AnyApiEnv = z.strictObject({
@@ -42,6 +50,14 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_TOOL_ROOTS: z.string().transform(absolutePaths).optional(),
   /** YAML file with the operator's ceiling: settings that no caller and no repository can widen. */
   AGENTWEAVER_CEILING_FILE: z.string().min(1).optional(),
+  /** Folder with the keys of the deployment, which several processes share; without it each makes its own. */
+  AGENTWEAVER_KEYS_DIR: z.string().min(1).optional(),
+  /** The vault with those keys in place of the folder, such as `https://name.vault.azure.net`. */
+  AGENTWEAVER_KEY_VAULT: httpsUrl.optional(),
+  /** Port of `/metrics` alone, which the port of the API serves then no longer. */
+  AGENTWEAVER_METRICS_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
+  /** How the database knows the service: as `DATABASE_URL` says, or by a token of its Azure identity. */
+  AGENTWEAVER_DATABASE_AUTH: z.enum(['url', 'entra']).default('url'),
   /** Where sandboxes are: processes of this machine, or pods of a cluster. Neither ever stands in for the other. */
   AGENTWEAVER_SANDBOXES: z.enum(['local', 'kubernetes']).default('local'),
   /** Marks the claims of this deployment, which touches no others. */
@@ -73,12 +89,55 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_LIFELINE: z.stringbool().default(false),
   /** PostgreSQL; without it the store is the embedded one. */
   DATABASE_URL: z.url({ protocol: /^postgres(?:ql)?$/ }).optional(),
+  AZURE_AUTHORITY_HOST: z.string().optional(),
+  AZURE_CLIENT_ID: z.string().optional(),
+  AZURE_FEDERATED_TOKEN_FILE: z.string().optional(),
+  AZURE_TENANT_ID: z.string().optional(),
   /** Endpoint and key of an OpenAI-compatible model server for agents of kind `openaiCompatible`. */
   OPENAI_BASE_URL: z.url().optional(),
   OPENAI_API_KEY: z.string().min(1).optional(),
   /** Token for agents of kind `copilot`. */
   COPILOT_GITHUB_TOKEN: z.string().min(1).optional(),
 })
+
+const isHttps = (text: string | undefined) => httpsUrl.safeParse(text).success
+
+/** A token goes to the database alone: over TLS, to a server that shows who it is. */
+function takesToken(database: string | undefined): boolean {
+  if (database === undefined) return false
+  const { password, searchParams } = new URL(database)
+  return password === '' && searchParams.get('sslmode') === 'verify-full'
+}
+
+type AnyEnv = z.infer<typeof AnyApiEnv>
+
+function contradictions(env: AnyEnv): (readonly [string, string])[] {
+  const { AGENTWEAVER_KEY_VAULT: vault, AGENTWEAVER_KEYS_DIR: folder } = env
+  const isCluster = env.AGENTWEAVER_SANDBOXES === 'kubernetes'
+  const hasIdentity = AZURE_KEYS.every((key) => env[key] !== undefined) && isHttps(env.AZURE_AUTHORITY_HOST)
+  const isEntra = env.AGENTWEAVER_DATABASE_AUTH === 'entra'
+  const hasOwnKeys = vault === undefined && folder === undefined
+  const rules: (readonly [boolean, string, string])[] = [
+    [
+      vault !== undefined && folder !== undefined,
+      'AGENTWEAVER_KEYS_DIR',
+      'has no meaning with AGENTWEAVER_KEY_VAULT',
+    ],
+    [vault !== undefined && !hasIdentity, 'AGENTWEAVER_KEY_VAULT', `needs ${AZURE_KEYS.join(', ')}`],
+    [isEntra && !hasIdentity, 'AGENTWEAVER_DATABASE_AUTH', `entra needs ${AZURE_KEYS.join(', ')}`],
+    [
+      isEntra && !takesToken(env.DATABASE_URL),
+      'DATABASE_URL',
+      'must have sslmode=verify-full and no password with AGENTWEAVER_DATABASE_AUTH=entra: the token is the password',
+    ],
+    [
+      isCluster && env.DATABASE_URL !== undefined && hasOwnKeys,
+      'AGENTWEAVER_KEYS_DIR',
+      'or AGENTWEAVER_KEY_VAULT must be given where several processes serve one DATABASE_URL: they share their keys',
+    ],
+  ]
+  return rules.flatMap(([isWrong, key, message]) => (isWrong ? [[key, message] as const] : []))
+}
 
 /** A setting that nothing would read is a mistake, as one is that must be decided and is not. */
 export const ApiEnv = AnyApiEnv.superRefine((env, context) => {
@@ -91,10 +150,15 @@ export const ApiEnv = AnyApiEnv.superRefine((env, context) => {
   for (const key of isCluster ? REQUIRED_CLUSTER_KEYS : []) {
     if (env[key] === undefined) problem(key, 'must be given with AGENTWEAVER_SANDBOXES=kubernetes')
   }
-}).refine((env) => !(env.AGENTWEAVER_USER_VAULT && env.COPILOT_GITHUB_TOKEN), {
-  path: ['COPILOT_GITHUB_TOKEN'],
-  message: 'is one token for all; with AGENTWEAVER_USER_VAULT each owner has one',
 })
+  .superRefine((env, context) => {
+    for (const [key, message] of contradictions(env))
+      context.addIssue({ code: 'custom', path: [key], message })
+  })
+  .refine((env) => !(env.AGENTWEAVER_USER_VAULT && env.COPILOT_GITHUB_TOKEN), {
+    path: ['COPILOT_GITHUB_TOKEN'],
+    message: 'is one token for all; with AGENTWEAVER_USER_VAULT each owner has one',
+  })
 export type ApiEnv = z.infer<typeof ApiEnv>
 export const API_ENV_PREFIX = 'AGENTWEAVER_'
 

@@ -48,5 +48,13 @@ export function names(slice: Slice) {
       egressProxy: `${prefix}-egress-proxy`,
     },
     executorKeys: `${prefix}-executor-keys`,
+    /** Secrets of the control plane's vault, and keys of the Secret of that name where there is no vault. */
+    keySecrets: {
+      deploymentKey: `${prefix}-deployment-key`,
+      ticketKey: `${prefix}-ticket-key`,
+      apiKey: `${prefix}-api-key`,
+    },
+    /** The Secret with the files of those keys, which something else keeps in the control plane's namespace. */
+    keysSecret: `${prefix}-keys`,
   } as const
 }

@@ -1,5 +1,5 @@
 /**
- * Bundles AgentHost and the runner into `dist/`, a few files each: in a sandbox every opened file costs
+ * Bundles AgentHost, the runner and the API into `dist/`, a few files each: in a sandbox every opened file costs
  * milliseconds. The policy is embedded; the shell grammar lies beside its bundle.
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises'
@@ -7,14 +7,14 @@ import { isBuiltin } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
-import { build, type Plugin } from 'esbuild'
+import { type BuildOptions, build, type Plugin } from 'esbuild'
 import { readAgentPolicy } from '../policies/agent/load.ts'
 import { readGrammarModules } from '../runtime/governance/shell/grammar.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** The module in whose place the bundle carries its contents. */
-const ASSETS = /\/agent-host\/assets\.ts$/
+const ASSETS = /\/(?:agent-host|api)\/assets\.ts$/
 
 /** The grammar's modules lie beside the bundle: they are read after start. */
 const GRAMMAR_FILES = { runtime: 'shell-parser.wasm', bash: 'shell-grammar.wasm' } as const
@@ -55,13 +55,20 @@ const embedAssets: Plugin = {
   },
 }
 
-/** Leaves out what is loaded at start and never used: every byte is scanned before the first line runs. */
-const leaveOut: Plugin = {
-  name: 'leave-out',
+/** One language is spoken. */
+const oneLocale: Plugin = {
+  name: 'one-locale',
   setup(builder) {
     builder.onLoad({ filter: /\/zod\/v4\/locales\/index\.(?:js|cjs)$/ }, () => ({
       contents: "export { default as en } from './en.js'",
     }))
+  },
+}
+
+/** Leaves out what is loaded at start and never used: every byte is scanned before the first line runs. */
+const leaveOut: Plugin = {
+  name: 'leave-out',
+  setup(builder) {
     // `buildAgentHost` tells Fastify that there are no schemas to compile.
     builder.onResolve({ filter: /^@fastify\/(?:ajv-compiler|fast-json-stringify-compiler)$/ }, () => ({
       path: 'schemas',
@@ -87,7 +94,11 @@ const requireBuiltins: Plugin = {
 }
 
 /** One service into a folder of its own; what it loads later is a file of its own too. */
-async function bundleService(entry: string, outdir: string): Promise<string> {
+async function bundleService(
+  entry: string,
+  outdir: string,
+  { plugins = [], external = [] }: Pick<BuildOptions, 'plugins' | 'external'> = {},
+): Promise<string> {
   await rm(outdir, { recursive: true, force: true })
   await build({
     absWorkingDir: root,
@@ -103,21 +114,29 @@ async function bundleService(entry: string, outdir: string): Promise<string> {
     minifyWhitespace: true,
     keepNames: true,
     // Native code and a runtime of its own: they stay packages.
-    external: ['koffi', '@github/copilot-sdk'],
+    external: ['koffi', '@github/copilot-sdk', ...external],
     banner: {
       js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
     },
-    plugins: [embedAssets, leaveOut, requireBuiltins],
+    plugins: [embedAssets, oneLocale, ...plugins, requireBuiltins],
     logLevel: 'warning',
   })
   return join(outdir, 'server.mjs')
 }
 
-/** Bundles both services below a folder and answers where their entries are. */
+/** Bundles the API below a folder and answers where its entry is. Its sandboxes are pods: it brings no local ones. */
+export async function bundleApi(outdir: string): Promise<string> {
+  // A binding to a C library that nobody installs, which `pg` looks for.
+  const entry = await bundleService('runtime/api/server.ts', join(outdir, 'api'), { external: ['pg-native'] })
+  await writeGrammar(join(outdir, 'api'))
+  return entry
+}
+
+/** Bundles both services of a sandbox below a folder and answers where their entries are. */
 export async function bundleServices(outdir: string): Promise<{ agentHost: string; runner: string }> {
   const [agentHost, runner] = await Promise.all([
-    bundleService('runtime/agent-host/server.ts', join(outdir, 'agent-host')),
-    bundleService('runtime/runner/server.ts', join(outdir, 'runner')),
+    bundleService('runtime/agent-host/server.ts', join(outdir, 'agent-host'), { plugins: [leaveOut] }),
+    bundleService('runtime/runner/server.ts', join(outdir, 'runner'), { plugins: [leaveOut] }),
   ])
   await writeGrammar(join(outdir, 'agent-host'))
   return { agentHost, runner }
@@ -125,5 +144,6 @@ export async function bundleServices(outdir: string): Promise<{ agentHost: strin
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { agentHost, runner } = await bundleServices(`${root}dist`)
-  process.stdout.write(`${agentHost}\n${runner}\n`)
+  const api = await bundleApi(`${root}dist`)
+  process.stdout.write(`${agentHost}\n${runner}\n${api}\n`)
 }

@@ -38,6 +38,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
   'runtime/executors': { rooms: RULED, packages: ['zod'] },
+  'runtime/azure': { rooms: LEAVES, packages: ['@azure/'] },
   'runtime/system-calls': { rooms: LEAVES, packages: ['koffi'] },
   'runtime/store': { rooms: RULED, packages: ['zod', 'kysely', 'pg'] },
   'runtime/tools': { rooms: [...LEAVES, 'runtime/governance', 'runtime/redaction'], packages: ['zod'] },
@@ -61,20 +62,19 @@ const RULES: Readonly<Record<string, Rule>> = {
     ],
   },
   'runtime/api': {
-    rooms: [...RULED, ...LIBRARIES, 'runtime/store', 'runtime/sandboxes', 'runtime/agent-host-client'],
+    rooms: [
+      ...RULED,
+      ...LIBRARIES,
+      'runtime/azure',
+      'runtime/store',
+      'runtime/sandboxes',
+      'runtime/agent-host-client',
+    ],
     packages: ['zod', 'fastify', 'fastify-type-provider-zod', '@fastify/', 'jose', 'tar-stream'],
   },
   'runtime/agent-host': {
-    rooms: [...RULED, ...LIBRARIES, 'runtime/system-calls'],
-    packages: [
-      'zod',
-      'fastify',
-      '@fastify/',
-      'jose',
-      'tar-stream',
-      '@a2a-js/sdk in turn/',
-      '@azure/ in credential/',
-    ],
+    rooms: [...RULED, ...LIBRARIES, 'runtime/azure', 'runtime/system-calls'],
+    packages: ['zod', 'fastify', '@fastify/', 'jose', 'tar-stream', '@a2a-js/sdk in turn/'],
   },
   cli: {
     rooms: [
@@ -172,7 +172,7 @@ test.each([
 
 test.each([
   ['runtime/agent-host/turn/x.ts', `import { AgentCard } from '@a2a-js/sdk'`],
-  ['runtime/agent-host/credential/x.ts', `const { SecretClient } = await import('@azure/keyvault-secrets')`],
+  ['runtime/azure/x.ts', `const { SecretClient } = await import('@azure/keyvault-secrets')`],
   ['runtime/api/x.ts', `import rateLimit from '@fastify/rate-limit'`],
   ['cli/commands/x.ts', `import { createClient } from '../../runtime/client/client.ts'`],
   ['contracts/x.ts', `import { z } from 'zod'`],

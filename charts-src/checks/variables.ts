@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { AGENT_HOST_ENV_PREFIX, AgentHostEnv } from '../../contracts/agent-host-env.ts'
-import { API_ENV_PREFIX, ApiEnv } from '../../contracts/api-env.ts'
+import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS } from '../../contracts/api-env.ts'
 import { CONTAINERS } from '../../contracts/names.ts'
 import { PodRunnerEnv, RUNNER_ENV_PREFIX } from '../../contracts/runner-env.ts'
 import type { Check, Finding } from './checked-tree.ts'
@@ -12,13 +12,9 @@ interface Contract {
   readonly prefix: string
   /** Keys of other ecosystems that the schema reads too. */
   readonly also: readonly string[]
-  /** Keys that a library of the process reads by itself. */
-  readonly foreign: readonly string[]
   readonly open: string
 }
 
-/** What Azure's SDKs read (workload identity). */
-const AZURE = ['AZURE_AUTHORITY_HOST', 'AZURE_CLIENT_ID', 'AZURE_FEDERATED_TOKEN_FILE', 'AZURE_TENANT_ID']
 const OPEN_SANDBOX = 'charts-src/constructs/sandbox-env.ts'
 
 const CONTRACTS: Readonly<Record<string, Contract>> = {
@@ -26,21 +22,18 @@ const CONTRACTS: Readonly<Record<string, Contract>> = {
     schema: AgentHostEnv,
     prefix: AGENT_HOST_ENV_PREFIX,
     also: [],
-    foreign: [],
     open: OPEN_SANDBOX,
   },
   [CONTAINERS.toolbox]: {
     schema: PodRunnerEnv,
     prefix: RUNNER_ENV_PREFIX,
     also: [],
-    foreign: [],
     open: OPEN_SANDBOX,
   },
   api: {
     schema: ApiEnv,
     prefix: API_ENV_PREFIX,
-    also: ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN'],
-    foreign: AZURE,
+    also: ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN', ...AZURE_KEYS],
     open: 'charts-src/constructs/api-env.ts',
   },
 }
@@ -69,7 +62,7 @@ export const variables: Check = ({ objects }) =>
     }),
   )
 
-function faultsOf({ schema, prefix, also, foreign }: Contract, container: unknown): string[] {
+function faultsOf({ schema, prefix, also }: Contract, container: unknown): string[] {
   const entries = listAt(container, 'env').map(
     (entry) => [textAt(entry, 'name') ?? '', textOf(entry)] as const,
   )
@@ -79,7 +72,7 @@ function faultsOf({ schema, prefix, also, foreign }: Contract, container: unknow
   return [
     ...keys.filter((key, index) => keys.indexOf(key) !== index).map((key) => `${key} stands twice`),
     ...entries.filter(([, value]) => value === undefined).map(([key]) => `nothing says what ${key} would be`),
-    ...keys.filter((key) => !isOwn(key) && !foreign.includes(key)).map((key) => `nothing reads ${key}`),
+    ...keys.filter((key) => !isOwn(key)).map((key) => `nothing reads ${key}`),
     ...(result.success
       ? []
       : result.error.issues.map((issue) => `${issue.path.join('.')} ${issue.message}`.trim())),

@@ -13,11 +13,12 @@ import {
   ServiceAccount,
 } from 'cdk8s-plus-28'
 import type { Construct } from 'constructs'
+import { names } from '../../contracts/names.ts'
 import { API_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import { API_ROUTES } from '../../contracts/routes.ts'
 import type { Environment } from '../environment/schema.ts'
 import { clusterNames, workloads } from '../workloads.ts'
-import { API_STATE_FOLDER, apiEnv } from './api-env.ts'
+import { API_KEYS_FOLDER, API_STATE_FOLDER, apiEnv } from './api-env.ts'
 import { draft } from './draft.ts'
 import { addObject } from './plain-object.ts'
 import { containerResources, mib } from './quantities.ts'
@@ -26,7 +27,7 @@ import { exchangeToken } from './token-volumes.ts'
 const USER = 1001
 const GROUP = 1000
 /** Longer than the service takes to end its streams and hand its runs over. */
-const GRACE_SECONDS = 60
+const GRACE_SECONDS = 120
 /** Until every proxy has heard that this pod is going. */
 const DRAIN_SECONDS = 5
 
@@ -63,10 +64,11 @@ function modelDeployment(scope: Construct, environment: Environment): void {
   deployment.select(LabelSelector.of({ labels: { ...labels } }))
 }
 
-function container({ images, sizes, infra, slice }: Environment): ContainerProps {
+function container(environment: Environment): ContainerProps {
+  const { images } = environment
   const probe = (path: string, seconds: number, failureThreshold: number) =>
     Probe.fromHttpGet(path, { port: API_PORT, periodSeconds: Duration.seconds(seconds), failureThreshold })
-  const env = apiEnv({ infra, sizes, slice })
+  const env = apiEnv(environment)
   return {
     name: 'api',
     image: images.api,
@@ -99,11 +101,13 @@ function completions({ slice, infra, sizes }: Environment): JsonPatch[] {
   const volumes = [
     { name: 'state', emptyDir: { sizeLimit: mib(sizes.api.container.ephemeralMib) } },
     { name: 'tmp', emptyDir: { sizeLimit: mib(sizes.api.container.ephemeralMib) } },
+    ...(infra.azure ? [] : [keysVolume(slice)]),
     ...token.map(({ volume }) => volume),
   ]
   const volumeMounts = [
     { name: 'state', mountPath: API_STATE_FOLDER },
     { name: 'tmp', mountPath: '/tmp' },
+    ...(infra.azure ? [] : [{ name: KEYS_VOLUME, mountPath: API_KEYS_FOLDER, readOnly: true }]),
     ...token.map(({ mount }) => mount),
   ]
   const pod = '/spec/template/spec'
@@ -127,6 +131,13 @@ function completions({ slice, infra, sizes }: Environment): JsonPatch[] {
     JsonPatch.add(`${pod}/containers/0/volumeMounts`, volumeMounts),
     JsonPatch.add(`${pod}/containers/0/lifecycle`, { preStop: { sleep: { seconds: DRAIN_SECONDS } } }),
   ]
+}
+
+const KEYS_VOLUME = 'keys'
+
+/** Without a vault something else keeps a Secret of this name: no Secret is in the tree. */
+function keysVolume(slice: Environment['slice']) {
+  return { name: KEYS_VOLUME, secret: { secretName: names(slice).keysSecret, defaultMode: 0o440 } }
 }
 
 function spread(topologyKey: string, matchLabels: Readonly<Record<string, string>>) {

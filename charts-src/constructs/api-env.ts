@@ -1,30 +1,50 @@
 import type { ApiEnv } from '../../contracts/api-env.ts'
+import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import { names } from '../../contracts/names.ts'
-import { API_PORT } from '../../contracts/ports.ts'
+import { API_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import type { Environment } from '../environment/schema.ts'
 import { EXCHANGE_TOKEN } from './token-volumes.ts'
 
 /** The one writable folder of the API: what counts is in the database, so it may go with the pod. */
 export const API_STATE_FOLDER = '/var/lib/agentweaver'
 
-type Input = Pick<Environment, 'infra' | 'sizes' | 'slice'>
+/** The keys of the deployment, where no vault has them. */
+export const API_KEYS_FOLDER = '/etc/agentweaver/keys'
+
+type Input = Pick<Environment, 'infra' | 'isolation' | 'sizes' | 'slice'>
 
 /** Variables of the API. No secret is among them: it reads its keys from the vault, and the database knows its identity. */
-export function apiEnv({ infra, sizes, slice }: Input): Record<string, string> {
+export function apiEnv({ infra, isolation, sizes, slice }: Input): Record<string, string> {
   const { runs } = sizes
   const own: Partial<Record<keyof ApiEnv, string>> = {
+    ...sandboxEnv(slice, isolation),
     AGENTWEAVER_APPROVAL_TTL_SECONDS: String(runs.approvalSeconds),
     AGENTWEAVER_HOST: '::',
     AGENTWEAVER_IDLE_TIMEOUT_SECONDS: String(runs.idleSeconds),
     AGENTWEAVER_MAX_RUNS: String(runs.maxRuns),
     AGENTWEAVER_MAX_RUNS_PER_OWNER: String(runs.maxRunsPerOwner),
+    AGENTWEAVER_METRICS_PORT: String(METRICS_PORT),
     AGENTWEAVER_PORT: String(API_PORT),
     AGENTWEAVER_READY_FORMAT: 'json',
     AGENTWEAVER_RUN_TIMEOUT_SECONDS: String(runs.maxHours * 3600),
     AGENTWEAVER_STATE_DIR: API_STATE_FOLDER,
     DATABASE_URL: databaseUrl(infra, names(slice).serviceAccounts.api),
   }
-  return { ...own, ...(infra.azure ? azureEnv(infra.azure) : {}) } as Record<string, string>
+  const keys = infra.azure ? azureEnv(infra.azure) : { AGENTWEAVER_KEYS_DIR: API_KEYS_FOLDER }
+  return { ...own, ...keys } as Record<string, string>
+}
+
+/** Where its sandboxes are, and what every one of them must be. */
+function sandboxEnv(
+  slice: Input['slice'],
+  isolation: Input['isolation'],
+): Partial<Record<keyof ApiEnv, string>> {
+  return {
+    AGENTWEAVER_DEPLOYMENT_ID: names(slice).prefix,
+    AGENTWEAVER_RUNTIME_CLASS: isolation === 'none' ? 'none' : RUNTIME_CLASSES[isolation].name,
+    AGENTWEAVER_SANDBOXES: 'kubernetes',
+    ...(slice.kind === 'preview' && { AGENTWEAVER_PREVIEW_SLUG: slice.slug }),
+  }
 }
 
 /** Without a password: the database takes the identity's token in its place. */
@@ -33,9 +53,12 @@ function databaseUrl({ database, azure }: Environment['infra'], user: string): s
   return `postgresql://${place}${azure ? '?sslmode=verify-full' : ''}`
 }
 
-/** The names that Azure's SDKs read by themselves. */
+/** Keys, the users' tokens and the database, all by the identity of the service. */
 function azureEnv(azure: NonNullable<Environment['infra']['azure']>) {
   return {
+    AGENTWEAVER_DATABASE_AUTH: 'entra',
+    AGENTWEAVER_KEY_VAULT: `https://${azure.vaults.controlPlane.host}`,
+    AGENTWEAVER_USER_VAULT: 'true',
     AZURE_AUTHORITY_HOST: `https://${azure.loginHost}/`,
     AZURE_CLIENT_ID: azure.identities.api.clientId,
     AZURE_FEDERATED_TOKEN_FILE: `${EXCHANGE_TOKEN.mountPath}/${EXCHANGE_TOKEN.file}`,

@@ -6,6 +6,7 @@ import {
 import type { HostEnvelope } from '../../contracts/events.ts'
 import type { HostCommandInput } from '../../contracts/exec.ts'
 import { type FileError, type FileOperation, FileResult } from '../../contracts/files.ts'
+import { HostHealth } from '../../contracts/pod.ts'
 import { AGENT_HOST_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
 import { SandboxError } from '../kit/errors.ts'
@@ -25,6 +26,10 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
 
   return {
     configure: (configuration: Configuration): Promise<void> => configureAgentHost(connection, configuration),
+    /** What the sandbox says of itself: its state, and how it isolates commands. */
+    async health(signal: AbortSignal): Promise<HostHealth> {
+      return HostHealth.parse(await (await expectOk(AGENT_HOST_ROUTES.healthz, { signal })).json())
+    },
     turns: createTurnClient(connection),
     events: (after: number, signal: AbortSignal): AsyncGenerator<HostEnvelope> =>
       followHostEvents(connection, after, signal),

@@ -36,6 +36,8 @@ export interface AppOptions {
   readonly started: Promise<unknown>
   /** The service listens on a loopback address: no name but localhost's own may lead to it. */
   readonly loopbackOnly: boolean
+  /** Figures are served at another port, and not here. */
+  readonly hasOwnMetricsPort?: boolean
 }
 
 /** Limits of a connection. A body is small or a stream; an upload has the time that a run waits for it. */
@@ -84,8 +86,8 @@ export function buildApp(options: AppOptions): FastifyInstance {
   return app
 }
 
-const openRoutes: FastifyPluginAsync<AppOptions> = async (open, { service }) => {
-  await open.register(healthRoutes, { service })
+const openRoutes: FastifyPluginAsync<AppOptions> = async (open, { service, hasOwnMetricsPort = false }) => {
+  await open.register(healthRoutes, { service, hasOwnMetricsPort })
   serveOpenapi(open)
 }
 

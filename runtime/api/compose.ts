@@ -1,8 +1,8 @@
 import { readFile, realpath } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname } from 'node:path'
 import { ExecRequest } from '../../contracts/exec.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
-import { policyVersion, readAgentPolicy } from '../../policies/agent/load.ts'
+import { policyVersion } from '../../policies/agent/load.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
 import type { Selection } from '../executors/select.ts'
 import { createGovernance } from '../governance/governance.ts'
@@ -15,9 +15,11 @@ import { EventRedactor } from '../redaction/event-redactor.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { selectIsolation } from '../sandboxes/local/isolation.ts'
 import type { Store } from '../store/store.ts'
+import { assets } from './assets.ts'
 import { composeProvider } from './compose-provider.ts'
 import type { ApiConfig } from './config.ts'
-import { loadDeploymentKeys } from './keys/deployment-keys.ts'
+import type { DeploymentKeys } from './keys/deployment-keys.ts'
+import { type LoadedKeys, loadKeys } from './keys/load-keys.ts'
 import { userSecretName } from './keys/user-secret-name.ts'
 import { createRunService } from './runs/create-run-service.ts'
 import type { ControlGovernance, RunDeps } from './runs/deps.ts'
@@ -26,8 +28,16 @@ import type { RunService } from './runs/service.ts'
 
 type Around = { readonly store: Store; readonly log: Log }
 
-/** The executor of this process, over the local provider. */
-export async function composeRunService(config: ApiConfig, { store, log }: Around): Promise<RunService> {
+/** The keys that the configuration names; `apiKey` is the first operator's. */
+export const composeKeys = ({ keys, sandboxes, ...config }: ApiConfig): Promise<LoadedKeys> =>
+  loadKeys(keys, { ...config, slice: sandboxes.kind === 'kubernetes' ? sandboxes.slice : { kind: 'base' } })
+
+/** The executor of this process, over the provider that the configuration names. */
+export async function composeRunService(
+  config: ApiConfig,
+  { store, log }: Around,
+  keys: DeploymentKeys,
+): Promise<RunService> {
   const toolRoots = await toolRootsOf(config)
   const select = once(() =>
     selectIsolation({
@@ -36,7 +46,6 @@ export async function composeRunService(config: ApiConfig, { store, log }: Aroun
       ...(config.isolation !== 'auto' && { only: config.isolation }),
     }),
   )
-  const keys = await loadDeploymentKeys(join(config.stateDir, 'keys'))
   const provider = composeProvider(config, {
     jwksFile: keys.jwksFile,
     selectIsolation: select,
@@ -111,8 +120,8 @@ async function readCeilingFile(file: string): Promise<SandboxSettingsPatch> {
 }
 
 async function composeGovernance(): Promise<ControlGovernance> {
-  const policy = readAgentPolicy()
-  const shell = await loadShellGrammar()
+  const policy = assets.agentPolicy()
+  const shell = await loadShellGrammar(await assets.grammarModules())
   return {
     version: (settings) => policyVersion(policy, settings),
     forRun: (settings) => {

@@ -1,12 +1,19 @@
 import { resolve } from 'node:path'
-import { API_ENV_PREFIX, ApiEnv, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
+import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
+import type { WorkloadIdentity } from '../azure/workload-identity.ts'
 import { type EnvSource, parseEnv } from '../kit/parse-env.ts'
 
 /** The service's configuration in final units. Nothing downstream has a default of its own. */
 export type ApiConfig = ReturnType<typeof readConfig>
 
 /** Keys of other ecosystems that the service shares with them. */
-const SHARED_KEYS = ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN']
+const SHARED_KEYS = [
+  'DATABASE_URL',
+  'OPENAI_BASE_URL',
+  'OPENAI_API_KEY',
+  'COPILOT_GITHUB_TOKEN',
+  ...AZURE_KEYS,
+]
 /** The longest wait for a run's upload, after which the run has failed. */
 const UPLOAD_TIMEOUT_MS = 900_000
 const seconds = (count: number) => count * 1000
@@ -21,8 +28,11 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     port: env.AGENTWEAVER_PORT,
     stateDir,
     store: env.DATABASE_URL
-      ? ({ kind: 'postgres', url: env.DATABASE_URL } as const)
+      ? ({ kind: 'postgres', url: env.DATABASE_URL, auth: env.AGENTWEAVER_DATABASE_AUTH } as const)
       : ({ kind: 'sqlite', file: resolve(stateDir, 'store.db') } as const),
+    keys: readKeysPlace(env, { cwd, stateDir }),
+    identity: readIdentity(env),
+    metricsPort: env.AGENTWEAVER_METRICS_PORT,
     sandboxes: readSandboxes(env, cwd),
     // A pod sees no folder of the machine that the service runs on.
     workspaceRoots: env.AGENTWEAVER_SANDBOXES === 'local' ? (env.AGENTWEAVER_WORKSPACE_ROOTS ?? [home]) : [],
@@ -50,6 +60,26 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
       ...(env.COPILOT_GITHUB_TOKEN && { copilotToken: env.COPILOT_GITHUB_TOKEN }),
     },
   })
+}
+
+function readKeysPlace(env: ApiEnv, { cwd, stateDir }: { cwd: string; stateDir: string }) {
+  if (env.AGENTWEAVER_KEY_VAULT) return { kind: 'vault', url: env.AGENTWEAVER_KEY_VAULT } as const
+  if (env.AGENTWEAVER_KEYS_DIR)
+    return { kind: 'folder', directory: resolve(cwd, env.AGENTWEAVER_KEYS_DIR) } as const
+  return { kind: 'own', directory: resolve(stateDir, 'keys') } as const
+}
+
+function readIdentity({
+  AZURE_AUTHORITY_HOST: authority,
+  AZURE_CLIENT_ID: clientId,
+  AZURE_FEDERATED_TOKEN_FILE: tokenFile,
+  AZURE_TENANT_ID: tenantId,
+  ...env
+}: ApiEnv): WorkloadIdentity | undefined {
+  // A shell may have these of somebody else's; they are looked at where something is asked of Azure.
+  const isWanted = env.AGENTWEAVER_KEY_VAULT !== undefined || env.AGENTWEAVER_DATABASE_AUTH === 'entra'
+  if (!authority || !clientId || !tokenFile || !tenantId || !isWanted) return undefined
+  return { authority: new URL(authority).origin, clientId, tokenFile, tenantId }
 }
 
 /** `none` is a word of the environment's; a pod that has no runtime class names none. */

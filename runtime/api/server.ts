@@ -5,16 +5,18 @@ import { createLog } from '../kit/log.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { openStore } from '../store/open-store.ts'
 import { buildApp } from './app.ts'
-import { composeRunService } from './compose.ts'
+import { composeKeys, composeRunService } from './compose.ts'
 import { type ApiConfig, readConfig } from './config.ts'
 import { isLoopback } from './http/host-guard.ts'
+import { serveMetrics } from './http/metrics-listener.ts'
 import { announcement } from './start/announce.ts'
-import { ensureFirstApiKey } from './start/first-api-key.ts'
+import { ensureFirstApiKey, ensureGivenApiKey } from './start/first-api-key.ts'
 import { listen } from './start/listen.ts'
 import { removeServiceFile, writeServiceFile } from './start/service-file.ts'
 import { prepareStateFolder } from './start/state-folder.ts'
 import { lockStateFolder } from './start/state-lock.ts'
 import { stopRequest } from './start/stop-request.ts'
+import { storeLocation } from './start/store-location.ts'
 
 /** EX_CONFIG of sysexits(3), so that a supervisor can tell a mistake of ours from one of the configuration. */
 const EXIT_CONFIG = 78
@@ -36,8 +38,9 @@ async function serve(config: ApiConfig): Promise<void> {
   })
   await prepareStateFolder(config.stateDir, homedir())
   const unlock = lockStateFolder(config.stateDir)
-  const store = await openStore(config.store, { log })
-  const service = await composeRunService(config, { store, log })
+  const { keys, apiKey } = await composeKeys(config)
+  const store = await openStore(storeLocation(config, log), { log })
+  const service = await composeRunService(config, { store, log }, keys)
   const { promise: started, resolve: markStarted } = Promise.withResolvers<void>()
   const app = buildApp({
     service,
@@ -47,19 +50,26 @@ async function serve(config: ApiConfig): Promise<void> {
     started,
     rateLimitPerMinute: config.rateLimitPerMinute,
     loopbackOnly: isLoopback(config.host),
+    hasOwnMetricsPort: config.metricsPort !== undefined,
   })
+  let metrics: Awaited<ReturnType<typeof serveMetrics>> | undefined
   const close = async () => {
     markStarted()
     // Nobody new is sent here; the file goes while the folder is still held, so it is never a successor's.
     await removeServiceFile(config.stateDir)
     await app.close()
+    await metrics?.close()
     await store.close()
     unlock()
   }
   try {
     // The port comes first: a service that cannot be reached must not take up any run.
     const url = await listen(app, config)
-    const apiKeyFile = await ensureFirstApiKey(store, { stateDir: config.stateDir, now })
+    if (apiKey !== undefined) await ensureGivenApiKey(store, { apiKey, now })
+    // Of several processes with one store none makes a key that the others do not know of.
+    const isOwn = config.keys.kind === 'own'
+    const apiKeyFile = isOwn ? await ensureFirstApiKey(store, { stateDir: config.stateDir, now }) : undefined
+    metrics = await serveMetrics(service, { host: config.host, port: config.metricsPort })
     await service.start()
     markStarted()
     await writeServiceFile(config.stateDir, { url, pid: process.pid })

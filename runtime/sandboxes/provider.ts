@@ -15,7 +15,45 @@ export interface SandboxProvider {
   claim(request: ClaimRequest): Promise<BoundSandbox>
   /** Cleans up after a claim that failed or is an earlier process's, known by the handle that its row kept. */
   collect(handle: unknown): Promise<void>
+  /** The claims of this deployment, whoever made them; absent where sandboxes end with their process. */
+  readonly claims?: DeploymentClaims
+  /** Where any process may serve a sandbox that another one claimed; absent where sandboxes are one process's own. */
+  readonly shared?: SharedSandboxes
   close(): Promise<void>
+}
+
+export interface DeploymentClaims {
+  /** Calls back for each claim that is gone, with all it had: there may be room. The return value unsubscribes. */
+  onGone(listener: () => void): () => void
+  list(): Promise<FoundClaim[]>
+  /** Deletes exactly this claim and waits until it is gone with everything that belongs to it. */
+  remove(claim: FoundClaim): Promise<void>
+}
+
+export interface FoundClaim {
+  readonly namespace: string
+  readonly name: string
+  readonly uid: string
+  readonly createdAt: Date
+}
+
+/** Sandboxes that outlive the process which claimed them. */
+export interface SharedSandboxes {
+  /** Takes over a bound sandbox. The same chain is proven again; `sandbox_lost` where it is not what was bound. */
+  attach(request: AttachRequest): Promise<BoundSandbox>
+  /** Proves the chain, and no more: for a process that uses what another one keeps. */
+  locate(request: AttachRequest): Promise<LocatedSandbox>
+}
+
+export type LocatedSandbox = Pick<BoundSandbox, 'address' | 'isolation' | 'instanceId'>
+
+/** A bound sandbox as its row has it. */
+export interface AttachRequest {
+  readonly claimName: string
+  readonly kind: SandboxKind
+  readonly handle: unknown
+  readonly uids: BoundSandbox['uids']
+  readonly signal: AbortSignal
 }
 
 export interface ClaimRequest {
@@ -44,6 +82,8 @@ export interface BoundSandbox {
   readonly launch: 'warm' | 'cold'
   readonly bindMs: number
   readonly isolation: Isolation
+  /** Whether the sandbox itself has to add to the reason how it isolates commands: no other knows. */
+  readonly isDescribedByHost: boolean
   readonly warnings: readonly SandboxWarning[]
   /** Where its AgentHost listens. */
   readonly address: AgentHostAddress
@@ -53,6 +93,8 @@ export interface BoundSandbox {
   readonly handle: unknown
   /** Settles when the sandbox is gone, with why. */
   readonly lost: Promise<string>
+  /** Leaves the sandbox as it is: another process drives its run. Nothing of it is watched or extended any longer. */
+  detach(): void
   /** Destroys the sandbox with everything in it and waits until it is gone. */
   release(reason: string): Promise<void>
 }

@@ -29,6 +29,8 @@ export interface Engine {
   ): SelectQueryBuilder<Tables, 'audit_heads', O>
   /** Keeps other processes from migrating until the transaction ends. */
   lockSchema(tx: Kysely<Tables>): Promise<void>
+  /** Keeps other transactions that count runs waiting until this one ends. */
+  lockAdmission(tx: Kysely<Tables>): Promise<void>
   /** Tells other processes, when the transaction commits, which runs have new events. */
   announce(tx: Kysely<Tables>, runIds: Iterable<string>): Promise<void>
   close(): Promise<void>

@@ -252,4 +252,14 @@ export const MIGRATIONS: readonly Migration[] = [
       }
     },
   },
+  {
+    version: 3,
+    name: 'who drives a run, and how it is to end',
+    up: async (db) => {
+      await db.schema.alterTable('runs').addColumn('holder', 'text').execute()
+      await db.schema.alterTable('runs').addColumn('ending_json', 'text').execute()
+      await db.schema.alterTable('runs').addColumn('used_at', 'text').execute()
+      await sql`create index commands_by_run on commands (run_id, state)`.execute(db)
+    },
+  },
 ]

@@ -9,7 +9,12 @@ import { deleteAbandonedBlobs } from './tables/blobs.ts'
 /** Where a store is: a file of the embedded engine, or a PostgreSQL database. */
 export type StoreLocation =
   | { readonly kind: 'sqlite'; readonly file: string }
-  | { readonly kind: 'postgres'; readonly url: string }
+  | {
+      readonly kind: 'postgres'
+      readonly url: string
+      /** Asked for with every new connection, in place of a password in the URL. */
+      readonly password?: () => Promise<string>
+    }
 
 /** Opens the store and brings its tables up to date. */
 export async function openStore(location: StoreLocation, { log }: { log: Log }): Promise<Store> {
@@ -35,5 +40,5 @@ async function openEngine(
     return openSqlite(location.file)
   }
   const { openPostgres } = await import('./postgres/engine.ts')
-  return openPostgres(location.url, log, onRemote)
+  return openPostgres(location, log, onRemote)
 }

@@ -116,6 +116,9 @@ interface RunsTable {
   first_event_at: string | null
   ended_at: string | null
   checkpoint_at: string | null
+  holder: string | null
+  ending_json: string | null
+  used_at: string | null
 }
 
 interface ApprovalsTable {

@@ -13,7 +13,7 @@ import { listClaims } from './tables/claims.ts'
 import { readEvents } from './tables/events.ts'
 import { claimIdempotencyKey, finishIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
-import { countRuns, listRuns, readRun } from './tables/runs.ts'
+import { countRuns, listAbandonedRuns, listRuns, readRun } from './tables/runs.ts'
 import { readSetting, writeSetting } from './tables/settings.ts'
 
 /** The store over a migrated engine. */
@@ -28,6 +28,7 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
     readRun: (id) => readRun(reading, id),
     listRuns: (filter) => listRuns(reading, filter),
     countRuns: (filter) => countRuns(reading, filter),
+    listAbandonedRuns: (states, limit) => listAbandonedRuns(reading, states, limit),
     readEvents: (runId, after, limit) => readEvents(reading, runId, { after, limit }),
     onEvents: (runId, listener) => listeners.add(runId, listener),
     listApprovals: (runId, filter) => listApprovals(reading, runId, filter),

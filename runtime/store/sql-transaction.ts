@@ -3,10 +3,10 @@ import type { Transaction } from './store.ts'
 import { decideApproval, insertApproval, listApprovals, readApproval } from './tables/approvals.ts'
 import { appendAudit, lockAuditHead } from './tables/audit.ts'
 import { changeCall, insertCall, listCalls, readCall } from './tables/calls.ts'
-import { bindClaim, changeClaim, upsertClaim } from './tables/claims.ts'
-import { endCommand, insertCommand, readCommand } from './tables/commands.ts'
+import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
+import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { appendEvents } from './tables/events.ts'
-import { changeRun, insertRun, readAndLockRun } from './tables/runs.ts'
+import { changeRun, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
 import { changeTurn, insertTurn, listTurns } from './tables/turns.ts'
 
 /** The table functions, bound to one open transaction. */
@@ -15,6 +15,11 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   readRun: (id) => readAndLockRun(scope, id),
   changeRun: (id, change) => changeRun(scope, id, change),
   appendEvents: (runId, events) => appendEvents(scope, runId, events),
+  announce: (runId) => void scope.announced.set(runId, scope.announced.get(runId) ?? []),
+  countRuns: async (filter) => {
+    await scope.engine.lockAdmission(scope.db)
+    return countRuns(scope, filter)
+  },
 
   insertTurn: (turn) => insertTurn(scope, turn),
   changeTurn: (id, state) => changeTurn(scope, id, state),
@@ -23,6 +28,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   insertCommand: (command) => insertCommand(scope, command),
   endCommand: (id, result) => endCommand(scope, id, result),
   readCommand: (runId, id) => readCommand(scope, runId, id),
+  listRunningCommands: (runId) => listRunningCommands(scope, runId),
 
   insertApproval: (approval) => insertApproval(scope, approval),
   decideApproval: (requestId, change) => decideApproval(scope, requestId, change),
@@ -36,6 +42,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
 
   auditHead: (runId) => lockAuditHead(scope, runId),
   appendAudit: (rows, head) => appendAudit(scope, rows, head),
+  readClaim: (key) => readClaim(scope, key),
   upsertClaim: (claim) => upsertClaim(scope, claim),
   changeClaim: (key, change) => changeClaim(scope, key, change),
   bindClaim: (key, ids) => bindClaim(scope, key, ids),

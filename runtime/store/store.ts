@@ -15,9 +15,18 @@ export interface RunRow extends Omit<Run, 'sandbox'> {
   readonly keyId: string
   /** Last host sequence of the current generation that is committed here. */
   readonly hostSequence: number
+  /** The process that drives the run; whoever is not it writes nothing of what the run does. */
+  readonly holder?: string
+  /** How the run is to end, once that is decided; its driver may be another process. As JSON. */
+  readonly ending?: unknown
+  /** When a process that does not drive the run last used its sandbox. */
+  readonly usedAt?: string
 }
 
-export type NewRun = Omit<RunRow, 'lastSequence' | 'hostSequence' | 'generation' | 'createdAt'>
+export type NewRun = Omit<
+  RunRow,
+  'lastSequence' | 'hostSequence' | 'generation' | 'createdAt' | 'ending' | 'usedAt'
+>
 export type RunChange = Partial<
   Pick<
     RunRow,
@@ -33,6 +42,9 @@ export type RunChange = Partial<
     | 'hostSequence'
     | 'settings'
     | 'policyVersion'
+    | 'holder'
+    | 'ending'
+    | 'usedAt'
   >
 >
 
@@ -150,10 +162,17 @@ export interface RunFilter {
   readonly owner?: string
   readonly kind?: 'agent' | 'command'
   readonly states?: readonly RunState[]
+  /** Made before this time. */
+  readonly createdBefore?: string
   /** Return runs after this id in the list's order (newest first). */
   readonly after?: string
   readonly limit: number
 }
+
+export type RunCount = { readonly owner?: string; readonly states: readonly RunState[] }
+
+/** Leases of processes that drive runs are named by this and their id. */
+export const HOLDER_LEASE = 'holder:'
 
 /** What one transaction may do. Every method sees the writes before it. */
 export interface Transaction {
@@ -168,6 +187,10 @@ export interface Transaction {
    * the events of its current generation. Returns what was appended.
    */
   appendEvents(runId: string, events: readonly NewEvent[]): Promise<RunEnvelope[]>
+  /** Calls the run's listeners in every process after the commit, as if there were events. */
+  announce(runId: string): void
+  /** Counts runs; from here to its end no other transaction that counts them comes between. */
+  countRuns(filter: RunCount): Promise<number>
 
   insertTurn(turn: Omit<TurnRow, 'ordinal'>): Promise<TurnRow>
   changeTurn(id: string, state: Turn['state']): Promise<void>
@@ -177,6 +200,7 @@ export interface Transaction {
   /** Ends a running command; the first result stands. */
   endCommand(id: string, result: unknown): Promise<void>
   readCommand(runId: string, id: string): Promise<CommandRow | undefined>
+  listRunningCommands(runId: string): Promise<CommandRow[]>
 
   insertApproval(approval: ApprovalRow): Promise<void>
   /** Changes a pending approval; false where it was not pending (somebody was first). */
@@ -208,6 +232,7 @@ export interface Transaction {
   appendAudit(rows: readonly AuditRow[], head: AuditHead): Promise<void>
 
   upsertClaim(claim: ClaimRow): Promise<void>
+  readClaim(key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>): Promise<ClaimRow | undefined>
   changeClaim(
     key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>,
     change: Partial<ClaimRow>,
@@ -239,7 +264,9 @@ export interface Store {
 
   readRun(id: string): Promise<RunRow | undefined>
   listRuns(filter: RunFilter): Promise<{ items: RunRow[]; next?: string }>
-  countRuns(filter: { owner?: string; states: readonly RunState[] }): Promise<number>
+  countRuns(filter: RunCount): Promise<number>
+  /** Runs in these states whose holder has no lease any more, or that have none, oldest first. */
+  listAbandonedRuns(states: readonly RunState[], limit: number): Promise<RunRow[]>
   /** Events after `after`, oldest first. */
   readEvents(runId: string, after: number, limit: number): Promise<RunEnvelope[]>
   /**

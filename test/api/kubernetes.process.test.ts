@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { names } from '../../contracts/names.ts'
 import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
+import { claimName } from '../../runtime/api/runs/ids.ts'
 import { createClient } from '../../runtime/client/client.ts'
 import { startFakePod } from '../fakes/kube/fake-pod.ts'
 import { startSandboxController } from '../fakes/kube/sandbox-controller.ts'
@@ -120,17 +121,14 @@ const STEPS: readonly Step[] = [
       return () => pod.received.includes(AGENT_HOST_ROUTES.configure)
     },
   ],
-  [
-    'when its pod is configured and its events are read',
-    ({ pod }) =>
-      () =>
-        pod.received.includes(AGENT_HOST_ROUTES.events),
-  ],
 ]
+
+/** Longer than a process that was killed keeps its runs. */
+const TAKEOVER_MS = 40_000
 
 describe('a service on a cluster that is killed while it launches a run', () => {
   test.each(STEPS)(
-    '%s leaves nothing there, and its successor says how the run ended',
+    '%s leaves nothing there, and its successor begins the launch again',
     async (_when, hold) => {
       const cluster = await startCluster()
       const { fake, controller } = cluster
@@ -145,11 +143,68 @@ describe('a service on a cluster that is killed while it launches a run', () => 
       controller.start()
       const { client } = await cluster.start()
 
+      const [former, next] = [claimName('agent', id, 1), claimName('agent', id, 2)]
+      await until('the launch is begun again', () => controller.left().includes(next), TAKEOVER_MS)
+      expect(controller.left()).not.toContain(former)
+      await client.cancel(id)
       await until('nothing is left in the cluster', () => controller.left().length === 0, 20_000)
-      expect(await client.readRun(id)).toMatchObject({ state: 'failed', failure: { code: 'api_restarted' } })
+      expect(await client.readRun(id)).toMatchObject({ state: 'cancelled' })
     },
-    60_000,
+    90_000,
   )
+})
+
+describe('a service on a cluster that is killed while a run is served', () => {
+  const served = async () => {
+    const cluster = await startCluster()
+    const first = await cluster.start()
+    const { id } = await first.client.startRun(aRun)
+    const { pod } = cluster
+    const eventsRead = () => pod.received.filter((path) => path === AGENT_HOST_ROUTES.events).length
+    await until('the events are read', () => eventsRead() > 0, 20_000)
+    await until('the run works', async () => (await first.client.readRun(id)).state === 'running', 20_000)
+    first.child.kill('SIGKILL')
+    await first.exited
+    return { ...cluster, id, eventsRead }
+  }
+
+  test('has a successor that follows the same sandbox, without configuring it again', async () => {
+    const { start, controller, pod, id, eventsRead } = await served()
+
+    await start()
+
+    await until('the events are read again', () => eventsRead() > 1, TAKEOVER_MS)
+    expect(pod.received.filter((path) => path === AGENT_HOST_ROUTES.configure)).toHaveLength(1)
+    expect(controller.claims().map(({ metadata }) => metadata.name)).toEqual([claimName('agent', id, 1)])
+  }, 90_000)
+
+  test('has a successor that says that a sandbox is lost which went meanwhile, and leaves nothing', async () => {
+    const { start, controller, fake, id } = await served()
+    for (const { metadata } of fake.store.list(controller.paths.pods))
+      fake.store.remove(controller.paths.pods, metadata.name)
+
+    const { client } = await start()
+
+    await until('the run has ended', async () => (await client.readRun(id)).state === 'failed', TAKEOVER_MS)
+    expect((await client.readRun(id)).failure).toMatchObject({ code: 'sandbox_lost' })
+    await until('nothing is left', () => controller.left().length === 0, 20_000)
+  }, 90_000)
+
+  test('has a successor that refuses another pod in the place of the one that was bound', async () => {
+    const { start, controller, fake, pod, id, eventsRead } = await served()
+    const [former] = fake.store.list(controller.paths.pods)
+    fake.store.remove(controller.paths.pods, former?.metadata.name ?? '')
+    const { uid: _uid, ...metadata } = former?.metadata ?? { uid: '', name: '' }
+    fake.store.put(controller.paths.pods, { ...former, metadata: { ...metadata, uid: randomUUID() } })
+    const before = eventsRead()
+
+    const { client } = await start()
+
+    await until('the run has ended', async () => (await client.readRun(id)).state === 'failed', TAKEOVER_MS)
+    expect((await client.readRun(id)).failure).toMatchObject({ code: 'sandbox_lost' })
+    expect(eventsRead()).toBe(before)
+    expect(pod.received.filter((path) => path === AGENT_HOST_ROUTES.configure)).toHaveLength(1)
+  }, 90_000)
 })
 
 describe('a service on a cluster', () => {

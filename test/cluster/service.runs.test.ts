@@ -6,15 +6,15 @@ import { createAuditLog } from '../kube/client/audit-log.ts'
 import { describeWith, type Feature } from './helpers/features.ts'
 import { useServiceSpace } from './helpers/service-space.ts'
 
-const RUNTIMES: readonly (readonly [string, Feature, string | undefined])[] = [
-  ['runc', 'real node', undefined],
-  ['gvisor', 'gvisor', 'gvisor'],
+const RUNTIMES: readonly (readonly [string, Feature, string | undefined, RegExp])[] = [
+  ['runc', 'real node', undefined, /system call filter/],
+  ['gvisor', 'gvisor', 'gvisor', /network namespace of its own/],
 ]
 const RUN_MS = 90_000
 const shell = (command: string): PlanStep => ({ kind: 'tool', tool: 'run_command', arguments: { command } })
 const say = (text: string): PlanStep => ({ kind: 'say', text })
 
-for (const [name, feature, runtimeClass] of RUNTIMES) {
+for (const [name, feature, runtimeClass, form] of RUNTIMES) {
   describeWith(['agent-sandbox', feature], `a run of the service on a cluster, under ${name}`, () => {
     const space = useServiceSpace({ runtimeClass, replicas: { agent: 1, command: 1 } })
 
@@ -60,6 +60,9 @@ for (const [name, feature, runtimeClass] of RUNTIMES) {
         claimName: expect.stringMatching(/^agent-[0-9a-f]{40}$/),
       })
       expect(outputOf(events)).toBe('1000\n/workspace\nhere\n')
+      const [selected] = dataOf(events, 'sandbox.selected')
+      expect(selected?.reason).toMatch(/^a pod of its own/)
+      expect(selected?.reason, 'the form of the offline runner').toMatch(form)
       expect(await space.client().readRun(id)).toMatchObject({ state: 'succeeded' })
       expect((await space.pods()).map(({ metadata }) => metadata.uid)).not.toContain(bound?.podUid)
       await space.nothingLeft()

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { type Held, HeldCredential, REFRESH_MS } from '../../runtime/agent-host/credential/held-credential.ts'
+import { type Held, HeldCredential, REFRESH_MS } from '../../runtime/azure/held-credential.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 

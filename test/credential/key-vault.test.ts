@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { REFRESH_MS } from '../../runtime/agent-host/credential/held-credential.ts'
+import { REFRESH_MS } from '../../runtime/azure/held-credential.ts'
 import { startAzure } from './azure-rig.ts'
 import { NAME, openCredential } from './open-credential.ts'
 

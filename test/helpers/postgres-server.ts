@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs'
+import { appendFileSync, chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -41,8 +41,14 @@ const SETTINGS = {
   dynamic_shared_memory_type: 'mmap',
 } as const
 
-/** Starts a real PostgreSQL in a temporary folder. Nobody but this account and root can reach it. */
-export async function startPostgres(): Promise<PostgresServer> {
+export interface PostgresNetwork {
+  /** A process in whose network it listens, at port 5432 of the address; whoever reaches that is trusted. */
+  readonly pid: number
+  readonly address: string
+}
+
+/** Starts a real PostgreSQL in a temporary folder. Nobody but this account and root can reach it, or who is in `network`. */
+export async function startPostgres(network?: PostgresNetwork): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'aw-pg-'))
   try {
     const account = unprivilegedAccount()
@@ -53,7 +59,8 @@ export async function startPostgres(): Promise<PostgresServer> {
     return await run({
       folder,
       binaries,
-      spawnAs: { ...account, cwd: folder, env: { LC_ALL: 'C', PATH: '/usr/bin:/bin' } },
+      ...(network && { network }),
+      spawnAs: { ...account, cwd: folder, env: { LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/bin' } },
     })
   } catch (error) {
     rmSync(folder, { recursive: true, force: true })
@@ -64,10 +71,11 @@ export async function startPostgres(): Promise<PostgresServer> {
 interface Place {
   readonly folder: string
   readonly binaries: string
+  readonly network?: PostgresNetwork
   readonly spawnAs: { cwd: string; env: Record<string, string>; uid?: number; gid?: number }
 }
 
-async function run({ folder, binaries, spawnAs }: Place): Promise<PostgresServer> {
+async function run({ folder, binaries, spawnAs, network }: Place): Promise<PostgresServer> {
   const data = join(folder, 'data')
   const init = spawnSync(
     join(binaries, 'initdb'),
@@ -88,7 +96,12 @@ async function run({ folder, binaries, spawnAs }: Place): Promise<PostgresServer
   )
   if (init.status !== 0) throw new Error(`initdb failed: ${init.stderr || init.error?.message}`)
 
-  const options = Object.entries({ ...SETTINGS, unix_socket_directories: folder })
+  const listens = network ? { listen_addresses: network.address, port: '5432' } : {}
+  const options = Object.entries({ ...SETTINGS, ...listens, unix_socket_directories: folder })
+  if (network) appendFileSync(join(data, 'pg_hba.conf'), 'host all all 0.0.0.0/0 trust\n')
+  // Into another network only root gets; the account is taken on behind that.
+  const { uid, gid, ...place } = spawnAs
+  const inside = network ? ['nsenter', '-t', String(network.pid), '-n', '--', ...asAccount({ uid, gid })] : []
   const supervisor = spawn(
     '/bin/sh',
     [
@@ -96,12 +109,13 @@ async function run({ folder, binaries, spawnAs }: Place): Promise<PostgresServer
       SUPERVISOR,
       'postgres-supervisor',
       folder,
+      ...inside,
       join(binaries, 'postgres'),
       '-D',
       data,
       ...options.flatMap(([name, value]) => ['-c', `${name}=${value}`]),
     ],
-    { ...spawnAs, detached: true, stdio: ['pipe', 'ignore', 'ignore'] },
+    { ...(network ? place : spawnAs), detached: true, stdio: ['pipe', 'ignore', 'ignore'] },
   )
   const exited = new Promise<void>((resolve) => supervisor.once('exit', () => resolve()))
   const stop = async () => {
@@ -118,6 +132,11 @@ async function run({ folder, binaries, spawnAs }: Place): Promise<PostgresServer
   }
   return { url, stop }
 }
+
+const asAccount = ({ uid, gid }: { uid: number | undefined; gid: number | undefined }) =>
+  uid === undefined || gid === undefined
+    ? []
+    : ['setpriv', `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', '--']
 
 async function untilReady(url: string): Promise<void> {
   const deadline = Date.now() + 15_000

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { POD_HOMES, POD_USERS } from '../../contracts/pod.ts'
 import type { ImageSpec } from '../kube/images/image-spec.ts'
-import { podImages } from '../kube/images/pod-images.ts'
+import { apiImage, podImages } from '../kube/images/pod-images.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 
@@ -21,6 +21,7 @@ function instructionsOf(name: string): { word: string; rest: string }[] {
 const CONTAINERS = [
   { name: 'agent-host', user: POD_USERS.agentHost, home: POD_HOMES.agentHost },
   { name: 'toolbox', user: POD_USERS.toolbox, home: POD_HOMES.toolbox },
+  { name: 'api', user: POD_USERS.agentHost, home: '/home/api' },
 ]
 
 describe.each(CONTAINERS)('the image of $name', ({ name, user, home }) => {
@@ -31,8 +32,10 @@ describe.each(CONTAINERS)('the image of $name', ({ name, user, home }) => {
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'containerfiles-'))
-    const images = await podImages(folder, process.execPath)
-    local = images.find(({ user: of }) => of.startsWith(`${user}:`))
+    const images = [...(await podImages(folder, process.execPath)), await apiImage(folder, process.execPath)]
+    local = images.find(
+      ({ user: of, environment }) => of === `${user}:1000` && environment?.['HOME'] === home,
+    )
   }, 60_000)
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect } from 'vitest'
 import { StartRun, type StartRunInput } from '../../contracts/api.ts'
 import type { PlanStep } from '../../contracts/configure.ts'
 import type { RunEnvelope, RunEvent, RunEventType } from '../../contracts/events.ts'
-import { composeRunService } from '../../runtime/api/compose.ts'
+import { composeKeys, composeRunService } from '../../runtime/api/compose.ts'
 import { readConfig } from '../../runtime/api/config.ts'
 import type { Caller, RunService } from '../../runtime/api/runs/service.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
@@ -33,7 +33,7 @@ export async function startService(env: Record<string, string> = {}) {
   )
   mkdirSync(config.stateDir, { mode: 0o700 })
   const store = await openStore(config.store, { log: silentLog })
-  const service = await composeRunService(config, { store, log: silentLog })
+  const service = await composeRunService(config, { store, log: silentLog }, (await composeKeys(config)).keys)
   await service.start()
   let isOpen = true
   const close = async () => {

@@ -90,7 +90,7 @@ if ('unavailable' in offer) {
       await using proxy = await proxyTo(urlOf(location))
       const looks: (string | undefined)[] = []
       const listener = listen({
-        url: proxy.url,
+        place: { url: proxy.url },
         log: silentLog,
         self: 'here',
         onRemote: (runId) => looks.push(runId),

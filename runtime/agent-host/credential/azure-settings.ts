@@ -1,13 +1,5 @@
 import type { AgentHostEnv } from '../../../contracts/agent-host-env.ts'
-
-/** The Azure identity that the pod's projected token stands for. */
-export type WorkloadIdentity = {
-  readonly clientId: string
-  readonly tenantId: string
-  /** Origin of the token endpoint. */
-  readonly authority: string
-  readonly tokenFile: string
-}
+import type { WorkloadIdentity } from '../../azure/workload-identity.ts'
 
 /** What the environment lets an AgentHost ask Azure for; undefined on a laptop. */
 export type AzureSettings = {

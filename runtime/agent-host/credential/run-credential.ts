@@ -1,9 +1,9 @@
 import type { AgentConfig, ConfigureRequest, Credential } from '../../../contracts/configure.ts'
+import { type Held, HeldCredential } from '../../azure/held-credential.ts'
+import { retryWithin } from '../../azure/retry-within.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { AzureSettings } from './azure-settings.ts'
-import { type Held, HeldCredential } from './held-credential.ts'
-import { retryWithin } from './retry-within.ts'
 
 /** All attempts of one reading together. */
 const READ_BUDGET_MS = 10_000
@@ -83,7 +83,7 @@ function foundryReader(baseUrl: string, { azure, budgetMs = READ_BUDGET_MS }: Ru
 }
 
 /** Only where it is wanted: loading the SDKs costs 10 MB and 55 ms of a processor, which a standby does not pay. */
-const loadClients = () => import('./azure-clients.ts')
+const loadClients = () => import('../../azure/azure-clients.ts')
 
 const unconfigured = (what: string) =>
   new SandboxError('credential_unavailable', `this AgentHost has not been given ${what}`)

@@ -27,31 +27,45 @@ export type DeploymentKeys = {
 
 const KEY_BYTES = 32
 
+/** Files of keys that are given: base64 of 32 bytes, and base64 of an Ed25519 key as PKCS #8. */
+export const KEY_FILES = { deploymentKey: 'deployment-key', ticketKey: 'ticket-key' } as const
+
 /** Reads the keys of a laptop's deployment from a folder of mode 0700, making them at the first start. */
 export async function loadDeploymentKeys(directory: string): Promise<DeploymentKeys> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
   await chmod(directory, 0o700)
   const root = await readOrMake(join(directory, 'deployment.key'), () => randomBytes(KEY_BYTES))
-  if (root.length !== KEY_BYTES) {
-    throw new SandboxError(
-      'invalid_config',
-      `${join(directory, 'deployment.key')} must hold ${KEY_BYTES} bytes`,
-    )
-  }
   const pem = await readOrMake(join(directory, 'ticket.pem'), () =>
     Buffer.from(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' })),
   )
-  const privateKey = createPrivateKey(pem)
-  const jwk = await exportJWK(createPublicKey(privateKey))
-  const kid = fingerprint(Buffer.from(String(jwk.x)))
+  return deploymentKeysOf({ root, privateKey: createPrivateKey(pem) }, directory)
+}
+
+export type RootKeys = { readonly root: Uint8Array; readonly privateKey: KeyObject }
+
+/** The keys under their root, with the public half of the ticket key in a file of the folder. */
+export async function deploymentKeysOf(
+  { root, privateKey }: RootKeys,
+  directory: string,
+): Promise<DeploymentKeys> {
+  if (root.length !== KEY_BYTES)
+    throw new SandboxError('invalid_config', `the deployment key must be ${KEY_BYTES} bytes`)
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  const jwk = await publicJwk(createPublicKey(privateKey))
   const jwksFile = join(directory, EXECUTOR_KEYS.file)
-  await replaceFile(jwksFile, JSON.stringify({ keys: [{ ...jwk, kid, alg: 'EdDSA', use: 'sig' }] }))
+  await replaceFile(jwksFile, JSON.stringify({ keys: [jwk] }))
   return {
     keyId: fingerprint(root),
     derive: (use) => deriveKey(root, use),
-    ticketKey: { kid, privateKey },
+    ticketKey: { kid: jwk.kid, privateKey },
     jwksFile,
   }
+}
+
+/** The public half of a ticket key, under the name that its tickets carry. */
+export async function publicJwk(key: KeyObject) {
+  const { kty, crv, x } = await exportJWK(key)
+  return { kty, crv, x, kid: fingerprint(Buffer.from(String(x))), alg: 'EdDSA', use: 'sig' } as const
 }
 
 const fingerprint = (bytes: Uint8Array) =>

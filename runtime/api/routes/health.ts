@@ -2,10 +2,14 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { Readiness } from '../../../contracts/api.ts'
 import { API_ROUTES } from '../../../contracts/routes.ts'
+import { METRICS_TYPE } from '../http/metrics-listener.ts'
 import type { RunService } from '../runs/service.ts'
 
 /** The open routes: they tell nothing of any run. */
-export const healthRoutes: FastifyPluginAsyncZod<{ service: RunService }> = async (app, { service }) => {
+type HealthOptions = { readonly service: RunService; readonly hasOwnMetricsPort: boolean }
+
+export const healthRoutes: FastifyPluginAsyncZod<HealthOptions> = async (app, options) => {
+  const { service } = options
   app.get(
     API_ROUTES.healthz,
     {
@@ -26,6 +30,7 @@ export const healthRoutes: FastifyPluginAsyncZod<{ service: RunService }> = asyn
     },
   )
 
+  if (options.hasOwnMetricsPort) return
   app.get(
     API_ROUTES.metrics,
     {
@@ -34,7 +39,6 @@ export const healthRoutes: FastifyPluginAsyncZod<{ service: RunService }> = asyn
         response: { 200: { content: { 'text/plain': { schema: z.string() } } } },
       },
     },
-    async (_request, reply) =>
-      reply.type('text/plain; version=0.0.4; charset=utf-8').send(await service.metrics()),
+    async (_request, reply) => reply.type(METRICS_TYPE).send(await service.metrics()),
   )
 }

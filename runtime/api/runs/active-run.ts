@@ -1,20 +1,29 @@
 import { withTimeout } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
-import type { RunRow, Transaction, TurnRow } from '../../store/store.ts'
+import type { ApprovalRow, RunRow, Transaction, TurnRow } from '../../store/store.ts'
 import type { Approvals } from './approvals.ts'
 import type { AuditTrail } from './audit-trail.ts'
+import { launchWhenRoom } from './await-capacity.ts'
+import type { CapacityQueue } from './capacity-queue.ts'
 import { checkpoint } from './checkpoint.ts'
+import { hostCommandOf } from './commands.ts'
 import { BatchCommitter, type Committed } from './commit-batch.ts'
 import type { RunDeps } from './deps.ts'
 import { type Ending, finishRun } from './finish.ts'
-import { type LaunchedSandbox, launch } from './launch.ts'
+import { isHeld, whileHeld } from './held-run.ts'
+import { type LaunchedSandbox, selectedEvent } from './launch.ts'
+import { followOthers, hearOthers } from './others-words.ts'
 import { Relay } from './relay.ts'
+import { discardClaim, type Resumed, readPosition, resume, type TurnEnded } from './resume.ts'
 import { createWatchdog } from './watchdog.ts'
 
-export type ActiveRunParts = { readonly audit: AuditTrail; readonly approvals: Approvals }
+export type ActiveRunParts = {
+  readonly audit: AuditTrail
+  readonly approvals: Approvals
+  readonly capacity: CapacityQueue
+}
 
-type TurnEnded = Committed['endedTurns'][number]
 type Serving = LaunchedSandbox & { readonly relay: Relay; readonly relaying: Promise<void> }
 
 /** How long a cancelled turn may take to end by itself, and a stalled sandbox to answer. */
@@ -26,7 +35,8 @@ const MAX_EVENT_CHARACTERS = 1_073_741_824
 
 /**
  * Drives one run from its sandbox to its end. It ends once: the first reason stands, whoever gives it, and
- * whatever the reason is, the sandbox is released and the run is final in the store.
+ * whatever the reason is, the sandbox is released and the run is final in the store. A run that another process
+ * drove is taken up where the store has it; one that this process may not drive any longer is left as it is.
  */
 export class ActiveRun {
   readonly run: RunRow
@@ -42,11 +52,15 @@ export class ActiveRun {
   /** Requests that wait for a person. */
   readonly #pending = new Set<string>()
   readonly #commands = new Set<string>()
-  readonly #turnEnds = new Map<string, (end: TurnEnded) => void>()
+  readonly #turnEnds = new Map<string, PromiseWithResolvers<TurnEnded>>()
   #ending: Ending | undefined
+  #isAbandoned = false
+  #usedAt: string | undefined
   #activeTurn: string | undefined
   /** Taken when the run started, in the same commit. */
   #nextTurn: TurnRow | undefined
+  /** A turn that another process saw the end of, and went no further. */
+  #endedBefore: Resumed['ended']
   #wake: () => void = () => undefined
 
   constructor(deps: RunDeps, parts: ActiveRunParts, run: RunRow) {
@@ -78,9 +92,10 @@ export class ActiveRun {
           }),
       },
     )
-    this.finished = this.#drive().catch((error) =>
-      this.#log.error('the run could not be finished', { error }),
-    )
+    const unfollow = followOthers(deps, run.id, () => this.#hearOthers())
+    this.finished = this.#drive()
+      .catch((error) => this.#log.error('the run could not be finished', { error }))
+      .finally(unfollow)
   }
 
   /** Resolves when the sandbox serves; rejects with `run_ended` where it never will. */
@@ -92,6 +107,12 @@ export class ActiveRun {
     this.#ending ??= reason
     this.#interrupted.abort(new SandboxError('run_ended', 'the run ended'))
     this.#wake()
+  }
+
+  /** Leaves the run and its sandbox as they are: another process drives them, or will. */
+  abandon(): void {
+    this.#isAbandoned = true
+    this.end({ state: 'failed', code: 'unavailable', message: 'another process drives the run' })
   }
 
   /** A turn was queued. */
@@ -127,6 +148,7 @@ export class ActiveRun {
     }
     this.#ready.reject(new SandboxError('run_ended', 'the run ended'))
     this.#watchdog.stop()
+    if (this.#isAbandoned || !(await this.#isStillOurs())) return this.#leave(serving)
     const ending: Ending = this.#ending ?? {
       state: 'failed',
       code: 'internal',
@@ -134,33 +156,64 @@ export class ActiveRun {
     }
     if (serving) {
       await this.#release(serving, ending).catch((error) => this.#log.error('the release failed', { error }))
-    }
+    } else await discardClaim(this.#deps, this.run)
     const reason = ending.state === 'failed' ? ending.code : ending.state
     await finishRun(this.#deps, this.#parts, {
       runId: this.run.id,
       ending,
       ...(serving && { released: reason }),
+      onlyIf: (current) => isHeld(this.run, current),
     })
   }
 
+  async #isStillOurs(): Promise<boolean> {
+    return isHeld(this.run, await this.#deps.store.readRun(this.run.id))
+  }
+
+  async #leave(serving: Serving | undefined): Promise<void> {
+    this.#relayStop.abort()
+    serving?.sandbox.detach()
+    await serving?.client.close()
+    await serving?.relaying
+  }
+
+  /** Other processes take turns, commands, decisions and the end of the run too. */
+  async #hearOthers(): Promise<void> {
+    const { run, commands, decided } = await hearOthers(this.#deps.store, this.run.id, this.#pending)
+    if (run?.ending !== undefined) this.end(run.ending as Ending)
+    if (run?.usedAt !== this.#usedAt) this.#watchdog.sign()
+    this.#usedAt = run?.usedAt
+    for (const id of commands) if (!this.#commands.has(id)) this.notifyCommand(id)
+    this.#wake()
+    for (const { requestId, decision } of decided) await this.settleApproval(requestId, [decision])
+  }
+
   async #serve(): Promise<Serving> {
-    const { store, clock } = this.#deps
-    const launched = await launch(this.#deps, this.run, this.#interrupted.signal)
+    const { shared } = this.#deps.provider
+    const { signal } = this.#interrupted
+    const isLaunched = shared && !(this.run.state === 'queued' || this.run.state === 'launching')
+    // A launch that another process did not finish is begun again: its sandbox has not been told of any turn.
+    if (this.run.state === 'launching') await discardClaim(this.#deps, this.run)
+    if (!isLaunched && this.run.ending !== undefined) {
+      this.end(this.run.ending as Ending)
+      throw new SandboxError('run_ended', 'the run ended before it was launched')
+    }
+    const launched = isLaunched
+      ? await resume({ ...this.#deps, shared }, this.run, signal)
+      : await launchWhenRoom({ ...this.#deps, capacity: this.#parts.capacity }, this.run, signal)
     launched.sandbox.lost.then(
       (how) => this.#fail(new SandboxError('sandbox_lost', how)),
       (error) => this.#fail(error),
     )
     const { generation } = launched
-    await store.transaction(async (tx) => {
-      await tx.changeRun(this.run.id, { startedAt: clock().toISOString() })
-      await tx.appendEvents(this.run.id, [{ event: { type: 'run.started', data: { generation } } }])
-      this.#nextTurn = await takeTurn(tx, this.run.id)
-    })
     const committer = new BatchCommitter(this.#deps, this.#parts.audit, this.run)
+    const resumed = isLaunched ? await readPosition(this.#deps, this.run, committer) : undefined
+    if (!resumed) await this.#begin(launched)
     const relay = new Relay({
       runId: this.run.id,
       generation,
       client: launched.client,
+      after: isLaunched ? this.run.hostSequence : 0,
       commit: (batch) => committer.commit(batch),
       onCommitted: (committed) => this.#onCommitted(committed),
       maxWeight: MAX_EVENT_CHARACTERS,
@@ -170,15 +223,46 @@ export class ActiveRun {
     const relaying = relay.run().catch((error) => this.#fail(error))
     const serving = { ...launched, relay, relaying }
     this.#ready.resolve(serving)
+    if (resumed) await this.#catchUp(serving, resumed)
     return serving
   }
 
+  async #begin({ generation, selected, sandbox }: LaunchedSandbox): Promise<void> {
+    const { store, clock } = this.#deps
+    await whileHeld(store, this.run, async (tx) => {
+      await tx.changeRun(this.run.id, { startedAt: clock().toISOString() })
+      if (selected) {
+        const { podName: name } = sandbox
+        await tx.changeRun(this.run.id, { sandbox: { name, isolation: selected } })
+        await tx.appendEvents(this.run.id, [{ event: selectedEvent(selected) }])
+      }
+      await tx.appendEvents(this.run.id, [{ event: { type: 'run.started', data: { generation } } }])
+      this.#nextTurn = await takeTurn(tx, this.run.id)
+    })
+  }
+
+  /** Tells the sandbox again what its driver may not have told it; it does nothing twice. */
+  async #catchUp({ client, relay }: Serving, resumed: Resumed): Promise<void> {
+    if (this.run.ending !== undefined) return this.end(this.run.ending as Ending)
+    this.#nextTurn = resumed.turn
+    this.#endedBefore = resumed.ended
+    this.#expect(resumed.pending)
+    if (resumed.decisions.length > 0) await relay.post(resumed.decisions, this.#interrupted.signal)
+    for (const { id, request } of resumed.commands) {
+      this.notifyCommand(id)
+      await client.startCommand(id, hostCommandOf(request, this.run.settings), this.#interrupted.signal)
+    }
+  }
+
   async #work(serving: Serving): Promise<void> {
+    const before = this.#endedBefore
+    if (before) await this.#finishTurn(serving, before.turn, before.end)
     while (this.#ending === undefined) {
       const more = new Promise<void>((resolve) => {
         this.#wake = resolve
       })
-      const turn = this.#nextTurn ?? (await this.#deps.store.transaction((tx) => takeTurn(tx, this.run.id)))
+      const turn =
+        this.#nextTurn ?? (await whileHeld(this.#deps.store, this.run, (tx) => takeTurn(tx, this.run.id)))
       this.#nextTurn = undefined
       if (turn) await this.#finishTurn(serving, turn, await this.#runTurn(serving, turn))
       else await more
@@ -187,7 +271,6 @@ export class ActiveRun {
 
   async #runTurn(serving: Serving, turn: TurnRow): Promise<TurnEnded> {
     const { signal } = this.#interrupted
-    const ended = new Promise<TurnEnded>((resolve) => this.#turnEnds.set(turn.id, resolve))
     const interrupted = new Promise<never>((_resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true })
     })
@@ -195,10 +278,17 @@ export class ActiveRun {
     this.#activeTurn = turn.id
     this.#watchdog.sign()
     await serving.client.turns.start(turn, signal)
-    const end = await Promise.race([ended, interrupted])
+    const end = await Promise.race([this.#turnEnd(turn.id).promise, interrupted])
     this.#activeTurn = undefined
     this.#watchdog.sign()
     return end
+  }
+
+  /** Who waits for a turn's end may come before or after it. */
+  #turnEnd(turnId: string): PromiseWithResolvers<TurnEnded> {
+    const known = this.#turnEnds.get(turnId) ?? Promise.withResolvers<TurnEnded>()
+    this.#turnEnds.set(turnId, known)
+    return known
   }
 
   /** A checkpoint follows every turn; then the run ends, unless there is or may be more to do. */
@@ -223,7 +313,7 @@ export class ActiveRun {
 
   async #release(serving: Serving, ending: Ending): Promise<void> {
     const { store } = this.#deps
-    await store.transaction((tx) => tx.changeRun(this.run.id, { state: 'ending' }))
+    await whileHeld(store, this.run, (tx) => tx.changeRun(this.run.id, { state: 'ending', ending }))
     const isAlive = !(ending.state === 'failed' && ending.code === 'sandbox_lost')
     const turnId = this.#activeTurn
     if (isAlive && turnId !== undefined) await this.#stopTurn(serving, turnId)
@@ -241,12 +331,11 @@ export class ActiveRun {
 
   /** Lets a turn that works end by itself, for a moment, so that its last events are kept. */
   async #stopTurn({ client }: Serving, turnId: string): Promise<void> {
-    const ended = new Promise<void>((resolve) => this.#turnEnds.set(turnId, () => resolve()))
     const signal = withTimeout(CANCEL_GRACE_MS)
     const timedOut = new Promise<void>((resolve) =>
       signal.addEventListener('abort', () => resolve(), { once: true }),
     )
-    const cancelled = client.turns.cancel(turnId, signal).then(() => ended)
+    const cancelled = client.turns.cancel(turnId, signal).then(() => this.#turnEnd(turnId).promise)
     await Promise.race([cancelled, timedOut]).catch((error) =>
       this.#log.warn('the turn did not cancel', { error }),
     )
@@ -254,12 +343,16 @@ export class ActiveRun {
 
   #onCommitted(committed: Committed): void {
     this.#watchdog.sign()
-    for (const { requestId, expiresAt } of committed.approvals) {
+    this.#expect(committed.approvals)
+    for (const turn of committed.endedTurns) this.#turnEnd(turn.turnId).resolve(turn)
+    for (const commandId of committed.endedCommands) this.#commands.delete(commandId)
+  }
+
+  #expect(approvals: readonly ApprovalRow[]): void {
+    for (const { requestId, expiresAt } of approvals) {
       this.#pending.add(requestId)
       this.#watchdog.expireAt(requestId, expiresAt)
     }
-    for (const turn of committed.endedTurns) this.#turnEnds.get(turn.turnId)?.(turn)
-    for (const commandId of committed.endedCommands) this.#commands.delete(commandId)
   }
 
   #expire(requestId: string): void {

@@ -13,18 +13,14 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
   return {
     /** Takes a place for an owner's new run, or throws `too_many_runs`. The answer gives it a run's id. */
     reserve(owner: string): { assign: (runId: string) => void; cancel: () => void } {
+      // Where several processes drive runs the store counts them all, in the transaction that writes the next one.
+      if (deps.provider.shared) return { assign: () => undefined, cancel: () => undefined }
       const own = [...places.values()].filter((other) => other === owner).length
       if (places.size >= limits.maxRuns) {
-        throw new SandboxError(
-          'too_many_runs',
-          `all ${limits.maxRuns} places of this deployment are taken; try again later`,
-        )
+        throw allPlacesTaken(limits.maxRuns)
       }
       if (own >= limits.maxRunsPerOwner) {
-        throw new SandboxError(
-          'too_many_runs',
-          `you have ${own} active runs, the limit is ${limits.maxRunsPerOwner}`,
-        )
+        throw ownPlacesTaken(own, limits.maxRunsPerOwner)
       }
       const reservation = `reserved:${crypto.randomUUID()}`
       places.set(reservation, owner)
@@ -37,7 +33,7 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
       }
     },
 
-    /** Drives a run until it ends; twice for one run is once. */
+    /** Drives a run, from wherever it is, until it ends; twice for one run is once. */
     launch(run: RunRow): ActiveRun {
       const known = active.get(run.id)
       if (known) return known
@@ -54,9 +50,15 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
     giveUp: (runId: string) => places.delete(runId),
     list: (): ActiveRun[] => [...active.values()],
     get taken(): number {
-      return places.size
+      return deps.provider.shared ? active.size : places.size
     },
   }
 }
+
+export const allPlacesTaken = (limit: number) =>
+  new SandboxError('too_many_runs', `all ${limit} places of this deployment are taken; try again later`)
+
+export const ownPlacesTaken = (own: number, limit: number) =>
+  new SandboxError('too_many_runs', `you have ${own} active runs, the limit is ${limit}`)
 
 export type ActiveRuns = ReturnType<typeof createActiveRuns>

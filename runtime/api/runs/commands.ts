@@ -1,16 +1,27 @@
 import { randomUUID } from 'node:crypto'
 import type { StartCommand, StartedCommand } from '../../../contracts/api.ts'
 import type { HostCommandInput } from '../../../contracts/exec.ts'
+import type { SandboxSettings } from '../../../contracts/policy.ts'
 import { refuseCommand } from '../../governance/refuse-command.ts'
 import { withTimeout } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { RunRow } from '../../store/store.ts'
-import type { ActiveRun } from './active-run.ts'
 import type { AuditTrail } from './audit-trail.ts'
 import type { RunDeps } from './deps.ts'
 import type { Caller } from './service.ts'
+import type { SandboxUse } from './serving-run.ts'
 
 const START_TIMEOUT_MS = 30_000
+
+/** A command as the sandbox is told of it: the same row gives the same body, which the sandbox takes once. */
+export function hostCommandOf(request: unknown, settings: SandboxSettings): HostCommandInput {
+  const command = request as StartCommand
+  return {
+    ...command,
+    maxOutputBytes: Math.min(command.maxOutputBytes, settings.max_output_bytes),
+    readOnlyRoots: settings.allowed_repository_roots,
+  }
+}
 
 /** Commands that a person runs in a run's sandbox, beside its agent. */
 export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
@@ -39,33 +50,28 @@ export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
           at: clock().toISOString(),
         },
       ])
+      tx.announce(run.id)
       return current?.lastSequence ?? 0
     })
   }
 
   return {
-    async start(caller: Caller, active: ActiveRun, request: StartCommand): Promise<StartedCommand> {
-      const { client, sandbox } = await active.serving
-      const { settings } = active.run
-      const refusal = refuseCommand(request, settings, sandbox.isolation)
+    async start(caller: Caller, use: SandboxUse, request: StartCommand): Promise<StartedCommand> {
+      const { client, isolation, run } = use
+      const refusal = refuseCommand(request, run.settings, isolation)
       if (refusal !== undefined) throw new SandboxError('policy_denied', refusal)
       const commandId = `cmd_${randomUUID().replaceAll('-', '')}`
-      const afterSequence = await record(caller, active.run, { id: commandId, request })
-      active.notifyCommand(commandId)
-      const body: HostCommandInput = {
-        ...request,
-        maxOutputBytes: Math.min(request.maxOutputBytes, settings.max_output_bytes),
-        readOnlyRoots: settings.allowed_repository_roots,
-      }
+      const afterSequence = await record(caller, run, { id: commandId, request })
+      use.notifyCommand(commandId)
+      const body = hostCommandOf(request, run.settings)
       await client.startCommand(commandId, body, withTimeout(START_TIMEOUT_MS))
       return { commandId, afterSequence }
     },
 
-    async cancel(active: ActiveRun, commandId: string): Promise<void> {
-      const command = await store.transaction((tx) => tx.readCommand(active.run.id, commandId))
-      if (!command) throw new SandboxError('not_found', `run ${active.run.id} has no command ${commandId}`)
+    async cancel({ run, client }: SandboxUse, commandId: string): Promise<void> {
+      const command = await store.transaction((tx) => tx.readCommand(run.id, commandId))
+      if (!command) throw new SandboxError('not_found', `run ${run.id} has no command ${commandId}`)
       if (command.state === 'ended') return
-      const { client } = await active.serving
       await client.cancelCommand(commandId, withTimeout(START_TIMEOUT_MS))
     },
   }

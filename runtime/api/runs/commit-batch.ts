@@ -7,6 +7,7 @@ import type { ApprovalRow, NewEvent, RunRow, Transaction } from '../../store/sto
 import type { AuditTrail } from './audit-trail.ts'
 import type { AgentCall, RunDeps, RunGovernance } from './deps.ts'
 import { Gate } from './gate.ts'
+import { type Held, requireHeld } from './held-run.ts'
 
 type EventData<T extends HostEvent['type']> = Extract<HostEvent, { type: T }>['data']
 
@@ -46,8 +47,10 @@ export class BatchCommitter {
   readonly #redactor: { redact(event: HostEvent): HostEvent[] }
   /** Requests of calls that have no result yet. */
   readonly #requests = new Map<string, AgentCall>()
+  readonly #held: Held
 
   constructor(deps: RunDeps, audit: AuditTrail, run: RunRow) {
+    this.#held = run
     this.#deps = deps
     this.#audit = audit
     this.#governance = deps.governance.forRun(run.settings)
@@ -65,10 +68,30 @@ export class BatchCommitter {
         endedTurns: [],
         endedCommands: [],
       }
-      const run = await tx.readRun(runId)
-      if (run?.generation === generation) await this.#commitTo({ tx, run, events: [], committed }, envelopes)
+      const run = requireHeld(this.#held, await tx.readRun(runId))
+      if (run.generation === generation) await this.#commitTo({ tx, run, events: [], committed }, envelopes)
       return committed
     })
+  }
+
+  /**
+   * Sees what was committed of the run before, in its order: what it asked for and what it touched, which may be
+   * more than it did touch, never less.
+   */
+  recall(event: RunEvent): void {
+    if (event.type === 'tool.call') {
+      const { callId, tool, request } = event.data
+      this.#requests.set(callId, { tool, arguments: request })
+      if (event.data.verdict === 'allow') this.#governance.observe({ tool, arguments: request })
+    }
+    if (event.type === 'tool.result') this.#recallResult(event.data)
+    if (event.type === 'tool.error') this.#requests.delete(event.data.callId)
+  }
+
+  #recallResult({ callId, outcome }: EventData<'tool.result'>): void {
+    const asked = this.#requests.get(callId)
+    if (asked) this.#governance.observe(asked, outcome.ok ? outcome.content : '')
+    this.#requests.delete(callId)
   }
 
   async #commitTo(work: Work, envelopes: readonly HostEnvelope[]): Promise<void> {

@@ -1,49 +1,65 @@
 import { delay, withTimeout } from '../../kit/deadline.ts'
 import { createActiveRuns } from './active-runs.ts'
 import { Approvals } from './approvals.ts'
-import { createAuditTrail } from './audit-trail.ts'
+import { type AuditTrail, createAuditTrail } from './audit-trail.ts'
+import { CapacityQueue } from './capacity-queue.ts'
 import { createRunCommands } from './commands.ts'
 import { createDecisions } from './decisions.ts'
 import type { RunDeps } from './deps.ts'
+import { Holder } from './holder.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { renderMetrics } from './metrics.ts'
+import { startReaper } from './reaper.ts'
 import { recoverRuns } from './recover.ts'
 import { createRunReads } from './run-reads.ts'
 import { createSandboxPolicy } from './sandbox-policy.ts'
 import type { RunService } from './service.ts'
-import { servingRunFinder } from './serving-run.ts'
+import { type SandboxUse, servingRunFinder } from './serving-run.ts'
 import type { RepositorySettingsReader } from './start-run.ts'
 import { holdStore } from './store-lease.ts'
+import { type TakeoverParts, takeOverRuns, watchAbandonedRuns } from './takeover.ts'
 import { createUploads } from './uploads.ts'
 
-export type RunServiceDeps = RunDeps & { readonly readRepositorySettings: RepositorySettingsReader }
+export type RunServiceDeps = Omit<RunDeps, 'holder'> & {
+  readonly readRepositorySettings: RepositorySettingsReader
+}
 
 const FILE_TIMEOUT_MS = 60_000
 const CLOSE_GRACE_MS = 10_000
 const LEASE_TTL_MS = 15_000
+/** A process that was killed is known to be gone after so long; its calls wait for a decision twice as long. */
+const HOLDER_TTL_MS = 12_000
+const TAKEOVER_EVERY_MS = 3_000
 const STOPPED = { state: 'failed', code: 'api_restarted', message: 'the service was stopped' } as const
 
 /** The executor behind the API: every method of `RunService`, composed of the parts in this folder. */
-export function createRunService(deps: RunServiceDeps): RunService {
+export function createRunService(given: RunServiceDeps): RunService {
+  const holder = new Holder()
+  const deps = { ...given, holder }
   const { store, provider } = deps
   const audit = createAuditTrail(deps.keys)
   const approvals = new Approvals(deps)
   const finishParts = { audit, approvals }
-  const active = createActiveRuns(deps, finishParts)
+  const capacity = new CapacityQueue()
+  const active = createActiveRuns(deps, { ...finishParts, capacity })
   const policy = createSandboxPolicy(store, deps.ceiling)
   const uploads = createUploads(deps, { ...finishParts, policy, active })
   const commands = createRunCommands(deps, audit)
   const start = { run: deps, policy, readRepositorySettings: deps.readRepositorySettings }
   const lifecycle = new Lifecycle({ deps, start, active, uploads, finishParts })
-  const findServing = servingRunFinder(store, active)
+  const findServing = servingRunFinder(deps, active)
   let lease: Awaited<ReturnType<typeof holdStore>> | undefined
   const onLost = () => {
     deps.log.error('another service took over the store; the runs of this one end')
     for (const driven of active.list()) driven.end(STOPPED)
   }
 
+  /** Sandboxes outlive their process: several processes serve one store, and take over from each other. */
+  const sharing = createSharing(deps, { active, uploads, audit, capacity })
+
   return {
     async start() {
+      if (provider.shared) return sharing.start()
       if (store.engine === 'postgres')
         lease = await holdStore(store, { ttlMs: LEASE_TTL_MS, onLost, log: deps.log })
       // First: what an earlier process left can only be collected where the provider works.
@@ -52,6 +68,7 @@ export function createRunService(deps: RunServiceDeps): RunService {
     },
     async close() {
       uploads.close()
+      if (provider.shared) return sharing.close()
       for (const driven of active.list()) driven.end(STOPPED)
       await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
       await provider.close()
@@ -64,22 +81,63 @@ export function createRunService(deps: RunServiceDeps): RunService {
     startTurn: (caller, id, turn) => lifecycle.startTurn(caller, id, turn),
     cancel: (caller, id) => lifecycle.cancel(caller, id),
     destroySandbox: (caller, id) => lifecycle.end(caller, id),
-    ...createRunReads(store, active),
+    ...createRunReads(store, findServing),
     ...createDecisions({ store, approvals, active }),
 
-    startCommand: async (caller, id, command) =>
-      commands.start(caller, await findServing(caller, id), command),
-    cancelCommand: async (caller, id, commandId) => commands.cancel(await findServing(caller, id), commandId),
+    startCommand: (caller, id, command) =>
+      using(findServing(caller, id), (use) => commands.start(caller, use, command)),
+    cancelCommand: (caller, id, commandId) =>
+      using(findServing(caller, id), (use) => commands.cancel(use, commandId)),
     async file(caller, id, { operation, payload }) {
-      const driven = await findServing(caller, id)
-      const { client } = await driven.serving
-      driven.sign()
-      return client.file(operation, payload ?? new Uint8Array(0), withTimeout(FILE_TIMEOUT_MS))
+      return using(findServing(caller, id), ({ client }) =>
+        client.file(operation, payload ?? new Uint8Array(0), withTimeout(FILE_TIMEOUT_MS)),
+      )
     },
 
     readPolicy: () => policy.read(),
     replacePolicy: (caller, patch) => policy.replace(caller, patch),
     mergePolicy: (caller, patch) => policy.merge(caller, patch),
     metrics: () => renderMetrics(store, active),
+  }
+}
+
+async function using<T>(finding: Promise<SandboxUse>, work: (use: SandboxUse) => Promise<T>): Promise<T> {
+  const use = await finding
+  try {
+    return await work(use)
+  } finally {
+    await use.done()
+  }
+}
+
+type SharingParts = TakeoverParts & { readonly audit: AuditTrail; readonly capacity: CapacityQueue }
+
+/** The life of a process among others that serve the same store. */
+function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: SharingParts) {
+  const { store, provider, holder, log } = deps
+  const { active, audit, capacity } = parts
+  let reaper: ReturnType<typeof startReaper> | undefined
+  let watching: ReturnType<typeof watchAbandonedRuns> | undefined
+  const abandonAll = () => {
+    for (const driven of active.list()) driven.abandon()
+  }
+  return {
+    async start() {
+      await provider.start()
+      await holder.hold(store, { ttlMs: HOLDER_TTL_MS, onLost: abandonAll, log })
+      await takeOverRuns(deps, active)
+      watching = watchAbandonedRuns(deps, parts, TAKEOVER_EVERY_MS)
+      provider.claims?.onGone(() => capacity.noteRoom())
+      if (provider.claims) reaper = startReaper(deps, { claims: provider.claims, audit })
+    },
+    /** Hands over what is running: nothing of it ends. */
+    async close() {
+      await watching?.stop()
+      await reaper?.stop()
+      abandonAll()
+      await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
+      await holder.release(store)
+      await provider.close()
+    },
   }
 }

@@ -58,4 +58,6 @@ export type RunDeps = {
   readonly redactText: (text: string) => string
   readonly clock: () => Date
   readonly log: Log
+  /** What this process is called where it drives runs. */
+  readonly holder: { readonly id: string }
 }

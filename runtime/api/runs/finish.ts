@@ -57,6 +57,8 @@ export type RunEnd = {
   readonly ending: Ending
   /** Why the sandbox was released, where there was one. */
   readonly released?: string
+  /** Asked of the run in the transaction that would end it. */
+  readonly onlyIf?: (run: RunRow) => boolean
 }
 
 /**
@@ -69,7 +71,7 @@ export async function finishRun(deps: RunDeps, parts: FinishParts, unredacted: R
   const at = deps.clock().toISOString()
   await deps.store.transaction(async (tx) => {
     const run = await tx.readRun(runId)
-    if (!run || run.endedAt !== undefined) return
+    if (!run || run.endedAt !== undefined || end.onlyIf?.(run) === false) return
     await parts.approvals.supersedeAll(tx, runId, 'the run ended')
     await closeCalls(tx, run, { audit: parts.audit, at })
     await parts.audit.seal(tx, runId, at)

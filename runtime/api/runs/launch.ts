@@ -1,5 +1,7 @@
 import type { RequestedAgent } from '../../../contracts/api.ts'
 import { ConfigureRequest, type ConfigureRequestInput } from '../../../contracts/configure.ts'
+import type { RunEvent } from '../../../contracts/events.ts'
+import type { Isolation } from '../../../contracts/exec.ts'
 import { type AgentHostClient, createAgentHostClient } from '../../agent-host-client/client.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { withTimeout } from '../../kit/deadline.ts'
@@ -10,6 +12,7 @@ import { turnToken } from '../keys/deployment-keys.ts'
 import { signTicket } from '../keys/ticket.ts'
 import { resolveAgent } from './agent-config.ts'
 import type { RunDeps } from './deps.ts'
+import { requireHeld, whileHeld } from './held-run.ts'
 import { claimName } from './ids.ts'
 
 /** A sandbox that is configured for its run, and the client that holds its bearer. */
@@ -18,11 +21,16 @@ export type LaunchedSandbox = {
   readonly client: AgentHostClient
   readonly generation: number
   readonly claim: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>
+  /** How the sandbox isolates commands, where that is to be told when the run begins. */
+  readonly selected?: Isolation
 }
 
 const CLAIM_TIMEOUT_MS = 120_000
 const CONFIGURE_TIMEOUT_MS = 35_000
 const WORKSPACE_TIMEOUT_MS = 600_000
+const HEALTH_TIMEOUT_MS = 5_000
+/** Characters of a sandbox's own words. */
+const MAX_REASON = 300
 
 /** Gets a run its sandbox: claim, bound, configured, workspace in. Whatever fails, the claim is released. */
 export async function launch(deps: RunDeps, run: RunRow, signal: AbortSignal): Promise<LaunchedSandbox> {
@@ -47,8 +55,8 @@ async function recordRequest({ store, provider, keys, clock }: RunDeps, run: Run
   const handle = provider.draft(name)
   const createdAt = clock().toISOString()
   await store.transaction(async (tx) => {
-    const current = await tx.readRun(run.id)
-    if (!current || current.endedAt !== undefined)
+    const current = requireHeld(run, await tx.readRun(run.id))
+    if (current.endedAt !== undefined)
       throw new SandboxError('run_ended', `run ${run.id} ended before it was launched`)
     if (current.generation !== run.generation)
       throw new SandboxError('conflict', `run ${run.id} is launched already`)
@@ -88,13 +96,28 @@ async function prepareSandbox(
   const client = createAgentHostClient(sandbox.address, bearer)
   try {
     await configure(deps, run, { sandbox, client, generation, bearer, signal })
-    await putWorkspace(deps, run, { client, signal })
-    return { sandbox, client, generation, claim }
+    const [selected] = await Promise.all([
+      sandbox.isDescribedByHost ? describe(client, sandbox, signal) : undefined,
+      putWorkspace(deps, run, { client, signal }),
+    ])
+    return { sandbox, client, generation, claim, ...(selected && { selected }) }
   } catch (error) {
     await client.close()
     throw error
   }
 }
+
+/** Before any code of the run: afterwards a sandbox would not be believed. */
+async function describe(client: AgentHostClient, { isolation }: BoundSandbox, signal: AbortSignal) {
+  const { isolation: own } = await client.health(withTimeout(HEALTH_TIMEOUT_MS, signal))
+  const reason = own ? `${isolation.reason}; ${own.reason.slice(0, MAX_REASON)}` : isolation.reason
+  return { ...isolation, reason }
+}
+
+export const selectedEvent = ({ backend, isRealIsolation, reason }: Isolation): RunEvent => ({
+  type: 'sandbox.selected',
+  data: { backend, isRealIsolation, reason },
+})
 
 /** A claim that cannot be given back keeps its row, by which it is collected later. */
 async function giveBack(
@@ -113,13 +136,12 @@ type Bound = { readonly sandbox: BoundSandbox; readonly claim: LaunchedSandbox['
 /** The binding and what was announced of it, in one commit. */
 async function recordBound({ store }: RunDeps, run: RunRow, { sandbox, claim }: Bound): Promise<void> {
   const { isolation, podName, uids, launch: launched, bindMs, claimName: name } = sandbox
-  const { backend, isRealIsolation, reason } = isolation
-  await store.transaction(async (tx) => {
+  await whileHeld(store, run, async (tx) => {
     const ids = { uid: uids.claim, sandboxUid: uids.sandbox, podUid: uids.pod, handle: sandbox.handle }
     await tx.bindClaim(claim, ids)
     await tx.changeRun(run.id, { sandbox: { name: podName, isolation } })
     await tx.appendEvents(run.id, [
-      { event: { type: 'sandbox.selected', data: { backend, isRealIsolation, reason } } },
+      ...(sandbox.isDescribedByHost ? [] : [{ event: selectedEvent(isolation) }]),
       ...warningsFor(run, sandbox).map((data) => ({ event: { type: 'sandbox.warning', data } as const })),
       {
         event: {

@@ -4,7 +4,7 @@ import { SandboxError } from '../../kit/errors.ts'
 import type { RunRow } from '../../store/store.ts'
 import type { ActiveRuns } from './active-runs.ts'
 import type { RunDeps } from './deps.ts'
-import { type FinishParts, finishRun } from './finish.ts'
+import { type Ending, type FinishParts, finishRun } from './finish.ts'
 import { timeOrderedId } from './ids.ts'
 import { isFinal, requireRun, toRun } from './run-view.ts'
 import type { Caller } from './service.ts'
@@ -21,6 +21,7 @@ export type LifecycleParts = {
 
 /** `POST …/cancel` answers by then, whether the run is final or not. */
 const CANCEL_ANSWER_MS = 2_000
+const LOOK_AGAIN_MS = 50
 
 /** Runs from their request to their end. */
 export class Lifecycle {
@@ -60,6 +61,7 @@ export class Lifecycle {
       if (!current || isFinal(current) || current.state === 'ending') {
         throw new SandboxError('run_ended', `run ${id} has ended (${current?.state ?? 'unknown'})`)
       }
+      tx.announce(id)
       return tx.insertTurn({ id: turnId, runId: id, state: 'queued', prompt, final })
     })
     active.get(id)?.notifyTurn()
@@ -83,7 +85,26 @@ export class Lifecycle {
     } else if (!isFinal(run)) {
       uploads.forget(id)
       active.giveUp(id)
-      await finishRun(deps, finishParts, { runId: id, ending })
+      const isWaiting = ({ state }: RunRow) => !deps.provider.shared || state === 'awaiting_upload'
+      await finishRun(deps, finishParts, { runId: id, ending, onlyIf: isWaiting })
+      await this.#askToEnd(id, ending)
+    }
+  }
+
+  /** Whoever drives the run, now or soon, ends it. */
+  async #askToEnd(id: string, ending: Ending): Promise<void> {
+    const { store } = this.#parts.deps
+    const isAsked = await store.transaction(async (tx) => {
+      const run = await tx.readRun(id)
+      if (!run || isFinal(run)) return false
+      if (run.ending === undefined) await tx.changeRun(id, { ending })
+      tx.announce(id)
+      return true
+    })
+    for (let waited = 0; isAsked && waited < CANCEL_ANSWER_MS; waited += LOOK_AGAIN_MS) {
+      await delay(LOOK_AGAIN_MS)
+      const run = await store.readRun(id)
+      if (!run || isFinal(run)) return
     }
   }
 

@@ -1,8 +1,7 @@
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { RunDeps } from './deps.ts'
 import { type FinishParts, finishRun } from './finish.ts'
-
-const UNFINISHED = ['awaiting_upload', 'queued', 'launching', 'running', 'idle', 'ending'] as const
+import { UNFINISHED } from './run-view.ts'
 
 /**
  * Takes up what an earlier process left: its sandboxes are cleaned up, its runs end with a reason. Every event

@@ -13,6 +13,8 @@ export type RelayOptions = {
   readonly runId: string
   readonly generation: number
   readonly client: AgentHostClient
+  /** The sandbox's last event that is committed already. @default 0 */
+  readonly after?: number
   readonly commit: (batch: Batch) => Promise<Committed>
   /** Called after each commit, before its decisions are posted. */
   readonly onCommitted: (committed: Committed) => void
@@ -26,8 +28,8 @@ export type RelayOptions = {
 const MAX_FRUITLESS_ATTACHES = 5
 const REATTACH_DELAY_MS = 50
 
-/** After these there is nothing to attach to again: too much was said, or somebody else is at the pod's address. */
-const FINAL: ReadonlySet<ErrorCode> = new Set(['agent_quota_exceeded', 'identity_mismatch'])
+/** After these nothing is attached to again: too much was said, another is at the pod's address, or drives the run. */
+const FINAL: ReadonlySet<ErrorCode> = new Set(['agent_quota_exceeded', 'identity_mismatch', 'conflict'])
 
 /** Events read and not committed; beyond it the stream itself waits. */
 const MAX_QUEUED_EVENTS = 1024
@@ -43,7 +45,7 @@ const WEIGHING = { of: weightOf, max: DECISION_LIMITS.outboxBytes / 2 }
  */
 export class Relay {
   readonly #options: RelayOptions
-  #committedThrough = 0
+  #committedThrough: number
   /** Decisions that are stored and that the sandbox has not taken yet. */
   readonly #unposted = new Map<string, CallDecision>()
   /** What this sandbox has sent in all. */
@@ -51,6 +53,7 @@ export class Relay {
 
   constructor(options: RelayOptions) {
     this.#options = options
+    this.#committedThrough = options.after ?? 0
   }
 
   /** Relays until the signal aborts; rejects where the sandbox cannot be followed any longer. */

@@ -2,9 +2,9 @@ import { withTimeout } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { Store } from '../../store/store.ts'
-import type { ActiveRuns } from './active-runs.ts'
-import { requireRun, toRun } from './run-view.ts'
-import type { RunService } from './service.ts'
+import { isFinal, requireRun, toRun } from './run-view.ts'
+import type { Caller, RunService } from './service.ts'
+import type { SandboxUse } from './serving-run.ts'
 import { subscribeToRun } from './subscribe.ts'
 
 type Reads = Pick<
@@ -12,10 +12,20 @@ type Reads = Pick<
   'readRun' | 'listRuns' | 'downloadWorkspace' | 'readEvents' | 'subscribe' | 'ready'
 >
 
+type FindServing = (caller: Caller, id: string) => Promise<SandboxUse>
+
 const ARCHIVE_TIMEOUT_MS = 600_000
 
+async function* workspaceOf({ client, done }: SandboxUse): AsyncGenerator<Uint8Array> {
+  try {
+    yield* await client.getWorkspace(withTimeout(ARCHIVE_TIMEOUT_MS))
+  } finally {
+    await done()
+  }
+}
+
 /** What callers read of runs; what is not theirs does not exist for them. */
-export function createRunReads(store: Store, active: ActiveRuns): Reads {
+export function createRunReads(store: Store, findServing: FindServing): Reads {
   return {
     readRun: async (caller, id) => toRun(await requireRun(store, caller, id)),
     async listRuns({ owner, role }, { kind, limit, after }) {
@@ -25,8 +35,7 @@ export function createRunReads(store: Store, active: ActiveRuns): Reads {
     },
     async downloadWorkspace(caller, id) {
       const run = await requireRun(store, caller, id)
-      const driven = active.get(id)
-      if (driven) return (await driven.serving).client.getWorkspace(withTimeout(ARCHIVE_TIMEOUT_MS))
+      if (!isFinal(run)) return workspaceOf(await findServing(caller, id))
       if (run.workspace.kind === 'path') {
         const message = `run ${id} has ended; its workspace is the folder ${run.workspace.path} itself`
         throw new SandboxError('run_ended', message)

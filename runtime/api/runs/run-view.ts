@@ -3,6 +3,9 @@ import { SandboxError } from '../../kit/errors.ts'
 import type { RunRow, Store } from '../../store/store.ts'
 import type { Caller } from './service.ts'
 
+/** States of runs that take a place. */
+export const UNFINISHED = ['awaiting_upload', 'queued', 'launching', 'running', 'idle', 'ending'] as const
+
 export const isFinal = (run: { state: Run['state'] }): boolean =>
   (FINAL_STATES as readonly string[]).includes(run.state)
 
@@ -14,6 +17,9 @@ export function toRun(row: RunRow): Run {
     policyVersion: _version,
     keyId: _key,
     hostSequence: _sequence,
+    holder: _holder,
+    ending: _ending,
+    usedAt: _used,
     ...run
   } = row
   return run

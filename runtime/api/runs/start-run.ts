@@ -1,9 +1,11 @@
 import type { CreateSandbox, RequestedAgent, Run, StartRun } from '../../../contracts/api.ts'
 import type { SandboxSettingsPatch } from '../../../contracts/policy.ts'
-import type { NewRun, RunRow } from '../../store/store.ts'
+import type { NewRun, RunRow, Transaction } from '../../store/store.ts'
+import { allPlacesTaken, ownPlacesTaken } from './active-runs.ts'
 import { resolveAgent } from './agent-config.ts'
-import type { RunDeps } from './deps.ts'
+import type { RunDeps, RunLimits } from './deps.ts'
 import { timeOrderedId } from './ids.ts'
+import { UNFINISHED } from './run-view.ts'
 import type { SandboxPolicy } from './sandbox-policy.ts'
 import type { Caller } from './service.ts'
 import { admitWorkspace } from './workspace-admission.ts'
@@ -68,12 +70,29 @@ async function prepare(
     settings,
     policyVersion: deps.governance.version(settings),
     keyId: deps.keys.keyId,
+    // Whoever gets the upload drives the run.
+    ...(workspace.kind !== 'upload' && { holder: deps.holder.id }),
   }
+}
+
+/** The limits hold for all processes of the deployment together. */
+async function admitAmongAll(
+  tx: Transaction,
+  owner: string,
+  { maxRuns, maxRunsPerOwner }: RunLimits,
+): Promise<void> {
+  const [all, own] = [
+    await tx.countRuns({ states: UNFINISHED }),
+    await tx.countRuns({ states: UNFINISHED, owner }),
+  ]
+  if (all >= maxRuns) throw allPlacesTaken(maxRuns)
+  if (own >= maxRunsPerOwner) throw ownPlacesTaken(own, maxRunsPerOwner)
 }
 
 /** Writes a run with its first turn and its first event, in one commit. */
 async function insert({ run: deps }: StartDeps, run: NewRun): Promise<RunRow> {
   return deps.store.transaction(async (tx) => {
+    if (deps.provider.shared) await admitAmongAll(tx, run.owner, deps.limits)
     const row = await tx.insertRun(run)
     if (run.kind === 'agent') {
       const id = timeOrderedId('turn', deps.clock())

@@ -19,7 +19,10 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
     timers.delete(runId)
     const message = `the workspace was not uploaded within ${deps.limits.uploadTimeoutMs / 60_000} minutes`
     parts.active.giveUp(runId)
-    await finishRun(deps, parts, { runId, ending: { state: 'failed', code: 'workspace_invalid', message } })
+    // It may have come to another process.
+    const onlyIf = ({ state }: RunRow) => state === 'awaiting_upload'
+    const ending = { state: 'failed', code: 'workspace_invalid', message } as const
+    await finishRun(deps, parts, { runId, ending, onlyIf })
   }
 
   /** Settings that the archive brings tighten those that the run has. */
@@ -66,10 +69,18 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
         await applySettings(run)
         clearTimeout(timers.get(run.id))
         timers.delete(run.id)
-        await changeWaiting(run.id, { state: 'queued' })
+        await changeWaiting(run.id, { state: 'queued', holder: deps.holder.id })
       } finally {
         uploading.delete(run.id)
       }
+    },
+
+    /** Ends runs whose upload never came and whose process is gone, too. */
+    async endOverdue(): Promise<void> {
+      const since = deps.clock().getTime() - deps.limits.uploadTimeoutMs
+      const createdBefore = new Date(since).toISOString()
+      const { items } = await deps.store.listRuns({ states: ['awaiting_upload'], createdBefore, limit: 100 })
+      for (const { id } of items) if (!uploading.has(id)) await giveUp(id)
     },
 
     /** Stops the wait of a run that was cancelled. */

@@ -10,6 +10,20 @@ type KeyStore = Pick<Store, 'readApiKey' | 'insertApiKey' | 'countApiKeys'>
 /** Who uses the service of their own machine. */
 const LOCAL_OWNER = 'local'
 
+/** Puts the first operator's key, as the deployment was given it, into a store that has none. */
+export async function ensureGivenApiKey(
+  store: KeyStore,
+  { apiKey, now }: { apiKey: string; now: () => Date },
+): Promise<void> {
+  if (!isApiKey(apiKey))
+    throw new SandboxError(
+      'invalid_config',
+      'what is given as the first API key is none: npm run keys makes one',
+    )
+  if ((await store.countApiKeys()) > 0) return
+  await insertOnce(store, { hash: hashApiKey(apiKey), createdAt: now().toISOString() })
+}
+
 /**
  * Makes the API key of a new store and its file, mode 0600, and answers the file's path; undefined where the store
  * has keys of its own and the file is gone. The file comes first: a crash in between leaves a key that the next

@@ -1,6 +1,7 @@
 import { WORKSPACE_MOUNT } from '../../../contracts/names.ts'
+import { delay } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
-import type { BoundSandbox, ClaimRequest } from '../provider.ts'
+import type { AttachRequest, BoundSandbox, ClaimRequest, LocatedSandbox } from '../provider.ts'
 import { awaitBound, type BoundClaim } from './claims/await-bound.ts'
 import { buildClaim } from './claims/build-claim.ts'
 import { LAUNCH_TYPE_LABEL, PodObject, type SandboxObject } from './claims/claim-objects.ts'
@@ -48,6 +49,58 @@ export async function bindSandbox(options: BindOptions, request: BindRequest): P
   return toBoundSandbox(options, pinned, facts)
 }
 
+/** Takes over a sandbox that another process bound. */
+export async function attachSandbox(options: BindOptions, request: AttachRequest): Promise<BoundSandbox> {
+  const { pinned, launch } = await proveAgain(options, request)
+  return toBoundSandbox(options, pinned, { handle: request.handle, launch, bindMs: 0, isTakenOver: true })
+}
+
+/** Where a sandbox is that another process keeps, and how to know it. */
+export async function locateSandbox(options: BindOptions, request: AttachRequest): Promise<LocatedSandbox> {
+  const { pinned } = await proveAgain(options, request)
+  const { runtimeClass, keys } = options
+  return {
+    instanceId: pinned.podUid,
+    isolation: isolationOf(runtimeClass),
+    address: addressOf(options, pinned, keys),
+  }
+}
+
+/** A watch may be behind the process that bound the sandbox. */
+const BEHIND_MS = 5_000
+const LOOK_AGAIN_MS = 100
+
+/** The chain from the claim to the pod once more: it must end at the very sandbox and pod that the row has. */
+async function proveAgain(options: BindOptions, request: AttachRequest) {
+  const { namespace } = options
+  const { claimName, uids, signal } = request
+  const bound = await findBound(options, request)
+  const expected: Expected = {
+    namespace,
+    claimName,
+    claimUid: uids.claim,
+    runtimeClass: options.runtimeClass,
+    serviceAccount: options.serviceAccount(request.kind),
+  }
+  const pod = await podReader(options.api, signal).read(bound.sandbox)
+  const pinned = followChain(expected, { ...bound, pod })
+  if (pinned.sandboxUid !== uids.sandbox || pinned.podUid !== uids.pod)
+    throw new SandboxError('sandbox_lost', 'the claim has another sandbox than the one that was bound')
+  return { pinned, launch: launchOf(bound) }
+}
+
+async function findBound({ watches }: BindOptions, request: AttachRequest): Promise<BoundClaim> {
+  const { claimName, uids, signal } = request
+  for (const giveUpAt = performance.now() + BEHIND_MS; ; await delay(LOOK_AGAIN_MS, signal)) {
+    const claim = watches.claims.get(claimName)
+    const name = claim?.metadata.uid === uids.claim ? claim.status?.sandbox?.name : undefined
+    const sandbox = name === undefined ? undefined : watches.sandboxes.get(name)
+    if (claim && sandbox) return { claim, sandbox }
+    if (performance.now() > giveUpAt)
+      throw new SandboxError('sandbox_lost', 'the claim or its sandbox is gone')
+  }
+}
+
 /** Reads the pod of a Sandbox once, ahead of time where its name is known before the claim is bound. */
 function podReader(api: KubeApi, signal: AbortSignal) {
   const ask = ({ metadata }: SandboxObject) => ({
@@ -76,17 +129,25 @@ const launchOf = ({ claim, sandbox }: BoundClaim): 'warm' | 'cold' => {
   return sandbox.metadata.name === claim.metadata.name ? 'cold' : 'warm'
 }
 
-type Facts = Pick<BoundSandbox, 'launch' | 'bindMs' | 'handle'>
+type Facts = Pick<BoundSandbox, 'launch' | 'bindMs' | 'handle'> & { readonly isTakenOver?: boolean }
 
-function toBoundSandbox(options: BindOptions, pinned: PinnedIdentity, facts: Facts): BoundSandbox {
+function toBoundSandbox(
+  options: BindOptions,
+  pinned: PinnedIdentity,
+  { isTakenOver = false, ...facts }: Facts,
+): BoundSandbox {
   const { namespace, claimName, podName, podUid } = pinned
   const claim = { namespace, name: claimName, uid: pinned.claimUid }
   const { promise: lost, resolve: lose } = Promise.withResolvers<string>()
-  const life = keepClaimAlive({ ...options, ...options.lifetime }, claim)
+  const life = keepClaimAlive({ ...options, ...options.lifetime, isTakenOver }, claim)
   const watch = watchForLoss(options, pinned, (how) => {
     life.stop()
     lose(how)
   })
+  const leave = () => {
+    life.stop()
+    watch.stop()
+  }
   let released: Promise<void> | undefined
   return {
     ...facts,
@@ -96,20 +157,23 @@ function toBoundSandbox(options: BindOptions, pinned: PinnedIdentity, facts: Fac
     instanceId: podUid,
     uids: { claim: pinned.claimUid, sandbox: pinned.sandboxUid, pod: podUid },
     isolation: isolationOf(options.runtimeClass),
+    isDescribedByHost: true,
     warnings: warningsOf(options.runtimeClass),
-    address: {
-      baseUrl: `http://${hostOf(pinned.podIp)}:${options.agentHostPort}`,
-      guard: createPodGuard(options.keys, pinned),
-    },
+    address: addressOf(options, pinned, options.keys),
     workingDirectory: () => WORKSPACE_MOUNT,
     lost,
+    detach: leave,
     release: () => {
-      life.stop()
-      watch.stop()
+      leave()
       released ??= deleteClaim({ ...options, timeoutMs: options.deleteMs }, claim)
       return released
     },
   }
 }
+
+const addressOf = ({ agentHostPort }: BindOptions, pinned: PinnedIdentity, keys: IssuerKeys) => ({
+  baseUrl: `http://${hostOf(pinned.podIp)}:${agentHostPort}`,
+  guard: createPodGuard(keys, pinned),
+})
 
 const hostOf = (address: string): string => (address.includes(':') ? `[${address}]` : address)

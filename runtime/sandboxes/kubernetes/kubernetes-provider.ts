@@ -1,11 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
-import { CLAIM_NONCE_ANNOTATION } from '../../../contracts/labels.ts'
+import { CLAIM_NONCE_ANNOTATION, DEPLOYMENT_LABEL } from '../../../contracts/labels.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
-import type { BoundSandbox, ClaimRequest, SandboxProvider } from '../provider.ts'
-import { type BindOptions, bindSandbox } from './bind-sandbox.ts'
+import type {
+  BoundSandbox,
+  ClaimRequest,
+  DeploymentClaims,
+  SandboxProvider,
+  SharedSandboxes,
+} from '../provider.ts'
+import { attachSandbox, type BindOptions, bindSandbox, locateSandbox } from './bind-sandbox.ts'
 import { ClaimObject } from './claims/claim-objects.ts'
 import { createClaimWatches } from './claims/claim-watches.ts'
 import { deleteClaim } from './claims/delete-claim.ts'
@@ -77,10 +83,12 @@ export class KubernetesProvider implements SandboxProvider {
   }
 
   async claim(request: ClaimRequest): Promise<BoundSandbox> {
-    const { api, watches, keys } = await this.#start()
-    const { timing, ...options } = this.#options
-    const parts: BindOptions = { ...options, ...timing, api, watches, keys }
-    return bindSandbox(parts, { ...request, ...Handle.parse(request.handle) })
+    return bindSandbox(await this.#parts(), { ...request, ...Handle.parse(request.handle) })
+  }
+
+  readonly shared: SharedSandboxes = {
+    attach: async (request) => attachSandbox(await this.#parts(), request),
+    locate: async (request) => locateSandbox(await this.#parts(), request),
   }
 
   async collect(handle: unknown): Promise<void> {
@@ -95,10 +103,41 @@ export class KubernetesProvider implements SandboxProvider {
     await deleteClaim({ api, watches, timeoutMs, checkEveryMs }, metadata)
   }
 
+  readonly claims: DeploymentClaims = {
+    onGone: (listener) => {
+      const following = this.#start().then(({ watches }) => watches.claims.onGone(listener))
+      following.catch(() => undefined)
+      return () => void following.then((unfollow) => unfollow()).catch(() => undefined)
+    },
+    list: async () => {
+      const { watches } = await this.#start()
+      const { deploymentId, namespace } = this.#options
+      return watches.claims
+        .list()
+        .filter(({ metadata }) => metadata.labels?.[DEPLOYMENT_LABEL] === deploymentId)
+        .map(({ metadata: { name, uid, creationTimestamp } }) => ({
+          namespace,
+          name,
+          uid,
+          createdAt: new Date(creationTimestamp ?? 0),
+        }))
+    },
+    remove: async (claim) => {
+      const { api, watches } = await this.#start()
+      const { deleteMs: timeoutMs, checkEveryMs } = this.#options.timing
+      await deleteClaim({ api, watches, timeoutMs, checkEveryMs }, claim)
+    },
+  }
+
   async close(): Promise<void> {
     const running = await this.#running?.catch(() => undefined)
     await running?.watches.close()
     await running?.api.close()
+  }
+
+  async #parts(): Promise<BindOptions> {
+    const { timing, ...options } = this.#options
+    return { ...options, ...timing, ...(await this.#start()) }
   }
 
   #start(): Promise<OpenCluster> {

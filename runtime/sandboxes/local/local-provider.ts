@@ -55,6 +55,7 @@ export class LocalProvider implements SandboxProvider {
       launch,
       bindMs: performance.now() - startedAt,
       isolation: detection.isolation,
+      isDescribedByHost: false,
       warnings: detection.warnings.map((warning) => ({ ...warning, backend: detection.isolation.backend })),
     })
   }
@@ -98,7 +99,10 @@ export class LocalProvider implements SandboxProvider {
   }
 }
 
-type Binding = Pick<BoundSandbox, 'claimName' | 'launch' | 'bindMs' | 'isolation' | 'warnings'>
+type Binding = Pick<
+  BoundSandbox,
+  'claimName' | 'launch' | 'bindMs' | 'isolation' | 'isDescribedByHost' | 'warnings'
+>
 
 function bind(host: HostProcess, binding: Binding): BoundSandbox {
   let released: Promise<void> | undefined
@@ -112,6 +116,8 @@ function bind(host: HostProcess, binding: Binding): BoundSandbox {
     workingDirectory: (path) => path ?? host.workspace,
     handle: host.handle,
     lost: host.exited,
+    // It is a process of this one: nobody else could drive it.
+    detach: () => undefined,
     release: () => {
       released ??= host.destroy()
       return released

@@ -4,11 +4,14 @@ import pg from 'pg'
 import type { Log } from '../../kit/log.ts'
 import { type Engine, type OnRemoteEvents, PLUGINS } from '../engine.ts'
 import type { Tables } from '../schema.ts'
+import { clientFor, type DatabasePlace } from './client.ts'
 import { CHANNEL, listen } from './listener.ts'
 
 const INT8_OID = 20
 /** Any fixed number: the key of the advisory lock under which migrations run. */
 const MIGRATION_LOCK = 7_205_914_173
+/** Another one: under it runs are counted and the next one is written. */
+const ADMISSION_LOCK = 7_205_914_174
 const POOL_SIZE = 10
 const CONNECT_TIMEOUT_MS = 10_000
 /** No statement, lock or forgotten transaction may hold up a run for longer. */
@@ -23,9 +26,14 @@ const types = {
 } as pg.CustomTypesConfig
 
 /** The engine for deployments of more than one process. */
-export async function openPostgres(url: string, log: Log, onRemote: OnRemoteEvents): Promise<Engine> {
+export async function openPostgres(
+  place: DatabasePlace,
+  log: Log,
+  onRemote: OnRemoteEvents,
+): Promise<Engine> {
   const pool = new pg.Pool({
-    connectionString: url,
+    connectionString: place.url,
+    Client: clientFor(place),
     max: POOL_SIZE,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,
@@ -38,7 +46,7 @@ export async function openPostgres(url: string, log: Log, onRemote: OnRemoteEven
   pool.on('error', (error) => log.warn('an idle database connection failed', { error }))
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: PLUGINS })
   const self = randomUUID()
-  const listener = listen({ url, log, self, onRemote })
+  const listener = listen({ place, log, self, onRemote })
   return {
     kind: 'postgres',
     writer: db,
@@ -49,6 +57,9 @@ export async function openPostgres(url: string, log: Log, onRemote: OnRemoteEven
     lockRows: <Q>(query: Q): Q => (query as { forNoKeyUpdate(): Q }).forNoKeyUpdate(),
     lockSchema: async (tx) => {
       await sql`select pg_advisory_xact_lock(${sql.lit(MIGRATION_LOCK)})`.execute(tx)
+    },
+    lockAdmission: async (tx) => {
+      await sql`select pg_advisory_xact_lock(${sql.lit(ADMISSION_LOCK)})`.execute(tx)
     },
     announce: async (tx, runIds) => {
       for (const runId of runIds) await sql`select pg_notify(${CHANNEL}, ${`${self} ${runId}`})`.execute(tx)

@@ -1,8 +1,8 @@
-import pg from 'pg'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { delay } from '../../kit/deadline.ts'
 import type { Log } from '../../kit/log.ts'
 import type { OnRemoteEvents } from '../engine.ts'
+import { clientFor, type DatabasePlace } from './client.ts'
 
 export const CHANNEL = 'agentweaver_events'
 const CONNECT_TIMEOUT_MS = 10_000
@@ -12,7 +12,7 @@ const MAX_RETRY_MS = 5_000
 const HEARTBEAT_MS = 30_000
 
 interface Listening {
-  readonly url: string
+  readonly place: DatabasePlace
   readonly log: Log
   /** Sender of this process's own notifications, which it has acted on already. */
   readonly self: string
@@ -50,11 +50,11 @@ async function followForEver(listening: Listening, stop: AbortSignal): Promise<v
 
 /** One connection's life. Ends when it fails or when it is told to stop. */
 async function follow(
-  { url, log, self, onRemote, heartbeatMs = HEARTBEAT_MS }: Listening,
+  { place, log, self, onRemote, heartbeatMs = HEARTBEAT_MS }: Listening,
   stop: AbortSignal,
 ) {
-  const client = new pg.Client({
-    connectionString: url,
+  const client = new (clientFor(place))({
+    connectionString: place.url,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: heartbeatMs,
     keepAlive: true,

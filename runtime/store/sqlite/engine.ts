@@ -37,6 +37,8 @@ export async function openSqlite(file: string, lockDeadlineMs = LOCK_DEADLINE_MS
     ddl: { bytes: 'blob', position: sql`integer primary key autoincrement` },
     lockRows: <Q>(query: Q): Q => query,
     lockSchema: async () => undefined,
+    // A writing transaction is the only one there is.
+    lockAdmission: async () => undefined,
     announce: async () => undefined,
     close: async () => {
       await reader.destroy()

@@ -64,6 +64,17 @@ export async function changeClaim({ db }: Scope, key: ClaimKey, change: Partial<
     .execute()
 }
 
+export async function readClaim({ db }: Scope, key: ClaimKey): Promise<ClaimRow | undefined> {
+  const row = await db
+    .selectFrom('claims')
+    .selectAll()
+    .where('namespace', '=', key.namespace)
+    .where('name', '=', key.name)
+    .where('generation', '=', key.generation)
+    .executeTakeFirst()
+  return row && toClaim(row)
+}
+
 type ClaimIds = Parameters<Transaction['bindClaim']>[1]
 
 /** The unique indexes over both UIDs hold against writers at the same moment, too. */

@@ -1,5 +1,7 @@
+import type { Selectable } from 'kysely'
 import { fromJson, fromOptionalJson, present, toJson, toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
+import type { Tables } from '../schema.ts'
 import type { CommandRow } from '../store.ts'
 
 export async function insertCommand({ db }: Scope, command: CommandRow): Promise<void> {
@@ -32,12 +34,23 @@ export async function readCommand({ db }: Scope, runId: string, id: string): Pro
     .where('id', '=', toText(id))
     .where('run_id', '=', toText(runId))
     .executeTakeFirst()
-  if (!row) return undefined
-  return {
-    ...present({ result: fromOptionalJson<object>(row.result_json) }),
-    id: row.id,
-    runId: row.run_id,
-    state: row.state,
-    request: fromJson<unknown>(row.request_json),
-  }
+  return row && toCommand(row)
 }
+
+export async function listRunningCommands({ db }: Scope, runId: string): Promise<CommandRow[]> {
+  const rows = await db
+    .selectFrom('commands')
+    .selectAll()
+    .where('run_id', '=', runId)
+    .where('state', '=', 'running')
+    .execute()
+  return rows.map(toCommand)
+}
+
+const toCommand = (row: Selectable<Tables['commands']>): CommandRow => ({
+  ...present({ result: fromOptionalJson<object>(row.result_json) }),
+  id: row.id,
+  runId: row.run_id,
+  state: row.state,
+  request: fromJson<unknown>(row.request_json),
+})

@@ -1,4 +1,4 @@
-import type { Selectable } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { RunState } from '../../../contracts/api.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import {
@@ -13,7 +13,14 @@ import {
 } from '../codec.ts'
 import type { Scope } from '../engine.ts'
 import type { Tables } from '../schema.ts'
-import type { NewRun, RunChange, RunFilter, RunRow } from '../store.ts'
+import {
+  HOLDER_LEASE,
+  type NewRun,
+  type RunChange,
+  type RunCount,
+  type RunFilter,
+  type RunRow,
+} from '../store.ts'
 
 type Row = Selectable<Tables['runs']>
 
@@ -26,6 +33,9 @@ const toRun = (row: Row): RunRow => ({
     firstEventAt: row.first_event_at,
     endedAt: row.ended_at,
     checkpointAt: row.checkpoint_at,
+    holder: row.holder,
+    ending: fromOptionalJson<object>(row.ending_json),
+    usedAt: row.used_at,
   }),
   id: row.id,
   kind: row.kind,
@@ -74,6 +84,9 @@ export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
     first_event_at: run.firstEventAt ?? null,
     ended_at: run.endedAt ?? null,
     checkpoint_at: run.checkpointAt ?? null,
+    holder: run.holder ?? null,
+    ending_json: null,
+    used_at: null,
   }
   await db.insertInto('runs').values(row).execute()
   return toRun(row)
@@ -104,33 +117,39 @@ function selectForWriting({ db, engine }: Scope, id: string): Promise<Row | unde
 /** A new generation starts with host sequence 0; within one, the host sequence never goes back. */
 export async function changeRun({ db }: Scope, id: string, change: RunChange): Promise<void> {
   const isNewGeneration = change.generation !== undefined
-  const hostSequence = isNewGeneration ? (change.hostSequence ?? 0) : change.hostSequence
-  const columns = changed({
+  const columns = {
+    ...columnsOf(change),
+    ...(isNewGeneration && { host_sequence: change.hostSequence ?? 0 }),
+  }
+  if (Object.keys(columns).length > 0) {
+    await db.updateTable('runs').set(columns).where('id', '=', id).execute()
+  }
+  if (isNewGeneration || change.hostSequence === undefined) return
+  await db
+    .updateTable('runs')
+    .set({ host_sequence: change.hostSequence })
+    .where('id', '=', id)
+    .where('host_sequence', '<', change.hostSequence)
+    .execute()
+}
+
+const columnsOf = (change: RunChange) =>
+  changed({
     state: change.state,
     generation: change.generation,
-    sandbox_json: change.sandbox && toJson(change.sandbox),
-    failure_json: change.failure && toJson(change.failure),
-    outcome_json: change.outcome && toJson(change.outcome),
+    sandbox_json: toOptionalJson(change.sandbox) ?? undefined,
+    failure_json: toOptionalJson(change.failure) ?? undefined,
+    outcome_json: toOptionalJson(change.outcome) ?? undefined,
     started_at: change.startedAt,
     first_event_at: change.firstEventAt,
     ended_at: change.endedAt,
     checkpoint_at: change.checkpointAt,
-    settings_json: change.settings && toJson(change.settings),
+    settings_json: toOptionalJson(change.settings) ?? undefined,
     policy_version: change.policyVersion,
-    host_sequence: isNewGeneration ? hostSequence : undefined,
+    holder: change.holder,
+    used_at: change.usedAt,
+    ending_json: toOptionalJson(change.ending) ?? undefined,
   })
-  if (Object.keys(columns).length > 0) {
-    await db.updateTable('runs').set(columns).where('id', '=', id).execute()
-  }
-  if (!isNewGeneration && hostSequence !== undefined) {
-    await db
-      .updateTable('runs')
-      .set({ host_sequence: hostSequence })
-      .where('id', '=', id)
-      .where('host_sequence', '<', hostSequence)
-      .execute()
-  }
-}
 
 /** Newest first. */
 export async function listRuns(scope: Scope, filter: RunFilter): Promise<{ items: RunRow[]; next?: string }> {
@@ -144,6 +163,7 @@ export async function listRuns(scope: Scope, filter: RunFilter): Promise<{ items
   if (filter.owner !== undefined) query = query.where('owner', '=', toText(filter.owner))
   if (filter.kind !== undefined) query = query.where('kind', '=', filter.kind)
   if (filter.states !== undefined) query = query.where('state', 'in', filter.states)
+  if (filter.createdBefore !== undefined) query = query.where('created_at', '<', filter.createdBefore)
   if (after) {
     query = query.where(({ eb, refTuple, tuple }) =>
       eb(refTuple('created_at', 'id'), '<', tuple(after.created_at, after.id)),
@@ -166,10 +186,30 @@ async function positionOf({ db }: Scope, id: string): Promise<{ created_at: stri
   return row
 }
 
-export async function countRuns(
-  { db }: Scope,
-  filter: { owner?: string; states: readonly RunState[] },
-): Promise<number> {
+/** The runs that nobody alive drives, oldest first. */
+export async function listAbandonedRuns(
+  { db, engine }: Scope,
+  states: readonly RunState[],
+  limit: number,
+): Promise<RunRow[]> {
+  const rows = await db
+    .selectFrom('runs')
+    .selectAll('runs')
+    .leftJoin('leases', (join) =>
+      join
+        .on('leases.name', '=', sql<string>`${sql.lit(HOLDER_LEASE)} || ${sql.ref('runs.holder')}`)
+        .on('leases.expires_ms', '>', engine.nowMs),
+    )
+    .where('runs.state', 'in', states)
+    .where('leases.name', 'is', null)
+    .orderBy('runs.created_at')
+    .orderBy('runs.id')
+    .limit(limit)
+    .execute()
+  return rows.map(toRun)
+}
+
+export async function countRuns({ db }: Scope, filter: RunCount): Promise<number> {
   let query = db
     .selectFrom('runs')
     .select(({ fn }) => fn.countAll().as('count'))

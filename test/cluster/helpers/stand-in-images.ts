@@ -4,6 +4,7 @@ import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
 import type { Cluster } from '../../kube/cluster.ts'
 import { runCommand } from '../../kube/host/run-command.ts'
 import { readState } from '../../kube/host/run-folder.ts'
+import type { ImageSpec } from '../../kube/images/image-spec.ts'
 import { writeImages } from '../../kube/images/oci-layout.ts'
 import { toolboxImage } from '../../kube/images/toolbox.ts'
 import { CONTAINERD_SOCKET } from '../../kube/node/containerd-config.ts'
@@ -18,29 +19,34 @@ const ENTRIES = {
 
 /** Puts images on the node under the digests that a tree pins, as a registry would; answers their names. */
 export async function importStandIns(cluster: Cluster): Promise<Record<keyof typeof ENTRIES, string>> {
+  const { layers, user } = toolboxImage(process.execPath)
+  const specs = Object.entries(ENTRIES).map(([name, entrypoint]) => ({
+    reference: `localhost/agentweaver/${name.toLowerCase()}:1`,
+    layers,
+    entrypoint,
+    user,
+  }))
+  const [agentHost, toolbox] = await importPinned(cluster, specs)
+  if (!agentHost || !toolbox) throw new Error('the layout lacks an image')
+  return { agentHost, toolbox }
+}
+
+/** Imports images and answers the names that pin them, in their order. */
+export async function importPinned(cluster: Cluster, specs: readonly ImageSpec[]): Promise<string[]> {
   // A node sees the cluster's own folder, and no other temporary one.
-  const folder = mkdtempSync(join(cluster.folder, 'stand-ins-'))
+  const folder = mkdtempSync(join(cluster.folder, 'images-'))
   try {
-    const { layers, user } = toolboxImage(process.execPath)
-    const specs = Object.entries(ENTRIES).map(([name, entrypoint]) => ({
-      reference: `localhost/agentweaver/${name.toLowerCase()}:1`,
-      layers,
-      entrypoint,
-      user,
-    }))
     const written = await writeImages(join(folder, 'layout'), specs)
     const archive = join(folder, 'images.tar')
     await runCommand(['tar', '-C', join(folder, 'layout'), '-cf', archive, '.'], IMPORT_MS)
     await onNode(cluster, ['import', '--local', archive])
-    const [agentHost, toolbox] = await Promise.all(
+    return await Promise.all(
       written.map(async ({ reference, digest }) => {
         const pinned = `${reference.replace(/:1$/, '')}@${digest}`
         await onNode(cluster, ['tag', reference, pinned])
         return pinned
       }),
     )
-    if (!agentHost || !toolbox) throw new Error('the layout lacks an image')
-    return { agentHost, toolbox }
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

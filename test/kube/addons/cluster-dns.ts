@@ -12,8 +12,8 @@ const READY_MS = 60_000
 const LABELS = { 'k8s-app': 'kube-dns' }
 
 /**
- * Answers for the cluster's own names and for a few of the documentation domain, which tests of egress by name give to
- * addresses of their own; no other name exists, as nothing outside can be reached.
+ * Answers for the cluster's own names, for the database of `environments/local.json`, and for a few of the documentation
+ * domain, which tests of egress by name give to addresses of their own; no other name exists, as nothing outside can be reached.
  */
 const COREFILE = `.:53 {
   errors
@@ -23,6 +23,7 @@ const COREFILE = `.:53 {
     198.51.100.10 allowed.example.com
     198.51.100.20 other.example.com
     198.51.100.30 api.wild.example.com
+    198.51.100.40 postgres.local.agentweaver.example
     169.254.169.254 metadata.example.com
     fallthrough
   }

@@ -3,7 +3,7 @@ import { ensureTools } from '../build/ensure-tools.ts'
 import { cacheRoot } from '../build/tool-cache.ts'
 import { HarnessError } from '../harness-error.ts'
 import { writeImages } from './oci-layout.ts'
-import { podImages } from './pod-images.ts'
+import { apiImage, podImages } from './pod-images.ts'
 import { dnsImage, pauseImage, toolboxImage } from './toolbox.ts'
 
 /** Writes the images of the local cluster as one OCI layout, from which any registry client can push them. */
@@ -16,6 +16,7 @@ try {
     dnsImage(tools.bin('coredns', 'coredns')),
     toolboxImage(process.execPath),
     ...(await podImages(cacheRoot(), process.execPath)),
+    await apiImage(cacheRoot(), process.execPath),
   ]
   for (const { reference, digest } of await writeImages(folder, specs)) {
     process.stdout.write(`${reference}@${digest}\n`)

@@ -13,7 +13,7 @@ import {
 import { join, resolve } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import { POD_HOMES, POD_USERS } from '../../../contracts/pod.ts'
-import { bundleServices } from '../../../scripts/bundle.ts'
+import { bundleApi, bundleServices } from '../../../scripts/bundle.ts'
 import type { ImageSpec, LayerEntry } from './image-spec.ts'
 import { completeLayer, folderTree, librariesOf, programWithLibraries } from './program-files.ts'
 import { git, python, shell } from './toolbox.ts'
@@ -21,6 +21,7 @@ import { git, python, shell } from './toolbox.ts'
 /** The images of a sandbox pod, as `images/*.Containerfile` make them from a base, here from this machine's files. */
 export const AGENT_HOST_IMAGE = 'localhost/agent-host:1'
 export const SANDBOX_TOOLBOX_IMAGE = 'localhost/sandbox-toolbox:1'
+export const API_IMAGE = 'localhost/api:1'
 
 const MODULES = resolve(import.meta.dirname, '../../../node_modules')
 const HOME = 'opt/agentweaver'
@@ -29,14 +30,33 @@ const NODE = 'usr/local/bin/node'
 const PACKAGE_EXTRAS = /\.(d\.[cm]?ts|map|md|cc|hh|h|inc)$|\/(docs?|koffi\/vendor|musl_x64|musl_arm64)$/
 
 export async function podImages(cacheRoot: string, node: string): Promise<ImageSpec[]> {
-  const bundles = await bundleOnce(cacheRoot)
+  const bundles = await bundleOnce(cacheRoot, bundleServices)
   return [agentHostImage(bundles, node), sandboxToolboxImage(bundles, node)]
 }
 
+/** The image of the API: a service of the control plane, which no cluster needs but the one that it is deployed to. */
+export async function apiImage(cacheRoot: string, node: string): Promise<ImageSpec> {
+  const bundles = await bundleOnce(cacheRoot, bundleApi)
+  const { agentHost: user, group } = POD_USERS
+  return {
+    reference: API_IMAGE,
+    layers: [
+      nodeLayer(node),
+      completeLayer(users(user, 'api', API_HOME)),
+      completeLayer(folderTree(join(bundles, 'api'), `${HOME}/api`)),
+    ],
+    entrypoint: [`/${NODE}`, `/${HOME}/api/server.mjs`],
+    environment: { HOME: API_HOME },
+    user: `${user}:${group}`,
+    labels: { 'org.opencontainers.image.title': 'api' },
+  }
+}
+
 const UNUSED_MS = 3_600_000
+const API_HOME = '/home/api'
 
 /** The same code gives the same files of the same name: an image of them is made once. */
-async function bundleOnce(cacheRoot: string): Promise<string> {
+async function bundleOnce(cacheRoot: string, bundle: (folder: string) => Promise<unknown>): Promise<string> {
   const folder = join(cacheRoot, 'bundles')
   mkdirSync(folder, { recursive: true })
   for (const name of readdirSync(folder)) {
@@ -44,7 +64,7 @@ async function bundleOnce(cacheRoot: string): Promise<string> {
     if (Date.now() - usedAt > UNUSED_MS) rmSync(join(folder, name), { recursive: true, force: true })
   }
   const scratch = mkdtempSync(join(folder, 'new-'))
-  await bundleServices(scratch)
+  await bundle(scratch)
   const hash = createHash('sha256')
   for (const name of readdirSync(scratch, { recursive: true, encoding: 'utf8' }).sort()) {
     if (/\.(mjs|wasm)$/.test(name)) hash.update(name).update(readFileSync(join(scratch, name)))

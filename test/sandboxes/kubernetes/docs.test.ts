@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { CLAIM_REASONS } from '../../../runtime/sandboxes/kubernetes/claims/claim-reasons.ts'
 
@@ -14,11 +14,4 @@ it('the page about claims has every reason with its meaning, and no other', () =
     [isFinal ? 'final' : 'transient', code],
   ])
   expect(told).toEqual(Object.fromEntries(meant))
-})
-
-it.each(['claims.md', 'identity.md'])('every test that %s names is there', (page) => {
-  const named = [...read(page).matchAll(/`(test\/[\w./-]+\.ts)`/g)].map(([, file = '']) => file)
-
-  expect(named.length).toBeGreaterThan(5)
-  expect(named.filter((file) => !existsSync(file))).toEqual([])
 })

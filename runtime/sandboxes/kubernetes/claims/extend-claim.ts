@@ -17,12 +17,14 @@ type Extension = Lifetime & {
   readonly api: KubeApi
   readonly clock: () => Date
   readonly log: Log
+  /** Nobody knows when it was last extended: it is extended at once. */
+  readonly isTakenOver?: boolean
 }
 
-type Named = { readonly namespace: string; readonly name: string; readonly uid: string }
+type Claim = { readonly namespace: string; readonly name: string; readonly uid: string }
 
 /** Pushes a claim's end forward while it is in use. One that fails is tried again at the next turn. */
-export function keepClaimAlive(extension: Extension, claim: Named): { stop(): void } {
+export function keepClaimAlive(extension: Extension, claim: Claim): { stop(): void } {
   const { api, clock, lifetimeMs, extendEveryMs, log } = extension
   const stopped = new AbortController()
   const extend = async () => {
@@ -32,12 +34,13 @@ export function keepClaimAlive(extension: Extension, claim: Named): { stop(): vo
     const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(extendEveryMs)])
     await api.patch({ resource: claimsIn(claim.namespace), name: claim.name }, body, signal)
   }
-  const timer = setInterval(() => {
-    extend().catch((error: unknown) => {
+  const tryToExtend = () =>
+    void extend().catch((error: unknown) => {
       if (stopped.signal.aborted) return
       log.warn('a claim could not be extended', { claim: claim.name, error: messageOf(error) })
     })
-  }, extendEveryMs)
+  if (extension.isTakenOver) tryToExtend()
+  const timer = setInterval(tryToExtend, extendEveryMs)
   timer.unref()
   return {
     stop() {

@@ -4,6 +4,7 @@ import type { KubeObject } from './kube-object.ts'
 export class ObjectCache<T extends KubeObject> {
   #objects = new Map<string, T>()
   readonly #listeners = new Map<string, Set<() => void>>()
+  readonly #onGone = new Set<() => void>()
 
   get(name: string): T | undefined {
     return this.#objects.get(name)
@@ -20,14 +21,20 @@ export class ObjectCache<T extends KubeObject> {
 
   /** A late end of an object must not take away its successor of the same name. */
   remove({ name, uid }: { readonly name: string; readonly uid: string }): void {
-    if (this.#objects.get(name)?.metadata.uid === uid) this.#objects.delete(name)
+    const isGone = this.#objects.get(name)?.metadata.uid === uid && this.#objects.delete(name)
     this.#tell(name)
+    if (isGone) for (const listener of [...this.#onGone]) listener()
   }
 
   /** After a list: everybody is told, of what came, what changed, and what went while nobody watched. */
   replaceAll(objects: readonly T[]): void {
+    const before = [...this.#objects.values()]
     this.#objects = new Map(objects.map((object) => [object.metadata.name, object]))
     for (const name of [...this.#listeners.keys()]) this.#tell(name)
+    const gone = before.filter(
+      ({ metadata }) => this.#objects.get(metadata.name)?.metadata.uid !== metadata.uid,
+    )
+    for (const _one of gone) for (const listener of [...this.#onGone]) listener()
   }
 
   onChange(name: string, listener: () => void): () => void {
@@ -37,6 +44,12 @@ export class ObjectCache<T extends KubeObject> {
       listeners.delete(listener)
       if (listeners.size === 0 && this.#listeners.get(name) === listeners) this.#listeners.delete(name)
     }
+  }
+
+  /** Calls back for each object that is gone, after it is. The return value unsubscribes. */
+  onGone(listener: () => void): () => void {
+    this.#onGone.add(listener)
+    return () => void this.#onGone.delete(listener)
   }
 
   #tell(name: string): void {

@@ -84,6 +84,11 @@ export class SharedWatch<T extends KubeObject> {
     return this.#cache.onChange(name, listener)
   }
 
+  /** Calls back for each object that is gone. The return value unsubscribes. */
+  onGone(listener: () => void): () => void {
+    return this.#cache.onGone(listener)
+  }
+
   /** Milliseconds since the server was last heard of. */
   get silentMs(): number {
     return performance.now() - this.#aliveAt

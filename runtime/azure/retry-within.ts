@@ -1,5 +1,5 @@
-import { deadline, delay, withTimeout } from '../../kit/deadline.ts'
-import { SandboxError } from '../../kit/errors.ts'
+import { deadline, delay, withTimeout } from '../kit/deadline.ts'
+import { SandboxError } from '../kit/errors.ts'
 
 /** A failure that the next attempt may not meet again. It never leaves the retrying. */
 export class Transient extends Error {

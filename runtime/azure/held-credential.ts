@@ -1,5 +1,5 @@
-import { SandboxError } from '../../kit/errors.ts'
-import type { Log } from '../../kit/log.ts'
+import { SandboxError } from '../kit/errors.ts'
+import type { Log } from '../kit/log.ts'
 
 export type Held = { readonly value: string; readonly expiresAtMs?: number }
 

@@ -1,10 +1,10 @@
 import { access, constants } from 'node:fs/promises'
 import { type TokenCredential, WorkloadIdentityCredential } from '@azure/identity'
 import { SecretClient } from '@azure/keyvault-secrets'
-import { SandboxError } from '../../kit/errors.ts'
+import { SandboxError } from '../kit/errors.ts'
 import { Witness } from './azure-fault.ts'
-import type { WorkloadIdentity } from './azure-settings.ts'
 import type { Held } from './held-credential.ts'
+import type { WorkloadIdentity } from './workload-identity.ts'
 
 /** Retries are ours, with one budget for all steps; a redirect would carry a token or an assertion elsewhere. */
 const pipeline = (witness: Witness, server: 'vault' | 'token endpoint') => ({

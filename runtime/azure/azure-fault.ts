@@ -1,6 +1,6 @@
 import type { SecretClientOptions } from '@azure/keyvault-secrets'
-import type { ErrorCode } from '../../../contracts/errors.ts'
-import { SandboxError } from '../../kit/errors.ts'
+import type { ErrorCode } from '../../contracts/errors.ts'
+import { SandboxError } from '../kit/errors.ts'
 import { Transient } from './retry-within.ts'
 
 type PipelinePolicy = NonNullable<SecretClientOptions['additionalPolicies']>[number]['policy']

@@ -1,0 +1,91 @@
+import type { RunEvent } from '../../../contracts/events.ts'
+import { messageOf, SandboxError } from '../../kit/errors.ts'
+import type { RunRow } from '../../store/store.ts'
+import type { CapacityQueue } from './capacity-queue.ts'
+import type { RunDeps } from './deps.ts'
+import { whileHeld } from './held-run.ts'
+import { type LaunchedSandbox, launch } from './launch.ts'
+
+/** How often a run tries to get a sandbox where there is no room, and how long it waits for a sign of room at most. */
+const CAPACITY = { attempts: 10, retryMs: 60_000 } as const
+
+type Waiting = RunDeps & { readonly capacity: CapacityQueue }
+
+/**
+ * Launches a run, and where the cluster has no room for it waits for some: told by an event each time, in the order of
+ * the runs, fair between owners. After the last attempt the run fails with `capacity_unavailable`.
+ */
+export async function launchWhenRoom(
+  deps: Waiting,
+  run: RunRow,
+  signal: AbortSignal,
+): Promise<LaunchedSandbox> {
+  let current = run
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await launch(deps, current, signal)
+    } catch (error) {
+      if (!isWantOfRoom(error) || signal.aborted) throw error
+      if (attempt === CAPACITY.attempts) throw givenUp(error)
+      current = await recordWait(deps, run, { attempt, lack: lackIn(error.message) })
+      await deps.capacity.wait(run.owner, CAPACITY.retryMs, signal)
+    }
+  }
+}
+
+const isWantOfRoom = (error: unknown): error is SandboxError =>
+  error instanceof SandboxError &&
+  (error.code === 'agent_quota_exceeded' || error.code === 'capacity_unavailable')
+
+const givenUp = (cause: SandboxError) => {
+  const message = `there was no room in ${CAPACITY.attempts} attempts: ${messageOf(cause)}`
+  return new SandboxError('capacity_unavailable', message, { cause })
+}
+
+type Lack = { readonly resource: string; readonly requested: number; readonly available: number }
+
+/** The run is queued again, and says what it waits for. */
+async function recordWait(
+  { store, clock }: RunDeps,
+  run: RunRow,
+  { attempt, lack }: { readonly attempt: number; readonly lack: Lack },
+): Promise<RunRow> {
+  const nextAttemptAt = new Date(clock().getTime() + CAPACITY.retryMs).toISOString()
+  const event: RunEvent = { type: 'subtask.pending_capacity', data: { ...lack, attempt, nextAttemptAt } }
+  return whileHeld(store, run, async (tx, current) => {
+    await tx.changeRun(run.id, { state: 'queued' })
+    await tx.appendEvents(run.id, [{ event }])
+    return { ...current, state: 'queued' }
+  })
+}
+
+/** As the API server says it: `exceeded quota: NAME, requested: pods=1, used: pods=5, limited: pods=5`. */
+const QUOTA = /requested: ([\w./-]+)=(\w+)[^:]*, used: [^:]*?\1=(\w+)[^:]*, limited: [^:]*?\1=(\w+)/
+
+/** What is missing, as far as the cluster has said so: the first resource of the quota, or a sandbox of the pool. */
+export function lackIn(message: string): Lack {
+  const [, resource, ...quantities] = QUOTA.exec(message) ?? []
+  const [requested, used, limited] = quantities.map(quantityOf)
+  if (resource === undefined || requested === undefined || used === undefined || limited === undefined)
+    return { resource: 'sandboxes', requested: 1, available: 0 }
+  return { resource, requested, available: Math.max(0, limited - used) }
+}
+
+const SUFFIXES: Readonly<Record<string, number>> = {
+  m: 1e-3,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+}
+
+/** A quantity of Kubernetes as a number of its base unit: cores, bytes, pieces. */
+function quantityOf(text: string): number | undefined {
+  const [, digits, suffix = ''] = /^(\d+)([a-zA-Z]*)$/.exec(text) ?? []
+  const factor = suffix === '' ? 1 : SUFFIXES[suffix]
+  return digits === undefined || factor === undefined ? undefined : Number(digits) * factor
+}

@@ -1,0 +1,264 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { API_RULES } from '../../charts-src/apps/api.ts'
+import type { PlanStep } from '../../contracts/configure.ts'
+import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
+import type { Client } from '../../runtime/client/client.ts'
+import { type AuditEvent, createAuditLog } from '../kube/client/audit-log.ts'
+import type { KubeObject } from '../kube/client/kube-object.ts'
+import { auditLogPath } from '../kube/control-plane/api-server.ts'
+import { whyNoNodes } from '../kube/host/privileges.ts'
+import { waitUntil } from '../kube/host/wait-until.ts'
+import { API_ACCOUNT, type DeployedApi, deployApi, type Replica, SANDBOXES } from './helpers/deployed-api.ts'
+
+const noNodes = whyNoNodes()
+const RUN_MS = 90_000
+const GONE_MS = 60_000
+/** A replica that was killed is replaced in its runs within this. */
+const TAKEOVER_MS = 30_000
+const DEPLOY_MS = 420_000
+
+const shell = (command: string): PlanStep => ({ kind: 'tool', tool: 'run_command', arguments: { command } })
+const say = (text: string): PlanStep => ({ kind: 'say', text })
+const print = (text: string) => process.stderr.write(`${text}\n`)
+
+describe.skipIf(noNodes !== undefined)(
+  `the API in its own cluster${noNodes ? ` (skipped: ${noNodes})` : ''}`,
+  () => {
+    let api: DeployedApi
+
+    beforeAll(async () => {
+      api = await deployApi()
+    }, DEPLOY_MS)
+    afterAll(() => api?.stop())
+
+    const audited = (query: object = {}): AuditEvent[] =>
+      createAuditLog(auditLogPath(api.rig.cluster.folder)).events({ user: API_ACCOUNT, ...query })
+
+    const startRun = (client: Client, steps: PlanStep[][], interactive = false) =>
+      client.startRun({
+        task: 'see where it runs',
+        workspace: { kind: 'empty' },
+        agent: { kind: 'scripted', plan: { turns: steps } },
+        interactive,
+      })
+
+    /** All events of a run, to its end; `on` is told each of them. */
+    async function follow(
+      client: Client,
+      id: string,
+      on: (event: RunEvent) => unknown = () => undefined,
+    ): Promise<RunEnvelope[]> {
+      const seen: RunEnvelope[] = []
+      for await (const envelope of client.streamEvents(id, { signal: AbortSignal.timeout(RUN_MS) })) {
+        seen.push(envelope)
+        await on(envelope.event)
+      }
+      expect(seen.map(({ sequence }) => sequence)).toEqual(seen.map((_, index) => index + 1))
+      return seen
+    }
+    const dataOf = <T extends RunEvent['type']>(events: readonly RunEnvelope[], type: T) =>
+      events.flatMap(({ event }) =>
+        event.type === type ? [event.data as Extract<RunEvent, { type: T }>['data']] : [],
+      )
+    const outputOf = (events: readonly RunEnvelope[]) =>
+      dataOf(events, 'command.output')
+        .map(({ chunk }) => chunk)
+        .join('')
+
+    async function twoReplicas(): Promise<[Replica, Replica]> {
+      return waitUntil({ what: 'two replicas', timeoutMs: RUN_MS, everyMs: 250 }, async () => {
+        const [first, second] = await api.replicas()
+        return first && second ? [first, second] : undefined
+      })
+    }
+    const untilEvent = async (client: Client, id: string, type: RunEvent['type']) => {
+      for await (const { event } of client.streamEvents(id, { signal: AbortSignal.timeout(RUN_MS) }))
+        if (event.type === type) return
+      throw new Error(`the run ended without ${type}`)
+    }
+    async function nothingLeft(): Promise<void> {
+      const claims = { apiVersion: 'extensions.agents.x-k8s.io/v1beta1', plural: 'sandboxclaims' }
+      await waitUntil({ what: 'nothing to be left', timeoutMs: GONE_MS, everyMs: 250 }, async () => {
+        const { items } = await api.rig.client.list({ ...claims, namespace: SANDBOXES })
+        const pods = await api.rig.client.list({ apiVersion: 'v1', plural: 'pods', namespace: SANDBOXES })
+        return items.length === 0 && pods.items.length === 5 ? true : undefined
+      })
+    }
+
+    it('serves with two replicas, under the rights, the policies and the limits of the tree', async () => {
+      const pods = await api.pods()
+
+      expect(pods).toHaveLength(2)
+      expect(pods.map((pod) => pod['spec'].serviceAccountName)).toEqual(Array(2).fill('agentweaver-api'))
+      expect(pods.map((pod) => pod['status'].containerStatuses[0].restartCount)).toEqual([0, 0])
+      print(`API: ready ${pods.map(secondsToReady).join(' s, ')} s after its pod was made`)
+    })
+
+    it('runs in a warm pod of its own, asked for through the Service, with three requests', async () => {
+      await api.waitForPools()
+      const started = performance.now()
+
+      const { id } = await startRun(api.service, [[shell('id -u; pwd'), say('done')]])
+      const events = await follow(api.service, id)
+
+      const [bound] = dataOf(events, 'sandbox.execution_pod.bound')
+      expect(bound).toMatchObject({ launch: 'warm' })
+      expect(outputOf(events)).toBe('1000\n/workspace\n')
+      expect(await api.service.readRun(id)).toMatchObject({ state: 'succeeded' })
+      const asked = [bound?.claimName, bound?.podName].flatMap((name) =>
+        audited({ name, namespace: SANDBOXES }).map(
+          ({ verb, objectRef }) => `${verb} ${objectRef?.resource}`,
+        ),
+      )
+      expect(asked.sort()).toEqual(['create sandboxclaims', 'delete sandboxclaims', 'get pods'])
+      print(
+        `run: bound in ${bound?.bindMs.toFixed(0)} ms, ended after ${(performance.now() - started).toFixed(0)} ms`,
+      )
+      await nothingLeft()
+    })
+
+    it('lets a run of one replica be followed, decided and continued through the other', async () => {
+      await api.waitForPools()
+      const [a, b] = await twoReplicas()
+      const turns = [[shell('mkdir build && rm -rf build && echo removed')], [shell('echo again')]]
+
+      const { id } = await startRun(a.client, turns, true)
+      const events = await follow(b.client, id, async (event) => {
+        if (event.type === 'shell.approval_required') {
+          const { commandHash } = event.data
+          await b.client.approveShell(id, { commandHash, scope: 'once' })
+        }
+        if (event.type === 'turn.ended' && event.data.state === 'completed')
+          await b.client.startTurn(id, { prompt: 'go on', final: true }).catch(() => undefined)
+      })
+
+      expect(dataOf(events, 'shell.approved')).toHaveLength(1)
+      expect(outputOf(events)).toBe('removed\nagain\n')
+      expect(await a.client.readRun(id)).toMatchObject({ state: 'succeeded' })
+    })
+
+    it('lets a run of one replica be cancelled through the other, within two seconds', async () => {
+      await api.waitForPools()
+      const [a, b] = await twoReplicas()
+      const { id } = await startRun(a.client, [[{ kind: 'wait', ms: 60_000 }]])
+      await untilEvent(b.client, id, 'run.started')
+
+      const started = performance.now()
+      const cancelled = await b.client.cancel(id)
+      const answered = performance.now() - started
+      await follow(b.client, id)
+
+      expect(answered).toBeLessThan(3_000)
+      expect(cancelled.id).toBe(id)
+      expect(await a.client.readRun(id)).toMatchObject({ state: 'cancelled' })
+      await nothingLeft()
+    })
+
+    it('serves the commands and the files of a sandbox of one replica through the other', async () => {
+      await api.waitForPools()
+      const [a, b] = await twoReplicas()
+      const { id } = await a.client.createSandbox({ workspace: { kind: 'empty' } })
+
+      const output: string[] = []
+      for await (const { event } of b.client.runCommand(id, { command: 'echo hello | tee file; exit 3' }))
+        if (event.type === 'command.output') output.push(event.data.chunk)
+      const file = await b.client.readFile(id, { path: 'file' })
+      await b.client.destroySandbox(id)
+
+      expect(output.join('')).toBe('hello\n')
+      expect(Buffer.from(file).toString('utf8')).toBe('hello\n')
+      await nothingLeft()
+    })
+
+    it('goes on with a run whose replica was killed, from its next event, in the same pod', async () => {
+      await api.waitForPools()
+      const [a, b] = await twoReplicas()
+      const plan = [
+        [shell('echo one'), shell('mkdir build && rm -rf build && echo two'), shell('echo three')],
+      ]
+      const { id } = await startRun(a.client, plan)
+      await untilEvent(b.client, id, 'shell.approval_required')
+
+      await api.kill(a)
+      const killed = performance.now()
+      const [pending] = (await b.client.listApprovals(id)).items
+      await b.client.approveShell(id, { requestId: pending?.requestId ?? '', scope: 'once' })
+      const events = await follow(b.client, id)
+
+      expect(performance.now() - killed).toBeLessThan(TAKEOVER_MS)
+      print(
+        `takeover: the run ended ${((performance.now() - killed) / 1000).toFixed(1)} s after its replica was killed`,
+      )
+      expect(outputOf(events)).toBe('one\ntwo\nthree\n')
+      expect(dataOf(events, 'sandbox.execution_pod.bound')).toHaveLength(1)
+      expect(await b.client.readRun(id)).toMatchObject({ state: 'succeeded' })
+      await nothingLeft()
+    })
+
+    it('hands its runs over when it is told to stop', async () => {
+      await api.waitForPools()
+      const [a, b] = await twoReplicas()
+      const { id } = await startRun(a.client, [[shell('sleep 20; echo slept')]])
+      await untilEvent(b.client, id, 'run.started')
+
+      await api.rig.client.delete({ ...podPath(a.name) })
+      const events = await follow(b.client, id)
+
+      expect(outputOf(events)).toBe('slept\n')
+      expect(dataOf(events, 'sandbox.execution_pod.bound')).toHaveLength(1)
+      expect(await b.client.readRun(id)).toMatchObject({ state: 'succeeded' })
+      await nothingLeft()
+    })
+
+    it('says that a sandbox is lost whose pod was killed, and leaves nothing', async () => {
+      await api.waitForPools()
+      const { id } = await startRun(api.service, [[{ kind: 'wait', ms: 60_000 }]])
+      const events = await follow(api.service, id, async (event) => {
+        if (event.type !== 'sandbox.execution_pod.bound') return
+        const path = { apiVersion: 'v1', plural: 'pods', namespace: SANDBOXES, name: event.data.podName }
+        await api.rig.client.delete(path, { gracePeriodSeconds: 0 })
+      })
+
+      expect(dataOf(events, 'run.failed')[0]).toMatchObject({ code: 'sandbox_lost' })
+      await nothingLeft()
+    })
+
+    it('shows its figures at their own port to the monitoring alone', async () => {
+      const [{ ip }] = await twoReplicas()
+
+      const seen = await api.ask('monitoring', `http://${ip}:9090/metrics`)
+      const atTheDoor = await api.ask('gateway', `http://${ip}:8080/metrics`)
+
+      expect(seen.status).toBe(200)
+      expect(seen.text).toMatch(/^agentweaver_runs\{state="succeeded"\} \d+$/m)
+      expect(atTheDoor.status).toBe(404)
+      await expect(api.ask('gateway', `http://${ip}:9090/metrics`)).rejects.toThrow()
+    })
+
+    it('used every right that the tree gives it, was refused none, and asked for nothing else', () => {
+      const granted = API_RULES.flatMap(({ resources, verbs }) =>
+        verbs.map((verb) => `${verb} ${resources[0]}`),
+      )
+
+      const own = audited().filter(({ objectRef }) => objectRef?.resource !== undefined)
+      const used = new Map<string, number>()
+      for (const { verb, objectRef } of own) {
+        const right = `${verb} ${objectRef?.resource}${objectRef?.subresource ? `/${objectRef.subresource}` : ''}`
+        used.set(right, (used.get(right) ?? 0) + 1)
+      }
+
+      print(`rights used: ${[...used].map(([right, count]) => `${right} ${count}`).join(', ')}`)
+      expect([...used.keys()].toSorted()).toEqual(granted.toSorted())
+      expect(own.filter(({ objectRef }) => objectRef?.namespace !== SANDBOXES)).toEqual([])
+      expect(audited().filter(({ responseStatus }) => responseStatus?.code === 403)).toEqual([])
+    })
+  },
+)
+
+const podPath = (name: string) => ({ apiVersion: 'v1', plural: 'pods', namespace: 'agentweaver', name })
+
+/** Whole seconds: the API server keeps no more. */
+function secondsToReady(pod: KubeObject): number {
+  const ready = pod['status'].conditions.find(({ type }: { type: string }) => type === 'Ready')
+  return (Date.parse(ready.lastTransitionTime) - Date.parse(String(pod.metadata['creationTimestamp']))) / 1000
+}

@@ -1,0 +1,152 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { SandboxSettings } from '../../contracts/policy.ts'
+import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
+import type { RunDeps } from '../../runtime/api/runs/deps.ts'
+import { timeOrderedId } from '../../runtime/api/runs/ids.ts'
+import { reap } from '../../runtime/api/runs/reaper.ts'
+import { verifyChain } from '../../runtime/audit/verify.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import type { KubernetesProvider } from '../../runtime/sandboxes/kubernetes/kubernetes-provider.ts'
+import { openStore } from '../../runtime/store/open-store.ts'
+import { describeWith } from './helpers/features.ts'
+import { claimWith, useProviderSpace } from './helpers/provider-space.ts'
+
+const KEY = { keyId: 'k1', key: new Uint8Array(32) }
+
+async function aStore() {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-reaper-'))
+  const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })
+  onTestFinished(async () => {
+    await store.close()
+    rmSync(folder, { recursive: true })
+  })
+  return store
+}
+
+type Store = Awaited<ReturnType<typeof aStore>>
+
+/** A claim with its row and its run, as a service has them after a launch. */
+async function aLaunched(
+  store: Store,
+  provider: KubernetesProvider,
+  over: { readonly generation?: number } = {},
+) {
+  const { generation = 1 } = over
+  const runId = timeOrderedId('run', new Date())
+  const claimName = `agent-${randomUUID().replaceAll('-', '')}`
+  const handle = provider.draft(claimName)
+  const claim = { namespace: provider.namespace, name: claimName, generation }
+  await store.transaction(async (tx) => {
+    await tx.insertRun({
+      id: runId,
+      kind: 'agent',
+      owner: 'somebody',
+      state: 'queued',
+      task: 'x',
+      workspace: { kind: 'empty' },
+      agent: { kind: 'none' },
+      labels: {},
+      interactive: false,
+      agentSpec: null,
+      settings: SandboxSettings.parse({}),
+      policyVersion: '1',
+      keyId: KEY.keyId,
+    })
+    await tx.changeRun(runId, { state: 'launching', generation })
+    const createdAt = new Date().toISOString()
+    await tx.upsertClaim({ ...claim, runId, keyId: KEY.keyId, state: 'requested', createdAt, handle })
+  })
+  const onPosted = (uid: string) => store.transaction((tx) => tx.changeClaim(claim, { uid }))
+  const sandbox = await claimWith(provider, { claimName, runId, generation, handle, onPosted })
+  return { runId, claimName, sandbox }
+}
+
+describeWith(['agent-sandbox'], 'the reaper', () => {
+  const space = useProviderSpace('reaped')
+
+  async function aReaper(pool: string, graceMs = -60_000) {
+    const store = await aStore()
+    const provider = await space.startProvider(pool)
+    const deps = { store, clock: () => new Date(), log: silentLog } as RunDeps
+    const audit = createAuditTrail({ keyId: KEY.keyId, derive: () => KEY.key } as never)
+    const timing = { everyMs: 1_000, graceMs }
+    const { claims } = provider
+    /** The watch has to show what was posted by others. */
+    const shown = (name: string) =>
+      space.eventually(`${name} to be known`, async () =>
+        (await claims.list()).find((claim) => claim.name === name),
+      )
+    return {
+      store,
+      provider,
+      shown,
+      reap: async () => (await reap(deps, { claims, audit, timing })).map(({ name }) => name),
+    }
+  }
+  const isThere = async (plural: string, name: string) =>
+    (await space.client.find(space.path(plural, name))) !== undefined
+
+  it('deletes the claims of a service that died with its database, with their sandboxes and pods', async () => {
+    await space.fillPool('orphans', 2)
+    const dead = await space.startProvider('orphans')
+    const orphans = [await claimWith(dead), await claimWith(dead)]
+    await dead.close()
+    const { reap: look, shown, store } = await aReaper('orphans')
+    for (const { claimName } of orphans) await shown(claimName)
+
+    const reaped = await look()
+
+    expect(reaped.sort()).toEqual(orphans.map(({ claimName }) => claimName).sort())
+    for (const { claimName, podName } of orphans) {
+      expect(await isThere('sandboxclaims', claimName)).toBe(false)
+      expect(await isThere('sandboxes', podName)).toBe(false)
+      expect(await isThere('pods', podName)).toBe(false)
+    }
+    const { items } = await store.readAudit({ runId: '', limit: 10 })
+    expect(items.map(({ tool }) => tool)).toEqual(['sandbox.reap', 'sandbox.reap'])
+    const head = await store.transaction((tx) => tx.auditHead(''))
+    expect(verifyChain(items, head, [KEY])).toEqual({ ok: true })
+  })
+
+  it('never touches a live run’s, one of another deployment, and one that is young', async () => {
+    await space.fillPool('living', 3)
+    const { reap: look, store, provider, shown } = await aReaper('living')
+    const alive = await aLaunched(store, provider)
+    const foreign = await space.startProvider('living', { deploymentId: 'another' })
+    const other = await claimWith(foreign)
+    const young = await aReaper('living', 300_000)
+    const orphan = await claimWith(provider)
+    await young.shown(orphan.claimName)
+    await shown(alive.claimName)
+
+    const whileYoung = await young.reap()
+    const reaped = await look()
+
+    expect(whileYoung).toEqual([])
+    expect(reaped).toEqual([orphan.claimName])
+    for (const { claimName } of [alive, other]) expect(await isThere('sandboxclaims', claimName)).toBe(true)
+    await other.release('test')
+    await alive.sandbox.release('test')
+  })
+
+  it('deletes what a run has left behind when it ended, and the claim that a newer one has followed', async () => {
+    await space.fillPool('ended', 2)
+    const { reap: look, store, provider } = await aReaper('ended')
+    const ended = await aLaunched(store, provider)
+    const followed = await aLaunched(store, provider)
+    expect(await look()).toEqual([])
+    await store.transaction(async (tx) => {
+      await tx.changeRun(ended.runId, { state: 'failed', endedAt: new Date().toISOString() })
+      await tx.changeRun(followed.runId, { generation: 2 })
+    })
+
+    const reaped = await look()
+
+    expect(reaped.sort()).toEqual([ended.claimName, followed.claimName].sort())
+    expect(await store.listClaims(['requested', 'bound'])).toEqual([])
+  })
+})

@@ -1,0 +1,91 @@
+import { expect, it } from 'vitest'
+import type { PlanStep } from '../../contracts/configure.ts'
+import type { RunEvent } from '../../contracts/events.ts'
+import { waitUntil } from '../kube/host/wait-until.ts'
+import { describeWith } from './helpers/features.ts'
+import { useServiceSpace } from './helpers/service-space.ts'
+
+const RUN_MS = 100_000
+
+describeWith(['agent-sandbox', 'real node'], 'a run for which there is no room', () => {
+  const space = useServiceSpace({ runtimeClass: undefined, replicas: { agent: 1, command: 0 } })
+
+  const start = (ms: number) => {
+    const turn: PlanStep[] = [
+      { kind: 'wait', ms },
+      { kind: 'say', text: 'done' },
+    ]
+    return space.client().startRun({
+      task: 'take a place',
+      workspace: { kind: 'empty' },
+      agent: { kind: 'scripted', plan: { turns: [turn] } },
+    })
+  }
+  const eventsOf = (id: string) => space.client().streamEvents(id, { signal: AbortSignal.timeout(RUN_MS) })
+  async function untilEvent(id: string, type: RunEvent['type']): Promise<RunEvent> {
+    for await (const { event } of eventsOf(id)) if (event.type === type) return event
+    throw new Error(`the run ended without ${type}`)
+  }
+  async function all(id: string): Promise<RunEvent[]> {
+    const seen: RunEvent[] = []
+    for await (const { event } of eventsOf(id)) seen.push(event)
+    return seen
+  }
+
+  /** The namespace has room for one pod, and one run has it. */
+  async function aFullNamespace() {
+    const { namespace } = space
+    const quota = { apiVersion: 'v1', plural: 'resourcequotas', namespace, name: 'full' }
+    await space.waitForPool('agent')
+    const hard = { pods: '1' }
+    await space.kube().create({
+      apiVersion: 'v1',
+      kind: 'ResourceQuota',
+      metadata: { name: quota.name, namespace },
+      spec: { hard },
+    })
+    await waitUntil({ what: 'the quota to count', timeoutMs: RUN_MS, everyMs: 50 }, async () =>
+      (await space.kube().get(quota))['status']?.used?.pods === '1' ? true : undefined,
+    )
+    const { id } = await start(600_000)
+    await untilEvent(id, 'run.started')
+    return { id, lift: () => space.kube().delete(quota) }
+  }
+
+  it('waits and says for what, and starts when the run before it has ended', async () => {
+    const first = await aFullNamespace()
+    const second = await start(0)
+
+    const pending = await untilEvent(second.id, 'subtask.pending_capacity')
+    const { state } = await space.client().readRun(second.id)
+    const claims = await space.claims()
+    const endedAt = performance.now()
+    await space.client().cancel(first.id)
+    await untilEvent(second.id, 'run.started')
+    const waitedMs = performance.now() - endedAt
+    const events = await all(second.id)
+    await first.lift()
+
+    expect(pending).toMatchObject({ data: { resource: 'pods', requested: 1, available: 0, attempt: 1 } })
+    expect(state).toBe('queued')
+    expect(claims, 'a run that waits holds no claim').toHaveLength(1)
+    expect(events.at(-1)).toEqual({ type: 'done', data: { state: 'succeeded' } })
+    expect(waitedMs, 'told by the watch, not by the minute').toBeLessThan(45_000)
+    await space.nothingLeft()
+  })
+
+  it('is cancelled while it waits, and leaves nothing', async () => {
+    const first = await aFullNamespace()
+    const second = await start(0)
+    await untilEvent(second.id, 'subtask.pending_capacity')
+
+    await space.client().cancel(second.id)
+    const events = await all(second.id)
+    await space.client().cancel(first.id)
+    await first.lift()
+
+    expect(events.map(({ type }) => type)).toContain('run.cancelled')
+    expect(await space.client().readRun(second.id)).toMatchObject({ state: 'cancelled' })
+    await space.nothingLeft()
+  })
+})

@@ -1,0 +1,47 @@
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+
+const PAGES = readdirSync('docs').filter((name) => name.endsWith('.md'))
+const read = (page: string) => readFileSync(`docs/${page}`, 'utf8')
+
+/** What a page calls `…` for short. */
+const KIT = 'test/conformance/agent-host-cases'
+
+/** Files, folders and patterns below `test/` that a text names. */
+const namedIn = (text: string): string[] =>
+  [...text.matchAll(/`((?:test|…)\/[\w./*-]+)`/g)].map(([, path = '']) => path.replace('…', KIT))
+
+const isThere = (path: string): boolean => (path.includes('*') ? globSync(path).length > 0 : existsSync(path))
+
+/** The rows of tables of which one column holds tests. */
+function promises(page: string): string[] {
+  const rows: string[] = []
+  let isPromises = false
+  for (const line of read(page).split('\n')) {
+    if (!line.startsWith('|')) isPromises = false
+    else if (/\| (test|shown by) \|$/.test(line)) isPromises = true
+    else if (isPromises && !/^\|[-|]+$/.test(line)) rows.push(line)
+  }
+  return rows
+}
+
+it.each(PAGES)('every test that %s names is there', (page) => {
+  expect(namedIn(read(page)).filter((path) => !isThere(path))).toEqual([])
+})
+
+describe.each(['agent-host.md', 'claims.md', 'credentials.md', 'identity.md'])(
+  'the promises of %s',
+  (page) => {
+    it('name a test each', () => {
+      expect(promises(page).length).toBeGreaterThan(5)
+      expect(promises(page).filter((row) => namedIn(row).length === 0)).toEqual([])
+    })
+  },
+)
+
+it('sees a test that is not there', () => {
+  expect(namedIn('| a promise | `test/nowhere.test.ts`, `…/tickets.ts` |').map(isThere)).toEqual([
+    false,
+    true,
+  ])
+})

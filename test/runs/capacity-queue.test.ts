@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest'
+import { lackIn } from '../../runtime/api/runs/await-capacity.ts'
+import { CapacityQueue } from '../../runtime/api/runs/capacity-queue.ts'
+
+const LONG_MS = 60_000
+const never = new AbortController().signal
+
+describe('runs that wait for room', () => {
+  /** Who was woken, in the order of the rooms; each room is noted when the one before has been taken. */
+  async function orderOf(owners: readonly string[]): Promise<string[]> {
+    const queue = new CapacityQueue()
+    const woken: string[] = []
+    const waits = owners.map((owner, index) =>
+      queue.wait(owner, LONG_MS, never).then(() => woken.push(`${owner}${index}`)),
+    )
+    for (const _owner of owners) {
+      queue.noteRoom()
+      await new Promise(setImmediate)
+    }
+    await Promise.all(waits)
+    expect(queue.length).toBe(0)
+    return woken
+  }
+
+  it('are woken in the order in which they came', async () => {
+    expect(await orderOf(['a', 'a', 'a'])).toEqual(['a0', 'a1', 'a2'])
+  })
+
+  it('are woken in turn where they have several owners, so that nobody is kept out by many of one', async () => {
+    expect(await orderOf(['a', 'a', 'a', 'b', 'c', 'b'])).toEqual(['a0', 'b3', 'c4', 'a1', 'b5', 'a2'])
+  })
+
+  it('wake one for each room, and none where nobody waits', async () => {
+    const queue = new CapacityQueue()
+    queue.noteRoom()
+    let woken = 0
+    for (const owner of ['a', 'b']) void queue.wait(owner, LONG_MS, never).then(() => (woken += 1))
+
+    queue.noteRoom()
+    await new Promise(setImmediate)
+
+    expect([woken, queue.length]).toEqual([1, 1])
+    queue.noteRoom()
+  })
+
+  it('try again by themselves after a while', async () => {
+    const queue = new CapacityQueue()
+
+    await queue.wait('a', 10, never)
+
+    expect(queue.length).toBe(0)
+  })
+
+  it('leave when their run ends', async () => {
+    const queue = new CapacityQueue()
+    const ended = new AbortController()
+    const waiting = queue.wait('a', LONG_MS, ended.signal)
+
+    ended.abort(new Error('cancelled'))
+
+    await expect(waiting).rejects.toThrow('cancelled')
+    await expect(queue.wait('a', LONG_MS, ended.signal)).rejects.toThrow('cancelled')
+    expect(queue.length).toBe(0)
+  })
+})
+
+describe('what a quota lacks', () => {
+  it.each([
+    [
+      'pods "x" is forbidden: exceeded quota: none, requested: pods=1, used: pods=2, limited: pods=2',
+      { resource: 'pods', requested: 1, available: 0 },
+    ],
+    [
+      'exceeded quota: q, requested: limits.memory=1Gi,pods=1, used: limits.memory=3Gi,pods=5, limited: limits.memory=3584Mi,pods=5',
+      { resource: 'limits.memory', requested: 2 ** 30, available: 2 ** 29 },
+    ],
+    [
+      'exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=2, limited: requests.cpu=2250m',
+      { resource: 'requests.cpu', requested: 0.5, available: 0.25 },
+    ],
+    ['the pool had no sandbox ready', { resource: 'sandboxes', requested: 1, available: 0 }],
+    ['exceeded quota: q, requested: pods=many', { resource: 'sandboxes', requested: 1, available: 0 }],
+  ])('is read from %s', (message, lack) => {
+    expect(lackIn(message)).toEqual(lack)
+  })
+})
