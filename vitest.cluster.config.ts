@@ -35,14 +35,14 @@ export default defineConfig({
         },
       },
       {
-        // A tree has names of the whole cluster in it, so each of these brings a cluster of its own, and they go side by
-        // side.
+        // A tree has names of the whole cluster in it, so each of these brings a cluster of its own.
         test: {
           name: 'gitops',
           include: [GITOPS],
           testTimeout: TEST_MS,
           hookTimeout: HOOK_MS,
-          maxWorkers: 2,
+          fileParallelism: false,
+          maxWorkers: 1,
           sequence: { groupOrder: 2 },
         },
       },

@@ -2,10 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
 import { waitUntil } from '../host/wait-until.ts'
-import type { KubeClient } from './kube-client.ts'
+import { KubeApiError, type KubeClient } from './kube-client.ts'
 import type { KubeObject } from './kube-object.ts'
 
-const ESTABLISHED_MS = 30_000
+/** Some forty large ones at once take most of a minute where the machine has other work. */
+const SERVED_MS = 90_000
 
 /** All objects of one YAML file. */
 export function readManifest(path: string): KubeObject[] {
@@ -22,23 +23,45 @@ export function readManifests(folder: string): KubeObject[] {
     .flatMap((name) => readManifest(join(folder, name)))
 }
 
-/** Applies custom resource definitions and waits until the API server serves them. */
+/**
+ * Applies custom resource definitions and waits until the API server serves them. It is asked for its short lists of
+ * kinds: all definitions of a cluster are megabytes.
+ */
 export async function installCrds(client: KubeClient, objects: readonly KubeObject[]): Promise<void> {
   const crds = objects.filter(({ kind }) => kind === 'CustomResourceDefinition')
   await Promise.all(crds.map((crd) => client.apply(crd)))
-  const names = crds.map(({ metadata }) => metadata.name)
-  await waitUntil({ what: `the CRDs ${names.join(', ')}`, timeoutMs: ESTABLISHED_MS }, async () => {
-    const { items } = await client.list({
-      apiVersion: 'apiextensions.k8s.io/v1',
-      plural: 'customresourcedefinitions',
-    })
-    const served = new Set(items.filter(isEstablished).map(({ metadata }) => metadata.name))
-    return names.every((name) => served.has(name)) ? true : undefined
+  const missing = new Map(
+    [...Map.groupBy(crds.flatMap(servedKinds), ({ list }) => list)].map(
+      ([list, kinds]) => [list, kinds.map(({ plural }) => plural)] as const,
+    ),
+  )
+  await waitUntil({ what: 'kinds to be served', timeoutMs: SERVED_MS }, async () => {
+    for (const [list, plurals] of missing) {
+      const served = await kindsOf(client, list)
+      if (plurals.every((plural) => served.includes(plural))) missing.delete(list)
+    }
+    if (missing.size > 0) throw new Error(`not yet: ${JSON.stringify([...missing])}`)
+    return true
   })
 }
 
-function isEstablished(crd: KubeObject): boolean {
-  return conditionOf(crd, 'Established')?.status === 'True'
+function servedKinds({ spec }: KubeObject): { list: string; plural: string }[] {
+  const versions = spec.versions as readonly { readonly name: string; readonly served: boolean }[]
+  return versions
+    .filter(({ served }) => served)
+    .map(({ name }) => ({ list: `/apis/${spec.group}/${name}`, plural: String(spec.names.plural) }))
+}
+
+async function kindsOf(client: KubeClient, list: string): Promise<readonly string[]> {
+  try {
+    const { resources } = JSON.parse(await client.raw({ method: 'GET', url: list })) as {
+      resources: readonly { readonly name: string }[]
+    }
+    return resources.map(({ name }) => name)
+  } catch (error) {
+    if (error instanceof KubeApiError && error.status === 404) return []
+    throw error
+  }
 }
 
 export interface Condition {
