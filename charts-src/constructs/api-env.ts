@@ -27,7 +27,8 @@ export function apiEnv({ infra, isolation, sizes, slice }: Input): Record<string
     AGENTWEAVER_PORT: String(API_PORT),
     AGENTWEAVER_READY_FORMAT: 'json',
     AGENTWEAVER_RUN_TIMEOUT_SECONDS: String(runs.maxHours * 3600),
-    AGENTWEAVER_STATE_DIR: API_STATE_FOLDER,
+    // A folder of its own making: the volume's own belongs to root.
+    AGENTWEAVER_STATE_DIR: `${API_STATE_FOLDER}/state`,
     DATABASE_URL: databaseUrl(infra, names(slice).serviceAccounts.api),
   }
   const keys = infra.azure ? azureEnv(infra.azure) : { AGENTWEAVER_KEYS_DIR: API_KEYS_FOLDER }

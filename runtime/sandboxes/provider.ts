@@ -23,8 +23,8 @@ export interface SandboxProvider {
 }
 
 export interface DeploymentClaims {
-  /** Calls back for each claim that is gone, with all it had: there may be room. The return value unsubscribes. */
-  onGone(listener: () => void): () => void
+  /** Calls back when there may be room for one more. The return value unsubscribes. */
+  onRoom(listener: () => void): () => void
   list(): Promise<FoundClaim[]>
   /** Deletes exactly this claim and waits until it is gone with everything that belongs to it. */
   remove(claim: FoundClaim): Promise<void>

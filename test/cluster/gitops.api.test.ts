@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { API_RULES } from '../../charts-src/apps/api.ts'
 import type { PlanStep } from '../../contracts/configure.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
@@ -30,6 +30,9 @@ describe.skipIf(noNodes !== undefined)(
       api = await deployApi()
     }, DEPLOY_MS)
     afterAll(() => api?.stop())
+    afterEach(async ({ task }) => {
+      if (task.result?.state === 'fail') print(await api.why())
+    })
 
     const audited = (query: object = {}): AuditEvent[] =>
       createAuditLog(auditLogPath(api.rig.cluster.folder)).events({ user: API_ACCOUNT, ...query })
@@ -60,6 +63,8 @@ describe.skipIf(noNodes !== undefined)(
       events.flatMap(({ event }) =>
         event.type === type ? [event.data as Extract<RunEvent, { type: T }>['data']] : [],
       )
+    const told = (events: readonly RunEnvelope[]) =>
+      events.map(({ sequence, at, event }) => `${sequence} ${at} ${JSON.stringify(event)}`).join('\n')
     const outputOf = (events: readonly RunEnvelope[]) =>
       dataOf(events, 'command.output')
         .map(({ chunk }) => chunk)
@@ -72,9 +77,12 @@ describe.skipIf(noNodes !== undefined)(
       })
     }
     const untilEvent = async (client: Client, id: string, type: RunEvent['type']) => {
-      for await (const { event } of client.streamEvents(id, { signal: AbortSignal.timeout(RUN_MS) }))
-        if (event.type === type) return
-      throw new Error(`the run ended without ${type}`)
+      const seen: RunEnvelope[] = []
+      for await (const envelope of client.streamEvents(id, { signal: AbortSignal.timeout(RUN_MS) })) {
+        seen.push(envelope)
+        if (envelope.event.type === type) return
+      }
+      throw new Error(`the run ended without ${type}:\n${told(seen)}`)
     }
     async function nothingLeft(): Promise<void> {
       const claims = { apiVersion: 'extensions.agents.x-k8s.io/v1beta1', plural: 'sandboxclaims' }
@@ -133,7 +141,7 @@ describe.skipIf(noNodes !== undefined)(
       })
 
       expect(dataOf(events, 'shell.approved')).toHaveLength(1)
-      expect(outputOf(events)).toBe('removed\nagain\n')
+      expect(outputOf(events), told(events)).toBe('removed\nagain\n')
       expect(await a.client.readRun(id)).toMatchObject({ state: 'succeeded' })
     })
 
@@ -189,7 +197,7 @@ describe.skipIf(noNodes !== undefined)(
       print(
         `takeover: the run ended ${((performance.now() - killed) / 1000).toFixed(1)} s after its replica was killed`,
       )
-      expect(outputOf(events)).toBe('one\ntwo\nthree\n')
+      expect(outputOf(events), told(events)).toBe('one\ntwo\nthree\n')
       expect(dataOf(events, 'sandbox.execution_pod.bound')).toHaveLength(1)
       expect(await b.client.readRun(id)).toMatchObject({ state: 'succeeded' })
       await nothingLeft()

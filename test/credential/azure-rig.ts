@@ -29,6 +29,9 @@ const cluster = generateKeyPairSync('rsa', { modulusLength: 2048 })
 
 interface AzureRigOptions {
   readonly tokenSeconds?: number
+  /** Who signs the certificates that this process trusts. @default a new one */
+  readonly authority?: TestAuthority
+  readonly onToken?: (token: string, audience: string) => Promise<void>
   /** Who signed a server's certificate, where it is not the authority that AgentHost trusts. */
   readonly tls?: { readonly entra?: TestAuthority; readonly vault?: TestAuthority }
   /** The name in a server's certificate, where it is not its own. */
@@ -36,9 +39,13 @@ interface AzureRigOptions {
 }
 
 /** A pod's view of Azure: its token in a file, Entra and a vault behind the names that they have everywhere. */
-export async function startAzure({ tls = {}, names = {}, ...options }: AzureRigOptions = {}) {
+export async function startAzure({
+  tls = {},
+  names = {},
+  authority = createTestAuthority(),
+  ...options
+}: AzureRigOptions = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-azure-'))
-  const authority = createTestAuthority()
   const clusterJwk = { ...(await exportJWK(cluster.publicKey)), kid: 'cluster-1', alg: 'RS256' }
   const clientId = randomUUID()
   const tenantId = randomUUID()

@@ -20,6 +20,8 @@ export interface EntraOptions extends Pick<HttpsFakeOptions, 'tls' | 'listen'> {
   readonly issuerKeys: (issuer: string) => Promise<JSONWebKeySet>
   /** @default an hour */
   readonly tokenSeconds?: number
+  /** Called with each token before its client gets it. */
+  readonly onToken?: (token: string, audience: string) => Promise<void>
 }
 
 const JWT_BEARER = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
@@ -64,7 +66,9 @@ export async function startEntra(options: EntraOptions) {
     if (!scope.endsWith('/.default')) return refuse(1002012, 'invalid_scope')
     const refusal = await judgeAssertion(field('client_assertion'), clientId, options)
     if (refusal !== undefined) return refuse(refusal, 'invalid_client')
-    const token = await sign(clientId, scope.replace(/\/\.default$/, ''))
+    const audience = scope.replace(/\/\.default$/, '')
+    const token = await sign(clientId, audience)
+    await options.onToken?.(token, audience)
     const lifetime = { expires_in: tokenSeconds, ext_expires_in: tokenSeconds }
     return { status: 200, body: { token_type: 'Bearer', ...lifetime, access_token: token } }
   }

@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { appendFileSync, chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -42,9 +42,14 @@ const SETTINGS = {
 } as const
 
 export interface PostgresNetwork {
-  /** A process in whose network it listens, at port 5432 of the address; whoever reaches that is trusted. */
-  readonly pid: number
   readonly address: string
+  readonly port: number
+  /** A process in whose network it listens, where that is not this one's. */
+  readonly pid?: number
+  /** The line of `pg_hba.conf` for whoever comes by the network. */
+  readonly rule: string
+  /** Certificate and key, as PEM, where it speaks TLS. */
+  readonly tls?: { readonly cert: string; readonly key: string }
 }
 
 /** Starts a real PostgreSQL in a temporary folder. Nobody but this account and root can reach it, or who is in `network`. */
@@ -96,12 +101,14 @@ async function run({ folder, binaries, spawnAs, network }: Place): Promise<Postg
   )
   if (init.status !== 0) throw new Error(`initdb failed: ${init.stderr || init.error?.message}`)
 
-  const listens = network ? { listen_addresses: network.address, port: '5432' } : {}
+  const listens = network ? openNetwork(network, { folder, data, spawnAs }) : {}
   const options = Object.entries({ ...SETTINGS, ...listens, unix_socket_directories: folder })
-  if (network) appendFileSync(join(data, 'pg_hba.conf'), 'host all all 0.0.0.0/0 trust\n')
   // Into another network only root gets; the account is taken on behind that.
   const { uid, gid, ...place } = spawnAs
-  const inside = network ? ['nsenter', '-t', String(network.pid), '-n', '--', ...asAccount({ uid, gid })] : []
+  const isElsewhere = network?.pid !== undefined
+  const inside = isElsewhere
+    ? ['nsenter', '-t', String(network.pid), '-n', '--', ...asAccount({ uid, gid })]
+    : []
   const supervisor = spawn(
     '/bin/sh',
     [
@@ -115,14 +122,15 @@ async function run({ folder, binaries, spawnAs, network }: Place): Promise<Postg
       data,
       ...options.flatMap(([name, value]) => ['-c', `${name}=${value}`]),
     ],
-    { ...(network ? place : spawnAs), detached: true, stdio: ['pipe', 'ignore', 'ignore'] },
+    { ...(isElsewhere ? place : spawnAs), detached: true, stdio: ['pipe', 'ignore', 'ignore'] },
   )
   const exited = new Promise<void>((resolve) => supervisor.once('exit', () => resolve()))
   const stop = async () => {
     supervisor.stdin.end()
     await exited
   }
-  const url = `postgres://postgres@localhost/postgres?host=${encodeURIComponent(folder)}`
+  const socket = `host=${encodeURIComponent(folder)}`
+  const url = `postgres://postgres@localhost:${network?.port ?? 5432}/postgres?${socket}`
   try {
     await untilReady(url)
   } catch (error) {
@@ -131,6 +139,23 @@ async function run({ folder, binaries, spawnAs, network }: Place): Promise<Postg
     throw new Error(`PostgreSQL did not start: ${log.slice(-2000)}`, { cause: error })
   }
   return { url, stop }
+}
+
+/** Writes what a server in a network needs, and answers its settings. Who comes by the socket stays trusted. */
+function openNetwork(
+  { address, port, rule, tls }: PostgresNetwork,
+  { folder, data, spawnAs }: Pick<Place, 'folder' | 'spawnAs'> & { readonly data: string },
+): Record<string, string> {
+  writeFileSync(join(data, 'pg_hba.conf'), `local all all trust\n${rule}\n`)
+  const listens = { listen_addresses: address, port: String(port) }
+  if (!tls) return listens
+  const files = { cert: join(folder, 'server.crt'), key: join(folder, 'server.key') }
+  for (const name of ['cert', 'key'] as const) {
+    writeFileSync(files[name], tls[name], { mode: 0o600 })
+    if (spawnAs.uid !== undefined && spawnAs.gid !== undefined)
+      chownSync(files[name], spawnAs.uid, spawnAs.gid)
+  }
+  return { ...listens, ssl: 'on', ssl_cert_file: files.cert, ssl_key_file: files.key }
 }
 
 const asAccount = ({ uid, gid }: { uid: number | undefined; gid: number | undefined }) =>

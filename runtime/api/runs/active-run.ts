@@ -4,8 +4,7 @@ import type { Log } from '../../kit/log.ts'
 import type { ApprovalRow, RunRow, Transaction, TurnRow } from '../../store/store.ts'
 import type { Approvals } from './approvals.ts'
 import type { AuditTrail } from './audit-trail.ts'
-import { launchWhenRoom } from './await-capacity.ts'
-import type { CapacityQueue } from './capacity-queue.ts'
+import { type Capacity, launchWhenRoom } from './await-capacity.ts'
 import { checkpoint } from './checkpoint.ts'
 import { hostCommandOf } from './commands.ts'
 import { BatchCommitter, type Committed } from './commit-batch.ts'
@@ -21,7 +20,7 @@ import { createWatchdog } from './watchdog.ts'
 export type ActiveRunParts = {
   readonly audit: AuditTrail
   readonly approvals: Approvals
-  readonly capacity: CapacityQueue
+  readonly capacity: Capacity
 }
 
 type Serving = LaunchedSandbox & { readonly relay: Relay; readonly relaying: Promise<void> }

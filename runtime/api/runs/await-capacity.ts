@@ -1,4 +1,5 @@
 import type { RunEvent } from '../../../contracts/events.ts'
+import type { SandboxKind } from '../../../contracts/names.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { RunRow } from '../../store/store.ts'
 import type { CapacityQueue } from './capacity-queue.ts'
@@ -9,7 +10,9 @@ import { type LaunchedSandbox, launch } from './launch.ts'
 /** How often a run tries to get a sandbox where there is no room, and how long it waits for a sign of room at most. */
 const CAPACITY = { attempts: 10, retryMs: 60_000 } as const
 
-type Waiting = RunDeps & { readonly capacity: CapacityQueue }
+/** A queue for each kind of sandbox: they come from pools of their own. */
+export type Capacity = Readonly<Record<SandboxKind, CapacityQueue>>
+type Waiting = RunDeps & { readonly capacity: Capacity }
 
 /**
  * Launches a run, and where the cluster has no room for it waits for some: told by an event each time, in the order of
@@ -20,22 +23,34 @@ export async function launchWhenRoom(
   run: RunRow,
   signal: AbortSignal,
 ): Promise<LaunchedSandbox> {
+  const queue = deps.capacity[run.kind]
   let current = run
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await launch(deps, current, signal)
-    } catch (error) {
-      if (!isWantOfRoom(error) || signal.aborted) throw error
-      if (attempt === CAPACITY.attempts) throw givenUp(error)
-      current = await recordWait(deps, run, { attempt, lack: lackIn(error.message) })
-      await deps.capacity.wait(run.owner, CAPACITY.retryMs, signal)
+  // Who comes while others wait does not go before them.
+  let lack: SandboxError | undefined = queue.length > 0 ? OTHERS_WAIT : undefined
+  for (let attempt = 0; ; ) {
+    if (lack) {
+      if (attempt === CAPACITY.attempts) throw givenUp(lack)
+      attempt += 1
+      current = await recordWait(deps, run, { attempt, lack: lackIn(lack.message) })
+      await queue.wait(run.owner, CAPACITY.retryMs, signal)
     }
+    const launched = await launch(deps, current, signal).catch(asLack)
+    if (!(launched instanceof SandboxError)) return launched
+    signal.throwIfAborted()
+    lack = launched
   }
 }
 
-const isWantOfRoom = (error: unknown): error is SandboxError =>
-  error instanceof SandboxError &&
-  (error.code === 'agent_quota_exceeded' || error.code === 'capacity_unavailable')
+const OTHERS_WAIT = new SandboxError('capacity_unavailable', 'other runs wait for a sandbox')
+
+/** Want of room is waited for; whatever else a launch failed with is thrown on. */
+function asLack(error: unknown): SandboxError {
+  const isLack =
+    error instanceof SandboxError &&
+    (error.code === 'agent_quota_exceeded' || error.code === 'capacity_unavailable')
+  if (isLack) return error
+  throw error
+}
 
 const givenUp = (cause: SandboxError) => {
   const message = `there was no room in ${CAPACITY.attempts} attempts: ${messageOf(cause)}`

@@ -2,6 +2,7 @@ import { delay, withTimeout } from '../../kit/deadline.ts'
 import { createActiveRuns } from './active-runs.ts'
 import { Approvals } from './approvals.ts'
 import { type AuditTrail, createAuditTrail } from './audit-trail.ts'
+import type { Capacity } from './await-capacity.ts'
 import { CapacityQueue } from './capacity-queue.ts'
 import { createRunCommands } from './commands.ts'
 import { createDecisions } from './decisions.ts'
@@ -40,7 +41,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   const audit = createAuditTrail(deps.keys)
   const approvals = new Approvals(deps)
   const finishParts = { audit, approvals }
-  const capacity = new CapacityQueue()
+  const capacity: Capacity = { agent: new CapacityQueue(), command: new CapacityQueue() }
   const active = createActiveRuns(deps, { ...finishParts, capacity })
   const policy = createSandboxPolicy(store, deps.ceiling)
   const uploads = createUploads(deps, { ...finishParts, policy, active })
@@ -110,7 +111,7 @@ async function using<T>(finding: Promise<SandboxUse>, work: (use: SandboxUse) =>
   }
 }
 
-type SharingParts = TakeoverParts & { readonly audit: AuditTrail; readonly capacity: CapacityQueue }
+type SharingParts = TakeoverParts & { readonly audit: AuditTrail; readonly capacity: Capacity }
 
 /** The life of a process among others that serve the same store. */
 function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: SharingParts) {
@@ -127,7 +128,9 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
       await holder.hold(store, { ttlMs: HOLDER_TTL_MS, onLost: abandonAll, log })
       await takeOverRuns(deps, active)
       watching = watchAbandonedRuns(deps, parts, TAKEOVER_EVERY_MS)
-      provider.claims?.onGone(() => capacity.noteRoom())
+      provider.claims?.onRoom(() => {
+        for (const queue of Object.values(capacity)) queue.noteRoom()
+      })
       if (provider.claims) reaper = startReaper(deps, { claims: provider.claims, audit })
     },
     /** Hands over what is running: nothing of it ends. */

@@ -16,6 +16,7 @@ import { ClaimObject } from './claims/claim-objects.ts'
 import { createClaimWatches } from './claims/claim-watches.ts'
 import { deleteClaim } from './claims/delete-claim.ts'
 import type { Lifetime } from './claims/extend-claim.ts'
+import { watchForRoom } from './claims/watch-room.ts'
 import { createKubeApi } from './client/kube-api.ts'
 import type { KubeConnection } from './client/kube-connection.ts'
 import { claimsIn } from './client/resource.ts'
@@ -104,8 +105,8 @@ export class KubernetesProvider implements SandboxProvider {
   }
 
   readonly claims: DeploymentClaims = {
-    onGone: (listener) => {
-      const following = this.#start().then(({ watches }) => watches.claims.onGone(listener))
+    onRoom: (listener) => {
+      const following = this.#start().then(({ watches }) => watchForRoom(watches, listener))
       following.catch(() => undefined)
       return () => void following.then((unfollow) => unfollow()).catch(() => undefined)
     },

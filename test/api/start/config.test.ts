@@ -47,6 +47,8 @@ test('every setting changes something', () => {
     AGENTWEAVER_TOOL_ROOTS: '/opt/tools',
     AGENTWEAVER_CEILING_FILE: 'ceiling.yml',
     AGENTWEAVER_LOCAL_WARM: '0',
+    AGENTWEAVER_KEYS_DIR: '/keys',
+    AGENTWEAVER_METRICS_PORT: '9090',
     AGENTWEAVER_MAX_RUNS: '1',
     AGENTWEAVER_MAX_RUNS_PER_OWNER: '1',
     AGENTWEAVER_RATE_LIMIT_PER_MINUTE: '1',

@@ -49,6 +49,8 @@ export interface DeployedApi {
   kill(pod: Pick<Replica, 'name'>): Promise<void>
   /** An HTTP answer's status and text, asked for by the Gateway's pods or by those of the monitoring. */
   ask(from: 'gateway' | 'monitoring', url: string): Promise<{ status: number; text: string }>
+  /** What the cluster says of it, for whoever reads why a test failed. */
+  why(): Promise<string>
   query<T extends pg.QueryResultRow>(text: string): Promise<T[]>
   stop(): Promise<void>
 }
@@ -75,7 +77,13 @@ export async function deployApi(): Promise<DeployedApi> {
     const tree = rig.render('local', (environment) => changed(environment, { images, jwks }))
     const { code, output } = await rig.apply(tree)
     if (code !== 0) throw new Error(`the tree was not applied:\n${output}`)
-    return { ...(await reach(rig, files['api-key'] ?? '', undo)), ...database, rig, stop }
+    return {
+      ...(await reach(rig, files['api-key'] ?? '', undo)),
+      ...database,
+      rig,
+      stop,
+      why: () => whyNot(rig),
+    }
   } catch (error) {
     await stop()
     throw error
@@ -93,7 +101,12 @@ async function startDatabase(rig: GitopsRig, undo: Undo): Promise<Pick<DeployedA
     ranges: [`${DATABASE}/32`],
   })
   undo.push(() => network.stop())
-  const server = await startPostgres({ pid: network.pid, address: DATABASE })
+  const server = await startPostgres({
+    pid: network.pid,
+    address: DATABASE,
+    port: 5432,
+    rule: 'host agentweaver agentweaver-api 0.0.0.0/0 trust',
+  })
   undo.push(() => server.stop())
   const url = new URL(server.url)
   const run = async <T extends pg.QueryResultRow>(text: string): Promise<T[]> => {
@@ -146,7 +159,7 @@ async function reach(
   rig: GitopsRig,
   apiKey: string,
   undo: Undo,
-): Promise<Omit<DeployedApi, 'rig' | 'stop' | 'query'>> {
+): Promise<Omit<DeployedApi, 'rig' | 'stop' | 'query' | 'why'>> {
   const pods = async () =>
     (await rig.client.list({ ...PODS, namespace: CONTROL_PLANE })).items.filter(
       (pod) => pod.metadata['labels']?.['app.kubernetes.io/component'] === 'api',
@@ -216,9 +229,14 @@ async function reach(
 /** What the pods of the API say of themselves. */
 async function whyNot({ kubectl }: GitopsRig): Promise<string> {
   const of = ['--namespace', CONTROL_PLANE]
+  const logs = ['logs', '--selector', 'app.kubernetes.io/component=api', '--tail', '60', '--prefix', ...of]
+  const ofSandboxes = ['--namespace', SANDBOXES]
   const said = await Promise.all([
-    kubectl('describe', 'pods', ...of),
-    kubectl('logs', '--selector', 'app.kubernetes.io/component=api', '--tail', '20', '--prefix', ...of),
+    kubectl('get', 'pods', '--output', 'wide', ...of),
+    kubectl('describe', 'pods', '--selector', 'app.kubernetes.io/component=api', ...of),
+    kubectl(...logs),
+    kubectl(...logs, '--previous'),
+    kubectl('get', 'events,pods,sandboxclaims', '--output', 'wide', ...ofSandboxes),
   ])
   return said.map(({ output }) => output).join('\n')
 }

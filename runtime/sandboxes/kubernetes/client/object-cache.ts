@@ -4,7 +4,7 @@ import type { KubeObject } from './kube-object.ts'
 export class ObjectCache<T extends KubeObject> {
   #objects = new Map<string, T>()
   readonly #listeners = new Map<string, Set<() => void>>()
-  readonly #onGone = new Set<() => void>()
+  readonly #forAll = new Set<(before: T | undefined, after: T | undefined) => void>()
 
   get(name: string): T | undefined {
     return this.#objects.get(name)
@@ -15,26 +15,33 @@ export class ObjectCache<T extends KubeObject> {
   }
 
   put(object: T): void {
+    const before = this.#objects.get(object.metadata.name)
     this.#objects.set(object.metadata.name, object)
     this.#tell(object.metadata.name)
+    this.#tellAll(before, object)
   }
 
   /** A late end of an object must not take away its successor of the same name. */
   remove({ name, uid }: { readonly name: string; readonly uid: string }): void {
-    const isGone = this.#objects.get(name)?.metadata.uid === uid && this.#objects.delete(name)
+    const before = this.#objects.get(name)
+    const isGone = before?.metadata.uid === uid && this.#objects.delete(name)
     this.#tell(name)
-    if (isGone) for (const listener of [...this.#onGone]) listener()
+    if (isGone) this.#tellAll(before, undefined)
   }
 
   /** After a list: everybody is told, of what came, what changed, and what went while nobody watched. */
   replaceAll(objects: readonly T[]): void {
-    const before = [...this.#objects.values()]
+    const before = this.#objects
     this.#objects = new Map(objects.map((object) => [object.metadata.name, object]))
     for (const name of [...this.#listeners.keys()]) this.#tell(name)
-    const gone = before.filter(
-      ({ metadata }) => this.#objects.get(metadata.name)?.metadata.uid !== metadata.uid,
-    )
-    for (const _one of gone) for (const listener of [...this.#onGone]) listener()
+    for (const [name, object] of before) if (!this.#objects.has(name)) this.#tellAll(object, undefined)
+    for (const [name, object] of this.#objects) this.#tellAll(before.get(name), object)
+  }
+
+  /** Calls back after every change with what was there before and what is now. The return value unsubscribes. */
+  onEvery(listener: (before: T | undefined, after: T | undefined) => void): () => void {
+    this.#forAll.add(listener)
+    return () => void this.#forAll.delete(listener)
   }
 
   onChange(name: string, listener: () => void): () => void {
@@ -46,13 +53,11 @@ export class ObjectCache<T extends KubeObject> {
     }
   }
 
-  /** Calls back for each object that is gone, after it is. The return value unsubscribes. */
-  onGone(listener: () => void): () => void {
-    this.#onGone.add(listener)
-    return () => void this.#onGone.delete(listener)
-  }
-
   #tell(name: string): void {
     for (const listener of [...(this.#listeners.get(name) ?? [])]) listener()
+  }
+
+  #tellAll(before: T | undefined, after: T | undefined): void {
+    for (const listener of [...this.#forAll]) listener(before, after)
   }
 }

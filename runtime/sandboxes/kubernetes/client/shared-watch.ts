@@ -84,9 +84,9 @@ export class SharedWatch<T extends KubeObject> {
     return this.#cache.onChange(name, listener)
   }
 
-  /** Calls back for each object that is gone. The return value unsubscribes. */
-  onGone(listener: () => void): () => void {
-    return this.#cache.onGone(listener)
+  /** Calls back after every change with what was there before and what is now. The return value unsubscribes. */
+  onEvery(listener: (before: T | undefined, after: T | undefined) => void): () => void {
+    return this.#cache.onEvery(listener)
   }
 
   /** Milliseconds since the server was last heard of. */

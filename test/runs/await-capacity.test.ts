@@ -1,0 +1,140 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import type { ErrorCode } from '../../contracts/errors.ts'
+import { SandboxSettings } from '../../contracts/policy.ts'
+import { type Capacity, launchWhenRoom } from '../../runtime/api/runs/await-capacity.ts'
+import { CapacityQueue } from '../../runtime/api/runs/capacity-queue.ts'
+import type { RunDeps } from '../../runtime/api/runs/deps.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { openStore } from '../../runtime/store/open-store.ts'
+import { until } from '../helpers/until.ts'
+
+const FULL = 'exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=5'
+
+/** A run that is queued, and a cluster that refuses each of its claims with the next of these codes. */
+async function aRunWithout(
+  refusals: readonly ErrorCode[],
+  before: (queue: CapacityQueue) => unknown = () => undefined,
+) {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-capacity-'))
+  const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })
+  onTestFinished(async () => {
+    await store.close()
+    rmSync(folder, { recursive: true })
+  })
+  const run = await store.transaction((tx) =>
+    tx.insertRun({
+      id: 'run_1',
+      kind: 'agent',
+      owner: 'somebody',
+      state: 'queued',
+      task: 'x',
+      workspace: { kind: 'empty' },
+      agent: { kind: 'none' },
+      labels: {},
+      interactive: false,
+      agentSpec: null,
+      settings: SandboxSettings.parse({}),
+      policyVersion: '1',
+      keyId: 'k1',
+    }),
+  )
+  const left = [...refusals]
+  const claimed: string[] = []
+  const collected: string[] = []
+  const provider = {
+    namespace: 'sandboxes',
+    draft: (claimName: string) => ({ claimName }),
+    collect: async ({ claimName }: { claimName: string }) => void collected.push(claimName),
+    claim: async ({ claimName }: { claimName: string }) => {
+      claimed.push(claimName)
+      throw new SandboxError(left.shift() ?? 'agent_quota_exceeded', FULL)
+    },
+  }
+  const capacity = new CapacityQueue()
+  const queues: Capacity = { agent: capacity, command: new CapacityQueue() }
+  before(capacity)
+  const deps = {
+    store,
+    provider,
+    keys: { keyId: 'k1' },
+    clock: () => new Date(),
+    log: silentLog,
+    capacity: queues,
+  } as unknown as RunDeps & { capacity: Capacity }
+  const stop = new AbortController()
+  const launching = launchWhenRoom(deps, run, stop.signal)
+  launching.catch(() => undefined)
+  return { store, run, launching, capacity, claimed, collected, stop }
+}
+
+it('gives up after ten waits, each of which was told; each attempt was a claim of its own, and left none', async () => {
+  const { store, launching, capacity, claimed, collected } = await aRunWithout([])
+
+  for (let attempt = 1; attempt < 11; attempt += 1) {
+    await until(`attempt ${attempt} to wait`, async () => claimed.length === attempt && capacity.length === 1)
+    capacity.noteRoom()
+  }
+
+  await expect(launching).rejects.toMatchObject({
+    code: 'capacity_unavailable',
+    message: expect.stringContaining('10 attempts'),
+  })
+  const told = (await store.readEvents('run_1', 0, 100)).flatMap(({ event }) =>
+    event.type === 'subtask.pending_capacity' ? [event.data] : [],
+  )
+  expect(told.map(({ attempt }) => attempt)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+  expect(told[0]).toMatchObject({ resource: 'pods', requested: 1, available: 0 })
+  expect(new Set(claimed).size).toBe(11)
+  expect(collected).toEqual(claimed)
+  expect(await store.listClaims(['requested', 'bound'])).toEqual([])
+})
+
+it.each<ErrorCode>(['agent_pod_reconciler_error', 'identity_mismatch', 'sandbox_lost', 'conflict'])(
+  'does not wait for room where the launch failed with %s',
+  async (code) => {
+    const { launching, claimed, store } = await aRunWithout([code])
+
+    await expect(launching).rejects.toMatchObject({ code })
+    expect(claimed).toHaveLength(1)
+    expect(await store.readEvents('run_1', 0, 100)).toEqual([])
+  },
+)
+
+it('ends with its run while it waits', async () => {
+  const { launching, capacity, stop } = await aRunWithout(['capacity_unavailable'])
+  await until('it waits', async () => capacity.length === 1)
+
+  stop.abort(new SandboxError('run_ended', 'the run ended'))
+
+  await expect(launching).rejects.toMatchObject({ code: 'run_ended' })
+  expect(capacity.length).toBe(0)
+})
+
+it('stops waiting where another process has taken the run over', async () => {
+  const { launching, capacity, store } = await aRunWithout([])
+  await until('it waits', async () => capacity.length === 1)
+
+  await store.transaction((tx) => tx.changeRun('run_1', { holder: 'another' }))
+  capacity.noteRoom()
+
+  await expect(launching).rejects.toMatchObject({ code: 'conflict' })
+})
+
+it('does not go before those who wait already', async () => {
+  const { claimed, store, capacity } = await aRunWithout([], (queue) =>
+    queue.wait('another', 60_000, new AbortController().signal),
+  )
+  await until('it waits', async () => capacity.length === 2)
+  expect(claimed).toEqual([])
+
+  capacity.noteRoom()
+  expect(claimed).toEqual([])
+  capacity.noteRoom()
+
+  await until('it is its turn', async () => claimed.length === 1)
+  expect((await store.readEvents('run_1', 0, 100))[0]?.event.type).toBe('subtask.pending_capacity')
+})
