@@ -26,7 +26,15 @@ import type { ControlGovernance, RunDeps } from './runs/deps.ts'
 import { type RunIsolated, readRepositorySettings } from './runs/repository-settings.ts'
 import type { RunService } from './runs/service.ts'
 
-type Around = { readonly store: Store; readonly log: Log }
+type Around = {
+  readonly store: Store
+  readonly log: Log
+  /**
+   * The program of this machine's AgentHosts; those of pods are in their image.
+   * @default the sources of this tree
+   */
+  readonly hostEntry?: string
+}
 
 /** The keys that the configuration names; `apiKey` is the first operator's. */
 export const composeKeys = ({ keys, sandboxes, ...config }: ApiConfig): Promise<LoadedKeys> =>
@@ -35,7 +43,7 @@ export const composeKeys = ({ keys, sandboxes, ...config }: ApiConfig): Promise<
 /** The executor of this process, over the provider that the configuration names. */
 export async function composeRunService(
   config: ApiConfig,
-  { store, log }: Around,
+  { store, log, hostEntry }: Around,
   keys: DeploymentKeys,
 ): Promise<RunService> {
   const toolRoots = await toolRootsOf(config)
@@ -50,6 +58,7 @@ export async function composeRunService(
     jwksFile: keys.jwksFile,
     selectIsolation: select,
     toolRoots,
+    entry: hostEntry,
     log,
   })
   const runIsolated = isolatedRunner(select, { toolRoots, log })

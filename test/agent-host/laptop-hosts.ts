@@ -1,22 +1,20 @@
 import { spawn } from 'node:child_process'
 import { createPublicKey, generateKeyPairSync, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createConnection, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import type { JWK } from 'jose'
 import type { AgentHostEnvInput } from '../../contracts/agent-host-env.ts'
 import type { ConnectionGuard } from '../../runtime/agent-host-client/connection-guard.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { startHostProcess } from '../../runtime/sandboxes/local/host-process.ts'
 import { selectIsolation } from '../../runtime/sandboxes/local/isolation.ts'
-import { bundleServices } from '../../scripts/bundle.ts'
 import type { HostUnderTest, TicketKeys } from '../conformance/agent-host-cases/host.ts'
+import { bundlePrograms } from '../helpers/programs.ts'
 
-const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
 const KID = 'k1'
 
 /** Nobody else listens on a port of this test's own machine; whom a pod's address leads to is another suite's. */
@@ -25,30 +23,21 @@ const trustful: ConnectionGuard = { verify: async () => undefined }
 /** The folder and the ticket keys that AgentHosts of one test file share. */
 export function createLaptop() {
   const folder = mkdtempSync(join(tmpdir(), 'aw-laptop-'))
-  const programs = mkdtempSync(join(tmpdir(), 'aw-programs-'))
+  const programs = bundlePrograms()
   const jwksFile = join(folder, 'jwks.json')
   const { privateKey } = generateKeyPairSync('ed25519')
   const publish = async (keys: readonly JWK[]) => writeFileSync(jwksFile, JSON.stringify({ keys }))
   const jwk = { ...createPublicKey(privateKey).export({ format: 'jwk' }), kid: KID, alg: 'EdDSA', use: 'sig' }
   void publish([jwk])
   const keys: TicketKeys = { kid: KID, privateKey, publish }
-  /** The bundle of a pod's image, made once: it starts several times as fast as the sources. */
-  let bundle: Promise<string> | undefined
-  const entry = () => {
-    symlinkSync(MODULES, join(programs, 'node_modules'))
-    return bundleServices(join(programs, 'bundle')).then(({ agentHost }) => agentHost)
-  }
-  const bundled = () => {
-    bundle ??= entry()
-    return bundle
-  }
   return {
     folder,
     jwksFile,
     keys,
-    bundled,
+    bundled: programs.agentHost,
     remove: () => {
-      for (const each of [folder, programs]) rmSync(each, { recursive: true, force: true })
+      rmSync(folder, { recursive: true, force: true })
+      programs.remove()
     },
   }
 }
@@ -60,8 +49,8 @@ const opened = async (socket: Socket): Promise<Socket> => {
   return socket.on('error', () => undefined)
 }
 
-/** A real AgentHost with its real runner on a Unix socket, as the local provider starts it. */
-export async function startOnSocket({ jwksFile }: Laptop): Promise<HostUnderTest> {
+/** A real AgentHost with its real runner on a Unix socket, as the local provider starts it, from its bundle. */
+export async function startOnSocket({ jwksFile, bundled }: Laptop): Promise<HostUnderTest> {
   const { backend } = await selectIsolation({ allowDirect: false, toolRoots: [] })
   const host = await startHostProcess({
     jwksFile,
@@ -69,6 +58,7 @@ export async function startOnSocket({ jwksFile }: Laptop): Promise<HostUnderTest
     toolRoots: [],
     logLevel: 'error',
     log: silentLog,
+    entry: await bundled(),
   })
   return {
     instanceId: host.instanceId,

@@ -10,10 +10,14 @@ import { readConfig } from '../../runtime/api/config.ts'
 import type { Caller, RunService } from '../../runtime/api/runs/service.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
+import { bundlePrograms } from '../helpers/programs.ts'
 
 export const alice: Caller = { owner: 'alice', role: 'user' }
 export const bob: Caller = { owner: 'bob', role: 'user' }
 export const operator: Caller = { owner: 'root', role: 'operator' }
+
+const programs = bundlePrograms()
+afterAll(() => programs.remove())
 
 /** The executor over the embedded store and the local provider: real AgentHosts, real runners, real isolation. */
 export async function startService(env: Record<string, string> = {}) {
@@ -33,7 +37,9 @@ export async function startService(env: Record<string, string> = {}) {
   )
   mkdirSync(config.stateDir, { mode: 0o700 })
   const store = await openStore(config.store, { log: silentLog })
-  const service = await composeRunService(config, { store, log: silentLog }, (await composeKeys(config)).keys)
+  const { keys } = await composeKeys(config)
+  const hostEntry = await programs.agentHost()
+  const service = await composeRunService(config, { store, log: silentLog, hostEntry }, keys)
   await service.start()
   let isOpen = true
   const close = async () => {

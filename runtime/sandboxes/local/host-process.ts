@@ -25,6 +25,11 @@ export type HostProcessOptions = {
   readonly toolRoots: readonly string[]
   readonly logLevel: NonNullable<AgentHostEnvInput['AGENT_HOST_LOG_LEVEL']>
   readonly log: Log
+  /**
+   * The AgentHost's program.
+   * @default the one beside this code
+   */
+  readonly entry?: string | undefined
 }
 
 /** What a later process needs to clean up after this one. */
@@ -58,7 +63,7 @@ async function startIn(folder: SandboxFolder, options: HostProcessOptions): Prom
   const { log } = options
   const { directory, socketPath, workspace } = folder
   const instanceId = randomUUID()
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', SERVER], {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', options.entry ?? SERVER], {
     cwd: directory,
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe'],
