@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
+import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 
 const SERVER = new URL('../../runtime/api/server.ts', import.meta.url).pathname
 
@@ -40,6 +41,7 @@ export function spawnService(env: Record<string, string>): ServiceProcess {
       AGENTWEAVER_PORT: '0',
       AGENTWEAVER_LOCAL_WARM: '0',
       AGENTWEAVER_READY_FORMAT: 'json',
+      ...COMPILE_CACHE,
       ...env,
     },
     stdio: ['pipe', 'pipe', 'pipe'],

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ServiceProcess, spawnService } from '../../cli/service/spawn-service.ts'
 import type { PlanStep } from '../../contracts/configure.ts'
+import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 import { runCli, startAtTerminal, startCli, until, untilQuiet } from './run-cli.ts'
 
 const SLOW = 90_000
@@ -39,7 +40,7 @@ beforeAll(async () => {
   workspace = join(folder, 'workspace')
   await mkdir(workspace)
   service = await spawnService({
-    env: { PATH: process.env['PATH'], HOME: folder },
+    env: { PATH: process.env['PATH'], HOME: folder, ...COMPILE_CACHE },
     cwd: folder,
     settings: { AGENTWEAVER_STATE_DIR: join(folder, 'state'), AGENTWEAVER_WORKSPACE_ROOTS: folder },
   })
@@ -127,7 +128,7 @@ describe('a run from the command line', { timeout: SLOW }, () => {
   test('whose service is killed says how to go on when it is back', async () => {
     const home = await mkdtemp(join(folder, 'killed-'))
     const killed = await spawnService({
-      env: { PATH: process.env['PATH'], HOME: home },
+      env: { PATH: process.env['PATH'], HOME: home, ...COMPILE_CACHE },
       cwd: home,
       settings: { AGENTWEAVER_STATE_DIR: join(home, 'state'), AGENTWEAVER_WORKSPACE_ROOTS: folder },
     })

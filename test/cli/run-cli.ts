@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, onTestFinished } from 'vitest'
 import { processesOf } from '../../cli/demo/left-behind.ts'
 import { deadline, delay } from '../../runtime/kit/deadline.ts'
+import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 
 export const MAIN = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
 
@@ -29,6 +30,7 @@ afterAll(() => rmSync(HOME, { recursive: true, force: true }))
 const environment = (more: Record<string, string> = {}) => ({
   PATH: process.env['PATH'] ?? '',
   HOME,
+  ...COMPILE_CACHE,
   ...more,
 })
 

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { createClient } from '../../runtime/client/client.ts'
+import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 
 const SERVER = fileURLToPath(new URL('../../runtime/api/server.ts', import.meta.url))
 
@@ -23,6 +24,7 @@ export async function startServer(folder: string, launcher: readonly string[] = 
       AGENTWEAVER_PORT: '0',
       AGENTWEAVER_READY_FORMAT: 'json',
       AGENTWEAVER_LOG_LEVEL: 'error',
+      ...COMPILE_CACHE,
     },
   })
   onTestFinished(() => kill(child))
