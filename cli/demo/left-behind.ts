@@ -33,8 +33,8 @@ export async function processesOf(folder: string): Promise<number[]> {
 }
 
 /** What is still there some time after the end: process ids, or the folder. Empty: nothing. */
-export async function leftBehind(folder: string): Promise<string[]> {
-  const until = Date.now() + WAIT_MS
+export async function leftBehind(folder: string, waitMs = WAIT_MS): Promise<string[]> {
+  const until = Date.now() + waitMs
   while (true) {
     const processes = await processesOf(folder)
     const left = [

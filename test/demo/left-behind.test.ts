@@ -29,6 +29,6 @@ test.each([
 test('names a folder that stays', async () => {
   const folder = await aFolder()
 
-  expect(await leftBehind(folder)).toEqual([`the folder ${folder}`])
+  expect(await leftBehind(folder, 100)).toEqual([`the folder ${folder}`])
   await rm(folder, { recursive: true })
 })

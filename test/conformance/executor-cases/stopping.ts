@@ -13,7 +13,8 @@ export function stoppingCases(subject: Subject): void {
   const isRunning = async (mark: string) => (await subject.site.countProcesses(`sleep\0${mark}`)) > 0
   const untilGone = (mark: string) => until(`no process names ${mark}`, async () => !(await isRunning(mark)))
 
-  describe('stopping', () => {
+  // They wait for deadlines, each for its own command's. A pod is given one command after the other.
+  describe('stopping', { concurrent: subject.isLocal }, () => {
     it('stops a command at its timeout and keeps what it said', async () => {
       const outcome = await subject.run('echo partial; sleep 60', { timeoutMs: 1_000 })
 

@@ -76,6 +76,8 @@ type Opened = { workspace: string; executor: Executor; control: Executor; site: 
 /** The executor under test over its workspace, and an unisolated one as the control of every attack. */
 export class Subject {
   readonly supports: Supports
+  /** Whether its commands run on this machine. */
+  readonly isLocal: boolean
   readonly #create: (workspace: string) => Promise<Executor>
   readonly #openSite: (workspace: string) => Site
   #opened: Opened | undefined
@@ -84,6 +86,7 @@ export class Subject {
     this.#create = create
     this.#openSite = site
     this.supports = supports
+    this.isLocal = site === localSite
   }
 
   async open(): Promise<void> {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { onTestFinished } from 'vitest'
+import { onTestFinished as onThisTestFinished, type TestContext } from 'vitest'
 import { silentLog } from '../../../runtime/kit/log.ts'
 import {
   KubernetesProvider,
@@ -21,10 +21,19 @@ const QUICK: ProviderTiming = {
   checkEveryMs: 100,
 }
 
-export type RigOptions = { readonly timing?: Partial<ProviderTiming>; readonly clock?: () => Date }
+export type RigOptions = {
+  readonly timing?: Partial<ProviderTiming>
+  readonly clock?: () => Date
+  /** The hook of the test's own context, which tests that run at once need. */
+  readonly onTestFinished?: TestContext['onTestFinished']
+}
 
 /** A provider on a fake API server, on which a controller works. */
-export async function startClaimRig({ timing = {}, clock = () => new Date() }: RigOptions = {}) {
+export async function startClaimRig({
+  timing = {},
+  clock = () => new Date(),
+  onTestFinished = onThisTestFinished,
+}: RigOptions = {}) {
   const fake = await startFakeKubeApi()
   const controller = startSandboxController(fake, { namespace: NAMESPACE, serviceAccount: 'agent-host' })
   const provider = new KubernetesProvider({

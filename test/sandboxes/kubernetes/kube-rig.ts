@@ -54,7 +54,7 @@ export async function startKubeRig() {
       await until('the stream is open', () => fake.watches.count > 0)
       return watch
     },
-    async watch(timing: Partial<WatchTiming> = {}) {
+    async watch(timing: Partial<WatchTiming> = {}, signal = AbortSignal.timeout(5_000)) {
       const watch = new SharedWatch({
         api,
         resource: THINGS,
@@ -63,7 +63,7 @@ export async function startKubeRig() {
         timing: { ...QUICK_WATCH, ...timing },
       })
       onTestFinished(() => watch.close())
-      await watch.start(AbortSignal.timeout(5_000))
+      await watch.start(signal)
       return watch
     },
   }

@@ -27,10 +27,11 @@ const CASES = REQUESTS.flatMap(([verb, plural]) =>
 )
 
 describe('a run’s sandbox, from its claim to its end', () => {
-  it.each(CASES)(
+  // They wait for the server's silence, each on a server of its own.
+  it.concurrent.for(CASES)(
     'is had once and given back whole when the server $what to $verb $plural',
-    async ({ verb, plural, fault }) => {
-      const { fake, claim, controller } = await startClaimRig()
+    async ({ verb, plural, fault }, { expect, onTestFinished }) => {
+      const { fake, claim, controller } = await startClaimRig({ onTestFinished })
       fake.faults.plan({ verb, plural }, fault, fault.kind === 'slow' ? 1 : 2)
 
       const sandbox = await claim()
