@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { names } from '../../contracts/names.ts'
 import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { claimName } from '../../runtime/api/runs/ids.ts'
@@ -10,7 +11,7 @@ import { startFakePod } from '../fakes/kube/fake-pod.ts'
 import { startSandboxController } from '../fakes/kube/sandbox-controller.ts'
 import { type FakeKubeApi, startFakeKubeApi } from '../fakes/kube-api.ts'
 import { until } from '../helpers/until.ts'
-import { makeStateDir, startService } from './service-process.ts'
+import { makeStateDir, spawnService, startService } from './service-process.ts'
 
 const { namespaces, serviceAccounts } = names({ kind: 'base' })
 
@@ -27,6 +28,19 @@ async function writeKubeconfig(path: string, server: string): Promise<void> {
   await writeFile(path, JSON.stringify(config))
 }
 
+/** What a service is told of a cluster. */
+async function clusterEnv(stateDir: string, server: string) {
+  const kubeconfig = join(stateDir, '..', 'kubeconfig')
+  await writeKubeconfig(kubeconfig, server)
+  return {
+    AGENTWEAVER_STATE_DIR: stateDir,
+    AGENTWEAVER_SANDBOXES: 'kubernetes',
+    AGENTWEAVER_DEPLOYMENT_ID: 'test',
+    AGENTWEAVER_RUNTIME_CLASS: 'none',
+    AGENTWEAVER_KUBECONFIG: kubeconfig,
+  }
+}
+
 /** A fake cluster, and the real service in processes of its own that use it, one after the other. */
 async function startCluster() {
   const fake = await startFakeKubeApi()
@@ -41,16 +55,7 @@ async function startCluster() {
     await pod.close()
     await fake.close()
   })
-  const stateDir = await makeStateDir()
-  const kubeconfig = join(stateDir, '..', 'kubeconfig')
-  await writeKubeconfig(kubeconfig, fake.url)
-  const env = {
-    AGENTWEAVER_STATE_DIR: stateDir,
-    AGENTWEAVER_SANDBOXES: 'kubernetes',
-    AGENTWEAVER_DEPLOYMENT_ID: 'test',
-    AGENTWEAVER_RUNTIME_CLASS: 'none',
-    AGENTWEAVER_KUBECONFIG: kubeconfig,
-  }
+  const env = await clusterEnv(await makeStateDir(), fake.url)
   return {
     fake,
     pod,
@@ -125,6 +130,22 @@ const STEPS: readonly Step[] = [
 
 /** Longer than a process that was killed keeps its runs. */
 const TAKEOVER_MS = 40_000
+
+/** It gives up after a while of its own: it is started before the other tests, and asked after them. */
+let lonely: ReturnType<typeof spawnService>
+let lonelyFolder: string
+beforeAll(async () => {
+  const fake = await startFakeKubeApi()
+  await fake.close()
+  lonelyFolder = await mkdtemp(join(tmpdir(), 'aw-lonely-'))
+  const env = await clusterEnv(join(lonelyFolder, 'state'), fake.url)
+  lonely = spawnService({ ...env, AGENTWEAVER_LOCAL_WARM: '1' })
+})
+afterAll(async () => {
+  lonely.child.kill('SIGKILL')
+  await lonely.exited
+  await rm(lonelyFolder, { recursive: true })
+})
 
 describe('a service on a cluster that is killed while it launches a run', () => {
   test.each(STEPS)(
@@ -223,18 +244,6 @@ describe('a service on a cluster', () => {
     await until('nothing is left', () => controller.left().length === 0)
   }, 60_000)
 
-  test('is not started by a cluster that does not answer, and falls back to nothing', async () => {
-    const { env, fake } = await startCluster()
-    await fake.close()
-
-    const service = startService({ ...env, AGENTWEAVER_LOCAL_WARM: '1' })
-
-    expect(await service.exited).toBe(1)
-    expect(service.stderr()).toMatch(
-      /Sandboxes of Kubernetes cannot be used, and nothing weaker takes their place/,
-    )
-  }, 60_000)
-
   test('refuses a folder of this machine as a workspace', async () => {
     const { start } = await startCluster()
     const { client } = await start()
@@ -253,3 +262,10 @@ describe('a service on a cluster', () => {
     expect(controller.claims()[0]?.metadata.name).toMatch(/^agent-[0-9a-f]{40}$/)
   }, 60_000)
 })
+
+test('a service is not started by a cluster that does not answer, and falls back to nothing', async () => {
+  expect(await lonely.exited).toBe(1)
+  expect(lonely.stderr()).toMatch(
+    /Sandboxes of Kubernetes cannot be used, and nothing weaker takes their place/,
+  )
+}, 60_000)
