@@ -22,7 +22,10 @@ const LIBRARIES = ['redaction', 'audit', 'governance', 'workspace', 'tools', 'ag
 /** Who may import whom. What is not here is refused; the longest room that fits a file counts. */
 const RULES: Readonly<Record<string, Rule>> = {
   contracts: { packages: ['zod'], isPure: true },
-  policies: { rooms: ['contracts'], packages: ['zod', 'yaml', 'tldts in agent/egress/'] },
+  policies: {
+    rooms: ['contracts'],
+    packages: ['zod', 'yaml', 'tldts in agent/egress/', '@pulumi/policy in stack/'],
+  },
   'charts-src': {
     rooms: ['contracts', 'policies'],
     packages: ['zod', 'yaml', 'cdk8s', 'cdk8s-plus-28', 'constructs'],
@@ -31,6 +34,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'charts-src/checks': { rooms: ['contracts', 'policies', 'charts-src'], packages: ['zod', 'yaml'] },
   infra: { rooms: ['contracts'], packages: ['zod', '@pulumi/'] },
   'infra/plans': { rooms: ['contracts'], packages: [] },
+  'infra/shapes': { rooms: ['contracts'], packages: ['ajv', 'typescript'] },
   'runtime/kit': { rooms: ['contracts'], packages: ['zod'] },
   'runtime/redaction': { rooms: RULED, packages: ['zod'] },
   'runtime/audit': { rooms: RULED, packages: ['zod'] },
