@@ -8,7 +8,9 @@ import { answerCommand, approveCommand, denyCommand } from './commands/decisions
 import { demoCommand } from './commands/demo.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { execCommand } from './commands/exec.ts'
+import { infraCommand } from './commands/infra.ts'
 import { logsCommand } from './commands/logs.ts'
+import { previewStackCommand } from './commands/preview-stack.ts'
 import { runCommand } from './commands/run.ts'
 import { runsCommand } from './commands/runs.ts'
 import { sandboxCommand } from './commands/sandbox.ts'
@@ -38,6 +40,8 @@ export function buildProgram(context: CliContext, version: string): Command {
     doctorCommand,
     configCommand,
     capacityCommand,
+    infraCommand,
+    previewStackCommand,
     demoCommand,
   ]
   for (const create of commands) program.addCommand(create(context))

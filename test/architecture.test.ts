@@ -94,7 +94,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'infra/config-schema.ts',
       'infra/config-sections.ts',
     ],
-    packages: ['zod', 'commander'],
+    packages: ['zod', 'commander', 'yaml in infra/', 'yaml in preview-stack/'],
   },
 }
 
