@@ -1,0 +1,67 @@
+import { isUnknown, type PlannedValue } from '../../contracts/planned-resource.ts'
+import { asList, ofType, originsOf, valueAt } from './read.ts'
+import type { RuledPlan, RuledResource } from './rule.ts'
+import { ROLE_DEFINITION } from './types.ts'
+
+/** Ids of Azure's own roles that change what they reach, or who may. */
+export const PRIVILEGED_ROLES: ReadonlyMap<string, string> = new Map([
+  ['8e3af657-a8ff-443c-a75c-2fe8c4bcb635', 'Owner'],
+  ['b24988ac-6180-42a0-ab88-20f7382dd24c', 'Contributor'],
+  ['18d7d88d-d35e-4fb5-a5c3-7773c20a72d9', 'User Access Administrator'],
+  ['f58310d9-a9f6-439a-9e8d-f62e7b41a168', 'Role Based Access Control Administrator'],
+])
+
+/** Azure's own roles that an identity of sandboxes may hold: they read, or they ask a model. */
+export const SANDBOX_ROLES: ReadonlyMap<string, string> = new Map([
+  ['4633458b-17de-408a-b874-0445c86b69e6', 'Key Vault Secrets User'],
+  ['5e0bd9bd-7b93-4f28-af87-19fc36ad61bd', 'Cognitive Services OpenAI User'],
+])
+
+/** What a role of our own may do for an identity of sandboxes: read one secret by its name, or ask a model. */
+const SANDBOX_DATA_ACTIONS = [
+  /^Microsoft\.KeyVault\/vaults\/secrets\/getSecret\/action$/i,
+  /^Microsoft\.CognitiveServices\/accounts\/OpenAI\/[A-Za-z/-]+\/(?:action|read)$/i,
+]
+
+const ROLE_ID =
+  /^(?:\/subscriptions\/[^/]+)?\/providers\/Microsoft\.Authorization\/roleDefinitions\/([0-9a-f-]{36})$/i
+
+/** The id of a role, at the end of its resource id; nothing where that is no role's. */
+export function roleIdOf(value: PlannedValue | undefined): string | undefined {
+  return typeof value === 'string' ? ROLE_ID.exec(value)?.[1]?.toLowerCase() : undefined
+}
+
+/** The role of our own that an assignment names, where the plan makes it. */
+export function ownRole(plan: RuledPlan, assignment: RuledResource): RuledResource | undefined {
+  const id = roleIdOf(assignment.inputs['roleDefinitionId'])
+  const origins = originsOf(plan, assignment, 'roleDefinitionId')
+  return ofType(plan, ROLE_DEFINITION).find((role) =>
+    id === undefined ? origins.includes(role.urn) : role.inputs['roleDefinitionId'] === id,
+  )
+}
+
+/** Everything a role of our own may do that one for sandboxes may not; `*` and patterns are more than they say. */
+export function beyondSandbox(role: RuledResource): readonly string[] {
+  return asList(role.inputs['permissions']).flatMap((permission, index) => {
+    const actions = valueAt(permission, 'actions') ?? []
+    const dataActions = valueAt(permission, 'dataActions') ?? []
+    if (!Array.isArray(actions) || !Array.isArray(dataActions)) return [`permissions[${index}]`]
+    const isAllowed = (action: PlannedValue) =>
+      typeof action === 'string' && SANDBOX_DATA_ACTIONS.some((pattern) => pattern.test(action))
+    return [...actions, ...dataActions.filter((action) => !isAllowed(action))].map((action) =>
+      typeof action === 'string' ? action : `an action that is not known (permissions[${index}])`,
+    )
+  })
+}
+
+const WIDE_SCOPE =
+  /^(?:\/|\/subscriptions\/[^/]+(?:\/resourceGroups\/[^/]+)?\/?|\/providers\/Microsoft\.Management\/managementGroups\/[^/]+\/?)$/i
+
+/** Whether a scope is more than one resource. One that is not known counts as wide unless one resource's id it is. */
+export function isWide(scope: PlannedValue | undefined, types: readonly string[]): boolean {
+  if (typeof scope === 'string') return WIDE_SCOPE.test(scope) || !scope.startsWith('/')
+  const isOneResource = isUnknown(scope) && types.length > 0
+  return (
+    !isOneResource || types.some((type) => /^azure-native:(?:resources|management|subscription):/.test(type))
+  )
+}

@@ -1,0 +1,78 @@
+import { poolsOf } from '../pools.ts'
+import { demand, isNotTrue, isTrue, isWithin, ofType, problem, valueAt } from '../read.ts'
+import type { Problem, RuledPlan, RuledResource, StackRule } from '../rule.ts'
+import { CLUSTER, POOL } from '../types.ts'
+
+const types = [CLUSTER, POOL]
+
+function bounds(resource: RuledResource): Problem[] {
+  return poolsOf(resource).flatMap(({ at, inputs }) => {
+    const least = valueAt(inputs, 'minCount')
+    const from = typeof least === 'number' ? least : 0
+    return [
+      ...demand(resource, `${at}enableAutoScaling`, isTrue),
+      ...demand(resource, `${at}minCount`, isWithin(0, 1000)),
+      ...demand(resource, `${at}maxCount`, isWithin(Math.max(from, 1), 1000)),
+    ]
+  })
+}
+
+/** A program that does not ignore the count sets it back, under the autoscaler's hands, each time it runs. */
+function ignoredCounts(plan: RuledPlan): Problem[] {
+  return ofType(plan, ...types).flatMap((resource) =>
+    poolsOf(resource).flatMap(({ at }) => {
+      const path = `${at}count`
+      const names = [path, 'agentPoolProfiles', path.replace(/\[\d+\]/, '[*]')]
+      if (resource.ignoreChanges.some((ignored) => names.includes(ignored))) return []
+      return [problem(resource, '', `does not ignore changes of ${path}: add it to the option ignoreChanges`)]
+    }),
+  )
+}
+
+/** On every form of a pool at the default API version. */
+function sshAccess(resource: RuledResource): Problem[] {
+  if (resource.type !== CLUSTER && resource.type !== POOL) return []
+  return poolsOf(resource)
+    .map(({ at }) => `${at}securityProfile`)
+    .filter((path) => valueAt(resource.inputs, `${path}.sshAccess`) !== undefined)
+    .map((path) =>
+      problem(
+        resource,
+        `${path}.sshAccess`,
+        'is refused by Azure at this API version: leave it and its object out',
+      ),
+    )
+}
+
+export const POOL_RULES: readonly StackRule[] = [
+  {
+    number: 12,
+    name: 'node-public-ip',
+    level: 'mandatory',
+    says: 'no node has a public address',
+    protects: 'nodes are reached from inside, and everything leaves by one address',
+    resource: {
+      types,
+      check: (resource) =>
+        poolsOf(resource).flatMap(({ at }) => demand(resource, `${at}enableNodePublicIP`, isNotTrue)),
+    },
+  },
+  {
+    number: 15,
+    name: 'gc-sshaccess',
+    level: 'mandatory',
+    says: '`sshAccess` is set on no pool at the default API version',
+    protects:
+      'Azure answers 400 to the whole cluster (azure-rest-api-specs 40740), though types and mocks take it',
+    resource: { types, check: sshAccess },
+  },
+  {
+    number: 16,
+    name: 'autoscale',
+    level: 'mandatory',
+    says: 'every pool scales between bounds, and the program ignores its count',
+    protects: 'a run of the program does not undo the autoscaler',
+    resource: { types, check: bounds },
+    stack: ignoredCounts,
+  },
+]
