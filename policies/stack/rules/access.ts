@@ -80,8 +80,6 @@ const SUBJECT = /^system:serviceaccount:([a-z0-9-]+):([a-z0-9.-]+)$/
 const AUDIENCE = 'api://AzureADTokenExchange'
 
 function credentialShape(resource: RuledResource): Problem[] {
-  const issuer = resource.inputs['issuer']
-  const isOfCluster = comesFrom(issuer, CLUSTER)
   return [
     ...demand(resource, 'subject', {
       holds: (value) => typeof value === 'string' && SUBJECT.test(value),
@@ -91,8 +89,17 @@ function credentialShape(resource: RuledResource): Problem[] {
       holds: (value) => JSON.stringify(value) === JSON.stringify([AUDIENCE]),
       remedy: `set it to ["${AUDIENCE}"]`,
     }),
-    ...(isOfCluster ? [] : demand(resource, 'issuer', isIssuer)),
+    ...(isUnknown(resource.inputs['issuer']) ? [] : demand(resource, 'issuer', isIssuer)),
   ]
+}
+
+/** An issuer that is not known yet is the one of a cluster, made here or by the stack that this one is cut from. */
+function issuers(plan: RuledPlan): Problem[] {
+  const trusted = ofType(plan, CLUSTER, 'pulumi:pulumi:StackReference').map(({ urn }) => urn)
+  return ofType(plan, CREDENTIAL)
+    .filter((one) => isUnknown(one.inputs['issuer']))
+    .filter((one) => !originsOf(plan, one, 'issuer').some((urn) => trusted.includes(urn)))
+    .map((one) => problem(one, 'issuer', `comes from no cluster of this plan: ${isIssuer.remedy}`))
 }
 
 const isIssuer: Demand = {
@@ -230,6 +237,7 @@ export const ACCESS_RULES: readonly StackRule[] = [
     says: "a federated credential trusts one service account of the cluster's own issuer, for Azure alone",
     protects: 'no other account, cluster or audience signs in',
     resource: { types: [CREDENTIAL], check: credentialShape },
+    stack: issuers,
   },
   {
     number: 40,

@@ -75,18 +75,29 @@ const holdsSystemTaint: Demand = {
 }
 
 const systemPool: Check = (resource, { environment }) => {
-  const pools = poolsOf(resource).filter(({ inputs }) => valueAt(inputs, 'mode') === 'System')
+  const pools = poolsOf(resource)
   if (pools.length === 0) {
     return [
-      problem(resource, 'agentPoolProfiles', 'holds no pool of mode "System", known while planning: add one'),
+      problem(
+        resource,
+        'agentPoolProfiles',
+        'holds no pool that is known while planning: add one of mode "System"',
+      ),
     ]
   }
   const least = environment === 'production' ? 3 : 2
   return pools.flatMap(({ at }) => [
+    ...demand(resource, `${at}mode`, isInline),
     ...demand(resource, `${at}nodeTaints`, holdsSystemTaint),
     ...demand(resource, `${at}vmSize`, isSystemSize),
     ...demand(resource, `${at}minCount`, isWithin(least, Number.POSITIVE_INFINITY)),
   ])
+}
+
+/** Azure can neither add nor change other pools through the cluster (pulumi-azure-native 1686, 4264). */
+const isInline: Demand = {
+  holds: (value) => value === 'System',
+  remedy: 'set it to "System", and make other pools resources of their own',
 }
 
 /** AKS knows these names alone. */

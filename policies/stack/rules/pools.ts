@@ -17,13 +17,17 @@ function bounds(resource: RuledResource): Problem[] {
   })
 }
 
-/** A program that does not ignore the count sets it back, under the autoscaler's hands, each time it runs. */
+/**
+ * A program that does not ignore the count sets it back, under the autoscaler's hands, each time it runs. Azure lists
+ * the pools that are resources of their own among a cluster's too; only system pools are made with it.
+ */
 function ignoredCounts(plan: RuledPlan): Problem[] {
   return ofType(plan, ...types).flatMap((resource) =>
-    poolsOf(resource).flatMap(({ at }) => {
+    poolsOf(resource).flatMap(({ at, inputs }) => {
       const path = `${at}count`
       const names = [path, 'agentPoolProfiles', path.replace(/\[\d+\]/, '[*]')]
-      if (resource.ignoreChanges.some((ignored) => names.includes(ignored))) return []
+      const isOther = at !== '' && valueAt(inputs, 'mode') === 'User'
+      if (isOther || resource.ignoreChanges.some((ignored) => names.includes(ignored))) return []
       return [problem(resource, '', `does not ignore changes of ${path}: add it to the option ignoreChanges`)]
     }),
   )

@@ -45,8 +45,8 @@ const sandboxGrant = on('authorization:RoleAssignment agent-host')
 const own = on('authorization:RoleDefinition getter')
 const reader = on('authorization:RoleDefinition reader')
 const trusted = on('managedidentity:FederatedIdentityCredential agent-host')
-const OWNER =
-  '/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/8e3af657-a8ff-443c-a75c-2fe8c4bcb635'
+const VAULT_CONTRIBUTOR =
+  '/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/f25e0fa2-a7c8-4377-a976-54943a77a395'
 const OFFICER =
   '/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/b86a8fe4-44ce-4948-aee5-eccb2c155cd7'
 
@@ -127,7 +127,12 @@ export const MUTANTS: readonly Mutant[] = [
   cluster('system-pool', 'agentPoolProfiles[0].vmSize', 'Standard_D2ds_v5', /at least 4 vCPUs/),
   cluster('system-pool', 'agentPoolProfiles[0].minCount', 2, /set it to 3 or more/),
   { ...cluster('system-pool', 'agentPoolProfiles[0].minCount', 1, /set it to 2 or more/), stack: 'dev' },
-  cluster('system-pool', 'agentPoolProfiles[0].mode', 'User', /holds no pool of mode "System"/),
+  cluster(
+    'system-pool',
+    'agentPoolProfiles[0].mode',
+    'User',
+    /set it to "System", and make other pools resources/,
+  ),
   cluster(
     'node-public-ip',
     'agentPoolProfiles[0].enableNodePublicIP',
@@ -247,7 +252,12 @@ export const MUTANTS: readonly Mutant[] = [
     mayBeUnknown: true,
   },
   {
-    ...sandboxGrant('rbac-split', 'roleDefinitionId', OWNER, /sandboxes may read a secret by its name/),
+    ...sandboxGrant(
+      'rbac-split',
+      'roleDefinitionId',
+      VAULT_CONTRIBUTOR,
+      /sandboxes may read a secret by its name/,
+    ),
     mayBeUnknown: true,
   },
   own(
@@ -270,7 +280,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   { ...credential('fic-shape', 'issuer', '', /oidcIssuerProfile/), mayBeUnknown: true },
   {
-    ...credential('fic-shape', 'issuer', UNKNOWN_ELSEWHERE, /is not known while planning/),
+    ...credential('fic-shape', 'issuer', UNKNOWN_ELSEWHERE, /comes from no cluster of this plan/),
     mayBeUnknown: true,
   },
   second(
