@@ -1,8 +1,10 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import type { Plan } from '../../../contracts/planned-resource.ts'
 import { checkStack, STACK_RULES } from '../../../policies/stack/rules.ts'
 import { changed, goodPlan } from './good-plan.ts'
 import { MUTANTS } from './mutants.ts'
+import { withRules } from './tables.ts'
 
 const told = (plan: Plan) => checkStack(plan).map(({ rule }) => rule)
 
@@ -53,4 +55,10 @@ describe('a value that is not known while planning never passes where a rule rea
 
     expect(found).toContain(rule)
   })
+})
+
+test('docs/stack-policy.md has the rules as they are (node scripts/stack-policy-docs.ts writes them)', () => {
+  const page = readFileSync(new URL('../../../docs/stack-policy.md', import.meta.url), 'utf8')
+
+  expect(page).toBe(withRules(page))
 })
