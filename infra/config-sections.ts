@@ -181,9 +181,18 @@ const Budget = z.strictObject({
 
 const Dns = z.strictObject({
   zone: Host,
-  /** Which account of the cluster obtains certificates by DNS challenges. */
+  /** Which account of the cluster obtains certificates by DNS challenges, and which keeps the records of Gateways. */
   certificates: z
-    .strictObject({ namespace: Label.default('cert-manager'), serviceAccount: Label.default('cert-manager') })
+    .strictObject({
+      namespace: Label.default('cert-manager'),
+      serviceAccount: Label.default('cert-manager'),
+    })
+    .prefault({}),
+  records: z
+    .strictObject({
+      namespace: Label.default('external-dns'),
+      serviceAccount: Label.default('external-dns'),
+    })
     .prefault({}),
 })
 
@@ -208,6 +217,8 @@ const Controller = z.discriminatedUnion('install', [
     install: z.literal('upstream'),
     image: ByDigest,
     replicas: z.int().min(1).max(3).default(2),
+    /** Folder with the release's files, below the project, where GitHub cannot be reached. Checksums hold there too. */
+    folder: z.string().min(1).max(4096).optional(),
   }),
   /** The AKS extension, which is a preview: type and version as the vendor publishes them. */
   z.strictObject({
@@ -299,11 +310,11 @@ const SLICE = {
   branch: z.string().min(1).max(256),
   expires: z.iso.datetime({ message: 'must be a time in UTC such as 2027-01-31T00:00:00Z' }),
   tags: Tags,
-  /** The most that its three namespaces together may use, whatever the branch's own tree says. */
+  /** The most that each of its namespaces may use, whatever the branch's own tree says. */
   ceiling: z
     .strictObject({
       pods: Quantity.default(12),
-      cpuMillis: Quantity.default(8000),
+      cpuMillis: Quantity.default(16_000),
       memoryMib: Quantity.default(16_384),
     })
     .prefault({}),

@@ -32,7 +32,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'charts-src/capacity': { rooms: ['contracts', 'charts-src/environment'], packages: [] },
   'charts-src/checks': { rooms: ['contracts', 'policies', 'charts-src'], packages: ['zod', 'yaml'] },
-  infra: { rooms: ['contracts'], packages: ['zod', '@pulumi/'] },
+  infra: { rooms: ['contracts'], packages: ['zod', 'yaml', '@pulumi/'] },
   'infra/plans': { rooms: ['contracts'], packages: [] },
   'infra/shapes': { rooms: ['contracts'], packages: ['ajv', 'typescript'] },
   'runtime/kit': { rooms: ['contracts'], packages: ['zod'] },

@@ -47,3 +47,9 @@ function isKataCapable(size: { series: string; features: string; version: string
   const isDadsV7 = size.series === 'D' && size.features === 'ads' && size.version === '7'
   return ['D', 'E'].includes(size.series) && (isIntel || isDadsV7)
 }
+
+/** The tier of PostgreSQL servers that a size belongs to. */
+export function databaseTier(size: string): 'Burstable' | 'GeneralPurpose' | 'MemoryOptimized' {
+  if (size.startsWith('Standard_B')) return 'Burstable'
+  return size.startsWith('Standard_E') ? 'MemoryOptimized' : 'GeneralPurpose'
+}

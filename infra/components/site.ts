@@ -1,0 +1,13 @@
+import type { Input } from '@pulumi/pulumi'
+
+/** Where a component's resources go and what they are marked with. */
+export interface Site {
+  readonly stack: string
+  readonly subscriptionId: string
+  readonly resourceGroupName: Input<string>
+  readonly location: string
+  readonly tags: Readonly<Record<string, string>>
+  /** Whether what holds state is protected from deletion. */
+  readonly protect: boolean
+  readonly grantGeneration: number
+}
