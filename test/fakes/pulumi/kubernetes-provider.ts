@@ -108,10 +108,11 @@ export function kubernetesStandIn(cloud: Cloud): StandIn {
   let host: string | undefined
   let mayForget = false
 
-  const isThere = () =>
-    cloud
-      .list()
-      .some(({ outputs }) => host !== undefined && [outputs['fqdn'], outputs['privateFQDN']].includes(host))
+  const clusterObject = () =>
+    host === undefined
+      ? undefined
+      : cloud.list().find(({ outputs }) => [outputs['fqdn'], outputs['privateFQDN']].includes(host))
+  const isThere = () => clusterObject() !== undefined
   function reach(): string {
     if (host !== undefined && isThere()) return host
     throw failed(
@@ -121,9 +122,12 @@ export function kubernetesStandIn(cloud: Cloud): StandIn {
   const place = (type: string, id: string) => `kubernetes:${host}:${type.slice('kubernetes:'.length)}:${id}`
   const others = () => cloud.list().filter((object) => object.id.startsWith(`kubernetes:${host}:`))
 
+  /** Azure installs Cilium's types with its data plane. */
+  const hasCilium = () => valueAt(clusterObject()?.inputs, 'networkProfile.networkDataplane') === 'cilium'
   function knows({ type }: Named): boolean {
     const [, group = '', kind = ''] = type.split(':')
     if (OWN_GROUPS.test(group === 'core/v1' ? 'v1' : group)) return true
+    if (group.startsWith('cilium.io/') && hasCilium()) return true
     return others().some(
       ({ inputs }) =>
         inputs['kind'] === 'CustomResourceDefinition' &&

@@ -76,7 +76,9 @@ export function azureStandIn(cloud: Cloud): StandIn {
     const shape = shapeOf(type)
     const made = computedValues(type, { id, inputs, subscriptionId, tenantId })
     const start = { ...echoed(shape, inputs), azureApiVersion: shape.apiVersion }
-    return [...made].reduce<Properties>((outputs, entry) => withComputed(shape, outputs, entry), start)
+    // What the program says stays as it said it; only inline subnets get the ids that they are known by.
+    const own = [...made].filter(([path]) => path === 'subnets' || valueAt(inputs, path) === undefined)
+    return own.reduce<Properties>((outputs, entry) => withComputed(shape, outputs, entry), start)
   }
 
   /** The whole object, put: what was there and is not asked for any more goes. */

@@ -91,18 +91,18 @@ function roleAssignmentRule({ id, inputs, cloud }: Put): Refusal | undefined {
     : refuse(409, 'RoleAssignmentExists', 'The role assignment already exists.')
 }
 
-const SUBNET_JOIN = /4d97b98b-1d4f-4787-a291-c67834d212e7$|roleDefinitions\/[0-9a-f-]{36}$/i
+const NETWORK_CONTRIBUTOR = '4d97b98b-1d4f-4787-a291-c67834d212e7'
+const IDENTITY_OPERATOR = 'f1a07417-d97a-45cb-824c-7a7467783830'
 
-/** A cluster in a network of its owner joins its subnets with its own identity, which must be allowed to before. */
-function clusterMayJoin({ inputs, cloud }: Put, subnet: string): boolean {
+/** Whether one of the cluster's identities holds a role on `id` or above; a role of the owner's own counts as any. */
+function holds({ inputs, cloud }: Put, role: string, id: string): boolean {
   const ids = strings(valueAt(inputs, 'identity.userAssignedIdentities') ?? [])
   const principals = ids.map((identity) => cloud.get(identity)?.outputs['principalId'])
-  return ofType(cloud, 'authorization:RoleAssignment').some(
-    ({ inputs: assignment }) =>
-      principals.includes(assignment['principalId']) &&
-      isWithin(text(assignment['scope']), subnet) &&
-      SUBNET_JOIN.test(text(assignment['roleDefinitionId'])),
-  )
+  return ofType(cloud, 'authorization:RoleAssignment').some(({ inputs: assignment }) => {
+    const definition = text(assignment['roleDefinitionId'])
+    const isRole = definition.endsWith(role) || cloud.get(definition) !== undefined
+    return isRole && principals.includes(assignment['principalId']) && isWithin(text(assignment['scope']), id)
+  })
 }
 
 function subnetOf(cloud: Cloud, id: string): Properties {
@@ -114,21 +114,38 @@ function subnetOf(cloud: Cloud, id: string): Properties {
   return own ?? inline ?? {}
 }
 
+/** A cluster in a network of its owner joins its subnets with its own identity, which must be allowed to before. */
 function clusterRule(put: Put): Refusal | undefined {
   const pools = (put.inputs['agentPoolProfiles'] ?? []) as readonly Properties[]
   if (pools.length === 0) return refuse(400, 'InvalidParameter', 'At least one agent pool is required.')
-  const subnets = pools.flatMap((pool) => text(pool['vnetSubnetID']) || [])
-  const closed = subnets.find((subnet) => !clusterMayJoin(put, subnet))
+  const nodes = pools.flatMap((pool) => text(pool['vnetSubnetID']) || [])
+  const subnets = [...nodes, text(valueAt(put.inputs, 'apiServerAccessProfile.subnetId'))].filter(
+    (id) => id !== '',
+  )
+  const closed = subnets.find((subnet) => !holds(put, NETWORK_CONTRIBUTOR, subnet))
   if (closed !== undefined)
     return refuse(
       403,
       'LinkedAuthorizationFailed',
       `The client has no permission to perform action 'Microsoft.Network/virtualNetworks/subnets/join/action' on '${closed}'.`,
     )
-  const needsGateway = valueAt(put.inputs, 'networkProfile.outboundType') === 'userAssignedNATGateway'
-  const bare = needsGateway
-    ? subnets.find((id) => subnetOf(put.cloud, id)['natGateway'] === undefined)
-    : undefined
+  return kubeletRule(put) ?? gatewayRule(put, nodes)
+}
+
+function kubeletRule(put: Put): Refusal | undefined {
+  const kubelet = text(valueAt(put.inputs, 'identityProfile.kubeletidentity.resourceId'))
+  return kubelet === '' || holds(put, IDENTITY_OPERATOR, kubelet)
+    ? undefined
+    : refuse(
+        400,
+        'CustomKubeletIdentityMissingPermissionError',
+        `The cluster's identity must be Managed Identity Operator of '${kubelet}'.`,
+      )
+}
+
+function gatewayRule({ inputs, cloud }: Put, nodes: readonly string[]): Refusal | undefined {
+  const isNeeded = valueAt(inputs, 'networkProfile.outboundType') === 'userAssignedNATGateway'
+  const bare = isNeeded ? nodes.find((id) => subnetOf(cloud, id)['natGateway'] === undefined) : undefined
   return bare === undefined
     ? undefined
     : refuse(400, 'InvalidUserAssignedNATGateway', `Subnet '${bare}' has no NAT gateway.`)
