@@ -1,5 +1,6 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import type { Plan, PlannedResource } from '../../contracts/planned-resource.ts'
+import { BEYOND_THE_TYPES } from './beyond-the-types.ts'
 import { keepSchema } from './cache.ts'
 import type { Declarations } from './declarations.ts'
 import type { JsonSchema } from './type-schema.ts'
@@ -76,11 +77,18 @@ function problemsOf({ type, urn, inputs }: PlannedResource, shapes: Shapes): Sha
     return [{ urn, path: '', message: `${type} is not in the pinned azure-native: check its spelling` }]
   }
   if (validate(inputs)) return []
-  return (validate.errors ?? []).filter(isCause).map((error) => ({ urn, ...told(error) }))
+  const causes = (validate.errors ?? []).filter((error) => isCause(error) && !isTakenByAzure(type, error))
+  return causes.map((error) => ({ urn, ...told(error) }))
 }
 
 /** `if` only says that a branch failed; the branch has said why. */
 const isCause = ({ keyword }: ErrorObject) => keyword !== 'if'
+
+/** Whether Azure takes a value though the SDK's enum does not have it. */
+function isTakenByAzure(type: string, { keyword, instancePath, data }: ErrorObject): boolean {
+  const place = spell(instancePath).replaceAll(/\[\d+\]/g, '[]')
+  return keyword === 'enum' && BEYOND_THE_TYPES[type]?.[place]?.includes(data as string) === true
+}
 
 function told(error: ErrorObject): { path: string; message: string } {
   const path = spell(error.instancePath)

@@ -98,7 +98,7 @@ export function originsOf(plan: RuledPlan, resource: RuledResource, property: st
     ...unknownsIn(resource.inputs[property]),
     ...(resource.propertyDependencies?.[property] ?? []),
   ]
-  return plan.resources.map(({ urn }) => urn).filter((urn) => texts.some((text) => names(text, urn)))
+  return plan.resources.map(({ urn }) => urn).filter((urn) => texts.some((text) => standsIn(text, urn)))
 }
 
 /** Types that a value which is not known comes from, as its origin names them. */
@@ -111,10 +111,12 @@ export function originTypes(value: PlannedValue | undefined): readonly string[] 
 /** A URN is `urn:pulumi:<stack>::<project>::<types, $ between>::<name>`; the last type is the resource's own. */
 const URN_TYPE = /urn:pulumi:[^:]+::[^:]+::(?:[^\s,]*?\$)?([^\s,$:]+:[^\s,$:]*:?[^\s,$:]+)::/g
 
-function names(text: string, urn: string): boolean {
-  const index = text.indexOf(urn)
-  const next = text[index + urn.length]
-  return index >= 0 && (next === undefined || !/[A-Za-z0-9_.-]/.test(next))
+/** Whether a URN is among those of an origin, and not one that only begins alike. */
+function standsIn(text: string, urn: string, from = 0): boolean {
+  const index = text.indexOf(urn, from)
+  if (index < 0) return false
+  const [before = ' ', after = ' '] = [text[index - 1], text[index + urn.length]]
+  return (/[\s,]/.test(before) && !/[A-Za-z0-9_.-]/.test(after)) || standsIn(text, urn, index + 1)
 }
 
 function unknownsIn(value: PlannedValue | undefined): readonly string[] {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { isUnknown, type PlannedValue } from '../../contracts/planned-resource.ts'
 import { asList, ofType, originsOf, valueAt } from './read.ts'
 import type { RuledPlan, RuledResource } from './rule.ts'
@@ -38,6 +39,32 @@ export function ownRole(plan: RuledPlan, assignment: RuledResource): RuledResour
   return ofType(plan, ROLE_DEFINITION).find((role) =>
     id === undefined ? origins.includes(role.urn) : role.inputs['roleDefinitionId'] === id,
   )
+}
+
+const VAULT_SCOPE =
+  /^\/subscriptions\/([0-9a-f-]{36})\/resourceGroups\/([^/]+)\/providers\/Microsoft\.KeyVault\/vaults\/[^/]+$/i
+
+/**
+ * Whether an assignment is of the secret getter of the platform whose vault it is for. Another stack has made that role,
+ * under these rules; its id is made of the subscription and the platform's name, which is that of its group.
+ */
+export function isPlatformsGetter({ inputs }: RuledResource): boolean {
+  const [, subscription = '', group = ''] = VAULT_SCOPE.exec(String(inputs['scope'])) ?? []
+  const id = roleIdOf(inputs['roleDefinitionId'])
+  const product = uuidV5('6ba7b810-9dad-11d1-80b4-00c04fd430c8', 'agentweaver.io')
+  return (
+    group !== '' && id === uuidV5(product, JSON.stringify(['role', subscription, `${group}-secret-getter`]))
+  )
+}
+
+function uuidV5(namespace: string, name: string): string {
+  const bytes = createHash('sha1')
+    .update(Buffer.from(namespace.replaceAll('-', ''), 'hex'))
+    .update(name)
+    .digest()
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x50, 6)
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
+  return bytes.toString('hex', 0, 16).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
 /** Everything a role of our own may do that one for sandboxes may not; `*` and patterns are more than they say. */

@@ -13,6 +13,7 @@ const TYPES = [
   'azure-native:monitor:MetricAlert',
   'azure-native:network:VirtualNetwork',
   'azure-native:authorization:RoleAssignment',
+  'azure-native:dbforpostgresql:AdministratorsMicrosoftEntra',
 ]
 
 const cache = mkdtempSync(join(tmpdir(), 'shapes-'))
@@ -107,6 +108,20 @@ describe('what is not known while planning', () => {
 
   test('a value that is nothing is not left out', () => {
     expect(problems(POOL, { ...POOL_ARGS, vmSize: null })).toEqual(['vmSize is null; Azure takes string'])
+  })
+})
+
+describe('values that Azure takes beyond the types', () => {
+  const type = 'azure-native:dbforpostgresql:AdministratorsMicrosoftEntra'
+  const administrator = { resourceGroupName: 'rg', serverName: 'db' }
+
+  test.each(['Group', 'group'])('%s passes where it is listed, or in the types', (principalType) => {
+    expect(problems(type, { ...administrator, principalType })).toEqual([])
+  })
+
+  test('no other does, and not elsewhere', () => {
+    expect(problems(type, { ...administrator, principalType: 'GROUP' })).toHaveLength(1)
+    expect(problems(POOL, { ...POOL_ARGS, mode: 'Group' })).toHaveLength(1)
   })
 })
 

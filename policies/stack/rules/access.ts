@@ -11,7 +11,15 @@ import {
   problem,
   valueAt,
 } from '../read.ts'
-import { beyondSandbox, isWide, ownRole, PRIVILEGED_ROLES, roleIdOf, SANDBOX_ROLES } from '../roles.ts'
+import {
+  beyondSandbox,
+  isPlatformsGetter,
+  isWide,
+  ownRole,
+  PRIVILEGED_ROLES,
+  roleIdOf,
+  SANDBOX_ROLES,
+} from '../roles.ts'
 import type { Problem, RuledPlan, RuledResource, StackRule } from '../rule.ts'
 import { CLUSTER, CREDENTIAL, IDENTITY, ROLE_ASSIGNMENT, ROLE_DEFINITION } from '../types.ts'
 
@@ -139,7 +147,8 @@ function split(plan: RuledPlan): Problem[] {
 }
 
 function tooMuch(plan: RuledPlan, assignment: RuledResource, subject: string): Problem[] {
-  if (SANDBOX_ROLES.has(roleIdOf(assignment.inputs['roleDefinitionId']) ?? '')) return []
+  const id = roleIdOf(assignment.inputs['roleDefinitionId'])
+  if (SANDBOX_ROLES.has(id ?? '') || isPlatformsGetter(assignment)) return []
   const role = ownRole(plan, assignment)
   const beyond =
     role === undefined ? ['a role that is neither in this plan nor one that only reads'] : beyondSandbox(role)

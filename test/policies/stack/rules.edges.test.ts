@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Plan, PlannedResource, PlannedValue } from '../../../contracts/planned-resource.ts'
+import { customRoleGuid } from '../../../infra/plans/naming.ts'
 import type { StackRule } from '../../../policies/stack/rule.ts'
 import { checkStack, checkWhole } from '../../../policies/stack/rules.ts'
 import { DEFAULT_SETTINGS, environmentOf } from '../../../policies/stack/settings.ts'
@@ -191,6 +192,68 @@ describe('what is as good', () => {
     expect(
       rulesOf(changed(goodPlan(), 'monitor:DataCollectionRuleAssociation metrics', ['resourceUri', other])),
     ).toEqual(['metrics-wired'])
+  })
+})
+
+describe('the secret getter of the platform that a slice is cut from', () => {
+  const of = 'authorization:RoleAssignment agent-host'
+  const SUBSCRIPTION = '5f0a3a86-7d0f-4c5e-9a57-0d4b6c1f2e11'
+  const scope = `/subscriptions/${SUBSCRIPTION}/resourceGroups/agentweaver-dev/providers/Microsoft.KeyVault/vaults/v`
+  const held = (name: string, at = scope) => {
+    const id = customRoleGuid(SUBSCRIPTION, name)
+    const role = `/subscriptions/${SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/${id}`
+    return rulesOf(
+      changed(changed(goodPlan('pr-1-abcdef'), of, ['scope', at]), of, ['roleDefinitionId', role]),
+    )
+  }
+
+  test('may be held on its vault, though another stack has made it', () => {
+    expect(held('agentweaver-dev-secret-getter')).toEqual([])
+  })
+
+  test('no other role of that stack may, nor that of another platform', () => {
+    expect(held('agentweaver-dev-secret-setter')).toEqual(['rbac-split'])
+    expect(held('agentweaver-prod-secret-getter')).toEqual(['rbac-split'])
+    expect(held('agentweaver-dev-secret-getter', scope.replace(/\/providers.*/, ''))).toEqual(['rbac-split'])
+  })
+})
+
+describe('where a value comes from', () => {
+  const METRICS = 'monitor:DataCollectionRuleAssociation metrics'
+  const stack = 'urn:pulumi:prod::agentweaver::agentweaver:infra:Platform'
+  const cluster = `${stack}$azure-native:containerservice:ManagedCluster::cluster`
+
+  test.each([
+    `${stack}$azure-native:network:Subnet::nodes ${cluster}`,
+    `${cluster}, ${stack}$azure-native:monitor:DataCollectionRule::metrics`,
+    `${cluster}#id`,
+  ])('is read from %s', (origin) => {
+    expect(told(changed(goodPlan(), METRICS, ['resourceUri', { $unknown: `${origin}` }]))).toEqual([])
+  })
+
+  test.each([
+    `${cluster}-2`,
+    `x${cluster}`,
+    `${cluster}_`,
+    'containerservice:ManagedCluster',
+    'the provider',
+    '',
+  ])('is another in %s', (origin) => {
+    expect(rulesOf(changed(goodPlan(), METRICS, ['resourceUri', { $unknown: origin }]))).toEqual([
+      'metrics-wired',
+    ])
+  })
+
+  test('tells the kind of a scope', () => {
+    const group = changed(goodPlan(), 'authorization:RoleAssignment api-on-group', [
+      'scope',
+      { $unknown: `${stack}$azure-native:resources:ResourceGroup::group` },
+    ])
+
+    expect(told(group)).toEqual([])
+    expect(
+      rulesOf(changed(group, 'authorization:RoleAssignment api-on-group', ['condition', undefined])),
+    ).toEqual(['rbac-scope'])
   })
 })
 
