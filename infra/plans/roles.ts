@@ -1,3 +1,5 @@
+import { customRoleGuid } from './naming.ts'
+
 /**
  * Azure's built-in roles that the program grants, by name. GUIDs are the same in every tenant
  * (learn.microsoft.com/azure/role-based-access-control/built-in-roles).
@@ -19,6 +21,15 @@ export const SECRET_GETTER = {
   name: 'Agentweaver secret getter',
   dataActions: ['Microsoft.KeyVault/vaults/secrets/getSecret/action'],
 } as const
+
+/**
+ * That role as an owner has made it for a platform (`infra/state`). The program makes no roles: whoever may write one can
+ * write any right into it, past every condition on what may be granted.
+ */
+export function secretGetter(subscriptionId: string, platform: string) {
+  const guid = customRoleGuid(subscriptionId, `${platform}-secret-getter`)
+  return { name: SECRET_GETTER.name, definitionId: roleDefinitionId(subscriptionId, guid) } as const
+}
 
 /** Full id of a role as Azure wants it in an assignment. */
 export function roleDefinitionId(subscriptionId: string, guid: string): string {

@@ -1,11 +1,11 @@
 import type { Cluster } from '../components/cluster.ts'
 import { DATABASE_NAME, Database } from '../components/database.ts'
 import { Dns } from '../components/dns.ts'
-import { SecretGetterRole } from '../components/secret-getter-role.ts'
 import { WorkloadIdentities } from '../components/workload-identities.ts'
 import type { PlatformConfig } from '../config-sections.ts'
 import { infraOutputs } from '../plans/outputs.ts'
 import type { PlatformNames } from '../plans/platform-names.ts'
+import { secretGetter } from '../plans/roles.ts'
 import type { Ground } from './ground.ts'
 
 /** What the control plane and the sandboxes use, and who of them may; answers the outputs that charts read. */
@@ -49,8 +49,7 @@ export function raiseServices(
   })
 }
 
-function grants(config: PlatformConfig, names: PlatformNames, { site, group, options, vaults }: Ground) {
-  const getter = new SecretGetterRole(`${names.base}-secret-getter`, { site, scope: group.groupId }, options)
+function grants(config: PlatformConfig, names: PlatformNames, { vaults }: Ground) {
   const { model } = config
   return {
     api: [
@@ -63,7 +62,7 @@ function grants(config: PlatformConfig, names: PlatformNames, { site, group, opt
     ],
     agentHost: [
       {
-        role: getter.role,
+        role: secretGetter(config.subscriptionId, names.base),
         scope: vaults.userTokens.vaultId,
         on: names.userTokenVault,
         why: 'AgentHost reads the token of the owner of its run, by a name that only the run knows',

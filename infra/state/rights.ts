@@ -1,5 +1,5 @@
-import { customRoleGuid } from '../plans/naming.ts'
-import { BUILT_IN_ROLES, type BuiltInRole, SECRET_GETTER } from '../plans/roles.ts'
+import { BUILT_IN_ROLES, type BuiltInRole, SECRET_GETTER, secretGetter } from '../plans/roles.ts'
+import type { StateConfig } from './state-config.ts'
 
 /** A custom role, as Azure wants its permissions. */
 export interface CustomRole {
@@ -220,13 +220,14 @@ export const BOOTSTRAP_ROLES = {
 /** What a slice's identities get: their own deployment's secrets, and nothing of the cluster. */
 const SLICE_ROLES: readonly BuiltInRole[] = ['Key Vault Secrets User']
 
+/** The GUID by which the program knows the role of its environment. */
+export const secretGetterGuid = ({ subscriptionId, environment }: StateConfig): string =>
+  secretGetter(subscriptionId, `agentweaver-${environment}`).definitionId.split('/').at(-1) ?? ''
+
 /** GUIDs of the roles that a deployer, or a previewer, may grant and take away. */
-export function grantableRoles(subscriptionId: string, isSlice: boolean): readonly string[] {
+export function grantableRoles(config: StateConfig, isSlice: boolean): readonly string[] {
   const names = isSlice ? SLICE_ROLES : (Object.keys(BUILT_IN_ROLES) as BuiltInRole[])
-  return [
-    ...names.map((name) => BUILT_IN_ROLES[name]),
-    customRoleGuid(subscriptionId, SECRET_GETTER.name),
-  ].sort()
+  return [...names.map((name) => BUILT_IN_ROLES[name]), secretGetterGuid(config)].sort()
 }
 
 /**

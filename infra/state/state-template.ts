@@ -14,6 +14,7 @@ import {
   STATE_READER,
   STATE_SEALER,
   STATE_WRITER,
+  secretGetterGuid,
 } from './rights.ts'
 import type { StateConfig } from './state-config.ts'
 import { type Duty, stateNames } from './state-names.ts'
@@ -83,12 +84,15 @@ export function stateTemplate(config: StateConfig): ArmTemplate {
   }
 }
 
+/** The program looks its own role up by its GUID; the others are named by their environment. */
 const guidOf = (config: StateConfig, role: CustomRole) =>
-  customRoleGuid(config.subscriptionId, roleName(config, role))
+  role === SECRET_GETTER_ROLE
+    ? secretGetterGuid(config)
+    : customRoleGuid(config.subscriptionId, `${role.name} (${config.environment})`)
 
-/** The program looks its own role up by its plain name; the others belong to one environment. */
-const roleName = ({ environment }: StateConfig, role: CustomRole) =>
-  role === SECRET_GETTER_ROLE ? role.name : `${role.name} (${environment})`
+/** Names of roles are unique in a tenant, which may have several subscriptions with an environment of one name. */
+const roleName = (config: StateConfig, role: CustomRole) =>
+  `${role.name} (${config.environment} ${guidOf(config, role).slice(0, 8)})`
 
 function definition(config: StateConfig, role: CustomRole): ArmResource {
   return {
@@ -129,7 +133,7 @@ function rightsOf({ config, duty, idOfRole, builtIn }: Rights): ArmResource[] {
     return [...reads, give('cluster-reader', builtIn('Azure Kubernetes Service RBAC Reader'))]
   const isSlice = duty === 'preview'
   const principals = isSlice ? ['ServicePrincipal'] : ['ServicePrincipal', 'Group']
-  const condition = grantCondition(grantableRoles(config.subscriptionId, isSlice), principals)
+  const condition = grantCondition(grantableRoles(config, isSlice), principals)
   const grants = give('grantor', builtIn('Role Based Access Control Administrator'), condition)
   if (isSlice)
     return [

@@ -155,7 +155,7 @@ describe('rights', () => {
 
   const OWNER = '8e3af657-a8ff-443c-a75c-2fe8c4bcb635'
   const ADMINISTRATOR = rights.BOOTSTRAP_ROLES['Role Based Access Control Administrator']
-  const allowed = rights.grantableRoles(DEV.subscriptionId, false)
+  const allowed = rights.grantableRoles(DEV, false)
   const condition = rights.grantCondition(allowed, ['ServicePrincipal', 'Group'])
   test.each(['write', 'delete'] as const)('the condition holds for who would %s a grant', (verb) => {
     const asks = (role: string, principal: string) => permits(condition, { verb, role, principal })
@@ -167,7 +167,7 @@ describe('rights', () => {
   })
 
   test('a slice may not make anybody an administrator of the cluster or of the network', () => {
-    const slice = rights.grantableRoles(DEV.subscriptionId, true)
+    const slice = rights.grantableRoles(DEV, true)
 
     expect(slice).toContain(BUILT_IN_ROLES['Key Vault Secrets User'])
     expect(slice).not.toContain(BUILT_IN_ROLES['Azure Kubernetes Service RBAC Cluster Admin'])
