@@ -81,12 +81,12 @@ export function beyondSandbox(role: RuledResource): readonly string[] {
   })
 }
 
-const WIDE_SCOPE =
-  /^(?:\/|\/subscriptions\/[^/]+(?:\/resourceGroups\/[^/]+)?\/?|\/providers\/Microsoft\.Management\/managementGroups\/[^/]+\/?)$/i
+const ONE_RESOURCE =
+  /^\/subscriptions\/[^/]+\/resourceGroups\/[^/]+\/providers\/[A-Za-z.]+(?:\/[A-Za-z][A-Za-z0-9]*\/[^/]+)+\/?$/i
 
-/** Whether a scope is more than one resource. One that is not known counts as wide unless one resource's id it is. */
+/** Whether a scope is more than one resource; what cannot be read counts as more. */
 export function isWide(scope: PlannedValue | undefined, types: readonly string[]): boolean {
-  if (typeof scope === 'string') return WIDE_SCOPE.test(scope) || !scope.startsWith('/')
+  if (typeof scope === 'string') return !ONE_RESOURCE.test(scope)
   const isOneResource = isUnknown(scope) && types.length > 0
   return (
     !isOneResource || types.some((type) => /^azure-native:(?:resources|management|subscription):/.test(type))

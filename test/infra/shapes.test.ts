@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { checkShapes, loadShapes, type Shapes, typesWithoutShape } from '../../infra/shapes/check-shapes.ts'
+import { hiddenObjects } from '../../infra/shapes/hidden-objects.ts'
 import { CLUSTER, CLUSTER_ARGS, POOL, POOL_ARGS, planOf } from './one-resource.ts'
 
 const TYPES = [
@@ -108,6 +109,32 @@ describe('what is not known while planning', () => {
 
   test('a value that is nothing is not left out', () => {
     expect(problems(POOL, { ...POOL_ARGS, vmSize: null })).toEqual(['vmSize is null; Azure takes string'])
+  })
+})
+
+describe('an object that is not known as a whole', () => {
+  const hidden = (inputs: object) => hiddenObjects(planOf(CLUSTER, inputs), shapes).map(({ path }) => path)
+  const unknown = { $unknown: 'x' }
+
+  test('is told, at any depth, in lists too', () => {
+    expect(hidden({ networkProfile: unknown, agentPoolProfiles: unknown })).toEqual([
+      'networkProfile',
+      'agentPoolProfiles',
+    ])
+    expect(hidden({ agentPoolProfiles: [unknown, { upgradeSettings: unknown }] })).toEqual([
+      'agentPoolProfiles[0]',
+      'agentPoolProfiles[1].upgradeSettings',
+    ])
+  })
+
+  test('is not a single value, a list of values or a map', () => {
+    expect(
+      hidden({
+        resourceName: unknown,
+        tags: unknown,
+        apiServerAccessProfile: { authorizedIPRanges: unknown },
+      }),
+    ).toEqual([])
   })
 })
 

@@ -1,5 +1,5 @@
 import { NAME_LIMITS, UNTAGGED } from '../names.ts'
-import { type Demand, demand, isAzure, isTrue, ofType, originsOf, problem, typeOf, valueAt } from '../read.ts'
+import { type Demand, demand, isTrue, ofType, originsOf, problem, typeOf, valueAt } from '../read.ts'
 import type { Problem, RuleContext, RuledPlan, RuledResource, StackRule } from '../rule.ts'
 import { BUDGET, CLUSTER, DATABASE, RULE_ASSOCIATION, STORAGE, VAULT } from '../types.ts'
 
@@ -32,10 +32,17 @@ const isTime: Demand = {
   remedy: 'set it to when the preview ends, such as 2027-01-31T00:00:00Z',
 }
 
+/** A stack that is held to less than production cannot make what says it is production's. */
+const isNotProduction: Demand = {
+  holds: (value) => !/^prod/i.test(String(value)),
+  remedy: "name the stack after it, so that it is held to production's rules",
+}
+
 function tags(resource: RuledResource, { environment }: RuleContext): Problem[] {
   if (UNTAGGED.includes(shortType(resource))) return []
   return [
     ...['env', 'owner', 'costCenter', 'managedBy'].flatMap((tag) => demand(resource, `tags.${tag}`, isText)),
+    ...(environment === 'production' ? [] : demand(resource, 'tags.env', isNotProduction)),
     ...(environment === 'preview' ? demand(resource, 'tags.expires', isTime) : []),
   ]
 }
@@ -103,8 +110,14 @@ const PREVIEW_TYPES = [
 ]
 const PREVIEW_VERSION = /^azure-native_[a-z0-9]+_v[0-9]+(?:preview|beta|alpha)[a-z0-9]*:/
 
+/** Providers whose resources rules can read, and the program's own components. */
+const PROVIDERS = /^(?:azure-native(?:_[a-z0-9]+_v[a-z0-9]+)?|kubernetes|pulumi|agentweaver):/
+
 function preview(plan: RuledPlan, { environment }: RuleContext): Problem[] {
-  return plan.resources.filter(isAzure).flatMap((resource) => {
+  return plan.resources.flatMap((resource) => {
+    if (!PROVIDERS.test(resource.type)) {
+      return [problem(resource, '', `is a ${resource.type}, of a provider that no rule knows: take it out`)]
+    }
     if (OPAQUE.includes(shortType(resource))) {
       return [
         problem(
@@ -195,7 +208,7 @@ export const ESTATE_RULES: readonly StackRule[] = [
     number: 36,
     name: 'no-preview-api',
     level: 'mandatory',
-    says: 'production uses no preview API, and nothing anywhere is made by templates',
+    says: 'production uses no preview API, and nothing anywhere is made by templates or by another provider',
     protects: 'a preview may change or end, and a template shows no rule what it makes',
     stack: preview,
   },

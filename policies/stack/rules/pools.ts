@@ -1,5 +1,5 @@
 import { poolsOf } from '../pools.ts'
-import { demand, isNotTrue, isTrue, isWithin, ofType, problem, valueAt } from '../read.ts'
+import { demand, isAzure, isNotTrue, isTrue, isWithin, ofType, problem, valueAt } from '../read.ts'
 import type { Problem, RuledPlan, RuledResource, StackRule } from '../rule.ts'
 import { CLUSTER, POOL } from '../types.ts'
 
@@ -25,12 +25,35 @@ function ignoredCounts(plan: RuledPlan): Problem[] {
   return ofType(plan, ...types).flatMap((resource) =>
     poolsOf(resource).flatMap(({ at, inputs }) => {
       const path = `${at}count`
-      const names = [path, 'agentPoolProfiles', path.replace(/\[\d+\]/, '[*]')]
+      const names = [path, path.replace(/\[\d+\]/, '[*]')]
       const isOther = at !== '' && valueAt(inputs, 'mode') === 'User'
       if (isOther || resource.ignoreChanges.some((ignored) => names.includes(ignored))) return []
       return [problem(resource, '', `does not ignore changes of ${path}: add it to the option ignoreChanges`)]
     }),
   )
+}
+
+/** What Azure changes by itself. Whatever else a program ignored could be weakened in Azure and stay so. */
+const OWNED_BY_AZURE = [
+  'count',
+  'orchestratorVersion',
+  'kubernetesVersion',
+  'storageSizeGB',
+  'availabilityZone',
+  'standbyAvailabilityZone',
+  'subnets',
+]
+
+function ignored(plan: RuledPlan): Problem[] {
+  return plan.resources
+    .filter(isAzure)
+    .flatMap((resource) =>
+      resource.ignoreChanges
+        .filter((path) => !OWNED_BY_AZURE.includes(path.split('.').at(-1) ?? ''))
+        .map((path) =>
+          problem(resource, '', `ignores changes of ${path}: take it out of the option ignoreChanges`),
+        ),
+    )
 }
 
 /** On every form of a pool at the default API version. */
@@ -74,9 +97,9 @@ export const POOL_RULES: readonly StackRule[] = [
     number: 16,
     name: 'autoscale',
     level: 'mandatory',
-    says: 'every pool scales between bounds, and the program ignores its count',
-    protects: 'a run of the program does not undo the autoscaler',
+    says: 'every pool scales between bounds, and the program ignores its count; of no resource does it ignore more than Azure changes by itself',
+    protects: 'a run of the program does not undo the autoscaler, and does undo what weakens',
     resource: { types, check: bounds },
-    stack: ignoredCounts,
+    stack: (plan) => [...ignoredCounts(plan), ...ignored(plan)],
   },
 ]

@@ -52,6 +52,13 @@ describe('what is added', () => {
     ['azure-native:resources:Deployment', 'no-preview-api', /which no rule can look into/],
     ['azure-native:resources:Resource', 'no-preview-api', /which no rule can look into/],
     ['azure-native:containerservice:IdentityBinding', 'no-preview-api', /Azure calls a preview/],
+    [
+      'azure:containerservice/kubernetesCluster:KubernetesCluster',
+      'no-preview-api',
+      /of a provider that no rule knows/,
+    ],
+    ['pulumi-nodejs:dynamic:Resource', 'no-preview-api', /of a provider that no rule knows/],
+    ['azure-native:containerservice/v20250901:ManagedCluster', 'names', /whose names have no limits here/],
     ['azure-native:somewhere:Thing', 'names', /whose names have no limits here/],
   ])('a %s is found by %s', (type, rule, says) => {
     const found = checkStack(added(goodPlan(), type)).filter((one) => one.rule === rule)
@@ -216,6 +223,48 @@ describe('the secret getter of the platform that a slice is cut from', () => {
     expect(held('agentweaver-prod-secret-getter')).toEqual(['rbac-split'])
     expect(held('agentweaver-dev-secret-getter', scope.replace(/\/providers.*/, ''))).toEqual(['rbac-split'])
   })
+})
+
+test.each(['apiServerAccessProfile', 'agentPoolProfiles', 'properties.networkAcls', '*'])(
+  'what is ignored could be weakened and stay so: %s',
+  (path) => {
+    const ignoring = changed(goodPlan(), 'containerservice:ManagedCluster cluster', [
+      '!ignoreChanges',
+      ['agentPoolProfiles[0].count', path],
+    ])
+
+    expect(rulesOf(ignoring)).toEqual(['autoscale'])
+  },
+)
+
+test.each(['dev', 'pr-1-abcdef'])('a stack named %s cannot make what is tagged as production', (stack) => {
+  const tagged = changed(goodPlan(stack), 'containerregistry:Registry registry', ['tags.env', 'prod'])
+
+  expect(rulesOf(tagged)).toEqual(['tags'])
+})
+
+test.each([
+  '/subscriptions/s',
+  '/subscriptions/s/resourceGroups/x/',
+  '//subscriptions/s/resourceGroups/x',
+  '/',
+  '',
+  '/providers/Microsoft.Management/managementGroups/m',
+  '/subscriptions/s/resourceGroups/x/providers/Microsoft.KeyVault',
+  'somewhere',
+])('a scope that is not one resource counts as wide: %s', (scope) => {
+  const of = 'authorization:RoleAssignment api-on-group'
+  const unconditional = changed(goodPlan(), of, ['condition', undefined])
+  const at = changed(unconditional, of, ['scope', `${scope}`])
+
+  expect(rulesOf(at)).toEqual(['rbac-scope'])
+})
+
+test('a role that gives rights away may be held on one resource', () => {
+  const of = 'authorization:RoleAssignment api-on-group'
+  const scope = '/subscriptions/s/resourceGroups/x/providers/Microsoft.KeyVault/vaults/v/secrets/s'
+
+  expect(told(changed(changed(goodPlan(), of, ['condition', undefined]), of, ['scope', scope]))).toEqual([])
 })
 
 describe('where a value comes from', () => {
