@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { isUnknown, type PlannedValue } from '../../contracts/planned-resource.ts'
 import { asList, ofType, originsOf, valueAt } from './read.ts'
 import type { RuledPlan, RuledResource } from './rule.ts'
-import { ROLE_DEFINITION } from './types.ts'
+import { RESOURCE_GROUP, ROLE_DEFINITION, VAULT } from './types.ts'
 
 /** Ids of Azure's own roles that change what they reach, or who may. */
 export const PRIVILEGED_ROLES: ReadonlyMap<string, string> = new Map([
@@ -12,9 +12,8 @@ export const PRIVILEGED_ROLES: ReadonlyMap<string, string> = new Map([
   ['f58310d9-a9f6-439a-9e8d-f62e7b41a168', 'Role Based Access Control Administrator'],
 ])
 
-/** Azure's own roles that an identity of sandboxes may hold: they read, or they ask a model. */
+/** Azure's own roles that an identity of sandboxes may hold. Those that read secrets list them too, so none is here. */
 export const SANDBOX_ROLES: ReadonlyMap<string, string> = new Map([
-  ['4633458b-17de-408a-b874-0445c86b69e6', 'Key Vault Secrets User'],
   ['5e0bd9bd-7b93-4f28-af87-19fc36ad61bd', 'Cognitive Services OpenAI User'],
 ])
 
@@ -42,19 +41,32 @@ export function ownRole(plan: RuledPlan, assignment: RuledResource): RuledResour
 }
 
 const VAULT_SCOPE =
-  /^\/subscriptions\/([0-9a-f-]{36})\/resourceGroups\/([^/]+)\/providers\/Microsoft\.KeyVault\/vaults\/[^/]+$/i
+  /^\/subscriptions\/[0-9a-f-]{36}\/resourceGroups\/([^/]+)\/providers\/Microsoft\.KeyVault\/vaults\/[^/]+$/i
 
 /**
- * Whether an assignment is of the secret getter of the platform whose vault it is for. Another stack has made that role,
- * under these rules; its id is made of the subscription and the platform's name, which is that of its group.
+ * Whether an assignment is of the secret getter of the platform whose vault it is for. The bootstrap of the state defines
+ * that role, for who may define roles may grant anything; its id is made of the subscription and the platform's name, which
+ * is that of its group.
  */
-export function isPlatformsGetter({ inputs }: RuledResource): boolean {
-  const [, subscription = '', group = ''] = VAULT_SCOPE.exec(String(inputs['scope'])) ?? []
-  const id = roleIdOf(inputs['roleDefinitionId'])
+export function isPlatformsGetter(plan: RuledPlan, assignment: RuledResource): boolean {
+  const role = assignment.inputs['roleDefinitionId']
+  const [, subscription = ''] =
+    typeof role === 'string' ? (/^\/subscriptions\/([^/]+)\//.exec(role) ?? []) : []
   const product = uuidV5('6ba7b810-9dad-11d1-80b4-00c04fd430c8', 'agentweaver.io')
-  return (
-    group !== '' && id === uuidV5(product, JSON.stringify(['role', subscription, `${group}-secret-getter`]))
+  const ids = groupsOf(plan, assignment).map((group) =>
+    uuidV5(product, JSON.stringify(['role', subscription, `${group}-secret-getter`])),
   )
+  return ids.includes(roleIdOf(role) ?? '')
+}
+
+/** Names of the groups that the vault of an assignment may be in: the one of its id, or those that this plan makes. */
+function groupsOf(plan: RuledPlan, assignment: RuledResource): readonly string[] {
+  const scope = assignment.inputs['scope']
+  if (typeof scope === 'string') return VAULT_SCOPE.exec(scope)?.slice(1) ?? []
+  const vaults = ofType(plan, VAULT).map(({ urn }) => urn)
+  const origins = originsOf(plan, assignment, 'scope')
+  if (origins.length === 0 || origins.some((urn) => !vaults.includes(urn))) return []
+  return ofType(plan, RESOURCE_GROUP).map(({ inputs }) => String(inputs['resourceGroupName']))
 }
 
 function uuidV5(namespace: string, name: string): string {

@@ -148,7 +148,7 @@ function split(plan: RuledPlan): Problem[] {
 
 function tooMuch(plan: RuledPlan, assignment: RuledResource, subject: string): Problem[] {
   const id = roleIdOf(assignment.inputs['roleDefinitionId'])
-  if (SANDBOX_ROLES.has(id ?? '') || isPlatformsGetter(assignment)) return []
+  if (SANDBOX_ROLES.has(id ?? '') || isPlatformsGetter(plan, assignment)) return []
   const role = ownRole(plan, assignment)
   const beyond =
     role === undefined ? ['a role that is neither in this plan nor one that only reads'] : beyondSandbox(role)

@@ -45,6 +45,9 @@ const sandboxGrant = on('authorization:RoleAssignment agent-host')
 const own = on('authorization:RoleDefinition getter')
 const reader = on('authorization:RoleDefinition reader')
 const trusted = on('managedidentity:FederatedIdentityCredential agent-host')
+/** It lists secrets too. */
+const SECRETS_USER =
+  '/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/4633458b-17de-408a-b874-0445c86b69e6'
 const VAULT_CONTRIBUTOR =
   '/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/f25e0fa2-a7c8-4377-a976-54943a77a395'
 const OFFICER =
@@ -260,6 +263,7 @@ export const MUTANTS: readonly Mutant[] = [
     ),
     mayBeUnknown: true,
   },
+  { ...sandboxGrant('rbac-split', 'roleDefinitionId', SECRETS_USER, /nothing else/), mayBeUnknown: true },
   own(
     'rbac-split',
     'permissions[0].dataActions',

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Plan } from '../../../contracts/planned-resource.ts'
 import { STACK_RULES } from '../../../policies/stack/rules.ts'
@@ -37,6 +38,14 @@ test('offers every rule that can run by the engine, and names each once', async 
 
 test.each(['prod', 'dev', 'pr-12-abcdef'])('lets the good plan of %s pass', async (stack) => {
   expect(await told(goodPlan(stack))).toEqual([])
+})
+
+test.each(['dev', 'prod', 'pr-example'])('lets the committed plan of %s pass', async (stack) => {
+  const file = new URL(`../../../plans/${stack}.json`, import.meta.url)
+  const plan = JSON.parse(readFileSync(file, 'utf8')) as Plan
+
+  expect(plan.resources.length).toBeGreaterThan(20)
+  expect(await told(plan)).toEqual([])
 })
 
 describe('by the protocol of the engine each weakening is found by the same rule', () => {

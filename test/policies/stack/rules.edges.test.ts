@@ -202,26 +202,32 @@ describe('what is as good', () => {
   })
 })
 
-describe('the secret getter of the platform that a slice is cut from', () => {
+describe('the secret getter that the bootstrap defines for a platform', () => {
   const of = 'authorization:RoleAssignment agent-host'
   const SUBSCRIPTION = '5f0a3a86-7d0f-4c5e-9a57-0d4b6c1f2e11'
   const scope = `/subscriptions/${SUBSCRIPTION}/resourceGroups/agentweaver-dev/providers/Microsoft.KeyVault/vaults/v`
-  const held = (name: string, at = scope) => {
-    const id = customRoleGuid(SUBSCRIPTION, name)
-    const role = `/subscriptions/${SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/${id}`
-    return rulesOf(
-      changed(changed(goodPlan('pr-1-abcdef'), of, ['scope', at]), of, ['roleDefinitionId', role]),
-    )
-  }
+  const roleOf = (name: string) =>
+    `/subscriptions/${SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/${customRoleGuid(SUBSCRIPTION, name)}`
+  const granted = (name: string) => changed(goodPlan('pr-1-abcdef'), of, ['roleDefinitionId', roleOf(name)])
+  const on = (name: string, at: PlannedValue) => rulesOf(changed(granted(name), of, ['scope', at]))
 
-  test('may be held on its vault, though another stack has made it', () => {
-    expect(held('agentweaver-dev-secret-getter')).toEqual([])
+  test('may be held on a vault of that platform, made by this stack or another', () => {
+    expect(on('agentweaver-dev-secret-getter', scope)).toEqual([])
+    expect(rulesOf(granted('agentweaver-x-secret-getter'))).toEqual([])
   })
 
-  test('no other role of that stack may, nor that of another platform', () => {
-    expect(held('agentweaver-dev-secret-setter')).toEqual(['rbac-split'])
-    expect(held('agentweaver-prod-secret-getter')).toEqual(['rbac-split'])
-    expect(held('agentweaver-dev-secret-getter', scope.replace(/\/providers.*/, ''))).toEqual(['rbac-split'])
+  test('may not be held on more, nor on what is not known to be a vault, nor by another name', () => {
+    const other = {
+      $unknown:
+        'urn:pulumi:pr-1-abcdef::agentweaver::agentweaver:infra:Platform$azure-native:network:NatGateway::nat',
+    }
+
+    expect(on('agentweaver-dev-secret-setter', scope)).toEqual(['rbac-split'])
+    expect(on('agentweaver-prod-secret-getter', scope)).toEqual(['rbac-split'])
+    expect(on('agentweaver-dev-secret-getter', scope.replace(/\/providers.*/, ''))).toEqual(['rbac-split'])
+    expect(on('agentweaver-x-secret-getter', other)).toEqual(['rbac-split'])
+    expect(on('agentweaver-x-secret-getter', { $unknown: '' })).toEqual(['rbac-split'])
+    expect(rulesOf(granted('agentweaver-dev-secret-getter'))).toEqual(['rbac-split'])
   })
 })
 

@@ -134,7 +134,8 @@ function withOrigins(
 ): Message {
   message.setDependenciesList([...dependencies])
   for (const [key, value] of Object.entries(inputs)) {
-    const urns = [...JSON.stringify(value).matchAll(/"\$unknown":"([^"#]+)/g)].map(([, urn]) => urn)
+    const texts = [...JSON.stringify(value).matchAll(/"\$unknown":"([^"#]+)/g)].map(([, text = '']) => text)
+    const urns = texts.flatMap((text) => text.split(/[\s,]+(?=urn:)/))
     if (urns.length === 0) continue
     const origins = new proto.AnalyzerPropertyDependencies()
     origins.setUrnsList(urns)
