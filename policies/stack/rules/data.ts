@@ -155,9 +155,14 @@ export const DATA_RULES: readonly StackRule[] = [
     number: 21,
     name: 'kv-no-access-policies',
     level: 'mandatory',
-    says: 'a vault has no access policies',
+    says: 'a vault has no access policies, and lets no machine, disk or template read it by another way',
     protects: 'there is one place that says who may read a secret',
-    resource: demands(VAULT, { 'properties.accessPolicies': isEmptyList }),
+    resource: demands(VAULT, {
+      'properties.accessPolicies': isEmptyList,
+      'properties.enabledForDeployment': isNotTrue,
+      'properties.enabledForDiskEncryption': isNotTrue,
+      'properties.enabledForTemplateDeployment': isNotTrue,
+    }),
     stack: (plan) =>
       ofType(plan, ACCESS_POLICY).map((policy) =>
         problem(policy, '', 'is an access policy: assign a role instead'),

@@ -187,6 +187,13 @@ export const MUTANTS: readonly Mutant[] = [
   vault('kv-network-deny', 'properties.networkAcls.ipRules', [{ value: '0.0.0.0/0' }], /a \/8 or narrower/),
   vault(
     'kv-no-access-policies',
+    'properties.enabledForTemplateDeployment',
+    true,
+    /leave it out or set it to false/,
+  ),
+  vault('kv-no-access-policies', 'properties.enabledForDeployment', true, /leave it out or set it to false/),
+  vault(
+    'kv-no-access-policies',
     'properties.accessPolicies',
     [{ objectId: 'x' }],
     /leave it out: roles decide/,
