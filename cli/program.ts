@@ -16,6 +16,7 @@ import { runsCommand } from './commands/runs.ts'
 import { sandboxCommand } from './commands/sandbox.ts'
 import { showCommand } from './commands/show.ts'
 import { turnCommand } from './commands/turn.ts'
+import { verifyCommand } from './commands/verify.ts'
 import { EXIT, EXIT_STATUS_HELP } from './exit-status.ts'
 import { visible } from './terminal/visible.ts'
 
@@ -42,6 +43,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     capacityCommand,
     infraCommand,
     previewStackCommand,
+    verifyCommand,
     demoCommand,
   ]
   for (const create of commands) program.addCommand(create(context))

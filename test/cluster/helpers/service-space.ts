@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, inject } from 'vitest'
@@ -19,13 +19,15 @@ const GONE_MS = 60_000
 export type ServiceOptions = {
   readonly runtimeClass: string | undefined
   readonly replicas: Readonly<Record<SandboxKind, number>>
+  /** What the deployment allows at most, as its ceiling file has it. */
+  readonly ceiling?: Readonly<Record<string, unknown>>
 }
 
 /**
  * The real service in a process of its own, with a slice of its own on a real cluster: its namespace, accounts, keys,
  * templates and pools of sandbox pods. It is reached as anybody reaches it, over HTTP.
  */
-export function useServiceSpace({ runtimeClass, replicas }: ServiceOptions) {
+export function useServiceSpace({ runtimeClass, replicas, ceiling = {} }: ServiceOptions) {
   const slug = `test-${randomBytes(3).toString('hex')}`
   const { namespaces, pool, serviceAccounts } = names({ kind: 'preview', slug })
   const namespace = namespaces.sandboxes
@@ -34,6 +36,7 @@ export function useServiceSpace({ runtimeClass, replicas }: ServiceOptions) {
   let folder = ''
   let service: ServiceProcess
   let client: ReturnType<typeof createClient>
+  let reached = { url: '', apiKey: '' }
 
   async function makePool(kind: SandboxKind): Promise<void> {
     const metadata = { name: pool(kind), namespace }
@@ -61,7 +64,10 @@ export function useServiceSpace({ runtimeClass, replicas }: ServiceOptions) {
     for (const name of Object.values(accounts))
       await kube.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } })
     folder = await mkdtemp(join(tmpdir(), 'aw-cluster-service-'))
+    const ceilingFile = join(folder, 'ceiling.yml')
+    await writeFile(ceilingFile, JSON.stringify(ceiling))
     service = spawnService({
+      AGENTWEAVER_CEILING_FILE: ceilingFile,
       AGENTWEAVER_STATE_DIR: join(folder, 'state'),
       AGENTWEAVER_SANDBOXES: 'kubernetes',
       AGENTWEAVER_DEPLOYMENT_ID: slug,
@@ -70,7 +76,8 @@ export function useServiceSpace({ runtimeClass, replicas }: ServiceOptions) {
       AGENTWEAVER_KUBECONFIG: inject('cluster').kubeconfig,
     })
     const { url, apiKeyFile } = await service.ready
-    client = createClient({ url, apiKey: (await readFile(apiKeyFile, 'utf8')).trim() })
+    reached = { url, apiKey: (await readFile(apiKeyFile, 'utf8')).trim() }
+    client = createClient(reached)
     const jwks = readFileSync(join(folder, 'state', 'keys', EXECUTOR_KEYS.file), 'utf8')
     await kube.create({
       apiVersion: 'v1',
@@ -101,6 +108,9 @@ export function useServiceSpace({ runtimeClass, replicas }: ServiceOptions) {
     namespace,
     kube,
     client: () => client,
+    /** Where the service listens, and the key that it takes. */
+    url: () => reached.url,
+    apiKey: () => reached.apiKey,
     log: () => service.stderr(),
     waitForPool,
     pods: async () => (await kube.list({ apiVersion: 'v1', plural: 'pods', namespace })).items,
