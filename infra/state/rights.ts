@@ -28,24 +28,16 @@ const PLATFORM_TYPES = {
   ],
   'Microsoft.Insights': [
     'actionGroups',
-    'components',
     'dataCollectionEndpoints',
     'dataCollectionRuleAssociations',
     'dataCollectionRules',
     'diagnosticSettings',
-    'metricAlerts',
-    'scheduledQueryRules',
-    'activityLogAlerts',
   ],
   'Microsoft.KeyVault': ['vaults'],
   'Microsoft.KubernetesConfiguration': ['extensions'],
   'Microsoft.Monitor': ['accounts'],
   'Microsoft.Network': [
     'dnsZones',
-    'dnsZones/NS',
-    'dnsZones/A',
-    'dnsZones/CAA',
-    'dnsZones/CNAME',
     'natGateways',
     'networkSecurityGroups',
     'privateDnsZones',
@@ -122,7 +114,7 @@ export const DEPLOYER: CustomRole = {
 }
 
 /** Objects of the cluster that a slice's program makes; everything else of a slice comes from its GitOps tree. */
-const SLICE_OBJECTS = ['namespaces', 'resourcequotas', 'limitranges']
+const SLICE_OBJECTS = ['namespaces', 'resourcequotas']
 const CLUSTER = 'Microsoft.ContainerService/managedClusters'
 
 /**
@@ -217,6 +209,10 @@ export const BOOTSTRAP_ROLES = {
   'Azure Kubernetes Service RBAC Reader': '7f6c6a51-bcf8-42ba-9220-52d62157d7db',
 } as const
 
+/** Who administers the cluster is for its owner to say, and not for a program's grant. */
+const PLATFORM_ROLES = (Object.keys(BUILT_IN_ROLES) as BuiltInRole[]).filter(
+  (name) => name !== 'Azure Kubernetes Service RBAC Cluster Admin',
+)
 /** What a slice's identities get: their own deployment's secrets, and nothing of the cluster. */
 const SLICE_ROLES: readonly BuiltInRole[] = ['Key Vault Secrets User']
 
@@ -226,17 +222,17 @@ export const secretGetterGuid = ({ subscriptionId, environment }: StateConfig): 
 
 /** GUIDs of the roles that a deployer, or a previewer, may grant and take away. */
 export function grantableRoles(config: StateConfig, isSlice: boolean): readonly string[] {
-  const names = isSlice ? SLICE_ROLES : (Object.keys(BUILT_IN_ROLES) as BuiltInRole[])
+  const names = isSlice ? SLICE_ROLES : PLATFORM_ROLES
   return [...names.map((name) => BUILT_IN_ROLES[name]), secretGetterGuid(config)].sort()
 }
 
 /**
- * Condition on Role Based Access Control Administrator: only these roles, only for these kinds of principals, when one is
- * granted and when one is taken away. The form is that of Azure's page of delegation examples.
+ * Condition on Role Based Access Control Administrator: only these roles, never for a person, and by a slice
+ * for identities alone, when one is granted and when one is taken away. The form is that of Azure's page of delegation examples.
  */
-export function grantCondition(roles: readonly string[], principals: readonly string[]): string {
+export function grantCondition(roles: readonly string[], isSlice: boolean): string {
+  const kinds = isSlice ? "'ServicePrincipal'" : "'ServicePrincipal', 'Group'"
   const guids = roles.join(', ')
-  const kinds = principals.map((kind) => `'${kind}'`).join(', ')
   const clause = (verb: 'write' | 'delete', source: '@Request' | '@Resource') =>
     `((!(ActionMatches{'Microsoft.Authorization/roleAssignments/${verb}'})) OR (${source}[Microsoft.Authorization/roleAssignments:RoleDefinitionId] ForAnyOfAnyValues:GuidEquals {${guids}} AND ${source}[Microsoft.Authorization/roleAssignments:PrincipalType] ForAnyOfAnyValues:StringEqualsIgnoreCase {${kinds}}))`
   return `${clause('write', '@Request')} AND ${clause('delete', '@Resource')}`

@@ -132,8 +132,7 @@ function rightsOf({ config, duty, idOfRole, builtIn }: Rights): ArmResource[] {
   if (duty === 'plan')
     return [...reads, give('cluster-reader', builtIn('Azure Kubernetes Service RBAC Reader'))]
   const isSlice = duty === 'preview'
-  const principals = isSlice ? ['ServicePrincipal'] : ['ServicePrincipal', 'Group']
-  const condition = grantCondition(grantableRoles(config, isSlice), principals)
+  const condition = grantCondition(grantableRoles(config, isSlice), isSlice)
   const grants = give('grantor', builtIn('Role Based Access Control Administrator'), condition)
   if (isSlice)
     return [

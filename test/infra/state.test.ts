@@ -156,7 +156,7 @@ describe('rights', () => {
   const OWNER = '8e3af657-a8ff-443c-a75c-2fe8c4bcb635'
   const ADMINISTRATOR = rights.BOOTSTRAP_ROLES['Role Based Access Control Administrator']
   const allowed = rights.grantableRoles(DEV, false)
-  const condition = rights.grantCondition(allowed, ['ServicePrincipal', 'Group'])
+  const condition = rights.grantCondition(allowed, false)
   test.each(['write', 'delete'] as const)('the condition holds for who would %s a grant', (verb) => {
     const asks = (role: string, principal: string) => permits(condition, { verb, role, principal })
 
@@ -164,6 +164,9 @@ describe('rights', () => {
     expect(asks(OWNER, 'ServicePrincipal')).toBe(false)
     expect(asks(ADMINISTRATOR, 'ServicePrincipal')).toBe(false)
     expect(asks(BUILT_IN_ROLES.AcrPull, 'User')).toBe(false)
+    expect(asks(BUILT_IN_ROLES['Azure Kubernetes Service RBAC Cluster Admin'], 'ServicePrincipal')).toBe(
+      false,
+    )
   })
 
   test('a slice may not make anybody an administrator of the cluster or of the network', () => {
