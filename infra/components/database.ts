@@ -115,7 +115,7 @@ export class Database extends ComponentResource {
     const { objectId, name: principalName } = database.adminGroup
     let before: Resource = new AdministratorsMicrosoftEntra(
       `${name}-administrators`,
-      { ...on, objectId, principalName, principalType: 'Group', tenantId },
+      { ...on, objectId, principalName, principalType: 'group', tenantId },
       { parent: this },
     )
     const settings = { require_secure_transport: 'on', ssl_min_protocol_version: 'TLSv1.3' }

@@ -1,14 +1,17 @@
 import { Vault } from '@pulumi/azure-native/keyvault/vault.js'
 import { DiagnosticSetting } from '@pulumi/azure-native/monitor/diagnosticSetting.js'
-import { ComponentResource, type ComponentResourceOptions, type Input, type Output } from '@pulumi/pulumi'
+import { ComponentResource, type ComponentResourceOptions, type Input, type Resource } from '@pulumi/pulumi'
 import type { Site } from './site.ts'
 
 export interface KeyVaultArgs {
   readonly site: Site
   readonly tenantId: string
   readonly vaultName: string
-  /** Subnets that may reach it; nobody else on the Internet may. */
-  readonly subnetIds: readonly Input<string>[]
+  /**
+   * The subnet that may reach it; nobody else on the Internet may. Its id is known before it exists: with one unknown
+   * value among them, the SDK answers all properties of a vault as unknown, and no review could see them.
+   */
+  readonly subnet: { readonly id: string; readonly resource: Resource }
   /** Where every read of a secret is recorded. */
   readonly logsId: Input<string>
 }
@@ -18,13 +21,14 @@ export interface KeyVaultArgs {
  * may open no private address, so the way is a service endpoint of the nodes' subnet.
  */
 export class KeyVault extends ComponentResource {
-  readonly vaultId: Output<string>
-  readonly vaultName: string
+  /** Made of names, so that a plan shows what a grant is on. */
+  readonly vaultId: string
+  readonly resource: Vault
 
   constructor(name: string, args: KeyVaultArgs, options: ComponentResourceOptions) {
     super('agentweaver:infra:KeyVault', name, {}, options)
-    const { site, tenantId, vaultName, subnetIds, logsId } = args
-    const vault = new Vault(
+    const { site, tenantId, vaultName, subnet, logsId } = args
+    this.resource = new Vault(
       name,
       {
         resourceGroupName: site.resourceGroupName,
@@ -47,24 +51,23 @@ export class KeyVault extends ComponentResource {
             bypass: 'None',
             defaultAction: 'Deny',
             ipRules: [],
-            virtualNetworkRules: subnetIds.map((id) => ({ id })),
+            virtualNetworkRules: [{ id: subnet.id }],
           },
         },
       },
-      { parent: this, protect: site.protect },
+      { parent: this, protect: site.protect, dependsOn: [subnet.resource] },
     )
     new DiagnosticSetting(
       `${name}-audit`,
       {
         name: 'audit',
-        resourceUri: vault.id,
+        resourceUri: this.resource.id,
         workspaceId: logsId,
         logs: [{ category: 'AuditEvent', enabled: true }],
       },
       { parent: this },
     )
-    this.vaultId = vault.id
-    this.vaultName = vaultName
+    this.vaultId = `${site.groupId}/providers/Microsoft.KeyVault/vaults/${vaultName}`
     this.registerOutputs({})
   }
 }

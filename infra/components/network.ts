@@ -23,6 +23,8 @@ export class Network extends ComponentResource {
   readonly apiServer: Subnet
   readonly database: Subnet
   readonly endpoints: Subnet
+  /** Id of the nodes' subnet, made of names. */
+  readonly nodesId: string
   /** What a cluster must wait for. */
   readonly ready: readonly Resource[]
 
@@ -81,6 +83,7 @@ export class Network extends ComponentResource {
       },
       after: this.database,
     })
+    this.nodesId = `${site.groupId}/providers/Microsoft.Network/virtualNetworks/${name}-vnet/subnets/${name}-nodes`
     this.ready = [gateway, this.nodes, this.apiServer]
     this.registerOutputs({})
   }

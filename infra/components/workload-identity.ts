@@ -17,7 +17,10 @@ export interface ServiceAccount {
   readonly namespace: string
   readonly name: string
 }
-export type IdentityGrant = Pick<GrantArgs, 'role' | 'scope' | 'on' | 'why'>
+export type IdentityGrant = Pick<GrantArgs, 'role' | 'scope' | 'on' | 'why'> & {
+  /** What must exist first, where the scope does not say so by itself. */
+  readonly after?: Resource
+}
 
 export interface WorkloadIdentityArgs {
   readonly site: Site
@@ -54,7 +57,7 @@ export class WorkloadIdentity extends ComponentResource {
         `${name}-${account.namespace}`,
         {
           resourceGroupName: site.resourceGroupName,
-          resourceName: identity.name,
+          resourceName: identityName,
           federatedIdentityCredentialResourceName: `${account.namespace}-${account.name}`.slice(0, 120),
           issuer,
           subject: `system:serviceaccount:${account.namespace}:${account.name}`,
@@ -63,8 +66,10 @@ export class WorkloadIdentity extends ComponentResource {
         { parent: this, dependsOn: [before] },
       )
     }
-    for (const one of grants) {
-      grant({ site, principalId: identity.principalId, principal: identityName, ...one }, { parent: this })
+    for (const { after, ...one } of grants) {
+      const dependsOn = after === undefined ? [] : [after]
+      const principal = { principalId: identity.principalId, principal: identityName }
+      grant({ site, ...principal, ...one }, { parent: this, dependsOn })
     }
     this.clientId = identity.clientId
     this.principalId = identity.principalId

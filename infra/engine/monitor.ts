@@ -111,7 +111,7 @@ function toResource(
   const parent = String(request.getParent())
   const sources = new Map<string, string>()
   request.getPropertydependenciesMap().forEach((dependencies: Message, property: string) => {
-    sources.set(property, dependencies.getUrnsList().toSorted().map(shortName).join(' '))
+    sources.set(property, dependencies.getUrnsList().toSorted().join(', '))
   })
   const values = Object.entries(inputs).map(
     ([key, value]) => [key, toPlanned(value, sources.get(key) || 'the provider')] as const,
@@ -128,11 +128,4 @@ function toResource(
     ignoreChanges: request.getIgnorechangesList(),
     retainOnDelete: request.getRetainondelete() === true,
   }
-}
-
-/** `containerservice:ManagedCluster agentweaver-dev`, for `urn:pulumi:…$azure-native:containerservice:ManagedCluster::…`. */
-function shortName(urn: string): string {
-  const [, , types = '', name = ''] = urn.split('::')
-  const [, ...type] = (types.split('$').at(-1) ?? '').split(':')
-  return `${type.join(':')} ${name}`
 }

@@ -39,13 +39,23 @@ export function platformNames({ environment, subscriptionId, names }: Named) {
 }
 export type PlatformNames = ReturnType<typeof platformNames>
 
-/** Names of a slice, all of which begin alike: what they leave behind is found by the prefix. */
+/**
+ * Names of a slice, all of which begin alike: what they leave behind is found by the prefix. Slices share a resource group,
+ * which an owner makes (`infra/state`): whoever makes slices may write identities there and nowhere else.
+ */
 export function sliceNames(environment: string, slug: string) {
   const base = `${PRODUCT}-${environment}-pr-${slug}`
-  return { base, resourceGroup: base, identity: (purpose: string) => `${base}-${purpose}` } as const
+  return {
+    base,
+    resourceGroup: `${PRODUCT}-${environment}-previews`,
+    identity: (purpose: string) => `${base}-${purpose}`,
+  } as const
 }
 
 /** Secrets of a deployment in the control-plane vault; those of a slice are all that its API may read. */
 export function deploymentSecrets(prefix: string): readonly string[] {
   return [`${prefix}-deployment-key`, `${prefix}-ticket-key`]
 }
+
+export const resourceGroupId = (subscriptionId: string, name: string) =>
+  `/subscriptions/${subscriptionId}/resourceGroups/${name}`

@@ -6,7 +6,7 @@ import { Observability } from '../components/observability.ts'
 import { ResourceGroup } from '../components/resource-group.ts'
 import type { Site } from '../components/site.ts'
 import type { PlatformConfig } from '../config-sections.ts'
-import type { PlatformNames } from '../plans/platform-names.ts'
+import { type PlatformNames, resourceGroupId } from '../plans/platform-names.ts'
 import { platformTags } from '../plans/tags.ts'
 
 /** What everything stands on: whose subscription it is, a group, a network, a place for logs, and two vaults. */
@@ -24,6 +24,7 @@ export function layGround(config: PlatformConfig, names: PlatformNames) {
     stack: getStack(),
     subscriptionId,
     resourceGroupName: group.groupName,
+    groupId: resourceGroupId(subscriptionId, names.resourceGroup),
     location,
     tags,
     protect: config.protect,
@@ -39,7 +40,13 @@ export function layGround(config: PlatformConfig, names: PlatformNames) {
   const vault = (purpose: string, vaultName: string) =>
     new KeyVault(
       `${names.base}-${purpose}`,
-      { site, tenantId, vaultName, subnetIds: [network.nodes.id], logsId: observability.logsId },
+      {
+        site,
+        tenantId,
+        vaultName,
+        subnet: { id: network.nodesId, resource: network.nodes },
+        logsId: observability.logsId,
+      },
       options,
     )
   const vaults = {

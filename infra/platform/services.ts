@@ -56,6 +56,7 @@ function grants(config: PlatformConfig, names: PlatformNames, { vaults }: Ground
       {
         role: 'Key Vault Secrets User',
         scope: vaults.controlPlane.vaultId,
+        after: vaults.controlPlane.resource,
         on: names.controlPlaneVault,
         why: 'the API reads the keys of its deployment',
       },
@@ -64,6 +65,7 @@ function grants(config: PlatformConfig, names: PlatformNames, { vaults }: Ground
       {
         role: secretGetter(config.subscriptionId, names.base),
         scope: vaults.userTokens.vaultId,
+        after: vaults.userTokens.resource,
         on: names.userTokenVault,
         why: 'AgentHost reads the token of the owner of its run, by a name that only the run knows',
       },

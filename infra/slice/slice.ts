@@ -3,14 +3,12 @@ import { type ComponentResourceOptions, getStack } from '@pulumi/pulumi'
 import { names as clusterNames, type Slice } from '../../contracts/names.ts'
 import type { InfraOutputs } from '../../contracts/outputs.ts'
 import { KubeAccess } from '../components/kube-access.ts'
-import { ResourceGroup } from '../components/resource-group.ts'
 import type { Site } from '../components/site.ts'
 import { SliceNamespaces } from '../components/slice-namespaces.ts'
 import { WorkloadIdentities } from '../components/workload-identities.ts'
 import type { PlatformConfig, SliceConfig } from '../config-sections.ts'
-import { customRoleGuid } from '../plans/naming.ts'
-import { deploymentSecrets, platformNames, sliceNames } from '../plans/platform-names.ts'
-import { roleDefinitionId, SECRET_GETTER } from '../plans/roles.ts'
+import { deploymentSecrets, platformNames, resourceGroupId, sliceNames } from '../plans/platform-names.ts'
+import { secretGetter } from '../plans/roles.ts'
 import { sliceTags } from '../plans/tags.ts'
 
 /** The platform that a slice is cut from: how it was configured, and what came out of it. */
@@ -28,15 +26,11 @@ export function buildSlice(config: SliceConfig, base: BasePlatform) {
   const tags = sliceTags(config)
   const azure = new Provider('azure', { subscriptionId, tenantId })
   const options: ComponentResourceOptions = { providers: [azure] }
-  const group = new ResourceGroup(
-    names.base,
-    { resourceGroupName: names.resourceGroup, location, tags, protect: false },
-    options,
-  )
   const site: Site = {
     stack: getStack(),
     subscriptionId,
-    resourceGroupName: group.groupName,
+    resourceGroupName: names.resourceGroup,
+    groupId: resourceGroupId(subscriptionId, names.resourceGroup),
     location,
     tags,
     protect: false,
@@ -66,7 +60,8 @@ export function buildSlice(config: SliceConfig, base: BasePlatform) {
   new SliceNamespaces(names.base, { kube: provider, slice, tags, ceiling: config.ceiling }, options)
   return {
     infra: sliceOutputs(config, base.outputs, clientIds),
-    resourceGroups: [names.resourceGroup],
+    /** The group is shared by all slices of an environment: nothing of it is this one's to delete. */
+    resourceGroups: [],
     namespaces: Object.values(clusterNames(slice).namespaces).filter((name) => name.startsWith('aw-pr-')),
     expires: config.expires,
   }
@@ -78,9 +73,8 @@ export function buildSlice(config: SliceConfig, base: BasePlatform) {
  */
 function sliceGrants(base: PlatformConfig, slice: Slice) {
   const platform = platformNames(base)
-  const provider = `/subscriptions/${base.subscriptionId}/resourceGroups/${platform.resourceGroup}/providers`
-  const vaultId = (name: string) => `${provider}/Microsoft.KeyVault/vaults/${name}`
-  const getter = customRoleGuid(base.subscriptionId, `${platform.base}-secret-getter`)
+  const group = resourceGroupId(base.subscriptionId, platform.resourceGroup)
+  const vaultId = (name: string) => `${group}/providers/Microsoft.KeyVault/vaults/${name}`
   return {
     api: deploymentSecrets(clusterNames(slice).prefix).map(
       (name) =>
@@ -93,7 +87,7 @@ function sliceGrants(base: PlatformConfig, slice: Slice) {
     ),
     agentHost: [
       {
-        role: { name: SECRET_GETTER.name, definitionId: roleDefinitionId(base.subscriptionId, getter) },
+        role: secretGetter(base.subscriptionId, platform.base),
         scope: vaultId(platform.userTokenVault),
         on: platform.userTokenVault,
         why: 'AgentHost reads the token of the owner of its run, by a name that only the run knows',

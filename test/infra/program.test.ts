@@ -1,7 +1,10 @@
+import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { isSecret, isUnknown, type Plan, type PlannedResource } from '../../contracts/planned-resource.ts'
 import { makePlan } from '../../infra/plan/make-plan.ts'
+import { serialize } from '../../infra/plan/stored-plan.ts'
+import { secretGetter } from '../../infra/plans/roles.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const plans: Record<string, Plan> = {}
@@ -31,6 +34,33 @@ function comesAfter(plan: Plan | undefined, later: PlannedResource, earlier: Pla
     return byUrn.get(urn)?.dependencies.some(visit) ?? false
   }
   return visit(later.urn)
+}
+
+test.each(['dev', 'prod', 'pr-example'])(
+  'the committed plan of %s is what the program makes',
+  async (stack) => {
+    const committed = await readFile(resolve(ROOT, `plans/${stack}.json`), 'utf8')
+
+    expect(plans[stack] && serialize(plans[stack]) === committed, 'npm run plan').toBe(true)
+  },
+)
+
+test.each(['dev', 'prod', 'pr-example'])(
+  'what the environment file of %s says is what comes out',
+  async (stack) => {
+    const { infra } = JSON.parse(await readFile(resolve(ROOT, `environments/${stack}.json`), 'utf8'))
+    const given = plans[stack]?.outputs['infra']
+
+    expect(known(given, infra)).toEqual(infra)
+  },
+)
+
+/** The outputs, with what only Azure knows taken from the file. */
+function known(value: unknown, file: unknown): unknown {
+  if (isUnknown(value)) return file
+  if (Array.isArray(value) || typeof value !== 'object' || value === null) return value
+  const inFile = file as Record<string, unknown> | undefined
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, known(inner, inFile?.[key])]))
 }
 
 describe.each(['dev', 'prod'])('the platform %s', (stack) => {
@@ -93,22 +123,25 @@ describe.each(['dev', 'prod'])('the platform %s', (stack) => {
 
   test('grants AgentHost one secret getter and nothing else, and the command host nothing', () => {
     const plan = plans[stack]
-    const [role] = ofType(plan, 'authorization:RoleDefinition')
     const grants = ofType(plan, 'authorization:RoleAssignment').filter(({ name }) =>
       name.includes('agent-host:'),
     )
 
     expect(grants.map(({ inputs }) => [inputs['scope'], inputs['principalType']])).toEqual([
-      [{ $unknown: `keyvault:Vault agentweaver-${stack}-user-token-vault` }, 'ServicePrincipal'],
+      [
+        expect.stringMatching(
+          new RegExp(`/resourceGroups/agentweaver-${stack}/.*/vaults/agentweaver-${stack}-users$`),
+        ),
+        'ServicePrincipal',
+      ],
     ])
-    expect(role?.inputs['permissions']).toEqual([
-      {
-        actions: [],
-        dataActions: ['Microsoft.KeyVault/vaults/secrets/getSecret/action'],
-        notActions: [],
-        notDataActions: [],
-      },
-    ])
+    const vault = ofType(plan, 'keyvault:Vault').find(({ name }) => name.endsWith('user-token-vault'))
+    expect(vault && grants[0] && comesAfter(plan, grants[0], vault)).toBe(true)
+    const granted = String(grants[0]?.inputs['roleDefinitionId'])
+    const subscription = granted.split('/')[2] ?? ''
+    expect(granted).toBe(secretGetter(subscription, `agentweaver-${stack}`).definitionId)
+    // Who may write roles can write any right into them: an owner makes this one.
+    expect(ofType(plan, 'authorization:RoleDefinition')).toEqual([])
     expect(
       ofType(plan, 'managedidentity:FederatedIdentityCredential').map(({ inputs }) => inputs['subject']),
     ).toEqual([
@@ -170,10 +203,14 @@ test('a slice has its own names, expires, protects nothing and touches nothing o
 
   expect(plan?.resources.filter(({ protect }) => protect)).toEqual([])
   expect(urnsOf(ofType(plan, 'containerservice:ManagedCluster'))).toEqual([])
-  expect(only(plan, 'resources:ResourceGroup').inputs).toMatchObject({
-    resourceGroupName: 'agentweaver-dev-pr-example-50d858',
-    tags: { expires: '2027-01-31T00:00:00Z', slice: 'example-50d858' },
-  })
+  const identities = ofType(plan, 'managedidentity:UserAssignedIdentity')
+  expect(identities).toHaveLength(3)
+  for (const { inputs } of identities)
+    expect(inputs).toMatchObject({
+      resourceGroupName: 'agentweaver-dev-previews',
+      tags: { expires: '2027-01-31T00:00:00Z', slice: 'example-50d858' },
+    })
+  expect(ofType(plan, 'resources:ResourceGroup')).toEqual([])
   expect(scopes.map((scope) => scope.split('/vaults/')[1])).toEqual([
     'agentweaver-dev-users',
     'agentweaver-dev-cp/secrets/aw-pr-example-50d858-deployment-key',
