@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module'
-import type { Json, Properties } from './values.ts'
+import type { Properties } from './values.ts'
 
 /**
  * gRPC as the SDK itself speaks it. Messages and services come from the SDK's protos, the transport from the copies
@@ -125,7 +125,9 @@ type ClientClass = new (address: string, credentials: never, options: object) =>
 
 /** A client of any service of the SDK: `call('create', request)` answers the reply or throws its status. */
 export function connect(Service: unknown, address: string) {
-  const client = new (Service as ClientClass)(address, grpc.credentials.createInsecure() as never, OPTIONS)
+  // A connection of its own, as the engine has one for each provider: a stand-in knows its configurations apart by them.
+  const options = { ...OPTIONS, 'grpc.use_local_subchannel_pool': 1 }
+  const client = new (Service as ClientClass)(address, grpc.credentials.createInsecure() as never, options)
   const methods = client as unknown as Calls
   const call = <T>(method: string, request: object): Promise<T> =>
     new Promise<T>((resolve, reject) => {
@@ -135,6 +137,3 @@ export function connect(Service: unknown, address: string) {
     })
   return { call, [Symbol.dispose]: () => client.close() }
 }
-
-/** Any property bag as JSON: without undefined, and never a value that protobuf cannot carry. */
-export const asJson = (value: unknown): Json => JSON.parse(JSON.stringify(value ?? null)) as Json

@@ -25,8 +25,9 @@ export function offlineConfig(stack: string): { config: StackConfig; hasRelease:
   const { config } = parse(readFileSync(join(ROOT, `Pulumi.${stack}.yaml`), 'utf8')) as {
     config: StackConfig
   }
-  const controller = config['agentweaver:controller'] as object
+  const controller = config['agentweaver:controller'] as object | undefined
   const folder = releaseFolder()
+  if (controller === undefined) return { config, hasRelease: folder !== undefined }
   return {
     config: {
       ...config,
