@@ -130,7 +130,39 @@ const ACCEPTED_BY_TYPES_AND_MOCKS: readonly Planted[] = [
   },
 ]
 
-describe('what the types and the mocks of the SDK accept', () => {
+/** These the compiler refuses where it sees them, and the mocks record all the same. */
+const REFUSED_BY_TYPES: readonly Planted[] = [
+  {
+    mistake: 'a nested object without its name',
+    type: CLUSTER,
+    // @ts-expect-error name is missing
+    args: { ...CLUSTER_ARGS, agentPoolProfiles: [{ mode: 'System' }] },
+    says: ['agentPoolProfiles[0].name is missing; Azure requires it'],
+  },
+  {
+    mistake: 'a property of another version of the API',
+    type: CLUSTER,
+    // @ts-expect-error gatewayAPI is not in the default version
+    args: { ...CLUSTER_ARGS, ingressProfile: { gatewayAPI: { installation: 'Standard' } } },
+    says: ['ingressProfile.gatewayAPI is not a property that Azure knows; it knows webAppRouting'],
+  },
+  {
+    mistake: 'a map where a list is asked for',
+    type: CLUSTER,
+    // @ts-expect-error version 2 of the SDK took a map
+    args: { ...CLUSTER_ARGS, identity: { userAssignedIdentities: { '/a/b': {} }, type: 'UserAssigned' } },
+    says: ['identity.userAssignedIdentities is object; Azure takes array'],
+  },
+  {
+    mistake: 'a value of a closed enum',
+    type: CLUSTER,
+    // @ts-expect-error the one kind of enum that the types close
+    args: { ...CLUSTER_ARGS, identity: { type: 'Owner' } },
+    says: ['identity.type is "Owner"; Azure takes "SystemAssigned", "UserAssigned", "None"'],
+  },
+]
+
+describe('what the mocks of the SDK accept, and mostly its types', () => {
   const recorded: { type: string; name: string; inputs: object }[] = []
   let sdk: typeof import('@pulumi/azure-native/containerservice/index.js')
 
@@ -145,7 +177,7 @@ describe('what the types and the mocks of the SDK accept', () => {
     sdk = await import('@pulumi/azure-native/containerservice/index.js')
   })
 
-  test.each(ACCEPTED_BY_TYPES_AND_MOCKS)(
+  test.each([...ACCEPTED_BY_TYPES_AND_MOCKS, ...REFUSED_BY_TYPES])(
     '$mistake is refused by name',
     async ({ mistake, type, args, says }) => {
       const made =
