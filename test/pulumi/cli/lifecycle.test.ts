@@ -136,7 +136,8 @@ test('an edit that would replace what is protected is refused by name, in the pr
 
   expect([preview.status, up.status]).not.toContain(0)
   expect(preview.text).toContain(name)
-  expect(up.text).toMatch(new RegExp(`${name}[sS]*protect`))
+  expect(up.text).toContain(name)
+  expect(up.text).toMatch(/protect/)
   expect(space.writes().filter(({ op }) => op !== 'update')).toEqual([])
   space.edit(DEV, () => ({ 'agentweaver:network': {} }))
 })
