@@ -12,7 +12,10 @@ export function capacityLines(bought: CapacityBought, look: Look): string[] {
       [
         ['a node holds', `${perNode} sandboxes; ${limit} runs out first`],
         ['in all', `${inAll} sandboxes with every node of the pool, warm ones included`],
-        ['warm', `${warm.sandboxes} hold ${warm.nodes} nodes: ${warm.nodeHoursPerMonth} node-hours a month`],
+        [
+          'warm',
+          `${warm.sandboxes} sandboxes, ${warm.nodes} ${warm.nodes === 1 ? 'node' : 'nodes'}: ${warm.nodeHoursPerMonth} node-hours a month while nobody works`,
+        ],
         ...classes.map(
           ({ kind, perNode: each, inAll: bound }) =>
             [`class ${kind}`, `${each} a node, ${bound} bound at once beside the warm ones`] as const,

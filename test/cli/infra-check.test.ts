@@ -190,3 +190,12 @@ test('the file of the example preview is what the command would write', () => {
 
   expect(parsed).toMatchObject({ config: { kind: 'slice', slug: 'example-50d858', branch: 'example' } })
 })
+
+test('the page shows what the command prints', async () => {
+  const page = readFileSync(join(ROOT, 'docs/infra.md'), 'utf8')
+  const [, shown] = /<!-- generated: check -->\n```\n([\s\S]*?)```\n<!-- end -->/.exec(page) ?? []
+
+  const { stdout } = await runCli(['infra', 'check', 'dev'], { cwd: ROOT })
+
+  expect(stdout).toBe(shown)
+})
