@@ -143,6 +143,8 @@ export class ActiveRun {
       serving = await this.#serve()
       await this.#work(serving)
     } catch (error) {
+      // What was decided stands, also where the sandbox went before its driver did.
+      if (!serving && this.run.ending !== undefined) this.end(this.run.ending as Ending)
       this.#fail(error)
     }
     this.#ready.reject(new SandboxError('run_ended', 'the run ended'))
