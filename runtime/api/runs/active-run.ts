@@ -143,8 +143,6 @@ export class ActiveRun {
       serving = await this.#serve()
       await this.#work(serving)
     } catch (error) {
-      // What was decided stands, also where the sandbox went before its driver did.
-      if (!serving && this.run.ending !== undefined) this.end(this.run.ending as Ending)
       this.#fail(error)
     }
     this.#ready.reject(new SandboxError('run_ended', 'the run ended'))
@@ -200,7 +198,7 @@ export class ActiveRun {
       throw new SandboxError('run_ended', 'the run ended before it was launched')
     }
     const launched = isLaunched
-      ? await resume({ ...this.#deps, shared }, this.run, signal)
+      ? await resume({ ...this.#deps, shared }, this.run, signal).catch((error) => this.#rethrow(error))
       : await launchWhenRoom({ ...this.#deps, capacity: this.#parts.capacity }, this.run, signal)
     launched.sandbox.lost.then(
       (how) => this.#fail(new SandboxError('sandbox_lost', how)),
