@@ -165,6 +165,12 @@ export class ActiveRun {
     })
   }
 
+  /** What was decided stands, also where the sandbox went before its driver did. */
+  #rethrow(error: unknown): never {
+    if (this.run.ending !== undefined) this.end(this.run.ending as Ending)
+    throw error
+  }
+
   async #isStillOurs(): Promise<boolean> {
     return isHeld(this.run, await this.#deps.store.readRun(this.run.id))
   }
