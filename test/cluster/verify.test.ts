@@ -86,7 +86,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
   })
 
   it('passes what holds, and says what it could not look at', { timeout: SLOW_MS }, async () => {
-    await space.kube.create(fence(space.namespace))
+    await space.kube().create(fence(space.namespace))
     await space.waitForPool('command')
 
     const { status, states, checks } = await run(() => undefined)
@@ -126,7 +126,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
   it('fails where a node offers less than is counted on, and where an account of sandboxes may do something', {
     timeout: SLOW_MS,
   }, async () => {
-    await space.kube.create({
+    await space.kube().create({
       apiVersion: 'rbac.authorization.k8s.io/v1',
       kind: 'RoleBinding',
       metadata: { name: 'too-much', namespace: space.namespace },
