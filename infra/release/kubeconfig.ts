@@ -26,7 +26,10 @@ export function parseKubeconfig(answered: string): string {
     if (user.exec === undefined || others.length > 0) {
       throw new Error(`the credential of ${name} is no Entra login: is "disableLocalAccounts" on?`)
     }
-    return { name, user: { exec: { ...user.exec, command: 'kubelogin', args: LOGIN, interactiveMode: 'Never' } } }
+    return {
+      name,
+      user: { exec: { ...user.exec, command: 'kubelogin', args: LOGIN, interactiveMode: 'Never' } },
+    }
   })
   return JSON.stringify({ ...config, users })
 }
