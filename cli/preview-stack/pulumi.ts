@@ -109,17 +109,21 @@ function toListed({ name, lastUpdate, updateInProgress }: z.infer<typeof Listed>
 
 function stateOf({ deployment }: z.infer<typeof Exported>): StackState {
   const resources = deployment?.resources ?? []
-  const times = resources.flatMap(({ inputs, outputs }) => {
-    const tags = inputs?.['tags']
-    const tagged = typeof tags === 'object' && tags !== null && 'expires' in tags ? tags.expires : undefined
-    return [timeOf(tagged), timeOf(outputs?.['expires'])].filter((time) => time !== undefined)
-  })
+  const times = resources.flatMap(({ inputs, outputs }) =>
+    // The tag of what it has made, and the output of the program.
+    [timeOf(fieldOf(inputs?.['tags'], 'expires')), timeOf(fieldOf(outputs?.['about'], 'expires'))].filter(
+      (time) => time !== undefined,
+    ),
+  )
   const last = times.toSorted((a, b) => b.getTime() - a.getTime())[0]
   return {
     resources: resources.filter(({ type }) => type !== 'pulumi:pulumi:Stack').length,
     ...(last ? { expires: last } : {}),
   }
 }
+
+const fieldOf = (value: unknown, key: string): unknown =>
+  typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
 
 function timeOf(value: unknown): Date | undefined {
   if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\dT/.test(value)) return undefined

@@ -28,12 +28,17 @@ const UNREADABLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-
 /** The keys of a slice, the owner and the cost centre being those of its environment. Throws for what the program would refuse. */
 export async function previewKeys(folder: string, config: PreviewConfig): Promise<Record<string, unknown>> {
   const { environment, slug, branch, expires } = config
+  if (environment === 'prod')
+    throw usageError(
+      'prod has no previews: code of a branch would run beside it.',
+      'Name another --environment.',
+    )
   const base = await readStackFile(folder, environment)
   const keys = {
     kind: 'slice',
     environment,
     slug,
-    branch: branch.toWellFormed().replaceAll(UNREADABLE, '_').slice(0, TAG_CHARACTERS),
+    branch: branch.replaceAll(UNREADABLE, '_').slice(0, TAG_CHARACTERS).toWellFormed(),
     expires: `${expires.toISOString().slice(0, 19)}Z`,
     tags: base[`${CONFIG_NAMESPACE}:tags`],
   }

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
+import { onInterrupt } from '../terminal/interrupts.ts'
 import type { CliIo } from '../terminal/terminal.ts'
 
 export interface Called {
@@ -39,9 +40,14 @@ export const createCallProgram =
     new Promise((resolve, reject) => {
       const child = spawn(program, args, {
         cwd,
-        env,
+        env: { ...env, AGENTWEAVER_API_KEY: undefined },
         stdio: ['ignore', 'pipe', 'pipe'],
         signal: AbortSignal.timeout(timeoutMs),
+      })
+      // Ctrl-C reaches the whole group, and a second signal would make Pulumi leave its work half done: it ends by itself,
+      // and this process waits for that.
+      const interrupts = onInterrupt((signal) => {
+        if (signal !== 'SIGINT') child.kill(signal)
       })
       const said = { stdout: '', stderr: '' }
       for (const stream of ['stdout', 'stderr'] as const)
@@ -51,10 +57,12 @@ export const createCallProgram =
           if (said[stream].length > MAX_CHARACTERS) child.kill('SIGKILL')
         })
       child.on('error', (cause: NodeJS.ErrnoException) => {
+        interrupts[Symbol.dispose]()
         if (cause.name === 'AbortError') reject(killed(program, args, 'its deadline'))
         else reject(cause.code === 'ENOENT' ? absent(program, cause) : cause)
       })
       child.on('close', (status, signal) => {
+        interrupts[Symbol.dispose]()
         if (status === null) reject(killed(program, args, signal))
         else resolve({ status, ...said })
       })

@@ -81,11 +81,16 @@ export class Observability extends ComponentResource {
           publicNetworkAccess: 'Enabled',
           zoneRedundancy: 'Disabled',
           grafanaIntegrations: {
-            azureMonitorWorkspaceIntegrations: [{ azureMonitorWorkspaceResourceId: this.metrics.id }],
+            // By its id in text: one value that is not known would hide all of these properties from a plan.
+            azureMonitorWorkspaceIntegrations: [
+              {
+                azureMonitorWorkspaceResourceId: `${site.groupId}/providers/Microsoft.Monitor/accounts/${name}-metrics`,
+              },
+            ],
           },
         },
       },
-      { parent: this },
+      { parent: this, dependsOn: [this.metrics] },
     )
     const principalId = required(
       grafana.identity.apply((identity) => identity?.principalId),

@@ -1,9 +1,11 @@
+import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { previewSlug } from '../../infra/plans/preview-slug.ts'
-import { aFolder, runCli } from './run-cli.ts'
+import { aFolder, runCli, startCli, until } from './run-cli.ts'
 import { aStandIn } from './stand-in.ts'
 
 const BASE =
@@ -15,7 +17,9 @@ async function aProject() {
   const pulumi = await aStandIn('pulumi', 'pulumi-stand-in.ts')
   const cwd = await aFolder('aw-project-')
   writeFileSync(join(cwd, 'Pulumi.dev.yaml'), BASE)
-  const preview = (...argv: string[]) => runCli(['preview-stack', ...argv], { cwd, env: pulumi.env })
+  // The key of the API is no matter of Pulumi's: the stand-in fails if it sees it.
+  const env = { ...pulumi.env, AGENTWEAVER_API_KEY: 'k' }
+  const preview = (...argv: string[]) => runCli(['preview-stack', ...argv], { cwd, env })
   const plant = (stack: string, state: object) => {
     mkdirSync(join(pulumi.state, 'stacks'), { recursive: true })
     writeFileSync(join(pulumi.state, 'stacks', `${stack}.json`), JSON.stringify({ resources: [], ...state }))
@@ -192,6 +196,7 @@ test.each([
   [['up', '--branch', 'a', '--environment', '../x'], /--environment/],
   [['up', '--branch', 'a', '--environment', 'none'], /no file Pulumi\.none\.yaml/],
   [['up', '--branch', ''], /--branch/],
+  [['up', '--branch', 'a', '--environment', 'prod'], /prod has no previews/],
 ])('%j is a mistake in the words, and nothing is called', async (argv, expected) => {
   const { preview, pulumi } = await aProject()
 
@@ -212,4 +217,20 @@ test('without the Pulumi CLI it says where to get it', async () => {
 
   expect(status).toBe(5)
   expect(stderr).toMatch(/pulumi is not on the PATH[\s\S]*pulumi\.com/)
+})
+
+test('an interrupt lets Pulumi end its work, and is not the end of the command before', async () => {
+  const { pulumi, cwd } = await aProject()
+  const child = startCli(['preview-stack', 'up', '--branch', 'a', '--json'], {
+    cwd,
+    env: { ...pulumi.env, STAND_IN_SLOW_MS: '1500' },
+  })
+  const output = text(child.stdout)
+  await until('up has begun', () => pulumi.calls().some(([first]) => first === 'up'))
+
+  child.kill('SIGINT')
+
+  const [status] = await once(child, 'exit')
+  expect(status).toBe(0)
+  expect(JSON.parse(await output)).toMatchObject({ outputs: { url: 'https://preview.example' } })
 })

@@ -48,6 +48,8 @@ export function workflowFaults(text: string): string[] {
   if ('pull_request_target' in workflow.on) faults.push('runs with the rights of main for pull requests')
   if ('workflow_run' in workflow.on) faults.push('runs with the rights of main after pull requests')
   if (/\$\{\{\s*secrets\./.test(text)) faults.push('uses a secret')
+  // Of the runs that wait in a group only the last is kept: whoever chooses its name takes another's place.
+  if (/head_ref|\.title|\.label/.test(workflow.concurrency.group)) faults.push('anybody chooses its group')
   for (const [line] of text.matchAll(/uses: .*/g))
     if (!/@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(line)) faults.push(`${line} has no version beside its commit`)
   for (const [name, job] of Object.entries(workflow.jobs))

@@ -40,6 +40,7 @@ test('tells of an object that was made and is not right, with its id and propert
 
 test('hangs until the engine cancels', async () => {
   await using running = await azure()
+  await running.provider.cancel()
   running.cloud.plant({ op: 'create', type: GROUP, how: 'hang' })
   const creating = running.provider.create([GROUP, 'one'], { resourceGroupName: 'rg-test' })
   const first = await Promise.race([

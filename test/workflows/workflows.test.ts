@@ -92,6 +92,14 @@ const PLANTED: readonly (readonly [string, string, RegExp])[] = [
     /checks out/,
   ],
   [
+    'a group that anybody joins',
+    GOOD.replace(
+      'preview-stack-${{ github.event.pull_request.number }}',
+      'preview-stack-${{ github.head_ref }}',
+    ),
+    /anybody chooses its group/,
+  ],
+  [
     'a writer that runs the branch',
     PLAN.replace('          ref: ${{ github.event.pull_request.base.sha }}\n', ''),
     /writes while it runs code/,

@@ -26,6 +26,8 @@ export interface ServeOptions {
   readonly crash?: () => void
 }
 
+/** Long enough for an answer that was given to have left. */
+const FLUSH_MS = 100
 const KIND = messages.PropertyDiff.Kind
 const CHANGES = messages.DiffResponse.DiffChanges
 const KINDS = {
@@ -100,7 +102,9 @@ export async function serveProvider({ cloud, standIn: make, crash }: ServeOption
   const { name } = make(cloud)
   let latest = make(cloud)
   let listener: Listener | undefined
-  const cancelled = new AbortController()
+  let cancelled = new AbortController()
+  let isFalling = false
+  let underWay = 0
   const fall = crash ?? (() => void listener?.[Symbol.asyncDispose]())
 
   const of = (peer: string) => instances.get(peer) ?? latest
@@ -118,7 +122,14 @@ export async function serveProvider({ cloud, standIn: make, crash }: ServeOption
       throw new RpcError(STATUS.unknown, 'Status=500 Code="InternalServerError" (planted)')
     if (fault?.how === 'crash-before') await fallen()
   }
+  /**
+   * Ends the provider once everything else that is under way has been answered: then the planted operation alone is in
+   * doubt, and a test can say what must be where. What is asked meanwhile dies with it.
+   */
   async function fallen(): Promise<never> {
+    isFalling = true
+    while (underWay > 1) await delay(5)
+    await delay(FLUSH_MS)
     fall()
     throw new RpcError(STATUS.unavailable, 'error reading from server: EOF')
   }
@@ -137,7 +148,9 @@ export async function serveProvider({ cloud, standIn: make, crash }: ServeOption
     { type, id }: { type: string; id: string },
     act: () => T | Promise<T>,
   ) {
+    if (isFalling) await new Promise<never>(() => undefined)
     const fault = cloud.strike(op, type)
+    underWay += 1
     try {
       await before(fault)
       const result = await act()
@@ -147,6 +160,8 @@ export async function serveProvider({ cloud, standIn: make, crash }: ServeOption
     } catch (error) {
       cloud.record({ provider: name, op, type, id, outcome: 'failed' })
       throw error
+    } finally {
+      underWay -= 1
     }
   }
 
@@ -296,6 +311,8 @@ export async function serveProvider({ cloud, standIn: make, crash }: ServeOption
     },
     cancel: () => {
       cancelled.abort()
+      // The next engine that attaches has not cancelled anything.
+      cancelled = new AbortController()
       return empty()
     },
   }
