@@ -30,7 +30,7 @@ describe('the page of traps', () => {
   test.each(rows)('answers number $number with what exists', ({ answer, references }) => {
     expect(references.length).toBeGreaterThan(0)
     expect(references.filter((reference) => !exists(reference))).toEqual([])
-    const words = answer.match(/\b(rule|test|default|not|in part)\b/g) ?? []
+    const words: readonly string[] = answer.match(/\b(rule|test|default|not|in part)\b/g) ?? []
     expect(words.length).toBeGreaterThan(0)
     if (words.includes('rule')) expect(references.some((one) => RULES.has(one))).toBe(true)
     if (words[0] === 'test') expect(references.some((one) => /^(?:test|infra|cli)\//.test(one))).toBe(true)
