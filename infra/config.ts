@@ -23,9 +23,14 @@ export function readConfig(): InfraConfig {
   return configOf(parseInfraConfig(record), 'the configuration of this stack')
 }
 
-/** The engine hands values over as text, those with structure as JSON. */
+/** The engine hands values over as text, those with structure as JSON. A branch may be called `{x`, which is none. */
 function fromText(text: string): unknown {
-  return /^[[{]/.test(text) ? JSON.parse(text) : text
+  if (!/^[[{]/.test(text)) return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
 }
 
 function configOf(parsed: ParsedConfig, what: string): InfraConfig {

@@ -14,6 +14,8 @@ export interface ProgramRun {
   readonly program: string
   /** Section `config` of the stack file, keys with their namespace. */
   readonly config: Readonly<Record<string, unknown>>
+  /** Arguments of Node itself. */
+  readonly nodeArguments?: readonly string[]
   /** Variables beside PATH and HOME, which the program's process has nothing else of. */
   readonly environment?: Readonly<Record<string, string>>
 }
@@ -49,17 +51,21 @@ export async function runProgram(run: ProgramRun): Promise<Plan> {
 async function runRunner(run: ProgramRun, address: string) {
   const argv = ['--monitor', address, '--engine', address, '--project', run.project, '--stack', run.stack]
   const settings = ['--organization', 'organization', '--dry-run', 'true', '--parallel', '16']
-  const child = spawn(process.execPath, [RUNNER, ...argv, ...settings, '--pwd', resolve(run.program), '.'], {
-    env: {
-      PATH: '',
-      ...run.environment,
-      PULUMI_NODEJS_TYPESCRIPT: 'false',
-      PULUMI_CONFIG: JSON.stringify(asStrings(run.config)),
-      PULUMI_CONFIG_SECRET_KEYS: '[]',
+  const child = spawn(
+    process.execPath,
+    [...(run.nodeArguments ?? []), RUNNER, ...argv, ...settings, '--pwd', resolve(run.program), '.'],
+    {
+      env: {
+        PATH: '',
+        ...run.environment,
+        PULUMI_NODEJS_TYPESCRIPT: 'false',
+        PULUMI_CONFIG: JSON.stringify(asStrings(run.config)),
+        PULUMI_CONFIG_SECRET_KEYS: '[]',
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      signal: AbortSignal.timeout(TIMEOUT_MS),
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    signal: AbortSignal.timeout(TIMEOUT_MS),
-  })
+  )
   const chunks: Buffer[] = []
   child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
   child.stderr.on('data', (chunk: Buffer) => chunks.push(chunk))

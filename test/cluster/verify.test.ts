@@ -20,53 +20,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
   })
   afterAll(() => outside.stop())
 
-  /** The command beside an environment file of this slice, and what it says of each check. */
-  async function run(
-    alter: (environment: Record<string, Record<string, object>>) => void,
-    ...more: string[]
-  ) {
-    const cwd = await aFolder('aw-verify-')
-    const environment = JSON.parse(readFileSync(join(ROOT, 'environments/pr-example.json'), 'utf8'))
-    environment.slice.slug = space.namespace.replace(/^aw-pr-/, '').replace(/-sandboxes$/, '')
-    environment.isolation = 'gvisor'
-    environment.sizes.sandboxes.overhead = { cpuMillis: 0, memoryMib: 0 }
-    environment.infra.sandboxNodes = {
-      ...environment.infra.sandboxNodes,
-      ...{ min: 1, max: 4, cpuMillis: 500, memoryMib: 512, ephemeralMib: 512, pods: 20 },
-      daemons: { cpuMillis: 0, memoryMib: 0, pods: 0 },
-    }
-    alter(environment)
-    mkdirSync(join(cwd, 'environments'))
-    writeFileSync(join(cwd, 'environments/pr-example.json'), JSON.stringify(environment))
-    const { kubeconfig, binFolders } = inject('cluster')
-    const { status, stdout, stderr } = await runCli(
-      [
-        'verify',
-        ...[
-          '--env',
-          'pr-example',
-          '--json',
-          '--allowed',
-          `${ALLOWED}:80`,
-          '--unlisted',
-          `${OUTSIDE.other}:80`,
-        ],
-        ...['--claims', '2', '--warm-ms', '60000', ...more],
-      ],
-      {
-        cwd,
-        env: {
-          PATH: [...binFolders, dirname(process.execPath), process.env['PATH']].join(':'),
-          KUBECONFIG: kubeconfig,
-          AGENTWEAVER_URL: space.url(),
-          AGENTWEAVER_API_KEY: space.apiKey(),
-        },
-      },
-    )
-    if (stdout === '') throw new Error(stderr)
-    const checks: Verified[] = JSON.parse(stdout).checks
-    return { status, states: Object.fromEntries(checks.map(({ check, state }) => [check, state])), checks }
-  }
+  const run = verifierOf(space)
   const detailOf = (checks: readonly Verified[], id: string) =>
     checks.find(({ check }) => check === id)?.detail ?? ''
 
@@ -169,3 +123,80 @@ const fence = (namespace: string) =>
       ],
     },
   }) as never
+
+/** The command beside an environment file of this slice, and what it says of each check. */
+const verifierOf =
+  (space: ReturnType<typeof useServiceSpace>) =>
+  async (alter: (environment: Record<string, Record<string, object>>) => void, ...more: string[]) => {
+    const cwd = await aFolder('aw-verify-')
+    const environment = JSON.parse(readFileSync(join(ROOT, 'environments/pr-example.json'), 'utf8'))
+    environment.slice.slug = space.namespace.replace(/^aw-pr-/, '').replace(/-sandboxes$/, '')
+    environment.isolation = 'gvisor'
+    environment.sizes.sandboxes.overhead = { cpuMillis: 0, memoryMib: 0 }
+    environment.infra.sandboxNodes = {
+      ...environment.infra.sandboxNodes,
+      ...{ min: 1, max: 4, cpuMillis: 500, memoryMib: 512, ephemeralMib: 512, pods: 20 },
+      daemons: { cpuMillis: 0, memoryMib: 0, pods: 0 },
+    }
+    alter(environment)
+    mkdirSync(join(cwd, 'environments'))
+    writeFileSync(join(cwd, 'environments/pr-example.json'), JSON.stringify(environment))
+    const { kubeconfig, binFolders } = inject('cluster')
+    const { status, stdout, stderr } = await runCli(
+      [
+        'verify',
+        ...[
+          '--env',
+          'pr-example',
+          '--json',
+          '--allowed',
+          `${ALLOWED}:80`,
+          '--unlisted',
+          `${OUTSIDE.other}:80`,
+        ],
+        ...['--claims', '2', '--warm-ms', '60000', ...more],
+      ],
+      {
+        cwd,
+        env: {
+          PATH: [...binFolders, dirname(process.execPath), process.env['PATH']].join(':'),
+          KUBECONFIG: kubeconfig,
+          AGENTWEAVER_URL: space.url(),
+          AGENTWEAVER_API_KEY: space.apiKey(),
+        },
+      },
+    )
+    if (stdout === '') throw new Error(stderr)
+    const checks: Verified[] = JSON.parse(stdout).checks
+    return { status, states: Object.fromEntries(checks.map(({ check, state }) => [check, state])), checks }
+  }
+
+describeWith(
+  ['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'],
+  'agentweaver verify, where commands may be online',
+  () => {
+    const space = useServiceSpace({
+      runtimeClass: 'gvisor',
+      replicas: { agent: 0, command: 1 },
+      ceiling: { network_enabled: true },
+    })
+    let outside: { stop(): Promise<void> }
+
+    beforeAll(async () => {
+      outside = await startOutside(inject('cluster').folder)
+    })
+    afterAll(() => outside.stop())
+
+    it('sees the same through the service', { timeout: SLOW_MS }, async () => {
+      await space.waitForPool('command')
+
+      const { states, checks } = await verifierOf(space)(() => undefined, '--only', 'fences,names')
+
+      expect(states).toEqual({ fences: 'fail', names: 'fail' })
+      expect(checks.map(({ detail }) => detail).join()).toContain(
+        `${OUTSIDE.other}:80 is not listed, and reached`,
+      )
+      await space.nothingLeft()
+    })
+  },
+)

@@ -242,3 +242,16 @@ test('words of a branch cannot become marks of the page', () => {
   expect(page).not.toContain('[click](')
   expect(page).not.toMatch(/(?<!\\)<img/)
 })
+
+test('the program is run with the arguments of Node that the project names', async () => {
+  const folder = await aProject()
+  await writeFile(
+    join(folder, 'Pulumi.yaml'),
+    'main: infra/\nruntime:\n  options:\n    nodeargs: --max-semi-space-size=8 --title=x\n',
+  )
+  await writeFile(join(folder, 'infra/index.ts'), 'export const seen = process.execArgv.join(" ")')
+  const { outputs } = await makePlan(folder, 'ok')
+  await rm(folder, { recursive: true })
+
+  expect(outputs['seen']).toBe('--max-semi-space-size=8 --title=x')
+})

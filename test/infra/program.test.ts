@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { isSecret, isUnknown, type Plan, type PlannedResource } from '../../contracts/planned-resource.ts'
+import { runProgram } from '../../infra/engine/run-program.ts'
 import { makePlan } from '../../infra/plan/make-plan.ts'
 import { serialize } from '../../infra/plan/stored-plan.ts'
 import { secretGetter } from '../../infra/plans/roles.ts'
@@ -226,4 +227,24 @@ test('a slice has its own names, expires, protects nothing and touches nothing o
     })
   }
   expect(namespaces).toHaveLength(3)
+})
+
+test('tells every mistake of a configuration before anything is registered', async () => {
+  const config = {
+    'agentweaver:kind': 'slice',
+    'agentweaver:slug': 'Feature/X',
+    'agentweaver:branch': '{x',
+    'agentweaver:sulg': 1,
+  }
+  const run = runProgram({ project: 'agentweaver', stack: 'pr-x', program: resolve(ROOT, 'infra'), config })
+
+  const message = await run.then(String, ({ message: told }: Error) => told)
+  expect(message.split('\n').map((line) => line.trim())).toEqual([
+    'the configuration of this stack has 5 mistake(s):',
+    expect.stringMatching(/^sulg: is no setting/),
+    expect.stringMatching(/^environment: is missing/),
+    expect.stringMatching(/^slug: /),
+    expect.stringMatching(/^expires: is missing/),
+    expect.stringMatching(/^tags: is missing: it needs owner, costCenter/),
+  ])
 })

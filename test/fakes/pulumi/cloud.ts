@@ -120,6 +120,8 @@ export function openCloud(folder: string) {
       writeJson(at('faults', name), { ...fault, seen: 0 })
     },
     strike,
+    /** How many planted faults have not struck yet. */
+    faultsLeft: () => every('faults').length,
     /** Drift: somebody changed the object behind Pulumi's back. */
     alter(id: string, path: string, value: Json | undefined): void {
       const object = get(id)

@@ -193,7 +193,7 @@ test('a second up is told of the lock and of the command that clears it, which d
   space.edit(DEV, tagged('nobody@agentweaver.example'))
   space.cloud.plant({ op: 'update', type: GROUP, how: 'hang' })
   const first = await space.start(['up', '--yes', '--skip-preview', '--stack', DEV])
-  await until(() => space.isLocked())
+  await until(() => space.isLocked() && space.cloud.faultsLeft() === 0)
 
   const second = await space.up(DEV)
   process.kill(-(first.child.pid ?? Number.NaN), 'SIGKILL')

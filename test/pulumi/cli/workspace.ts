@@ -93,7 +93,10 @@ export async function aWorkspace() {
   copyProject(project)
   fillPluginCache(at('home'))
   const cloud = openCloud(at('cloud'))
-  const providers = await attachProviders(cloud.folder)
+  const providers = await attachProviders(cloud.folder).catch((error: unknown) => {
+    rmSync(root, { recursive: true, force: true })
+    throw error
+  })
   const passphrase = randomBytes(24).toString('hex')
 
   const environment = async () => ({

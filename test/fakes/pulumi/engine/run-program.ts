@@ -7,8 +7,8 @@ import { listen } from '../wire.ts'
 import { createDeployment, type DeploymentOptions, type Step } from './deployment.ts'
 import { engineHandlers, type MonitorOptions, monitorHandlers } from './monitor.ts'
 
-/** A whole run on a loaded machine; the SDK alone takes seconds to start. */
-const TIMEOUT_MS = 120_000
+/** A whole run on a loaded machine; seconds on an idle one. */
+const TIMEOUT_MS = 240_000
 
 export interface RunOptions extends DeploymentOptions, MonitorOptions {
   /** Folder whose `index.ts` is the program. */
