@@ -8,12 +8,15 @@ import { answerCommand, approveCommand, denyCommand } from './commands/decisions
 import { demoCommand } from './commands/demo.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { execCommand } from './commands/exec.ts'
+import { infraCommand } from './commands/infra.ts'
 import { logsCommand } from './commands/logs.ts'
+import { previewStackCommand } from './commands/preview-stack.ts'
 import { runCommand } from './commands/run.ts'
 import { runsCommand } from './commands/runs.ts'
 import { sandboxCommand } from './commands/sandbox.ts'
 import { showCommand } from './commands/show.ts'
 import { turnCommand } from './commands/turn.ts'
+import { verifyCommand } from './commands/verify.ts'
 import { EXIT, EXIT_STATUS_HELP } from './exit-status.ts'
 import { visible } from './terminal/visible.ts'
 
@@ -38,6 +41,9 @@ export function buildProgram(context: CliContext, version: string): Command {
     doctorCommand,
     configCommand,
     capacityCommand,
+    infraCommand,
+    previewStackCommand,
+    verifyCommand,
     demoCommand,
   ]
   for (const create of commands) program.addCommand(create(context))

@@ -24,3 +24,13 @@ export const RUNTIME_CLASSES = {
   kata: { name: 'agentweaver-kata', handler: 'kata' },
   gvisor: { name: 'gvisor', handler: 'runsc' },
 } as const
+
+/** Labels of a namespace of ours: Pod Security at its strictest, and the slice that admission bindings select by. */
+export function namespaceLabels(prefix: string): Record<string, string> {
+  return {
+    [SLICE_LABEL]: prefix,
+    'pod-security.kubernetes.io/audit': 'restricted',
+    'pod-security.kubernetes.io/enforce': 'restricted',
+    'pod-security.kubernetes.io/warn': 'restricted',
+  }
+}

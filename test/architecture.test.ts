@@ -22,13 +22,19 @@ const LIBRARIES = ['redaction', 'audit', 'governance', 'workspace', 'tools', 'ag
 /** Who may import whom. What is not here is refused; the longest room that fits a file counts. */
 const RULES: Readonly<Record<string, Rule>> = {
   contracts: { packages: ['zod'], isPure: true },
-  policies: { rooms: ['contracts'], packages: ['zod', 'yaml', 'tldts in agent/egress/'] },
+  policies: {
+    rooms: ['contracts'],
+    packages: ['zod', 'yaml', 'tldts in agent/egress/', '@pulumi/policy in stack/'],
+  },
   'charts-src': {
     rooms: ['contracts', 'policies'],
     packages: ['zod', 'yaml', 'cdk8s', 'cdk8s-plus-28', 'constructs'],
   },
   'charts-src/capacity': { rooms: ['contracts', 'charts-src/environment'], packages: [] },
   'charts-src/checks': { rooms: ['contracts', 'policies', 'charts-src'], packages: ['zod', 'yaml'] },
+  infra: { rooms: ['contracts'], packages: ['zod', 'yaml', '@pulumi/'] },
+  'infra/plans': { rooms: ['contracts'], packages: [] },
+  'infra/shapes': { rooms: ['contracts'], packages: ['ajv', 'typescript'] },
   'runtime/kit': { rooms: ['contracts'], packages: ['zod'] },
   'runtime/redaction': { rooms: RULED, packages: ['zod'] },
   'runtime/audit': { rooms: RULED, packages: ['zod'] },
@@ -84,8 +90,11 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/audit',
       'charts-src/capacity',
       'charts-src/environment',
+      'infra/plans',
+      'infra/config-schema.ts',
+      'infra/config-sections.ts',
     ],
-    packages: ['zod', 'commander'],
+    packages: ['zod', 'commander', 'yaml in infra/', 'yaml in preview-stack/'],
   },
 }
 
@@ -129,7 +138,7 @@ function violations(file: string, source: string): string[] {
   ]
 }
 
-const TREES = ['contracts', 'policies', 'charts-src', 'runtime', 'cli', 'test', 'bench', 'scripts']
+const TREES = ['contracts', 'policies', 'infra', 'charts-src', 'runtime', 'cli', 'test', 'bench', 'scripts']
 const SOURCES = TREES.flatMap((tree) =>
   readdirSync(resolve(ROOT, tree), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
@@ -162,6 +171,9 @@ test.each([
   ['runtime/agent-host/x.ts', `import {\n  openStore,\n} from '../store/open-store.ts'`],
   ['runtime/sandboxes/local/x.ts', `import { KubeConfig } from '@kubernetes/client-node'`],
   ['cli/x.ts', `import '../runtime/api/server.ts'`],
+  ['cli/x.ts', `import { Network } from '../infra/components/network.ts'`],
+  ['infra/components/x.ts', `import { a } from '../../charts-src/workloads.ts'`],
+  ['infra/plans/x.ts', `import * as pulumi from '@pulumi/pulumi'`],
   ['cli/x.ts', `export { a } from './y.ts'`],
   ['somewhere/x.ts', `import { a } from './y.ts'`],
   ['cli/utils/x.ts', `const a = 1`],
@@ -176,6 +188,8 @@ test.each([
   ['runtime/api/x.ts', `import rateLimit from '@fastify/rate-limit'`],
   ['cli/commands/x.ts', `import { createClient } from '../../runtime/client/client.ts'`],
   ['contracts/x.ts', `import { z } from 'zod'`],
+  ['infra/components/x.ts', `import { Vault } from '@pulumi/azure-native/keyvault/index.js'`],
+  ['cli/commands/x.ts', `import { parseStackFile } from '../../infra/config-schema.ts'`],
 ])('lets pass what a room may import: %s: %s', (file, source) => {
   expect(violations(file, source)).toEqual([])
 })

@@ -1,6 +1,6 @@
 import type { Chart } from 'cdk8s'
 import { CLAIM } from '../../contracts/claim.ts'
-import { KATA_NODE_LABEL, KATA_TAINT, RUNTIME_CLASSES, SLICE_LABEL } from '../../contracts/labels.ts'
+import { KATA_NODE_LABEL, KATA_TAINT, namespaceLabels, RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import { names } from '../../contracts/names.ts'
 import { addObject } from '../constructs/plain-object.ts'
 import { containerResources, mib, millis } from '../constructs/quantities.ts'
@@ -24,23 +24,13 @@ export function addFoundation(chart: Chart, environment: Environment): void {
   for (const object of objects) addObject(chart, object)
 }
 
-/** Labels of a namespace of ours: Pod Security at its strictest, and the slice that admission bindings select by. */
-export function namespaceLabels(slice: Environment['slice']): Record<string, string> {
-  return {
-    [SLICE_LABEL]: names(slice).prefix,
-    'pod-security.kubernetes.io/audit': 'restricted',
-    'pod-security.kubernetes.io/enforce': 'restricted',
-    'pod-security.kubernetes.io/warn': 'restricted',
-  }
-}
-
 function clusterObjects(environment: Environment): KubeObject[] {
   const { controlPlane, sandboxes, egress } = names(environment.slice).namespaces
   return [
     ...[controlPlane, sandboxes, egress].map((name) => ({
       apiVersion: 'v1',
       kind: 'Namespace',
-      metadata: { name, labels: namespaceLabels(environment.slice) },
+      metadata: { name, labels: namespaceLabels(names(environment.slice).prefix) },
     })),
     ...priorityClasses(),
     ...runtimeClasses(environment),

@@ -73,11 +73,13 @@ export class Door {
   }
 }
 
+/** Of a link-local address; the interfaces are listed without. */
+const ZONE = /%.*$/
 const MAPPED = /^::ffff:(?=\d+\.)/i
 
 /** Whether an address is one of this network namespace, and so its bearer a process of this pod. */
-function isOwnAddress(address: string): boolean {
-  const plain = address.replace(MAPPED, '')
+export function isOwnAddress(address: string): boolean {
+  const plain = address.replace(MAPPED, '').replace(ZONE, '')
   if (plain === '::1' || (isIPv4(plain) && plain.startsWith('127.'))) return true
   return Object.values(networkInterfaces()).some((each) => each?.some((own) => own.address === plain))
 }

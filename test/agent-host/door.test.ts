@@ -1,9 +1,10 @@
 import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, createConnection, type Socket } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import { ExecRequest } from '../../contracts/exec.ts'
-import { DOOR_LIMITS, Door } from '../../runtime/agent-host/door.ts'
+import { DOOR_LIMITS, Door, isOwnAddress } from '../../runtime/agent-host/door.ts'
 import { aConfiguredHost, BEARER, never } from '../conformance/agent-host-cases/host.ts'
 import { until } from '../helpers/until.ts'
 import { createLaptop, startOnPort } from './laptop-hosts.ts'
@@ -63,6 +64,24 @@ describe('the door of AgentHost', () => {
 
     expect(door.size).toBe(1)
   })
+})
+
+describe('an address of this pod', () => {
+  const own = Object.values(networkInterfaces()).flatMap((each) => each?.map(({ address }) => address) ?? [])
+
+  it.each([
+    '127.0.0.1',
+    '127.8.8.8',
+    '::1',
+    '::ffff:127.0.0.1',
+    ...own,
+    ...own.map((each) => `${each}%eth0`),
+  ])('is %s', (address) => expect(isOwnAddress(address)).toBe(true))
+
+  it.each(['10.255.255.254', '::ffff:10.255.255.254', 'fe80::dead:beef', '128.0.0.1', ''])(
+    'is not "%s"',
+    (address) => expect(isOwnAddress(address)).toBe(false),
+  )
 })
 
 describe('an AgentHost under a flood of connections', () => {

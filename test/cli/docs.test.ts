@@ -16,6 +16,7 @@ const PAGES = [
   'docs/README.md',
   'docs/getting-started.md',
   'docs/capacity.md',
+  'docs/infra.md',
   'cli/README.md',
 ]
 

@@ -237,6 +237,8 @@ describe.skipIf(noNodes !== undefined)(
       const seen = await api.ask('monitoring', `http://${ip}:9090/metrics`)
       const atTheDoor = await api.ask('gateway', `http://${ip}:8080/metrics`)
 
+      const [, rss = ''] = /^process_resident_memory_bytes (\d+)$/m.exec(seen.text) ?? []
+      print(`API: ${(Number(rss) / 1_048_576).toFixed(0)} MiB resident`)
       expect(seen.status).toBe(200)
       expect(seen.text).toMatch(/^agentweaver_runs\{state="succeeded"\} \d+$/m)
       expect(atTheDoor.status).toBe(404)

@@ -22,7 +22,7 @@ const ADDRESSES = {
   metadata: '169.254.170.2',
 }
 const LISTED = 'api.github.com'
-const LIFE_MS = 170_000
+const LIFE_MS = 240_000
 /** The agent's grace period alone is five seconds. */
 const SHORTEST_WINDOW_MS = 2_000
 
@@ -203,7 +203,7 @@ describeWith(
       )
       const takenAt = Date.now()
       const watch = startWatch(prober, [cell('the internet', [ADDRESSES.internet, 443])])
-      await waitUntil({ what: 'the policy to be in force', timeoutMs: 75_000 }, () =>
+      await waitUntil({ what: 'the policy to be in force', timeoutMs: 120_000 }, () =>
         watch.rounds.at(-1)?.outcomes.every((outcome) => !hasArrived(outcome)),
       )
       await watch.stop()

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import type { ErrorCode } from '../../contracts/errors.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
-import { type Capacity, launchWhenRoom } from '../../runtime/api/runs/await-capacity.ts'
+import { CAPACITY_WAIT, type Capacity, launchWhenRoom } from '../../runtime/api/runs/await-capacity.ts'
 import { CapacityQueue } from '../../runtime/api/runs/capacity-queue.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
@@ -64,6 +64,7 @@ async function aRunWithout(
     clock: () => new Date(),
     log: silentLog,
     capacity: queues,
+    capacityWait: { ...CAPACITY_WAIT, firstPauseMs: 1, longestPauseMs: 20 },
   } as unknown as RunDeps & { capacity: Capacity }
   const stop = new AbortController()
   const launching = launchWhenRoom(deps, run, stop.signal)
@@ -81,7 +82,7 @@ it('gives up after ten waits, each of which was told; each attempt was a claim o
 
   await expect(launching).rejects.toMatchObject({
     code: 'capacity_unavailable',
-    message: expect.stringContaining('10 attempts'),
+    message: expect.stringContaining('exceeded quota'),
   })
   const told = (await store.readEvents('run_1', 0, 100)).flatMap(({ event }) =>
     event.type === 'subtask.pending_capacity' ? [event.data] : [],
@@ -126,7 +127,7 @@ it('stops waiting where another process has taken the run over', async () => {
 
 it('does not go before those who wait already', async () => {
   const { claimed, store, capacity } = await aRunWithout([], (queue) =>
-    queue.wait('another', 60_000, new AbortController().signal),
+    queue.wait('another', { atLeastMs: 0, atMostMs: 60_000 }, new AbortController().signal),
   )
   await until('it waits', async () => capacity.length === 2)
   expect(claimed).toEqual([])

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { lackIn } from '../../runtime/api/runs/await-capacity.ts'
 import { CapacityQueue } from '../../runtime/api/runs/capacity-queue.ts'
 
-const LONG_MS = 60_000
+const LONG = { atLeastMs: 0, atMostMs: 60_000 }
 const never = new AbortController().signal
 
 describe('runs that wait for room', () => {
@@ -11,7 +11,7 @@ describe('runs that wait for room', () => {
     const queue = new CapacityQueue()
     const woken: string[] = []
     const waits = owners.map((owner, index) =>
-      queue.wait(owner, LONG_MS, never).then(() => woken.push(`${owner}${index}`)),
+      queue.wait(owner, LONG, never).then(() => woken.push(`${owner}${index}`)),
     )
     for (const _owner of owners) {
       queue.noteRoom()
@@ -34,7 +34,7 @@ describe('runs that wait for room', () => {
     const queue = new CapacityQueue()
     queue.noteRoom()
     let woken = 0
-    for (const owner of ['a', 'b']) void queue.wait(owner, LONG_MS, never).then(() => (woken += 1))
+    for (const owner of ['a', 'b']) void queue.wait(owner, LONG, never).then(() => (woken += 1))
 
     queue.noteRoom()
     await new Promise(setImmediate)
@@ -46,20 +46,48 @@ describe('runs that wait for room', () => {
   it('try again by themselves after a while', async () => {
     const queue = new CapacityQueue()
 
-    await queue.wait('a', 10, never)
+    await queue.wait('a', { atLeastMs: 0, atMostMs: 10 }, never)
 
     expect(queue.length).toBe(0)
+  })
+
+  it('do not try again at once, and take then the room that came meanwhile', async () => {
+    const queue = new CapacityQueue()
+    const startedAt = performance.now()
+    const waiting = queue.wait('a', { atLeastMs: 100, atMostMs: 60_000 }, never)
+
+    queue.noteRoom()
+    await new Promise(setImmediate)
+    expect(queue.length).toBe(1)
+    await waiting
+
+    expect(performance.now() - startedAt).toBeGreaterThan(90)
+  })
+
+  it('leave the room to one that may try before one that may not yet', async () => {
+    const queue = new CapacityQueue()
+    const woken: string[] = []
+    const patience = { atLeastMs: 60_000, atMostMs: 120_000 }
+    const stop = new AbortController()
+    queue.wait('first', patience, stop.signal).catch(() => undefined)
+    const second = queue.wait('second', LONG, never).then(() => woken.push('second'))
+
+    queue.noteRoom()
+    await second
+
+    expect([woken, queue.length]).toEqual([['second'], 1])
+    stop.abort()
   })
 
   it('leave when their run ends', async () => {
     const queue = new CapacityQueue()
     const ended = new AbortController()
-    const waiting = queue.wait('a', LONG_MS, ended.signal)
+    const waiting = queue.wait('a', LONG, ended.signal)
 
     ended.abort(new Error('cancelled'))
 
     await expect(waiting).rejects.toThrow('cancelled')
-    await expect(queue.wait('a', LONG_MS, ended.signal)).rejects.toThrow('cancelled')
+    await expect(queue.wait('a', LONG, ended.signal)).rejects.toThrow('cancelled')
     expect(queue.length).toBe(0)
   })
 })
@@ -78,9 +106,22 @@ describe('what a quota lacks', () => {
       'exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=2, limited: requests.cpu=2250m',
       { resource: 'requests.cpu', requested: 0.5, available: 0.25 },
     ],
+    [
+      `exceeded quota: q, requested: pods=${'9'.repeat(400)}, used: pods=1, limited: pods=1`,
+      { resource: 'sandboxes', requested: 1, available: 0 },
+    ],
     ['the pool had no sandbox ready', { resource: 'sandboxes', requested: 1, available: 0 }],
     ['exceeded quota: q, requested: pods=many', { resource: 'sandboxes', requested: 1, available: 0 }],
   ])('is read from %s', (message, lack) => {
     expect(lackIn(message)).toEqual(lack)
+  })
+
+  it('takes no time to be read from words that somebody made up', () => {
+    const startedAt = performance.now()
+
+    for (const piece of ['requested: a=a', 'a=a, ', 'used: ', 'requested: a=a, used: a=a, limited: '])
+      lackIn(`exceeded quota ${piece.repeat(1_000)}`)
+
+    expect(performance.now() - startedAt).toBeLessThan(500)
   })
 })

@@ -50,6 +50,21 @@ describe.skipIf(reason !== undefined)(
       await held.release()
     })
 
+    it('is shared by processes that say so, and by none that does not', async () => {
+      const { open } = await aDatabase()
+      const [one, two, three] = [await open(), await open(), await open()]
+      const shared = { ...options(400), isShared: true }
+      const held = [await holdStore(one, shared), await holdStore(two, shared)]
+
+      await held[0]?.release()
+      await expect(holdStore(three, options(400))).rejects.toThrow('Another service uses this database')
+      await held[1]?.release()
+      const alone = await holdStore(three, options(400))
+
+      await expect(holdStore(one, shared)).rejects.toThrow('Another service uses this database')
+      await alone.release()
+    })
+
     it('tells its holder when it was lost', async () => {
       const { open, url } = await aDatabase()
       let isLost = false

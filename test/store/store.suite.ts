@@ -2,6 +2,7 @@ import { describe } from 'vitest'
 import { testAudit } from './audit.suite.ts'
 import { testBlobs } from './blobs.suite.ts'
 import { testEvents } from './events.suite.ts'
+import { testHolders } from './holders.suite.ts'
 import { testProcesses } from './processes.suite.ts'
 import { testRuns } from './runs.suite.ts'
 import { testService } from './service.suite.ts'
@@ -18,5 +19,6 @@ export function testStore(engine: StoreUnderTest): void {
     testAudit(engine)
     testBlobs(engine)
     testProcesses(engine)
+    testHolders(engine)
   })
 }

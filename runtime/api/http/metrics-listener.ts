@@ -2,6 +2,7 @@ import Fastify from 'fastify'
 import { API_ROUTES } from '../../../contracts/routes.ts'
 import type { RunService } from '../runs/service.ts'
 import { listen } from '../start/listen.ts'
+import { isLoopback, refuseForeignHosts } from './host-guard.ts'
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
@@ -12,6 +13,7 @@ export async function serveMetrics(
 ): Promise<{ close(): Promise<void> } | undefined> {
   if (port === undefined) return undefined
   const app = Fastify({ bodyLimit: 1024, requestTimeout: 10_000, connectionTimeout: 60_000 })
+  if (isLoopback(host)) refuseForeignHosts(app)
   app.get(API_ROUTES.metrics, async (_request, reply) =>
     reply.type(METRICS_TYPE).send(await service.metrics()),
   )

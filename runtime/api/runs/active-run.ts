@@ -165,6 +165,12 @@ export class ActiveRun {
     })
   }
 
+  /** What was decided stands, also where the sandbox went before its driver did. */
+  #rethrow(error: unknown): never {
+    if (this.run.ending !== undefined) this.end(this.run.ending as Ending)
+    throw error
+  }
+
   async #isStillOurs(): Promise<boolean> {
     return isHeld(this.run, await this.#deps.store.readRun(this.run.id))
   }
@@ -198,7 +204,7 @@ export class ActiveRun {
       throw new SandboxError('run_ended', 'the run ended before it was launched')
     }
     const launched = isLaunched
-      ? await resume({ ...this.#deps, shared }, this.run, signal)
+      ? await resume({ ...this.#deps, shared }, this.run, signal).catch((error) => this.#rethrow(error))
       : await launchWhenRoom({ ...this.#deps, capacity: this.#parts.capacity }, this.run, signal)
     launched.sandbox.lost.then(
       (how) => this.#fail(new SandboxError('sandbox_lost', how)),

@@ -7,12 +7,20 @@ import type { RunDeps } from './deps.ts'
 import { whileHeld } from './held-run.ts'
 import { type LaunchedSandbox, launch } from './launch.ts'
 
-/** How often a run tries to get a sandbox where there is no room, and how long it waits for a sign of room at most. */
-const CAPACITY = { attempts: 10, retryMs: 60_000 } as const
+export const CAPACITY_WAIT = {
+  /** How often a run waits for room before it is given up. */
+  attempts: 10,
+  /** How long at most: where nothing shows room it tries all the same. */
+  retryMs: 60_000,
+  /** How long at least, whatever room there seems to be: twice as long each time, so that ten take two minutes. */
+  firstPauseMs: 500,
+  longestPauseMs: 30_000,
+} as const
+type Wait = { readonly [Name in keyof typeof CAPACITY_WAIT]: number }
 
 /** A queue for each kind of sandbox: they come from pools of their own. */
 export type Capacity = Readonly<Record<SandboxKind, CapacityQueue>>
-type Waiting = RunDeps & { readonly capacity: Capacity }
+type Waiting = RunDeps & { readonly capacity: Capacity; readonly capacityWait?: Wait }
 
 /**
  * Launches a run, and where the cluster has no room for it waits for some: told by an event each time, in the order of
@@ -24,15 +32,17 @@ export async function launchWhenRoom(
   signal: AbortSignal,
 ): Promise<LaunchedSandbox> {
   const queue = deps.capacity[run.kind]
+  const wait = deps.capacityWait ?? CAPACITY_WAIT
   let current = run
   // Who comes while others wait does not go before them.
   let lack: SandboxError | undefined = queue.length > 0 ? OTHERS_WAIT : undefined
   for (let attempt = 0; ; ) {
     if (lack) {
-      if (attempt === CAPACITY.attempts) throw givenUp(lack)
+      if (attempt === wait.attempts) throw givenUp(lack)
       attempt += 1
-      current = await recordWait(deps, run, { attempt, lack: lackIn(lack.message) })
-      await queue.wait(run.owner, CAPACITY.retryMs, signal)
+      current = await recordWait(deps, run, { attempt, lack: lackIn(lack.message), retryMs: wait.retryMs })
+      const atLeastMs = Math.min(wait.firstPauseMs * 2 ** (attempt - 1), wait.longestPauseMs)
+      await queue.wait(run.owner, { atLeastMs, atMostMs: wait.retryMs }, signal)
     }
     const launched = await launch(deps, current, signal).catch(asLack)
     if (!(launched instanceof SandboxError)) return launched
@@ -53,7 +63,7 @@ function asLack(error: unknown): SandboxError {
 }
 
 const givenUp = (cause: SandboxError) => {
-  const message = `there was no room in ${CAPACITY.attempts} attempts: ${messageOf(cause)}`
+  const message = `there was no room, however long the run waited: ${messageOf(cause)}`
   return new SandboxError('capacity_unavailable', message, { cause })
 }
 
@@ -63,9 +73,9 @@ type Lack = { readonly resource: string; readonly requested: number; readonly av
 async function recordWait(
   { store, clock }: RunDeps,
   run: RunRow,
-  { attempt, lack }: { readonly attempt: number; readonly lack: Lack },
+  { attempt, lack, retryMs }: { readonly attempt: number; readonly lack: Lack; readonly retryMs: number },
 ): Promise<RunRow> {
-  const nextAttemptAt = new Date(clock().getTime() + CAPACITY.retryMs).toISOString()
+  const nextAttemptAt = new Date(clock().getTime() + retryMs).toISOString()
   const event: RunEvent = { type: 'subtask.pending_capacity', data: { ...lack, attempt, nextAttemptAt } }
   return whileHeld(store, run, async (tx, current) => {
     await tx.changeRun(run.id, { state: 'queued' })
@@ -100,7 +110,7 @@ const SUFFIXES: Readonly<Record<string, number>> = {
 
 /** A quantity of Kubernetes as a number of its base unit: cores, bytes, pieces. */
 function quantityOf(text: string): number | undefined {
-  const [, digits, suffix = ''] = /^(\d+)([a-zA-Z]*)$/.exec(text) ?? []
+  const [, digits, suffix = ''] = /^(\d{1,15})([a-zA-Z]*)$/.exec(text) ?? []
   const factor = suffix === '' ? 1 : SUFFIXES[suffix]
   return digits === undefined || factor === undefined ? undefined : Number(digits) * factor
 }

@@ -1,32 +1,38 @@
-type Waiting = { readonly owner: string; readonly wake: () => void }
+type Waiting = { readonly owner: string; readonly wake: () => void; isReady: boolean }
+
+/** How long a run waits at most, and how long it waits even where there is room. */
+export type Patience = { readonly atLeastMs: number; readonly atMostMs: number }
 
 /**
  * Runs that wait for room. Each room wakes one of them: the owner's that was woken longest ago, and of an owner's runs
- * the first that came. One that nobody wakes tries again by itself.
+ * the first that came. One that nobody wakes tries again by itself, and none tries again at once: what looks like room
+ * may be no more than the end of another's vain attempt.
  */
 export class CapacityQueue {
   readonly #waiting: Waiting[] = []
   /** When each owner was last given room, in the order of the rooms. */
   readonly #served = new Map<string, number>()
   #rooms = 0
+  /** Rooms that came while nobody might try yet. */
+  #unused = 0
 
   get length(): number {
     return this.#waiting.length
   }
 
-  /** Waits for this run's turn, for `timeoutMs` at most; rejects with the signal's reason. */
-  async wait(owner: string, timeoutMs: number, signal: AbortSignal): Promise<void> {
+  /** Waits for this run's turn; rejects with the signal's reason. */
+  async wait(owner: string, { atLeastMs, atMostMs }: Patience, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const waiting = { owner, wake: resolve }
-    const timer = setTimeout(resolve, timeoutMs)
+    const waiting: Waiting = { owner, wake: resolve, isReady: atLeastMs === 0 }
+    const timers = [setTimeout(() => this.#makeReady(waiting), atLeastMs), setTimeout(resolve, atMostMs)]
     const onAbort = () => reject(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
     this.#waiting.push(waiting)
     try {
       await promise
     } finally {
-      clearTimeout(timer)
+      for (const timer of timers) clearTimeout(timer)
       signal.removeEventListener('abort', onAbort)
       this.#leave(waiting)
     }
@@ -34,15 +40,29 @@ export class CapacityQueue {
 
   /** There may be room for one more. */
   noteRoom(): void {
-    const next = this.#waiting.reduce<Waiting | undefined>(
-      (first, one) => (first && this.#servedAt(first) <= this.#servedAt(one) ? first : one),
-      undefined,
-    )
-    if (!next) return
+    if (this.#waiting.length === 0) return
+    const next = this.#waiting
+      .filter(({ isReady }) => isReady)
+      .reduce<Waiting | undefined>(
+        (first, one) => (first && this.#servedAt(first) <= this.#servedAt(one) ? first : one),
+        undefined,
+      )
+    if (!next) {
+      this.#unused = Math.min(this.#unused + 1, this.#waiting.length)
+      return
+    }
     this.#rooms += 1
     this.#served.set(next.owner, this.#rooms)
     this.#leave(next)
     next.wake()
+  }
+
+  #makeReady(waiting: Waiting): void {
+    if (waiting.isReady) return
+    waiting.isReady = true
+    if (this.#unused === 0) return
+    this.#unused -= 1
+    this.noteRoom()
   }
 
   #servedAt({ owner }: Waiting): number {
@@ -52,6 +72,8 @@ export class CapacityQueue {
   #leave(waiting: Waiting): void {
     const place = this.#waiting.indexOf(waiting)
     if (place >= 0) this.#waiting.splice(place, 1)
-    if (this.#waiting.length === 0) this.#served.clear()
+    if (this.#waiting.length > 0) return
+    this.#served.clear()
+    this.#unused = 0
   }
 }

@@ -119,12 +119,15 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
   const { active, audit, capacity } = parts
   let reaper: ReturnType<typeof startReaper> | undefined
   let watching: ReturnType<typeof watchAbandonedRuns> | undefined
+  let lease: Awaited<ReturnType<typeof holdStore>> | undefined
   const abandonAll = () => {
     for (const driven of active.list()) driven.abandon()
   }
   return {
     async start() {
       await provider.start()
+      if (store.engine === 'postgres')
+        lease = await holdStore(store, { ttlMs: LEASE_TTL_MS, isShared: true, onLost: abandonAll, log })
       await holder.hold(store, { ttlMs: HOLDER_TTL_MS, onLost: abandonAll, log })
       await takeOverRuns(deps, active)
       watching = watchAbandonedRuns(deps, parts, TAKEOVER_EVERY_MS)
@@ -140,6 +143,7 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
       abandonAll()
       await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
       await holder.release(store)
+      await lease?.release()
       await provider.close()
     },
   }

@@ -95,7 +95,8 @@ async function record(
   { claim, row, why }: Reaped,
 ): Promise<void> {
   await store.transaction(async (tx) => {
-    if (row) await tx.changeClaim(row, { state: 'released' })
+    // The row of another claim of that name stays as it is.
+    if (row && (row.uid ?? claim.uid) === claim.uid) await tx.changeClaim(row, { state: 'released' })
     await audit.append(tx, '', [
       {
         kind: 'outcome',

@@ -5,25 +5,29 @@ import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
 
 const LEASE = 'api'
+/** One name for all processes that share a database: each of them renews what keeps out those that would not share. */
+const SHARERS = 'processes that share it'
 
 export type LeaseOptions = {
   /** A holder that was killed is gone after so long. */
   readonly ttlMs: number
+  /** Several processes hold it together. @default false */
+  readonly isShared?: boolean
   /** The lease is lost: somebody else serves the store, or nobody can be told. */
   readonly onLost: () => void
   readonly log: Log
 }
 
 /**
- * Holds a database for this process: whoever starts takes up the runs of whoever was there before, so two at once
- * would end each other's. The embedded store needs none, its folder is locked.
+ * Holds a database, for this process or for those that share it: one that does not share takes up the runs of whoever
+ * was there before, so it would end the others'. The embedded store needs none, its folder is locked.
  */
 export async function holdStore(
   store: Store,
   options: LeaseOptions,
 ): Promise<{ release: () => Promise<void> }> {
-  const { ttlMs, onLost, log } = options
-  const holder = randomUUID()
+  const { ttlMs, onLost, log, isShared = false } = options
+  const holder = isShared ? SHARERS : randomUUID()
   const stop = new AbortController()
   await acquire(store, { holder, ttlMs })
   const renewing = (async () => {
@@ -41,7 +45,8 @@ export async function holdStore(
     release: async () => {
       stop.abort()
       await renewing
-      await store.releaseLease(LEASE, holder)
+      // Of several the others still hold it; the last one's ends by itself.
+      if (!isShared) await store.releaseLease(LEASE, holder)
     },
   }
 }

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
+import { setFlagsFromString } from 'node:v8'
 import { Language, Parser, type TreeCursor } from 'web-tree-sitter'
 import { boundsProblem, MAX_DEPTH, MAX_NODES } from './bounds.ts'
 
@@ -26,8 +27,15 @@ export interface GrammarModules {
   readonly bash: Uint8Array
 }
 
+/**
+ * Optimising the grammar takes V8 half a gigabyte for some seconds, from the second script on, and makes parsing no
+ * faster: half of that is what a pod has. The flags count for modules that are compiled after them.
+ */
+const WITHOUT_OPTIMISING = ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']
+
 /** Loads the shell grammar, by default from the installed packages. */
 export async function loadShellGrammar(modules?: GrammarModules): Promise<ShellGrammar> {
+  for (const flag of WITHOUT_OPTIMISING) setFlagsFromString(flag)
   const { runtime, bash } = modules ?? (await readGrammarModules())
   // The module is copied: the WebAssembly loader may detach or keep what it is given.
   await Parser.init({ wasmBinary: new Uint8Array(runtime).buffer })

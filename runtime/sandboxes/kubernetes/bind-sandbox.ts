@@ -11,6 +11,7 @@ import { keepClaimAlive } from './claims/extend-claim.ts'
 import { postClaim } from './claims/post-claim.ts'
 import { watchForLoss } from './claims/watch-lost.ts'
 import type { KubeApi } from './client/kube-api.ts'
+import { conditionOf } from './client/kube-object.ts'
 import { podsIn } from './client/resource.ts'
 import { type Expected, followChain, type PinnedIdentity } from './identity/identity-chain.ts'
 import type { IssuerKeys } from './identity/issuer-keys.ts'
@@ -66,8 +67,8 @@ export async function locateSandbox(options: BindOptions, request: AttachRequest
   }
 }
 
-/** A watch may be behind the process that bound the sandbox. */
-const BEHIND_MS = 5_000
+/** A watch may be behind the process that bound the sandbox, and readiness comes and goes. */
+const BEHIND_MS = 10_000
 const LOOK_AGAIN_MS = 100
 
 /** The chain from the claim to the pod once more: it must end at the very sandbox and pod that the row has. */
@@ -95,9 +96,10 @@ async function findBound({ watches }: BindOptions, request: AttachRequest): Prom
     const claim = watches.claims.get(claimName)
     const name = claim?.metadata.uid === uids.claim ? claim.status?.sandbox?.name : undefined
     const sandbox = name === undefined ? undefined : watches.sandboxes.get(name)
-    if (claim && sandbox) return { claim, sandbox }
+    const isReady = conditionOf(claim?.status?.conditions, 'Ready')?.status === 'True'
+    if (claim && sandbox && isReady) return { claim, sandbox }
     if (performance.now() > giveUpAt)
-      throw new SandboxError('sandbox_lost', 'the claim or its sandbox is gone')
+      throw new SandboxError('sandbox_lost', 'the claim or its sandbox is gone, or not ready')
   }
 }
 

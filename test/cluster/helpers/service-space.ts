@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, inject } from 'vitest'
@@ -25,6 +25,8 @@ export type ServiceOptions = {
    * @default that of the suites
    */
   readonly kubeconfig?: () => string
+  /** What the deployment allows at most, as its ceiling file has it. */
+  readonly ceiling?: Readonly<Record<string, unknown>>
   /** Further settings of the service. */
   readonly settings?: () => Promise<Readonly<Record<string, string>>>
   /** What makes a pod of the agents' pool of the usual one, once the service has its keys. */
@@ -43,7 +45,8 @@ export type ServicePlace = {
  * The real service in a process of its own, with a slice of its own on a real cluster: its namespace, accounts, keys,
  * templates and pools of sandbox pods. It is reached as anybody reaches it, over HTTP.
  */
-export function useServiceSpace({ runtimeClass, replicas, settings, agentPod, ...options }: ServiceOptions) {
+export function useServiceSpace(options: ServiceOptions) {
+  const { runtimeClass, replicas, ceiling = {}, settings, agentPod } = options
   const slug = `test-${randomBytes(3).toString('hex')}`
   const { namespaces, pool, serviceAccounts } = names({ kind: 'preview', slug })
   const namespace = namespaces.sandboxes
@@ -53,6 +56,7 @@ export function useServiceSpace({ runtimeClass, replicas, settings, agentPod, ..
   let folder = ''
   let service: ServiceProcess
   let client: ReturnType<typeof createClient>
+  let reached = { url: '', apiKey: '' }
 
   async function makePool(kind: SandboxKind, change: (spec: PodSpec) => object): Promise<void> {
     const metadata = { name: pool(kind), namespace }
@@ -81,8 +85,11 @@ export function useServiceSpace({ runtimeClass, replicas, settings, agentPod, ..
     for (const name of Object.values(accounts))
       await kube.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } })
     folder = await mkdtemp(join(tmpdir(), 'aw-cluster-service-'))
+    const ceilingFile = join(folder, 'ceiling.yml')
+    await writeFile(ceilingFile, JSON.stringify(ceiling))
     const more = await settings?.()
     service = spawnService({
+      AGENTWEAVER_CEILING_FILE: ceilingFile,
       AGENTWEAVER_STATE_DIR: join(folder, 'state'),
       AGENTWEAVER_SANDBOXES: 'kubernetes',
       AGENTWEAVER_DEPLOYMENT_ID: slug,
@@ -94,7 +101,8 @@ export function useServiceSpace({ runtimeClass, replicas, settings, agentPod, ..
     const { url, apiKeyFile } = await service.ready
     // The service makes one, unless its keys are given.
     const keyFile = apiKeyFile ?? join(more?.['AGENTWEAVER_KEYS_DIR'] ?? '', API_KEY_FILE)
-    client = createClient({ url, apiKey: (await readFile(keyFile, 'utf8')).trim() })
+    reached = { url, apiKey: (await readFile(keyFile, 'utf8')).trim() }
+    client = createClient(reached)
     const jwks = readFileSync(join(folder, 'state', 'keys', EXECUTOR_KEYS.file), 'utf8')
     await kube.create({
       apiVersion: 'v1',
@@ -128,6 +136,9 @@ export function useServiceSpace({ runtimeClass, replicas, settings, agentPod, ..
     namespace,
     kube: () => kube,
     client: () => client,
+    /** Where the service listens, and the key that it takes. */
+    url: () => reached.url,
+    apiKey: () => reached.apiKey,
     log: () => service.stderr(),
     stateDir: () => join(folder, 'state'),
     waitForPool,

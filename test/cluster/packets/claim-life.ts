@@ -9,7 +9,7 @@ import { type ProbePodPlan, probePodSpec } from './probe-pod.ts'
 const POOL_MS = 90_000
 const BOUND_MS = 30_000
 /** Half a minute at random and five seconds of grace, on a busy machine. */
-const IDENTITY_MS = 75_000
+const IDENTITY_MS = 120_000
 const GONE_MS = 60_000
 
 /** A warm pool whose sandboxes are probe pods, and one claim from it, step by step. */

@@ -9,6 +9,21 @@ import type { FakeKubeApi } from '../kube-api.ts'
 
 const ISSUER = 'https://kubernetes.default.svc.cluster.local'
 
+const ANSWERED: readonly string[] = [
+  AGENT_HOST_ROUTES.identity,
+  AGENT_HOST_ROUTES.healthz,
+  AGENT_HOST_ROUTES.configure,
+]
+const HEALTH = {
+  state: 'ready',
+  isolation: {
+    backend: 'kubernetes-sandbox-claim',
+    isRealIsolation: true,
+    enforcesEgress: true,
+    reason: 'a pod of a test',
+  },
+}
+
 type PodOnTheWire = {
   readonly metadata: { readonly name: string; readonly namespace: string; readonly uid: string }
   readonly spec: { readonly serviceAccountName: string }
@@ -48,6 +63,7 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
 
   async function answer(path: string, request: IncomingMessage): Promise<object> {
     if (path === AGENT_HOST_ROUTES.identity) return identity()
+    if (path === AGENT_HOST_ROUTES.healthz) return HEALTH
     const pieces: Uint8Array[] = []
     for await (const piece of request) pieces.push(piece as Uint8Array)
     const { runId } = JSON.parse(Buffer.concat(pieces).toString('utf8') || '{}')
@@ -57,8 +73,7 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
   const server = createServer((request, response) => {
     const path = request.url ?? ''
     received.push(path)
-    if (silent.has(path) || (path !== AGENT_HOST_ROUTES.identity && path !== AGENT_HOST_ROUTES.configure))
-      return
+    if (silent.has(path) || !ANSWERED.includes(path)) return
     answer(path, request).then(
       (body) => {
         const text = JSON.stringify(body)

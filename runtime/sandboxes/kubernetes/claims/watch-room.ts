@@ -6,13 +6,14 @@ import type { ClaimWatches } from './claim-watches.ts'
 const POOL_KIND = 'SandboxWarmPool'
 
 /**
- * Calls back for each claim that is gone with all it had, and for each sandbox that has become ready in a pool: where a
+ * Calls back for each claim of a pod that is gone with all it had, and for each sandbox that has become ready in a pool: where a
  * quota is full, what the one leaves the pool takes for the other.
  */
 export function watchForRoom({ claims, sandboxes }: ClaimWatches, listener: () => void): () => void {
   const leave = [
-    claims.onEvery((_before, after) => {
-      if (after === undefined) listener()
+    claims.onEvery((before, after) => {
+      // A claim that never had a pod leaves nothing, and its end must not call the next vain attempt.
+      if (after === undefined && before?.status?.sandbox?.podIPs?.length) listener()
     }),
     sandboxes.onEvery((before, after) => {
       if (isSpare(after) && !isSpare(before)) listener()

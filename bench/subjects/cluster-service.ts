@@ -1,0 +1,74 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { spawnService } from '../../cli/service/spawn-service.ts'
+import { CLAIM } from '../../contracts/claim.ts'
+import { EXECUTOR_KEYS, names } from '../../contracts/names.ts'
+import { createClient } from '../../runtime/client/client.ts'
+import { KEYS_MAP, sandboxPodSpec } from '../../test/cluster/helpers/sandbox-pod-spec.ts'
+import type { KubeClient } from '../../test/kube/client/kube-client.ts'
+import { waitUntil } from '../../test/kube/host/wait-until.ts'
+
+const API = `${CLAIM.group}/${CLAIM.version}`
+const POOL_MS = 180_000
+
+export type ClusterService = Awaited<ReturnType<typeof startClusterService>>
+
+/** The real service in a process of its own, with a namespace and a pool of real sandbox pods on a cluster. */
+export async function startClusterService(kube: KubeClient, kubeconfig: string, replicas: number) {
+  const slug = `bench-${randomBytes(3).toString('hex')}`
+  const { namespaces, pool, serviceAccounts } = names({ kind: 'preview', slug })
+  const namespace = namespaces.sandboxes
+  const account = serviceAccounts.agentHost
+  const folder = mkdtempSync(join(tmpdir(), 'bench-cluster-'))
+  await kube.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
+  await kube.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: account, namespace } })
+  const stateDir = join(folder, 'state')
+  const service = await spawnService({
+    env: { PATH: process.env['PATH'] ?? '', HOME: folder, TMPDIR: folder },
+    settings: {
+      AGENTWEAVER_STATE_DIR: stateDir,
+      AGENTWEAVER_SANDBOXES: 'kubernetes',
+      AGENTWEAVER_DEPLOYMENT_ID: slug,
+      AGENTWEAVER_PREVIEW_SLUG: slug,
+      AGENTWEAVER_RUNTIME_CLASS: 'none',
+      AGENTWEAVER_KUBECONFIG: kubeconfig,
+    },
+    cwd: folder,
+  })
+  await kube.create({
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name: KEYS_MAP, namespace },
+    data: { [EXECUTOR_KEYS.file]: readFileSync(join(stateDir, 'keys', EXECUTOR_KEYS.file), 'utf8') },
+  })
+  const metadata = { name: pool('agent'), namespace }
+  const spec = { ...sandboxPodSpec(), serviceAccountName: account, terminationGracePeriodSeconds: 1 }
+  await kube.create({
+    apiVersion: API,
+    kind: 'SandboxTemplate',
+    metadata,
+    spec: { networkPolicyManagement: 'Unmanaged', podTemplate: { spec } },
+  })
+  await kube.create({
+    apiVersion: API,
+    kind: 'SandboxWarmPool',
+    metadata,
+    spec: { replicas, sandboxTemplateRef: { name: pool('agent') } },
+  })
+  const path = { apiVersion: API, plural: 'sandboxwarmpools', namespace, name: pool('agent') }
+  return {
+    namespace,
+    pool: pool('agent'),
+    client: createClient(service),
+    untilWarm: () =>
+      waitUntil({ what: 'the pool', timeoutMs: POOL_MS, everyMs: 100 }, async () =>
+        (await kube.get(path))['status']?.readyReplicas === replicas ? true : undefined,
+      ),
+    async stop() {
+      await service.stop()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}

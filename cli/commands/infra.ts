@@ -1,0 +1,129 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { Command } from 'commander'
+import { z } from 'zod'
+import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
+import type { Plan } from '../../contracts/planned-resource.ts'
+import { parseStackFile } from '../../infra/config-schema.ts'
+import type { ConfigProblem, InfraConfig, PlatformConfig } from '../../infra/config-sections.ts'
+import { usageError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
+import { capacityBought } from '../infra/capacity-bought.ts'
+import { capacityLines } from '../infra/check-lines.ts'
+import { immutableProblems } from '../infra/immutable.ts'
+import { readStackFile, stackFileOf } from '../infra/read-stack-file.ts'
+import { type CliContext, newCommand, parseOptions } from './command.ts'
+
+const CheckOptions = z.object({ against: z.string().optional(), json: z.boolean().default(false) })
+
+/** Everything about the stack files of the infrastructure. */
+export function infraCommand(context: CliContext): Command {
+  return new Command('infra')
+    .summary('Stack files of the infrastructure')
+    .description('Stack files of the infrastructure: check one without any cloud.')
+    .addCommand(checkCommand(context))
+}
+
+function checkCommand(context: CliContext): Command {
+  const command = newCommand({
+    usage: 'check',
+    about:
+      'Check a stack file without any cloud: ranges, sizes, pools, quota, names, what cannot change; and say what it buys.',
+    example:
+      'agentweaver infra check dev\nagentweaver infra check ./Pulumi.dev.yaml --against plans/dev.json',
+  })
+    .argument('<stack>', 'name of a stack, or the path of its file')
+    .option('--against <plan>', 'the plan that was applied last; default: plans/<stack>.json, if it is there')
+    .addHelpText('after', '\nExit status: 0 it is right, 1 it has problems, 2 it cannot be read.')
+  command.action(async (stack: string) => {
+    const options = parseOptions(CheckOptions, command)
+    const { terminal } = context
+    const file = stackFileOf(stack)
+    const folder = terminal.io.cwd
+    const parsed = parseStackFile(await readStackFile(folder, stack))
+    if ('problems' in parsed) return tellProblems(context, { file, problems: parsed.problems, ...options })
+    const { config } = parsed
+    const plan = await readPlan(folder, config.environment, options.against)
+    const problems = config.kind === 'platform' && plan.plan ? immutableProblems(config, plan.plan) : []
+    if (problems.length > 0) return tellProblems(context, { file, problems, ...options })
+    await tellCapacity(context, { file, config, plan, json: options.json })
+  })
+  return command
+}
+
+interface Problems {
+  readonly file: string
+  readonly problems: readonly ConfigProblem[]
+  readonly json: boolean
+}
+
+function tellProblems({ terminal, exit }: CliContext, { file, problems, json }: Problems): void {
+  if (json) terminal.json({ ok: false, file, problems })
+  else terminal.print(problems.map(({ path, message }) => `${file}: ${path}: ${message}`))
+  exit(EXIT.runFailed)
+}
+
+interface Right {
+  readonly file: string
+  readonly config: InfraConfig
+  readonly plan: ReadPlan
+  readonly json: boolean
+}
+
+async function tellCapacity(
+  { terminal, exit }: CliContext,
+  { file, config, plan, json }: Right,
+): Promise<void> {
+  exit(EXIT.ok)
+  const { path: comparedWith } = plan
+  if (config.kind === 'slice') {
+    const { slug, expires, ceiling } = config
+    if (json) return terminal.json({ ok: true, file, slice: { slug, expires, ceiling } })
+    return terminal.print(
+      `${file}: right. A slice ${slug} until ${expires}: its nodes are those of ${config.environment}; at most ${ceiling.pods} pods, ${ceiling.cpuMillis}m cpu, ${ceiling.memoryMib} MiB.`,
+    )
+  }
+  const capacity = capacityBought(config, await environmentOf(terminal.io.cwd, config))
+  if (json) return terminal.json({ ok: true, file, comparedWith: comparedWith ?? null, capacity })
+  const against = comparedWith === undefined ? 'compared with no plan' : `compared with ${comparedWith}`
+  terminal.print([`${file}: right; ${against}`, ...capacityLines(capacity, terminal)])
+}
+
+interface ReadPlan {
+  readonly path?: string
+  readonly plan?: Plan
+}
+
+const PlanShape = z.looseObject({
+  resources: z.array(z.looseObject({ type: z.string(), inputs: z.looseObject({}) })),
+})
+
+/** The plan to compare with. One that was named must be there; the committed one need not. */
+async function readPlan(folder: string, environment: string, named: string | undefined): Promise<ReadPlan> {
+  const path = named ?? `plans/${environment}.json`
+  const file = resolve(folder, path)
+  if (!existsSync(file)) {
+    if (named === undefined) return {}
+    throw usageError(`There is no plan ${named} in ${folder}.`, 'npm run plan writes one.')
+  }
+  const parsed = PlanShape.safeParse(jsonOf(await readFile(file, 'utf8')))
+  if (!parsed.success) throw usageError(`${path} is no plan.`, 'npm run plan writes one.')
+  return { path, plan: parsed.data as unknown as Plan }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The charts' environment, where it is there and right; `agentweaver capacity` is who says what is wrong in it. */
+async function environmentOf(folder: string, { environment }: PlatformConfig) {
+  const file = resolve(folder, 'environments', `${environment}.json`)
+  if (!existsSync(file)) return undefined
+  const loaded = loadEnvironment(environment, await readFile(file, 'utf8'))
+  return loaded.ok ? loaded.environment : undefined
+}

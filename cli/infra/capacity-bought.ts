@@ -1,0 +1,71 @@
+import { capacityReport } from '../../charts-src/capacity/capacity-report.ts'
+import type { Environment } from '../../charts-src/environment/schema.ts'
+import type { PlatformConfig } from '../../infra/config-sections.ts'
+import { type Fit, fitSandboxes, nodeCapacity, nodeHours, vcpusByFamily } from '../../infra/plans/capacity.ts'
+import { parseVmSize } from '../../infra/plans/vm-sizes.ts'
+
+/** What a stack file buys, in sandboxes, node-hours and vCPUs. Prices differ by contract and region: there are none. */
+export interface CapacityBought {
+  readonly perNode: number
+  /** What a node runs out of first. */
+  readonly limit: Fit['limit']
+  /** With all nodes of the pool's maximum, the warm ones included. */
+  readonly inAll: number
+  readonly warm: {
+    readonly sandboxes: number
+    /** Nodes that the warm ones hold while nobody works: at least the pool's minimum. */
+    readonly nodes: number
+    readonly nodeHoursPerMonth: number
+  }
+  readonly pools: readonly {
+    readonly pool: string
+    readonly size: string
+    readonly leastNodeHours: number
+    readonly mostNodeHours: number
+  }[]
+  readonly vcpus: readonly {
+    readonly family: string
+    readonly most: number
+    readonly quota: number | undefined
+  }[]
+  /** The charts' own answer by class, with these nodes, where their environment file is there. */
+  readonly classes?: readonly { readonly kind: string; readonly perNode: number; readonly inAll: number }[]
+}
+
+const POOLS = ['system', 'app', 'kata'] as const
+
+export function capacityBought(config: PlatformConfig, environment?: Environment): CapacityBought {
+  const { pools, sandbox, quota } = config
+  const { perNode, limit } = fitSandboxes(kataNode(config), pools.kata.daemons, sandbox)
+  const nodes = Math.max(pools.kata.min, perNode === 0 ? 0 : Math.ceil(sandbox.warm / perNode))
+  const families = vcpusByFamily(POOLS.map((name) => ({ ...pools[name], surge: 1 })))
+  return {
+    perNode,
+    limit,
+    inAll: perNode * pools.kata.max,
+    warm: { sandboxes: sandbox.warm, nodes, nodeHoursPerMonth: nodeHours({ min: nodes, max: nodes }).least },
+    pools: POOLS.map((pool) => {
+      const { least, most } = nodeHours(pools[pool])
+      return { pool, size: pools[pool].size, leastNodeHours: least, mostNodeHours: most }
+    }),
+    vcpus: Object.entries(families).map(([family, most]) => ({ family, most, quota: quota[family] })),
+    ...(environment ? { classes: classesOn(config, environment) } : {}),
+  }
+}
+
+function kataNode({ pools: { kata } }: PlatformConfig) {
+  const size = parseVmSize(kata.size)
+  if (!size) throw new RangeError(`${kata.size} has passed the schema but is no size`)
+  return { ...nodeCapacity(size, kata), ...kata.measured }
+}
+
+function classesOn(config: PlatformConfig, environment: Environment) {
+  const { kata } = config.pools
+  const sandboxNodes = { ...kataNode(config), min: kata.min, max: kata.max, daemons: kata.daemons }
+  const { classes } = capacityReport({ ...environment, infra: { ...environment.infra, sandboxNodes } })
+  return classes.map(({ kind, perNode, inAll }) => ({
+    kind,
+    perNode: perNode.sandboxes,
+    inAll: inAll.sandboxes,
+  }))
+}

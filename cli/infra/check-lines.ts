@@ -1,0 +1,48 @@
+import { facts, table } from '../terminal/table.ts'
+import type { Terminal } from '../terminal/terminal.ts'
+import type { CapacityBought } from './capacity-bought.ts'
+
+type Look = Pick<Terminal, 'paint' | 'width'>
+
+/** What a stack file buys, for people. */
+export function capacityLines(bought: CapacityBought, look: Look): string[] {
+  const { perNode, limit, inAll, warm, pools, vcpus, classes = [] } = bought
+  return [
+    ...facts(
+      [
+        ['a node holds', `${perNode} sandboxes; ${limit} runs out first`],
+        ['in all', `${inAll} sandboxes with every node of the pool, warm ones included`],
+        [
+          'warm',
+          `${warm.sandboxes} sandboxes, ${warm.nodes} ${warm.nodes === 1 ? 'node' : 'nodes'}: ${warm.nodeHoursPerMonth} node-hours a month while nobody works`,
+        ],
+        ...classes.map(
+          ({ kind, perNode: each, inAll: bound }) =>
+            [`class ${kind}`, `${each} a node, ${bound} bound at once beside the warm ones`] as const,
+        ),
+      ],
+      look.paint,
+    ),
+    ...table(
+      pools,
+      [
+        { title: 'POOL', value: ({ pool }) => pool },
+        { title: 'SIZE', value: ({ size }) => size },
+        { title: 'NODE-HOURS A MONTH', value: (one) => `${one.leastNodeHours} to ${one.mostNodeHours}` },
+      ],
+      look,
+    ),
+    ...table(
+      vcpus,
+      [
+        { title: 'FAMILY', value: ({ family }) => family },
+        { title: 'VCPUS AT MOST', value: ({ most }) => String(most) },
+        {
+          title: 'QUOTA',
+          value: ({ quota }) => (quota === undefined ? 'not given: not checked' : String(quota)),
+        },
+      ],
+      look,
+    ),
+  ]
+}

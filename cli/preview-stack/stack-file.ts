@@ -1,0 +1,78 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parseDocument } from 'yaml'
+import { CONFIG_NAMESPACE, parseInfraConfig } from '../../infra/config-schema.ts'
+import { CliError, usageError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
+import { readStackFile } from '../infra/read-stack-file.ts'
+
+export interface PreviewConfig {
+  /** The stack that the slice is cut from. */
+  readonly environment: string
+  readonly slug: string
+  readonly branch: string
+  readonly expires: Date
+}
+
+interface Wanted {
+  readonly folder: string
+  readonly stack: string
+  readonly secretsProvider: string | undefined
+}
+
+/** Characters of a branch that its tag shows: Azure takes 256 in a tag. */
+const TAG_CHARACTERS = 200
+/** What people could be misled by in a tag, and what Azure does not take. */
+const UNREADABLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069<>%&\\?]/gu
+
+/** The keys of a slice, the owner and the cost centre being those of its environment. Throws for what the program would refuse. */
+export async function previewKeys(folder: string, config: PreviewConfig): Promise<Record<string, unknown>> {
+  const { environment, slug, branch, expires } = config
+  if (environment === 'prod')
+    throw usageError(
+      'prod has no previews: code of a branch would run beside it.',
+      'Name another --environment.',
+    )
+  const base = await readStackFile(folder, environment)
+  const keys = {
+    kind: 'slice',
+    environment,
+    slug,
+    branch: branch.replaceAll(UNREADABLE, '_').slice(0, TAG_CHARACTERS).toWellFormed(),
+    expires: `${expires.toISOString().slice(0, 19)}Z`,
+    tags: base[`${CONFIG_NAMESPACE}:tags`],
+  }
+  const parsed = parseInfraConfig(keys)
+  if ('problems' in parsed) {
+    const lines = parsed.problems.map(({ path, message }) => `  ${path}: ${message}`)
+    throw usageError(['The preview cannot be configured:', ...lines].join('\n'))
+  }
+  return keys
+}
+
+/**
+ * Writes the keys into the stack's file, beside what the CLI keeps there (the wrapped key of its secrets). A machine that
+ * sees the stack for the first time has no such file: then the secrets provider is what has to be in it.
+ */
+export async function writeStackFile(wanted: Wanted, keys: Readonly<Record<string, unknown>>): Promise<void> {
+  const path = join(wanted.folder, `Pulumi.${wanted.stack}.yaml`)
+  const document = parseDocument(await textOf(path))
+  if (document.errors.length > 0) throw new CliError(`${path} is not YAML.`, { status: EXIT.usage })
+  const { secretsProvider } = wanted
+  const isEmpty = document.contents === null
+  if (isEmpty) document.contents = document.createNode({}) as never
+  if (secretsProvider !== undefined && !document.has('secretsprovider'))
+    document.set('secretsprovider', secretsProvider)
+  for (const [key, value] of Object.entries(keys))
+    document.setIn(['config', `${CONFIG_NAMESPACE}:${key}`], document.createNode(value))
+  await writeFile(path, document.toString())
+}
+
+async function textOf(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ''
+    throw error
+  }
+}

@@ -1,0 +1,82 @@
+import { spawn } from 'node:child_process'
+import { CliError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
+import { onInterrupt } from '../terminal/interrupts.ts'
+import type { CliIo } from '../terminal/terminal.ts'
+
+export interface Called {
+  readonly status: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface Call {
+  readonly program: string
+  /** Each is one argument: no shell reads them. */
+  readonly args: readonly string[]
+  /** @default 30 minutes, more than the creation of a cluster takes */
+  readonly timeoutMs?: number
+  /** Told what the program says, piece by piece. */
+  readonly onOutput?: (chunk: string) => void
+}
+
+/** Runs a program of the PATH to its end and answers what it said. Throws only if it could not run, or not in time. */
+export type CallProgram = (call: Call) => Promise<Called>
+
+const DEFAULT_TIMEOUT_MS = 30 * 60_000
+/** The state of a large stack is some MiB. */
+const MAX_CHARACTERS = 64 * 1_048_576
+
+/** Where to get what is not there. */
+const WHERE: Readonly<Record<string, string>> = {
+  pulumi: 'Install the Pulumi CLI, 3.250 or later: https://www.pulumi.com/docs/install/',
+  kubectl: 'Install kubectl: https://kubernetes.io/docs/tasks/tools/',
+  az: 'Install the Azure CLI: https://learn.microsoft.com/cli/azure/install-azure-cli',
+}
+
+export const createCallProgram =
+  ({ cwd, env }: Pick<CliIo, 'cwd' | 'env'>): CallProgram =>
+  ({ program, args, timeoutMs = DEFAULT_TIMEOUT_MS, onOutput }) =>
+    new Promise((resolve, reject) => {
+      const child = spawn(program, args, {
+        cwd,
+        env: { ...env, AGENTWEAVER_API_KEY: undefined },
+        stdio: ['ignore', 'pipe', 'pipe'],
+        signal: AbortSignal.timeout(timeoutMs),
+      })
+      // Ctrl-C reaches the whole group, and a second signal would make Pulumi leave its work half done: it ends by itself,
+      // and this process waits for that.
+      const interrupts = onInterrupt((signal) => {
+        if (signal !== 'SIGINT') child.kill(signal)
+      })
+      const said = { stdout: '', stderr: '' }
+      for (const stream of ['stdout', 'stderr'] as const)
+        child[stream].setEncoding('utf8').on('data', (chunk: string) => {
+          onOutput?.(chunk)
+          said[stream] += chunk
+          if (said[stream].length > MAX_CHARACTERS) child.kill('SIGKILL')
+        })
+      child.on('error', (cause: NodeJS.ErrnoException) => {
+        interrupts[Symbol.dispose]()
+        if (cause.name === 'AbortError') reject(killed(program, args, 'its deadline'))
+        else reject(cause.code === 'ENOENT' ? absent(program, cause) : cause)
+      })
+      child.on('close', (status, signal) => {
+        interrupts[Symbol.dispose]()
+        if (status === null) reject(killed(program, args, signal))
+        else resolve({ status, ...said })
+      })
+    })
+
+const absent = (program: string, cause: Error) =>
+  new CliError(`${program} is not on the PATH.`, {
+    status: EXIT.unreachable,
+    cause,
+    ...(WHERE[program] === undefined ? {} : { hint: WHERE[program] }),
+  })
+
+const killed = (program: string, args: readonly string[], signal: string | null) =>
+  new CliError(`${program} ${args.slice(0, 2).join(' ')} was ended by ${signal ?? 'a signal'}.`, {
+    status: EXIT.runFailed,
+    hint: 'It took too long or said too much. Run it again: what it did is in its own state.',
+  })

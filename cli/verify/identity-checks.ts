@@ -1,0 +1,124 @@
+import { z } from 'zod'
+import { names } from '../../contracts/names.ts'
+import { SECRET_GETTER, secretGetter } from '../../infra/plans/roles.ts'
+import { messageOf } from '../../runtime/kit/errors.ts'
+import { type Check, NotRun, type Stage, verdict } from './check.ts'
+
+/** What a service account of a sandbox would be asked to do by whoever holds its token. */
+const WISHES = [
+  ['get', 'secrets'],
+  ['list', 'secrets'],
+  ['create', 'pods'],
+  ['create', 'pods/exec'],
+  ['create', 'serviceaccounts/token'],
+  ['get', 'configmaps'],
+  ['create', 'sandboxclaims.extensions.agents.x-k8s.io'],
+  ['list', 'nodes'],
+  ['*', '*'],
+] as const
+
+const CAN_MS = 20_000
+
+async function can(stage: Stage, wish: readonly string[], as?: string): Promise<boolean> {
+  const { sandboxes } = names(stage.environment.slice).namespaces
+  const { status, stdout, stderr } = await stage.call({
+    program: 'kubectl',
+    args: ['auth', 'can-i', ...wish, '-n', sandboxes, ...(as === undefined ? [] : ['--as', as])],
+    timeoutMs: CAN_MS,
+  })
+  const answer = stdout.trim().split('\n').at(-1) ?? ''
+  if (answer === 'yes') return true
+  // kubectl answers "no" with status 1, which a refused question has too.
+  if (status === 1 && /^no\b/.test(answer)) return false
+  throw new NotRun(`the API server does not say: ${stderr.trim().split('\n').at(-1) ?? answer}`)
+}
+
+/** The accounts that sandboxes run as can do nothing at the API server. */
+export const accounts: Check = {
+  id: 'accounts',
+  shows: 'the service accounts of sandboxes may do nothing at the API server',
+  async run(stage) {
+    if (!(await can(stage, ['get', 'secrets'])))
+      throw new NotRun('you may not read secrets there yourself, so a "no" would show nothing')
+    const { namespaces, serviceAccounts } = names(stage.environment.slice)
+    const wrong: string[] = []
+    for (const account of [serviceAccounts.agentHost, serviceAccounts.commandHost])
+      for (const wish of WISHES)
+        if (await can(stage, wish, `system:serviceaccount:${namespaces.sandboxes}:${account}`))
+          wrong.push(`${account} may ${wish.join(' ')}`)
+    return verdict(wrong, `2 accounts, ${WISHES.length} questions each`)
+  },
+}
+
+const Assignment = z.object({
+  roleDefinitionName: z.string(),
+  roleDefinitionId: z.string(),
+  scope: z.string(),
+})
+type Assignment = z.infer<typeof Assignment>
+const Assigned = z.array(Assignment)
+
+/** By its GUID: a name can be given to any role. */
+function isSecretGetter(roleDefinitionId: string, scope: string, platform: string): boolean {
+  const [, subscription = ''] = /^\/subscriptions\/([0-9a-f-]{36})\//i.exec(scope) ?? []
+  return (
+    roleDefinitionId.toLowerCase() ===
+    secretGetter(subscription.toLowerCase(), platform).definitionId.toLowerCase()
+  )
+}
+
+const callsModel = ({ roleDefinitionName, scope }: Assignment) =>
+  roleDefinitionName === MODEL_ROLE && /\/accounts\/[^/]+$/.test(scope)
+
+const MODEL_ROLE = 'Cognitive Services OpenAI User'
+const AZ_MS = 60_000
+
+/** In Azure, the identity of sandboxes may read users' tokens, and do nothing else. */
+export const identity: Check = {
+  id: 'identity',
+  shows:
+    'the identity of sandboxes may read secrets of the user-token vault by name, and nothing else in Azure',
+  async run(stage) {
+    const { azure } = stage.environment.infra
+    if (!azure) throw new NotRun('this environment is not on Azure')
+    const { cluster } = stage.environment.infra
+    const assigned = await assignments(stage, azure.identities.agentHost.clientId)
+    const vault = `/vaults/${azure.vaults.userTokens.name.toLowerCase()}`
+    const readsTokens = ({ roleDefinitionId, scope }: Assignment) =>
+      scope.toLowerCase().endsWith(vault) && isSecretGetter(roleDefinitionId, scope, cluster.name)
+    const isRight = (one: Assignment) =>
+      readsTokens(one) || (azure.modelHost !== undefined && callsModel(one))
+    const hasToken = assigned.some(readsTokens)
+    const wrong = [
+      ...(hasToken ? [] : [`it lacks ${SECRET_GETTER.name} on vault ${azure.vaults.userTokens.name}`]),
+      ...assigned
+        .filter((one) => !isRight(one))
+        .map(({ roleDefinitionName, scope }) => `it also has ${roleDefinitionName} on ${scope}`),
+    ]
+    return verdict(wrong, `${assigned.length} assignments`, assigned)
+  },
+}
+
+async function assignments({ call }: Stage, clientId: string) {
+  const args = [
+    'role',
+    'assignment',
+    'list',
+    '--assignee',
+    clientId,
+    '--all',
+    '--include-inherited',
+    '--include-groups',
+  ]
+  try {
+    const { status, stdout, stderr } = await call({
+      program: 'az',
+      args: [...args, '--output', 'json'],
+      timeoutMs: AZ_MS,
+    })
+    if (status === 0) return Assigned.parse(JSON.parse(stdout))
+    throw new NotRun(`az does not say: ${stderr.trim().split('\n').at(-1) ?? ''}`)
+  } catch (error) {
+    throw error instanceof NotRun ? error : new NotRun(messageOf(error))
+  }
+}

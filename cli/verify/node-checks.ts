@@ -1,0 +1,92 @@
+import { type Check, NotRun, type Outcome, type Stage, verdict } from './check.ts'
+import {
+  cpuMillisOf,
+  hasKataTaint,
+  isKata,
+  isReady,
+  mibOf,
+  type Node,
+  Nodes,
+  poolOf,
+} from './kube-objects.ts'
+
+async function nodesOf({ kubectl }: Stage): Promise<Node[]> {
+  const { items } = Nodes.parse(await kubectl('get', 'nodes'))
+  if (items.length === 0) throw new NotRun('the cluster has no nodes')
+  return items
+}
+
+/** Every pool has as many ready nodes as the stack file lets it have, of the size that it asks for. */
+export const pools: Check = {
+  id: 'pools',
+  shows: 'every pool of the stack file is there, within its bounds, and ready',
+  async run(stage) {
+    if (!stage.pools) throw new NotRun(`there is no Pulumi.${stage.environment.name}.yaml to compare with`)
+    const nodes = await nodesOf(stage)
+    if (nodes.every((node) => poolOf(node) === undefined)) throw new NotRun('these nodes are of no AKS pool')
+    const wrong = [...stage.pools].flatMap(([pool, wanted]) => {
+      const own = nodes.filter((node) => poolOf(node) === pool)
+      const ready = own.filter(isReady).length
+      const otherSizes = own.filter(
+        ({ metadata }) => metadata.labels['node.kubernetes.io/instance-type'] !== wanted.size,
+      )
+      return [
+        ...(ready < wanted.min || ready > wanted.max
+          ? [`pool ${pool} has ${ready} ready nodes, asked for ${wanted.min} to ${wanted.max}`]
+          : []),
+        ...otherSizes.map(({ metadata }) => `node ${metadata.name} is not a ${wanted.size}`),
+      ]
+    })
+    return verdict(wrong, `${stage.pools.size} pools, ${nodes.filter(isReady).length} ready nodes`)
+  },
+}
+
+/** Nodes that sandboxes run on: those of Kata where isolation is Kata, else every one that is ready. */
+const sandboxNodes = ({ environment }: Stage, nodes: readonly Node[]) =>
+  nodes.filter((node) => isReady(node) && (environment.isolation !== 'kata' || isKata(node)))
+
+/** What a node offers is what the charts have computed with; what it really offers is told, to be written down. */
+export const capacity: Check = {
+  id: 'capacity',
+  shows: 'nodes for sandboxes offer at least what the environment file counts on',
+  async run(stage) {
+    const { environment } = stage
+    const own = sandboxNodes(stage, await nodesOf(stage))
+    if (own.length === 0) throw new NotRun(`no node is there for isolation ${environment.isolation}`)
+    const offered = own.map(({ metadata, status }) => ({
+      name: metadata.name,
+      cpuMillis: cpuMillisOf(status.allocatable['cpu'] ?? '') ?? 0,
+      memoryMib: mibOf(status.allocatable['memory'] ?? '') ?? 0,
+      ephemeralMib: mibOf(status.allocatable['ephemeral-storage'] ?? '') ?? 0,
+      pods: Number(status.allocatable['pods'] ?? 0),
+    }))
+    const keys = ['cpuMillis', 'memoryMib', 'ephemeralMib', 'pods'] as const
+    const wanted = environment.infra.sandboxNodes
+    const wrong = offered.flatMap((node) =>
+      keys
+        .filter((key) => node[key] < wanted[key])
+        .map(
+          (key) => `node ${node.name} offers ${node[key]} ${key}, the environment file has ${wanted[key]}`,
+        ),
+    )
+    return verdict(wrong, `${own.length} nodes offer what is counted on`, offered)
+  },
+}
+
+/** Only sandboxes come to nodes for sandboxes. */
+export const taints: Check = {
+  id: 'taints',
+  shows: 'nodes for Kata pods carry the label and the taint, and no other node the label',
+  async run(stage): Promise<Outcome> {
+    if (stage.environment.isolation !== 'kata')
+      throw new NotRun(`isolation is ${stage.environment.isolation}: only Kata has nodes of its own`)
+    const kata = (await nodesOf(stage)).filter(isKata)
+    if (kata.length === 0)
+      throw new NotRun('no node has the label of Kata nodes: the pool is at zero or missing')
+    const bare = kata.filter((node) => !hasKataTaint(node))
+    return verdict(
+      bare.map(({ metadata }) => `node ${metadata.name} lacks the taint: anything may be scheduled there`),
+      `${kata.length} nodes`,
+    )
+  },
+}

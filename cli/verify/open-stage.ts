@@ -1,0 +1,108 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Environment } from '../../charts-src/environment/schema.ts'
+import { CONTAINERS, names } from '../../contracts/names.ts'
+import { parseStackFile } from '../../infra/config-schema.ts'
+import { messageOf } from '../../runtime/kit/errors.ts'
+import { CliError } from '../cli-error.ts'
+import { readStackFile } from '../infra/read-stack-file.ts'
+import { type CallProgram, createCallProgram } from '../program-call/call-program.ts'
+import type { Connection } from '../service/connect.ts'
+import type { CliIo } from '../terminal/terminal.ts'
+import { NotRun, type Stage, type Target } from './check.ts'
+import { type InPod, makeSandbox, type Sandbox } from './sandbox.ts'
+
+const KUBECTL_MS = 30_000
+
+export interface StageOptions {
+  readonly io: CliIo
+  readonly environment: Environment
+  readonly allowed: Target
+  readonly unlisted: Target
+  readonly claims: number
+  readonly warmMs: number
+  /** Opens the connection to the service, once, when something needs it. */
+  connect(): Promise<Connection>
+}
+
+/** What the checks work with; closing it destroys the sandbox that they shared. */
+export async function openStage(options: StageOptions): Promise<Stage & AsyncDisposable> {
+  const { io, environment, allowed, unlisted, claims, warmMs } = options
+  const call = createCallProgram(io)
+  let connection: Connection | undefined
+  const inPod = inPodOf(call, names(environment.slice).namespaces.sandboxes)
+  let shared: Promise<Sandbox> | undefined
+  const make = async () => {
+    connection ??= await connected(options)
+    return makeSandbox(connection.client, inPod)
+  }
+  return {
+    environment,
+    pools: await poolsOf(io.cwd, environment.name),
+    call,
+    async kubectl(...args) {
+      const { status, stdout, stderr } = await call({
+        program: 'kubectl',
+        args: [...args, '--output', 'json'],
+        timeoutMs: KUBECTL_MS,
+      }).catch((error: unknown) => {
+        throw new NotRun(messageOf(error))
+      })
+      if (status !== 0) throw new NotRun(`kubectl: ${stderr.trim().split('\n').at(-1) ?? ''}`)
+      return JSON.parse(stdout) as unknown
+    },
+    sandbox: () => (shared ??= make()),
+    anotherSandbox: make,
+    allowed,
+    unlisted,
+    claims,
+    warmMs,
+    async [Symbol.asyncDispose]() {
+      const sandbox = await shared?.catch(() => undefined)
+      await sandbox?.destroy()
+      await connection?.[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const POD_NAME = /^[a-z0-9][a-z0-9.-]{0,252}$/
+
+/** `kubectl exec`, which in the namespaces of sandboxes only the break-glass group may. */
+const inPodOf =
+  (call: CallProgram, namespace: string): InPod =>
+  async (bound, argv) => {
+    if (!bound || !POD_NAME.test(bound.podName))
+      throw new NotRun('the sandbox is no pod, and its commands are offline')
+    const { status, stdout, stderr } = await call({
+      program: 'kubectl',
+      args: ['exec', '-n', namespace, bound.podName, '-c', CONTAINERS.toolbox, '--', ...argv],
+      timeoutMs: KUBECTL_MS,
+    })
+    if (status === 0) return stdout
+    const why = stderr.trim().split('\n').at(-1) ?? ''
+    throw new NotRun(
+      `the deployment's policy has network_enabled: false, and kubectl exec into the pod was refused (${why}): be in the break-glass group`,
+    )
+  }
+
+/** That no service is there, or that it takes no key of ours, is a reason not to run, and no failure of the cluster. */
+async function connected({ connect }: StageOptions): Promise<Connection> {
+  try {
+    return await connect()
+  } catch (error) {
+    throw error instanceof CliError ? new NotRun(error.message) : error
+  }
+}
+
+/** Pools of the stack file by the names that they have in Azure. */
+async function poolsOf(folder: string, environment: string): Promise<Stage['pools']> {
+  if (!existsSync(join(folder, `Pulumi.${environment}.yaml`))) return undefined
+  const parsed = parseStackFile(await readStackFile(folder, environment))
+  if ('problems' in parsed || parsed.config.kind !== 'platform') return undefined
+  const { system, app, kata } = parsed.config.pools
+  return new Map([
+    ['system', system],
+    [`app${app.generation}`, app],
+    [`kata${kata.generation}`, kata],
+  ])
+}

@@ -1,0 +1,149 @@
+import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
+import { names } from '../../contracts/names.ts'
+import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
+import { type Check, fail, NotRun, pass, type Stage, type Target, verdict } from './check.ts'
+import { Nodes, Pod, Pods, Service } from './kube-objects.ts'
+import type { Sandbox } from './sandbox.ts'
+
+const namespaceOf = ({ environment }: Stage) => names(environment.slice).namespaces.sandboxes
+
+/** What a sandbox says of its kernel is anything that it likes. */
+const KERNEL_CHARACTERS = 100
+const NAME = /^[a-z0-9][a-z0-9.-]{0,252}$/
+
+/** The pod of a sandbox, which must be the very one that the service says it is. */
+async function podOf(stage: Stage, { bound }: Sandbox) {
+  if (!bound) throw new NotRun('this service has no pods: its sandboxes are processes')
+  if (!NAME.test(bound.podName)) throw new Error('the service has bound a pod of no name')
+  const pod = Pod.parse(await stage.kubectl('get', 'pod', bound.podName, '-n', namespaceOf(stage)))
+  if (pod.metadata.uid !== bound.podUid)
+    throw new Error(`pod ${bound.podName} is another one than the service has bound`)
+  return pod
+}
+
+/** A sandbox runs on a kernel of its own. */
+export const kernel: Check = {
+  id: 'kernel',
+  shows: 'the kernel in a sandbox is not that of its node',
+  async run(stage) {
+    const { isolation } = stage.environment
+    if (isolation === 'none') throw new NotRun('isolation is none: sandboxes share the kernel of the node')
+    const sandbox = await stage.sandbox()
+    const pod = await podOf(stage, sandbox)
+    const inside = (await sandbox.output('uname -r')).trim().slice(0, KERNEL_CHARACTERS)
+    const { items } = Nodes.parse(await stage.kubectl('get', 'nodes'))
+    const node = items.find(({ metadata }) => metadata.name === pod.spec.nodeName)
+    if (!node) throw new Error(`pod ${pod.metadata.name} is on no node that is known`)
+    const outside = node.status.nodeInfo.kernelVersion
+    const wanted = RUNTIME_CLASSES[isolation].name
+    const wrong = [
+      ...(inside === outside ? [`sandbox and node both run ${inside}`] : []),
+      ...(pod.spec.runtimeClassName === wanted
+        ? []
+        : [`the pod has runtime class ${pod.spec.runtimeClassName ?? '(none)'}, not ${wanted}`]),
+    ]
+    return verdict(wrong, `${inside} in the sandbox, ${outside} on ${node.metadata.name}`, {
+      inside,
+      outside,
+    })
+  },
+}
+
+const METADATA: readonly Target[] = [
+  { host: '169.254.169.254', port: 80 },
+  { host: '168.63.129.16', port: 80 },
+  { host: '168.63.129.16', port: 32_526 },
+]
+/** Where a kubelet listens. */
+const KUBELET_PORT = 10_250
+const OTHERS = 5
+
+/** What no sandbox may connect to, as far as the cluster tells of it. */
+async function forbidden(stage: Stage, own: string | undefined): Promise<Target[]> {
+  const { infra } = stage.environment
+  const service = Service.parse(await stage.kubectl('get', 'service', 'kubernetes', '-n', 'default'))
+  const { items: nodes } = Nodes.parse(await stage.kubectl('get', 'nodes'))
+  const { items: pods } = Pods.parse(await stage.kubectl('get', 'pods', '-n', namespaceOf(stage)))
+  const nodeIps = nodes.flatMap(({ status }) =>
+    status.addresses.filter(({ type }) => type === 'InternalIP').map(({ address }) => address),
+  )
+  const podIps = pods.flatMap(({ metadata, status }) =>
+    metadata.name === own || status.podIP === undefined ? [] : [status.podIP],
+  )
+  return [
+    ...METADATA,
+    { host: service.spec.clusterIP, port: 443 },
+    ...nodeIps.slice(0, OTHERS).map((host) => ({ host, port: KUBELET_PORT })),
+    ...podIps.slice(0, OTHERS).map((host) => ({ host, port: AGENT_HOST_PORT })),
+    { host: infra.database.host, port: infra.database.port },
+  ]
+}
+
+const told = ({ host, port }: Target) => `${host}:${port}`
+
+/**
+ * That nothing answers proves a fence only if the same probe reaches what is allowed: else the sandbox has no network, or
+ * the probe is broken, and nothing was shown.
+ */
+export const fences: Check = {
+  id: 'fences',
+  shows: 'metadata, the API server, nodes, other sandboxes and the database are unreachable from a sandbox',
+  async run(stage) {
+    const sandbox = await stage.sandbox()
+    const targets = await forbidden(stage, sandbox.bound?.podName)
+    const [control, ...reached] = await sandbox.reached([stage.allowed, ...targets])
+    const open = targets.filter((_, index) => reached[index])
+    if (open.length > 0) return fail(`a sandbox reaches ${open.map(told).join(', ')}`, open)
+    const isClosed = stage.environment.egress.mode === 'closed'
+    if (control !== true && !isClosed)
+      throw new NotRun(
+        `nothing answers, but ${told(stage.allowed)}, which is allowed, does not either: nothing is shown`,
+      )
+    return isClosed && control === true
+      ? fail(`egress is closed, but a sandbox reaches ${told(stage.allowed)}`)
+      : pass(`${targets.length} targets`, targets.map(told))
+  },
+}
+
+/** A name that is not listed is not reached; one that is listed is. */
+export const fqdn: Check = {
+  id: 'names',
+  shows: 'a sandbox reaches a listed name and no other',
+  async run(stage) {
+    const { mode } = stage.environment.egress
+    if (mode !== 'fqdn') throw new NotRun(`egress is ${mode}: no rule of the network has names`)
+    const sandbox = await stage.sandbox()
+    const { host, port } = stage.unlisted
+    const [listed, unlisted] = await sandbox.reached([stage.allowed, { host, port }])
+    const wrong = [
+      ...(listed ? [] : [`${told(stage.allowed)} is listed, and not reached`]),
+      ...(unlisted ? [`${told(stage.unlisted)} is not listed, and reached`] : []),
+    ]
+    return verdict(wrong, `${told(stage.allowed)} is reached, ${told(stage.unlisted)} is not`)
+  },
+}
+
+/** Claims find a warm sandbox, and get it in time. */
+export const warm: Check = {
+  id: 'warm',
+  shows: 'a claim is served by a warm sandbox, in time',
+  async run(stage) {
+    const made: Sandbox[] = [await stage.sandbox()]
+    try {
+      while (made.length < stage.claims) made.push(await stage.anotherSandbox())
+    } finally {
+      await Promise.all(made.slice(1).map((sandbox) => sandbox.destroy()))
+    }
+    const cold = made.filter(({ bound }) => bound?.launch !== 'warm')
+    if (made.every(({ bound }) => bound === undefined)) throw new NotRun('this service claims nothing')
+    const times = made.map(({ readyMs }) => Math.round(readyMs)).toSorted((a, b) => a - b)
+    const median = times[Math.floor((times.length - 1) / 2)] ?? 0
+    const wrong = [
+      ...(cold.length > 0 ? [`${cold.length} of ${made.length} were started cold: the pool was empty`] : []),
+      ...(median > stage.warmMs ? [`the median is ${median} ms, more than ${stage.warmMs} ms`] : []),
+    ]
+    return verdict(wrong, `${made.length} claims, median ${median} ms, slowest ${times.at(-1) ?? 0} ms`, {
+      readyMs: times,
+    })
+  },
+}

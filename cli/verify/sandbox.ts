@@ -1,0 +1,115 @@
+import { FINAL_STATES, type StartCommandInput } from '../../contracts/api.ts'
+import type { RunEvent } from '../../contracts/events.ts'
+import type { Client } from '../../runtime/client/client.ts'
+import { delay } from '../../runtime/kit/deadline.ts'
+import { NotRun, type Target } from './check.ts'
+
+export type Bound = Extract<RunEvent, { type: 'sandbox.execution_pod.bound' }>['data']
+
+export interface Sandbox {
+  readonly id: string
+  /** The pod that serves it; absent where the service has no pods. */
+  readonly bound: Bound | undefined
+  /** From the request to the first moment at which it took commands. */
+  readonly readyMs: number
+  /** What a program of it prints. Throws if it ends otherwise than well. */
+  output(command: string): Promise<string>
+  /** Which of these can be connected to over TCP from inside. */
+  reached(targets: readonly Target[]): Promise<boolean[]>
+  destroy(): Promise<void>
+}
+
+const READY_MS = 180_000
+const POLL_MS = 20
+const CONNECT_MS = 4000
+const COMMAND_MS = 30_000
+
+/**
+ * Runs a program in the toolbox of a pod past the service. Where the policy of the deployment keeps commands offline, this
+ * is how the fence behind that one is seen: the pod has a network that a command which breaks out would have.
+ */
+export type InPod = (bound: Bound | undefined, argv: readonly string[]) => Promise<string>
+
+/** Makes a sandbox as any user does: asked of the API, claimed from the pool. */
+export async function makeSandbox(client: Client, inPod: InPod): Promise<Sandbox> {
+  const begun = performance.now()
+  const { id } = await client.createSandbox({ workspace: { kind: 'empty' }, labels: { purpose: 'verify' } })
+  try {
+    await untilReady(client, id)
+    const readyMs = performance.now() - begun
+    const bound = await boundOf(client, id)
+    const output = (command: string) => outputOf(client, id, { command })
+    return {
+      id,
+      bound,
+      readyMs,
+      output,
+      async reached(targets) {
+        const program = probe(targets)
+        const { network_enabled: isOpen } = await client.readPolicy()
+        const command = { command: `node -e '${program}'`, network: true }
+        const answer = isOpen
+          ? await outputOf(client, id, command)
+          : await inPod(bound, ['node', '-e', program])
+        return parseReached(answer, targets.length)
+      },
+      destroy: () => client.destroySandbox(id).then(() => undefined),
+    }
+  } catch (error) {
+    await client.destroySandbox(id)
+    throw error
+  }
+}
+
+async function untilReady(client: Client, id: string): Promise<void> {
+  const until = performance.now() + READY_MS
+  while (performance.now() < until) {
+    const { state, failure } = await client.readSandbox(id)
+    if (state === 'idle' || state === 'running') return
+    if (FINAL_STATES.some((final) => final === state))
+      throw new Error(`the sandbox did not start: ${failure?.message ?? state}`)
+    await delay(POLL_MS)
+  }
+  throw new Error(`the sandbox was not ready after ${READY_MS / 1000} s`)
+}
+
+/** The event that names its pod, which is there before it is ready. */
+async function boundOf(client: Client, id: string): Promise<Bound | undefined> {
+  const { items } = await client.readEvents(id, { limit: 100 })
+  for (const { event } of items) if (event.type === 'sandbox.execution_pod.bound') return event.data
+  return undefined
+}
+
+async function outputOf(client: Client, id: string, request: StartCommandInput): Promise<string> {
+  let output = ''
+  for await (const { event } of client.runCommand(id, { ...request, timeoutMs: COMMAND_MS })) {
+    if (event.type === 'command.output' && event.data.stream === 'stdout') output += event.data.chunk
+    if (event.type !== 'command.exited') continue
+    const { exitCode, message } = event.data.result
+    if (exitCode !== 0)
+      throw new NotRun(`a command in the sandbox ended with ${exitCode ?? message ?? 'no status'}`)
+    return output
+  }
+  throw new Error('the sandbox ended before its command did')
+}
+
+/** Words of the command are data to the program in it: hosts come as JSON, in base64, which no shell reads. */
+function probe(targets: readonly Target[]): string {
+  const data = Buffer.from(JSON.stringify(targets)).toString('base64')
+  const program = `const net = require('node:net')
+const one = ({ host, port }) => new Promise((done) => {
+  const socket = net.connect({ host, port })
+  const end = (reached) => { socket.destroy(); done(reached) }
+  socket.setTimeout(${CONNECT_MS}, () => end(false)).on('connect', () => end(true)).on('error', () => end(false))
+})
+Promise.all(JSON.parse(Buffer.from('${data}', 'base64')).map(one)).then((all) => console.log(JSON.stringify(all)))`
+  const encoded = Buffer.from(program).toString('base64')
+  return `eval(Buffer.from("${encoded}", "base64").toString())`
+}
+
+function parseReached(text: string, count: number): boolean[] {
+  const answer: unknown = JSON.parse(text)
+  if (Array.isArray(answer) && answer.length === count && answer.every((one) => typeof one === 'boolean'))
+    return answer
+  throw new Error('the probe in the sandbox gave no answer that can be read')
+}

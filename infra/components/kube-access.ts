@@ -1,0 +1,48 @@
+import { listManagedClusterUserCredentialsOutput } from '@pulumi/azure-native/containerservice/listManagedClusterUserCredentials.js'
+import { Provider } from '@pulumi/kubernetes/provider.js'
+import {
+  ComponentResource,
+  type ComponentResourceOptions,
+  type Input,
+  type Resource,
+  secret,
+} from '@pulumi/pulumi'
+import { parseKubeconfig } from '../release/kubeconfig.ts'
+
+export interface KubeAccessArgs {
+  readonly resourceGroupName: Input<string>
+  readonly clusterName: Input<string>
+  /** Known before the cluster is, so that a change of its credentials is no other cluster. */
+  readonly clusterIdentifier: string
+  /** A cluster that is gone took its objects along: for stacks that end before or with it. */
+  readonly forgetUnreachable: boolean
+  readonly waitFor?: readonly Resource[]
+}
+
+/** The way to the cluster's API: as whoever runs the program, by Entra, with no credential in the configuration. */
+export class KubeAccess extends ComponentResource {
+  readonly provider: Provider
+
+  constructor(name: string, args: KubeAccessArgs, options: ComponentResourceOptions) {
+    super('agentweaver:infra:KubeAccess', name, {}, options)
+    const { resourceGroupName, clusterName, waitFor = [] } = args
+    const credentials = listManagedClusterUserCredentialsOutput(
+      { resourceGroupName, resourceName: clusterName, format: 'exec' },
+      { parent: this, dependsOn: [...waitFor] },
+    )
+    const kubeconfig = credentials.apply(({ kubeconfigs }) => parseKubeconfig(kubeconfigs[0]?.value ?? ''))
+    this.provider = new Provider(
+      name,
+      {
+        kubeconfig: secret(kubeconfig),
+        clusterIdentifier: args.clusterIdentifier,
+        enableServerSideApply: true,
+        // Never takes a field that somebody else manages.
+        enablePatchForce: false,
+        deleteUnreachable: args.forgetUnreachable,
+      },
+      { parent: this },
+    )
+    this.registerOutputs({})
+  }
+}

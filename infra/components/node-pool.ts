@@ -1,0 +1,46 @@
+import { AgentPool } from '@pulumi/azure-native/containerservice/agentPool.js'
+import type { ManagedCluster } from '@pulumi/azure-native/containerservice/managedCluster.js'
+import { ComponentResource, type ComponentResourceOptions, type Output, type Resource } from '@pulumi/pulumi'
+import { IMMUTABLE } from '../plans/force-new.ts'
+import type { appPool, kataPool } from '../plans/node-pools.ts'
+import type { Site } from './site.ts'
+
+type Settings = ReturnType<typeof appPool<Output<string>>> | ReturnType<typeof kataPool<Output<string>>>
+
+export interface NodePoolArgs {
+  readonly site: Site
+  readonly cluster: ManagedCluster
+  readonly agentPoolName: string
+  readonly settings: Settings
+  /** Pools change one after the other: Azure takes one change of a cluster at a time. */
+  readonly after: readonly Resource[]
+}
+
+/** A pool beside the cluster's own. What Azure refuses to change in place is replaced, the old pool first. */
+export class NodePool extends ComponentResource {
+  readonly resource: AgentPool
+
+  constructor(name: string, args: NodePoolArgs, options: ComponentResourceOptions) {
+    super('agentweaver:infra:NodePool', name, {}, options)
+    const { site, cluster, agentPoolName, settings, after } = args
+    this.resource = new AgentPool(
+      name,
+      {
+        resourceGroupName: site.resourceGroupName,
+        resourceName: cluster.name,
+        agentPoolName,
+        ...settings,
+      },
+      {
+        parent: this,
+        dependsOn: [...after],
+        deletedWith: cluster,
+        ignoreChanges: ['count', 'orchestratorVersion'],
+        replaceOnChanges: [...(IMMUTABLE['azure-native:containerservice:AgentPool']?.refused ?? [])],
+        deleteBeforeReplace: true,
+        customTimeouts: { create: '45m', update: '90m', delete: '45m' },
+      },
+    )
+    this.registerOutputs({})
+  }
+}

@@ -1,0 +1,74 @@
+import type { ManagedCluster } from '@pulumi/azure-native/containerservice/managedCluster.js'
+import { Extension } from '@pulumi/azure-native/kubernetesconfiguration/extension.js'
+import type { Provider } from '@pulumi/kubernetes/provider.js'
+import { ComponentResource, type ComponentResourceOptions, type Resource } from '@pulumi/pulumi'
+import { CONTROLLER_NAMESPACE } from '../../contracts/names.ts'
+import type { PlatformConfig } from '../config-sections.ts'
+import { controllerSurroundings, hardened } from '../plans/controller-hardening.ts'
+import type { KubeManifest } from '../plans/controller-release.ts'
+import { API_SERVER_PORT, MONITORING_NAMESPACE } from '../plans/outputs.ts'
+import { KubeObject } from './kube-object.ts'
+import type { Site } from './site.ts'
+
+export interface SandboxControllerArgs {
+  readonly site: Site
+  readonly cluster: ManagedCluster
+  readonly kube: Provider
+  readonly controller: PlatformConfig['controller']
+  /** Objects of the pinned release. */
+  readonly release: readonly KubeManifest[]
+  readonly pools: readonly Resource[]
+}
+
+/** What turns claims into sandboxes: the pinned upstream release as we run it, or Azure's extension. */
+export class SandboxController extends ComponentResource {
+  constructor(name: string, args: SandboxControllerArgs, options: ComponentResourceOptions) {
+    super('agentweaver:infra:SandboxController', name, {}, options)
+    const { controller } = args
+    if (controller.install === 'upstream') this.#upstream(args, controller)
+    else this.#extension(name, args, controller)
+    this.registerOutputs({})
+  }
+
+  /** Namespace, then types and rights, then the controller, which the provider waits for. */
+  #upstream({ kube, cluster, release, pools }: SandboxControllerArgs, settings: Upstream): void {
+    const common = { parent: this, provider: kube, deletedWith: cluster } as const
+    const make = (object: KubeManifest, dependsOn: readonly Resource[]) =>
+      new KubeObject(`${object.kind} ${object.metadata.name}`, object, {
+        ...common,
+        dependsOn: [...dependsOn],
+        // With its type every sandbox of the cluster would go.
+        retainOnDelete: object.kind === 'CustomResourceDefinition',
+      })
+    const objects = release.map((object) => hardened(object, settings))
+    const isFirst = ({ kind }: KubeManifest) => kind === 'Namespace'
+    const isLast = ({ kind }: KubeManifest) => kind === 'Deployment'
+    const namespaces = objects.filter(isFirst).map((object) => make(object, pools))
+    const around = controllerSurroundings(API_SERVER_PORT, MONITORING_NAMESPACE)
+    const before = [...around, ...objects.filter((object) => !isFirst(object) && !isLast(object))].map(
+      (object) => make(object, namespaces),
+    )
+    for (const object of objects.filter(isLast)) make(object, before)
+  }
+
+  #extension(name: string, { site, cluster, pools }: SandboxControllerArgs, settings: AksExtension): void {
+    new Extension(
+      name,
+      {
+        resourceGroupName: site.resourceGroupName,
+        clusterRp: 'Microsoft.ContainerService',
+        clusterResourceName: 'managedClusters',
+        clusterName: cluster.name,
+        extensionName: name,
+        extensionType: settings.extensionType,
+        autoUpgradeMinorVersion: false,
+        version: settings.version,
+        scope: { cluster: { releaseNamespace: CONTROLLER_NAMESPACE } },
+      },
+      { parent: this, dependsOn: [...pools], deletedWith: cluster },
+    )
+  }
+}
+
+type Upstream = Extract<PlatformConfig['controller'], { install: 'upstream' }>
+type AksExtension = Extract<PlatformConfig['controller'], { install: 'aksExtension' }>

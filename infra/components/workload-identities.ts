@@ -1,0 +1,54 @@
+import { ComponentResource, type ComponentResourceOptions, type Input, type Output } from '@pulumi/pulumi'
+import { names as clusterNames, type Slice } from '../../contracts/names.ts'
+import type { Site } from './site.ts'
+import { type IdentityGrant, WorkloadIdentity } from './workload-identity.ts'
+
+export interface WorkloadIdentitiesArgs {
+  readonly site: Site
+  readonly slice: Slice
+  readonly issuer: Input<string>
+  readonly identityName: (purpose: string) => string
+  readonly grants: {
+    readonly api: readonly IdentityGrant[]
+    readonly agentHost: readonly IdentityGrant[]
+  }
+}
+
+/** One identity for each account of a slice that needs one; the command host has none, and the proxy no right at all. */
+export class WorkloadIdentities extends ComponentResource {
+  readonly clientIds: {
+    readonly api: Output<string>
+    readonly agentHost: Output<string>
+    readonly egressProxy: Output<string>
+  }
+
+  constructor(name: string, args: WorkloadIdentitiesArgs, options: ComponentResourceOptions) {
+    super('agentweaver:infra:WorkloadIdentities', name, {}, options)
+    const { site, slice, issuer, identityName, grants } = args
+    const { namespaces, serviceAccounts } = clusterNames(slice)
+    const identity = (
+      purpose: string,
+      account: { namespace: string; name: string },
+      own: readonly IdentityGrant[],
+    ) =>
+      new WorkloadIdentity(
+        `${name}-${purpose}`,
+        { site, identityName: identityName(purpose), issuer, serviceAccounts: [account], grants: own },
+        { parent: this },
+      ).clientId
+    this.clientIds = {
+      api: identity('api', { namespace: namespaces.controlPlane, name: serviceAccounts.api }, grants.api),
+      agentHost: identity(
+        'agent-host',
+        { namespace: namespaces.sandboxes, name: serviceAccounts.agentHost },
+        grants.agentHost,
+      ),
+      egressProxy: identity(
+        'egress-proxy',
+        { namespace: namespaces.egress, name: serviceAccounts.egressProxy },
+        [],
+      ),
+    }
+    this.registerOutputs({})
+  }
+}

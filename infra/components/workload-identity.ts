@@ -1,0 +1,78 @@
+import { FederatedIdentityCredential } from '@pulumi/azure-native/managedidentity/federatedIdentityCredential.js'
+import { UserAssignedIdentity } from '@pulumi/azure-native/managedidentity/userAssignedIdentity.js'
+import {
+  ComponentResource,
+  type ComponentResourceOptions,
+  type Input,
+  type Output,
+  type Resource,
+} from '@pulumi/pulumi'
+import { type GrantArgs, grant } from './grant.ts'
+import type { Site } from './site.ts'
+
+/** Audience that Entra takes; any other, or a second one, is refused at login. */
+const AUDIENCE = 'api://AzureADTokenExchange'
+
+export interface ServiceAccount {
+  readonly namespace: string
+  readonly name: string
+}
+export type IdentityGrant = Pick<GrantArgs, 'role' | 'scope' | 'on' | 'why'> & {
+  /** What must exist first, where the scope does not say so by itself. */
+  readonly after?: Resource
+}
+
+export interface WorkloadIdentityArgs {
+  readonly site: Site
+  readonly identityName: string
+  /** The cluster's issuer, exactly as Azure writes it: it ends with "/". */
+  readonly issuer: Input<string>
+  /** Accounts that may act as it: one, but for an account that moves. At most 20, Azure's limit. */
+  readonly serviceAccounts: readonly ServiceAccount[]
+  readonly grants: readonly IdentityGrant[]
+}
+
+/** An Azure identity without a secret: pods of the named accounts exchange their projected token for its own. */
+export class WorkloadIdentity extends ComponentResource {
+  readonly clientId: Output<string>
+  readonly principalId: Output<string>
+
+  constructor(name: string, args: WorkloadIdentityArgs, options: ComponentResourceOptions) {
+    super('agentweaver:infra:WorkloadIdentity', name, {}, options)
+    const { site, identityName, issuer, serviceAccounts, grants } = args
+    const identity = new UserAssignedIdentity(
+      name,
+      {
+        resourceGroupName: site.resourceGroupName,
+        location: site.location,
+        tags: site.tags,
+        resourceName: identityName,
+      },
+      { parent: this },
+    )
+    let before: Resource = identity
+    for (const account of serviceAccounts) {
+      // Azure answers parallel writes on one identity with a conflict, so they form a chain.
+      before = new FederatedIdentityCredential(
+        `${name}-${account.namespace}`,
+        {
+          resourceGroupName: site.resourceGroupName,
+          resourceName: identityName,
+          federatedIdentityCredentialResourceName: `${account.namespace}-${account.name}`.slice(0, 120),
+          issuer,
+          subject: `system:serviceaccount:${account.namespace}:${account.name}`,
+          audiences: [AUDIENCE],
+        },
+        { parent: this, dependsOn: [before] },
+      )
+    }
+    for (const { after, ...one } of grants) {
+      const dependsOn = after === undefined ? [] : [after]
+      const principal = { principalId: identity.principalId, principal: identityName }
+      grant({ site, ...principal, ...one }, { parent: this, dependsOn })
+    }
+    this.clientId = identity.clientId
+    this.principalId = identity.principalId
+    this.registerOutputs({})
+  }
+}

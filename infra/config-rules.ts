@@ -1,0 +1,276 @@
+import type { ConfigProblem, PlatformConfig, SliceConfig } from './config-sections.ts'
+import { fitSandboxes, nodeCapacity, vcpusByFamily } from './plans/capacity.ts'
+import { contains, isPrivate, overlaps, parseCidr, type Range } from './plans/cidr.ts'
+import { parseVmSize } from './plans/vm-sizes.ts'
+
+type Sections = Partial<PlatformConfig>
+type Rule = (config: Sections) => readonly ConfigProblem[]
+
+/** A rule over the sections that it names; it says nothing while one of them is missing or wrong in itself. */
+function rule<K extends keyof PlatformConfig>(
+  keys: readonly K[],
+  check: (config: Pick<PlatformConfig, K>) => readonly (ConfigProblem | false | undefined)[],
+): Rule {
+  return (config) =>
+    keys.every((key) => Object.hasOwn(config, key))
+      ? check(config as Pick<PlatformConfig, K>).filter((problem) => typeof problem === 'object')
+      : []
+}
+
+const problem = (path: string, message: string): ConfigProblem => ({ path, message })
+
+const SUBNETS = ['nodeCidr', 'apiServerCidr', 'databaseCidr', 'endpointCidr'] as const
+/** Longest prefix that each subnet may have: what AKS and PostgreSQL ask for, and room to surge. */
+const SUBNET_BITS = { nodeCidr: 24, apiServerCidr: 28, databaseCidr: 28, endpointCidr: 28 } as const
+
+const ranges = rule(['network'], ({ network }) => {
+  const named = (['vnetCidr', ...SUBNETS, 'podCidr', 'serviceCidr'] as const).flatMap((key) => {
+    const range = parseCidr(network[key])
+    return range ? [{ key, range }] : []
+  })
+  const rangeOf = (key: string) => named.find((one) => one.key === key)?.range
+  const vnet = rangeOf('vnetCidr')
+  return [
+    ...named.map(
+      ({ key, range }) =>
+        !isPrivate(range) &&
+        problem(`network.${key}`, `${range.cidr} is not private: take one of 10.0.0.0/8`),
+    ),
+    ...SUBNETS.map((key) => outsideOf(key, vnet, rangeOf(key))),
+    ...SUBNETS.map((key) => tooSmall(key, rangeOf(key))),
+    ...named.flatMap(({ key, range }, index) =>
+      named.slice(index + 1).map((other) => {
+        const isNested = key === 'vnetCidr' && SUBNETS.some((subnet) => subnet === other.key)
+        if (isNested || !overlaps(range, other.range)) return false
+        return problem(
+          `network.${other.key}`,
+          `${other.range.cidr} overlaps ${key} ${range.cidr}: give it another range`,
+        )
+      }),
+    ),
+  ]
+})
+
+function outsideOf(key: string, vnet: Range | undefined, range: Range | undefined) {
+  if (!vnet || !range || contains(vnet, range)) return false
+  return problem(`network.${key}`, `${range.cidr} is not in vnetCidr ${vnet.cidr}: subnets are parts of it`)
+}
+
+function tooSmall(key: (typeof SUBNETS)[number], range: Range | undefined) {
+  if (!range || range.bits <= SUBNET_BITS[key]) return false
+  return problem(`network.${key}`, `${range.cidr} is too small: at least a /${SUBNET_BITS[key]}`)
+}
+
+const addresses = rule(['network', 'pools'], ({ network, pools }) => {
+  const nodes = [pools.system, pools.app, pools.kata].reduce((sum, pool) => sum + pool.max + 1, 0)
+  const pods = parseCidr(network.podCidr)
+  const subnet = parseCidr(network.nodeCidr)
+  // Azure keeps five addresses of each subnet; the overlay gives each node a /24 of the pods' range.
+  const nodesThatFit = subnet ? subnet.to - subnet.from + 1 - 5 : nodes
+  const podRanges = pods && pods.bits <= 24 ? 2 ** (24 - pods.bits) : 0
+  return [
+    nodes > nodesThatFit &&
+      problem('network.nodeCidr', `has room for ${nodesThatFit} nodes, the pools grow to ${nodes}: widen it`),
+    nodes > podRanges &&
+      problem('network.podCidr', `has a /24 for ${podRanges} nodes, the pools grow to ${nodes}: widen it`),
+  ]
+})
+
+const POOLS = ['system', 'app', 'kata'] as const
+
+const pools = rule(['pools'], ({ pools: all }) =>
+  POOLS.flatMap((name) => {
+    const pool = all[name]
+    const size = parseVmSize(pool.size)
+    return [
+      pool.min > pool.max &&
+        problem(`pools.${name}.min`, `${pool.min} is above max ${pool.max}: lower min or raise max`),
+      size && size.tempDiskGib > 0 && pool.osDiskGib > size.tempDiskGib
+        ? problem(
+            `pools.${name}.osDiskGib`,
+            `${pool.osDiskGib} GiB does not fit the local disk of ${pool.size}, ${size.tempDiskGib} GiB: lower it or take a larger size`,
+          )
+        : undefined,
+    ]
+  }),
+)
+
+const systemPool = rule(['pools'], ({ pools: { system } }) => {
+  const size = parseVmSize(system.size)
+  return [
+    system.min < 2 &&
+      problem('pools.system.min', 'must be at least 2: one node alone takes DNS down with it'),
+    size?.isBurstable &&
+      problem('pools.system.size', 'must not be burstable: AKS refuses B sizes for system pools'),
+    size && size.vcpus < 4
+      ? problem('pools.system.size', 'must have at least 4 vCPUs, as Standard_D4ds_v5')
+      : undefined,
+  ]
+})
+
+const kataPool = rule(['pools'], ({ pools: { kata } }) => {
+  const size = parseVmSize(kata.size)
+  return [
+    size?.isArm && problem('pools.kata.size', `${kata.size} is Arm64, which Kata pods cannot run on`),
+    size &&
+      !size.isArm &&
+      !size.isKataCapable &&
+      problem(
+        'pools.kata.size',
+        `${kata.size} does not nest machines: take an Intel D or E of v3 to v5, as Standard_D8ds_v5`,
+      ),
+    kata.min < 1 &&
+      problem(
+        'pools.kata.min',
+        'must be at least 1: from no node the first sandbox waits minutes for a machine',
+      ),
+  ]
+})
+
+const archOfOthers = rule(['pools'], ({ pools: all }) =>
+  (['system', 'app'] as const).map(
+    (name) =>
+      parseVmSize(all[name].size)?.isArm === true &&
+      problem(`pools.${name}.size`, `${all[name].size} is Arm64: our images are built for amd64`),
+  ),
+)
+
+const sandboxes = rule(['pools', 'sandbox'], ({ pools: { kata }, sandbox }) => {
+  const size = parseVmSize(kata.size)
+  if (!size) return []
+  const node = { ...nodeCapacity(size, kata), ...kata.measured }
+  const { perNode, limit } = fitSandboxes(node, kata.daemons, sandbox)
+  const most = perNode * kata.max
+  return [
+    most < sandbox.max &&
+      problem(
+        'sandbox.max',
+        `${sandbox.max} sandboxes do not fit: ${kata.max} nodes hold ${perNode} each (${limit} runs out): raise pools.kata.max or lower it`,
+      ),
+    sandbox.warm > sandbox.max && problem('sandbox.warm', `${sandbox.warm} is above max ${sandbox.max}`),
+    sandbox.warm > perNode * kata.max &&
+      problem('sandbox.warm', `${sandbox.warm} warm ones do not fit the pool`),
+  ]
+})
+
+const quota = rule(['pools', 'quota'], ({ pools: all, quota: allowed }) => {
+  const wanted = vcpusByFamily(POOLS.map((name) => ({ ...all[name], surge: 1 })))
+  return Object.entries(allowed).map(([family, vcpus]) => {
+    const need = wanted[family] ?? 0
+    return (
+      need > vcpus &&
+      problem(
+        `quota.${family}`,
+        `${vcpus} vCPUs are fewer than the ${need} that the pools may use: ask Azure for more or lower a max`,
+      )
+    )
+  })
+})
+
+const apiServer = rule(['apiServer'], ({ apiServer: api }) =>
+  api.access === 'private'
+    ? []
+    : api.ranges.map((cidr, index) => {
+        const range = parseCidr(cidr)
+        const isWide = range !== undefined && range.bits < 8
+        return (
+          isWide && problem(`apiServer.ranges.${index}`, `${cidr} is nearly everyone: name your own networks`)
+        )
+      }),
+)
+
+const egress = rule(['egress'], ({ egress: { mode, advancedPolicies } }) => [
+  mode === 'fqdn' &&
+    advancedPolicies === 'None' &&
+    problem(
+      'egress.advancedPolicies',
+      'must be FQDN or L7 with egress.mode fqdn, whose names nothing would enforce',
+    ),
+])
+
+const registry = rule(['registry'], ({ registry: { sku, allowedRanges } }) => [
+  allowedRanges !== undefined &&
+    sku !== 'Premium' &&
+    problem(
+      'registry.sku',
+      'must be Premium with allowedRanges: only it has network rules and private endpoints',
+    ),
+])
+
+const previews = rule(
+  ['environment', 'controller', 'previewFeatures', 'allowPreviewInProd'],
+  ({ environment, controller, previewFeatures, allowPreviewInProd }) => [
+    controller.install === 'aksExtension' &&
+      !previewFeatures &&
+      problem(
+        'previewFeatures',
+        'must be true for controller.install aksExtension, which Azure calls a preview',
+      ),
+    environment === 'prod' &&
+      previewFeatures &&
+      !allowPreviewInProd &&
+      problem('previewFeatures', 'must be false in prod, or allowPreviewInProd true beside it'),
+  ],
+)
+
+const production = rule(
+  ['environment', 'protect', 'pools', 'database', 'registry'],
+  ({ environment, protect, pools: all, database, registry: images }) =>
+    environment !== 'prod'
+      ? []
+      : [
+          !protect && problem('protect', 'must be true in prod'),
+          all.system.min < 3 && problem('pools.system.min', 'must be at least 3 in prod: one for each zone'),
+          all.system.zones.length < 3 && problem('pools.system.zones', 'must be all three in prod'),
+          !database.highAvailability && problem('database.highAvailability', 'must be true in prod'),
+          database.backupDays < 14 && problem('database.backupDays', 'must be at least 14 in prod'),
+          images.sku !== 'Premium' &&
+            problem('registry.sku', 'must be Premium in prod: it keeps images in every zone'),
+        ],
+)
+
+const databaseSize = rule(['database'], ({ database: { size, highAvailability } }) => [
+  highAvailability &&
+    parseVmSize(size)?.isBurstable === true &&
+    problem('database.size', 'must not be burstable with highAvailability: take a D size'),
+])
+
+const modelHost = rule(['model', 'subscriptionId'], ({ model, subscriptionId }) => [
+  model !== undefined &&
+    !model.resourceId.startsWith(`/subscriptions/${subscriptionId}/`) &&
+    problem(
+      'model.resourceId',
+      `must be in subscription ${subscriptionId}: the program may grant nothing elsewhere`,
+    ),
+])
+
+const RULES = [
+  ranges,
+  addresses,
+  pools,
+  systemPool,
+  kataPool,
+  archOfOthers,
+  sandboxes,
+  quota,
+  apiServer,
+  egress,
+  registry,
+  previews,
+  production,
+  databaseSize,
+  modelHost,
+]
+
+/** What sections contradict among themselves. */
+export function platformProblems(sections: Sections): readonly ConfigProblem[] {
+  return RULES.flatMap((check) => check(sections))
+}
+
+/** What the sections of a slice contradict. Whether it has expired is the sweeper's question: there is no clock here. */
+export function sliceProblems(sections: Partial<SliceConfig>): readonly ConfigProblem[] {
+  const { ceiling } = sections
+  return ceiling !== undefined && ceiling.memoryMib < 1024
+    ? [problem('ceiling.memoryMib', 'must be at least 1024: the API alone needs that')]
+    : []
+}

@@ -1,0 +1,131 @@
+import type { PlannedResource, PlannedValue } from '../../contracts/planned-resource.ts'
+import { withUnknowns } from './computed.ts'
+import { toPlanned, withoutMarks } from './values.ts'
+import {
+  ENGINE,
+  empty,
+  fromStruct,
+  type Handlers,
+  type Message,
+  RESOURCE,
+  RpcError,
+  STATUS,
+  toStruct,
+} from './wire.ts'
+
+const STACK_TYPE = 'pulumi:pulumi:Stack'
+
+/** What the SDK may use; a monitor that denies parameterization makes a program that needs it wait for ever. */
+const FEATURES = ['secrets', 'deletedWith', 'aliasSpecs', 'parameterization']
+
+export interface Recording {
+  readonly resources: PlannedResource[]
+  /** URN of the provider that a resource was given, which must exist before it. */
+  readonly providers: Map<string, string>
+  readonly outputs: Record<string, PlannedValue>
+  /** What the program logged as an error. */
+  readonly errors: string[]
+}
+
+export interface MonitorOptions {
+  readonly project: string
+  readonly stack: string
+}
+
+/**
+ * The engine's side of a dry run: takes down what is registered and answers as if nothing existed yet. It has no
+ * provider and no state, so it makes a plan and never a preview.
+ */
+export function createMonitor(options: MonitorOptions, recording: Recording): Handlers {
+  const urns = new Set<string>()
+  return {
+    supportsFeature: (request) =>
+      reply('SupportsFeatureResponse', { Hassupport: FEATURES.includes(request.getId()) }),
+    registerResource: (request) => {
+      const urn = urnOf(options, request)
+      if (urns.has(urn)) throw new RpcError(STATUS.alreadyExists, `Duplicate resource URN '${urn}'`)
+      urns.add(urn)
+      const inputs = fromStruct(request.getObject())
+      if (request.getType() !== STACK_TYPE) recording.resources.push(toResource(urn, request, inputs))
+      recording.providers.set(urn, String(request.getProvider()).split('::').slice(0, -1).join('::'))
+      const state = withUnknowns(request.getType(), withoutMarks(inputs) as Record<string, unknown>)
+      return reply('RegisterResourceResponse', { Urn: urn, Object: toStruct(state) })
+    },
+    // Nothing of the program is read from elsewhere: what a plan does not know would decide what it shows.
+    readResource: (request) => {
+      throw new RpcError(STATUS.unimplemented, `a plan cannot read ${request.getType()} ${request.getName()}`)
+    },
+    registerResourceOutputs: (request) => {
+      if (request.getUrn().includes(`::${STACK_TYPE}::`)) {
+        const outputs = Object.entries(fromStruct(request.getOutputs()))
+        for (const [key, value] of outputs) recording.outputs[key] = toPlanned(value, 'this stack')
+      }
+      return empty()
+    },
+    // No provider is asked: what it would say is not known.
+    invoke: () => reply('ResourceInvokeResponse', { Unknown: true, Return: toStruct({}) }),
+    registerPackage: (request) =>
+      reply('RegisterPackageResponse', { Ref: `${request.getName()}@${request.getVersion()}` }),
+    signalAndWaitForShutdown: () => empty(),
+  }
+}
+
+export function createEngine(recording: Recording): Handlers {
+  let root = ''
+  return {
+    log: (request) => {
+      const isError = request.getSeverity() >= ENGINE.LogSeverity.ERROR
+      if (isError) recording.errors.push(String(request.getMessage()).trim())
+      return empty()
+    },
+    getRootResource: () => reply('GetRootResourceResponse', { Urn: root }, ENGINE),
+    setRootResource: (request) => {
+      root = request.getUrn()
+      return reply('SetRootResourceResponse', {}, ENGINE)
+    },
+  }
+}
+
+function reply(
+  name: string,
+  fields: Readonly<Record<string, unknown>>,
+  messages: Message = RESOURCE,
+): Message {
+  const message = new messages[name]()
+  for (const [field, value] of Object.entries(fields)) message[`set${field}`](value)
+  return message
+}
+
+/** Types of a resource's parents, but for the stack's, stand before its own: `urn:pulumi:dev::agentweaver::a$b::name`. */
+function urnOf({ project, stack }: MonitorOptions, request: Message): string {
+  const [, , parentType = ''] = String(request.getParent()).split('::')
+  const prefix = parentType === '' || parentType === STACK_TYPE ? '' : `${parentType}$`
+  return `urn:pulumi:${stack}::${project}::${prefix}${request.getType()}::${request.getName()}`
+}
+
+function toResource(
+  urn: string,
+  request: Message,
+  inputs: Readonly<Record<string, unknown>>,
+): PlannedResource {
+  const parent = String(request.getParent())
+  const sources = new Map<string, string>()
+  request.getPropertydependenciesMap().forEach((dependencies: Message, property: string) => {
+    sources.set(property, dependencies.getUrnsList().toSorted().join(', '))
+  })
+  const values = Object.entries(inputs).map(
+    ([key, value]) => [key, toPlanned(value, sources.get(key) || 'the provider')] as const,
+  )
+  return {
+    urn,
+    type: request.getType(),
+    name: request.getName(),
+    custom: request.getCustom(),
+    ...(parent.includes(`::${STACK_TYPE}::`) || parent === '' ? {} : { parent }),
+    inputs: Object.fromEntries(values.toSorted(([a], [b]) => (a < b ? -1 : 1))),
+    dependencies: request.getDependenciesList().toSorted(),
+    protect: request.getProtect() === true,
+    ignoreChanges: request.getIgnorechangesList(),
+    retainOnDelete: request.getRetainondelete() === true,
+  }
+}

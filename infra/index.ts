@@ -1,0 +1,11 @@
+import { readConfig } from './config.ts'
+import { buildStack } from './stack.ts'
+
+const stack = await buildStack(readConfig())
+
+/** The section `infra` of the environment's file: `npm run environment -- --stack <name>` writes it. */
+export const infra = stack.infra
+/** Groups that hold everything of this stack: when it is gone, so are they. */
+export const resourceGroups = stack.resourceGroups
+/** The rest of what people ask: what a destroy leaves, when a slice ends. */
+export const about = { ...stack, infra: undefined, resourceGroups: undefined }

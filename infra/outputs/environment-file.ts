@@ -1,0 +1,53 @@
+import { InfraOutputs } from '../../contracts/outputs.ts'
+
+/** What an engine writes in place of a value that is secret, with and without `--show-secrets`. */
+const SECRETS = ['[secret]', '4dabf18193072939515e22adb298388d']
+
+export type NewEnvironment =
+  | { readonly content: string; readonly isSame: boolean }
+  | { readonly problems: readonly string[] }
+
+/**
+ * The environment's file with its section `infra` replaced by a stack's outputs. All other sections, and the file itself
+ * where nothing changes, stay as people wrote them.
+ */
+export function withOutputs(file: string, outputs: unknown): NewEnvironment {
+  const infra = (outputs as { infra?: unknown } | null)?.infra
+  if (infra === undefined)
+    return { problems: ['infra: is not among the outputs: has the stack been brought up?'] }
+  const text = JSON.stringify(infra)
+  if (SECRETS.some((mark) => text.includes(mark))) {
+    return { problems: ['infra: holds a secret, which no file of an environment may'] }
+  }
+  const parsed = InfraOutputs.safeParse(infra)
+  if (!parsed.success) {
+    return { problems: parsed.error.issues.map(({ path, message }) => `infra.${path.join('.')}: ${message}`) }
+  }
+  const environment = JSON.parse(file) as Record<string, unknown>
+  if (sorted(environment['infra']) === sorted(parsed.data)) return { content: file, isSame: true }
+  const replaced = { ...environment, infra: inOrderOf(environment['infra'], parsed.data) }
+  return { content: `${JSON.stringify(replaced, null, 2)}\n`, isSame: false }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** JSON with the keys of objects in order, so that two values of one meaning are one text. */
+function sorted(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    isObject(inner)
+      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  )
+}
+
+/** The new value with the keys in the order that the file had, so that its difference shows only what differs. */
+function inOrderOf(old: unknown, now: unknown): unknown {
+  if (!isObject(now)) return now
+  const before = isObject(old) ? old : {}
+  const keys = [
+    ...Object.keys(before).filter((key) => key in now),
+    ...Object.keys(now).filter((key) => !(key in before)),
+  ]
+  return Object.fromEntries(keys.map((key) => [key, inOrderOf(before[key], now[key])]))
+}

@@ -1,0 +1,44 @@
+import { execFile } from 'node:child_process'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Plan } from '../../contracts/planned-resource.ts'
+
+const run = promisify(execFile)
+const MAX_BYTES = 64 * 1024 * 1024
+
+const pathOf = (stack: string) => `plans/${stack}.json`
+
+/** The bytes that are committed: the same plan gives the same file. */
+export const serialize = (plan: Plan) => `${JSON.stringify(plan, null, 2)}\n`
+
+/** The committed plan of a stack; undefined while there is none. */
+export async function readStored(root: string, stack: string): Promise<string | undefined> {
+  try {
+    return await readFile(join(root, pathOf(stack)), 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+export async function writeStored(root: string, stack: string, content: string): Promise<string> {
+  const path = join(root, pathOf(stack))
+  await mkdir(dirname(path), { recursive: true })
+  await writeFile(path, content)
+  return pathOf(stack)
+}
+
+/** The plan as it was committed at a revision; undefined where that revision had none. Throws for an unknown one. */
+export async function readAtRevision(
+  root: string,
+  revision: string,
+  stack: string,
+): Promise<string | undefined> {
+  const git = (...args: string[]) => run('git', args, { cwd: root, maxBuffer: MAX_BYTES })
+  const { stdout: commit } = await git('rev-parse', '--verify', '--end-of-options', `${revision}^{commit}`)
+  const { stdout: listed } = await git('ls-tree', '--name-only', commit.trim(), '--', pathOf(stack))
+  if (listed.trim() === '') return undefined
+  const { stdout } = await git('show', `${commit.trim()}:${pathOf(stack)}`)
+  return stdout
+}

@@ -1,0 +1,37 @@
+import { customRoleGuid } from './naming.ts'
+
+/**
+ * Azure's built-in roles that the program grants, by name. GUIDs are the same in every tenant
+ * (learn.microsoft.com/azure/role-based-access-control/built-in-roles).
+ */
+export const BUILT_IN_ROLES = {
+  AcrPull: '7f951dda-4ed3-4680-a7ca-43fe172d538d',
+  'Azure Kubernetes Service RBAC Cluster Admin': 'b1ff04bb-8a4e-4dc4-8eb5-8693973ce19b',
+  'Cognitive Services OpenAI User': '5e0bd9bd-7b93-4f28-af87-19fc36ad61bd',
+  'DNS Zone Contributor': 'befefa01-2a29-4197-83a8-272ff33ce314',
+  'Key Vault Secrets User': '4633458b-17de-408a-b874-0445c86b69e6',
+  'Managed Identity Operator': 'f1a07417-d97a-45cb-824c-7a7467783830',
+  'Monitoring Data Reader': 'b0d8363b-8ddd-447d-831f-62ca05bff136',
+  'Network Contributor': '4d97b98b-1d4f-4787-a291-c67834d212e7',
+} as const
+export type BuiltInRole = keyof typeof BUILT_IN_ROLES
+
+/** Reads a secret whose name it knows: no list, no metadata, nothing else. AgentHost's only right on users' tokens. */
+export const SECRET_GETTER = {
+  name: 'Agentweaver secret getter',
+  dataActions: ['Microsoft.KeyVault/vaults/secrets/getSecret/action'],
+} as const
+
+/**
+ * That role as an owner has made it for a platform (`infra/state`). The program makes no roles: whoever may write one can
+ * write any right into it, past every condition on what may be granted.
+ */
+export function secretGetter(subscriptionId: string, platform: string) {
+  const guid = customRoleGuid(subscriptionId, `${platform}-secret-getter`)
+  return { name: SECRET_GETTER.name, definitionId: roleDefinitionId(subscriptionId, guid) } as const
+}
+
+/** Full id of a role as Azure wants it in an assignment. */
+export function roleDefinitionId(subscriptionId: string, guid: string): string {
+  return `/subscriptions/${subscriptionId}/providers/Microsoft.Authorization/roleDefinitions/${guid}`
+}

@@ -1,0 +1,42 @@
+/** TCP that a subnet takes. */
+export interface Flow {
+  /** A range, or a service tag of Azure. */
+  readonly from: string
+  readonly ports: readonly string[]
+  readonly why: string
+}
+
+const FIRST_PRIORITY = 100
+const REST_PRIORITY = 4000
+
+/**
+ * Rules of a network security group: the named flows in, nothing else of the network or the Internet. Azure's own load
+ * balancer stays allowed by the default rule behind these, for probes.
+ */
+export function securityRules(flows: readonly Flow[]) {
+  const inbound = { direction: 'Inbound', sourcePortRange: '*', destinationAddressPrefix: '*' } as const
+  const allowed = flows.map(({ from, ports, why }, index) => ({
+    ...inbound,
+    name: `allow-${why}`,
+    access: 'Allow',
+    priority: FIRST_PRIORITY + 10 * index,
+    protocol: 'Tcp',
+    sourceAddressPrefix: from,
+    destinationPortRanges: [...ports],
+  }))
+  const isOpenToInternet = flows.some(({ from }) => from === 'Internet')
+  // Nodes speak to each other and to the API server; Azure's default rule for the network lets them.
+  const refused = isOpenToInternet ? 'Internet' : 'VirtualNetwork'
+  return [
+    ...allowed,
+    {
+      ...inbound,
+      name: `deny-${refused.toLowerCase()}`,
+      access: 'Deny',
+      priority: REST_PRIORITY,
+      protocol: '*',
+      sourceAddressPrefix: refused,
+      destinationPortRange: '*',
+    },
+  ]
+}

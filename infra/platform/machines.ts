@@ -1,0 +1,73 @@
+import { Cluster } from '../components/cluster.ts'
+import { ClusterMonitoring } from '../components/cluster-monitoring.ts'
+import { KubeAccess } from '../components/kube-access.ts'
+import { NodePool, type NodePoolArgs } from '../components/node-pool.ts'
+import { Registry } from '../components/registry.ts'
+import { SandboxController } from '../components/sandbox-controller.ts'
+import type { PlatformConfig } from '../config-sections.ts'
+import type { KubeManifest } from '../plans/controller-release.ts'
+import { appPool, kataPool, poolName } from '../plans/node-pools.ts'
+import type { PlatformNames } from '../plans/platform-names.ts'
+import type { Ground } from './ground.ts'
+
+/** The cluster with its pools, the registry that they pull from, and what watches them. */
+export function raiseCluster(config: PlatformConfig, names: PlatformNames, ground: Ground) {
+  const { site, network, observability, options } = ground
+  const cluster = new Cluster(names.cluster, { site, config, names, network }, options)
+  const placement = { subnetId: network.nodes.id, tags: site.tags }
+  const { app, kata } = config.pools
+  const pool = (purpose: 'app' | 'kata', args: Pick<NodePoolArgs, 'settings' | 'after'>) => {
+    const agentPoolName = poolName(purpose, config.pools[purpose].generation)
+    return new NodePool(
+      `${names.base}-${agentPoolName}`,
+      { site, cluster: cluster.resource, agentPoolName, ...args },
+      options,
+    ).resource
+  }
+  const appNodes = pool('app', { settings: appPool(app, placement), after: [] })
+  const kataNodes = pool('kata', { settings: kataPool(kata, placement), after: [appNodes] })
+  new Registry(
+    names.base,
+    {
+      site,
+      registryName: names.registry,
+      registry: config.registry,
+      kubelet: { principalId: cluster.kubelet.principalId, name: names.identity('kubelet') },
+      virtualNetworkId: network.virtualNetwork.id,
+      endpointSubnetId: network.endpoints.id,
+    },
+    options,
+  )
+  new ClusterMonitoring(names.base, { site, cluster, clusterName: names.cluster, observability }, options)
+  return { cluster, pools: [appNodes, kataNodes] }
+}
+
+/** The controller, once there are nodes that it can run on. */
+export function installController(
+  config: PlatformConfig,
+  names: PlatformNames,
+  {
+    site,
+    group,
+    options,
+    cluster,
+    pools,
+    release,
+  }: Ground & ReturnType<typeof raiseCluster> & { readonly release: readonly KubeManifest[] },
+): void {
+  const { provider } = new KubeAccess(
+    `${names.base}-kube`,
+    {
+      resourceGroupName: group.groupName,
+      clusterName: cluster.resource.name,
+      clusterIdentifier: `${config.subscriptionId}/${names.resourceGroup}/${names.cluster}`,
+      forgetUnreachable: !config.protect,
+    },
+    options,
+  )
+  new SandboxController(
+    'agent-sandbox',
+    { site, cluster: cluster.resource, kube: provider, controller: config.controller, release, pools },
+    options,
+  )
+}

@@ -1,0 +1,84 @@
+import type { Cluster } from '../components/cluster.ts'
+import { DATABASE_NAME, Database } from '../components/database.ts'
+import { Dns } from '../components/dns.ts'
+import { WorkloadIdentities } from '../components/workload-identities.ts'
+import type { PlatformConfig } from '../config-sections.ts'
+import { infraOutputs } from '../plans/outputs.ts'
+import type { PlatformNames } from '../plans/platform-names.ts'
+import { secretGetter } from '../plans/roles.ts'
+import type { Ground } from './ground.ts'
+
+/** What the control plane and the sandboxes use, and who of them may; answers the outputs that charts read. */
+export function raiseServices(
+  config: PlatformConfig,
+  names: PlatformNames,
+  ground: Ground & { readonly cluster: Cluster },
+) {
+  const { site, network, options, cluster } = ground
+  const database = new Database(
+    names.base,
+    {
+      site,
+      serverName: names.database,
+      tenantId: config.tenantId,
+      database: config.database,
+      virtualNetworkId: network.virtualNetwork.id,
+      subnetId: network.database.id,
+    },
+    options,
+  )
+  const { issuer } = cluster
+  new Dns(`${names.base}-dns`, { site, dns: config.dns, issuer, identity: names.identity }, options)
+  const { clientIds } = new WorkloadIdentities(
+    names.base,
+    {
+      site,
+      slice: { kind: 'base' },
+      issuer,
+      identityName: names.identity,
+      grants: grants(config, names, ground),
+    },
+    options,
+  )
+  return infraOutputs({
+    config,
+    names,
+    zone: config.dns.zone,
+    databaseName: DATABASE_NAME,
+    facts: { issuer, databaseHost: database.host, clientIds },
+  })
+}
+
+function grants(config: PlatformConfig, names: PlatformNames, { vaults }: Ground) {
+  const { model } = config
+  return {
+    api: [
+      {
+        role: 'Key Vault Secrets User',
+        scope: vaults.controlPlane.vaultId,
+        after: vaults.controlPlane.resource,
+        on: names.controlPlaneVault,
+        why: 'the API reads the keys of its deployment',
+      },
+    ],
+    agentHost: [
+      {
+        role: secretGetter(config.subscriptionId, names.base),
+        scope: vaults.userTokens.vaultId,
+        after: vaults.userTokens.resource,
+        on: names.userTokenVault,
+        why: 'AgentHost reads the token of the owner of its run, by a name that only the run knows',
+      },
+      ...(model
+        ? [
+            {
+              role: 'Cognitive Services OpenAI User',
+              scope: model.resourceId,
+              on: model.host,
+              why: 'agents call the one model of this environment',
+            } as const,
+          ]
+        : []),
+    ],
+  } as const
+}

@@ -1,0 +1,38 @@
+import { parse } from 'yaml'
+
+interface User {
+  readonly exec?: { readonly apiVersion: string; readonly command: string; readonly args: readonly string[] }
+  readonly [key: string]: unknown
+}
+interface Kubeconfig {
+  readonly clusters: readonly object[]
+  readonly contexts: readonly object[]
+  readonly 'current-context': string
+  readonly users: readonly { readonly name: string; readonly user: User }[]
+}
+
+/** Identity of the AKS server application, the same in every tenant. */
+const AKS_SERVER = '6dae42f8-4368-4678-94ff-3960e28e3630'
+
+/**
+ * The user credential that Azure answers (base64), to be used without a person: its own login asks for a code in a
+ * browser. It must hold no token, key or certificate of a user, since they would end in the state.
+ */
+export function parseKubeconfig(answered: string): string {
+  const config = parse(Buffer.from(answered, 'base64').toString('utf8')) as Kubeconfig | null
+  if (!config?.users?.length) throw new Error('Azure answered no credentials for the cluster')
+  const users = config.users.map(({ name, user }) => {
+    const others = Object.keys(user).filter((key) => key !== 'exec')
+    if (user.exec === undefined || others.length > 0) {
+      throw new Error(`the credential of ${name} is no Entra login: is "disableLocalAccounts" on?`)
+    }
+    return {
+      name,
+      user: { exec: { ...user.exec, command: 'kubelogin', args: LOGIN, interactiveMode: 'Never' } },
+    }
+  })
+  return JSON.stringify({ ...config, users })
+}
+
+/** `kubelogin` takes the login of `az`, on a laptop and after `azure/login` in a workflow. */
+const LOGIN = ['get-token', '--login', 'azurecli', '--server-id', AKS_SERVER]

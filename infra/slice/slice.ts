@@ -1,0 +1,120 @@
+import { Provider } from '@pulumi/azure-native/provider.js'
+import { type ComponentResourceOptions, getStack } from '@pulumi/pulumi'
+import { names as clusterNames, type Slice } from '../../contracts/names.ts'
+import type { InfraOutputs } from '../../contracts/outputs.ts'
+import { KubeAccess } from '../components/kube-access.ts'
+import type { Site } from '../components/site.ts'
+import { SliceNamespaces } from '../components/slice-namespaces.ts'
+import { WorkloadIdentities } from '../components/workload-identities.ts'
+import type { PlatformConfig, SliceConfig } from '../config-sections.ts'
+import { deploymentSecrets, platformNames, resourceGroupId, sliceNames } from '../plans/platform-names.ts'
+import { secretGetter } from '../plans/roles.ts'
+import { sliceTags } from '../plans/tags.ts'
+
+/** The platform that a slice is cut from: how it was configured, and what came out of it. */
+export interface BasePlatform {
+  readonly config: PlatformConfig
+  readonly outputs: InfraOutputs
+}
+
+/** A preview of a branch on a shared cluster: its namespaces and identities, and nothing that could outlive it. */
+export function buildSlice(config: SliceConfig, base: BasePlatform) {
+  const { subscriptionId, tenantId, location, grantGeneration } = base.config
+  const platform = platformNames(base.config)
+  const names = sliceNames(config.environment, config.slug)
+  const slice: Slice = { kind: 'preview', slug: config.slug }
+  const tags = sliceTags(config)
+  const azure = new Provider('azure', { subscriptionId, tenantId })
+  const options: ComponentResourceOptions = { providers: [azure] }
+  const site: Site = {
+    stack: getStack(),
+    subscriptionId,
+    resourceGroupName: names.resourceGroup,
+    groupId: resourceGroupId(subscriptionId, names.resourceGroup),
+    location,
+    tags,
+    protect: false,
+    grantGeneration,
+  }
+  const { clientIds } = new WorkloadIdentities(
+    names.base,
+    {
+      site,
+      slice,
+      issuer: base.outputs.cluster.issuer,
+      identityName: names.identity,
+      grants: sliceGrants(base.config, slice),
+    },
+    options,
+  )
+  const { provider } = new KubeAccess(
+    `${names.base}-kube`,
+    {
+      resourceGroupName: platform.resourceGroup,
+      clusterName: platform.cluster,
+      clusterIdentifier: `${subscriptionId}/${platform.resourceGroup}/${platform.cluster}`,
+      forgetUnreachable: true,
+    },
+    options,
+  )
+  new SliceNamespaces(names.base, { kube: provider, slice, tags, ceiling: config.ceiling }, options)
+  return {
+    infra: sliceOutputs(config, base.outputs, clientIds),
+    /** The group is shared by all slices of an environment: nothing of it is this one's to delete. */
+    resourceGroups: [],
+    namespaces: Object.values(clusterNames(slice).namespaces).filter((name) => name.startsWith('aw-pr-')),
+    expires: config.expires,
+  }
+}
+
+/**
+ * Rights on the platform's two vaults: the keys of its own deployment by name, and the reading of users' tokens, whose
+ * names this slice can only make with its own key, so that it finds none that was stored for the base.
+ */
+function sliceGrants(base: PlatformConfig, slice: Slice) {
+  const platform = platformNames(base)
+  const group = resourceGroupId(base.subscriptionId, platform.resourceGroup)
+  const vaultId = (name: string) => `${group}/providers/Microsoft.KeyVault/vaults/${name}`
+  return {
+    api: deploymentSecrets(clusterNames(slice).prefix).map(
+      (name) =>
+        ({
+          role: 'Key Vault Secrets User',
+          scope: `${vaultId(platform.controlPlaneVault)}/secrets/${name}`,
+          on: `${platform.controlPlaneVault}/${name}`,
+          why: 'the API of the preview reads the keys of its own deployment',
+        }) as const,
+    ),
+    agentHost: [
+      {
+        role: secretGetter(base.subscriptionId, platform.base),
+        scope: vaultId(platform.userTokenVault),
+        on: platform.userTokenVault,
+        why: 'AgentHost reads the token of the owner of its run, by a name that only the run knows',
+      },
+    ],
+  }
+}
+
+/** The platform's outputs, but for what is the slice's own. */
+function sliceOutputs<T>(
+  { slug }: SliceConfig,
+  outputs: InfraOutputs,
+  clientIds: { readonly api: T; readonly agentHost: T; readonly egressProxy: T },
+) {
+  const zone = `${slug}.${outputs.dns.zone}`
+  const { azure } = outputs
+  if (azure === undefined) throw new Error('the environment of a slice has no section infra.azure')
+  return {
+    ...outputs,
+    dns: { zone, previewZone: `preview.${zone}` },
+    azure: {
+      ...azure,
+      identities: {
+        api: { clientId: clientIds.api },
+        agentHost: { clientId: clientIds.agentHost },
+        egressProxy: { clientId: clientIds.egressProxy },
+      },
+    },
+  }
+}

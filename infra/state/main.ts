@@ -1,0 +1,101 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import process from 'node:process'
+import { parseStateConfig, type StateConfig } from './state-config.ts'
+import { stateNames } from './state-names.ts'
+import { stateTemplate } from './state-template.ts'
+
+const USAGE = `Usage: npm run state -- <show|what-if|apply> <file>
+  show     print the ARM template that would be deployed
+  what-if  ask Azure what it would change (az deployment sub what-if)
+  apply    deploy it (az deployment sub create) and print what to put into the environments of GitHub
+<file> is as infra/state/examples/dev.json. An owner of the subscription runs it, once for each environment.`
+
+/** Exit statuses: 0 done, 1 az failed, 2 the words or the file are wrong. */
+const FAILED = 1
+const WRONG = 2
+
+function stop(message: string, status: number): never {
+  process.stderr.write(`${message}\n`)
+  process.exit(status)
+}
+
+function readConfig(path: string): StateConfig {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    stop(`${path}: cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'})`, WRONG)
+  }
+  const parsed = parseStateConfig(text)
+  if ('problems' in parsed) stop(parsed.problems.map((problem) => `${path}: ${problem}`).join('\n'), WRONG)
+  return parsed.config
+}
+
+/** Runs az with these arguments; what it asks and says goes to the person. */
+function az(args: readonly string[]): string {
+  const { status, stdout, error } = spawnSync('az', args, {
+    encoding: 'utf8',
+    stdio: ['inherit', 'pipe', 'inherit'],
+    maxBuffer: 64 * 1_048_576,
+  })
+  if (error) {
+    const { code } = error as NodeJS.ErrnoException
+    stop(
+      code === 'ENOENT' ? 'az is not on the PATH: install the Azure CLI, then "az login"' : error.message,
+      FAILED,
+    )
+  }
+  if (status !== 0) stop(`az ${args.slice(0, 3).join(' ')} failed`, FAILED)
+  return stdout
+}
+
+/** The subscription is named in every call, so that another default of `az` deploys nothing elsewhere. */
+function deploy(verb: 'what-if' | 'create', config: StateConfig): string {
+  const folder = mkdtempSync(join(tmpdir(), 'agentweaver-state-'))
+  try {
+    const file = join(folder, 'template.json')
+    writeFileSync(file, JSON.stringify(stateTemplate(config)))
+    return az([
+      'deployment',
+      'sub',
+      verb,
+      '--subscription',
+      config.subscriptionId,
+      '--location',
+      config.location,
+      '--name',
+      stateNames(config).deployment,
+      '--template-file',
+      file,
+      ...(verb === 'create' ? ['--query', 'properties.outputs', '--output', 'json'] : []),
+    ])
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** Variables of each environment of GitHub, as its settings page wants them. */
+function variables(config: StateConfig, outputs: Readonly<Record<string, { value?: unknown }>>): string[] {
+  const names = stateNames(config)
+  const value = (key: string) => String(outputs[key]?.value ?? stop(`az has not told ${key}`, FAILED))
+  const duties = config.previews ? (['up', 'plan', 'preview'] as const) : (['up', 'plan'] as const)
+  return duties.flatMap((duty) => [
+    `environment ${names.gate(duty)}`,
+    `  AZURE_CLIENT_ID=${value(`${duty}ClientId`)}`,
+    `  AZURE_TENANT_ID=${config.tenantId}`,
+    `  AZURE_SUBSCRIPTION_ID=${config.subscriptionId}`,
+    `  PULUMI_BACKEND_URL=${value('backendUrl')}`,
+    `  PULUMI_SECRETS_PROVIDER=${value('secretsProvider')}`,
+  ])
+}
+
+const [verb = '', file = '', ...more] = process.argv.slice(2)
+if (file === '' || more.length > 0 || !['show', 'what-if', 'apply'].includes(verb)) stop(USAGE, WRONG)
+const config = readConfig(file)
+if (verb === 'show') process.stdout.write(`${JSON.stringify(stateTemplate(config), null, 2)}\n`)
+if (verb === 'what-if') process.stdout.write(deploy('what-if', config))
+if (verb === 'apply')
+  process.stdout.write(`${variables(config, JSON.parse(deploy('create', config))).join('\n')}\n`)

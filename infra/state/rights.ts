@@ -1,0 +1,239 @@
+import { BUILT_IN_ROLES, type BuiltInRole, SECRET_GETTER, secretGetter } from '../plans/roles.ts'
+import type { StateConfig } from './state-config.ts'
+
+/** A custom role, as Azure wants its permissions. */
+export interface CustomRole {
+  readonly name: string
+  readonly description: string
+  readonly actions: readonly string[]
+  readonly dataActions: readonly string[]
+}
+
+/** Resource types that only a whole platform needs, by provider. A type is written with all of its parents. */
+const PLATFORM_TYPES = {
+  'Microsoft.AlertsManagement': ['prometheusRuleGroups'],
+  'Microsoft.Consumption': ['budgets'],
+  'Microsoft.ContainerRegistry': ['registries'],
+  'Microsoft.ContainerService': [
+    'managedClusters',
+    'managedClusters/agentPools',
+    'managedClusters/maintenanceConfigurations',
+  ],
+  'Microsoft.Dashboard': ['grafana'],
+  'Microsoft.DBforPostgreSQL': [
+    'flexibleServers',
+    'flexibleServers/administrators',
+    'flexibleServers/configurations',
+    'flexibleServers/databases',
+  ],
+  'Microsoft.Insights': [
+    'actionGroups',
+    'dataCollectionEndpoints',
+    'dataCollectionRuleAssociations',
+    'dataCollectionRules',
+    'diagnosticSettings',
+  ],
+  'Microsoft.KeyVault': ['vaults'],
+  'Microsoft.KubernetesConfiguration': ['extensions'],
+  'Microsoft.Monitor': ['accounts'],
+  'Microsoft.Network': [
+    'dnsZones',
+    'natGateways',
+    'networkSecurityGroups',
+    'privateDnsZones',
+    'privateDnsZones/virtualNetworkLinks',
+    'privateEndpoints',
+    'privateEndpoints/privateDnsZoneGroups',
+    'publicIPAddresses',
+    'virtualNetworks',
+    'virtualNetworks/subnets',
+  ],
+  'Microsoft.OperationalInsights': ['workspaces'],
+} as const
+
+/** What a slice of a branch makes too, in the one resource group that slices share. */
+const SLICE_TYPES = {
+  'Microsoft.ManagedIdentity': [
+    'userAssignedIdentities',
+    'userAssignedIdentities/federatedIdentityCredentials',
+  ],
+} as const
+const GROUPS = { 'Microsoft.Resources': ['subscriptions/resourceGroups'] } as const
+
+type Types = Readonly<Record<string, readonly string[]>>
+
+const threeOf = (type: string) => ['read', 'write', 'delete'].map((verb) => `${type}/${verb}`)
+const allOf = (types: Types) =>
+  Object.entries(types).flatMap(([provider, names]) =>
+    names.flatMap((name) => threeOf(`${provider}/${name}`)),
+  )
+
+/** Beside writing a thing itself: joining it to another, and asking how a long operation stands. */
+const PLATFORM_EXTRAS = [
+  'Microsoft.ContainerService/managedClusters/listClusterUserCredential/action',
+  'Microsoft.ContainerService/managedClusters/agentPools/upgradeNodeImageVersion/action',
+  'Microsoft.ContainerService/locations/operationresults/read',
+  'Microsoft.ContainerService/locations/operations/read',
+  'Microsoft.DBforPostgreSQL/locations/*/read',
+  'Microsoft.Insights/dataCollectionEndpoints/*/read',
+  'Microsoft.KeyVault/locations/deletedVaults/read',
+  'Microsoft.KeyVault/locations/operationResults/read',
+  'Microsoft.KeyVault/vaults/privateEndpointConnectionsApproval/action',
+  'Microsoft.ContainerRegistry/registries/privateEndpointConnectionsApproval/action',
+  'Microsoft.ContainerRegistry/registries/importImage/action',
+  'Microsoft.Monitor/accounts/*/read',
+  'Microsoft.Network/locations/operations/read',
+  'Microsoft.Network/locations/operationResults/read',
+  'Microsoft.Network/natGateways/join/action',
+  'Microsoft.Network/networkSecurityGroups/join/action',
+  'Microsoft.Network/privateDnsZones/join/action',
+  'Microsoft.Network/publicIPAddresses/join/action',
+  'Microsoft.Network/virtualNetworks/join/action',
+  'Microsoft.Network/virtualNetworks/subnets/join/action',
+  'Microsoft.Network/virtualNetworks/subnets/joinViaServiceEndpoint/action',
+  'Microsoft.OperationalInsights/workspaces/sharedKeys/action',
+]
+
+const SHARED_EXTRAS = [
+  'Microsoft.ManagedIdentity/userAssignedIdentities/assign/action',
+  'Microsoft.Authorization/roleDefinitions/read',
+  'Microsoft.Resources/subscriptions/read',
+  'Microsoft.Resources/subscriptions/operationresults/read',
+]
+
+/** Writes what the program makes of a platform, and nothing about who may do what: that is the condition's. */
+export const DEPLOYER: CustomRole = {
+  name: 'Agentweaver deployer',
+  description: 'Makes and removes what the infrastructure program declares.',
+  actions: [
+    ...[PLATFORM_TYPES, SLICE_TYPES, GROUPS].flatMap(allOf),
+    ...PLATFORM_EXTRAS,
+    ...SHARED_EXTRAS,
+  ].sort(),
+  dataActions: [],
+}
+
+/** Objects of the cluster that a slice's program makes; everything else of a slice comes from its GitOps tree. */
+const SLICE_OBJECTS = ['namespaces', 'resourcequotas']
+const CLUSTER = 'Microsoft.ContainerService/managedClusters'
+
+/**
+ * Writes what a slice is of Azure, in the group of slices alone: whoever may write a federated credential on an identity
+ * can be that identity, and no condition of Azure's tells one identity from another.
+ */
+export const PREVIEWER: CustomRole = {
+  name: 'Agentweaver previewer',
+  description: 'Makes and removes the identities of preview slices.',
+  actions: [
+    ...allOf(SLICE_TYPES),
+    ...SHARED_EXTRAS,
+    'Microsoft.Resources/subscriptions/resourceGroups/read',
+  ].sort(),
+  dataActions: [],
+}
+
+/** Writes what a slice is of the cluster. Its code is a branch's, so it is no administrator. */
+export const SLICE_MAKER: CustomRole = {
+  name: 'Agentweaver slice maker',
+  description: 'Makes and removes the namespaces of preview slices and their limits.',
+  actions: [],
+  dataActions: [
+    // What a client asks a server before it asks for an object.
+    ...['api', 'apis', 'openapi', 'version'].map((path) => `${CLUSTER}/${path}/read`),
+    ...SLICE_OBJECTS.flatMap((kind) => threeOf(`${CLUSTER}/${kind}`)),
+  ].sort(),
+}
+
+/** Beside Azure's own Reader: the address and the certificate of the cluster, which carry no credential. */
+export const PLANNER: CustomRole = {
+  name: 'Agentweaver planner',
+  description: 'Sees how to reach the cluster, to compare it with the program.',
+  actions: ['Microsoft.ContainerService/managedClusters/listClusterUserCredential/action'],
+  dataActions: [],
+}
+
+/** Opens and seals the key of the state's secrets; cannot sign, export, change or delete it. */
+export const STATE_SEALER: CustomRole = {
+  name: 'Agentweaver state sealer',
+  description: "Seals and opens the data keys of Pulumi's state.",
+  actions: [],
+  dataActions: [
+    'Microsoft.KeyVault/vaults/keys/read',
+    'Microsoft.KeyVault/vaults/keys/encrypt/action',
+    'Microsoft.KeyVault/vaults/keys/decrypt/action',
+  ],
+}
+
+const BLOBS = 'Microsoft.Storage/storageAccounts/blobServices/containers/blobs'
+const BLOB_CHANGES = [`${BLOBS}/write`, `${BLOBS}/add/action`, `${BLOBS}/delete`]
+
+/** Less than Azure's Storage Blob Data Reader and Contributor: those may also delete the container, past its lock. */
+export const STATE_READER: CustomRole = {
+  name: 'Agentweaver state reader',
+  description: 'Reads the state of stacks.',
+  actions: [],
+  dataActions: [`${BLOBS}/read`],
+}
+export const STATE_WRITER: CustomRole = {
+  name: 'Agentweaver state writer',
+  description: 'Reads and writes the state of stacks.',
+  actions: [],
+  dataActions: [`${BLOBS}/read`, ...BLOB_CHANGES],
+}
+
+/**
+ * Condition on the writer for previews: it changes nothing but what belongs to a stack `pr-…` of the project. Pulumi keeps
+ * a stack's state, locks, history and backups under `.pulumi/<what>/…<project>/<stack>`.
+ */
+export function previewStateCondition(project: string): string {
+  const changes = BLOB_CHANGES.map((action) => `!(ActionMatches{'${action}'})`).join(' AND ')
+  return `((${changes}) OR (@Resource[${BLOBS}:path] StringLike '.pulumi/*/${project}/pr-*'))`
+}
+
+/** The program's own custom role: who writes roles can write any right into them, so an owner makes it. */
+export const SECRET_GETTER_ROLE: CustomRole = {
+  name: SECRET_GETTER.name,
+  description: 'Reads a secret whose name it knows; lists none.',
+  actions: [],
+  dataActions: SECRET_GETTER.dataActions,
+}
+
+/**
+ * Built-in roles that the bootstrap grants (learn.microsoft.com/azure/role-based-access-control/built-in-roles).
+ */
+export const BOOTSTRAP_ROLES = {
+  Reader: 'acdd72a7-3385-48ef-bd42-f606fba81ae7',
+  'Role Based Access Control Administrator': 'f58310d9-a9f6-439a-9e8d-f62e7b41a168',
+  'Azure Kubernetes Service RBAC Cluster Admin':
+    BUILT_IN_ROLES['Azure Kubernetes Service RBAC Cluster Admin'],
+  'Azure Kubernetes Service RBAC Reader': '7f6c6a51-bcf8-42ba-9220-52d62157d7db',
+} as const
+
+/** Who administers the cluster is for its owner to say, and not for a program's grant. */
+const PLATFORM_ROLES = (Object.keys(BUILT_IN_ROLES) as BuiltInRole[]).filter(
+  (name) => name !== 'Azure Kubernetes Service RBAC Cluster Admin',
+)
+/** What a slice's identities get: their own deployment's secrets, and nothing of the cluster. */
+const SLICE_ROLES: readonly BuiltInRole[] = ['Key Vault Secrets User']
+
+/** The GUID by which the program knows the role of its environment. */
+export const secretGetterGuid = ({ subscriptionId, environment }: StateConfig): string =>
+  secretGetter(subscriptionId, `agentweaver-${environment}`).definitionId.split('/').at(-1) ?? ''
+
+/** GUIDs of the roles that a deployer, or a previewer, may grant and take away. */
+export function grantableRoles(config: StateConfig, isSlice: boolean): readonly string[] {
+  const names = isSlice ? SLICE_ROLES : PLATFORM_ROLES
+  return [...names.map((name) => BUILT_IN_ROLES[name]), secretGetterGuid(config)].sort()
+}
+
+/**
+ * Condition on Role Based Access Control Administrator: only these roles, never for a person, and by a slice
+ * for identities alone, when one is granted and when one is taken away. The form is that of Azure's page of delegation examples.
+ */
+export function grantCondition(roles: readonly string[], isSlice: boolean): string {
+  const kinds = isSlice ? "'ServicePrincipal'" : "'ServicePrincipal', 'Group'"
+  const guids = roles.join(', ')
+  const clause = (verb: 'write' | 'delete', source: '@Request' | '@Resource') =>
+    `((!(ActionMatches{'Microsoft.Authorization/roleAssignments/${verb}'})) OR (${source}[Microsoft.Authorization/roleAssignments:RoleDefinitionId] ForAnyOfAnyValues:GuidEquals {${guids}} AND ${source}[Microsoft.Authorization/roleAssignments:PrincipalType] ForAnyOfAnyValues:StringEqualsIgnoreCase {${kinds}}))`
+  return `${clause('write', '@Request')} AND ${clause('delete', '@Resource')}`
+}

@@ -1,0 +1,63 @@
+import { type Policies, PolicyPack, type ReportViolation } from '@pulumi/policy'
+import { placeOf, planFromEngine, resourceFromEngine } from './from-engine.ts'
+import type { Finding, RuleContext, StackRule } from './rule.ts'
+import { checkResource, checkWhole, STACK_RULES } from './rules.ts'
+import { DEFAULT_SETTINGS, environmentOf, type PolicySettings } from './settings.ts'
+
+/** What `--policy-pack-config` may set, by the rule that it belongs to. */
+const CONFIG = {
+  regions: { properties: { allowed: { type: 'array', items: { type: 'string' }, minItems: 1 } } },
+  'kata-taint': { properties: { maxNodes: { type: 'integer', minimum: 1, maximum: 1000 } } },
+} as const
+
+interface Config {
+  readonly allowed?: readonly string[]
+  readonly maxNodes?: number
+}
+
+function contextOf(urn: string, config: Config): RuleContext {
+  const settings: PolicySettings = {
+    regions: config.allowed ?? DEFAULT_SETTINGS.regions,
+    kataMaxNodes: config.maxNodes ?? DEFAULT_SETTINGS.kataMaxNodes,
+  }
+  return { environment: environmentOf(placeOf(urn).stack), settings }
+}
+
+const report = (findings: readonly Finding[], violation: ReportViolation) => {
+  for (const { message, urn } of findings) violation(message, urn)
+}
+
+/** A rule about single resources and about the whole is two policies to the engine. */
+function policiesOf(rule: StackRule): Policies {
+  const { name, level, says, protects } = rule
+  const common = { enforcementLevel: level, description: `${says} (${protects})` } as const
+  const config = Object.entries(CONFIG).find(([key]) => key === name)?.[1]
+  const resource = {
+    ...common,
+    name,
+    ...(config && { configSchema: config as never }),
+    validateResource: (args: Parameters<typeof resourceFromEngine>[0], violation: ReportViolation) =>
+      report(
+        checkResource(rule, resourceFromEngine(args), contextOf(args.urn, args.getConfig<Config>())),
+        violation,
+      ),
+  }
+  const stack = {
+    ...common,
+    name: rule.resource === undefined ? name : `${name}-stack`,
+    validateStack: (args: Parameters<typeof planFromEngine>[0], violation: ReportViolation) => {
+      const plan = planFromEngine(args)
+      report(
+        checkWhole(rule, plan, contextOf(plan.resources[0]?.urn ?? '', args.getConfig<Config>())),
+        violation,
+      )
+    },
+  }
+  return [...(rule.resource === undefined ? [] : [resource]), ...(rule.stack === undefined ? [] : [stack])]
+}
+
+/** The engine takes marks of secrets off before it shows values, so rules about them run on plans alone. */
+new PolicyPack('agentweaver-stack', {
+  enforcementLevel: 'mandatory',
+  policies: STACK_RULES.filter((rule) => rule.planOnly !== true).flatMap(policiesOf),
+})

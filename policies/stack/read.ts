@@ -1,0 +1,125 @@
+import { isSecret, isUnknown, type PlannedValue } from '../../contracts/planned-resource.ts'
+import type { Problem, RuledPlan, RuledResource } from './rule.ts'
+
+/** The token at the default API version: a package of another version has the same resources under its own name. */
+export function typeOf({ type }: Pick<RuledResource, 'type'>): string {
+  return type.replace(/^azure-native_[a-z0-9]+_v[a-z0-9]+:/, 'azure-native:')
+}
+
+export const isAzure = (resource: RuledResource) => typeOf(resource).startsWith('azure-native:')
+
+export function ofType(plan: RuledPlan, ...types: readonly string[]): RuledResource[] {
+  return plan.resources.filter((resource) => types.includes(typeOf(resource)))
+}
+
+/** The value at a path such as `agentPoolProfiles[0].mode`. Below a value that is not known, nothing is. */
+export function valueAt(inputs: PlannedValue | undefined, path: string): PlannedValue | undefined {
+  const keys = path.split(/[.[\]]+/).filter((key) => key !== '')
+  return keys.reduce<PlannedValue | undefined>((value, key) => {
+    if (value === undefined || isMarked(value)) return value
+    return typeof value === 'object' && value !== null && Object.hasOwn(value, key)
+      ? (value as Readonly<Record<string, PlannedValue>>)[key]
+      : undefined
+  }, inputs)
+}
+
+/** Whether a value stands for one that is not shown: unknown while planning, or secret. */
+export function isMarked(value: PlannedValue | undefined): boolean {
+  return isUnknown(value) || isSecret(value)
+}
+
+/** Whether all of a value is there to be read. */
+export function isKnown(value: PlannedValue | undefined): boolean {
+  if (isMarked(value)) return false
+  return typeof value !== 'object' || value === null || Object.values(value).every(isKnown)
+}
+
+export interface Demand {
+  readonly holds: (value: PlannedValue | undefined) => boolean
+  /** What to write, as the end of a sentence: `set it to true`. */
+  readonly remedy: string
+}
+
+/**
+ * Holds the value at a path to a demand. What is not known while planning does not hold: a rule that cannot read its
+ * value says so.
+ */
+export function demand(resource: RuledResource, path: string, { holds, remedy }: Demand): Problem[] {
+  const value = valueAt(resource.inputs, path)
+  if (!isKnown(value)) {
+    return [
+      problem(
+        resource,
+        path,
+        `is not known while planning, so nothing can be held to it: write it out; ${remedy}`,
+      ),
+    ]
+  }
+  return holds(value) ? [] : [problem(resource, path, `is ${show(value)}: ${remedy}`)]
+}
+
+export function problem({ urn }: RuledResource, path: string, message: string): Problem {
+  return { urn, path, message: path === '' ? message : `${path} ${message}` }
+}
+
+/** The demands that most rules are made of. */
+export const isTrue: Demand = { holds: (value) => value === true, remedy: 'set it to true' }
+export const isNotTrue: Demand = {
+  holds: (value) => value === undefined || value === false,
+  remedy: 'leave it out or set it to false',
+}
+export const isFalse: Demand = { holds: (value) => value === false, remedy: 'set it to false' }
+export function isOneOf(...allowed: readonly (string | number | undefined)[]): Demand {
+  const named = allowed.map((value) => (value === undefined ? 'nothing' : `"${value}"`))
+  return { holds: (value) => allowed.includes(value as string), remedy: `set it to ${named.join(' or ')}` }
+}
+export function isWithin(min: number, max: number): Demand {
+  return {
+    holds: (value) => typeof value === 'number' && value >= min && value <= max,
+    remedy: max === Number.POSITIVE_INFINITY ? `set it to ${min} or more` : `set it to ${min} to ${max}`,
+  }
+}
+
+const MAX_SHOWN = 80
+
+function show(value: PlannedValue | undefined): string {
+  if (value === undefined) return 'not set'
+  const text = JSON.stringify(value)
+  return text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN)}…`
+}
+
+export function asList(value: PlannedValue | undefined): readonly PlannedValue[] {
+  return Array.isArray(value) ? value : []
+}
+
+/** URNs that a property's value comes from. */
+export function originsOf(plan: RuledPlan, resource: RuledResource, property: string): readonly string[] {
+  const texts = [
+    ...unknownsIn(resource.inputs[property]),
+    ...(resource.propertyDependencies?.[property] ?? []),
+  ]
+  return plan.resources.map(({ urn }) => urn).filter((urn) => texts.some((text) => standsIn(text, urn)))
+}
+
+/** Types that a value which is not known comes from, as its origin names them. */
+export function originTypes(value: PlannedValue | undefined): readonly string[] {
+  return unknownsIn(value).flatMap((text) =>
+    [...text.matchAll(URN_TYPE)].map(([, type = '']) => typeOf({ type })),
+  )
+}
+
+/** A URN is `urn:pulumi:<stack>::<project>::<types, $ between>::<name>`; the last type is the resource's own. */
+const URN_TYPE = /urn:pulumi:[^:]+::[^:]+::(?:[^\s,]*?\$)?([^\s,$:]+:[^\s,$:]*:?[^\s,$:]+)::/g
+
+/** Whether a URN is among those of an origin, and not one that only begins alike. */
+function standsIn(text: string, urn: string, from = 0): boolean {
+  const index = text.indexOf(urn, from)
+  if (index < 0) return false
+  const [before = ' ', after = ' '] = [text[index - 1], text[index + urn.length]]
+  return (/[\s,]/.test(before) && !/[A-Za-z0-9_.-]/.test(after)) || standsIn(text, urn, index + 1)
+}
+
+function unknownsIn(value: PlannedValue | undefined): readonly string[] {
+  if (isUnknown(value)) return [value.$unknown]
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(unknownsIn) : []
+}

@@ -1,0 +1,106 @@
+import { createHash } from 'node:crypto'
+import { isUnknown, type PlannedValue } from '../../contracts/planned-resource.ts'
+import { asList, ofType, originsOf, valueAt } from './read.ts'
+import type { RuledPlan, RuledResource } from './rule.ts'
+import { RESOURCE_GROUP, ROLE_DEFINITION, VAULT } from './types.ts'
+
+/** Ids of Azure's own roles that change what they reach, or who may. */
+export const PRIVILEGED_ROLES: ReadonlyMap<string, string> = new Map([
+  ['8e3af657-a8ff-443c-a75c-2fe8c4bcb635', 'Owner'],
+  ['b24988ac-6180-42a0-ab88-20f7382dd24c', 'Contributor'],
+  ['18d7d88d-d35e-4fb5-a5c3-7773c20a72d9', 'User Access Administrator'],
+  ['f58310d9-a9f6-439a-9e8d-f62e7b41a168', 'Role Based Access Control Administrator'],
+])
+
+/** Azure's own roles that an identity of sandboxes may hold. Those that read secrets list them too, so none is here. */
+export const SANDBOX_ROLES: ReadonlyMap<string, string> = new Map([
+  ['5e0bd9bd-7b93-4f28-af87-19fc36ad61bd', 'Cognitive Services OpenAI User'],
+])
+
+/** What a role of our own may do for an identity of sandboxes: read one secret by its name, or ask a model. */
+const SANDBOX_DATA_ACTIONS = [
+  /^Microsoft\.KeyVault\/vaults\/secrets\/getSecret\/action$/i,
+  /^Microsoft\.CognitiveServices\/accounts\/OpenAI\/[A-Za-z/-]+\/(?:action|read)$/i,
+]
+
+const ROLE_ID =
+  /^(?:\/subscriptions\/[^/]+)?\/providers\/Microsoft\.Authorization\/roleDefinitions\/([0-9a-f-]{36})$/i
+
+/** The id of a role, at the end of its resource id; nothing where that is no role's. */
+export function roleIdOf(value: PlannedValue | undefined): string | undefined {
+  return typeof value === 'string' ? ROLE_ID.exec(value)?.[1]?.toLowerCase() : undefined
+}
+
+/** The role of our own that an assignment names, where the plan makes it. */
+export function ownRole(plan: RuledPlan, assignment: RuledResource): RuledResource | undefined {
+  const id = roleIdOf(assignment.inputs['roleDefinitionId'])
+  const origins = originsOf(plan, assignment, 'roleDefinitionId')
+  return ofType(plan, ROLE_DEFINITION).find((role) =>
+    id === undefined ? origins.includes(role.urn) : role.inputs['roleDefinitionId'] === id,
+  )
+}
+
+const VAULT_SCOPE =
+  /^\/subscriptions\/[0-9a-f-]{36}\/resourceGroups\/([^/]+)\/providers\/Microsoft\.KeyVault\/vaults\/[^/]+$/i
+
+/**
+ * Whether an assignment is of the secret getter of the platform whose vault it is for. The bootstrap of the state defines
+ * that role, for who may define roles may grant anything; its id is made of the subscription and the platform's name, which
+ * is that of its group.
+ */
+export function isPlatformsGetter(plan: RuledPlan, assignment: RuledResource): boolean {
+  const role = assignment.inputs['roleDefinitionId']
+  const [, subscription = ''] =
+    typeof role === 'string' ? (/^\/subscriptions\/([^/]+)\//.exec(role) ?? []) : []
+  const product = uuidV5('6ba7b810-9dad-11d1-80b4-00c04fd430c8', 'agentweaver.io')
+  const ids = groupsOf(plan, assignment).map((group) =>
+    uuidV5(product, JSON.stringify(['role', subscription, `${group}-secret-getter`])),
+  )
+  return ids.includes(roleIdOf(role) ?? '')
+}
+
+/** Names of the groups that the vault of an assignment may be in: the one of its id, or those that this plan makes. */
+function groupsOf(plan: RuledPlan, assignment: RuledResource): readonly string[] {
+  const scope = assignment.inputs['scope']
+  if (typeof scope === 'string') return VAULT_SCOPE.exec(scope)?.slice(1) ?? []
+  const vaults = ofType(plan, VAULT).map(({ urn }) => urn)
+  const origins = originsOf(plan, assignment, 'scope')
+  if (origins.length === 0 || origins.some((urn) => !vaults.includes(urn))) return []
+  return ofType(plan, RESOURCE_GROUP).map(({ inputs }) => String(inputs['resourceGroupName']))
+}
+
+function uuidV5(namespace: string, name: string): string {
+  const bytes = createHash('sha1')
+    .update(Buffer.from(namespace.replaceAll('-', ''), 'hex'))
+    .update(name)
+    .digest()
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x50, 6)
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
+  return bytes.toString('hex', 0, 16).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
+
+/** Everything a role of our own may do that one for sandboxes may not; `*` and patterns are more than they say. */
+export function beyondSandbox(role: RuledResource): readonly string[] {
+  return asList(role.inputs['permissions']).flatMap((permission, index) => {
+    const actions = valueAt(permission, 'actions') ?? []
+    const dataActions = valueAt(permission, 'dataActions') ?? []
+    if (!Array.isArray(actions) || !Array.isArray(dataActions)) return [`permissions[${index}]`]
+    const isAllowed = (action: PlannedValue) =>
+      typeof action === 'string' && SANDBOX_DATA_ACTIONS.some((pattern) => pattern.test(action))
+    return [...actions, ...dataActions.filter((action) => !isAllowed(action))].map((action) =>
+      typeof action === 'string' ? action : `an action that is not known (permissions[${index}])`,
+    )
+  })
+}
+
+const ONE_RESOURCE =
+  /^\/subscriptions\/[^/]+\/resourceGroups\/[^/]+\/providers\/[A-Za-z.]+(?:\/[A-Za-z][A-Za-z0-9]*\/[^/]+)+\/?$/i
+
+/** Whether a scope is more than one resource; what cannot be read counts as more. */
+export function isWide(scope: PlannedValue | undefined, types: readonly string[]): boolean {
+  if (typeof scope === 'string') return !ONE_RESOURCE.test(scope)
+  const isOneResource = isUnknown(scope) && types.length > 0
+  return (
+    !isOneResource || types.some((type) => /^azure-native:(?:resources|management|subscription):/.test(type))
+  )
+}

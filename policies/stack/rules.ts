@@ -1,0 +1,59 @@
+import { isAzure, problem, typeOf } from './read.ts'
+import type { Finding, Problem, RuleContext, RuledPlan, RuledResource, StackRule } from './rule.ts'
+import { ACCESS_RULES } from './rules/access.ts'
+import { CLUSTER_RULES } from './rules/cluster.ts'
+import { DATA_RULES } from './rules/data.ts'
+import { ESTATE_RULES } from './rules/estate.ts'
+import { KATA_RULES } from './rules/kata.ts'
+import { POOL_RULES } from './rules/pools.ts'
+import { OTHER_RULES } from './rules/secrets-and-cost.ts'
+import { DEFAULT_SETTINGS, environmentOf, type PolicySettings } from './settings.ts'
+
+/** All rules, by number. */
+export const STACK_RULES: readonly StackRule[] = [
+  ...KATA_RULES,
+  ...CLUSTER_RULES,
+  ...POOL_RULES,
+  ...DATA_RULES,
+  ...ACCESS_RULES,
+  ...ESTATE_RULES,
+  ...OTHER_RULES,
+].toSorted((a, b) => a.number - b.number)
+
+/** Everything that a plan breaks, in the order of rules. */
+export function checkStack(plan: RuledPlan, settings: PolicySettings = DEFAULT_SETTINGS): Finding[] {
+  const context: RuleContext = { environment: environmentOf(plan.stack), settings }
+  return STACK_RULES.flatMap((rule) => [
+    ...plan.resources.flatMap((resource) => checkResource(rule, resource, context)),
+    ...checkWhole(rule, plan, context),
+  ])
+}
+
+/** What one resource breaks of one rule; nothing where the rule is about another type. */
+export function checkResource(rule: StackRule, resource: RuledResource, context: RuleContext): Finding[] {
+  const { check, types } = rule.resource ?? {}
+  const isMeant = types === undefined ? isAzure(resource) : types.includes(typeOf(resource))
+  if (check === undefined || !isMeant) return []
+  return attempt(rule, resource, () => check(resource, context))
+}
+
+/** What a whole plan breaks of one rule. */
+export function checkWhole(rule: StackRule, plan: RuledPlan, context: RuleContext): Finding[] {
+  const [first] = plan.resources
+  const { stack } = rule
+  return stack === undefined || first === undefined ? [] : attempt(rule, first, () => stack(plan, context))
+}
+
+/** A rule that throws has not held. */
+function attempt(rule: StackRule, at: RuledResource, check: () => readonly Problem[]): Finding[] {
+  const named = (found: Problem): Finding => ({ ...found, rule: rule.name, level: rule.level })
+  try {
+    return check().map(named)
+  } catch (error) {
+    return [
+      named(
+        problem(at, '', `the rule itself failed: ${error instanceof Error ? error.message : String(error)}`),
+      ),
+    ]
+  }
+}

@@ -1,0 +1,259 @@
+import { isUnknown, type PlannedValue } from '../../../contracts/planned-resource.ts'
+import {
+  asList,
+  type Demand,
+  demand,
+  isOneOf,
+  isWithin,
+  ofType,
+  originsOf,
+  originTypes,
+  problem,
+  valueAt,
+} from '../read.ts'
+import {
+  beyondSandbox,
+  isPlatformsGetter,
+  isWide,
+  ownRole,
+  PRIVILEGED_ROLES,
+  roleIdOf,
+  SANDBOX_ROLES,
+} from '../roles.ts'
+import type { Problem, RuledPlan, RuledResource, StackRule } from '../rule.ts'
+import { CLUSTER, CREDENTIAL, IDENTITY, ROLE_ASSIGNMENT, ROLE_DEFINITION } from '../types.ts'
+
+function scope(resource: RuledResource): Problem[] {
+  const role = resource.inputs['roleDefinitionId']
+  const id = roleIdOf(role)
+  if (id === undefined && !comesFrom(role, ROLE_DEFINITION)) {
+    return [
+      problem(resource, 'roleDefinitionId', 'names no role that is known while planning: write its id out'),
+    ]
+  }
+  const name = PRIVILEGED_ROLES.get(id ?? '')
+  const where = resource.inputs['scope']
+  if (name === undefined || !isWide(where, originTypes(where))) return []
+  return [
+    ...demand(resource, 'condition', isCondition(name)),
+    ...demand(resource, 'conditionVersion', isOneOf('2.0')),
+  ]
+}
+
+/** A condition that compares nothing of the request lets everything pass. */
+function isCondition(role: string): Demand {
+  return {
+    holds: (value) => typeof value === 'string' && /@(?:Request|Resource)\[[^\]]+\]/.test(value),
+    remedy: `${role} at this scope needs a condition on the request: add one, or assign a narrower role to one resource`,
+  }
+}
+
+/** A value that is not known yet, and will be of a resource of that type; the engine does not name its origin. */
+function comesFrom(value: PlannedValue | undefined, type: string): boolean {
+  return isUnknown(value) && (value.$unknown === '' || originTypes(value).includes(type))
+}
+
+/** Roles of our own list what they may do; what gives rights away, or is a pattern, is in none. */
+function ownRoles(resource: RuledResource): Problem[] {
+  return asList(resource.inputs['permissions']).flatMap((permission, index) =>
+    ['actions', 'dataActions'].flatMap((kind) => {
+      const path = `permissions[${index}].${kind}`
+      if (valueAt(permission, kind) === undefined) return []
+      return demand(resource, path, {
+        holds: (value) =>
+          asList(value).every(
+            (action) =>
+              typeof action === 'string' &&
+              !/\*(?!\/read$)|^Microsoft\.Authorization\/.*\/(?:write|delete)/i.test(action),
+          ),
+        remedy: 'list actions by name; no "*" but for reading, none that assigns roles',
+      })
+    }),
+  )
+}
+
+const VERSION_5 = /^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+function shape(resource: RuledResource): Problem[] {
+  return [
+    ...demand(resource, 'principalType', isOneOf('ServicePrincipal', 'Group', 'User')),
+    ...demand(resource, 'roleAssignmentName', {
+      holds: (value) => typeof value === 'string' && VERSION_5.test(value),
+      remedy: 'make a version 5 UUID of scope, principal and role by their logical names',
+    }),
+  ]
+}
+
+const SUBJECT = /^system:serviceaccount:([a-z0-9-]+):([a-z0-9.-]+)$/
+const AUDIENCE = 'api://AzureADTokenExchange'
+
+function credentialShape(resource: RuledResource): Problem[] {
+  return [
+    ...demand(resource, 'subject', {
+      holds: (value) => typeof value === 'string' && SUBJECT.test(value),
+      remedy: 'set it to system:serviceaccount:<namespace>:<name>, exact and in lower case',
+    }),
+    ...demand(resource, 'audiences', {
+      holds: (value) => JSON.stringify(value) === JSON.stringify([AUDIENCE]),
+      remedy: `set it to ["${AUDIENCE}"]`,
+    }),
+    ...(isUnknown(resource.inputs['issuer']) ? [] : demand(resource, 'issuer', isIssuer)),
+  ]
+}
+
+/** An issuer that is not known yet is the one of a cluster, made here or by the stack that this one is cut from. */
+function issuers(plan: RuledPlan): Problem[] {
+  const trusted = ofType(plan, CLUSTER, 'pulumi:pulumi:StackReference').map(({ urn }) => urn)
+  return ofType(plan, CREDENTIAL)
+    .filter((one) => isUnknown(one.inputs['issuer']))
+    .filter((one) => !originsOf(plan, one, 'issuer').some((urn) => trusted.includes(urn)))
+    .map((one) => problem(one, 'issuer', `comes from no cluster of this plan: ${isIssuer.remedy}`))
+}
+
+const isIssuer: Demand = {
+  holds: (value) => typeof value === 'string' && /^https:\/\/[^\s/]+\/.*$/.test(value),
+  remedy: "take it from the cluster's oidcIssuerProfile.issuerURL, as it is",
+}
+
+/** Identity of a credential; nothing where the plan does not tell it. */
+function identityOf(plan: RuledPlan, credential: RuledResource): RuledResource | undefined {
+  const name = credential.inputs['resourceName']
+  const origins = originsOf(plan, credential, 'resourceName')
+  return ofType(plan, IDENTITY).find(({ urn, inputs }) =>
+    typeof name === 'string' ? inputs['resourceName'] === name : origins.includes(urn),
+  )
+}
+
+/** Whether tokens of a pod of sandboxes sign in by it; what is not known might be. */
+function isForSandboxes({ inputs }: RuledResource): boolean {
+  const [, namespace = '', account = ''] = SUBJECT.exec(String(inputs['subject'])) ?? []
+  return namespace === '' || namespace.endsWith('-sandboxes') || /-(?:agent|command)-host$/.test(account)
+}
+
+function split(plan: RuledPlan): Problem[] {
+  const credentials = ofType(plan, CREDENTIAL).filter(isForSandboxes)
+  return credentials.flatMap((credential) => {
+    const identity = identityOf(plan, credential)
+    if (identity === undefined) {
+      return [
+        problem(credential, 'resourceName', "names no identity of this plan: pass the identity's own name"),
+      ]
+    }
+    const held = ofType(plan, ROLE_ASSIGNMENT).filter((role) =>
+      originsOf(plan, role, 'principalId').includes(identity.urn),
+    )
+    return held.flatMap((assignment) => tooMuch(plan, assignment, String(credential.inputs['subject'])))
+  })
+}
+
+function tooMuch(plan: RuledPlan, assignment: RuledResource, subject: string): Problem[] {
+  const id = roleIdOf(assignment.inputs['roleDefinitionId'])
+  if (SANDBOX_ROLES.has(id ?? '') || isPlatformsGetter(plan, assignment)) return []
+  const role = ownRole(plan, assignment)
+  const beyond =
+    role === undefined ? ['a role that is neither in this plan nor one that only reads'] : beyondSandbox(role)
+  if (beyond.length === 0) return []
+  return [
+    problem(
+      assignment,
+      'roleDefinitionId',
+      `gives ${subject} ${beyond.join(', ')}: sandboxes may read a secret by its name and ask a model, nothing else`,
+    ),
+  ]
+}
+
+/** Azure answers 409 to two writes at one identity at a time. */
+function serial(plan: RuledPlan): Problem[] {
+  const before = ancestorsOf(plan)
+  const groups = Map.groupBy(ofType(plan, CREDENTIAL), (credential) => identityOf(plan, credential)?.urn)
+  return [...groups].flatMap(([identity, group]) => {
+    if (identity === undefined) {
+      return group.map((one) =>
+        problem(one, 'resourceName', "names no identity of this plan: pass the identity's own name"),
+      )
+    }
+    return group.flatMap((one, index) =>
+      group.slice(index + 1).flatMap((other) => {
+        if (before(one.urn).has(other.urn) || before(other.urn).has(one.urn)) return []
+        return [
+          problem(other, '', `may be made at the same time as ${one.name}: make one depend on the other`),
+        ]
+      }),
+    )
+  })
+}
+
+/** All that must exist before a resource. */
+function ancestorsOf(plan: RuledPlan): (urn: string) => ReadonlySet<string> {
+  const byUrn = new Map(plan.resources.map((resource) => [resource.urn, resource]))
+  const found = new Map<string, ReadonlySet<string>>()
+  const walk = (urn: string): ReadonlySet<string> => {
+    const kept = found.get(urn)
+    if (kept !== undefined) return kept
+    found.set(urn, new Set())
+    const direct = byUrn.get(urn)?.dependencies ?? []
+    const all = new Set([...direct, ...direct.flatMap((one) => [...walk(one)])])
+    found.set(urn, all)
+    return all
+  }
+  return walk
+}
+
+/** Azure's limit for one identity. */
+const MAX_CREDENTIALS = 20
+
+function few(plan: RuledPlan): Problem[] {
+  const counted = Map.groupBy(ofType(plan, CREDENTIAL), (credential) => identityOf(plan, credential))
+  return [...counted].flatMap(([identity, group]) =>
+    identity === undefined || isWithin(0, MAX_CREDENTIALS).holds(group.length)
+      ? []
+      : [problem(identity, '', `has ${group.length} federated credentials; Azure takes ${MAX_CREDENTIALS}`)],
+  )
+}
+
+export const ACCESS_RULES: readonly StackRule[] = [
+  {
+    number: 27,
+    name: 'rbac-scope',
+    level: 'mandatory',
+    says: 'no role that owns, changes or gives away is held on a group or more without a condition, and our own roles name their actions',
+    protects: 'a stolen identity changes one thing and not all',
+    resource: {
+      types: [ROLE_ASSIGNMENT, ROLE_DEFINITION],
+      check: (resource) => (resource.type === ROLE_DEFINITION ? ownRoles(resource) : scope(resource)),
+    },
+  },
+  {
+    number: 28,
+    name: 'rbac-shape',
+    level: 'mandatory',
+    says: 'a role assignment names the kind of its principal, and its own name is a UUID of version 5',
+    protects: 'Azure finds principals that were just made, and a second run names the same assignment',
+    resource: { types: [ROLE_ASSIGNMENT], check: shape },
+  },
+  {
+    number: 29,
+    name: 'rbac-split',
+    level: 'mandatory',
+    says: 'an identity of sandboxes may read a secret by its name and ask a model, and nothing else',
+    protects: 'what runs in a sandbox with its token writes no secret and changes nothing in Azure',
+    stack: split,
+  },
+  {
+    number: 30,
+    name: 'fic-shape',
+    level: 'mandatory',
+    says: "a federated credential trusts one service account of the cluster's own issuer, for Azure alone",
+    protects: 'no other account, cluster or audience signs in',
+    resource: { types: [CREDENTIAL], check: credentialShape },
+    stack: issuers,
+  },
+  {
+    number: 40,
+    name: 'fic-serial',
+    level: 'mandatory',
+    says: 'the federated credentials of an identity are made one after another, twenty at most',
+    protects: 'Azure answers 409 to two at once',
+    stack: (plan) => [...serial(plan), ...few(plan)],
+  },
+]

@@ -1,0 +1,221 @@
+import { SYSTEM_TAINT } from '../../../contracts/labels.ts'
+import { isUnknown, type PlannedValue } from '../../../contracts/planned-resource.ts'
+import { poolsOf, readSize } from '../pools.ts'
+import {
+  asList,
+  type Demand,
+  demand,
+  isOneOf,
+  isTrue,
+  isWithin,
+  ofType,
+  originsOf,
+  problem,
+  valueAt,
+} from '../read.ts'
+import type { Problem, RuleContext, RuledPlan, RuledResource, StackRule } from '../rule.ts'
+import { CLUSTER, MAINTENANCE } from '../types.ts'
+
+type Check = (resource: RuledResource, context: RuleContext) => readonly Problem[]
+
+const clusters = (check: Check) => ({ types: [CLUSTER], check })
+const demands = (paths: Readonly<Record<string, Demand>>) =>
+  clusters((resource) => Object.entries(paths).flatMap(([path, wanted]) => demand(resource, path, wanted)))
+
+const GUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+const isGuid: Demand = {
+  holds: (value) => typeof value === 'string' && GUID.test(value),
+  remedy: 'set it to the id of the tenant',
+}
+
+/** Ranges wider than this are nobody's own; two halves of the Internet are the Internet. */
+const WIDEST_PREFIX = 8
+
+const isNarrow = (value: PlannedValue): boolean => {
+  const [address = '', bits = '32'] = typeof value === 'string' ? value.split('/') : []
+  return /^\d+(?:\.\d+){3}$/.test(address) && /^\d+$/.test(bits) && Number(bits) >= WIDEST_PREFIX
+}
+const areNarrow: Demand = {
+  holds: (value) => asList(value).length > 0 && asList(value).every(isNarrow),
+  remedy: `list the IPv4 ranges that may reach the API server, none wider than /${WIDEST_PREFIX}, or make it private`,
+}
+
+const apiExposure: Check = (resource) => {
+  const isPrivate = valueAt(resource.inputs, 'apiServerAccessProfile.enablePrivateCluster') === true
+  return [
+    ...demand(resource, 'apiServerAccessProfile.disableRunCommand', isTrue),
+    ...(isPrivate ? [] : demand(resource, 'apiServerAccessProfile.authorizedIPRanges', areNarrow)),
+  ]
+}
+
+/** How sandboxes leave is told by a tag of the cluster; without it, the strictest way is meant. */
+const fqdn: Check = (resource) => {
+  const mode = valueAt(resource.inputs, 'tags.egress') ?? 'fqdn'
+  if (mode === 'proxy' || mode === 'closed') return []
+  return [
+    ...demand(resource, 'tags.egress', isOneOf('fqdn', 'proxy', 'closed', undefined)),
+    ...demand(resource, 'networkProfile.advancedNetworking.enabled', isTrue),
+    ...demand(resource, 'networkProfile.advancedNetworking.security.enabled', isTrue),
+    ...demand(
+      resource,
+      'networkProfile.advancedNetworking.security.advancedNetworkPolicies',
+      isOneOf('FQDN', 'L7'),
+    ),
+  ]
+}
+
+const TAINT = `${SYSTEM_TAINT.key}=${SYSTEM_TAINT.value}:${SYSTEM_TAINT.effect}`
+const isSystemSize: Demand = {
+  holds: (value) => readSize(value).vcpus >= 4 && !readSize(value).series.startsWith('B'),
+  remedy: 'take at least 4 vCPUs, and no burstable size',
+}
+const holdsSystemTaint: Demand = {
+  holds: (value) => asList(value).includes(TAINT),
+  remedy: `add "${TAINT}", so that nothing but the system runs there`,
+}
+
+const systemPool: Check = (resource, { environment }) => {
+  const pools = poolsOf(resource)
+  if (pools.length === 0) {
+    return [
+      problem(
+        resource,
+        'agentPoolProfiles',
+        'holds no pool that is known while planning: add one of mode "System"',
+      ),
+    ]
+  }
+  const least = environment === 'production' ? 3 : 2
+  return pools.flatMap(({ at }) => [
+    ...demand(resource, `${at}mode`, isInline),
+    ...demand(resource, `${at}nodeTaints`, holdsSystemTaint),
+    ...demand(resource, `${at}vmSize`, isSystemSize),
+    ...demand(resource, `${at}minCount`, isWithin(least, Number.POSITIVE_INFINITY)),
+  ])
+}
+
+/** Azure can neither add nor change other pools through the cluster (pulumi-azure-native 1686, 4264). */
+const isInline: Demand = {
+  holds: (value) => value === 'System',
+  remedy: 'set it to "System", and make other pools resources of their own',
+}
+
+/** AKS knows these names alone. */
+const WINDOWS = ['aksManagedAutoUpgradeSchedule', 'aksManagedNodeOSUpgradeSchedule']
+
+function maintenance(plan: RuledPlan): Problem[] {
+  return ofType(plan, CLUSTER).flatMap((cluster) => {
+    const own = ofType(plan, MAINTENANCE).filter((window) => belongs(plan, window, cluster))
+    const names = own.map(({ inputs }) => inputs['configName'])
+    return WINDOWS.filter((name) => !names.includes(name)).map((name) =>
+      problem(
+        cluster,
+        '',
+        `has no MaintenanceConfiguration "${name}": upgrades would come at any hour; add it`,
+      ),
+    )
+  })
+}
+
+function belongs(plan: RuledPlan, resource: RuledResource, cluster: RuledResource): boolean {
+  const name = resource.inputs['resourceName']
+  if (typeof name === 'string') return name === cluster.inputs['resourceName']
+  const isFromCluster = originsOf(plan, resource, 'resourceName').includes(cluster.urn)
+  return isFromCluster && (name === undefined || isUnknown(name))
+}
+
+export const CLUSTER_RULES: readonly StackRule[] = [
+  {
+    number: 6,
+    name: 'cluster-network',
+    level: 'mandatory',
+    says: 'the network is Azure CNI overlay with the data plane and policies of Cilium',
+    protects: 'the policies that hold sandboxes are enforced by Cilium alone',
+    resource: demands({
+      'networkProfile.networkPlugin': isOneOf('azure'),
+      'networkProfile.networkPluginMode': isOneOf('overlay'),
+      'networkProfile.networkDataplane': isOneOf('cilium'),
+      'networkProfile.networkPolicy': isOneOf('cilium'),
+    }),
+  },
+  {
+    number: 7,
+    name: 'acns-fqdn',
+    level: 'mandatory',
+    says: 'where sandboxes leave by names (tag `egress` is `fqdn` or not set), policies by name are on',
+    protects: 'without them every policy by name blocks, and who switches to addresses opens more than meant',
+    resource: clusters(fqdn),
+  },
+  {
+    number: 8,
+    name: 'local-accounts',
+    level: 'mandatory',
+    says: 'there are no local accounts; Entra signs in and Azure RBAC decides, in a named tenant',
+    protects: 'a local account is an administrator that nobody can name or lock out',
+    resource: demands({
+      disableLocalAccounts: isTrue,
+      'aadProfile.managed': isTrue,
+      'aadProfile.enableAzureRBAC': isTrue,
+      'aadProfile.tenantID': isGuid,
+      enableRBAC: { holds: (value) => value !== false, remedy: 'leave it out or set it to true' },
+    }),
+  },
+  {
+    number: 9,
+    name: 'api-exposure',
+    level: 'mandatory',
+    says: 'the API server is private or open to named ranges, and runs no commands for Azure',
+    protects: 'whoever reaches it and holds a token holds every sandbox',
+    resource: clusters(apiExposure),
+  },
+  {
+    number: 10,
+    name: 'oidc-wi',
+    level: 'mandatory',
+    says: 'the OIDC issuer and workload identity are on',
+    protects: 'pods sign in to Azure without a secret',
+    resource: demands({
+      'oidcIssuerProfile.enabled': isTrue,
+      'securityProfile.workloadIdentity.enabled': isTrue,
+    }),
+  },
+  {
+    number: 11,
+    name: 'system-pool',
+    level: 'mandatory',
+    says: 'the system pool is tainted, has two nodes (three in production) of 4 vCPUs or more, none burstable',
+    protects: 'DNS and the control of sandboxes outlive a node',
+    resource: clusters(systemPool),
+  },
+  {
+    number: 13,
+    name: 'image-cleaner',
+    level: 'mandatory',
+    says: 'unused images are cleaned, every 24 to 2160 hours',
+    protects: 'nodes do not fill up, and old images with known holes go',
+    resource: demands({
+      'securityProfile.imageCleaner.enabled': isTrue,
+      'securityProfile.imageCleaner.intervalHours': isWithin(24, 2160),
+    }),
+  },
+  {
+    number: 14,
+    name: 'upgrades',
+    level: 'mandatory',
+    says: 'patches of Kubernetes and of node images come by themselves, inside two maintenance windows',
+    protects: 'known holes are closed, at an hour that was chosen',
+    resource: demands({
+      'autoUpgradeProfile.upgradeChannel': isOneOf('patch', 'stable'),
+      'autoUpgradeProfile.nodeOSUpgradeChannel': isOneOf('SecurityPatch', 'NodeImage'),
+    }),
+    stack: maintenance,
+  },
+  {
+    number: 17,
+    name: 'skip-local-storage',
+    level: 'mandatory',
+    says: 'the autoscaler also empties nodes whose pods have local volumes',
+    protects: 'every sandbox has one, so no node would ever go',
+    resource: demands({ 'autoScalerProfile.skipNodesWithLocalStorage': isOneOf('false') }),
+  },
+]

@@ -1,0 +1,223 @@
+import { NAME_LIMITS, UNTAGGED } from '../names.ts'
+import { type Demand, demand, isTrue, ofType, originsOf, problem, typeOf, valueAt } from '../read.ts'
+import type { Problem, RuleContext, RuledPlan, RuledResource, StackRule } from '../rule.ts'
+import { BUDGET, CLUSTER, DATABASE, RULE_ASSOCIATION, STORAGE, VAULT } from '../types.ts'
+
+const STATEFUL = [
+  CLUSTER,
+  VAULT,
+  DATABASE,
+  STORAGE,
+  'azure-native:dns:Zone',
+  'azure-native:operationalinsights:Workspace',
+  'azure-native:monitor:AzureMonitorWorkspace',
+]
+
+function protectedState(plan: RuledPlan, { environment }: RuleContext): Problem[] {
+  if (environment !== 'production') return []
+  return ofType(plan, ...STATEFUL)
+    .filter((resource) => !resource.protect)
+    .map((resource) => problem(resource, '', 'holds state and is not protected: set the option protect'))
+}
+
+const isText: Demand = {
+  holds: (value) => typeof value === 'string' && value.trim() !== '',
+  remedy: 'set it',
+}
+const isTime: Demand = {
+  holds: (value) =>
+    typeof value === 'string' &&
+    /^\d{4}-\d{2}-\d{2}(?:T[\d:.]+Z)?$/.test(value) &&
+    !Number.isNaN(Date.parse(value)),
+  remedy: 'set it to when the preview ends, such as 2027-01-31T00:00:00Z',
+}
+
+/** A stack that is held to less than production cannot make what says it is production's. */
+const isNotProduction: Demand = {
+  holds: (value) => !/^prod/i.test(String(value)),
+  remedy: "name the stack after it, so that it is held to production's rules",
+}
+
+function tags(resource: RuledResource, { environment }: RuleContext): Problem[] {
+  if (UNTAGGED.includes(shortType(resource))) return []
+  return [
+    ...['env', 'owner', 'costCenter', 'managedBy'].flatMap((tag) => demand(resource, `tags.${tag}`, isText)),
+    ...(environment === 'production' ? [] : demand(resource, 'tags.env', isNotProduction)),
+    ...(environment === 'preview' ? demand(resource, 'tags.expires', isTime) : []),
+  ]
+}
+
+const shortType = (resource: RuledResource) => typeOf(resource).replace('azure-native:', '')
+
+function region(resource: RuledResource, { settings }: RuleContext): Problem[] {
+  if (valueAt(resource.inputs, 'location') === undefined) return []
+  const spelled = (value: unknown) => String(value).toLowerCase().replaceAll(' ', '')
+  return demand(resource, 'location', {
+    holds: (value) => spelled(value) === 'global' || settings.regions.includes(spelled(value)),
+    remedy: 'take a region of the list, or add it to the settings of the rule',
+  })
+}
+
+function name(resource: RuledResource): Problem[] {
+  const limit = NAME_LIMITS[shortType(resource)]
+  if (limit === undefined) {
+    return [
+      problem(
+        resource,
+        '',
+        `is a ${shortType(resource)}, whose names have no limits here: add them to NAME_LIMITS`,
+      ),
+    ]
+  }
+  const { property, min, max, pattern } = limit
+  const fits: Demand = {
+    holds: (value) =>
+      typeof value === 'string' && value.length >= min && value.length <= max && pattern.test(value),
+    remedy: `give it a name of ${min} to ${max} characters that matches ${pattern.source}`,
+  }
+  const also: readonly [string, number][] =
+    typeOf(resource) === CLUSTER
+      ? [
+          ['dnsPrefix', 54],
+          ['nodeResourceGroup', 80],
+        ]
+      : []
+  return [
+    ...demand(resource, property, fits),
+    ...also.flatMap(([path, most]) =>
+      demand(resource, path, {
+        holds: (value) => typeof value === 'string' && value.length > 0 && value.length <= most,
+        remedy: `give it a name of 1 to ${most} characters: the one that Azure makes may be too long`,
+      }),
+    ),
+  ]
+}
+
+/** A slice lives in what a platform pays for, and has nothing of its own that costs. */
+function budget(plan: RuledPlan): Problem[] {
+  const [cluster] = ofType(plan, CLUSTER)
+  const budgets = ofType(plan, BUDGET)
+  if (cluster === undefined || budgets.length === 1) return []
+  return [problem(cluster, '', `is paid for under ${budgets.length} budgets: make exactly one`)]
+}
+
+/** Resources that hide what they make from every rule, and types that only a preview of Azure has. */
+const OPAQUE = ['resources:Deployment', 'resources:Resource', 'resources:DeploymentStackAtResourceGroup']
+const PREVIEW_TYPES = [
+  'containerservice:DeploymentSafeguard',
+  'containerservice:IdentityBinding',
+  'fileshares:FileShare',
+]
+const PREVIEW_VERSION = /^azure-native_[a-z0-9]+_v[0-9]+(?:preview|beta|alpha)[a-z0-9]*:/
+
+/** Providers whose resources rules can read, and the program's own components. */
+const PROVIDERS = /^(?:azure-native(?:_[a-z0-9]+_v[a-z0-9]+)?|kubernetes|pulumi|agentweaver):/
+
+function preview(plan: RuledPlan, { environment }: RuleContext): Problem[] {
+  return plan.resources.flatMap((resource) => {
+    if (!PROVIDERS.test(resource.type)) {
+      return [problem(resource, '', `is a ${resource.type}, of a provider that no rule knows: take it out`)]
+    }
+    if (OPAQUE.includes(shortType(resource))) {
+      return [
+        problem(
+          resource,
+          '',
+          `is a ${shortType(resource)}, which no rule can look into: use the resource's own type`,
+        ),
+      ]
+    }
+    if (environment !== 'production') return []
+    const isPreview = PREVIEW_VERSION.test(resource.type) || PREVIEW_TYPES.includes(shortType(resource))
+    return isPreview
+      ? [problem(resource, '', 'is of an API that Azure calls a preview: take it out of production')]
+      : []
+  })
+}
+
+function metrics(plan: RuledPlan): Problem[] {
+  return ofType(plan, CLUSTER).flatMap((cluster) => {
+    const enabled = valueAt(cluster.inputs, 'azureMonitorProfile.metrics.enabled')
+    if (enabled === undefined || enabled === false) return []
+    const isWired = ofType(plan, RULE_ASSOCIATION).some(
+      (one) => isOf(plan, one, cluster) && one.inputs['dataCollectionRuleId'] !== undefined,
+    )
+    const unknown = demand(cluster, 'azureMonitorProfile.metrics.enabled', isTrue)
+    if (unknown.length > 0 || isWired) return unknown
+    return [
+      problem(
+        cluster,
+        'azureMonitorProfile.metrics',
+        'collects nothing: associate a data collection rule with the cluster',
+      ),
+    ]
+  })
+}
+
+/** Whether an association targets a cluster: by its id, which is not known before creation, or by its name at the end of it. */
+function isOf(plan: RuledPlan, association: RuledResource, cluster: RuledResource): boolean {
+  const target = association.inputs['resourceUri']
+  if (typeof target !== 'string') return originsOf(plan, association, 'resourceUri').includes(cluster.urn)
+  return target
+    .toLowerCase()
+    .endsWith(`/managedclusters/${String(cluster.inputs['resourceName'])}`.toLowerCase())
+}
+
+export const ESTATE_RULES: readonly StackRule[] = [
+  {
+    number: 31,
+    name: 'protect-stateful',
+    level: 'mandatory',
+    says: 'in production, what holds state is protected: vaults, database, storage, cluster, DNS zone, workspaces',
+    protects: 'a mistaken edit or destroy stops before it deletes',
+    stack: protectedState,
+  },
+  {
+    number: 32,
+    name: 'tags',
+    level: 'mandatory',
+    says: 'whatever can have tags says its environment, owner, cost centre and manager; in previews also when it ends',
+    protects: 'somebody answers for each cost, and the sweeper finds what is over',
+    resource: { check: tags },
+  },
+  {
+    number: 33,
+    name: 'regions',
+    level: 'mandatory',
+    says: 'everything is in a region of the list',
+    protects: 'data stays where it may be, and zones and sizes are there',
+    resource: { check: region },
+  },
+  {
+    number: 34,
+    name: 'names',
+    level: 'mandatory',
+    says: "every resource has a name of its own, within Azure's limits",
+    protects: 'a generated or cut name collides, or cannot be found from another stack',
+    resource: { check: name },
+  },
+  {
+    number: 35,
+    name: 'budget',
+    level: 'mandatory',
+    says: 'a stack with a cluster has one budget',
+    protects: 'somebody hears of a cost before the invoice',
+    stack: budget,
+  },
+  {
+    number: 36,
+    name: 'no-preview-api',
+    level: 'mandatory',
+    says: 'production uses no preview API, and nothing anywhere is made by templates or by another provider',
+    protects: 'a preview may change or end, and a template shows no rule what it makes',
+    stack: preview,
+  },
+  {
+    number: 39,
+    name: 'metrics-wired',
+    level: 'mandatory',
+    says: 'a cluster that has metrics has a data collection rule associated',
+    protects: 'without it nothing is collected, silently, and no alert fires',
+    stack: metrics,
+  },
+]

@@ -1,0 +1,105 @@
+import { poolsOf } from '../pools.ts'
+import { demand, isAzure, isNotTrue, isTrue, isWithin, ofType, problem, valueAt } from '../read.ts'
+import type { Problem, RuledPlan, RuledResource, StackRule } from '../rule.ts'
+import { CLUSTER, POOL } from '../types.ts'
+
+const types = [CLUSTER, POOL]
+
+function bounds(resource: RuledResource): Problem[] {
+  return poolsOf(resource).flatMap(({ at, inputs }) => {
+    const least = valueAt(inputs, 'minCount')
+    const from = typeof least === 'number' ? least : 0
+    return [
+      ...demand(resource, `${at}enableAutoScaling`, isTrue),
+      ...demand(resource, `${at}minCount`, isWithin(0, 1000)),
+      ...demand(resource, `${at}maxCount`, isWithin(Math.max(from, 1), 1000)),
+    ]
+  })
+}
+
+/**
+ * A program that does not ignore the count sets it back, under the autoscaler's hands, each time it runs. Azure lists
+ * the pools that are resources of their own among a cluster's too; only system pools are made with it.
+ */
+function ignoredCounts(plan: RuledPlan): Problem[] {
+  return ofType(plan, ...types).flatMap((resource) =>
+    poolsOf(resource).flatMap(({ at, inputs }) => {
+      const path = `${at}count`
+      const names = [path, path.replace(/\[\d+\]/, '[*]')]
+      const isOther = at !== '' && valueAt(inputs, 'mode') === 'User'
+      if (isOther || resource.ignoreChanges.some((ignored) => names.includes(ignored))) return []
+      return [problem(resource, '', `does not ignore changes of ${path}: add it to the option ignoreChanges`)]
+    }),
+  )
+}
+
+/** What Azure changes by itself. Whatever else a program ignored could be weakened in Azure and stay so. */
+const OWNED_BY_AZURE = [
+  'count',
+  'orchestratorVersion',
+  'kubernetesVersion',
+  'storageSizeGB',
+  'availabilityZone',
+  'standbyAvailabilityZone',
+  'subnets',
+]
+
+function ignored(plan: RuledPlan): Problem[] {
+  return plan.resources
+    .filter(isAzure)
+    .flatMap((resource) =>
+      resource.ignoreChanges
+        .filter((path) => !OWNED_BY_AZURE.includes(path.split('.').at(-1) ?? ''))
+        .map((path) =>
+          problem(resource, '', `ignores changes of ${path}: take it out of the option ignoreChanges`),
+        ),
+    )
+}
+
+/** On every form of a pool at the default API version. */
+function sshAccess(resource: RuledResource): Problem[] {
+  if (resource.type !== CLUSTER && resource.type !== POOL) return []
+  return poolsOf(resource)
+    .map(({ at }) => `${at}securityProfile`)
+    .filter((path) => valueAt(resource.inputs, `${path}.sshAccess`) !== undefined)
+    .map((path) =>
+      problem(
+        resource,
+        `${path}.sshAccess`,
+        'is refused by Azure at this API version: leave it and its object out',
+      ),
+    )
+}
+
+export const POOL_RULES: readonly StackRule[] = [
+  {
+    number: 12,
+    name: 'node-public-ip',
+    level: 'mandatory',
+    says: 'no node has a public address',
+    protects: 'nodes are reached from inside, and everything leaves by one address',
+    resource: {
+      types,
+      check: (resource) =>
+        poolsOf(resource).flatMap(({ at }) => demand(resource, `${at}enableNodePublicIP`, isNotTrue)),
+    },
+  },
+  {
+    number: 15,
+    name: 'gc-sshaccess',
+    level: 'mandatory',
+    says: '`sshAccess` is set on no pool at the default API version',
+    protects:
+      'Azure answers 400 to the whole cluster (azure-rest-api-specs 40740), though types and mocks take it',
+    resource: { types, check: sshAccess },
+  },
+  {
+    number: 16,
+    name: 'autoscale',
+    level: 'mandatory',
+    says: 'every pool scales between bounds, and the program ignores its count; of no resource does it ignore more than Azure changes by itself',
+    protects: 'a run of the program does not undo the autoscaler, and does undo what weakens',
+    resource: { types, check: bounds },
+    stack: (plan) => [...ignoredCounts(plan), ...ignored(plan)],
+  },
+]

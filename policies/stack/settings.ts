@@ -1,0 +1,24 @@
+import type { RuleContext } from './rule.ts'
+
+/** What an organisation may set otherwise, by `pulumi preview --policy-pack-config`; keys are the names of rules. */
+export interface PolicySettings {
+  /** Azure's names of regions. */
+  readonly regions: readonly string[]
+  /** The most nodes that a Kata pool may grow to. */
+  readonly kataMaxNodes: number
+}
+
+/** Regions with three availability zones and the AKS features that the program uses. */
+const REGIONS = [
+  'australiaeast brazilsouth canadacentral centralindia centralus eastus eastus2 francecentral germanywestcentral',
+  'italynorth japaneast koreacentral northeurope norwayeast polandcentral southafricanorth southcentralus',
+  'southeastasia spaincentral swedencentral switzerlandnorth uaenorth uksouth westeurope westus2 westus3',
+].flatMap((line) => line.split(' '))
+
+export const DEFAULT_SETTINGS: PolicySettings = { regions: REGIONS, kataMaxNodes: 100 }
+
+/** Of the stack's name: `dev` and `dev-…` are for development, `pr-…` are previews, all others are production. */
+export function environmentOf(stack: string): RuleContext['environment'] {
+  if (/^pr-./.test(stack)) return 'preview'
+  return /^dev(?:-|$)/.test(stack) ? 'development' : 'production'
+}

@@ -1,0 +1,34 @@
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { aFolder } from './run-cli.ts'
+
+/** A program of the tests, under the name of a real one, in a folder that can be put on a PATH. */
+export interface StandIn {
+  readonly env: Record<string, string>
+  readonly state: string
+  /** Each call so far, as the arguments that arrived. */
+  calls(): string[][]
+}
+
+export async function aStandIn(name: string, fixture: string): Promise<StandIn> {
+  const folder = await aFolder(`aw-${name}-`)
+  const bin = join(folder, 'bin')
+  mkdirSync(bin)
+  const program = fileURLToPath(new URL(`../fixtures/${fixture}`, import.meta.url))
+  const file = join(bin, name)
+  writeFileSync(file, `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`)
+  chmodSync(file, 0o755)
+  const log = join(folder, 'calls.jsonl')
+  return {
+    env: { PATH: [bin, dirname(process.execPath), '/usr/bin', '/bin'].join(':'), STAND_IN_STATE: folder },
+    state: folder,
+    calls: () =>
+      existsSync(log)
+        ? readFileSync(log, 'utf8')
+            .trim()
+            .split('\n')
+            .map((line) => JSON.parse(line) as string[])
+        : [],
+  }
+}

@@ -1,0 +1,179 @@
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { parseStackFile } from '../../infra/config-schema.ts'
+import { secretGetter } from '../../infra/plans/roles.ts'
+import { aFolder, runCli } from './run-cli.ts'
+import { aStandIn } from './stand-in.ts'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const SUBSCRIPTION = String(
+  parse(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8')).config['agentweaver:subscriptionId'],
+)
+const VAULT = `/subscriptions/${SUBSCRIPTION}/resourceGroups/agentweaver-dev/providers/Microsoft.KeyVault/vaults/agentweaver-dev-users`
+
+function aNode(
+  pool: string,
+  more: { size?: string; kata?: boolean; taint?: boolean; ready?: boolean; memory?: string } = {},
+) {
+  const { size = 'Standard_D4ds_v5', kata = false, taint = kata, ready = true, memory = '28360Mi' } = more
+  return {
+    metadata: {
+      name: `aks-${pool}`,
+      labels: {
+        'kubernetes.azure.com/agentpool': pool,
+        'node.kubernetes.io/instance-type': size,
+        ...(kata ? { 'agentweaver.io/kata': 'true' } : {}),
+      },
+    },
+    spec: { taints: taint ? [{ key: 'sandbox', value: 'kata', effect: 'NoSchedule' }] : [] },
+    status: {
+      allocatable: { cpu: '7820m', memory, 'ephemeral-storage': '262144000Ki', pods: '110' },
+      conditions: [{ type: 'Ready', status: ready ? 'True' : 'False' }],
+      nodeInfo: { kernelVersion: '6.6.0', kubeletVersion: 'v1.36.0' },
+      addresses: [{ type: 'InternalIP', address: '10.40.0.4' }],
+    },
+  }
+}
+const KATA = { size: 'Standard_D8ds_v5', kata: true }
+const GOOD = [aNode('system'), aNode('system'), aNode('app1'), aNode('kata1', KATA)]
+const getter = secretGetter(SUBSCRIPTION, 'agentweaver-dev')
+const READS = {
+  roleDefinitionName: 'Agentweaver secret getter (dev x)',
+  roleDefinitionId: getter.definitionId,
+  scope: VAULT,
+}
+
+async function aCluster(answers: Record<string, unknown>) {
+  const [kubectl, az] = await Promise.all([
+    aStandIn('kubectl', 'kubectl-stand-in.ts'),
+    aStandIn('az', 'kubectl-stand-in.ts'),
+  ])
+  for (const { state } of [kubectl, az]) writeFileSync(join(state, 'answers.json'), JSON.stringify(answers))
+  const cwd = await aFolder('aw-verify-')
+  mkdirSync(join(cwd, 'environments'))
+  cpSync(join(ROOT, 'environments/dev.json'), join(cwd, 'environments/dev.json'))
+  cpSync(join(ROOT, 'Pulumi.dev.yaml'), join(cwd, 'Pulumi.dev.yaml'))
+  const paths = [kubectl, az].map(({ env }) => env['PATH'] ?? '')
+  return async (...argv: string[]) => {
+    const { status, stdout, stderr } = await runCli(['verify', '--env', 'dev', '--json', ...argv], {
+      cwd,
+      // The stand-in of az shares the folder of kubectl's answers.
+      env: { ...kubectl.env, PATH: paths.join(':') },
+    })
+    if (stdout === '') throw new Error(stderr)
+    const checks: { check: string; state: string; detail: string }[] = JSON.parse(stdout).checks
+    return {
+      status,
+      told: Object.fromEntries(checks.map(({ check, state, detail }) => [check, `${state}: ${detail}`])),
+    }
+  }
+}
+const nodes = (...items: object[]) => ({ 'get nodes': { items } })
+const roles = (...items: object[]) => ({ 'role assignment list': items })
+
+test('the stack file that the nodes are compared with is right', () => {
+  expect(parseStackFile(parse(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8')).config)).toHaveProperty(
+    'config',
+  )
+})
+
+test('a cluster as asked for passes', async () => {
+  const verify = await aCluster({ ...nodes(...GOOD), ...roles(READS) })
+
+  const { status, told } = await verify('--only', 'pools,capacity,taints,identity', '--strict')
+
+  expect(told).toEqual({
+    pools: expect.stringMatching(/^pass: 3 pools/),
+    capacity: expect.stringMatching(/^pass/),
+    taints: expect.stringMatching(/^pass/),
+    identity: 'pass: 1 assignments',
+  })
+  expect(status).toBe(0)
+})
+
+test.each([
+  [
+    'a pool without a node',
+    [aNode('system'), aNode('system'), aNode('app1')],
+    'pools',
+    /pool kata1 has 0 ready nodes/,
+  ],
+  [
+    'a node that is not ready',
+    [...GOOD.slice(1), aNode('system', { ready: false })],
+    'pools',
+    /pool system has 1 ready/,
+  ],
+  [
+    'a node of another size',
+    [...GOOD, aNode('app1', { size: 'Standard_B2s' })],
+    'pools',
+    /not a Standard_D4ds_v5/,
+  ],
+  [
+    'a Kata node that lacks its taint',
+    [...GOOD, aNode('kata1', { ...KATA, taint: false })],
+    'taints',
+    /lacks the taint/,
+  ],
+  [
+    'a Kata node that offers less',
+    [...GOOD, aNode('kata1', { ...KATA, memory: '20000000Ki' })],
+    'capacity',
+    /offers 19531 memoryMib/,
+  ],
+])('%s fails', async (...[, items, check, found]) => {
+  const verify = await aCluster(nodes(...items))
+
+  const { status, told } = await verify('--only', check)
+
+  expect({ status, told: told[check] }).toEqual({ status: 1, told: expect.stringMatching(/^fail/) })
+  expect(told[check]).toMatch(found)
+})
+
+const OWNER = {
+  roleDefinitionName: 'Owner',
+  roleDefinitionId: '/x/8e3af657',
+  scope: `/subscriptions/${SUBSCRIPTION}`,
+}
+test.each([
+  ['more than it needs', [READS, OWNER], /also has Owner/],
+  ['nothing', [], /lacks Agentweaver secret getter/],
+  ['the role on another vault', [{ ...READS, scope: `${VAULT}-other` }], /lacks .*also has/],
+  ['a role that only has the name', [{ ...READS, roleDefinitionId: '/x/8e3af657' }], /lacks .*also has/],
+])('an identity with %s fails', async (...[, items, found]) => {
+  const verify = await aCluster(roles(...items))
+
+  const { status, told } = await verify('--only', 'identity')
+
+  expect({ status, told: told['identity'] }).toEqual({ status: 1, told: expect.stringMatching(found) })
+})
+
+test('what cannot be asked is not run, and is no pass', async () => {
+  const verify = await aCluster({})
+
+  const { status, told } = await verify()
+
+  expect(Object.values(told).filter((one) => !one.startsWith('not run: '))).toEqual([])
+  expect(Object.keys(told)).toHaveLength(9)
+  expect(status).toBe(1)
+})
+
+test('with --strict, one check that was not run is a failure', async () => {
+  const verify = await aCluster(nodes(...GOOD))
+
+  expect((await verify('--only', 'pools,identity')).status).toBe(0)
+  expect((await verify('--only', 'pools,identity', '--strict')).status).toBe(1)
+})
+
+test.each([
+  [['--only', 'everything'], /--only/],
+  [['--allowed', '$(id)'], /--allowed/],
+  [['--allowed', 'host:99999'], /--allowed/],
+])('%j is a mistake in the words', async (argv, found) => {
+  const verify = await aCluster({})
+
+  await expect(verify(...argv)).rejects.toThrow(found)
+})

@@ -1,0 +1,52 @@
+import type { Cloud } from './cloud.ts'
+import type { Properties } from './values.ts'
+
+export interface CheckFailure {
+  readonly property: string
+  readonly reason: string
+}
+export interface Checked {
+  readonly inputs: Properties
+  readonly failures: readonly CheckFailure[]
+}
+export interface Compared {
+  /** What changed, by path; empty means that nothing did. */
+  readonly changes: ReadonlyMap<string, 'add' | 'delete' | 'update'>
+  /** Those of them that cannot be changed in place. */
+  readonly replaces: readonly string[]
+  readonly deleteBeforeReplace: boolean
+}
+
+/** A resource as the engine names it in every request. */
+export interface Named {
+  readonly urn: string
+  readonly type: string
+  readonly name: string
+}
+export interface State {
+  readonly id: string
+  readonly inputs: Properties
+  readonly outputs: Properties
+}
+
+/** What a stand-in decides for itself; the wire, the faults and the record are the server's. */
+export interface StandIn {
+  readonly name: string
+  /** Whether secrets reach it marked. The engine marks the outputs of one that says no. */
+  readonly acceptsSecrets: boolean
+  checkConfig(news: Properties): Checked
+  diffConfig(olds: Properties, news: Properties): Compared
+  configure(args: Properties): void
+  check(named: Named, olds: Properties, news: Properties): Checked
+  diff(named: Named, old: State, news: Properties): Compared
+  /** What is known of the outputs before the resource exists; `old` when it is to be updated. */
+  preview(named: Named, inputs: Properties, old?: State): Properties
+  create(named: Named, inputs: Properties): Promise<State>
+  read(named: Named, id: string, old: State | undefined): State | undefined
+  update(named: Named, old: State, news: Properties): Promise<State>
+  delete(named: Named, old: State): Promise<void>
+  invoke(token: string, args: Properties): Properties
+}
+
+/** Makes one for each connection: the engine dials once for each provider of the program and configures it. */
+export type StandInFactory = (cloud: Cloud) => StandIn

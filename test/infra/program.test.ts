@@ -1,0 +1,250 @@
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { isSecret, isUnknown, type Plan, type PlannedResource } from '../../contracts/planned-resource.ts'
+import { runProgram } from '../../infra/engine/run-program.ts'
+import { makePlan } from '../../infra/plan/make-plan.ts'
+import { serialize } from '../../infra/plan/stored-plan.ts'
+import { secretGetter } from '../../infra/plans/roles.ts'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const plans: Record<string, Plan> = {}
+beforeAll(async () => {
+  const stacks = ['dev', 'prod', 'pr-example']
+  for (const stack of stacks) plans[stack] = await makePlan(ROOT, stack)
+}, 120_000)
+
+const ofType = (plan: Plan | undefined, type: string) =>
+  plan?.resources.filter((one) => one.type === `azure-native:${type}`) ?? []
+const only = (plan: Plan | undefined, type: string): PlannedResource => {
+  const [one, ...more] = ofType(plan, type)
+  if (one === undefined || more.length > 0)
+    throw new Error(`${more.length + (one ? 1 : 0)} resources of ${type}`)
+  return one
+}
+const urnsOf = (resources: readonly PlannedResource[]) => resources.map(({ urn }) => urn)
+
+/** Whether one resource comes after another, directly or through others; a child comes after what its parent is. */
+function comesAfter(plan: Plan | undefined, later: PlannedResource, earlier: PlannedResource): boolean {
+  const byUrn = new Map(plan?.resources.map((one) => [one.urn, one]))
+  const seen = new Set<string>()
+  const visit = (urn: string): boolean => {
+    if (urn === earlier.urn) return true
+    if (seen.has(urn)) return false
+    seen.add(urn)
+    return byUrn.get(urn)?.dependencies.some(visit) ?? false
+  }
+  return visit(later.urn)
+}
+
+test.each(['dev', 'prod', 'pr-example'])(
+  'the committed plan of %s is what the program makes',
+  async (stack) => {
+    const committed = await readFile(resolve(ROOT, `plans/${stack}.json`), 'utf8')
+
+    expect(plans[stack] && serialize(plans[stack]) === committed, 'npm run plan').toBe(true)
+  },
+)
+
+test.each(['dev', 'prod', 'pr-example'])(
+  'what the environment file of %s says is what comes out',
+  async (stack) => {
+    const { infra } = JSON.parse(await readFile(resolve(ROOT, `environments/${stack}.json`), 'utf8'))
+    const given = plans[stack]?.outputs['infra']
+
+    expect(known(given, infra)).toEqual(infra)
+  },
+)
+
+/** The outputs, with what only Azure knows taken from the file. */
+function known(value: unknown, file: unknown): unknown {
+  if (isUnknown(value)) return file
+  if (Array.isArray(value) || typeof value !== 'object' || value === null) return value
+  const inFile = file as Record<string, unknown> | undefined
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, known(inner, inFile?.[key])]))
+}
+
+describe.each(['dev', 'prod'])('the platform %s', (stack) => {
+  test('rises in an order in which Azure can make it', () => {
+    const plan = plans[stack]
+    const cluster = only(plan, 'containerservice:ManagedCluster')
+    const own = ofType(plan, 'authorization:RoleAssignment').filter(({ name }) =>
+      name.includes('control-plane:'),
+    )
+
+    expect(own).toHaveLength(3)
+    expect(own.filter((grant) => !comesAfter(plan, cluster, grant))).toEqual([])
+    expect(comesAfter(plan, cluster, only(plan, 'network:NatGateway'))).toBe(true)
+    const link = ofType(plan, 'privatedns:VirtualNetworkLink').find(({ name }) =>
+      name.endsWith(`${stack}-zone-link`),
+    )
+    expect(link && comesAfter(plan, only(plan, 'dbforpostgresql:Server'), link)).toBeDefined()
+    for (const pool of ofType(plan, 'containerservice:AgentPool'))
+      expect(comesAfter(plan, pool, cluster)).toBe(true)
+  })
+
+  test('changes subnets, pools and federated credentials of one identity one after the other', () => {
+    const plan = plans[stack]
+    for (const type of ['network:Subnet', 'containerservice:AgentPool']) {
+      const chain = ofType(plan, type)
+      const pairs = chain.flatMap((a) => chain.filter((b) => b !== a).map((b) => [a, b] as const))
+      const loose = pairs.filter(([a, b]) => !comesAfter(plan, a, b) && !comesAfter(plan, b, a))
+      expect(chain.length).toBeGreaterThan(1)
+      expect(loose).toEqual([])
+    }
+  })
+
+  test('protects everything that holds state', () => {
+    const stateful = [
+      'keyvault:Vault',
+      'dbforpostgresql:Server',
+      'dbforpostgresql:Database',
+      'containerservice:ManagedCluster',
+      'containerregistry:Registry',
+      'dns:Zone',
+      'operationalinsights:Workspace',
+      'monitor:AzureMonitorWorkspace',
+      'resources:ResourceGroup',
+      'network:VirtualNetwork',
+    ]
+    for (const type of stateful) {
+      const found = ofType(plans[stack], type)
+      expect(found.length, type).toBeGreaterThan(0)
+      expect(found.filter((one) => !one.protect)).toEqual([])
+    }
+  })
+
+  test('gives every resource that can have them its tags, and every name explicitly', () => {
+    const tagged = plans[stack]?.resources.filter(({ inputs }) => 'location' in inputs) ?? []
+
+    expect(tagged.length).toBeGreaterThan(15)
+    const environment = { env: stack, managedBy: 'pulumi' }
+    for (const { urn, inputs } of tagged) expect(inputs['tags'], urn).toMatchObject(environment)
+  })
+
+  test('grants AgentHost one secret getter and nothing else, and the command host nothing', () => {
+    const plan = plans[stack]
+    const grants = ofType(plan, 'authorization:RoleAssignment').filter(({ name }) =>
+      name.includes('agent-host:'),
+    )
+
+    expect(grants.map(({ inputs }) => [inputs['scope'], inputs['principalType']])).toEqual([
+      [
+        expect.stringMatching(
+          new RegExp(`/resourceGroups/agentweaver-${stack}/.*/vaults/agentweaver-${stack}-users$`),
+        ),
+        'ServicePrincipal',
+      ],
+    ])
+    const vault = ofType(plan, 'keyvault:Vault').find(({ name }) => name.endsWith('user-token-vault'))
+    expect(vault && grants[0] && comesAfter(plan, grants[0], vault)).toBe(true)
+    const granted = String(grants[0]?.inputs['roleDefinitionId'])
+    const subscription = granted.split('/')[2] ?? ''
+    expect(granted).toBe(secretGetter(subscription, `agentweaver-${stack}`).definitionId)
+    // Who may write roles can write any right into them: an owner makes this one.
+    expect(ofType(plan, 'authorization:RoleDefinition')).toEqual([])
+    expect(
+      ofType(plan, 'managedidentity:FederatedIdentityCredential').map(({ inputs }) => inputs['subject']),
+    ).toEqual([
+      'system:serviceaccount:cert-manager:cert-manager',
+      'system:serviceaccount:external-dns:external-dns',
+      'system:serviceaccount:agentweaver-sandboxes:agentweaver-agent-host',
+      'system:serviceaccount:agentweaver:agentweaver-api',
+      'system:serviceaccount:agentweaver-egress:agentweaver-egress-proxy',
+    ])
+  })
+
+  test('never writes an issuer that it does not know', () => {
+    const issuers = ofType(plans[stack], 'managedidentity:FederatedIdentityCredential').map(
+      ({ inputs }) => inputs['issuer'],
+    )
+
+    expect(issuers.length).toBe(5)
+    expect(issuers.every(isUnknown)).toBe(true)
+  })
+
+  test('keeps the credentials of the cluster secret', () => {
+    const kube = plans[stack]?.resources.find(({ type }) => type === 'pulumi:providers:kubernetes')
+
+    expect(isSecret(kube?.inputs['kubeconfig'])).toBe(true)
+  })
+})
+
+test('a private platform is closed to the Internet, an open one to all but the named ranges', () => {
+  const prod = only(plans['prod'], 'containerservice:ManagedCluster').inputs
+  const dev = only(plans['dev'], 'containerservice:ManagedCluster').inputs
+
+  expect(prod['publicNetworkAccess']).toBe('Disabled')
+  expect(prod['apiServerAccessProfile']).toMatchObject({
+    enablePrivateCluster: true,
+    disableRunCommand: true,
+  })
+  expect(dev['apiServerAccessProfile']).toMatchObject({
+    authorizedIPRanges: ['203.0.113.0/24'],
+    enablePrivateCluster: false,
+  })
+})
+
+test('the controller comes last, after its types, its rights and its default deny', () => {
+  const plan = plans['dev']
+  const kube = plan?.resources.filter(({ type }) => type.startsWith('kubernetes:')) ?? []
+  const deployment = kube.find(({ type }) => type.endsWith(':Deployment'))
+
+  expect(kube).toHaveLength(16)
+  expect(
+    kube.filter((one) => one !== deployment && deployment && !comesAfter(plan, deployment, one)),
+  ).toEqual([])
+  const kept = kube.filter(({ retainOnDelete }) => retainOnDelete)
+  expect(kept.map(({ type }) => type.split(':').at(-1))).toEqual(Array(4).fill('CustomResourceDefinition'))
+})
+
+test('a slice has its own names, expires, protects nothing and touches nothing of the base', () => {
+  const plan = plans['pr-example']
+  const scopes = ofType(plan, 'authorization:RoleAssignment').map(({ inputs }) => String(inputs['scope']))
+
+  expect(plan?.resources.filter(({ protect }) => protect)).toEqual([])
+  expect(urnsOf(ofType(plan, 'containerservice:ManagedCluster'))).toEqual([])
+  const identities = ofType(plan, 'managedidentity:UserAssignedIdentity')
+  expect(identities).toHaveLength(3)
+  for (const { inputs } of identities)
+    expect(inputs).toMatchObject({
+      resourceGroupName: 'agentweaver-dev-previews',
+      tags: { expires: '2027-01-31T00:00:00Z', slice: 'example-50d858' },
+    })
+  expect(ofType(plan, 'resources:ResourceGroup')).toEqual([])
+  expect(scopes.map((scope) => scope.split('/vaults/')[1])).toEqual([
+    'agentweaver-dev-users',
+    'agentweaver-dev-cp/secrets/aw-pr-example-50d858-deployment-key',
+    'agentweaver-dev-cp/secrets/aw-pr-example-50d858-ticket-key',
+  ])
+  const namespaces = plan?.resources.filter(({ type }) => type === 'kubernetes:core/v1:Namespace') ?? []
+  for (const { inputs } of namespaces) {
+    expect(inputs['metadata']).toMatchObject({
+      labels: {
+        'agentweaver.io/slice': 'aw-pr-example-50d858',
+        'pod-security.kubernetes.io/enforce': 'restricted',
+      },
+    })
+  }
+  expect(namespaces).toHaveLength(3)
+})
+
+test('tells every mistake of a configuration before anything is registered', async () => {
+  const config = {
+    'agentweaver:kind': 'slice',
+    'agentweaver:slug': 'Feature/X',
+    'agentweaver:branch': '{x',
+    'agentweaver:sulg': 1,
+  }
+  const run = runProgram({ project: 'agentweaver', stack: 'pr-x', program: resolve(ROOT, 'infra'), config })
+
+  const message = await run.then(String, ({ message: told }: Error) => told)
+  expect(message.split('\n').map((line) => line.trim())).toEqual([
+    'the configuration of this stack has 5 mistake(s):',
+    expect.stringMatching(/^sulg: is no setting/),
+    expect.stringMatching(/^environment: is missing/),
+    expect.stringMatching(/^slug: /),
+    expect.stringMatching(/^expires: is missing/),
+    expect.stringMatching(/^tags: is missing: it needs owner, costCenter/),
+  ])
+})

@@ -1,0 +1,80 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { parseStateConfig } from '../../infra/state/state-config.ts'
+import { aStandIn } from '../cli/stand-in.ts'
+import { stateFileOf as fileOf, ROOT, stateConfigOf } from './state-rig.ts'
+
+const DEV = stateConfigOf('dev')
+const PROD = stateConfigOf('prod')
+
+describe('npm run state', () => {
+  async function rig() {
+    const az = await aStandIn('az', 'az-stand-in.ts')
+    const run = (...argv: string[]) =>
+      spawnSync(process.execPath, [join(ROOT, 'infra/state/main.ts'), ...argv], {
+        env: az.env,
+        encoding: 'utf8',
+      })
+    return { az, run }
+  }
+
+  test('deploys the template it shows to the subscription of the file, and tells what GitHub needs', async () => {
+    const { az, run } = await rig()
+
+    const { status, stdout } = run('apply', fileOf('dev'))
+
+    expect(status).toBe(0)
+    const given = readFileSync(join(az.state, 'template.json'), 'utf8')
+    expect(JSON.parse(given)).toEqual(JSON.parse(run('show', fileOf('dev')).stdout))
+    const [call = []] = az.calls()
+    expect(call.slice(0, 5)).toEqual(['deployment', 'sub', 'create', '--subscription', DEV.subscriptionId])
+    expect(stdout).toContain(
+      'environment dev-preview\n  AZURE_CLIENT_ID=33333333-0000-4000-8000-000000000000',
+    )
+    expect(stdout).not.toMatch(/secret=|password|key=/i)
+    expect(existsSync(call[call.indexOf('--template-file') + 1] ?? '')).toBe(false)
+  })
+
+  test('asks what would change before', async () => {
+    const { az, run } = await rig()
+
+    expect(run('what-if', fileOf('dev')).stdout).toContain('1 to create')
+    expect(az.calls()[0]?.slice(0, 3)).toEqual(['deployment', 'sub', 'what-if'])
+  })
+
+  test('says that Azure has refused', async () => {
+    const { az, run } = await rig()
+    writeFileSync(join(az.state, 'refuse'), '')
+
+    const { status, stderr } = run('apply', fileOf('dev'))
+
+    expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining('AuthorizationFailed') })
+  })
+
+  test.each([
+    [['apply'], /Usage/],
+    [['destroy', fileOf('dev')], /Usage/],
+    [['apply', '/nowhere.json'], /cannot be read/],
+  ])('%j is a mistake in the words, and az is not called', async (argv, expected) => {
+    const { az, run } = await rig()
+
+    const { status, stderr } = run(...argv)
+
+    expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringMatching(expected) })
+    expect(az.calls()).toEqual([])
+  })
+})
+
+test.each([
+  ['an unknown key', { ...DEV, admin: true }, /Unrecognized key/],
+  ['a foreign repository', { ...DEV, repository: 'a/b:environment:prod' }, /repository/],
+  ['previews in prod', { ...PROD, previews: true }, /previews: must be false in prod/],
+  ['no ranges', { ...DEV, reachedFrom: [] }, /reachedFrom/],
+  ['a name that storage refuses', { ...DEV, names: { storage: 'With-Capitals' } }, /names\.storage/],
+])('%s is refused', (_, config, expected) => {
+  const parsed = parseStateConfig(JSON.stringify(config))
+
+  expect('problems' in parsed && parsed.problems.join('\n')).toMatch(expected)
+})

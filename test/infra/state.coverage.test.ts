@@ -1,0 +1,120 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import type { Plan } from '../../contracts/planned-resource.ts'
+import * as rights from '../../infra/state/rights.ts'
+import { ROOT, stateConfigOf } from './state-rig.ts'
+
+const planOf = (stack: string) => JSON.parse(readFileSync(join(ROOT, `plans/${stack}.json`), 'utf8')) as Plan
+const typesOf = (...stacks: string[]) =>
+  new Set(
+    stacks.flatMap((stack) =>
+      planOf(stack)
+        .resources.filter(({ custom }) => custom)
+        .map(({ type }) => type),
+    ),
+  )
+
+/** What Azure calls the types of the SDK. */
+const ARM: Readonly<Record<string, string>> = {
+  'alertsmanagement:PrometheusRuleGroup': 'Microsoft.AlertsManagement/prometheusRuleGroups',
+  'consumption:Budget': 'Microsoft.Consumption/budgets',
+  'containerregistry:Registry': 'Microsoft.ContainerRegistry/registries',
+  'containerservice:AgentPool': 'Microsoft.ContainerService/managedClusters/agentPools',
+  'containerservice:MaintenanceConfiguration':
+    'Microsoft.ContainerService/managedClusters/maintenanceConfigurations',
+  'containerservice:ManagedCluster': 'Microsoft.ContainerService/managedClusters',
+  'dashboard:Grafana': 'Microsoft.Dashboard/grafana',
+  'dbforpostgresql:AdministratorsMicrosoftEntra': 'Microsoft.DBforPostgreSQL/flexibleServers/administrators',
+  'dbforpostgresql:Configuration': 'Microsoft.DBforPostgreSQL/flexibleServers/configurations',
+  'dbforpostgresql:Database': 'Microsoft.DBforPostgreSQL/flexibleServers/databases',
+  'dbforpostgresql:Server': 'Microsoft.DBforPostgreSQL/flexibleServers',
+  'dns:Zone': 'Microsoft.Network/dnsZones',
+  'keyvault:Vault': 'Microsoft.KeyVault/vaults',
+  'managedidentity:FederatedIdentityCredential':
+    'Microsoft.ManagedIdentity/userAssignedIdentities/federatedIdentityCredentials',
+  'managedidentity:UserAssignedIdentity': 'Microsoft.ManagedIdentity/userAssignedIdentities',
+  'monitor:ActionGroup': 'Microsoft.Insights/actionGroups',
+  'monitor:AzureMonitorWorkspace': 'Microsoft.Monitor/accounts',
+  'monitor:DataCollectionEndpoint': 'Microsoft.Insights/dataCollectionEndpoints',
+  'monitor:DataCollectionRule': 'Microsoft.Insights/dataCollectionRules',
+  'monitor:DataCollectionRuleAssociation': 'Microsoft.Insights/dataCollectionRuleAssociations',
+  'monitor:DiagnosticSetting': 'Microsoft.Insights/diagnosticSettings',
+  'network:NatGateway': 'Microsoft.Network/natGateways',
+  'network:NetworkSecurityGroup': 'Microsoft.Network/networkSecurityGroups',
+  'network:PrivateDnsZoneGroup': 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups',
+  'network:PrivateEndpoint': 'Microsoft.Network/privateEndpoints',
+  'network:PublicIPAddress': 'Microsoft.Network/publicIPAddresses',
+  'network:Subnet': 'Microsoft.Network/virtualNetworks/subnets',
+  'network:VirtualNetwork': 'Microsoft.Network/virtualNetworks',
+  'operationalinsights:Workspace': 'Microsoft.OperationalInsights/workspaces',
+  'privatedns:PrivateZone': 'Microsoft.Network/privateDnsZones',
+  'privatedns:VirtualNetworkLink': 'Microsoft.Network/privateDnsZones/virtualNetworkLinks',
+  'resources:ResourceGroup': 'Microsoft.Resources/subscriptions/resourceGroups',
+}
+/** The controller as an extension of AKS, which none of the committed stacks chooses. */
+const BY_CONFIG = ['Microsoft.KubernetesConfiguration/extensions']
+const GRANT = 'azure-native:authorization:RoleAssignment'
+
+const armTypes = (types: Iterable<string>) =>
+  [...types]
+    .filter((type) => type.startsWith('azure-native:') && type !== GRANT)
+    .map((type) => {
+      const arm = ARM[type.slice('azure-native:'.length)]
+      if (arm === undefined) throw new Error(`${type} is not in the table: the deployer has no right on it`)
+      return arm
+    })
+const made = ({ actions }: rights.CustomRole) =>
+  actions.filter((action) => action.endsWith('/write')).map((action) => action.replace(/\/write$/, ''))
+
+describe('rights against the committed plans', () => {
+  test('who deploys may make, read and remove each type of a platform, and nothing that no plan has', () => {
+    const needed = new Set(armTypes(typesOf('dev', 'prod')))
+
+    for (const type of needed)
+      for (const verb of ['read', 'write', 'delete'])
+        expect(rights.DEPLOYER.actions).toContain(`${type}/${verb}`)
+    expect(made(rights.DEPLOYER).filter((type) => !needed.has(type) && !BY_CONFIG.includes(type))).toEqual([])
+  })
+
+  test('who makes previews may make what a slice is, and nothing else', () => {
+    const types = typesOf('pr-example')
+
+    expect(made(rights.PREVIEWER).sort()).toEqual([...new Set(armTypes(types))].sort())
+    const kinds = [...types]
+      .filter((type) => type.startsWith('kubernetes:'))
+      .map((type) => `${type.split(':').at(-1)?.toLowerCase()}s`)
+    const objects = rights.SLICE_MAKER.dataActions
+      .filter((action) => action.endsWith('/write'))
+      .map((action) => action.split('/').at(-2))
+    expect(objects.sort()).toEqual(kinds.sort())
+  })
+
+  test.each([
+    ['dev', 'dev', false],
+    ['prod', 'prod', false],
+    ['pr-example', 'dev', true],
+  ])(
+    'every role that %s grants may be granted, to those to whom it may',
+    (...[stack, environment, isSlice]) => {
+      const config = { ...stateConfigOf(environment) }
+      const grants = planOf(stack).resources.filter(({ type }) => type === GRANT)
+      const roles = grants.map(({ inputs }) => String(inputs['roleDefinitionId']).split('/').at(-1) ?? '')
+
+      expect(roles.length).toBeGreaterThan(1)
+      expect(roles.filter((role) => !rights.grantableRoles(config, isSlice).includes(role))).toEqual([])
+      const condition = rights.grantCondition(rights.grantableRoles(config, isSlice), isSlice)
+      const principals = new Set(grants.map(({ inputs }) => String(inputs['principalType'])))
+      expect([...principals].filter((kind) => !condition.includes(`'${kind}'`))).toEqual([])
+      expect(condition).not.toContain("'User'")
+    },
+  )
+
+  test('a slice’s identities are in the group where its maker may write', () => {
+    const groups = planOf('pr-example')
+      .resources.filter(({ type }) => type.startsWith('azure-native:managedidentity:'))
+      .map(({ inputs }) => inputs['resourceGroupName'])
+
+    expect(new Set(groups)).toEqual(new Set(['agentweaver-dev-previews']))
+  })
+})

@@ -1,0 +1,91 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { shapesFolder } from '../../infra/shapes/cache.ts'
+import { checkShapes, loadShapes, type Shapes } from '../../infra/shapes/check-shapes.ts'
+import type { ArmResource } from '../../infra/state/arm.ts'
+import type { StateConfig } from '../../infra/state/state-config.ts'
+import { planOf } from './one-resource.ts'
+import { byType, resourcesOf, stateConfigOf } from './state-rig.ts'
+
+const DEV = stateConfigOf('dev')
+const PROD = stateConfigOf('prod')
+
+describe('bodies, held to the types of the pinned SDK', () => {
+  const TYPES = {
+    'Microsoft.Storage/storageAccounts': 'azure-native:storage:StorageAccount',
+    'Microsoft.Storage/storageAccounts/blobServices': 'azure-native:storage:BlobServiceProperties',
+    'Microsoft.Storage/storageAccounts/blobServices/containers': 'azure-native:storage:BlobContainer',
+    'Microsoft.KeyVault/vaults': 'azure-native:keyvault:Vault',
+    'Microsoft.ManagedIdentity/userAssignedIdentities/federatedIdentityCredentials':
+      'azure-native:managedidentity:FederatedIdentityCredential',
+    'Microsoft.Authorization/roleAssignments': 'azure-native:authorization:RoleAssignment',
+    'Microsoft.Authorization/roleDefinitions': 'azure-native:authorization:RoleDefinition',
+  } as const
+  let shapes: Shapes
+  beforeAll(async () => {
+    shapes = await loadShapes(Object.values(TYPES), shapesFolder(process.env['XDG_CACHE_HOME']))
+  }, 120_000)
+
+  /** What ARM has in the path and what the SDK spells otherwise. */
+  const RENAMED: Readonly<Record<string, string>> = {
+    supportsHttpsTrafficOnly: 'enableHttpsTrafficOnly',
+    networkAcls: 'networkRuleSet',
+    type: 'roleType',
+  }
+  const PATH = {
+    resourceGroupName: 'rg',
+    resourceName: 'x',
+    accountName: 'x',
+    containerName: 'x',
+    blobServicesName: 'default',
+    vaultName: 'x',
+    federatedIdentityCredentialResourceName: 'x',
+    scope: '/x',
+  }
+  function problems(resource: ArmResource): string[] {
+    const type = TYPES[resource.type as keyof typeof TYPES]
+    const { location, kind, sku, tags, properties } = resource
+    const isVault = type === TYPES['Microsoft.KeyVault/vaults']
+    const own = isVault
+      ? { properties }
+      : Object.fromEntries(
+          Object.entries(properties).map(([key, value]) => [RENAMED[key] ?? key, storageRules(value)]),
+        )
+    const top = Object.fromEntries(
+      Object.entries({ location, kind, sku, tags }).filter(([, value]) => value !== undefined),
+    )
+    const found = checkShapes(planOf(type, { ...PATH, ...top, ...own }), shapes)
+    const isOfPath = (message: string) => Object.keys(PATH).some((key) => message.startsWith(key))
+    return found
+      .map(({ path, message }) => `${resource.type}: ${path} ${message}`)
+      .filter((text) => !isOfPath(text.split(': ')[1] ?? ''))
+  }
+  /** The SDK spells the address of a rule of storage otherwise. */
+  const storageRules = (value: unknown) =>
+    typeof value === 'object' && value !== null && 'ipRules' in value && Array.isArray(value.ipRules)
+      ? {
+          ...value,
+          ipRules: value.ipRules.map((rule: { value: string }) => ({ iPAddressOrRange: rule.value })),
+        }
+      : value
+  const checked = (config: StateConfig) => resourcesOf(config).filter(({ type }) => type in TYPES)
+
+  test.each([
+    ['dev', DEV],
+    ['prod', PROD],
+  ])('are right in %s', (_, config) => {
+    expect(checked(config).length).toBeGreaterThan(15)
+    expect(checked(config).flatMap(problems)).toEqual([])
+  })
+
+  test('a planted mistake is found', () => {
+    const [account] = byType(DEV, 'Microsoft.Storage/storageAccounts')
+    if (!account) throw new Error('no account')
+
+    expect(
+      problems({ ...account, properties: { ...account.properties, minimumTlsVersion: 'TLS9' } }),
+    ).toHaveLength(1)
+    expect(
+      problems({ ...account, properties: { ...account.properties, allowSharedKey: false } }),
+    ).toHaveLength(1)
+  })
+})

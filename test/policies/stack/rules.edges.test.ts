@@ -1,0 +1,352 @@
+import { describe, expect, test } from 'vitest'
+import type { Plan, PlannedResource, PlannedValue } from '../../../contracts/planned-resource.ts'
+import { customRoleGuid } from '../../../infra/plans/naming.ts'
+import type { StackRule } from '../../../policies/stack/rule.ts'
+import { checkStack, checkWhole } from '../../../policies/stack/rules.ts'
+import { DEFAULT_SETTINGS, environmentOf } from '../../../policies/stack/settings.ts'
+import { changed, goodPlan } from './good-plan.ts'
+
+const told = (plan: Plan) => checkStack(plan).map(({ rule, message }) => `${rule}: ${message}`)
+const rulesOf = (plan: Plan) => [...new Set(checkStack(plan).map(({ rule }) => rule))]
+
+function added(plan: Plan, type: string, inputs: { readonly [key: string]: PlannedValue } = {}): Plan {
+  const resource: PlannedResource = {
+    urn: `urn:pulumi:${plan.stack}::agentweaver::${type}::added`,
+    type,
+    name: 'added',
+    custom: true,
+    inputs,
+    dependencies: [],
+    protect: false,
+    ignoreChanges: [],
+    retainOnDelete: false,
+  }
+  return { ...plan, resources: [...plan.resources, resource] }
+}
+const without = (plan: Plan, of: string): Plan => ({
+  ...plan,
+  resources: plan.resources.filter(({ type, name }) => `${type} ${name}` !== of),
+})
+const tags = { env: 'x', owner: 'x', costCenter: 'x', managedBy: 'x', expires: '2027-01-31T00:00:00Z' }
+
+describe('what a stack is', () => {
+  test.each([
+    ['dev', 'development'],
+    ['dev-2', 'development'],
+    ['pr-12-abcdef', 'preview'],
+    ['prod', 'production'],
+    ['devil', 'production'],
+    ['live', 'production'],
+    ['pr-', 'production'],
+    ['Dev', 'production'],
+    ['', 'production'],
+  ])('%s is for %s', (stack, environment) => {
+    expect(environmentOf(stack)).toBe(environment)
+  })
+})
+
+describe('what is added', () => {
+  test.each([
+    ['azure-native:keyvault:AccessPolicy', 'kv-no-access-policies', /assign a role instead/],
+    ['azure-native:dbforpostgresql:FirewallRule', 'pg-private', /opens a database to addresses/],
+    ['azure-native:resources:Deployment', 'no-preview-api', /which no rule can look into/],
+    ['azure-native:resources:Resource', 'no-preview-api', /which no rule can look into/],
+    ['azure-native:containerservice:IdentityBinding', 'no-preview-api', /Azure calls a preview/],
+    [
+      'azure:containerservice/kubernetesCluster:KubernetesCluster',
+      'no-preview-api',
+      /of a provider that no rule knows/,
+    ],
+    ['pulumi-nodejs:dynamic:Resource', 'no-preview-api', /of a provider that no rule knows/],
+    ['azure-native:containerservice/v20250901:ManagedCluster', 'names', /whose names have no limits here/],
+    ['azure-native:somewhere:Thing', 'names', /whose names have no limits here/],
+  ])('a %s is found by %s', (type, rule, says) => {
+    const found = checkStack(added(goodPlan(), type)).filter((one) => one.rule === rule)
+
+    expect(found.map(({ message }) => message).join()).toMatch(says)
+  })
+
+  test('templates are found in development too, preview types only in production', () => {
+    expect(rulesOf(added(goodPlan('dev'), 'azure-native:resources:Deployment'))).toContain('no-preview-api')
+    expect(rulesOf(added(goodPlan('dev'), 'azure-native:containerservice:IdentityBinding'))).not.toContain(
+      'no-preview-api',
+    )
+  })
+
+  test('a second budget is one too many, in a stack that has a cluster', () => {
+    const budget = { scope: 'x', budgetName: 'second' }
+    const twice = added(goodPlan(), 'azure-native:consumption:Budget', budget)
+
+    expect(told(twice)).toEqual(['budget: is paid for under 2 budgets: make exactly one'])
+  })
+
+  test('a second NAT gateway is told outside production alone', () => {
+    const inputs = { natGatewayName: 'second', location: 'swedencentral', tags }
+
+    expect(rulesOf(added(goodPlan('dev'), 'azure-native:network:NatGateway', inputs))).toEqual(['cost'])
+    expect(rulesOf(added(goodPlan('prod'), 'azure-native:network:NatGateway', inputs))).toEqual([])
+  })
+
+  test('a Grafana is told in previews alone', () => {
+    const inputs = { workspaceName: 'grafana', location: 'swedencentral', tags }
+
+    expect(rulesOf(added(goodPlan('pr-1-abcdef'), 'azure-native:dashboard:Grafana', inputs))).toEqual([
+      'cost',
+    ])
+    expect(rulesOf(added(goodPlan('dev'), 'azure-native:dashboard:Grafana', inputs))).toEqual([])
+  })
+
+  test('an output that holds a secret is found, by its name, unless it is marked', () => {
+    const outputs = { connectionString: 'x', nested: { adminPassword: { $unknown: '' } } }
+
+    expect(told({ ...goodPlan(), outputs })).toEqual([
+      'secrets: connectionString is an output that is not marked secret: wrap it in pulumi.secret, or do not export it',
+      'secrets: nested.adminPassword is an output that is not marked secret: wrap it in pulumi.secret, or do not export it',
+    ])
+    expect(told({ ...goodPlan(), outputs: { connectionString: { $secret: true } } })).toEqual([])
+  })
+
+  test("a provider's kubeconfig and a Secret of Kubernetes must be marked", () => {
+    expect(
+      told(added(goodPlan(), 'pulumi:providers:kubernetes', { kubeconfig: { $unknown: '' } })),
+    ).toHaveLength(1)
+    expect(told(added(goodPlan(), 'pulumi:providers:kubernetes', { kubeconfig: { $secret: true } }))).toEqual(
+      [],
+    )
+    expect(told(added(goodPlan(), 'kubernetes:core/v1:Secret', { stringData: { a: 'b' } }))).toHaveLength(1)
+    expect(told(added(goodPlan(), 'kubernetes:core/v1:Secret', { stringData: { $secret: true } }))).toEqual(
+      [],
+    )
+  })
+
+  test('twenty-one credentials of one identity are one too many', () => {
+    const plan = goodPlan()
+    const credential = plan.resources.find(({ name, type }) => name === 'api' && type.endsWith('Credential'))!
+    const more = Array.from({ length: 20 }, (_, index) => ({
+      ...credential,
+      urn: `${credential.urn}-${index}`,
+      name: `api-${index}`,
+      dependencies: [index === 0 ? credential.urn : `${credential.urn}-${index - 1}`],
+    }))
+
+    expect(told({ ...plan, resources: [...plan.resources, ...more] })).toEqual([
+      'fic-serial: has 21 federated credentials; Azure takes 20',
+    ])
+  })
+})
+
+describe('what is missing', () => {
+  test.each([
+    ['azure-native:monitor:DataCollectionRuleAssociation metrics', 'metrics-wired'],
+    ['azure-native:consumption:Budget budget', 'budget'],
+    ['azure-native:containerservice:MaintenanceConfiguration aksManagedAutoUpgradeSchedule', 'upgrades'],
+  ])('%s is missed by %s', (of, rule) => {
+    expect(rulesOf(without(goodPlan(), of))).toEqual([rule])
+  })
+
+  test('a role of our own that is not in the plan is nothing that a sandbox may hold', () => {
+    expect(rulesOf(without(goodPlan(), 'azure-native:authorization:RoleDefinition getter'))).toEqual([
+      'rbac-split',
+    ])
+  })
+
+  test('an identity that is not in the plan is told, for its rights cannot be seen', () => {
+    const found = rulesOf(without(goodPlan(), 'azure-native:managedidentity:UserAssignedIdentity agent-host'))
+
+    expect(found).toContain('rbac-split')
+    expect(found).toContain('fic-serial')
+  })
+})
+
+describe('what is as good', () => {
+  const CLUSTER = 'containerservice:ManagedCluster cluster'
+
+  test('a private cluster needs no ranges', () => {
+    const access = { disableRunCommand: true, enablePrivateCluster: true }
+
+    expect(told(changed(goodPlan(), CLUSTER, ['apiServerAccessProfile', access]))).toEqual([])
+  })
+
+  test.each(['proxy', 'closed'])('policies by name may be off where the tag egress is %s', (mode) => {
+    const tagged = changed(goodPlan(), CLUSTER, ['tags.egress', mode])
+
+    expect(told(changed(tagged, CLUSTER, ['networkProfile.advancedNetworking', undefined]))).toEqual([])
+  })
+
+  test('an account of files may be mounted without TLS and with its key', () => {
+    const STORAGE = 'storage:StorageAccount storage'
+    const files = changed(goodPlan(), STORAGE, ['kind', 'FileStorage'])
+    const open = changed(files, STORAGE, ['enableHttpsTrafficOnly', false])
+
+    expect(told(changed(open, STORAGE, ['allowSharedKeyAccess', true]))).toEqual([])
+  })
+
+  test('an association names the cluster by the end of its id, in any case', () => {
+    const id =
+      '/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/AGENTWEAVER-X'
+
+    expect(
+      told(changed(goodPlan(), 'monitor:DataCollectionRuleAssociation metrics', ['resourceUri', id])),
+    ).toEqual([])
+  })
+
+  test('a resource of another cluster does not stand in for this one', () => {
+    const other = {
+      $unknown:
+        'urn:pulumi:prod::agentweaver::agentweaver:infra:Platform$azure-native:containerservice:ManagedCluster::cluster-2',
+    }
+
+    expect(
+      rulesOf(changed(goodPlan(), 'monitor:DataCollectionRuleAssociation metrics', ['resourceUri', other])),
+    ).toEqual(['metrics-wired'])
+  })
+})
+
+describe('the secret getter that the bootstrap defines for a platform', () => {
+  const of = 'authorization:RoleAssignment agent-host'
+  const SUBSCRIPTION = '5f0a3a86-7d0f-4c5e-9a57-0d4b6c1f2e11'
+  const scope = `/subscriptions/${SUBSCRIPTION}/resourceGroups/agentweaver-dev/providers/Microsoft.KeyVault/vaults/v`
+  const roleOf = (name: string) =>
+    `/subscriptions/${SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/${customRoleGuid(SUBSCRIPTION, name)}`
+  const granted = (name: string) => changed(goodPlan('pr-1-abcdef'), of, ['roleDefinitionId', roleOf(name)])
+  const on = (name: string, at: PlannedValue) => rulesOf(changed(granted(name), of, ['scope', at]))
+
+  test('may be held on a vault of that platform, made by this stack or another', () => {
+    expect(on('agentweaver-dev-secret-getter', scope)).toEqual([])
+    expect(rulesOf(granted('agentweaver-x-secret-getter'))).toEqual([])
+  })
+
+  test('may not be held on more, nor on what is not known to be a vault, nor by another name', () => {
+    const other = {
+      $unknown:
+        'urn:pulumi:pr-1-abcdef::agentweaver::agentweaver:infra:Platform$azure-native:network:NatGateway::nat',
+    }
+
+    expect(on('agentweaver-dev-secret-setter', scope)).toEqual(['rbac-split'])
+    expect(on('agentweaver-prod-secret-getter', scope)).toEqual(['rbac-split'])
+    expect(on('agentweaver-dev-secret-getter', scope.replace(/\/providers.*/, ''))).toEqual(['rbac-split'])
+    expect(on('agentweaver-x-secret-getter', other)).toEqual(['rbac-split'])
+    expect(on('agentweaver-x-secret-getter', { $unknown: '' })).toEqual(['rbac-split'])
+    expect(rulesOf(granted('agentweaver-dev-secret-getter'))).toEqual(['rbac-split'])
+  })
+})
+
+test.each(['apiServerAccessProfile', 'agentPoolProfiles', 'properties.networkAcls', '*'])(
+  'what is ignored could be weakened and stay so: %s',
+  (path) => {
+    const ignoring = changed(goodPlan(), 'containerservice:ManagedCluster cluster', [
+      '!ignoreChanges',
+      ['agentPoolProfiles[0].count', path],
+    ])
+
+    expect(rulesOf(ignoring)).toEqual(['autoscale'])
+  },
+)
+
+test.each(['dev', 'pr-1-abcdef'])('a stack named %s cannot make what is tagged as production', (stack) => {
+  const tagged = changed(goodPlan(stack), 'containerregistry:Registry registry', ['tags.env', 'prod'])
+
+  expect(rulesOf(tagged)).toEqual(['tags'])
+})
+
+test.each([
+  '/subscriptions/s',
+  '/subscriptions/s/resourceGroups/x/',
+  '//subscriptions/s/resourceGroups/x',
+  '/',
+  '',
+  '/providers/Microsoft.Management/managementGroups/m',
+  '/subscriptions/s/resourceGroups/x/providers/Microsoft.KeyVault',
+  'somewhere',
+])('a scope that is not one resource counts as wide: %s', (scope) => {
+  const of = 'authorization:RoleAssignment api-on-group'
+  const unconditional = changed(goodPlan(), of, ['condition', undefined])
+  const at = changed(unconditional, of, ['scope', `${scope}`])
+
+  expect(rulesOf(at)).toEqual(['rbac-scope'])
+})
+
+test('a role that gives rights away may be held on one resource', () => {
+  const of = 'authorization:RoleAssignment api-on-group'
+  const scope = '/subscriptions/s/resourceGroups/x/providers/Microsoft.KeyVault/vaults/v/secrets/s'
+
+  expect(told(changed(changed(goodPlan(), of, ['condition', undefined]), of, ['scope', scope]))).toEqual([])
+})
+
+describe('where a value comes from', () => {
+  const METRICS = 'monitor:DataCollectionRuleAssociation metrics'
+  const stack = 'urn:pulumi:prod::agentweaver::agentweaver:infra:Platform'
+  const cluster = `${stack}$azure-native:containerservice:ManagedCluster::cluster`
+
+  test.each([
+    `${stack}$azure-native:network:Subnet::nodes ${cluster}`,
+    `${cluster}, ${stack}$azure-native:monitor:DataCollectionRule::metrics`,
+    `${cluster}#id`,
+  ])('is read from %s', (origin) => {
+    expect(told(changed(goodPlan(), METRICS, ['resourceUri', { $unknown: `${origin}` }]))).toEqual([])
+  })
+
+  test.each([
+    `${cluster}-2`,
+    `x${cluster}`,
+    `${cluster}_`,
+    'containerservice:ManagedCluster',
+    'the provider',
+    '',
+  ])('is another in %s', (origin) => {
+    expect(rulesOf(changed(goodPlan(), METRICS, ['resourceUri', { $unknown: origin }]))).toEqual([
+      'metrics-wired',
+    ])
+  })
+
+  test('tells the kind of a scope', () => {
+    const group = changed(goodPlan(), 'authorization:RoleAssignment api-on-group', [
+      'scope',
+      { $unknown: `${stack}$azure-native:resources:ResourceGroup::group` },
+    ])
+
+    expect(told(group)).toEqual([])
+    expect(
+      rulesOf(changed(group, 'authorization:RoleAssignment api-on-group', ['condition', undefined])),
+    ).toEqual(['rbac-scope'])
+  })
+})
+
+test("a pool of a preview's own package is held to the rules of pools", () => {
+  const type = 'azure-native_containerservice_v20260502preview:containerservice:AgentPool'
+  const shim = changed(goodPlan('dev'), 'containerservice:AgentPool kata1', ['!type', type])
+  const of = (plan: Plan): Plan => ({
+    ...plan,
+    resources: plan.resources.map((one) =>
+      one.type === type ? { ...one, inputs: { ...one.inputs, osSKU: 'Ubuntu' } } : one,
+    ),
+  })
+
+  expect(rulesOf(shim)).toEqual([])
+  expect(rulesOf(of(shim))).toEqual(['kata-os'])
+})
+
+test('a rule that throws has not held', () => {
+  const rule: StackRule = {
+    number: 99,
+    name: 'broken',
+    level: 'mandatory',
+    says: '',
+    protects: '',
+    stack: () => {
+      throw new Error('cannot read this')
+    },
+  }
+
+  expect(
+    checkWhole(rule, goodPlan(), { environment: 'production', settings: DEFAULT_SETTINGS }),
+  ).toMatchObject([
+    { rule: 'broken', level: 'mandatory', message: 'the rule itself failed: cannot read this' },
+  ])
+})
+
+test('settings decide about regions and the size of Kata pools', () => {
+  const found = checkStack(goodPlan(), { regions: ['westeurope'], kataMaxNodes: 2 }).map(({ rule }) => rule)
+
+  expect(new Set(found)).toEqual(new Set(['regions', 'kata-taint']))
+})

@@ -1,0 +1,162 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import {
+  isSecret,
+  isUnknown,
+  type Plan,
+  type PlannedResource,
+  type PlannedValue,
+} from '../../../contracts/planned-resource.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: the SDK's generated messages are typed for CommonJS only.
+type Message = any
+
+const fromSdk = createRequire(createRequire(import.meta.url).resolve('@pulumi/pulumi/package.json'))
+const grpc = fromSdk('@grpc/grpc-js')
+const structs = fromSdk('google-protobuf/google/protobuf/struct_pb')
+const empties = fromSdk('google-protobuf/google/protobuf/empty_pb')
+const proto = fromSdk('./proto/analyzer_pb')
+const { AnalyzerClient } = fromSdk('./proto/analyzer_grpc_pb')
+
+const UNKNOWN = '04da6b54-80e4-46f7-96ec-b56ff0331ba9'
+const SIGNATURE = '4dabf18193072939515e22adb298388d'
+const SECRET = '1b47061264138c4ac30d75fd1eb44270'
+
+export interface Diagnostic {
+  readonly policy: string
+  readonly message: string
+  readonly urn: string
+  readonly isMandatory: boolean
+}
+
+export interface RunningPack {
+  readonly startMs: number
+  info(): Promise<{ readonly name: string; readonly policies: readonly string[] }>
+  configure(config: Readonly<Record<string, Readonly<Record<string, unknown>>>>): Promise<void>
+  /** What the engine asks before it makes or changes a resource. */
+  analyze(resource: PlannedResource): Promise<Diagnostic[]>
+  /** What it asks at the end of a run. Where values came from is read from `planned`, where they were not yet known. */
+  analyzeStack(plan: Plan, planned?: Plan): Promise<Diagnostic[]>
+  stop(): Promise<void>
+}
+
+/** The policy pack under the SDK's own loader, as `pulumi … --policy-pack policies/stack` starts it. */
+export async function startPack(): Promise<RunningPack> {
+  const began = performance.now()
+  const folder = fileURLToPath(new URL('../../../policies/stack', import.meta.url))
+  const loader = fromSdk.resolve('./cmd/run-policy-pack')
+  const child = spawn(process.execPath, [loader, '127.0.0.1:1', '.'], {
+    cwd: folder,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const port = await portOf(child)
+  const client = new AnalyzerClient(`127.0.0.1:${port}`, grpc.credentials.createInsecure())
+  const call = (method: string, request: Message): Promise<Message> =>
+    new Promise((resolve, reject) => {
+      client[method](request, (error: Error | null, answer: Message) =>
+        error ? reject(error) : resolve(answer),
+      )
+    })
+  return {
+    startMs: performance.now() - began,
+    info: async () => {
+      const answer = await call('getAnalyzerInfo', new empties.Empty())
+      return {
+        name: answer.getName(),
+        policies: answer.getPoliciesList().map((one: Message) => one.getName()),
+      }
+    },
+    configure: async (config) => {
+      const request = new proto.ConfigureAnalyzerRequest()
+      for (const [rule, properties] of Object.entries(config)) {
+        const one = new proto.PolicyConfig()
+        one.setEnforcementlevel(proto.EnforcementLevel.MANDATORY)
+        one.setProperties(structs.Struct.fromJavaScript(properties))
+        request.getPolicyconfigMap().set(rule, one)
+      }
+      await call('configure', request)
+    },
+    analyze: async (resource) =>
+      diagnostics(await call('analyze', toMessage(new proto.AnalyzeRequest(), resource))),
+    analyzeStack: async (plan, planned = plan) => {
+      const request = new proto.AnalyzeStackRequest()
+      const before = new Map(planned.resources.map((one) => [one.urn, one]))
+      const message = (one: PlannedResource) =>
+        withOrigins(
+          toMessage(new proto.AnalyzerResource(), one),
+          one.dependencies,
+          before.get(one.urn)?.inputs ?? {},
+        )
+      request.setResourcesList(plan.resources.map(message))
+      return diagnostics(await call('analyzeStack', request))
+    },
+    stop: async () => {
+      client.close()
+      const ended = once(child, 'exit')
+      child.kill()
+      await ended
+    },
+  }
+}
+
+async function portOf(child: ChildProcess): Promise<number> {
+  let errors = ''
+  child.stderr?.on('data', (chunk) => {
+    errors += String(chunk)
+  })
+  const died = once(child, 'exit').then(([code]) => {
+    throw new Error(`the policy pack ended with ${String(code)}: ${errors}`)
+  })
+  const said = once(child.stdout!, 'data', { signal: AbortSignal.timeout(30_000) })
+  died.catch(() => undefined)
+  const [chunk] = (await Promise.race([said, died])) as [Buffer]
+  return Number(String(chunk).trim())
+}
+
+function toMessage(message: Message, resource: PlannedResource): Message {
+  message.setType(resource.type)
+  message.setUrn(resource.urn)
+  message.setName(resource.name)
+  message.setProperties(structs.Struct.fromJavaScript(toWire(resource.inputs)))
+  const options = new proto.AnalyzerResourceOptions()
+  options.setProtect(resource.protect)
+  options.setIgnorechangesList([...resource.ignoreChanges])
+  message.setOptions(options)
+  return message
+}
+
+function withOrigins(
+  message: Message,
+  dependencies: readonly string[],
+  inputs: PlannedResource['inputs'],
+): Message {
+  message.setDependenciesList([...dependencies])
+  for (const [key, value] of Object.entries(inputs)) {
+    const texts = [...JSON.stringify(value).matchAll(/"\$unknown":"([^"#]+)/g)].map(([, text = '']) => text)
+    const urns = texts.flatMap((text) => text.split(/[\s,]+(?=urn:)/))
+    if (urns.length === 0) continue
+    const origins = new proto.AnalyzerPropertyDependencies()
+    origins.setUrnsList(urns)
+    message.getPropertydependenciesMap().set(key, origins)
+  }
+  return message
+}
+
+function toWire(value: PlannedValue): unknown {
+  if (isUnknown(value)) return UNKNOWN
+  if (isSecret(value)) return { [SIGNATURE]: SECRET, value: 'a secret' }
+  if (Array.isArray(value)) return value.map(toWire)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, toWire(inner as PlannedValue)]))
+}
+
+function diagnostics(answer: Message): Diagnostic[] {
+  return answer.getDiagnosticsList().map((one: Message) => ({
+    policy: one.getPolicyname(),
+    message: one.getMessage(),
+    urn: one.getUrn(),
+    isMandatory: one.getEnforcementlevel() === proto.EnforcementLevel.MANDATORY,
+  }))
+}

@@ -1,0 +1,30 @@
+import { STACK_RULES } from '../../../policies/stack/rules.ts'
+import { MUTANTS } from './mutants.ts'
+
+const [OPENING, CLOSING] = ['<!-- rules -->', '<!-- /rules -->']
+
+/** The page with its table of rules written anew. */
+export function withRules(page: string): string {
+  const [start, end] = [page.indexOf(OPENING), page.indexOf(CLOSING)]
+  if (start < 0 || end < start) throw new Error('docs/stack-policy.md has no part for the rules')
+  return `${page.slice(0, start + OPENING.length)}\n${table()}\n${page.slice(end)}`
+}
+
+function table(): string {
+  const rows = STACK_RULES.map(({ number, name, level, says, protects, resource, stack, planOnly }) => {
+    const seen = [resource && 'resource', stack && 'stack'].filter(Boolean).join(', ')
+    const weakenings = MUTANTS.filter((mutant) => mutant.rule === name).length
+    const strength = level === 'mandatory' ? 'M' : 'A'
+    return [
+      String(number),
+      `\`${name}\``,
+      strength,
+      planOnly ? 'plan' : seen,
+      says,
+      protects,
+      String(weakenings),
+    ]
+  })
+  const head = ['', 'rule', '', 'sees', 'demands', 'because', 'weakenings that it finds']
+  return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n')
+}

@@ -1,0 +1,210 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { parse, stringify } from 'yaml'
+import { openCloud } from '../../fakes/pulumi/cloud.ts'
+import type { Json, Properties } from '../../fakes/pulumi/values.ts'
+import { offlineConfig, ROOT, type StackConfig } from '../helpers/stack-file.ts'
+import { attachProviders, PROVIDERS } from './attached-providers.ts'
+
+const TIMEOUT_MS = 600_000
+/** What the program reads at run time; everything else of the repository stays outside. */
+const SOURCES = ['Pulumi.yaml', 'package.json', 'contracts', 'infra', 'policies', 'environments', 'plans']
+const sdk = createRequire(import.meta.url)
+
+/** One resource of `pulumi stack export`. */
+export interface Exported {
+  readonly urn: string
+  readonly type: string
+  readonly custom: boolean
+  readonly id?: string
+  readonly external?: boolean
+  readonly protect?: boolean
+  readonly inputs?: Properties
+  readonly outputs?: Properties
+  readonly initErrors?: readonly string[]
+}
+export interface Ran {
+  readonly status: number | null
+  readonly text: string
+}
+
+/**
+ * Folders that the engine takes for installed plugins, so that it neither downloads one nor starts one: the stand-ins
+ * are attached. Who starts one all the same is told so.
+ */
+function fillPluginCache(home: string): void {
+  for (const name of PROVIDERS) {
+    const { version } = sdk(`@pulumi/${name}/package.json`) as { version: string }
+    const folder = join(home, 'plugins', `resource-${name}-v${version}`)
+    mkdirSync(folder, { recursive: true })
+    const program = join(folder, `pulumi-resource-${name}`)
+    writeFileSync(
+      program,
+      `#!/bin/sh\necho '${name} is attached by PULUMI_DEBUG_PROVIDERS, not started' >&2\nexit 1\n`,
+    )
+    chmodSync(program, 0o755)
+  }
+}
+
+function copyProject(folder: string): void {
+  for (const source of SOURCES.filter((path) => existsSync(join(ROOT, path))))
+    cpSync(join(ROOT, source), join(folder, source), { recursive: true })
+  for (const file of readdirSync(ROOT).filter((name) => /^Pulumi\.[\w-]+\.yaml$/.test(name)))
+    cpSync(join(ROOT, file), join(folder, file))
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+}
+
+/** Every file below a folder, read as text: what somebody finds who steals the backend. */
+function textBelow(folder: string): string {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) =>
+    entry.isFile(),
+  )
+  return files.map((entry) => readFileSync(join(entry.parentPath, entry.name), 'latin1')).join('\n')
+}
+
+/**
+ * A copy of the project with a backend, a home of Pulumi and a cloud of its own, all in one folder that goes in the
+ * end. The CLI reaches no network and sees nothing of the machine but PATH.
+ */
+export async function aWorkspace() {
+  const root = mkdtempSync(join(tmpdir(), 'pulumi-lane-'))
+  const at = (name: string) => {
+    mkdirSync(join(root, name), { recursive: true })
+    return join(root, name)
+  }
+  const project = at('project')
+  const backend = at('backend')
+  copyProject(project)
+  fillPluginCache(at('home'))
+  const cloud = openCloud(at('cloud'))
+  const providers = await attachProviders(cloud.folder).catch((error: unknown) => {
+    rmSync(root, { recursive: true, force: true })
+    throw error
+  })
+  const passphrase = randomBytes(24).toString('hex')
+
+  const environment = async () => ({
+    PATH: [join(ROOT, 'node_modules/.bin'), process.env['PATH'] ?? ''].join(delimiter),
+    HOME: at('user'),
+    PULUMI_HOME: at('home'),
+    PULUMI_BACKEND_URL: `file://${backend}`,
+    PULUMI_CONFIG_PASSPHRASE: passphrase,
+    PULUMI_SKIP_UPDATE_CHECK: 'true',
+    PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION: 'true',
+    PULUMI_DEBUG_PROVIDERS: await providers.attachment(),
+    NO_COLOR: '1',
+  })
+  const stackFile = (stack: string) => join(project, `Pulumi.${stack}.yaml`)
+
+  /** Starts the CLI in a process group of its own, so that a kill takes its helpers along. */
+  async function start(argv: readonly string[]): Promise<{ child: ChildProcess; done: Promise<Ran> }> {
+    const child = spawn('pulumi', [...argv, '--non-interactive', '--color', 'never'], {
+      cwd: project,
+      env: await environment(),
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+      timeout: TIMEOUT_MS,
+    })
+    const chunks: Buffer[] = []
+    child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
+    child.stderr.on('data', (chunk: Buffer) => chunks.push(chunk))
+    const done = once(child, 'close').then(([status]) => ({
+      status: status as number | null,
+      text: Buffer.concat(chunks).toString('utf8'),
+    }))
+    return { child, done }
+  }
+  const pulumi = async (...argv: string[]): Promise<Ran> => (await start(argv)).done
+
+  /** The state by `stack export`: from a file, because warnings share the CLI's output. */
+  async function exported(stack: string, ...flags: string[]): Promise<Exported[]> {
+    const file = join(root, 'export.json')
+    const { status, text } = await pulumi('stack', 'export', '--stack', stack, '--file', file, ...flags)
+    if (status !== 0) throw new Error(`stack export failed: ${text}`)
+    const { deployment } = JSON.parse(readFileSync(file, 'utf8')) as {
+      deployment: { resources?: Exported[] }
+    }
+    rmSync(file)
+    return deployment.resources ?? []
+  }
+
+  return {
+    root,
+    backend,
+    cloud,
+    providers,
+    start,
+    pulumi,
+    exported,
+    /** What is in the cloud by this stack: its resources that are neither providers nor only read. */
+    async made(stack: string): Promise<Exported[]> {
+      const all = await exported(stack)
+      return all.filter((one) => one.custom && one.external !== true && !one.type.startsWith('pulumi:'))
+    },
+    /** A stack with the committed configuration, which reaches no network. */
+    async init(stack: string, config: StackConfig = offlineConfig(stack).config): Promise<void> {
+      writeFileSync(stackFile(stack), stringify({ config }))
+      const { status, text } = await pulumi('stack', 'init', stack, '--secrets-provider', 'passphrase')
+      if (status !== 0) throw new Error(`stack init failed: ${text}`)
+    },
+    /** An edit of the stack file, as a person makes it; what Pulumi wrote into it stays. */
+    edit(stack: string, change: (config: Record<string, Json>) => Record<string, Json>): void {
+      const file = parse(readFileSync(stackFile(stack), 'utf8')) as { config: Record<string, Json> }
+      writeFileSync(
+        stackFile(stack),
+        stringify({ ...file, config: { ...file.config, ...change(file.config) } }),
+      )
+    },
+    preview: (stack: string, ...flags: string[]) => pulumi('preview', '--stack', stack, ...flags),
+    up: (stack: string, ...flags: string[]) =>
+      pulumi('up', '--yes', '--skip-preview', '--stack', stack, ...flags),
+    refresh: (stack: string) => pulumi('refresh', '--yes', '--skip-preview', '--stack', stack),
+    destroy: (stack: string) => pulumi('destroy', '--yes', '--skip-preview', '--stack', stack),
+    /** The backend's own files, without what older updates left in its history. */
+    backendText: () => textBelow(backend),
+    isLocked: () =>
+      existsSync(join(backend, '.pulumi/locks')) && /\.json/.test(filesBelow(join(backend, '.pulumi/locks'))),
+    stackFiles: () => filesBelow(join(backend, '.pulumi/stacks')),
+    /** Operations that changed the cloud, or tried to, since the last call. */
+    writes: counter(() => cloud.log().filter(({ op }) => op !== 'read' && op !== 'invoke')),
+    async [Symbol.asyncDispose]() {
+      await providers[Symbol.asyncDispose]()
+      rmSync(root, { recursive: true, force: true })
+    },
+  }
+}
+export type Workspace = Awaited<ReturnType<typeof aWorkspace>>
+
+const filesBelow = (folder: string): string =>
+  existsSync(folder)
+    ? readdirSync(folder, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => entry.name)
+        .join('\n')
+    : ''
+
+function counter<T>(list: () => readonly T[]) {
+  let seen = 0
+  return (): readonly T[] => {
+    const all = list()
+    const fresh = all.slice(seen)
+    seen = all.length
+    return fresh
+  }
+}

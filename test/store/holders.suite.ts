@@ -1,0 +1,104 @@
+import { describe, expect, it } from 'vitest'
+import { HOLDER_LEASE } from '../../runtime/store/store.ts'
+import { until } from '../helpers/until.ts'
+import { aClaim, aRun, givenRun } from './rows.ts'
+import { openAt, type StoreUnderTest, useStore } from './store-under-test.ts'
+
+/** What several processes need that drive the runs of one store. */
+export function testHolders(engine: StoreUnderTest): void {
+  describe('runs and who drives them', () => {
+    const store = useStore(engine)
+    const abandoned = async () => (await store().listAbandonedRuns(['running'], 100)).map(({ id }) => id)
+
+    it('shows the runs of nobody, and of those whose lease is gone, the oldest first', async () => {
+      await store().acquireLease(`${HOLDER_LEASE}alive`, 'alive', 60_000)
+      await store().acquireLease(`${HOLDER_LEASE}dead`, 'dead', 0)
+      const running = { state: 'running' } as const
+      const nobodys = await givenRun(store(), running)
+      await givenRun(store(), { ...running, holder: 'alive' })
+      const orphan = await givenRun(store(), { ...running, holder: 'dead' })
+      const stranger = await givenRun(store(), { ...running, holder: 'never had one' })
+      await givenRun(store(), { state: 'succeeded', holder: 'dead' })
+
+      expect(await abandoned()).toEqual([nobodys, orphan, stranger])
+      await store().transaction((tx) => tx.changeRun(orphan, { holder: 'alive' }))
+      expect(await abandoned()).toEqual([nobodys, stranger])
+    })
+
+    it('keeps who drives a run, how it is to end, and when somebody else used it', async () => {
+      const id = await givenRun(store(), { holder: 'first' })
+      const ending = { state: 'cancelled', by: 'ada' }
+      const usedAt = '2026-01-02T00:00:00.000Z'
+
+      await store().transaction((tx) => tx.changeRun(id, { holder: 'second', ending, usedAt }))
+
+      expect(await store().readRun(id)).toMatchObject({ holder: 'second', ending, usedAt })
+    })
+
+    it('lets no two transactions count runs and write another one at the same moment', async () => {
+      const owner = `counted ${Math.random()}`
+      const most = 3
+      const admit = () =>
+        store().transaction(async (tx) => {
+          const taken = await tx.countRuns({ owner, states: ['queued'] })
+          if (taken >= most) return false
+          await tx.insertRun(aRun({ owner }))
+          return true
+        })
+
+      const admitted = await Promise.all(Array.from({ length: 8 }, admit))
+
+      expect(admitted.filter(Boolean)).toHaveLength(most)
+    })
+
+    it('reads one claim by its key, and the commands that run', async () => {
+      const runId = await givenRun(store())
+      const claim = aClaim(runId)
+      await store().transaction(async (tx) => {
+        await tx.upsertClaim(claim)
+        for (const id of ['one', 'two'])
+          await tx.insertCommand({ id: `${runId}-${id}`, runId, request: {}, state: 'running' })
+        await tx.endCommand(`${runId}-one`, {})
+      })
+
+      await store().transaction(async (tx) => {
+        expect(await tx.readClaim(claim)).toEqual(claim)
+        expect(await tx.readClaim({ ...claim, generation: 2 })).toBeUndefined()
+        expect((await tx.listRunningCommands(runId)).map(({ id }) => id)).toEqual([`${runId}-two`])
+      })
+    })
+
+    it('tells the listeners of a run that something was written, without an event', async () => {
+      const runId = await givenRun(store())
+      const told: unknown[] = []
+      const leave = store().onEvents(runId, (events) => told.push(events))
+
+      await store().transaction(async (tx) => tx.announce(runId))
+
+      leave()
+      expect(told).toEqual([[]])
+    })
+  })
+
+  it.runIf(engine.engine === 'postgres')(
+    'tells the listeners of other processes too, who look for themselves',
+    async () => {
+      const location = await engine.freshLocation()
+      const [here, there] = [await openAt(location), await openAt(location)]
+      try {
+        const runId = await givenRun(here)
+        const told: unknown[] = []
+        there.onEvents(runId, (events) => told.push(events))
+
+        await until('it is told', async () => {
+          await here.transaction(async (tx) => tx.announce(runId))
+          return told.length > 0
+        })
+
+        expect(told[0]).toBeUndefined()
+      } finally {
+        await Promise.all([here.close(), there.close()])
+      }
+    },
+  )
+}
