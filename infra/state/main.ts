@@ -42,13 +42,11 @@ function az(args: readonly string[]): string {
     maxBuffer: 64 * 1_048_576,
   })
   if (error) {
-    const { code } = error as NodeJS.ErrnoException
-    stop(
-      code === 'ENOENT' ? 'az is not on the PATH: install the Azure CLI, then "az login"' : error.message,
-      FAILED,
-    )
+    const { code, message } = error as NodeJS.ErrnoException
+    const absent = 'az is not on the PATH: install the Azure CLI, then "az login"'
+    throw new Error(code === 'ENOENT' ? absent : message, { cause: error })
   }
-  if (status !== 0) stop(`az ${args.slice(0, 3).join(' ')} failed`, FAILED)
+  if (status !== 0) throw new Error(`az ${args.slice(0, 3).join(' ')} failed`)
   return stdout
 }
 
@@ -95,7 +93,11 @@ function variables(config: StateConfig, outputs: Readonly<Record<string, { value
 const [verb = '', file = '', ...more] = process.argv.slice(2)
 if (file === '' || more.length > 0 || !['show', 'what-if', 'apply'].includes(verb)) stop(USAGE, WRONG)
 const config = readConfig(file)
-if (verb === 'show') process.stdout.write(`${JSON.stringify(stateTemplate(config), null, 2)}\n`)
-if (verb === 'what-if') process.stdout.write(deploy('what-if', config))
-if (verb === 'apply')
-  process.stdout.write(`${variables(config, JSON.parse(deploy('create', config))).join('\n')}\n`)
+try {
+  if (verb === 'show') process.stdout.write(`${JSON.stringify(stateTemplate(config), null, 2)}\n`)
+  if (verb === 'what-if') process.stdout.write(deploy('what-if', config))
+  if (verb === 'apply')
+    process.stdout.write(`${variables(config, JSON.parse(deploy('create', config))).join('\n')}\n`)
+} catch (error) {
+  stop(error instanceof Error ? error.message : String(error), FAILED)
+}

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parseStateConfig } from '../../infra/state/state-config.ts'
@@ -14,7 +14,7 @@ describe('npm run state', () => {
     const az = await aStandIn('az', 'az-stand-in.ts')
     const run = (...argv: string[]) =>
       spawnSync(process.execPath, [join(ROOT, 'infra/state/main.ts'), ...argv], {
-        env: az.env,
+        env: { ...az.env, TMPDIR: az.state },
         encoding: 'utf8',
       })
     return { az, run }
@@ -51,6 +51,7 @@ describe('npm run state', () => {
     const { status, stderr } = run('apply', fileOf('dev'))
 
     expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining('AuthorizationFailed') })
+    expect(readdirSync(az.state).filter((name) => name.startsWith('agentweaver-state-'))).toEqual([])
   })
 
   test.each([
