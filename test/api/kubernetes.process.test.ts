@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { names } from '../../contracts/names.ts'
 import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { claimName } from '../../runtime/api/runs/ids.ts'
@@ -11,7 +11,7 @@ import { startFakePod } from '../fakes/kube/fake-pod.ts'
 import { startSandboxController } from '../fakes/kube/sandbox-controller.ts'
 import { type FakeKubeApi, startFakeKubeApi } from '../fakes/kube-api.ts'
 import { until } from '../helpers/until.ts'
-import { makeStateDir, spawnService, startService } from './service-process.ts'
+import { makeStateDir, type OnTestFinished, spawnService, startService } from './service-process.ts'
 
 const { namespaces, serviceAccounts } = names({ kind: 'base' })
 
@@ -42,7 +42,7 @@ async function clusterEnv(stateDir: string, server: string) {
 }
 
 /** A fake cluster, and the real service in processes of its own that use it, one after the other. */
-async function startCluster() {
+async function startCluster(onTestFinished: OnTestFinished) {
   const fake = await startFakeKubeApi()
   const plain = startSandboxController(fake, { namespace: namespaces.sandboxes, serviceAccount: '' })
   plain.stop()
@@ -55,14 +55,14 @@ async function startCluster() {
     await pod.close()
     await fake.close()
   })
-  const env = await clusterEnv(await makeStateDir(), fake.url)
+  const env = await clusterEnv(await makeStateDir(onTestFinished), fake.url)
   return {
     fake,
     pod,
     controller,
     env,
     async start() {
-      const service = startService(env)
+      const service = startService(env, onTestFinished)
       const { url, apiKeyFile } = await service.ready
       const client = createClient({ url, apiKey: (await readFile(apiKeyFile, 'utf8')).trim() })
       return { ...service, client }
@@ -147,11 +147,12 @@ afterAll(async () => {
   await rm(lonelyFolder, { recursive: true })
 })
 
-describe('a service on a cluster that is killed while it launches a run', () => {
-  test.each(STEPS)(
-    '%s leaves nothing there, and its successor begins the launch again',
-    async (_when, hold) => {
-      const cluster = await startCluster()
+/** What these wait for is the time that the runs of a process that was killed stay its own. */
+describe.concurrent('a service on a cluster that is killed', () => {
+  test.for(STEPS)(
+    'while it launches a run, %s, leaves nothing there, and its successor begins the launch again',
+    async ([_when, hold], { onTestFinished }) => {
+      const cluster = await startCluster(onTestFinished)
       const { fake, controller } = cluster
       const isThere = hold(cluster)
       const first = await cluster.start()
@@ -173,11 +174,9 @@ describe('a service on a cluster that is killed while it launches a run', () => 
     },
     90_000,
   )
-})
 
-describe('a service on a cluster that is killed while a run is served', () => {
-  const served = async () => {
-    const cluster = await startCluster()
+  const served = async (onTestFinished: OnTestFinished) => {
+    const cluster = await startCluster(onTestFinished)
     const first = await cluster.start()
     const { id } = await first.client.startRun(aRun)
     const { pod } = cluster
@@ -189,8 +188,10 @@ describe('a service on a cluster that is killed while a run is served', () => {
     return { ...cluster, id, eventsRead }
   }
 
-  test('has a successor that follows the same sandbox, without configuring it again', async () => {
-    const { start, controller, pod, id, eventsRead } = await served()
+  test('while a run is served has a successor that follows the same sandbox, without configuring it again', async ({
+    onTestFinished,
+  }) => {
+    const { start, controller, pod, id, eventsRead } = await served(onTestFinished)
 
     await start()
 
@@ -199,8 +200,10 @@ describe('a service on a cluster that is killed while a run is served', () => {
     expect(controller.claims().map(({ metadata }) => metadata.name)).toEqual([claimName('agent', id, 1)])
   }, 90_000)
 
-  test('has a successor that says that a sandbox is lost which went meanwhile, and leaves nothing', async () => {
-    const { start, controller, fake, id } = await served()
+  test('while a run is served has a successor that says that a sandbox is lost which went meanwhile, and leaves nothing', async ({
+    onTestFinished,
+  }) => {
+    const { start, controller, fake, id } = await served(onTestFinished)
     for (const { metadata } of fake.store.list(controller.paths.pods))
       fake.store.remove(controller.paths.pods, metadata.name)
 
@@ -211,8 +214,10 @@ describe('a service on a cluster that is killed while a run is served', () => {
     await until('nothing is left', () => controller.left().length === 0, 20_000)
   }, 90_000)
 
-  test('has a successor that refuses another pod in the place of the one that was bound', async () => {
-    const { start, controller, fake, pod, id, eventsRead } = await served()
+  test('while a run is served has a successor that refuses another pod in the place of the one that was bound', async ({
+    onTestFinished,
+  }) => {
+    const { start, controller, fake, pod, id, eventsRead } = await served(onTestFinished)
     const [former] = fake.store.list(controller.paths.pods)
     fake.store.remove(controller.paths.pods, former?.metadata.name ?? '')
     const { uid: _uid, ...metadata } = former?.metadata ?? { uid: '', name: '' }
@@ -229,8 +234,8 @@ describe('a service on a cluster that is killed while a run is served', () => {
 })
 
 describe('a service on a cluster', () => {
-  test('destroys a sandbox whose pod is not who it should be, and says why', async () => {
-    const { start, controller, pod, fake } = await startCluster()
+  test('destroys a sandbox whose pod is not who it should be, and says why', async ({ onTestFinished }) => {
+    const { start, controller, pod, fake } = await startCluster(onTestFinished)
     fake.documents.set('/openid/v1/jwks', {
       keys: [{ kty: 'EC', crv: 'P-256', kid: 'other', x: 'AA', y: 'AA' }],
     })
@@ -244,8 +249,8 @@ describe('a service on a cluster', () => {
     await until('nothing is left', () => controller.left().length === 0)
   }, 60_000)
 
-  test('refuses a folder of this machine as a workspace', async () => {
-    const { start } = await startCluster()
+  test('refuses a folder of this machine as a workspace', async ({ onTestFinished }) => {
+    const { start } = await startCluster(onTestFinished)
     const { client } = await start()
 
     const started = client.startRun({ ...aRun, workspace: { kind: 'path', path: '/tmp' } })
@@ -253,8 +258,8 @@ describe('a service on a cluster', () => {
     await expect(started).rejects.toMatchObject({ code: 'workspace_invalid' })
   }, 60_000)
 
-  test('makes no claim of a name that a run could choose', async () => {
-    const { start, controller, pod } = await startCluster()
+  test('makes no claim of a name that a run could choose', async ({ onTestFinished }) => {
+    const { start, controller, pod } = await startCluster(onTestFinished)
     const { client } = await start()
     await client.startRun({ ...aRun, labels: { name: `agent-${randomUUID()}` } })
     await until('the pod is configured', () => pod.received.includes(AGENT_HOST_ROUTES.configure), 20_000)

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
+import { onTestFinished as onThisTestFinished, type TestContext } from 'vitest'
 import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 
 const SERVER = new URL('../../runtime/api/server.ts', import.meta.url).pathname
@@ -18,15 +18,21 @@ export type ServiceProcess = {
   readonly ready: Promise<{ url: string; apiKeyFile: string; pid: number }>
 }
 
+/** The hook of the test's own context, which tests that run at once need. */
+export type OnTestFinished = TestContext['onTestFinished']
+
 /** A folder for the service's state, gone when the test is done. */
-export async function makeStateDir(): Promise<string> {
+export async function makeStateDir(onTestFinished: OnTestFinished = onThisTestFinished): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'aw-service-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
   return join(directory, 'state')
 }
 
 /** The real service in a process of its own, on a free port; killed when the test is done. */
-export function startService(env: Record<string, string>): ServiceProcess {
+export function startService(
+  env: Record<string, string>,
+  onTestFinished: OnTestFinished = onThisTestFinished,
+): ServiceProcess {
   const service = spawnService(env)
   onTestFinished(() => void service.child.kill('SIGKILL'))
   return service
