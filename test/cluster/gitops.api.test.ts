@@ -7,6 +7,7 @@ import { type AuditEvent, createAuditLog } from '../kube/client/audit-log.ts'
 import type { KubeObject } from '../kube/client/kube-object.ts'
 import { auditLogPath } from '../kube/control-plane/api-server.ts'
 import { whyNoNodes } from '../kube/host/privileges.ts'
+import { readState } from '../kube/host/run-folder.ts'
 import { waitUntil } from '../kube/host/wait-until.ts'
 import { API_ACCOUNT, type DeployedApi, deployApi, type Replica, SANDBOXES } from './helpers/deployed-api.ts'
 
@@ -228,6 +229,30 @@ describe.skipIf(noNodes !== undefined)(
       })
 
       expect(dataOf(events, 'run.failed')[0]).toMatchObject({ code: 'sandbox_lost' })
+      await nothingLeft()
+    })
+
+    it('looks by itself whether a claim is gone whose deletion takes long', async () => {
+      await api.waitForPools()
+      const { id } = await startRun(api.service, [[{ kind: 'wait', ms: 60_000 }]])
+      await untilEvent(api.service, id, 'run.started')
+      const looks = () => audited({ verb: 'get', resource: 'sandboxclaims', namespace: SANDBOXES }).length
+      const before = looks()
+
+      // Who deletes what belongs to a claim stands still.
+      const collector = readState(api.rig.cluster.folder)?.processes.find(
+        ({ name }) => name === 'kube-controller-manager',
+      )
+      const pid = collector?.pid ?? Number.NaN
+      process.kill(pid, 'SIGSTOP')
+      const cancelled = api.service.cancel(id)
+      try {
+        await waitUntil({ what: 'a look', timeoutMs: RUN_MS, everyMs: 250 }, () => looks() > before)
+      } finally {
+        process.kill(pid, 'SIGCONT')
+      }
+
+      expect((await cancelled).id).toBe(id)
       await nothingLeft()
     })
 

@@ -89,11 +89,22 @@ const JOB_RULES: readonly (readonly [fault: string, is: (seen: Seen) => boolean]
       writes && isPullRequest && !condition.includes(SAME_REPOSITORY) && !isAfterAnother,
   ],
   [
+    'runs the program without kubelogin',
+    ({ canLogIn, job }) => canLogIn && firstRun(job, PROGRAM) < firstRun(job, /az aks install-cli/),
+  ],
+  [
     'writes while it runs code of the pull request',
     ({ writes, isPullRequest, job }) => writes && isPullRequest && runsHead(job),
   ],
 ]
 
+/** What starts the program, which logs in to the cluster by kubelogin. */
+const PROGRAM = /\bpulumi (?:up|preview|refresh)|preview-stack (?:up|down|sweep)|scripts\/drift/
+/** Where a job first runs that; behind its end if it never does. */
+function firstRun({ steps }: Job, what: RegExp): number {
+  const at = steps.findIndex(({ run = '' }) => what.test(run))
+  return at === -1 ? steps.length : at
+}
 const isCheckout = ({ uses = '' }: StepOf) => uses.startsWith('actions/checkout@')
 const runsHead = ({ steps }: Job) => steps.some((step) => isCheckout(step) && step.with['ref'] === undefined)
 

@@ -59,6 +59,12 @@ const GOOD = workflowText('preview-stack.yml')
 const PLAN = workflowText('plan.yml')
 const UP = workflowText('up.yml')
 const PLANTED: readonly (readonly [string, string, RegExp])[] = [
+  ['no kubelogin', GOOD.replaceAll('sudo az aks install-cli', 'echo none'), /without kubelogin/],
+  [
+    'kubelogin after the program',
+    UP.replace('- run: sudo az aks', '- run: pulumi up\n      - run: sudo az aks'),
+    /without kubelogin/,
+  ],
   ['an action by tag', GOOD.replace(/azure\/login@\w{40}/, 'azure/login@v3'), /not pinned by commit/],
   ['a pin without its version', GOOD.replace(/ # v3\.0\.0/, ''), /no version beside/],
   [
