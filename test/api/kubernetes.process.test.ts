@@ -151,6 +151,7 @@ afterAll(async () => {
 describe.concurrent('a service on a cluster that is killed', () => {
   test.for(STEPS)(
     'while it launches a run, %s, leaves nothing there, and its successor begins the launch again',
+    { timeout: 90_000 },
     async ([_when, hold], { onTestFinished }) => {
       const cluster = await startCluster(onTestFinished)
       const { fake, controller } = cluster
@@ -172,7 +173,6 @@ describe.concurrent('a service on a cluster that is killed', () => {
       await until('nothing is left in the cluster', () => controller.left().length === 0, 20_000)
       expect(await client.readRun(id)).toMatchObject({ state: 'cancelled' })
     },
-    90_000,
   )
 
   const served = async (onTestFinished: OnTestFinished) => {
