@@ -2,8 +2,6 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { CLAIM } from '../contracts/claim.ts'
-import { SandboxSettings } from '../contracts/policy.ts'
 import { AGENT_HOST_PORT } from '../contracts/ports.ts'
 import type { RunDeps } from '../runtime/api/runs/deps.ts'
 import { claimName, timeOrderedId } from '../runtime/api/runs/ids.ts'
@@ -15,16 +13,17 @@ import { PROVIDER_TIMING } from '../runtime/sandboxes/kubernetes/provider-timing
 import type { BoundSandbox } from '../runtime/sandboxes/provider.ts'
 import { openStore } from '../runtime/store/open-store.ts'
 import type { RunRow, Store } from '../runtime/store/store.ts'
+import { aPool, aTemplate, EXTENSIONS_API } from '../test/cluster/helpers/sandbox-objects.ts'
 import { KWOK_LABEL, KWOK_TOLERATION } from '../test/kube/addons/kwok.ts'
 import { createKubeClient, type KubeClient } from '../test/kube/client/kube-client.ts'
 import { readKubeconfig } from '../test/kube/client/kubeconfig.ts'
 import { startCluster } from '../test/kube/cluster.ts'
 import { completeOptions } from '../test/kube/cluster-options.ts'
 import { waitUntil } from '../test/kube/host/wait-until.ts'
+import { aRun } from '../test/store/rows.ts'
 import { type Bench, type Figure, figure } from './harness.ts'
 import { watchReady } from './subjects/ready-watch.ts'
 
-const API = `${CLAIM.group}/${CLAIM.version}`
 const NAMESPACE = 'default'
 const POOL = 'pool'
 const REPLICAS = 25
@@ -71,7 +70,7 @@ async function timeClaim({ provider, ready }: Subject): Promise<Sample & { sandb
 }
 
 async function fillPool(client: KubeClient): Promise<void> {
-  const path = { apiVersion: API, plural: 'sandboxwarmpools', namespace: NAMESPACE, name: POOL }
+  const path = { apiVersion: EXTENSIONS_API, plural: 'sandboxwarmpools', namespace: NAMESPACE, name: POOL }
   await waitUntil({ what: 'the pool', timeoutMs: FILL_MS, everyMs: 100 }, async () =>
     (await client.get(path))['status']?.readyReplicas === REPLICAS ? true : undefined,
   )
@@ -124,21 +123,14 @@ const LAUNCH = {
 
 const insertRun = (store: Store): Promise<RunRow> =>
   store.transaction((tx) =>
-    tx.insertRun({
-      id: timeOrderedId('run', new Date()),
-      kind: 'agent',
-      owner: 'bench',
-      state: 'queued',
-      task: 'bench',
-      workspace: { kind: 'empty' },
-      agent: { kind: 'none' },
-      labels: {},
-      interactive: false,
-      agentSpec: null,
-      settings: SandboxSettings.parse({}),
-      policyVersion: '1',
-      keyId: 'bench',
-    }),
+    tx.insertRun(
+      aRun({
+        id: timeOrderedId('run', new Date()),
+        agent: { kind: 'none' },
+        agentSpec: null,
+        keyId: 'bench',
+      }),
+    ),
   )
 
 /** Launches in rounds of `parallel`, each round on a full pool and given back whole. */
@@ -251,25 +243,14 @@ async function measureFlatness(subject: Subject): Promise<Figure[]> {
 }
 
 async function makePool(client: KubeClient): Promise<void> {
-  const metadata = { name: POOL, namespace: NAMESPACE }
-  const spec = {
+  const podSpec = {
     nodeSelector: KWOK_LABEL,
     tolerations: [KWOK_TOLERATION],
     terminationGracePeriodSeconds: 0,
     containers: [{ name: 'main', image: 'x' }],
   }
-  await client.create({
-    apiVersion: API,
-    kind: 'SandboxTemplate',
-    metadata,
-    spec: { networkPolicyManagement: 'Unmanaged', podTemplate: { spec } },
-  })
-  await client.create({
-    apiVersion: API,
-    kind: 'SandboxWarmPool',
-    metadata,
-    spec: { replicas: REPLICAS, sandboxTemplateRef: { name: POOL } },
-  })
+  await client.create(aTemplate({ name: NAMESPACE }, POOL, { podSpec }))
+  await client.create(aPool({ name: NAMESPACE }, POOL, { template: POOL, replicas: REPLICAS }))
 }
 
 const providerOf = (kubeconfig: string): KubernetesProvider =>

@@ -3,14 +3,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { spawnService } from '../../cli/service/spawn-service.ts'
-import { CLAIM } from '../../contracts/claim.ts'
 import { EXECUTOR_KEYS, names } from '../../contracts/names.ts'
 import { createClient } from '../../runtime/client/client.ts'
+import { aPool, aTemplate, EXTENSIONS_API } from '../../test/cluster/helpers/sandbox-objects.ts'
 import { KEYS_MAP, sandboxPodSpec } from '../../test/cluster/helpers/sandbox-pod-spec.ts'
 import type { KubeClient } from '../../test/kube/client/kube-client.ts'
 import { waitUntil } from '../../test/kube/host/wait-until.ts'
 
-const API = `${CLAIM.group}/${CLAIM.version}`
 const POOL_MS = 180_000
 
 export type ClusterService = Awaited<ReturnType<typeof startClusterService>>
@@ -43,21 +42,10 @@ export async function startClusterService(kube: KubeClient, kubeconfig: string, 
     metadata: { name: KEYS_MAP, namespace },
     data: { [EXECUTOR_KEYS.file]: readFileSync(join(stateDir, 'keys', EXECUTOR_KEYS.file), 'utf8') },
   })
-  const metadata = { name: pool('agent'), namespace }
-  const spec = { ...sandboxPodSpec(), serviceAccountName: account, terminationGracePeriodSeconds: 1 }
-  await kube.create({
-    apiVersion: API,
-    kind: 'SandboxTemplate',
-    metadata,
-    spec: { networkPolicyManagement: 'Unmanaged', podTemplate: { spec } },
-  })
-  await kube.create({
-    apiVersion: API,
-    kind: 'SandboxWarmPool',
-    metadata,
-    spec: { replicas, sandboxTemplateRef: { name: pool('agent') } },
-  })
-  const path = { apiVersion: API, plural: 'sandboxwarmpools', namespace, name: pool('agent') }
+  const podSpec = { ...sandboxPodSpec(), serviceAccountName: account, terminationGracePeriodSeconds: 1 }
+  await kube.create(aTemplate({ name: namespace }, pool('agent'), { podSpec }))
+  await kube.create(aPool({ name: namespace }, pool('agent'), { template: pool('agent'), replicas }))
+  const path = { apiVersion: EXTENSIONS_API, plural: 'sandboxwarmpools', namespace, name: pool('agent') }
   return {
     namespace,
     pool: pool('agent'),

@@ -1,7 +1,7 @@
 import { CLAIM } from '../../contracts/claim.ts'
+import { parseQuantity } from '../../contracts/quantity.ts'
 import type { Check, CheckedTree, Finding } from './checked-tree.ts'
 import { environmentFile } from './checked-tree.ts'
-import { parseQuantity } from './quantity.ts'
 import { fieldAt, recordAt, textAt } from './read-fields.ts'
 import { containersOf, podsOf, type TreePod } from './tree-pods.ts'
 

@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { SandboxSettings } from '../../contracts/policy.ts'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { timeOrderedId } from '../../runtime/api/runs/ids.ts'
@@ -12,6 +11,7 @@ import { verifyChain } from '../../runtime/audit/verify.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { KubernetesProvider } from '../../runtime/sandboxes/kubernetes/kubernetes-provider.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
+import { aRun } from '../store/rows.ts'
 import { describeWith } from './helpers/features.ts'
 import { claimWith, useProviderSpace } from './helpers/provider-space.ts'
 
@@ -41,21 +41,7 @@ async function aLaunched(
   const handle = provider.draft(claimName)
   const claim = { namespace: provider.namespace, name: claimName, generation }
   await store.transaction(async (tx) => {
-    await tx.insertRun({
-      id: runId,
-      kind: 'agent',
-      owner: 'somebody',
-      state: 'queued',
-      task: 'x',
-      workspace: { kind: 'empty' },
-      agent: { kind: 'none' },
-      labels: {},
-      interactive: false,
-      agentSpec: null,
-      settings: SandboxSettings.parse({}),
-      policyVersion: '1',
-      keyId: KEY.keyId,
-    })
+    await tx.insertRun(aRun({ id: runId, agent: { kind: 'none' }, agentSpec: null, keyId: KEY.keyId }))
     await tx.changeRun(runId, { state: 'launching', generation })
     const createdAt = new Date().toISOString()
     await tx.upsertClaim({ ...claim, runId, keyId: KEY.keyId, state: 'requested', createdAt, handle })

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import type { ErrorCode } from '../../contracts/errors.ts'
-import { SandboxSettings } from '../../contracts/policy.ts'
 import { CAPACITY_WAIT, type Capacity, launchWhenRoom } from '../../runtime/api/runs/await-capacity.ts'
 import { CapacityQueue } from '../../runtime/api/runs/capacity-queue.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
@@ -11,6 +10,7 @@ import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
 import { until } from '../helpers/until.ts'
+import { aRun } from '../store/rows.ts'
 
 const FULL = 'exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=5'
 
@@ -26,21 +26,7 @@ async function aRunWithout(
     rmSync(folder, { recursive: true })
   })
   const run = await store.transaction((tx) =>
-    tx.insertRun({
-      id: 'run_1',
-      kind: 'agent',
-      owner: 'somebody',
-      state: 'queued',
-      task: 'x',
-      workspace: { kind: 'empty' },
-      agent: { kind: 'none' },
-      labels: {},
-      interactive: false,
-      agentSpec: null,
-      settings: SandboxSettings.parse({}),
-      policyVersion: '1',
-      keyId: 'k1',
-    }),
+    tx.insertRun(aRun({ id: 'run_1', agent: { kind: 'none' }, agentSpec: null })),
   )
   const left = [...refusals]
   const claimed: string[] = []

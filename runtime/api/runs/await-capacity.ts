@@ -1,5 +1,6 @@
 import type { RunEvent } from '../../../contracts/events.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
+import { parseQuantity } from '../../../contracts/quantity.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { RunRow } from '../../store/store.ts'
 import type { CapacityQueue } from './capacity-queue.ts'
@@ -90,27 +91,8 @@ const QUOTA = /requested: ([\w./-]+)=(\w+)[^:]*, used: [^:]*?\1=(\w+)[^:]*, limi
 /** What is missing, as far as the cluster has said so: the first resource of the quota, or a sandbox of the pool. */
 export function lackIn(message: string): Lack {
   const [, resource, ...quantities] = QUOTA.exec(message) ?? []
-  const [requested, used, limited] = quantities.map(quantityOf)
+  const [requested, used, limited] = quantities.map(parseQuantity)
   if (resource === undefined || requested === undefined || used === undefined || limited === undefined)
     return { resource: 'sandboxes', requested: 1, available: 0 }
   return { resource, requested, available: Math.max(0, limited - used) }
-}
-
-const SUFFIXES: Readonly<Record<string, number>> = {
-  m: 1e-3,
-  k: 1e3,
-  M: 1e6,
-  G: 1e9,
-  T: 1e12,
-  Ki: 2 ** 10,
-  Mi: 2 ** 20,
-  Gi: 2 ** 30,
-  Ti: 2 ** 40,
-}
-
-/** A quantity of Kubernetes as a number of its base unit: cores, bytes, pieces. */
-function quantityOf(text: string): number | undefined {
-  const [, digits, suffix = ''] = /^(\d{1,15})([a-zA-Z]*)$/.exec(text) ?? []
-  const factor = suffix === '' ? 1 : SUFFIXES[suffix]
-  return digits === undefined || factor === undefined ? undefined : Number(digits) * factor
 }

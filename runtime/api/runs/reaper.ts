@@ -1,10 +1,11 @@
 import { bestEffort } from '../../kit/best-effort.ts'
-import { delay } from '../../kit/deadline.ts'
+
 import { messageOf } from '../../kit/errors.ts'
 import type { DeploymentClaims, FoundClaim } from '../../sandboxes/provider.ts'
 import type { ClaimRow } from '../../store/store.ts'
 import type { AuditTrail } from './audit-trail.ts'
 import type { RunDeps } from './deps.ts'
+import { repeat } from './repeat.ts'
 
 export const REAPER = {
   everyMs: 120_000,
@@ -26,7 +27,6 @@ type Parts = { readonly claims: DeploymentClaims; readonly audit: AuditTrail; re
  */
 export function startReaper(deps: RunDeps, parts: Parts): { stop(): Promise<void> } {
   const { everyMs } = parts.timing ?? REAPER
-  const stop = new AbortController()
   const round = async () => {
     const { store, holder, log } = deps
     try {
@@ -35,18 +35,7 @@ export function startReaper(deps: RunDeps, parts: Parts): { stop(): Promise<void
       log.warn('claims could not be looked through', { error: messageOf(error) })
     }
   }
-  const rounds = (async () => {
-    for (;;) {
-      await delay(everyMs, stop.signal)
-      await round()
-    }
-  })().catch(() => undefined)
-  return {
-    async stop() {
-      stop.abort()
-      await rounds
-    },
-  }
+  return repeat(round, everyMs)
 }
 
 const keyOf = ({ namespace, name }: Pick<FoundClaim, 'namespace' | 'name'>) => `${namespace}/${name}`

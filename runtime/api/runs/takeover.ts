@@ -1,7 +1,7 @@
-import { delay } from '../../kit/deadline.ts'
 import { messageOf } from '../../kit/errors.ts'
 import type { ActiveRuns } from './active-runs.ts'
 import type { RunDeps } from './deps.ts'
+import { repeat } from './repeat.ts'
 import type { Uploads } from './uploads.ts'
 
 const DRIVEN = ['queued', 'launching', 'running', 'idle', 'ending'] as const
@@ -19,7 +19,6 @@ export function watchAbandonedRuns(
   parts: TakeoverParts,
   everyMs: number,
 ): { stop(): Promise<void> } {
-  const stop = new AbortController()
   const round = async () => {
     try {
       await parts.uploads.endOverdue()
@@ -28,18 +27,7 @@ export function watchAbandonedRuns(
       deps.log.warn('runs of other processes could not be looked at', { error: messageOf(error) })
     }
   }
-  const rounds = (async () => {
-    for (;;) {
-      await delay(everyMs, stop.signal)
-      await round()
-    }
-  })().catch(() => undefined)
-  return {
-    async stop() {
-      stop.abort()
-      await rounds
-    },
-  }
+  return repeat(round, everyMs)
 }
 
 export async function takeOverRuns({ store, holder, log }: RunDeps, active: ActiveRuns): Promise<void> {

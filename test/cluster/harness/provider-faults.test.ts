@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { CLAIM } from '../../../contracts/claim.ts'
 import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
 import { silentLog } from '../../../runtime/kit/log.ts'
 import { loadKubeConnection } from '../../../runtime/sandboxes/kubernetes/client/kube-connection.ts'
@@ -16,10 +15,10 @@ import { completeOptions } from '../../kube/cluster-options.ts'
 import { type Daemon, startDaemon } from '../../kube/host/daemon.ts'
 import { logPath, readState } from '../../kube/host/run-folder.ts'
 import { waitUntil } from '../../kube/host/wait-until.ts'
+import { aPool, aTemplate, CORE_API, EXTENSIONS_API } from '../helpers/sandbox-objects.ts'
 
 const NAMESPACE = 'default'
 const POOL = 'pool'
-const API = `${CLAIM.group}/${CLAIM.version}`
 const WAIT_MS = 60_000
 
 /** A program of a cluster, as it was started; killed and started again, it is the same one. */
@@ -50,7 +49,7 @@ describe('a provider on a control plane whose programs die', () => {
   let client: KubeClient
   const programs = new Map<string, ReturnType<typeof programOf>>()
   const path = (plural: string, name?: string) => ({
-    apiVersion: plural === 'pods' ? 'v1' : plural === 'sandboxes' ? API.replace('extensions.', '') : API,
+    apiVersion: plural === 'pods' ? 'v1' : plural === 'sandboxes' ? CORE_API : EXTENSIONS_API,
     plural,
     namespace: NAMESPACE,
     ...(name !== undefined && { name }),
@@ -69,25 +68,14 @@ describe('a provider on a control plane whose programs die', () => {
     await eventually('the default account', () =>
       client.find({ apiVersion: 'v1', plural: 'serviceaccounts', namespace: NAMESPACE, name: 'default' }),
     )
-    const spec = {
+    const podSpec = {
       nodeSelector: KWOK_LABEL,
       tolerations: [KWOK_TOLERATION],
       terminationGracePeriodSeconds: 0,
       containers: [{ name: 'main', image: 'x' }],
     }
-    const metadata = { name: POOL, namespace: NAMESPACE }
-    await client.create({
-      apiVersion: API,
-      kind: 'SandboxTemplate',
-      metadata,
-      spec: { networkPolicyManagement: 'Unmanaged', podTemplate: { spec } },
-    })
-    await client.create({
-      apiVersion: API,
-      kind: 'SandboxWarmPool',
-      metadata,
-      spec: { replicas: 3, sandboxTemplateRef: { name: POOL } },
-    })
+    await client.create(aTemplate({ name: NAMESPACE }, POOL, { podSpec }))
+    await client.create(aPool({ name: NAMESPACE }, POOL, { template: POOL, replicas: 3 }))
   })
   afterAll(async () => {
     await client.close()

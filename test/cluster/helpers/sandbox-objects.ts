@@ -27,7 +27,11 @@ export interface TemplateParts {
   readonly spec?: Fields
 }
 
-export function aTemplate(space: TestNamespace, name: string, parts: TemplateParts = {}): KubeObject {
+export function aTemplate(
+  space: Pick<TestNamespace, 'name'>,
+  name: string,
+  parts: TemplateParts = {},
+): KubeObject {
   const { podSpec = quickPodSpec(), podMetadata, spec = {} } = parts
   return {
     apiVersion: EXTENSIONS_API,
@@ -48,7 +52,7 @@ export interface PoolParts {
 }
 
 export function aPool(
-  space: TestNamespace,
+  space: Pick<TestNamespace, 'name'>,
   name: string,
   { template, replicas, updateStrategy }: PoolParts,
 ): KubeObject {

@@ -11,7 +11,7 @@ import { type ServiceProcess, spawnService } from '../../api/service-process.ts'
 import { createKubeClient, type KubeClient } from '../../kube/client/kube-client.ts'
 import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
 import { waitUntil } from '../../kube/host/wait-until.ts'
-import { EXTENSIONS_API } from './sandbox-objects.ts'
+import { aPool, aTemplate, EXTENSIONS_API } from './sandbox-objects.ts'
 import { KEYS_MAP, sandboxPodSpec } from './sandbox-pod-spec.ts'
 
 const POOL_MS = 120_000
@@ -59,24 +59,15 @@ export function useServiceSpace(options: ServiceOptions) {
   let reached = { url: '', apiKey: '' }
 
   async function makePool(kind: SandboxKind, change: (spec: PodSpec) => object): Promise<void> {
-    const metadata = { name: pool(kind), namespace }
-    const spec = {
+    const podSpec = {
       ...change(sandboxPodSpec({ runtimeClassName: runtimeClass })),
       serviceAccountName: accounts[kind],
       terminationGracePeriodSeconds: 2,
     }
-    await kube.create({
-      apiVersion: EXTENSIONS_API,
-      kind: 'SandboxTemplate',
-      metadata,
-      spec: { networkPolicyManagement: 'Unmanaged', podTemplate: { spec } },
-    })
-    await kube.create({
-      apiVersion: EXTENSIONS_API,
-      kind: 'SandboxWarmPool',
-      metadata,
-      spec: { replicas: replicas[kind], sandboxTemplateRef: { name: pool(kind) } },
-    })
+    await kube.create(aTemplate({ name: namespace }, pool(kind), { podSpec }))
+    await kube.create(
+      aPool({ name: namespace }, pool(kind), { template: pool(kind), replicas: replicas[kind] }),
+    )
   }
 
   beforeAll(async () => {
