@@ -93,6 +93,8 @@ it('leaves its credential nowhere: no environment, no file, no log, no event', a
     AGENT_HOST_LOG_LEVEL: 'debug',
     NODE_EXTRA_CA_CERTS: caFile,
     HTTPS_PROXY: azure.proxy.url,
+    // The agent runtime gets both: its model is not behind the proxy.
+    NO_PROXY: '127.0.0.1',
   })
   onTestFinished(() => host.close())
   const change = {

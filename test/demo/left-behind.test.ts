@@ -10,7 +10,7 @@ const aFolder = () => mkdtemp(join(tmpdir(), 'aw-left-test-'))
 
 test.each([
   ['works in the folder', (folder: string) => spawn('sleep', ['60'], { cwd: folder })],
-  ['has it in its arguments', (folder: string) => spawn('sh', ['-c', 'sleep 60; :', folder])],
+  ['has it in its arguments', (folder: string) => spawn('sh', ['-c', 'read -r _; :', folder])],
   ['has it in its environment', (folder: string) => spawn('sleep', ['60'], { env: { X: folder } })],
 ])('finds a process that %s', async (_how, start) => {
   const folder = await aFolder()

@@ -14,10 +14,12 @@ export function testHolders(engine: StoreUnderTest): void {
       await store().acquireLease(`${HOLDER_LEASE}alive`, 'alive', 60_000)
       await store().acquireLease(`${HOLDER_LEASE}dead`, 'dead', 0)
       const running = { state: 'running' } as const
-      const nobodys = await givenRun(store(), running)
+      // Of two that began in one moment the smaller id is the older one.
+      const [nobodys = '', orphan = '', stranger = ''] = Array.from({ length: 3 }, () => aRun().id).toSorted()
+      await givenRun(store(), { ...running, id: nobodys })
       await givenRun(store(), { ...running, holder: 'alive' })
-      const orphan = await givenRun(store(), { ...running, holder: 'dead' })
-      const stranger = await givenRun(store(), { ...running, holder: 'never had one' })
+      await givenRun(store(), { ...running, id: orphan, holder: 'dead' })
+      await givenRun(store(), { ...running, id: stranger, holder: 'never had one' })
       await givenRun(store(), { state: 'succeeded', holder: 'dead' })
 
       expect(await abandoned()).toEqual([nobodys, orphan, stranger])

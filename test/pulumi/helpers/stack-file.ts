@@ -15,7 +15,16 @@ function releaseFolder(): string | undefined {
 }
 
 export type StackConfig = Record<string, unknown>
-const EXTENSION = { install: 'aksExtension', extensionType: 'Microsoft.AgentSandbox', version: '1.0.0' }
+const EXTENSION = {
+  'agentweaver:controller': {
+    install: 'aksExtension',
+    extensionType: 'Microsoft.AgentSandbox',
+    version: '1.0.0',
+  },
+  'agentweaver:previewFeatures': true,
+}
+/** What that way makes beside what the committed plans have. */
+export const EXTENSION_TYPE = 'azure-native:kubernetesconfiguration:Extension'
 
 /**
  * The committed configuration of a stack for a run without a network. Where the release of the controller is not on
@@ -28,13 +37,8 @@ export function offlineConfig(stack: string): { config: StackConfig; hasRelease:
   const controller = config['agentweaver:controller'] as object | undefined
   const folder = releaseFolder()
   if (controller === undefined) return { config, hasRelease: folder !== undefined }
-  return {
-    config: {
-      ...config,
-      'agentweaver:controller': folder === undefined ? EXTENSION : { ...controller, folder },
-    },
-    hasRelease: folder !== undefined,
-  }
+  if (folder === undefined) return { config: { ...config, ...EXTENSION }, hasRelease: false }
+  return { config: { ...config, 'agentweaver:controller': { ...controller, folder } }, hasRelease: true }
 }
 
 /** Values as the engine hands them to a program: text, and everything else as JSON. */
