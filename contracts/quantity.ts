@@ -15,7 +15,7 @@ const SUFFIXES: Readonly<Record<string, number>> = {
 export function parseQuantity(value: unknown): number | undefined {
   if (typeof value === 'number') return value
   if (typeof value !== 'string') return undefined
-  const [, digits, suffix = ''] = /^(\d+(?:\.\d+)?)([A-Za-z]*)$/.exec(value) ?? []
+  const [, digits, suffix = ''] = /^(\d{1,15}(?:\.\d{1,9})?)([A-Za-z]*)$/.exec(value) ?? []
   const factor = SUFFIXES[suffix]
   // Rounded to millis: sums of tenths must not fall short of themselves.
   return digits === undefined || factor === undefined
