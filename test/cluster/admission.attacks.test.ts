@@ -75,8 +75,10 @@ describeWith(['agent-sandbox'], 'ways around the rules', () => {
     }
     await test.as('gitops').delete(parameters)
 
+    // The API server reads parameters from a cache of its own, which follows.
     for (const attempt of [create('controller', aSandboxPod(test)), create('api', aRunClaim(test))]) {
-      expect((await test.ask(attempt)).message).toContain('no params found for policy binding')
+      const message = async () => (await test.ask(attempt)).message
+      await expect.poll(message, { timeout: 10_000 }).toContain('no params found for policy binding')
     }
   })
 })
