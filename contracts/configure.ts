@@ -64,7 +64,8 @@ export type ConfigureRequestInput = z.input<typeof ConfigureRequest>
 
 export const ConfigureReply = z.strictObject({ configured: z.literal(true), runId: z.string() })
 
-export const HostState = z.enum(['starting', 'standby', 'configuring', 'ready', 'failed'])
+/** `failed` is spent and alive; `leaving` is about to end, and nothing that it still says tells why. */
+export const HostState = z.enum(['starting', 'standby', 'configuring', 'ready', 'failed', 'leaving'])
 export type HostState = z.infer<typeof HostState>
 
 /** The 409 of a second `/configure`, so that a lost reply can be told from a foreign configuration. */

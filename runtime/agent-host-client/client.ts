@@ -11,7 +11,14 @@ import { AGENT_HOST_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type Configuration, configureAgentHost } from './configure.ts'
-import { type AgentHostAddress, connectAgentHost, faultOf } from './connection.ts'
+import {
+  type AgentHostAddress,
+  answerOf,
+  bodyOf,
+  connectAgentHost,
+  faultOf,
+  wholeBody,
+} from './connection.ts'
 import { followHostEvents } from './events.ts'
 import { createTurnClient } from './turns.ts'
 
@@ -26,9 +33,9 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
 
   return {
     configure: (configuration: Configuration): Promise<void> => configureAgentHost(connection, configuration),
-    /** What the sandbox says of itself: its state, and how it isolates commands. */
+    /** What the sandbox says of itself: its state, whatever that is, and how it isolates commands. */
     async health(signal: AbortSignal): Promise<HostHealth> {
-      return HostHealth.parse(await (await expectOk(AGENT_HOST_ROUTES.healthz, { signal })).json())
+      return answerOf(await request(AGENT_HOST_ROUTES.healthz, { signal }), HostHealth)
     },
     turns: createTurnClient(connection),
     events: (after: number, signal: AbortSignal): AsyncGenerator<HostEnvelope> =>
@@ -36,16 +43,15 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
 
     async decide(body: DecisionsRequest, signal: AbortSignal): Promise<DecisionsReply> {
       const init = { method: 'POST', headers: json, body: JSON.stringify(body), signal }
-      const response = await expectOk(AGENT_HOST_ROUTES.decisions, init, repeatable)
-      return DecisionsReplySchema.parse(await response.json())
+      return answerOf(await expectOk(AGENT_HOST_ROUTES.decisions, init, repeatable), DecisionsReplySchema)
     },
 
     async startCommand(id: string, body: HostCommandInput, signal: AbortSignal): Promise<void> {
       const init = { method: 'PUT', headers: json, body: JSON.stringify(body), signal }
-      await (await expectOk(command(id), init, repeatable)).arrayBuffer()
+      await wholeBody(await expectOk(command(id), init, repeatable))
     },
     async cancelCommand(id: string, signal: AbortSignal): Promise<void> {
-      await (await expectOk(command(id), { method: 'DELETE', signal }, repeatable)).arrayBuffer()
+      await wholeBody(await expectOk(command(id), { method: 'DELETE', signal }, repeatable))
     },
 
     async putWorkspace(archive: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
@@ -56,9 +62,7 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
         duplex: 'half',
         signal,
       }
-      await (
-        await expectOk(AGENT_HOST_ROUTES.workspace, init as Parameters<typeof expectOk>[1])
-      ).arrayBuffer()
+      await wholeBody(await expectOk(AGENT_HOST_ROUTES.workspace, init as Parameters<typeof expectOk>[1]))
     },
     async getWorkspace(signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
       return bodyOf(await expectOk(AGENT_HOST_ROUTES.workspace, { signal }))
@@ -81,11 +85,11 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
         }),
       })
       if (response.headers.get('content-type')?.startsWith('application/octet-stream')) {
-        return { result: { ok: true }, payload: new Uint8Array(await response.arrayBuffer()) }
+        return { result: { ok: true }, payload: Buffer.concat(await Array.fromAsync(bodyOf(response))) }
       }
       if (response.headers.get('content-type')?.startsWith('application/problem+json'))
         throw await faultOf(response)
-      return { result: FileResult.parse(await response.json()), payload: NOTHING }
+      return { result: await answerOf(response, FileResult), payload: NOTHING }
     },
 
     close: connection.close,
@@ -129,8 +133,4 @@ function fileRequest(operation: FileOperation): { path: string; method: 'GET' | 
     default:
       throw new SandboxError('invalid_request', `AgentHost serves no file operation ${operation.op}`)
   }
-}
-
-async function* bodyOf(response: Awaited<ReturnType<ReturnType<typeof connectAgentHost>['request']>>) {
-  for await (const chunk of response.body ?? []) yield chunk as Uint8Array
 }

@@ -1,7 +1,7 @@
 import { AlreadyConfigured, ConfigureReply } from '../../contracts/configure.ts'
 import { AGENT_HOST_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
-import { type AgentHostConnection, faultOf } from './connection.ts'
+import { type AgentHostConnection, answerOf, faultOf } from './connection.ts'
 
 export type Configuration = {
   readonly runId: string
@@ -33,17 +33,17 @@ async function postConfigure(connection: AgentHostConnection, { runId, generatio
     signal: rest.signal,
   })
   if (response.ok) {
-    ConfigureReply.parse(await response.json())
+    await answerOf(response, ConfigureReply)
     return
   }
   if (response.status !== 409) {
     const fault = await faultOf(response)
-    if (fault.code.startsWith('credential_')) throw fault
+    if (fault.code.startsWith('credential_') || fault.code === 'sandbox_lost') throw fault
     throw new SandboxError('configure_rejected', `the sandbox refused its configuration: ${fault.message}`, {
       cause: fault,
     })
   }
-  const held = AlreadyConfigured.parse(await response.json())
+  const held = await answerOf(response, AlreadyConfigured)
   if (held.runId !== runId || held.generation !== generation) {
     throw new SandboxError(
       'identity_mismatch',

@@ -1,4 +1,5 @@
 import { Agent, fetch, type RequestInit, type Response } from 'undici'
+import type { z } from 'zod'
 import { Problem } from '../../contracts/errors.ts'
 import { delay } from '../kit/deadline.ts'
 import { errnoOf, messageOf, SandboxError } from '../kit/errors.ts'
@@ -31,8 +32,9 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
       // A redirect would carry the configuration of a run to wherever the pod says.
       return await fetch(`${baseUrl}${path}`, { ...init, headers, dispatcher, redirect: 'error' })
     } catch (error) {
-      if (init.signal?.aborted) throw init.signal.reason
-      throw silent(error)
+      const { signal } = init
+      if (!signal?.aborted) throw silent(error)
+      throw isTimeout(signal.reason) ? silent(signal.reason) : signal.reason
     }
   }
 
@@ -66,10 +68,17 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
   }
 }
 
-/** `fetch` hides the reason one level down; what a guard says stays what it said. */
+const isTimeout = (error: unknown): boolean => error instanceof DOMException && error.name === 'TimeoutError'
+
+/**
+ * `fetch` hides the reason one level down; what a guard says stays what it said, and a deadline of ours is not what a
+ * sandbox that is gone looks like.
+ */
 function silent(error: unknown): SandboxError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
   if (cause instanceof SandboxError) return cause
+  if (isTimeout(cause))
+    return new SandboxError('deadline_exceeded', 'the AgentHost did not answer in time', { cause })
   return new SandboxError('sandbox_lost', `the AgentHost does not answer: ${messageOf(cause)}`, { cause })
 }
 
@@ -81,7 +90,7 @@ const isBroken = (error: unknown): boolean =>
 
 /** What an error answer says, as a fault of ours; an answer that is no problem document is `sandbox_lost`. */
 export async function faultOf(response: Response): Promise<SandboxError> {
-  const text = await response.text()
+  const text = await wholeBody(response)
   try {
     const problem = Problem.parse(JSON.parse(text))
     return new SandboxError(problem.code, problem.detail)
@@ -90,5 +99,36 @@ export async function faultOf(response: Response): Promise<SandboxError> {
     return new SandboxError('sandbox_lost', message, { cause: error })
   }
 }
+
+/** The pieces of an answer. One that breaks off is told as the sandbox that went, not as the socket that closed. */
+export async function* bodyOf(response: Response): AsyncGenerator<Uint8Array> {
+  try {
+    for await (const chunk of response.body ?? []) yield chunk as Uint8Array
+  } catch (error) {
+    throw silent(error)
+  }
+}
+
+/** The whole of an answer as text. */
+export async function wholeBody(response: Response): Promise<string> {
+  try {
+    return await response.text()
+  } catch (error) {
+    throw silent(error)
+  }
+}
+
+/** An answer in the form that it must have; `sandbox_lost` for any other, since nothing else can be believed then. */
+export async function answerOf<T>(response: Response, schema: z.ZodType<T>): Promise<T> {
+  const text = await wholeBody(response)
+  try {
+    return schema.parse(JSON.parse(text))
+  } catch (error) {
+    throw senseless(error)
+  }
+}
+
+const senseless = (cause: unknown) =>
+  new SandboxError('sandbox_lost', 'the AgentHost answered what makes no sense', { cause })
 
 export type AgentHostConnection = ReturnType<typeof connectAgentHost>

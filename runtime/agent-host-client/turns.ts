@@ -1,8 +1,9 @@
 import { AgentCard, Role, TaskState } from '@a2a-js/sdk'
 import { RestTransportFactory } from '@a2a-js/sdk/client'
+import { PROBLEM_MEDIA_TYPE } from '../../contracts/errors.ts'
 import { A2A, AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
-import { SandboxError } from '../kit/errors.ts'
-import type { AgentHostConnection } from './connection.ts'
+import { messageOf, SandboxError } from '../kit/errors.ts'
+import { type AgentHostConnection, bodyOf, faultOf } from './connection.ts'
 
 /** How the API drives turns: an A2A client whose requests travel over the sandbox's one connection. */
 export function createTurnClient(connection: AgentHostConnection) {
@@ -16,7 +17,9 @@ export function createTurnClient(connection: AgentHostConnection) {
       signal: init.signal ?? null,
       headers: Object.fromEntries(headers),
     })
-    return new Response(response.body as ReadableStream | null, {
+    // A2A's own errors are the transport's to read; every other refusal is AgentHost's, with its code.
+    if (response.headers.get('content-type')?.startsWith(PROBLEM_MEDIA_TYPE)) throw await faultOf(response)
+    return new Response(ReadableStream.from(bodyOf(response)), {
       status: response.status,
       headers: [...response.headers],
     })
@@ -58,11 +61,13 @@ export function createTurnClient(connection: AgentHostConnection) {
         },
         { signal: AbortSignal.any([signal, left.signal]) },
       )
-      const first = await stream.next()
+      const first = await stream.next().catch((error: unknown) => {
+        throw notTaken(error)
+      })
       left.abort()
       stream.return(undefined).catch(() => undefined)
       if (first.done || first.value.payload?.$case !== 'task') {
-        throw new SandboxError('agent_failed', 'the sandbox did not take the turn')
+        throw notTaken(new Error('its answer has another form'))
       }
     },
 
@@ -78,3 +83,8 @@ export function createTurnClient(connection: AgentHostConnection) {
     },
   }
 }
+
+const notTaken = (cause: unknown): SandboxError =>
+  cause instanceof SandboxError
+    ? cause
+    : new SandboxError('agent_failed', `the sandbox did not take the turn: ${messageOf(cause)}`, { cause })

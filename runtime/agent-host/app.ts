@@ -1,4 +1,5 @@
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
+import type { HostState } from '../../contracts/configure.ts'
 import type { HostHealth } from '../../contracts/pod.ts'
 import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
@@ -30,6 +31,8 @@ export type AgentHostDeps = Omit<ConfigureDeps, 'door'> & {
 const toolboxOf = (status: HostStatus): RunnerLink | undefined =>
   'toolbox' in status ? status.toolbox : 'session' in status ? status.session.toolbox : undefined
 
+const UNHEALTHY: ReadonlySet<HostState> = new Set(['starting', 'failed', 'leaving'])
+
 /** Handlers parse what they are given; the compilers of route schemas would cost memory and time at start. */
 const noSchemas = (): never => {
   throw new TypeError('routes of AgentHost have no schemas')
@@ -52,7 +55,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
   app.get(AGENT_HOST_ROUTES.healthz, async (_request, reply) => {
     const { state } = machine.status
     const answer: HostHealth = { state, ...present({ isolation: toolboxOf(machine.status)?.isolation }) }
-    return reply.code(state === 'starting' || state === 'failed' ? 503 : 200).send(answer)
+    return reply.code(UNHEALTHY.has(state) ? 503 : 200).send(answer)
   })
   if (deps.identityTokenFile !== undefined) registerIdentityRoute(app, deps.identityTokenFile)
   const door = new Door()

@@ -41,7 +41,7 @@ export function guardWithBearer(scope: FastifyInstance, machine: HostStateMachin
     if (status.state === 'configuring' && !SERVES_SETUP.has(route)) {
       throw new SandboxError('not_configured', 'AgentHost is being configured')
     }
-    if (status.state === 'failed') throw new SandboxError('sandbox_lost', status.reason)
+    if ('reason' in status) throw new SandboxError('sandbox_lost', status.reason)
   })
 }
 

@@ -97,6 +97,7 @@ async function leave(why: string, exitCode: number): Promise<void> {
   log.info('leaving', { why })
   setTimeout(() => process.exit(exitCode), 1500).unref()
   const { status } = machine
+  machine.leave(`AgentHost is leaving: ${why}`)
   outbox.close()
   if (status.state === 'ready') await status.session.close()
   await runner?.close()

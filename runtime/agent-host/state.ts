@@ -22,7 +22,7 @@ export type HostStatus =
   | { readonly state: 'standby'; readonly toolbox: RunnerLink }
   | { readonly state: 'configuring'; readonly toolbox: RunnerLink; readonly taken: Taken }
   | { readonly state: 'ready'; readonly taken: Taken; readonly session: RunSession }
-  | { readonly state: 'failed'; readonly reason: string; readonly taken?: Taken }
+  | { readonly state: 'failed' | 'leaving'; readonly reason: string; readonly taken?: Taken }
 
 /** The one state of this process. State and data change in one assignment, and only forward. */
 export function createHostStateMachine() {
@@ -32,6 +32,7 @@ export function createHostStateMachine() {
     status = next
     for (const listener of listeners) listener(next.state)
   }
+  const takenSoFar = () => ('taken' in status && status.taken ? { taken: status.taken } : {})
   const expectState = (expected: HostState) => {
     if (status.state !== expected)
       throw new SandboxError('conflict', `AgentHost is ${status.state}, not ${expected}`)
@@ -53,15 +54,19 @@ export function createHostStateMachine() {
       return toolbox
     },
     ready(session: RunSession): void {
+      if (status.state === 'leaving') throw new SandboxError('sandbox_lost', status.reason)
       if (status.state !== 'configuring') {
         throw new SandboxError('conflict', `AgentHost is ${status.state}, not configuring`)
       }
       enter({ state: 'ready', taken: status.taken, session })
     },
     fail(reason: string): void {
-      if (status.state === 'failed') return
-      const taken = 'taken' in status ? status.taken : undefined
-      enter({ state: 'failed', reason, ...(taken && { taken }) })
+      if (status.state === 'failed' || status.state === 'leaving') return
+      enter({ state: 'failed', reason, ...takenSoFar() })
+    },
+    /** Once this process goes, whatever else happens in it happens because it goes. */
+    leave(reason: string): void {
+      if (status.state !== 'leaving') enter({ state: 'leaving', reason, ...takenSoFar() })
     },
     onChange(listener: (state: HostState) => void): void {
       listeners.add(listener)

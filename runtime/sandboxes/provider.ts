@@ -93,6 +93,11 @@ export interface BoundSandbox {
   readonly handle: unknown
   /** Settles when the sandbox is gone, with why. */
   readonly lost: Promise<string>
+  /**
+   * Looks once, now, whether the sandbox is gone, and answers how; undefined where it is there. Absent where `lost`
+   * is never behind.
+   */
+  howLost?(signal: AbortSignal): Promise<string | undefined>
   /** Leaves the sandbox as it is: another process drives its run. Nothing of it is watched or extended any longer. */
   detach(): void
   /** Destroys the sandbox with everything in it and waits until it is gone. */

@@ -88,10 +88,11 @@ async function setUp(
   )
 }
 
-/** What became of a credential stays its own code: the run fails with it, and the sandbox is spent all the same. */
+/** Its own code has what became of a credential, and that the toolbox is gone; the sandbox is spent all the same. */
 const spent = (cause: unknown): SpentError => {
-  const isCredential = cause instanceof SandboxError && cause.code.startsWith('credential_')
-  return new SpentError(isCredential ? cause.code : 'configure_failed', messageOf(cause), { cause })
+  const tellsItself =
+    cause instanceof SandboxError && (cause.code.startsWith('credential_') || cause.code === 'sandbox_lost')
+  return new SpentError(tellsItself ? cause.code : 'configure_failed', messageOf(cause), { cause })
 }
 
 function parseJson(raw: Buffer): unknown {

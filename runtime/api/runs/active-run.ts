@@ -1,5 +1,5 @@
 import { withTimeout } from '../../kit/deadline.ts'
-import { messageOf, SandboxError } from '../../kit/errors.ts'
+import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { ApprovalRow, RunRow, Transaction, TurnRow } from '../../store/store.ts'
 import type { Approvals } from './approvals.ts'
@@ -9,12 +9,13 @@ import { checkpoint } from './checkpoint.ts'
 import { hostCommandOf } from './commands.ts'
 import { BatchCommitter, type Committed } from './commit-batch.ts'
 import type { RunDeps } from './deps.ts'
-import { type Ending, finishRun } from './finish.ts'
+import { type Ending, failureOf, finishRun } from './finish.ts'
 import { isHeld, whileHeld } from './held-run.ts'
 import { type LaunchedSandbox, selectedEvent } from './launch.ts'
 import { followOthers, hearOthers } from './others-words.ts'
 import { Relay } from './relay.ts'
 import { discardClaim, type Resumed, readPosition, resume, type TurnEnded } from './resume.ts'
+import { causeOf, lossOf, type Suspect } from './sandbox-death.ts'
 import { createWatchdog } from './watchdog.ts'
 
 export type ActiveRunParts = {
@@ -56,6 +57,8 @@ export class ActiveRun {
   #isAbandoned = false
   #usedAt: string | undefined
   #activeTurn: string | undefined
+  /** The sandbox, as soon as it is configured. */
+  #suspect: Suspect | undefined
   /** Taken when the run started, in the same commit. */
   #nextTurn: TurnRow | undefined
   /** A turn that another process saw the end of, and went no further. */
@@ -78,12 +81,11 @@ export class ActiveRun {
         onExpired: (requestId) => this.#expire(requestId),
         onStalled: () => this.#probe(),
         onOverdue: () =>
-          this.#fail(
-            new SandboxError(
-              'deadline_exceeded',
-              `the run was active for more than ${deps.limits.runTimeoutMs / 1000} s`,
-            ),
-          ),
+          this.end({
+            state: 'failed',
+            code: 'deadline_exceeded',
+            message: `the run was active for more than ${deps.limits.runTimeoutMs / 1000} s`,
+          }),
         onIdle: () =>
           this.end({
             state: 'succeeded',
@@ -143,7 +145,7 @@ export class ActiveRun {
       serving = await this.#serve()
       await this.#work(serving)
     } catch (error) {
-      this.#fail(error)
+      await this.#fail(error)
     }
     this.#ready.reject(new SandboxError('run_ended', 'the run ended'))
     this.#watchdog.stop()
@@ -206,10 +208,8 @@ export class ActiveRun {
     const launched = isLaunched
       ? await resume({ ...this.#deps, shared }, this.run, signal).catch((error) => this.#rethrow(error))
       : await launchWhenRoom({ ...this.#deps, capacity: this.#parts.capacity }, this.run, signal)
-    launched.sandbox.lost.then(
-      (how) => this.#fail(new SandboxError('sandbox_lost', how)),
-      (error) => this.#fail(error),
-    )
+    this.#suspect = launched
+    void lossOf(launched).then((loss) => this.#fail(loss))
     const { generation } = launched
     const committer = new BatchCommitter(this.#deps, this.#parts.audit, this.run)
     const resumed = isLaunched ? await readPosition(this.#deps, this.run, committer) : undefined
@@ -382,12 +382,11 @@ export class ActiveRun {
     )
   }
 
-  #fail(error: unknown): void {
+  async #fail(error: unknown): Promise<void> {
     if (this.#ending !== undefined) return
-    const code = error instanceof SandboxError ? error.code : 'internal'
-    if (code === 'internal') this.#log.error('the run failed', { error })
-    const message = code === 'internal' ? 'the executor failed; its log has the cause' : messageOf(error)
-    this.end({ state: 'failed', code, message })
+    const { signal } = this.#interrupted
+    const cause = this.#suspect ? await causeOf(error, this.#suspect, { signal }) : error
+    this.end(failureOf(cause, this.#log))
   }
 }
 

@@ -1,5 +1,7 @@
 import type { ErrorCode } from '../../../contracts/errors.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
 import { present } from '../../kit/present.ts'
 import type { RunChange, RunRow, Transaction } from '../../store/store.ts'
 import type { Approvals } from './approvals.ts'
@@ -12,6 +14,14 @@ export type Ending =
   | { readonly state: 'failed'; readonly code: ErrorCode; readonly message: string }
   | { readonly state: 'outcome-failed'; readonly summary?: string }
   | { readonly state: 'cancelled'; readonly by: string }
+
+/** How a run ends by something that was thrown; what nobody has foreseen is told in the log alone. */
+export function failureOf(error: unknown, log: Log): Ending {
+  if (error instanceof SandboxError && error.code !== 'internal')
+    return { state: 'failed', code: error.code, message: error.message }
+  log.error('the run failed', { error })
+  return { state: 'failed', code: 'internal', message: 'the executor failed; its log has the cause' }
+}
 
 export type FinishParts = { readonly audit: AuditTrail; readonly approvals: Approvals }
 

@@ -14,6 +14,7 @@ import { resolveAgent } from './agent-config.ts'
 import type { RunDeps } from './deps.ts'
 import { requireHeld, whileHeld } from './held-run.ts'
 import { claimName } from './ids.ts'
+import { whileAlive } from './sandbox-death.ts'
 
 /** A sandbox that is configured for its run, and the client that holds its bearer. */
 export type LaunchedSandbox = {
@@ -95,12 +96,14 @@ async function prepareSandbox(
   const bearer = turnToken(keys.derive('turn'), { runId: run.id, generation, instanceId })
   const client = createAgentHostClient(sandbox.address, bearer)
   try {
-    await configure(deps, run, { sandbox, client, generation, bearer, signal })
-    const [selected] = await Promise.all([
-      sandbox.isDescribedByHost ? describe(client, sandbox, signal) : undefined,
-      putWorkspace(deps, run, { client, signal }),
-    ])
-    return { sandbox, client, generation, claim, ...(selected && { selected }) }
+    return await whileAlive({ sandbox, client }, signal, async (alive) => {
+      await configure(deps, run, { sandbox, client, generation, bearer, signal: alive })
+      const [selected] = await Promise.all([
+        sandbox.isDescribedByHost ? describe(client, sandbox, alive) : undefined,
+        putWorkspace(deps, run, { client, signal: alive }),
+      ])
+      return { sandbox, client, generation, claim, ...(selected && { selected }) }
+    })
   } catch (error) {
     await client.close()
     throw error

@@ -9,7 +9,7 @@ import type { ClaimWatches } from './claims/claim-watches.ts'
 import { deleteClaim } from './claims/delete-claim.ts'
 import { keepClaimAlive } from './claims/extend-claim.ts'
 import { postClaim } from './claims/post-claim.ts'
-import { watchForLoss } from './claims/watch-lost.ts'
+import { howLost, watchForLoss } from './claims/watch-lost.ts'
 import type { KubeApi } from './client/kube-api.ts'
 import { conditionOf } from './client/kube-object.ts'
 import { podsIn } from './client/resource.ts'
@@ -164,6 +164,7 @@ function toBoundSandbox(
     address: addressOf(options, pinned, options.keys),
     workingDirectory: () => WORKSPACE_MOUNT,
     lost,
+    howLost: (signal) => howLost(options, pinned, signal),
     detach: leave,
     release: () => {
       leave()

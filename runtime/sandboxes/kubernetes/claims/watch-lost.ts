@@ -70,6 +70,15 @@ export function watchForLoss(
   return { stop }
 }
 
+/** What is known now: what the watches show, and of what they do not, what the pod itself says. */
+export async function howLost(
+  options: Pick<LossOptions, 'api' | 'watches'>,
+  pinned: PinnedIdentity,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  return lossIn(options.watches, pinned) ?? podLoss(options, pinned, signal)
+}
+
 /** What the watches show already: no question is needed. */
 function lossIn(watches: ClaimWatches, pinned: PinnedIdentity): string | undefined {
   return claimLoss(watches, pinned) ?? sandboxLoss(watches, pinned)
@@ -101,7 +110,7 @@ const isReady = ({ sandboxes }: ClaimWatches, { sandboxName }: PinnedIdentity): 
   conditionOf(sandboxes.get(sandboxName)?.status?.conditions, 'Ready')?.status === 'True'
 
 /** Readiness comes and goes; the pod itself says whether it is still the one that was pinned. */
-async function podLoss({ api }: LossOptions, pinned: PinnedIdentity, signal: AbortSignal) {
+async function podLoss({ api }: Pick<LossOptions, 'api'>, pinned: PinnedIdentity, signal: AbortSignal) {
   const found = await api.get(podsIn(pinned.namespace), pinned.podName, signal)
   if (found === undefined) return 'the pod is gone'
   const { metadata, status } = PodObject.parse(found)

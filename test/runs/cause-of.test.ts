@@ -1,0 +1,143 @@
+import { describe, expect, it } from 'vitest'
+import type { ErrorCode } from '../../contracts/errors.ts'
+import type { HostHealth } from '../../contracts/pod.ts'
+import { causeOf, type Suspect, whileAlive } from '../../runtime/api/runs/sandbox-death.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
+
+const timing = { settleMs: 200, askMs: 100, lookAgainMs: 5 }
+const never = new AbortController().signal
+const forever = new Promise<never>(() => undefined)
+const fault = (code: ErrorCode) => new SandboxError(code, 'a word')
+
+type Answer = HostHealth['state'] | 'nothing' | 'silence'
+
+/** A sandbox that answers these in turn, and the last of them from then on. */
+function aSuspect(answers: readonly Answer[], sandbox: Partial<Suspect['sandbox']> = {}) {
+  let asked = 0
+  const suspect: Suspect = {
+    sandbox: { lost: forever, ...sandbox },
+    client: {
+      health: async (signal) => {
+        const answer = answers[Math.min(asked++, answers.length - 1)]
+        if (answer === 'silence')
+          return new Promise((_resolve, reject) =>
+            signal.addEventListener('abort', () => reject(signal.reason)),
+          )
+        if (answer === 'nothing' || answer === undefined) throw fault('sandbox_lost')
+        return { state: answer }
+      },
+    },
+  }
+  return { suspect, asked: () => asked }
+}
+const judge = (error: unknown, { suspect }: ReturnType<typeof aSuspect>, signal = never) =>
+  causeOf(error, suspect, { signal, timing })
+
+describe('a failure of a sandbox', () => {
+  it.each([
+    fault('internal'),
+    fault('agent_failed'),
+    fault('configure_rejected'),
+    fault('deadline_exceeded'),
+    new TypeError('terminated'),
+  ])('stands where the sandbox shows that it lives: %s', async (error) => {
+    expect(await judge(error, aSuspect(['ready']))).toBe(error)
+  })
+
+  it('stands where the sandbox is spent, and lives', async () => {
+    const error = fault('configure_rejected')
+
+    expect(await judge(error, aSuspect(['failed']))).toBe(error)
+  })
+
+  it('stands where the sandbox was only slow to answer', async () => {
+    const error = fault('agent_failed')
+    const suspect = aSuspect(['silence', 'nothing', 'ready'])
+
+    expect(await judge(error, suspect)).toBe(error)
+    expect(suspect.asked()).toBe(3)
+  })
+
+  it.each(['internal', 'agent_failed', 'configure_rejected', 'not_configured'] as const)(
+    'is the loss of a sandbox that says it leaves, or nothing at all: %s',
+    async (code) => {
+      for (const answer of ['leaving', 'nothing', 'silence'] as const)
+        expect(await judge(fault(code), aSuspect([answer]))).toMatchObject({ code: 'sandbox_lost' })
+    },
+  )
+
+  it('is the loss that becomes known meanwhile, in its words', async () => {
+    const lost = new Promise<string>((resolve) => setTimeout(resolve, 20, 'the pod is gone'))
+
+    expect(await judge(new Error('x'), aSuspect(['leaving'], { lost }))).toMatchObject({
+      code: 'sandbox_lost',
+      message: 'the pod is gone',
+    })
+  })
+
+  it('is the loss of a sandbox that answers still, though its pod is gone', async () => {
+    const dying = aSuspect(['ready'], { howLost: async () => 'the pod is being deleted' })
+
+    expect(await judge(fault('agent_failed'), dying)).toMatchObject({
+      code: 'sandbox_lost',
+      message: 'the pod is being deleted',
+    })
+  })
+
+  it('is judged by the sandbox alone where its keeper cannot be asked', async () => {
+    const error = fault('agent_failed')
+    const howLost = async () => {
+      throw new Error('the API server answered 500')
+    }
+
+    expect(await judge(error, aSuspect(['ready'], { howLost }))).toBe(error)
+    expect(await judge(error, aSuspect(['nothing'], { howLost }))).toMatchObject({ code: 'sandbox_lost' })
+  })
+
+  it('stays a stranger at its address while the pod is there, and is a loss where it is not', async () => {
+    const error = fault('identity_mismatch')
+
+    expect(await judge(error, aSuspect(['nothing'], { howLost: async () => undefined }))).toBe(error)
+    expect(
+      await judge(error, aSuspect(['nothing'], { howLost: async () => 'the pod is gone' })),
+    ).toMatchObject({
+      code: 'sandbox_lost',
+    })
+  })
+
+  it.each(['sandbox_lost', 'agent_stall_timeout', 'credential_absent', 'conflict'] as const)(
+    'is not asked about where it says all: %s',
+    async (code) => {
+      const suspect = aSuspect(['nothing'])
+      const error = fault(code)
+
+      expect(await judge(error, suspect)).toBe(error)
+      expect(suspect.asked()).toBe(0)
+    },
+  )
+
+  it('waits for nothing once the run has ended', async () => {
+    const ended = new AbortController()
+    const error = fault('agent_failed')
+    const judged = judge(error, aSuspect(['leaving']), ended.signal)
+
+    ended.abort(fault('run_ended'))
+
+    expect(await judged).toBe(error)
+  })
+})
+
+describe('work that needs a living sandbox', () => {
+  it('ends as soon as that is lost, though nothing answers', async () => {
+    const { suspect } = aSuspect(['silence'], { lost: Promise.resolve('the pod was killed') })
+
+    const work = whileAlive(
+      suspect,
+      never,
+      (signal) =>
+        new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    )
+
+    await expect(work).rejects.toMatchObject({ code: 'sandbox_lost', message: 'the pod was killed' })
+  })
+})

@@ -1,0 +1,72 @@
+import { readFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import type { RunEventType } from '../../contracts/events.ts'
+import { errnoOf } from '../../runtime/kit/errors.ts'
+import { alice, aRun, dataOf, follow, shell, useService } from './service-rig.ts'
+
+const use = useService({ AGENTWEAVER_LOCAL_WARM: '2' })
+
+/** An AgentHost has one child: its runner, which is what the toolbox is in a pod. */
+const runnerOf = (host: number): number =>
+  Number(readFileSync(`/proc/${host}/task/${host}/children`, 'utf8').trim().split(' ')[0])
+
+function end(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if (errnoOf(error) !== 'ESRCH') throw error
+  }
+}
+
+type Pids = { readonly host: number; readonly runner: number }
+const DEATHS: Readonly<Record<string, (pids: Pids) => void>> = {
+  'its AgentHost is killed': ({ host }) => end(host, 'SIGKILL'),
+  'its toolbox is killed': ({ runner }) => end(runner, 'SIGKILL'),
+  'both are killed': ({ host, runner }) => {
+    end(runner, 'SIGKILL')
+    end(host, 'SIGKILL')
+  },
+  'its AgentHost is told to go': ({ host }) => end(host, 'SIGTERM'),
+  'both are told to go': ({ host, runner }) => {
+    end(runner, 'SIGTERM')
+    end(host, 'SIGTERM')
+  },
+}
+
+/** Around configuring and around the first turn: there most is asked of a sandbox at once. */
+const MOMENTS: readonly (readonly [after: RunEventType, ms: number])[] = [
+  ['sandbox.execution_pod.bound', 0],
+  ['sandbox.execution_pod.bound', 10],
+  ['sandbox.execution_pod.bound', 25],
+  ['sandbox.execution_pod.bound', 45],
+  ['run.started', 0],
+  ['run.started', 4],
+  ['run.started', 10],
+  ['run.started', 25],
+]
+/** Enough that none of them ends by itself before its sandbox dies. */
+const STEPS = Array.from({ length: 200 }, () => shell('sleep 0.01'))
+
+it.each(Object.keys(DEATHS))('loses its sandbox and nothing else, at any moment, when %s', async (how) => {
+  const { service, store, aWorkspace } = use()
+  const ends: string[] = []
+  for (const [after, ms] of MOMENTS) {
+    const run = await service.startRun(alice, aRun(aWorkspace(), STEPS))
+    const events = await follow(service, run.id, async ({ type }) => {
+      if (type !== after) return
+      const claim = (await store.listClaims(['bound'])).find(({ runId }) => runId === run.id)
+      const { pid: host } = claim!.handle as { pid: number }
+      const pids = { host, runner: runnerOf(host) }
+      await delay(ms)
+      DEATHS[how]!(pids)
+    })
+    const [failed] = dataOf(events, 'run.failed')
+    ends.push(
+      failed?.code === 'sandbox_lost' ? 'sandbox_lost' : `${after} + ${ms} ms: ${JSON.stringify(failed)}`,
+    )
+  }
+
+  expect(ends).toEqual(MOMENTS.map(() => 'sandbox_lost'))
+  expect(await store.listClaims(['bound', 'requested'])).toEqual([])
+})
