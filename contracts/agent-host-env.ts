@@ -69,3 +69,6 @@ export const AgentHostEnv = z
 export type AgentHostEnv = z.infer<typeof AgentHostEnv>
 export type AgentHostEnvInput = z.input<typeof AgentHostEnv>
 export const AGENT_HOST_ENV_PREFIX = 'AGENT_HOST_'
+
+/** The way out, and whom to trust on it: variables that every program knows, read as they are. */
+export const REACH_KEYS = ['HTTPS_PROXY', 'NO_PROXY', 'SSL_CERT_FILE', 'NODE_EXTRA_CA_CERTS'] as const

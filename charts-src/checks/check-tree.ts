@@ -10,6 +10,7 @@ import { secrets } from './secrets.ts'
 import { selectors } from './selectors.ts'
 import { variables } from './variables.ts'
 import { claimVersion } from './versions.ts'
+import { wayOut } from './way-out.ts'
 
 /** Every check that needs nothing but the tree. Custom resources are checked beside them, where there are CRDs. */
 export const CHECKS: Readonly<Record<string, Check>> = {
@@ -25,6 +26,7 @@ export const CHECKS: Readonly<Record<string, Check>> = {
   references,
   rights,
   enforceablePolicies,
+  wayOut,
 }
 
 export const checkTree = (tree: CheckedTree): Finding[] =>

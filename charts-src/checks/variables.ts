@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { AGENT_HOST_ENV_PREFIX, AgentHostEnv } from '../../contracts/agent-host-env.ts'
+import { AGENT_HOST_ENV_PREFIX, AgentHostEnv, REACH_KEYS } from '../../contracts/agent-host-env.ts'
 import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS } from '../../contracts/api-env.ts'
 import { CONTAINERS } from '../../contracts/names.ts'
 import { PodRunnerEnv, RUNNER_ENV_PREFIX } from '../../contracts/runner-env.ts'
@@ -12,6 +12,8 @@ interface Contract {
   readonly prefix: string
   /** Keys of other ecosystems that the schema reads too. */
   readonly also: readonly string[]
+  /** Keys that the process reads as they are, beside its schema. */
+  readonly passes?: readonly string[]
   readonly open: string
 }
 
@@ -22,6 +24,7 @@ const CONTRACTS: Readonly<Record<string, Contract>> = {
     schema: AgentHostEnv,
     prefix: AGENT_HOST_ENV_PREFIX,
     also: [],
+    passes: REACH_KEYS,
     open: OPEN_SANDBOX,
   },
   [CONTAINERS.toolbox]: {
@@ -62,7 +65,7 @@ export const variables: Check = ({ objects }) =>
     }),
   )
 
-function faultsOf({ schema, prefix, also }: Contract, container: unknown): string[] {
+function faultsOf({ schema, prefix, also, passes = [] }: Contract, container: unknown): string[] {
   const entries = listAt(container, 'env').map(
     (entry) => [textAt(entry, 'name') ?? '', textOf(entry)] as const,
   )
@@ -72,7 +75,7 @@ function faultsOf({ schema, prefix, also }: Contract, container: unknown): strin
   return [
     ...keys.filter((key, index) => keys.indexOf(key) !== index).map((key) => `${key} stands twice`),
     ...entries.filter(([, value]) => value === undefined).map(([key]) => `nothing says what ${key} would be`),
-    ...keys.filter((key) => !isOwn(key)).map((key) => `nothing reads ${key}`),
+    ...keys.filter((key) => !isOwn(key) && !passes.includes(key)).map((key) => `nothing reads ${key}`),
     ...(result.success
       ? []
       : result.error.issues.map((issue) => `${issue.path.join('.')} ${issue.message}`.trim())),

@@ -1,22 +1,30 @@
-import type { AgentHostEnvInput } from '../../contracts/agent-host-env.ts'
+import type { AgentHostEnvInput, REACH_KEYS } from '../../contracts/agent-host-env.ts'
 import { EXECUTOR_KEYS, type SandboxKind, WORKSPACE_MOUNT } from '../../contracts/names.ts'
 import { IDENTITY_TOKEN, POD_HOMES } from '../../contracts/pod.ts'
-import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
+import { AGENT_HOST_PORT, EGRESS_PROXY_PORT } from '../../contracts/ports.ts'
 import type { PodRunnerEnv } from '../../contracts/runner-env.ts'
 import type { Environment } from '../environment/schema.ts'
 import { type EnvVar, toEnvVars } from './env-vars.ts'
 import { EXCHANGE_TOKEN } from './token-volumes.ts'
 
 /** Nothing of a run is ever here: it arrives by `/configure`. */
-export function agentHostEnv({ infra }: Environment, kind: SandboxKind): EnvVar[] {
-  return toEnvVars<keyof AgentHostEnvInput>({
+export function agentHostEnv({ infra, egress }: Environment, kind: SandboxKind): EnvVar[] {
+  return toEnvVars<keyof AgentHostEnvInput | (typeof REACH_KEYS)[number]>({
     AGENT_HOST_INSTANCE_ID: { pod: 'metadata.uid' },
     AGENT_HOST_IDENTITY_TOKEN_FILE: `${IDENTITY_TOKEN.mountPath}/${IDENTITY_TOKEN.file}`,
     AGENT_HOST_JWKS_FILE: `${EXECUTOR_KEYS.mountPath}/${EXECUTOR_KEYS.file}`,
     AGENT_HOST_PORT: String(AGENT_HOST_PORT),
     AGENT_HOST_STATE_DIR: POD_HOMES.agentHost,
     ...(kind === 'agent' && infra.azure ? azureEnv(infra.azure) : {}),
+    ...(kind === 'agent' ? wayOut(egress) : {}),
   })
+}
+
+/** The proxy by its address, since the pod has no resolver. Without an agent AgentHost asks nobody for anything. */
+function wayOut({ mode, proxyAddress }: Environment['egress']) {
+  if (mode !== 'proxy' || proxyAddress === undefined) return {}
+  const host = proxyAddress.includes(':') ? `[${proxyAddress}]` : proxyAddress
+  return { HTTPS_PROXY: `http://${host}:${EGRESS_PROXY_PORT}`, NO_PROXY: 'localhost,127.0.0.1,::1' }
 }
 
 /** The command host has no Azure identity, so it is told of no vault either. */

@@ -1,5 +1,5 @@
 import { SandboxKind } from '../../contracts/names.ts'
-import { overlaps, parseAddress, parseRange, type Range } from '../reachability/address.ts'
+import { contains, overlaps, parseAddress, parseRange, type Range } from '../reachability/address.ts'
 import { podNeeds } from './pod-needs.ts'
 import type { ContainerSize, Environment } from './schema.ts'
 
@@ -18,6 +18,7 @@ const RULES: readonly Rule[] = [
       : [],
   ({ infra }) => (infra ? rangeMistakes(infra) : []),
   ({ infra }) => (infra ? gatewayMistakes(infra) : []),
+  ({ egress, infra }) => (egress && infra ? proxyMistakes(egress, infra.network.serviceCidrs) : []),
   ({ infra }) =>
     infra && infra.sandboxNodes.min > infra.sandboxNodes.max
       ? ['infra.sandboxNodes.min: is above infra.sandboxNodes.max']
@@ -71,6 +72,21 @@ function overlapsIn(cidrs: readonly Cidr[]): string[] {
       .filter((b) => a.range && b.range && overlaps(a.range, b.range))
       .map((b) => `${b.path}: ${b.text} overlaps ${a.text} of ${a.path}`),
   )
+}
+
+function proxyMistakes({ mode, proxyAddress }: Environment['egress'], services: readonly string[]): string[] {
+  if (mode !== 'proxy')
+    return proxyAddress === undefined ? [] : [`egress.proxyAddress: is there, but the mode is ${mode}`]
+  if (proxyAddress === undefined)
+    return [
+      'egress.proxyAddress: is missing, and in mode proxy sandboxes have no resolver to find the proxy by',
+    ]
+  const address = parseAddress(proxyAddress)
+  const isOfService = services.some((text) => {
+    const range = parseRange(text)
+    return address && range && contains(range, address)
+  })
+  return isOfService ? [] : [`egress.proxyAddress: ${proxyAddress} is in none of infra.network.serviceCidrs`]
 }
 
 function gatewayMistakes({ gateway, dns }: Environment['infra']): string[] {

@@ -106,7 +106,11 @@ export const ENVIRONMENT_SECTIONS = {
   slice: Slice,
   /** Which boundary sandboxes have. `none` is for tests of the plumbing and is announced in every run. */
   isolation: z.enum(['kata', 'gvisor', 'none']),
-  egress: z.strictObject({ mode: z.enum(['fqdn', 'closed', 'proxy']) }),
+  egress: z.strictObject({
+    mode: z.enum(['fqdn', 'closed', 'proxy']),
+    /** The cluster address of the proxy's Service (mode `proxy`): sandboxes have no resolver that could find it. */
+    proxyAddress: z.union([z.ipv4(), z.ipv6()]).optional(),
+  }),
   gitops: z.strictObject({
     /** Where the committed tree is read from. */
     repository: z.url({ protocol: /^(?:https|ssh)$/ }),

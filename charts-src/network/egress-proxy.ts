@@ -32,7 +32,31 @@ export function egressProxyObjects(environment: Environment, egress: ResolvedEgr
       ],
     }),
     proxyEgress(environment, egress),
+    ...proxyService(environment),
     rules(environment, egress),
+  ]
+}
+
+/** At an address that is known before it is made: no sandbox could ask for it. */
+function proxyService({ slice, egress }: Environment): KubeObject[] {
+  if (egress.proxyAddress === undefined) return []
+  const { prefix } = names(slice)
+  const { name, namespace, labels } = workloads(slice).egressProxy
+  const family = egress.proxyAddress.includes(':') ? 'IPv6' : 'IPv4'
+  return [
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name, namespace, labels: { [PART_OF_LABEL]: prefix } },
+      spec: {
+        type: 'ClusterIP',
+        clusterIP: egress.proxyAddress,
+        ipFamilyPolicy: 'SingleStack',
+        ipFamilies: [family],
+        selector: labels,
+        ports: [{ name: 'proxy', port: EGRESS_PROXY_PORT, targetPort: EGRESS_PROXY_PORT, protocol: 'TCP' }],
+      },
+    },
   ]
 }
 

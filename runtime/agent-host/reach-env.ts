@@ -1,4 +1,4 @@
-const KEYS = ['HTTPS_PROXY', 'NO_PROXY', 'SSL_CERT_FILE', 'NODE_EXTRA_CA_CERTS'] as const
+import { REACH_KEYS } from '../../contracts/agent-host-env.ts'
 
 /**
  * What a process needs to reach its servers, and no more: the agent runtime is a child of the process that holds the
@@ -6,7 +6,7 @@ const KEYS = ['HTTPS_PROXY', 'NO_PROXY', 'SSL_CERT_FILE', 'NODE_EXTRA_CA_CERTS']
  */
 export const reachEnv = (env: Readonly<Record<string, string | undefined>>): Record<string, string> =>
   Object.fromEntries(
-    KEYS.flatMap((key) => {
+    REACH_KEYS.flatMap((key) => {
       const value = env[key]
       return value ? [[key, value]] : []
     }),

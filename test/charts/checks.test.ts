@@ -30,6 +30,12 @@ const home = { namespace: 'agentweaver' }
 
 const PLANTED: readonly Planted[] = [
   [
+    'wayOut',
+    'a proxy where none is used',
+    (tree) => pod(tree).containers[1].env.push({ name: 'HTTPS_PROXY', value: 'http://10.0.0.20:3128' }),
+    'toolbox: HTTPS_PROXY names a proxy where none is used',
+  ],
+  [
     'duplicates',
     'an object that stands twice',
     (tree) => add(tree, objectIn(tree, 'Service')),

@@ -45,6 +45,21 @@ describe('an environment file', () => {
 
   it.each<[string, (value: Loose) => void, string]>([
     [
+      'a proxy whose address nobody says',
+      (value) => (value['egress'] = { mode: 'proxy' }),
+      'egress.proxyAddress: is missing, and in mode proxy sandboxes have no resolver to find the proxy by',
+    ],
+    [
+      'a proxy at an address that no Service has',
+      (value) => (value['egress'] = { mode: 'proxy', proxyAddress: '198.51.100.7' }),
+      'egress.proxyAddress: 198.51.100.7 is in none of infra.network.serviceCidrs',
+    ],
+    [
+      'an address of a proxy that is not used',
+      (value) => (value['egress'] = { mode: 'closed', proxyAddress: '10.0.0.20' }),
+      'egress.proxyAddress: is there, but the mode is closed',
+    ],
+    [
       'another name than its file',
       (value) => (value['name'] = 'prod'),
       'name: is prod, but the file is dev.json',

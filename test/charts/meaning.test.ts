@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { PRUNED_KINDS } from '../../charts-src/apply/prune.ts'
 import { API_RULES } from '../../charts-src/apps/api.ts'
+import { checkTree } from '../../charts-src/checks/check-tree.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import { waveOf } from '../../charts-src/tree/wave.ts'
@@ -225,6 +226,74 @@ describe('the order of a tree', () => {
       )
       expect(waves).toEqual(waves.toSorted((a, b) => a - b))
     }
+  })
+})
+
+describe('the way out of a sandbox', () => {
+  const envOf = (environment: Environment, kind: string, container: string): Fields => {
+    const template = objectIn(aTree(environment), 'SandboxTemplate', `agentweaver-${kind}`)
+    const found = template['spec'].podTemplate.spec.containers.find((one: Fields) => one.name === container)
+    return Object.fromEntries(found.env.map(({ name, value }: Fields) => [name, value]))
+  }
+  const reach = ({ HTTPS_PROXY, NO_PROXY }: Fields) => ({ HTTPS_PROXY, NO_PROXY })
+  const none = { HTTPS_PROXY: undefined, NO_PROXY: undefined }
+  const withProxy = (proxyAddress: string, serviceCidrs = ['10.0.0.0/16']) =>
+    changed((value) => {
+      value.egress = { mode: 'proxy', proxyAddress }
+      value.infra.network.serviceCidrs = serviceCidrs
+    })
+
+  it('is the proxy in mode proxy, by the address of its Service, for AgentHost where there is an agent', () => {
+    const environment = withProxy('10.0.0.20')
+
+    const service = objectIn(aTree(environment), 'Service', 'agentweaver-egress-proxy')
+    expect(service.metadata.namespace).toBe('agentweaver-egress')
+    expect(service['spec']).toMatchObject({ clusterIP: '10.0.0.20', ports: [{ port: 3128 }] })
+    expect(reach(envOf(environment, 'agent', 'agent-host'))).toEqual({
+      HTTPS_PROXY: 'http://10.0.0.20:3128',
+      NO_PROXY: 'localhost,127.0.0.1,::1',
+    })
+    expect(reach(envOf(environment, 'agent', 'toolbox'))).toEqual(none)
+    expect(reach(envOf(environment, 'command', 'agent-host'))).toEqual(none)
+    expect(checkTree(aTree(environment))).toEqual([])
+  })
+
+  it('is written as a URL has it where services have addresses of the sixth version', () => {
+    const environment = withProxy('fd00:5::20', ['10.0.0.0/16', 'fd00:5::/108'])
+
+    expect(envOf(environment, 'agent', 'agent-host')['HTTPS_PROXY']).toBe('http://[fd00:5::20]:3128')
+    expect(objectIn(aTree(environment), 'Service', 'agentweaver-egress-proxy')['spec']).toMatchObject({
+      ipFamilies: ['IPv6'],
+    })
+    expect(checkTree(aTree(environment))).toEqual([])
+  })
+
+  it.each(['fqdn', 'closed'])('is told to nobody in mode %s', (mode) => {
+    const environment = changed((value) => {
+      value.egress = { mode }
+    })
+
+    expect(reach(envOf(environment, 'agent', 'agent-host'))).toEqual(none)
+    expect(() => objectIn(aTree(environment), 'Service', 'agentweaver-egress-proxy')).toThrow()
+  })
+
+  it.each<[string, (env: Fields[]) => Fields[], string]>([
+    ['lacks', (env) => env.filter(({ name }) => name !== 'HTTPS_PROXY'), 'HTTPS_PROXY is missing'],
+    ['lacks its exception', (env) => env.filter(({ name }) => name !== 'NO_PROXY'), 'NO_PROXY is missing'],
+    [
+      'is elsewhere',
+      (env) =>
+        env.map((one) => (one.name === 'HTTPS_PROXY' ? { ...one, value: 'http://10.0.0.21:3128' } : one)),
+      'HTTPS_PROXY is http://10.0.0.21:3128, where no egress proxy listens',
+    ],
+  ])('is missed by a check where it %s', (_how, change, message) => {
+    const tree = aTree(withProxy('10.0.0.20'))
+    const [host] = objectIn(tree, 'SandboxTemplate', 'agentweaver-agent')['spec'].podTemplate.spec.containers
+    host.env = change(host.env)
+
+    expect(checkTree(tree).map((finding) => finding.message)).toEqual([
+      expect.stringContaining(`agent-host: ${message}`),
+    ])
   })
 })
 
