@@ -5,7 +5,7 @@ import {
 } from '../../contracts/decisions.ts'
 import type { HostEnvelope } from '../../contracts/events.ts'
 import type { HostCommandInput } from '../../contracts/exec.ts'
-import { type FileError, type FileOperation, FileResult } from '../../contracts/files.ts'
+import { FILE_LIMITS, type FileError, type FileOperation, FileResult } from '../../contracts/files.ts'
 import { HostHealth } from '../../contracts/pod.ts'
 import { AGENT_HOST_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
@@ -85,7 +85,8 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
         }),
       })
       if (response.headers.get('content-type')?.startsWith('application/octet-stream')) {
-        return { result: { ok: true }, payload: Buffer.concat(await Array.fromAsync(bodyOf(response))) }
+        const pieces = await Array.fromAsync(bodyOf(response, FILE_LIMITS.maxReadBytes))
+        return { result: { ok: true }, payload: Buffer.concat(pieces) }
       }
       if (response.headers.get('content-type')?.startsWith('application/problem+json'))
         throw await faultOf(response)

@@ -14,6 +14,9 @@ export type AgentHostAddress =
   | { readonly socketPath: string }
   | { readonly baseUrl: string; readonly guard: ConnectionGuard }
 
+/** The longest answer is a listing: `FILE_LIMITS.listPage` paths of `FILE_LIMITS.maxPathBytes`, six characters for a byte. */
+export const MAX_ANSWER_BYTES = 33_554_432
+
 /** Requests to one AgentHost. Streams may be quiet for as long as the heartbeat allows, so nothing else cuts them. */
 export function connectAgentHost(address: AgentHostAddress, bearer: string) {
   const local = 'socketPath' in address
@@ -100,22 +103,30 @@ export async function faultOf(response: Response): Promise<SandboxError> {
   }
 }
 
-/** The pieces of an answer. One that breaks off is told as the sandbox that went, not as the socket that closed. */
-export async function* bodyOf(response: Response): AsyncGenerator<Uint8Array> {
+/**
+ * The pieces of an answer, up to `maxBytes`; who streams them on, and holds none, bounds them there. One that breaks off is told as the sandbox that went, not as the socket
+ * that closed; so is one that is longer, since no AgentHost of ours answers that much.
+ */
+export async function* bodyOf(
+  response: Response,
+  maxBytes = Number.POSITIVE_INFINITY,
+): AsyncGenerator<Uint8Array> {
+  let bytes = 0
   try {
-    for await (const chunk of response.body ?? []) yield chunk as Uint8Array
+    for await (const chunk of response.body ?? []) {
+      bytes += (chunk as Uint8Array).byteLength
+      if (bytes > maxBytes)
+        throw new SandboxError('sandbox_lost', `the AgentHost answered more than ${maxBytes} bytes`)
+      yield chunk as Uint8Array
+    }
   } catch (error) {
-    throw silent(error)
+    throw error instanceof SandboxError ? error : silent(error)
   }
 }
 
-/** The whole of an answer as text. */
+/** The whole of an answer as text. Nothing that is held as a whole may be without bounds. */
 export async function wholeBody(response: Response): Promise<string> {
-  try {
-    return await response.text()
-  } catch (error) {
-    throw silent(error)
-  }
+  return Buffer.concat(await Array.fromAsync(bodyOf(response, MAX_ANSWER_BYTES))).toString()
 }
 
 /** An answer in the form that it must have; `sandbox_lost` for any other, since nothing else can be believed then. */
@@ -128,7 +139,10 @@ export async function answerOf<T>(response: Response, schema: z.ZodType<T>): Pro
   }
 }
 
-const senseless = (cause: unknown) =>
-  new SandboxError('sandbox_lost', 'the AgentHost answered what makes no sense', { cause })
+/** What a schema says of a long answer is longer than the answer, and goes into a log: its beginning is enough. */
+const senseless = (error: unknown) =>
+  new SandboxError('sandbox_lost', 'the AgentHost answered what makes no sense', {
+    cause: new Error(messageOf(error).slice(0, 500)),
+  })
 
 export type AgentHostConnection = ReturnType<typeof connectAgentHost>

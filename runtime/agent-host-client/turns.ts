@@ -3,7 +3,7 @@ import { RestTransportFactory } from '@a2a-js/sdk/client'
 import { PROBLEM_MEDIA_TYPE } from '../../contracts/errors.ts'
 import { A2A, AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
-import { type AgentHostConnection, bodyOf, faultOf } from './connection.ts'
+import { type AgentHostConnection, bodyOf, faultOf, MAX_ANSWER_BYTES } from './connection.ts'
 
 /** How the API drives turns: an A2A client whose requests travel over the sandbox's one connection. */
 export function createTurnClient(connection: AgentHostConnection) {
@@ -19,7 +19,7 @@ export function createTurnClient(connection: AgentHostConnection) {
     })
     // A2A's own errors are the transport's to read; every other refusal is AgentHost's, with its code.
     if (response.headers.get('content-type')?.startsWith(PROBLEM_MEDIA_TYPE)) throw await faultOf(response)
-    return new Response(ReadableStream.from(bodyOf(response)), {
+    return new Response(ReadableStream.from(bodyOf(response, MAX_ANSWER_BYTES)), {
       status: response.status,
       headers: [...response.headers],
     })

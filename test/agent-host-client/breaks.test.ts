@@ -1,8 +1,12 @@
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { inspect } from 'node:util'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { FILE_LIMITS } from '../../contracts/files.ts'
 import { type AgentHostClient, createAgentHostClient } from '../../runtime/agent-host-client/client.ts'
+import { MAX_ANSWER_BYTES } from '../../runtime/agent-host-client/connection.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
 
 const trustful = { verify: async () => undefined }
 const soon = () => AbortSignal.timeout(10_000)
@@ -76,6 +80,62 @@ describe.each(Object.keys(USES))('a sandbox that breaks in the middle: %s', (nam
 
     await expect(use(client)).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
+})
+
+const PIECE = Buffer.alloc(65_536, 'x')
+
+/** Writes for as long as somebody reads; answers how many bytes were taken. */
+async function flood(response: ServerResponse, head: readonly [number, string]): Promise<number> {
+  response.writeHead(head[0], { 'content-type': head[1] })
+  let bytes = 0
+  const left = new AbortController()
+  response.once('close', () => left.abort())
+  for (; !response.destroyed; bytes += PIECE.length) {
+    if (!response.write(PIECE)) await once(response, 'drain', left).catch(() => undefined)
+  }
+  return bytes
+}
+
+const HELD = Object.keys(USES).filter((name) => !['read the workspace', 'read the session'].includes(name))
+
+describe.each(HELD)('a sandbox that answers without end: %s', (name) => {
+  it.each([
+    ['an answer', [200, type(name)]],
+    ['a file', [200, 'application/octet-stream']],
+    ['a refusal', [502, 'application/problem+json']],
+  ] as const)('is lost: %s', async (_what, head) => {
+    const flooded = Promise.withResolvers<number>()
+    const client = await answering((response) => flooded.resolve(flood(response, head)))
+
+    await expect(USES[name]!(client)).rejects.toBeInstanceOf(SandboxError)
+    await client.close()
+    // What lay in the buffers of both sides is sent as well.
+    expect(await flooded.promise).toBeLessThan(MAX_ANSWER_BYTES + 33_554_432)
+  })
+})
+
+it('says little of a long answer that makes no sense', async () => {
+  const answer = JSON.stringify({ ok: true, entries: Array(FILE_LIMITS.listPage).fill({ nothing: 'of it' }) })
+  const client = await answering((response) =>
+    response.writeHead(200, { 'content-type': 'application/json' }).end(answer),
+  )
+
+  const failure = await USES['read a file']!(client).catch((error: SandboxError) => error)
+  expect(failure).toMatchObject({ code: 'sandbox_lost' })
+  expect(inspect(failure, { depth: null }).length).toBeLessThan(5000)
+})
+
+it('takes a listing as long as one may be', async () => {
+  const path = '\u0001'.repeat(FILE_LIMITS.maxPathBytes)
+  const entry = { path, type: 'file', size: 1, mtimeMs: 0, mode: 0o644 }
+  const answer = JSON.stringify({ ok: true, entries: Array(FILE_LIMITS.listPage).fill(entry) })
+  const client = await answering((response) =>
+    response.writeHead(200, { 'content-type': 'application/json' }).end(answer),
+  )
+
+  const { result } = await client.file({ op: 'list', path: '', limit: 1000 }, new Uint8Array(), soon())
+  expect(Buffer.byteLength(answer)).toBeGreaterThan(24_000_000)
+  expect(result).toMatchObject({ ok: true })
 })
 
 const problem = (code: string, status: number) => (response: ServerResponse) =>
