@@ -106,11 +106,12 @@ function reaperAlerts(): Alert[] {
     {
       alert: 'AgentweaverReaperDeleted',
       // Each replica counts what it deleted itself.
-      expr: `sum(increase(agentweaver_reaped_claims_total{${here}}[15m])) > 0`,
+      expr: `sum(increase(agentweaver_reaped_claims_total{${here}}[15m])) + sum(increase(agentweaver_reap_failures_total{${here}}[15m])) > 0`,
       forMinutes: 1,
       severity: 'page',
       annotations: {
-        summary: 'The reaper deleted sandboxes that no run had: whoever claimed them did not give them back',
+        summary:
+          'The reaper had to delete sandboxes that no run has: whoever claimed them did not give them back',
         remedy: `${LOGS}: each is named there with the reason, and in the audit log as sandbox.reap`,
       },
     },

@@ -35,7 +35,9 @@ async function aReaper(list: () => Promise<FoundClaim[]>) {
     list,
     async remove({ name }) {
       if (name.startsWith('stuck')) throw new Error('its node is away')
+      if (name.startsWith('gone')) return false
       removed.push(name)
+      return true
     },
   }
   const deps = { store, clock: () => NOW, log: silentLog, holder: { id: 'h1' } } as RunDeps
@@ -58,16 +60,18 @@ async function aLiveClaim({ store }: Rig, name: string): Promise<void> {
 
 const sample = (text: string, name: string) => new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]
 const DELETED = 'agentweaver_reaped_claims_total'
+const FAILED = 'agentweaver_reap_failures_total'
 const LOOKED = 'agentweaver_reaper_last_round_timestamp_seconds'
 
 describe('the figures of the reaper', () => {
-  it('count what it deleted, and neither what it left alone nor what would not go', async () => {
+  it('count what it deleted, neither what it left alone nor what was gone already, and apart what would not go', async () => {
     const rig = await aReaper(async () => [
       found('orphan-1'),
       found('orphan-2'),
       found('alive'),
       found('young', NOW),
       found('stuck'),
+      found('gone'),
     ])
     await aLiveClaim(rig, 'alive')
     const before = await rig.metrics()
@@ -75,8 +79,11 @@ describe('the figures of the reaper', () => {
     await reap(rig.deps, rig.parts)
 
     expect(rig.removed.sort()).toEqual(['orphan-1', 'orphan-2'])
-    expect(sample(before, DELETED)).toBe('0')
-    expect(sample(await rig.metrics(), DELETED)).toBe('2')
+    expect([sample(before, DELETED), sample(before, FAILED)]).toEqual(['0', '0'])
+    const after = await rig.metrics()
+    expect([sample(after, DELETED), sample(after, FAILED)]).toEqual(['2', '1'])
+    const { items } = await rig.store.readAudit({ runId: '', limit: 10 })
+    expect(items.map(({ tool }) => tool)).toEqual(['sandbox.reap', 'sandbox.reap'])
     expect(before).toContain(`# TYPE ${DELETED} counter`)
   })
 

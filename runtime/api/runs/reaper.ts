@@ -21,6 +21,8 @@ const BATCH = 100
 /** What this process has done as a reaper since it started, for its figures. */
 export class ReaperFigures {
   reaped = 0
+  /** Deletions that were asked for and not seen through; the next round asks again. */
+  failed = 0
   /** When it last looked, or began to wait for its turn; none where no reaper is needed. */
   lookedAt: Date | undefined
 }
@@ -70,7 +72,11 @@ export async function reap(deps: RunDeps, parts: Parts): Promise<FoundClaim[]> {
     const why = await reasonFor(deps, claim, row)
     if (why === undefined) return
     await bestEffort(log, `delete the claim ${claim.name}, of which ${why}`, async () => {
-      await claims.remove(claim)
+      const wasThere = await claims.remove(claim).catch((error: unknown) => {
+        figures.failed += 1
+        throw error
+      })
+      if (!wasThere) return
       figures.reaped += 1
       await record(deps, audit, { claim, row, why })
       log.warn('a claim that no run has was deleted', { claim: claim.name, uid: claim.uid, why })

@@ -150,7 +150,7 @@ function toBoundSandbox(
     life.stop()
     watch.stop()
   }
-  let released: Promise<void> | undefined
+  let released: Promise<boolean> | undefined
   return {
     ...facts,
     namespace,
@@ -165,10 +165,10 @@ function toBoundSandbox(
     workingDirectory: () => WORKSPACE_MOUNT,
     lost,
     detach: leave,
-    release: () => {
+    release: async () => {
       leave()
       released ??= deleteClaim({ ...options, timeoutMs: options.deleteMs }, claim)
-      return released
+      await released
     },
   }
 }
