@@ -76,7 +76,12 @@ export const InfraOutputs = z.strictObject({
     /** Name of the TLS Secret that something else keeps in the namespace of the Gateway. */
     tlsSecret: Label.optional(),
   }),
-  monitoring: z.strictObject({ namespace: Label, operator: z.boolean() }),
+  monitoring: z.strictObject({
+    /** Where the pods run that collect figures; with the policies, they alone reach them. */
+    namespace: Label,
+    /** Who collects, and so in whose kinds the tree speaks: Azure's managed Prometheus, or the Prometheus operator. */
+    collector: z.enum(['azure', 'operator', 'none']),
+  }),
   /** Storage of workspaces that are volumes. */
   storage: z
     .strictObject({

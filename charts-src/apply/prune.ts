@@ -4,7 +4,7 @@ import type { KubeObject } from '../kube-object.ts'
 import { PART_OF_LABEL } from '../workloads.ts'
 import type { Kubectl } from './kubectl.ts'
 
-/** Every kind that a tree of ours may hold, as kubectl names them. What is not here is never pruned. */
+/** Every kind that a tree of ours may hold, as kubectl names them; a second group of a kind by its name. What is not here is never pruned. */
 export const PRUNED_KINDS: Readonly<Record<string, string>> = {
   CiliumNetworkPolicy: 'ciliumnetworkpolicies.cilium.io',
   ConfigMap: 'configmaps',
@@ -16,6 +16,7 @@ export const PRUNED_KINDS: Readonly<Record<string, string>> = {
   NetworkPolicy: 'networkpolicies.networking.k8s.io',
   PodDisruptionBudget: 'poddisruptionbudgets.policy',
   PodMonitor: 'podmonitors.monitoring.coreos.com',
+  'PodMonitor.azmonitoring.coreos.com': 'podmonitors.azmonitoring.coreos.com',
   PriorityClass: 'priorityclasses.scheduling.k8s.io',
   PrometheusRule: 'prometheusrules.monitoring.coreos.com',
   ResourceQuota: 'resourcequotas',
@@ -68,9 +69,10 @@ function isPrunable({ kind, metadata }: KubeObject): boolean {
 }
 
 /** Deletes one object that left the tree; one that went by itself is as good. */
-export async function deleteLeftover(kubectl: Kubectl, { kind, metadata }: KubeObject): Promise<void> {
+export async function deleteLeftover(kubectl: Kubectl, { apiVersion, kind, metadata }: KubeObject) {
   const place = metadata.namespace === undefined ? [] : [`--namespace=${metadata.namespace}`]
-  const target = `${PRUNED_KINDS[kind]}/${metadata.name}`
+  const resource = PRUNED_KINDS[`${kind}.${groupOf(apiVersion)}`] ?? PRUNED_KINDS[kind]
+  const target = `${resource}/${metadata.name}`
   await kubectl('delete', target, ...place, '--ignore-not-found', '--wait=false')
 }
 

@@ -1,31 +1,40 @@
 import type { Construct } from 'constructs'
+import { alerts } from '../../contracts/alerts.ts'
+import { SandboxKind } from '../../contracts/names.ts'
+import { AZURE_POD_MONITOR, SCRAPE_INTERVAL } from '../../contracts/pod-monitor.ts'
 import { API_ROUTES } from '../../contracts/routes.ts'
-import type { Environment } from '../environment/schema.ts'
-import { alertRules } from '../monitoring/alert-rules.ts'
+import type { Environment, PoolSize } from '../environment/schema.ts'
 import { dashboard } from '../monitoring/dashboard.ts'
 import { workloads } from '../workloads.ts'
 import { addObject } from './plain-object.ts'
 
-/** Scraping, alerts and a dashboard of the API, as the Prometheus operator reads them. */
-export function addMonitoring(scope: Construct, { slice, infra }: Environment): void {
-  if (!infra.monitoring.operator) return
+const OPERATOR = 'monitoring.coreos.com/v1'
+
+/** Scraping, alerts and a dashboard of the API, in the kinds of whoever collects. */
+export function addMonitoring(scope: Construct, { slice, infra, sizes }: Environment): void {
+  const { collector } = infra.monitoring
+  if (collector === 'none') return
+  const isAzure = collector === 'azure'
   const { name, namespace, labels } = workloads(slice).api
-  const apiVersion = 'monitoring.coreos.com/v1'
   addObject(scope, {
-    apiVersion,
+    apiVersion: isAzure ? AZURE_POD_MONITOR.apiVersion : OPERATOR,
     kind: 'PodMonitor',
     metadata: { name, namespace },
     spec: {
       selector: { matchLabels: labels },
-      podMetricsEndpoints: [{ port: 'metrics', path: API_ROUTES.metrics, interval: '30s' }],
+      podMetricsEndpoints: [{ port: 'metrics', path: API_ROUTES.metrics, interval: SCRAPE_INTERVAL }],
+      ...(isAzure && AZURE_POD_MONITOR.limits),
     },
   })
-  addObject(scope, {
-    apiVersion,
-    kind: 'PrometheusRule',
-    metadata: { name, namespace },
-    spec: { groups: [{ name, rules: alertRules(slice) }] },
-  })
+  // On Azure rules are Azure's own resources, which the infrastructure makes; a preview wakes nobody.
+  if (!isAzure && slice.kind === 'base') {
+    addObject(scope, {
+      apiVersion: OPERATOR,
+      kind: 'PrometheusRule',
+      metadata: { name, namespace },
+      spec: { groups: [{ name, rules: alertRules(sizes.sandboxes) }] },
+    })
+  }
   addObject(scope, {
     apiVersion: 'v1',
     kind: 'ConfigMap',
@@ -33,4 +42,17 @@ export function addMonitoring(scope: Construct, { slice, infra }: Environment): 
     metadata: { name: `${name}-dashboard`, namespace, labels: { grafana_dashboard: '1' } },
     data: { 'agentweaver.json': `${JSON.stringify(dashboard(slice), null, 2)}\n` },
   })
+}
+
+function alertRules(pools: Readonly<Record<SandboxKind, PoolSize>>) {
+  const isWarm = ({ warm }: PoolSize) => warm.owner === 'autoscaler' || warm.replicas > 0
+  return alerts(SandboxKind.options.filter((kind) => isWarm(pools[kind]))).map(
+    ({ alert, expr, forMinutes, severity, annotations }) => ({
+      alert,
+      expr,
+      for: `${forMinutes}m`,
+      labels: { severity },
+      annotations,
+    }),
+  )
 }

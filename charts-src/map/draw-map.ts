@@ -189,9 +189,9 @@ function labelParts(edges: readonly MapEdge[], { boxes, arrows }: Ground): Part[
 function footerWords({ edges, titles, names, closed }: MapModel): Words[] {
   const title = (id: ActorId) => titles.get(id) ?? id
   const others = edges.filter((edge) => !isDrawn(edge))
-  const told = [...Map.groupBy(others, ({ to, ports }) => `${title(to)} at ${ports}`)].map(
-    ([target, group]) => `${target} from ${group.map(({ from }) => title(from)).join(', ')}`,
-  )
+  const told = [
+    ...Map.groupBy(others, ({ to, ports }) => `${title(to)} at ${ports.replaceAll(';', ' and')}`),
+  ].map(([target, group]) => `${target} from ${group.map(({ from }) => title(from)).join(', ')}`)
   const apiNames = names.get('api') ?? []
   const paragraphs = [
     `No sandbox reaches: ${closed.join('; ')}.`,

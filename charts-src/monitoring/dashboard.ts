@@ -3,15 +3,16 @@ import { names, type Slice } from '../../contracts/names.ts'
 const COLUMNS = 24
 const SIZE = { w: COLUMNS / 2, h: 8 }
 
-/** A Grafana dashboard: runs, sandboxes, the quota, and how long claims take. */
+/** A Grafana dashboard: runs, sandboxes, the quota, and what the reaper had to do. */
 export function dashboard(slice: Slice) {
   const { prefix, namespaces } = names(slice)
+  const api = `namespace="${namespaces.controlPlane}"`
   const sandboxes = `namespace="${namespaces.sandboxes}"`
   const panels = [
-    { title: 'Runs by state', expr: 'max by (state) (agentweaver_runs)', legend: '{{state}}' },
+    { title: 'Runs by state', expr: `max by (state) (agentweaver_runs{${api}})`, legend: '{{state}}' },
     {
       title: 'Places taken by runs, by replica',
-      expr: 'agentweaver_places_taken',
+      expr: `agentweaver_places_taken{${api}}`,
       legend: '{{pod}}',
     },
     {
@@ -30,8 +31,13 @@ export function dashboard(slice: Slice) {
       legend: '{{resource}}',
     },
     {
+      title: 'Sandboxes that the reaper had to delete, by hour',
+      expr: `sum(increase(agentweaver_reaped_claims_total{${api}}[1h]))`,
+      legend: 'deleted',
+    },
+    {
       title: 'Memory of the API, by replica',
-      expr: 'process_resident_memory_bytes',
+      expr: `process_resident_memory_bytes{${api}}`,
       legend: '{{pod}}',
     },
   ]

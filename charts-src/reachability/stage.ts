@@ -14,10 +14,10 @@ export interface Actor {
 }
 
 export const ACTORS = {
-  agent: 'sandbox, class agent',
-  command: 'sandbox, class command',
-  'other agent': 'another sandbox, class agent',
-  'other command': 'another sandbox, class command',
+  agent: 'sandbox of class agent',
+  command: 'sandbox of class command',
+  'other agent': 'another sandbox of class agent',
+  'other command': 'another sandbox of class command',
   'stray sandbox': 'pod without labels among the sandboxes',
   api: 'API',
   'api gateway': 'gateway of the API',

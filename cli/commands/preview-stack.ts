@@ -54,7 +54,12 @@ function toolsOf({ terminal }: CliContext) {
   return {
     folder: io.cwd,
     pulumi: createPulumi(createCallProgram(io), toPerson),
-    secretsProvider: (given: string | undefined) => given ?? io.env['PULUMI_SECRETS_PROVIDER'],
+    secretsProvider(given: string | undefined) {
+      const provider = given ?? io.env['PULUMI_SECRETS_PROVIDER']
+      // A variable of CI that is not set comes as an empty one; Pulumi would seal with a passphrase instead.
+      if (provider === '') throw usageError('The secrets provider is empty.')
+      return provider
+    },
   }
 }
 
@@ -163,7 +168,6 @@ function sweepCommand(context: CliContext): Command {
     const options = parseOptions(SweepOptions, command)
     const { folder, pulumi, secretsProvider } = toolsOf(context)
     const provider = secretsProvider(options.secretsProvider)
-    if (provider === '') throw usageError('The secrets provider is empty.')
     const judged = await sweep({
       pulumi,
       now: new Date(),

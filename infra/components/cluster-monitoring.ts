@@ -25,6 +25,9 @@ const LOGS = [
   'cloud-controller-manager',
 ]
 
+/** Azure's scale: 0 critical to 4 verbose. */
+const SEVERITY = { page: 1, ticket: 3 } as const
+
 /** Feeds metrics and logs of the cluster to where people look. Without the association nothing is collected. */
 export class ClusterMonitoring extends ComponentResource {
   constructor(name: string, args: ClusterMonitoringArgs, options: ComponentResourceOptions) {
@@ -55,16 +58,16 @@ export class ClusterMonitoring extends ComponentResource {
         // Rules match the label `cluster` by exactly this name.
         clusterName: args.clusterName,
         scopes: [observability.metrics.id, cluster.resource.id],
-        rules: platformAlerts().map(({ annotations, labels, expr, alert, severity, forMinutes }) => ({
+        rules: platformAlerts().map(({ annotations, expr, alert, severity, forMinutes }) => ({
           alert,
           expression: expr,
           for: `PT${forMinutes}M`,
-          severity,
-          labels,
+          severity: SEVERITY[severity],
+          labels: { severity },
           annotations,
           enabled: true,
           resolveConfiguration: { autoResolved: true, timeToResolve: 'PT10M' },
-          actions: severity <= 2 ? [{ actionGroupId: observability.pagerId }] : [],
+          actions: severity === 'page' ? [{ actionGroupId: observability.pagerId }] : [],
         })),
       },
       { parent: this, dependsOn: [association] },

@@ -4,7 +4,7 @@ import type { Provider } from '@pulumi/kubernetes/provider.js'
 import { ComponentResource, type ComponentResourceOptions, type Resource } from '@pulumi/pulumi'
 import { CONTROLLER_NAMESPACE } from '../../contracts/names.ts'
 import type { PlatformConfig } from '../config-sections.ts'
-import { controllerSurroundings, hardened } from '../plans/controller-hardening.ts'
+import { controllerScrape, controllerSurroundings, hardened } from '../plans/controller-hardening.ts'
 import type { KubeManifest } from '../plans/controller-release.ts'
 import { API_SERVER_PORT, MONITORING_NAMESPACE } from '../plans/outputs.ts'
 import { KubeObject } from './kube-object.ts'
@@ -25,13 +25,23 @@ export class SandboxController extends ComponentResource {
   constructor(name: string, args: SandboxControllerArgs, options: ComponentResourceOptions) {
     super('agentweaver:infra:SandboxController', name, {}, options)
     const { controller } = args
-    if (controller.install === 'upstream') this.#upstream(args, controller)
-    else this.#extension(name, args, controller)
+    const installed =
+      controller.install === 'upstream'
+        ? this.#upstream(args, controller)
+        : this.#extension(name, args, controller)
+    const { kube, cluster } = args
+    const scrape = controllerScrape()
+    new KubeObject(`${scrape.kind} ${scrape.metadata.name}`, scrape, {
+      parent: this,
+      provider: kube,
+      deletedWith: cluster,
+      dependsOn: installed,
+    })
     this.registerOutputs({})
   }
 
   /** Namespace, then types and rights, then the controller, which the provider waits for. */
-  #upstream({ kube, cluster, release, pools }: SandboxControllerArgs, settings: Upstream): void {
+  #upstream({ kube, cluster, release, pools }: SandboxControllerArgs, settings: Upstream): Resource[] {
     const common = { parent: this, provider: kube, deletedWith: cluster } as const
     const make = (object: KubeManifest, dependsOn: readonly Resource[]) =>
       new KubeObject(`${object.kind} ${object.metadata.name}`, object, {
@@ -48,11 +58,15 @@ export class SandboxController extends ComponentResource {
     const before = [...around, ...objects.filter((object) => !isFirst(object) && !isLast(object))].map(
       (object) => make(object, namespaces),
     )
-    for (const object of objects.filter(isLast)) make(object, before)
+    return objects.filter(isLast).map((object) => make(object, before))
   }
 
-  #extension(name: string, { site, cluster, pools }: SandboxControllerArgs, settings: AksExtension): void {
-    new Extension(
+  #extension(
+    name: string,
+    { site, cluster, pools }: SandboxControllerArgs,
+    settings: AksExtension,
+  ): Resource[] {
+    const extension = new Extension(
       name,
       {
         resourceGroupName: site.resourceGroupName,
@@ -67,6 +81,7 @@ export class SandboxController extends ComponentResource {
       },
       { parent: this, dependsOn: [...pools], deletedWith: cluster },
     )
+    return [extension]
   }
 }
 

@@ -1,4 +1,5 @@
 import { CONTROLLER_NAMESPACE } from '../../contracts/names.ts'
+import { AZURE_POD_MONITOR, SCRAPE_INTERVAL } from '../../contracts/pod-monitor.ts'
 import type { KubeManifest } from './controller-release.ts'
 
 /** Name of the Deployment, its account, its label and its container. */
@@ -147,4 +148,24 @@ export function controllerSurroundings(apiServerPort: number, monitoringNamespac
       spec: { maxUnavailable: 1, selector: { matchLabels: labels } },
     },
   ]
+}
+
+/**
+ * Has the controller's figures collected, without which no alert knows how many sandboxes are ready. They name their
+ * own `namespace`, that of the sandboxes, which `honorLabels` keeps. By the port alone, which is called so in the
+ * release and in its chart, and not by labels, which an extension may choose.
+ */
+export function controllerScrape(): KubeManifest {
+  return {
+    apiVersion: AZURE_POD_MONITOR.apiVersion,
+    kind: 'PodMonitor',
+    metadata: { name: CONTROLLER, namespace: CONTROLLER_NAMESPACE },
+    spec: {
+      selector: {},
+      podMetricsEndpoints: [
+        { port: 'metrics', path: '/metrics', interval: SCRAPE_INTERVAL, honorLabels: true },
+      ],
+      ...AZURE_POD_MONITOR.limits,
+    },
+  }
 }

@@ -77,7 +77,7 @@ export function infraOutputs<T>(args: {
     registry: { host: `${names.registry}.azurecr.io` },
     dns: { zone, previewZone: `preview.${zone}` },
     gateway,
-    monitoring: { namespace: MONITORING_NAMESPACE, operator: true },
+    monitoring: { namespace: MONITORING_NAMESPACE, collector: 'azure' },
     storage: { provisioner: 'disk.csi.azure.com', parameters: { skuName: config.workspaceDisks } },
     sandboxNodes: sandboxNodes(config.pools.kata),
     azure: {

@@ -7,7 +7,7 @@ import {
 } from '../../contracts/planned-resource.ts'
 import { nodeHours, vcpusByFamily } from './capacity.ts'
 import { NOTABLE_INPUTS } from './notable-inputs.ts'
-import { BUILT_IN_ROLES } from './roles.ts'
+import { BUILT_IN_ROLES, secretGetter } from './roles.ts'
 
 /** What a reviewer reads of a plan, without a word of how it is printed. */
 export interface Review {
@@ -121,17 +121,24 @@ function accessRow(plan: Plan, one: PlannedResource): AccessRow {
   const where = isUnknown(scope) ? text(scope) : text(scope).split('/').slice(-2).join(' ')
   return {
     who: isUnknown(principalId) ? who : `${who} ${text(principalId)}`,
-    role: roleName(plan, roleDefinitionId),
+    role: roleName(plan, roleDefinitionId, text(scope)),
     where,
     why: text(description),
   }
 }
 
-/** The name of a built-in role by its GUID, of one of the plan by its definition; else what was given. */
-function roleName(plan: Plan, id: PlannedValue | undefined): string {
+/**
+ * The name of a built-in role by its GUID, of the owner's one custom role by what its GUID is made of, of one of the plan
+ * by its definition; else what was given. A grant's own words are not believed.
+ */
+function roleName(plan: Plan, id: PlannedValue | undefined, scope: string): string {
   const given = text(id)
   const builtIn = Object.entries(BUILT_IN_ROLES).find(([, guid]) => given.endsWith(`/${guid}`))
   if (builtIn !== undefined) return builtIn[0]
+  const [, subscription = '', platform = ''] =
+    /^\/subscriptions\/([^/]+)\/resourceGroups\/([^/]+)\//.exec(scope) ?? []
+  const getter = secretGetter(subscription, platform)
+  if (given === getter.definitionId) return getter.name
   const own = plan.resources.find(
     ({ type, urn }) =>
       type === 'azure-native:authorization:RoleDefinition' && isUnknown(id) && id.$unknown.includes(urn),

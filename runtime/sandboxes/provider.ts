@@ -26,8 +26,11 @@ export interface DeploymentClaims {
   /** Calls back when there may be room for one more. The return value unsubscribes. */
   onRoom(listener: () => void): () => void
   list(): Promise<FoundClaim[]>
-  /** Deletes exactly this claim and waits until it is gone with everything that belongs to it. */
-  remove(claim: FoundClaim): Promise<void>
+  /**
+   * Deletes exactly this claim and waits until it is gone with everything that belongs to it. False where it was gone
+   * already.
+   */
+  remove(claim: FoundClaim): Promise<boolean>
 }
 
 export interface FoundClaim {

@@ -136,6 +136,19 @@ describe('an option of the environment', () => {
     expect(objectIn(tree, 'SandboxWarmPool', 'agentweaver-command')['spec'].replicas).toBe(3)
   })
 
+  it('a pool that keeps nothing warm wakes nobody for being empty', () => {
+    const tree = aTree(
+      changed((value) => {
+        value['infra'].monitoring.collector = 'operator'
+        value['sizes'].sandboxes.agent.warm = { owner: 'tree', replicas: 0 }
+      }),
+    )
+
+    const [group] = objectIn(tree, 'PrometheusRule')['spec'].groups
+    const empty = group.rules.map((rule: Fields) => rule.alert).filter((name: string) => /Empty/.test(name))
+    expect(empty).toEqual(['AgentweaverPoolEmpty-command'])
+  })
+
   it('isolation none asks for no runtime class and makes none', () => {
     const tree = aTree(changed((value) => (value['isolation'] = 'none')))
 
@@ -143,11 +156,15 @@ describe('an option of the environment', () => {
     expect(tree.objects.filter(({ object }) => object.kind === 'RuntimeClass')).toEqual([])
   })
 
-  it('without an operator of Prometheus has no object that nobody would read', () => {
-    const tree = aTree(changed((value) => (value['infra'].monitoring.operator = false)))
+  it.each([
+    ['none', []],
+    ['azure', ['azmonitoring.coreos.com/v1 PodMonitor']],
+    ['operator', ['monitoring.coreos.com/v1 PodMonitor', 'monitoring.coreos.com/v1 PrometheusRule']],
+  ])('collected by %s has no object that nobody would read', (collector, expected) => {
+    const tree = aTree(changed((value) => (value['infra'].monitoring.collector = collector)))
 
-    const kinds = tree.objects.map(({ object }) => object.kind)
-    expect(kinds.filter((kind) => /Monitor|PrometheusRule/.test(kind))).toEqual([])
+    const found = tree.objects.filter(({ object }) => /Monitor|PrometheusRule/.test(object.kind))
+    expect(found.map(({ object }) => `${object.apiVersion} ${object.kind}`).sort()).toEqual(expected)
   })
 })
 

@@ -1,3 +1,4 @@
+import { AZURE_POD_MONITOR } from '../../contracts/pod-monitor.ts'
 import { ensureTools } from '../kube/build/ensure-tools.ts'
 import type { ModuleName } from '../kube/build/modules.ts'
 import type { KubeObject } from '../kube/client/kube-object.ts'
@@ -18,10 +19,38 @@ const SERVED: readonly Source[] = [
 ]
 
 /** Definitions of those kinds of the tree that our clusters do not serve by themselves. */
-export const thirdPartyCrds = (): Promise<KubeObject[]> => readCrds(THIRD_PARTY)
+export const thirdPartyCrds = async (): Promise<KubeObject[]> => withAzure(await readCrds(THIRD_PARTY))
 
 /** Definitions of every custom kind of the tree. */
-export const allCrds = (): Promise<KubeObject[]> => readCrds([...THIRD_PARTY, ...SERVED])
+export const allCrds = async (): Promise<KubeObject[]> =>
+  withAzure(await readCrds([...THIRD_PARTY, ...SERVED]))
+
+/** What Azure's own definition has of the operator's (ama-metrics-podmonitor-crd.yaml in Azure/prometheus-collector). */
+const IN_AZURE = {
+  spec: /^(?:attachMetadata|jobLabel|label(?:NameLength|ValueLength)?Limit|namespaceSelector|podMetricsEndpoints|podTargetLabels|sampleLimit|selector|targetLimit)$/,
+  endpoint:
+    /^(?:authorization|basicAuth|bearerTokenSecret|enableHttp2|filterRunning|followRedirects|honorLabels|honorTimestamps|interval|metricRelabelings|oauth2|params|path|port|proxyUrl|relabelings|scheme|scrapeTimeout|targetPort|tlsConfig)$/,
+}
+
+/** Adds the PodMonitor that Azure's collector reads: the operator's in another group, without what came later. */
+function withAzure(crds: KubeObject[]): KubeObject[] {
+  const [group = ''] = AZURE_POD_MONITOR.apiVersion.split('/')
+  const own = crds.find(({ metadata }) => metadata.name === 'podmonitors.monitoring.coreos.com')
+  if (!own) throw new Error('the operator has no PodMonitor')
+  const name = `podmonitors.${group}`
+  const azure: KubeObject = { ...structuredClone(own), metadata: { ...own.metadata, name } }
+  azure['spec'].group = group
+  for (const { schema } of azure['spec'].versions) {
+    const { spec } = schema.openAPIV3Schema.properties
+    keep(spec.properties, IN_AZURE.spec)
+    keep(spec.properties.podMetricsEndpoints.items.properties, IN_AZURE.endpoint)
+  }
+  return [...crds, azure]
+}
+
+function keep(properties: Record<string, unknown>, known: RegExp): void {
+  for (const name of Object.keys(properties)) if (!known.test(name)) delete properties[name]
+}
 
 async function readCrds(sources: readonly Source[]): Promise<KubeObject[]> {
   const tools = await ensureTools(['crds'], () => {})

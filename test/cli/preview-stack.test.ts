@@ -234,3 +234,17 @@ test('an interrupt lets Pulumi end its work, and is not the end of the command b
   expect(status).toBe(0)
   expect(JSON.parse(await output)).toMatchObject({ outputs: { url: 'https://preview.example' } })
 })
+
+test.each([
+  ['up', ['--branch', 'fix/egress']],
+  ['sweep', []],
+])('%s refuses an empty secrets provider before it changes anything', async (verb, more) => {
+  const { preview, pulumi, fileOf } = await aProject()
+
+  const { status, stderr } = await preview(verb, ...more, '--secrets-provider', '')
+
+  expect(status).toBe(2)
+  expect(stderr).toContain('The secrets provider is empty.')
+  expect(pulumi.calls()).toEqual([])
+  expect(existsSync(fileOf(`pr-${previewSlug('fix/egress')}`))).toBe(false)
+})

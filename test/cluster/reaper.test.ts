@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import type { RunDeps } from '../../runtime/api/runs/deps.ts'
 import { timeOrderedId } from '../../runtime/api/runs/ids.ts'
-import { reap } from '../../runtime/api/runs/reaper.ts'
+import { ReaperFigures, reap } from '../../runtime/api/runs/reaper.ts'
 import { verifyChain } from '../../runtime/audit/verify.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { KubernetesProvider } from '../../runtime/sandboxes/kubernetes/kubernetes-provider.ts'
@@ -60,6 +60,7 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
     const deps = { store, clock: () => new Date(), log: silentLog } as RunDeps
     const audit = createAuditTrail({ keyId: KEY.keyId, derive: () => KEY.key } as never)
     const timing = { everyMs: 1_000, graceMs }
+    const figures = new ReaperFigures()
     const { claims } = provider
     /** The watch has to show what was posted by others. */
     const shown = (name: string) =>
@@ -70,7 +71,8 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
       store,
       provider,
       shown,
-      reap: async () => (await reap(deps, { claims, audit, timing })).map(({ name }) => name),
+      figures,
+      reap: async () => (await reap(deps, { claims, audit, timing, figures })).map(({ name }) => name),
     }
   }
   const isThere = async (plural: string, name: string) =>
@@ -81,12 +83,13 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
     const dead = await space.startProvider('orphans')
     const orphans = [await claimWith(dead), await claimWith(dead)]
     await dead.close()
-    const { reap: look, shown, store } = await aReaper('orphans')
+    const { reap: look, shown, store, figures } = await aReaper('orphans')
     for (const { claimName } of orphans) await shown(claimName)
 
     const reaped = await look()
 
     expect(reaped.sort()).toEqual(orphans.map(({ claimName }) => claimName).sort())
+    expect(figures.reaped).toBe(2)
     for (const { claimName, podName } of orphans) {
       expect(await isThere('sandboxclaims', claimName)).toBe(false)
       expect(await isThere('sandboxes', podName)).toBe(false)
@@ -100,7 +103,7 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
 
   it('never touches a live run’s, one of another deployment, and one that is young', async () => {
     await space.fillPool('living', 3)
-    const { reap: look, store, provider, shown } = await aReaper('living')
+    const { reap: look, store, provider, shown, figures } = await aReaper('living')
     const alive = await aLaunched(store, provider)
     const foreign = await space.startProvider('living', { deploymentId: 'another' })
     const other = await claimWith(foreign)
@@ -113,6 +116,7 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
     const reaped = await look()
 
     expect(whileYoung).toEqual([])
+    expect([young.figures.reaped, figures.reaped]).toEqual([0, 1])
     expect(reaped).toEqual([orphan.claimName])
     for (const { claimName } of [alive, other]) expect(await isThere('sandboxclaims', claimName)).toBe(true)
     await other.release('test')

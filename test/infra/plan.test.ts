@@ -9,6 +9,7 @@ import { makePlan } from '../../infra/plan/make-plan.ts'
 import { renderPage } from '../../infra/plan/page.ts'
 import { comparePlans, destroyed } from '../../infra/plans/compare-plans.ts'
 import { reviewPlan } from '../../infra/plans/review.ts'
+import { BUILT_IN_ROLES, roleDefinitionId, secretGetter } from '../../infra/plans/roles.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const run = promisify(execFile)
@@ -241,6 +242,26 @@ test('words of a branch cannot become marks of the page', () => {
 
   expect(page).not.toContain('[click](')
   expect(page).not.toMatch(/(?<!\\)<img/)
+})
+
+test('a role is called by what its id is made of, and never by what a grant says of itself', () => {
+  const scope = '/subscriptions/s1/resourceGroups/agentweaver-dev/providers/Microsoft.KeyVault/vaults/v'
+  const roleOf = (roleDefinitionId: string) =>
+    reviewPlan(
+      aPlan(
+        aResource({
+          type: 'azure-native:authorization:RoleAssignment',
+          name: 'agent-host: Agentweaver secret getter on v',
+          inputs: { roleDefinitionId, scope, principalId: 'p' },
+        }),
+      ),
+    ).access.map(({ role }) => role)
+
+  expect(roleOf(secretGetter('s1', 'agentweaver-dev').definitionId)).toEqual(['Agentweaver secret getter'])
+  expect(roleOf(roleDefinitionId('s1', BUILT_IN_ROLES.AcrPull))).toEqual(['AcrPull'])
+  expect(roleOf(secretGetter('s1', 'agentweaver-prod').definitionId)).toEqual([
+    expect.stringMatching(/^role [0-9a-f-]{36}$/),
+  ])
 })
 
 test('the program is run with the arguments of Node that the project names', async () => {

@@ -185,15 +185,17 @@ test('a private platform is closed to the Internet, an open one to all but the n
   })
 })
 
-test('the controller comes last, after its types, its rights and its default deny', () => {
+test('the controller comes after its types, its rights and its default deny, and then what collects its figures', () => {
   const plan = plans['dev']
   const kube = plan?.resources.filter(({ type }) => type.startsWith('kubernetes:')) ?? []
   const deployment = kube.find(({ type }) => type.endsWith(':Deployment'))
+  const scrape = kube.find(({ type }) => type.endsWith(':PodMonitor'))
 
-  expect(kube).toHaveLength(16)
+  expect(kube).toHaveLength(17)
   expect(
     kube.filter((one) => one !== deployment && deployment && !comesAfter(plan, deployment, one)),
-  ).toEqual([])
+  ).toEqual([scrape])
+  expect(scrape && deployment && comesAfter(plan, scrape, deployment)).toBe(true)
   const kept = kube.filter(({ retainOnDelete }) => retainOnDelete)
   expect(kept.map(({ type }) => type.split(':').at(-1))).toEqual(Array(4).fill('CustomResourceDefinition'))
 })

@@ -29,7 +29,7 @@ describe('the map', () => {
     )
     const words = svg.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ')
     for (const edge of model.edges.filter((one) => !isDrawn(one))) {
-      expect(words).toContain(`${model.titles.get(edge.to)} at ${edge.ports}`)
+      expect(words).toContain(`${model.titles.get(edge.to)} at ${edge.ports.replaceAll(';', ' and')}`)
     }
   })
 

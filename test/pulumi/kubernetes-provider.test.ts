@@ -86,6 +86,17 @@ test.each<[string, Properties, Properties, string[]]>([
   expect(answer).toMatchObject({ changes: true, replaces })
 })
 
+test('knows what Azure would have collected on a cluster alone that has metrics', async () => {
+  await using running = await aCluster()
+  const type = 'kubernetes:azmonitoring.coreos.com/v1:PodMonitor'
+  const monitor = { kind: 'PodMonitor', metadata: { name: 'one', namespace: 'default' } }
+
+  await expect(make(running.provider, type, monitor)).rejects.toThrow(/no matches for kind "PodMonitor"/)
+  const inputs = { azureMonitorProfile: { metrics: { enabled: true } } }
+  running.cloud.put({ id: '/aks', type: 'cluster', inputs, outputs: { fqdn: HOST } })
+  expect((await make(running.provider, type, monitor)).id).toBe('default/one')
+})
+
 test('takes no object whose namespace or whose kind is not there yet', async () => {
   await using running = await aCluster()
   const pool = { kind: 'SandboxWarmPool', metadata: { name: 'pool', namespace: 'default' } }

@@ -63,7 +63,7 @@ describe('a mistake in a rendered tree', () => {
     [
       'a broad allow',
       [...objects, policy(sandboxes, { podSelector: {}, policyTypes: ['Egress'], egress: [{}] })],
-      'sandbox, class agent → any other address outside, leaving: nothing, but is everything',
+      'sandbox of class agent → any other address outside, leaving: nothing, but is everything',
     ],
     [
       'the Internet for one port',
@@ -75,7 +75,7 @@ describe('a mistake in a rendered tree', () => {
           egress: [{ to: [{ ipBlock: { cidr: '0.0.0.0/0' } }], ports: [{ port: 443 }] }],
         }),
       ],
-      'sandbox, class command → any other address outside, leaving: nothing, but is TCP 443',
+      'sandbox of class command → any other address outside, leaving: nothing, but is TCP 443',
     ],
     [
       'a policy that is missing',
@@ -144,7 +144,7 @@ describe('a mistake in a rendered tree', () => {
     }
 
     expect(checkReachability([...objects, relabelled], environment, EGRESS)).toContainEqual(
-      expect.stringContaining('API → sandbox, class agent, leaving: TCP 8088, but is closed'),
+      expect.stringContaining('API → sandbox of class agent, leaving: TCP 8088, but is closed'),
     )
   })
 })
@@ -155,7 +155,7 @@ describe('the page', () => {
 
   it('says for each pair which ports are open, and by which rule', () => {
     expect(page).toContain(
-      '| API | sandbox, class agent | TCP 8088 | `agentweaver/api-to-sandboxes` spec.egress[0] | `agentweaver-sandboxes/sandbox-from-api` spec.ingress[0] |',
+      '| API | sandbox of class agent | TCP 8088 | `agentweaver/api-to-sandboxes` spec.egress[0] | `agentweaver-sandboxes/sandbox-from-api` spec.ingress[0] |',
     )
     expect(page).toMatch(/\| gateway of previews \| TCP 3000–8087, 8089–9000 \|/)
   })

@@ -10,7 +10,7 @@ import type { RunDeps } from './deps.ts'
 import { Holder } from './holder.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { renderMetrics } from './metrics.ts'
-import { startReaper } from './reaper.ts'
+import { ReaperFigures, startReaper } from './reaper.ts'
 import { recoverRuns } from './recover.ts'
 import { createRunReads } from './run-reads.ts'
 import { createSandboxPolicy } from './sandbox-policy.ts'
@@ -49,6 +49,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   const start = { run: deps, policy, readRepositorySettings: deps.readRepositorySettings }
   const lifecycle = new Lifecycle({ deps, start, active, uploads, finishParts })
   const findServing = servingRunFinder(deps, active)
+  const reaper = new ReaperFigures()
   let lease: Awaited<ReturnType<typeof holdStore>> | undefined
   const onLost = () => {
     deps.log.error('another service took over the store; the runs of this one end')
@@ -56,7 +57,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   }
 
   /** Sandboxes outlive their process: several processes serve one store, and take over from each other. */
-  const sharing = createSharing(deps, { active, uploads, audit, capacity })
+  const sharing = createSharing(deps, { active, uploads, audit, capacity, figures: reaper })
 
   return {
     async start() {
@@ -98,7 +99,7 @@ export function createRunService(given: RunServiceDeps): RunService {
     readPolicy: () => policy.read(),
     replacePolicy: (caller, patch) => policy.replace(caller, patch),
     mergePolicy: (caller, patch) => policy.merge(caller, patch),
-    metrics: () => renderMetrics(store, active),
+    metrics: () => renderMetrics({ store, active, reaper }),
   }
 }
 
@@ -111,12 +112,16 @@ async function using<T>(finding: Promise<SandboxUse>, work: (use: SandboxUse) =>
   }
 }
 
-type SharingParts = TakeoverParts & { readonly audit: AuditTrail; readonly capacity: Capacity }
+type SharingParts = TakeoverParts & {
+  readonly audit: AuditTrail
+  readonly capacity: Capacity
+  readonly figures: ReaperFigures
+}
 
 /** The life of a process among others that serve the same store. */
 function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: SharingParts) {
   const { store, provider, holder, log } = deps
-  const { active, audit, capacity } = parts
+  const { active, audit, capacity, figures } = parts
   let reaper: ReturnType<typeof startReaper> | undefined
   let watching: ReturnType<typeof watchAbandonedRuns> | undefined
   let lease: Awaited<ReturnType<typeof holdStore>> | undefined
@@ -134,7 +139,7 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
       provider.claims?.onRoom(() => {
         for (const queue of Object.values(capacity)) queue.noteRoom()
       })
-      if (provider.claims) reaper = startReaper(deps, { claims: provider.claims, audit })
+      if (provider.claims) reaper = startReaper(deps, { claims: provider.claims, audit, figures })
     },
     /** Hands over what is running: nothing of it ends. */
     async close() {

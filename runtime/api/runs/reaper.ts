@@ -18,8 +18,22 @@ export const REAPER = {
 /** Claims looked at in one round: the rest is the next round's. */
 const BATCH = 100
 
+/** What this process has done as a reaper since it started, for its figures. */
+export class ReaperFigures {
+  reaped = 0
+  /** Deletions that were asked for and not seen through; the next round asks again. */
+  failed = 0
+  /** When it last looked, or began to wait for its turn; none where no reaper is needed. */
+  lookedAt: Date | undefined
+}
+
 type Timing = { readonly everyMs: number; readonly graceMs: number }
-type Parts = { readonly claims: DeploymentClaims; readonly audit: AuditTrail; readonly timing?: Timing }
+type Parts = {
+  readonly claims: DeploymentClaims
+  readonly audit: AuditTrail
+  readonly figures: ReaperFigures
+  readonly timing?: Timing
+}
 
 /**
  * Looks for claims of this deployment that no live run has, and deletes them with all they have. Of several processes
@@ -27,6 +41,7 @@ type Parts = { readonly claims: DeploymentClaims; readonly audit: AuditTrail; re
  */
 export function startReaper(deps: RunDeps, parts: Parts): { stop(): Promise<void> } {
   const { everyMs } = parts.timing ?? REAPER
+  parts.figures.lookedAt = deps.clock()
   const round = async () => {
     const { store, holder, log } = deps
     try {
@@ -41,11 +56,14 @@ export function startReaper(deps: RunDeps, parts: Parts): { stop(): Promise<void
 const keyOf = ({ namespace, name }: Pick<FoundClaim, 'namespace' | 'name'>) => `${namespace}/${name}`
 
 /** One look; answers what was deleted. */
-export async function reap(deps: RunDeps, { claims, audit, timing = REAPER }: Parts): Promise<FoundClaim[]> {
+export async function reap(deps: RunDeps, parts: Parts): Promise<FoundClaim[]> {
+  const { claims, audit, figures, timing = REAPER } = parts
   const { store, clock, log } = deps
-  const oldest = clock().getTime() - timing.graceMs
+  const startedAt = clock()
+  const oldest = startedAt.getTime() - timing.graceMs
   // The cluster first: a claim whose row comes later is young.
   const found = (await claims.list()).filter(({ createdAt }) => createdAt.getTime() < oldest)
+  figures.lookedAt = startedAt
   if (found.length === 0) return []
   const rows = new Map((await store.listClaims(['requested', 'bound'])).map((row) => [keyOf(row), row]))
   const reaped: FoundClaim[] = []
@@ -54,7 +72,12 @@ export async function reap(deps: RunDeps, { claims, audit, timing = REAPER }: Pa
     const why = await reasonFor(deps, claim, row)
     if (why === undefined) return
     await bestEffort(log, `delete the claim ${claim.name}, of which ${why}`, async () => {
-      await claims.remove(claim)
+      const wasThere = await claims.remove(claim).catch((error: unknown) => {
+        figures.failed += 1
+        throw error
+      })
+      if (!wasThere) return
+      figures.reaped += 1
       await record(deps, audit, { claim, row, why })
       log.warn('a claim that no run has was deleted', { claim: claim.name, uid: claim.uid, why })
       reaped.push(claim)

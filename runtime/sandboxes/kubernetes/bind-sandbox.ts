@@ -150,7 +150,7 @@ function toBoundSandbox(
     life.stop()
     watch.stop()
   }
-  let released: Promise<void> | undefined
+  let released: Promise<boolean> | undefined
   return {
     ...facts,
     namespace,
@@ -166,10 +166,10 @@ function toBoundSandbox(
     lost,
     howLost: (signal) => howLost(options, pinned, signal),
     detach: leave,
-    release: () => {
+    release: async () => {
       leave()
       released ??= deleteClaim({ ...options, timeoutMs: options.deleteMs }, claim)
-      return released
+      await released
     },
   }
 }

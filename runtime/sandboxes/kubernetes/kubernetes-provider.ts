@@ -126,7 +126,7 @@ export class KubernetesProvider implements SandboxProvider {
     remove: async (claim) => {
       const { api, watches } = await this.#start()
       const { deleteMs: timeoutMs, checkEveryMs } = this.#options.timing
-      await deleteClaim({ api, watches, timeoutMs, checkEveryMs }, claim)
+      return deleteClaim({ api, watches, timeoutMs, checkEveryMs }, claim)
     },
   }
 

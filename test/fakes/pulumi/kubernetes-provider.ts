@@ -122,12 +122,14 @@ export function kubernetesStandIn(cloud: Cloud): StandIn {
   const place = (type: string, id: string) => `kubernetes:${host}:${type.slice('kubernetes:'.length)}:${id}`
   const others = () => cloud.list().filter((object) => object.id.startsWith(`kubernetes:${host}:`))
 
-  /** Azure installs Cilium's types with its data plane. */
+  /** Azure installs Cilium's types with its data plane, and its collector's with the metrics. */
   const hasCilium = () => valueAt(clusterObject()?.inputs, 'networkProfile.networkDataplane') === 'cilium'
+  const hasMetrics = () => valueAt(clusterObject()?.inputs, 'azureMonitorProfile.metrics.enabled') === true
   function knows({ type }: Named): boolean {
     const [, group = '', kind = ''] = type.split(':')
     if (OWN_GROUPS.test(group === 'core/v1' ? 'v1' : group)) return true
     if (group.startsWith('cilium.io/') && hasCilium()) return true
+    if (group.startsWith('azmonitoring.coreos.com/') && hasMetrics()) return true
     return others().some(
       ({ inputs }) =>
         inputs['kind'] === 'CustomResourceDefinition' &&

@@ -20,11 +20,18 @@ type Named = Pick<KubeObject['metadata'], 'namespace' | 'name' | 'uid'>
 /**
  * Deletes exactly this claim and waits until it is gone with all it had. The deletion is in the foreground: the
  * claim stays until its sandbox is gone, and that until its pod and volumes are, so that one event proves it all.
+ * Answers whether it was there: a watch may show for a moment what is gone already.
  */
-export async function deleteClaim(options: DeleteClaim, claim: Named, signal?: AbortSignal): Promise<void> {
+export async function deleteClaim(
+  options: DeleteClaim,
+  claim: Named,
+  signal?: AbortSignal,
+): Promise<boolean> {
   const bounded = withTimeout(options.timeoutMs, signal)
   try {
-    if (await askForDeletion(options.api, claim, bounded)) await untilGone(options, claim, bounded)
+    const wasThere = await askForDeletion(options.api, claim, bounded)
+    if (wasThere) await untilGone(options, claim, bounded)
+    return wasThere
   } catch (error) {
     throw bounded.aborted && !signal?.aborted ? notGone(claim, options.timeoutMs, error) : error
   }

@@ -1,0 +1,120 @@
+import { describe, expect, it } from 'vitest'
+import { dashboard } from '../../charts-src/monitoring/dashboard.ts'
+import { alerts } from '../../contracts/alerts.ts'
+import { platformAlerts } from '../../infra/plans/alerts.ts'
+import { controllerScrape } from '../../infra/plans/controller-hardening.ts'
+import { renderMetrics } from '../../runtime/api/runs/metrics.ts'
+import { ReaperFigures } from '../../runtime/api/runs/reaper.ts'
+import type { Store } from '../../runtime/store/store.ts'
+
+/** What Azure's collector keeps of kube-state-metrics by itself, of what we ask for (its minimal ingestion profile). */
+const KEPT =
+  /^kube_(?:pod_status_phase|resourcequota|deployment_status_replicas_available|horizontalpodautoscaler_(?:status_current|spec_max)_replicas|.*_labels)$/
+
+/** Figures of the controller and their labels, as release 1.0 has them. */
+const OF_CONTROLLER: Readonly<Record<string, readonly string[]>> = {
+  agent_sandboxes: [
+    'namespace',
+    'ready_condition',
+    'expired',
+    'launch_type',
+    'sandbox_template',
+    'owned_by',
+    'created_by',
+  ],
+  agent_sandbox_claim_creation_total: ['namespace', 'launch_type'],
+}
+
+interface Reading {
+  readonly metric: string
+  readonly labels: readonly string[]
+}
+
+/** Every figure that an expression reads, with the labels that it selects by. */
+function readingsOf(expr: string): Reading[] {
+  const ungrouped = expr.replaceAll(/\b(?:by|ignoring) ?\([^)]*\)/g, '')
+  return [...ungrouped.matchAll(/([a-z]+(?:_[a-z]+)+)(?:\{([^}]*)\})?/g)].map(
+    ([, metric = '', selector = '']) => ({
+      metric,
+      labels: [...selector.matchAll(/([a-z_]+)=/g)].map(([, label = '']) => label),
+    }),
+  )
+}
+
+const store = { countRuns: async () => 0 } as unknown as Store
+const reaper = new ReaperFigures()
+reaper.lookedAt = new Date()
+/** Figures of the API and the labels that each carries itself. */
+async function served(): Promise<Map<string, Set<string>>> {
+  const text = await renderMetrics({ store, active: { taken: 0 }, reaper })
+  const found = new Map<string, Set<string>>()
+  for (const [, name = '', labels = ''] of text.matchAll(/^([a-z_]+)(?:\{([^}]*)\})? \S+$/gm)) {
+    const known = found.get(name) ?? new Set<string>()
+    for (const [, label = ''] of labels.matchAll(/([a-z_]+)=/g)) known.add(label)
+    found.set(name, known)
+  }
+  return found
+}
+
+/** What the collector adds to each figure of a pod. */
+const OF_TARGET = ['namespace', 'pod', 'container']
+
+async function faults(expr: string): Promise<string[]> {
+  const own = await served()
+  return readingsOf(expr).flatMap(({ metric, labels }) => {
+    if (metric.startsWith('kube_')) return KEPT.test(metric) ? [] : [`${metric} is not kept`]
+    const known = OF_CONTROLLER[metric] ?? own.get(metric)
+    if (!known) return [`nothing serves ${metric}`]
+    const all = new Set([...known, ...OF_TARGET])
+    return labels.filter((label) => !all.has(label)).map((label) => `${metric} has no label ${label}`)
+  })
+}
+
+const panels = dashboard({ kind: 'base' }).panels.map(({ title, targets }) => ({
+  name: title,
+  expr: targets[0]?.expr ?? '',
+}))
+const rules = platformAlerts().map(({ alert, expr }) => ({ name: alert, expr }))
+
+describe.each([...rules, ...panels])('$name', ({ expr }) => {
+  it('reads figures that somebody serves, by labels that they have', async () => {
+    expect(readingsOf(expr)).not.toEqual([])
+    expect(await faults(expr)).toEqual([])
+  })
+
+  it('reads those of one namespace or of one cluster, and is balanced', () => {
+    for (const { metric, labels } of readingsOf(expr))
+      if (!metric.startsWith('kube_node_')) expect(labels, metric).toContain('namespace')
+    for (const [open, close] of ['()', '{}', '[]'])
+      expect(expr.split(open ?? '').length, expr).toBe(expr.split(close ?? '').length)
+  })
+})
+
+it('finds a figure that nobody serves, and a label that it has not', async () => {
+  expect(await faults('sum(increase(agentweaver_reaped_total{namespace="a"}[5m])) > 0')).toEqual([
+    'nothing serves agentweaver_reaped_total',
+  ])
+  expect(await faults('agentweaver_runs{stat="failed"}')).toEqual(['agentweaver_runs has no label stat'])
+  expect(await faults('kube_pod_container_status_ready > 0')).toEqual([
+    'kube_pod_container_status_ready is not kept',
+  ])
+})
+
+it('pages for what nobody can wait for', () => {
+  const paging = alerts().filter(({ severity }) => severity === 'page')
+
+  expect(paging.map(({ alert }) => alert)).toEqual([
+    'AgentweaverPoolEmpty-agent',
+    'AgentweaverPoolEmpty-command',
+    'AgentweaverClaimsPending',
+    'AgentweaverQuotaNearlyUsed',
+    'AgentweaverApiDown',
+    'AgentweaverReaperDeleted',
+  ])
+})
+
+it('keeps the namespace that the controller writes on its figures, which is that of the sandboxes', () => {
+  expect(controllerScrape()['spec']).toMatchObject({
+    podMetricsEndpoints: [{ port: 'metrics', honorLabels: true }],
+  })
+})
