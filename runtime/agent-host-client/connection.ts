@@ -109,13 +109,19 @@ export async function* bodyOf(response: Response): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** The whole of an answer as text. */
+/** As long as the largest event: nothing that is asked of a sandbox in one answer is longer. */
+const MAX_ANSWER_CHARACTERS = 34_000_000
+
+/** The whole of an answer as text; a sandbox that never stops answering is ended, not listened to. */
 export async function wholeBody(response: Response): Promise<string> {
-  try {
-    return await response.text()
-  } catch (error) {
-    throw silent(error)
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const chunk of bodyOf(response)) {
+    text += decoder.decode(chunk, { stream: true })
+    if (text.length > MAX_ANSWER_CHARACTERS)
+      throw new SandboxError('sandbox_lost', 'the AgentHost sent an endless answer')
   }
+  return text + decoder.decode()
 }
 
 /** An answer in the form that it must have; `sandbox_lost` for any other, since nothing else can be believed then. */

@@ -111,6 +111,28 @@ it('tells a turn whose answer is of another form as not taken', async () => {
   await expect(USES['start a turn']!(client)).rejects.toMatchObject({ code: 'agent_failed' })
 })
 
+it.each([200, 500])('does not listen to an answer without end (%i)', async (status) => {
+  const piece = 'x'.repeat(1_048_576)
+  let sent = 0
+  const client = await answering((response) => {
+    const pour = () => {
+      while (!response.destroyed) {
+        sent += 1
+        if (!response.write(piece)) return
+      }
+    }
+    response.writeHead(status, { 'content-type': 'application/json' })
+    response.on('drain', pour)
+    pour()
+  })
+
+  await expect(client.decide({ ackedThrough: 0, decisions: [] }, soon())).rejects.toMatchObject({
+    code: 'sandbox_lost',
+    message: 'the AgentHost sent an endless answer',
+  })
+  expect(sent).toBeLessThan(64)
+})
+
 it('tells a deadline of ours as one', async () => {
   const client = await answering(() => undefined)
 
