@@ -104,8 +104,9 @@ export async function faultOf(response: Response): Promise<SandboxError> {
 }
 
 /**
- * The pieces of an answer, up to `maxBytes`; who streams them on, and holds none, bounds them there. One that breaks off is told as the sandbox that went, not as the socket
- * that closed; so is one that is longer, since no AgentHost of ours answers that much.
+ * The pieces of an answer, up to `maxBytes`; who streams them on, and holds none, bounds them there. One that breaks off
+ * is told as the sandbox that went, not as the socket that closed; so is one that is longer, since no AgentHost of ours
+ * answers that much.
  */
 export async function* bodyOf(
   response: Response,

@@ -9,6 +9,7 @@ import { composeKeys, composeRunService } from './compose.ts'
 import { type ApiConfig, readConfig } from './config.ts'
 import { isLoopback } from './http/host-guard.ts'
 import { serveMetrics } from './http/metrics-listener.ts'
+import { followKeys } from './keys/follow-keys.ts'
 import { announcement } from './start/announce.ts'
 import { ensureFirstApiKey, ensureGivenApiKey } from './start/first-api-key.ts'
 import { listen } from './start/listen.ts'
@@ -38,7 +39,8 @@ async function serve(config: ApiConfig): Promise<void> {
   })
   await prepareStateFolder(config.stateDir, homedir())
   const unlock = lockStateFolder(config.stateDir)
-  const { keys, apiKey } = await composeKeys(config)
+  const { keys, apiKey, reread } = await composeKeys(config)
+  const rotation = followKeys(reread, log)
   const store = await openStore(storeLocation(config, log), { log })
   const service = await composeRunService(config, { store, log }, keys)
   const { promise: started, resolve: markStarted } = Promise.withResolvers<void>()
@@ -58,6 +60,7 @@ async function serve(config: ApiConfig): Promise<void> {
     // Nobody new is sent here; the file goes while the folder is still held, so it is never a successor's.
     await removeServiceFile(config.stateDir)
     await app.close()
+    await rotation.stop()
     await metrics?.close()
     await store.close()
     unlock()

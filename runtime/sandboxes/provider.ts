@@ -10,6 +10,8 @@ export interface SandboxProvider {
   readonly namespace: string
   /** Proves that the provider can work here; throws `isolation_unavailable` with what to do. */
   start(): Promise<void>
+  /** Whether it can be used now, part by part; absent where that cannot change while it runs. */
+  checks?(): readonly ProviderCheck[]
   /** What the store must keep before the claim is made, so that it is found wherever this process dies. */
   draft(claimName: string): unknown
   claim(request: ClaimRequest): Promise<BoundSandbox>
@@ -20,6 +22,13 @@ export interface SandboxProvider {
   /** Where any process may serve a sandbox that another one claimed; absent where sandboxes are one process's own. */
   readonly shared?: SharedSandboxes
   close(): Promise<void>
+}
+
+export interface ProviderCheck {
+  readonly name: string
+  readonly ok: boolean
+  /** For whoever reads why a service is not ready, which needs no key. */
+  readonly detail: string
 }
 
 export interface DeploymentClaims {

@@ -262,4 +262,14 @@ export const MIGRATIONS: readonly Migration[] = [
       await sql`create index commands_by_run on commands (run_id, state)`.execute(db)
     },
   },
+  {
+    version: 4,
+    name: 'how long a run was active',
+    up: async (db) => {
+      await db.schema
+        .alterTable('runs')
+        .addColumn('active_ms', 'bigint', (column) => column.notNull().defaultTo(0))
+        .execute()
+    },
+  },
 ]

@@ -119,6 +119,7 @@ interface RunsTable {
   holder: string | null
   ending_json: string | null
   used_at: string | null
+  active_ms: number
 }
 
 interface ApprovalsTable {

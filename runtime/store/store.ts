@@ -21,11 +21,13 @@ export interface RunRow extends Omit<Run, 'sandbox'> {
   readonly ending?: unknown
   /** When a process that does not drive the run last used its sandbox. */
   readonly usedAt?: string
+  /** Milliseconds of active time that count against the run's limit, whoever drove it; a little ahead of the truth. */
+  readonly activeMs: number
 }
 
 export type NewRun = Omit<
   RunRow,
-  'lastSequence' | 'hostSequence' | 'generation' | 'createdAt' | 'ending' | 'usedAt'
+  'lastSequence' | 'hostSequence' | 'generation' | 'createdAt' | 'ending' | 'usedAt' | 'activeMs'
 >
 export type RunChange = Partial<
   Pick<
@@ -45,6 +47,7 @@ export type RunChange = Partial<
     | 'holder'
     | 'ending'
     | 'usedAt'
+    | 'activeMs'
   >
 >
 

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { expect, inject, it } from 'vitest'
 import { CLAIM } from '../../contracts/claim.ts'
 import type { PlanStep } from '../../contracts/configure.ts'
@@ -105,6 +106,25 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
       })
 
       expect(dataOf(events, 'run.failed')[0]).toMatchObject({ code: 'sandbox_lost' })
+      await space.nothingLeft()
+    })
+
+    it('fails as sandbox_lost whenever its pod is killed while it is configured or begins', async () => {
+      const path = (name: string) => ({ apiVersion: 'v1', plural: 'pods', namespace: space.namespace, name })
+      const moments = [0, 20, 50, 100, 200, 400]
+      const codes: unknown[] = []
+      for (const ms of moments) {
+        await space.waitForPool('agent')
+        const { id } = await startRun([{ kind: 'wait', ms: 60_000 }])
+        const events = await follow(id, async (event) => {
+          if (event.type !== 'sandbox.execution_pod.bound') return
+          await delay(ms)
+          await space.kube().delete(path(event.data.podName), { gracePeriodSeconds: 0 })
+        })
+        codes.push(dataOf(events, 'run.failed')[0]?.code)
+      }
+
+      expect(codes).toEqual(moments.map(() => 'sandbox_lost'))
       await space.nothingLeft()
     })
 

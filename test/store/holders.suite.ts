@@ -32,9 +32,11 @@ export function testHolders(engine: StoreUnderTest): void {
       const ending = { state: 'cancelled', by: 'ada' }
       const usedAt = '2026-01-02T00:00:00.000Z'
 
-      await store().transaction((tx) => tx.changeRun(id, { holder: 'second', ending, usedAt }))
+      const activeMs = 14_400_001
+      expect(await store().readRun(id)).toMatchObject({ activeMs: 0 })
+      await store().transaction((tx) => tx.changeRun(id, { holder: 'second', ending, usedAt, activeMs }))
 
-      expect(await store().readRun(id)).toMatchObject({ holder: 'second', ending, usedAt })
+      expect(await store().readRun(id)).toMatchObject({ holder: 'second', ending, usedAt, activeMs })
     })
 
     it('lets no two transactions count runs and write another one at the same moment', async () => {

@@ -6,6 +6,7 @@ import {
   hkdfSync,
   type KeyObject,
   randomBytes,
+  timingSafeEqual,
 } from 'node:crypto'
 import { chmod, link, mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -20,6 +21,7 @@ export type DeploymentKeys = {
   /** Names the deployment key; kept with whatever was made under it. */
   readonly keyId: string
   readonly derive: (use: KeyUse) => Uint8Array
+  /** Read anew for every ticket: it changes in a rotation. */
   readonly ticketKey: { readonly kid: string; readonly privateKey: KeyObject }
   /** Where AgentHosts on this machine read the public keys. */
   readonly jwksFile: string
@@ -43,24 +45,49 @@ export async function loadDeploymentKeys(directory: string): Promise<DeploymentK
 
 export type RootKeys = { readonly root: Uint8Array; readonly privateKey: KeyObject }
 
+export type RotatingKeys = DeploymentKeys & {
+  /**
+   * Signs tickets with this key from now on; AgentHosts on this machine take those of the key before it too. False where
+   * it is the one in use. Throws where the root is another one: everything that exists hangs on that.
+   */
+  rotate(next: RootKeys): Promise<boolean>
+}
+
 /** The keys under their root, with the public half of the ticket key in a file of the folder. */
 export async function deploymentKeysOf(
   { root, privateKey }: RootKeys,
   directory: string,
-): Promise<DeploymentKeys> {
+): Promise<RotatingKeys> {
   if (root.length !== KEY_BYTES)
     throw new SandboxError('invalid_config', `the deployment key must be ${KEY_BYTES} bytes`)
   await mkdir(directory, { recursive: true, mode: 0o700 })
-  const jwk = await publicJwk(createPublicKey(privateKey))
   const jwksFile = join(directory, EXECUTOR_KEYS.file)
-  await replaceFile(jwksFile, JSON.stringify({ keys: [jwk] }))
+  const publish = (...keys: readonly PublicJwk[]) => replaceFile(jwksFile, JSON.stringify({ keys }))
+  let current = { privateKey, jwk: await publicJwk(createPublicKey(privateKey)) }
+  await publish(current.jwk)
   return {
     keyId: fingerprint(root),
     derive: (use) => deriveKey(root, use),
-    ticketKey: { kid: jwk.kid, privateKey },
+    get ticketKey() {
+      return { kid: current.jwk.kid, privateKey: current.privateKey }
+    },
     jwksFile,
+    async rotate(next) {
+      if (!isSameKey(next.root, root))
+        throw new SandboxError('invalid_config', 'the deployment key changes with a restart alone')
+      const jwk = await publicJwk(createPublicKey(next.privateKey))
+      if (jwk.kid === current.jwk.kid) return false
+      // Known before it is used.
+      await publish(jwk, current.jwk)
+      current = { privateKey: next.privateKey, jwk }
+      return true
+    },
   }
 }
+
+const isSameKey = (a: Uint8Array, b: Uint8Array) => a.length === b.length && timingSafeEqual(a, b)
+
+type PublicJwk = Awaited<ReturnType<typeof publicJwk>>
 
 /** The public half of a ticket key, under the name that its tickets carry. */
 export async function publicJwk(key: KeyObject) {

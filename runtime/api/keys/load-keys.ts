@@ -22,6 +22,8 @@ export type LoadedKeys = {
   readonly keys: DeploymentKeys
   /** The first operator's API key; undefined where the service makes one, or the store is to have one already. */
   readonly apiKey?: string
+  /** Reads given keys again; true where tickets are signed with another one from now on. */
+  readonly reread?: () => Promise<boolean>
 }
 
 /** All attempts to read one secret together. */
@@ -32,14 +34,17 @@ const BASE64 = /^[A-Za-z0-9+/]+={0,2}\s*$/
 export async function loadKeys(place: KeysPlace, context: KeysContext): Promise<LoadedKeys> {
   if (place.kind === 'own') return { keys: await loadDeploymentKeys(place.directory) }
   const read = place.kind === 'vault' ? vaultReader(place.url, context) : folderReader(place.directory)
-  const root = decoded(await read.required('deploymentKey'), 'the deployment key')
-  const ticket = decoded(await read.required('ticketKey'), 'the ticket key')
+  const readRoots = async () => ({
+    root: decoded(await read.required('deploymentKey'), 'the deployment key'),
+    privateKey: privateKeyOf(decoded(await read.required('ticketKey'), 'the ticket key')),
+  })
+  const keys = await deploymentKeysOf(await readRoots(), join(context.stateDir, 'keys'))
   const apiKey = await read.optional('apiKey')
-  const keys = await deploymentKeysOf(
-    { root, privateKey: privateKeyOf(ticket) },
-    join(context.stateDir, 'keys'),
-  )
-  return { keys, ...(apiKey !== undefined && { apiKey: apiKey.trim() }) }
+  return {
+    keys,
+    reread: async () => keys.rotate(await readRoots()),
+    ...(apiKey !== undefined && { apiKey: apiKey.trim() }),
+  }
 }
 
 type Wanted = 'deploymentKey' | 'ticketKey' | 'apiKey'

@@ -2,6 +2,7 @@ import { withTimeout } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { ApprovalRow, RunRow, Transaction, TurnRow } from '../../store/store.ts'
+import { activeTimeOf } from './active-time.ts'
 import type { Approvals } from './approvals.ts'
 import type { AuditTrail } from './audit-trail.ts'
 import { type Capacity, launchWhenRoom } from './await-capacity.ts'
@@ -72,7 +73,7 @@ export class ActiveRun {
     this.#log = deps.log.child({ runId: run.id })
     this.#ready.promise.catch(() => undefined)
     this.#watchdog = createWatchdog(
-      deps.limits,
+      { limits: deps.limits, activeTime: activeTimeOf(deps, run) },
       () => ({
         working: this.#activeTurn !== undefined || this.#commands.size > 0,
         waiting: this.#pending.size > 0,

@@ -83,7 +83,7 @@ export function createRunService(given: RunServiceDeps): RunService {
     startTurn: (caller, id, turn) => lifecycle.startTurn(caller, id, turn),
     cancel: (caller, id) => lifecycle.cancel(caller, id),
     destroySandbox: (caller, id) => lifecycle.end(caller, id),
-    ...createRunReads(store, findServing),
+    ...createRunReads(deps, findServing),
     ...createDecisions({ store, approvals, active }),
 
     startCommand: (caller, id, command) =>

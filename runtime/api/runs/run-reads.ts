@@ -1,7 +1,7 @@
 import { withTimeout } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
-import type { Store } from '../../store/store.ts'
+import type { RunDeps } from './deps.ts'
 import { isFinal, requireRun, toRun } from './run-view.ts'
 import type { Caller, RunService } from './service.ts'
 import type { SandboxUse } from './serving-run.ts'
@@ -12,6 +12,7 @@ type Reads = Pick<
   'readRun' | 'listRuns' | 'downloadWorkspace' | 'readEvents' | 'subscribe' | 'ready'
 >
 
+type ReadDeps = Pick<RunDeps, 'store' | 'provider'>
 type FindServing = (caller: Caller, id: string) => Promise<SandboxUse>
 
 const ARCHIVE_TIMEOUT_MS = 600_000
@@ -25,7 +26,7 @@ async function* workspaceOf({ client, done }: SandboxUse): AsyncGenerator<Uint8A
 }
 
 /** What callers read of runs; what is not theirs does not exist for them. */
-export function createRunReads(store: Store, findServing: FindServing): Reads {
+export function createRunReads({ store, provider }: ReadDeps, findServing: FindServing): Reads {
   return {
     readRun: async (caller, id) => toRun(await requireRun(store, caller, id)),
     async listRuns({ owner, role }, { kind, limit, after }) {
@@ -54,8 +55,9 @@ export function createRunReads(store: Store, findServing: FindServing): Reads {
     },
     async ready() {
       const problem = await store.ping().then(() => undefined, messageOf)
-      const checks = [{ name: 'store', ok: problem === undefined, detail: problem ?? store.engine }]
-      return { ready: problem === undefined, checks }
+      const stored = { name: 'store', ok: problem === undefined, detail: problem ?? store.engine }
+      const checks = [stored, ...(provider.checks?.() ?? [])]
+      return { ready: checks.every(({ ok }) => ok), checks }
     },
   }
 }

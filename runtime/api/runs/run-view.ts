@@ -20,6 +20,7 @@ export function toRun(row: RunRow): Run {
     holder: _holder,
     ending: _ending,
     usedAt: _used,
+    activeMs: _active,
     ...run
   } = row
   return run

@@ -1,3 +1,4 @@
+import type { ActiveTime } from './active-time.ts'
 import type { RunLimits } from './deps.ts'
 
 export type Pulse = {
@@ -14,22 +15,23 @@ export type Alarms = {
   readonly onIdle: () => void
 }
 
+type Clocks = { readonly limits: RunLimits; readonly activeTime: ActiveTime }
+
 const TICK_MS = 250
 
 /**
  * The clocks of one run, on one ticker: approvals that expire, a sandbox that says nothing while a turn works,
  * the limit of active time, the limit of idleness.
  */
-export function createWatchdog(limits: RunLimits, pulse: () => Pulse, alarms: Alarms) {
+export function createWatchdog({ limits, activeTime }: Clocks, pulse: () => Pulse, alarms: Alarms) {
   const expiries = new Map<string, number>()
   let lastSign = performance.now()
   let lastTick = lastSign
-  let activeMs = 0
 
   /** A turn or a command works: it may be overdue, or the sandbox may have gone silent. */
   function checkWork(now: number): void {
-    activeMs += now - lastTick
-    if (activeMs > limits.runTimeoutMs) alarms.onOverdue()
+    activeTime.add(now - lastTick)
+    if (activeTime.ms > limits.runTimeoutMs) alarms.onOverdue()
     else if (now - lastSign > limits.stallTimeoutMs) alarms.onStalled()
   }
 

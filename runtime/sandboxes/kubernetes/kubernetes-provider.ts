@@ -8,6 +8,7 @@ import type {
   BoundSandbox,
   ClaimRequest,
   DeploymentClaims,
+  ProviderCheck,
   SandboxProvider,
   SharedSandboxes,
 } from '../provider.ts'
@@ -68,6 +69,7 @@ export class KubernetesProvider implements SandboxProvider {
   readonly namespace: string
   readonly #options: KubernetesProviderOptions
   #running: Promise<OpenCluster> | undefined
+  #open: OpenCluster | undefined
 
   constructor(options: KubernetesProviderOptions) {
     this.#options = options
@@ -77,6 +79,10 @@ export class KubernetesProvider implements SandboxProvider {
   /** Throws where the cluster cannot be used: there is no weaker backend to fall back to. */
   async start(): Promise<void> {
     await this.#start()
+  }
+
+  checks(): readonly ProviderCheck[] {
+    return this.#open?.watches.checks() ?? [{ name: 'cluster', ok: false, detail: 'not connected yet' }]
   }
 
   draft(claimName: string): ClaimHandle {
@@ -142,10 +148,16 @@ export class KubernetesProvider implements SandboxProvider {
   }
 
   #start(): Promise<OpenCluster> {
-    this.#running ??= openCluster(this.#options).catch((error: unknown) => {
-      this.#running = undefined
-      throw unusable(error)
-    })
+    this.#running ??= openCluster(this.#options).then(
+      (open) => {
+        this.#open = open
+        return open
+      },
+      (error: unknown) => {
+        this.#running = undefined
+        throw unusable(error)
+      },
+    )
     return this.#running
   }
 }

@@ -53,6 +53,7 @@ const toRun = (row: Row): RunRow => ({
   keyId: row.key_id,
   lastSequence: row.last_sequence,
   hostSequence: row.host_sequence,
+  activeMs: row.active_ms,
   createdAt: row.created_at,
 })
 
@@ -87,6 +88,7 @@ export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
     holder: run.holder ?? null,
     ending_json: null,
     used_at: null,
+    active_ms: 0,
   }
   await db.insertInto('runs').values(row).execute()
   return toRun(row)
@@ -148,6 +150,7 @@ const columnsOf = (change: RunChange) =>
     policy_version: change.policyVersion,
     holder: change.holder,
     used_at: change.usedAt,
+    active_ms: change.activeMs,
     ending_json: toOptionalJson(change.ending) ?? undefined,
   })
 

@@ -1,13 +1,16 @@
 import type { Log } from '../../../kit/log.ts'
+import type { ProviderCheck } from '../../provider.ts'
 import type { KubeApi } from '../client/kube-api.ts'
 import { claimsIn, sandboxesIn } from '../client/resource.ts'
-import { SharedWatch, type WatchTiming } from '../client/shared-watch.ts'
+import { SharedWatch, WATCH_DEFAULTS, type WatchTiming } from '../client/shared-watch.ts'
 import { ClaimObject, SandboxObject } from './claim-objects.ts'
 
 /** The two watches that all claims of a namespace share. */
 export type ClaimWatches = {
   readonly claims: SharedWatch<ClaimObject>
   readonly sandboxes: SharedWatch<SandboxObject>
+  /** Whether each of them shows what is there, as readiness has it. */
+  checks(): ProviderCheck[]
   start(signal: AbortSignal): Promise<void>
   close(): Promise<void>
 }
@@ -30,9 +33,14 @@ export function createClaimWatches({ namespace, ...shared }: Options): ClaimWatc
     resource: sandboxesIn(namespace),
     parse: (value) => SandboxObject.parse(value),
   })
+  const { silenceMs } = shared.timing ?? WATCH_DEFAULTS
   return {
     claims,
     sandboxes,
+    checks: () => [
+      checkOf('watch of claims', claims.silentMs, silenceMs),
+      checkOf('watch of sandboxes', sandboxes.silentMs, silenceMs),
+    ],
     async start(signal) {
       await Promise.all([claims.start(signal), sandboxes.start(signal)])
     },
@@ -40,4 +48,16 @@ export function createClaimWatches({ namespace, ...shared }: Options): ClaimWatc
       await Promise.all([claims.close(), sandboxes.close()])
     },
   }
+}
+
+/**
+ * A watch that fell silent is dropped and resumed at its limit, which is nobody's business: only one that was not
+ * resumed within the same time again shows nothing that can be relied on.
+ */
+const STUCK_AFTER = 2
+
+function checkOf(name: string, silentMs: number, silenceMs: number): ProviderCheck {
+  if (silentMs === Number.POSITIVE_INFINITY) return { name, ok: false, detail: 'nothing was ever read' }
+  const detail = `heard ${Math.round(silentMs / 1000)} s ago`
+  return { name, ok: silentMs <= STUCK_AFTER * silenceMs, detail }
 }

@@ -46,7 +46,7 @@ export class SharedWatch<T extends KubeObject> {
   readonly #synced = Promise.withResolvers<void>()
   #running: Promise<void> | undefined
   #version: string | undefined
-  #aliveAt = 0
+  #aliveAt: number | undefined
   #current: AbortController | undefined
   #isRefused = false
 
@@ -89,9 +89,9 @@ export class SharedWatch<T extends KubeObject> {
     return this.#cache.onEvery(listener)
   }
 
-  /** Milliseconds since the server was last heard of. */
+  /** Milliseconds since the server last said anything of the collection; without end where it never did. */
   get silentMs(): number {
-    return performance.now() - this.#aliveAt
+    return this.#aliveAt === undefined ? Number.POSITIVE_INFINITY : performance.now() - this.#aliveAt
   }
 
   /** Somebody knows of a change that the watch should have shown: the connection is dropped and resumed. */
@@ -156,12 +156,15 @@ export class SharedWatch<T extends KubeObject> {
     const signal = AbortSignal.any([closed, current.signal])
     const { timeoutSeconds, silenceMs } = this.#timing
     let silence: NodeJS.Timeout | undefined
-    const onBytes = () => {
-      this.#aliveAt = performance.now()
+    const listen = () => {
       clearTimeout(silence)
       silence = setTimeout(() => current.abort(new Error(`nothing was heard for ${silenceMs} ms`)), silenceMs)
     }
-    onBytes()
+    const onBytes = () => {
+      this.#aliveAt = performance.now()
+      listen()
+    }
+    listen()
     try {
       const from = {
         resourceVersion: this.#version ?? '',
