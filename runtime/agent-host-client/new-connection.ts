@@ -9,7 +9,7 @@ const MAX_ANSWER_BYTES = 16_384
 const CONNECT_TIMEOUT_MS = 10_000
 const ANSWER_TIMEOUT_MS = 5_000
 
-export interface GuardedConnector {
+interface GuardedConnector {
   readonly connect: buildConnector.connector
   /** Opens connections ahead of the requests that will want them. One that fails fails the request that takes it. */
   prepare(baseUrl: string, count: number): void

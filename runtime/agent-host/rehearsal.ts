@@ -16,7 +16,7 @@ import { envelopeToJson, parseSendMessage, snapshotToJson } from './turn/a2a-wir
 const NAME = 'rehearsal'
 const DECISION_TIMEOUT_MS = 5_000
 
-export type RehearsalParts = Pick<SessionDeps, 'policy' | 'shell' | 'stateDir'> & {
+type RehearsalParts = Pick<SessionDeps, 'policy' | 'shell' | 'stateDir'> & {
   readonly createRunSession: (request: ConfigureRequest, deps: SessionDeps) => Promise<RunSession>
 }
 
