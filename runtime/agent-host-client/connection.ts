@@ -21,12 +21,9 @@ export const MAX_ANSWER_BYTES = 33_554_432
 export function connectAgentHost(address: AgentHostAddress, bearer: string) {
   const local = 'socketPath' in address
   const baseUrl = local ? 'http://agent-host' : address.baseUrl.replace(/\/$/, '')
-  const dispatcher = new Agent({
-    bodyTimeout: 0,
-    headersTimeout: 0,
-    pipelining: 1,
-    connect: local ? { socketPath: address.socketPath } : guardedConnector(address.guard),
-  })
+  const connector = connectorOf(address)
+  const { connect } = connector
+  const dispatcher = new Agent({ bodyTimeout: 0, headersTimeout: 0, pipelining: 1, connect })
 
   /** `Authorization` is the run's bearer unless the request brings its own. */
   async function request(path: string, init: RequestInit = {}): Promise<Response> {
@@ -67,9 +64,20 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
       if (response.ok) return response
       throw await faultOf(response)
     },
-    close: (): Promise<void> => dispatcher.destroy(),
+    /** Opens connections that the next requests will take; the pod is asked on each of them who it is. */
+    prepare: (connections: number): void => connector.prepare(baseUrl, connections),
+    close: (): Promise<void> => {
+      connector.close()
+      return dispatcher.destroy()
+    },
   }
 }
+
+/** A Unix socket is connected at once: nothing is gained by having done so before. */
+const connectorOf = (address: AgentHostAddress) =>
+  'socketPath' in address
+    ? { connect: { socketPath: address.socketPath }, prepare: () => undefined, close: () => undefined }
+    : guardedConnector(address.guard)
 
 const isTimeout = (error: unknown): boolean => error instanceof DOMException && error.name === 'TimeoutError'
 

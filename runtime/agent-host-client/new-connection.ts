@@ -9,21 +9,71 @@ const MAX_ANSWER_BYTES = 16_384
 const CONNECT_TIMEOUT_MS = 10_000
 const ANSWER_TIMEOUT_MS = 5_000
 
+interface GuardedConnector {
+  readonly connect: buildConnector.connector
+  /** Opens connections ahead of the requests that will want them. One that fails fails the request that takes it. */
+  prepare(baseUrl: string, count: number): void
+  /** Ends those that nothing has taken. */
+  close(): void
+}
+
 /** Opens TCP connections, each of which the guard has accepted before it is handed on. */
-export function guardedConnector(guard: ConnectionGuard): buildConnector.connector {
+export function guardedConnector(guard: ConnectionGuard): GuardedConnector {
   const dial = buildConnector({ timeout: CONNECT_TIMEOUT_MS })
-  return (options, callback) => {
-    dial(options, (error, socket) => {
-      if (!socket) return callback(error ?? unanswered('the connection could not be opened'), null)
-      guard.verify(asNewConnection(socket)).then(
-        () => callback(null, socket),
-        (refusal: Error) => {
-          socket.destroy()
-          callback(refusal, null)
-        },
-      )
-    })
+  const prepared: Promise<Socket>[] = []
+
+  async function open(options: buildConnector.Options): Promise<Socket> {
+    const socket = await new Promise<Socket>((resolve, reject) =>
+      dial(options, (error, opened) =>
+        opened ? resolve(opened) : reject(error ?? unanswered('the connection could not be opened')),
+      ),
+    )
+    try {
+      await guard.verify(asNewConnection(socket))
+      return socket
+    } catch (refusal) {
+      socket.destroy()
+      throw refusal
+    }
   }
+
+  /** One that broke while it waited, or on which somebody spoke unasked, is as good as none. */
+  async function takeOrOpen(options: buildConnector.Options): Promise<Socket> {
+    const socket = await prepared.shift()
+    if (!socket) return open(options)
+    socket.off('error', ignore)
+    if (!socket.destroyed && !socket.readableEnded && socket.readableLength === 0) return socket
+    socket.destroy()
+    return open(options)
+  }
+
+  return {
+    connect: (options, callback) => {
+      takeOrOpen(options).then(
+        (socket) => callback(null, socket),
+        (error: Error) => callback(error, null),
+      )
+    },
+    prepare: (baseUrl, count) => {
+      const options = optionsFor(baseUrl)
+      for (let i = 0; i < count; i++) {
+        const opening = open(options).then((socket) => socket.on('error', ignore))
+        opening.catch(ignore)
+        prepared.push(opening)
+      }
+    },
+    close: () => {
+      for (const opening of prepared.splice(0)) opening.then((socket) => socket.destroy(), ignore)
+    },
+  }
+}
+
+const ignore = (): void => undefined
+
+/** As undici gives them to a connector. */
+function optionsFor(baseUrl: string): buildConnector.Options {
+  const { host, hostname, protocol, port } = new URL(baseUrl)
+  return { host, hostname: hostname.replace(/^\[(.*)\]$/, '$1'), protocol, port }
 }
 
 function asNewConnection(socket: Socket): NewConnection {

@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { DECISION_LIMITS } from '../../contracts/decisions.ts'
+import { bestEffort } from '../kit/best-effort.ts'
 import { messageOf } from '../kit/errors.ts'
 import { createLog } from '../kit/log.ts'
 import { present } from '../kit/present.ts'
@@ -123,4 +124,7 @@ if (config.AGENT_HOST_LIFELINE) {
 }
 
 // Standby comes first, then what a run will need: only one that comes at once waits for it.
-await readySessionParts()
+const { createRunSession, shell } = await readySessionParts()
+const { rehearse } = await import('./rehearsal.ts')
+const { AGENT_HOST_STATE_DIR: stateDir } = config
+await bestEffort(log, 'rehearse a run', () => rehearse({ createRunSession, policy, shell, stateDir }))

@@ -44,12 +44,23 @@ const SECRET_KINDS: readonly Detector[] = [
   secretFlags,
   assignments,
 ]
-const PERSONAL_KINDS: readonly Detector[] = [email, ipv4, ipv6]
+const ALL_KINDS: readonly Detector[] = [...SECRET_KINDS, email, ipv4, ipv6]
+
+/** Made where it is first wanted, and once: it depends on the kinds alone, not on what a redactor has learned. */
+function sharedStage(detectors: readonly Detector[]): () => () => Stage {
+  let made: (() => Stage) | undefined
+  return () => {
+    made ??= createKindsStage(detectors)
+    return made
+  }
+}
+const secretKinds = sharedStage(SECRET_KINDS)
+const allKinds = sharedStage(ALL_KINDS)
 
 /** Known values first, in all their forms, then kinds of secrets by their form. */
 export function createRedactor({ secrets, pii, detectors }: RedactorOptions): Redactor {
   const openKnown = createKnownStage(secrets)
-  const openKinds = createKindsStage(detectors ?? (pii ? [...SECRET_KINDS, ...PERSONAL_KINDS] : SECRET_KINDS))
+  const openKinds = detectors ? createKindsStage(detectors) : pii ? allKinds() : secretKinds()
   const stream = () => guardStage(openKnown ? chain(openKnown(), openKinds()) : openKinds())
   const text = (whole: string) => {
     const once = stream()

@@ -50,6 +50,12 @@ export class Binding {
     return undefined
   }
 
+  /** Opens the workspace, where its place is fixed, and closes it: a run must not wait for what is slow the first time. */
+  async rehearse(): Promise<void> {
+    const { root } = this.#deps
+    if (root !== undefined && !this.#taken) (await openWorkspace(root)).close()
+  }
+
   async #tryOpen(root: string): Promise<Bound | FileError> {
     let workspace: WorkspaceEngine
     try {

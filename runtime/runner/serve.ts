@@ -32,6 +32,7 @@ export async function serveRunner(deps: RunnerDeps): Promise<void> {
       pathEngine,
       ...(warnings && { warnings: [...warnings] }),
     })
+    await bestEffort(log, 'rehearse the opening of the workspace', () => server.binding.rehearse())
     for await (const frame of connection.frames()) accept(frame, server, stream)
   } catch (error) {
     log.error('the connection to AgentHost is given up', { reason: messageOf(error) })

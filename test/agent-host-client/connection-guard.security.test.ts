@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
-import { expect, it, onTestFinished } from 'vitest'
+import { setTimeout as delay } from 'node:timers/promises'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { connectAgentHost } from '../../runtime/agent-host-client/connection.ts'
 import type { ConnectionGuard } from '../../runtime/agent-host-client/connection-guard.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
@@ -145,4 +146,74 @@ it('follows no redirect with a configuration', async () => {
   await expect(sent).rejects.toMatchObject({ code: 'sandbox_lost' })
   expect(heard.join()).toContain('the configuration')
   expect(other.heard).toEqual([])
+})
+
+const QUESTION = 'GET /identity HTTP/1.1\r\nhost: agent-host\r\n\r\n'
+
+it('opens connections ahead, says nothing on them but the question, and uses them first', async () => {
+  const { heard, baseUrl } = await aListener((path) => answer(path === '/identity' ? 'pod-1' : 'ok'))
+  const connection = connect(baseUrl, trusting('pod-1'))
+
+  connection.prepare(2)
+  await vi.waitFor(() => expect(heard).toEqual([QUESTION, QUESTION]))
+  const sent = [connection.request('/healthz'), connection.request('/configure', { method: 'POST' })]
+  for (const response of await Promise.all(sent)) await response.text()
+
+  expect(heard.map((said) => said.split(QUESTION).length)).toEqual([2, 2])
+  expect(heard.join()).toMatch(/GET \/healthz/)
+  expect(heard.join()).toMatch(/POST \/configure/)
+})
+
+it('fails a request whose connection was refused ahead of it, and sends it nowhere', async () => {
+  const { heard, baseUrl } = await aListener(() => answer('somebody else'))
+  const connection = connect(baseUrl, trusting('pod-1'))
+
+  connection.prepare(1)
+  await vi.waitFor(() => expect(heard).toEqual([QUESTION]))
+  const sent = connection.request('/configure', { method: 'POST', body: 'the configuration' })
+
+  await expect(sent).rejects.toMatchObject({ code: 'identity_mismatch', message: 'this is somebody else' })
+  expect(heard).toEqual([QUESTION])
+})
+
+it('asks again where a connection that was opened ahead has broken, or was spoken on unasked', async () => {
+  for (const spoil of [
+    (socket: Socket) => socket.destroy(),
+    (socket: Socket) => socket.write(answer('forged')),
+  ]) {
+    const opened: Socket[] = []
+    const { heard, baseUrl } = await aListener((path, socket) => {
+      opened.push(socket)
+      return answer(path === '/identity' ? 'pod-1' : 'ok')
+    })
+    const connection = connect(baseUrl, trusting('pod-1'))
+    connection.prepare(1)
+    await vi.waitFor(() => expect(heard).toEqual([QUESTION]))
+    await delay(50)
+
+    const [prepared] = opened
+    if (prepared) spoil(prepared)
+    await delay(50)
+    const response = await connection.request('/events')
+
+    expect(await response.text()).toBe('ok')
+    expect(heard).toHaveLength(2)
+    expect(heard[0]).toBe(QUESTION)
+    expect(heard[1]).toMatch(/^GET \/identity HTTP\/1\.1\r\nhost: agent-host\r\n\r\nGET \/events/)
+  }
+})
+
+it('ends connections that nothing has used', async () => {
+  const ended = Promise.withResolvers<void>()
+  const { heard, baseUrl } = await aListener((_path, socket) => {
+    socket.once('close', () => ended.resolve())
+    return answer('pod-1')
+  })
+  const connection = connect(baseUrl, trusting('pod-1'))
+  connection.prepare(1)
+  await vi.waitFor(() => expect(heard).toEqual([QUESTION]))
+
+  await connection.close()
+
+  await ended.promise
 })

@@ -21,8 +21,15 @@ const refuse = (why: string, cause?: unknown) =>
 export type Ticket = z.infer<typeof TicketClaims>
 
 /** Verifies all of a ticket that can be without the body. Any doubt is a refusal. */
-export async function verifyTicket(ticket: string, check: TicketCheck): Promise<Ticket> {
-  const keys = createLocalJWKSet(await readKeys(check.jwksFile))
+export const verifyTicket = async (ticket: string, check: TicketCheck): Promise<Ticket> =>
+  verifyTicketWith(await readKeys(check.jwksFile), ticket, check)
+
+export async function verifyTicketWith(
+  jwks: JSONWebKeySet,
+  ticket: string,
+  check: Pick<TicketCheck, 'instanceId' | 'now'>,
+): Promise<Ticket> {
+  const keys = createLocalJWKSet(jwks)
   const { payload } = await jwtVerify(ticket, keys, {
     algorithms: [TICKET.algorithm],
     audience: check.instanceId,

@@ -78,9 +78,13 @@ export async function createRunSession(
   learn(request.turnBearerToken)
   if (request.credential.kind === 'keyVault') learn(request.credential.secretName)
   const { azure, log } = deps
+  // The runner opens the workspace while the credential is read and the tools are made.
+  const opening = toolbox.open(request.workingDirectory)
+  opening.catch(() => undefined)
   const credential = await openRunCredential(request, { azure, onValue: learn, log })
   const openFilter = () => openRedactedText(redactor.stream())
-  await toolbox.open(request.workingDirectory)
+  const callTool = createCallTool(request, deps, { redactor, openFilter })
+  await opening
   const { backend } = toolbox.isolation
   for (const warning of toolbox.warnings)
     await outbox.emit({ type: 'sandbox.warning', data: { ...warning, backend } })
@@ -91,7 +95,6 @@ export async function createRunSession(
     openFilter,
     refusal: (command) => refuseCommand(command, settings, toolbox.isolation),
   })
-  const callTool = createCallTool(request, deps, { redactor, openFilter })
   const sessionFiles = archive && (await readSession(await archive, request))
   let turns: Turns | undefined
   const agent = await startAgent(request, deps, {

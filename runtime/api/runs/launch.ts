@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { RequestedAgent } from '../../../contracts/api.ts'
 import { ConfigureRequest, type ConfigureRequestInput } from '../../../contracts/configure.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
@@ -30,6 +31,8 @@ const CLAIM_TIMEOUT_MS = 120_000
 const CONFIGURE_TIMEOUT_MS = 35_000
 const WORKSPACE_TIMEOUT_MS = 600_000
 const HEALTH_TIMEOUT_MS = 5_000
+/** The configuration and the sandbox's own words, which are asked for together; the stream and the turn take over. */
+const FIRST_REQUESTS = 2
 /** Characters of a sandbox's own words. */
 const MAX_REASON = 300
 
@@ -91,17 +94,24 @@ async function prepareSandbox(
 ): Promise<LaunchedSandbox> {
   const { keys } = deps
   const { generation } = claim
-  await recordBound(deps, run, { sandbox, claim })
   const { instanceId } = sandbox
   const bearer = turnToken(keys.derive('turn'), { runId: run.id, generation, instanceId })
   const client = createAgentHostClient(sandbox.address, bearer)
   try {
+    // Who answers there is asked meanwhile; nothing else is said before the binding is committed.
+    client.prepare(FIRST_REQUESTS)
+    const [configuration] = await Promise.all([
+      configurationOf(deps, run, { sandbox, generation, bearer }),
+      recordBound(deps, run, { sandbox, claim }),
+    ])
     return await whileAlive({ sandbox, client }, signal, async (alive) => {
-      await configure(deps, run, { sandbox, client, generation, bearer, signal: alive })
-      const [selected] = await Promise.all([
-        sandbox.isDescribedByHost ? describe(client, sandbox, alive) : undefined,
-        putWorkspace(deps, run, { client, signal: alive }),
-      ])
+      const describing = sandbox.isDescribedByHost ? describe(client, sandbox, alive) : undefined
+      // Whatever the sandbox then says of itself, why it was not configured comes first.
+      describing?.catch(() => undefined)
+      await client.configure({ ...configuration, signal: withTimeout(CONFIGURE_TIMEOUT_MS, alive) })
+      const [selected] = await Promise.all([describing, putWorkspace(deps, run, { client, signal: alive })])
+      // A connection takes its next request one turn after its answer; before that, two more would be opened.
+      await nextTurn()
       return { sandbox, client, generation, claim, ...(selected && { selected }) }
     })
   } catch (error) {
@@ -162,14 +172,13 @@ const warningsFor = (run: RunRow, { warnings }: BoundSandbox) =>
 
 type Configuring = {
   readonly sandbox: BoundSandbox
-  readonly client: AgentHostClient
   readonly generation: number
   readonly bearer: string
-  readonly signal: AbortSignal
 }
 
-async function configure({ keys, models, clock }: RunDeps, run: RunRow, at: Configuring): Promise<void> {
-  const { sandbox, client, generation, bearer } = at
+/** What the sandbox is told, and the ticket that covers exactly that. */
+async function configurationOf({ keys, models, clock }: RunDeps, run: RunRow, at: Configuring) {
+  const { sandbox, generation, bearer } = at
   const resolved = resolveAgent((run.agentSpec ?? undefined) as RequestedAgent | undefined, models, run.owner)
   const request: ConfigureRequestInput = {
     runId: run.id,
@@ -186,8 +195,7 @@ async function configure({ keys, models, clock }: RunDeps, run: RunRow, at: Conf
   const body = Buffer.from(JSON.stringify(ConfigureRequest.parse(request)))
   const { instanceId } = sandbox
   const ticket = await signTicket(keys.ticketKey, { instanceId, runId: run.id, body, now: clock() })
-  const signal = withTimeout(CONFIGURE_TIMEOUT_MS, at.signal)
-  await client.configure({ runId: run.id, generation, ticket, body, signal })
+  return { runId: run.id, generation, ticket, body }
 }
 
 async function putWorkspace(

@@ -88,7 +88,7 @@ function agentHostImage(bundles: string, node: string): ImageSpec {
       ]),
       completeLayer(folderTree(join(bundles, 'agent-host'), `${HOME}/agent-host`)),
     ],
-    entrypoint: [`/${NODE}`, `/${HOME}/agent-host/server.mjs`],
+    entrypoint: [`/${NODE}`, '--max-semi-space-size=2', `/${HOME}/agent-host/server.mjs`],
     environment: { HOME: POD_HOMES.agentHost },
     user: `${agentHost}:${group}`,
     labels: { 'org.opencontainers.image.title': 'agent-host' },

@@ -38,11 +38,17 @@ export type StreamOptions = {
 const MAX_RETRY_AFTER_MS = 30_000
 const MAX_CONNECTIONS = 64
 const KEEP_ALIVE_MS = 15_000
+/** The API server closes a connection that was idle for 90 s; undici does after 4, and each new one is a TLS handshake. */
+const IDLE_MS = 60_000
 
 /** HTTP to one API server: requests that are tried again, and streams that are not. */
 export function createTransport(connection: KubeConnection, options: TransportOptions = TRANSPORT_DEFAULTS) {
   const { attemptTimeoutMs, backOff } = options
-  const dispatcher = new Agent({ connect: { ...connection.tls }, connections: MAX_CONNECTIONS })
+  const dispatcher = new Agent({
+    connect: { ...connection.tls },
+    connections: MAX_CONNECTIONS,
+    keepAliveTimeout: IDLE_MS,
+  })
   // Streams have connections of their own: they must never make a request wait for a place.
   const streaming = new Agent({
     connect: { ...connection.tls, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS },
