@@ -4,6 +4,11 @@ const TEST_MS = 120_000
 const HOOK_MS = 180_000
 const PACKETS = 'test/cluster/packets.*.test.ts'
 const GITOPS = 'test/cluster/gitops.*.test.ts'
+const HARNESS = 'test/cluster/harness/**'
+const MACHINE = ['lifecycle', 'packets', 'identity-timing'].map(
+  (name) => `test/cluster/harness/${name}.test.ts`,
+)
+const WAITS = 'test/cluster/harness/node-loss.*.test.ts'
 
 export default defineConfig({
   test: {
@@ -13,7 +18,7 @@ export default defineConfig({
         test: {
           name: 'cluster',
           include: ['test/cluster/**/*.test.ts'],
-          exclude: ['test/cluster/harness/**', PACKETS, GITOPS],
+          exclude: [HARNESS, PACKETS, GITOPS],
           globalSetup: ['test/cluster/helpers/cluster.setup.ts'],
           testTimeout: TEST_MS,
           hookTimeout: HOOK_MS,
@@ -47,15 +52,39 @@ export default defineConfig({
         },
       },
       {
-        // These compare the whole machine before and after, so nothing else may come and go beside them.
+        // About clusters of their own, and nothing else of the machine.
         test: {
           name: 'harness',
-          include: ['test/cluster/harness/**/*.test.ts'],
+          include: ['test/cluster/harness/*.test.ts'],
+          exclude: [...MACHINE, WAITS],
           testTimeout: 300_000,
           hookTimeout: HOOK_MS,
           fileParallelism: false,
           maxWorkers: 1,
           sequence: { groupOrder: 3 },
+        },
+      },
+      {
+        // These compare the whole machine before and after, or measure: nothing else may come and go beside them.
+        test: {
+          name: 'machine',
+          include: MACHINE,
+          testTimeout: 300_000,
+          hookTimeout: HOOK_MS,
+          fileParallelism: false,
+          maxWorkers: 1,
+          sequence: { groupOrder: 4 },
+        },
+      },
+      {
+        // These wait for minutes, for Kubernetes' own grace periods, and do little else.
+        test: {
+          name: 'waits',
+          include: [WAITS],
+          testTimeout: 900_000,
+          hookTimeout: 300_000,
+          maxWorkers: 2,
+          sequence: { groupOrder: 5 },
         },
       },
     ],

@@ -1,14 +1,13 @@
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { completeOptions } from './cluster-options.ts'
 import { installCommand, missingPackages } from './host/packages.ts'
 import { whyNoNodes } from './host/privileges.ts'
+import { runSteps, timeTable } from './suites.ts'
 
 /**
  * The cluster part of continuous integration: installs what the suites need of Debian, builds the programs, runs the
- * suites, takes down what is left, and closes with one line `N passed, N failed`.
+ * suites, takes down what is left, tells where the time went, and closes with one line `N passed, N failed`.
  */
 const MINUTE_MS = 60_000
 const LIMITS = { install: 5 * MINUTE_MS, build: 35 * MINUTE_MS, suites: 40 * MINUTE_MS, down: MINUTE_MS }
@@ -44,37 +43,26 @@ function installPackages(): boolean {
   return step(['sh', '-c', command], LIMITS.install)
 }
 
-interface Report {
-  readonly numPassedTests: number
-  readonly numFailedTests: number
-  readonly success: boolean
-}
-
-function runSuites(): Report {
-  const folder = mkdtempSync(join(tmpdir(), 'cluster-ci-'))
-  const file = join(folder, 'report.json')
-  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`]
-  try {
-    const success = step([...script('run-suites.ts'), ...reporters], LIMITS.suites)
-    const report = JSON.parse(readFileSync(file, 'utf8')) as Report
-    return { ...report, success: success && report.success }
-  } catch (error) {
-    print(`the suites left no report: ${error}`)
-    return { numPassedTests: 0, numFailedTests: 1, success: false }
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
+/** Answers how many tests passed and how many failed. */
+async function runSuites(): Promise<{ passed: number; failed: number }> {
+  const results = await runSteps(Date.now() + LIMITS.suites, (text) => process.stdout.write(text))
+  print(`where the time went:\n${timeTable(results)}`)
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
+  return {
+    passed: sum(results.map(({ passed }) => passed)),
+    failed: sum(results.map(({ failed }) => failed)),
   }
 }
 
-function main(): number {
+async function main(): Promise<number> {
   const ready = installPackages() && step([...script('main.ts'), 'build'], LIMITS.build)
-  const report = ready ? runSuites() : { numPassedTests: 0, numFailedTests: 1, success: false }
+  const { passed, failed } = ready ? await runSuites() : { passed: 0, failed: 1 }
   // A person's own clusters are not ours to end.
   if (process.env['CI'] === 'true') step([...script('main.ts'), 'down', '--all'], LIMITS.down)
   // A run that executed nothing has shown nothing.
-  const good = report.success && report.numFailedTests === 0 && report.numPassedTests > 0
-  print(`${report.numPassedTests} passed, ${Math.max(report.numFailedTests, good ? 0 : 1)} failed`)
+  const good = failed === 0 && passed > 0
+  print(`${passed} passed, ${Math.max(failed, good ? 0 : 1)} failed`)
   return good ? 0 : 1
 }
 
-process.exitCode = main()
+process.exitCode = await main()

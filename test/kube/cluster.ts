@@ -21,7 +21,7 @@ import { sweepDeadClusters } from './host/sweep.ts'
 import { imageArchive } from './images/image-archive.ts'
 import { podImages } from './images/pod-images.ts'
 import { dnsImage, pauseImage, toolboxImage } from './images/toolbox.ts'
-import { importImages, prepareNode, type RealNode, startKubelet, waitUntilNodeReady } from './node/node.ts'
+import { prepareNode, type RealNode, startKubelet, waitUntilNodeReady } from './node/node.ts'
 import { openVolumes } from './node/open-volumes.ts'
 import { stopCluster } from './stop-cluster.ts'
 import { startUndertaker } from './undertaker.ts'
@@ -127,13 +127,7 @@ async function prepareNodes(
   if (!network) return []
   const archives = await testImages(context)
   const indexes = Array.from({ length: context.options.nodes }, (_, index) => index)
-  return context.together(
-    indexes.map(async (index) => {
-      const node = await prepareNode(context, network, index)
-      await importImages(context, node, archives)
-      return node
-    }),
-  )
+  return context.together(indexes.map((index) => prepareNode(context, network, { index, archives })))
 }
 
 async function testImages({ tools }: ClusterContext): Promise<string[]> {

@@ -85,6 +85,20 @@ describe.skipIf(whyNoNodes() !== undefined)('the commands about a running cluste
 
     expect(output).toBe('ok')
   })
+
+  it('keeps what a pod changes of its image from the nodes that share the image', async () => {
+    const look = (pod: string) =>
+      about('exec', 'kubectl', 'exec', pod, '--', 'sh', '-c', 'cat /etc/group; ls /etc/nsswitch.conf')
+    const before = await look('on-1')
+    const change = 'echo changed:x:7: >> /etc/group && rm /etc/nsswitch.conf'
+    await about('exec', 'kubectl', 'exec', 'on-0', '--', 'sh', '-c', change)
+
+    const [changed, other] = [await look('on-0'), await look('on-1')]
+
+    expect(changed.output).toMatch(/changed:x:7:[\s\S]*No such file/)
+    expect(before.output).toMatch(/agent:x:1000:\n\/etc\/nsswitch.conf$/)
+    expect(other.output).toBe(before.output)
+  })
 })
 
 interface Program {
@@ -107,6 +121,8 @@ function podsOnBothNodes(): string {
         containers: [
           {
             name: 'main',
+            // The first may write anywhere in its file system.
+            securityContext: { runAsUser: index === 0 ? 0 : 1000 },
             image: 'localhost/toolbox:1',
             imagePullPolicy: 'Never',
             readinessProbe: { httpGet: { path: '/healthz', port: 8080 }, periodSeconds: 1 },

@@ -34,11 +34,12 @@ describe.skipIf(whyNoNodes() !== undefined)('Cilium’s timing of changed labels
     }
   }
 
-  it('is at once where tests want it so', async () => {
+  // Two clusters at once: most of it is waiting for the later one.
+  it.concurrent('is at once where tests want it so', async () => {
     expect(await measure('instant')).toBeLessThan(4_900)
   })
 
-  it('is late by default, as on a managed cluster', async () => {
+  it.concurrent('is late by default, as on a managed cluster', async () => {
     // A grace period of 5 s follows a random wait.
     expect(await measure('default')).toBeGreaterThan(4_000)
   })

@@ -21,13 +21,16 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
   })
 
   it(`leaves the machine as it was after ${CYCLES} times up and down`, async () => {
-    for (let cycle = 0; cycle < CYCLES; cycle += 1) {
+    const upAndDown = async () => {
       const up = await runCommand(['up', '--node', '--keep'])
       expect(up.output).toMatch(READY)
-
       const down = await runCommand(['down', '--cluster', String(slotIn(up.output))])
-
       expect(down.code).toBe(0)
+    }
+    // Two at a time, as half of a start is waiting.
+    for (let cycle = 0; cycle < CYCLES; cycle += 2) {
+      await Promise.all([upAndDown(), upAndDown()])
+
       expect(newSince(before)).toEqual({})
     }
   })

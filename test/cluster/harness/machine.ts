@@ -90,8 +90,10 @@ function cgroupFolders(folder: string, depth: number): string[] {
 
 /** What is there that was not there before, but for what belongs to the clusters that others run beside the tests. */
 export function newSince(before: Machine): Partial<Machine> {
+  // One of them may come, or go down, while the machine is read.
+  const earlier = othersSlots()
   const now = readMachine()
-  const others = othersSlots()
+  const others = [...earlier, ...othersSlots()]
   const left = Object.entries(now).map(([kind, items]) => {
     const known = new Set(before[kind as keyof Machine])
     const isOthers = (item: string) => namesSlot(kind === 'processes' ? traceOf(item) : item, others)

@@ -1,8 +1,7 @@
 import { describe, inject } from 'vitest'
 import { CLAIM } from '../../../contracts/claim.ts'
 import { RUNTIME_CLASSES } from '../../../contracts/labels.ts'
-import { KubeApiError, type KubeClient } from '../../kube/client/kube-client.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
+import type { KubeClient } from '../../kube/client/kube-client.ts'
 
 /** What a suite can ask of a cluster. */
 export type Feature =
@@ -31,23 +30,12 @@ declare module 'vitest' {
   }
 }
 
-const TOO_MANY_REQUESTS = 429
-const READY_MS = 30_000
 const CILIUM_NODES = 'ciliumnodes.cilium.io'
 
 /** Found out from the cluster itself, so that the same code serves ours and anybody's. */
 export async function detectFeatures(client: KubeClient): Promise<Feature[]> {
-  const names = (apiVersion: string, plural: string, selector = '') =>
-    waitUntil({ what: `the list of ${plural}`, timeoutMs: READY_MS }, async () => {
-      try {
-        const { items } = await client.list({ apiVersion, plural }, selector)
-        return items.map(({ metadata }) => metadata.name)
-      } catch (error) {
-        // A kind that was defined a moment before has no storage yet: the API server says to ask again.
-        if (error instanceof KubeApiError && error.status === TOO_MANY_REQUESTS) return undefined
-        throw error
-      }
-    })
+  const names = async (apiVersion: string, plural: string, selector = '') =>
+    (await client.list({ apiVersion, plural }, selector)).items.map(({ metadata }) => metadata.name)
   const crds = await names('apiextensions.k8s.io/v1', 'customresourcedefinitions')
   const found: Record<Exclude<Feature, 'audit log'>, boolean> = {
     'agent-sandbox': crds.includes(`${CLAIM.plural}.${CLAIM.group}`),

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent, request } from 'undici'
 import { type KubeObject, pathOf, type ResourcePath, urlOf } from './kube-object.ts'
 import type { Connection } from './kubeconfig.ts'
@@ -24,6 +25,18 @@ function parseStatus(body: string): { reason: string; message: string } {
   }
 }
 
+/**
+ * The one answer after which a question is repeated: the API server has not looked at it, as a kind that was defined a
+ * moment ago, or whose etcd was away, has no storage yet. When that is over depends on how busy the machine is.
+ */
+function isAskedAgain(error: unknown): boolean {
+  return (
+    error instanceof KubeApiError &&
+    error.status === 429 &&
+    error.message.includes('storage is (re)initializing')
+  )
+}
+
 export interface RawRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly url: string
@@ -44,13 +57,14 @@ export interface DeleteOptions {
 }
 
 const TIMEOUT_MS = 30_000
+const ASK_AGAIN_MS = 50
 const FIELD_MANAGER = 'agentweaver-cluster'
 /** Enough for the twenty parallel claims of a benchmark beside the watches. */
 const CONNECTIONS = 64
 
 export type KubeClient = ReturnType<typeof createKubeClient>
 
-/** A small typed client: what the harness and its suites ask of an API server, and nothing that hides a request. */
+/** A small typed client: what the harness and its suites ask of an API server, and nothing that hides an answer. */
 export function createKubeClient(connection: Connection) {
   const { server, token, impersonate, ...tls } = connection
   const dispatcher = new Agent({ connect: tls, connections: CONNECTIONS, bodyTimeout: 0 })
@@ -61,23 +75,29 @@ export function createKubeClient(connection: Connection) {
       : {}),
   }
 
-  async function raw({
-    method,
-    url,
-    body,
-    contentType,
-    timeoutMs = TIMEOUT_MS,
-  }: RawRequest): Promise<string> {
+  async function ask({ method, url, body, contentType }: RawRequest, signal: AbortSignal): Promise<string> {
     const response = await request(server + url, {
       method,
       dispatcher,
       headers: { ...headers, accept: 'application/json', 'content-type': contentType ?? 'application/json' },
       body: body === undefined ? null : JSON.stringify(body),
-      signal: AbortSignal.timeout(timeoutMs),
+      signal,
     })
     const text = await response.body.text()
     if (response.statusCode >= 400) throw new KubeApiError(response.statusCode, text)
     return text
+  }
+
+  async function raw(question: RawRequest): Promise<string> {
+    const signal = AbortSignal.timeout(question.timeoutMs ?? TIMEOUT_MS)
+    for (;;) {
+      try {
+        return await ask(question, signal)
+      } catch (error) {
+        if (!isAskedAgain(error)) throw error
+        await sleep(ASK_AGAIN_MS)
+      }
+    }
   }
 
   async function call<T = KubeObject>(question: RawRequest): Promise<T> {

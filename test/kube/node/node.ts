@@ -1,12 +1,14 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
+import { cacheRoot } from '../build/tool-cache.ts'
 import { conditionOf } from '../client/manifests.ts'
 import type { ClusterContext } from '../cluster-context.ts'
 import type { Daemon } from '../host/daemon.ts'
 import { type ClusterNetwork, insideNetwork } from '../host/links.ts'
 import { waitUntil } from '../host/wait-until.ts'
 import { CONTAINERD_SOCKET, containerdConfig } from './containerd-config.ts'
+import { fillImageStore } from './image-store.ts'
 import { KUBELET_HEALTH_PORT, kubeletConfig } from './kubelet-config.ts'
 import { createNamespaces, findRunc, mountFileSystems, type NodeNamespaces } from './node-namespaces.ts'
 
@@ -25,11 +27,17 @@ export interface RealNode {
 
 export const nodeName = (index: number) => `node${index}`
 
+export interface NodePlan {
+  readonly index: number
+  /** Archives of the images that it has from the start. */
+  readonly archives: readonly string[]
+}
+
 /** Namespaces, network, containerd and images: all of a node that needs no API server. */
 export async function prepareNode(
   context: ClusterContext,
   network: ClusterNetwork,
-  index: number,
+  { index, archives }: NodePlan,
 ): Promise<RealNode> {
   const namespaces = await createNamespaces(context, index)
   const folder = join(context.folder, nodeName(index))
@@ -49,7 +57,7 @@ export async function prepareNode(
     env: { PATH: path, HOME: folder },
   }
   if (!context.options.cilium) await setUpRoutedNetwork(context, node)
-  await startContainerd(context, node)
+  await startContainerd(context, node, archives)
   return node
 }
 
@@ -82,7 +90,11 @@ async function setUpRoutedNetwork({ plan, options }: ClusterContext, node: RealN
   writeFileSync(join(cniConfig, '10-ptp.conflist'), JSON.stringify(config))
 }
 
-async function startContainerd({ tools }: ClusterContext, node: RealNode): Promise<Daemon> {
+async function startContainerd(
+  { tools }: ClusterContext,
+  node: RealNode,
+  archives: readonly string[],
+): Promise<Daemon> {
   const { folder, namespaces, cniConfig, env } = node
   const config = join(folder, 'containerd.toml')
   const cniBinaries = join(folder, 'cni-programs')
@@ -91,47 +103,42 @@ async function startContainerd({ tools }: ClusterContext, node: RealNode): Promi
     '-ec',
     gatherScript(cniBinaries, tools.binFolders),
   ])
-  const paths = { root: join(folder, 'containerd'), cniBinaries, cniConfig, runc: findRunc() }
-  writeFileSync(config, containerdConfig(paths))
+  const root = join(folder, 'containerd')
+  writeFileSync(config, containerdConfig({ root, cniBinaries, cniConfig, runc: findRunc() }))
+  const containerd = tools.bin('node', 'containerd')
+  const ctr = [tools.bin('node', 'ctr'), '-a', CONTAINERD_SOCKET]
+  const unpack = ['sh', '-ec', UNPACK, containerd, config, ctr.join(' '), ...archives]
+  await fillImageStore({
+    cacheRoot: cacheRoot(),
+    archives,
+    containerd,
+    root,
+    unpack: () => namespaces.execute('unpacking the images', unpack, IMPORT_MS),
+  })
   const daemon = namespaces.run({
     name: `${node.name}-containerd`,
-    argv: [tools.bin('node', 'containerd'), '-c', config],
+    argv: [containerd, '-c', config],
     env,
   })
   const wait = { what: `containerd on ${node.name}`, timeoutMs: CONTAINERD_MS, needs: [daemon] }
-  const ask = [tools.bin('node', 'ctr'), '-a', CONTAINERD_SOCKET, 'version']
   await waitUntil(wait, async () => {
-    await namespaces.execute('asking containerd', ask, 2_000)
+    await namespaces.execute('asking containerd', [...ctr, 'version'], 2_000)
     return true
   })
   return daemon
 }
 
+/** A containerd for the archives alone, which has ended, and so has closed its databases, when they are unpacked. */
+const UNPACK = `
+"$0" -c "$1" & daemon=$!; ctr=$2; shift 2
+until $ctr version >/dev/null 2>&1; do kill -0 $daemon; sleep 0.02; done
+for archive; do $ctr -n k8s.io images import --local "$archive"; done
+kill $daemon; wait $daemon`
+
 /** containerd takes one folder of plugins, and ours come from several modules. */
 function gatherScript(target: string, folders: readonly string[]): string {
   const links = folders.map((folder) => `ln -sf ${folder}/* ${target}/`)
   return [`mkdir -p ${target}`, ...links].join('\n')
-}
-
-/** Unpacks image archives into the node's store. */
-export async function importImages(
-  { tools }: ClusterContext,
-  node: RealNode,
-  archives: readonly string[],
-): Promise<void> {
-  const ctr = [
-    tools.bin('node', 'ctr'),
-    '-a',
-    CONTAINERD_SOCKET,
-    '-n',
-    'k8s.io',
-    'images',
-    'import',
-    '--local',
-  ]
-  for (const archive of archives) {
-    await node.namespaces.execute(`importing ${archive}`, [...ctr, archive], IMPORT_MS)
-  }
 }
 
 /** Starts the kubelet with an identity of its own, as the Node authorizer and NodeRestriction want it. */

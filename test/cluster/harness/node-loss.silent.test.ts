@@ -1,0 +1,20 @@
+import { describe, expect, it } from 'vitest'
+import { whyNoNodes } from '../../kube/host/privileges.ts'
+import { useLosableNode } from './lost-node.ts'
+
+describe.skipIf(whyNoNodes() !== undefined)('a run whose node is lost', () => {
+  const { space, plug, untilReady, isThere, untilGone, runThrough } = useLosableNode()
+
+  it('ends as sandbox_lost when the node falls silent, and leaves nothing when it is back', async () => {
+    const { seconds, podUid, ended } = await runThrough(() => plug('nomaster'))
+    const wasThere = await isThere(podUid)
+    await plug('master', 'br0')
+    await untilReady()
+    await untilGone(podUid)
+
+    process.stderr.write(`a run ended ${seconds} s after its node fell silent\n`)
+    expect(ended).toMatchObject({ state: 'failed', failure: { code: 'sandbox_lost' } })
+    expect(wasThere, 'nobody can delete a pod while its node is away').toBe(true)
+    await space.nothingLeft()
+  })
+})

@@ -1,0 +1,64 @@
+import { globSync } from 'node:fs'
+import { join, matchesGlob } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import config from '../../../vitest.cluster.config.ts'
+import { countsOf, STEPS, timeTable } from '../suites.ts'
+
+interface Project {
+  readonly test: { readonly name: string; readonly include: string[]; readonly exclude?: string[] }
+}
+
+const ROOT = join(import.meta.dirname, '..', '..', '..')
+const projects = ((config.test?.projects ?? []) as unknown as Project[]).map(({ test }) => test)
+
+const report = (change: object) =>
+  JSON.stringify({ numPassedTests: 2, numFailedTests: 0, success: true, testResults: [], ...change })
+
+describe('the steps of the cluster suites', () => {
+  it('have every project once', () => {
+    expect([...STEPS.flat()].sort()).toEqual(projects.map(({ name }) => name).sort())
+  })
+
+  it('have every test file of a cluster once', () => {
+    const files = globSync('test/cluster/**/*.test.ts', { cwd: ROOT })
+    const matches = (file: string, globs: readonly string[] = []) =>
+      globs.some((glob) => matchesGlob(file, glob))
+
+    const places = files.map((file) => [
+      file,
+      projects.filter(({ include, exclude }) => matches(file, include) && !matches(file, exclude)).length,
+    ])
+
+    expect(files.length).toBeGreaterThan(40)
+    expect(places.filter(([, count]) => count !== 1)).toEqual([])
+  })
+})
+
+describe('what a project came to', () => {
+  it.each([
+    { what: 'no failure where all passed', json: report({}), ended: true, failed: 0 },
+    { what: 'no failure where all was skipped', json: report({ numPassedTests: 0 }), ended: true, failed: 0 },
+    { what: 'each failure', json: report({ numFailedTests: 3, success: false }), ended: false, failed: 3 },
+    { what: 'one where a file could not start', json: report({ success: false }), ended: false, failed: 1 },
+    { what: 'one where the runner did not end well', json: report({}), ended: false, failed: 1 },
+  ])('is $what', ({ json, ended, failed }) => {
+    expect(countsOf(json, ended)).toMatchObject({ failed })
+  })
+
+  it('is shown with its time, and the longest files, in fifteen lines', () => {
+    const files = Array.from({ length: 20 }, (_, index) => ({ name: `file-${index}`, ms: index * 1_000 }))
+
+    const lines = timeTable([
+      { name: 'first', ms: 61_400, passed: 1, failed: 0, files },
+      { name: 'second', ms: 9_000, passed: 1, failed: 0, files: [] },
+    ]).split('\n')
+
+    expect(lines).toHaveLength(15)
+    expect(lines.slice(0, 4)).toEqual([
+      '    61 s  project first',
+      '     9 s  project second',
+      '    19 s  file-19',
+      '    18 s  file-18',
+    ])
+  })
+})
