@@ -125,11 +125,14 @@ export function kubernetesStandIn(cloud: Cloud): StandIn {
   /** Azure installs Cilium's types with its data plane, and its collector's with the metrics. */
   const hasCilium = () => valueAt(clusterObject()?.inputs, 'networkProfile.networkDataplane') === 'cilium'
   const hasMetrics = () => valueAt(clusterObject()?.inputs, 'azureMonitorProfile.metrics.enabled') === true
+  const azureInstalls: Readonly<Record<string, () => boolean>> = {
+    'cilium.io': hasCilium,
+    'azmonitoring.coreos.com': hasMetrics,
+  }
   function knows({ type }: Named): boolean {
     const [, group = '', kind = ''] = type.split(':')
     if (OWN_GROUPS.test(group === 'core/v1' ? 'v1' : group)) return true
-    if (group.startsWith('cilium.io/') && hasCilium()) return true
-    if (group.startsWith('azmonitoring.coreos.com/') && hasMetrics()) return true
+    if (azureInstalls[group.split('/')[0] ?? '']?.()) return true
     return others().some(
       ({ inputs }) =>
         inputs['kind'] === 'CustomResourceDefinition' &&
