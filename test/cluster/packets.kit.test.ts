@@ -1,13 +1,19 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, expect, it } from 'vitest'
 import type { KubeObject } from '../kube/client/kube-object.ts'
 import { describeWith, hasFeature } from './helpers/features.ts'
 import type { Cell } from './packets/cell.ts'
+import { probeArguments } from './packets/probe-command.ts'
 import type { Runtime } from './packets/probe-pod.ts'
+import { startProber } from './packets/prober.ts'
 import { useStage } from './packets/stage.ts'
 
 const NAMESPACE = 'packets-kit'
-const ADDRESSES = { listed: '198.51.100.110', unlisted: '198.51.100.120', metadata: '169.254.169.254' }
+const ADDRESSES = { listed: '198.51.100.110', unlisted: '198.51.100.120', metadata: '169.254.171.2' }
 const RUNTIMES: readonly Runtime[] = ['runc', 'gvisor']
+const SILENCE_MS = 300
 
 describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the probes themselves', () => {
   const stage = useStage({
@@ -19,7 +25,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the probes thems
       runtime: name === 'gvisor' ? ('gvisor' as const) : ('runc' as const),
       listening: { tcp: [8080], udp: [8080] },
     })),
-    outside: { addresses: Object.values(ADDRESSES), ranges: ['198.51.100.0/24', '169.254.169.254/32'] },
+    outside: { addresses: Object.values(ADDRESSES), ranges: ['198.51.100.0/24', '169.254.171.2/32'] },
     records: { 'listed.example.net': ADDRESSES.listed, 'unlisted.example.net': ADDRESSES.unlisted },
     listening: { tcp: [80], udp: [80] },
   })
@@ -72,6 +78,31 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the probes thems
 
     expect(under).toEqual([...Array.from({ length: 7 }, () => 'dropped'), 'open', 'name refused'])
     expect(after).toEqual(cells.map(() => 'open'))
+  })
+
+  it('count what arrived while they could not look, and nothing that never did', async () => {
+    const listeners = [() => 'late', () => undefined].map((word) =>
+      createServer((socket) => {
+        socket.on('error', () => socket.destroy())
+        const said = word()
+        if (said) setTimeout(() => socket.end(said), SILENCE_MS / 2)
+      }).listen(0, '127.0.0.1'),
+    )
+    await Promise.all(listeners.map((listener) => once(listener, 'listening')))
+    const ports = listeners.map((listener) => (listener.address() as AddressInfo).port)
+    const prober = await startProber([process.execPath, ...probeArguments()])
+    const targets = ports.map((port): Cell => ({ protocol: 'TCP', host: '127.0.0.1', port }))
+
+    const asked = prober.probe(targets, SILENCE_MS)
+    await Promise.all(listeners.map((listener) => once(listener, 'connection')))
+    process.kill(prober.pid, 'SIGSTOP')
+    await sleep(2 * SILENCE_MS)
+    process.kill(prober.pid, 'SIGCONT')
+    const outcomes = await asked
+    await prober.stop()
+    for (const listener of listeners) listener.close()
+
+    expect(outcomes).toEqual(['open', 'dropped'])
   })
 
   it('reach pods from the node and from outside', async () => {

@@ -3,7 +3,7 @@ import type { ClusterFacts } from '../../../charts-src/reachability/model.ts'
 import type { KubeObject } from '../../kube/client/kube-object.ts'
 import { pathOf } from '../../kube/client/kube-object.ts'
 import type { Outcome } from './cell.ts'
-import { fuzzCells, LANES, laneName, placeSet } from './fuzz-world.ts'
+import { type Convoy, fuzzCells, laneName, lanesOf, placeSet } from './fuzz-world.ts'
 import type { PolicySet } from './policy-generators.ts'
 import { askPatiently, describeQuestion, hasArrived, type Question } from './questions.ts'
 import type { Stage } from './stage.ts'
@@ -23,6 +23,7 @@ export interface Disagreement {
 }
 
 export interface Comparison {
+  readonly sets: number
   readonly cells: number
   /** Cells that the evaluator allows: neither all nor none, or nothing has been compared. */
   readonly allowed: number
@@ -35,8 +36,9 @@ interface Compared extends Question {
   readonly why: string
 }
 
-/** Puts sets into force, as many at a time as there are lanes, and compares each cell with what the packets do. */
-export function createAgreement(stage: Stage, facts: ClusterFacts) {
+/** Puts sets into force in the lanes of a convoy, and compares each cell with what the packets do. */
+export function createAgreement(stage: Stage, facts: ClusterFacts, convoy: Convoy = 0) {
+  const lanes = lanesOf(convoy)
   let inForce: readonly KubeObject[] = []
 
   async function replace(wanted: readonly KubeObject[]): Promise<void> {
@@ -44,19 +46,20 @@ export function createAgreement(stage: Stage, facts: ClusterFacts) {
       Promise.all(wanted.map((policy) => stage.client.create(policy))),
       Promise.all(inForce.map((policy) => stage.client.delete(pathOf(policy)))),
     ])
-    const namespaces = Array.from({ length: LANES }, (_, lane) => laneName(lane))
+    const namespaces = lanes.map(laneName)
     await stage.agent.waitUntilRealised({ namespaces, present: created, absent: inForce })
     inForce = created
   }
 
   return {
-    /** At most as many sets as there are lanes. */
+    /** At most as many sets as a convoy has lanes. */
     async compare(sets: readonly NumberedSet[]): Promise<Comparison> {
-      const placed = sets.map(({ number, policies }, lane) => ({
-        number,
-        lane,
-        policies: placeSet(policies, lane, number).map((policy) => named(policy, number)),
-      }))
+      const placed = sets.map(({ number, policies }, place) => {
+        const lane = lanes[place]
+        if (lane === undefined) throw new Error(`${sets.length} sets are more than there are lanes`)
+        const inLane = placeSet(policies, lane, number).map((policy) => named(policy, number))
+        return { number, lane, policies: inLane }
+      })
       const questions = placed.flatMap(({ number, lane, policies }) =>
         questionsOf({ number, policies, cells: fuzzCells(stage, lane, number) }, facts),
       )
@@ -69,7 +72,7 @@ export function createAgreement(stage: Stage, facts: ClusterFacts) {
         return [{ number, cell: describeQuestion(question), outcome, why }]
       })
       const allowed = questions.filter(({ isAllowed }) => isAllowed).length
-      return { cells: questions.length, allowed, disagreements }
+      return { sets: sets.length, cells: questions.length, allowed, disagreements }
     },
     clear: () => replace([]),
   }

@@ -6,8 +6,15 @@ import type { Stage, StagePlan } from './stage.ts'
 export const OWN = 'fuzz-own'
 export const PEER = 'fuzz-peer'
 
-/** How many sets are in force at a time, each in a namespace of its own. */
+/** Sets that come and go together, each in a namespace of its own. While one convoy is probed, the other changes. */
 export const LANES = 8
+export const CONVOYS = [0, 1] as const
+export type Convoy = (typeof CONVOYS)[number]
+const ALL_LANES = CONVOYS.flatMap(lanesOf)
+/** The lanes of a convoy. */
+export function lanesOf(convoy: Convoy): number[] {
+  return Array.from({ length: LANES }, (_, place) => convoy * LANES + place)
+}
 export const laneName = (lane: number) => `${OWN}-${lane}`
 
 const NAMED_PORTS = [
@@ -76,7 +83,7 @@ export const NAMES = [
 
 export function fuzzStage(sets: number): StagePlan {
   const listening = { listening: LISTENING, namedPorts: NAMED_PORTS }
-  const lanes = Array.from({ length: LANES }, (_, lane) => laneName(lane))
+  const lanes = ALL_LANES.map(laneName)
   const records = Array.from({ length: sets }, (_, set) =>
     HOSTS.map((host, index) => [`${host}.${zoneOf(set)}`, addressOf(set, index)] as const),
   )
@@ -105,7 +112,7 @@ export function placeSet<T>(set: T, lane: number, number: number): T {
 }
 
 export function fuzzFacts(stage: Stage): ClusterFacts {
-  const lanes = Array.from({ length: LANES }, (_, lane) => laneName(lane))
+  const lanes = ALL_LANES.map(laneName)
   const namedPorts = NAMED_PORTS.map(({ name, containerPort }) => ({
     name,
     port: containerPort,

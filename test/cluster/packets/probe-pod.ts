@@ -76,6 +76,41 @@ export function waitForPodAddress(client: KubeClient, namespace: string, name: s
   })
 }
 
+const LIST_MS = 150
+
+/**
+ * Answers the address of a pod once it is ready. Many that start together share one list: a question for each of them
+ * would keep the machine busy.
+ */
+export function followPodAddresses(client: KubeClient): (namespace: string, name: string) => Promise<string> {
+  let list: Promise<Map<string, string>> = Promise.resolve(new Map())
+  let listedAt = 0
+  const listed = () => {
+    if (Date.now() - listedAt >= LIST_MS) {
+      listedAt = Date.now()
+      list = readyAddresses(client)
+    }
+    return list
+  }
+  return (namespace, name) => {
+    const key = `${namespace}/${name}`
+    return waitUntil({ what: `pod ${key}`, timeoutMs: READY_MS, everyMs: LIST_MS }, async () =>
+      (await listed()).get(key),
+    )
+  }
+}
+
+async function readyAddresses(client: KubeClient): Promise<Map<string, string>> {
+  const { items } = await client.list({ apiVersion: 'v1', plural: 'pods' })
+  const ready = items.filter((pod) => conditionOf(pod, 'Ready')?.status === 'True')
+  return new Map(
+    ready.map(({ metadata: { namespace, name }, status }) => [
+      `${namespace}/${name}`,
+      status.podIP as string,
+    ]),
+  )
+}
+
 /** A prober inside a pod. What it is asked and answers goes by the kubelet, past every policy. */
 export function startPodProber(namespace: string, name: string): Promise<Prober> {
   const { kubeconfig, binFolders } = inject('cluster')

@@ -26,8 +26,8 @@ interface Question {
   readonly cells: readonly Cell[]
 }
 
-/** More at a time only wait for each other, and the time of each runs. */
-const AT_ONCE = 128
+/** What is closed is waited for in one silence, so nearly everything that one question asks is under way at a time. */
+const AT_ONCE = 512
 const GREETING = 'here\n'
 const EARLY = { forMs: 3_000, timeoutMs: 200 }
 const REFUSED = ['ECONNREFUSED', 'ECONNRESET']
@@ -67,7 +67,8 @@ async function tryEarly(cells: readonly Cell[]): Promise<void> {
   const arrived = new Set<string>()
   let rounds = 0
   while (Date.now() < end) {
-    const outcomes = await Promise.all(cells.map((cell) => attempt(cell, EARLY.timeoutMs)))
+    const trying = createTrying(EARLY.timeoutMs)
+    const outcomes = await Promise.all(cells.map((cell) => attempt(cell, trying)))
     for (const [index, outcome] of outcomes.entries()) {
       if (outcome === 'open' || outcome === 'refused') arrived.add(cells[index]?.host ?? '')
     }
@@ -87,25 +88,76 @@ function answerLines(): void {
 
 async function answer({ id, timeoutMs, cells }: Question): Promise<void> {
   const outcomes: Outcome[] = []
+  const trying = createTrying(timeoutMs)
   const todo = cells.entries()
   const work = async () => {
-    for (const [index, cell] of todo) outcomes[index] = await attempt(cell, timeoutMs)
+    for (const [index, cell] of todo) outcomes[index] = await attempt(cell, trying)
   }
   await Promise.all(Array.from({ length: AT_ONCE }, work))
   process.stdout.write(`${JSON.stringify({ id, outcomes })}\n`)
 }
 
-async function attempt({ protocol, host, port }: Cell, timeoutMs: number): Promise<Outcome> {
-  const found = isIP(host) ? { address: host } : await lookUp(host, timeoutMs)
+type Found = { readonly address: string } | { readonly outcome: Outcome }
+
+/** What the attempts of one question have in common: the silence that ends them, and the names that they look up. */
+interface Trying {
+  /** A sign of life of any of them. */
+  heard(): void
+  /** Begins to wait for an answer; the answer ends the wait. */
+  wait(giveUp: () => void): () => void
+  lookUp(name: string): Promise<Found>
+}
+
+/**
+ * An attempt is given up once none of them has begun or been answered for `silenceMs`, so on a busy machine, where
+ * answers come late, all of them have longer. What has arrived by then is read before anything is given up.
+ */
+function createTrying(silenceMs: number): Trying {
+  const waiting = new Set<() => void>()
+  const names = new Map<string, Promise<Found>>()
+  let heardAt = performance.now()
+  let isArmed = false
+  const heard = () => {
+    heardAt = performance.now()
+  }
+  const arm = (ms: number) => {
+    isArmed = true
+    setTimeout(() => setImmediate(check), ms)
+  }
+  const check = () => {
+    isArmed = false
+    if (waiting.size === 0) return
+    const left = heardAt + silenceMs - performance.now()
+    if (left > 0) arm(left)
+    else for (const giveUp of [...waiting]) giveUp()
+  }
+  return {
+    heard,
+    wait(giveUp) {
+      heard()
+      waiting.add(giveUp)
+      if (!isArmed) arm(silenceMs)
+      return () => waiting.delete(giveUp)
+    },
+    lookUp(name) {
+      const found = names.get(name) ?? lookUp(name, silenceMs)
+      names.set(name, found)
+      return found
+    },
+  }
+}
+
+async function attempt({ protocol, host, port }: Cell, trying: Trying): Promise<Outcome> {
+  const found = isIP(host) ? { address: host } : await trying.lookUp(host)
   if ('outcome' in found) return found.outcome
   const send = protocol === 'TCP' ? attemptTcp : attemptUdp
-  return send(found.address, port, timeoutMs)
+  return send(found.address, port, trying)
 }
 
 /** A look that has time asks again, as a resolver does: on a busy machine a datagram is lost now and then. */
 const RETRY_MS = 1_000
 
-async function lookUp(name: string, timeoutMs: number): Promise<{ address: string } | { outcome: Outcome }> {
+async function lookUp(name: string, timeoutMs: number): Promise<Found> {
   try {
     const patience = timeoutMs > RETRY_MS ? { timeout: RETRY_MS, tries: 3 } : { timeout: timeoutMs, tries: 1 }
     const [address] = await new Resolver(patience).resolve4(name)
@@ -116,38 +168,47 @@ async function lookUp(name: string, timeoutMs: number): Promise<{ address: strin
 }
 
 /** Open once the other end has said its word or hung up: something on the way could have taken the connection. */
-function attemptTcp(host: string, port: number, timeoutMs: number): Promise<Outcome> {
+function attemptTcp(host: string, port: number, trying: Trying): Promise<Outcome> {
   return new Promise((resolve) => {
     const socket = connect({ host, port })
     const finish = (outcome: Outcome) => {
-      clearTimeout(timer)
+      stopWaiting()
       socket.destroy()
       resolve(outcome)
     }
-    const timer = setTimeout(() => finish('dropped'), timeoutMs)
+    const answered = (outcome: Outcome) => {
+      trying.heard()
+      finish(outcome)
+    }
+    const stopWaiting = trying.wait(() => finish('dropped'))
     let isConnected = false
     socket.on('connect', () => {
+      trying.heard()
       isConnected = true
       // A TLS server says nothing first, and answers nonsense by closing.
       socket.write('hello\n\n')
     })
-    socket.on('data', () => finish('open'))
-    socket.on('end', () => finish('open'))
-    socket.on('error', (error) => finish(isConnected ? 'open' : outcomeOf(error)))
+    socket.on('data', () => answered('open'))
+    socket.on('end', () => answered('open'))
+    socket.on('error', (error) => answered(isConnected ? 'open' : outcomeOf(error)))
   })
 }
 
-function attemptUdp(host: string, port: number, timeoutMs: number): Promise<Outcome> {
+function attemptUdp(host: string, port: number, trying: Trying): Promise<Outcome> {
   return new Promise((resolve) => {
     const socket = createSocket('udp4')
     const finish = (outcome: Outcome) => {
-      clearTimeout(timer)
+      stopWaiting()
       socket.close()
       resolve(outcome)
     }
-    const timer = setTimeout(() => finish('dropped'), timeoutMs)
-    socket.on('message', () => finish('open'))
-    socket.on('error', (error) => finish(outcomeOf(error)))
+    const answered = (outcome: Outcome) => {
+      trying.heard()
+      finish(outcome)
+    }
+    const stopWaiting = trying.wait(() => finish('dropped'))
+    socket.on('message', () => answered('open'))
+    socket.on('error', (error) => answered(outcomeOf(error)))
     // Only a connected socket is told that nobody listens.
     socket.connect(port, host, () => socket.send('hello'))
   })

@@ -5,6 +5,8 @@ import type { Cell, Outcome } from './cell.ts'
 
 /** Puts questions to a probe program that runs somewhere else, over its standard input and output. */
 export interface Prober {
+  /** Of the command that was started here; what probes in a pod is another process. */
+  readonly pid: number
   probe(cells: readonly Cell[], timeoutMs?: number): Promise<Outcome[]>
   stop(): Promise<void>
 }
@@ -47,6 +49,7 @@ export async function startProber(argv: readonly string[]): Promise<Prober> {
 
   await expectAnswer(0, START_MS)
   return {
+    pid: child.pid ?? 0,
     probe(cells, timeoutMs = PROBE_MS) {
       lastId += 1
       child.stdin.write(`${JSON.stringify({ id: lastId, timeoutMs, cells })}\n`)

@@ -1,6 +1,7 @@
 import { BlockList, isIP } from 'node:net'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { createKubeClient, type KubeClient } from '../../kube/client/kube-client.ts'
+import type { ResourcePath } from '../../kube/client/kube-object.ts'
 import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
 import { planAddresses } from '../../kube/host/addresses.ts'
 import { startDaemon } from '../../kube/host/daemon.ts'
@@ -11,12 +12,12 @@ import { type CiliumAgent, connectCiliumAgent } from './cilium-agent.ts'
 import { type Listening, listenArguments, probeArguments } from './probe-command.ts'
 import { type ProbeDns, startProbeDns } from './probe-dns.ts'
 import {
+  followPodAddresses,
   type ProbePod,
   type ProbePodPlan,
   probePodObject,
   startNetworkProber,
   startPodProber,
-  waitForPodAddress,
 } from './probe-pod.ts'
 import { type Prober, startProber } from './prober.ts'
 
@@ -44,6 +45,23 @@ export interface Stage {
   readonly apiServer: { readonly ip: string; readonly prober: Prober }
   /** By namespace and name. */
   pod(namespace: string, name: string): ProbePod
+}
+
+/** One stage for the plans of two suites that run at the same time. */
+export function together(one: StagePlan, other: StagePlan): StagePlan {
+  const ports = (protocol: 'tcp' | 'udp') => [
+    ...new Set([...(one.listening[protocol] ?? []), ...(other.listening[protocol] ?? [])]),
+  ]
+  return {
+    namespaces: [...one.namespaces, ...other.namespaces],
+    pods: [...one.pods, ...other.pods],
+    outside: {
+      addresses: [...one.outside.addresses, ...other.outside.addresses],
+      ranges: [...one.outside.ranges, ...other.outside.ranges],
+    },
+    records: { ...one.records, ...other.records },
+    listening: { tcp: ports('tcp'), udp: ports('udp') },
+  }
 }
 
 const OUTSIDE_HOST = 3
@@ -86,7 +104,7 @@ async function setStage(plan: StagePlan, onClose: OnClose): Promise<Stage> {
   const agent = connectCiliumAgent(folder)
   onClose(() => agent.close())
   await expectUnknown(agent, plan)
-  await Promise.all(plan.namespaces.map((namespace) => openNamespace(client, namespace, onClose)))
+  const namespaces = openNamespaces(client, plan.namespaces, onClose)
   const network = await openOutside(folder, { link: 'world', hostByte: OUTSIDE_HOST, ...plan.outside })
   onClose(() => network.stop())
   const dns = await startProbeDns(client, plan.records)
@@ -96,7 +114,8 @@ async function setStage(plan: StagePlan, onClose: OnClose): Promise<Stage> {
     startProber([process.execPath, ...probeArguments()]),
     listenAndProbe(network.pid, { ...plan.listening, addresses: single }, onClose),
     listenAndProbe(node.pid, { ...plan.listening, addresses: [addresses.node(0)] }, onClose),
-    startPods(client, { ...plan, resolver: dns.address }, onClose),
+    startPods(client, { pods: plan.pods, namespaces, resolver: dns.address }, onClose),
+    ...namespaces.values(),
   ])
   onClose(() => hostProber.stop())
   return {
@@ -128,14 +147,31 @@ async function expectUnknown(agent: CiliumAgent, { outside }: StagePlan): Promis
   if (known.length > 0) throw new Error(`names of another file have led to ${known.join(', ')}`)
 }
 
+/** By name, each as soon as it is there: the file before may have had one of the same name, which is still going. */
+type Namespaces = ReadonlyMap<string, Promise<void>>
+
 /** Namespaces that the cluster has anyway stay. */
+function openNamespaces(client: KubeClient, wanted: StagePlan['namespaces'], onClose: OnClose): Namespaces {
+  const made: ResourcePath[] = []
+  onClose(() => Promise.all(made.map((path) => client.delete(path))))
+  const opened = wanted.map((one) => {
+    const path = { apiVersion: 'v1', plural: 'namespaces', name: one.name }
+    const namespace = openNamespace(client, one, path).then((isNew) => {
+      if (isNew) made.push(path)
+    })
+    // Whoever waits for it is told; until then its failure is nobody's.
+    namespace.catch(() => undefined)
+    return [one.name, namespace] as const
+  })
+  return new Map(opened)
+}
+
+/** Answers whether it was not there before. */
 async function openNamespace(
   client: KubeClient,
   { name, labels = {} }: StagePlan['namespaces'][number],
-  onClose: OnClose,
-): Promise<void> {
-  const path = { apiVersion: 'v1', plural: 'namespaces', name }
-  // The file before may have had one of the same name.
+  path: ResourcePath,
+): Promise<boolean> {
   const presence = await waitUntil({ what: `${name} to be gone`, timeoutMs: GONE_MS }, async () => {
     const found = await client.find(path)
     if (found?.metadata.deletionTimestamp) return undefined
@@ -143,11 +179,11 @@ async function openNamespace(
   })
   if (presence === 'gone') {
     await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } })
-    onClose(() => client.delete(path))
   }
   await waitUntil({ what: `the default account of ${name}`, timeoutMs: ACCOUNT_MS }, () =>
     client.find({ apiVersion: 'v1', plural: 'serviceaccounts', namespace: name, name: 'default' }),
   )
+  return presence === 'gone'
 }
 
 /** Listeners and a prober in the network of a process that is not a pod. */
@@ -166,24 +202,27 @@ async function listenAndProbe(pid: number, listening: Listening, onClose: OnClos
 
 interface PodsPlan {
   readonly pods: StagePlan['pods']
+  readonly namespaces: Namespaces
   readonly resolver: string
 }
 
 async function startPods(
   client: KubeClient,
-  { pods, resolver }: PodsPlan,
+  { pods, namespaces, resolver }: PodsPlan,
   onClose: OnClose,
 ): Promise<Map<string, ProbePod>> {
-  const started = await Promise.all(
-    pods.map(async (pod): Promise<[string, ProbePod]> => {
-      const { namespace, name } = pod
-      await client.create(probePodObject({ ...pod, resolver }))
-      onClose(() => client.delete({ apiVersion: 'v1', plural: 'pods', namespace, name }))
-      const ip = await waitForPodAddress(client, namespace, name)
-      const prober = await startPodProber(namespace, name)
-      onClose(() => prober.stop())
-      return [`${namespace}/${name}`, { ip, prober }]
-    }),
-  )
-  return new Map(started)
+  const closers: (() => Promise<unknown>)[] = []
+  onClose(() => Promise.all(closers.map((close) => close())))
+  const addressOf = followPodAddresses(client)
+  const start = async (pod: StagePlan['pods'][number]): Promise<[string, ProbePod]> => {
+    const { namespace, name } = pod
+    await namespaces.get(namespace)
+    await client.create(probePodObject({ ...pod, resolver }))
+    closers.push(() => client.delete({ apiVersion: 'v1', plural: 'pods', namespace, name }))
+    const ip = await addressOf(namespace, name)
+    const prober = await startPodProber(namespace, name)
+    closers.push(() => prober.stop())
+    return [`${namespace}/${name}`, { ip, prober }]
+  }
+  return new Map(await Promise.all(pods.map(start)))
 }

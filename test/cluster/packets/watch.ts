@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Cell, cellName, type Outcome } from './cell.ts'
 import type { Prober } from './prober.ts'
 import { hasArrived } from './questions.ts'
@@ -25,7 +26,10 @@ export interface Watch {
 /** Short, so that many rounds fit into a phase: an answer takes a millisecond. */
 const ROUND_MS = 150
 
-/** Tries the cells without a pause until it is stopped or there is nobody left who could. */
+/** Of a round that is answered at once: a prober that did nothing else would take a whole processor. */
+const BETWEEN_MS = 10
+
+/** Tries the cells round after round until it is stopped or there is nobody left who could. */
 export function startWatch(prober: Prober, cells: readonly WatchedCell[]): Watch {
   const rounds: Round[] = []
   let isStopped = false
@@ -35,6 +39,7 @@ export function startWatch(prober: Prober, cells: readonly WatchedCell[]): Watch
       const outcomes = await prober.probe(cells, ROUND_MS).catch(() => undefined)
       if (outcomes === undefined) return
       rounds.push({ begunAt, outcomes })
+      await sleep(Math.max(0, begunAt + BETWEEN_MS - Date.now()))
     }
   }
   const running = run()

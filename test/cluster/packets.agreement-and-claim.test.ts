@@ -1,0 +1,221 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describeWith } from './helpers/features.ts'
+import { type Comparison, createAgreement, type Disagreement, show } from './packets/agreement.ts'
+import { ADDRESSES, type Lives, livesStage, liveThroughClaims } from './packets/claim-lives.ts'
+import { CONVOYS, fuzzFacts, fuzzStage, LANES } from './packets/fuzz-world.ts'
+import { KNOWN_SETS } from './packets/known-sets.ts'
+import { type PolicySet, policySet } from './packets/policy-generators.ts'
+import type { Runtime } from './packets/probe-pod.ts'
+import { together, useStage } from './packets/stage.ts'
+import { leaksOf, roundsBetween } from './packets/watch.ts'
+
+/** The same sets each time, so that a red run is about the change; other seeds by the environment. */
+const SEED = Number(process.env['PACKETS_SEED'] ?? 20_261_122)
+const SETS = Number(process.env['PACKETS_SETS'] ?? 240)
+/** Which steps fast-check took to the smallest set, as the message of a red run names them. */
+const PATH = process.env['PACKETS_PATH']
+const SHRINK_MS = 60_000
+/** Numbers of sets that exist only while a set shrinks. */
+const SPARE = 200
+const SUITE_MS = 600_000
+const RUNTIMES: readonly Runtime[] = ['gvisor', 'runc']
+const LIVES_MS = 240_000
+/** The agent's grace period alone is five seconds. */
+const SHORTEST_WINDOW_MS = 2_000
+
+/**
+ * A claim waits up to half a minute for its identity. Sets of policies come and go meanwhile, in namespaces of their own,
+ * so its window is watched while the agent has other work, too.
+ */
+describeWith(
+  ['cilium', 'agent-sandbox', 'cluster DNS', 'audit log', 'gvisor'],
+  'policies on one node',
+  () => {
+    const stage = useStage(together(livesStage, fuzzStage(SETS + SPARE)))
+    let living: Promise<Lives>
+
+    beforeAll(() => {
+      living = liveThroughClaims(stage())
+      // Its own tests tell; until then it may fail unheard.
+      living.catch(() => undefined)
+    })
+    afterAll(() => living?.catch(() => undefined), LIVES_MS)
+
+    describe('the evaluator and the packets', () => {
+      let spent = SETS
+      const nextNumber = () => {
+        spent += 1
+        return SETS + (spent % SPARE)
+      }
+
+      it('agree that everything is open where there is no policy', async () => {
+        const { compare } = createAgreement(stage(), fuzzFacts(stage()))
+
+        const { cells, allowed, disagreements } = await compare([
+          { number: nextNumber(), policies: [] },
+          { number: nextNumber(), policies: [] },
+        ])
+
+        expect(disagreements).toEqual([])
+        expect(allowed).toBe(cells)
+      })
+
+      it('are told apart when the evaluator is given pods with each other’s labels', async () => {
+        const facts = fuzzFacts(stage())
+        const swapped = facts.pods.map((pod) =>
+          pod.labels['app'] === 'b' ? { ...pod, labels: { app: 'a', tier: 'front' } } : pod,
+        )
+        const wrong = createAgreement(stage(), { ...facts, pods: swapped })
+        const sets = fc.sample(policySet, { seed: SEED, numRuns: LANES })
+
+        const { disagreements } = await wrong.compare(
+          sets.map((policies) => ({ number: nextNumber(), policies })),
+        )
+        await wrong.clear()
+
+        expect(disagreements.length).toBeGreaterThan(0)
+      })
+
+      it.each(KNOWN_SETS)('agree that $title', async ({ policies }) => {
+        const agreement = createAgreement(stage(), fuzzFacts(stage()))
+
+        const { disagreements } = await agreement.compare([{ number: nextNumber(), policies }])
+        await agreement.clear()
+
+        expect(disagreements).toEqual([])
+      })
+
+      it(
+        `agree on every cell of ${SETS} generated sets of policies`,
+        async () => {
+          const sets = fc.sample(policySet, { seed: SEED, numRuns: SETS })
+          const facts = fuzzFacts(stage())
+          const firsts = Array.from({ length: Math.ceil(SETS / LANES) }, (_, batch) => batch * LANES).values()
+          const comparisons: Comparison[] = []
+
+          const convoys = CONVOYS.map((convoy) => createAgreement(stage(), facts, convoy))
+          await Promise.all(
+            convoys.map(async ({ compare, clear }) => {
+              for (const first of firsts) {
+                const batch = sets
+                  .slice(first, first + LANES)
+                  .map((policies, place) => ({ number: first + place, policies }))
+                comparisons.push(await compare(batch))
+              }
+              await clear()
+            }),
+          )
+          const found = comparisons.flatMap(({ disagreements }) => disagreements)
+          const again = createAgreement(stage(), facts)
+          const report = found[0] ? await shrink(found[0], sets, again.compare) : ''
+          await again.clear()
+
+          expect(found.length, report).toBe(0)
+          expect(comparisons.reduce((sum, one) => sum + one.sets, 0)).toBe(SETS)
+          const cells = comparisons.reduce((sum, one) => sum + one.cells, 0)
+          const allowed = comparisons.reduce((sum, one) => sum + one.allowed, 0)
+          expect(allowed / cells).toBeGreaterThan(0.2)
+          expect(allowed / cells).toBeLessThan(0.8)
+        },
+        SUITE_MS,
+      )
+
+      it.runIf(PATH)('agree on the set that a red run named', async () => {
+        const { compare } = createAgreement(stage(), fuzzFacts(stage()))
+        const property = fc.asyncProperty(policySet, async (policies) => {
+          const { disagreements } = await compare([{ number: nextNumber(), policies }])
+          expect(disagreements, show(policies)).toEqual([])
+        })
+
+        await fc.assert(property, { seed: SEED, path: PATH ?? '', endOnFailure: true })
+      })
+
+      /** The smallest set that shows a disagreement, and how to see it again. */
+      async function shrink(
+        found: Disagreement,
+        sets: readonly PolicySet[],
+        compare: ReturnType<typeof createAgreement>['compare'],
+      ): Promise<string> {
+        const last: Disagreement[] = []
+        const property = fc.asyncProperty(policySet, async (policies) => {
+          const { disagreements } = await compare([{ number: nextNumber(), policies }])
+          if (disagreements[0]) last.push(disagreements[0])
+          return disagreements.length === 0
+        })
+        const result = await fc.check(property, {
+          seed: SEED,
+          path: String(found.number),
+          numRuns: 1,
+          interruptAfterTimeLimit: SHRINK_MS,
+        })
+        const path = result.counterexamplePath ?? String(found.number)
+        return [
+          show(last.at(-1) ?? found),
+          show(result.counterexample?.[0] ?? sets[found.number]),
+          `again: PACKETS_SEED=${SEED} PACKETS_PATH=${path} npm run test:cluster -- --project packets agreement`,
+        ].join('\n')
+      }
+    })
+
+    describe('a sandbox, from its first moment to its last', () => {
+      let lives: Lives
+      beforeAll(async () => {
+        lives = await living
+      }, LIVES_MS)
+
+      describe.each(RUNTIMES)('on %s', (runtime) => {
+        it('is never more open than its class', () => {
+          const { watches } = lives[runtime]
+
+          expect(watches.flatMap(leaksOf)).toEqual([])
+        })
+
+        it('is watched before the claim, while its identity is late, after that, and while it goes', () => {
+          const { watches, begunAt, boundAt, identityAt, releasedAt, goneAt } = lives[runtime]
+          const [leaving, ...entering] = watches
+
+          for (const watch of watches) {
+            expect(roundsBetween(watch, begunAt, boundAt).length).toBeGreaterThan(0)
+            expect(roundsBetween(watch, boundAt, identityAt).length).toBeGreaterThan(3)
+            expect(roundsBetween(watch, identityAt, releasedAt).length).toBeGreaterThan(0)
+          }
+          expect(roundsBetween(leaving!, begunAt, releasedAt).length).toBeGreaterThan(10)
+          for (const watch of entering) {
+            expect(roundsBetween(watch, releasedAt, goneAt).length).toBeGreaterThan(0)
+          }
+          expect(identityAt - boundAt).toBeGreaterThan(SHORTEST_WINDOW_MS)
+        })
+
+        it('does all the while what its class may', () => {
+          const { watches, begunAt, boundAt, identityAt, releasedAt } = lives[runtime]
+          const phases = [
+            [begunAt, boundAt],
+            [boundAt, identityAt],
+            [identityAt, releasedAt],
+          ] as const
+
+          for (const watch of watches.slice(0, 2)) {
+            const index = watch.cells.findIndex(({ isMeant }) => isMeant)
+            for (const [from, to] of phases) {
+              const seen = roundsBetween(watch, from, to).map(({ outcomes }) => outcomes[index])
+              expect(seen).toContain('open')
+            }
+          }
+        })
+
+        it('got nowhere in its first moments', () => {
+          const { early } = lives[runtime]
+
+          expect(early.rounds).toBeGreaterThan(3)
+          expect(early.arrived).toEqual([])
+        })
+      })
+
+      it('would have a window if a policy of the claim had to close it', () => {
+        expect(lives.window.ms).toBeGreaterThan(SHORTEST_WINDOW_MS)
+        expect(lives.window.early.arrived).toEqual([ADDRESSES.internet, ADDRESSES.metadata])
+      })
+    })
+  },
+)

@@ -1,0 +1,213 @@
+import { expect } from 'vitest'
+import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
+import { pathOf } from '../../kube/client/kube-object.ts'
+import { waitUntil } from '../../kube/host/wait-until.ts'
+import { LABEL } from '../helpers/sandbox-objects.ts'
+import { createClaimLife } from './claim-life.ts'
+import { readCommittedTree } from './committed-tree.ts'
+import { type Runtime, startPodProber, waitForPodAddress } from './probe-pod.ts'
+import { hasArrived } from './questions.ts'
+import type { Stage, StagePlan } from './stage.ts'
+import { startWatch, type Watch, type WatchedCell } from './watch.ts'
+
+const TREE = readCommittedTree('local')
+const OPEN_NAMESPACE = 'packets-claim-open'
+const STRANGER = { namespace: 'packets-claim-stranger', name: 'stranger' }
+export const ADDRESSES = {
+  listed: '198.51.100.10',
+  internet: '198.51.100.20',
+  private: '10.202.0.10',
+  metadata: '169.254.170.2',
+}
+const LISTED = 'api.github.com'
+
+const actor = (id: string) => {
+  const found = TREE.cast.actors.find((one) => one.id === id)?.end
+  if (found?.kind !== 'pod') throw new Error(`no pod ${id} in the tree`)
+  const labels = TREE.cast.facts.pods.find(
+    (pod) => pod.name === found.name && pod.namespace === found.namespace,
+  )?.labels
+  return { namespace: found.namespace, name: found.name, labels: labels ?? {} }
+}
+const SANDBOX = actor('agent')
+const API = actor('api')
+const listening = { tcp: [80, 443, 8080, AGENT_HOST_PORT], udp: [443] }
+
+type Target = readonly [host: string, port: number]
+
+/** One life of a sandbox, with the moments that part it. */
+interface Life {
+  readonly watches: readonly Watch[]
+  readonly begunAt: number
+  readonly boundAt: number
+  readonly identityAt: number
+  readonly releasedAt: number
+  readonly goneAt: number
+  readonly early: { readonly rounds: number; readonly arrived: readonly string[] }
+}
+
+/** How long a policy that selects the controller's label of a claim is in the agent, and not in force. */
+interface Window {
+  readonly ms: number
+  readonly early: Life['early']
+}
+
+export interface Lives {
+  readonly gvisor: Life
+  readonly runc: Life
+  readonly window: Window
+}
+
+const NAMESPACES = [...new Set(TREE.policies.map(({ metadata }) => metadata.namespace ?? ''))]
+
+export const livesStage: StagePlan = {
+  namespaces: [
+    ...NAMESPACES.map((name) => TREE.cast.facts.namespaces.find((one) => one.name === name) ?? { name }),
+    { name: STRANGER.namespace },
+    { name: OPEN_NAMESPACE },
+  ],
+  pods: [
+    { ...API, listening },
+    { ...STRANGER, listening },
+    { ...SANDBOX, name: 'neighbour', listening },
+  ],
+  outside: {
+    addresses: Object.values(ADDRESSES),
+    ranges: ['198.51.100.0/24', '10.202.0.0/24', '169.254.170.2/32'],
+  },
+  records: { [LISTED]: ADDRESSES.listed, 'unlisted.example.net': ADDRESSES.internet },
+  listening,
+}
+
+/** Puts the committed policies into force, and leads a sandbox of each runtime from its pool through a claim to its end. */
+export async function liveThroughClaims(stage: Stage): Promise<Lives> {
+  const inForce = await Promise.all(TREE.policies.map((policy) => stage.client.create(policy)))
+  try {
+    await stage.agent.waitUntilRealised({ namespaces: NAMESPACES, present: inForce })
+    const [gvisor, runc, window] = await Promise.all([
+      liveThrough(stage, 'gvisor'),
+      liveThrough(stage, 'runc'),
+      measureWindow(stage),
+    ])
+    return { gvisor, runc, window }
+  } finally {
+    await Promise.all(inForce.map((policy) => stage.client.delete(pathOf(policy))))
+  }
+}
+
+const cell = (title: string, [host, port]: Target, more: Partial<WatchedCell> = {}): WatchedCell => ({
+  title,
+  host,
+  port,
+  protocol: 'TCP',
+  isMeant: false,
+  ...more,
+})
+
+function leavingCells(stage: Stage): WatchedCell[] {
+  const { node, apiServer, pod } = stage
+  return [
+    cell('a listed name', [LISTED, 443], { isMeant: true }),
+    cell('a listed name, other port', [LISTED, 80]),
+    cell('an unlisted name', ['unlisted.example.net', 443]),
+    cell('the internet', [ADDRESSES.internet, 443]),
+    cell('the internet', [ADDRESSES.internet, 443], { protocol: 'UDP' }),
+    cell('a private address', [ADDRESSES.private, 80]),
+    cell('the metadata service', [ADDRESSES.metadata, 80]),
+    cell('the node', [node.ip, 80]),
+    cell('the API server', [apiServer.ip, 6443]),
+    cell('the API', [pod(API.namespace, API.name).ip, 8080]),
+    cell('a stranger', [pod(STRANGER.namespace, STRANGER.name).ip, 8080]),
+    cell('a neighbour', [pod(SANDBOX.namespace, 'neighbour').ip, AGENT_HOST_PORT]),
+  ]
+}
+
+/** From everybody who could try to get in. */
+function startEntering(stage: Stage, ip: string): Watch[] {
+  const { outside, pod } = stage
+  const closed = [cell('into the sandbox', [ip, AGENT_HOST_PORT]), cell('into the sandbox', [ip, 8080])]
+  return [
+    startWatch(pod(API.namespace, API.name).prober, [
+      cell('the API, orders', [ip, AGENT_HOST_PORT], { isMeant: true }),
+      cell('the API, a preview port', [ip, 8080]),
+    ]),
+    startWatch(pod(STRANGER.namespace, STRANGER.name).prober, closed),
+    startWatch(pod(SANDBOX.namespace, 'neighbour').prober, closed),
+    startWatch(outside.prober, closed),
+  ]
+}
+
+function lifeOf(stage: Stage, runtime: Runtime, { namespace, labels }: Omit<typeof SANDBOX, 'name'>) {
+  const early = [cell('', [ADDRESSES.internet, 443]), cell('', [ADDRESSES.metadata, 80])]
+  const plan = { namespace, pool: `pool-${runtime}`, labels, runtime, resolver: stage.dns.address }
+  return createClaimLife(stage.client, { ...plan, listening: { ...listening, early } })
+}
+
+/** What the program in the pod wrote down about its first seconds. */
+async function readEarly(stage: Stage, namespace: string, name: string): Promise<Life['early']> {
+  const url = `/api/v1/namespaces/${namespace}/pods/${name}/log`
+  return waitUntil({ what: `the first words of ${name}`, timeoutMs: 30_000, everyMs: 200 }, async () =>
+    JSON.parse(await stage.client.raw({ method: 'GET', url })),
+  )
+}
+
+async function rounds(watches: readonly Watch[], count: number): Promise<void> {
+  const before = watches.map((watch) => watch.rounds.length)
+  await waitUntil({ what: `${count} rounds of all watches`, timeoutMs: 30_000 }, () =>
+    watches.every((watch, index) => watch.rounds.length >= (before[index] ?? 0) + count),
+  )
+}
+
+async function liveThrough(stage: Stage, runtime: Runtime): Promise<Life> {
+  const life = lifeOf(stage, runtime, SANDBOX)
+  const [name = ''] = await life.fill(1)
+  const ip = await waitForPodAddress(stage.client, SANDBOX.namespace, name)
+  const prober = await startPodProber(SANDBOX.namespace, name)
+  const early = await readEarly(stage, SANDBOX.namespace, name)
+  const begunAt = Date.now()
+  const watches = [startWatch(prober, leavingCells(stage)), ...startEntering(stage, ip)]
+  await rounds(watches, 3)
+  expect(await life.claim()).toBe(name)
+  const boundAt = Date.now()
+  await life.waitForIdentity(name)
+  const identityAt = Date.now()
+  await rounds(watches, 3)
+  const releasedAt = Date.now()
+  await life.release(name)
+  const goneAt = Date.now()
+  await Promise.all(watches.map((watch) => watch.stop()))
+  await prober.stop()
+  await life.drain()
+  return { watches, begunAt, boundAt, identityAt, releasedAt, goneAt, early }
+}
+
+async function measureWindow(stage: Stage): Promise<Window> {
+  const life = lifeOf(stage, 'runc', { namespace: OPEN_NAMESPACE, labels: {} })
+  const [name = ''] = await life.fill(1)
+  const early = await readEarly(stage, OPEN_NAMESPACE, name)
+  const prober = await startPodProber(OPEN_NAMESPACE, name)
+  await life.claim()
+  const policy = await stage.client.create({
+    apiVersion: 'cilium.io/v2',
+    kind: 'CiliumNetworkPolicy',
+    metadata: { name: 'per-claim', namespace: OPEN_NAMESPACE },
+    spec: {
+      endpointSelector: { matchLabels: { [LABEL.claimUid]: await life.claimUid(name) } },
+      egress: [{ toEndpoints: [{}] }],
+    },
+  })
+  await waitUntil({ what: 'the agent to take the policy', timeoutMs: 20_000 }, () =>
+    stage.agent.hasTaken(policy),
+  )
+  const takenAt = Date.now()
+  const watch = startWatch(prober, [cell('the internet', [ADDRESSES.internet, 443])])
+  await waitUntil({ what: 'the policy to be in force', timeoutMs: 120_000 }, () =>
+    watch.rounds.at(-1)?.outcomes.every((outcome) => !hasArrived(outcome)),
+  )
+  await watch.stop()
+  await prober.stop()
+  await life.release(name)
+  await life.drain()
+  const lastOpen = watch.rounds.findLast(({ outcomes }) => outcomes.some(hasArrived))
+  return { ms: (lastOpen?.begunAt ?? takenAt) - takenAt, early }
+}
