@@ -3,7 +3,8 @@ import { defineConfig } from 'vitest/config'
 const TEST_MS = 120_000
 const HOOK_MS = 180_000
 const PACKETS = 'test/cluster/packets.*.test.ts'
-const GITOPS = 'test/cluster/gitops.*.test.ts'
+const GITOPS = ['test/cluster/gitops.apply.test.ts', 'test/cluster/gitops.definitions.test.ts']
+const API = 'test/cluster/gitops.api.test.ts'
 const HARNESS = 'test/cluster/harness/**'
 const MACHINE = ['lifecycle', 'packets', 'identity-timing'].map(
   (name) => `test/cluster/harness/${name}.test.ts`,
@@ -18,7 +19,7 @@ export default defineConfig({
         test: {
           name: 'cluster',
           include: ['test/cluster/**/*.test.ts'],
-          exclude: [HARNESS, PACKETS, GITOPS],
+          exclude: [HARNESS, PACKETS, ...GITOPS, API],
           globalSetup: ['test/cluster/helpers/cluster.setup.ts'],
           testTimeout: TEST_MS,
           hookTimeout: HOOK_MS,
@@ -43,12 +44,22 @@ export default defineConfig({
         // A tree has names of the whole cluster in it, so each of these brings a cluster of its own.
         test: {
           name: 'gitops',
-          include: [GITOPS],
+          include: GITOPS,
           testTimeout: TEST_MS,
           hookTimeout: HOOK_MS,
-          fileParallelism: false,
-          maxWorkers: 1,
+          maxWorkers: 2,
           sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        // How soon a replica takes over is what this measures.
+        test: {
+          name: 'api',
+          include: [API],
+          testTimeout: TEST_MS,
+          hookTimeout: HOOK_MS,
+          maxWorkers: 1,
+          sequence: { groupOrder: 3 },
         },
       },
       {
@@ -61,7 +72,7 @@ export default defineConfig({
           hookTimeout: HOOK_MS,
           fileParallelism: false,
           maxWorkers: 1,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
         },
       },
       {
@@ -73,7 +84,7 @@ export default defineConfig({
           hookTimeout: HOOK_MS,
           fileParallelism: false,
           maxWorkers: 1,
-          sequence: { groupOrder: 4 },
+          sequence: { groupOrder: 5 },
         },
       },
       {
@@ -84,7 +95,7 @@ export default defineConfig({
           testTimeout: 900_000,
           hookTimeout: 300_000,
           maxWorkers: 2,
-          sequence: { groupOrder: 5 },
+          sequence: { groupOrder: 6 },
         },
       },
     ],

@@ -9,7 +9,7 @@ import { deferred } from './deferred.ts'
  * one after the other. Each is a process of its own, so that a project's cluster is there no longer than its tests.
  * Beside each other are only such as neither measure short times nor compare the whole machine.
  */
-export const STEPS = [['cluster', 'waits'], ['packets'], ['gitops'], ['harness'], ['machine']] as const
+export const STEPS = [['cluster', 'waits'], ['packets'], ['harness', 'gitops'], ['api'], ['machine']] as const
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const FORCE_MS = 30_000
