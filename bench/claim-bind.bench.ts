@@ -27,7 +27,7 @@ import { watchReady } from './subjects/ready-watch.ts'
 const NAMESPACE = 'default'
 const POOL = 'pool'
 const REPLICAS = 25
-const ROUNDS = 20
+const ROUNDS = 100
 const FEW = 10
 const MANY = 200
 const CLAIM_MS = 60_000
