@@ -114,6 +114,18 @@ test('takes no object whose namespace or whose kind is not there yet', async () 
   expect((await make(running.provider, POOL, pool)).id).toBe('default/pool')
 })
 
+test('has the namespace that an extension of the very cluster is released into', async () => {
+  await using running = await aCluster()
+  const inputs = { scope: { cluster: { releaseNamespace: 'agents' } } }
+
+  running.cloud.put({ id: '/aks-2/extensions/one', type: 'extension', inputs, outputs: {} })
+  await expect(make(running.provider, CONFIG_MAP, configMap({}))).rejects.toThrow(
+    /namespaces "agents" not found/,
+  )
+  running.cloud.put({ id: '/aks/extensions/one', type: 'extension', inputs, outputs: {} })
+  expect((await make(running.provider, CONFIG_MAP, configMap({}))).id).toBe('agents/settings')
+})
+
 test('takes with a namespace what is in it, and does not make anything twice', async () => {
   await using running = await aCluster()
   const made = await make(running.provider, NAMESPACE, namespace('agents'))

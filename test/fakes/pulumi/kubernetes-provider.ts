@@ -140,9 +140,18 @@ export function kubernetesStandIn(cloud: Cloud): StandIn {
         valueAt(inputs, 'spec.group') === group.split('/')[0],
     )
   }
+  /** An extension of the cluster makes the namespace of its release. */
+  const isReleasedInto = (namespace: string) =>
+    cloud
+      .list()
+      .some(
+        ({ id, inputs }) =>
+          id.startsWith(`${clusterObject()?.id}/`) &&
+          valueAt(inputs, 'scope.cluster.releaseNamespace') === namespace,
+      )
   function hasNamespace(inputs: Properties): boolean {
     const namespace = text(valueAt(inputs, 'metadata.namespace'))
-    if (namespace === '' || GIVEN_NAMESPACES.has(namespace)) return true
+    if (namespace === '' || GIVEN_NAMESPACES.has(namespace) || isReleasedInto(namespace)) return true
     return others().some(({ inputs: other }) => other['kind'] === 'Namespace' && idOf(other) === namespace)
   }
   function put(named: Named, inputs: Properties): CloudObject {
