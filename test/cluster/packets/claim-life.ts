@@ -57,8 +57,12 @@ export function createClaimLife(
         return isBound(claim) ? sandboxOf(claim) : undefined
       })
     },
-    claimUid: async (name: string): Promise<string> =>
-      (await client.get(podPath(name))).metadata.labels?.[LABEL.claimUid] ?? '',
+    /** The label of its claim, which the controller writes on the pod some time after the claim says that it is bound. */
+    claimUid: (name: string): Promise<string> =>
+      waitUntil({ what: `the label of a claim on ${name}`, timeoutMs: BOUND_MS, everyMs: 5 }, async () => {
+        const { labels } = (await client.get(podPath(name))).metadata
+        return labels?.[LABEL.claimUid] || undefined
+      }),
     /** Waits until the agent has given the pod the identity that has the label of its claim. */
     async waitForIdentity(name: string): Promise<void> {
       const endpoint = { apiVersion: 'cilium.io/v2', plural: 'ciliumendpoints', namespace, name }

@@ -186,7 +186,7 @@ async function measureWindow(stage: Stage): Promise<Window> {
   const [name = ''] = await life.fill(1)
   const early = await readEarly(stage, OPEN_NAMESPACE, name)
   const prober = await startPodProber(OPEN_NAMESPACE, name)
-  await life.claim()
+  expect(await life.claim()).toBe(name)
   const policy = await stage.client.create({
     apiVersion: 'cilium.io/v2',
     kind: 'CiliumNetworkPolicy',
@@ -202,7 +202,7 @@ async function measureWindow(stage: Stage): Promise<Window> {
   const takenAt = Date.now()
   const watch = startWatch(prober, [cell('the internet', [ADDRESSES.internet, 443])])
   await waitUntil({ what: 'the policy to be in force', timeoutMs: 120_000 }, () =>
-    watch.rounds.at(-1)?.outcomes.every((outcome) => !hasArrived(outcome)),
+    watch.latest()?.outcomes.every((outcome) => !hasArrived(outcome)),
   )
   await watch.stop()
   await prober.stop()

@@ -19,6 +19,8 @@ export interface Round {
 export interface Watch {
   readonly cells: readonly WatchedCell[]
   readonly rounds: readonly Round[]
+  /** The last round; throws why there is no next one, where the prober has gone. */
+  latest(): Round | undefined
   /** Ends after the round that is going on. */
   stop(): Promise<void>
 }
@@ -33,11 +35,14 @@ const BETWEEN_MS = 10
 export function startWatch(prober: Prober, cells: readonly WatchedCell[]): Watch {
   const rounds: Round[] = []
   let isStopped = false
+  let failure: unknown
   async function run(): Promise<void> {
     while (!isStopped) {
       const begunAt = Date.now()
-      const outcomes = await prober.probe(cells, ROUND_MS).catch(() => undefined)
-      if (outcomes === undefined) return
+      const outcomes = await prober.probe(cells, ROUND_MS).catch((error: unknown) => {
+        failure = error
+      })
+      if (!outcomes) return
       rounds.push({ begunAt, outcomes })
       await sleep(Math.max(0, begunAt + BETWEEN_MS - Date.now()))
     }
@@ -46,6 +51,10 @@ export function startWatch(prober: Prober, cells: readonly WatchedCell[]): Watch
   return {
     cells,
     rounds,
+    latest() {
+      if (failure !== undefined) throw failure
+      return rounds.at(-1)
+    },
     async stop() {
       isStopped = true
       await running
