@@ -106,8 +106,7 @@ export async function faultOf(response: Response): Promise<SandboxError> {
     const problem = Problem.parse(JSON.parse(text))
     return new SandboxError(problem.code, problem.detail)
   } catch (error) {
-    const message = `the AgentHost answered ${response.status}: ${text.slice(0, 200)}`
-    return new SandboxError('sandbox_lost', message, { cause: error })
+    return senseless(`the AgentHost answered ${response.status}: ${text.slice(0, 200)}`, error)
   }
 }
 
@@ -144,14 +143,12 @@ export async function answerOf<T>(response: Response, schema: z.ZodType<T>): Pro
   try {
     return schema.parse(JSON.parse(text))
   } catch (error) {
-    throw senseless(error)
+    throw senseless('the AgentHost answered what makes no sense', error)
   }
 }
 
-/** What a schema says of a long answer is longer than the answer, and goes into a log: its beginning is enough. */
-const senseless = (error: unknown) =>
-  new SandboxError('sandbox_lost', 'the AgentHost answered what makes no sense', {
-    cause: new Error(messageOf(error).slice(0, 500)),
-  })
+/** What a schema says of a long text is longer than the text, and goes into a log: its beginning is enough. */
+export const senseless = (what: string, error: unknown) =>
+  new SandboxError('sandbox_lost', what, { cause: new Error(messageOf(error).slice(0, 500)) })
 
 export type AgentHostConnection = ReturnType<typeof connectAgentHost>

@@ -2,7 +2,7 @@ import { createParser } from 'eventsource-parser'
 import { HEARTBEAT_MS, HostEnvelope } from '../../contracts/events.ts'
 import { AGENT_HOST_ROUTES, LAST_EVENT_ID_HEADER } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
-import type { AgentHostConnection } from './connection.ts'
+import { type AgentHostConnection, senseless } from './connection.ts'
 
 /** The largest event a sandbox may send; more ends the stream. */
 const MAX_EVENT_CHARACTERS = 34_000_000
@@ -77,11 +77,6 @@ function parseEnvelope(data: string): HostEnvelope {
   try {
     return HostEnvelope.parse(JSON.parse(data))
   } catch (error) {
-    throw malformed(error)
+    throw senseless('the sandbox sent an event that is malformed or not its own to send', error)
   }
 }
-
-const malformed = (cause: unknown) =>
-  new SandboxError('sandbox_lost', 'the sandbox sent an event that is malformed or not its own to send', {
-    cause,
-  })

@@ -82,6 +82,9 @@ describe.each(Object.keys(USES))('a sandbox that breaks in the middle: %s', (nam
   })
 })
 
+const sendJson = (response: ServerResponse, status: number, body: unknown) =>
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+
 const PIECE = Buffer.alloc(65_536, 'x')
 
 /** Writes for as long as somebody reads; answers how many bytes were taken. */
@@ -114,15 +117,25 @@ describe.each(HELD)('a sandbox that answers without end: %s', (name) => {
   })
 })
 
-it('says little of a long answer that makes no sense', async () => {
-  const answer = JSON.stringify({ ok: true, entries: Array(FILE_LIMITS.listPage).fill({ nothing: 'of it' }) })
-  const client = await answering((response) =>
-    response.writeHead(200, { 'content-type': 'application/json' }).end(answer),
-  )
+const strangeKeys = Object.fromEntries(Array.from({ length: 10_000 }, (_, at) => [`key${at}`, at]))
 
-  const failure = await USES['read a file']!(client).catch((error: SandboxError) => error)
+it.each<[string, (response: ServerResponse) => void, (client: AgentHostClient) => Promise<unknown>]>([
+  ['answer', (response) => sendJson(response, 200, { ok: true, ...strangeKeys }), USES['read a file']!],
+  ['refusal', (response) => sendJson(response, 502, strangeKeys), USES['decide']!],
+  [
+    'event',
+    (response) =>
+      response
+        .writeHead(200, { 'content-type': 'text/event-stream' })
+        .write(`data: ${JSON.stringify({ sequence: 1, ...strangeKeys })}\n\n`),
+    (client) => Array.fromAsync(client.events(0, soon())),
+  ],
+])('says little of a long %s that makes no sense', async (_what, answer, use) => {
+  const client = await answering(answer)
+
+  const failure = await use(client).catch((error: SandboxError) => error)
   expect(failure).toMatchObject({ code: 'sandbox_lost' })
-  expect(inspect(failure, { depth: null }).length).toBeLessThan(5000)
+  expect(inspect(failure, { depth: null, maxStringLength: null }).length).toBeLessThan(5000)
 })
 
 it('takes a listing as long as one may be', async () => {
