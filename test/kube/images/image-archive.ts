@@ -1,16 +1,8 @@
 import { createHash } from 'node:crypto'
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { runCommand } from '../host/run-command.ts'
+import { dropUnused } from './drop-unused.ts'
 import type { ImageSpec } from './image-spec.ts'
 import { writeImages } from './oci-layout.ts'
 
@@ -22,7 +14,8 @@ export async function imageArchive(cacheRoot: string, spec: ImageSpec): Promise<
   const name = spec.reference.replace(/[^a-z0-9]+/g, '-')
   const archive = join(folder, `${name}-${inputKey(spec)}.tar`)
   mkdirSync(folder, { recursive: true })
-  dropUnused(folder, name)
+  // Every clone has a Node of its own, so without this each would leave an archive of it for ever.
+  dropUnused(folder, `${name}-`)
   if (existsSync(archive)) {
     utimesSync(archive, new Date(), new Date())
     return archive
@@ -36,16 +29,6 @@ export async function imageArchive(cacheRoot: string, spec: ImageSpec): Promise<
     rmSync(temporary, { recursive: true, force: true })
   }
   return archive
-}
-
-const UNUSED_MS = 3_600_000
-
-/** Every clone has a Node of its own, so without this each would leave an archive of it for ever. */
-function dropUnused(folder: string, name: string): void {
-  for (const file of readdirSync(folder).filter((entry) => entry.startsWith(`${name}-`))) {
-    const usedAt = statSync(join(folder, file), { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
-    if (Date.now() - usedAt > UNUSED_MS) rmSync(join(folder, file), { force: true })
-  }
 }
 
 /** Far cheaper than the image's digest: sources are known by size and time of change, as make does. */

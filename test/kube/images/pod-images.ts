@@ -7,13 +7,13 @@ import {
   readFileSync,
   renameSync,
   rmSync,
-  statSync,
   utimesSync,
 } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import { POD_HOMES, POD_USERS } from '../../../contracts/pod.ts'
 import { bundleApi, bundleServices } from '../../../scripts/bundle.ts'
+import { dropUnused } from './drop-unused.ts'
 import type { ImageSpec, LayerEntry } from './image-spec.ts'
 import { completeLayer, folderTree, librariesOf, programWithLibraries } from './program-files.ts'
 import { git, python, shell } from './toolbox.ts'
@@ -52,17 +52,13 @@ export async function apiImage(cacheRoot: string, node: string): Promise<ImageSp
   }
 }
 
-const UNUSED_MS = 3_600_000
 const API_HOME = '/home/api'
 
 /** The same code gives the same files of the same name: an image of them is made once. */
 async function bundleOnce(cacheRoot: string, bundle: (folder: string) => Promise<unknown>): Promise<string> {
   const folder = join(cacheRoot, 'bundles')
   mkdirSync(folder, { recursive: true })
-  for (const name of readdirSync(folder)) {
-    const usedAt = statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
-    if (Date.now() - usedAt > UNUSED_MS) rmSync(join(folder, name), { recursive: true, force: true })
-  }
+  dropUnused(folder)
   const scratch = mkdtempSync(join(folder, 'new-'))
   await bundle(scratch)
   const hash = createHash('sha256')

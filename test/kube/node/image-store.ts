@@ -1,16 +1,8 @@
 import { createHash } from 'node:crypto'
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { runCommand } from '../host/run-command.ts'
+import { dropUnused } from '../images/drop-unused.ts'
 
 /** What containerd holds of its images below its root. Databases are written in place: each node has its own copy. */
 const DATABASES = [
@@ -19,8 +11,6 @@ const DATABASES = [
 ]
 /** Blobs and unpacked layers are never changed, only removed: nodes share them by links. */
 const TREES = ['io.containerd.content.v1.content/blobs', 'io.containerd.snapshotter.v1.overlayfs/snapshots']
-
-const UNUSED_MS = 3_600_000
 
 export interface ImageStore {
   readonly cacheRoot: string
@@ -43,6 +33,7 @@ export async function fillImageStore(store: ImageStore): Promise<void> {
   const { cacheRoot, root, unpack } = store
   const folder = join(cacheRoot, 'unpacked')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
+  // Every clone has images of its own, so without this each would leave them unpacked for ever.
   dropUnused(folder)
   const kept = join(folder, keyOf(store))
   const canLink = statSync(folder).dev === statSync(root).dev
@@ -87,12 +78,4 @@ async function copyStore(from: string, to: string): Promise<void> {
     mkdirSync(dirname(join(to, part)), { recursive: true, mode: 0o700 })
   for (const part of DATABASES) await runCommand(['cp', '-a', join(from, part), join(to, part)])
   for (const part of TREES) await runCommand(['cp', '-a', '--link', join(from, part), join(to, part)])
-}
-
-/** Every clone has images of its own, so without this each would leave them unpacked for ever. */
-function dropUnused(folder: string): void {
-  for (const name of readdirSync(folder)) {
-    const usedAt = statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
-    if (Date.now() - usedAt > UNUSED_MS) rmSync(join(folder, name), { recursive: true, force: true })
-  }
 }
