@@ -1,9 +1,10 @@
-import { AgentCard, Role, TaskState } from '@a2a-js/sdk'
+import { AgentCard, Role, StreamResponse, TaskState } from '@a2a-js/sdk'
 import { RestTransportFactory } from '@a2a-js/sdk/client'
+import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import { PROBLEM_MEDIA_TYPE } from '../../contracts/errors.ts'
 import { A2A, AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
-import { type AgentHostConnection, bodyOf, faultOf, MAX_ANSWER_BYTES } from './connection.ts'
+import { type AgentHostConnection, bodyOf, faultOf, MAX_ANSWER_BYTES, senseless } from './connection.ts'
 
 /** How the API drives turns: an A2A client whose requests travel over the sandbox's one connection. */
 export function createTurnClient(connection: AgentHostConnection) {
@@ -19,7 +20,9 @@ export function createTurnClient(connection: AgentHostConnection) {
     })
     // A2A's own errors are the transport's to read; every other refusal is AgentHost's, with its code.
     if (response.headers.get('content-type')?.startsWith(PROBLEM_MEDIA_TYPE)) throw await faultOf(response)
-    return new Response(ReadableStream.from(bodyOf(response, MAX_ANSWER_BYTES)), {
+    const body = bodyOf(response, MAX_ANSWER_BYTES)
+    const isStream = response.headers.get('content-type')?.startsWith('text/event-stream')
+    return new Response(ReadableStream.from(isStream ? sensible(body) : body), {
       status: response.status,
       headers: [...response.headers],
     })
@@ -83,6 +86,43 @@ export function createTurnClient(connection: AgentHostConnection) {
     },
   }
 }
+
+/**
+ * The events of a stream, each of which the SDK can read: what it cannot read it writes to the standard error of this
+ * process as it is, where a sandbox could forge lines of the log.
+ */
+async function* sensible(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const events: EventSourceMessage[] = []
+  const parser = createParser({ onEvent: (event) => events.push(event) })
+  const decoder = new TextDecoder()
+  for await (const piece of pieces) {
+    parser.feed(decoder.decode(piece, { stream: true }))
+    for (const { event = 'message', data } of events.splice(0)) {
+      const line = JSON.stringify(event === 'error' ? parsed(data) : readable(data))
+      yield Buffer.from(`event: ${event}\ndata: ${line}\n\n`)
+    }
+  }
+}
+
+function parsed(data: string): unknown {
+  try {
+    return JSON.parse(data)
+  } catch (error) {
+    throw senseless(SENSELESS, error)
+  }
+}
+
+function readable(data: string): unknown {
+  const value = parsed(data)
+  try {
+    StreamResponse.fromJSON(value)
+    return value
+  } catch (error) {
+    throw senseless(SENSELESS, error)
+  }
+}
+
+const SENSELESS = 'the sandbox answered a turn with what makes no sense'
 
 const notTaken = (cause: unknown): SandboxError =>
   cause instanceof SandboxError

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { inspect } from 'node:util'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { FILE_LIMITS } from '../../contracts/files.ts'
 import { type AgentHostClient, createAgentHostClient } from '../../runtime/agent-host-client/client.ts'
 import { MAX_ANSWER_BYTES } from '../../runtime/agent-host-client/connection.ts'
@@ -182,6 +182,23 @@ it('tells a turn whose answer is of another form as not taken', async () => {
   )
 
   await expect(USES['start a turn']!(client)).rejects.toMatchObject({ code: 'agent_failed' })
+})
+
+it.each([
+  ['is no JSON', 'x\ndata: {"level":"info","msg":"forged"}'],
+  ['is none of A2A', '{"task":{"history":[null]}}'],
+  ['is an error without form', 'x', 'error'],
+])('writes nothing of an answer to a turn that %s', async (_what, data, event = 'message') => {
+  const said = vi.spyOn(console, 'error').mockImplementation(() => undefined)
+  onTestFinished(() => said.mockRestore())
+  const client = await answering((response) =>
+    response
+      .writeHead(200, { 'content-type': 'text/event-stream' })
+      .end(`event: ${event}\ndata: ${data}\n\n`),
+  )
+
+  await expect(USES['start a turn']!(client)).rejects.toMatchObject({ code: 'sandbox_lost' })
+  expect(said).not.toHaveBeenCalled()
 })
 
 it('tells a deadline of ours as one', async () => {
