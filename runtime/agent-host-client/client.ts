@@ -32,8 +32,6 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
   const command = (id: string) => `${AGENT_HOST_ROUTES.commands}/${encodeURIComponent(id)}`
 
   return {
-    /** Opens connections for the requests that follow; says nothing of the run on them. */
-    prepare: connection.prepare,
     configure: (configuration: Configuration): Promise<void> => configureAgentHost(connection, configuration),
     /** What the sandbox says of itself: its state, whatever that is, and how it isolates commands. */
     async health(signal: AbortSignal): Promise<HostHealth> {

@@ -4,7 +4,7 @@ import { Problem } from '../../contracts/errors.ts'
 import { delay } from '../kit/deadline.ts'
 import { errnoOf, messageOf, SandboxError } from '../kit/errors.ts'
 import type { ConnectionGuard } from './connection-guard.ts'
-import { guardedConnector } from './new-connection.ts'
+import { guardedConnector, type PreparedConnections } from './new-connection.ts'
 
 /**
  * Where an AgentHost listens: a Unix socket, whose folder says whose it is (laptop), or a base URL, where the
@@ -12,7 +12,12 @@ import { guardedConnector } from './new-connection.ts'
  */
 export type AgentHostAddress =
   | { readonly socketPath: string }
-  | { readonly baseUrl: string; readonly guard: ConnectionGuard }
+  | {
+      readonly baseUrl: string
+      readonly guard: ConnectionGuard
+      /** Connections there that the first requests take. */
+      readonly prepared?: PreparedConnections
+    }
 
 /** The longest answer is a listing: `FILE_LIMITS.listPage` paths of `FILE_LIMITS.maxPathBytes`, six characters for a byte. */
 export const MAX_ANSWER_BYTES = 33_554_432
@@ -21,8 +26,9 @@ export const MAX_ANSWER_BYTES = 33_554_432
 export function connectAgentHost(address: AgentHostAddress, bearer: string) {
   const local = 'socketPath' in address
   const baseUrl = local ? 'http://agent-host' : address.baseUrl.replace(/\/$/, '')
-  const connector = connectorOf(address)
-  const { connect } = connector
+  const connect = local
+    ? { socketPath: address.socketPath }
+    : guardedConnector(address.guard, address.prepared)
   const dispatcher = new Agent({ bodyTimeout: 0, headersTimeout: 0, pipelining: 1, connect })
 
   /** `Authorization` is the run's bearer unless the request brings its own. */
@@ -64,20 +70,12 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
       if (response.ok) return response
       throw await faultOf(response)
     },
-    /** Opens connections that the next requests will take; the pod is asked on each of them who it is. */
-    prepare: (connections: number): void => connector.prepare(baseUrl, connections),
     close: (): Promise<void> => {
-      connector.close()
+      if (!local) address.prepared?.close()
       return dispatcher.destroy()
     },
   }
 }
-
-/** A Unix socket is connected at once: nothing is gained by having done so before. */
-const connectorOf = (address: AgentHostAddress) =>
-  'socketPath' in address
-    ? { connect: { socketPath: address.socketPath }, prepare: () => undefined, close: () => undefined }
-    : guardedConnector(address.guard)
 
 const isTimeout = (error: unknown): boolean => error instanceof DOMException && error.name === 'TimeoutError'
 

@@ -9,62 +9,82 @@ const MAX_ANSWER_BYTES = 16_384
 const CONNECT_TIMEOUT_MS = 10_000
 const ANSWER_TIMEOUT_MS = 5_000
 
-interface GuardedConnector {
-  readonly connect: buildConnector.connector
-  /** Opens connections ahead of the requests that will want them. One that fails fails the request that takes it. */
-  prepare(baseUrl: string, count: number): void
+/** Connections that the guard has been asked about ahead of the requests that will want them. */
+export interface PreparedConnections {
+  /** The next one, which may be open by now or not, or may have failed; undefined where all are taken. */
+  take(): Promise<Socket> | undefined
   /** Ends those that nothing has taken. */
   close(): void
 }
 
-/** Opens TCP connections, each of which the guard has accepted before it is handed on. */
-export function guardedConnector(guard: ConnectionGuard): GuardedConnector {
-  const dial = buildConnector({ timeout: CONNECT_TIMEOUT_MS })
-  const prepared: Promise<Socket>[] = []
+const dial = buildConnector({ timeout: CONNECT_TIMEOUT_MS })
 
-  async function open(options: buildConnector.Options): Promise<Socket> {
-    const socket = await new Promise<Socket>((resolve, reject) =>
-      dial(options, (error, opened) =>
-        opened ? resolve(opened) : reject(error ?? unanswered('the connection could not be opened')),
-      ),
-    )
-    try {
-      await guard.verify(asNewConnection(socket))
-      return socket
-    } catch (refusal) {
-      socket.destroy()
-      throw refusal
-    }
+/** A TCP connection that the guard has accepted. The signal ends it, then and later. */
+async function open(
+  options: buildConnector.Options,
+  guard: ConnectionGuard,
+  signal?: AbortSignal,
+): Promise<Socket> {
+  const socket = await new Promise<Socket>((resolve, reject) =>
+    dial(options, (error, opened) =>
+      opened ? resolve(opened) : reject(error ?? unanswered('the connection could not be opened')),
+    ),
+  )
+  signal?.addEventListener('abort', () => socket.destroy(), { once: true })
+  if (signal?.aborted) socket.destroy()
+  try {
+    await guard.verify(asNewConnection(socket))
+    return socket
+  } catch (refusal) {
+    socket.destroy()
+    throw refusal
   }
+}
 
+/** Opens connections, and says nothing on them but the guard's question. */
+export function prepareConnections(
+  baseUrl: string,
+  guard: ConnectionGuard,
+  count: number,
+): PreparedConnections {
+  const options = optionsFor(baseUrl)
+  const prepared = Array.from({ length: count }, () => {
+    const untaken = new AbortController()
+    const opening = open(options, guard, untaken.signal).then((socket) => socket.on('error', ignore))
+    opening.catch(ignore)
+    return { opening, untaken }
+  })
+  return {
+    take: () => prepared.shift()?.opening,
+    close: () => {
+      for (const { untaken } of prepared.splice(0)) untaken.abort()
+    },
+  }
+}
+
+/**
+ * Takes connections that were prepared, then opens more, each of which the guard has accepted before it is handed on. A
+ * prepared one that was refused fails the request that takes it.
+ */
+export function guardedConnector(
+  guard: ConnectionGuard,
+  prepared?: PreparedConnections,
+): buildConnector.connector {
   /** One that broke while it waited, or on which somebody spoke unasked, is as good as none. */
   async function takeOrOpen(options: buildConnector.Options): Promise<Socket> {
-    const socket = await prepared.shift()
-    if (!socket) return open(options)
+    const socket = await prepared?.take()
+    if (!socket) return open(options, guard)
     socket.off('error', ignore)
     if (!socket.destroyed && !socket.readableEnded && socket.readableLength === 0) return socket
     socket.destroy()
-    return open(options)
+    return open(options, guard)
   }
 
-  return {
-    connect: (options, callback) => {
-      takeOrOpen(options).then(
-        (socket) => callback(null, socket),
-        (error: Error) => callback(error, null),
-      )
-    },
-    prepare: (baseUrl, count) => {
-      const options = optionsFor(baseUrl)
-      for (let i = 0; i < count; i++) {
-        const opening = open(options).then((socket) => socket.on('error', ignore))
-        opening.catch(ignore)
-        prepared.push(opening)
-      }
-    },
-    close: () => {
-      for (const opening of prepared.splice(0)) opening.then((socket) => socket.destroy(), ignore)
-    },
+  return (options, callback) => {
+    takeOrOpen(options).then(
+      (socket) => callback(null, socket),
+      (error: Error) => callback(error, null),
+    )
   }
 }
 

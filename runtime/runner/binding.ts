@@ -50,10 +50,12 @@ export class Binding {
     return undefined
   }
 
-  /** Opens the workspace, where its place is fixed, and closes it: a run must not wait for what is slow the first time. */
+  /** Binds the workspace, where its place is fixed, and lets go: a run must not wait for what is slow the first time. */
   async rehearse(): Promise<void> {
     const { root } = this.#deps
-    if (root !== undefined && !this.#taken) (await openWorkspace(root)).close()
+    if (root === undefined || this.#taken) return
+    const opened = await this.#tryOpen(root)
+    if ('workspace' in opened) await letGo(opened)
   }
 
   async #tryOpen(root: string): Promise<Bound | FileError> {
@@ -79,7 +81,11 @@ export class Binding {
   async close(): Promise<void> {
     const bound = this.#bound
     this.#bound = undefined
-    await bound?.executor.close()
-    bound?.workspace.close()
+    if (bound) await letGo(bound)
   }
+}
+
+async function letGo({ executor, workspace }: Bound): Promise<void> {
+  await executor.close()
+  workspace.close()
 }

@@ -68,7 +68,16 @@ async function runTool(tool: Tool | undefined, call: ToolCall, io: ToolIo): Prom
 
 const CANCELLED = failure('cancelled', 'The call was cancelled')
 
+/** Of schemas that are the same for every run: to write one takes a millisecond, and a run waits for all of them. */
+const written = new WeakMap<z.ZodType, ToolDefinition['parameters']>()
+
 function definitionOf({ name, description, schema }: Tool): ToolDefinition {
-  const { $schema: _dialect, ...parameters } = z.toJSONSchema(schema, { io: 'input' })
+  const parameters = written.get(schema) ?? parametersOf(schema)
+  written.set(schema, parameters)
   return { name, description, parameters }
+}
+
+function parametersOf(schema: z.ZodType): ToolDefinition['parameters'] {
+  const { $schema: _dialect, ...parameters } = z.toJSONSchema(schema, { io: 'input' })
+  return parameters
 }

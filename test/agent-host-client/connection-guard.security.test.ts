@@ -4,7 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { connectAgentHost } from '../../runtime/agent-host-client/connection.ts'
 import type { ConnectionGuard } from '../../runtime/agent-host-client/connection-guard.ts'
+import { prepareConnections } from '../../runtime/agent-host-client/new-connection.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
+import { present } from '../../runtime/kit/present.ts'
 
 const BEARER = 'the-bearer-of-the-run'
 const answer = (body: string) => `HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`
@@ -44,8 +46,9 @@ const trusting = (identity: string): ConnectionGuard => ({
   },
 })
 
-function connect(baseUrl: string, guard: ConnectionGuard) {
-  const connection = connectAgentHost({ baseUrl, guard }, BEARER)
+function connect(baseUrl: string, guard: ConnectionGuard, ahead?: number) {
+  const prepared = ahead === undefined ? undefined : prepareConnections(baseUrl, guard, ahead)
+  const connection = connectAgentHost({ baseUrl, guard, ...present({ prepared }) }, BEARER)
   onTestFinished(() => connection.close())
   return connection
 }
@@ -152,9 +155,7 @@ const QUESTION = 'GET /identity HTTP/1.1\r\nhost: agent-host\r\n\r\n'
 
 it('opens connections ahead, says nothing on them but the question, and uses them first', async () => {
   const { heard, baseUrl } = await aListener((path) => answer(path === '/identity' ? 'pod-1' : 'ok'))
-  const connection = connect(baseUrl, trusting('pod-1'))
-
-  connection.prepare(2)
+  const connection = connect(baseUrl, trusting('pod-1'), 2)
   await vi.waitFor(() => expect(heard).toEqual([QUESTION, QUESTION]))
   const sent = [connection.request('/healthz'), connection.request('/configure', { method: 'POST' })]
   for (const response of await Promise.all(sent)) await response.text()
@@ -166,9 +167,7 @@ it('opens connections ahead, says nothing on them but the question, and uses the
 
 it('fails a request whose connection was refused ahead of it, and sends it nowhere', async () => {
   const { heard, baseUrl } = await aListener(() => answer('somebody else'))
-  const connection = connect(baseUrl, trusting('pod-1'))
-
-  connection.prepare(1)
+  const connection = connect(baseUrl, trusting('pod-1'), 1)
   await vi.waitFor(() => expect(heard).toEqual([QUESTION]))
   const sent = connection.request('/configure', { method: 'POST', body: 'the configuration' })
 
@@ -186,8 +185,7 @@ it('asks again where a connection that was opened ahead has broken, or was spoke
       opened.push(socket)
       return answer(path === '/identity' ? 'pod-1' : 'ok')
     })
-    const connection = connect(baseUrl, trusting('pod-1'))
-    connection.prepare(1)
+    const connection = connect(baseUrl, trusting('pod-1'), 1)
     await vi.waitFor(() => expect(heard).toEqual([QUESTION]))
     await delay(50)
 
@@ -209,8 +207,7 @@ it('ends connections that nothing has used', async () => {
     socket.once('close', () => ended.resolve())
     return answer('pod-1')
   })
-  const connection = connect(baseUrl, trusting('pod-1'))
-  connection.prepare(1)
+  const connection = connect(baseUrl, trusting('pod-1'), 1)
   await vi.waitFor(() => expect(heard).toEqual([QUESTION]))
 
   await connection.close()

@@ -1,18 +1,19 @@
 import { withTimeout } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
-import type { ApprovalRow, RunRow, Transaction, TurnRow } from '../../store/store.ts'
+import type { ApprovalRow, RunRow, TurnRow } from '../../store/store.ts'
 import { activeTimeOf } from './active-time.ts'
 import type { Approvals } from './approvals.ts'
 import type { AuditTrail } from './audit-trail.ts'
 import { type Capacity, launchWhenRoom } from './await-capacity.ts'
+import { beginRun, takeTurn } from './begin-run.ts'
 import { checkpoint } from './checkpoint.ts'
 import { hostCommandOf } from './commands.ts'
 import { BatchCommitter, type Committed } from './commit-batch.ts'
 import type { RunDeps } from './deps.ts'
 import { type Ending, failureOf, finishRun } from './finish.ts'
 import { isHeld, whileHeld } from './held-run.ts'
-import { type LaunchedSandbox, selectedEvent } from './launch.ts'
+import type { LaunchedSandbox } from './launch.ts'
 import { followOthers, hearOthers } from './others-words.ts'
 import { Relay } from './relay.ts'
 import { discardClaim, type Resumed, readPosition, resume, type TurnEnded } from './resume.ts'
@@ -214,13 +215,17 @@ export class ActiveRun {
     const { generation } = launched
     const committer = new BatchCommitter(this.#deps, this.#parts.audit, this.run)
     const resumed = isLaunched ? await readPosition(this.#deps, this.run, committer) : undefined
-    if (!resumed) await this.#begin(launched)
+    // What the sandbox has said by now is fetched meanwhile, and committed after it.
+    const begun = resumed ? undefined : beginRun(this.#deps, this.run, launched)
     const relay = new Relay({
       runId: this.run.id,
       generation,
       client: launched.client,
       after: isLaunched ? this.run.hostSequence : 0,
-      commit: (batch) => committer.commit(batch),
+      commit: async (batch) => {
+        await begun
+        return committer.commit(batch)
+      },
       onCommitted: (committed) => this.#onCommitted(committed),
       maxWeight: MAX_EVENT_CHARACTERS,
       signal: this.#relayStop.signal,
@@ -228,23 +233,13 @@ export class ActiveRun {
     })
     const relaying = relay.run().catch((error) => this.#fail(error))
     const serving = { ...launched, relay, relaying }
+    this.#nextTurn = await begun?.catch(async (error) => {
+      await this.#leave(serving)
+      throw error
+    })
     this.#ready.resolve(serving)
     if (resumed) await this.#catchUp(serving, resumed)
     return serving
-  }
-
-  async #begin({ generation, selected, sandbox }: LaunchedSandbox): Promise<void> {
-    const { store, clock } = this.#deps
-    await whileHeld(store, this.run, async (tx) => {
-      await tx.changeRun(this.run.id, { startedAt: clock().toISOString() })
-      if (selected) {
-        const { podName: name } = sandbox
-        await tx.changeRun(this.run.id, { sandbox: { name, isolation: selected } })
-        await tx.appendEvents(this.run.id, [{ event: selectedEvent(selected) }])
-      }
-      await tx.appendEvents(this.run.id, [{ event: { type: 'run.started', data: { generation } } }])
-      this.#nextTurn = await takeTurn(tx, this.run.id)
-    })
   }
 
   /** Tells the sandbox again what its driver may not have told it; it does nothing twice. */
@@ -389,12 +384,4 @@ export class ActiveRun {
     const cause = this.#suspect ? await causeOf(error, this.#suspect, { signal }) : error
     this.end(failureOf(cause, this.#log))
   }
-}
-
-/** The next queued turn, marked as sent; the run's state says whether there is one. */
-async function takeTurn(tx: Transaction, runId: string): Promise<TurnRow | undefined> {
-  const [turn] = await tx.listTurns(runId, ['queued'])
-  if (turn) await tx.changeTurn(turn.id, 'sent')
-  await tx.changeRun(runId, { state: turn ? 'running' : 'idle' })
-  return turn
 }

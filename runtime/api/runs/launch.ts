@@ -31,8 +31,6 @@ const CLAIM_TIMEOUT_MS = 120_000
 const CONFIGURE_TIMEOUT_MS = 35_000
 const WORKSPACE_TIMEOUT_MS = 600_000
 const HEALTH_TIMEOUT_MS = 5_000
-/** The configuration and the sandbox's own words, which are asked for together; the stream and the turn take over. */
-const FIRST_REQUESTS = 2
 /** Characters of a sandbox's own words. */
 const MAX_REASON = 300
 
@@ -98,17 +96,20 @@ async function prepareSandbox(
   const bearer = turnToken(keys.derive('turn'), { runId: run.id, generation, instanceId })
   const client = createAgentHostClient(sandbox.address, bearer)
   try {
-    // Who answers there is asked meanwhile; nothing else is said before the binding is committed.
-    client.prepare(FIRST_REQUESTS)
+    // Who answers there may have been asked already; nothing else is said before the binding is committed.
     const [configuration] = await Promise.all([
       configurationOf(deps, run, { sandbox, generation, bearer }),
       recordBound(deps, run, { sandbox, claim }),
     ])
     return await whileAlive({ sandbox, client }, signal, async (alive) => {
+      const configuring = client.configure({
+        ...configuration,
+        signal: withTimeout(CONFIGURE_TIMEOUT_MS, alive),
+      })
       const describing = sandbox.isDescribedByHost ? describe(client, sandbox, alive) : undefined
       // Whatever the sandbox then says of itself, why it was not configured comes first.
       describing?.catch(() => undefined)
-      await client.configure({ ...configuration, signal: withTimeout(CONFIGURE_TIMEOUT_MS, alive) })
+      await configuring
       const [selected] = await Promise.all([describing, putWorkspace(deps, run, { client, signal: alive })])
       // A connection takes its next request one turn after its answer; before that, two more would be opened.
       await nextTurn()

@@ -7,6 +7,7 @@ import { AsyncQueue } from '../../kit/async-queue.ts'
 import { delay } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+import { Acknowledger } from './acknowledger.ts'
 import type { Batch, Committed } from './commit-batch.ts'
 
 export type RelayOptions = {
@@ -48,12 +49,19 @@ export class Relay {
   #committedThrough: number
   /** Decisions that are stored and that the sandbox has not taken yet. */
   readonly #unposted = new Map<string, CallDecision>()
+  readonly #acknowledger: Acknowledger
+  /** Ends the attachment that there is. */
+  #detach: (reason: unknown) => void = () => undefined
   /** What this sandbox has sent in all. */
   #weight = 0
 
   constructor(options: RelayOptions) {
     this.#options = options
     this.#committedThrough = options.after ?? 0
+    this.#acknowledger = new Acknowledger({
+      send: () => this.post([]),
+      onFailure: (error) => this.#detach(error),
+    })
   }
 
   /** Relays until the signal aborts; rejects where the sandbox cannot be followed any longer. */
@@ -74,6 +82,7 @@ export class Relay {
 
   /** Posts decisions with what is committed so far; those that do not arrive are posted again with the next ones. */
   async post(decisions: readonly CallDecision[], signal = this.#options.signal): Promise<void> {
+    this.#acknowledger.clear()
     for (const decision of decisions) this.#unposted.set(decision.callId, decision)
     const sent = [...this.#unposted.values()]
     await this.#options.client.decide({ ackedThrough: this.#committedThrough, decisions: sent }, signal)
@@ -86,9 +95,11 @@ export class Relay {
   async #attach(): Promise<unknown> {
     const queue = new AsyncQueue<HostEnvelope>(MAX_QUEUED_EVENTS, WEIGHING)
     const detached = new AbortController()
+    this.#detach = (reason) => detached.abort(reason)
     const signal = AbortSignal.any([this.#options.signal, detached.signal])
     const committing = this.#commitAll(queue).finally(() => detached.abort())
     const results = await Promise.allSettled([committing, this.#pump(queue, signal)])
+    this.#acknowledger.clear()
     const failed = results.find((result) => result.status === 'rejected')
     return failed?.reason ?? new SandboxError('sandbox_lost', "the sandbox's event stream ended")
   }
@@ -120,12 +131,11 @@ export class Relay {
       if (queue.size > 0 && !isFull) continue
       const committed = await commit({ runId, generation, envelopes: batch })
       this.#committedThrough = committed.through
+      onCommitted(committed)
+      if (committed.decisions.length + this.#unposted.size > 0) await this.post(committed.decisions)
+      else await this.#acknowledger.committed(batch.length, weight)
       batch = []
       weight = 0
-      onCommitted(committed)
-      // Who waits for a decision comes first, then who reads the stream, then the sandbox that may forget.
-      if (committed.decisions.length === 0) await nextTurn()
-      await this.post(committed.decisions)
     }
   }
 

@@ -1,10 +1,12 @@
 import { WORKSPACE_MOUNT } from '../../../contracts/names.ts'
+import type { PreparedConnections } from '../../agent-host-client/new-connection.ts'
 import { delay } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
+import { present } from '../../kit/present.ts'
 import type { AttachRequest, BoundSandbox, ClaimRequest, LocatedSandbox } from '../provider.ts'
 import { awaitBound, type BoundClaim } from './claims/await-bound.ts'
 import { buildClaim } from './claims/build-claim.ts'
-import { LAUNCH_TYPE_LABEL, PodObject, type SandboxObject } from './claims/claim-objects.ts'
+import { LAUNCH_TYPE_LABEL } from './claims/claim-objects.ts'
 import type { ClaimWatches } from './claims/claim-watches.ts'
 import { deleteClaim } from './claims/delete-claim.ts'
 import { keepClaimAlive } from './claims/extend-claim.ts'
@@ -12,12 +14,12 @@ import { postClaim } from './claims/post-claim.ts'
 import { howLost, watchForLoss } from './claims/watch-lost.ts'
 import type { KubeApi } from './client/kube-api.ts'
 import { conditionOf } from './client/kube-object.ts'
-import { podsIn } from './client/resource.ts'
 import { type Expected, followChain, type PinnedIdentity } from './identity/identity-chain.ts'
 import type { IssuerKeys } from './identity/issuer-keys.ts'
 import { createPodGuard } from './identity/pod-guard.ts'
 import { isolationOf, warningsOf } from './kubernetes-isolation.ts'
 import type { ClaimHandle, KubernetesProviderOptions, ProviderTiming } from './kubernetes-provider.ts'
+import { addressOf, prepareSandbox, readPod } from './prepare-sandbox.ts'
 
 export type BindOptions = Omit<KubernetesProviderOptions, 'timing' | 'connect'> &
   ProviderTiming & { readonly api: KubeApi; readonly watches: ClaimWatches; readonly keys: IssuerKeys }
@@ -35,8 +37,6 @@ export async function bindSandbox(options: BindOptions, request: BindRequest): P
   const posted = await postClaim(api, claim, signal)
   const kept = request.onPosted(posted.metadata.uid)
   kept.catch(() => undefined)
-  const pods = podReader(api, signal)
-  const bound = await awaitBound({ ...options, onAdopted: pods.readAhead }, posted, signal)
   const expected: Expected = {
     namespace,
     claimName,
@@ -44,10 +44,18 @@ export async function bindSandbox(options: BindOptions, request: BindRequest): P
     runtimeClass: options.runtimeClass,
     serviceAccount: options.serviceAccount(kind),
   }
-  const pinned = followChain(expected, { ...bound, pod: await pods.read(bound.sandbox) })
-  await kept
-  const facts = { handle: request.handle, launch: launchOf(bound), bindMs: performance.now() - startedAt }
-  return toBoundSandbox(options, pinned, facts)
+  const ahead = prepareSandbox({ ...options, signal }, expected)
+  try {
+    const bound = await awaitBound({ ...options, ...ahead }, posted, signal)
+    const pinned = await ahead.pin(bound)
+    const prepared = ahead.connectionsTo(pinned)
+    await kept
+    const facts = { handle: request.handle, launch: launchOf(bound), bindMs: performance.now() - startedAt }
+    return toBoundSandbox(options, pinned, { ...facts, prepared })
+  } catch (error) {
+    ahead.abandon()
+    throw error
+  }
 }
 
 /** Takes over a sandbox that another process bound. */
@@ -63,7 +71,7 @@ export async function locateSandbox(options: BindOptions, request: AttachRequest
   return {
     instanceId: pinned.podUid,
     isolation: isolationOf(runtimeClass),
-    address: addressOf(options, pinned, keys),
+    address: hostAt(options, pinned, keys),
   }
 }
 
@@ -73,7 +81,7 @@ const LOOK_AGAIN_MS = 100
 
 /** The chain from the claim to the pod once more: it must end at the very sandbox and pod that the row has. */
 async function proveAgain(options: BindOptions, request: AttachRequest) {
-  const { namespace } = options
+  const { api, namespace } = options
   const { claimName, uids, signal } = request
   const bound = await findBound(options, request)
   const expected: Expected = {
@@ -83,7 +91,7 @@ async function proveAgain(options: BindOptions, request: AttachRequest) {
     runtimeClass: options.runtimeClass,
     serviceAccount: options.serviceAccount(request.kind),
   }
-  const pod = await podReader(options.api, signal).read(bound.sandbox)
+  const pod = await readPod(api, bound.sandbox.metadata, signal)
   const pinned = followChain(expected, { ...bound, pod })
   if (pinned.sandboxUid !== uids.sandbox || pinned.podUid !== uids.pod)
     throw new SandboxError('sandbox_lost', 'the claim has another sandbox than the one that was bound')
@@ -103,27 +111,6 @@ async function findBound({ watches }: BindOptions, request: AttachRequest): Prom
   }
 }
 
-/** Reads the pod of a Sandbox once, ahead of time where its name is known before the claim is bound. */
-function podReader(api: KubeApi, signal: AbortSignal) {
-  const ask = ({ metadata }: SandboxObject) => ({
-    uid: metadata.uid,
-    pod: api.get(podsIn(metadata.namespace), metadata.name, signal),
-  })
-  let ahead: ReturnType<typeof ask> | undefined
-  return {
-    readAhead(sandbox: SandboxObject): void {
-      ahead = ask(sandbox)
-      ahead.pod.catch(() => undefined)
-    },
-    async read(sandbox: SandboxObject): Promise<PodObject> {
-      const found = await (ahead?.uid === sandbox.metadata.uid ? ahead : ask(sandbox)).pod
-      if (found === undefined)
-        throw new SandboxError('sandbox_lost', `the pod ${sandbox.metadata.name} is gone`)
-      return PodObject.parse(found)
-    },
-  }
-}
-
 /** Only told, never trusted: names of warm sandboxes need not even begin with their pool's. */
 const launchOf = ({ claim, sandbox }: BoundClaim): 'warm' | 'cold' => {
   const told = sandbox.metadata.labels?.[LAUNCH_TYPE_LABEL]
@@ -131,12 +118,15 @@ const launchOf = ({ claim, sandbox }: BoundClaim): 'warm' | 'cold' => {
   return sandbox.metadata.name === claim.metadata.name ? 'cold' : 'warm'
 }
 
-type Facts = Pick<BoundSandbox, 'launch' | 'bindMs' | 'handle'> & { readonly isTakenOver?: boolean }
+type Facts = Pick<BoundSandbox, 'launch' | 'bindMs' | 'handle'> & {
+  readonly isTakenOver?: boolean
+  readonly prepared?: PreparedConnections
+}
 
 function toBoundSandbox(
   options: BindOptions,
   pinned: PinnedIdentity,
-  { isTakenOver = false, ...facts }: Facts,
+  { isTakenOver = false, prepared, ...facts }: Facts,
 ): BoundSandbox {
   const { namespace, claimName, podName, podUid } = pinned
   const claim = { namespace, name: claimName, uid: pinned.claimUid }
@@ -149,6 +139,7 @@ function toBoundSandbox(
   const leave = () => {
     life.stop()
     watch.stop()
+    prepared?.close()
   }
   let released: Promise<boolean> | undefined
   return {
@@ -161,7 +152,7 @@ function toBoundSandbox(
     isolation: isolationOf(options.runtimeClass),
     isDescribedByHost: true,
     warnings: warningsOf(options.runtimeClass),
-    address: addressOf(options, pinned, options.keys),
+    address: { ...hostAt(options, pinned, options.keys), ...present({ prepared }) },
     workingDirectory: () => WORKSPACE_MOUNT,
     lost,
     howLost: (signal) => howLost(options, pinned, signal),
@@ -174,9 +165,7 @@ function toBoundSandbox(
   }
 }
 
-const addressOf = ({ agentHostPort }: BindOptions, pinned: PinnedIdentity, keys: IssuerKeys) => ({
-  baseUrl: `http://${hostOf(pinned.podIp)}:${agentHostPort}`,
+const hostAt = ({ agentHostPort }: BindOptions, pinned: PinnedIdentity, keys: IssuerKeys) => ({
+  baseUrl: addressOf(agentHostPort, pinned),
   guard: createPodGuard(keys, pinned),
 })
-
-const hostOf = (address: string): string => (address.includes(':') ? `[${address}]` : address)

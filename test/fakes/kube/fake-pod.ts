@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
+import { promisify } from 'node:util'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { IDENTITY_AUDIENCE } from '../../../contracts/configure.ts'
 import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
@@ -91,6 +92,8 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
     received,
     /** Takes requests on this path and never answers them. */
     ignore: (path: string) => void silent.add(path),
+    /** How many connections to it are open. */
+    connections: () => promisify(server.getConnections.bind(server))(),
     async close(): Promise<void> {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))

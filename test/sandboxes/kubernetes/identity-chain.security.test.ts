@@ -60,7 +60,7 @@ const ATTACKS: readonly (readonly [string, RegExp, Tampering])[] = [
   ],
   [
     'a Sandbox of another namespace',
-    /names another/,
+    /another namespace/,
     { sandbox: () => ({ metadata: { namespace: 'elsewhere' } }) },
   ],
   [

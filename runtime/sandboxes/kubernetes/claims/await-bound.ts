@@ -13,6 +13,8 @@ export type AwaitOptions = {
   readonly watches: ClaimWatches
   /** A watch that has not shown by then what is known from elsewhere is taken for stuck. */
   readonly suspectAfterMs: number
+  /** Called with the Sandbox, ready, that the controller is about to give the claim; again if it chooses another. */
+  readonly onChosen?: (sandbox: SandboxObject) => void
   /** Called once, as soon as a Sandbox that is ready belongs to the claim: some time before the claim says so. */
   readonly onAdopted?: (sandbox: SandboxObject) => void
 }
@@ -71,6 +73,7 @@ class Wait {
   #isSeen = false
   #suspicions = 0
   #sandboxName: string | undefined
+  #chosenUid: string | undefined
   #isAdopted = false
   /** The Sandbox whose changes matter: the claim's own, or the one that the controller is about to give it. */
   expected: string | undefined
@@ -106,7 +109,12 @@ class Wait {
     this.expected = choice
     const sandbox = this.#options.watches.sandboxes.get(choice)
     const isReady = conditionOf(sandbox?.status?.conditions, 'Ready')?.status === 'True'
-    if (!sandbox || !isReady || controllerOf(sandbox)?.uid !== metadata.uid) return
+    if (!sandbox || !isReady) return
+    if (this.#chosenUid !== sandbox.metadata.uid) {
+      this.#chosenUid = sandbox.metadata.uid
+      this.#options.onChosen?.(sandbox)
+    }
+    if (controllerOf(sandbox)?.uid !== metadata.uid) return
     this.#isAdopted = true
     this.#options.onAdopted?.(sandbox)
   }

@@ -45,13 +45,22 @@ export type PinnedIdentity = {
  */
 export function followChain(expected: Expected, { claim, sandbox, pod }: Links): PinnedIdentity {
   checkClaim(expected, claim)
-  checkSandbox(expected, claim, sandbox)
+  requireThat(claim.status?.sandbox?.name === sandbox.metadata.name, 'the claim names another sandbox')
+  const pinned = foreseeChain(expected, { sandbox, pod })
+  // Two accounts of the address, which must agree.
+  requireThat(claim.status?.sandbox?.podIPs?.includes(pinned.podIp) === true, ADDRESSES_DIFFER)
+  return pinned
+}
+
+/** Where the chain ends if the claim, which does not say it yet, comes to name this sandbox. Nothing is bound by it. */
+export function foreseeChain(expected: Expected, { sandbox, pod }: Omit<Links, 'claim'>): PinnedIdentity {
+  checkSandbox(expected, sandbox)
   checkPod(expected, sandbox, pod)
-  const podIp = addressOf(claim, pod)
+  const podIp = ownAddressOf(pod)
   return {
     namespace: expected.namespace,
     claimName: expected.claimName,
-    claimUid: claim.metadata.uid,
+    claimUid: expected.claimUid,
     sandboxName: sandbox.metadata.name,
     sandboxUid: sandbox.metadata.uid,
     podName: pod.metadata.name,
@@ -70,12 +79,11 @@ function checkClaim({ namespace, claimName, claimUid }: Expected, claim: ClaimOb
   requireThat(!spec.env?.length && !spec.volumeClaimTemplates?.length, 'the claim asks for more than we did')
 }
 
-function checkSandbox({ namespace }: Expected, claim: ClaimObject, sandbox: SandboxObject): void {
+function checkSandbox({ namespace, claimName, claimUid }: Expected, sandbox: SandboxObject): void {
   const { metadata } = sandbox
-  const isNamed = claim.status?.sandbox?.name === metadata.name && metadata.namespace === namespace
-  requireThat(isNamed, 'the claim names another sandbox')
+  requireThat(metadata.namespace === namespace, 'the sandbox is in another namespace')
   requireThat(metadata.deletionTimestamp === undefined, 'the sandbox is being deleted')
-  const owner = { group: CLAIM.group, kind: CLAIM.kind, object: claim }
+  const owner = { group: CLAIM.group, kind: CLAIM.kind, name: claimName, uid: claimUid }
   requireThat(isControlledBy(sandbox, owner), 'the sandbox does not belong to our claim alone')
 }
 
@@ -84,7 +92,8 @@ function checkPod({ namespace, ...required }: Expected, sandbox: SandboxObject, 
   const tracked = sandbox.metadata.annotations?.[POD_NAME_ANNOTATION] || sandbox.metadata.name
   const isNamed = tracked === sandbox.metadata.name && metadata.name === tracked
   requireThat(isNamed && metadata.namespace === namespace, 'the pod is not the one of the sandbox')
-  const owner = { group: SANDBOX_GROUP, kind: 'Sandbox', object: sandbox }
+  const { name, uid } = sandbox.metadata
+  const owner = { group: SANDBOX_GROUP, kind: 'Sandbox', name, uid }
   requireThat(isControlledBy(pod, owner), 'the pod does not belong to the sandbox alone')
   requireThat(metadata.deletionTimestamp === undefined, 'the pod is being deleted')
   requireThat(status?.phase === 'Running', 'the pod does not run')
@@ -96,22 +105,22 @@ function checkPod({ namespace, ...required }: Expected, sandbox: SandboxObject, 
   requireThat(spec.hostNetwork !== true, 'the pod is in the network of its node')
 }
 
-/** The pod's own address, where the claim says that it is there: two accounts of it that must agree. */
-function addressOf(claim: ClaimObject, { status }: PodObject): string {
+const ADDRESSES_DIFFER = 'the addresses of the claim and of the pod differ'
+
+function ownAddressOf({ status }: PodObject): string {
   const podIp = status?.podIP ?? ''
   const isOwn = podIp !== '' && (status?.podIPs ?? []).some(({ ip }) => ip === podIp)
-  const isClaimed = claim.status?.sandbox?.podIPs?.includes(podIp) === true
-  requireThat(isOwn && isClaimed, 'the addresses of the claim and of the pod differ')
+  requireThat(isOwn, ADDRESSES_DIFFER)
   return podIp
 }
 
-type Owner = { readonly group: string; readonly kind: string; readonly object: KubeObject }
+type Owner = { readonly group: string; readonly kind: string; readonly name: string; readonly uid: string }
 
-function isControlledBy(owned: KubeObject, { group, kind, object }: Owner): boolean {
+function isControlledBy(owned: KubeObject, { group, kind, name, uid }: Owner): boolean {
   const controller = controllerOf(owned)
   if (controller === undefined) return false
   const isKind = controller.apiVersion.split('/')[0] === group && controller.kind === kind
-  return isKind && controller.name === object.metadata.name && controller.uid === object.metadata.uid
+  return isKind && controller.name === name && controller.uid === uid
 }
 
 function requireThat(holds: boolean, otherwise: string): asserts holds {

@@ -1,0 +1,127 @@
+import { expect, it, onTestFinished } from 'vitest'
+import { DECISION_LIMITS, type DecisionsRequest } from '../../contracts/decisions.ts'
+import type { HostEnvelope } from '../../contracts/events.ts'
+import type { AgentHostClient } from '../../runtime/agent-host-client/client.ts'
+import { Relay } from '../../runtime/api/runs/relay.ts'
+import { AsyncQueue } from '../../runtime/kit/async-queue.ts'
+import { delay } from '../../runtime/kit/deadline.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { until } from '../helpers/until.ts'
+
+const AT = '2026-01-01T00:00:00Z'
+/** Of what is told in time, some is told late on a busy machine. */
+const IN_TIME_MS = DECISION_LIMITS.ackEveryMs * 10
+
+type Told = DecisionsRequest & { readonly at: number }
+
+/** A relay that commits at once, and a sandbox that says what the test has it say. */
+function startRelay({ failing = 0, decides = false } = {}) {
+  const stop = new AbortController()
+  const told: Told[] = []
+  let said: AsyncQueue<number>
+  let attached = 0
+  let failures = failing
+  let committed = 0
+  async function* events(after: number, signal: AbortSignal): AsyncGenerator<HostEnvelope> {
+    attached += 1
+    said = new AsyncQueue<number>()
+    signal.addEventListener('abort', () => said.end(), { once: true })
+    let sequence = after
+    for await (const characters of said) {
+      const data = { commandId: 'c', stream: 'stdout', chunk: 'x'.repeat(characters) } as const
+      yield { sequence: ++sequence, at: AT, event: { type: 'command.output', data } }
+    }
+    signal.throwIfAborted()
+  }
+  const client: Partial<AgentHostClient> = {
+    events,
+    decide: async (request) => {
+      told.push({ ...request, at: performance.now() })
+      if (failures-- > 0) throw new SandboxError('sandbox_lost', 'the line broke')
+      return { accepted: [], unknown: [], conflicting: [] }
+    },
+  }
+  const relay = new Relay({
+    runId: 'r',
+    generation: 1,
+    client: client as AgentHostClient,
+    commit: async ({ envelopes }) => {
+      committed = envelopes.at(-1)?.sequence ?? 0
+      const decisions = decides ? [{ callId: `c${committed}`, outcome: 'release' as const }] : []
+      return { through: committed, decisions, approvals: [], endedTurns: [], endedCommands: [] }
+    },
+    onCommitted: () => undefined,
+    maxWeight: Number.POSITIVE_INFINITY,
+    signal: stop.signal,
+    log: silentLog,
+  })
+  const running = relay.run()
+  onTestFinished(async () => {
+    stop.abort()
+    await running
+  })
+  return {
+    told,
+    say: (count: number, characters = 1) => {
+      for (let i = 0; i < count; i++) said.push(characters)
+    },
+    untilCommitted: (sequence: number) => until(`${sequence} is committed`, () => committed === sequence),
+    untilAttached: (times: number) => until(`attached ${times} times`, () => attached === times),
+  }
+}
+
+it('tells the sandbox once, in time, of several events that were committed one after the other', async () => {
+  const { told, say, untilCommitted } = startRelay()
+  const begun = performance.now()
+
+  for (const sequence of [1, 2, 3]) {
+    say(1)
+    await untilCommitted(sequence)
+  }
+  const toldAtOnce = told.length
+  await until('it is told', () => told.length > 0)
+  await delay(DECISION_LIMITS.ackEveryMs * 2)
+
+  expect(toldAtOnce).toBe(0)
+  expect(told.map(({ ackedThrough }) => ackedThrough)).toEqual([3])
+  expect((told[0]?.at ?? 0) - begun).toBeLessThan(IN_TIME_MS)
+})
+
+it.each([
+  { what: 'many events', count: DECISION_LIMITS.ackEveryEvents, characters: 1 },
+  { what: 'one large event', count: 1, characters: DECISION_LIMITS.outboxBytes / 16 },
+])('does not wait with $what, of which an outbox would be full', async ({ count, characters }) => {
+  const { told, say, untilCommitted } = startRelay()
+
+  say(count, characters)
+  await untilCommitted(count)
+  await new Promise((resolve) => setImmediate(resolve))
+
+  expect(told.map(({ ackedThrough }) => ackedThrough)).toEqual([count])
+})
+
+it('sends a decision at once, with what is committed, and nothing behind it', async () => {
+  const { told, say, untilCommitted } = startRelay({ decides: true })
+
+  say(1)
+  await untilCommitted(1)
+  await new Promise((resolve) => setImmediate(resolve))
+  const atOnce = told.length
+  await delay(DECISION_LIMITS.ackEveryMs * 2)
+
+  expect(atOnce).toBe(1)
+  expect(told).toMatchObject([{ ackedThrough: 1, decisions: [{ callId: 'c1' }] }])
+})
+
+it('attaches again where an acknowledgement did not arrive, and goes on', async () => {
+  const { told, say, untilCommitted, untilAttached } = startRelay({ failing: 1 })
+
+  say(1)
+  await untilAttached(2)
+  say(1)
+  await untilCommitted(2)
+  await until('it is told again', () => told.length === 2)
+
+  expect(told.map(({ ackedThrough }) => ackedThrough)).toEqual([1, 2])
+})

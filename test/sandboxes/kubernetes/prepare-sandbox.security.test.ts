@@ -1,0 +1,128 @@
+import { once } from 'node:events'
+import { createServer, type Socket } from 'node:net'
+import { expect, it, onTestFinished } from 'vitest'
+import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
+import { createAgentHostClient } from '../../../runtime/agent-host-client/client.ts'
+import { startFakePod } from '../../fakes/kube/fake-pod.ts'
+import type { Stored } from '../../fakes/kube/object-store.ts'
+import { startSandboxController } from '../../fakes/kube/sandbox-controller.ts'
+import type { FakeKubeApi } from '../../fakes/kube-api.ts'
+import { until } from '../../helpers/until.ts'
+import { startClaimRig } from './claim-rig.ts'
+import { NAMESPACE } from './kube-rig.ts'
+
+const QUESTION = 'GET /identity HTTP/1.1\r\nhost: agent-host\r\n\r\n'
+const KEYS_PATH = '/openid/v1/jwks'
+/** Before a deadline or an idle server would end a connection that nobody has ended. */
+const SOON_MS = 3_000
+const ELSEWHERE = '127.77.1.2'
+
+/** A controller that gives its claims a pod at `podIp`, one step at a time. The cluster's keys stay what they were. */
+function slowly(fake: FakeKubeApi, podIp: string) {
+  const keys = fake.documents.get(KEYS_PATH)
+  const controller = startSandboxController(fake, {
+    namespace: NAMESPACE,
+    serviceAccount: 'agent-host',
+    podIp,
+  })
+  controller.stop()
+  if (keys !== undefined) fake.documents.set(KEYS_PATH, keys)
+  return controller
+}
+
+/** Listens, answers nothing, and keeps what it hears. */
+async function aListener(ip: string) {
+  const heard: string[] = []
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    const index = heard.push('') - 1
+    sockets.add(socket)
+    socket.on('error', () => undefined)
+    socket.on('close', () => sockets.delete(socket))
+    socket.on('data', (chunk) => {
+      heard[index] += chunk.toString('latin1')
+    })
+  }).listen(AGENT_HOST_PORT, ip)
+  await once(server, 'listening')
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return { heard, open: () => sockets.size }
+}
+
+async function startRig() {
+  const rig = await startClaimRig()
+  rig.controller.stop()
+  const pod = await startFakePod(rig.fake, rig.controller.paths.pods)
+  onTestFinished(() => pod.close())
+  await rig.provider.start()
+  const posted = async (): Promise<Stored> => {
+    await until('the claim is posted', () => rig.controller.claims().length === 1)
+    return rig.controller.claims()[0] as Stored
+  }
+  return { ...rig, pod, posted }
+}
+
+it('asks the pod who it is while the controller still works, and says more only when the claim is bound', async () => {
+  const { fake, pod, claim, posted } = await startRig()
+  const controller = slowly(fake, pod.ip)
+  const claiming = claim()
+  const object = await posted()
+
+  const adopted = controller.adopt(object)
+  await until('it is asked', () => pod.received.length === 2)
+  controller.announce(object.metadata.name, adopted)
+  const sandbox = await claiming
+  const client = createAgentHostClient(sandbox.address, 'the-bearer')
+  onTestFinished(() => client.close())
+  const first = await Promise.all([1, 2].map(() => client.health(AbortSignal.timeout(5_000))))
+
+  expect(first.map(({ state }) => state)).toEqual(['ready', 'ready'])
+  expect(pod.received).toEqual(['/identity', '/identity', '/healthz', '/healthz'])
+  expect(fake.count('get', 'pods')).toBe(1)
+})
+
+it('drops what it opened where the sandbox has another pod by the time that the claim is bound', async () => {
+  const { fake, pod, claim, posted } = await startRig()
+  const gone = await aListener(ELSEWHERE)
+  const claiming = claim()
+  const object = await posted()
+  const before = slowly(fake, ELSEWHERE)
+  const adopted = before.adopt(object)
+  await until('the first pod is asked', () => gone.heard.length === 2)
+
+  const { name } = adopted.metadata
+  const first = fake.store.get(before.paths.pods, name) as Stored
+  fake.store.remove(before.paths.pods, name)
+  const { uid: _its, ...metadata } = first.metadata
+  const status = { phase: 'Running', podIP: pod.ip, podIPs: [{ ip: pod.ip }] }
+  fake.store.put(before.paths.pods, { ...first, metadata, status })
+  slowly(fake, pod.ip).announce(object.metadata.name, adopted)
+  const sandbox = await claiming
+  const client = createAgentHostClient(sandbox.address, 'the-bearer')
+  onTestFinished(() => client.close())
+  await client.health(AbortSignal.timeout(5_000))
+
+  await until('the first pod is left', () => gone.open() === 0, SOON_MS)
+  expect(gone.heard).toEqual([QUESTION, QUESTION])
+  expect(pod.received).toEqual(['/identity', '/identity', '/healthz'])
+  expect(sandbox.uids.pod).not.toBe(first.metadata.uid)
+})
+
+it('leaves a pod whose claim comes to nothing', async () => {
+  const { fake, pod, controller, claim, posted } = await startRig()
+  const claiming = claim()
+  claiming.catch(() => undefined)
+  const object = await posted()
+  slowly(fake, pod.ip).adopt(object)
+  await until('the pod is asked', () => pod.received.length === 2)
+  const before = await pod.connections()
+
+  controller.refuse(object.metadata.name, 'PodFailed')
+
+  await expect(claiming).rejects.toMatchObject({ code: 'sandbox_lost' })
+  await until('the pod is left', async () => (await pod.connections()) === 0, SOON_MS)
+  expect(before).toBe(2)
+  expect(pod.received).toEqual(['/identity', '/identity'])
+})
