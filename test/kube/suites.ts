@@ -5,17 +5,11 @@ import { join, relative } from 'node:path'
 import { deferred } from './deferred.ts'
 
 /**
- * The projects of `vitest.cluster.config.ts`, as the gate runs them: the steps one after the other, the lanes of a step
- * beside each other, the projects of a lane one after the other. Each is a process of its own, so that a project's
- * cluster is there no longer than its tests. Beside each other are only such as neither measure short times nor compare
- * the whole machine; `waits` leaves the processors idle for most of its time.
+ * The projects of `vitest.cluster.config.ts`, as the gate runs them: those of one step beside each other, the steps
+ * one after the other. Each is a process of its own, so that a project's cluster is there no longer than its tests.
+ * Beside each other are only such as neither measure short times nor compare the whole machine.
  */
-export const STEPS = [
-  [['cluster'], ['waits', 'harness', 'gitops']],
-  [['packets']],
-  [['api']],
-  [['machine']],
-] as const
+export const STEPS = [['cluster', 'waits'], ['packets'], ['harness', 'gitops'], ['api'], ['machine']] as const
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const FORCE_MS = 30_000
@@ -36,8 +30,8 @@ export interface ProjectResult extends Timed {
 export async function runSteps(deadline: number, print: (text: string) => void): Promise<ProjectResult[]> {
   const results: ProjectResult[] = []
   for (const step of STEPS) {
-    const lanes = step.map((names, index) => runLane(names, { deadline, print, aside: index > 0 }))
-    results.push(...(await Promise.all(lanes)).flat())
+    const lanes = step.map((name, index) => runProject(name, { deadline, print, aside: index > 0 }))
+    results.push(...(await Promise.all(lanes)))
   }
   return results
 }
@@ -47,12 +41,6 @@ interface Lane {
   readonly print: (text: string) => void
   /** What it says comes when it has ended, so that it does not mix with what runs beside it. */
   readonly aside: boolean
-}
-
-async function runLane(names: readonly string[], lane: Lane): Promise<ProjectResult[]> {
-  const results: ProjectResult[] = []
-  for (const name of names) results.push(await runProject(name, lane))
-  return results
 }
 
 async function runProject(name: string, { deadline, print, aside }: Lane): Promise<ProjectResult> {
