@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { deferred } from './deferred.ts'
 
 /**
@@ -14,6 +15,8 @@ export const STEPS = [['cluster', 'waits'], ['packets'], ['harness', 'gitops'], 
 const ROOT = join(import.meta.dirname, '..', '..')
 const FORCE_MS = 30_000
 const MAX_LINES = 15
+const MAX_FAILURES = 20
+const MAX_FAILURE_CHARS = 400
 
 export interface Timed {
   readonly name: string
@@ -24,6 +27,8 @@ export interface ProjectResult extends Timed {
   readonly passed: number
   readonly failed: number
   readonly files: readonly Timed[]
+  /** A line for each test and each file that failed: where, which, and how its reason begins. */
+  readonly failures: readonly string[]
 }
 
 /** Runs every project, and answers what each of them came to. A project that is not done by then has failed. */
@@ -63,7 +68,8 @@ async function runProject(name: string, { deadline, print, aside }: Lane): Promi
     return { name, ms: performance.now() - begun, ...countsOf(readFileSync(file, 'utf8'), code === 0) }
   } catch (error) {
     print(`the suites of ${name} left no report: ${error}\n`)
-    return { name, ms: performance.now() - begun, passed: 0, failed: 1, files: [] }
+    const failures = [`project ${name} left no report`]
+    return { name, ms: performance.now() - begun, passed: 0, failed: 1, files: [], failures }
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
@@ -93,6 +99,13 @@ interface Report {
     readonly name: string
     readonly startTime: number
     readonly endTime: number
+    readonly status: string
+    readonly message: string
+    readonly assertionResults: readonly {
+      readonly fullName: string
+      readonly status: string
+      readonly failureMessages: readonly string[]
+    }[]
   }[]
 }
 
@@ -104,7 +117,24 @@ export function countsOf(json: string, ended: boolean): Omit<ProjectResult, keyo
     name: relative(ROOT, name),
     ms: endTime - startTime,
   }))
-  return { passed, failed: Math.max(numFailedTests, good ? 0 : 1), files }
+  return {
+    passed,
+    failed: Math.max(numFailedTests, good ? 0 : 1),
+    files,
+    failures: testResults.flatMap(failuresOf),
+  }
+}
+
+/** Where no test of a failed file failed, the file did (its setup, or a hook). */
+function failuresOf({ name, status, message, assertionResults }: Report['testResults'][number]): string[] {
+  const line = (what: string, reason = '') =>
+    [relative(ROOT, name), what, stripVTControlCharacters(reason).trim().split('\n', 1)[0]]
+      .filter((part) => part)
+      .join(': ')
+      .slice(0, MAX_FAILURE_CHARS)
+  const failed = assertionResults.filter((test) => test.status === 'failed')
+  if (failed.length === 0) return status === 'failed' ? [line('', message)] : []
+  return failed.map(({ fullName, failureMessages }) => line(fullName, failureMessages[0]))
 }
 
 /** Where the time went: every project in the order in which they ran, and the files that took longest. */
@@ -113,4 +143,15 @@ export function timeTable(results: readonly ProjectResult[]): string {
   const line = ({ name, ms }: Timed) => `${(ms / 1000).toFixed(0).padStart(6)} s  ${name}`
   const projects = results.map(({ name, ms }) => line({ name: `project ${name}`, ms }))
   return [...projects, ...files.slice(0, MAX_LINES - projects.length).map(line)].join('\n')
+}
+
+/** What failed, by name, and how many more there are; nothing where nothing did. */
+export function failureList(results: readonly ProjectResult[]): string {
+  const failures = results.flatMap(({ name, failed, failures: known }) =>
+    known.length === 0 && failed > 0 ? [`project ${name} failed outside its tests`] : known,
+  )
+  const more = failures.length - MAX_FAILURES
+  return [...failures.slice(0, MAX_FAILURES), ...(more > 0 ? [`and ${more} more`] : [])]
+    .map((line) => `     ${line}`)
+    .join('\n')
 }

@@ -2,7 +2,7 @@ import { globSync } from 'node:fs'
 import { join, matchesGlob } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import config from '../../../vitest.cluster.config.ts'
-import { countsOf, STEPS, timeTable } from '../suites.ts'
+import { countsOf, failureList, STEPS, timeTable } from '../suites.ts'
 
 interface Project {
   readonly test: { readonly name: string; readonly include: string[]; readonly exclude?: string[] }
@@ -49,8 +49,8 @@ describe('what a project came to', () => {
     const files = Array.from({ length: 20 }, (_, index) => ({ name: `file-${index}`, ms: index * 1_000 }))
 
     const lines = timeTable([
-      { name: 'first', ms: 61_400, passed: 1, failed: 0, files },
-      { name: 'second', ms: 9_000, passed: 1, failed: 0, files: [] },
+      { name: 'first', ms: 61_400, passed: 1, failed: 0, files, failures: [] },
+      { name: 'second', ms: 9_000, passed: 1, failed: 0, files: [], failures: [] },
     ]).split('\n')
 
     expect(lines).toHaveLength(15)
@@ -60,5 +60,58 @@ describe('what a project came to', () => {
       '    19 s  file-19',
       '    18 s  file-18',
     ])
+  })
+})
+
+describe('what failed', () => {
+  const test = (fullName: string, ...failureMessages: string[]) => ({
+    fullName,
+    status: failureMessages.length > 0 ? 'failed' : 'passed',
+    failureMessages,
+  })
+  const file = (name: string, change: object) => ({
+    name: join(ROOT, 'test/cluster', name),
+    startTime: 0,
+    endTime: 1,
+    status: 'failed',
+    message: '',
+    assertionResults: [],
+    ...change,
+  })
+  const projectOf = (name: string, testResults: readonly object[]) => ({
+    name,
+    ms: 1,
+    ...countsOf(report({ numFailedTests: 1, success: false, testResults }), false),
+  })
+
+  it('is told by file, test and the first line of the reason', () => {
+    const pod = file('pod.test.ts', {
+      assertionResults: [
+        test('a pod starts'),
+        test('a pod ends', '\u001b[31mError: still there\u001b[39m\n    at x'),
+      ],
+    })
+    const setup = file('setup.test.ts', { message: 'no cluster\nat y' })
+    const good = file('good.test.ts', { status: 'passed', assertionResults: [test('is good')] })
+
+    const list = failureList([projectOf('cluster', [pod, setup, good]), projectOf('waits', [])])
+
+    expect(list.split('\n').map((line) => line.trim())).toEqual([
+      'test/cluster/pod.test.ts: a pod ends: Error: still there',
+      'test/cluster/setup.test.ts: no cluster',
+      'project waits failed outside its tests',
+    ])
+  })
+
+  it('is told in so many lines, however much failed', () => {
+    const assertionResults = Array.from({ length: 300 }, (_, index) =>
+      test(`test ${index}`, 'x'.repeat(5_000)),
+    )
+
+    const lines = failureList([projectOf('cluster', [file('pod.test.ts', { assertionResults })])]).split('\n')
+
+    expect(lines).toHaveLength(21)
+    expect(lines.at(-1)?.trim()).toBe('and 280 more')
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(410)
   })
 })
