@@ -18,6 +18,7 @@ import {
   slotFolder,
   writeState,
 } from './host/run-folder.ts'
+import { createTogether, type Together } from './host/together.ts'
 import type { Subject } from './pki/certificate.ts'
 import { type ClusterPki, createClusterPki } from './pki/cluster-pki.ts'
 
@@ -43,8 +44,8 @@ export interface ClusterContext {
   /** Programs that run, in the order in which they were started. */
   readonly daemons: Daemon[]
   adopt(daemon: Daemon): void
-  /** Waits for all; when one fails the cluster is closed, so that the others fail soon too, and none is left behind. */
-  together<T extends readonly unknown[]>(work: { [K in keyof T]: Promise<T[K]> }): Promise<T>
+  /** When one fails the cluster is closed, so that the others fail soon too, and none is left behind. */
+  readonly together: Together
   /** Ends every program, and refuses to start more. */
   close(): Promise<void>
   noteCgroups(folders: readonly string[]): void
@@ -79,6 +80,11 @@ export function createContext({ slot, tools, plan, options }: ContextDeps): Clus
   mkdirSync(join(folder, 'kubeconfigs'), { mode: 0o700 })
   let shared: KubeClient | undefined
   let closed = false
+  async function close(): Promise<void> {
+    closed = true
+    await Promise.all(daemons.map((daemon) => daemon.stop(0)))
+    await shared?.close().catch(() => undefined)
+  }
   return {
     slot,
     folder,
@@ -89,20 +95,8 @@ export function createContext({ slot, tools, plan, options }: ContextDeps): Clus
     server: '',
     daemons,
     adopt,
-    async together(work) {
-      try {
-        return await Promise.all(work)
-      } catch (error) {
-        await this.close()
-        await Promise.allSettled(work)
-        throw error
-      }
-    },
-    async close() {
-      closed = true
-      await Promise.all(daemons.map((daemon) => daemon.stop(0)))
-      await shared?.close().catch(() => undefined)
-    },
+    together: createTogether(close),
+    close,
     noteCgroups: state.addCgroups,
     noteNode: state.addNode,
     noteReady: state.setReady,

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
+import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 
 /**
  * Runs the cluster suites, on a cluster of their own or, with `--use-current`, on the one that KUBECONFIG names.
@@ -9,7 +10,7 @@ const USE_CURRENT = '--use-current'
 const root = join(import.meta.dirname, '..', '..')
 const args = process.argv.slice(2)
 const useCurrent = args.includes(USE_CURRENT)
-const env = { ...process.env, AGENTWEAVER_USE_CURRENT: useCurrent ? '1' : '' }
+const env = { ...process.env, ...COMPILE_CACHE, AGENTWEAVER_USE_CURRENT: useCurrent ? '1' : '' }
 // The suites of the harness itself start clusters of their own, which is not what `--use-current` asks for.
 const projects = useCurrent ? ['--project', 'cluster', '--project', 'packets'] : []
 const vitest = [

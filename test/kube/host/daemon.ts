@@ -75,7 +75,14 @@ function supervise(known: Known, child: ChildProcess): Daemon {
   }
 }
 
-/** A daemon's end, in words that show why: its reason and the end of its log. */
+const INOTIFY_FULL = /inotify.*too many open files/
+const INOTIFY_HINT =
+  'All inotify instances of this user are taken (23 of each cluster with a node): end another cluster, or allow more ' +
+  'with `sysctl fs.inotify.max_user_instances=512`.'
+
+/** A daemon's end, in words that show why: its reason, what can be done where that is known, and the end of its log. */
 export function explainEnd(daemon: Daemon): string {
-  return `${daemon.name} ${daemon.exitReason()}; the end of ${daemon.logPath}:\n${tailOf(daemon.logPath)}`
+  const tail = tailOf(daemon.logPath)
+  const hint = INOTIFY_FULL.test(tail) ? `${INOTIFY_HINT}\n` : ''
+  return `${daemon.name} ${daemon.exitReason()}; ${hint}the end of ${daemon.logPath}:\n${tail}`
 }

@@ -4,11 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { completeOptions } from '../cluster-options.ts'
+import { deferred } from '../deferred.ts'
 import { startDaemon } from '../host/daemon.ts'
 import { chooseFreePorts, withFreePorts } from '../host/free-ports.ts'
 import { installCommand, missingPackages } from '../host/packages.ts'
 import { whyNoNodes } from '../host/privileges.ts'
 import { identityOf, isAlive } from '../host/process-identity.ts'
+import { createTogether } from '../host/together.ts'
 import { waitUntil } from '../host/wait-until.ts'
 
 function inTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
@@ -67,6 +69,35 @@ describe('a wait', () => {
 
     await expect(wait).rejects.toThrow('gave up waiting for nothing after 0.06 s (not yet)')
   })
+})
+
+describe('what a failure is told as', () => {
+  it('is its first reason, though a consequence of it is heard of sooner', async () => {
+    const closed = deferred()
+    const together = createTogether(async () => closed.resolve())
+    const consequence = () => closed.promise.then(() => Promise.reject(new Error('was ended by SIGKILL')))
+    const lateSibling = closed.promise.then(() => new Promise((resolve) => setTimeout(resolve, 50)))
+
+    const inner = together([Promise.reject(new Error('the disk is full')), lateSibling])
+    const outer = together([inner, consequence()])
+
+    await expect(outer).rejects.toThrow('the disk is full')
+    await expect(inner).rejects.toThrow('the disk is full')
+  })
+
+  it('says what to do where a program found no inotify instance', () =>
+    inTemporaryFolder(async (folder) => {
+      const explain = async (name: string, words: string) => {
+        const argv = ['sh', '-c', `echo '${words}'; exit 1`]
+        const daemon = startDaemon({ name, argv, logPath: join(folder, `${name}.log`) })
+        return waitUntil({ what: 'it', timeoutMs: 5_000, needs: [daemon] }, () => undefined).catch(String)
+      }
+
+      expect(await explain('full', 'Failed to start cAdvisor: inotify_init: too many open files')).toMatch(
+        /full ended with code 1; .*sysctl fs\.inotify\.max_user_instances=.*cAdvisor/s,
+      )
+      expect(await explain('other', 'accept: too many open files')).not.toMatch(/inotify/)
+    }))
 })
 
 describe('a program that we started', () => {
