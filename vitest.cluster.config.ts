@@ -6,10 +6,8 @@ const PACKETS = 'test/cluster/packets.*.test.ts'
 const GITOPS = ['test/cluster/gitops.apply.test.ts', 'test/cluster/gitops.definitions.test.ts']
 const API = 'test/cluster/gitops.api.test.ts'
 const HARNESS = 'test/cluster/harness/**'
-const MACHINE = ['lifecycle', 'packets', 'identity-timing'].map(
-  (name) => `test/cluster/harness/${name}.test.ts`,
-)
-const WAITS = 'test/cluster/harness/node-loss.*.test.ts'
+const MACHINE = ['lifecycle', 'packets'].map((name) => `test/cluster/harness/${name}.test.ts`)
+const WAITS = ['node-loss.*', 'identity-timing'].map((name) => `test/cluster/harness/${name}.test.ts`)
 
 export default defineConfig({
   test: {
@@ -67,16 +65,15 @@ export default defineConfig({
         test: {
           name: 'harness',
           include: ['test/cluster/harness/*.test.ts'],
-          exclude: [...MACHINE, WAITS],
+          exclude: [...MACHINE, ...WAITS],
           testTimeout: 300_000,
           hookTimeout: HOOK_MS,
-          fileParallelism: false,
-          maxWorkers: 1,
+          maxWorkers: 2,
           sequence: { groupOrder: 4 },
         },
       },
       {
-        // These compare the whole machine before and after, or measure: nothing else may come and go beside them.
+        // These compare the whole machine before and after: nothing else may come and go beside them.
         test: {
           name: 'machine',
           include: MACHINE,
@@ -88,10 +85,10 @@ export default defineConfig({
         },
       },
       {
-        // These wait for minutes, for Kubernetes' own grace periods, and do little else.
+        // These wait for minutes, for the grace periods of Kubernetes and of Cilium, and do little else.
         test: {
           name: 'waits',
-          include: [WAITS],
+          include: WAITS,
           testTimeout: 900_000,
           hookTimeout: 300_000,
           maxWorkers: 2,

@@ -218,11 +218,13 @@ describeWith(
         spec: { podTemplate: { spec: quickPodSpec() } },
       }
       await attacker.create(forged)
-      await space.eventually('the forged member to be ready', async () => {
-        const found = await space.client.find(space.path('sandboxes', name))
-        // As long as neither is ready the pool may take either away: the attacker tries again.
+      await space.eventually('the forged member to be ready, and the only one', async () => {
+        const members = await space.members(pool)
+        const found = members.find((member) => member.metadata.name === name)
+        // As long as there are two the pool takes one away, and be it the ready one: the attacker tries again.
         if (found === undefined) await attacker.create(forged)
-        return found && conditionOf(found, 'Ready')?.status === 'True' ? true : undefined
+        const isReady = found && conditionOf(found, 'Ready')?.status === 'True'
+        return isReady && members.length === 1 ? true : undefined
       })
       return pool
     }

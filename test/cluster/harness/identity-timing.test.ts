@@ -1,8 +1,12 @@
 import { describe, expect, it } from 'vitest'
+import { createKubeClient } from '../../kube/client/kube-client.ts'
+import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
 import { whyNoNodes } from '../../kube/host/privileges.ts'
+import { kubeconfigPath, slotFolder } from '../../kube/host/run-folder.ts'
 import { waitUntil } from '../../kube/host/wait-until.ts'
 import { runCommand } from './command.ts'
 
+const ENDPOINT = { apiVersion: 'cilium.io/v2', plural: 'ciliumendpoints', namespace: 'default', name: 'pod' }
 const SPEC = '{"spec":{"terminationGracePeriodSeconds":1}}'
 
 describe.skipIf(whyNoNodes() !== undefined)('Cilium’s timing of changed labels', () => {
@@ -10,6 +14,7 @@ describe.skipIf(whyNoNodes() !== undefined)('Cilium’s timing of changed labels
   async function measure(timing: string): Promise<number> {
     const { output } = await runCommand(['up', `--cilium=${timing}`, '--keep'])
     const slot = /cluster (\d+) is ready/.exec(output)?.[1] ?? ''
+    const client = createKubeClient(readKubeconfig(kubeconfigPath(slotFolder(Number(slot)))))
     const kubectl = (...args: string[]) => runCommand(['exec', '--cluster', slot, 'kubectl', ...args])
     try {
       await kubectl(
@@ -23,13 +28,12 @@ describe.skipIf(whyNoNodes() !== undefined)('Cilium’s timing of changed labels
       await kubectl('wait', '--for=jsonpath={.status.state}=ready', 'ciliumendpoint/pod', '--timeout=60s')
       await kubectl('label', 'pod', 'pod', 'late=yes')
       const start = Date.now()
-      await waitUntil({ what: 'the new identity', timeoutMs: 60_000, everyMs: 100 }, async () =>
-        (
-          await kubectl('get', 'ciliumendpoint', 'pod', '-o', 'jsonpath={.status.identity.labels}')
-        ).output.includes('late=yes'),
+      await waitUntil({ what: 'the new identity', timeoutMs: 60_000, everyMs: 20 }, async () =>
+        JSON.stringify(await client.get(ENDPOINT)).includes('late=yes'),
       )
       return Date.now() - start
     } finally {
+      await client.close()
       await runCommand(['down', '--cluster', slot])
     }
   }
