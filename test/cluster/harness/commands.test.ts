@@ -88,7 +88,7 @@ describe.skipIf(whyNoNodes() !== undefined)('the commands about a running cluste
 
   it('keeps what a pod changes of its image from the nodes that share the image', async () => {
     const look = (pod: string) =>
-      about('exec', 'kubectl', 'exec', pod, '--', 'sh', '-c', 'cat /etc/group; ls /etc/nsswitch.conf')
+      about('exec', 'kubectl', 'exec', pod, '--', 'sh', '-c', 'cat /etc/group; ls /etc/nsswitch.conf 2>&1')
     const before = await look('on-1')
     const change = 'echo changed:x:7: >> /etc/group && rm /etc/nsswitch.conf'
     await about('exec', 'kubectl', 'exec', 'on-0', '--', 'sh', '-c', change)
