@@ -23,8 +23,8 @@ const WARM_UP = 1
 const SETTLE_MS = 800
 const BAR = { memory: 1.8, start: 2, cpuMs: 300, opens: 60 }
 
-/** Figures of one start; `own` is AgentHost without the wait for its runner. */
-const FIGURES = ['memory', 'start', 'own', 'cpu'] as const
+/** Figures of one start. */
+const FIGURES = ['memory', 'start', 'cpu'] as const
 
 type Samples = { baseline: number[]; value: number[] }
 type Place = { readonly folder: string; readonly entry: string }
@@ -53,12 +53,17 @@ async function measureStarts(place: Place): Promise<Figure[]> {
   for (let round = -WARM_UP; round < ROUNDS; round++) {
     const baseline = await measure(await startBare(place))
     const value = await measure(await startAgentHost(place))
-    const told = await measure(await startAgentHost(place, 'debug'))
+    const talkative = await startAgentHost(place, 'debug')
+    const ownStart = ownStartOf(talkative)
+    await talkative.stop()
     if (round < 0) continue
     for (const what of FIGURES) {
       of[what].baseline.push(baseline[what])
-      of[what].value.push((what === 'own' ? told : value)[what])
+      of[what].value.push(value[what])
     }
+    // A program without a runner waits for none.
+    of.own.baseline.push(baseline.start)
+    of.own.value.push(ownStart)
   }
   const { memory, start, own, cpu } = of
   return [
@@ -95,11 +100,15 @@ async function measure(subject: Subject): Promise<Record<(typeof FIGURES)[number
   await delay(SETTLE_MS)
   const memory = residentBytes(subject.pid)
   await subject.stop()
-  return { memory, start: subject.startMs, own: ownStartOf(subject), cpu }
+  return { memory, start: subject.startMs, cpu }
 }
 
-/** By its own clock, which begins some milliseconds after the spawn; a program without a runner waits for none. */
-const ownStartOf = ({ said, startMs }: Subject) => Number(/"afterMs":(\d+)/.exec(said())?.[1] ?? startMs)
+/** By its own clock, which begins some milliseconds after the spawn. */
+function ownStartOf({ said }: Subject): number {
+  const afterMs = /"waiting for the runner".*"afterMs":(\d+)/.exec(said())?.[1]
+  if (afterMs === undefined) throw new Error('AgentHost did not say when it began to wait for its runner')
+  return Number(afterMs)
+}
 
 let sockets = 0
 const nextSocket = ({ folder }: Place) => join(folder, `${++sockets}.sock`)

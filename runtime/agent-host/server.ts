@@ -89,6 +89,16 @@ const app = buildAgentHost({
   },
 })
 
+/** What it took to get here, since the start of this process. */
+function startCost() {
+  const { user, system } = process.cpuUsage()
+  return {
+    afterMs: Math.round(performance.now()),
+    processorMs: Math.round((user + system) / 1000),
+    residentBytes: process.memoryUsage.rss(),
+  }
+}
+
 let runner: RunnerLink | undefined
 let leaving = false
 /** Ends this process and everything it started; the sandbox is spent. */
@@ -110,10 +120,12 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => vo
 
 const { AGENT_HOST_SOCKET: path, AGENT_HOST_PORT: port } = config
 await app.listen(path === undefined ? { host: '::', port: port ?? 0 } : { path })
+log.debug('waiting for the runner', { afterMs: Math.round(performance.now()) })
 runner = await startingRunner
 void runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
 machine.standby(runner)
 process.stdout.write('standby\n')
+log.info('standby', startCost())
 
 if (config.AGENT_HOST_LIFELINE) {
   process.stdin.resume().on('end', async () => {
