@@ -5,9 +5,10 @@ import { buffer } from 'node:stream/consumers'
 import { AgentCard, Role, TaskState } from '@a2a-js/sdk'
 import { RestTransportFactory } from '@a2a-js/sdk/client'
 import { Agent, fetch } from 'undici'
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import type { AgentConfig, PlanStep } from '../../contracts/configure.ts'
 import { A2A, AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
+import { createLog } from '../../runtime/kit/log.ts'
 import { TOKEN } from './host-rig.ts'
 import { collect, startHostOnSocket, turnEnded } from './process-rig.ts'
 
@@ -117,4 +118,23 @@ it('keeps its folder to itself and leaves nothing of it', async () => {
   await host.destroy()
 
   expect(existsSync(host.directory)).toBe(false)
+})
+
+it('says what its start took, which the benchmarks read', async () => {
+  const lines: string[] = []
+  const log = createLog({ level: 'debug', write: (line) => lines.push(JSON.parse(line).line) })
+
+  await startHostOnSocket({ log, logLevel: 'debug' })
+
+  const said = (message: string) =>
+    lines
+      .flatMap((line) => (line?.startsWith('{') ? [JSON.parse(line)] : []))
+      .find((one) => one.message === message)
+  const standby = await vi.waitUntil(() => said('standby'))
+  const waiting = said('waiting for the runner')
+  expect(waiting).toMatchObject({ level: 'debug', afterMs: expect.any(Number) })
+  expect(standby).toMatchObject({ level: 'info' })
+  expect(standby.afterMs).toBeGreaterThanOrEqual(waiting.afterMs)
+  expect(standby.processorMs).toBeGreaterThan(0)
+  expect(standby.residentBytes).toBeGreaterThan(10 * 1024 ** 2)
 })

@@ -7,14 +7,16 @@ import type { HostEnvelope } from '../../contracts/events.ts'
 import { createAgentHostClient } from '../../runtime/agent-host-client/client.ts'
 import { signTicket } from '../../runtime/api/keys/ticket.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
-import { startHostProcess } from '../../runtime/sandboxes/local/host-process.ts'
+import { type HostProcessOptions, startHostProcess } from '../../runtime/sandboxes/local/host-process.ts'
 import { selectIsolation } from '../../runtime/sandboxes/local/isolation.ts'
 import { aConfiguration, jwkOf, keyPair, TOKEN } from './host-rig.ts'
 
 const never = new AbortController().signal
 
+type HostLogging = Partial<Pick<HostProcessOptions, 'log' | 'logLevel'>>
+
 /** A real AgentHost with its real runner on a Unix socket, and a caller that holds the ticket key. */
-export async function startHostOnSocket() {
+export async function startHostOnSocket({ log = silentLog, logLevel = 'error' }: HostLogging = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-host-process-'))
   const workspace = join(folder, 'workspace')
   mkdirSync(workspace)
@@ -26,8 +28,8 @@ export async function startHostOnSocket() {
     jwksFile,
     backend: backend.name,
     toolRoots: [],
-    logLevel: 'error',
-    log: silentLog,
+    logLevel,
+    log,
   })
   const client = createAgentHostClient({ socketPath: host.socketPath }, TOKEN)
   onTestFinished(async () => {
