@@ -17,6 +17,7 @@ export interface Figure {
   /** What the bar is held against: `value / baseline`, or `value - baseline` where `measure` says so. */
   readonly ratio: number
   readonly measure: 'ratio' | 'added' | 'absolute'
+  /** Infinity (`null` in JSON) where the figure is only stated. */
   readonly bar: number
   readonly pass: boolean
   readonly samples: { readonly baseline: readonly number[]; readonly value: readonly number[] }

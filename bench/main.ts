@@ -20,21 +20,25 @@ async function loadBenches(wanted: readonly string[]): Promise<Bench[]> {
   )
 }
 
-const round = (number: number): string => (number >= 100 ? number.toFixed(0) : number.toPrecision(3))
+const round = (number: number): string =>
+  Math.abs(number) >= 100 ? number.toFixed(0) : number.toPrecision(3)
+
+const line = ([name = '', ...cells]: readonly string[]): string =>
+  [name.padEnd(36), ...cells.map((cell) => cell.padStart(16))].join('')
+
+const HEADER = line(['figure', 'baseline', 'ours', 'measured', 'bar', ''])
 
 function row(one: Figure): string {
-  const [sign, unit] = one.measure === 'ratio' ? ['×', ''] : [one.measure === 'added' ? '+' : '', one.unit]
-  const compared = `${sign}${round(one.ratio)}${unit}`.padStart(10)
-  const verdict = one.pass ? 'pass' : 'MISS'
+  const [sign, unit] =
+    one.measure === 'ratio' ? ['×', ''] : [one.measure === 'added' ? '+' : '', ` ${one.unit}`]
   const cells = [
-    one.name.padEnd(28),
-    `${round(one.baseline)} ${one.unit}`.padStart(14),
-    `${round(one.value)} ${one.unit}`.padStart(14),
-    compared,
-    `${one.bar}`.padStart(8),
-    verdict.padStart(6),
+    one.name,
+    `${round(one.baseline)} ${one.unit}`,
+    `${round(one.value)} ${one.unit}`,
+    `${one.ratio < 0 ? '' : sign}${round(one.ratio)}${unit}`,
+    ...(Number.isFinite(one.bar) ? [`${one.bar}${unit}`, one.pass ? 'pass' : 'MISS'] : ['none', 'stated']),
   ]
-  return cells.join('') + (one.note ? `\n    ${one.note}` : '')
+  return line(cells) + (one.note ? `\n    ${one.note}` : '')
 }
 
 const { values, positionals } = parseArgs({
@@ -44,12 +48,9 @@ const { values, positionals } = parseArgs({
 const print = (line: string) => process.stdout.write(`${line}\n`)
 try {
   const benches = await loadBenches(positionals)
-  if (!values.json)
-    print(
-      `${'figure'.padEnd(28)}${'baseline'.padStart(14)}${'ours'.padStart(14)}${'measured'.padStart(10)}${'bar'.padStart(8)}`,
-    )
+  if (!values.json) print(HEADER)
   for (const bench of benches) {
-    if (!values.json) process.stderr.write(`  … ${bench.name}\r`)
+    if (!values.json && process.stderr.isTTY) process.stderr.write(`  … ${bench.name}\r`)
     const figures = [await bench.run()].flat() as Figure[]
     for (const one of figures) print(values.json ? JSON.stringify(one) : row(one))
     if (figures.some((one) => !one.pass)) process.exitCode = 1
