@@ -1,8 +1,9 @@
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { CreateSandbox, StartCommand } from '../../contracts/api.ts'
 import { startTimeOf } from '../../runtime/sandboxes/local/process-group.ts'
+import type { Transaction } from '../../runtime/store/store.ts'
 import { until } from '../helpers/until.ts'
 import {
   alice,
@@ -263,4 +264,32 @@ it('refuses the network to a command where the run has none, and does not run it
   )
 
   await expect(asked).rejects.toMatchObject({ code: 'policy_denied' })
+})
+
+it('lets go of its sandbox where its start cannot be committed', async () => {
+  const { service, store, aWorkspace } = use()
+  const commit = store.transaction.bind(store)
+  const failing = (tx: Transaction): Transaction =>
+    new Proxy(tx, {
+      get(target, key: keyof Transaction) {
+        if (key !== 'appendEvents') return target[key].bind(target)
+        return async (...[runId, events]: Parameters<Transaction['appendEvents']>) => {
+          if (events.some(({ event }) => event.type === 'run.started')) throw new Error('the disk is full')
+          return target.appendEvents(runId, events)
+        }
+      },
+    })
+  const commits = vi
+    .spyOn(store, 'transaction')
+    .mockImplementation((work) => commit((tx) => work(failing(tx))))
+  onTestFinished(() => commits.mockRestore())
+
+  const run = await service.startRun(alice, aRun(aWorkspace(), [shell('echo never')]))
+  const events = await follow(service, run.id)
+
+  expect(typesOf(events)).not.toContain('run.started')
+  expect(dataOf(events, 'run.failed')).toMatchObject([{ code: 'internal' }])
+  const claim = (await store.listClaims(['released'])).find(({ runId }) => runId === run.id)
+  const { pid, startTime } = claim!.handle as { pid: number; startTime: string }
+  expect(startTimeOf(pid)).not.toBe(startTime)
 })

@@ -17,7 +17,7 @@ import type { LaunchedSandbox } from './launch.ts'
 import { followOthers, hearOthers } from './others-words.ts'
 import { Relay } from './relay.ts'
 import { discardClaim, type Resumed, readPosition, resume, type TurnEnded } from './resume.ts'
-import { causeOf, lossOf, type Suspect } from './sandbox-death.ts'
+import { causeOf, lossOf } from './sandbox-death.ts'
 import { createWatchdog } from './watchdog.ts'
 
 export type ActiveRunParts = {
@@ -26,7 +26,7 @@ export type ActiveRunParts = {
   readonly capacity: Capacity
 }
 
-type Serving = LaunchedSandbox & { readonly relay: Relay; readonly relaying: Promise<void> }
+type Serving = LaunchedSandbox & { readonly relay: Relay }
 
 /** How long a cancelled turn may take to end by itself, and a stalled sandbox to answer. */
 const CANCEL_GRACE_MS = 800
@@ -60,7 +60,8 @@ export class ActiveRun {
   #usedAt: string | undefined
   #activeTurn: string | undefined
   /** The sandbox, as soon as it is configured. */
-  #suspect: Suspect | undefined
+  #launched: LaunchedSandbox | undefined
+  #relaying: Promise<void> | undefined
   /** Taken when the run started, in the same commit. */
   #nextTurn: TurnRow | undefined
   /** A turn that another process saw the end of, and went no further. */
@@ -151,7 +152,9 @@ export class ActiveRun {
     }
     this.#ready.reject(new SandboxError('run_ended', 'the run ended'))
     this.#watchdog.stop()
-    if (this.#isAbandoned || !(await this.#isStillOurs())) return this.#leave(serving)
+    // As it is now: the launch gave it a generation, and its sandbox's claim is that generation's.
+    const current = await this.#deps.store.readRun(this.run.id)
+    if (this.#isAbandoned || !current || !isHeld(this.run, current)) return this.#leave()
     const ending: Ending = this.#ending ?? {
       state: 'failed',
       code: 'internal',
@@ -159,13 +162,16 @@ export class ActiveRun {
     }
     if (serving) {
       await this.#release(serving, ending).catch((error) => this.#log.error('the release failed', { error }))
-    } else await discardClaim(this.#deps, this.run)
+    } else {
+      await this.#leave()
+      await discardClaim(this.#deps, current)
+    }
     const reason = ending.state === 'failed' ? ending.code : ending.state
     await finishRun(this.#deps, this.#parts, {
       runId: this.run.id,
       ending,
       ...(serving && { released: reason }),
-      onlyIf: (current) => isHeld(this.run, current),
+      onlyIf: (row) => isHeld(this.run, row),
     })
   }
 
@@ -175,15 +181,12 @@ export class ActiveRun {
     throw error
   }
 
-  async #isStillOurs(): Promise<boolean> {
-    return isHeld(this.run, await this.#deps.store.readRun(this.run.id))
-  }
-
-  async #leave(serving: Serving | undefined): Promise<void> {
+  /** Lets go of a sandbox, as far as there is one, and leaves it as it is. */
+  async #leave(): Promise<void> {
     this.#relayStop.abort()
-    serving?.sandbox.detach()
-    await serving?.client.close()
-    await serving?.relaying
+    this.#launched?.sandbox.detach()
+    await this.#launched?.client.close()
+    await this.#relaying
   }
 
   /** Other processes take turns, commands, decisions and the end of the run too. */
@@ -210,7 +213,7 @@ export class ActiveRun {
     const launched = isLaunched
       ? await resume({ ...this.#deps, shared }, this.run, signal).catch((error) => this.#rethrow(error))
       : await launchWhenRoom({ ...this.#deps, capacity: this.#parts.capacity }, this.run, signal)
-    this.#suspect = launched
+    this.#launched = launched
     void lossOf(launched).then((loss) => this.#fail(loss))
     const { generation } = launched
     const committer = new BatchCommitter(this.#deps, this.#parts.audit, this.run)
@@ -231,12 +234,9 @@ export class ActiveRun {
       signal: this.#relayStop.signal,
       log: this.#log,
     })
-    const relaying = relay.run().catch((error) => this.#fail(error))
-    const serving = { ...launched, relay, relaying }
-    this.#nextTurn = await begun?.catch(async (error) => {
-      await this.#leave(serving)
-      throw error
-    })
+    this.#relaying = relay.run().catch((error) => this.#fail(error))
+    const serving = { ...launched, relay }
+    this.#nextTurn = await begun
     this.#ready.resolve(serving)
     if (resumed) await this.#catchUp(serving, resumed)
     return serving
@@ -325,7 +325,7 @@ export class ActiveRun {
       await serving.sandbox.release(ending.state)
     } finally {
       await serving.client.close()
-      await serving.relaying
+      await this.#relaying
     }
     await store.transaction((tx) => tx.changeClaim(serving.claim, { state: 'released' }))
   }
@@ -381,7 +381,7 @@ export class ActiveRun {
   async #fail(error: unknown): Promise<void> {
     if (this.#ending !== undefined) return
     const { signal } = this.#interrupted
-    const cause = this.#suspect ? await causeOf(error, this.#suspect, { signal }) : error
+    const cause = this.#launched ? await causeOf(error, this.#launched, { signal }) : error
     this.end(failureOf(cause, this.#log))
   }
 }
