@@ -10,7 +10,7 @@ import { becomeAttacker, connectTo, podToken, requestToken, startListener } from
 import { describeWith } from './helpers/features.ts'
 import { useNamespace } from './helpers/namespace.ts'
 import { createPod, quickPodSpec } from './helpers/pods.ts'
-import { claimWith, useProviderSpace } from './helpers/provider-space.ts'
+import { claimWith, GONE_WITH_ITS_CLAIM, useProviderSpace } from './helpers/provider-space.ts'
 import {
   aClaim,
   aPool,
@@ -172,7 +172,7 @@ describeWith(
       await space.waitUntilGone('sandboxclaims', sandbox.claimName)
       await attacker.create(aClaim(space, sandbox.claimName, { pool: 'twice', annotations, labels }))
 
-      expect(await sandbox.lost).toMatch(/claim (was|is being) deleted/)
+      expect(await sandbox.lost).toMatch(GONE_WITH_ITS_CLAIM)
     })
 
     it('cannot hand us a pod that is about to die', async () => {

@@ -8,7 +8,7 @@ import { createAuditLog } from '../kube/client/audit-log.ts'
 import { readKubeconfig } from '../kube/client/kubeconfig.ts'
 import { requestToken } from './helpers/attacker.ts'
 import { describeWith } from './helpers/features.ts'
-import { claimWith, useProviderSpace } from './helpers/provider-space.ts'
+import { claimWith, GONE_WITH_ITS_CLAIM, useProviderSpace } from './helpers/provider-space.ts'
 import { aClaim, aPool, aTemplate } from './helpers/sandbox-objects.ts'
 import { sandboxOf } from './helpers/sandbox-space.ts'
 
@@ -253,7 +253,7 @@ describeWith(['agent-sandbox'], 'the life of a claim', () => {
 
     await space.client.delete(space.path('sandboxclaims', sandbox.claimName))
 
-    expect(await sandbox.lost).toMatch(/claim (was|is being) deleted/)
+    expect(await sandbox.lost).toMatch(GONE_WITH_ITS_CLAIM)
     await sandbox.release('test')
   })
 })

@@ -12,6 +12,9 @@ import { PROVIDER_TIMING } from '../../../runtime/sandboxes/kubernetes/provider-
 import type { BoundSandbox, ClaimRequest } from '../../../runtime/sandboxes/provider.ts'
 import { useSandboxSpace } from './sandbox-space.ts'
 
+/** Why a sandbox is lost whose claim goes, and with it the rest: each link is watched apart, any may be heard of first. */
+export const GONE_WITH_ITS_CLAIM = /(claim|sandbox|pod) (was|is being) deleted|pod is gone/
+
 type Overrides = Partial<KubernetesProviderOptions>
 
 /** A namespace with pools of sandboxes, and providers that claim there as the API does. */
