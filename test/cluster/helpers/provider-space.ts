@@ -12,8 +12,8 @@ import { PROVIDER_TIMING } from '../../../runtime/sandboxes/kubernetes/provider-
 import type { BoundSandbox, ClaimRequest } from '../../../runtime/sandboxes/provider.ts'
 import { useSandboxSpace } from './sandbox-space.ts'
 
-/** Why a sandbox is lost whose claim goes, and with it the rest: each link is watched apart, any may be heard of first. */
-export const GONE_WITH_ITS_CLAIM = /(claim|sandbox|pod) (was|is being) deleted|pod is gone/
+/** A claim that goes takes its Sandbox with it; each has a watch of its own, and either may be the sooner. */
+export const GONE_WITH_ITS_CLAIM = /^the (claim|sandbox) (was|is being) deleted$/
 
 type Overrides = Partial<KubernetesProviderOptions>
 

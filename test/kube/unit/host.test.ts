@@ -75,11 +75,11 @@ describe('what a failure is told as', () => {
   it('is its first reason, though a consequence of it is heard of sooner', async () => {
     const closed = deferred()
     const together = createTogether(async () => closed.resolve())
-    const consequence = () => closed.promise.then(() => Promise.reject(new Error('was ended by SIGKILL')))
-    const lateSibling = closed.promise.then(() => new Promise((resolve) => setTimeout(resolve, 50)))
+    const consequence = closed.promise.then(() => Promise.reject(new Error('was ended by SIGKILL')))
+    const lateSibling = consequence.catch(() => undefined)
 
     const inner = together([Promise.reject(new Error('the disk is full')), lateSibling])
-    const outer = together([inner, consequence()])
+    const outer = together([inner, consequence])
 
     await expect(outer).rejects.toThrow('the disk is full')
     await expect(inner).rejects.toThrow('the disk is full')

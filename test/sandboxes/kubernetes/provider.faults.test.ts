@@ -217,6 +217,35 @@ describe('a sandbox that is bound', () => {
     expect(await sandbox.lost).toMatch(/not ready/)
   })
 
+  it.each(['claim', 'sandbox'] as const)(
+    'is lost when its %s goes, and says that it was that',
+    async (link) => {
+      const { fake, controller, claim } = await startClaimRig()
+      const sandbox = await claim()
+      controller.stop()
+      const { claims, sandboxes } = controller.paths
+
+      if (link === 'claim') fake.store.remove(claims, sandbox.claimName)
+      else fake.store.remove(sandboxes, sandbox.podName)
+
+      expect(await sandbox.lost).toBe(`the ${link} was deleted`)
+    },
+  )
+
+  it.each(['claim', 'sandbox'] as const)('is lost when its %s is about to go, and says so', async (link) => {
+    const { fake, controller, claim } = await startClaimRig()
+    const sandbox = await claim()
+    const { claims, sandboxes } = controller.paths
+    const [path, name] = link === 'claim' ? [claims, sandbox.claimName] : [sandboxes, sandbox.podName]
+    const object = fake.store.get(path, name)!
+    controller.stop()
+
+    const metadata = { ...object.metadata, deletionTimestamp: new Date().toISOString() }
+    fake.store.put(path, { ...object, metadata })
+
+    expect(await sandbox.lost).toBe(`the ${link} is being deleted`)
+  })
+
   it('is kept when it was only not ready for a moment', async () => {
     const { fake, controller, claim } = await startClaimRig({ timing: { unreadyMs: 2_000 } })
     const sandbox = await claim()
