@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 
 /** How often to look again without a pause: a namespace usually vanishes within a fraction of a millisecond. */
@@ -45,6 +45,24 @@ export function processesMarked(marker: string): number[] {
 /** Whether a process had the entry `marker` (`NAME=value`) in its environment at its start. */
 export function hasMark(pid: number, marker: string): boolean {
   return readOr(`/proc/${pid}/environ`, '').split('\0').includes(marker)
+}
+
+/** How much of a process's command line tells its program: the witness's and its command's differ at once. */
+const PROGRAM_BYTES = 256
+
+/** The beginning of a process's command line, which a process may write itself; empty where it is gone. */
+export function programOf(pid: number): string {
+  let file: number | undefined
+  try {
+    file = openSync(`/proc/${pid}/cmdline`, 'r')
+    const bytes = Buffer.alloc(PROGRAM_BYTES)
+    return bytes.toString('latin1', 0, readSync(file, bytes))
+  } catch (error) {
+    if (isGone(error)) return ''
+    throw error
+  } finally {
+    if (file !== undefined) closeSync(file)
+  }
 }
 
 /** Sends a signal and does not mind that the process is gone. */

@@ -11,6 +11,7 @@ import {
   descendantsOf,
   onlyChildOf,
   processesMarked,
+  programOf,
   sendSignal,
   waitUntilDead,
 } from './process-tree.ts'
@@ -46,6 +47,9 @@ export interface Launch {
 
 /** Between the polite and the final signal. */
 const GRACE_MS = 2_000
+
+/** When to look first whether anything has not heard the polite one, then after twice as long each time. */
+const ASK_AGAIN_MS = 20
 
 /** How long the rest of a killed namespace may take to vanish before the result is given anyway. */
 const VANISH_MS = 1_000
@@ -85,6 +89,7 @@ class Run {
   #child: ChildProcess | undefined
   /** The first process of the sandbox: when it dies, the kernel ends all others. */
   #leader: number | undefined
+  #askTimer: NodeJS.Timeout | undefined
   #killTimer: NodeJS.Timeout | undefined
   #isReleased = false
 
@@ -107,6 +112,7 @@ class Run {
       return await this.#run()
     } finally {
       clearTimeout(timer)
+      clearTimeout(this.#askTimer)
       clearTimeout(this.#killTimer)
       signal?.removeEventListener('abort', onAbort)
       await this.#launch.onEnded?.()
@@ -212,14 +218,31 @@ class Run {
       this.#kill()
       return
     }
-    const tree = descendantsOf(pid)
+    this.#killTimer = setTimeout(() => this.#kill(), GRACE_MS)
+    this.#ask(new Set(), ASK_AGAIN_MS)
+  }
+
+  /**
+   * Sends the polite signal to each program of the command once, and looks again for those that have not heard it: a
+   * process that began since, or one that took its program since. The witness's child hears it as the witness does, and
+   * forgets it, until it is the command's shell.
+   */
+  #ask(asked: Set<string>, againMs: number): void {
+    const child = this.#child
+    if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+    const tree = descendantsOf(child.pid)
     // A fork bomb would use the time of grace to grow.
     if (tree.length > COMMAND_LIMITS.processes) {
       this.#kill()
       return
     }
-    for (const one of tree) sendSignal(one, 'SIGTERM')
-    this.#killTimer = setTimeout(() => this.#kill(), GRACE_MS)
+    for (const pid of tree) {
+      const program = `${pid} ${programOf(pid)}`
+      if (asked.has(program)) continue
+      asked.add(program)
+      sendSignal(pid, 'SIGTERM')
+    }
+    this.#askTimer = setTimeout(() => this.#ask(asked, againMs * 2), againMs)
   }
 
   /** Ends the launcher and what it leads. The kernel takes the rest of a pid namespace with its first process. */

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { ExecRequest } from '../../../contracts/exec.ts'
 import { until } from '../../helpers/until.ts'
 import type { Subject } from './subject.ts'
 
@@ -116,6 +117,24 @@ export function stoppingCases(subject: Subject): void {
       expect(await running).toMatchObject({ reason: 'cancelled', timedOut: false, stdout: 'partial\n' })
       await untilGone(sleep.mark)
     })
+
+    it.each([
+      ['a process that begins', '"sleep 60; exit 7"', { exitCode: 7, signal: null }],
+      ['a program that a process takes', '"exec sleep 60"', { exitCode: null, signal: 'SIGTERM' }],
+    ])(
+      'asks %s after the signal as well, and does not wait until it has to kill',
+      async (_what, onTerm, end) => {
+        const stop = new AbortController()
+        const command = `trap ${onTerm} TERM; echo ready; while :; do sleep 0.05; done`
+
+        const result = await subject.executor.run(ExecRequest.parse({ command, timeoutMs: 20_000 }), {
+          signal: stop.signal,
+          onChunk: () => stop.abort(),
+        })
+
+        expect(result).toMatchObject({ reason: 'cancelled', ...end })
+      },
+    )
 
     it('does not start a command that was cancelled before', async () => {
       const outcome = await subject.run('echo ran > cancelled-before', { signal: AbortSignal.abort() })
