@@ -18,6 +18,7 @@ const FULL = 'exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=
 async function aRunWithout(
   refusals: readonly ErrorCode[],
   before: (queue: CapacityQueue) => unknown = () => undefined,
+  { onClaim = () => undefined }: { readonly onClaim?: (attempt: number) => unknown } = {},
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-capacity-'))
   const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })
@@ -37,6 +38,7 @@ async function aRunWithout(
     collect: async ({ claimName }: { claimName: string }) => void collected.push(claimName),
     claim: async ({ claimName }: { claimName: string }) => {
       claimed.push(claimName)
+      onClaim(claimed.length)
       throw new SandboxError(left.shift() ?? 'agent_quota_exceeded', FULL)
     },
   }
@@ -91,6 +93,19 @@ it.each<ErrorCode>(['agent_pod_reconciler_error', 'identity_mismatch', 'sandbox_
   },
 )
 
+it('tries again for the room that came while it tried in vain', async () => {
+  let queue: CapacityQueue | undefined
+  const { claimed, stop } = await aRunWithout([], (capacity) => (queue = capacity), {
+    onClaim: (attempt) => attempt === 1 && queue?.noteRoom(),
+  })
+
+  await until('the second attempt', async () => claimed.length === 2)
+  await until('it waits', async () => queue?.length === 1)
+
+  expect(claimed).toHaveLength(2)
+  stop.abort(new SandboxError('run_ended', 'the run ended'))
+})
+
 it('ends with its run while it waits', async () => {
   const { launching, capacity, stop } = await aRunWithout(['capacity_unavailable'])
   await until('it waits', async () => capacity.length === 1)
@@ -113,7 +128,9 @@ it('stops waiting where another process has taken the run over', async () => {
 
 it('does not go before those who wait already', async () => {
   const { claimed, store, capacity } = await aRunWithout([], (queue) =>
-    queue.wait('another', { atLeastMs: 0, atMostMs: 60_000 }, new AbortController().signal),
+    queue.during(() =>
+      queue.wait('another', { atLeastMs: 0, atMostMs: 60_000 }, new AbortController().signal),
+    ),
   )
   await until('it waits', async () => capacity.length === 2)
   expect(claimed).toEqual([])

@@ -5,13 +5,16 @@ import { CapacityQueue } from '../../runtime/api/runs/capacity-queue.ts'
 const LONG = { atLeastMs: 0, atMostMs: 60_000 }
 const never = new AbortController().signal
 
+const waitIn = (queue: CapacityQueue, ...how: Parameters<CapacityQueue['wait']>) =>
+  queue.during(() => queue.wait(...how))
+
 describe('runs that wait for room', () => {
   /** Who was woken, in the order of the rooms; each room is noted when the one before has been taken. */
   async function orderOf(owners: readonly string[]): Promise<string[]> {
     const queue = new CapacityQueue()
     const woken: string[] = []
     const waits = owners.map((owner, index) =>
-      queue.wait(owner, LONG, never).then(() => woken.push(`${owner}${index}`)),
+      waitIn(queue, owner, LONG, never).then(() => woken.push(`${owner}${index}`)),
     )
     for (const _owner of owners) {
       queue.noteRoom()
@@ -34,7 +37,7 @@ describe('runs that wait for room', () => {
     const queue = new CapacityQueue()
     queue.noteRoom()
     let woken = 0
-    for (const owner of ['a', 'b']) void queue.wait(owner, LONG, never).then(() => (woken += 1))
+    for (const owner of ['a', 'b']) void waitIn(queue, owner, LONG, never).then(() => (woken += 1))
 
     queue.noteRoom()
     await new Promise(setImmediate)
@@ -46,7 +49,7 @@ describe('runs that wait for room', () => {
   it('try again by themselves after a while', async () => {
     const queue = new CapacityQueue()
 
-    await queue.wait('a', { atLeastMs: 0, atMostMs: 10 }, never)
+    await waitIn(queue, 'a', { atLeastMs: 0, atMostMs: 10 }, never)
 
     expect(queue.length).toBe(0)
   })
@@ -54,7 +57,7 @@ describe('runs that wait for room', () => {
   it('do not try again at once, and take then the room that came meanwhile', async () => {
     const queue = new CapacityQueue()
     const startedAt = performance.now()
-    const waiting = queue.wait('a', { atLeastMs: 100, atMostMs: 60_000 }, never)
+    const waiting = waitIn(queue, 'a', { atLeastMs: 100, atMostMs: 60_000 }, never)
 
     queue.noteRoom()
     await new Promise(setImmediate)
@@ -64,13 +67,39 @@ describe('runs that wait for room', () => {
     expect(performance.now() - startedAt).toBeGreaterThan(90)
   })
 
+  it('take the room that came while they tried, and what they found was older', async () => {
+    const queue = new CapacityQueue()
+
+    await queue.during(async () => {
+      queue.noteRoom()
+      await queue.wait('a', LONG, never)
+    })
+
+    expect(queue.length).toBe(0)
+  })
+
+  it('do not take a room that came when no run tried or waited, or that another run is done with', async () => {
+    const queue = new CapacityQueue()
+    queue.noteRoom()
+    await queue.during(async () => queue.noteRoom())
+    const stop = new AbortController()
+    let woken = 0
+
+    const waiting = waitIn(queue, 'a', LONG, stop.signal).then(() => (woken += 1))
+    await new Promise(setImmediate)
+
+    expect([woken, queue.length]).toEqual([0, 1])
+    stop.abort(new Error('over'))
+    await expect(waiting).rejects.toThrow('over')
+  })
+
   it('leave the room to one that may try before one that may not yet', async () => {
     const queue = new CapacityQueue()
     const woken: string[] = []
     const patience = { atLeastMs: 60_000, atMostMs: 120_000 }
     const stop = new AbortController()
-    queue.wait('first', patience, stop.signal).catch(() => undefined)
-    const second = queue.wait('second', LONG, never).then(() => woken.push('second'))
+    waitIn(queue, 'first', patience, stop.signal).catch(() => undefined)
+    const second = waitIn(queue, 'second', LONG, never).then(() => woken.push('second'))
 
     queue.noteRoom()
     await second
@@ -82,12 +111,12 @@ describe('runs that wait for room', () => {
   it('leave when their run ends', async () => {
     const queue = new CapacityQueue()
     const ended = new AbortController()
-    const waiting = queue.wait('a', LONG, ended.signal)
+    const waiting = waitIn(queue, 'a', LONG, ended.signal)
 
     ended.abort(new Error('cancelled'))
 
     await expect(waiting).rejects.toThrow('cancelled')
-    await expect(queue.wait('a', LONG, ended.signal)).rejects.toThrow('cancelled')
+    await expect(waitIn(queue, 'a', LONG, ended.signal)).rejects.toThrow('cancelled')
     expect(queue.length).toBe(0)
   })
 })

@@ -33,6 +33,14 @@ export async function launchWhenRoom(
   signal: AbortSignal,
 ): Promise<LaunchedSandbox> {
   const queue = deps.capacity[run.kind]
+  return queue.during(() => tryUntilRoom(deps, run, { queue, signal }))
+}
+
+async function tryUntilRoom(
+  deps: Waiting,
+  run: RunRow,
+  { queue, signal }: { readonly queue: CapacityQueue; readonly signal: AbortSignal },
+): Promise<LaunchedSandbox> {
   const wait = deps.capacityWait ?? CAPACITY_WAIT
   let current = run
   // Who comes while others wait does not go before them.

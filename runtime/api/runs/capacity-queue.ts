@@ -13,22 +13,36 @@ export class CapacityQueue {
   /** When each owner was last given room, in the order of the rooms. */
   readonly #served = new Map<string, number>()
   #rooms = 0
-  /** Rooms that came while nobody might try yet. */
+  /** Runs that wait or try. */
+  #runs = 0
+  /** Rooms that came while nobody might try yet, or while all tried: what such a try found was older than the room. */
   #unused = 0
 
   get length(): number {
     return this.#waiting.length
   }
 
-  /** Waits for this run's turn; rejects with the signal's reason. */
+  /** While this is under way, which tries and waits in turn, no room is missed between the two. */
+  async during<T>(tryAndWait: () => Promise<T>): Promise<T> {
+    this.#runs += 1
+    try {
+      return await tryAndWait()
+    } finally {
+      this.#runs -= 1
+      this.#unused = Math.min(this.#unused, this.#runs)
+    }
+  }
+
+  /** Waits for this run's turn, inside `during`; rejects with the signal's reason. */
   async wait(owner: string, { atLeastMs, atMostMs }: Patience, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const waiting: Waiting = { owner, wake: resolve, isReady: atLeastMs === 0 }
+    const waiting: Waiting = { owner, wake: resolve, isReady: false }
     const timers = [setTimeout(() => this.#makeReady(waiting), atLeastMs), setTimeout(resolve, atMostMs)]
     const onAbort = () => reject(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
     this.#waiting.push(waiting)
+    if (atLeastMs === 0) this.#makeReady(waiting)
     try {
       await promise
     } finally {
@@ -40,7 +54,6 @@ export class CapacityQueue {
 
   /** There may be room for one more. */
   noteRoom(): void {
-    if (this.#waiting.length === 0) return
     const next = this.#waiting
       .filter(({ isReady }) => isReady)
       .reduce<Waiting | undefined>(
@@ -48,7 +61,7 @@ export class CapacityQueue {
         undefined,
       )
     if (!next) {
-      this.#unused = Math.min(this.#unused + 1, this.#waiting.length)
+      this.#unused = Math.min(this.#unused + 1, this.#runs)
       return
     }
     this.#rooms += 1
@@ -72,8 +85,6 @@ export class CapacityQueue {
   #leave(waiting: Waiting): void {
     const place = this.#waiting.indexOf(waiting)
     if (place >= 0) this.#waiting.splice(place, 1)
-    if (this.#waiting.length > 0) return
-    this.#served.clear()
-    this.#unused = 0
+    if (this.#waiting.length === 0) this.#served.clear()
   }
 }
