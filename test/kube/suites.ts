@@ -29,6 +29,8 @@ export interface ProjectResult extends Timed {
   readonly files: readonly Timed[]
   /** A line for each test and each file that failed: where, which, and how its reason begins. */
   readonly failures: readonly string[]
+  /** Such a line for each test that passed when its time was measured once more. */
+  readonly repeated: readonly string[]
 }
 
 /** Runs every project, and answers what each of them came to. A project that is not done by then has failed. */
@@ -69,7 +71,7 @@ async function runProject(name: string, { deadline, print, aside }: Lane): Promi
   } catch (error) {
     print(`the suites of ${name} left no report: ${error}\n`)
     const failures = [`project ${name} left no report`]
-    return { name, ms: performance.now() - begun, passed: 0, failed: 1, files: [], failures }
+    return { name, ms: performance.now() - begun, passed: 0, failed: 1, files: [], failures, repeated: [] }
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
@@ -122,19 +124,25 @@ export function countsOf(json: string, ended: boolean): Omit<ProjectResult, keyo
     failed: Math.max(numFailedTests, good ? 0 : 1),
     files,
     failures: testResults.flatMap(failuresOf),
+    repeated: testResults.flatMap(({ name, assertionResults }) =>
+      assertionResults
+        .filter(({ status, failureMessages }) => status === 'passed' && failureMessages.length > 0)
+        .map(({ fullName, failureMessages }) => lineOf(name, fullName, failureMessages[0])),
+    ),
   }
 }
 
+const lineOf = (file: string, what: string, reason = ''): string =>
+  [relative(ROOT, file), what, stripVTControlCharacters(reason).trim().split('\n', 1)[0]]
+    .filter((part) => part)
+    .join(': ')
+    .slice(0, MAX_FAILURE_CHARS)
+
 /** Where no test of a failed file failed, the file did (its setup, or a hook). */
 function failuresOf({ name, status, message, assertionResults }: Report['testResults'][number]): string[] {
-  const line = (what: string, reason = '') =>
-    [relative(ROOT, name), what, stripVTControlCharacters(reason).trim().split('\n', 1)[0]]
-      .filter((part) => part)
-      .join(': ')
-      .slice(0, MAX_FAILURE_CHARS)
   const failed = assertionResults.filter((test) => test.status === 'failed')
-  if (failed.length === 0) return status === 'failed' ? [line('', message)] : []
-  return failed.map(({ fullName, failureMessages }) => line(fullName, failureMessages[0]))
+  if (failed.length === 0) return status === 'failed' ? [lineOf(name, '', message)] : []
+  return failed.map(({ fullName, failureMessages }) => lineOf(name, fullName, failureMessages[0]))
 }
 
 /** Where the time went: every project in the order in which they ran, and the files that took longest. */
@@ -150,8 +158,16 @@ export function failureList(results: readonly ProjectResult[]): string {
   const failures = results.flatMap(({ name, failed, failures: known }) =>
     known.length === 0 && failed > 0 ? [`project ${name} failed outside its tests`] : known,
   )
-  const more = failures.length - MAX_FAILURES
-  return [...failures.slice(0, MAX_FAILURES), ...(more > 0 ? [`and ${more} more`] : [])]
+  return listOf(failures)
+}
+
+/** Which tests were over their time at first, by name; nothing where none was. */
+export const repeatedList = (results: readonly ProjectResult[]): string =>
+  listOf(results.flatMap(({ repeated }) => repeated))
+
+function listOf(lines: readonly string[]): string {
+  const more = lines.length - MAX_FAILURES
+  return [...lines.slice(0, MAX_FAILURES), ...(more > 0 ? [`and ${more} more`] : [])]
     .map((line) => `     ${line}`)
     .join('\n')
 }

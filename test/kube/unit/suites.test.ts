@@ -2,10 +2,15 @@ import { globSync } from 'node:fs'
 import { join, matchesGlob } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import config from '../../../vitest.cluster.config.ts'
-import { countsOf, failureList, STEPS, timeTable } from '../suites.ts'
+import { countsOf, failureList, repeatedList, STEPS, timeTable } from '../suites.ts'
 
 interface Project {
-  readonly test: { readonly name: string; readonly include: string[]; readonly exclude?: string[] }
+  readonly test: {
+    readonly name: string
+    readonly include: string[]
+    readonly exclude?: string[]
+    readonly retry?: { count: number; condition: RegExp }
+  }
 }
 
 const ROOT = join(import.meta.dirname, '..', '..', '..')
@@ -34,6 +39,27 @@ describe('the steps of the cluster suites', () => {
   })
 })
 
+describe('a test of the cluster suites that fails', () => {
+  it.each(projects)('is run once more in $name where it only took too long', ({ retry }) => {
+    expect(retry?.count).toBe(1)
+    for (const time of [
+      'expected 2008.09 to be less than 2000',
+      'the cancel: expected 3001 to be less than 3000',
+    ])
+      expect(time).toMatch(retry?.condition as RegExp)
+  })
+
+  it.each([
+    'expected 1 to be 2 // Object.is equality',
+    'expected 9 to be less than or equal to 8',
+    'expected [ 1 ] to be less than 2',
+    'the pod is gone did not happen within 10000 ms',
+    'Test timed out in 120000ms.',
+  ])('is not run again where the reason is %j', (reason) => {
+    for (const { retry } of projects) expect(reason).not.toMatch(retry?.condition as RegExp)
+  })
+})
+
 describe('what a project came to', () => {
   it.each([
     { what: 'no failure where all passed', json: report({}), ended: true, failed: 0 },
@@ -49,8 +75,8 @@ describe('what a project came to', () => {
     const files = Array.from({ length: 20 }, (_, index) => ({ name: `file-${index}`, ms: index * 1_000 }))
 
     const lines = timeTable([
-      { name: 'first', ms: 61_400, passed: 1, failed: 0, files, failures: [] },
-      { name: 'second', ms: 9_000, passed: 1, failed: 0, files: [], failures: [] },
+      { name: 'first', ms: 61_400, passed: 1, failed: 0, files, failures: [], repeated: [] },
+      { name: 'second', ms: 9_000, passed: 1, failed: 0, files: [], failures: [], repeated: [] },
     ]).split('\n')
 
     expect(lines).toHaveLength(15)
@@ -101,6 +127,20 @@ describe('what failed', () => {
       'test/cluster/setup.test.ts: no cluster',
       'project waits failed outside its tests',
     ])
+  })
+
+  it('is not what passed when it was measured once more, which is told as well', () => {
+    const late = {
+      ...test('a cancel is quick', 'AssertionError: expected 9 to be less than 2\n at z'),
+      status: 'passed',
+    }
+    const pod = file('pod.test.ts', { status: 'passed', assertionResults: [test('a pod starts'), late] })
+    const results = [{ name: 'cluster', ms: 1, ...countsOf(report({ testResults: [pod] }), true) }]
+
+    expect(repeatedList(results).trim()).toBe(
+      'test/cluster/pod.test.ts: a cancel is quick: AssertionError: expected 9 to be less than 2',
+    )
+    expect(failureList(results)).toBe('')
   })
 
   it('is told in so many lines, however much failed', () => {
