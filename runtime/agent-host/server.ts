@@ -7,6 +7,7 @@ import { createLog } from '../kit/log.ts'
 import { present } from '../kit/present.ts'
 import { createGrowingRedactor } from '../redaction/growing-redactor.ts'
 import { assets } from './assets.ts'
+import { collectInStandby } from './collect-in-standby.ts'
 import { parseAgentHostConfig } from './config.ts'
 import { azureSettings } from './credential/azure-settings.ts'
 import { DecisionTable } from './decisions/decision-table.ts'
@@ -140,3 +141,5 @@ const { createRunSession, shell } = await readySessionParts()
 const { rehearse } = await import('./rehearsal.ts')
 const { AGENT_HOST_STATE_DIR: stateDir } = config
 await bestEffort(log, 'rehearse a run', () => rehearse({ createRunSession, policy, shell, stateDir }))
+await collectInStandby(machine.status.state)
+log.debug('settled', startCost())
