@@ -81,6 +81,8 @@ export function createKubeClient(connection: Connection) {
       dispatcher,
       headers: { ...headers, accept: 'application/json', 'content-type': contentType ?? 'application/json' },
       body: body === undefined ? null : JSON.stringify(body),
+      // Otherwise undici ends the connection behind each DELETE with a precondition.
+      reset: false,
       signal,
     })
     const text = await response.body.text()

@@ -1,4 +1,8 @@
-import { expect, it } from 'vitest'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Agent, request } from 'undici'
+import { expect, it, onTestFinished } from 'vitest'
 import { createKubeApi } from '../../../runtime/sandboxes/kubernetes/client/kube-api.ts'
 import type { Fault } from '../../fakes/kube/faults.ts'
 import { aThing, plainConnection, QUICK_TRANSPORT, startKubeRig, THINGS } from './kube-rig.ts'
@@ -99,4 +103,51 @@ it('asks for its credential anew after a 401, once', async () => {
   rig.fake.requireToken('third')
   await expect(api.get(THINGS, 'there', signal())).rejects.toMatchObject({ status: 401 })
   await api.close()
+})
+
+/** An API server that says yes to everything, and how many connections it was opened. */
+async function aCountingServer() {
+  let connections = 0
+  const server = createServer((asked, answer) => {
+    asked.resume().on('end', () => answer.setHeader('content-type', 'application/json').end('{}'))
+  })
+  server.on('connection', () => {
+    connections += 1
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  return { url: `http://127.0.0.1:${port}`, connections: () => connections }
+}
+
+it('keeps its connections through claims, reads and deletions', async () => {
+  const server = await aCountingServer()
+  const api = createKubeApi(plainConnection(server.url), QUICK_TRANSPORT)
+
+  for (let round = 0; round < 10; round += 1) {
+    await api.create(THINGS, aThing('one'), signal())
+    await api.get(THINGS, 'one', signal())
+    await api.delete({ resource: THINGS, name: 'one' }, { uid: 'u', propagation: 'Background' }, signal())
+  }
+  await api.close()
+
+  // A connection is used again a moment after its answer: a request that is quicker opens a second one.
+  expect(server.connections()).toBeLessThanOrEqual(2)
+})
+
+it('would open one for each deletion that has a precondition, as the library has it (control)', async () => {
+  const server = await aCountingServer()
+  const dispatcher = new Agent()
+
+  for (let round = 0; round < 5; round += 1) {
+    const { body } = await request(server.url, { method: 'DELETE', body: '{}', dispatcher })
+    await body.text()
+  }
+  await dispatcher.close()
+
+  expect(server.connections()).toBe(5)
 })

@@ -67,6 +67,8 @@ export function createTransport(connection: KubeConnection, options: TransportOp
         ...(body !== undefined && { 'content-type': contentType }),
       },
       body: body === undefined ? null : JSON.stringify(body),
+      // undici ends the connection behind a DELETE that has a body, and the next claim would begin with a TLS handshake.
+      reset: false,
       signal: withTimeout(attemptTimeoutMs, signal),
     })
     const text = await readText(response.body)
