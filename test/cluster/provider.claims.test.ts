@@ -11,6 +11,7 @@ import { describeWith } from './helpers/features.ts'
 import { claimWith, GONE_WITH_ITS_CLAIM, useProviderSpace } from './helpers/provider-space.ts'
 import { aClaim, aPool, aTemplate } from './helpers/sandbox-objects.ts'
 import { sandboxOf } from './helpers/sandbox-space.ts'
+import { untilAllowed } from './helpers/until-allowed.ts'
 
 describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
   const space = useProviderSpace('provided')
@@ -287,6 +288,7 @@ describeWith(['agent-sandbox', 'audit log'], 'the rights of the service’s acco
       roleRef: { apiGroup: rbac, kind: 'Role', name: account },
       subjects: [{ kind: 'ServiceAccount', ...metadata }],
     })
+    await untilAllowed(space.client, metadata, { namespace: space.name, rules })
     const token = await requestToken(space, { account })
     const { server, ca } = readKubeconfig(inject('cluster').kubeconfig)
     return {

@@ -10,6 +10,7 @@ import { createKubeClient, type KubeClient } from '../../kube/client/kube-client
 import type { KubeObject } from '../../kube/client/kube-object.ts'
 import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
 import type { TestNamespace } from './namespace.ts'
+import { untilAllowed } from './until-allowed.ts'
 
 const TOKEN_SECONDS = 600
 
@@ -25,16 +26,12 @@ export async function becomeAttacker(space: TestNamespace): Promise<KubeClient> 
   await client.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata })
   const verbs = ['*']
   const coreGroup = CLAIM.group.replace('extensions.', '')
-  await client.create({
-    apiVersion: `${rbac}/v1`,
-    kind: 'Role',
-    metadata,
-    rules: [
-      { apiGroups: [CLAIM.group], resources: ['sandboxclaims', 'sandboxclaims/status'], verbs },
-      { apiGroups: [coreGroup], resources: ['sandboxes', 'sandboxes/status'], verbs },
-      { apiGroups: [''], resources: ['pods', 'pods/status'], verbs },
-    ],
-  })
+  const rules = [
+    { apiGroups: [CLAIM.group], resources: ['sandboxclaims', 'sandboxclaims/status'], verbs },
+    { apiGroups: [coreGroup], resources: ['sandboxes', 'sandboxes/status'], verbs },
+    { apiGroups: [''], resources: ['pods', 'pods/status'], verbs },
+  ]
+  await client.create({ apiVersion: `${rbac}/v1`, kind: 'Role', metadata, rules })
   await client.create({
     apiVersion: `${rbac}/v1`,
     kind: 'RoleBinding',
@@ -42,6 +39,7 @@ export async function becomeAttacker(space: TestNamespace): Promise<KubeClient> 
     roleRef: { apiGroup: rbac, kind: 'Role', name: attacker },
     subjects: [{ kind: 'ServiceAccount', name: attacker, namespace }],
   })
+  await untilAllowed(client, metadata, { namespace, rules })
   const token = await requestToken(space, { account: attacker })
   const { server, ca } = readKubeconfig(inject('cluster').kubeconfig)
   const own = createKubeClient({ server, ...(ca && { ca }), token })

@@ -5,6 +5,7 @@ import {
   type KubeClient,
   type RawRequest,
 } from '../../kube/client/kube-client.ts'
+import { untilAllowed } from './until-allowed.ts'
 
 /** One request of somebody inside; it changes nothing where it is not refused. */
 export type InsideRequest = Omit<RawRequest, 'timeoutMs'>
@@ -52,6 +53,8 @@ export async function asTenant(client: KubeClient): Promise<Insider> {
     roleRef: { apiGroup: RBAC, kind: 'ClusterRole', name: 'cluster-admin' },
     subjects: [{ kind: 'ServiceAccount', name: account, namespace }],
   })
+  const rules = [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }]
+  await untilAllowed(client, { namespace, name: account }, { namespace: SANDBOXES, rules })
   return asAccount(client, namespace, account)
 }
 
