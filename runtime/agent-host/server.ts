@@ -141,5 +141,5 @@ const { createRunSession, shell } = await readySessionParts()
 const { rehearse } = await import('./rehearsal.ts')
 const { AGENT_HOST_STATE_DIR: stateDir } = config
 await bestEffort(log, 'rehearse a run', () => rehearse({ createRunSession, policy, shell, stateDir }))
-await collectInStandby(machine.status.state)
+await bestEffort(log, 'collect what the start left behind', () => collectInStandby(machine.status.state))
 log.debug('settled', startCost())
