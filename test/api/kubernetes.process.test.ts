@@ -131,14 +131,15 @@ const STEPS: readonly Step[] = [
 /** Longer than a process that was killed keeps its runs. */
 const TAKEOVER_MS = 40_000
 
+/** A port that was free a moment ago may be another test's API server the next. */
+const NOBODY_URL = 'http://127.0.0.1:1'
+
 /** It gives up after a while of its own: it is started before the other tests, and asked after them. */
 let lonely: ReturnType<typeof spawnService>
 let lonelyFolder: string
 beforeAll(async () => {
-  const fake = await startFakeKubeApi()
-  await fake.close()
   lonelyFolder = await mkdtemp(join(tmpdir(), 'aw-lonely-'))
-  const env = await clusterEnv(join(lonelyFolder, 'state'), fake.url)
+  const env = await clusterEnv(join(lonelyFolder, 'state'), NOBODY_URL)
   lonely = spawnService({ ...env, AGENTWEAVER_LOCAL_WARM: '1' })
 })
 afterAll(async () => {
