@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
 import { silentLog } from '../../../runtime/kit/log.ts'
@@ -10,9 +11,11 @@ import type { BoundSandbox } from '../../../runtime/sandboxes/provider.ts'
 import { KWOK_LABEL, KWOK_TOLERATION } from '../../kube/addons/kwok.ts'
 import { createKubeClient, type KubeClient } from '../../kube/client/kube-client.ts'
 import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
+import { conditionOf } from '../../kube/client/manifests.ts'
 import { type Cluster, startCluster } from '../../kube/cluster.ts'
 import { completeOptions } from '../../kube/cluster-options.ts'
 import { type Daemon, startDaemon } from '../../kube/host/daemon.ts'
+import { isHealthy } from '../../kube/host/health.ts'
 import { logPath, readState } from '../../kube/host/run-folder.ts'
 import { waitUntil } from '../../kube/host/wait-until.ts'
 import { aPool, aTemplate, CORE_API, EXTENSIONS_API } from '../helpers/sandbox-objects.ts'
@@ -36,6 +39,7 @@ function programOf({ folder }: Cluster, name: string) {
       process.kill(pid, 'SIGKILL')
       await waitUntil({ what: `${name} to be gone`, timeoutMs: WAIT_MS }, () => !existsSync(`/proc/${pid}`))
     },
+    isRunning: () => existsSync(`/proc/${pid}`),
     start(): void {
       daemon = startDaemon({ name, argv, logPath: logPath(folder, `${name}-again`) })
       pid = daemon.identity.pid
@@ -47,6 +51,7 @@ function programOf({ folder }: Cluster, name: string) {
 describe('a provider on a control plane whose programs die', () => {
   let cluster: Cluster
   let client: KubeClient
+  let stopLooking: () => Promise<void>
   const programs = new Map<string, ReturnType<typeof programOf>>()
   const path = (plural: string, name?: string) => ({
     apiVersion: plural === 'pods' ? 'v1' : plural === 'sandboxes' ? CORE_API : EXTENSIONS_API,
@@ -59,12 +64,37 @@ describe('a provider on a control plane whose programs die', () => {
     programs.set(name, found)
     return found
   }
+  /** kwok gives a pod up whose status it could not write, until that pod has an event; a kubelet looks again by itself. */
+  function keepLooking(): () => Promise<void> {
+    const stopping = new AbortController()
+    const work = (async () => {
+      for (let round = 1; !stopping.signal.aborted; round++) {
+        await lookAtPods(String(round)).catch(() => undefined)
+        await sleep(500, undefined, { signal: stopping.signal }).catch(() => undefined)
+      }
+    })()
+    return async () => {
+      stopping.abort()
+      await work
+    }
+  }
+
+  async function lookAtPods(round: string): Promise<void> {
+    const { items } = await client.list(path('pods'))
+    for (const pod of items.filter((each) => conditionOf(each, 'Ready')?.status !== 'True')) {
+      await client.mergePatch(path('pods', pod.metadata.name), { metadata: { annotations: { round } } })
+    }
+  }
+
   const eventually = <T>(what: string, probe: () => Promise<T | undefined>) =>
     waitUntil({ what, timeoutMs: WAIT_MS, everyMs: 50 }, probe)
 
   beforeAll(async () => {
     cluster = await startCluster(completeOptions({ kwokNodes: 1 }), () => undefined)
     client = createKubeClient(readKubeconfig(cluster.kubeconfig))
+    // Its command line is read while it runs: it may end by itself.
+    program('kube-scheduler')
+    stopLooking = keepLooking()
     await eventually('the default account', () =>
       client.find({ apiVersion: 'v1', plural: 'serviceaccounts', namespace: NAMESPACE, name: 'default' }),
     )
@@ -78,6 +108,7 @@ describe('a provider on a control plane whose programs die', () => {
     await client.create(aPool({ name: NAMESPACE }, POOL, { template: POOL, replicas: 3 }))
   })
   afterAll(async () => {
+    await stopLooking()
     await client.close()
     for (const restarted of programs.values()) await restarted.stop()
     await cluster.stop()
@@ -90,16 +121,20 @@ describe('a provider on a control plane whose programs die', () => {
   })
 
   /**
-   * The API server answers, and its nodes work. kwok gives a pod up whose status it could not write, where a kubelet
-   * writes it again; when it starts it looks at every pod of the nodes that no other holds by a lease.
+   * The API server is ready, and so is the scheduler, which does not come through this well: each refused watch makes it
+   * wait longer, up to a minute; and when it lists the pods anew, and a name has meanwhile been deleted and made again
+   * (the controller does that to a pool's member), it takes its cache to be corrupted and ends, for its kubelet to start
+   * it again (`UpdatePod` in its `backend/cache`).
    */
   async function isBack(): Promise<void> {
-    await eventually('the API server to answer', () => client.list(path('pods')))
-    await program('kwok').kill()
-    const leases = { apiVersion: 'coordination.k8s.io/v1', plural: 'leases', namespace: 'kube-node-lease' }
-    const { items } = await client.list(leases)
-    for (const { metadata } of items) await client.delete({ ...leases, name: metadata.name })
-    program('kwok').start()
+    const { server } = readKubeconfig(cluster.kubeconfig)
+    await eventually('the API server to be ready', async () => {
+      await client.list(path('pods'))
+      return (await isHealthy(`${server}/readyz`)) ? true : undefined
+    })
+    const scheduler = program('kube-scheduler')
+    if (scheduler.isRunning()) await scheduler.kill()
+    scheduler.start()
   }
 
   const poolIsFull = () =>
