@@ -88,7 +88,16 @@ function silent(error: unknown): SandboxError {
   if (cause instanceof SandboxError) return cause
   if (isTimeout(cause))
     return new SandboxError('deadline_exceeded', 'the AgentHost did not answer in time', { cause })
-  return new SandboxError('sandbox_lost', `the AgentHost does not answer: ${messageOf(cause)}`, { cause })
+  return new SandboxError('sandbox_lost', `the AgentHost does not answer: ${withoutAddress(cause)}`, {
+    cause,
+  })
+}
+
+/** What the system says, without the pod's address or the socket's path: the run's owner reads this. */
+function withoutAddress(error: unknown): string {
+  const code = errnoOf(error)
+  if (code === 'UND_ERR_CONNECT_TIMEOUT') return 'the connection took too long'
+  return error instanceof Error && 'syscall' in error ? `${error.syscall} ${code}` : messageOf(error)
 }
 
 const REPEAT_AFTER_MS = [5, 50, 200]

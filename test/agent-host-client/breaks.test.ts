@@ -2,23 +2,28 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { inspect } from 'node:util'
+import { errors } from 'undici'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { FILE_LIMITS } from '../../contracts/files.ts'
 import { type AgentHostClient, createAgentHostClient } from '../../runtime/agent-host-client/client.ts'
 import { MAX_ANSWER_BYTES } from '../../runtime/agent-host-client/connection.ts'
+import type { ConnectionGuard } from '../../runtime/agent-host-client/connection-guard.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 
 const trustful = { verify: async () => undefined }
 const soon = () => AbortSignal.timeout(10_000)
 
 /** A client of something that answers every request in one way. */
-async function answering(answer: (response: ServerResponse) => void): Promise<AgentHostClient> {
+async function answering(
+  answer: (response: ServerResponse) => void,
+  guard: ConnectionGuard = trustful,
+): Promise<AgentHostClient> {
   const server = createServer((request, response) => {
     request.resume().on('end', () => answer(response))
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
-  const client = createAgentHostClient({ baseUrl: `http://127.0.0.1:${port}`, guard: trustful }, 'bearer')
+  const client = createAgentHostClient({ baseUrl: `http://127.0.0.1:${port}`, guard }, 'bearer')
   onTestFinished(async () => {
     await client.close()
     server.closeAllConnections()
@@ -212,4 +217,34 @@ it('leaves a reason of the caller as it is', async () => {
   const reason = new Error('the caller left')
 
   await expect(client.health(AbortSignal.abort(reason))).rejects.toBe(reason)
+})
+
+const TIMED_OUT = {
+  verify: async () => {
+    throw new errors.ConnectTimeoutError('attempted address: 127.0.0.1:1023')
+  },
+}
+
+describe.each([
+  ['refuses', { baseUrl: 'http://127.0.0.1:1023', guard: trustful }, 'connect ECONNREFUSED'],
+  ['is not there', { socketPath: '/nowhere/agent-host.sock' }, 'connect ENOENT'],
+])('a sandbox whose address %s', (_how, address, said) => {
+  it('is told without it, and the cause has it', async () => {
+    const client = createAgentHostClient(address, 'bearer')
+    onTestFinished(() => client.close())
+
+    const error = await client.health(soon()).catch((thrown: unknown) => thrown)
+
+    expect(error).toMatchObject({ code: 'sandbox_lost', message: `the AgentHost does not answer: ${said}` })
+    expect(inspect(error)).toMatch(/127\.0\.0\.1:1023|\/nowhere\//)
+  })
+})
+
+it('tells a connection that took too long without the address', async () => {
+  const client = await answering((response) => response.end('{}'), TIMED_OUT)
+
+  const error = await client.health(soon()).catch((thrown: unknown) => thrown)
+
+  expect(error).toMatchObject({ code: 'sandbox_lost', message: expect.stringMatching(/took too long$/) })
+  expect(inspect(error)).toContain('127.0.0.1:1023')
 })
