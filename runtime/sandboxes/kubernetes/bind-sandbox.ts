@@ -16,10 +16,9 @@ import type { KubeApi } from './client/kube-api.ts'
 import { conditionOf } from './client/kube-object.ts'
 import { type Expected, followChain, type PinnedIdentity } from './identity/identity-chain.ts'
 import type { IssuerKeys } from './identity/issuer-keys.ts'
-import { createPodGuard } from './identity/pod-guard.ts'
 import { isolationOf, warningsOf } from './kubernetes-isolation.ts'
 import type { ClaimHandle, KubernetesProviderOptions, ProviderTiming } from './kubernetes-provider.ts'
-import { addressOf, prepareSandbox, readPod } from './prepare-sandbox.ts'
+import { hostAt, prepareSandbox, readPod } from './prepare-sandbox.ts'
 
 export type BindOptions = Omit<KubernetesProviderOptions, 'timing' | 'connect'> &
   ProviderTiming & { readonly api: KubeApi; readonly watches: ClaimWatches; readonly keys: IssuerKeys }
@@ -46,7 +45,8 @@ export async function bindSandbox(options: BindOptions, request: BindRequest): P
   }
   const ahead = prepareSandbox({ ...options, signal }, expected)
   try {
-    const bound = await awaitBound({ ...options, ...ahead }, posted, signal)
+    const { onChosen, onAdopted } = ahead
+    const bound = await awaitBound({ ...options, onChosen, onAdopted }, posted, signal)
     const pinned = await ahead.pin(bound)
     const prepared = ahead.connectionsTo(pinned)
     await kept
@@ -67,11 +67,10 @@ export async function attachSandbox(options: BindOptions, request: AttachRequest
 /** Where a sandbox is that another process keeps, and how to know it. */
 export async function locateSandbox(options: BindOptions, request: AttachRequest): Promise<LocatedSandbox> {
   const { pinned } = await proveAgain(options, request)
-  const { runtimeClass, keys } = options
   return {
     instanceId: pinned.podUid,
-    isolation: isolationOf(runtimeClass),
-    address: hostAt(options, pinned, keys),
+    isolation: isolationOf(options.runtimeClass),
+    address: hostAt(options, pinned),
   }
 }
 
@@ -152,7 +151,7 @@ function toBoundSandbox(
     isolation: isolationOf(options.runtimeClass),
     isDescribedByHost: true,
     warnings: warningsOf(options.runtimeClass),
-    address: { ...hostAt(options, pinned, options.keys), ...present({ prepared }) },
+    address: { ...hostAt(options, pinned), ...present({ prepared }) },
     workingDirectory: () => WORKSPACE_MOUNT,
     lost,
     howLost: (signal) => howLost(options, pinned, signal),
@@ -164,8 +163,3 @@ function toBoundSandbox(
     },
   }
 }
-
-const hostAt = ({ agentHostPort }: BindOptions, pinned: PinnedIdentity, keys: IssuerKeys) => ({
-  baseUrl: addressOf(agentHostPort, pinned),
-  guard: createPodGuard(keys, pinned),
-})

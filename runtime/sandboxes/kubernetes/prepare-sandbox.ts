@@ -87,11 +87,19 @@ export async function readPod(
   return PodObject.parse(found)
 }
 
-export const addressOf = (agentHostPort: number, { podIp }: PinnedIdentity): string =>
-  `http://${podIp.includes(':') ? `[${podIp}]` : podIp}:${agentHostPort}`
+/** Where the AgentHost of a pod is asked, and who may answer there. */
+export const hostAt = (
+  { keys, agentHostPort }: Pick<Parts, 'keys' | 'agentHostPort'>,
+  pinned: PinnedIdentity,
+) => ({
+  baseUrl: `http://${pinned.podIp.includes(':') ? `[${pinned.podIp}]` : pinned.podIp}:${agentHostPort}`,
+  guard: createPodGuard(keys, pinned),
+})
 
-const connectTo = ({ keys, agentHostPort }: Parts, pinned: PinnedIdentity): PreparedConnections =>
-  prepareConnections(addressOf(agentHostPort, pinned), createPodGuard(keys, pinned), FIRST_REQUESTS)
+function connectTo(parts: Parts, pinned: PinnedIdentity): PreparedConnections {
+  const { baseUrl, guard } = hostAt(parts, pinned)
+  return prepareConnections(baseUrl, guard, FIRST_REQUESTS)
+}
 
 function isSame(one: PinnedIdentity, other: PinnedIdentity): boolean {
   return (Object.keys(one) as (keyof PinnedIdentity)[]).every((key) => one[key] === other[key])
