@@ -201,7 +201,10 @@ describeWith(
     const podUid = async (member: KubeObject) =>
       (await space.client.find(space.path('pods', member.metadata.name)))?.metadata.uid
 
-    /** A member that the attacker made, in the place of one that never gets ready: the pool itself makes room for it. */
+    /**
+     * A member that the attacker made, in the place of the pool's own. That one is held in its deletion until the forged
+     * one is ready: the pool counts it, so it makes no other, and has none too many to take away.
+     */
     async function slipIn(attacker: KubeClient): Promise<string> {
       const pool = space.unique('slipped')
       await space.client.create(
@@ -211,21 +214,26 @@ describeWith(
       const { metadata } = await space.eventually('a member', async () => (await space.members(pool))[0])
       const { labels = {}, ownerReferences = [] } = metadata
       const name = `${pool}-evil`
-      const forged = {
+      const own = space.path('sandboxes', metadata.name)
+      const hold = (finalizers: readonly string[] | null) =>
+        attacker.mergePatch(own, { metadata: { finalizers } })
+
+      await hold(['evil.example.com/hold'])
+      await attacker.delete(own)
+      await attacker.create({
         apiVersion: CORE_API,
         kind: 'Sandbox',
         metadata: { name, namespace: space.name, labels, ownerReferences },
         spec: { podTemplate: { spec: quickPodSpec() } },
-      }
-      await attacker.create(forged)
-      await space.eventually('the forged member to be ready, and the only one', async () => {
-        const members = await space.members(pool)
-        const found = members.find((member) => member.metadata.name === name)
-        // As long as there are two the pool takes one away, and be it the ready one: the attacker tries again.
-        if (found === undefined) await attacker.create(forged)
-        const isReady = found && conditionOf(found, 'Ready')?.status === 'True'
-        return isReady && members.length === 1 ? true : undefined
       })
+      await space.eventually('the forged member to be ready', async () => {
+        const found = await space.client.find(space.path('sandboxes', name))
+        return found && conditionOf(found, 'Ready')?.status === 'True' ? true : undefined
+      })
+      await hold(null)
+      await space.eventually('it to be the only one', async () =>
+        (await space.members(pool)).length === 1 ? true : undefined,
+      )
       return pool
     }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
 import { silentLog } from '../../../runtime/kit/log.ts'
 import { loadKubeConnection } from '../../../runtime/sandboxes/kubernetes/client/kube-connection.ts'
@@ -22,7 +22,9 @@ import { aPool, aTemplate, CORE_API, EXTENSIONS_API } from '../helpers/sandbox-o
 
 const NAMESPACE = 'default'
 const POOL = 'pool'
-const WAIT_MS = 60_000
+/** client-go waits up to 30 s, and as long again by chance, before it asks anew for a watch that was refused. */
+const WAIT_MS = 150_000
+vi.setConfig({ testTimeout: 2 * WAIT_MS })
 
 /** A program of a cluster, as it was started; killed and started again, it is the same one. */
 function programOf({ folder }: Cluster, name: string) {
