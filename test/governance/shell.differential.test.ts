@@ -1,9 +1,22 @@
-import { execFileSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { errnoOf } from '../../runtime/kit/errors.ts'
 import { decideCommand } from './fixture.ts'
 
 const BASH = '/bin/bash'
@@ -109,7 +122,7 @@ describe.skipIf(!existsSync(BASH))('a real shell', () => {
   const log = join(folder, 'log')
 
   beforeAll(() => {
-    execFileSync('mkdir', [bin])
+    mkdirSync(bin)
     // The only `rm` that the shell can find writes down how it was called.
     writeFileSync(join(bin, 'rm'), `#!${BASH}\nprintf '%s ' "$@" >> ${single(log)}\n`)
     chmodSync(join(bin, 'rm'), 0o755)
@@ -120,22 +133,54 @@ describe.skipIf(!existsSync(BASH))('a real shell', () => {
   })
   afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }))
 
-  const removes = (text: string): boolean => {
-    writeFileSync(log, '')
+  /**
+   * Runs a script, and ends what it leaves: where a here-document took the `break` of a loop, that goes on for ever. What
+   * left the group as well has five seconds of a processor.
+   */
+  async function run(text: string): Promise<void> {
+    const limited = ['-c', 'ulimit -t 5; exec "$BASH" -c "$1"', 'limited', text]
+    const child = spawn(BASH, limited, {
+      cwd: folder,
+      env: { PATH: bin },
+      stdio: 'ignore',
+      detached: true,
+      timeout: 10_000,
+    })
+    await once(child, 'exit')
     try {
-      execFileSync(BASH, ['-c', text], { cwd: folder, env: { PATH: bin }, stdio: 'ignore', timeout: 10_000 })
+      process.kill(-(child.pid ?? Number.NaN), 'SIGKILL')
     } catch (error) {
-      if (!(error instanceof Error)) throw error
+      if (errnoOf(error) !== 'ESRCH') throw error
     }
+  }
+
+  const stillRunning = (): string[] =>
+    readdirSync('/proc').filter((pid) => {
+      try {
+        return readlinkSync(`/proc/${pid}/cwd`).startsWith(folder)
+      } catch {
+        return false
+      }
+    })
+
+  async function removes(text: string): Promise<boolean> {
+    writeFileSync(log, '')
+    await run(text)
     const called = readFileSync(log, 'utf8')
     return /(?:^| )-(?:-r|[a-z]*[rR])/.test(called) && /(?:^| )-(?:-f|[a-zA-Z]*f)/.test(called)
   }
 
-  it('runs nothing destructive that governance would let pass', { timeout: 120_000 }, () => {
+  it('leaves no loop behind', async () => {
+    await run('while true; do bash -c "echo"; done & echo "while true; do cat; done" | bash & cat log')
+
+    await expect.poll(stillRunning).toEqual([])
+  })
+
+  it('runs nothing destructive that governance would let pass', { timeout: 120_000 }, async () => {
     let ran = 0
-    fc.assert(
-      fc.property(script, (text) => {
-        const isRun = removes(text)
+    await fc.assert(
+      fc.asyncProperty(script, async (text) => {
+        const isRun = await removes(text)
         if (isRun) ran++
 
         expect(isRun && decideCommand(text).verdict === 'allow', text).toBe(false)
