@@ -11,13 +11,19 @@ import { aRoot, aRunner, commandLineOf } from './runner-fixture.ts'
 
 const HOST = fileURLToPath(new URL('../fixtures/runner-host.ts', import.meta.url))
 
+/** A command that outlives a runner that is killed: without isolation nothing takes it along, so the test does. */
+function aSurvivor(root: string): string {
+  onTestFinished(() => void process.kill(Number(readFileSync(join(root, 'survivor'), 'utf8')), 'SIGKILL'))
+  return 'echo $$ > survivor; echo started; exec sleep 300'
+}
+
 describe('a lost runner', () => {
   it('settles every call that waits for it', async () => {
-    const { link, run, pid } = await aRunner()
+    const { link, run, root, pid } = await aRunner()
     await run('head -c 20000000 /dev/zero > large')
     const started = Promise.withResolvers<void>()
     const pending = [
-      run('echo started; sleep 300', { onChunk: () => started.resolve() }),
+      run(aSurvivor(root), { onChunk: () => started.resolve() }),
       link.tarIn(never()),
       drain(link.tarOut(), started.promise),
     ] as const
@@ -34,10 +40,10 @@ describe('a lost runner', () => {
   })
 
   it('leaves no temporary files behind', async () => {
-    const { link, run, pid } = await aRunner()
+    const { link, run, root, pid } = await aRunner()
     const folder = environmentOf(pid).get('AGENTWEAVER_RUNNER_TEMP') ?? ''
     const started = Promise.withResolvers<void>()
-    const running = run('echo started; sleep 300', { onChunk: () => started.resolve() })
+    const running = run(aSurvivor(root), { onChunk: () => started.resolve() })
     await started.promise
     expect(existsSync(folder), 'the control: it has such a folder').toBe(true)
 
