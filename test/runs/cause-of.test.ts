@@ -9,7 +9,7 @@ const never = new AbortController().signal
 const forever = new Promise<never>(() => undefined)
 const fault = (code: ErrorCode) => new SandboxError(code, 'a word')
 
-type Answer = HostHealth['state'] | 'nothing' | 'silence'
+type Answer = HostHealth['state'] | 'nothing' | 'silence' | 'stranger'
 
 /** A sandbox that answers these in turn, and the last of them from then on. */
 function aSuspect(answers: readonly Answer[], sandbox: Partial<Suspect['sandbox']> = {}) {
@@ -23,6 +23,7 @@ function aSuspect(answers: readonly Answer[], sandbox: Partial<Suspect['sandbox'
           return new Promise((_resolve, reject) =>
             signal.addEventListener('abort', () => reject(signal.reason)),
           )
+        if (answer === 'stranger') throw fault('identity_mismatch')
         if (answer === 'nothing' || answer === undefined) throw fault('sandbox_lost')
         return { state: answer }
       },
@@ -94,16 +95,26 @@ describe('a failure of a sandbox', () => {
     expect(await judge(error, aSuspect(['nothing'], { howLost }))).toMatchObject({ code: 'sandbox_lost' })
   })
 
-  it('stays a stranger at its address while the pod is there, and is a loss where it is not', async () => {
+  it('stays a stranger at its address while that answers and the pod is there', async () => {
     const error = fault('identity_mismatch')
+    const keeper = (how?: string) => ({ howLost: async () => how })
 
-    expect(await judge(error, aSuspect(['nothing'], { howLost: async () => undefined }))).toBe(error)
-    expect(
-      await judge(error, aSuspect(['nothing'], { howLost: async () => 'the pod is gone' })),
-    ).toMatchObject({
+    expect(await judge(error, aSuspect(['stranger'], keeper()))).toBe(error)
+    expect(await judge(error, aSuspect(['stranger'], keeper('the pod is gone')))).toMatchObject({
       code: 'sandbox_lost',
     })
   })
+
+  it.each(['nothing', 'silence'] as const)(
+    'is a loss where a pod that died answered amiss, and then there is %s',
+    async (then) => {
+      const error = fault('identity_mismatch')
+
+      const cause = await judge(error, aSuspect(['stranger', then], { howLost: async () => undefined }))
+
+      expect(cause).toMatchObject({ code: 'sandbox_lost' })
+    },
+  )
 
   it.each(['sandbox_lost', 'agent_stall_timeout', 'credential_absent', 'conflict'] as const)(
     'is not asked about where it says all: %s',

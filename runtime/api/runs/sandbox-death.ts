@@ -84,22 +84,25 @@ type Asking = { readonly signal: AbortSignal; readonly timing: Timing }
 async function proofOf(error: unknown, suspect: Suspect, { signal, timing }: Asking): Promise<unknown> {
   for (const giveUpAt = performance.now() + timing.settleMs; ; await delay(timing.lookAgainMs, signal)) {
     const soon = withTimeout(timing.askMs, signal)
-    const [how, lives] = await Promise.all([
+    const [how, answer] = await Promise.all([
       suspect.sandbox.howLost?.(soon).catch(() => undefined),
-      shows(suspect, soon),
+      answerOf(suspect, soon),
     ])
     if (how !== undefined) return lossBy(how, error)
-    if (lives) return error
+    if (answer === 'lives') return error
     if (performance.now() < giveUpAt) continue
-    // Somebody does answer, who is not the sandbox: that is worth to be told.
-    if (error instanceof SandboxError && error.code === 'identity_mismatch') return error
+    // Somebody does answer, still, who is not the sandbox: that is worth to be told.
+    if (answer === 'stranger' && isStranger(error)) return error
     return lossBy(`the sandbox does not answer any more: ${messageOf(error)}`, error)
   }
 }
 
-/** Whether the sandbox answers, and is not about to go. */
-const shows = ({ client }: Suspect, signal: AbortSignal): Promise<boolean> =>
+const isStranger = (error: unknown): boolean =>
+  error instanceof SandboxError && error.code === 'identity_mismatch'
+
+/** Whether the sandbox answers and is not about to go, or another in its place. */
+const answerOf = ({ client }: Suspect, signal: AbortSignal): Promise<'lives' | 'stranger' | undefined> =>
   client.health(signal).then(
-    ({ state }) => state !== 'leaving',
-    () => false,
+    ({ state }) => (state === 'leaving' ? undefined : 'lives'),
+    (error) => (isStranger(error) ? 'stranger' : undefined),
   )
