@@ -45,6 +45,18 @@ describe.skipIf(noNodes !== undefined)(
 
     const find = (object: KubeObject) => rig.client.find(pathOf(object))
 
+    /** Within a quarter of a minute the autoscalers have brought their Deployments to the least that they may have. */
+    async function scaledUp(objects: readonly KubeObject[]): Promise<void> {
+      for (const scaler of objects.filter(({ kind }) => kind === 'HorizontalPodAutoscaler')) {
+        const { minReplicas, scaleTargetRef } = scaler['spec']
+        const { name } = scaleTargetRef
+        const target = objects.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === name)
+        await waitUntil({ what: `${name} to be scaled up`, timeoutMs: READY_MS, everyMs: 500 }, async () =>
+          target && (await find(target))?.['spec'].replicas >= minReplicas ? true : undefined,
+        )
+      }
+    }
+
     it('is refused as a whole when one field has a wrong name', async () => {
       const damaged = copyTree(tree)
       const file = join(damaged, 'foundation/_cluster/Namespace.agentweaver.yaml')
@@ -131,6 +143,7 @@ describe.skipIf(noNodes !== undefined)(
 
     it('changes nothing when it is applied again', async () => {
       const objects = readTreeObjects(tree).map(({ object }) => object as KubeObject)
+      await scaledUp(objects)
       const before = await Promise.all(objects.map(find))
 
       const { code, output } = await rig.apply(tree)
