@@ -112,7 +112,8 @@ describe('a failure of a sandbox', () => {
 
       const cause = await judge(error, aSuspect(['stranger', then], { howLost: async () => undefined }))
 
-      expect(cause).toMatchObject({ code: 'sandbox_lost' })
+      // What was answered amiss is told all the same.
+      expect(cause).toMatchObject({ code: 'sandbox_lost', message: expect.stringContaining('a word') })
     },
   )
 
