@@ -1,5 +1,5 @@
-import { z } from 'zod'
-import { BackendName } from './exec.ts'
+import * as z from 'zod'
+import { BackendName } from './backends.ts'
 
 const isPod = (env: { AGENT_HOST_IDENTITY_TOKEN_FILE?: string | undefined }) =>
   env.AGENT_HOST_IDENTITY_TOKEN_FILE !== undefined

@@ -1,5 +1,5 @@
-import { z } from 'zod'
-import { BackendName } from './exec.ts'
+import * as z from 'zod'
+import { BackendName } from './backends.ts'
 import { PreviewSlug } from './names.ts'
 import { API_PORT } from './ports.ts'
 

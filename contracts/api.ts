@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { Plan } from './configure.ts'
 import { ErrorCode } from './errors.ts'
 import { RunEnvelope } from './events.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { GovernancePolicy } from './policy.ts'
 import { UserSecretName } from './secrets.ts'
 
@@ -74,12 +74,6 @@ export const AlreadyConfigured = z.object({
   runId: z.string().optional(),
   generation: z.int().optional(),
 })
-
-export const CONFIGURE_LIMITS = {
-  maxBodyBytes: 8_388_608,
-  timeoutMs: 30_000,
-  maxSessionBytes: 67_108_864,
-} as const
 
 /** The ticket: a JWT (EdDSA) whose `aud` is the instance, `sub` the run and `body_sha256` the raw body. */
 export const TICKET = { algorithm: 'EdDSA', lifetimeSeconds: 60, leewaySeconds: 60 } as const

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 
 const Id = z.string().min(1).max(128)
 
@@ -28,16 +28,3 @@ export const DecisionsReply = z.strictObject({
   conflicting: z.array(Id),
 })
 export type DecisionsReply = z.infer<typeof DecisionsReply>
-
-export const DECISION_LIMITS = {
-  /** No answer within this time is a denial. */
-  decisionTimeoutMs: 30_000,
-  /** The API acknowledges at the latest after this time or this many events. */
-  ackEveryMs: 200,
-  ackEveryEvents: 256,
-  /** Events and bytes kept until acknowledged; a full outbox pauses the turn. */
-  outboxEvents: 4096,
-  outboxBytes: 33_554_432,
-  /** Decisions kept for calls that were not made yet. */
-  earlyDecisions: 1024,
-} as const

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 
 /**
  * Every error code that crosses a process boundary, with its HTTP status. Run failure codes are here too, since

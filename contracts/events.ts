@@ -1,6 +1,7 @@
-import { z } from 'zod'
+import * as z from 'zod'
+import { BackendName } from './backends.ts'
 import { ErrorCode } from './errors.ts'
-import { BackendName, ExecResult, OutputStream } from './exec.ts'
+import { ExecResult, OutputStream } from './exec.ts'
 import { Verdict } from './policy.ts'
 import { ToolOutcome } from './tools.ts'
 
@@ -239,6 +240,5 @@ export const RunEnvelope = z.strictObject({
 })
 export type RunEnvelope = z.infer<typeof RunEnvelope>
 
-export const HEARTBEAT_MS = 15_000
 /** Media type of an event part in an A2A message. */
 export const RUN_EVENT_MEDIA_TYPE = 'application/x-agentweaver-run-event+json'

@@ -1,4 +1,5 @@
-import { z } from 'zod'
+import * as z from 'zod'
+import { BackendName } from './backends.ts'
 
 /** Limits of one command. The bounds are ours; the default timeout is that of `run_command`. */
 export const EXEC_LIMITS = {
@@ -62,19 +63,6 @@ export const ExecResult = z.strictObject({
   message: z.string().optional(),
 })
 export type ExecResult = z.infer<typeof ExecResult>
-
-export const BackendName = z.enum([
-  'processcontainer',
-  'wsl-bwrap',
-  'wsl-unshare',
-  'linux-bwrap',
-  'linux-namespaces',
-  'macos-seatbelt',
-  'lxc-native-linux',
-  'kubernetes-sandbox-claim',
-  'direct',
-])
-export type BackendName = z.infer<typeof BackendName>
 
 /** Which backend isolates commands, and why that one. */
 export const Isolation = z.strictObject({

@@ -1,20 +1,5 @@
-import { z } from 'zod'
-
-/** Bounds of the workspace engine. Search bounds are those of `workspace-and-governance`: §1. */
-export const FILE_LIMITS = {
-  maxReadBytes: 16_777_216,
-  maxWriteBytes: 16_777_216,
-  maxPathBytes: 4096,
-  grepDefault: 50,
-  grepMax: 500,
-  filesDefault: 200,
-  filesMax: 1000,
-  searchTimeoutMs: 5000,
-  searchMaxFileBytes: 4_194_304,
-  listPage: 1000,
-  maxArchiveBytes: 1_073_741_824,
-  maxArchiveEntries: 200_000,
-} as const
+import * as z from 'zod'
+import { FILE_LIMITS } from './limits.ts'
 
 const RelativePath = z.string().max(FILE_LIMITS.maxPathBytes)
 

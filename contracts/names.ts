@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 
 /** The branch part of a preview slice: at most 20 characters of the branch, `-`, 6 hex digits of its hash. */
 export const PreviewSlug = z.string().regex(/^[a-z0-9](?:[a-z0-9-]{0,18}[a-z0-9])?-[0-9a-f]{6}$/)

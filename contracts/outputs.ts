@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 
 const Cidr = z.union([z.cidrv4(), z.cidrv6()], 'must be a range such as 10.0.0.0/16 or fd00::/64')
 const Host = z

@@ -1,7 +1,3 @@
-import { z } from 'zod'
-import { HostState } from './configure.ts'
-import { Isolation } from './exec.ts'
-
 /** Users of a sandbox pod: two, so that what the agent runs can read nothing of who holds the credential. */
 export const POD_USERS = { agentHost: 1001, toolbox: 1000, group: 1000 } as const
 
@@ -23,7 +19,3 @@ export const IDENTITY_TOKEN = {
 
 /** Home folders: beside the workspace and `/tmp` the only writable places. */
 export const POD_HOMES = { agentHost: '/home/agent-host', toolbox: '/home/sandbox' } as const
-
-/** The answer of `GET /healthz`; how commands are isolated is known as soon as the runners are connected. */
-export const HostHealth = z.object({ state: HostState, isolation: Isolation.optional() })
-export type HostHealth = z.infer<typeof HostHealth>

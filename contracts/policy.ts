@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { EXEC_LIMITS } from './exec.ts'
 
 const AbsolutePath = z

@@ -1,5 +1,5 @@
-import { z } from 'zod'
-import { BackendName } from './exec.ts'
+import * as z from 'zod'
+import { BackendName } from './backends.ts'
 
 /** Environment of a runner. An unknown `AGENTWEAVER_RUNNER_*` key or a malformed value stops the process. */
 export const RunnerEnv = z.strictObject({

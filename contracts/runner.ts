@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { SandboxWarningCategory } from './events.ts'
 import { ExecRequest, ExecResult, Isolation, OutputStream } from './exec.ts'
 import { FileError, FileOperation, FileResult } from './files.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 
 /** Prefix of a user's GitHub token in the user-token vault. */
 export const USER_SECRET_PREFIX = 'ghtok-user--'

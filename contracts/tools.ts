@@ -1,6 +1,6 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { EXEC_LIMITS } from './exec.ts'
-import { FILE_LIMITS } from './files.ts'
+import { FILE_LIMITS } from './limits.ts'
 
 /** Arguments of model tools keep snake_case, as the models' ecosystem writes them. */
 const path = z.string().min(1).max(FILE_LIMITS.maxPathBytes).describe('Path relative to the workspace root')

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { platformProblems, sliceProblems } from './config-rules.ts'
 import {
   type ConfigProblem,

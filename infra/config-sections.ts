@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { PreviewSlug } from '../contracts/names.ts'
 import { parseCidr } from './plans/cidr.ts'
 import { fitsAzure } from './plans/naming.ts'

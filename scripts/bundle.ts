@@ -3,7 +3,7 @@
  * milliseconds. The policy is embedded; the shell grammar lies beside its bundle.
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises'
-import { isBuiltin } from 'node:module'
+import { createRequire, isBuiltin } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
@@ -11,6 +11,7 @@ import { type BuildOptions, build, type Plugin } from 'esbuild'
 import { readAgentPolicy } from '../policies/agent/load.ts'
 import { readGrammarModules } from '../runtime/governance/shell/grammar.ts'
 
+const require = createRequire(import.meta.url)
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** The module in whose place the bundle carries its contents. */
@@ -65,32 +66,78 @@ const oneLocale: Plugin = {
   },
 }
 
-/** Leaves out what is loaded at start and never used: every byte is scanned before the first line runs. */
+/**
+ * What Fastify brings for those who use it, and `buildAgentHost` does not: schemas to compile, a logger, injected requests,
+ * a proxy in front, plugins that name versions. Every byte is scanned before the first line
+ * runs, and some of these run at once.
+ */
+const UNUSED =
+  /^(?:@fastify\/(?:ajv-compiler|fast-json-stringify-compiler|proxy-addr)|light-my-request|pino|semver)$/
+
+/** Others may use the same packages in earnest. */
+const FASTIFY = /\/node_modules\/(?:fastify|@fastify\/[^/]+)\/(?!.*\/node_modules\/)/
+
+/** Whoever does use one of them is told so. */
 const leaveOut: Plugin = {
   name: 'leave-out',
   setup(builder) {
-    // `buildAgentHost` tells Fastify that there are no schemas to compile.
-    builder.onResolve({ filter: /^@fastify\/(?:ajv-compiler|fast-json-stringify-compiler)$/ }, () => ({
-      path: 'schemas',
-      namespace: 'left-out',
-    }))
-    builder.onLoad({ filter: /.*/, namespace: 'left-out' }, () => ({
-      contents: "module.exports = () => { throw new Error('there are no schemas to compile') }",
+    builder.onResolve({ filter: UNUSED }, ({ path, importer }) =>
+      FASTIFY.test(importer) ? { path, namespace: 'left-out' } : undefined,
+    )
+    builder.onLoad({ filter: /.*/, namespace: 'left-out' }, ({ path }) => ({
+      contents: `
+        const leftOut = () => { throw new Error(${JSON.stringify(`${path} is not in this bundle`)}) }
+        module.exports = new Proxy(leftOut, { get: () => leftOut })`,
     }))
   },
 }
 
-/** An `import` of a builtin reads each of its exports, and one of `node:http` loads a whole HTTP client. */
-const requireBuiltins: Plugin = {
-  name: 'require-builtins',
+/** Builtins that take milliseconds to load, and that a start has little need of. */
+const LATE_BUILTINS = ['child_process', 'crypto', 'fs/promises', 'http2', 'https', 'readline', 'v8', 'vm']
+
+const isLate = (path: string) => LATE_BUILTINS.includes(path.replace(/^node:/, ''))
+
+/** Each late builtin by its names, of which the first that is asked for loads it. */
+const lateBuiltins = (): string => `
+  const late = (load, names) => {
+    const builtin = {}
+    let module
+    const loaded = () => (module ??= load())
+    for (const name of names) {
+      const set = (value) => { loaded()[name] = value }
+      Object.defineProperty(builtin, name, { enumerable: true, get: () => loaded()[name], set })
+    }
+    return builtin
+  }
+  ${LATE_BUILTINS.map(lateBuiltin).join('\n')}`
+
+function lateBuiltin(name: string): string {
+  const path = JSON.stringify(`node:${name}`)
+  const names = JSON.stringify(Object.getOwnPropertyNames(require(`node:${name}`)))
+  return `exports[${path}] = late(() => require(${path}), ${names})`
+}
+
+/**
+ * An `import` of a builtin reads each of its exports, and one of `node:http` loads a whole HTTP client. Each importer has a
+ * module of its own for it: one that several share would be a file of its own.
+ */
+const builtins: Plugin = {
+  name: 'builtins',
   setup(builder) {
-    builder.onResolve({ filter: /.*/ }, ({ kind, path }) =>
-      kind === 'import-statement' && isBuiltin(path) ? { path, namespace: 'builtin' } : undefined,
-    )
-    builder.onLoad({ filter: /.*/, namespace: 'builtin' }, ({ path }) => ({
-      contents: `module.exports = require(${JSON.stringify(path)})`,
-    }))
+    builder.onResolve({ filter: /.*/ }, ({ kind, path, importer, namespace }) => {
+      if (!isBuiltin(path) || namespace === 'builtin') return undefined
+      if (kind !== 'import-statement' && !isLate(path)) return undefined
+      return { path, namespace: 'builtin', suffix: `?${importer}` }
+    })
+    builder.onResolve({ filter: /^late-builtins$/ }, ({ path }) => ({ path, namespace: 'builtin' }))
+    builder.onLoad({ filter: /.*/, namespace: 'builtin' }, ({ path }) => ({ contents: builtinModule(path) }))
   },
+}
+
+function builtinModule(path: string): string {
+  if (path === 'late-builtins') return lateBuiltins()
+  const name = JSON.stringify(`node:${path.replace(/^node:/, '')}`)
+  return `module.exports = ${isLate(path) ? `require('late-builtins')[${name}]` : `require(${name})`}`
 }
 
 /** One service into a folder of its own; what it loads later is a file of its own too. */
@@ -112,13 +159,12 @@ async function bundleService(
     target: 'node24',
     minifySyntax: true,
     minifyWhitespace: true,
-    keepNames: true,
     // Native code and a runtime of its own: they stay packages.
     external: ['koffi', '@github/copilot-sdk', ...external],
     banner: {
       js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
     },
-    plugins: [embedAssets, oneLocale, ...plugins, requireBuiltins],
+    plugins: [embedAssets, oneLocale, ...plugins, builtins],
     logLevel: 'warning',
   })
   return join(outdir, 'server.mjs')

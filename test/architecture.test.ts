@@ -132,6 +132,10 @@ function violations(file: string, source: string): string[] {
     ...refused.map((specifier) => `${file} imports ${specifier}`),
     ...(/\bvi\.(?:mock|doMock)\(/.test(source) ? [`${file} mocks a module`] : []),
     ...(/^\s*export\s+(?:type\s+)?(?:\*|\{[^}]*\})\s*from\s/m.test(source) ? [`${file} is a barrel`] : []),
+    // Of a `z` that is imported by name a bundle carries all there is; of the namespace what is used.
+    ...(/^import \{[^}]*\bz\b[^}]*\} from 'zod'/m.test(source) && !isTest
+      ? [`${file} imports z by name`]
+      : []),
     ...(/(?:^|\/)(?:utils?|common|shared|helpers?)\//.test(file) && !isTest
       ? [`${file} has no subject`]
       : []),
@@ -177,6 +181,7 @@ test.each([
   ['cli/x.ts', `export { a } from './y.ts'`],
   ['somewhere/x.ts', `import { a } from './y.ts'`],
   ['cli/utils/x.ts', `const a = 1`],
+  ['contracts/x.ts', `import { z } from 'zod'`],
   ['test/x.test.ts', `vi.mock('../cli/main.ts')`],
 ])('finds what is planted in %s: %s', (file, source) => {
   expect(violations(file, source)).toHaveLength(1)
@@ -187,7 +192,8 @@ test.each([
   ['runtime/azure/x.ts', `const { SecretClient } = await import('@azure/keyvault-secrets')`],
   ['runtime/api/x.ts', `import rateLimit from '@fastify/rate-limit'`],
   ['cli/commands/x.ts', `import { createClient } from '../../runtime/client/client.ts'`],
-  ['contracts/x.ts', `import { z } from 'zod'`],
+  ['contracts/x.ts', `import * as z from 'zod'`],
+  ['contracts/x.ts', `import type { z } from 'zod'`],
   ['infra/components/x.ts', `import { Vault } from '@pulumi/azure-native/keyvault/index.js'`],
   ['cli/commands/x.ts', `import { parseStackFile } from '../../infra/config-schema.ts'`],
 ])('lets pass what a room may import: %s: %s', (file, source) => {

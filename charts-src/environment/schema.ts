@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { Slice } from '../../contracts/names.ts'
 import { InfraOutputs } from '../../contracts/outputs.ts'
 

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { NameSelector } from './dns-names.ts'
 import { LabelSelector } from './selector.ts'
 

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { KubeObject } from '../kube-object.ts'
 import type { CompiledRule, Direction, PeerMatch, PortMatch } from './compiled-rule.ts'
 import { NAMESPACE_KEY, NAMESPACE_LABELS_PREFIX } from './identity.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 
 /** A name or a pattern of names, as `toFQDNs` and `rules.dns` write it. */
 export const NameSelector = z.strictObject({

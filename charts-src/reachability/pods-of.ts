@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { KubeObject } from '../kube-object.ts'
 import type { PodFacts } from './model.ts'
 

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 
 /** Where a label comes from: the API server's objects, Cilium itself, or, in a selector, either. */
 type LabelSource = 'k8s' | 'reserved' | 'any'

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { z } from 'zod'
+import * as z from 'zod'
 import { capacityReport, type Demand } from '../../charts-src/capacity/capacity-report.ts'
 import { MAX_LOAD } from '../../charts-src/capacity/warm-size.ts'
 import { SandboxKind } from '../../contracts/names.ts'

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { z } from 'zod'
+import * as z from 'zod'
 import { fieldProblems } from '../../runtime/kit/parse-env.ts'
 import { usageError } from '../cli-error.ts'
 import type { ConnectionFlags } from '../service/client-config.ts'

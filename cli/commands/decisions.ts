@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Approval } from '../../contracts/api.ts'
 import type { Client } from '../../runtime/client/client.ts'
 import { CliError, usageError } from '../cli-error.ts'

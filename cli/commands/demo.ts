@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { z } from 'zod'
+import * as z from 'zod'
 import { playDemo } from '../demo/play.ts'
 import { type CliContext, newCommand, parseOptions } from './command.ts'
 

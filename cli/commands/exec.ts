@@ -1,6 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 import type { Command } from 'commander'
-import { z } from 'zod'
+import * as z from 'zod'
 import type { StartCommandInput } from '../../contracts/api.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { EXEC_LIMITS } from '../../contracts/exec.ts'

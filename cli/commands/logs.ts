@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { z } from 'zod'
+import * as z from 'zod'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import type { Client } from '../../runtime/client/client.ts'
 import { EXIT } from '../exit-status.ts'

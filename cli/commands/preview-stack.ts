@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { z } from 'zod'
+import * as z from 'zod'
 import { previewSlug, previewStack } from '../../infra/plans/preview-slug.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'

@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { z } from 'zod'
+import * as z from 'zod'
 import type { RequestedAgent, StartRunInput, WorkspaceSource } from '../../contracts/api.ts'
 import { Plan } from '../../contracts/configure.ts'
 import { errnoOf, messageOf } from '../../runtime/kit/errors.ts'

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { z } from 'zod'
+import * as z from 'zod'
 import { FINAL_STATES, type Run, type RunState } from '../../contracts/api.ts'
 import { EXIT } from '../exit-status.ts'
 import { age } from '../terminal/duration.ts'

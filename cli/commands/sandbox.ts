@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { Command } from 'commander'
-import { z } from 'zod'
+import * as z from 'zod'
 import { type CreateSandboxInput, FINAL_STATES, type Run } from '../../contracts/api.ts'
 import type { Client } from '../../runtime/client/client.ts'
 import { delay } from '../../runtime/kit/deadline.ts'

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { z } from 'zod'
+import * as z from 'zod'
 import { EXIT } from '../exit-status.ts'
 import { exitStatusOfEnding, followRun } from '../follow/follow-run.ts'
 import { createPresenter } from '../follow/presenter.ts'

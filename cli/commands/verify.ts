@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { z } from 'zod'
+import * as z from 'zod'
 import { readEnvironment } from '../capacity/read-environment.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { PreviewSlug } from '../../contracts/names.ts'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'

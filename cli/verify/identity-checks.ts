@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { names } from '../../contracts/names.ts'
 import { SECRET_GETTER, secretGetter } from '../../infra/plans/roles.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'

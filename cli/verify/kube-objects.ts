@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { KATA_NODE_LABEL, KATA_TAINT } from '../../contracts/labels.ts'
 
 /** What the checks read of a node. */

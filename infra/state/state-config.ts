@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { LOCATIONS } from '../config-sections.ts'
 import { parseCidr } from '../plans/cidr.ts'
 import { fitsAzure } from '../plans/naming.ts'

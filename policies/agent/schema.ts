@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { RunPhase } from '../../contracts/policy.ts'
 import { CONTROL_TOOL_NAMES, TOOL_NAMES } from '../../contracts/tools.ts'
 import { parseCommandPattern } from './command-pattern.ts'

@@ -1,5 +1,6 @@
 import { createParser } from 'eventsource-parser'
-import { HEARTBEAT_MS, HostEnvelope } from '../../contracts/events.ts'
+import { HostEnvelope } from '../../contracts/events.ts'
+import { HEARTBEAT_MS } from '../../contracts/limits.ts'
 import { AGENT_HOST_ROUTES, LAST_EVENT_ID_HEADER } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type AgentHostConnection, senseless } from './connection.ts'

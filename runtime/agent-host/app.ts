@@ -1,6 +1,6 @@
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
 import type { HostState } from '../../contracts/configure.ts'
-import type { HostHealth } from '../../contracts/pod.ts'
+import type { HostHealth } from '../../contracts/host-health.ts'
 import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { present } from '../kit/present.ts'

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyInstance } from 'fastify'
-import { z } from 'zod'
+import * as z from 'zod'
 import { ERROR_STATUS, type ErrorCode, PROBLEM_MEDIA_TYPE, type Problem } from '../../contracts/errors.ts'
 import { SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { ConfigureRequest, type ConfigureRequestInput, TICKET } from '../../contracts/configure.ts'
-import { DECISION_LIMITS } from '../../contracts/decisions.ts'
+import { DECISION_LIMITS } from '../../contracts/limits.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { silentLog } from '../kit/log.ts'

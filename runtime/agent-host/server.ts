@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { DECISION_LIMITS } from '../../contracts/decisions.ts'
+import { DECISION_LIMITS } from '../../contracts/limits.ts'
 import { bestEffort } from '../kit/best-effort.ts'
 import { messageOf } from '../kit/errors.ts'
 import { createLog } from '../kit/log.ts'
@@ -15,7 +15,6 @@ import { Outbox } from './outbox.ts'
 import { reachEnv } from './reach-env.ts'
 import { createHostStateMachine } from './state.ts'
 import type { RunnerLink } from './toolbox/runner-link.ts'
-import { spawnRunner } from './toolbox/spawn-runner.ts'
 
 const EX_CONFIG = 78
 
@@ -41,6 +40,7 @@ async function startRunner(): Promise<RunnerLink> {
   const backend = config.AGENT_HOST_RUNNER_BACKEND
   if (backend === undefined) return (await import('./toolbox/await-runners.ts')).awaitRunners()
   const toolRoots = JSON.parse(config.AGENT_HOST_RUNNER_TOOL_ROOTS) as string[]
+  const { spawnRunner } = await import('./toolbox/spawn-runner.ts')
   return spawnRunner({ backend, entry: assets.runnerEntry, toolRoots, log })
 }
 
@@ -67,6 +67,15 @@ const readySessionParts = () => {
   sessionParts ??= loadSessionParts()
   return sessionParts
 }
+
+/** What answers the routes' calls, of which none comes before standby. */
+const loadAnswers = () =>
+  Promise.all([
+    import('./configure/judge.ts'),
+    import('./turn/a2a-calls.ts'),
+    import('./routes/files-queries.ts'),
+    import('../../contracts/decisions.ts'),
+  ])
 
 const { buildAgentHost } = await import('./app.ts')
 const app = buildAgentHost({
@@ -122,6 +131,8 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => vo
 const { AGENT_HOST_SOCKET: path, AGENT_HOST_PORT: port } = config
 await app.listen(path === undefined ? { host: '::', port: port ?? 0 } : { path })
 log.debug('waiting for the runner', { afterMs: Math.round(performance.now()) })
+// Nobody is there yet: what lets the runners in loads meanwhile.
+if (config.AGENT_HOST_RUNNER_BACKEND === undefined) await import('./toolbox/admission.ts')
 runner = await startingRunner
 void runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
 machine.standby(runner)
@@ -137,6 +148,7 @@ if (config.AGENT_HOST_LIFELINE) {
 }
 
 // Standby comes first, then what a run will need: only one that comes at once waits for it.
+await loadAnswers()
 const { createRunSession, shell } = await readySessionParts()
 const { rehearse } = await import('./rehearsal.ts')
 const { AGENT_HOST_STATE_DIR: stateDir } = config

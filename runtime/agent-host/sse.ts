@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import type { FastifyReply } from 'fastify'
-import { HEARTBEAT_MS } from '../../contracts/events.ts'
+import { HEARTBEAT_MS } from '../../contracts/limits.ts'
 
 export type SseFrame = { readonly id?: string; readonly event?: string; readonly data: string }
 

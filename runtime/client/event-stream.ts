@@ -1,5 +1,6 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
-import { HEARTBEAT_MS, RunEnvelope } from '../../contracts/events.ts'
+import { RunEnvelope } from '../../contracts/events.ts'
+import { HEARTBEAT_MS } from '../../contracts/limits.ts'
 import { LAST_EVENT_ID_HEADER } from '../../contracts/routes.ts'
 import { delay } from '../kit/deadline.ts'
 import { SandboxError } from '../kit/errors.ts'

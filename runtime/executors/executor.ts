@@ -1,4 +1,5 @@
-import type { BackendName, ExecRequest, ExecResult, Isolation } from '../../contracts/exec.ts'
+import type { BackendName } from '../../contracts/backends.ts'
+import type { ExecRequest, ExecResult, Isolation } from '../../contracts/exec.ts'
 import type { ExecIo } from '../../contracts/toolbox.ts'
 import type { Log } from '../kit/log.ts'
 

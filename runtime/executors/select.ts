@@ -1,4 +1,4 @@
-import type { BackendName } from '../../contracts/exec.ts'
+import type { BackendName } from '../../contracts/backends.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { bwrapBackend } from './bwrap.ts'
 import { directBackend } from './direct.ts'

@@ -1,4 +1,5 @@
-import { FILE_LIMITS, type FileErrorCode } from '../../contracts/files.ts'
+import type { FileErrorCode } from '../../contracts/files.ts'
+import { FILE_LIMITS } from '../../contracts/limits.ts'
 
 export type PathSpelling =
   | { readonly ok: true }

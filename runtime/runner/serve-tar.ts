@@ -1,4 +1,5 @@
-import { FILE_LIMITS, type FileError } from '../../contracts/files.ts'
+import type { FileError } from '../../contracts/files.ts'
+import { FILE_LIMITS } from '../../contracts/limits.ts'
 import { RUNNER_FRAME, type RunnerToHost } from '../../contracts/runner.ts'
 import { AsyncQueue } from '../kit/async-queue.ts'
 import { costOf } from '../kit/credit-window.ts'

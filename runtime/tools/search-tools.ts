@@ -1,4 +1,4 @@
-import { FILE_LIMITS } from '../../contracts/files.ts'
+import { FILE_LIMITS } from '../../contracts/limits.ts'
 import { TOOL_ARGUMENTS } from '../../contracts/tools.ts'
 import { success } from './outcome.ts'
 import { defineTool, type Tool, type ToolDeps } from './tool.ts'

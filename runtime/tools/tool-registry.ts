@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { SandboxSettings } from '../../contracts/policy.ts'
 import type { Toolbox } from '../../contracts/toolbox.ts'
 import type { ToolOutcome } from '../../contracts/tools.ts'

@@ -1,4 +1,5 @@
-import { FILE_LIMITS, type FileEntry, type FileError } from '../../contracts/files.ts'
+import type { FileEntry, FileError } from '../../contracts/files.ts'
+import { FILE_LIMITS } from '../../contracts/limits.ts'
 import type { FileAnswer, Toolbox } from '../../contracts/toolbox.ts'
 import { failure } from './outcome.ts'
 

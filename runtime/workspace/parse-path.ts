@@ -1,5 +1,5 @@
 import type { FileErrorCode } from '../../contracts/files.ts'
-import { FILE_LIMITS } from '../../contracts/files.ts'
+import { FILE_LIMITS } from '../../contracts/limits.ts'
 import { FileFault } from './file-fault.ts'
 
 /** A path that passed every check by spelling: names below the root, none of them `.`, `..` or empty. */

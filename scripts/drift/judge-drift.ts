@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 
 /** What of `pulumi refresh --preview-only --json` tells of changes. */
 const Digest = z.object({

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import process from 'node:process'
-import { z } from 'zod'
+import * as z from 'zod'
 import { postComment } from './post-comment.ts'
 
 const USAGE = 'Usage: node scripts/pull-request-comment/main.ts <topic> <file.md>, in a workflow'

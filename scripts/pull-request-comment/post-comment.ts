@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 
 export interface CommentRequest {
   /** `https://api.github.com`, or where a server of one's own has it. */

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { createConnection } from 'node:net'
 import Fastify from 'fastify'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
-import { HEARTBEAT_MS } from '../../contracts/events.ts'
+import { HEARTBEAT_MS } from '../../contracts/limits.ts'
 import { type SseFrame, streamSse } from '../../runtime/agent-host/sse.ts'
 import { until } from '../helpers/until.ts'
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import { FILE_LIMITS } from '../../contracts/files.ts'
+import { FILE_LIMITS } from '../../contracts/limits.ts'
 import { bearer, type Harness, listen, RUN, startApp } from './harness.ts'
 import { makeFixture } from './sample-requests.ts'
 

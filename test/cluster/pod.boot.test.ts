@@ -1,7 +1,7 @@
 import { decodeJwt } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { IDENTITY_AUDIENCE } from '../../contracts/configure.ts'
-import { HostHealth } from '../../contracts/pod.ts'
+import { HostHealth } from '../../contracts/host-health.ts'
 import { describeWith, type Feature } from './helpers/features.ts'
 import { useNamespace } from './helpers/namespace.ts'
 import { type SandboxPod, startSandboxPod } from './helpers/sandbox-pod.ts'

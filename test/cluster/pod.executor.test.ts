@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe } from 'vitest'
-import { HostHealth } from '../../contracts/pod.ts'
+import { HostHealth } from '../../contracts/host-health.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import { testExecutor } from '../conformance/executor.ts'
 import { hasFeature } from './helpers/features.ts'

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { HostHealth } from '../../contracts/host-health.ts'
 import { CONTAINERS, WORKSPACE_MOUNT } from '../../contracts/names.ts'
-import { HostHealth, IDENTITY_TOKEN, RUNNER_SOCKET } from '../../contracts/pod.ts'
+import { IDENTITY_TOKEN, RUNNER_SOCKET } from '../../contracts/pod.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
 import { DOOR_LIMITS } from '../../runtime/agent-host/door.ts'

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { z } from 'zod'
+import * as z from 'zod'
 import { type Evidence, missing } from '../../cli/demo/checks.ts'
 import { processesOf } from '../../cli/demo/left-behind.ts'
 import { FIX } from '../../cli/demo/plan.ts'

@@ -3,7 +3,7 @@
  * `node test/fakes/azure-main.ts CONFIG.json`. Prints where the proxy is and whom to trust, and ends with its input.
  */
 import { readFileSync } from 'node:fs'
-import { z } from 'zod'
+import * as z from 'zod'
 import { startEntra } from './entra.ts'
 import { startKeyVault } from './key-vault.ts'
 import { startNameProxy } from './name-proxy.ts'

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parse } from 'yaml'
-import { z } from 'zod'
+import * as z from 'zod'
 
 const FOLDER = resolve(import.meta.dirname, '../../.github/workflows')
 const Permissions = z.record(z.string(), z.enum(['read', 'write', 'none']))

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ErrorCode } from '../../contracts/errors.ts'
-import type { HostHealth } from '../../contracts/pod.ts'
+import type { HostHealth } from '../../contracts/host-health.ts'
 import { causeOf, type Suspect, whileAlive } from '../../runtime/api/runs/sandbox-death.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 

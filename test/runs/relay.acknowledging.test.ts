@@ -1,6 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest'
-import { DECISION_LIMITS, type DecisionsRequest } from '../../contracts/decisions.ts'
+import type { DecisionsRequest } from '../../contracts/decisions.ts'
 import type { HostEnvelope } from '../../contracts/events.ts'
+import { DECISION_LIMITS } from '../../contracts/limits.ts'
 import type { AgentHostClient } from '../../runtime/agent-host-client/client.ts'
 import { Relay } from '../../runtime/api/runs/relay.ts'
 import { AsyncQueue } from '../../runtime/kit/async-queue.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { RunPhase } from '../../../contracts/policy.ts'
 import { hostFault } from './host.ts'

@@ -1,6 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { z } from 'zod'
-import { HostCommand } from '../../../contracts/exec.ts'
+import * as z from 'zod'
 import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
 import type { Commands } from './commands.ts'
 
@@ -13,6 +12,7 @@ export function registerCommandsRoute(scope: FastifyInstance, commands: () => Co
   const url = `${AGENT_HOST_ROUTES.commands}/:id`
   scope.put(url, { bodyLimit: MAX_BODY_BYTES }, async (request, reply) => {
     const { id } = Params.parse(request.params)
+    const { HostCommand } = await import('../../../contracts/exec.ts')
     commands().start(id, HostCommand.parse(request.body))
     return reply.code(202).send({ commandId: id })
   })

@@ -1,4 +1,5 @@
-import { type CallDecision, DECISION_LIMITS, type DecisionsReply } from '../../../contracts/decisions.ts'
+import type { CallDecision, DecisionsReply } from '../../../contracts/decisions.ts'
+import { DECISION_LIMITS } from '../../../contracts/limits.ts'
 
 /** How a call was decided, in the end. `unanswered` is a denial: nobody decided in time. */
 export type FinalDecision = {

@@ -1,5 +1,4 @@
 import type { FastifyInstance } from 'fastify'
-import { DecisionsRequest } from '../../../contracts/decisions.ts'
 import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
 import type { Outbox } from '../outbox.ts'
 import type { DecisionTable } from './decision-table.ts'
@@ -11,6 +10,7 @@ export function registerDecisionsRoute(
   decisions: DecisionTable,
 ): void {
   scope.post(AGENT_HOST_ROUTES.decisions, async (request) => {
+    const { DecisionsRequest } = await import('../../../contracts/decisions.ts')
     const body = DecisionsRequest.parse(request.body)
     outbox.acknowledge(body.ackedThrough)
     return decisions.decide(body.decisions)

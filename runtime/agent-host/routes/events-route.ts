@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { z } from 'zod'
+import * as z from 'zod'
 import { AGENT_HOST_ROUTES, LAST_EVENT_ID_HEADER } from '../../../contracts/routes.ts'
 import type { Outbox } from '../outbox.ts'
 import { streamSse } from '../sse.ts'

@@ -1,24 +1,8 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { z } from 'zod'
-import {
-  FILE_LIMITS,
-  type FileErrorCode,
-  type FileOperationInput,
-  type FileResult,
-} from '../../../contracts/files.ts'
+import type { FileErrorCode, FileOperationInput, FileResult } from '../../../contracts/files.ts'
+import { FILE_LIMITS } from '../../../contracts/limits.ts'
 import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
 import type { Toolbox } from '../../../contracts/toolbox.ts'
-
-const ListQuery = z.strictObject({
-  dir: z.string().max(FILE_LIMITS.maxPathBytes).default('.'),
-  after: z.string().optional(),
-  limit: z.coerce.number().int().min(1).max(FILE_LIMITS.listPage).default(FILE_LIMITS.listPage),
-})
-const ReadQuery = z.strictObject({
-  offset: z.coerce.number().int().nonnegative().optional(),
-  length: z.coerce.number().int().positive().max(FILE_LIMITS.maxReadBytes).optional(),
-})
-const DeleteQuery = z.strictObject({ recursive: z.stringbool().default(false) })
 
 /** Statuses of the engine's refusals; every other one is 400. The body is the engine's own answer. */
 const STATUS: Partial<Record<FileErrorCode, number>> = {
@@ -33,6 +17,9 @@ const STATUS: Partial<Record<FileErrorCode, number>> = {
 const statusOf = (result: FileResult) => (result.ok ? 200 : (STATUS[result.code] ?? 400))
 const pathOf = (request: FastifyRequest): string => (request.params as { '*': string })['*']
 
+/** What a caller may ask: loaded behind the start. */
+const queries = () => import('./files-queries.ts')
+
 /** Files of the workspace through the engine: contents as bytes, everything else as the engine's `FileResult`. */
 export function registerFilesRoutes(scope: FastifyInstance, toolbox: () => Toolbox): void {
   const url = `${AGENT_HOST_ROUTES.files}/*`
@@ -46,10 +33,12 @@ export function registerFilesRoutes(scope: FastifyInstance, toolbox: () => Toolb
     files.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
     files.get(AGENT_HOST_ROUTES.files, async (request, reply) => {
+      const { ListQuery } = await queries()
       const { dir, after, limit } = ListQuery.parse(request.query)
       return answer(reply, { op: 'list', path: dir, limit, ...(after !== undefined && { after }) })
     })
     files.get(url, async (request, reply) => {
+      const { ReadQuery } = await queries()
       const { offset, length } = ReadQuery.parse(request.query)
       const { result, payload } = await toolbox().file({
         op: 'read',
@@ -65,6 +54,7 @@ export function registerFilesRoutes(scope: FastifyInstance, toolbox: () => Toolb
       return answer(reply, { op: 'write', path: pathOf(request) }, payload)
     })
     files.delete(url, async (request, reply) => {
+      const { DeleteQuery } = await queries()
       const { recursive } = DeleteQuery.parse(request.query)
       return answer(reply, { op: 'delete', path: pathOf(request), recursive })
     })

@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises'
 import type { FastifyInstance } from 'fastify'
-import { IdentityReply } from '../../../contracts/configure.ts'
 import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 
@@ -10,6 +9,7 @@ export function registerIdentityRoute(app: FastifyInstance, tokenFile: string): 
     const token = await readFile(tokenFile, 'utf8').catch((error: unknown) => {
       throw unreadable(tokenFile, error)
     })
+    const { IdentityReply } = await import('../../../contracts/configure.ts')
     return reply.header('cache-control', 'no-store').send(IdentityReply.parse({ token: token.trim() }))
   })
 }

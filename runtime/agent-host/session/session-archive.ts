@@ -1,6 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 import { extract, pack } from 'tar-stream'
-import { CONFIGURE_LIMITS } from '../../../contracts/configure.ts'
+import { CONFIGURE_LIMITS } from '../../../contracts/limits.ts'
 import type { SessionFiles } from '../../agents/agent.ts'
 import { SandboxError } from '../../kit/errors.ts'
 

@@ -1,4 +1,5 @@
-import { FILE_LIMITS, type FileErrorCode, type FileOperationInput } from '../../../contracts/files.ts'
+import type { FileErrorCode, FileOperationInput } from '../../../contracts/files.ts'
+import { FILE_LIMITS } from '../../../contracts/limits.ts'
 import type { FileAnswer } from '../../../contracts/toolbox.ts'
 import { parseOperation } from '../../workspace/parse-operation.ts'
 import { type HostConnection, unexpected } from './host-connection.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { CopilotSession } from '@github/copilot-sdk'
-import { z } from 'zod'
+import * as z from 'zod'
 import type { ToolOutcome } from '../../../contracts/tools.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { deadline } from '../../kit/deadline.ts'

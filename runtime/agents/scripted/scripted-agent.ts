@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Plan, PlanStep } from '../../../contracts/configure.ts'
 import { delay } from '../../kit/deadline.ts'
 import type { AgentDeps, AgentSession, Turn, TurnResult } from '../agent.ts'

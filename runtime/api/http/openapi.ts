@@ -1,7 +1,7 @@
 import swagger, { type SwaggerTransform } from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod'
-import { z } from 'zod'
+import * as z from 'zod'
 import {
   Approval,
   FileListing,

@@ -1,5 +1,5 @@
 import type { FastifySchema } from 'fastify'
-import { z } from 'zod'
+import * as z from 'zod'
 import { RunId } from '../../../contracts/api.ts'
 import { PROBLEM_MEDIA_TYPE, Problem } from '../../../contracts/errors.ts'
 import { IDEMPOTENCY_HEADER } from '../../../contracts/routes.ts'

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import { HEARTBEAT_MS, type RunEnvelope } from '../../../contracts/events.ts'
+import type { RunEnvelope } from '../../../contracts/events.ts'
+import { HEARTBEAT_MS } from '../../../contracts/limits.ts'
 
 /** Told to `EventSource`: how long to wait before it comes back. */
 const RETRY_MS = 1000

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
-import { z } from 'zod'
+import * as z from 'zod'
 import { RunId, StartCommand, StartedCommand } from '../../../contracts/api.ts'
 import { commandEvents } from '../../kit/command-events.ts'
 import { callerOf } from '../http/authenticate.ts'

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
-import { z } from 'zod'
+import * as z from 'zod'
 import { EventPage } from '../../../contracts/api.ts'
 import { LAST_EVENT_ID_HEADER } from '../../../contracts/routes.ts'
 import { callerOf } from '../http/authenticate.ts'

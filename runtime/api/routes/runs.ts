@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import { PageQuery, Run, RunPage, StartRun, StartTurn, Turn } from '../../../contracts/api.ts'
-import { CONFIGURE_LIMITS } from '../../../contracts/configure.ts'
+import { CONFIGURE_LIMITS } from '../../../contracts/limits.ts'
 import { API_ROUTES } from '../../../contracts/routes.ts'
 import { callerOf } from '../http/authenticate.ts'
 import { GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'

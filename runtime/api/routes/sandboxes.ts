@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
-import { z } from 'zod'
+import * as z from 'zod'
 import { CreateSandbox, PageQuery, Run, RunPage } from '../../../contracts/api.ts'
 import { API_ROUTES } from '../../../contracts/routes.ts'
 import { callerOf } from '../http/authenticate.ts'

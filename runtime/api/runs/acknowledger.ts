@@ -1,4 +1,4 @@
-import { DECISION_LIMITS } from '../../../contracts/decisions.ts'
+import { DECISION_LIMITS } from '../../../contracts/limits.ts'
 
 /** Long before the outbox of a sandbox is full, whose limit is in bytes: a character has up to four. */
 const MAX_CHARACTERS = DECISION_LIMITS.outboxBytes / 16

@@ -1,5 +1,4 @@
-import { CONFIGURE_LIMITS } from '../../../contracts/configure.ts'
-import { FILE_LIMITS } from '../../../contracts/files.ts'
+import { CONFIGURE_LIMITS, FILE_LIMITS } from '../../../contracts/limits.ts'
 import type { AgentHostClient } from '../../agent-host-client/client.ts'
 import { withTimeout } from '../../kit/deadline.ts'
 import type { RunRow } from '../../store/store.ts'

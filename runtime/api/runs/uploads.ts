@@ -1,4 +1,4 @@
-import { FILE_LIMITS } from '../../../contracts/files.ts'
+import { FILE_LIMITS } from '../../../contracts/limits.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { RunChange, RunRow } from '../../store/store.ts'
 import type { ActiveRuns } from './active-runs.ts'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { z } from 'zod'
+import * as z from 'zod'
 import { CLAIM_NONCE_ANNOTATION, DEPLOYMENT_LABEL } from '../../../contracts/labels.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'

@@ -1,4 +1,4 @@
-import type { BackendName } from '../../../contracts/exec.ts'
+import type { BackendName } from '../../../contracts/backends.ts'
 import { directBackend } from '../../executors/direct.ts'
 import { type Selection, type SelectOptions, selectBackend } from '../../executors/select.ts'
 import { SandboxError } from '../../kit/errors.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Selection } from '../../executors/select.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import type { BoundSandbox, ClaimRequest, SandboxProvider } from '../provider.ts'

@@ -1,7 +1,7 @@
 import { lstat, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { z } from 'zod'
+import * as z from 'zod'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { errnoOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'

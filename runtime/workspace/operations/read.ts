@@ -1,5 +1,6 @@
 import { constants } from 'node:fs'
-import { FILE_LIMITS, type FileOperation } from '../../../contracts/files.ts'
+import type { FileOperation } from '../../../contracts/files.ts'
+import { FILE_LIMITS } from '../../../contracts/limits.ts'
 import type { FileAnswer } from '../../../contracts/toolbox.ts'
 import { FileFault } from '../file-fault.ts'
 import { entryOf, readUpTo, regularFile, withHandleAsync } from '../handles.ts'

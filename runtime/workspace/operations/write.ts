@@ -9,7 +9,8 @@ import {
   type Stats,
   unlinkSync,
 } from 'node:fs'
-import { FILE_LIMITS, type FileEntry, type FileOperation, type FileResult } from '../../../contracts/files.ts'
+import type { FileEntry, FileOperation, FileResult } from '../../../contracts/files.ts'
+import { FILE_LIMITS } from '../../../contracts/limits.ts'
 import { errnoOf } from '../../kit/errors.ts'
 import { FileFault } from '../file-fault.ts'
 import { atHandle, entryOf, regularFile, withHandle, withHandleAsync, writeFully } from '../handles.ts'

@@ -1,5 +1,6 @@
 import { RE2JS } from 're2js'
-import { FILE_LIMITS, type FileOperation, type FileResult } from '../../../contracts/files.ts'
+import type { FileOperation, FileResult } from '../../../contracts/files.ts'
+import { FILE_LIMITS } from '../../../contracts/limits.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { AnswerSize } from '../answer-size.ts'
 import { faultFrom } from '../file-fault.ts'

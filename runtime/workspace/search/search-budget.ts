@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { FILE_LIMITS } from '../../../contracts/files.ts'
+import { FILE_LIMITS } from '../../../contracts/limits.ts'
 
 /** Longest stretch of work between two turns of the event loop. */
 const SLICE_MS = 8

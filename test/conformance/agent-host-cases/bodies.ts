@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { expect, it } from 'vitest'
-import { CONFIGURE_LIMITS } from '../../../contracts/configure.ts'
+import { CONFIGURE_LIMITS } from '../../../contracts/limits.ts'
 import { forge } from './forge.ts'
 import {
   aConfiguration,

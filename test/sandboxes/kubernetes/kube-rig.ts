@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest'
-import { z } from 'zod'
+import * as z from 'zod'
 import { silentLog } from '../../../runtime/kit/log.ts'
 import { createKubeApi } from '../../../runtime/sandboxes/kubernetes/client/kube-api.ts'
 import type { KubeConnection } from '../../../runtime/sandboxes/kubernetes/client/kube-connection.ts'

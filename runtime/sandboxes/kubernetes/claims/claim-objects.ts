@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { Conditions, Metadata } from '../client/kube-object.ts'
 
 /** The objects of the controller, and the pod, with only the fields that are read. */

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 
 export const OwnerReference = z.object({
   apiVersion: z.string(),

@@ -1,5 +1,5 @@
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTPayload, jwtVerify } from 'jose'
-import { z } from 'zod'
+import * as z from 'zod'
 import type { KubeApi } from '../client/kube-api.ts'
 
 const DISCOVERY = { path: '/.well-known/openid-configuration', mediaType: 'application/json' }

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { IDENTITY_AUDIENCE, IdentityReply } from '../../../../contracts/configure.ts'
 import { AGENT_HOST_ROUTES } from '../../../../contracts/routes.ts'
 import type { ConnectionGuard } from '../../../agent-host-client/connection-guard.ts'

@@ -1,0 +1,106 @@
+import {
+  A2AError,
+  RequestMalformedError,
+  restStatusFor,
+  TaskNotCancelableError,
+  TaskNotFoundError,
+  toRestErrorBody,
+} from '@a2a-js/sdk/errors'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { A2A } from '../../../contracts/routes.ts'
+import { messageOf } from '../../kit/errors.ts'
+import type { Outbox } from '../outbox.ts'
+import { type SseFrame, streamSse } from '../sse.ts'
+import {
+  agentCardToJson,
+  assertVersion,
+  envelopeToJson,
+  parseSendMessage,
+  snapshotToJson,
+  taskToJson,
+} from './a2a-wire.ts'
+import type { HostTurn, Turns } from './turns.ts'
+
+/** The run that A2A serves; a sandbox without an agent has none. */
+export type A2aRun = { readonly runId: string; readonly turns: Turns }
+
+type Served = { readonly base: string; readonly outbox: Outbox; readonly run: () => A2aRun }
+
+/**
+ * What each A2A route answers. Every stream is a view of the outbox: a task snapshot, then the task's events, so a
+ * follower of an ended turn gets the same as one who was there.
+ */
+export function createA2aCalls({ base, outbox, run }: Served) {
+  async function* follow(turn: HostTurn, contextId: string, signal: AbortSignal): AsyncGenerator<SseFrame> {
+    yield { data: JSON.stringify(snapshotToJson(turn, contextId)) }
+    for await (const envelope of outbox.follow(
+      turn.startedAfter,
+      signal,
+      () => turn.endedAt ?? Number.POSITIVE_INFINITY,
+    )) {
+      if (envelope.taskId !== turn.id) continue
+      yield { id: String(envelope.sequence), data: JSON.stringify(envelopeToJson(envelope, contextId)) }
+      if (envelope.event.type === 'turn.ended') return
+    }
+  }
+
+  const stream = (reply: FastifyReply, turn: HostTurn) =>
+    streamSse(reply, (signal) => follow(turn, run().runId, signal))
+
+  const start = (request: FastifyRequest): HostTurn => {
+    const { turnId, prompt } = parseSendMessage(request.body)
+    return run().turns.startOrFollow(turnId, prompt)
+  }
+
+  const find = (request: FastifyRequest): HostTurn => {
+    const { taskId } = request.params as { taskId: string }
+    const turn = run().turns.get(taskId)
+    if (!turn) throw new TaskNotFoundError(`there is no task ${taskId}`)
+    return turn
+  }
+
+  return {
+    assertVersion: (request: FastifyRequest) =>
+      assertVersion(request.headers[A2A.versionHeader.toLowerCase()]),
+    streamMessage: (request: FastifyRequest, reply: FastifyReply) => stream(reply, start(request)),
+    sendMessage: async (request: FastifyRequest) => {
+      const turn = start(request)
+      await turn.ended
+      return { task: taskToJson(turn, run().runId) }
+    },
+    listTasks: () => {
+      const tasks = run()
+        .turns.list()
+        .map((turn) => taskToJson(turn, run().runId))
+      return { tasks, nextPageToken: '', pageSize: tasks.length, totalSize: tasks.length }
+    },
+    getTask: (request: FastifyRequest) => taskToJson(find(request), run().runId),
+    cancelTask: async (request: FastifyRequest) => {
+      const turn = find(request)
+      if (turn.state !== 'working') throw new TaskNotCancelableError(`task ${turn.id} has ended`)
+      turn.cancel()
+      await turn.ended
+      return taskToJson(turn, run().runId)
+    },
+    subscribe: (request: FastifyRequest, reply: FastifyReply) => stream(reply, find(request)),
+    agentCard: () => agentCardToJson(base),
+  }
+}
+
+/** Answers an error of A2A in A2A's words; every other one is its caller's. */
+export function answerA2aError(error: unknown, reply: FastifyReply) {
+  if (!(error instanceof A2AError)) throw error
+  const status = restStatusFor(error)
+  return reply.code(status).send(toRestErrorBody(error, status))
+}
+
+/** Requests without parameters come without a body. */
+export function parseA2aBody(text: string): unknown {
+  try {
+    return text === '' ? undefined : JSON.parse(text)
+  } catch (error) {
+    throw notJson(error)
+  }
+}
+
+const notJson = (error: unknown) => new RequestMalformedError(`the body is not JSON: ${messageOf(error)}`)
