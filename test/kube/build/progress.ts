@@ -15,7 +15,10 @@ export function createProgress(name: string, { say, expectedSeconds, now = Date.
   function tick(text: () => string): void {
     if (now() - told < INTERVAL_MS) return
     told = now()
-    say(`${name}: ${text()}, ${duration(now() - start)} (about ${duration(expectedSeconds * 1000)} in all)`)
+    const tookMs = now() - start
+    const usual = duration(expectedSeconds * 1000)
+    const isLate = tookMs > expectedSeconds * 1000
+    say(`${name}: ${text()}, ${duration(tookMs)} (${isLate ? `usually ${usual}` : `about ${usual}`} in all)`)
   }
 
   return {

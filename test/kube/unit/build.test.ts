@@ -171,6 +171,11 @@ describe('the progress of a build', () => {
 
     expect(said).toEqual(['node: 2 of 2 packages compiled, 16 s (about 1 min 30 s in all)'])
     expect(progress.elapsedSeconds()).toBe(16)
+
+    now = 91_000
+    progress.compiled('errors/more')
+
+    expect(said.at(-1)).toBe('node: 3 of 2 packages compiled, 1 min 31 s (usually 1 min 30 s in all)')
   })
 
   it.each([
