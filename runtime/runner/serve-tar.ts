@@ -5,8 +5,6 @@ import { AsyncQueue } from '../kit/async-queue.ts'
 import { costOf } from '../kit/credit-window.ts'
 import { FrameError } from '../kit/frames.ts'
 import type { ArchiveSummary } from '../workspace/archive/archive-summary.ts'
-import { packWorkspace } from '../workspace/archive/pack.ts'
-import { unpackWorkspace } from '../workspace/archive/unpack.ts'
 import { toFileError } from '../workspace/file-fault.ts'
 import type { Connection, HostFrame, Work } from './connection.ts'
 import type { Server } from './serve.ts'
@@ -15,12 +13,22 @@ import { NOT_OPEN } from './serve-file.ts'
 const LIMITS = { maxEntries: FILE_LIMITS.maxArchiveEntries, maxBytes: FILE_LIMITS.maxArchiveBytes }
 const NOTHING: ArchiveSummary = { entries: 0, bytes: 0 }
 
+/** Loaded by the first archive, or by this. */
+export async function loadArchives() {
+  const [{ packWorkspace }, { unpackWorkspace }] = await Promise.all([
+    import('../workspace/archive/pack.ts'),
+    import('../workspace/archive/unpack.ts'),
+  ])
+  return { packWorkspace, unpackWorkspace }
+}
+
 /** Sends the workspace as a tar stream. */
 export function serveTarOut({ connection, binding, log }: Server, id: string): Promise<void> {
   return connection.serve(id, async (work) => {
     const workspace = binding.bound?.workspace
     if (!workspace) return connection.send(tarResult(id, NOTHING, NOT_OPEN))
     const onOmitted = (path: string, reason: string) => log.warn('left out of the archive', { path, reason })
+    const { packWorkspace } = await loadArchives()
     const archive = packWorkspace(workspace, { limits: LIMITS, signal: work.signal, onOmitted })
     try {
       for await (const chunk of archive.chunks) {
@@ -43,6 +51,7 @@ export function serveTarIn({ connection, binding }: Server, id: string): Promise
       const workspace = binding.bound?.workspace
       if (!workspace) return connection.send(tarResult(id, NOTHING, NOT_OPEN))
       try {
+        const { unpackWorkspace } = await loadArchives()
         const source = incoming.consume(connection, work)
         const summary = await unpackWorkspace(workspace, source, { limits: LIMITS, signal: work.signal })
         return await connection.send(tarResult(id, summary))
@@ -78,6 +87,7 @@ class Incoming {
   async *consume(connection: Connection, { id, signal }: Work): AsyncGenerator<Uint8Array> {
     const stop = () => this.#queue.end()
     signal.addEventListener('abort', stop, { once: true })
+    if (signal.aborted) stop()
     for await (const chunk of this.#queue) {
       yield chunk
       const bytes = costOf(chunk)

@@ -4,11 +4,12 @@ import type { RunnerRole, RunnerWarning } from '../../contracts/runner.ts'
 import { bestEffort } from '../kit/best-effort.ts'
 import { messageOf } from '../kit/errors.ts'
 import { activePathEngine } from '../workspace/open-root.ts'
+import { loadSearch } from '../workspace/open-workspace.ts'
 import { Binding, type BindingDeps } from './binding.ts'
 import { Connection, type HostFrame } from './connection.ts'
 import { serveExec } from './serve-exec.ts'
 import { serveFile } from './serve-file.ts'
-import { serveTarIn, serveTarOut } from './serve-tar.ts'
+import { loadArchives, serveTarIn, serveTarOut } from './serve-tar.ts'
 
 export interface RunnerDeps extends BindingDeps {
   readonly stream: Duplex
@@ -33,6 +34,9 @@ export async function serveRunner(deps: RunnerDeps): Promise<void> {
       ...(warnings && { warnings: [...warnings] }),
     })
     await bestEffort(log, 'rehearse the opening of the workspace', () => server.binding.rehearse())
+    void bestEffort(log, 'load what searches and archives need', () =>
+      Promise.all([loadSearch(), loadArchives()]),
+    )
     for await (const frame of connection.frames()) accept(frame, server, stream)
   } catch (error) {
     log.error('the connection to AgentHost is given up', { reason: messageOf(error) })

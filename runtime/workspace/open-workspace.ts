@@ -10,8 +10,6 @@ import { readFile } from './operations/read.ts'
 import { removeFile } from './operations/remove.ts'
 import { writeFile } from './operations/write.ts'
 import { parseOperation } from './parse-operation.ts'
-import { findFiles } from './search/find.ts'
-import { grepFiles } from './search/grep.ts'
 import type { Tree } from './tree.ts'
 
 /** The files of one workspace, and nothing else of the machine. */
@@ -27,6 +25,15 @@ export interface WorkspaceEngine extends Tree {
 }
 
 const NOTHING = new Uint8Array()
+
+/** What a search needs is most of what an engine would load at start; it is loaded by the first one, or by this. */
+export async function loadSearch() {
+  const [{ findFiles }, { grepFiles }] = await Promise.all([
+    import('./search/find.ts'),
+    import('./search/grep.ts'),
+  ])
+  return { findFiles, grepFiles }
+}
 
 /**
  * Opens a workspace. `engine` forces one of the two path engines; without it the better one that works here is
@@ -95,8 +102,8 @@ async function carryOut(
     case 'rename':
       return renameFile(tree, operation)
     case 'grep':
-      return grepFiles(tree, operation, io.signal)
+      return (await loadSearch()).grepFiles(tree, operation, io.signal)
     case 'find':
-      return findFiles(tree, operation, io.signal)
+      return (await loadSearch()).findFiles(tree, operation, io.signal)
   }
 }
