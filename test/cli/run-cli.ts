@@ -20,7 +20,13 @@ export async function aFolder(prefix: string): Promise<string> {
   return folder
 }
 
-type Settings = { readonly env?: Record<string, string>; readonly cwd?: string; readonly input?: string }
+interface Settings {
+  readonly env?: Record<string, string>
+  readonly cwd?: string
+  readonly input?: string
+  /** @default 50 seconds */
+  readonly withinMs?: number
+}
 type Outcome = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
 
 /** A home that is nobody's: services of these tests keep their seal key there. */
@@ -40,7 +46,7 @@ export async function runCli(argv: readonly string[], settings: Settings = {}): 
   child.stdin.end(settings.input ?? '')
   const [stdout, stderr, [status]] = await deadline(
     `agentweaver ${argv.join(' ')}`,
-    50_000,
+    settings.withinMs ?? 50_000,
     Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]),
   )
   return { stdout, stderr, status: status as number | null }

@@ -14,6 +14,7 @@ describeWith(['agent-sandbox', 'gvisor'], 'the demo on a cluster', () => {
 
     const { status, stdout } = await runCli(['demo', '--cluster', '--yes'], {
       env: { KUBECONFIG: kubeconfig, PATH },
+      withinMs: SLOW - 10_000,
     })
 
     expect(stdout).toContain('isolation  kubernetes-sandbox-claim')
