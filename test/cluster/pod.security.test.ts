@@ -184,7 +184,9 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       )
       const listed = await fresh.file({ op: 'list', path: '.', limit: 10 }, new Uint8Array(), never)
       await fresh.close()
-      const { open, came } = JSON.parse((await flooding).stdout) as { open: number; came: number }
+      const flood = await flooding
+      expect(flood).toMatchObject({ exitCode: 0, stderr: '' })
+      const { open, came } = JSON.parse(flood.stdout) as { open: number; came: number }
 
       expect(served).toEqual(Array.from({ length: 20 }, (_, round) => String(round)))
       expect(listed.result.ok).toBe(true)

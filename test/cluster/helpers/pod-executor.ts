@@ -22,6 +22,8 @@ export function createPodExecutor(client: AgentHostClient, isolation: Isolation)
   const commands = new Map<string, Command>()
   const stop = new AbortController()
   const following = follow(client, commands, stop.signal)
+  // A command that is not yet taken, or that ends its own pod, does not hear of it: the next one does.
+  following.catch(() => undefined)
 
   async function run(request: ExecRequest, io: ExecIo): Promise<ExecResult> {
     if (io.signal?.aborted) return failedExec('cancelled', 'cancelled before it was sent')
