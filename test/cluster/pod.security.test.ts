@@ -170,10 +170,14 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
         const begun = Date.now()
         setInterval(() => {
           const isOver = came > 500 && open <= ${DOOR_LIMITS.own}
-          if (Date.now() - begun < (isOver ? 4_000 : 25_000)) return
+          if (Date.now() - begun < (isOver ? 4_000 : 40_000)) return
           process.stdout.write(JSON.stringify({ open, came }), () => process.exit())
         }, 100)`
-      const flooding = run('node -', { network: true, stdin: Buffer.from(script) })
+      const flooding = run('node -', {
+        network: true,
+        stdin: Buffer.from(script),
+        timeoutMs: 50_000,
+      })
 
       const served: string[] = []
       for (let round = 0; round < 20; round++) served.push((await run(`echo ${round}`)).stdout.trim())
