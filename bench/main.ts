@@ -24,9 +24,13 @@ const round = (number: number): string =>
   Math.abs(number) >= 100 ? number.toFixed(0) : number.toPrecision(3)
 
 const line = ([name = '', ...cells]: readonly string[]): string =>
-  [name.padEnd(36), ...cells.map((cell) => cell.padStart(16))].join('')
+  [name.padEnd(36), ...cells.map((cell) => cell.padStart(18))].join('')
 
 const HEADER = line(['figure', 'baseline', 'ours', 'measured', 'bar', ''])
+
+/** Beside a figure that is held against a number of milliseconds: a slow machine has a slow baseline too. */
+const besides = ({ measure, value, baseline }: Figure): string =>
+  measure !== 'ratio' && baseline > 0 ? ` (×${round(value / baseline)})` : ''
 
 function row(one: Figure): string {
   const [sign, unit] =
@@ -35,7 +39,7 @@ function row(one: Figure): string {
     one.name,
     `${round(one.baseline)} ${one.unit}`,
     `${round(one.value)} ${one.unit}`,
-    `${one.ratio < 0 ? '' : sign}${round(one.ratio)}${unit}`,
+    `${one.ratio < 0 ? '' : sign}${round(one.ratio)}${unit}${besides(one)}`,
     ...(Number.isFinite(one.bar) ? [`${one.bar}${unit}`, one.pass ? 'pass' : 'MISS'] : ['none', 'stated']),
   ]
   return line(cells) + (one.note ? `\n    ${one.note}` : '')

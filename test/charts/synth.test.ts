@@ -8,9 +8,6 @@ import { ROOT } from './fixture.ts'
 
 const MAIN = join(ROOT, 'charts-src/main.ts')
 const DIGEST = join(ROOT, 'test/charts/fixtures/tree-digest.ts')
-const SYNTH_MS = 3000
-/** What another process takes in one of them says nothing of synth. */
-const ATTEMPTS = 3
 
 const digest = (env: NodeJS.ProcessEnv, node = process.execPath, script = DIGEST) =>
   execFileSync(node, [script, ROOT], { encoding: 'utf8', env: { ...process.env, ...env }, cwd: tmpdir() })
@@ -19,20 +16,10 @@ const digest = (env: NodeJS.ProcessEnv, node = process.execPath, script = DIGEST
 const plain = digest({})
 
 describe('synth', () => {
-  const check = () => execFileSync(process.execPath, [MAIN, '--check'], { encoding: 'utf8' })
-
   it('finds the committed trees to be what is rendered', () => {
-    expect(check()).toBe('gitops/ is what is rendered\n')
-  })
+    const said = execFileSync(process.execPath, [MAIN, '--check'], { encoding: 'utf8' })
 
-  it('takes less than three seconds, as long as the machine is not wholly busy with something else', () => {
-    const seconds = Array.from({ length: ATTEMPTS }, () => {
-      const start = performance.now()
-      check()
-      return performance.now() - start
-    })
-
-    expect(Math.min(...seconds)).toBeLessThan(SYNTH_MS)
+    expect(said).toBe('gitops/ is what is rendered\n')
   })
 
   it.each([

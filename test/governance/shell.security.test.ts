@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { processorMs } from '../helpers/processor-time.ts'
 import { decideCommand, governanceWith } from './fixture.ts'
 import { DESTRUCTIVE_COMMANDS, HARMLESS_COMMANDS } from './shell-corpus.ts'
 
@@ -59,17 +60,15 @@ describe('hostile text', () => {
   const fill = (piece: string) => piece.repeat(Math.ceil(LENGTH / piece.length)).slice(0, LENGTH)
 
   it.each(unreadable)('asks about 64 KiB of %j, within seconds', (piece) => {
-    const start = performance.now()
+    const ms = processorMs(() => expect(decideCommand(fill(piece)).verdict).toBe('ask'))
 
-    expect(decideCommand(fill(piece)).verdict).toBe('ask')
-    expect(performance.now() - start).toBeLessThan(5000)
+    expect(ms).toBeLessThan(5000)
   })
 
   it.each(readable)('answers about 64 KiB of %j within seconds', (piece) => {
-    const start = performance.now()
+    const ms = processorMs(() => expect(decideCommand(fill(piece)).verdict).not.toBe('deny'))
 
-    expect(decideCommand(fill(piece)).verdict).not.toBe('deny')
-    expect(performance.now() - start).toBeLessThan(5000)
+    expect(ms).toBeLessThan(5000)
   })
 
   it('still judges ordinary commands after hostile ones', () => {

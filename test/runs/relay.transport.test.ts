@@ -89,6 +89,9 @@ function relayOn(client: ReturnType<typeof createAgentHostClient>, kept: Kept) {
 const outputOf = (kept: Kept): string =>
   kept.envelopes.map(({ event }) => (event.type === 'command.output' ? event.data.chunk : '')).join('')
 
+/** Cuts, at least, of a line that breaks again and again, and the connections after them. */
+const FEW = 3
+
 /** Cuts the line whenever some events more have come, until enough has come. */
 async function cutUntil(line: Line, kept: Kept, isEnough: () => boolean): Promise<number> {
   let cuts = 0
@@ -112,17 +115,20 @@ describe.each([
     await client.startCommand('c1', ExecRequest.parse({ command }), never)
     const cuts = await cutUntil(line, kept, () => kept.has(exited('c1')))
 
-    expect(cuts).toBeGreaterThan(3)
+    expect(cuts).toBeGreaterThan(FEW)
     expect(kept.sequences).toEqual(inOrder(kept))
     expect(outputOf(kept).trim().split('\n')).toHaveLength(60)
-    expect(line.state.verified > cuts).toBe(isPort)
+    // Not once for each cut: what a line has brought may be kept after its cut, and the next cut then meets none.
+    expect(line.state.verified > FEW).toBe(isPort)
   })
 
   it('leaves a turn alone when the API is gone, and has it all for whoever comes next', async () => {
-    const plan = scripted([shell('until test -e go.txt; do sleep 0.02; done; echo one'), say('two')])
-    const { host, client, kept, stop } = await aRelayedHost(start, plan)
+    const wait = shell('echo up; until test -e go.txt; do sleep 0.02; done; echo one')
+    const { host, client, kept, stop } = await aRelayedHost(start, scripted([wait, say('two')]))
     await client.turns.start({ id: 't1', prompt: 'go' }, never)
-    await until('the turn works', () => kept.has(({ event }) => event.type === 'tool.call'))
+    await until('the call is released and works', () =>
+      kept.has(({ event }) => event.type === 'command.output'),
+    )
     stop.abort()
     await client.close()
 

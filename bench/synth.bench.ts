@@ -1,0 +1,45 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { type Bench, type Figure, figure, timeInTurn } from './harness.ts'
+
+const ROUNDS = 5
+const WARM_UP = 1
+const ROOT = join(import.meta.dirname, '..')
+const SUBJECTS = [
+  {
+    name: 'synth',
+    argv: ['charts-src/main.ts', '--check'],
+    barMs: 3000,
+    note: 'every environment, rendered and held against what is committed',
+  },
+  {
+    name: 'offline plan',
+    argv: ['infra/plan/main.ts', '--check', '--stack', 'prod'],
+    barMs: 8000,
+    note: 'the largest stack, planned without Azure and held against what is committed',
+  },
+] as const
+
+const run = promisify(execFile)
+
+/** What everybody waits for before a commit: whole programs from their start, beside one that does nothing. */
+export const bench: Bench = {
+  name: 'synth',
+  run: async () => {
+    const figures: Figure[] = []
+    for (const subject of SUBJECTS) figures.push(await measure(subject))
+    return figures
+  },
+}
+
+/** Fails where what is committed is not what is rendered: the time of such a check says nothing. */
+async function measure({ name, argv, barMs, note }: (typeof SUBJECTS)[number]): Promise<Figure> {
+  const samples = await timeInTurn({
+    rounds: ROUNDS,
+    warmUp: WARM_UP,
+    baseline: () => run(process.execPath, ['-e', '0']),
+    value: () => run(process.execPath, [...argv], { cwd: ROOT }),
+  })
+  return figure({ name, unit: 'ms', measure: 'absolute', bar: barMs, samples, note })
+}
