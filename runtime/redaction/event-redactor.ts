@@ -10,10 +10,24 @@ type Open = { readonly stream: RedactorStream; readonly rebuild: (text: string) 
  */
 export class EventRedactor {
   readonly #redactor: Redactor
-  readonly #open = new Map<string, Open>()
+  readonly #open: Map<string, Open>
 
-  constructor(redactor: Redactor) {
+  constructor(redactor: Redactor, open: Iterable<readonly [string, Open]> = []) {
     this.#redactor = redactor
+    this.#open = new Map(open)
+  }
+
+  /** Whether some text has not come out yet. */
+  get isHolding(): boolean {
+    return [...this.#open.values()].some(({ stream }) => stream.isHolding)
+  }
+
+  /** One in the same state; from here on each goes its own way. */
+  copy(): EventRedactor {
+    const open = [...this.#open].map(
+      ([key, { stream, rebuild }]) => [key, { stream: stream.copy(), rebuild }] as const,
+    )
+    return new EventRedactor(this.#redactor, open)
   }
 
   redact(event: HostEvent): HostEvent[] {

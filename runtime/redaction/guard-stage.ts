@@ -2,8 +2,8 @@ import { markerOf } from './marker.ts'
 import type { Stage } from './stage.ts'
 
 /** Closes a stream for good when a stage fails: the rest is swallowed, since nobody knows what it holds. */
-export function guardStage(stage: Stage): Stage {
-  let hasFailed = false
+export function guardStage(stage: Stage, isClosed = false): Stage {
+  let hasFailed = isClosed
   const run = (work: () => string): string => {
     if (hasFailed) return ''
     try {
@@ -13,5 +13,12 @@ export function guardStage(stage: Stage): Stage {
       return markerOf('failed')
     }
   }
-  return { push: (chunk) => run(() => stage.push(chunk)), end: () => run(() => stage.end()) }
+  return {
+    push: (chunk) => run(() => stage.push(chunk)),
+    end: () => run(() => stage.end()),
+    get isHolding() {
+      return hasFailed || stage.isHolding
+    },
+    copy: () => guardStage(stage.copy(), hasFailed),
+  }
 }

@@ -39,6 +39,20 @@ class KindsStage implements Stage {
     return this.#advance()
   }
 
+  get isHolding(): boolean {
+    return this.#swallower !== undefined || this.#given < this.#reader.text.length
+  }
+
+  copy(): KindsStage {
+    const copy = new KindsStage(this.#table)
+    copy.#reader.text = this.#reader.text
+    copy.#reader.isComplete = this.#reader.isComplete
+    copy.#position = this.#position
+    copy.#given = this.#given
+    copy.#swallower = this.#swallower?.copy()
+    return copy
+  }
+
   #advance(): string {
     while (this.#step()) {
       // Each step decides about at least one character.
@@ -90,7 +104,7 @@ class KindsStage implements Stage {
   }
 
   #swallow(swallower: Swallower): boolean {
-    const { end, isDone } = swallower(this.#reader, this.#position)
+    const { end, isDone } = swallower.swallow(this.#reader, this.#position)
     this.#position = end
     this.#given = end
     if (isDone) this.#swallower = undefined

@@ -272,4 +272,14 @@ export const MIGRATIONS: readonly Migration[] = [
         .execute()
     },
   },
+  {
+    version: 5,
+    name: 'which events of a sandbox its next driver reads again',
+    up: async (db) => {
+      await db.schema
+        .alterTable('runs')
+        .addColumn('host_reread', 'integer', (column) => column.notNull().defaultTo(0))
+        .execute()
+    },
+  },
 ]

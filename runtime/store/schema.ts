@@ -109,6 +109,7 @@ interface RunsTable {
   key_id: string
   last_sequence: number
   host_sequence: number
+  host_reread: number
   audit_count: number
   audit_mac: string
   created_at: string

@@ -15,6 +15,8 @@ export interface RunRow extends Omit<Run, 'sandbox'> {
   readonly keyId: string
   /** Last host sequence of the current generation that is committed here. */
   readonly hostSequence: number
+  /** How many of the events up to there a new driver reads again, since text of theirs was held back. */
+  readonly hostReread: number
   /** The process that drives the run; whoever is not it writes nothing of what the run does. */
   readonly holder?: string
   /** How the run is to end, once that is decided; its driver may be another process. As JSON. */
@@ -27,7 +29,14 @@ export interface RunRow extends Omit<Run, 'sandbox'> {
 
 export type NewRun = Omit<
   RunRow,
-  'lastSequence' | 'hostSequence' | 'generation' | 'createdAt' | 'ending' | 'usedAt' | 'activeMs'
+  | 'lastSequence'
+  | 'hostSequence'
+  | 'hostReread'
+  | 'generation'
+  | 'createdAt'
+  | 'ending'
+  | 'usedAt'
+  | 'activeMs'
 >
 export type RunChange = Partial<
   Pick<
@@ -42,6 +51,7 @@ export type RunChange = Partial<
     | 'endedAt'
     | 'checkpointAt'
     | 'hostSequence'
+    | 'hostReread'
     | 'settings'
     | 'policyVersion'
     | 'holder'
@@ -182,7 +192,7 @@ export interface Transaction {
   insertRun(run: NewRun): Promise<RunRow>
   /** Reads the run and keeps other writers off it until the transaction ends, so that what was read stays true. */
   readRun(id: string): Promise<RunRow | undefined>
-  /** A new generation starts with host sequence 0; within one, the host sequence never goes back. */
+  /** A new generation starts with host sequence 0 and nothing to read again; within one, the host sequence never goes back. */
   changeRun(id: string, change: RunChange): Promise<void>
   /**
    * Appends events in order, with the next sequences of the run; `host` events carry the generation and host

@@ -38,6 +38,8 @@ const GITHUB = 'api.github.com'
 const COPILOT = 'api.business.githubcopilot.com'
 const OWNER = 'local'
 const IDLE_MS = 90_000
+/** The run waits while everything that it left is searched, byte by byte. */
+const SEARCH_MS = 600_000
 const MAX_OUTPUT = 256 * 1024 * 1024
 
 /** Letters alone, so that no redactor takes it for a secret: what a searcher must find wherever it is put. */
@@ -132,6 +134,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
         interactive: true,
       })
       const following = follow(id)
+      following.catch(() => undefined)
       await waitUntil({ what: 'the run to wait', timeoutMs: IDLE_MS, everyMs: 100 }, async () => {
         const { state, failure } = await space.client().readRun(id)
         if (failure) throw new Error(`${failure.code}: ${failure.message}\n${space.log()}`)
@@ -143,12 +146,12 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
       await space.client().cancel(id)
       await following
       await lookAfterwards(secrets)
-    }, 300_000)
+    }, SEARCH_MS)
 
     async function follow(id: string): Promise<void> {
       for await (const { event } of space
         .client()
-        .streamEvents(id, { signal: AbortSignal.timeout(250_000) })) {
+        .streamEvents(id, { signal: AbortSignal.timeout(SEARCH_MS) })) {
         seen.push(event)
         if (event.type === 'sandbox.execution_pod.bound') ({ podUid, podName } = event.data)
       }

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { Detector } from '../../runtime/redaction/detector.ts'
 import { createRedactor, type Redactor } from '../../runtime/redaction/redactor.ts'
 import { HARMLESS, PERSONAL, SECRETS } from './corpus.ts'
 
@@ -55,6 +56,62 @@ describe('a stream', () => {
         Array.from(around, (_char, index) => index),
       ),
     ).toBe(whole)
+  })
+
+  it('goes on in a copy as it would have, wherever it is copied, and is not touched by what the copy is told', () => {
+    fc.assert(
+      fc.property(corpus, fc.array(fc.nat(2000), { maxLength: 6 }), (text, cuts) => {
+        const bounds = [...new Set([...cuts.map((cut) => cut % (text.length + 1)), text.length])]
+        let stream = redactor.stream()
+        let out = ''
+        let from = 0
+        for (const bound of bounds.sort((a, b) => a - b)) {
+          out += stream.push(text.slice(from, bound))
+          from = bound
+          const former = stream
+          stream = former.copy()
+          former.push('-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC')
+          former.end()
+        }
+
+        expect(out + stream.end()).toBe(redactor.text(text))
+      }),
+      { numRuns: 1000 },
+    )
+  })
+
+  it('says whether it holds anything back', () => {
+    const stream = redactor.stream()
+    const holds = (text: string) => {
+      stream.push(text)
+      return stream.isHolding
+    }
+
+    expect([
+      holds('whole line\n'),
+      holds('correct-horse-'),
+      holds('battery is what they say\n'),
+      holds('password'),
+      holds(' is a word\n'),
+      holds('-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n'),
+      holds(
+        '-----END PRIVATE KEY-----\n and on we go, a line as long as any mark could be, it says so here\n',
+      ),
+    ]).toEqual([false, true, false, true, false, true, false])
+  })
+
+  it('stays closed in a copy where a detector failed', () => {
+    const failing = {
+      triggers: [[/!/, /!/]],
+      detect: () => {
+        throw new Error('broken')
+      },
+    } satisfies Detector
+    const stream = createRedactor({ secrets: [], pii: false, detectors: [failing] }).stream()
+    stream.push('before !! after\n')
+
+    expect(stream.isHolding).toBe(true)
+    expect(stream.copy().push('a secret\n')).toBe('')
   })
 
   it('gives out complete lines without waiting for more', () => {

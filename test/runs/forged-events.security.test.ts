@@ -1,16 +1,8 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { HostEvent } from '../../contracts/events.ts'
-import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
-import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
-import { BatchCommitter } from '../../runtime/api/runs/commit-batch.ts'
-import type { RunDeps } from '../../runtime/api/runs/deps.ts'
-import { silentLog } from '../../runtime/kit/log.ts'
-import { openStore } from '../../runtime/store/open-store.ts'
+import type { BatchCommitter } from '../../runtime/api/runs/commit-batch.ts'
 import type { Store } from '../../runtime/store/store.ts'
-import { givenRun } from '../store/rows.ts'
+import { startCommitterRig } from './committer-rig.ts'
 
 const EXITED = {
   exitCode: 0,
@@ -48,46 +40,12 @@ let sequence: number
 let committer: BatchCommitter
 
 beforeEach(async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'aw-forged-'))
-  store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })
-  onTestFinished(async () => {
-    await store.close()
-    rmSync(folder, { recursive: true })
-  })
-  const keys = await loadDeploymentKeys(join(folder, 'keys'))
   verdict = 'allow'
   sequence = 0
-  const deps: Partial<RunDeps> = {
-    store,
-    clock: () => new Date(),
-    log: silentLog,
-    limits: { approvalTtlMs: 60_000 } as RunDeps['limits'],
-    governance: {
-      version: () => 'p1',
-      forRun: () => ({
-        decide: () => ({ verdict, rule: 'test', reasons: ['said so'], matched: [] }),
-        observe: () => undefined,
-      }),
-    },
-    openRedactor: () => ({ redact: (event) => [event] }),
-  }
-  runId = await givenRun(store)
-  other = await givenRun(store)
-  await givenWork(runId)
-  await givenWork(other)
-  const run = await store.readRun(runId)
-  if (!run) throw new Error('the run is not there')
-  committer = new BatchCommitter(deps as RunDeps, createAuditTrail(keys), run)
+  const rig = await startCommitterRig(() => verdict)
+  ;({ store, runId, other } = rig)
+  ;({ committer } = await rig.driver())
 })
-
-/** A turn and a command that work. */
-async function givenWork(id: string): Promise<void> {
-  await store.transaction(async (tx) => {
-    await tx.changeRun(id, { generation: 1 })
-    await tx.insertTurn({ id: `turn-of-${id}`, runId: id, state: 'sent', prompt: 'p', final: false })
-    await tx.insertCommand({ id: `cmd-of-${id}`, runId: id, request: {}, state: 'running' })
-  })
-}
 
 const commit = (...events: HostEvent[]) =>
   committer.commit({

@@ -291,5 +291,5 @@ it('lets go of its sandbox where its start cannot be committed', async () => {
   expect(dataOf(events, 'run.failed')).toMatchObject([{ code: 'internal' }])
   const claim = (await store.listClaims(['released'])).find(({ runId }) => runId === run.id)
   const { pid, startTime } = claim!.handle as { pid: number; startTime: string }
-  expect(startTimeOf(pid)).not.toBe(startTime)
+  await until('its process, which was killed, is gone', () => startTimeOf(pid) !== startTime)
 })

@@ -50,7 +50,14 @@ function startRelay({ failing = 0, decides = false } = {}) {
     commit: async ({ envelopes }) => {
       committed = envelopes.at(-1)?.sequence ?? 0
       const decisions = decides ? [{ callId: `c${committed}`, outcome: 'release' as const }] : []
-      return { through: committed, decisions, approvals: [], endedTurns: [], endedCommands: [] }
+      return {
+        through: committed,
+        forgettable: committed,
+        decisions,
+        approvals: [],
+        endedTurns: [],
+        endedCommands: [],
+      }
     },
     onCommitted: () => undefined,
     maxWeight: Number.POSITIVE_INFINITY,

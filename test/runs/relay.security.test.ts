@@ -34,7 +34,14 @@ async function takenWhileCommitting(characters: number): Promise<{ taken: number
       await committing.promise
       const through = envelopes.at(-1)?.sequence ?? 0
       if (through === EVENTS) stop.abort()
-      return { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] }
+      return {
+        through,
+        forgettable: through,
+        decisions: [],
+        approvals: [],
+        endedTurns: [],
+        endedCommands: [],
+      }
     },
     onCommitted: () => undefined,
     maxWeight: Number.POSITIVE_INFINITY,
@@ -82,7 +89,14 @@ it('commits at once what a sandbox says in one breath, in however many pieces it
       batches.push(envelopes.length)
       const through = envelopes.at(-1)?.sequence ?? 0
       if (through === 3) stop.abort()
-      return { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] }
+      return {
+        through,
+        forgettable: through,
+        decisions: [],
+        approvals: [],
+        endedTurns: [],
+        endedCommands: [],
+      }
     },
     onCommitted: () => undefined,
     maxWeight: Number.POSITIVE_INFINITY,
@@ -117,7 +131,14 @@ it('ends a sandbox that sends more than a run may, and does not attach to it aga
     client: client as AgentHostClient,
     commit: async ({ envelopes }) => {
       through = envelopes.at(-1)?.sequence ?? 0
-      return { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] }
+      return {
+        through,
+        forgettable: through,
+        decisions: [],
+        approvals: [],
+        endedTurns: [],
+        endedCommands: [],
+      }
     },
     onCommitted: () => undefined,
     maxWeight: 1_000_000,

@@ -42,7 +42,7 @@ class Kept {
     const calls = envelopes.flatMap(({ event }) => (event.type === 'tool.call' ? [event.data.callId] : []))
     const decisions = this.release ? calls.map((callId) => ({ callId, outcome: 'release' as const })) : []
     const through = envelopes.at(-1)?.sequence ?? 0
-    return { through, decisions, approvals: [], endedTurns: [], endedCommands: [] }
+    return { through, forgettable: through, decisions, approvals: [], endedTurns: [], endedCommands: [] }
   }
 
   has(is: (envelope: HostEnvelope) => boolean): boolean {

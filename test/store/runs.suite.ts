@@ -54,18 +54,24 @@ export function testRuns(engine: StoreUnderTest): void {
       expect(await store().readRun(id)).toMatchObject({ ...change, task: 'keep me', generation: 0 })
     })
 
-    it('starts a new generation at host sequence 0 and never lets the sequence go back within one', async () => {
+    it('starts a new generation at host sequence 0 with nothing to read again, and never lets the sequence go back within one', async () => {
       const id = await givenRun(store())
       const change = async (next: RunChange) => {
         await store().transaction((tx) => tx.changeRun(id, next))
         const run = await store().readRun(id)
-        return { generation: run?.generation, hostSequence: run?.hostSequence }
+        return { generation: run?.generation, hostSequence: run?.hostSequence, hostReread: run?.hostReread }
       }
 
-      expect(await change({ generation: 1 })).toEqual({ generation: 1, hostSequence: 0 })
-      expect(await change({ hostSequence: 7 })).toEqual({ generation: 1, hostSequence: 7 })
-      expect(await change({ hostSequence: 3 })).toEqual({ generation: 1, hostSequence: 7 })
-      expect(await change({ generation: 2 })).toEqual({ generation: 2, hostSequence: 0 })
+      expect(await change({ generation: 1 })).toEqual({ generation: 1, hostSequence: 0, hostReread: 0 })
+      expect(await change({ hostSequence: 7, hostReread: 2 })).toEqual({
+        generation: 1,
+        hostSequence: 7,
+        hostReread: 2,
+      })
+      expect(await change({ hostSequence: 3 })).toEqual({ generation: 1, hostSequence: 7, hostReread: 2 })
+      expect(await change({ hostReread: 0 })).toEqual({ generation: 1, hostSequence: 7, hostReread: 0 })
+      expect(await change({ hostReread: 1 })).toMatchObject({ hostReread: 1 })
+      expect(await change({ generation: 2 })).toEqual({ generation: 2, hostSequence: 0, hostReread: 0 })
     })
 
     it('keeps nothing of a transaction that fails', async () => {

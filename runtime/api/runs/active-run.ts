@@ -216,7 +216,8 @@ export class ActiveRun {
     this.#launched = launched
     void lossOf(launched).then((loss) => this.#fail(loss))
     const { generation } = launched
-    const committer = new BatchCommitter(this.#deps, this.#parts.audit, this.run)
+    const after = isLaunched ? this.run.hostSequence - this.run.hostReread : 0
+    const committer = new BatchCommitter(this.#deps, this.#parts.audit, { run: this.run, after })
     const resumed = isLaunched ? await readPosition(this.#deps, this.run, committer) : undefined
     // What the sandbox has said by now is fetched meanwhile, and committed after it.
     const begun = resumed ? undefined : beginRun(this.#deps, this.run, launched)
@@ -224,7 +225,7 @@ export class ActiveRun {
       runId: this.run.id,
       generation,
       client: launched.client,
-      after: isLaunched ? this.run.hostSequence : 0,
+      after,
       commit: async (batch) => {
         await begun
         return committer.commit(batch)

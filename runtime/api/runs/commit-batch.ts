@@ -8,12 +8,15 @@ import type { AuditTrail } from './audit-trail.ts'
 import type { AgentCall, RunDeps, RunGovernance } from './deps.ts'
 import { Gate } from './gate.ts'
 import { type Held, requireHeld } from './held-run.ts'
+import { RedactedEvents } from './redacted-events.ts'
 
 type EventData<T extends HostEvent['type']> = Extract<HostEvent, { type: T }>['data']
 
 /** What a committed batch means for whoever drives the run. */
 export type Committed = {
   readonly through: number
+  /** What the sandbox may forget: a process that comes after this one reads what follows again. */
+  readonly forgettable: number
   readonly decisions: CallDecision[]
   readonly approvals: ApprovalRow[]
   readonly endedTurns: EventData<'turn.ended'>[]
@@ -31,7 +34,8 @@ type Work = {
   readonly tx: Transaction
   readonly run: RunRow
   readonly events: NewEvent[]
-  readonly committed: Committed
+  readonly redacted: RedactedEvents
+  readonly committed: Omit<Committed, 'forgettable'>
 }
 
 /**
@@ -44,34 +48,38 @@ export class BatchCommitter {
   readonly #audit: AuditTrail
   readonly #governance: RunGovernance
   readonly #gate: Gate
-  readonly #redactor: { redact(event: HostEvent): HostEvent[] }
+  /** As of the last commit; a transaction that fails leaves it alone. */
+  #redacted: RedactedEvents
   /** Requests of calls that have no result yet. */
   readonly #requests = new Map<string, AgentCall>()
   readonly #held: Held
 
-  constructor(deps: RunDeps, audit: AuditTrail, run: RunRow) {
+  /** `after`: the last event of the sandbox that is not read again. */
+  constructor(deps: RunDeps, audit: AuditTrail, { run, after }: { run: RunRow; after: number }) {
     this.#held = run
     this.#deps = deps
     this.#audit = audit
     this.#governance = deps.governance.forRun(run.settings)
     this.#gate = new Gate(deps, audit, this.#governance)
-    this.#redactor = deps.openRedactor(run.settings)
+    this.#redacted = new RedactedEvents(deps.openRedactor(run.settings), after)
   }
 
-  commit({ runId, generation, envelopes }: Batch): Promise<Committed> {
+  async commit({ runId, generation, envelopes }: Batch): Promise<Committed> {
     const through = envelopes.at(-1)?.sequence ?? 0
-    return this.#deps.store.transaction(async (tx) => {
-      const committed: Committed = {
-        through,
-        decisions: [],
-        approvals: [],
-        endedTurns: [],
-        endedCommands: [],
-      }
+    const { committed, redacted } = await this.#deps.store.transaction(async (tx) => {
       const run = requireHeld(this.#held, await tx.readRun(runId))
-      if (run.generation === generation) await this.#commitTo({ tx, run, events: [], committed }, envelopes)
-      return committed
+      const work: Work = {
+        tx,
+        run,
+        events: [],
+        redacted: this.#redacted.copy(),
+        committed: { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] },
+      }
+      if (run.generation === generation) await this.#commitTo(work, envelopes)
+      return work
     })
+    this.#redacted = redacted
+    return { ...committed, forgettable: Math.min(through, redacted.settledThrough) }
   }
 
   /**
@@ -95,13 +103,18 @@ export class BatchCommitter {
   }
 
   async #commitTo(work: Work, envelopes: readonly HostEnvelope[]): Promise<void> {
-    const { tx, run, events } = work
-    for (const envelope of envelopes)
+    const { tx, run, events, redacted } = work
+    for (const envelope of envelopes) {
       if (envelope.sequence > run.hostSequence) await this.#apply(work, envelope)
+      // Stored already: what is held back of it is all that is of interest.
+      else redacted.redact(envelope)
+    }
     await tx.appendEvents(run.id, events)
-    const through = envelopes.at(-1)?.sequence ?? 0
+    const hostSequence = Math.max(run.hostSequence, envelopes.at(-1)?.sequence ?? 0)
+    const hostReread = hostSequence - redacted.settledThrough
     // The store keeps the number of the last stored event; what was held back of later ones has none.
-    if (events.at(-1)?.host?.sequence !== through) await tx.changeRun(run.id, { hostSequence: through })
+    const isKept = events.at(-1)?.host?.sequence === hostSequence
+    if (!isKept || hostReread !== run.hostReread) await tx.changeRun(run.id, { hostSequence, hostReread })
     if (run.firstEventAt === undefined && events.some(({ event }) => isOfAgent(event))) {
       await tx.changeRun(run.id, { firstEventAt: this.#deps.clock().toISOString() })
     }
@@ -109,7 +122,7 @@ export class BatchCommitter {
 
   async #apply(work: Work, envelope: HostEnvelope): Promise<void> {
     const host = { sequence: envelope.sequence, generation: work.run.generation }
-    const redacted = this.#redactor.redact(envelope.event)
+    const redacted = work.redacted.redact(envelope)
     for (const [index, event] of redacted.entries()) {
       // The host's number belongs to the event itself, which comes last; text that was held back has none.
       const isItself = index === redacted.length - 1

@@ -1,9 +1,9 @@
-import type { HostEvent } from '../../../contracts/events.ts'
 import type { Decision, SandboxSettings } from '../../../contracts/policy.ts'
 import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
+import type { RunRedactor } from './redacted-events.ts'
 import type { WorkspaceBounds } from './workspace-admission.ts'
 
 /** Governance of one run, as the control plane applies it; it remembers what the run has touched. */
@@ -53,7 +53,7 @@ export type RunDeps = {
   /** What no caller and no repository can widen. */
   readonly ceiling: SandboxSettings
   /** The second redaction, of one run: nothing that a sandbox sent is stored before it. */
-  readonly openRedactor: (settings: SandboxSettings) => { redact(event: HostEvent): HostEvent[] }
+  readonly openRedactor: (settings: SandboxSettings) => RunRedactor
   /** Redacts what people are told of a failure: its words may come from a sandbox or from a model's server. */
   readonly redactText: (text: string) => string
   readonly clock: () => Date

@@ -10,12 +10,13 @@ import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { Acknowledger } from './acknowledger.ts'
 import type { Batch, Committed } from './commit-batch.ts'
+import { weightOf } from './event-weight.ts'
 
 export type RelayOptions = {
   readonly runId: string
   readonly generation: number
   readonly client: AgentHostClient
-  /** The sandbox's last event that is committed already. @default 0 */
+  /** The sandbox's last event that is committed already, and need not be read again. @default 0 */
   readonly after?: number
   readonly commit: (batch: Batch) => Promise<Committed>
   /** Called after each commit, before its decisions are posted. */
@@ -48,6 +49,8 @@ const WEIGHING = { of: weightOf, max: DECISION_LIMITS.outboxBytes / 2 }
 export class Relay {
   readonly #options: RelayOptions
   #committedThrough: number
+  /** What the sandbox is told that it may forget. */
+  #forgettable: number
   /** Decisions that are stored and that the sandbox has not taken yet. */
   readonly #unposted = new Map<string, CallDecision>()
   readonly #acknowledger: Acknowledger
@@ -59,6 +62,7 @@ export class Relay {
   constructor(options: RelayOptions) {
     this.#options = options
     this.#committedThrough = options.after ?? 0
+    this.#forgettable = this.#committedThrough
     this.#acknowledger = new Acknowledger({
       send: () => this.post([]),
       onFailure: (error) => this.#detach(error),
@@ -81,12 +85,12 @@ export class Relay {
     }
   }
 
-  /** Posts decisions with what is committed so far; those that do not arrive are posted again with the next ones. */
+  /** Posts decisions with what may be forgotten so far; those that do not arrive are posted again with the next ones. */
   async post(decisions: readonly CallDecision[], signal = this.#options.signal): Promise<void> {
     this.#acknowledger.clear()
     for (const decision of decisions) this.#unposted.set(decision.callId, decision)
     const sent = [...this.#unposted.values()]
-    await this.#options.client.decide({ ackedThrough: this.#committedThrough, decisions: sent }, signal)
+    await this.#options.client.decide({ ackedThrough: this.#forgettable, decisions: sent }, signal)
     for (const decision of sent) {
       if (this.#unposted.get(decision.callId) === decision) this.#unposted.delete(decision.callId)
     }
@@ -132,6 +136,7 @@ export class Relay {
       if (queue.size > 0 && !isFull) continue
       const committed = await commit({ runId, generation, envelopes: batch })
       this.#committedThrough = committed.through
+      this.#forgettable = committed.forgettable
       onCommitted(committed)
       if (committed.decisions.length + this.#unposted.size > 0) await this.post(committed.decisions)
       else await this.#acknowledger.committed(batch.length, weight)
@@ -150,13 +155,6 @@ export class Relay {
         `the run sent more than ${maxWeight} characters of events`,
       )
   }
-}
-
-/** Characters of all strings in a value, roughly what it takes to hold it. */
-function weightOf(value: unknown): number {
-  if (typeof value === 'string') return value.length
-  if (typeof value !== 'object' || value === null) return 8
-  return Object.values(value).reduce((sum: number, member) => sum + weightOf(member), 16)
 }
 
 const unfollowable = (failure: unknown): SandboxError =>

@@ -17,6 +17,7 @@ export function toRun(row: RunRow): Run {
     policyVersion: _version,
     keyId: _key,
     hostSequence: _sequence,
+    hostReread: _reread,
     holder: _holder,
     ending: _ending,
     usedAt: _used,

@@ -37,6 +37,19 @@ class KnownStage implements Stage {
     return this.#advance()
   }
 
+  get isHolding(): boolean {
+    return this.#text !== ''
+  }
+
+  copy(): KnownStage {
+    const copy = new KnownStage(this.#needles)
+    copy.#text = this.#text
+    copy.#position = this.#position
+    copy.#found = this.#found
+    copy.#isComplete = this.#isComplete
+    return copy
+  }
+
   #advance(): string {
     while (this.#step()) {
       // Each step moves on by at least one character.

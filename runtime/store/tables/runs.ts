@@ -53,6 +53,7 @@ const toRun = (row: Row): RunRow => ({
   keyId: row.key_id,
   lastSequence: row.last_sequence,
   hostSequence: row.host_sequence,
+  hostReread: row.host_reread,
   activeMs: row.active_ms,
   createdAt: row.created_at,
 })
@@ -78,6 +79,7 @@ export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
     key_id: run.keyId,
     last_sequence: 0,
     host_sequence: 0,
+    host_reread: 0,
     audit_count: 0,
     audit_mac: '',
     created_at: new Date().toISOString(),
@@ -121,7 +123,7 @@ export async function changeRun({ db }: Scope, id: string, change: RunChange): P
   const isNewGeneration = change.generation !== undefined
   const columns = {
     ...columnsOf(change),
-    ...(isNewGeneration && { host_sequence: change.hostSequence ?? 0 }),
+    ...(isNewGeneration && { host_sequence: change.hostSequence ?? 0, host_reread: 0 }),
   }
   if (Object.keys(columns).length > 0) {
     await db.updateTable('runs').set(columns).where('id', '=', id).execute()
@@ -151,6 +153,7 @@ const columnsOf = (change: RunChange) =>
     holder: change.holder,
     used_at: change.usedAt,
     active_ms: change.activeMs,
+    host_reread: change.hostReread,
     ending_json: toOptionalJson(change.ending) ?? undefined,
   })
 
