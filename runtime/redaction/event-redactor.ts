@@ -1,12 +1,18 @@
 import type { HostEvent } from '../../contracts/events.ts'
 import type { Redactor, RedactorStream } from './redactor.ts'
 
+/**
+ * Messages and outputs that are open at a time. A sandbox chooses their names, so that it could open as many as it
+ * likes; an honest one has two for each command that runs, and one for a message.
+ */
+const MAX_OPEN = 256
+
 type Open = { readonly stream: RedactorStream; readonly rebuild: (text: string) => HostEvent }
 
 /**
  * Redacts the events of one sandbox. Text that comes in pieces (deltas of a message, output of a command) is
  * redacted as one stream, so that a secret cut in two is found; an event may come out as none, and what was held
- * back comes out before the event that ends its stream.
+ * back comes out before the event that ends its stream, or before the one that opens too many.
  */
 export class EventRedactor {
   readonly #redactor: Redactor
@@ -64,9 +70,13 @@ export class EventRedactor {
 
   #push(key: string, text: string, rebuild: Open['rebuild']): HostEvent[] {
     const stream = this.#open.get(key)?.stream ?? this.#redactor.stream()
+    // The one that was quiet for longest comes first.
+    this.#open.delete(key)
+    const [quietest] = this.#open.keys()
+    const ended = this.#open.size >= MAX_OPEN && quietest !== undefined ? this.#end(quietest) : []
     this.#open.set(key, { stream, rebuild })
     const said = stream.push(text)
-    return said === '' ? [] : [rebuild(said)]
+    return said === '' ? ended : [...ended, rebuild(said)]
   }
 
   /** Ends the streams with this key, or below it. */

@@ -10,7 +10,7 @@ import { failureList, repeatedList, runSteps, timeTable } from './suites.ts'
  * suites, takes down what is left, tells where the time went, and closes with one line `N passed, N failed`.
  */
 const MINUTE_MS = 60_000
-const LIMITS = { install: 5 * MINUTE_MS, build: 35 * MINUTE_MS, suites: 40 * MINUTE_MS, down: MINUTE_MS }
+const LIMITS = { install: 5 * MINUTE_MS, build: 35 * MINUTE_MS, suites: 60 * MINUTE_MS, down: MINUTE_MS }
 
 function print(line: string): void {
   process.stdout.write(`${line}\n`)

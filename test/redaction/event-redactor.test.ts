@@ -72,6 +72,30 @@ it('says what it held back before the event that ends the stream', () => {
   expect(events.at(-1)).toEqual(ended)
 })
 
+it('ends what was quiet for longest where a sandbox opens more than it can have, and loses nothing of it', () => {
+  const redactor = aRedactor()
+  const name = (index: number) => `m${index}`
+  const indices = Array.from({ length: 300 }, (_, index) => index)
+
+  const first = redactor.redact(delta('a0 or ', name(0)))
+  const begun = indices.slice(0, 256).flatMap((index) => redactor.redact(delta(`a${index}`, name(index))))
+  const again = redactor.redact(delta(' and', name(0)))
+  const beyond = redactor.redact(delta('a256', name(256)))
+  const rest = indices.slice(257).flatMap((index) => redactor.redact(delta(`a${index}`, name(index))))
+  const ends = indices.flatMap((index) => redactor.redact(message('', name(index))))
+
+  expect(said([...first, ...begun]), 'the control: text is held back').toBe('a0 or ')
+  expect(said(again)).toBe('a0 ')
+  expect(said(beyond), 'the second, since the first has spoken again').toBe('a1')
+  const saidBy = (index: number) =>
+    said(
+      [...first, ...begun, ...again, ...beyond, ...rest, ...ends].filter(
+        (event) => event.type === 'agent.message.delta' && event.data.messageId === name(index),
+      ),
+    )
+  expect(indices.map(saidBy)).toEqual(indices.map((index) => (index === 0 ? 'a0 or a0 and' : `a${index}`)))
+})
+
 it('keeps messages, commands and their two streams apart', () => {
   const redactor = aRedactor()
   const [head, tail] = [SECRET.slice(0, 12), SECRET.slice(12)]

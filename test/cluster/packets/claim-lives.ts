@@ -46,7 +46,7 @@ interface Life {
   readonly early: { readonly rounds: number; readonly arrived: readonly string[] }
 }
 
-/** How long a policy that selects the controller's label of a claim is in the agent, and not in force. */
+/** How long a sandbox is open to what a policy that selects the controller's label of its claim closes, from its claim on. */
 interface Window {
   readonly ms: number
   readonly early: Life['early']
@@ -186,7 +186,9 @@ async function measureWindow(stage: Stage): Promise<Window> {
   const [name = ''] = await life.fill(1)
   const early = await readEarly(stage, OPEN_NAMESPACE, name)
   const prober = await startPodProber(OPEN_NAMESPACE, name)
+  const watch = startWatch(prober, [cell('the internet', [ADDRESSES.internet, 443])])
   expect(await life.claim()).toBe(name)
+  const boundAt = Date.now()
   const policy = await stage.client.create({
     apiVersion: 'cilium.io/v2',
     kind: 'CiliumNetworkPolicy',
@@ -199,8 +201,6 @@ async function measureWindow(stage: Stage): Promise<Window> {
   await waitUntil({ what: 'the agent to take the policy', timeoutMs: 20_000 }, () =>
     stage.agent.hasTaken(policy),
   )
-  const takenAt = Date.now()
-  const watch = startWatch(prober, [cell('the internet', [ADDRESSES.internet, 443])])
   await waitUntil({ what: 'the policy to be in force', timeoutMs: 120_000 }, () =>
     watch.latest()?.outcomes.every((outcome) => !hasArrived(outcome)),
   )
@@ -209,5 +209,5 @@ async function measureWindow(stage: Stage): Promise<Window> {
   await life.release(name)
   await life.drain()
   const lastOpen = watch.rounds.findLast(({ outcomes }) => outcomes.some(hasArrived))
-  return { ms: (lastOpen?.begunAt ?? takenAt) - takenAt, early }
+  return { ms: (lastOpen?.begunAt ?? boundAt) - boundAt, early }
 }
