@@ -128,6 +128,17 @@ const STEPS: readonly Step[] = [
   ],
 ]
 
+/** Waits until the deltas of a run are this text, which nothing else may come before. */
+async function untilSaid(client: ReturnType<typeof createClient>, id: string, text: string): Promise<void> {
+  let said = ''
+  const signal = AbortSignal.timeout(TAKEOVER_MS)
+  for await (const { event } of client.streamEvents(id, { signal })) {
+    if (event.type === 'agent.message.delta') said += event.data.text
+    if (said === text) return
+    expect(text.startsWith(said), said).toBe(true)
+  }
+}
+
 /** Longer than a process that was killed keeps its runs. */
 const TAKEOVER_MS = 40_000
 
@@ -199,6 +210,26 @@ describe.concurrent('a service on a cluster that is killed', () => {
     await until('the events are read again', () => eventsRead() > 1, TAKEOVER_MS)
     expect(pod.received.filter((path) => path === AGENT_HOST_ROUTES.configure)).toHaveLength(1)
     expect(controller.claims().map(({ metadata }) => metadata.name)).toEqual([claimName('agent', id, 1)])
+  }, 90_000)
+
+  test('while a run is served has a successor that says what its redaction held back, and nothing twice', async ({
+    onTestFinished,
+  }) => {
+    const { start, pod } = await startCluster(onTestFinished)
+    const delta = (text: string) => ({ type: 'agent.message.delta', data: { messageId: 'm', text } }) as const
+    const first = await start()
+    const { id } = await first.client.startRun(aRun)
+    pod.say(delta('one line\n'), delta('and half a wo'))
+    await untilSaid(first.client, id, 'one line\nand half a ')
+    await until('it is acknowledged', () => pod.acknowledged.includes(1), 20_000)
+    first.child.kill('SIGKILL')
+    await first.exited
+
+    const { client } = await start()
+    pod.say(delta('rd\n'))
+
+    await untilSaid(client, id, 'one line\nand half a word\n')
+    expect(pod.acknowledged).not.toContain(2)
   }, 90_000)
 
   test('while a run is served has a successor that says that a sandbox is lost which went meanwhile, and leaves nothing', async ({

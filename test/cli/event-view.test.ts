@@ -3,6 +3,7 @@ import { createPaint } from '../../cli/terminal/paint.ts'
 import type { ViewOptions } from '../../cli/view/command-view.ts'
 import { createEventView } from '../../cli/view/event-view.ts'
 import type { RunEvent } from '../../contracts/events.ts'
+import { EXITED } from '../helpers/exec-result.ts'
 import { anApproval, done, queued } from './events.ts'
 
 const look = { paint: createPaint(false), width: 80 }
@@ -28,16 +29,7 @@ const anExit = (exitCode: number): RunEvent => ({
   data: {
     commandId: 'k',
     callId: 'c',
-    result: {
-      exitCode,
-      signal: null,
-      timedOut: false,
-      outputTruncated: false,
-      stdoutBytes: 0,
-      stderrBytes: 0,
-      reason: 'exit',
-      durationMs: 12,
-    },
+    result: { ...EXITED, exitCode, durationMs: 12 },
   },
 })
 

@@ -214,6 +214,7 @@ describeWith(
 
       it('would have a window if a policy of the claim had to close it', () => {
         expect(lives.window.ms).toBeGreaterThan(SHORTEST_WINDOW_MS)
+        expect(lives.window.behindPolicyMs).toBeGreaterThan(0)
         expect(lives.window.early.arrived).toEqual([ADDRESSES.internet, ADDRESSES.metadata])
       })
     })

@@ -1,6 +1,7 @@
 import type { ExecRequest, ExecResult, Isolation } from '../../contracts/exec.ts'
 import type { FileEntry, FileErrorCode, FileOperationInput, FileResult } from '../../contracts/files.ts'
 import type { ExecIo, FileAnswer, Toolbox } from '../../contracts/toolbox.ts'
+import { EXITED } from '../helpers/exec-result.ts'
 
 type Command = (request: ExecRequest, io: ExecIo) => Promise<Partial<ExecResult>>
 type Entry = { bytes: Uint8Array; mode: number }
@@ -34,17 +35,7 @@ export class MemoryToolbox implements Toolbox {
 
   async exec(request: ExecRequest, io: ExecIo): Promise<ExecResult> {
     this.requests.push(request)
-    return {
-      exitCode: 0,
-      signal: null,
-      timedOut: false,
-      outputTruncated: false,
-      stdoutBytes: 0,
-      stderrBytes: 0,
-      reason: 'exit',
-      durationMs: 1,
-      ...(await this.command(request, io)),
-    }
+    return { ...EXITED, ...(await this.command(request, io)) }
   }
 
   async file(operation: FileOperationInput, io: { payload?: Uint8Array } = {}): Promise<FileAnswer> {

@@ -8,6 +8,7 @@ import type { Backend } from '../../runtime/executors/executor.ts'
 import { decodeFrames, encodeFrame } from '../../runtime/kit/frames.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { serveRunner } from '../../runtime/runner/serve.ts'
+import { EXITED } from '../helpers/exec-result.ts'
 import { until } from '../helpers/until.ts'
 import { aRoot } from './runner-fixture.ts'
 
@@ -18,16 +19,6 @@ const ISOLATION = {
   reason: 'a test',
 } as const
 const HELLO = { type: 'hello', role: 'per-command', isolation: ISOLATION, pathEngine: 'walk' } as const
-const ENDED: ExecResult = {
-  exitCode: 0,
-  signal: null,
-  timedOut: false,
-  outputTruncated: false,
-  stdoutBytes: 0,
-  stderrBytes: 0,
-  reason: 'exit',
-  durationMs: 1,
-}
 
 /** A runner that says what the test wants: it answers every frame of AgentHost with `answer`. */
 async function aHostileRunner(answer: (frame: HostToRunner) => Uint8Array[]): Promise<RunnerLink> {
@@ -49,8 +40,8 @@ const run = (link: RunnerLink) => link.exec(command, { onChunk: () => undefined 
 const ATTACKS: readonly [string, (frame: HostToRunner) => Uint8Array[]][] = [
   ['noise', () => [Buffer.alloc(64, 0xff)]],
   ['a second introduction', () => [frame(HELLO)]],
-  ['an answer to what was never asked', () => [frame({ type: 'exit', id: '99', result: ENDED })]],
-  ['an id that is no number', () => [frame({ type: 'exit', id: 'x', result: ENDED })]],
+  ['an answer to what was never asked', () => [frame({ type: 'exit', id: '99', result: EXITED })]],
+  ['an id that is no number', () => [frame({ type: 'exit', id: 'x', result: EXITED })]],
   ['an answer of another kind', ({ id }) => [frame({ type: 'file-result', id, result: { ok: true } })]],
   ['a credit that no one needs', ({ id }) => [frame({ type: 'credit', id, bytes: 1 })]],
   ['an archive in place of output', ({ id }) => [frame({ type: 'data', id }, Buffer.from('x'))]],
@@ -101,7 +92,7 @@ describe('a runner that breaks the protocol', () => {
     const link = await aHostileRunner(({ type, id }) => {
       if (type === 'tar-out') return [frame({ type: 'data', id }, Buffer.from('x'))]
       if (type === 'kill') return [frame({ type: 'data', id }, Buffer.from('late'))]
-      return [frame({ type: 'exit', id, result: ENDED })]
+      return [frame({ type: 'exit', id, result: EXITED })]
     })
     for await (const _ of link.tarOut()) break
 
@@ -111,7 +102,7 @@ describe('a runner that breaks the protocol', () => {
   it('is not connected where it does not introduce itself', async () => {
     const [hostEnd, runnerEnd] = aPair()
     const connecting = connectToolbox(hostEnd)
-    runnerEnd.write(frame({ type: 'exit', id: '1', result: ENDED }))
+    runnerEnd.write(frame({ type: 'exit', id: '1', result: EXITED }))
 
     await expect(connecting).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
@@ -129,7 +120,7 @@ describe('a runner that breaks the protocol', () => {
 
 const BAD_INPUT: readonly [string, () => Uint8Array][] = [
   ['noise', () => Buffer.alloc(64, 0x41)],
-  ['a frame of the other direction', () => frame({ type: 'exit', id: '1', result: ENDED })],
+  ['a frame of the other direction', () => frame({ type: 'exit', id: '1', result: EXITED })],
   ['an unknown operation', () => encodeFrame({ type: 'file', id: '2', operation: { op: 'chown' } } as never)],
   ['an id that is in use', () => encodeFrame({ type: 'exec', id: 'running', request: command } as never)],
 ]
@@ -178,7 +169,7 @@ class WaitingBackend implements Backend {
         this.running++
         await new Promise((resolve) => signal?.addEventListener('abort', resolve, { once: true }))
         this.running--
-        return { ...ENDED, exitCode: null, reason: 'cancelled' }
+        return { ...EXITED, exitCode: null, reason: 'cancelled' }
       },
       close: async () => {
         this.isClosed = true

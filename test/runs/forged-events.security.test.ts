@@ -2,18 +2,8 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { HostEvent } from '../../contracts/events.ts'
 import type { BatchCommitter } from '../../runtime/api/runs/commit-batch.ts'
 import type { Store } from '../../runtime/store/store.ts'
+import { EXITED } from '../helpers/exec-result.ts'
 import { startCommitterRig } from './committer-rig.ts'
-
-const EXITED = {
-  exitCode: 0,
-  signal: null,
-  timedOut: false,
-  outputTruncated: false,
-  stdoutBytes: 0,
-  stderrBytes: 0,
-  reason: 'exit',
-  durationMs: 1,
-} as const
 
 const aCall = (callId: string): HostEvent => ({
   type: 'tool.call',

@@ -3,20 +3,10 @@ import { describe, expect, it } from 'vitest'
 import type { HostEnvelope, HostEvent, RunEvent } from '../../contracts/events.ts'
 import { DECISION_LIMITS } from '../../contracts/limits.ts'
 import type { Store } from '../../runtime/store/store.ts'
+import { EXITED } from '../helpers/exec-result.ts'
 import { startCommitterRig } from './committer-rig.ts'
 
 const AT = new Date(0).toISOString()
-const EXITED = {
-  exitCode: 0,
-  signal: null,
-  timedOut: false,
-  outputTruncated: false,
-  stdoutBytes: 0,
-  stderrBytes: 0,
-  reason: 'exit',
-  durationMs: 1,
-} as const
-
 const said = (events: readonly RunEvent[]): string =>
   events.map((event) => (event.type === 'command.output' ? event.data.chunk : '')).join('')
 
@@ -85,7 +75,7 @@ describe('text that is held back', () => {
             const { committer, after } = await driver()
             expect(after, 'the sandbox has it still').toBeGreaterThanOrEqual(forgotten)
             for (const envelope of outbox.slice(after, kill)) {
-              forgotten = (await committer.commit(batch([envelope]))).forgettable
+              forgotten = (await committer.commit(batch([envelope]))).ackThrough
             }
           }
 
@@ -102,7 +92,7 @@ describe('text that is held back', () => {
     const { committer } = await driver()
 
     const told: number[] = []
-    for (const envelope of outbox) told.push((await committer.commit(batch([envelope]))).forgettable)
+    for (const envelope of outbox) told.push((await committer.commit(batch([envelope]))).ackThrough)
 
     expect(told).toEqual([1, 1, 3, 4])
     expect(await row()).toMatchObject({ hostSequence: 4, hostReread: 0 })
@@ -125,8 +115,8 @@ describe('text that is held back', () => {
     const first = await committer.commit(batch(envelopes.slice(0, 1)))
     const last = await committer.commit(batch(envelopes.slice(1)))
 
-    expect(first.forgettable).toBe(0)
-    expect(last.forgettable).toBeGreaterThan(count - 2)
-    expect((await row()).hostReread).toBe(count + 1 - last.forgettable)
+    expect(first.ackThrough).toBe(0)
+    expect(last.ackThrough).toBeGreaterThan(count - 2)
+    expect((await row()).hostReread).toBe(count + 1 - last.ackThrough)
   })
 })

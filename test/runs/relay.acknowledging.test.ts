@@ -9,6 +9,7 @@ import { delay } from '../../runtime/kit/deadline.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { until } from '../helpers/until.ts'
+import { allCommitted } from './all-committed.ts'
 
 const AT = '2026-01-01T00:00:00Z'
 /** Of what is told in time, some is told late on a busy machine. */
@@ -17,7 +18,7 @@ const IN_TIME_MS = DECISION_LIMITS.ackEveryMs * 10
 type Told = DecisionsRequest & { readonly at: number }
 
 /** A relay that commits at once, and a sandbox that says what the test has it say. */
-function startRelay({ failing = 0, decides = false } = {}) {
+function startRelay({ failing = 0, decides = false, settled = Number.POSITIVE_INFINITY } = {}) {
   const stop = new AbortController()
   const told: Told[] = []
   let said: AsyncQueue<number>
@@ -50,14 +51,8 @@ function startRelay({ failing = 0, decides = false } = {}) {
     commit: async ({ envelopes }) => {
       committed = envelopes.at(-1)?.sequence ?? 0
       const decisions = decides ? [{ callId: `c${committed}`, outcome: 'release' as const }] : []
-      return {
-        through: committed,
-        forgettable: committed,
-        decisions,
-        approvals: [],
-        endedTurns: [],
-        endedCommands: [],
-      }
+      const all = allCommitted(envelopes)
+      return { ...all, ackThrough: Math.min(all.ackThrough, settled), decisions }
     },
     onCommitted: () => undefined,
     maxWeight: Number.POSITIVE_INFINITY,
@@ -132,4 +127,18 @@ it('attaches again where an acknowledgement did not arrive, and goes on', async 
   await until('it is told again', () => told.length === 2)
 
   expect(told.map(({ ackedThrough }) => ackedThrough)).toEqual([1, 2])
+})
+
+it('keeps the sandbox from forgetting what is held back, and reads on behind it all the same', async () => {
+  const { told, say, untilCommitted, untilAttached } = startRelay({ settled: 2, failing: 1 })
+
+  say(4)
+  await untilCommitted(4)
+  await until('it is told', () => told.length > 0)
+  await untilAttached(2)
+  say(1)
+  await untilCommitted(5)
+  await until('it is told again', () => told.length > 1)
+
+  expect(told.map(({ ackedThrough }) => ackedThrough)).toEqual([2, 2])
 })

@@ -3,6 +3,7 @@ import type { HostEnvelope } from '../../contracts/events.ts'
 import type { AgentHostClient } from '../../runtime/agent-host-client/client.ts'
 import { Relay } from '../../runtime/api/runs/relay.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
+import { allCommitted } from './all-committed.ts'
 
 const EVENTS = 200
 
@@ -34,14 +35,7 @@ async function takenWhileCommitting(characters: number): Promise<{ taken: number
       await committing.promise
       const through = envelopes.at(-1)?.sequence ?? 0
       if (through === EVENTS) stop.abort()
-      return {
-        through,
-        forgettable: through,
-        decisions: [],
-        approvals: [],
-        endedTurns: [],
-        endedCommands: [],
-      }
+      return allCommitted(envelopes)
     },
     onCommitted: () => undefined,
     maxWeight: Number.POSITIVE_INFINITY,
@@ -89,14 +83,7 @@ it('commits at once what a sandbox says in one breath, in however many pieces it
       batches.push(envelopes.length)
       const through = envelopes.at(-1)?.sequence ?? 0
       if (through === 3) stop.abort()
-      return {
-        through,
-        forgettable: through,
-        decisions: [],
-        approvals: [],
-        endedTurns: [],
-        endedCommands: [],
-      }
+      return allCommitted(envelopes)
     },
     onCommitted: () => undefined,
     maxWeight: Number.POSITIVE_INFINITY,
@@ -131,14 +118,7 @@ it('ends a sandbox that sends more than a run may, and does not attach to it aga
     client: client as AgentHostClient,
     commit: async ({ envelopes }) => {
       through = envelopes.at(-1)?.sequence ?? 0
-      return {
-        through,
-        forgettable: through,
-        decisions: [],
-        approvals: [],
-        endedTurns: [],
-        endedCommands: [],
-      }
+      return allCommitted(envelopes)
     },
     onCommitted: () => undefined,
     maxWeight: 1_000_000,

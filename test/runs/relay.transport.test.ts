@@ -20,6 +20,7 @@ import {
   turnEnded,
 } from '../conformance/agent-host-cases/host.ts'
 import { until } from '../helpers/until.ts'
+import { allCommitted } from './all-committed.ts'
 
 const laptop = createLaptop()
 afterAll(() => laptop.remove())
@@ -41,8 +42,7 @@ class Kept {
     for (const _each of envelopes) this.times.push(performance.now())
     const calls = envelopes.flatMap(({ event }) => (event.type === 'tool.call' ? [event.data.callId] : []))
     const decisions = this.release ? calls.map((callId) => ({ callId, outcome: 'release' as const })) : []
-    const through = envelopes.at(-1)?.sequence ?? 0
-    return { through, forgettable: through, decisions, approvals: [], endedTurns: [], endedCommands: [] }
+    return { ...allCommitted(envelopes), decisions }
   }
 
   has(is: (envelope: HostEnvelope) => boolean): boolean {

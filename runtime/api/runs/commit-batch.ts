@@ -15,8 +15,8 @@ type EventData<T extends HostEvent['type']> = Extract<HostEvent, { type: T }>['d
 /** What a committed batch means for whoever drives the run. */
 export type Committed = {
   readonly through: number
-  /** What the sandbox may forget: a process that comes after this one reads what follows again. */
-  readonly forgettable: number
+  /** What may be acknowledged, and so forgotten by the sandbox: who drives the run after this process reads the rest again. */
+  readonly ackThrough: number
   readonly decisions: CallDecision[]
   readonly approvals: ApprovalRow[]
   readonly endedTurns: EventData<'turn.ended'>[]
@@ -35,7 +35,7 @@ type Work = {
   readonly run: RunRow
   readonly events: NewEvent[]
   readonly redacted: RedactedEvents
-  readonly committed: Omit<Committed, 'forgettable'>
+  readonly committed: Omit<Committed, 'ackThrough'>
 }
 
 /**
@@ -79,7 +79,7 @@ export class BatchCommitter {
       return work
     })
     this.#redacted = redacted
-    return { ...committed, forgettable: Math.min(through, redacted.settledThrough) }
+    return { ...committed, ackThrough: Math.min(through, redacted.settledThrough) }
   }
 
   /**

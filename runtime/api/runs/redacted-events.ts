@@ -35,10 +35,10 @@ export class RedactedEvents {
 
   redact({ sequence, event }: HostEnvelope): HostEvent[] {
     const redacted = this.#redactor.redact(event)
-    this.#events += 1
-    this.#characters += weightOf(event)
-    const isTooMuch = this.#events > MOST.events || this.#characters > MOST.characters
-    if (isTooMuch || !this.#redactor.isHolding) this.#settle(sequence)
+    if (this.#redactor.isHolding && this.#hasRoomFor(event)) return redacted
+    this.#settledThrough = sequence
+    this.#events = 0
+    this.#characters = 0
     return redacted
   }
 
@@ -49,9 +49,10 @@ export class RedactedEvents {
     return copy
   }
 
-  #settle(through: number): void {
-    this.#settledThrough = through
-    this.#events = 0
-    this.#characters = 0
+  /** Counts one more event that is to be read again. */
+  #hasRoomFor(event: HostEvent): boolean {
+    this.#events += 1
+    this.#characters += weightOf(event)
+    return this.#events <= MOST.events && this.#characters <= MOST.characters
   }
 }

@@ -49,8 +49,8 @@ const WEIGHING = { of: weightOf, max: DECISION_LIMITS.outboxBytes / 2 }
 export class Relay {
   readonly #options: RelayOptions
   #committedThrough: number
-  /** What the sandbox is told that it may forget. */
-  #forgettable: number
+  /** What may be acknowledged: not what is held back of later events. */
+  #ackThrough: number
   /** Decisions that are stored and that the sandbox has not taken yet. */
   readonly #unposted = new Map<string, CallDecision>()
   readonly #acknowledger: Acknowledger
@@ -62,7 +62,7 @@ export class Relay {
   constructor(options: RelayOptions) {
     this.#options = options
     this.#committedThrough = options.after ?? 0
-    this.#forgettable = this.#committedThrough
+    this.#ackThrough = this.#committedThrough
     this.#acknowledger = new Acknowledger({
       send: () => this.post([]),
       onFailure: (error) => this.#detach(error),
@@ -85,12 +85,12 @@ export class Relay {
     }
   }
 
-  /** Posts decisions with what may be forgotten so far; those that do not arrive are posted again with the next ones. */
+  /** Posts decisions with what may be acknowledged so far; those that do not arrive are posted again with the next ones. */
   async post(decisions: readonly CallDecision[], signal = this.#options.signal): Promise<void> {
     this.#acknowledger.clear()
     for (const decision of decisions) this.#unposted.set(decision.callId, decision)
     const sent = [...this.#unposted.values()]
-    await this.#options.client.decide({ ackedThrough: this.#forgettable, decisions: sent }, signal)
+    await this.#options.client.decide({ ackedThrough: this.#ackThrough, decisions: sent }, signal)
     for (const decision of sent) {
       if (this.#unposted.get(decision.callId) === decision) this.#unposted.delete(decision.callId)
     }
@@ -136,7 +136,7 @@ export class Relay {
       if (queue.size > 0 && !isFull) continue
       const committed = await commit({ runId, generation, envelopes: batch })
       this.#committedThrough = committed.through
-      this.#forgettable = committed.forgettable
+      this.#ackThrough = committed.ackThrough
       onCommitted(committed)
       if (committed.decisions.length + this.#unposted.size > 0) await this.post(committed.decisions)
       else await this.#acknowledger.committed(batch.length, weight)

@@ -49,6 +49,8 @@ interface Life {
 /** How long a sandbox is open to what a policy that selects the controller's label of its claim closes, from its claim on. */
 interface Window {
   readonly ms: number
+  /** The part of it in which the agent has the policy already: what is left of the agent's grace on a slow machine. */
+  readonly behindPolicyMs: number
   readonly early: Life['early']
 }
 
@@ -201,6 +203,7 @@ async function measureWindow(stage: Stage): Promise<Window> {
   await waitUntil({ what: 'the agent to take the policy', timeoutMs: 20_000 }, () =>
     stage.agent.hasTaken(policy),
   )
+  const takenAt = Date.now()
   await waitUntil({ what: 'the policy to be in force', timeoutMs: 120_000 }, () =>
     watch.latest()?.outcomes.every((outcome) => !hasArrived(outcome)),
   )
@@ -208,6 +211,6 @@ async function measureWindow(stage: Stage): Promise<Window> {
   await prober.stop()
   await life.release(name)
   await life.drain()
-  const lastOpen = watch.rounds.findLast(({ outcomes }) => outcomes.some(hasArrived))
-  return { ms: (lastOpen?.begunAt ?? boundAt) - boundAt, early }
+  const lastOpen = watch.rounds.findLast(({ outcomes }) => outcomes.some(hasArrived))?.begunAt ?? boundAt
+  return { ms: lastOpen - boundAt, behindPolicyMs: lastOpen - takenAt, early }
 }

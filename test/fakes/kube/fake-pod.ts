@@ -1,11 +1,13 @@
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type IncomingMessage } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { promisify } from 'node:util'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { IDENTITY_AUDIENCE } from '../../../contracts/configure.ts'
+import type { HostEvent } from '../../../contracts/events.ts'
 import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
-import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
+import { AGENT_HOST_ROUTES, LAST_EVENT_ID_HEADER } from '../../../contracts/routes.ts'
+import { AsyncQueue } from '../../../runtime/kit/async-queue.ts'
 import type { FakeKubeApi } from '../kube-api.ts'
 
 const ISSUER = 'https://kubernetes.default.svc.cluster.local'
@@ -14,6 +16,8 @@ const ANSWERED: readonly string[] = [
   AGENT_HOST_ROUTES.identity,
   AGENT_HOST_ROUTES.healthz,
   AGENT_HOST_ROUTES.configure,
+  AGENT_HOST_ROUTES.events,
+  AGENT_HOST_ROUTES.decisions,
 ]
 const HEALTH = {
   state: 'ready',
@@ -30,7 +34,7 @@ type PodOnTheWire = {
   readonly spec: { readonly serviceAccountName: string }
 }
 
-/** What a pod is to the API: an address on which somebody says who he is and takes a configuration. */
+/** What a pod is to the API: an address on which somebody says who he is, takes a configuration, and tells events. */
 export async function startFakePod(fake: FakeKubeApi, pods: string) {
   const pair = await generateKeyPair('ES256')
   fake.documents.set('/.well-known/openid-configuration', { issuer: ISSUER })
@@ -39,6 +43,7 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
   const ip = `127.${randomInt(2, 250)}.${randomInt(1, 250)}.${randomInt(1, 250)}`
   const received: string[] = []
   const silent = new Set<string>()
+  const outbox = startOutbox()
 
   async function identity(): Promise<object> {
     const [pod] = fake.store.list(pods) as unknown as PodOnTheWire[]
@@ -67,14 +72,19 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
     if (path === AGENT_HOST_ROUTES.healthz) return HEALTH
     const pieces: Uint8Array[] = []
     for await (const piece of request) pieces.push(piece as Uint8Array)
-    const { runId } = JSON.parse(Buffer.concat(pieces).toString('utf8') || '{}')
-    return { configured: true, runId }
+    const body = JSON.parse(Buffer.concat(pieces).toString('utf8') || '{}')
+    if (path === AGENT_HOST_ROUTES.decisions) return outbox.acknowledge(body.ackedThrough)
+    return { configured: true, runId: body.runId }
   }
 
   const server = createServer((request, response) => {
     const path = request.url ?? ''
     received.push(path)
     if (silent.has(path) || !ANSWERED.includes(path)) return
+    if (path === AGENT_HOST_ROUTES.events) {
+      void outbox.stream(request, response)
+      return
+    }
     answer(path, request).then(
       (body) => {
         const text = JSON.stringify(body)
@@ -90,6 +100,10 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
   return {
     ip,
     received,
+    /** Tells events, and again to whoever follows from before them, until they are acknowledged. */
+    say: outbox.say,
+    /** The last sequence of each acknowledgement. */
+    acknowledged: outbox.acknowledged,
     /** Takes requests on this path and never answers them. */
     ignore: (path: string) => void silent.add(path),
     /** How many connections to it are open. */
@@ -97,6 +111,43 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
     async close(): Promise<void> {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+/** As AgentHost's: events are kept until they are acknowledged, and those before are gone. */
+function startOutbox() {
+  const frames: string[] = []
+  const acknowledged: number[] = []
+  const followers = new Set<AsyncQueue<string>>()
+  return {
+    acknowledged,
+    say(...events: readonly HostEvent[]): void {
+      for (const event of events) {
+        const sequence = frames.length + 1
+        const envelope = { sequence, at: new Date().toISOString(), event }
+        frames.push(`id: ${sequence}\nevent: ${event.type}\ndata: ${JSON.stringify(envelope)}\n\n`)
+        for (const follower of followers) follower.push(frames.at(-1) ?? '')
+      }
+    },
+    acknowledge(through: number): object {
+      acknowledged.push(through)
+      return { accepted: [], unknown: [], conflicting: [] }
+    },
+    async stream(request: IncomingMessage, response: ServerResponse): Promise<void> {
+      const after = Number(request.headers[LAST_EVENT_ID_HEADER] ?? 0)
+      if (after < Math.max(0, ...acknowledged)) {
+        response.writeHead(410, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ error: { code: 'outbox_overrun', message: 'they are gone' } }))
+        return
+      }
+      const follower = new AsyncQueue<string>()
+      for (const frame of frames.slice(after)) follower.push(frame)
+      followers.add(follower)
+      request.socket.once('close', () => follower.end())
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      for await (const frame of follower) response.write(frame)
+      followers.delete(follower)
     },
   }
 }
