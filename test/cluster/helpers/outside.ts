@@ -6,7 +6,7 @@ import { runCommand } from '../../kube/host/run-command.ts'
 import { logPath, readState } from '../../kube/host/run-folder.ts'
 import { waitUntil } from '../../kube/host/wait-until.ts'
 
-/** Addresses that answer on port 80; the names that the cluster's resolver knows for them are beside it. */
+/** Addresses that answer on the ports 80 and 8080; the names that the cluster's resolver knows for them are beside it. */
 export const OUTSIDE = {
   allowed: '198.51.100.10',
   other: '198.51.100.20',
@@ -14,7 +14,9 @@ export const OUTSIDE = {
   metadata: '169.254.169.254',
 } as const
 
-const SERVER = `require('node:http').createServer((q, a) => a.end('outside')).listen(80, '0.0.0.0')`
+const SERVER = `
+  const answer = (q, a) => a.end('outside')
+  for (const port of [80, 8080]) require('node:http').createServer(answer).listen(port, '0.0.0.0')`
 const READY_MS = 10_000
 
 /** A network outside the cluster: which addresses live there, and how the cluster's switch knows it. */
