@@ -1,66 +1,24 @@
 import { randomUUID } from 'node:crypto'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { names } from '../../contracts/names.ts'
 import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { claimName } from '../../runtime/api/runs/ids.ts'
 import { createClient } from '../../runtime/client/client.ts'
-import { startFakePod } from '../fakes/kube/fake-pod.ts'
-import { startSandboxController } from '../fakes/kube/sandbox-controller.ts'
-import { type FakeKubeApi, startFakeKubeApi } from '../fakes/kube-api.ts'
+import { clusterEnv, startFakeCluster } from '../fakes/kube/fake-cluster.ts'
+import type { FakeKubeApi } from '../fakes/kube-api.ts'
 import { until } from '../helpers/until.ts'
 import { makeStateDir, type OnTestFinished, spawnService, startService } from './service-process.ts'
 
-const { namespaces, serviceAccounts } = names({ kind: 'base' })
-
-async function writeKubeconfig(path: string, server: string): Promise<void> {
-  const config = {
-    apiVersion: 'v1',
-    kind: 'Config',
-    clusters: [{ name: 'fake', cluster: { server, 'insecure-skip-tls-verify': true } }],
-    users: [{ name: 'user', user: {} }],
-    contexts: [{ name: 'fake', context: { cluster: 'fake', user: 'user' } }],
-    'current-context': 'fake',
-  }
-  await mkdir(dirname(path), { recursive: true })
-  await writeFile(path, JSON.stringify(config))
-}
-
-/** What a service is told of a cluster. */
-async function clusterEnv(stateDir: string, server: string) {
-  const kubeconfig = join(stateDir, '..', 'kubeconfig')
-  await writeKubeconfig(kubeconfig, server)
-  return {
-    AGENTWEAVER_STATE_DIR: stateDir,
-    AGENTWEAVER_SANDBOXES: 'kubernetes',
-    AGENTWEAVER_DEPLOYMENT_ID: 'test',
-    AGENTWEAVER_RUNTIME_CLASS: 'none',
-    AGENTWEAVER_KUBECONFIG: kubeconfig,
-  }
-}
-
 /** A fake cluster, and the real service in processes of its own that use it, one after the other. */
 async function startCluster(onTestFinished: OnTestFinished) {
-  const fake = await startFakeKubeApi()
-  const plain = startSandboxController(fake, { namespace: namespaces.sandboxes, serviceAccount: '' })
-  plain.stop()
-  const pod = await startFakePod(fake, plain.paths.pods)
-  const documents = new Map(fake.documents)
-  const account = { namespace: namespaces.sandboxes, serviceAccount: serviceAccounts.agentHost }
-  const controller = startSandboxController(fake, { ...account, podIp: pod.ip })
-  for (const [path, document] of documents) fake.documents.set(path, document)
-  onTestFinished(async () => {
-    await pod.close()
-    await fake.close()
-  })
-  const env = await clusterEnv(await makeStateDir(onTestFinished), fake.url)
+  const stateDir = await makeStateDir(onTestFinished)
+  const cluster = await startFakeCluster(dirname(stateDir))
+  onTestFinished(() => cluster.close())
+  const env = { ...cluster.env, AGENTWEAVER_STATE_DIR: stateDir }
   return {
-    fake,
-    pod,
-    controller,
-    env,
+    ...cluster,
     async start() {
       const service = startService(env, onTestFinished)
       const { url, apiKeyFile } = await service.ready
@@ -150,8 +108,9 @@ let lonely: ReturnType<typeof spawnService>
 let lonelyFolder: string
 beforeAll(async () => {
   lonelyFolder = await mkdtemp(join(tmpdir(), 'aw-lonely-'))
-  const env = await clusterEnv(join(lonelyFolder, 'state'), NOBODY_URL)
-  lonely = spawnService({ ...env, AGENTWEAVER_LOCAL_WARM: '1' })
+  const env = await clusterEnv(lonelyFolder, NOBODY_URL)
+  const stateDir = join(lonelyFolder, 'state')
+  lonely = spawnService({ ...env, AGENTWEAVER_STATE_DIR: stateDir, AGENTWEAVER_LOCAL_WARM: '1' })
 })
 afterAll(async () => {
   lonely.child.kill('SIGKILL')

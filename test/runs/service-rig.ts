@@ -19,7 +19,10 @@ export const operator: Caller = { owner: 'root', role: 'operator' }
 const programs = bundlePrograms()
 afterAll(() => programs.remove())
 
-/** The executor over the embedded store and the local provider: real AgentHosts, real runners, real isolation. */
+/**
+ * The executor over the embedded store and, unless `env` names a cluster, the local provider: real AgentHosts, real
+ * runners, real isolation.
+ */
 export async function startService(env: Record<string, string> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-runs-'))
   const workspaces = join(folder, 'workspaces')
@@ -27,9 +30,11 @@ export async function startService(env: Record<string, string> = {}) {
   const config = readConfig(
     {
       AGENTWEAVER_STATE_DIR: join(folder, 'state'),
-      AGENTWEAVER_WORKSPACE_ROOTS: workspaces,
+      ...(env['AGENTWEAVER_SANDBOXES'] !== 'kubernetes' && {
+        AGENTWEAVER_WORKSPACE_ROOTS: workspaces,
+        AGENTWEAVER_LOCAL_WARM: '1',
+      }),
       AGENTWEAVER_LOG_LEVEL: 'silent',
-      AGENTWEAVER_LOCAL_WARM: '1',
       AGENTWEAVER_MAX_RUNS_PER_OWNER: '16',
       ...env,
     },

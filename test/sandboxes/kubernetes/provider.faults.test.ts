@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { BoundSandbox } from '../../../runtime/sandboxes/provider.ts'
 import type { Fault } from '../../fakes/kube/faults.ts'
 import { until } from '../../helpers/until.ts'
 import { startClaimRig } from './claim-rig.ts'
@@ -264,17 +265,22 @@ describe('a sandbox that is bound', () => {
     expect(state).toBe('kept')
   })
 
-  it('is extended once in its time, and never after it was given back', async () => {
-    const { fake, claim } = await startClaimRig({
+  const ends = [
+    ['it was given back', 0, (sandbox: BoundSandbox) => sandbox.release('test')],
+    ['it was left to another process', 1, async (sandbox: BoundSandbox) => sandbox.detach()],
+  ] as const
+  it.each(ends)('is extended once in its time, and never after %s', async (_when, left, end) => {
+    const { fake, controller, claim } = await startClaimRig({
       timing: { lifetime: { lifetimeMs: 60_000, extendEveryMs: 100 } },
     })
     const sandbox = await claim()
     await until('it was extended twice', () => fake.count('patch', 'sandboxclaims') >= 2)
 
-    await sandbox.release('test')
+    await end(sandbox)
     const extensions = fake.count('patch', 'sandboxclaims')
     await new Promise((resolve) => setTimeout(resolve, 300))
 
     expect(fake.count('patch', 'sandboxclaims')).toBe(extensions)
+    expect(controller.claims()).toHaveLength(left)
   })
 })
