@@ -5,12 +5,22 @@ import { join } from 'node:path'
 import { spawnService } from '../../cli/service/spawn-service.ts'
 import { EXECUTOR_KEYS, names } from '../../contracts/names.ts'
 import { createClient } from '../../runtime/client/client.ts'
-import { aPool, aTemplate, EXTENSIONS_API } from '../../test/cluster/helpers/sandbox-objects.ts'
+import { aPool, aTemplate, CORE_API, EXTENSIONS_API } from '../../test/cluster/helpers/sandbox-objects.ts'
 import { KEYS_MAP, sandboxPodSpec } from '../../test/cluster/helpers/sandbox-pod-spec.ts'
 import type { KubeClient } from '../../test/kube/client/kube-client.ts'
+import type { KubeObject } from '../../test/kube/client/kube-object.ts'
 import { waitUntil } from '../../test/kube/host/wait-until.ts'
 
 const POOL_MS = 180_000
+
+/** A Sandbox that is ready and that no claim has taken. */
+const isReadyMember = ({ metadata, status }: KubeObject): boolean =>
+  Boolean(metadata.ownerReferences?.some(({ kind }) => kind === 'SandboxWarmPool')) &&
+  Boolean(
+    status?.conditions?.some(
+      (one: { type: string; status: string }) => one.type === 'Ready' && one.status === 'True',
+    ),
+  )
 
 export type ClusterService = Awaited<ReturnType<typeof startClusterService>>
 
@@ -50,10 +60,17 @@ export async function startClusterService(kube: KubeClient, kubeconfig: string, 
     namespace,
     pool: pool('agent'),
     client: createClient(service),
-    untilWarm: () =>
-      waitUntil({ what: 'the pool', timeoutMs: POOL_MS, everyMs: 100 }, async () =>
-        (await kube.get(path))['status']?.readyReplicas === replicas ? true : undefined,
-      ),
+    /** The members themselves are counted: where the controller could not make one, the pool's status stays behind. */
+    async untilWarm(): Promise<void> {
+      const members = { apiVersion: CORE_API, plural: 'sandboxes', namespace }
+      await waitUntil({ what: 'the pool', timeoutMs: POOL_MS, everyMs: 250 }, async () => {
+        const { items } = await kube.list(members)
+        if (items.filter(isReadyMember).length === replicas) return true
+        // After a refusal the controller pauses, up to minutes; a change of the pool ends that.
+        await kube.mergePatch(path, { metadata: { annotations: { 'bench/looked-at': String(Date.now()) } } })
+        return undefined
+      })
+    },
     async stop() {
       await service.stop()
       rmSync(folder, { recursive: true, force: true })
