@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { createLocalJWKSet, exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { ConfigureRequest, type ConfigureRequestInput, TICKET } from '../../contracts/configure.ts'
 import { DECISION_LIMITS } from '../../contracts/limits.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
@@ -81,7 +81,7 @@ async function takeTicket(body: Uint8Array): Promise<void> {
     .sign(privateKey)
   const jwks = { keys: [{ ...(await exportJWK(publicKey)), kid: NAME, alg: TICKET.algorithm }] }
   const check = { instanceId: NAME, now: () => new Date() }
-  assertTicketCovers(await verifyTicketWith(jwks, ticket, check), body)
+  assertTicketCovers(await verifyTicketWith(createLocalJWKSet(jwks), ticket, check), body)
 }
 
 /** A turn as A2A starts it, and its events as the stream tells them. */

@@ -78,17 +78,18 @@ const loadAnswers = () =>
   ])
 
 const { buildAgentHost } = await import('./app.ts')
+const ticket = {
+  jwksFile: config.AGENT_HOST_JWKS_FILE,
+  instanceId: config.AGENT_HOST_INSTANCE_ID,
+  now: () => new Date(),
+}
 const app = buildAgentHost({
   machine,
   outbox,
   decisions,
   log,
   ...present({ identityTokenFile: config.AGENT_HOST_IDENTITY_TOKEN_FILE }),
-  ticket: {
-    jwksFile: config.AGENT_HOST_JWKS_FILE,
-    instanceId: config.AGENT_HOST_INSTANCE_ID,
-    now: () => new Date(),
-  },
+  ticket,
   setUp: async (request, toolbox, archive) => {
     const stateDir = config.AGENT_HOST_STATE_DIR
     const { createRunSession, shell } = await readySessionParts()
@@ -152,6 +153,8 @@ await loadAnswers()
 const { createRunSession, shell } = await readySessionParts()
 const { rehearse } = await import('./rehearsal.ts')
 const { AGENT_HOST_STATE_DIR: stateDir } = config
+const { importKeys } = await import('./configure/ticket.ts')
+await bestEffort(log, "import the executor's public keys", () => importKeys(ticket))
 await bestEffort(log, 'rehearse a run', () => rehearse({ createRunSession, policy, shell, stateDir }))
 await bestEffort(log, 'collect what the start left behind', () => collectInStandby(machine.status.state))
 log.debug('settled', startCost())

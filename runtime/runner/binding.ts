@@ -50,14 +50,6 @@ export class Binding {
     return undefined
   }
 
-  /** Binds the workspace, where its place is fixed, and lets go: a run must not wait for what is slow the first time. */
-  async rehearse(): Promise<void> {
-    const { root } = this.#deps
-    if (root === undefined || this.#taken) return
-    const opened = await this.#tryOpen(root)
-    if ('workspace' in opened) await letGo(opened)
-  }
-
   async #tryOpen(root: string): Promise<Bound | FileError> {
     let workspace: WorkspaceEngine
     try {
@@ -81,11 +73,7 @@ export class Binding {
   async close(): Promise<void> {
     const bound = this.#bound
     this.#bound = undefined
-    if (bound) await letGo(bound)
+    await bound?.executor.close()
+    bound?.workspace.close()
   }
-}
-
-async function letGo({ executor, workspace }: Bound): Promise<void> {
-  await executor.close()
-  workspace.close()
 }

@@ -33,7 +33,6 @@ export async function serveRunner(deps: RunnerDeps): Promise<void> {
       pathEngine,
       ...(warnings && { warnings: [...warnings] }),
     })
-    await bestEffort(log, 'rehearse the opening of the workspace', () => server.binding.rehearse())
     void bestEffort(log, 'load what searches and archives need', () =>
       Promise.all([loadSearch(), loadArchives()]),
     )

@@ -2,9 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
-import type { RunnerRole, RunnerToHost } from '../../contracts/runner.ts'
+import { WORKSPACE_MOUNT } from '../../contracts/names.ts'
+import { HostToRunner, type RunnerRole, type RunnerToHost } from '../../contracts/runner.ts'
 import { awaitRunners } from '../../runtime/agent-host/toolbox/await-runners.ts'
 import { createFrameSender } from '../../runtime/kit/frame-sender.ts'
+import { decodeFrames } from '../../runtime/kit/frames.ts'
+import { until } from '../helpers/until.ts'
 
 const OWN = process.getuid?.() ?? 0
 
@@ -42,6 +45,18 @@ async function aRunner(name: string, role: RunnerRole): Promise<Socket> {
   return socket
 }
 
+/** Opens one folder, and refuses every other. */
+async function answerOpens(runner: Socket, asked: string[], only: string = WORKSPACE_MOUNT): Promise<void> {
+  const send = createFrameSender<RunnerToHost>(runner)
+  for await (const { header } of decodeFrames(HostToRunner, runner)) {
+    if (header.type !== 'open') continue
+    const { id, root } = header
+    asked.push(root)
+    const error = { ok: false, code: 'denied', message: `not ${root}` } as const
+    await send({ type: 'opened', id, ...(root !== only && { error }) })
+  }
+}
+
 const aName = () => `agentweaver-test-${randomUUID()}`
 const refusedAt = (name: string) =>
   new Promise((resolve) =>
@@ -60,6 +75,40 @@ it('takes one runner of each kind, then closes the door for good', async () => {
 
   expect(link.isolation.reason).toBe('offline')
   expect(await refusedAt(name)).toBe('ECONNREFUSED')
+  await link.close()
+})
+
+it('opens the workspace of the pod before there is a run, and asks the runners for any other', async () => {
+  const name = aName()
+  const waiting = awaitRunners({ name, user: OWN })
+  const runners = await Promise.all([aRunner(name, 'offline'), aRunner(name, 'online')])
+  const asked: string[] = []
+  for (const runner of runners) answerOpens(runner, asked).catch(() => undefined)
+
+  const link = await waiting
+  await until('both are asked', () => asked.length === 2)
+  await link.open(WORKSPACE_MOUNT)
+  const before = [...asked]
+  const refused = link.open('/etc')
+
+  await expect(refused).rejects.toMatchObject({ code: 'workspace_invalid', message: 'not /etc' })
+  expect(before).toEqual([WORKSPACE_MOUNT, WORKSPACE_MOUNT])
+  expect(asked.slice(2)).toEqual(['/etc', '/etc'])
+  await link.close()
+})
+
+it('tells a run what the runners said when they could not open the workspace', async () => {
+  const name = aName()
+  const waiting = awaitRunners({ name, user: OWN })
+  const runners = await Promise.all([aRunner(name, 'offline'), aRunner(name, 'online')])
+  for (const runner of runners) answerOpens(runner, [], 'nowhere').catch(() => undefined)
+
+  const link = await waiting
+
+  await expect(link.open(WORKSPACE_MOUNT)).rejects.toMatchObject({
+    code: 'workspace_invalid',
+    message: `not ${WORKSPACE_MOUNT}`,
+  })
   await link.close()
 })
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { verifyTicket } from '../../runtime/agent-host/configure/ticket.ts'
+import { importKeys, verifyTicket } from '../../runtime/agent-host/configure/ticket.ts'
 import type { DeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
 import { followKeys } from '../../runtime/api/keys/follow-keys.ts'
 import { loadKeys } from '../../runtime/api/keys/load-keys.ts'
@@ -51,6 +51,25 @@ it('signs with a new key as soon as one is given, and what is warm takes tickets
 
   for (const ticket of [old, fresh])
     expect(await verifyTicket(ticket, check(keys))).toMatchObject({ sub: 'run-1' })
+})
+
+it('is followed by a sandbox that has read the keys before', async () => {
+  const { keys, put } = await aService()
+  const mounted = check(keys)
+  await importKeys(mounted)
+  const first = await aTicket(keys)
+  expect(await verifyTicket(first, mounted)).toMatchObject({ sub: 'run-1' })
+
+  for (let round = 0; round < 2; round += 1) {
+    const { kid } = keys.ticketKey
+    put('ticket-key', pkcs8(aKey()))
+    await until('the next key is in use', () => keys.ticketKey.kid !== kid)
+  }
+
+  expect(await verifyTicket(await aTicket(keys), mounted)).toMatchObject({ sub: 'run-1' })
+  await expect(verifyTicket(first, mounted)).rejects.toMatchObject({ code: 'unauthenticated' })
+  rmSync(keys.jwksFile)
+  await expect(verifyTicket(await aTicket(keys), mounted)).rejects.toMatchObject({ code: 'unavailable' })
 })
 
 it('lets go of a key with the rotation after the next', async () => {

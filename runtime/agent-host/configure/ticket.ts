@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
-import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from 'jose'
+import { readFileSync } from 'node:fs'
+import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { z } from 'zod'
 import { TICKET, TicketClaims } from '../../../contracts/configure.ts'
 import { equalsInConstantTime } from '../../kit/constant-time.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
+import { present } from '../../kit/present.ts'
 
 export type TicketCheck = {
   /** The mounted public keys; read again for every ticket, so that a rotation needs no restart. */
@@ -22,14 +23,13 @@ export type Ticket = z.infer<typeof TicketClaims>
 
 /** Verifies all of a ticket that can be without the body. Any doubt is a refusal. */
 export const verifyTicket = async (ticket: string, check: TicketCheck): Promise<Ticket> =>
-  verifyTicketWith(await readKeys(check.jwksFile), ticket, check)
+  verifyTicketWith(keysOf(check), ticket, check)
 
 export async function verifyTicketWith(
-  jwks: JSONWebKeySet,
+  keys: JWTVerifyGetKey,
   ticket: string,
   check: Pick<TicketCheck, 'instanceId' | 'now'>,
 ): Promise<Ticket> {
-  const keys = createLocalJWKSet(jwks)
   const { payload } = await jwtVerify(ticket, keys, {
     algorithms: [TICKET.algorithm],
     audience: check.instanceId,
@@ -52,12 +52,29 @@ export function assertTicketCovers(ticket: Ticket, body: Uint8Array): void {
   if (!equalsInConstantTime(digest, ticket.body_sha256)) throw refuse('it is for another body')
 }
 
-async function readKeys(file: string): Promise<JSONWebKeySet> {
+/** The keys that each check read last, by the text that they stood in: to import one takes longer than to read it. */
+const imported = new WeakMap<TicketCheck, { readonly text: string; readonly keys: JWTVerifyGetKey }>()
+
+function keysOf(check: TicketCheck): JWTVerifyGetKey {
+  const { jwksFile } = check
   try {
-    return JSON.parse(await readFile(file, 'utf8')) as JSONWebKeySet
+    const text = readFileSync(jwksFile, 'utf8')
+    const known = imported.get(check)
+    if (known?.text === text) return known.keys
+    const keys = createLocalJWKSet(JSON.parse(text) as JSONWebKeySet)
+    imported.set(check, { text, keys })
+    return keys
   } catch (error) {
-    throw unreadable(file, error)
+    throw unreadable(jwksFile, error)
   }
+}
+
+/** Imports the keys that are mounted now, while nobody waits for it. */
+export async function importKeys(check: TicketCheck): Promise<void> {
+  const { keys } = JSON.parse(readFileSync(check.jwksFile, 'utf8')) as JSONWebKeySet
+  const getKey = keysOf(check)
+  for (const { kid } of keys)
+    await getKey({ alg: TICKET.algorithm, ...present({ kid }) }, { payload: '', signature: '' })
 }
 
 const unreadable = (file: string, cause: unknown) =>
