@@ -1,5 +1,6 @@
 import type { HostEvent } from '../../contracts/events.ts'
 import type { Isolation } from '../../contracts/exec.ts'
+import type { HostHealth } from '../../contracts/host-health.ts'
 import type { SandboxKind } from '../../contracts/names.ts'
 import type { AgentHostAddress } from '../agent-host-client/connection.ts'
 
@@ -77,8 +78,13 @@ export interface ClaimRequest {
   readonly handle: unknown
   /** Keeps the UID that the claim was given; a claim whose UID is not kept is never used. */
   readonly onPosted: (claimUid: string) => Promise<void>
+  /** Called, where there is time for it, with what the claim will most likely get; another is told by another call. */
+  readonly onForeseen?: (sandbox: ForeseenSandbox) => void
   readonly signal: AbortSignal
 }
+
+/** A sandbox that the claim is about to get, and may still not get: nothing is to be told it. */
+export type ForeseenSandbox = Pick<BoundSandbox, 'instanceId' | 'workingDirectory'>
 
 export type SandboxWarning = Extract<HostEvent, { type: 'sandbox.warning' }>['data']
 
@@ -97,6 +103,8 @@ export interface BoundSandbox {
   /** Whether the sandbox itself has to add to the reason how it isolates commands: no other knows. */
   readonly isDescribedByHost: boolean
   readonly warnings: readonly SandboxWarning[]
+  /** What it has said of itself by now, if it has been asked. */
+  readonly health?: () => HostHealth | undefined
   /** Where its AgentHost listens. */
   readonly address: AgentHostAddress
   /** Absolute path of the workspace as AgentHost must be told. */

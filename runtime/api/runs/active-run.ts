@@ -64,6 +64,8 @@ export class ActiveRun {
   #relaying: Promise<void> | undefined
   /** Taken when the run started, in the same commit. */
   #nextTurn: TurnRow | undefined
+  /** The same turn, on its way to the sandbox. */
+  #sent: Promise<void> | undefined
   /** A turn that another process saw the end of, and went no further. */
   #endedBefore: Resumed['ended']
   #wake: () => void = () => undefined
@@ -204,7 +206,7 @@ export class ActiveRun {
     const { shared } = this.#deps.provider
     const { signal } = this.#interrupted
     const isLaunched = shared && !(this.run.state === 'queued' || this.run.state === 'launching')
-    // A launch that another process did not finish is begun again: its sandbox has not been told of any turn.
+    // A launch that another process did not finish is begun again: whatever its sandbox was told, nothing was answered.
     if (this.run.state === 'launching') await discardClaim(this.#deps, this.run)
     if (!isLaunched && this.run.ending !== undefined) {
       this.end(this.run.ending as Ending)
@@ -236,8 +238,10 @@ export class ActiveRun {
       log: this.#log,
     })
     this.#relaying = relay.run().catch((error) => this.#fail(error))
+    this.#sendFirst(launched)
     const serving = { ...launched, relay }
-    this.#nextTurn = await begun
+    await begun
+    this.#nextTurn = launched.turn
     this.#ready.resolve(serving)
     if (resumed) await this.#catchUp(serving, resumed)
     return serving
@@ -279,11 +283,19 @@ export class ActiveRun {
     interrupted.catch(() => undefined)
     this.#activeTurn = turn.id
     this.#watchdog.sign()
-    await serving.client.turns.start(turn, signal)
+    const sent = this.#sent ?? serving.client.turns.start(turn, signal)
+    this.#sent = undefined
+    await sent
     const end = await Promise.race([this.#turnEnd(turn.id).promise, interrupted])
     this.#activeTurn = undefined
     this.#watchdog.sign()
     return end
+  }
+
+  /** Before the run's beginning is committed: nothing that the turn does is answered before. */
+  #sendFirst({ client, turn }: LaunchedSandbox): void {
+    this.#sent = turn && client.turns.start(turn, this.#interrupted.signal)
+    this.#sent?.catch(() => undefined)
   }
 
   /** Who waits for a turn's end may come before or after it. */

@@ -3,27 +3,31 @@ import type { RunDeps } from './deps.ts'
 import { whileHeld } from './held-run.ts'
 import { type LaunchedSandbox, selectedEvent } from './launch.ts'
 
-/** Says that a run has started, in one commit with the first turn that it takes. Answers that turn. */
+/** Says that a run has started, in one commit with the first turn that it takes. */
 export async function beginRun(
   { store, clock }: RunDeps,
   run: RunRow,
-  { generation, selected, sandbox }: LaunchedSandbox,
-): Promise<TurnRow | undefined> {
-  return whileHeld(store, run, async (tx) => {
+  { generation, selected, sandbox, turn }: LaunchedSandbox,
+): Promise<void> {
+  await whileHeld(store, run, async (tx) => {
     await tx.changeRun(run.id, { startedAt: clock().toISOString() })
     if (selected) {
       await tx.changeRun(run.id, { sandbox: { name: sandbox.podName, isolation: selected } })
       await tx.appendEvents(run.id, [{ event: selectedEvent(selected) }])
     }
     await tx.appendEvents(run.id, [{ event: { type: 'run.started', data: { generation } } }])
-    return takeTurn(tx, run.id)
+    await take(tx, run.id, turn)
   })
 }
 
 /** The next queued turn, marked as sent; the run's state says whether there is one. */
 export async function takeTurn(tx: Transaction, runId: string): Promise<TurnRow | undefined> {
   const [turn] = await tx.listTurns(runId, ['queued'])
+  await take(tx, runId, turn)
+  return turn
+}
+
+async function take(tx: Transaction, runId: string, turn: TurnRow | undefined): Promise<void> {
   if (turn) await tx.changeTurn(turn.id, 'sent')
   await tx.changeRun(runId, { state: turn ? 'running' : 'idle' })
-  return turn
 }

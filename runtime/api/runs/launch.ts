@@ -1,17 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { RequestedAgent } from '../../../contracts/api.ts'
-import { ConfigureRequest, type ConfigureRequestInput } from '../../../contracts/configure.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
 import type { Isolation } from '../../../contracts/exec.ts'
-import { type AgentHostClient, createAgentHostClient } from '../../agent-host-client/client.ts'
+import type { AgentHostClient } from '../../agent-host-client/client.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { withTimeout } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
-import type { BoundSandbox } from '../../sandboxes/provider.ts'
-import type { ClaimRow, RunRow } from '../../store/store.ts'
-import { turnToken } from '../keys/deployment-keys.ts'
-import { signTicket } from '../keys/ticket.ts'
-import { resolveAgent } from './agent-config.ts'
+import { present } from '../../kit/present.ts'
+import type { BoundSandbox, ClaimRequest } from '../../sandboxes/provider.ts'
+import type { ClaimRow, RunRow, TurnRow } from '../../store/store.ts'
+import { clientFor, draftConfigurations } from './configuration.ts'
 import type { RunDeps } from './deps.ts'
 import { requireHeld, whileHeld } from './held-run.ts'
 import { claimName } from './ids.ts'
@@ -25,6 +22,8 @@ export type LaunchedSandbox = {
   readonly claim: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>
   /** How the sandbox isolates commands, where that is to be told when the run begins. */
   readonly selected?: Isolation
+  /** The turn that a new sandbox begins with. */
+  readonly turn?: TurnRow
 }
 
 const CLAIM_TIMEOUT_MS = 120_000
@@ -37,10 +36,11 @@ const MAX_REASON = 300
 /** Gets a run its sandbox: claim, bound, configured, workspace in. Whatever fails, the claim is released. */
 export async function launch(deps: RunDeps, run: RunRow, signal: AbortSignal): Promise<LaunchedSandbox> {
   const request = await recordRequest(deps, run)
+  const configurations = draftConfigurations(deps, run, request.claim.generation)
   let sandbox: BoundSandbox | undefined
   try {
-    sandbox = await claimSandbox(deps, run, { ...request, signal })
-    return await prepareSandbox(deps, run, { ...request, sandbox, signal })
+    sandbox = await claimSandbox(deps, run, { ...request, signal, onForeseen: configurations.draft })
+    return await prepareSandbox(deps, run, { ...request, sandbox, signal, configurations })
   } catch (error) {
     await giveBack(deps, { ...request, sandbox })
     throw error
@@ -71,8 +71,11 @@ async function recordRequest({ store, provider, keys, clock }: RunDeps, run: Run
 
 type Claiming = Requested & { readonly signal: AbortSignal }
 
-function claimSandbox({ store, provider }: RunDeps, run: RunRow, at: Claiming): Promise<BoundSandbox> {
-  const { claim, handle, signal } = at
+function claimSandbox(
+  { store, provider }: RunDeps,
+  run: RunRow,
+  { claim, handle, signal, onForeseen }: Claiming & Pick<ClaimRequest, 'onForeseen'>,
+): Promise<BoundSandbox> {
   return provider.claim({
     claimName: claim.name,
     runId: run.id,
@@ -80,25 +83,28 @@ function claimSandbox({ store, provider }: RunDeps, run: RunRow, at: Claiming): 
     kind: run.kind,
     handle,
     onPosted: (uid) => store.transaction((tx) => tx.changeClaim(claim, { uid })),
+    ...present({ onForeseen }),
     signal: withTimeout(CLAIM_TIMEOUT_MS, signal),
   })
+}
+
+type Preparing = Claiming & {
+  readonly sandbox: BoundSandbox
+  readonly configurations: ReturnType<typeof draftConfigurations>
 }
 
 /** No secret leaves before the store has bound this sandbox to this run, and to no other. */
 async function prepareSandbox(
   deps: RunDeps,
   run: RunRow,
-  { claim, sandbox, signal }: Claiming & { readonly sandbox: BoundSandbox },
+  { claim, sandbox, signal, configurations }: Preparing,
 ): Promise<LaunchedSandbox> {
-  const { keys } = deps
   const { generation } = claim
-  const { instanceId } = sandbox
-  const bearer = turnToken(keys.derive('turn'), { runId: run.id, generation, instanceId })
-  const client = createAgentHostClient(sandbox.address, bearer)
+  const client = clientFor(deps, { id: run.id, generation }, sandbox)
   try {
     // Who answers there may have been asked already; nothing else is said before the binding is committed.
-    const [configuration] = await Promise.all([
-      configurationOf(deps, run, { sandbox, generation, bearer }),
+    const [configuration, turn] = await Promise.all([
+      configurations.of(sandbox),
       recordBound(deps, run, { sandbox, claim }),
     ])
     return await whileAlive({ sandbox, client }, signal, async (alive) => {
@@ -113,7 +119,7 @@ async function prepareSandbox(
       const [selected] = await Promise.all([describing, putWorkspace(deps, run, { client, signal: alive })])
       // A connection takes its next request one turn after its answer; before that, two more would be opened.
       await nextTurn()
-      return { sandbox, client, generation, claim, ...(selected && { selected }) }
+      return { sandbox, client, generation, claim, ...present({ selected, turn }) }
     })
   } catch (error) {
     await client.close()
@@ -122,8 +128,8 @@ async function prepareSandbox(
 }
 
 /** Before any code of the run: afterwards a sandbox would not be believed. */
-async function describe(client: AgentHostClient, { isolation }: BoundSandbox, signal: AbortSignal) {
-  const { isolation: own } = await client.health(withTimeout(HEALTH_TIMEOUT_MS, signal))
+async function describe(client: AgentHostClient, { isolation, health }: BoundSandbox, signal: AbortSignal) {
+  const { isolation: own } = health?.() ?? (await client.health(withTimeout(HEALTH_TIMEOUT_MS, signal)))
   const reason = own ? `${isolation.reason}; ${own.reason.slice(0, MAX_REASON)}` : isolation.reason
   return { ...isolation, reason }
 }
@@ -147,10 +153,14 @@ async function giveBack(
 
 type Bound = { readonly sandbox: BoundSandbox; readonly claim: LaunchedSandbox['claim'] }
 
-/** The binding and what was announced of it, in one commit. */
-async function recordBound({ store }: RunDeps, run: RunRow, { sandbox, claim }: Bound): Promise<void> {
+/** The binding and what was announced of it, in one commit. Answers the turn that the run begins with. */
+async function recordBound(
+  { store }: RunDeps,
+  run: RunRow,
+  { sandbox, claim }: Bound,
+): Promise<TurnRow | undefined> {
   const { isolation, podName, uids, launch: launched, bindMs, claimName: name } = sandbox
-  await whileHeld(store, run, async (tx) => {
+  return whileHeld(store, run, async (tx) => {
     const ids = { uid: uids.claim, sandboxUid: uids.sandbox, podUid: uids.pod, handle: sandbox.handle }
     await tx.bindClaim(claim, ids)
     await tx.changeRun(run.id, { sandbox: { name: podName, isolation } })
@@ -164,40 +174,14 @@ async function recordBound({ store }: RunDeps, run: RunRow, { sandbox, claim }: 
         },
       },
     ])
+    const [turn] = await tx.listTurns(run.id, ['queued'])
+    return turn
   })
 }
 
 /** A weakness is announced to the runs that it can touch: an open network matters where the network is on. */
 const warningsFor = (run: RunRow, { warnings }: BoundSandbox) =>
   warnings.filter(({ category }) => category !== 'network-unrestricted' || run.settings.network_enabled)
-
-type Configuring = {
-  readonly sandbox: BoundSandbox
-  readonly generation: number
-  readonly bearer: string
-}
-
-/** What the sandbox is told, and the ticket that covers exactly that. */
-async function configurationOf({ keys, models, clock }: RunDeps, run: RunRow, at: Configuring) {
-  const { sandbox, generation, bearer } = at
-  const resolved = resolveAgent((run.agentSpec ?? undefined) as RequestedAgent | undefined, models, run.owner)
-  const request: ConfigureRequestInput = {
-    runId: run.id,
-    generation,
-    userId: run.owner,
-    turnBearerToken: bearer,
-    credential: resolved.credential,
-    agent: resolved.agent,
-    governance: { version: run.policyVersion, settings: run.settings },
-    workingDirectory: sandbox.workingDirectory(
-      run.workspace.kind === 'path' ? run.workspace.path : undefined,
-    ),
-  }
-  const body = Buffer.from(JSON.stringify(ConfigureRequest.parse(request)))
-  const { instanceId } = sandbox
-  const ticket = await signTicket(keys.ticketKey, { instanceId, runId: run.id, body, now: clock() })
-  return { runId: run.id, generation, ticket, body }
-}
 
 async function putWorkspace(
   { store }: RunDeps,

@@ -1,13 +1,12 @@
 import type { CallDecision } from '../../../contracts/decisions.ts'
 import type { HostEvent } from '../../../contracts/events.ts'
-import { createAgentHostClient } from '../../agent-host-client/client.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { withTimeout } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { SharedSandboxes } from '../../sandboxes/provider.ts'
 import type { ApprovalRow, ClaimRow, CommandRow, RunRow, TurnRow } from '../../store/store.ts'
-import { turnToken } from '../keys/deployment-keys.ts'
 import type { BatchCommitter } from './commit-batch.ts'
+import { clientFor } from './configuration.ts'
 import type { RunDeps } from './deps.ts'
 import { claimName } from './ids.ts'
 import type { LaunchedSandbox } from './launch.ts'
@@ -48,15 +47,6 @@ export async function resume(
   const { claim, ...attachment } = await attachmentOf(deps, run, signal)
   const sandbox = await deps.shared.attach(attachment)
   return { sandbox, claim, generation: run.generation, client: clientFor(deps, run, sandbox) }
-}
-
-/** The bearer is stored nowhere: every process of the deployment derives it. */
-export function clientFor(
-  { keys }: Pick<RunDeps, 'keys'>,
-  { id: runId, generation }: RunRow,
-  { address, instanceId }: Pick<LaunchedSandbox['sandbox'], 'address' | 'instanceId'>,
-) {
-  return createAgentHostClient(address, turnToken(keys.derive('turn'), { runId, generation, instanceId }))
 }
 
 /** Cleans up after the claim of the run's current generation, whatever became of it. */

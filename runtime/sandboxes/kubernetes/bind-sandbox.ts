@@ -1,5 +1,4 @@
 import { WORKSPACE_MOUNT } from '../../../contracts/names.ts'
-import type { PreparedConnections } from '../../agent-host-client/new-connection.ts'
 import { delay } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
@@ -18,12 +17,14 @@ import { type Expected, followChain, type PinnedIdentity } from './identity/iden
 import type { IssuerKeys } from './identity/issuer-keys.ts'
 import { isolationOf, warningsOf } from './kubernetes-isolation.ts'
 import type { ClaimHandle, KubernetesProviderOptions, ProviderTiming } from './kubernetes-provider.ts'
-import { hostAt, prepareSandbox, readPod } from './prepare-sandbox.ts'
+import { hostAt, type OpenedAhead, prepareSandbox, readPod } from './prepare-sandbox.ts'
 
 export type BindOptions = Omit<KubernetesProviderOptions, 'timing' | 'connect'> &
   ProviderTiming & { readonly api: KubeApi; readonly watches: ClaimWatches; readonly keys: IssuerKeys }
 
 type BindRequest = ClaimRequest & ClaimHandle
+
+const workingDirectory = () => WORKSPACE_MOUNT
 
 /** From a claim to a sandbox whose identity is proven: three requests, where nothing goes wrong. */
 export async function bindSandbox(options: BindOptions, request: BindRequest): Promise<BoundSandbox> {
@@ -43,15 +44,17 @@ export async function bindSandbox(options: BindOptions, request: BindRequest): P
     runtimeClass: options.runtimeClass,
     serviceAccount: options.serviceAccount(kind),
   }
-  const ahead = prepareSandbox({ ...options, signal }, expected)
+  const onForeseen = ({ podUid }: PinnedIdentity) =>
+    request.onForeseen?.({ instanceId: podUid, workingDirectory })
+  const ahead = prepareSandbox({ ...options, signal, onForeseen }, expected)
   try {
     const { onChosen, onAdopted } = ahead
     const bound = await awaitBound({ ...options, onChosen, onAdopted }, posted, signal)
     const pinned = await ahead.pin(bound)
-    const prepared = ahead.connectionsTo(pinned)
+    const opened = ahead.openTo(pinned)
     await kept
     const facts = { handle: request.handle, launch: launchOf(bound), bindMs: performance.now() - startedAt }
-    return toBoundSandbox(options, pinned, { ...facts, prepared })
+    return toBoundSandbox(options, pinned, { ...facts, opened })
   } catch (error) {
     ahead.abandon()
     throw error
@@ -119,13 +122,13 @@ const launchOf = ({ claim, sandbox }: BoundClaim): 'warm' | 'cold' => {
 
 type Facts = Pick<BoundSandbox, 'launch' | 'bindMs' | 'handle'> & {
   readonly isTakenOver?: boolean
-  readonly prepared?: PreparedConnections
+  readonly opened?: OpenedAhead
 }
 
 function toBoundSandbox(
   options: BindOptions,
   pinned: PinnedIdentity,
-  { isTakenOver = false, prepared, ...facts }: Facts,
+  { isTakenOver = false, opened, ...facts }: Facts,
 ): BoundSandbox {
   const { namespace, claimName, podName, podUid } = pinned
   const claim = { namespace, name: claimName, uid: pinned.claimUid }
@@ -138,7 +141,7 @@ function toBoundSandbox(
   const leave = () => {
     life.stop()
     watch.stop()
-    prepared?.close()
+    opened?.prepared.close()
   }
   let released: Promise<boolean> | undefined
   return {
@@ -151,8 +154,9 @@ function toBoundSandbox(
     isolation: isolationOf(options.runtimeClass),
     isDescribedByHost: true,
     warnings: warningsOf(options.runtimeClass),
-    address: { ...hostAt(options, pinned), ...present({ prepared }) },
-    workingDirectory: () => WORKSPACE_MOUNT,
+    ...present({ health: opened?.health }),
+    address: { ...hostAt(options, pinned), ...present({ prepared: opened?.prepared }) },
+    workingDirectory,
     lost,
     howLost: (signal) => howLost(options, pinned, signal),
     detach: leave,

@@ -1,3 +1,6 @@
+import { HostHealth } from '../../../contracts/host-health.ts'
+import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
+import type { ConnectionGuard, NewConnection } from '../../agent-host-client/connection-guard.ts'
 import { type PreparedConnections, prepareConnections } from '../../agent-host-client/new-connection.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { AwaitOptions, BoundClaim } from './claims/await-bound.ts'
@@ -8,7 +11,7 @@ import { type Expected, followChain, foreseeChain, type PinnedIdentity } from '.
 import type { IssuerKeys } from './identity/issuer-keys.ts'
 import { createPodGuard } from './identity/pod-guard.ts'
 
-/** The configuration and the sandbox's own words, which are asked for together; the stream and the turn take over. */
+/** The stream and the first turn go out together; the configuration goes before, on one of the two. */
 const FIRST_REQUESTS = 2
 
 type Parts = {
@@ -16,9 +19,18 @@ type Parts = {
   readonly keys: IssuerKeys
   readonly agentHostPort: number
   readonly signal: AbortSignal
+  /** Called with each pod that the claim will most likely get. */
+  readonly onForeseen: (pinned: PinnedIdentity) => void
 }
 
-type Opened = { readonly pinned: PinnedIdentity; readonly connections: PreparedConnections }
+/** What there is of a pod before anything of a run is said to it. */
+export type OpenedAhead = {
+  readonly prepared: PreparedConnections
+  /** What whoever proved to be that pod has said of itself by now. */
+  readonly health: () => HostHealth | undefined
+}
+
+type Opened = OpenedAhead & { readonly pinned: PinnedIdentity }
 
 /**
  * What is done for a claim while its controller still works on it: the pod of the sandbox that it chose is read, and as
@@ -38,7 +50,9 @@ export function prepareSandbox(parts: Parts, expected: Expected) {
   async function open(sandbox: SandboxObject): Promise<void> {
     if (asked?.uid !== sandbox.metadata.uid) return
     const pinned = foreseeChain(expected, { sandbox, pod: await asked.pod })
-    if (!isOver) opened = { pinned, connections: connectTo(parts, pinned) }
+    if (isOver) return
+    opened = { pinned, ...connectTo(parts, pinned) }
+    parts.onForeseen(pinned)
   }
 
   return {
@@ -61,17 +75,17 @@ export function prepareSandbox(parts: Parts, expected: Expected) {
       return followChain(expected, { ...bound, pod: await readPod(api, metadata, signal) })
     },
     /** Connections to a pod that is proven: those that are open, or new ones. */
-    connectionsTo(pinned: PinnedIdentity): PreparedConnections {
+    openTo(pinned: PinnedIdentity): OpenedAhead {
       isOver = true
-      if (opened && isSame(opened.pinned, pinned)) return opened.connections
-      opened?.connections.close()
-      opened = { pinned, connections: connectTo(parts, pinned) }
-      return opened.connections
+      if (opened && isSame(opened.pinned, pinned)) return opened
+      opened?.prepared.close()
+      opened = { pinned, ...connectTo(parts, pinned) }
+      return opened
     },
     /** Ends what was opened, where the claim comes to nothing. */
     abandon(): void {
       isOver = true
-      opened?.connections.close()
+      opened?.prepared.close()
     },
   } satisfies Pick<AwaitOptions, 'onChosen' | 'onAdopted'> & Record<string, unknown>
 }
@@ -96,9 +110,30 @@ export const hostAt = (
   guard: createPodGuard(keys, pinned),
 })
 
-function connectTo(parts: Parts, pinned: PinnedIdentity): PreparedConnections {
+/** The first connection that is accepted is asked too what the sandbox says of itself: it needs no bearer for that. */
+function connectTo(parts: Parts, pinned: PinnedIdentity): OpenedAhead {
   const { baseUrl, guard } = hostAt(parts, pinned)
-  return prepareConnections(baseUrl, guard, FIRST_REQUESTS)
+  let isAsked = false
+  let health: HostHealth | undefined
+  const asking: ConnectionGuard = {
+    verify: async (connection) => {
+      await guard.verify(connection)
+      if (isAsked) return
+      isAsked = true
+      health = await healthOn(connection)
+    },
+  }
+  return { prepared: prepareConnections(baseUrl, asking, FIRST_REQUESTS), health: () => health }
+}
+
+/** An answer that makes no sense is none: the sandbox is asked again when it is used, and judged by that. */
+async function healthOn(connection: NewConnection): Promise<HostHealth | undefined> {
+  const { body } = await connection.get(AGENT_HOST_ROUTES.healthz)
+  try {
+    return HostHealth.parse(JSON.parse(body))
+  } catch {
+    return undefined
+  }
 }
 
 function isSame(one: PinnedIdentity, other: PinnedIdentity): boolean {

@@ -42,6 +42,8 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
   fake.documents.set('/openid/v1/jwks', { keys: [jwk] })
   const ip = `127.${randomInt(2, 250)}.${randomInt(1, 250)}.${randomInt(1, 250)}`
   const received: string[] = []
+  const bearers: string[] = []
+  let health: object = HEALTH
   const silent = new Set<string>()
   const outbox = startOutbox()
 
@@ -69,7 +71,7 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
 
   async function answer(path: string, request: IncomingMessage): Promise<object> {
     if (path === AGENT_HOST_ROUTES.identity) return identity()
-    if (path === AGENT_HOST_ROUTES.healthz) return HEALTH
+    if (path === AGENT_HOST_ROUTES.healthz) return health
     const pieces: Uint8Array[] = []
     for await (const piece of request) pieces.push(piece as Uint8Array)
     const body = JSON.parse(Buffer.concat(pieces).toString('utf8') || '{}')
@@ -80,6 +82,7 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
   const server = createServer((request, response) => {
     const path = request.url ?? ''
     received.push(path)
+    if (request.headers.authorization !== undefined) bearers.push(request.headers.authorization)
     if (silent.has(path) || !ANSWERED.includes(path)) return
     if (path === AGENT_HOST_ROUTES.events) {
       void outbox.stream(request, response)
@@ -100,6 +103,12 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
   return {
     ip,
     received,
+    /** Every `Authorization` that came. */
+    bearers,
+    /** What it says of itself from now on. */
+    describe(answer: object): void {
+      health = answer
+    },
     /** Tells events, and again to whoever follows from before them, until they are acknowledged. */
     say: outbox.say,
     /** The last sequence of each acknowledgement. */

@@ -64,14 +64,16 @@ async function startRig() {
   return { ...rig, pod, posted }
 }
 
-it('asks the pod who it is while the controller still works, and says more only when the claim is bound', async () => {
+it('asks the pod who and how it is while the controller still works, and says more only when the claim is bound', async () => {
   const { fake, pod, claim, posted } = await startRig()
   const controller = slowly(fake, pod.ip)
-  const claiming = claim()
+  const foreseen: string[] = []
+  const claiming = claim({ onForeseen: ({ instanceId }) => foreseen.push(instanceId) })
   const object = await posted()
 
   const adopted = controller.adopt(object)
-  await until('it is asked', () => pod.received.length === 2)
+  await until('it is asked', () => pod.received.length === 3)
+  const before = [...foreseen]
   controller.announce(object.metadata.name, adopted)
   const sandbox = await claiming
   const client = createAgentHostClient(sandbox.address, 'the-bearer')
@@ -79,7 +81,11 @@ it('asks the pod who it is while the controller still works, and says more only 
   const first = await Promise.all([1, 2].map(() => client.health(AbortSignal.timeout(5_000))))
 
   expect(first.map(({ state }) => state)).toEqual(['ready', 'ready'])
-  expect(pod.received).toEqual(['/identity', '/identity', '/healthz', '/healthz'])
+  expect([...pod.received.slice(0, 3)].sort()).toEqual(['/healthz', '/identity', '/identity'])
+  expect(pod.received.slice(3)).toEqual(['/healthz', '/healthz'])
+  expect(pod.bearers).toEqual(['Bearer the-bearer', 'Bearer the-bearer'])
+  expect(sandbox.health?.()).toMatchObject({ isolation: { reason: 'a pod of a test' } })
+  expect(before).toEqual([sandbox.instanceId])
   expect(fake.count('get', 'pods')).toBe(1)
 })
 
@@ -106,8 +112,26 @@ it('drops what it opened where the sandbox has another pod by the time that the 
 
   await until('the first pod is left', () => gone.open() === 0, SOON_MS)
   expect(gone.heard).toEqual([QUESTION, QUESTION])
-  expect(pod.received).toEqual(['/identity', '/identity', '/healthz'])
+  expect(pod.received.toSorted()).toEqual(['/healthz', '/healthz', '/identity', '/identity'])
   expect(sandbox.uids.pod).not.toBe(first.metadata.uid)
+})
+
+it('takes no word of a pod for its own that makes no sense, and asks again when it is used', async () => {
+  const { fake, pod, claim, posted } = await startRig()
+  pod.describe({ state: 'whatever' })
+  const claiming = claim()
+  const object = await posted()
+  const controller = slowly(fake, pod.ip)
+  const adopted = controller.adopt(object)
+  await until('it is asked', () => pod.received.length === 3)
+
+  controller.announce(object.metadata.name, adopted)
+  const sandbox = await claiming
+  const client = createAgentHostClient(sandbox.address, 'the-bearer')
+  onTestFinished(() => client.close())
+
+  expect(sandbox.health?.()).toBeUndefined()
+  await expect(client.health(AbortSignal.timeout(5_000))).rejects.toMatchObject({ code: 'sandbox_lost' })
 })
 
 it('leaves a pod whose claim comes to nothing', async () => {
@@ -116,7 +140,7 @@ it('leaves a pod whose claim comes to nothing', async () => {
   claiming.catch(() => undefined)
   const object = await posted()
   slowly(fake, pod.ip).adopt(object)
-  await until('the pod is asked', () => pod.received.length === 2)
+  await until('the pod is asked', () => pod.received.length === 3)
   const before = await pod.connections()
 
   controller.refuse(object.metadata.name, 'PodFailed')
@@ -124,5 +148,6 @@ it('leaves a pod whose claim comes to nothing', async () => {
   await expect(claiming).rejects.toMatchObject({ code: 'sandbox_lost' })
   await until('the pod is left', async () => (await pod.connections()) === 0, SOON_MS)
   expect(before).toBe(2)
-  expect(pod.received).toEqual(['/identity', '/identity'])
+  expect(pod.received.toSorted()).toEqual(['/healthz', '/identity', '/identity'])
+  expect(pod.bearers).toEqual([])
 })

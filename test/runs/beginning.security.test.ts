@@ -1,0 +1,41 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { SandboxError } from '../../runtime/kit/errors.ts'
+import type { Store, Transaction } from '../../runtime/store/store.ts'
+import { alice, aRun, follow, shell, startService, typesOf } from './service-rig.ts'
+
+/** The commit of a run's beginning fails, and no other. */
+function failBeginnings(store: Store): void {
+  const { transaction } = store
+  const refusing = (tx: Transaction): Transaction => ({
+    ...tx,
+    changeRun: async (id, change) => {
+      if (change.state === 'running') throw new SandboxError('unavailable', 'the store is away')
+      return tx.changeRun(id, change)
+    },
+  })
+  Object.assign(store, {
+    transaction: <T>(work: (tx: Transaction) => Promise<T>) => transaction((tx) => work(refusing(tx))),
+  })
+}
+
+it.each([
+  ['does nothing where the beginning of its run is not committed', true],
+  ['does what it is told where it is', false],
+])('the first turn, which is sent meanwhile, %s', async (_what, fails) => {
+  const { service, store, aWorkspace, close } = await startService()
+  try {
+    if (fails) failBeginnings(store)
+    const path = aWorkspace()
+    const { id } = await service.startRun(alice, aRun(path, [shell('touch done')]))
+
+    const events = await follow(service, id)
+
+    expect(existsSync(join(path, 'done'))).toBe(!fails)
+    expect(typesOf(events).includes('tool.call')).toBe(!fails)
+    expect(typesOf(events)).toContain(fails ? 'run.failed' : 'run.outcome')
+  } finally {
+    await close()
+  }
+})
