@@ -1,8 +1,15 @@
 import { describe, expect, it } from 'vitest'
+import { CLAIM } from '../../../contracts/claim.ts'
 import type { BoundSandbox } from '../../../runtime/sandboxes/provider.ts'
 import type { Fault } from '../../fakes/kube/faults.ts'
+import type { Stored } from '../../fakes/kube/object-store.ts'
 import { until } from '../../helpers/until.ts'
 import { startClaimRig } from './claim-rig.ts'
+import { NAMESPACE } from './kube-rig.ts'
+
+const CLAIMS_API = `${CLAIM.group}/${CLAIM.version}`
+/** Attempts at a watch: with the back-off of tests some six times as long as a claim waits before it suspects it. */
+const UNSERVED = 30
 
 const FAULTS: Readonly<Record<string, Fault>> = {
   'answers 429': { kind: 'status', status: 429 },
@@ -85,6 +92,40 @@ describe('a run’s sandbox, from its claim to its end', () => {
 
     expect(controller.claims()).toHaveLength(1)
     await sandbox.release('test')
+  })
+
+  it('is had though the watch of sandboxes, which still shows it as the pool’s, is not served for a while', async () => {
+    const { fake, claim, provider, controller } = await startClaimRig()
+    controller.stop()
+    const { sandboxes, pods } = controller.paths
+    const owned = (kind: string, apiVersion: string, { name, uid }: { name: string; uid: string }) => ({
+      ownerReferences: [{ apiVersion, kind, name, uid, controller: true }],
+    })
+    const gone = {
+      metadata: { name: 'gone', namespace: NAMESPACE, uid: 'gone', resourceVersion: '0' },
+    } as Stored
+    const made = controller.adopt(gone)
+    fake.store.remove(controller.paths.claims, 'gone')
+    const { metadata } = made
+    const early = fake.store.put(sandboxes, {
+      ...made,
+      metadata: { ...metadata, ...owned('SandboxWarmPool', CLAIMS_API, { name: 'pool', uid: 'pool' }) },
+    })
+    await provider.start()
+    await until('both watches are open', () => fake.watches.count === 2)
+    fake.faults.plan({ verb: 'watch', plural: 'sandboxes' }, { kind: 'status', status: 503 }, UNSERVED)
+    fake.watches.reset()
+
+    const claimed = claim()
+    await until('the claim is there', () => controller.claims().length === 1)
+    const [posted] = controller.claims()
+    const ours = owned(CLAIM.kind, CLAIMS_API, posted!.metadata)
+    fake.store.put(sandboxes, { ...early, metadata: { ...early.metadata, ...ours } })
+    controller.announce(posted!.metadata.name, early)
+
+    expect((await claimed).uids.sandbox).toBe(metadata.uid)
+    expect(fake.store.get(pods, metadata.name)).toBeDefined()
+    expect(fake.count('watch', 'sandboxes')).toBeGreaterThan(UNSERVED)
   })
 
   it('is released though the watch says nothing of its end', async () => {

@@ -72,6 +72,7 @@ class Wait {
   #last: Condition | undefined
   #isSeen = false
   #suspicions = 0
+  #suspectedAt: number | undefined
   #sandboxName: string | undefined
   #chosenUid: string | undefined
   #isAdopted = false
@@ -137,8 +138,9 @@ class Wait {
     const { api, watches } = this.#options
     const { name, namespace } = this.#posted.metadata
     if (this.#isSeen) {
-      if (this.#sandboxName === undefined) return
+      if (this.#sandboxName === undefined || !this.#isDue()) return
       this.#suspicions += 1
+      this.#suspectedAt = performance.now()
       if (this.#suspicions <= PATIENCE) watches.sandboxes.suspect(`${this.#sandboxName} is not shown as ours`)
       return
     }
@@ -146,6 +148,14 @@ class Wait {
     const current = await api.get(claimsIn(namespace), name, signal)
     if (current === undefined) throw gone('it was deleted')
     requireSame(ClaimObject.parse(current), this.#posted)
+  }
+
+  /** Not while the server does not serve the watch, and not before one that it has taken up again had its time. */
+  #isDue(): boolean {
+    const { watches, suspectAfterMs } = this.#options
+    if (this.#suspectedAt === undefined) return true
+    const { servedSince = Number.POSITIVE_INFINITY } = watches.sandboxes
+    return servedSince > this.#suspectedAt && performance.now() - servedSince >= suspectAfterMs / 2
   }
 
   /** The caller's own reason, or, where that is a deadline, what the wait hung on. */

@@ -48,6 +48,7 @@ export class SharedWatch<T extends KubeObject> {
   #version: string | undefined
   #aliveAt: number | undefined
   #current: AbortController | undefined
+  #servedSince: number | undefined
   #isRefused = false
 
   constructor(options: SharedWatchOptions<T>) {
@@ -92,6 +93,11 @@ export class SharedWatch<T extends KubeObject> {
   /** Milliseconds since the server last said anything of the collection; without end where it never did. */
   get silentMs(): number {
     return this.#aliveAt === undefined ? Number.POSITIVE_INFINITY : performance.now() - this.#aliveAt
+  }
+
+  /** When the server took up the watch that is open, on the clock of `performance.now()`; undefined while none is. */
+  get servedSince(): number | undefined {
+    return this.#servedSince
   }
 
   /** Somebody knows of a change that the watch should have shown: the connection is dropped and resumed. */
@@ -162,6 +168,7 @@ export class SharedWatch<T extends KubeObject> {
     }
     const onBytes = () => {
       this.#aliveAt = performance.now()
+      this.#servedSince ??= this.#aliveAt
       listen()
     }
     listen()
@@ -180,6 +187,7 @@ export class SharedWatch<T extends KubeObject> {
     } finally {
       clearTimeout(silence)
       this.#current = undefined
+      this.#servedSince = undefined
     }
   }
 
