@@ -8,7 +8,7 @@ import { readCommittedTree } from './committed-tree.ts'
 import { type Runtime, startPodProber, waitForPodAddress } from './probe-pod.ts'
 import { hasArrived } from './questions.ts'
 import type { Stage, StagePlan } from './stage.ts'
-import { startWatch, type Watch, type WatchedCell } from './watch.ts'
+import { hasDoneWhatIsMeant, roundsBetween, startWatch, type Watch, type WatchedCell } from './watch.ts'
 
 const TREE = readCommittedTree('local')
 const OPEN_NAMESPACE = 'packets-claim-open'
@@ -153,10 +153,16 @@ async function readEarly(stage: Stage, namespace: string, name: string): Promise
   )
 }
 
-async function rounds(watches: readonly Watch[], count: number): Promise<void> {
-  const before = watches.map((watch) => watch.rounds.length)
-  await waitUntil({ what: `${count} rounds of all watches`, timeoutMs: 30_000 }, () =>
-    watches.every((watch, index) => watch.rounds.length >= (before[index] ?? 0) + count),
+/**
+ * Until all have gone round three times since a moment, and what a sandbox may do was done: where an answer comes later
+ * than a round lasts, it takes more of them.
+ */
+async function lookAround(watches: readonly Watch[], since: number): Promise<void> {
+  await waitUntil({ what: 'three rounds of all watches with what a sandbox may do', timeoutMs: 30_000 }, () =>
+    watches.every((watch) => {
+      const rounds = roundsBetween(watch, since, Number.POSITIVE_INFINITY)
+      return rounds.length >= 3 && hasDoneWhatIsMeant(watch, rounds)
+    }),
   )
 }
 
@@ -168,12 +174,12 @@ async function liveThrough(stage: Stage, runtime: Runtime): Promise<Life> {
   const early = await readEarly(stage, SANDBOX.namespace, name)
   const begunAt = Date.now()
   const watches = [startWatch(prober, leavingCells(stage)), ...startEntering(stage, ip)]
-  await rounds(watches, 3)
+  await lookAround(watches, begunAt)
   expect(await life.claim()).toBe(name)
   const boundAt = Date.now()
   await life.waitForIdentity(name)
   const identityAt = Date.now()
-  await rounds(watches, 3)
+  await lookAround(watches, identityAt)
   const releasedAt = Date.now()
   await life.release(name)
   const goneAt = Date.now()

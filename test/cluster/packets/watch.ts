@@ -77,3 +77,10 @@ export function leaksOf({ cells, rounds }: Watch): string[] {
 export function roundsBetween({ rounds }: Watch, from: number, to: number): Round[] {
   return rounds.filter(({ begunAt }) => from <= begunAt && begunAt < to)
 }
+
+/** Whether everything that is meant was open in one of the rounds. */
+export function hasDoneWhatIsMeant({ cells }: Watch, rounds: readonly Round[]): boolean {
+  return cells.every(
+    ({ isMeant }, index) => !isMeant || rounds.some(({ outcomes }) => outcomes[index] === 'open'),
+  )
+}
