@@ -8,6 +8,13 @@ const reasons = (isFinal: boolean) =>
     .filter(([, meaning]) => meaning.isFinal === isFinal)
     .map(([reason, { code }]) => [reason, code] as const)
 
+/** Its provider has begun to watch, so that a test's time is the claim's alone. */
+async function startWatchingRig(): Promise<ClaimRig> {
+  const rig = await startClaimRig()
+  await rig.provider.start()
+  return rig
+}
+
 async function claimThatHears(rig: ClaimRig, reason: string, message = '') {
   rig.controller.stop()
   const claimed = rig.claim({ claimName: 'agent-1', signal: AbortSignal.timeout(700) })
@@ -27,7 +34,7 @@ const settledWithin = (ms: number, work: Promise<unknown>) =>
   ])
 
 it.each(reasons(true))('%s ends the wait at once as %s', async (reason, code) => {
-  const rig = await startClaimRig()
+  const rig = await startWatchingRig()
 
   const claimed = claimThatHears(rig, reason)
 
@@ -35,7 +42,7 @@ it.each(reasons(true))('%s ends the wait at once as %s', async (reason, code) =>
 })
 
 it.each(reasons(false))('%s is waited for, and at the deadline it is %s', async (reason, code) => {
-  const rig = await startClaimRig()
+  const rig = await startWatchingRig()
 
   const claimed = claimThatHears(rig, reason)
 
@@ -44,7 +51,7 @@ it.each(reasons(false))('%s is waited for, and at the deadline it is %s', async 
 })
 
 it.each(reasons(false))('%s does no harm when the sandbox comes after it', async (reason) => {
-  const rig = await startClaimRig()
+  const rig = await startWatchingRig()
   const claimed = claimThatHears(rig, reason)
   await until('the reason is there', () => rig.controller.claims()[0]?.['status'] !== undefined)
 
@@ -57,7 +64,7 @@ it.each([
   ['pods "x" is forbidden: exceeded quota: none, requested: pods=1', 'agent_quota_exceeded', 'at once'],
   ['Error seen: metadata override conflict', 'agent_pod_reconciler_error', 'at its deadline'],
 ] as const)('ReconcilerError, %s, is %s, %s', async (message, code, when) => {
-  const rig = await startClaimRig()
+  const rig = await startWatchingRig()
 
   const claimed = claimThatHears(rig, 'ReconcilerError', message)
 
@@ -66,7 +73,7 @@ it.each([
 })
 
 it('a reason that nobody knows is never taken for success', async () => {
-  const rig = await startClaimRig()
+  const rig = await startWatchingRig()
 
   const claimed = claimThatHears(rig, 'constructor')
 
@@ -75,7 +82,7 @@ it('a reason that nobody knows is never taken for success', async () => {
 })
 
 it('a claim that a quota of claims refuses is agent_quota_exceeded', async () => {
-  const rig = await startClaimRig()
+  const rig = await startWatchingRig()
   rig.fake.faults.plan({ verb: 'create' }, { kind: 'status', status: 403, message: 'exceeded quota: claims' })
 
   await expect(rig.claim()).rejects.toMatchObject({ code: 'agent_quota_exceeded' })
