@@ -13,6 +13,8 @@ const ANSWER_TIMEOUT_MS = 5_000
 export interface PreparedConnections {
   /** The next one, which may be open by now or not, or may have failed; undefined where all are taken. */
   take(): Promise<Socket> | undefined
+  /** Resolves when each of them is open or has failed. */
+  readonly settled: Promise<void>
   /** Ends those that nothing has taken. */
   close(): void
 }
@@ -25,6 +27,7 @@ async function open(
   guard: ConnectionGuard,
   signal?: AbortSignal,
 ): Promise<Socket> {
+  signal?.throwIfAborted()
   const socket = await new Promise<Socket>((resolve, reject) =>
     dial(options, (error, opened) =>
       opened ? resolve(opened) : reject(error ?? unanswered('the connection could not be opened')),
@@ -41,20 +44,28 @@ async function open(
   }
 }
 
-/** Opens connections, and says nothing on them but the guard's question. */
+/**
+ * Opens connections, and says nothing on them but the guard's question. One after the other: the first is wanted first,
+ * and whoever answers there need not do the work for all of them before.
+ */
 export function prepareConnections(
   baseUrl: string,
   guard: ConnectionGuard,
   count: number,
 ): PreparedConnections {
   const options = optionsFor(baseUrl)
+  let before: Promise<unknown> = Promise.resolve()
   const prepared = Array.from({ length: count }, () => {
     const untaken = new AbortController()
-    const opening = open(options, guard, untaken.signal).then((socket) => socket.on('error', ignore))
-    opening.catch(ignore)
+    const opening = before.then(async () => {
+      const socket = await open(options, guard, untaken.signal)
+      return socket.on('error', ignore)
+    })
+    before = opening.catch(ignore)
     return { opening, untaken }
   })
   return {
+    settled: before.then(ignore),
     take: () => prepared.shift()?.opening,
     close: () => {
       for (const { untaken } of prepared.splice(0)) untaken.abort()

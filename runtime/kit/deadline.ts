@@ -22,6 +22,19 @@ export function delay(ms: number, signal?: AbortSignal): Promise<void> {
   return promise
 }
 
+/** `work`, or the signal's reason where that aborts first. The work itself is not stopped. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const onAbort = () => reject(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  if (signal.aborted) onAbort()
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
 /** `work`, or a `deadline_exceeded` that names what was waited for. The work itself is not stopped. */
 export async function deadline<T>(what: string, ms: number, work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()

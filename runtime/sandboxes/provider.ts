@@ -103,8 +103,8 @@ export interface BoundSandbox {
   /** Whether the sandbox itself has to add to the reason how it isolates commands: no other knows. */
   readonly isDescribedByHost: boolean
   readonly warnings: readonly SandboxWarning[]
-  /** What it has said of itself by now, if it has been asked. */
-  readonly health?: () => HostHealth | undefined
+  /** What it says of itself, where it was asked ahead; undefined where nothing came of that. */
+  readonly health?: Promise<HostHealth | undefined>
   /** Where its AgentHost listens. */
   readonly address: AgentHostAddress
   /** Absolute path of the workspace as AgentHost must be told. */

@@ -18,13 +18,19 @@ const IN_TIME_MS = DECISION_LIMITS.ackEveryMs * 10
 type Told = DecisionsRequest & { readonly at: number }
 
 /** A relay that commits at once, and a sandbox that says what the test has it say. */
-function startRelay({ failing = 0, decides = false, settled = Number.POSITIVE_INFINITY } = {}) {
+function startRelay({
+  failing = 0,
+  decides = false,
+  settled = Number.POSITIVE_INFINITY,
+  begun = Promise.resolve(),
+} = {}) {
   const stop = new AbortController()
   const told: Told[] = []
   let said: AsyncQueue<number>
   let attached = 0
   let failures = failing
   let committed = 0
+  const batches: number[] = []
   async function* events(after: number, signal: AbortSignal): AsyncGenerator<HostEnvelope> {
     attached += 1
     said = new AsyncQueue<number>()
@@ -48,8 +54,10 @@ function startRelay({ failing = 0, decides = false, settled = Number.POSITIVE_IN
     runId: 'r',
     generation: 1,
     client: client as AgentHostClient,
+    begun,
     commit: async ({ envelopes }) => {
       committed = envelopes.at(-1)?.sequence ?? 0
+      batches.push(envelopes.length)
       const decisions = decides ? [{ callId: `c${committed}`, outcome: 'release' as const }] : []
       const all = allCommitted(envelopes)
       return { ...all, ackThrough: Math.min(all.ackThrough, settled), decisions }
@@ -66,6 +74,8 @@ function startRelay({ failing = 0, decides = false, settled = Number.POSITIVE_IN
   })
   return {
     told,
+    /** How many events each commit had. */
+    batches,
     say: (count: number, characters = 1) => {
       for (let i = 0; i < count; i++) said.push(characters)
     },
@@ -141,4 +151,21 @@ it('keeps the sandbox from forgetting what is held back, and reads on behind it 
   await until('it is told again', () => told.length > 1)
 
   expect(told.map(({ ackedThrough }) => ackedThrough)).toEqual([2, 2])
+})
+
+it('commits nothing before the run has begun, and then all that was said until then at once', async () => {
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
+  const { batches, say, untilAttached, untilCommitted } = startRelay({ begun })
+  await untilAttached(1)
+
+  say(1)
+  await delay(20)
+  say(2)
+  await delay(20)
+  const before = [...batches]
+  begin()
+  await untilCommitted(3)
+
+  expect(before).toEqual([])
+  expect(batches).toEqual([3])
 })

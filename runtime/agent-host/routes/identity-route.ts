@@ -1,17 +1,26 @@
-import { readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
 import type { FastifyInstance } from 'fastify'
 import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 
-/** `GET /identity`: the pod's token as the kubelet last wrote it, so that a caller knows to whom it talks. */
+/**
+ * `GET /identity`: the pod's token as the kubelet last wrote it, so that a caller knows to whom it talks. It lies in
+ * memory: to be handed from thread to thread for each step takes longer than to read it.
+ */
 export function registerIdentityRoute(app: FastifyInstance, tokenFile: string): void {
   app.get(AGENT_HOST_ROUTES.identity, async (_request, reply) => {
-    const token = await readFile(tokenFile, 'utf8').catch((error: unknown) => {
-      throw unreadable(tokenFile, error)
-    })
+    const token = readToken(tokenFile)
     const { IdentityReply } = await import('../../../contracts/configure.ts')
     return reply.header('cache-control', 'no-store').send(IdentityReply.parse({ token: token.trim() }))
   })
+}
+
+function readToken(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw unreadable(file, error)
+  }
 }
 
 const unreadable = (file: string, cause: unknown) =>

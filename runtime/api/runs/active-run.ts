@@ -1,6 +1,7 @@
-import { withTimeout } from '../../kit/deadline.ts'
+import { unlessAborted, withTimeout } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
+import { present } from '../../kit/present.ts'
 import type { ApprovalRow, RunRow, TurnRow } from '../../store/store.ts'
 import { activeTimeOf } from './active-time.ts'
 import type { Approvals } from './approvals.ts'
@@ -222,23 +223,21 @@ export class ActiveRun {
     const committer = new BatchCommitter(this.#deps, this.#parts.audit, { run: this.run, after })
     const resumed = isLaunched ? await readPosition(this.#deps, this.run, committer) : undefined
     // What the sandbox has said by now is fetched meanwhile, and committed after it.
-    const begun = resumed ? undefined : beginRun(this.#deps, this.run, launched)
+    const beginning = { ...launched, sendTurn: () => this.#send(launched) }
+    const begun = resumed ? undefined : beginRun(this.#deps, this.run, beginning)
     const relay = new Relay({
       runId: this.run.id,
       generation,
       client: launched.client,
       after,
-      commit: async (batch) => {
-        await begun
-        return committer.commit(batch)
-      },
+      ...present({ begun }),
+      commit: (batch) => committer.commit(batch),
       onCommitted: (committed) => this.#onCommitted(committed),
       maxWeight: MAX_EVENT_CHARACTERS,
       signal: this.#relayStop.signal,
       log: this.#log,
     })
     this.#relaying = relay.run().catch((error) => this.#fail(error))
-    this.#sendFirst(launched)
     const serving = { ...launched, relay }
     await begun
     this.#nextTurn = launched.turn
@@ -277,23 +276,19 @@ export class ActiveRun {
 
   async #runTurn(serving: Serving, turn: TurnRow): Promise<TurnEnded> {
     const { signal } = this.#interrupted
-    const interrupted = new Promise<never>((_resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-    })
-    interrupted.catch(() => undefined)
     this.#activeTurn = turn.id
     this.#watchdog.sign()
     const sent = this.#sent ?? serving.client.turns.start(turn, signal)
     this.#sent = undefined
     await sent
-    const end = await Promise.race([this.#turnEnd(turn.id).promise, interrupted])
+    const end = await unlessAborted(this.#turnEnd(turn.id).promise, signal)
     this.#activeTurn = undefined
     this.#watchdog.sign()
     return end
   }
 
   /** Before the run's beginning is committed: nothing that the turn does is answered before. */
-  #sendFirst({ client, turn }: LaunchedSandbox): void {
+  #send({ client, turn }: LaunchedSandbox): void {
     this.#sent = turn && client.turns.start(turn, this.#interrupted.signal)
     this.#sent?.catch(() => undefined)
   }

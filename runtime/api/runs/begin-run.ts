@@ -1,14 +1,22 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { RunRow, Transaction, TurnRow } from '../../store/store.ts'
 import type { RunDeps } from './deps.ts'
 import { whileHeld } from './held-run.ts'
 import { type LaunchedSandbox, selectedEvent } from './launch.ts'
 
-/** Says that a run has started, in one commit with the first turn that it takes. */
+/**
+ * Says that a run has started, in one commit with the first turn that it takes. The turn is sent before, beside the
+ * request for the sandbox's events that its caller makes: an embedded store commits on this very thread, which would
+ * keep both back meanwhile.
+ */
 export async function beginRun(
   { store, clock }: RunDeps,
   run: RunRow,
-  { generation, selected, sandbox, turn }: LaunchedSandbox,
+  { generation, selected, sandbox, turn, sendTurn }: LaunchedSandbox & { readonly sendTurn: () => void },
 ): Promise<void> {
+  await nextTurn()
+  sendTurn()
+  await nextTurn()
   await whileHeld(store, run, async (tx) => {
     await tx.changeRun(run.id, { startedAt: clock().toISOString() })
     if (selected) {

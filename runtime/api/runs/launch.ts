@@ -3,7 +3,7 @@ import type { RunEvent } from '../../../contracts/events.ts'
 import type { Isolation } from '../../../contracts/exec.ts'
 import type { AgentHostClient } from '../../agent-host-client/client.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
-import { withTimeout } from '../../kit/deadline.ts'
+import { unlessAborted, withTimeout } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { BoundSandbox, ClaimRequest } from '../../sandboxes/provider.ts'
@@ -129,7 +129,9 @@ async function prepareSandbox(
 
 /** Before any code of the run: afterwards a sandbox would not be believed. */
 async function describe(client: AgentHostClient, { isolation, health }: BoundSandbox, signal: AbortSignal) {
-  const { isolation: own } = health?.() ?? (await client.health(withTimeout(HEALTH_TIMEOUT_MS, signal)))
+  const inTime = withTimeout(HEALTH_TIMEOUT_MS, signal)
+  const told = health && (await unlessAborted(health, inTime).catch(() => undefined))
+  const { isolation: own } = told ?? (await client.health(inTime))
   const reason = own ? `${isolation.reason}; ${own.reason.slice(0, MAX_REASON)}` : isolation.reason
   return { ...isolation, reason }
 }

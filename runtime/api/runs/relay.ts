@@ -18,6 +18,8 @@ export type RelayOptions = {
   readonly client: AgentHostClient
   /** The sandbox's last event that is committed already, and need not be read again. @default 0 */
   readonly after?: number
+  /** Nothing is committed before; what the sandbox says until then is one batch. */
+  readonly begun?: Promise<void>
   readonly commit: (batch: Batch) => Promise<Committed>
   /** Called after each commit, before its decisions are posted. */
   readonly onCommitted: (committed: Committed) => void
@@ -122,7 +124,8 @@ export class Relay {
   }
 
   async #commitAll(queue: AsyncQueue<HostEnvelope>): Promise<void> {
-    const { runId, generation, commit, onCommitted } = this.#options
+    const { runId, generation, begun, commit, onCommitted } = this.#options
+    await begun
     let batch: HostEnvelope[] = []
     let weight = 0
     for await (const envelope of queue) {

@@ -26,8 +26,8 @@ type Parts = {
 /** What there is of a pod before anything of a run is said to it. */
 export type OpenedAhead = {
   readonly prepared: PreparedConnections
-  /** What whoever proved to be that pod has said of itself by now. */
-  readonly health: () => HostHealth | undefined
+  /** What whoever proved to be that pod has said of itself; undefined where it said nothing that makes sense. */
+  readonly health: Promise<HostHealth | undefined>
 }
 
 type Opened = OpenedAhead & { readonly pinned: PinnedIdentity }
@@ -110,20 +110,23 @@ export const hostAt = (
   guard: createPodGuard(keys, pinned),
 })
 
-/** The first connection that is accepted is asked too what the sandbox says of itself: it needs no bearer for that. */
+/**
+ * On the last connection, which is wanted last, the sandbox is asked too what it says of itself: it needs no bearer for
+ * that.
+ */
 function connectTo(parts: Parts, pinned: PinnedIdentity): OpenedAhead {
   const { baseUrl, guard } = hostAt(parts, pinned)
-  let isAsked = false
-  let health: HostHealth | undefined
+  let accepted = 0
+  let said: HostHealth | undefined
   const asking: ConnectionGuard = {
     verify: async (connection) => {
       await guard.verify(connection)
-      if (isAsked) return
-      isAsked = true
-      health = await healthOn(connection)
+      accepted += 1
+      if (accepted === FIRST_REQUESTS) said = await healthOn(connection)
     },
   }
-  return { prepared: prepareConnections(baseUrl, asking, FIRST_REQUESTS), health: () => health }
+  const prepared = prepareConnections(baseUrl, asking, FIRST_REQUESTS)
+  return { prepared, health: prepared.settled.then(() => said) }
 }
 
 /** An answer that makes no sense is none: the sandbox is asked again when it is used, and judged by that. */
