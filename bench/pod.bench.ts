@@ -79,6 +79,7 @@ async function measure(place: Place): Promise<Figure[]> {
   const { pod, memory, start, processor, standby } = await measureStarts(place)
   const commands = await timeCommands(pod, privateKey)
   const execs = timeExecs(place, pod)
+  const spawns = timeSpawns(place, pod)
   return [
     figure({
       name: `pod memory (${runtime})`,
@@ -109,6 +110,13 @@ async function measure(place: Place): Promise<Figure[]> {
       bar: BAR.commandMs,
       samples: { baseline: execs, value: commands },
       note: '`true` through PUT /commands until its exit is seen; the baseline is `kubectl exec`',
+    }),
+    figure({
+      name: `pod command (${runtime}), bare`,
+      unit: 'ms',
+      bar: Number.POSITIVE_INFINITY,
+      samples: { baseline: spawns, value: commands },
+      note: 'for information: the baseline is a bare Node in the same container that starts `true` and waits for it',
     }),
   ]
 }
@@ -271,4 +279,21 @@ function timeExecs(place: Place, pod: KubeObject): number[] {
     exec(place, { pod, container: CONTAINERS.toolbox }, ['true'])
     return performance.now() - startedAt
   })
+}
+
+/** Prints the milliseconds that each start of `true` takes until its end is seen, one after the other. */
+const SPAWNS = `const { spawn } = require('node:child_process')
+const took = []
+const next = () => {
+  const startedAt = performance.now()
+  spawn('/bin/true', { stdio: 'ignore' }).once('exit', () => {
+    took.push(performance.now() - startedAt)
+    if (took.length < ${WARM_UP + EXECS}) next()
+    else console.log(JSON.stringify(took.slice(${WARM_UP})))
+  })
+}
+next()`
+
+function timeSpawns(place: Place, pod: KubeObject): number[] {
+  return JSON.parse(exec(place, { pod, container: CONTAINERS.toolbox }, ['node', '-e', SPAWNS])) as number[]
 }
