@@ -75,6 +75,18 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
       expect(await api.get(maps, unique('absent'), signal())).toBeUndefined()
     })
 
+    it('answers out of its memory what it has shown on a watch, and nothing that is not there', async () => {
+      const name = unique('cached')
+      const { metadata } = await create(name)
+      await watchUntil(
+        { from: String(Number(metadata.resourceVersion) - 1) },
+        (event) => nameOf(event) === name,
+      )
+
+      expect(await api.getCached(maps, name, signal())).toMatchObject({ metadata })
+      expect(await api.getCached(maps, unique('absent'), signal())).toBeUndefined()
+    })
+
     it('refuses a second object of a name as AlreadyExists', async () => {
       const name = unique('twice')
       await create(name)

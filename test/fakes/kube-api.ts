@@ -33,6 +33,7 @@ export async function startFakeKubeApi() {
   const watches = createWatches(store)
   const faults = createFaults()
   const documents = new Map<string, unknown>()
+  const remembered = new Map<string, Stored | undefined>()
   const log: LoggedRequest[] = []
   const urls: string[] = []
   let token: string | undefined
@@ -61,9 +62,14 @@ export async function startFakeKubeApi() {
     await carryOut(response, fault, () => answer(verb, target, body))
   }
 
+  function find({ collection, name, query }: Target): Stored | undefined {
+    const isCached = query.get('resourceVersion') === '0' && remembered.has(name)
+    return isCached ? remembered.get(name) : store.get(collection, name)
+  }
+
   function answer(verb: string, target: Target, body: unknown): Answer {
     const { collection, name } = target
-    const known = store.get(collection, name)
+    const known = find(target)
     if (verb === 'list') return list(target)
     if (verb === 'create') return create(collection, body as Draft)
     if (!known) return notFound(name)
@@ -126,6 +132,11 @@ export async function startFakeKubeApi() {
     urls,
     /** Documents that are no objects, by path: the issuer's keys. */
     documents,
+    /**
+     * Objects by their names as the server's memory has them where that is behind: for who asks with version 0. An
+     * undefined one is not known there yet.
+     */
+    remembered,
     /** From here on only this bearer is let in. */
     requireToken(value: string): void {
       token = value

@@ -93,7 +93,7 @@ async function proveAgain(options: BindOptions, request: AttachRequest) {
     runtimeClass: options.runtimeClass,
     serviceAccount: options.serviceAccount(request.kind),
   }
-  const pod = await readPod(api, bound.sandbox.metadata, signal)
+  const pod = await readPod(api.get, bound.sandbox.metadata, signal)
   const pinned = followChain(expected, { ...bound, pod })
   if (pinned.sandboxUid !== uids.sandbox || pinned.podUid !== uids.pod)
     throw new SandboxError('sandbox_lost', 'the claim has another sandbox than the one that was bound')

@@ -41,7 +41,7 @@ export function prepareSandbox(parts: Parts, expected: Expected) {
   const { api, signal } = parts
   const ask = ({ metadata }: SandboxObject) => ({
     uid: metadata.uid,
-    pod: readPod(api, metadata, signal),
+    pod: readPod(api.getCached, metadata, signal),
   })
   let asked: ReturnType<typeof ask> | undefined
   let opened: Opened | undefined
@@ -62,7 +62,10 @@ export function prepareSandbox(parts: Parts, expected: Expected) {
     },
     /** What speaks against the pod is said by the chain, which is followed when it is complete. */
     onAdopted: (sandbox): void => void open(sandbox).catch(() => undefined),
-    /** The complete chain. What was read ahead may be out of date: where the chain does not hold with it, it is read now. */
+    /**
+     * The complete chain. What was read ahead may be out of date, and came from the API server's memory as the claim and
+     * its Sandbox did: where the chain does not hold with it, it is read now, from etcd.
+     */
     async pin(bound: BoundClaim): Promise<PinnedIdentity> {
       const { metadata } = bound.sandbox
       if (asked?.uid === metadata.uid) {
@@ -72,7 +75,7 @@ export function prepareSandbox(parts: Parts, expected: Expected) {
           signal.throwIfAborted()
         }
       }
-      return followChain(expected, { ...bound, pod: await readPod(api, metadata, signal) })
+      return followChain(expected, { ...bound, pod: await readPod(api.get, metadata, signal) })
     },
     /** Connections to a pod that is proven: those that are open, or new ones. */
     openTo(pinned: PinnedIdentity): OpenedAhead {
@@ -92,11 +95,11 @@ export function prepareSandbox(parts: Parts, expected: Expected) {
 
 /** The pod of a Sandbox, which has its name. */
 export async function readPod(
-  api: KubeApi,
+  get: KubeApi['get'],
   { namespace, name }: SandboxObject['metadata'],
   signal: AbortSignal,
 ): Promise<PodObject> {
-  const found = await api.get(podsIn(namespace), name, signal)
+  const found = await get(podsIn(namespace), name, signal)
   if (found === undefined) throw new SandboxError('sandbox_lost', `the pod ${name} is gone`)
   return PodObject.parse(found)
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
@@ -115,6 +116,55 @@ it('drops what it opened where the sandbox has another pod by the time that the 
   expect(gone.heard).toEqual([QUESTION])
   expect(pod.received.toSorted()).toEqual(['/healthz', '/healthz', '/identity', '/identity'])
   expect(sandbox.uids.pod).not.toBe(first.metadata.uid)
+})
+
+/** A claim whose pod the API server's memory has as `remember` makes it of what it is. */
+async function claimBehind(remember: (pod: Stored) => Stored | undefined) {
+  const { fake, pod, claim, posted } = await startRig()
+  const claiming = claim()
+  const object = await posted()
+  const controller = slowly(fake, pod.ip)
+  fake.store.onChange(({ collection, object: changed }) => {
+    if (collection === controller.paths.pods) fake.remembered.set(changed.metadata.name, remember(changed))
+  })
+  controller.announce(object.metadata.name, controller.adopt(object))
+  const sandbox = await claiming
+  const client = createAgentHostClient(sandbox.address, 'the-bearer')
+  onTestFinished(() => client.close())
+  const [now] = fake.store.list(controller.paths.pods)
+  return { fake, pod, sandbox, now: now as Stored, asked: client.health(AbortSignal.timeout(5_000)) }
+}
+
+it.each<[string, (pod: Stored) => Stored | undefined]>([
+  ['does not have it yet', () => undefined],
+  ['has it without an address', (pod) => ({ ...pod, status: { phase: 'Pending' } })],
+  [
+    'has it as somebody else’s',
+    ({ metadata: { ownerReferences: _, ...metadata }, ...pod }) => ({ ...pod, metadata }),
+  ],
+])('reads the pod from etcd where the API server’s memory %s', async (_what, remember) => {
+  const { fake, sandbox, now, asked } = await claimBehind(remember)
+
+  expect(await asked).toMatchObject({ state: 'ready' })
+  expect(sandbox.uids.pod).toBe(now.metadata.uid)
+  expect(fake.urls.filter((url) => url.includes('/pods/')).map((url) => url.includes('?'))).toEqual([
+    true,
+    false,
+  ])
+})
+
+it('says nothing to the successor of a pod that the API server’s memory still has', async () => {
+  const uid = randomUUID()
+  const { pod, sandbox, now, asked } = await claimBehind((one) => ({
+    ...one,
+    metadata: { ...one.metadata, uid },
+  }))
+
+  await expect(asked).rejects.toMatchObject({ code: 'identity_mismatch' })
+  expect(now.metadata.uid).not.toBe(uid)
+  expect(sandbox.uids.pod).toBe(uid)
+  expect(new Set(pod.received)).toEqual(new Set(['/identity']))
+  expect(pod.bearers).toEqual([])
 })
 
 it('takes no word of a pod for its own that makes no sense, and asks again when it is used', async () => {

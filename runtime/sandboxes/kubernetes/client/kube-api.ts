@@ -29,16 +29,24 @@ export type KubeApi = ReturnType<typeof createKubeApi>
 /** The verbs that the provider needs of an API server. An object is whatever was sent: its reader parses it. */
 export function createKubeApi(connection: KubeConnection, options?: TransportOptions) {
   const { ask, stream, close } = createTransport(connection, options)
+
+  async function find(path: string, signal: AbortSignal): Promise<unknown> {
+    try {
+      return await ask({ method: 'GET', path }, signal)
+    } catch (error) {
+      if (isStatus(error, 404)) return undefined
+      throw error
+    }
+  }
+
   return {
     /** The object, or undefined where there is none. */
-    async get(resource: Resource, name: string, signal: AbortSignal): Promise<unknown> {
-      try {
-        return await ask({ method: 'GET', path: pathOf(resource, name) }, signal)
-      } catch (error) {
-        if (isStatus(error, 404)) return undefined
-        throw error
-      }
-    },
+    get: (resource: Resource, name: string, signal: AbortSignal): Promise<unknown> =>
+      find(pathOf(resource, name), signal),
+
+    /** The same out of the API server's memory, as a watch shows it: etcd is not asked, so it may be behind. */
+    getCached: (resource: Resource, name: string, signal: AbortSignal): Promise<unknown> =>
+      find(`${pathOf(resource, name)}?resourceVersion=0`, signal),
 
     async list(
       resource: Resource,
