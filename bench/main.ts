@@ -45,19 +45,44 @@ function row(one: Figure): string {
   return line(cells) + (one.note ? `\n    ${one.note}` : '')
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { json: { type: 'boolean', default: false } },
-})
+const HELP = `npm run bench -- [name …] [--json]
+
+Runs the named benchmarks, or all of them, one after the other, and prints each figure beside its baseline and its bar.
+docs/benchmarks.md says what each measures and needs.
+
+  --json   one JSON object for each figure, with its samples
+  --help   this text
+
+Exit code: 0 where every bar is kept, 1 where one is missed, 2 where a benchmark could not run.
+`
+
+const options = {
+  json: { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
 const print = (line: string) => process.stdout.write(`${line}\n`)
+
+async function printHelp(): Promise<void> {
+  print(HELP)
+  for (const { name } of await loadBenches([])) print(`  ${name}`)
+}
+
+/** Whether every bar is kept. */
+async function runBench(bench: Bench, json: boolean): Promise<boolean> {
+  if (!json && process.stderr.isTTY) process.stderr.write(`  … ${bench.name}\r`)
+  const figures = [await bench.run()].flat() as Figure[]
+  for (const one of figures) print(json ? JSON.stringify(one) : row(one))
+  return figures.every((one) => one.pass)
+}
+
 try {
-  const benches = await loadBenches(positionals)
-  if (!values.json) print(HEADER)
-  for (const bench of benches) {
-    if (!values.json && process.stderr.isTTY) process.stderr.write(`  … ${bench.name}\r`)
-    const figures = [await bench.run()].flat() as Figure[]
-    for (const one of figures) print(values.json ? JSON.stringify(one) : row(one))
-    if (figures.some((one) => !one.pass)) process.exitCode = 1
+  const { values, positionals } = parseArgs({ allowPositionals: true, options })
+  if (values.help) await printHelp()
+  else {
+    const benches = await loadBenches(positionals)
+    if (!values.json) print(HEADER)
+    for (const bench of benches) if (!(await runBench(bench, values.json))) process.exitCode = 1
   }
 } catch (error) {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
