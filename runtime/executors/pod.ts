@@ -1,27 +1,36 @@
 import { randomUUID } from 'node:crypto'
-import { statSync } from 'node:fs'
+import { closeSync, constants, openSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { ExecRequest, Isolation } from '../../contracts/exec.ts'
+import { errnoOf } from '../kit/errors.ts'
 import { createExecutor } from './create-executor.ts'
 import type { Backend, Executor, ExecutorOptions } from './executor.ts'
+import type { Program, StartedProgram } from './process/start.ts'
 import { type StrayOptions, Strays } from './process/strays.ts'
 import type { Launch } from './process/supervise.ts'
-import { COMMAND_LIMITS, witnessScript } from './process/witness.ts'
+import { isWithin } from './rootfs/mounts.ts'
 import { baseEnvironment } from './rootfs/system-mounts.ts'
 
 /** By this entry of its environment a process is found that left its group. */
 const MARKER = 'AGENTWEAVER_COMMAND_ID'
 
-/** Pods of one node that share its kernel have the same user: how many processes a pod has is the kubelet's to say. */
-const LIMITS = { ...COMMAND_LIMITS, processes: undefined }
+/** The kernel ends a command before the runner when memory runs out. */
+const OOM_SCORE = '500'
+
+/** Not among Node's constants; the same on the architectures that Node runs on. */
+const O_PATH = 0o10_000_000
 
 export interface PodBackendOptions extends StrayOptions {
+  /** Starts a program in an open folder, under the limits and the filter of this process. */
+  readonly start: (program: Program & { readonly folder: number }) => StartedProgram
   readonly isolation: Isolation
   readonly home: string
 }
 
 /**
- * Commands as processes of a pod's toolbox: the pod is the isolation. The process that runs them must adopt orphans,
- * so that whatever a command leaves behind is found, however it hides.
+ * Commands as processes of a pod's toolbox: the pod is the isolation. The process that runs them is their parent. It
+ * must adopt orphans, so that whatever a command leaves behind is found, however it hides, and must have put on itself
+ * what holds a command: the limits, and a filter that keeps their signals from it.
  */
 export function createPodBackend(options: PodBackendOptions): Backend {
   return {
@@ -32,8 +41,8 @@ export function createPodBackend(options: PodBackendOptions): Backend {
 }
 
 function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBackendOptions): Executor {
+  const { start } = options
   const env = baseEnvironment([], options.home)
-  const script = witnessScript(LIMITS)
   const strays = new Strays(options)
   const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
     const problem = unkept(request)
@@ -43,11 +52,15 @@ function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBack
     strays.begin(marker)
     return {
       file: '/bin/sh',
-      args: ['-c', script, 'sh', workspace, directory, request.command],
-      env: { ...env, [MARKER]: id },
+      args: ['-c', '--', request.command],
+      env: { ...env, ...request.environment, [MARKER]: id },
+      start: (program) => startIn({ workspace, directory }, (folder) => start({ ...program, folder })),
       hasPidNamespace: false,
       marker,
-      onStarted: (pid) => strays.started(marker, pid),
+      onStarted: (pid) => {
+        strays.started(marker, pid)
+        preferForOom(pid)
+      },
       onEnded: async () => {
         if (!(await strays.end(marker))) log.warn('a command left processes that outrun their end', { id })
       },
@@ -62,4 +75,31 @@ function unkept({ denied, readOnly, readOnlyRoots }: ExecRequest): string | unde
   if (readOnly.length > 0) return 'a sandbox pod cannot make paths read-only for a command'
   const absent = readOnlyRoots.find((root) => !statSync(root, { throwIfNoEntry: false })?.isDirectory())
   return absent === undefined ? undefined : `this sandbox pod has no folder ${absent}`
+}
+
+/**
+ * Opens the folder, links followed, and starts there if it is one of the workspace: what is open stays what it is,
+ * whatever is put in the place of its name meanwhile.
+ */
+function startIn(
+  { workspace, directory }: { readonly workspace: string; readonly directory: string },
+  start: (folder: number) => StartedProgram,
+): StartedProgram {
+  const folder = openSync(join(workspace, directory), O_PATH | constants.O_DIRECTORY)
+  try {
+    if (!isWithin(readlinkSync(`/proc/self/fd/${folder}`), workspace))
+      throw new Error(`the working directory ${directory} leads out of the workspace`)
+    return start(folder)
+  } finally {
+    closeSync(folder)
+  }
+}
+
+/** Best effort: it may have ended, and a pod whose own score is higher may not lower it. */
+function preferForOom(pid: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, OOM_SCORE)
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error
+  }
 }

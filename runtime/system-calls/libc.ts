@@ -14,6 +14,13 @@ const NAMES = new Map(Object.entries(constants.errno).map(([name, number]) => [n
 /** Throws what a call that answered below zero has left in errno. */
 export function expectSuccess(answer: number, call: string): number {
   if (answer >= 0) return answer
-  const errno = koffi.errno()
-  throw new SandboxError('isolation_unavailable', `${call} failed: ${NAMES.get(errno) ?? errno}`)
+  throw failure(koffi.errno(), call)
 }
+
+/** For calls that answer with the error itself. */
+export function expectZero(answer: number, call: string): void {
+  if (answer !== 0) throw failure(answer, call)
+}
+
+const failure = (errno: number, call: string) =>
+  new SandboxError('isolation_unavailable', `${call} failed: ${NAMES.get(errno) ?? errno}`)

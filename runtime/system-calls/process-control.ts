@@ -15,6 +15,13 @@ const BYTES_PER_INSTRUCTION = 8
 
 const WNOHANG = 1
 
+/** Of asm-generic/resource.h, which both our machines have. */
+const RESOURCES = { fileBytes: 1, dataBytes: 2, coreBytes: 4, openFiles: 7 } as const
+
+export type ResourceLimits = Readonly<Record<keyof typeof RESOURCES, number>>
+
+type Limit = (resource: number, limits: BigUint64Array) => number
+type GroupOf = (pid: number) => number
 type Prctl = (...args: [option: number, value: number, unused: 0, unused: 0, unused: 0]) => number
 type Seccomp = (...args: [call: number, operation: number, flags: number, program: object]) => number
 type WaitPid = (pid: number, status: null, options: number) => number
@@ -31,6 +38,25 @@ export const forbidTracing = (): void => prctl('PR_SET_DUMPABLE', PR_SET_DUMPABL
 
 /** Whatever a descendant leaves behind becomes a child of this process, so nothing can get out of its sight. */
 export const adoptOrphans = (): void => prctl('PR_SET_CHILD_SUBREAPER', PR_SET_CHILD_SUBREAPER, 1)
+
+/** Bounds this process and all that it will ever start. What bounds it closer already stays so. There is no way back. */
+export function limitResources(limits: ResourceLimits): void {
+  const get: Limit = libc().func('int getrlimit(int, void *)')
+  const set: Limit = libc().func('int setrlimit(int, void *)')
+  for (const [name, resource] of Object.entries(RESOURCES)) {
+    const held = new BigUint64Array(2)
+    expectSuccess(get(resource, held), 'getrlimit')
+    const wanted = BigInt(limits[name as keyof ResourceLimits])
+    const least = held[1] !== undefined && held[1] < wanted ? held[1] : wanted
+    expectSuccess(set(resource, new BigUint64Array([least, least])), 'setrlimit')
+  }
+}
+
+/** The process group of a process. */
+export function groupOf(pid: number): number {
+  const call: GroupOf = libc().func('int getpgid(int)')
+  return expectSuccess(call(pid), 'getpgid')
+}
 
 /** Puts a filter on every thread of this process and on all that they will ever start. There is no way back. */
 export function installSyscallFilter(program: Uint8Array): void {

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { CONTAINERS } from '../../contracts/names.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import { keyPair } from '../agent-host/host-rig.ts'
-import { execute } from '../conformance/executor-cases/subject.ts'
+import { execute, type Outcome } from '../conformance/executor-cases/subject.ts'
 import { waitUntil } from '../kube/host/wait-until.ts'
 import { hasFeature } from './helpers/features.ts'
 import { useNamespace } from './helpers/namespace.ts'
@@ -57,13 +57,17 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       return execute(executor, command, { network: true }).catch(() => undefined)
     }
     const offlineRunner = `for f in /proc/[0-9]*; do [ "\${f#/proc/}" != 1 ] && grep -qs 'runner/server[.]mjs' $f/cmdline && echo \${f#/proc/}; done`
+    /** As somebody with a shell in the pod would: what commands may not do is not for them. */
+    const runInToolbox = ({ name }: SandboxPod, script: string) =>
+      execInPod(space, { name, container: CONTAINERS.toolbox }, ['/bin/sh', '-c', script])
     const ENDINGS: readonly (readonly [string, (pod: SandboxPod) => Promise<unknown>])[] = [
-      ['a command ends the first runner', (pod) => runOnline(pod, 'kill -TERM 1; sleep 9')],
+      ['the first runner is ended', (pod) => runInToolbox(pod, 'kill -TERM 1')],
+      ['the second runner is killed', (pod) => runInToolbox(pod, `kill -KILL $(${offlineRunner})`)],
       [
-        'a command kills the second runner',
-        (pod) => runOnline(pod, `kill -KILL $(${offlineRunner}); sleep 9`),
+        'a command goes for a thread of the second runner',
+        (pod) => runOnline(pod, `ls /proc/$(${offlineRunner})/task | tail -1 | xargs kill -KILL; sleep 9`),
       ],
-      ['a command kills all that it can', (pod) => runOnline(pod, 'kill -KILL -1')],
+      ['all of the toolbox is killed that can be', (pod) => runInToolbox(pod, 'kill -KILL -1')],
       [
         'AgentHost is told to end',
         ({ name }) =>
@@ -85,6 +89,28 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       expect(containers).toHaveLength(2)
       expect(containers.map(({ restartCount }) => restartCount)).toEqual([0, 0])
       expect(await attempt(`${pod.baseUrl}/healthz`)).toBe('refused')
+    })
+
+    it('goes on when a command ends all that it finds', async () => {
+      const pod = await aPod()
+      await pod.ready()
+      const executor = createPodExecutor(pod.client, ISOLATION)
+      const everyone = `for f in /proc/[0-9]*; do p=\${f#/proc/}; [ $p = $$ ] || kill -KILL $p; done`
+      const others = `kill -KILL $PPID; kill -TERM 1; kill -KILL -1; kill -TERM -1; ${everyone}`
+
+      const commands = ['sleep 30 & kill -KILL $!; wait $!; exit $?', `${others}; echo there`, 'echo on']
+      const outcomes: Outcome[] = []
+      for (const network of [true, false])
+        for (const command of commands) outcomes.push(await execute(executor, command, { network }))
+
+      expect(outcomes.map(({ exitCode, stdout }) => exitCode || stdout)).toEqual([
+        137,
+        'there\n',
+        'on\n',
+        137,
+        'there\n',
+        'on\n',
+      ])
     })
 
     it.skipIf(runtime !== 'runc')('is over for good when the machine kills AgentHost', async () => {

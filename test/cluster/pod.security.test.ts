@@ -7,6 +7,7 @@ import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
 import { DOOR_LIMITS } from '../../runtime/agent-host/door.ts'
 import { createAgentHostClient } from '../../runtime/agent-host-client/client.ts'
 import type { Executor } from '../../runtime/executors/executor.ts'
+import { COMMAND_LIMITS } from '../../runtime/executors/process/witness.ts'
 import { TOKEN } from '../agent-host/host-rig.ts'
 import { execute, type Options } from '../conformance/executor-cases/subject.ts'
 import { hasFeature } from './helpers/features.ts'
@@ -195,6 +196,22 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(listed.result.ok).toBe(true)
       expect(came).toBeGreaterThan(500)
       expect(open).toBeLessThanOrEqual(DOOR_LIMITS.own)
+    })
+
+    it('bounds a command, and leaves it nothing of the runner but its limits', async () => {
+      const { openFiles, fileBytes, dataBytes } = COMMAND_LIMITS
+      const asked = 'ulimit -Hc; ulimit -Hn; ulimit -Hf; ulimit -Hd; sleep 0.1; cat /proc/$$/oom_score_adj'
+
+      for (const network of [true, false]) {
+        const open = await run('ls /proc/$$/fd; true', { network })
+        const [core, files, blocks, data, score] = (await run(asked, { network })).stdout.split('\n')
+
+        expect(open.stdout).toBe('0\n1\n2\n')
+        expect([core, files, blocks, data]).toEqual(
+          [0, openFiles, fileBytes / 512, dataBytes / 1024].map(String),
+        )
+        expect(Number(score)).toBeGreaterThanOrEqual(500)
+      }
     })
 
     it('finds what a command hides, and ends it with the command', async () => {

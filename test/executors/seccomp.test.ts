@@ -96,6 +96,22 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
     expect(call('socketpair', 40)).toBe(refused(97))
   })
 
+  it('lets nobody signal or limit those that are spared, nor everybody at once', () => {
+    const sparing = seccompInstructions(arch, { spared: { processes: [1, 23], groups: [1, 23] } })
+    const about = (name: SyscallName, pid: number) =>
+      evaluate(sparing, { arch: AUDIT_ARCH[arch], nr: syscallNumber(arch, name) ?? -1, args: [pid, 9] })
+    const calls: SyscallName[] = ['tkill', 'tgkill', 'rt_sigqueueinfo', 'rt_tgsigqueueinfo', 'pidfd_open']
+
+    for (const pid of [1, 23, -1, -23]) expect([pid, about('kill', pid)]).toEqual([pid, refused(1)])
+    for (const pid of [0, 2, 24, -2, -24]) expect([pid, about('kill', pid)]).toEqual([pid, ALLOW])
+    for (const name of [...calls, 'prlimit64' as const])
+      expect([name, ...[1, 23, 0, 22].map((pid) => about(name, pid))]).toEqual([
+        name,
+        ...[refused(1), refused(1), ALLOW, ALLOW],
+      ])
+    expect(call('kill', 1)).toBe(ALLOW)
+  })
+
   it('passes everything else', () => {
     const numbers = new Set([
       ...REFUSED_SYSCALLS,

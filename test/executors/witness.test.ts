@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseEnding, releaseMessage, signalName } from '../../runtime/executors/process/witness.ts'
+import { parseEnding, releaseMessage } from '../../runtime/executors/process/witness.ts'
 
 describe('the word of the witness', () => {
   it.each([
@@ -24,11 +24,6 @@ describe('the word of the witness', () => {
     'Killed\n',
   ])('%j is no ending, and never a success', (text) => {
     expect(parseEnding(text)).toEqual({ kind: 'unknown' })
-  })
-
-  it('names signals as people do', () => {
-    expect([6, 9, 15, 17].map(signalName)).toEqual(['SIGABRT', 'SIGKILL', 'SIGTERM', 'SIGCHLD'])
-    expect(signalName(35)).toBe('SIG35')
   })
 
   it('quotes every value for the shell', () => {

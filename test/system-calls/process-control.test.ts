@@ -12,10 +12,10 @@ const ROOM = resolve(import.meta.dirname, '../../runtime')
 /** What a process of its own says that does this: none of it can be undone. */
 async function inProcess(script: string): Promise<string> {
   const imports = `
-    import { execFileSync, spawn } from 'node:child_process'
+    import { execFileSync, spawn, spawnSync } from 'node:child_process'
     import net from 'node:net'
     import { readFileSync } from 'node:fs'
-    import { adoptOrphans, forbidTracing, installSyscallFilter, reap } from '${ROOM}/system-calls/process-control.ts'
+    import { adoptOrphans, forbidTracing, groupOf, installSyscallFilter, limitResources, reap } from '${ROOM}/system-calls/process-control.ts'
     import { seccompProgram } from '${ROOM}/executors/seccomp/filter.ts'
     import { childrenOf, isDead } from '${ROOM}/executors/process/process-tree.ts'
     const attempt = (options) => new Promise((done) => net.connect(options).on('connect', () => done('connected')).on('error', (e) => done(e.code)))
@@ -74,6 +74,35 @@ it('adopts what its descendants leave behind, and gives its number back when it 
   `)
 
   expect(said).toBe('true 0')
+})
+
+it('bounds itself and what it starts, never wider than it was', async () => {
+  const said = await inProcess(`
+    const limits = () => execFileSync('/bin/sh', ['-c', 'ulimit -c; ulimit -n; ulimit -Hn; ulimit -f; ulimit -d']).toString().trim().split('\\n')
+    limitResources({ coreBytes: 0, openFiles: 512, fileBytes: 1024 ** 3, dataBytes: 4 * 1024 ** 3 })
+    const first = limits()
+    limitResources({ coreBytes: 1024, openFiles: 4096, fileBytes: 2 * 1024 ** 3, dataBytes: 8 * 1024 ** 3 })
+    console.log(...first, '|', ...limits())
+  `)
+
+  const bounded = ['0', '512', '512', String(1024 ** 3 / 512), String((4 * 1024 ** 3) / 1024)].join(' ')
+  expect(said).toBe(`${bounded} | ${bounded}`)
+})
+
+it('cannot be signalled by what it starts once a filter spares it, nor can all at once', async () => {
+  const said = await inProcess(`
+    const attempts = ['kill -0 $PPID', 'kill -0 -' + groupOf(process.pid), 'kill -0 -1', 'kill -KILL $$']
+    const tried = () => attempts.map((attempt) => {
+      const { status, signal } = spawnSync('/bin/sh', ['-c', attempt], { detached: true })
+      return signal ?? status
+    })
+    const before = tried()
+    const spared = { processes: [process.pid], groups: [groupOf(process.pid)] }
+    installSyscallFilter(seccompProgram(process.arch, { keepsRing: true, spared }))
+    console.log(...before, '|', ...tried())
+  `)
+
+  expect(said).toBe('0 0 0 SIGKILL | 1 1 1 SIGKILL')
 })
 
 it('knows the user at the other end of a socket', async () => {

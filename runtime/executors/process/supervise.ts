@@ -1,9 +1,9 @@
-import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
-import { closeSync, openSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ExecRequest, ExecResult, TerminationReason } from '../../../contracts/exec.ts'
 import type { ExecIo } from '../../../contracts/toolbox.ts'
 import { messageOf } from '../../kit/errors.ts'
+import { signalName } from '../../kit/signal-name.ts'
 import { closeWhenIdle, type Drained, drain } from './drain.ts'
 import { workspaceProblem } from './mounted-workspace.ts'
 import {
@@ -15,25 +15,16 @@ import {
   sendSignal,
   waitUntilDead,
 } from './process-tree.ts'
-import {
-  COMMAND_LIMITS,
-  type Ending,
-  LAUNCHER_FD,
-  parseEnding,
-  releaseMessage,
-  STATUS_FD,
-  signalName,
-} from './witness.ts'
+import { type Exit, type NodeStartOptions, type Start, type StartedProgram, startByNode } from './start.ts'
+import { COMMAND_LIMITS, type Ending, parseEnding, releaseMessage } from './witness.ts'
 
-/** How a backend starts the witness. */
-export interface Launch {
+/** How a backend starts a command: by its witness, or by itself. */
+export interface Launch extends NodeStartOptions {
   readonly file: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** Opens what becomes the launcher's descriptor 3; ours is closed once it has it. */
-  readonly openLauncherFd?: () => number
-  /** Descriptors of ours that would leak into the command; it gets `/dev/null` in their place. */
-  readonly inherited?: readonly number[]
+  /** Starts the command itself, in its folder. Without it Node starts the witness. */
+  readonly start?: Start
   /** Whether the death of the launcher's child ends every process of the command. */
   readonly hasPidNamespace: boolean
   /** The folder that the sandbox must show as its workspace; absent where the witness looks by itself. */
@@ -86,7 +77,8 @@ class Run {
   readonly #startedAt = performance.now()
   /** The first reason to stop the command; later ones do not replace it. */
   #stopReason: 'timeout' | 'cancelled' | undefined
-  #child: ChildProcess | undefined
+  #child: StartedProgram | undefined
+  #hasExited = false
   /** The first process of the sandbox: when it dies, the kernel ends all others. */
   #leader: number | undefined
   #askTimer: NodeJS.Timeout | undefined
@@ -120,80 +112,71 @@ class Run {
   }
 
   async #run(): Promise<ExecResult> {
-    let child: ChildProcess
+    let child: StartedProgram
     try {
-      child = this.#spawn()
+      child = await this.#start()
     } catch (error) {
       return this.#notStarted('spawn_failed', messageOf(error))
     }
-    const exited = exitOf(child)
-    if (child.pid !== undefined) this.#launch.onStarted?.(child.pid)
-    const status = child.stdio?.[STATUS_FD] as (Readable & Writable) | undefined
-    if (!status) return this.#notStarted('spawn_failed', (await exited).error ?? 'no status channel')
-    const said = new StatusLines(status)
-    const failure = await Promise.race([said.ready, exited])
-    if (failure !== 'ready') return this.#neverReady(child, said, failure)
-    const problem = await this.#problemOf(child)
-    if (problem !== undefined) return this.#refused(child, exited, problem)
-    this.#release(child, status)
-    const outputs = await this.#drain(child, exited)
+    const { exited } = child
+    void exited.then(() => (this.#hasExited = true))
+    this.#launch.onStarted?.(child.pid)
+    const said = child.status && new StatusLines(child.status)
+    const result = said ? await this.#handOver(child, said) : this.#begin(child)
+    if (result) return result
+    const outputs = await this.#drain(child)
     const exit = await exited
+    if (!said) return this.#ended(outputs, ownEnding(exit))
     const rest = await said.end
     if (this.#leader !== undefined) await waitUntilDead(this.#leader, VANISH_MS)
     return this.#ended(outputs, endingOf(rest, exit))
   }
 
+  /** Has the witness start the command; answers why there is none. */
+  async #handOver(child: StartedProgram, said: StatusLines): Promise<ExecResult | undefined> {
+    const failure = await Promise.race([said.ready, child.exited])
+    if (failure !== 'ready') return this.#neverReady(child, said, failure)
+    const problem = await this.#problemOf(child)
+    if (problem !== undefined) return this.#refused(child, problem)
+    this.#begin(child)
+    return undefined
+  }
+
+  async #start(): Promise<StartedProgram> {
+    const { file, args, env, start = startByNode(this.#launch) } = this.#launch
+    const hasInput = this.#io.stdin !== undefined
+    this.#child = await start({ file, args, env, hasInput })
+    return this.#child
+  }
+
   /** What the sandbox, as it stands before its command, lacks. */
-  async #problemOf(child: ChildProcess): Promise<string | undefined> {
+  async #problemOf({ pid }: StartedProgram): Promise<string | undefined> {
     const { hasPidNamespace, workspaceIdentity } = this.#launch
-    if (hasPidNamespace) this.#leader = onlyChildOf(child.pid as number)
+    if (hasPidNamespace) this.#leader = onlyChildOf(pid)
     return workspaceIdentity === undefined ? undefined : workspaceProblem(this.#leader, workspaceIdentity)
   }
 
-  /** Lets the witness start the command, unless there is already a reason to stop. */
-  #release(child: ChildProcess, status: Writable): void {
+  /** The command starts, or has, unless there is already a reason to stop. */
+  #begin(child: StartedProgram): undefined {
     if (this.#stopReason) {
       this.#kill()
       return
     }
     this.#isReleased = true
-    status.end(releaseMessage(this.#request.environment))
+    child.status?.end(releaseMessage(this.#request.environment))
     feedStdin(child, this.#io.stdin)
   }
 
-  #spawn(): ChildProcess {
-    const { file, args, env, openLauncherFd, inherited = [] } = this.#launch
-    const opened: number[] = []
-    const open = (make: () => number): number => {
-      const fd = make()
-      opened.push(fd)
-      return fd
-    }
-    const stdio: StdioOptions = [this.#io.stdin ? 'pipe' : 'ignore', 'pipe', 'pipe']
-    try {
-      stdio[LAUNCHER_FD] = openLauncherFd ? open(openLauncherFd) : 'ignore'
-      stdio[STATUS_FD] = 'pipe'
-      for (const fd of inherited) stdio[fd] = open(() => openSync('/dev/null', 'r'))
-      // An absent entry would be a pipe; 'ignore' leaves the number unused.
-      const entries = Array.from(stdio, (entry) => entry ?? 'ignore')
-      this.#child = spawn(file, args, { stdio: entries, env: { ...env }, cwd: '/', detached: true })
-    } finally {
-      for (const fd of opened) closeSync(fd)
-    }
-    return this.#child
-  }
-
   /** Reads both streams to their ends. A reader that fails ends the command. */
-  async #drain(child: ChildProcess, exited: Promise<Exit>): Promise<[Drained, Drained]> {
+  async #drain({ stdout, stderr, exited }: StartedProgram): Promise<[Drained, Drained]> {
     const { onChunk } = this.#io
     const maxBytes = this.#request.maxOutputBytes
-    const outputs = [child.stdout as Readable, child.stderr as Readable] as const
     const draining = [
-      drain(outputs[0], { stream: 'stdout', maxBytes, onChunk }),
-      drain(outputs[1], { stream: 'stderr', maxBytes, onChunk }),
+      drain(stdout, { stream: 'stdout', maxBytes, onChunk }),
+      drain(stderr, { stream: 'stderr', maxBytes, onChunk }),
     ] as const
     const done = Promise.all(draining)
-    if (!this.#launch.hasPidNamespace) void exited.then(() => this.#sweep(outputs, done))
+    if (!this.#launch.hasPidNamespace) void exited.then(() => this.#sweep([stdout, stderr], done))
     try {
       return await done
     } catch (error) {
@@ -205,6 +188,8 @@ class Run {
 
   /** Without a namespace nothing ends what the command left behind but us. */
   async #sweep(outputs: readonly Readable[], done: Promise<unknown>): Promise<void> {
+    // What holds no output open is the backend's to find, where it can.
+    if (this.#launch.onEnded && (await endsAtOnce(done))) return
     this.#kill()
     await closeWhenIdle(outputs, done)
   }
@@ -229,8 +214,8 @@ class Run {
    */
   #ask(asked: Set<string>, againMs: number): void {
     const child = this.#child
-    if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
-    const tree = descendantsOf(child.pid)
+    if (child === undefined || this.#hasExited) return
+    const tree = [...(child.status ? [] : [child.pid]), ...descendantsOf(child.pid)]
     // A fork bomb would use the time of grace to grow.
     if (tree.length > COMMAND_LIMITS.processes) {
       this.#kill()
@@ -261,9 +246,9 @@ class Run {
   }
 
   /** A stop that came first is the reason: it may have ended what was looked at. */
-  async #refused(child: ChildProcess, exited: Promise<Exit>, problem: string): Promise<ExecResult> {
+  async #refused({ stdout, stderr, exited }: StartedProgram, problem: string): Promise<ExecResult> {
     this.#kill()
-    for (const output of [child.stdout, child.stderr]) output?.destroy()
+    for (const output of [stdout, stderr]) output.destroy()
     await exited
     if (this.#leader !== undefined) await waitUntilDead(this.#leader, VANISH_MS)
     return this.#stopReason
@@ -271,11 +256,10 @@ class Run {
       : this.#notStarted('spawn_failed', problem)
   }
 
-  async #neverReady(child: ChildProcess, said: StatusLines, failure: Exit): Promise<ExecResult> {
-    child.stdout?.destroy()
+  async #neverReady(child: StartedProgram, said: StatusLines, failure: Exit): Promise<ExecResult> {
+    child.stdout.destroy()
     if (this.#stopReason) return this.#notStarted(this.#stopReason, STOPPED_EARLY)
-    if (failure.error) return this.#notStarted('spawn_failed', failure.error)
-    const launcherSaid = child.stderr ? await textOf(child.stderr) : ''
+    const launcherSaid = await textOf(child.stderr)
     const words = `${await said.end}${launcherSaid}`.trim().slice(0, MAX_DIAGNOSTIC_CHARS)
     const why = words || `the launcher ended with ${failure.code ?? failure.signal}`
     return this.#notStarted('spawn_failed', why)
@@ -306,18 +290,20 @@ class Run {
   }
 }
 
-interface Exit {
-  readonly code: number | null
-  readonly signal: string | null
-  readonly error?: string
+const ownEnding = ({ code, signal }: Exit): Ending => {
+  if (code !== null) return { kind: 'exit', code }
+  return signal === null ? { kind: 'unknown' } : { kind: 'signal', signal }
 }
 
-/** Settles when the launcher is gone, or could not be made. */
-function exitOf(child: ChildProcess): Promise<Exit> {
-  const { promise, resolve } = Promise.withResolvers<Exit>()
-  child.once('exit', (code, signal) => resolve({ code, signal }))
-  child.once('error', (error) => resolve({ code: null, signal: null, error: messageOf(error) }))
-  return promise
+/** How many turns of the event loop it may take to hear of both outputs' ends when the last writer is gone. */
+const TURNS = 4
+
+async function endsAtOnce(done: Promise<unknown>): Promise<boolean> {
+  let isDone = false
+  const note = () => (isDone = true)
+  done.then(note, note)
+  for (let turn = 0; turn < TURNS && !isDone; turn++) await nextTurn()
+  return isDone
 }
 
 /** Prefers the witness's word; a killed launcher has none, then its own end is the command's. */
@@ -357,10 +343,10 @@ class StatusLines {
 }
 
 /** A command may end without reading its input; the broken pipe is its choice. */
-function feedStdin(child: ChildProcess, input: Uint8Array | undefined): void {
-  if (!child.stdin || !input) return
-  child.stdin.on('error', () => child.stdin?.destroy())
-  child.stdin.end(input)
+function feedStdin({ stdin }: StartedProgram, input: Uint8Array | undefined): void {
+  if (!stdin || !input) return
+  stdin.on('error', () => stdin.destroy())
+  stdin.end(input)
 }
 
 async function textOf(readable: Readable): Promise<string> {

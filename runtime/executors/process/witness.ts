@@ -1,4 +1,4 @@
-import { constants } from 'node:os'
+import { signalName } from '../../kit/signal-name.ts'
 import { OTHER_FOLDER } from './mounted-workspace.ts'
 
 /**
@@ -84,16 +84,6 @@ export type Ending =
   | { readonly kind: 'signal'; readonly signal: string }
   /** The witness itself was ended before it could say how the command ended. */
   | { readonly kind: 'unknown' }
-
-const SIGNAL_NAMES = new Map(
-  // The first of several names is the usual one (SIGABRT, not SIGIOT).
-  Object.entries(constants.signals)
-    .reverse()
-    .map(([name, number]) => [number, name]),
-)
-
-/** The name of signal `number`; one without a name keeps its number. */
-export const signalName = (number: number): string => SIGNAL_NAMES.get(number) ?? `SIG${number}`
 
 /** Reads what the witness wrote after `ready`. */
 export function parseEnding(text: string): Ending {

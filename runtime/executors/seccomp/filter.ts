@@ -48,6 +48,13 @@ export interface FilterOptions {
   readonly unixSocketsOnly?: boolean
   /** Node's event loop has a ring from its start, and ends when it cannot enter that. Nobody can make another. */
   readonly keepsRing?: boolean
+  /** Processes, and groups of them, that nothing under the filter may signal or limit; nor all processes at once. */
+  readonly spared?: Spared
+}
+
+export interface Spared {
+  readonly processes: readonly number[]
+  readonly groups: readonly number[]
 }
 
 /** What happens at one call: instructions that end in an answer on every way through them. */
@@ -75,6 +82,26 @@ const refuseArgument = (index: number, values: readonly number[]): Instruction[]
   answer(ALLOW),
 ]
 
+/** Calls whose first argument is the process that they are about. */
+const CALLS_ABOUT_A_PROCESS: readonly SyscallName[] = [
+  ...(['tkill', 'tgkill', 'rt_sigqueueinfo', 'rt_tgsigqueueinfo'] as const),
+  ...(['pidfd_open', 'prlimit64'] as const),
+]
+
+/** What `kill` takes for every process that the caller may signal. */
+const EVERYBODY = -1
+
+/** The kernel reads the low half of a process's number. */
+const asArgument = (pid: number): number => pid >>> 0
+
+function sparing({ processes, groups }: Spared): (readonly [SyscallName, readonly Instruction[]])[] {
+  const all = [EVERYBODY, ...groups.filter((group) => group > 1).map((group) => -group)]
+  return [
+    ['kill', refuseArgument(0, [...processes, ...all].map(asArgument))],
+    ...CALLS_ABOUT_A_PROCESS.map((name) => [name, refuseArgument(0, processes.map(asArgument))] as const),
+  ]
+}
+
 const onlyFamilies = (families: readonly number[]): Instruction[] => [
   load(SECCOMP_DATA.argument(0)),
   ...families.flatMap((family) => [ifEqual(family, 0, 1), answer(ALLOW)]),
@@ -89,7 +116,10 @@ const noNewNamespace: Instruction[] = [
 ]
 
 /** Rules by number; a call that the architecture does not have needs none. */
-function rulesFor(arch: FilteredArch, { unixSocketsOnly = false, keepsRing = false }: FilterOptions): Rule[] {
+function rulesFor(
+  arch: FilteredArch,
+  { unixSocketsOnly = false, keepsRing = false, spared }: FilterOptions,
+): Rule[] {
   const families = unixSocketsOnly ? UNIX_FAMILY : SOCKET_FAMILIES
   const refused = REFUSED_SYSCALLS.filter((name) => !(keepsRing && name === 'io_uring_enter'))
   const judged: (readonly [SyscallName, readonly Instruction[]])[] = [
@@ -100,6 +130,7 @@ function rulesFor(arch: FilteredArch, { unixSocketsOnly = false, keepsRing = fal
     ['ioctl', refuseArgument(1, REFUSED_IOCTLS)],
     ['socket', onlyFamilies(families)],
     ['socketpair', onlyFamilies(families)],
+    ...(spared ? sparing(spared) : []),
   ]
   return judged
     .flatMap(([name, whenCalled]): Rule[] => {

@@ -1,0 +1,218 @@
+import { closeSync } from 'node:fs'
+import { Socket } from 'node:net'
+import { signalName } from '../kit/signal-name.ts'
+import { expectSuccess, expectZero, libc } from './libc.ts'
+
+/** The first process of a session of its own, with standard descriptors and nothing else of this one. */
+export interface Program {
+  readonly file: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  /** Without input it reads from `/dev/null`. */
+  readonly hasInput: boolean
+  /** A descriptor of the folder that it starts in. */
+  readonly folder: number
+}
+
+export interface SpawnedProgram {
+  readonly pid: number
+  readonly stdin: Socket | undefined
+  readonly stdout: Socket
+  readonly stderr: Socket
+  /** Both null where something else in this process has taken note of the end. */
+  readonly exited: Promise<{ readonly code: number | null; readonly signal: string | null }>
+}
+
+/** glibc's `posix_spawnattr_t` has 336 bytes, its `posix_spawn_file_actions_t` 80, its `sigset_t` 128. */
+const OPAQUE_BYTES = 512
+const SIGNAL_SET_BYTES = 128
+
+/** Of spawn.h: defaults for what this process ignores (Node does SIGPIPE), no signal held back, a session. */
+const POSIX_SPAWN_SETSIGDEF = 0x04
+const POSIX_SPAWN_SETSIGMASK = 0x08
+const POSIX_SPAWN_SETSID = 0x80
+
+/** Of asm-generic/fcntl.h, which both our machines have. */
+const O_RDONLY = 0
+const O_CLOEXEC = 0o2_000_000
+
+/** The highest of the standard descriptors. */
+const STDERR = 2
+
+const WNOHANG = 1
+
+/** Node loses a signal where thousands come before it can take them: then the end of a program is seen by looking. */
+const LOOK_EVERY_MS = 500
+
+type Call = (...args: readonly unknown[]) => number
+
+function declareCalls() {
+  const declare = (prototype: string): Call => libc().func(prototype)
+  return {
+    spawn: declare(
+      'int posix_spawn(_Out_ int *, const char *, void *, void *, const char **, const char **)',
+    ),
+    initAttributes: declare('int posix_spawnattr_init(void *)'),
+    setFlags: declare('int posix_spawnattr_setflags(void *, short)'),
+    setDefaults: declare('int posix_spawnattr_setsigdefault(void *, void *)'),
+    setMask: declare('int posix_spawnattr_setsigmask(void *, void *)'),
+    initActions: declare('int posix_spawn_file_actions_init(void *)'),
+    endActions: declare('int posix_spawn_file_actions_destroy(void *)'),
+    addOpen: declare('int posix_spawn_file_actions_addopen(void *, int, const char *, int, unsigned int)'),
+    addDup: declare('int posix_spawn_file_actions_adddup2(void *, int, int)'),
+    addCloseFrom: declare('int posix_spawn_file_actions_addclosefrom_np(void *, int)'),
+    addFolder: declare('int posix_spawn_file_actions_addfchdir_np(void *, int)'),
+    pipe: declare('int pipe2(void *, int)'),
+    wait: declare('int waitpid(int, void *, int)'),
+  }
+}
+
+type Calls = ReturnType<typeof declareCalls>
+
+/**
+ * Starts programs without a copy of this process's address space. Node forks itself for every program, which under
+ * gVisor costs more than the program; `posix_spawn` does not, and libuv takes to it in what follows 1.52. It blocks until
+ * the program runs, and throws where it cannot be started.
+ */
+export function createSpawner(): (program: Program) => SpawnedProgram {
+  const calls = declareCalls()
+  const attributes = makeAttributes(calls)
+  const waiting = new Map<number, (status: number | undefined) => void>()
+  let timer: NodeJS.Timeout | undefined
+  const look = () => {
+    for (const [pid, end] of waiting) {
+      const status = new Int32Array(1)
+      const answer = calls.wait(pid, status, WNOHANG)
+      if (answer === 0) continue
+      waiting.delete(pid)
+      end(answer === pid ? status[0] : undefined)
+    }
+    if (waiting.size > 0) return
+    clearInterval(timer)
+    timer = undefined
+  }
+  process.on('SIGCHLD', look)
+  return (program) => {
+    const ends = openEnds(calls, program)
+    try {
+      const pid = spawn(calls, { program, attributes, ends })
+      const { promise, resolve } = Promise.withResolvers<number | undefined>()
+      waiting.set(pid, resolve)
+      timer ??= setInterval(look, LOOK_EVERY_MS)
+      return { pid, ...streamsOf(ends, program), exited: promise.then(exitOf) }
+    } catch (error) {
+      closeAll(ends.map(({ ours }) => ours))
+      throw error
+    } finally {
+      closeAll(ends.map(({ theirs }) => theirs))
+    }
+  }
+}
+
+function makeAttributes(calls: Calls): Buffer {
+  const attributes = Buffer.alloc(OPAQUE_BYTES)
+  // Filled by hand: the two that glibc keeps to itself, and which `sigfillset` leaves out, it would leave ignored.
+  const every = Buffer.alloc(SIGNAL_SET_BYTES, 0xff)
+  const none = Buffer.alloc(SIGNAL_SET_BYTES)
+  expectZero(calls.initAttributes(attributes), 'posix_spawnattr_init')
+  expectZero(calls.setDefaults(attributes, every), 'posix_spawnattr_setsigdefault')
+  expectZero(calls.setMask(attributes, none), 'posix_spawnattr_setsigmask')
+  const flags = POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID
+  expectZero(calls.setFlags(attributes, flags), 'posix_spawnattr_setflags')
+  return attributes
+}
+
+/** One descriptor of the program, and what this process has at the other end. */
+interface End {
+  readonly number: number
+  readonly ours: number
+  readonly theirs: number
+}
+
+/** All close on exec: only the copies that the program is given outlive it. */
+function openEnds(calls: Calls, { hasInput }: Program): readonly End[] {
+  const ends: End[] = []
+  try {
+    if (hasInput) {
+      const [theirs, ours] = makePipe(calls)
+      ends.push({ number: 0, ours, theirs })
+    }
+    for (const number of [1, STDERR]) {
+      const [ours, theirs] = makePipe(calls)
+      ends.push({ number, ours, theirs })
+    }
+    return ends
+  } catch (error) {
+    for (const { ours, theirs } of ends) closeAll([ours, theirs])
+    throw error
+  }
+}
+
+/** The end to read from comes first. */
+function makePipe(calls: Calls): readonly [number, number] {
+  const pair = new Int32Array(2)
+  expectSuccess(calls.pipe(pair, O_CLOEXEC), 'pipe2')
+  const [read = -1, write = -1] = pair
+  return [read, write]
+}
+
+interface Spawning {
+  readonly program: Program
+  readonly attributes: Buffer
+  readonly ends: readonly End[]
+}
+
+function spawn(calls: Calls, { program, attributes, ends }: Spawning): number {
+  const { file, args, env } = program
+  const words = [file, ...args]
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
+  // A C string ends at the first of them: what follows would be left out without a word.
+  if ([...words, ...variables].some((text) => text.includes('\0')))
+    throw new TypeError('a program, its arguments and its environment have no NUL byte')
+  const actions = makeActions(calls, program, ends)
+  try {
+    const pid = [0]
+    const answer = calls.spawn(pid, file, actions, attributes, [...words, null], [...variables, null])
+    expectZero(answer, `posix_spawn of ${file}`)
+    return pid[0] as number
+  } finally {
+    calls.endActions(actions)
+  }
+}
+
+function makeActions(calls: Calls, { hasInput, folder }: Program, ends: readonly End[]): Buffer {
+  const actions = Buffer.alloc(OPAQUE_BYTES)
+  expectZero(calls.initActions(actions), 'posix_spawn_file_actions_init')
+  // Copied one after the other, none may lie where another one goes: Node keeps these three open for good.
+  if (ends.some(({ theirs }) => theirs <= STDERR)) throw new TypeError('a standard descriptor was closed')
+  const add = (answer: number) => expectZero(answer, 'posix_spawn_file_actions')
+  add(calls.addFolder(actions, folder))
+  if (!hasInput) add(calls.addOpen(actions, 0, '/dev/null', O_RDONLY, 0))
+  for (const { number, theirs } of ends) add(calls.addDup(actions, theirs, number))
+  // Not all that this process has closes on exec: whoever started it may have left it something.
+  add(calls.addCloseFrom(actions, STDERR + 1))
+  return actions
+}
+
+function streamsOf(ends: readonly End[], { hasInput }: Program) {
+  const stream = (number: number, way: { readable: boolean; writable: boolean }) =>
+    new Socket({ fd: ends.find((end) => end.number === number)?.ours as number, ...way })
+  return {
+    stdin: hasInput ? stream(0, { readable: false, writable: true }) : undefined,
+    stdout: stream(1, { readable: true, writable: false }),
+    stderr: stream(STDERR, { readable: true, writable: false }),
+  }
+}
+
+/** Of a wait status, as wait.h takes it apart. */
+function exitOf(status: number | undefined) {
+  if (status === undefined) return { code: null, signal: null }
+  const signal = status & 0x7f
+  return signal === 0
+    ? { code: (status >> 8) & 0xff, signal: null }
+    : { code: null, signal: signalName(signal) }
+}
+
+function closeAll(descriptors: readonly number[]): void {
+  for (const fd of descriptors) closeSync(fd)
+}
