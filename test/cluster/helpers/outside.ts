@@ -19,9 +19,12 @@ const SERVER = `
   for (const port of [80, 8080]) require('node:http').createServer(answer).listen(port, '0.0.0.0')`
 const READY_MS = 10_000
 
+/** Suites that run beside each other take turns with a link and the addresses behind it; the longest holds it for 80 s. */
+const TURN_MS = 150_000
+
 /** A network outside the cluster: which addresses live there, and how the cluster's switch knows it. */
 export interface OutsidePlan {
-  /** The link's name on the switch, so one for each that is there at a time. */
+  /** The link's name on the switch: who opens one that is there waits until it is gone. */
   readonly link: string
   /** The last byte of its own address on the nodes' link, below those of the nodes. */
   readonly hostByte: number
@@ -76,7 +79,13 @@ export async function openOutside(folder: string, plan: OutsidePlan): Promise<Ou
     () => readlinkSync(`/proc/${pid}/ns/net`) !== ours,
   )
   const peer = ['peer', 'name', plan.link, 'netns', String(switchPid)]
-  await runCommand(['ip', 'link', 'add', 'out0', 'netns', String(pid), 'type', 'veth', ...peer])
+  await waitUntil(
+    { what: `the link ${plan.link} to be free`, timeoutMs: TURN_MS, needs: [holder], everyMs: 500 },
+    async () => {
+      await runCommand(['ip', 'link', 'add', 'out0', 'netns', String(pid), 'type', 'veth', ...peer])
+      return true
+    },
+  )
   await insideNetwork(switchPid, [['link', 'set', plan.link, 'master', 'br0', 'up']])
   await insideNetwork(pid, [
     ['link', 'set', 'lo', 'up'],
