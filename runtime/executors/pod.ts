@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { closeSync, constants, openSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, constants, openSync, readlinkSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ExecRequest, Isolation } from '../../contracts/exec.ts'
-import { errnoOf } from '../kit/errors.ts'
 import { createExecutor } from './create-executor.ts'
 import type { Backend, Executor, ExecutorOptions } from './executor.ts'
 import type { Program, StartedProgram } from './process/start.ts'
@@ -13,9 +12,6 @@ import { baseEnvironment } from './rootfs/system-mounts.ts'
 
 /** By this entry of its environment a process is found that left its group. */
 const MARKER = 'AGENTWEAVER_COMMAND_ID'
-
-/** The kernel ends a command before the runner when memory runs out. */
-const OOM_SCORE = '500'
 
 /** Not among Node's constants; the same on the architectures that Node runs on. */
 const O_PATH = 0o10_000_000
@@ -54,13 +50,13 @@ function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBack
       file: '/bin/sh',
       args: ['-c', '--', request.command],
       env: { ...env, ...request.environment, [MARKER]: id },
-      start: (program) => startIn({ workspace, directory }, (folder) => start({ ...program, folder })),
+      start: (program) => {
+        const started = startIn({ workspace, directory }, (folder) => start({ ...program, folder }))
+        strays.started(marker, started.pid)
+        return started
+      },
       hasPidNamespace: false,
       marker,
-      onStarted: (pid) => {
-        strays.started(marker, pid)
-        preferForOom(pid)
-      },
       onEnded: async () => {
         if (!(await strays.end(marker))) log.warn('a command left processes that outrun their end', { id })
       },
@@ -92,14 +88,5 @@ function startIn(
     return start(folder)
   } finally {
     closeSync(folder)
-  }
-}
-
-/** Best effort: it may have ended, and a pod whose own score is higher may not lower it. */
-function preferForOom(pid: number): void {
-  try {
-    writeFileSync(`/proc/${pid}/oom_score_adj`, OOM_SCORE)
-  } catch (error) {
-    if (errnoOf(error) === undefined) throw error
   }
 }

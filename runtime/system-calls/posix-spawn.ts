@@ -32,9 +32,11 @@ const POSIX_SPAWN_SETSIGDEF = 0x04
 const POSIX_SPAWN_SETSIGMASK = 0x08
 const POSIX_SPAWN_SETSID = 0x80
 
-/** Of asm-generic/fcntl.h, which both our machines have. */
+/** Of asm-generic/fcntl.h, linux/net.h and bits/socket.h; the same on both our machines. */
 const O_RDONLY = 0
-const O_CLOEXEC = 0o2_000_000
+const AF_UNIX = 1
+const SOCK_STREAM = 1
+const SOCK_CLOEXEC = 0o2_000_000
 
 /** The highest of the standard descriptors. */
 const STDERR = 2
@@ -62,7 +64,7 @@ function declareCalls() {
     addDup: declare('int posix_spawn_file_actions_adddup2(void *, int, int)'),
     addCloseFrom: declare('int posix_spawn_file_actions_addclosefrom_np(void *, int)'),
     addFolder: declare('int posix_spawn_file_actions_addfchdir_np(void *, int)'),
-    pipe: declare('int pipe2(void *, int)'),
+    socketPair: declare('int socketpair(int, int, int, void *)'),
     wait: declare('int waitpid(int, void *, int)'),
   }
 }
@@ -71,8 +73,8 @@ type Calls = ReturnType<typeof declareCalls>
 
 /**
  * Starts programs without a copy of this process's address space. Node forks itself for every program, which under
- * gVisor costs more than the program; `posix_spawn` does not, and libuv takes to it in what follows 1.52. It blocks until
- * the program runs, and throws where it cannot be started.
+ * gVisor costs more than the program; `posix_spawn` does not. It blocks until the program runs, and throws where it cannot
+ * be started.
  */
 export function createSpawner(): (program: Program) => SpawnedProgram {
   const calls = declareCalls()
@@ -129,16 +131,17 @@ interface End {
   readonly theirs: number
 }
 
-/** All close on exec: only the copies that the program is given outlive it. */
+/**
+ * All close on exec: only the copies that the program is given outlive it. They are sockets, as Node's are: another process
+ * of the same user can open a pipe by its name in `/proc`, and read or write in its owner's place.
+ */
 function openEnds(calls: Calls, { hasInput }: Program): readonly End[] {
   const ends: End[] = []
   try {
-    if (hasInput) {
-      const [theirs, ours] = makePipe(calls)
-      ends.push({ number: 0, ours, theirs })
-    }
-    for (const number of [1, STDERR]) {
-      const [ours, theirs] = makePipe(calls)
+    for (const number of hasInput ? [0, 1, STDERR] : [1, STDERR]) {
+      const pair = new Int32Array(2)
+      expectSuccess(calls.socketPair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 'socketpair')
+      const [ours = -1, theirs = -1] = pair
       ends.push({ number, ours, theirs })
     }
     return ends
@@ -146,14 +149,6 @@ function openEnds(calls: Calls, { hasInput }: Program): readonly End[] {
     for (const { ours, theirs } of ends) closeAll([ours, theirs])
     throw error
   }
-}
-
-/** The end to read from comes first. */
-function makePipe(calls: Calls): readonly [number, number] {
-  const pair = new Int32Array(2)
-  expectSuccess(calls.pipe(pair, O_CLOEXEC), 'pipe2')
-  const [read = -1, write = -1] = pair
-  return [read, write]
 }
 
 interface Spawning {
@@ -169,8 +164,10 @@ function spawn(calls: Calls, { program, attributes, ends }: Spawning): number {
   // A C string ends at the first of them: what follows would be left out without a word.
   if ([...words, ...variables].some((text) => text.includes('\0')))
     throw new TypeError('a program, its arguments and its environment have no NUL byte')
-  const actions = makeActions(calls, program, ends)
+  const actions = Buffer.alloc(OPAQUE_BYTES)
+  expectZero(calls.initActions(actions), 'posix_spawn_file_actions_init')
   try {
+    addActions(calls, actions, { program, ends })
     const pid = [0]
     const answer = calls.spawn(pid, file, actions, attributes, [...words, null], [...variables, null])
     expectZero(answer, `posix_spawn of ${file}`)
@@ -180,9 +177,8 @@ function spawn(calls: Calls, { program, attributes, ends }: Spawning): number {
   }
 }
 
-function makeActions(calls: Calls, { hasInput, folder }: Program, ends: readonly End[]): Buffer {
-  const actions = Buffer.alloc(OPAQUE_BYTES)
-  expectZero(calls.initActions(actions), 'posix_spawn_file_actions_init')
+function addActions(calls: Calls, actions: Buffer, { program, ends }: Omit<Spawning, 'attributes'>): void {
+  const { hasInput, folder } = program
   // Copied one after the other, none may lie where another one goes: Node keeps these three open for good.
   if (ends.some(({ theirs }) => theirs <= STDERR)) throw new TypeError('a standard descriptor was closed')
   const add = (answer: number) => expectZero(answer, 'posix_spawn_file_actions')
@@ -191,7 +187,6 @@ function makeActions(calls: Calls, { hasInput, folder }: Program, ends: readonly
   for (const { number, theirs } of ends) add(calls.addDup(actions, theirs, number))
   // Not all that this process has closes on exec: whoever started it may have left it something.
   add(calls.addCloseFrom(actions, STDERR + 1))
-  return actions
 }
 
 function streamsOf(ends: readonly End[], { hasInput }: Program) {

@@ -1,5 +1,6 @@
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
 import koffi from 'koffi'
-import { SandboxError } from '../kit/errors.ts'
+import { errnoOf, SandboxError } from '../kit/errors.ts'
 import { expectSuccess, libc } from './libc.ts'
 
 /** Of linux/prctl.h. */
@@ -49,6 +50,43 @@ export function limitResources(limits: ResourceLimits): void {
     const wanted = BigInt(limits[name as keyof ResourceLimits])
     const least = held[1] !== undefined && held[1] < wanted ? held[1] : wanted
     expectSuccess(set(resource, new BigUint64Array([least, least])), 'setrlimit')
+  }
+}
+
+/** What a command's score is raised to, of 1000 (`proc_pid_oom_score_adj(5)`). */
+const OOM_SCORE = 500
+
+/**
+ * For the time of a call this process is a preferred victim of the kernel when memory runs out, and what it starts then
+ * stays one. To be made while this process can still be traced: later it may not open its own file. Best effort: a
+ * runtime may have no such file, or not let its value be lowered again.
+ */
+export function createOomPreference(): <T>(start: () => T) => T {
+  const file = attempt(() => openSync('/proc/self/oom_score_adj', 'r+'))
+  if (file === undefined) return (start) => start()
+  const own = readFileSync(file, 'utf8').trim()
+  const write = (score: string) => attempt(() => writeSync(file, score, 0))
+  if (Number(own) >= OOM_SCORE) {
+    closeSync(file)
+    return (start) => start()
+  }
+  return (start) => {
+    write(String(OOM_SCORE))
+    try {
+      return start()
+    } finally {
+      write(own)
+    }
+  }
+}
+
+/** Undefined where the system refuses. */
+function attempt<T>(call: () => T): T | undefined {
+  try {
+    return call()
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error
+    return undefined
   }
 }
 

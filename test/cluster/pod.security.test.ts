@@ -200,7 +200,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
 
     it('bounds a command, and leaves it nothing of the runner but its limits', async () => {
       const { openFiles, fileBytes, dataBytes } = COMMAND_LIMITS
-      const asked = 'ulimit -Hc; ulimit -Hn; ulimit -Hf; ulimit -Hd; sleep 0.1; cat /proc/$$/oom_score_adj'
+      const asked = 'ulimit -Hc; ulimit -Hn; ulimit -Hf; ulimit -Hd; cat /proc/self/oom_score_adj'
 
       for (const network of [true, false]) {
         const open = await run('ls /proc/$$/fd; true', { network })
@@ -212,6 +212,51 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
         )
         expect(Number(score)).toBeGreaterThanOrEqual(500)
       }
+    })
+
+    it('opens no debugger, whichever thread of a runner a command asks', async () => {
+      const ask = `for t in /proc/[0-9]*/task/*; do grep -qs 'runner/server[.]mjs' $t/cmdline && kill -USR1 \${t##*/} 2>/dev/null && echo asked; done; sleep 0.5`
+      const listening = `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -ci ':240D .* 0A '`
+      const control = `node -e 'process.kill(process.pid, "SIGUSR1"); setTimeout(() => {}, 3000)' 2>/dev/null & sleep 1; ${listening}`
+
+      for (const network of [true, false]) {
+        const asked = await run(`${ask}; ${listening}`, { network })
+
+        expect(asked.stdout).toContain('asked')
+        expect(asked.stdout.trim().split('\n').at(-1)).toBe('0')
+      }
+      expect(Number((await run(control, { network: true })).stdout)).toBeGreaterThan(0)
+    })
+
+    it('lets no command set the limits of a runner, whichever thread it names', async () => {
+      const script = `
+import os, resource
+threads = [int(t) for p in os.listdir('/proc') if p.isdigit()
+           and b'runner/server.mjs' in open(f'/proc/{p}/cmdline', 'rb').read() for t in os.listdir(f'/proc/{p}/task')]
+def tries(t):
+    try:
+        resource.prlimit(t, resource.RLIMIT_NOFILE, (5, 5))
+        return 'set'
+    except PermissionError:
+        return 'refused'
+child = os.fork()
+if child == 0:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    print(resource.prlimit(0, resource.RLIMIT_NOFILE)[0], flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(len(threads) > 10, {tries(t) for t in threads})`
+
+      expect((await python(script)).stdout).toBe("64\nTrue {'refused'}\n")
+    })
+
+    it('ends with a command that left a writer without its mark', async () => {
+      const writer = `env -i /bin/sh -c 'setsid /bin/sh -c "while :; do echo x; sleep 0.3; done" &' &`
+
+      const outcome = await run(`${writer} sleep 0.5; exit 4`, { timeoutMs: 10_000 })
+
+      expect(outcome).toMatchObject({ reason: 'exit', exitCode: 4 })
+      expect(outcome.stdout).toContain('x')
     })
 
     it('finds what a command hides, and ends it with the command', async () => {

@@ -98,18 +98,37 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
 
   it('lets nobody signal or limit those that are spared, nor everybody at once', () => {
     const sparing = seccompInstructions(arch, { spared: { processes: [1, 23], groups: [1, 23] } })
-    const about = (name: SyscallName, pid: number) =>
-      evaluate(sparing, { arch: AUDIT_ARCH[arch], nr: syscallNumber(arch, name) ?? -1, args: [pid, 9] })
+    const about = (name: SyscallName, pid: number, ...rest: number[]) =>
+      evaluate(sparing, {
+        arch: AUDIT_ARCH[arch],
+        nr: syscallNumber(arch, name) ?? -1,
+        args: [pid, ...rest],
+      })
     const calls: SyscallName[] = ['tkill', 'tgkill', 'rt_sigqueueinfo', 'rt_tgsigqueueinfo', 'pidfd_open']
 
     for (const pid of [1, 23, -1, -23]) expect([pid, about('kill', pid)]).toEqual([pid, refused(1)])
     for (const pid of [0, 2, 24, -2, -24]) expect([pid, about('kill', pid)]).toEqual([pid, ALLOW])
-    for (const name of [...calls, 'prlimit64' as const])
+    for (const name of calls)
       expect([name, ...[1, 23, 0, 22].map((pid) => about(name, pid))]).toEqual([
         name,
         ...[refused(1), refused(1), ALLOW, ALLOW],
       ])
+    expect(about('pidfd_send_signal', 5)).toBe(refused(38))
     expect(call('kill', 1)).toBe(ALLOW)
+  })
+
+  it('lets a process set its own limits where others are spared, and read anybody’s', () => {
+    const sparing = seccompInstructions(arch, { spared: { processes: [1], groups: [] } })
+    const limit = (pid: number, limits: number) =>
+      evaluate(sparing, {
+        arch: AUDIT_ARCH[arch],
+        nr: syscallNumber(arch, 'prlimit64') ?? -1,
+        args: [pid, 7, limits, 0],
+      })
+
+    expect([limit(0, 0x7fff_1234_5678), limit(0, 0), limit(99, 0), limit(1, 0)]).toEqual(Array(4).fill(ALLOW))
+    expect([1, 99, -1].map((pid) => limit(pid, 0x7fff_1234_5678))).toEqual(Array(3).fill(refused(1)))
+    expect([limit(5, 0x7fff_0000_0000), limit(5, 1)]).toEqual([refused(1), refused(1)])
   })
 
   it('passes everything else', () => {

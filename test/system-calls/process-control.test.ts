@@ -15,7 +15,7 @@ async function inProcess(script: string): Promise<string> {
     import { execFileSync, spawn, spawnSync } from 'node:child_process'
     import net from 'node:net'
     import { readFileSync } from 'node:fs'
-    import { adoptOrphans, forbidTracing, groupOf, installSyscallFilter, limitResources, reap } from '${ROOM}/system-calls/process-control.ts'
+    import { adoptOrphans, createOomPreference, forbidTracing, groupOf, installSyscallFilter, limitResources, reap } from '${ROOM}/system-calls/process-control.ts'
     import { seccompProgram } from '${ROOM}/executors/seccomp/filter.ts'
     import { childrenOf, isDead } from '${ROOM}/executors/process/process-tree.ts'
     const attempt = (options) => new Promise((done) => net.connect(options).on('connect', () => done('connected')).on('error', (e) => done(e.code)))
@@ -87,6 +87,18 @@ it('bounds itself and what it starts, never wider than it was', async () => {
 
   const bounded = ['0', '512', '512', String(1024 ** 3 / 512), String((4 * 1024 ** 3) / 1024)].join(' ')
   expect(said).toBe(`${bounded} | ${bounded}`)
+})
+
+it('starts what the kernel ends before it, and is none itself', async () => {
+  const said = await inProcess(`
+    const asVictim = createOomPreference()
+    forbidTracing()
+    const score = () => readFileSync('/proc/self/oom_score_adj', 'utf8').trim()
+    const child = ['/bin/sh', ['-c', '(cat /proc/self/oom_score_adj)']]
+    console.log(score(), asVictim(() => String(execFileSync(...child)).trim()), score(), String(execFileSync(...child)).trim())
+  `)
+
+  expect(said).toBe('0 500 0 0')
 })
 
 it('cannot be signalled by what it starts once a filter spares it, nor can all at once', async () => {

@@ -39,16 +39,19 @@ export class Strays {
     this.#running.set(mark, pid)
   }
 
-  /** The command is over: ends what it left behind. Answers whether nothing is left. */
+  /** The command is over: ends what it left behind. Answers whether nothing is left. Again is no harm. */
   async end(mark: string): Promise<boolean> {
     const launcher = this.#running.get(mark)
     if (launcher !== undefined) this.#leaving.add(launcher)
     this.#running.delete(mark)
-    const isGone = await this.#endStrays()
-    if (this.#running.size > 0) return isGone
-    clearInterval(this.#timer)
-    this.#timer = undefined
-    return isGone
+    try {
+      return await this.#endStrays()
+    } finally {
+      if (this.#running.size === 0) {
+        clearInterval(this.#timer)
+        this.#timer = undefined
+      }
+    }
   }
 
   async #endStrays(): Promise<boolean> {

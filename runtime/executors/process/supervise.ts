@@ -31,8 +31,7 @@ export interface Launch extends NodeStartOptions {
   readonly workspaceIdentity?: string | undefined
   /** A `NAME=value` of `env` by which strays are found where no namespace holds them. */
   readonly marker?: string
-  readonly onStarted?: (pid: number) => void
-  /** Ends what the backend alone can find of the command. Called once, also where it never started. */
+  /** Ends what the backend alone can find of the command. Called at the end, also where it never started, and before. */
   readonly onEnded?: () => Promise<void>
 }
 
@@ -120,7 +119,6 @@ class Run {
     }
     const { exited } = child
     void exited.then(() => (this.#hasExited = true))
-    this.#launch.onStarted?.(child.pid)
     const said = child.status && new StatusLines(child.status)
     const result = said ? await this.#handOver(child, said) : this.#begin(child)
     if (result) return result
@@ -160,6 +158,7 @@ class Run {
   #begin(child: StartedProgram): undefined {
     if (this.#stopReason) {
       this.#kill()
+      child.stdin?.destroy()
       return
     }
     this.#isReleased = true
@@ -191,11 +190,13 @@ class Run {
     // What holds no output open is the backend's to find, where it can.
     if (this.#launch.onEnded && (await endsAtOnce(done))) return
     this.#kill()
+    // It may write for ever; what fails here fails again at the end, where it is told.
+    await this.#launch.onEnded?.().catch(() => undefined)
     await closeWhenIdle(outputs, done)
   }
 
   #stop(reason: 'timeout' | 'cancelled'): void {
-    if (this.#stopReason) return
+    if (this.#stopReason || this.#hasExited) return
     this.#stopReason = reason
     const pid = this.#child?.pid
     if (pid === undefined) return

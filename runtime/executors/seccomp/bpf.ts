@@ -23,11 +23,15 @@ export const ifAtLeast = (k: number, hold: number, fail: number): Instruction =>
 export const ifAnyBit = (k: number, hold: number, fail: number): Instruction => make(0x45, k, [hold, fail])
 export const answer = (action: number): Instruction => make(0x06, action)
 
+/** A jump is one byte. */
+const MAX_JUMP = 255
+
 /** The program as the kernel, and `bwrap --seccomp`, read it: an array of `struct sock_filter`. */
 export function encode(program: readonly Instruction[]): Uint8Array {
   const bytes = new Uint8Array(program.length * 8)
   const view = new DataView(bytes.buffer)
   for (const [index, { code, jumpTrue, jumpFalse, k }] of program.entries()) {
+    if (Math.max(jumpTrue, jumpFalse) > MAX_JUMP) throw new RangeError(`instruction ${index} jumps too far`)
     view.setUint16(index * 8, code, true)
     view.setUint8(index * 8 + 2, jumpTrue)
     view.setUint8(index * 8 + 3, jumpFalse)

@@ -48,7 +48,10 @@ export interface FilterOptions {
   readonly unixSocketsOnly?: boolean
   /** Node's event loop has a ring from its start, and ends when it cannot enter that. Nobody can make another. */
   readonly keepsRing?: boolean
-  /** Processes, and groups of them, that nothing under the filter may signal or limit; nor all processes at once. */
+  /**
+   * Processes, and groups of them, that nothing under the filter may signal by their number; nor all processes at once. No
+   * process may set another one's limits.
+   */
   readonly spared?: Spared
 }
 
@@ -84,8 +87,7 @@ const refuseArgument = (index: number, values: readonly number[]): Instruction[]
 
 /** Calls whose first argument is the process that they are about. */
 const CALLS_ABOUT_A_PROCESS: readonly SyscallName[] = [
-  ...(['tkill', 'tgkill', 'rt_sigqueueinfo', 'rt_tgsigqueueinfo'] as const),
-  ...(['pidfd_open', 'prlimit64'] as const),
+  ...(['tkill', 'tgkill', 'rt_sigqueueinfo', 'rt_tgsigqueueinfo', 'pidfd_open'] as const),
 ]
 
 /** What `kill` takes for every process that the caller may signal. */
@@ -98,9 +100,25 @@ function sparing({ processes, groups }: Spared): (readonly [SyscallName, readonl
   const all = [EVERYBODY, ...groups.filter((group) => group > 1).map((group) => -group)]
   return [
     ['kill', refuseArgument(0, [...processes, ...all].map(asArgument))],
+    // A descriptor tells a filter nothing: libraries fall back to the number.
+    ['pidfd_send_signal', [answer(refuse(ENOSYS))]],
+    // By the number of any thread it is the whole process that would be limited.
+    ['prlimit64', ownLimitsOnly],
     ...CALLS_ABOUT_A_PROCESS.map((name) => [name, refuseArgument(0, processes.map(asArgument))] as const),
   ]
 }
+
+/** Sets limits of the caller alone (0), and reads anybody's. */
+const ownLimitsOnly: Instruction[] = [
+  load(SECCOMP_DATA.argument(0)),
+  ifEqual(0, 5, 0),
+  load(SECCOMP_DATA.argument(2)),
+  ifEqual(0, 0, 2),
+  load(SECCOMP_DATA.argument(2) + 4),
+  ifEqual(0, 1, 0),
+  answer(refuse(EPERM)),
+  answer(ALLOW),
+]
 
 const onlyFamilies = (families: readonly number[]): Instruction[] => [
   load(SECCOMP_DATA.argument(0)),

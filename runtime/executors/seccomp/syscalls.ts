@@ -5,6 +5,7 @@ export type FilteredArch = keyof typeof AUDIT_ARCH
 
 /** Numbers that all architectures share: everything since Linux 5.1. */
 const SHARED = {
+  pidfd_send_signal: 424,
   io_uring_setup: 425,
   io_uring_enter: 426,
   io_uring_register: 427,

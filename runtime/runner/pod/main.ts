@@ -12,6 +12,7 @@ import { present } from '../../kit/present.ts'
 import { createSpawner } from '../../system-calls/posix-spawn.ts'
 import {
   adoptOrphans,
+  createOomPreference,
   forbidTracing,
   groupOf,
   installSyscallFilter,
@@ -37,7 +38,10 @@ type Serve = (serving: Serving) => Promise<void>
 
 /** One runner of a sandbox pod, for as long as its AgentHost is there. */
 export async function runInPod(env: Env, log: Log): Promise<void> {
-  // Before anything else: a command of the same user must not be able to take this process over.
+  // Before anything else: a command of the same user must not be able to take this process over. By itself Node answers
+  // this signal, which a command can send to the number of a thread, by opening its debugger to everybody.
+  process.on('SIGUSR1', () => log.warn('somebody asked for the debugger'))
+  const asVictim = createOomPreference()
   forbidTracing()
   adoptOrphans()
   limitResources(LIMITS)
@@ -48,7 +52,7 @@ export async function runInPod(env: Env, log: Log): Promise<void> {
   process.once('SIGTERM', leave)
   const serve: Serve = async (serving) => {
     process.off('SIGTERM', leave)
-    await serveCommands(env, log, serving)
+    await serveCommands({ env, log, asVictim }, serving)
   }
   await (env.AGENTWEAVER_RUNNER_ROLE === 'online' ? runOnline(env, log, serve) : runOffline(env, serve))
 }
@@ -104,18 +108,24 @@ interface Serving {
   readonly warnings?: readonly RunnerWarning[]
 }
 
+interface Runner {
+  readonly env: Env
+  readonly log: Log
+  readonly asVictim: ReturnType<typeof createOomPreference>
+}
+
 async function serveCommands(
-  env: Env,
-  log: Log,
+  { env, log, asVictim }: Runner,
   { stream, ownChildren, reason, warnings }: Serving,
 ): Promise<void> {
+  const spawn = createSpawner()
   process.once('SIGTERM', () => stream.destroy())
   process.on('SIGINT', () => log.debug('an interrupt is left to AgentHost'))
   const isolation = podIsolation(reason)
   const backend = createPodBackend({
     isolation,
     home: POD_HOMES.toolbox,
-    start: createSpawner(),
+    start: (program) => asVictim(() => spawn(program)),
     ownChildren: () => ownChildren.flatMap(({ pid }) => pid ?? []),
     reap,
   })
