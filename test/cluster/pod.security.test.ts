@@ -217,7 +217,8 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
     it('opens no debugger, whichever thread of a runner a command asks', async () => {
       const ask = `for t in /proc/[0-9]*/task/*; do grep -qs 'runner/server[.]mjs' $t/cmdline && kill -USR1 \${t##*/} 2>/dev/null && echo asked; done; sleep 0.5`
       const listening = `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -ci ':240D .* 0A '`
-      const control = `node -e 'process.kill(process.pid, "SIGUSR1"); setTimeout(() => {}, 3000)' 2>/dev/null & sleep 1; ${listening}`
+      const until = `for i in $(seq 100); do [ "$(${listening})" -gt 0 ] && break; sleep 0.1; done; ${listening}`
+      const control = `node -e 'process.kill(process.pid, "SIGUSR1"); setInterval(() => {}, 1000)' 2>/dev/null & ${until}`
 
       for (const network of [true, false]) {
         const asked = await run(`${ask}; ${listening}`, { network })

@@ -17,33 +17,24 @@ export const STATUS_FD = 4
 /** Descriptor that a backend may hand to its launcher; the command never sees it. */
 export const LAUNCHER_FD = 3
 
-export interface CommandLimits {
-  /** Undefined where the number would be shared with others: the kernel counts by user. */
-  readonly processes: number | undefined
-  readonly openFiles: number
-  readonly fileBytes: number
-  /** Private writable memory of one process (RLIMIT_DATA): address space would stop Node, which reserves much. */
-  readonly dataBytes: number
-}
-
-export const COMMAND_LIMITS: CommandLimits & { readonly processes: number } = {
+export const COMMAND_LIMITS = {
   processes: 1024,
   openFiles: 8192,
   fileBytes: 8 * 1024 ** 3,
+  /** Private writable memory of one process (RLIMIT_DATA): address space would stop Node, which reserves much. */
   dataBytes: 8 * 1024 ** 3,
-}
+} as const
 
 /** A shell sets hard and soft limits alike; what the host already limits further stays so. */
-function limitLines(limits: CommandLimits): string {
+function limitLines(): string {
+  const { processes, openFiles, fileBytes, dataBytes } = COMMAND_LIMITS
   const lines = [
     'ulimit -c 0',
-    `ulimit -n ${limits.openFiles}`,
-    `ulimit -f ${limits.fileBytes / 512}`,
-    `ulimit -d ${limits.dataBytes / 1024}`,
+    `ulimit -n ${openFiles}`,
+    `ulimit -f ${fileBytes / 512}`,
+    `ulimit -d ${dataBytes / 1024}`,
     // bash calls the number of processes -u, dash and busybox -p (which is read-only in bash).
-    ...(limits.processes === undefined
-      ? []
-      : [`ulimit -u ${limits.processes} || ulimit -p ${limits.processes}`]),
+    `ulimit -u ${processes} || ulimit -p ${processes}`,
     // The kernel ends the command before the service when memory runs out.
     'echo 500 >/proc/self/oom_score_adj',
   ]
@@ -54,10 +45,10 @@ function limitLines(limits: CommandLimits): string {
  * `$1` is the workspace as the command sees it, `$2` the directory under it, `$3` the command, `$4` which folder the
  * workspace must be, where nobody looks at that from outside (`mounted-workspace.ts`).
  */
-export function witnessScript(limits: CommandLimits = COMMAND_LIMITS): string {
+export function witnessScript(): string {
   return `exec 8>&2 2>&${STATUS_FD}
 trap : TERM INT HUP
-${limitLines(limits)}
+${limitLines()}
 cd -P -- "$1" && root=\${PWD:?} || exit 125
 [ -z "$4" ] || [ "$(stat -c %d:%i .)" = "$4" ] || { echo "${OTHER_FOLDER}" >&${STATUS_FD}; exit 125; }
 cd -P -- "$2" || exit 125
