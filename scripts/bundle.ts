@@ -1,8 +1,9 @@
 /**
- * Bundles AgentHost, the runner and the API into `dist/`, a few files each: in a sandbox every opened file costs
- * milliseconds. The policy is embedded; the shell grammar lies beside its bundle.
+ * Bundles AgentHost, the runner and the API into `dist/`: in a sandbox every opened file costs milliseconds, and so does
+ * every function that is compiled, so the sandbox's two programs bring what V8 compiled of them. The policy is embedded; the
+ * shell grammar lies beside its bundle.
  */
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire, isBuiltin } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,6 +11,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { type BuildOptions, build, type Plugin } from 'esbuild'
 import { readAgentPolicy } from '../policies/agent/load.ts'
 import { readGrammarModules } from '../runtime/governance/shell/grammar.ts'
+import { makeCodeCaches } from './code-cache/make.ts'
+import { PARAMETERS, PROGRAM } from './code-cache/program.ts'
 
 const require = createRequire(import.meta.url)
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -39,7 +42,7 @@ const assetsModule = (): string => `
       runtime: await read('${GRAMMAR_FILES.runtime}'),
       bash: await read('${GRAMMAR_FILES.bash}'),
     }),
-    runnerEntry: fileURLToPath(new URL('../runner/server.mjs', import.meta.url)),
+    runnerEntry: fileURLToPath(new URL('../runner/server.cjs', import.meta.url)),
   }`
 
 async function writeGrammar(folder: string): Promise<void> {
@@ -68,21 +71,20 @@ const oneLocale: Plugin = {
 
 /**
  * What Fastify brings for those who use it, and `buildAgentHost` does not: schemas to compile, a logger, injected requests,
- * a proxy in front, plugins that name versions. Every byte is scanned before the first line
- * runs, and some of these run at once.
+ * a proxy in front, plugins that name versions. Some of these run at once. And a browser, which nobody opens in a pod.
  */
 const UNUSED =
-  /^(?:@fastify\/(?:ajv-compiler|fast-json-stringify-compiler|proxy-addr)|light-my-request|pino|semver)$/
+  /^(?:@fastify\/(?:ajv-compiler|fast-json-stringify-compiler|proxy-addr)|light-my-request|pino|semver|open)$/
 
 /** Others may use the same packages in earnest. */
-const FASTIFY = /\/node_modules\/(?:fastify|@fastify\/[^/]+)\/(?!.*\/node_modules\/)/
+const IMPORTERS = /\/node_modules\/(?:fastify|@fastify\/[^/]+|@azure\/identity)\/(?!.*\/node_modules\/)/
 
 /** Whoever does use one of them is told so. */
 const leaveOut: Plugin = {
   name: 'leave-out',
   setup(builder) {
     builder.onResolve({ filter: UNUSED }, ({ path, importer }) =>
-      FASTIFY.test(importer) ? { path, namespace: 'left-out' } : undefined,
+      IMPORTERS.test(importer) ? { path, namespace: 'left-out' } : undefined,
     )
     builder.onLoad({ filter: /.*/, namespace: 'left-out' }, ({ path }) => ({
       contents: `
@@ -126,7 +128,8 @@ const builtins: Plugin = {
   setup(builder) {
     builder.onResolve({ filter: /.*/ }, ({ kind, path, importer, namespace }) => {
       if (!isBuiltin(path) || namespace === 'builtin') return undefined
-      if (kind !== 'import-statement' && !isLate(path)) return undefined
+      // A function that imports a builtin may have a `require` of its own.
+      if (kind === 'require-call' && !isLate(path)) return undefined
       return { path, namespace: 'builtin', suffix: `?${importer}` }
     })
     builder.onResolve({ filter: /^late-builtins$/ }, ({ path }) => ({ path, namespace: 'builtin' }))
@@ -140,52 +143,90 @@ function builtinModule(path: string): string {
   return `module.exports = ${isLate(path) ? `require('late-builtins')[${name}]` : `require(${name})`}`
 }
 
-/** One service into a folder of its own; what it loads later is a file of its own too. */
-async function bundleService(
-  entry: string,
-  outdir: string,
-  { plugins = [], external = [] }: Pick<BuildOptions, 'plugins' | 'external'> = {},
-): Promise<string> {
-  await rm(outdir, { recursive: true, force: true })
-  await build({
-    absWorkingDir: root,
-    entryPoints: { server: entry },
-    outdir,
-    outExtension: { '.js': '.mjs' },
-    bundle: true,
-    splitting: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node24',
-    minifySyntax: true,
-    minifyWhitespace: true,
-    // Native code and a runtime of its own: they stay packages.
-    external: ['koffi', '@github/copilot-sdk', ...external],
-    banner: {
-      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
-    },
-    plugins: [embedAssets, oneLocale, ...plugins, builtins],
-    logLevel: 'warning',
-  })
-  return join(outdir, 'server.mjs')
-}
+const COMMON = {
+  absWorkingDir: root,
+  bundle: true,
+  platform: 'node',
+  target: 'node24',
+  minifySyntax: true,
+  minifyWhitespace: true,
+  logLevel: 'warning',
+} satisfies BuildOptions
+
+const PLUGINS = [embedAssets, oneLocale]
 
 /** Bundles the API below a folder and answers where its entry is. Its sandboxes are pods: it brings no local ones. */
 export async function bundleApi(outdir: string): Promise<string> {
-  // A binding to a C library that nobody installs, which `pg` looks for.
-  const entry = await bundleService('runtime/api/server.ts', join(outdir, 'api'), { external: ['pg-native'] })
-  await writeGrammar(join(outdir, 'api'))
-  return entry
+  const folder = join(outdir, 'api')
+  await rm(folder, { recursive: true, force: true })
+  await build({
+    ...COMMON,
+    entryPoints: { server: 'runtime/api/server.ts' },
+    outdir: folder,
+    outExtension: { '.js': '.mjs' },
+    // What it loads later is a file of its own.
+    splitting: true,
+    format: 'esm',
+    // The last is a binding to a C library that nobody installs, which `pg` looks for.
+    external: [...PACKAGES, 'pg-native'],
+    banner: {
+      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
+    },
+    plugins: [...PLUGINS, builtins],
+  })
+  await writeGrammar(folder)
+  return join(folder, 'server.mjs')
 }
 
-/** Bundles both services of a sandbox below a folder and answers where their entries are. */
+/** Native code and a runtime of its own: they stay packages. */
+const PACKAGES = ['koffi', '@github/copilot-sdk']
+
+/**
+ * One program of a sandbox, as one function in one file: V8 keeps what it compiled per file, and Node's loader of modules
+ * alone takes a third of a small program's start.
+ */
+async function bundleProgram(entry: string, folder: string): Promise<void> {
+  const parameters = PARAMETERS.join(', ')
+  const outfile = join(folder, PROGRAM)
+  await build({
+    ...COMMON,
+    entryPoints: [entry],
+    outfile,
+    format: 'cjs',
+    external: PACKAGES,
+    define: { 'import.meta.url': 'importMetaUrl' },
+    supported: { 'dynamic-import': false },
+    banner: {
+      js: `(function (${parameters}) { 'use strict'; const importMetaUrl = require('node:url').pathToFileURL(__filename).href;`,
+    },
+    footer: { js: '})' },
+    plugins: [...PLUGINS, leaveOut, builtins],
+  })
+  const other = /.{0,40}[^\0-\x7f].{0,40}/.exec(await readFile(outfile, 'utf8'))
+  if (other) throw new Error(`one such character doubles the memory that the program takes: ${other[0]}`)
+}
+
+/** Bundles both programs of a sandbox below a folder, compiled for this Node, and answers where their entries are. */
 export async function bundleServices(outdir: string): Promise<{ agentHost: string; runner: string }> {
-  const [agentHost, runner] = await Promise.all([
-    bundleService('runtime/agent-host/server.ts', join(outdir, 'agent-host'), { plugins: [leaveOut] }),
-    bundleService('runtime/runner/server.ts', join(outdir, 'runner'), { plugins: [leaveOut] }),
-  ])
-  await writeGrammar(join(outdir, 'agent-host'))
-  return { agentHost, runner }
+  // Where they find their packages: they are started once.
+  const cache = join(root, 'node_modules/.cache')
+  await mkdir(cache, { recursive: true })
+  const scratch = await mkdtemp(join(cache, 'bundle-'))
+  try {
+    await Promise.all([
+      bundleProgram('runtime/agent-host/server.ts', join(scratch, 'agent-host')),
+      bundleProgram('runtime/runner/server.ts', join(scratch, 'runner')),
+    ])
+    await writeGrammar(join(scratch, 'agent-host'))
+    await makeCodeCaches(scratch)
+    for (const name of ['agent-host', 'runner']) {
+      await rm(join(outdir, name), { recursive: true, force: true })
+      await cp(join(scratch, name), join(outdir, name), { recursive: true })
+    }
+  } finally {
+    await rm(scratch, { recursive: true, force: true })
+  }
+  return { agentHost: join(outdir, 'agent-host/server.cjs'), runner: join(outdir, 'runner/server.cjs') }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -77,28 +77,30 @@ const loadAnswers = () =>
     import('../../contracts/decisions.ts'),
   ])
 
-const { buildAgentHost } = await import('./app.ts')
 const ticket = {
   jwksFile: config.AGENT_HOST_JWKS_FILE,
   instanceId: config.AGENT_HOST_INSTANCE_ID,
   now: () => new Date(),
 }
-const app = buildAgentHost({
-  machine,
-  outbox,
-  decisions,
-  log,
-  ...present({ identityTokenFile: config.AGENT_HOST_IDENTITY_TOKEN_FILE }),
-  ticket,
-  setUp: async (request, toolbox, archive) => {
-    const stateDir = config.AGENT_HOST_STATE_DIR
-    const { createRunSession, shell } = await readySessionParts()
-    const runtimeEnv = reachEnv(process.env)
-    const parts = { toolbox, outbox, decisions, policy, shell, stateDir, runtimeEnv, log }
-    const azure = azureSettings(config)
-    return createRunSession(request, { ...parts, azure, onSecret: redactor.learn }, archive)
-  },
-})
+async function buildApp() {
+  const { buildAgentHost } = await import('./app.ts')
+  return buildAgentHost({
+    machine,
+    outbox,
+    decisions,
+    log,
+    ...present({ identityTokenFile: config.AGENT_HOST_IDENTITY_TOKEN_FILE }),
+    ticket,
+    setUp: async (request, toolbox, archive) => {
+      const stateDir = config.AGENT_HOST_STATE_DIR
+      const { createRunSession, shell } = await readySessionParts()
+      const runtimeEnv = reachEnv(process.env)
+      const parts = { toolbox, outbox, decisions, policy, shell, stateDir, runtimeEnv, log }
+      const azure = azureSettings(config)
+      return createRunSession(request, { ...parts, azure, onSecret: redactor.learn }, archive)
+    },
+  })
+}
 
 /** What it took to get here, since the start of this process. */
 function startCost() {
@@ -110,6 +112,7 @@ function startCost() {
   }
 }
 
+let app: Awaited<ReturnType<typeof buildApp>> | undefined
 let runner: RunnerLink | undefined
 let leaving = false
 /** Ends this process and everything it started; the sandbox is spent. */
@@ -123,38 +126,54 @@ async function leave(why: string, exitCode: number): Promise<void> {
   outbox.close()
   if (status.state === 'ready') await status.session.close()
   await runner?.close()
-  await app.close()
+  await app?.close()
   process.exit(exitCode)
 }
 
-for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave(signal, 0))
-
 const { AGENT_HOST_SOCKET: path, AGENT_HOST_PORT: port } = config
-await app.listen(path === undefined ? { host: '::', port: port ?? 0 } : { path })
-log.debug('waiting for the runner', { afterMs: Math.round(performance.now()) })
-// Nobody is there yet: what lets the runners in loads meanwhile.
-if (config.AGENT_HOST_RUNNER_BACKEND === undefined) await import('./toolbox/admission.ts')
-runner = await startingRunner
-void runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
-machine.standby(runner)
-process.stdout.write('standby\n')
-log.info('standby', startCost())
 
-if (config.AGENT_HOST_LIFELINE) {
+async function start(): Promise<void> {
+  app = await buildApp()
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave(signal, 0))
+  await app.listen(path === undefined ? { host: '::', port: port ?? 0 } : { path })
+  log.debug('waiting for the runner', { afterMs: Math.round(performance.now()) })
+  // Nobody is there yet: what lets the runners in loads meanwhile.
+  if (config.AGENT_HOST_RUNNER_BACKEND === undefined) await import('./toolbox/admission.ts')
+  runner = await startingRunner
+  void runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
+  machine.standby(runner)
+  process.stdout.write('standby\n')
+  log.info('standby', startCost())
+}
+
+/** Whoever started this process may go without a word, and cannot remove the sandbox's folder then. */
+function leaveWithLifeline(): void {
   process.stdin.resume().on('end', async () => {
-    // Whoever started this process is gone and cannot remove the sandbox's folder.
     if (path !== undefined) await rm(dirname(path), { recursive: true, force: true })
     await leave('the lifeline ended', 0)
   })
 }
 
-// Standby comes first, then what a run will need: only one that comes at once waits for it.
-await loadAnswers()
-const { createRunSession, shell } = await readySessionParts()
-const { rehearse } = await import('./rehearsal.ts')
-const { AGENT_HOST_STATE_DIR: stateDir } = config
-const { importKeys } = await import('./configure/ticket.ts')
-await bestEffort(log, "import the executor's public keys", () => importKeys(ticket))
-await bestEffort(log, 'rehearse a run', () => rehearse({ createRunSession, policy, shell, stateDir }))
-await bestEffort(log, 'collect what the start left behind', () => collectInStandby(machine.status.state))
-log.debug('settled', startCost())
+/** Standby comes first, then what a run will need: only one that comes at once waits for it. */
+async function prepare(): Promise<void> {
+  await loadAnswers()
+  const { createRunSession, shell } = await readySessionParts()
+  const { rehearse } = await import('./rehearsal.ts')
+  const { AGENT_HOST_STATE_DIR: stateDir } = config
+  const { importKeys } = await import('./configure/ticket.ts')
+  await bestEffort(log, "import the executor's public keys", () => importKeys(ticket))
+  await bestEffort(log, 'rehearse a run', () => rehearse({ createRunSession, policy, shell, stateDir }))
+  await bestEffort(log, 'collect what the start left behind', () => collectInStandby(machine.status.state))
+  log.debug('settled', startCost())
+}
+
+async function main(): Promise<void> {
+  await start()
+  if (config.AGENT_HOST_LIFELINE) leaveWithLifeline()
+  await prepare()
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`${messageOf(error)}\n`)
+  process.exit(1)
+})

@@ -2,8 +2,10 @@ import { decodeJwt } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { IDENTITY_AUDIENCE } from '../../contracts/configure.ts'
 import { HostHealth } from '../../contracts/host-health.ts'
+import { CONTAINERS } from '../../contracts/names.ts'
 import { describeWith, type Feature } from './helpers/features.ts'
 import { useNamespace } from './helpers/namespace.ts'
+import { logsOf } from './helpers/pods.ts'
 import { type SandboxPod, startSandboxPod } from './helpers/sandbox-pod.ts'
 
 const RUNTIMES: readonly (readonly [name: string, feature: Feature, form: RegExp])[] = [
@@ -32,6 +34,15 @@ describe.each(RUNTIMES)('a sandbox pod under %s', (runtime, feature, form) => {
         isolation: { backend: 'kubernetes-sandbox-claim', isRealIsolation: true },
       })
       expect(health.isolation?.reason).toMatch(form)
+    })
+
+    it('starts with what V8 compiled when the images were made', async () => {
+      const host = await logsOf(space, 'boot', CONTAINERS.agentHost)
+      const toolbox = await logsOf(space, 'boot', CONTAINERS.toolbox)
+
+      expect(host).toContain('"message":"standby"')
+      // Where V8 refuses it there is a warning; `test/agent-host/start.test.ts` shows that.
+      expect(host + toolbox).not.toContain('Warning')
     })
 
     it('answers who it is with a token for this pod and this audience', async () => {

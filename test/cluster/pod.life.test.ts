@@ -56,7 +56,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       const executor = createPodExecutor(pod.client, ISOLATION)
       return execute(executor, command, { network: true }).catch(() => undefined)
     }
-    const offlineRunner = `for f in /proc/[0-9]*; do [ "\${f#/proc/}" != 1 ] && grep -qs 'runner/server[.]mjs' $f/cmdline && echo \${f#/proc/}; done`
+    const offlineRunner = `for f in /proc/[0-9]*; do [ "\${f#/proc/}" != 1 ] && grep -qs 'runner/server[.]cjs' $f/cmdline && echo \${f#/proc/}; done`
     /** As somebody with a shell in the pod would: what commands may not do is not for them. */
     const runInToolbox = ({ name }: SandboxPod, script: string) =>
       execInPod(space, { name, container: CONTAINERS.toolbox }, ['/bin/sh', '-c', script])

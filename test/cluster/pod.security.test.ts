@@ -108,14 +108,14 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       )
 
       expect(workspace.output).toBe('false')
-      expect(visible.stdout).toContain('runner/server.mjs')
-      expect(visible.stdout).not.toContain('agent-host/server.mjs')
+      expect(visible.stdout).toContain('runner/server.cjs')
+      expect(visible.stdout).not.toContain('agent-host/server.cjs')
       expect(secrets.stdout).toBe('')
     })
 
     it('lets no command look into a runner, or write its memory', async () => {
       const pids =
-        (await run(`grep -l 'runner/server[.]mjs' /proc/[0-9]*/cmdline`)).stdout.match(/\d+/g) ?? []
+        (await run(`grep -l 'runner/server[.]cjs' /proc/[0-9]*/cmdline`)).stdout.match(/\d+/g) ?? []
       const open = (pid: string, file: string, mode: string) =>
         tries(`open("/proc/${pid}/${file}", "${mode}").read(1)`)
       const attempts: string[] = []
@@ -215,7 +215,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
     })
 
     it('opens no debugger, whichever thread of a runner a command asks', async () => {
-      const ask = `for t in /proc/[0-9]*/task/*; do grep -qs 'runner/server[.]mjs' $t/cmdline && kill -USR1 \${t##*/} 2>/dev/null && echo asked; done; sleep 0.5`
+      const ask = `for t in /proc/[0-9]*/task/*; do grep -qs 'runner/server[.]cjs' $t/cmdline && kill -USR1 \${t##*/} 2>/dev/null && echo asked; done; sleep 0.5`
       const listening = `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -ci ':240D .* 0A '`
       const until = `for i in $(seq 100); do [ "$(${listening})" -gt 0 ] && break; sleep 0.1; done; ${listening}`
       const control = `node -e 'process.kill(process.pid, "SIGUSR1"); setInterval(() => {}, 1000)' 2>/dev/null & ${until}`
@@ -233,7 +233,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       const script = `
 import os, resource
 threads = [int(t) for p in os.listdir('/proc') if p.isdigit()
-           and b'runner/server.mjs' in open(f'/proc/{p}/cmdline', 'rb').read() for t in os.listdir(f'/proc/{p}/task')]
+           and b'runner/server.cjs' in open(f'/proc/{p}/cmdline', 'rb').read() for t in os.listdir(f'/proc/{p}/task')]
 def tries(t):
     try:
         resource.prlimit(t, resource.RLIMIT_NOFILE, (5, 5))

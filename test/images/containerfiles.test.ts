@@ -68,6 +68,16 @@ describe.each(CONTAINERS)('the image of $name', ({ name, user, home }) => {
       if (entry !== 'node') expect(paths).toContain(`opt/agentweaver/node_modules/${entry}`)
   })
 
+  it('has no file that its user could write', () => {
+    const entries = local?.layers.flat() ?? []
+    const writable = entries.filter(
+      (entry) => entry.kind === 'file' && entry.mode !== undefined && (entry.mode & 0o022) !== 0,
+    )
+
+    expect(entries.some(({ path }) => path === 'usr/local/bin/node')).toBe(true)
+    expect(writable).toEqual([])
+  })
+
   it('has no environment for its container but where its home is', () => {
     expect(local?.environment).toEqual({ HOME: home })
   })

@@ -21,7 +21,7 @@ export const isKeyword = (value: string): boolean => KEYWORDS.has(value.toLowerC
 
 /** Whether a value only says where the real one comes from: `${NAME}`, `<your-token>`, `****`, `%s`. */
 export function isPlaceholder(value: string): boolean {
-  if (/^(?:\*+|x{3,}|X{3,}|\.{3,}|…|-+|_+)$/.test(value)) return true
+  if (/^(?:\*+|x{3,}|X{3,}|\.{3,}|\u2026|-+|_+)$/.test(value)) return true
   if (/^(?:<[^<>]*>|\{\{.*\}\}|%[A-Za-z_]*%?|%\(\w+\)s|@\w+@)$/.test(value)) return true
   if (/^(?:\$\{.*\}|\$\(.*\)|#\{.*\}|\{[\w.]*\})$/.test(value)) return true
   return /^\$[A-Z_][A-Z0-9_]*$/.test(value) || /^\$\w*(?:pass|secret|token|key|pw)\w*$/i.test(value)

@@ -97,6 +97,14 @@ export async function execInPod(
   }
 }
 
+/** What a container has said so far, as a person reads it. */
+export async function logsOf(space: TestNamespace, pod: string, container: string): Promise<string> {
+  const config = ['--kubeconfig', inject('cluster').kubeconfig, '-n', space.name]
+  const args = [...config, 'logs', pod, '-c', container]
+  const { stdout } = await execFileAsync(kubectl(), args, { timeout: EXEC_MS })
+  return stdout
+}
+
 /** Ours on our cluster; whatever is in PATH on another. */
 export function kubectl(): string {
   const folders = inject('cluster').binFolders

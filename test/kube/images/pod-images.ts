@@ -54,16 +54,19 @@ export async function apiImage(cacheRoot: string, node: string): Promise<ImageSp
 
 const API_HOME = '/home/api'
 
-/** The same code gives the same files of the same name: an image of them is made once. */
+/**
+ * The same code gives the same files of the same name: an image of them is made once. What V8 compiled of it is never twice
+ * the same to the byte, but good for every Node of this version.
+ */
 async function bundleOnce(cacheRoot: string, bundle: (folder: string) => Promise<unknown>): Promise<string> {
   const folder = join(cacheRoot, 'bundles')
   mkdirSync(folder, { recursive: true })
   dropUnused(folder)
   const scratch = mkdtempSync(join(folder, 'new-'))
   await bundle(scratch)
-  const hash = createHash('sha256')
+  const hash = createHash('sha256').update(process.version)
   for (const name of readdirSync(scratch, { recursive: true, encoding: 'utf8' }).sort()) {
-    if (/\.(mjs|wasm)$/.test(name)) hash.update(name).update(readFileSync(join(scratch, name)))
+    if (/\.([cm]?js|wasm)$/.test(name)) hash.update(name).update(readFileSync(join(scratch, name)))
   }
   const kept = join(folder, hash.digest('hex').slice(0, 24))
   if (existsSync(kept)) rmSync(scratch, { recursive: true })
@@ -84,7 +87,7 @@ function agentHostImage(bundles: string, node: string): ImageSpec {
       ]),
       completeLayer(folderTree(join(bundles, 'agent-host'), `${HOME}/agent-host`)),
     ],
-    entrypoint: [`/${NODE}`, '--max-semi-space-size=2', `/${HOME}/agent-host/server.mjs`],
+    entrypoint: [`/${NODE}`, '--max-semi-space-size=2', `/${HOME}/agent-host/server.cjs`],
     environment: { HOME: POD_HOMES.agentHost },
     user: `${agentHost}:${group}`,
     labels: { 'org.opencontainers.image.title': 'agent-host' },
@@ -113,7 +116,7 @@ function sandboxToolboxImage(bundles: string, node: string): ImageSpec {
       completeLayer([...git(), ...python()]),
       completeLayer(folderTree(join(bundles, 'runner'), `${HOME}/runner`)),
     ],
-    entrypoint: [`/${NODE}`, `/${HOME}/runner/server.mjs`],
+    entrypoint: [`/${NODE}`, `/${HOME}/runner/server.cjs`],
     environment: { HOME: POD_HOMES.toolbox },
     user: `${toolbox}:${group}`,
     labels: { 'org.opencontainers.image.title': 'sandbox-toolbox' },
