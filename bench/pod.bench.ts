@@ -8,6 +8,7 @@ import { SandboxSettings } from '../contracts/policy.ts'
 import { AGENT_HOST_PORT } from '../contracts/ports.ts'
 import { createAgentHostClient } from '../runtime/agent-host-client/client.ts'
 import { signTicket } from '../runtime/api/keys/ticket.ts'
+import { deadline } from '../runtime/kit/deadline.ts'
 import { KEYS_MAP, sandboxPodSpec } from '../test/cluster/helpers/sandbox-pod-spec.ts'
 import { createKubeClient, type KubeClient } from '../test/kube/client/kube-client.ts'
 import type { KubeObject } from '../test/kube/client/kube-object.ts'
@@ -264,7 +265,7 @@ async function timeCommands(pod: KubeObject, privateKey: Parameters<typeof signT
     waiting.set(id, resolve)
     const startedAt = performance.now()
     await client.startCommand(id, ExecRequest.parse({ command: 'true' }), never)
-    await promise
+    await deadline('the end of a command', READY_MS, promise)
     if (round >= 0) samples.push(performance.now() - startedAt)
   }
   stop.abort()

@@ -5,7 +5,7 @@
  */
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire, isBuiltin } from 'node:module'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
 import { type BuildOptions, build, type Plugin } from 'esbuild'
@@ -130,7 +130,7 @@ const builtins: Plugin = {
       if (!isBuiltin(path) || namespace === 'builtin') return undefined
       // A function that imports a builtin may have a `require` of its own.
       if (kind === 'require-call' && !isLate(path)) return undefined
-      return { path, namespace: 'builtin', suffix: `?${importer}` }
+      return { path, namespace: 'builtin', suffix: `?${relative(root, importer)}` }
     })
     builder.onResolve({ filter: /^late-builtins$/ }, ({ path }) => ({ path, namespace: 'builtin' }))
     builder.onLoad({ filter: /.*/, namespace: 'builtin' }, ({ path }) => ({ contents: builtinModule(path) }))

@@ -8,8 +8,14 @@ export const CODE_CACHE = 'program.v8'
 /** The parameters of the function that a program is, and all that it gets from its launcher. */
 export const PARAMETERS = ['require', '__filename', '__dirname'] as const
 
-/** Compiles the program at `file`, or takes from `cachedData` what is compiled already. */
-export function compileProgram(file: string, cachedData?: Buffer): Script {
-  const source = readFileSync(file, 'utf8')
-  return new Script(source, { filename: file, ...(cachedData && { cachedData }) })
+interface Compiling {
+  /** What stack traces call the program. */
+  readonly name: string
+  /** What is compiled already. */
+  readonly cachedData?: Buffer
+}
+
+/** Compiles the program at `file`. */
+export function compileProgram(file: string, { name, ...options }: Compiling): Script {
+  return new Script(readFileSync(file, 'utf8'), { filename: name, ...options })
 }

@@ -10,6 +10,7 @@ import { CODE_CACHE, compileProgram, PROGRAM } from './program.ts'
 const file = join(__dirname, PROGRAM)
 // A cache is good for the flags that it is made under, so the program cannot change them here.
 v8.setFlagsFromString = () => undefined
-const script = compileProgram(file)
+// The name is in the cache: a launcher says another one, and where this was built is nobody's business.
+const script = compileProgram(file, { name: PROGRAM })
 process.on('exit', () => writeFileSync(join(__dirname, CODE_CACHE), script.createCachedData()))
 script.runInThisContext()(require, file, __dirname)

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { AgentHostEnvInput } from '../../contracts/agent-host-env.ts'
 import { bundlePrograms } from '../helpers/programs.ts'
 
-const MODULES = join(import.meta.dirname, '../../node_modules')
+const ROOT = join(import.meta.dirname, '../..')
 const programs = bundlePrograms()
 afterAll(programs.remove)
 
@@ -85,7 +85,7 @@ describe('what V8 compiled when the programs were bundled', () => {
   let made: Buffer
   beforeAll(async () => {
     cpSync(join(dirname(await programs.agentHost()), '..'), folder, { recursive: true })
-    symlinkSync(MODULES, join(folder, 'node_modules'))
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
     made = readFileSync(cache)
   })
   afterAll(() => rmSync(folder, { recursive: true }))
@@ -95,6 +95,17 @@ describe('what V8 compiled when the programs were bundled', () => {
 
     expect(loaded.settled).toBeDefined()
     expect(said).not.toContain('Warning')
+  })
+
+  it('says nothing of where it was built', () => {
+    const files = ['agent-host', 'runner'].flatMap((name) =>
+      ['program.js', 'program.v8'].map((file) => readFileSync(join(folder, name, file), 'latin1')),
+    )
+
+    for (const text of files) {
+      expect(text).toContain('AGENTWEAVER_RUNNER_')
+      expect(text).not.toContain(ROOT)
+    }
   })
 
   it.each([
