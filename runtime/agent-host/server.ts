@@ -174,6 +174,6 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`${messageOf(error)}\n`)
+  log.error('AgentHost cannot go on', { error })
   process.exit(1)
 })

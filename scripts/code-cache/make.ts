@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
@@ -29,7 +30,7 @@ export async function makeCodeCaches(folder: string): Promise<void> {
 }
 
 async function writeLaunchers(folder: string, kind: 'record' | 'launch'): Promise<void> {
-  const build_ = (name: string) =>
+  const write = (name: string) =>
     build({
       entryPoints: { server: join(FOLDER, `${kind}.ts`) },
       outdir: join(folder, name),
@@ -40,11 +41,12 @@ async function writeLaunchers(folder: string, kind: 'record' | 'launch'): Promis
       target: 'node24',
       logLevel: 'warning',
     })
-  await Promise.all(PROGRAMS.map(build_))
+  await Promise.all(PROGRAMS.map(write))
 }
 
 async function startOnce(folder: string): Promise<void> {
-  const scratch = await mkdtemp(join(folder, 'start-'))
+  // Not below `folder`: the path of a socket has 107 bytes at most.
+  const scratch = await mkdtemp(join(tmpdir(), 'agentweaver-start-'))
   const env = {
     AGENT_HOST_INSTANCE_ID: 'code-cache',
     AGENT_HOST_SOCKET: join(scratch, 'host.sock'),
@@ -69,11 +71,12 @@ async function endWhenSettled(entry: string, env: Readonly<Record<string, string
     timeout: LIMIT_MS,
   })
   let said = ''
+  const isSettled = () => said.includes('"message":"settled"')
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     said += text
-    if (said.includes('"message":"settled"')) child.kill()
+    if (isSettled()) child.kill()
   })
   const [code, signal] = await once(child, 'close')
-  if (code !== 0)
+  if (code !== 0 || !isSettled())
     throw new Error(`AgentHost ended with ${signal ?? code} while its code was compiled:\n${said}`)
 }
