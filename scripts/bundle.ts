@@ -123,19 +123,20 @@ function lateBuiltin(name: string): string {
  * An `import` of a builtin reads each of its exports, and one of `node:http` loads a whole HTTP client. Each importer has a
  * module of its own for it: one that several share would be a file of its own.
  */
-const builtins: Plugin = {
+const builtins = (format: 'cjs' | 'esm'): Plugin => ({
   name: 'builtins',
   setup(builder) {
     builder.onResolve({ filter: /.*/ }, ({ kind, path, importer, namespace }) => {
       if (!isBuiltin(path) || namespace === 'builtin') return undefined
-      // A function that imports a builtin may have a `require` of its own.
-      if (kind === 'require-call' && !isLate(path)) return undefined
+      // A function that imports one may have a `require` of its own, which an `import` would become there.
+      const isImport = kind === 'import-statement' || (format === 'cjs' && kind === 'dynamic-import')
+      if (!isImport && !isLate(path)) return undefined
       return { path, namespace: 'builtin', suffix: `?${relative(root, importer)}` }
     })
     builder.onResolve({ filter: /^late-builtins$/ }, ({ path }) => ({ path, namespace: 'builtin' }))
     builder.onLoad({ filter: /.*/, namespace: 'builtin' }, ({ path }) => ({ contents: builtinModule(path) }))
   },
-}
+})
 
 function builtinModule(path: string): string {
   if (path === 'late-builtins') return lateBuiltins()
@@ -172,7 +173,7 @@ export async function bundleApi(outdir: string): Promise<string> {
     banner: {
       js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
     },
-    plugins: [...PLUGINS, builtins],
+    plugins: [...PLUGINS, builtins('esm')],
   })
   await writeGrammar(folder)
   return join(folder, 'server.mjs')
@@ -200,7 +201,7 @@ async function bundleProgram(entry: string, folder: string): Promise<void> {
       js: `(function (${parameters}) { 'use strict'; const importMetaUrl = require('node:url').pathToFileURL(__filename).href;`,
     },
     footer: { js: '})' },
-    plugins: [...PLUGINS, leaveOut, builtins],
+    plugins: [...PLUGINS, leaveOut, builtins('cjs')],
   })
   const other = /.{0,40}[^\0-\x7f].{0,40}/.exec(await readFile(outfile, 'utf8'))
   if (other) throw new Error(`one such character doubles the memory that the program takes: ${other[0]}`)
