@@ -8,7 +8,7 @@ import { createRequire, isBuiltin } from 'node:module'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
-import { type BuildOptions, build, type Plugin } from 'esbuild'
+import { type BuildOptions, build, type ImportKind, type Plugin } from 'esbuild'
 import { readAgentPolicy } from '../policies/agent/load.ts'
 import { readGrammarModules } from '../runtime/governance/shell/grammar.ts'
 import { makeCodeCaches } from './code-cache/make.ts'
@@ -119,6 +119,12 @@ function lateBuiltin(name: string): string {
   return `exports[${path}] = late(() => require(${path}), ${names})`
 }
 
+function isWrapped(format: 'cjs' | 'esm', kind: ImportKind, path: string): boolean {
+  // Late by itself, and with names of its own. In CommonJS it would become the `require` of where it stands.
+  if (kind === 'dynamic-import') return format === 'cjs'
+  return kind === 'import-statement' || isLate(path)
+}
+
 /**
  * An `import` of a builtin reads each of its exports, and one of `node:http` loads a whole HTTP client. Each importer has a
  * module of its own for it: one that several share would be a file of its own.
@@ -128,9 +134,7 @@ const builtins = (format: 'cjs' | 'esm'): Plugin => ({
   setup(builder) {
     builder.onResolve({ filter: /.*/ }, ({ kind, path, importer, namespace }) => {
       if (!isBuiltin(path) || namespace === 'builtin') return undefined
-      // A function that imports one may have a `require` of its own, which an `import` would become there.
-      const isImport = kind === 'import-statement' || (format === 'cjs' && kind === 'dynamic-import')
-      if (!isImport && !isLate(path)) return undefined
+      if (!isWrapped(format, kind, path)) return undefined
       return { path, namespace: 'builtin', suffix: `?${relative(root, importer)}` }
     })
     builder.onResolve({ filter: /^late-builtins$/ }, ({ path }) => ({ path, namespace: 'builtin' }))

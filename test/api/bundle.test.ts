@@ -12,6 +12,8 @@ it('listens from its bundle, with no package beside it', async () => {
     cwd: folder,
     env: { PATH: process.env['PATH'], HOME: folder, AGENTWEAVER_PORT: '0' },
     stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: 30_000,
+    killSignal: 'SIGKILL',
   })
   let said = ''
   try {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { POD_HOMES, POD_USERS } from '../../contracts/pod.ts'
-import type { ImageSpec } from '../kube/images/image-spec.ts'
+import type { ImageSpec, LayerEntry } from '../kube/images/image-spec.ts'
 import { apiImage, podImages } from '../kube/images/pod-images.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -68,14 +68,23 @@ describe.each(CONTAINERS)('the image of $name', ({ name, user, home }) => {
       if (entry !== 'node') expect(paths).toContain(`opt/agentweaver/node_modules/${entry}`)
   })
 
-  it('has no file that its user could write', () => {
+  it('has nothing that its user could write but a home, a workspace and what is temporary', () => {
     const entries = local?.layers.flat() ?? []
-    const writable = entries.filter(
-      (entry) => entry.kind === 'file' && entry.mode !== undefined && (entry.mode & 0o022) !== 0,
-    )
+    const isWritable = (entry: LayerEntry) =>
+      ('owner' in entry && entry.owner === user) || ('mode' in entry && ((entry.mode ?? 0) & 0o022) !== 0)
+    const writable = entries.filter(isWritable).map(({ path }) => path)
 
     expect(entries.some(({ path }) => path === 'usr/local/bin/node')).toBe(true)
-    expect(writable).toEqual([])
+    expect(writable.sort()).toEqual(
+      [home.slice(1), 'tmp', ...(name === 'toolbox' ? ['workspace'] : [])].sort(),
+    )
+  })
+
+  it.skipIf(name === 'api')('brings what V8 compiled beside its program', () => {
+    const [, entry = ''] = /^\/(.*)server\.cjs$/.exec(local?.entrypoint.at(-1) ?? '') ?? []
+    const paths = local?.layers.flat().map(({ path }) => path)
+
+    expect(paths).toEqual(expect.arrayContaining([`${entry}program.js`, `${entry}program.v8`]))
   })
 
   it('has no environment for its container but where its home is', () => {
