@@ -164,12 +164,16 @@ describeWith(['agent-sandbox'], 'metadata that a claim may add', () => {
     const claim = await space.bindClaim({ pool: 'gone', spec: { additionalPodMetadata: { labels } } })
 
     await space.client.delete(space.path('sandboxwarmpools', 'gone'))
-    const annotations = { poke: 'x' }
-    await space.client.mergePatch(space.path('sandboxclaims', claim.metadata.name), {
-      metadata: { annotations },
+    // It looks when the claim changes, and may not have heard of the pool's end by the first change.
+    let pokes = 0
+    const reason = await space.eventually('the claim to say that its pool is gone', async () => {
+      const annotations = { poke: String(++pokes) }
+      const claimPath = space.path('sandboxclaims', claim.metadata.name)
+      await space.client.mergePatch(claimPath, { metadata: { annotations } })
+      const ready = conditionOf(await space.client.get(claimPath), 'Ready')
+      return ready?.status === 'False' ? ready.reason : undefined
     })
-
-    await space.waitForReason(claim.metadata.name, 'WarmPoolNotFound')
+    expect(reason).toBe('WarmPoolNotFound')
     await space.pod(sandboxOf(claim))
   })
 
