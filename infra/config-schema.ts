@@ -8,6 +8,7 @@ import {
   type SliceConfig,
   SliceSections,
 } from './config-sections.ts'
+import type { StackText } from './stack-file.ts'
 
 /** Namespace of our keys in a stack file: the name of the project in `Pulumi.yaml`. */
 export const CONFIG_NAMESPACE = 'agentweaver'
@@ -76,11 +77,11 @@ function deepFreeze<T>(value: T): T {
 const FOREIGN = ['azure-native', 'kubernetes', 'pulumi']
 
 /**
- * Parses the section `config` of a stack file as it stands in the file. Nothing in it is secret, so an encrypted value
- * is a mistake, and so is a key of a namespace that no part of the program reads.
+ * Parses the section `config` of a stack file. Nothing in it is secret, so an encrypted value is a mistake, and so is a
+ * key of a namespace that no part of the program reads.
  */
-export function parseStackFile(config: Readonly<Record<string, unknown>>): ParsedConfig {
-  const problems = Object.entries(config).flatMap(([key, value]) => {
+export function parseStackFile({ config, problems: ambiguous }: StackText): ParsedConfig {
+  const faults = Object.entries(config).flatMap(([key, value]) => {
     const message = fault(key, value)
     return message === undefined ? [] : [{ path: key, message }]
   })
@@ -88,8 +89,15 @@ export function parseStackFile(config: Readonly<Record<string, unknown>>): Parse
   const parsed = parseInfraConfig(
     Object.fromEntries(own.map(([key, value]) => [key.slice(CONFIG_NAMESPACE.length + 1), value])),
   )
-  if (problems.length === 0) return parsed
-  return { problems: [...problems, ...('problems' in parsed ? parsed.problems : [])] }
+  return withProblems(parsed, [...faults, ...ambiguous])
+}
+
+/** What was found before, and what a schema finds at other places: a value that is read in two ways is told once. */
+export function withProblems(parsed: ParsedConfig, found: readonly ConfigProblem[]): ParsedConfig {
+  if (found.length === 0) return parsed
+  const told = new Set(found.map(({ path }) => path))
+  const others = 'problems' in parsed ? parsed.problems.filter(({ path }) => !told.has(path)) : []
+  return { problems: [...found, ...others] }
 }
 
 function fault(key: string, value: unknown): string | undefined {

@@ -60,8 +60,21 @@ const Zones = z
   .min(1)
   .refine((zones) => new Set(zones).size === zones.length, 'must name each zone once')
 const Port = z.int().min(1).max(65_535)
-/** Scalars of a stack file reach the program as text. */
-const Switch = z.union([z.boolean(), z.stringbool()])
+/** Scalars at the top of a stack file reach the program as text. Other spellings mean different things to YAML readers. */
+const Switch = z.union(
+  [z.boolean(), z.stringbool({ truthy: ['true'], falsy: ['false'], case: 'sensitive' })],
+  'must be true or false',
+)
+const Count = z.union(
+  [
+    z.int(),
+    z
+      .string()
+      .regex(/^[1-9]\d{0,8}$/)
+      .transform(Number),
+  ],
+  'must be a number in plain digits',
+)
 
 const Tags = z.strictObject({
   owner: z.string().min(1).max(256),
@@ -175,7 +188,9 @@ const Observability = z.strictObject({
 const Budget = z.strictObject({
   /** In the currency of the subscription, a month. */
   amount: z.number().positive(),
-  startDate: z.string().regex(/^\d{4}-(?:0[1-9]|1[0-2])-01$/, 'must be the first day of a month'),
+  startDate: z
+    .string()
+    .regex(/^\d{4}-(?:0[1-9]|1[0-2])-01$/, 'must be the first day of a month, in quotes: "2027-01-01"'),
   emails: z.array(Email).min(1).max(20),
 })
 
@@ -265,7 +280,7 @@ const PLATFORM = {
   /** Whether a destroy or a replacement of what holds state is refused. */
   protect: Switch.default(true),
   /** Rises when an identity was made anew under its old name: Azure refuses to change the principal of a grant. */
-  grantGeneration: z.coerce.number().int().min(1).default(1),
+  grantGeneration: Count.pipe(z.int().min(1)).default(1),
   kubernetes: z
     .strictObject({
       version: z.enum(['1.35', '1.36', '1.37']).default('1.36'),
@@ -334,3 +349,10 @@ export interface ConfigProblem {
   /** What is wrong and what to write there. */
   readonly message: string
 }
+
+/** All mistakes of one file or stack, as people read them. */
+export const problemLines = (what: string, problems: readonly ConfigProblem[]): string =>
+  [
+    `${what} has ${problems.length} mistake(s):`,
+    ...problems.map(({ path, message }) => `  ${path}: ${message}`),
+  ].join('\n')

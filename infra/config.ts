@@ -1,13 +1,14 @@
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { getProject, RunError, runtime } from '@pulumi/pulumi'
-import { parse } from 'yaml'
+import { getProject, getStack, RunError, runtime } from '@pulumi/pulumi'
 import { InfraOutputs } from '../contracts/outputs.ts'
-import { type ParsedConfig, parseInfraConfig, parseStackFile } from './config-schema.ts'
-import type { InfraConfig, PlatformConfig } from './config-sections.ts'
+import { type ParsedConfig, parseInfraConfig, parseStackFile, withProblems } from './config-schema.ts'
+import { type ConfigProblem, type InfraConfig, type PlatformConfig, problemLines } from './config-sections.ts'
 import { type KubeManifest, lockedObjects } from './plans/controller-release.ts'
 import { readRelease } from './release/read-release.ts'
 import type { BasePlatform } from './slice/slice.ts'
+import { readStackText } from './stack-file.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 
@@ -15,12 +16,24 @@ const ROOT = resolve(import.meta.dirname, '..')
 const PLAN_KEY = 'plan'
 
 /** The only reader of the stack's configuration. Throws with every mistake, before any resource is registered. */
-export function readConfig(): InfraConfig {
+export async function readConfig(): Promise<InfraConfig> {
   const prefix = `${getProject()}:`
   const own = Object.entries(runtime.allConfig()).filter(([key]) => key.startsWith(prefix))
   const record = Object.fromEntries(own.map(([key, value]) => [key.slice(prefix.length), fromText(value)]))
   delete record[PLAN_KEY]
-  return configOf(parseInfraConfig(record), 'the configuration of this stack')
+  return configOf(
+    withProblems(parseInfraConfig(record), await ambiguities()),
+    'the configuration of this stack',
+  )
+}
+
+/**
+ * What YAML readers disagree about in the file of this stack. The engine has read it by Go's rules, which show here only
+ * as values: `012` came as 10. A stack whose file lies elsewhere (`--config-file`) has none to look at.
+ */
+async function ambiguities(): Promise<readonly ConfigProblem[]> {
+  const file = join(ROOT, `Pulumi.${getStack()}.yaml`)
+  return existsSync(file) ? readStackText(await readFile(file, 'utf8')).problems : []
 }
 
 /** The engine hands values over as text, those with structure as JSON. A branch may be called `{x`, which is none. */
@@ -35,8 +48,7 @@ function fromText(text: string): unknown {
 
 function configOf(parsed: ParsedConfig, what: string): InfraConfig {
   if ('config' in parsed) return parsed.config
-  const lines = parsed.problems.map(({ path, message }) => `  ${path}: ${message}`)
-  throw new RunError([`${what} has ${lines.length} mistake(s):`, ...lines].join('\n'))
+  throw new RunError(problemLines(what, parsed.problems))
 }
 
 /**
@@ -56,10 +68,10 @@ export async function readControllerRelease({ controller }: PlatformConfig): Pro
 /** How the platform of a slice was configured, and what came out of it: two committed files, no state, no secret. */
 export async function readBasePlatform(environment: string): Promise<BasePlatform> {
   const stackFile = `Pulumi.${environment}.yaml`
-  const { config: keys = {} } = parse(await readFile(join(ROOT, stackFile), 'utf8')) as {
-    config?: Record<string, unknown>
-  }
-  const config = configOf(parseStackFile(keys), stackFile)
+  const config = configOf(
+    parseStackFile(readStackText(await readFile(join(ROOT, stackFile), 'utf8'))),
+    stackFile,
+  )
   if (config.kind !== 'platform') throw new RunError(`${stackFile} is no platform: a slice is cut from one`)
   const environmentFile = `environments/${environment}.json`
   const { infra } = JSON.parse(await readFile(join(ROOT, environmentFile), 'utf8')) as { infra: unknown }

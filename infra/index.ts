@@ -1,7 +1,7 @@
 import { readConfig } from './config.ts'
 import { buildStack } from './stack.ts'
 
-const stack = await buildStack(readConfig())
+const stack = await buildStack(await readConfig())
 
 /** The section `infra` of the environment's file: `npm run environment -- --stack <name>` writes it. */
 export const infra = stack.infra

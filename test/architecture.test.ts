@@ -93,8 +93,9 @@ const RULES: Readonly<Record<string, Rule>> = {
       'infra/plans',
       'infra/config-schema.ts',
       'infra/config-sections.ts',
+      'infra/stack-file.ts',
     ],
-    packages: ['zod', 'commander', 'yaml in infra/', 'yaml in preview-stack/'],
+    packages: ['zod', 'commander', 'yaml in preview-stack/'],
   },
 }
 

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { parseDocument } from 'yaml'
+import { readStackText, type StackText } from '../../infra/stack-file.ts'
+import { messageOf } from '../../runtime/kit/errors.ts'
 import { usageError } from '../cli-error.ts'
 
 const STACK = /^[a-z0-9][a-z0-9-]{0,99}$/
@@ -8,23 +9,16 @@ const STACK = /^[a-z0-9][a-z0-9-]{0,99}$/
 /** The file of a stack's name, or the path that was given instead. */
 export const stackFileOf = (wanted: string): string => (STACK.test(wanted) ? `Pulumi.${wanted}.yaml` : wanted)
 
-/**
- * The section `config` of a stack file. Throws for what is no such file, and for a key that stands twice, of which YAML
- * readers keep another one each.
- */
-export async function readStackFile(folder: string, wanted: string): Promise<Record<string, unknown>> {
+/** The section `config` of a stack file, with what YAML readers disagree about. Throws for what is no such file. */
+export async function readStackFile(folder: string, wanted: string): Promise<StackText> {
   const path = stackFileOf(wanted)
-  const document = parseDocument(await textOf(resolve(folder, path), path, folder))
-  const [error] = document.errors
-  if (error) throw usageError(`${path}: ${error.message.split('\n')[0] ?? 'is not YAML'}`)
-  const content: unknown = document.toJS({ maxAliasCount: 20 })
-  const config = isRecord(content) ? (content['config'] ?? {}) : undefined
-  if (!isRecord(config)) throw usageError(`${path}: has no map of keys under "config".`)
-  return config
+  const text = await textOf(resolve(folder, path), path, folder)
+  try {
+    return readStackText(text)
+  } catch (error) {
+    throw usageError(`${path}: ${messageOf(error)}`)
+  }
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 async function textOf(file: string, path: string, folder: string): Promise<string> {
   try {

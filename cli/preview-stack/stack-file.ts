@@ -2,6 +2,8 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseDocument } from 'yaml'
 import { CONFIG_NAMESPACE, parseInfraConfig } from '../../infra/config-schema.ts'
+import { problemLines } from '../../infra/config-sections.ts'
+import { quoted, STYLE } from '../../infra/stack-file.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { readStackFile } from '../infra/read-stack-file.ts'
@@ -34,18 +36,18 @@ export async function previewKeys(folder: string, config: PreviewConfig): Promis
       'Name another --environment.',
     )
   const base = await readStackFile(folder, environment)
+  if (base.problems.length > 0) throw usageError(problemLines(`Pulumi.${environment}.yaml`, base.problems))
   const keys = {
     kind: 'slice',
     environment,
     slug,
     branch: branch.replaceAll(UNREADABLE, '_').slice(0, TAG_CHARACTERS).toWellFormed(),
     expires: `${expires.toISOString().slice(0, 19)}Z`,
-    tags: base[`${CONFIG_NAMESPACE}:tags`],
+    tags: base.config[`${CONFIG_NAMESPACE}:tags`],
   }
   const parsed = parseInfraConfig(keys)
   if ('problems' in parsed) {
-    const lines = parsed.problems.map(({ path, message }) => `  ${path}: ${message}`)
-    throw usageError(['The preview cannot be configured:', ...lines].join('\n'))
+    throw usageError(problemLines('The preview', parsed.problems))
   }
   return keys
 }
@@ -65,7 +67,7 @@ export async function writeStackFile(wanted: Wanted, keys: Readonly<Record<strin
     document.set('secretsprovider', secretsProvider)
   for (const [key, value] of Object.entries(keys))
     document.setIn(['config', `${CONFIG_NAMESPACE}:${key}`], document.createNode(value))
-  await writeFile(path, document.toString())
+  await writeFile(path, quoted(document).toString(STYLE))
 }
 
 async function textOf(path: string): Promise<string> {

@@ -3,14 +3,13 @@ import { join } from 'node:path'
 import { parse } from 'yaml'
 import type { Plan } from '../../contracts/planned-resource.ts'
 import { CONFIG_NAMESPACE } from '../config-schema.ts'
-import { runProgram } from '../engine/run-program.ts'
+import { problemLines } from '../config-sections.ts'
+import { ProgramError, runProgram } from '../engine/run-program.ts'
+import { readStackText } from '../stack-file.ts'
 
 interface ProjectFile {
   readonly main: string
   readonly runtime: { readonly options?: { readonly nodeargs?: string } }
-}
-interface StackFile {
-  readonly config?: Readonly<Record<string, unknown>>
 }
 
 /**
@@ -18,9 +17,10 @@ interface StackFile {
  * arguments of Node that `Pulumi.yaml` names.
  */
 export async function makePlan(root: string, stack: string): Promise<Plan> {
-  const read = async (file: string) => parse(await readFile(join(root, file), 'utf8')) as unknown
-  const { main, runtime } = (await read('Pulumi.yaml')) as ProjectFile
-  const { config = {} } = ((await read(`Pulumi.${stack}.yaml`)) ?? {}) as StackFile
+  const read = (file: string) => readFile(join(root, file), 'utf8')
+  const { main, runtime } = parse(await read('Pulumi.yaml')) as ProjectFile
+  const { config, problems } = readStackText(await read(`Pulumi.${stack}.yaml`))
+  if (problems.length > 0) throw new ProgramError(problemLines(`Pulumi.${stack}.yaml`, problems))
   return runProgram({
     project: CONFIG_NAMESPACE,
     stack,

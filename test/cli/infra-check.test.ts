@@ -1,8 +1,9 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
-import { parse, stringify } from 'yaml'
+import { parse } from 'yaml'
 import { parseStackFile } from '../../infra/config-schema.ts'
+import { readStackText, writeStackText } from '../../infra/stack-file.ts'
 import { aFolder, runCli } from './run-cli.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -14,7 +15,7 @@ async function aProject(alter: (config: Record<string, unknown>) => void = () =>
   const cwd = await aFolder('aw-infra-')
   const file = parse(raw('dev')) as { config: Record<string, unknown> }
   alter(file.config)
-  writeFileSync(join(cwd, 'Pulumi.dev.yaml'), stringify(file))
+  writeFileSync(join(cwd, 'Pulumi.dev.yaml'), writeStackText(file))
   if (plan) {
     mkdirSync(join(cwd, 'plans'))
     writeFileSync(join(cwd, 'plans/dev.json'), JSON.stringify(plan))
@@ -186,7 +187,7 @@ test.each([
 })
 
 test('the file of the example preview is what the command would write', () => {
-  const parsed = parseStackFile(parse(raw('pr-example')).config)
+  const parsed = parseStackFile(readStackText(raw('pr-example')))
 
   expect(parsed).toMatchObject({ config: { kind: 'slice', slug: 'example-50d858', branch: 'example' } })
 })

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { parseStackFile } from '../../infra/config-schema.ts'
 import { secretGetter } from '../../infra/plans/roles.ts'
+import { readStackText } from '../../infra/stack-file.ts'
 import { aFolder, runCli } from './run-cli.ts'
 import { aStandIn } from './stand-in.ts'
 
@@ -74,7 +75,7 @@ const nodes = (...items: object[]) => ({ 'get nodes': { items } })
 const roles = (...items: object[]) => ({ 'role assignment list': items })
 
 test('the stack file that the nodes are compared with is right', () => {
-  expect(parseStackFile(parse(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8')).config)).toHaveProperty(
+  expect(parseStackFile(readStackText(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8')))).toHaveProperty(
     'config',
   )
 })

@@ -3,10 +3,13 @@ import { resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { parseInfraConfig, parseStackFile } from '../../infra/config-schema.ts'
+import { readStackText, writeStackText } from '../../infra/stack-file.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const stackFile = (stack: string) =>
   parse(readFileSync(resolve(ROOT, `Pulumi.${stack}.yaml`), 'utf8')).config as Record<string, unknown>
+
+const inFile = (config: Record<string, unknown>) => readStackText(writeStackText({ config }))
 
 type Section = Record<string, unknown>
 const record = (stack: string): Section =>
@@ -21,13 +24,13 @@ const problemsOf = (config: Section) => {
 }
 
 test.each(['dev', 'prod', 'pr-example'])('the stack file of %s is right', (stack) => {
-  const parsed = parseStackFile(stackFile(stack))
+  const parsed = parseStackFile(inFile(stackFile(stack)))
 
   expect(parsed).toHaveProperty('config')
 })
 
 test('is frozen to its depths', () => {
-  const parsed = parseStackFile(stackFile('dev'))
+  const parsed = parseStackFile(inFile(stackFile('dev')))
 
   if (!('config' in parsed) || parsed.config.kind !== 'platform') throw new Error('no platform')
   const { kata } = parsed.config.pools
@@ -194,12 +197,14 @@ test.each(PLANTED)('refuses %s, and nothing else', (_mistake, config, found) => 
 })
 
 test('a stack file holds no secret and no key that nothing reads', () => {
-  const parsed = parseStackFile({
-    ...stackFile('dev'),
-    'agentweaver:tenantId': { secure: 'AAABAA' },
-    'other:key': 'x',
-    bare: 'x',
-  })
+  const parsed = parseStackFile(
+    inFile({
+      ...stackFile('dev'),
+      'agentweaver:tenantId': { secure: 'AAABAA' },
+      'other:key': 'x',
+      bare: 'x',
+    }),
+  )
 
   const problems = 'problems' in parsed ? parsed.problems.map(({ path }) => path) : []
   expect(problems).toEqual(['agentweaver:tenantId', 'other:key', 'bare', 'tenantId'])

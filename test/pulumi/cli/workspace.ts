@@ -16,7 +16,8 @@ import {
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
-import { parse, stringify } from 'yaml'
+import { parse } from 'yaml'
+import { writeStackText } from '../../../infra/stack-file.ts'
 import { openCloud } from '../../fakes/pulumi/cloud.ts'
 import type { Json, Properties } from '../../fakes/pulumi/values.ts'
 import { offlineConfig, ROOT, type StackConfig } from '../helpers/stack-file.ts'
@@ -159,7 +160,7 @@ export async function aWorkspace() {
     },
     /** A stack with the committed configuration, which reaches no network. */
     async init(stack: string, config: StackConfig = offlineConfig(stack).config): Promise<void> {
-      writeFileSync(stackFile(stack), stringify({ config }))
+      writeFileSync(stackFile(stack), writeStackText({ config }))
       const { status, text } = await pulumi('stack', 'init', stack, '--secrets-provider', 'passphrase')
       if (status !== 0) throw new Error(`stack init failed: ${text}`)
     },
@@ -168,7 +169,7 @@ export async function aWorkspace() {
       const file = parse(readFileSync(stackFile(stack), 'utf8')) as { config: Record<string, Json> }
       writeFileSync(
         stackFile(stack),
-        stringify({ ...file, config: { ...file.config, ...change(file.config) } }),
+        writeStackText({ ...file, config: { ...file.config, ...change(file.config) } }),
       )
     },
     preview: (stack: string, ...flags: string[]) => pulumi('preview', '--stack', stack, ...flags),
