@@ -1,12 +1,6 @@
-import type {
-  PolicyResource,
-  PolicyResourceOptions,
-  ResourceValidationArgs,
-  StackValidationArgs,
-} from '@pulumi/policy'
+import type { PolicyResourceOptions, ResourceValidationArgs, StackValidationArgs } from '@pulumi/policy'
 import type { PlannedValue } from '../../contracts/planned-resource.ts'
-import { NAME_LIMITS } from './names.ts'
-import { typeOf } from './read.ts'
+import { isAzure } from './read.ts'
 import type { RuledPlan, RuledResource } from './rule.ts'
 
 /** What stands for unknown values of each type on the wire (`@pulumi/policy`, proxy.js). */
@@ -26,44 +20,63 @@ const UNKNOWNS = new Set([
  */
 const BEHIND = '__getSpecialProxyTarget'
 
-/** A resource before it is made or changed, as the engine shows it: its inputs, and nothing of the others. */
-export function resourceFromEngine(args: ResourceValidationArgs): RuledResource {
-  return { ...common(args), inputs: inputsOf(args.props, {}), dependencies: [], ...optionsOf(args.opts) }
-}
+type Properties = Readonly<Record<string, unknown>>
+type Origins = Readonly<Record<string, readonly string[]>>
 
 /**
- * All resources at the end of a run. What the engine shows of each are its outputs, where Azure leaves out the parts of
- * its path: a name stands under `name`, and what else is left out is known by where it came from.
+ * One preview or update as the engine shows it to a pack: first each resource with its inputs (`Analyze`), then all of
+ * them with their outputs (`AnalyzeStack`). Outputs are no ground for a rule: azure-native leaves the parts of a path out
+ * of them (`resourceName`, `configName`), and a preview knows hardly any. So inputs are kept by URN until the end.
+ * The engine starts a pack anew for each preview and each update.
  */
-export function planFromEngine(args: StackValidationArgs): RuledPlan {
-  const resources = args.resources.map((resource) => fromState(resource))
-  const { stack, project } = placeOf(resources[0]?.urn ?? '')
-  return { project, stack, resources, outputs: {} }
-}
-
-function fromState(resource: PolicyResource): RuledResource {
-  const origins = Object.fromEntries(
-    Object.entries(resource.propertyDependencies).map(([key, from]) => [key, from.map(({ urn }) => urn)]),
-  )
+export function createEngineView() {
+  const inputs = new Map<string, Properties>()
   return {
-    ...common(resource),
-    inputs: named(resource.type, inputsOf(resource.props, origins)),
-    dependencies: resource.dependencies.map(({ urn }) => urn).toSorted(),
-    propertyDependencies: origins,
-    ...optionsOf(resource.opts),
-    ...(resource.parent && { parent: resource.parent.urn }),
+    /** A resource before it is made or changed; nothing for one that this run leaves out. */
+    resource(args: ResourceValidationArgs): RuledResource | undefined {
+      const properties = behind(args.props)
+      inputs.set(args.urn, properties)
+      if (isLeftOut(args, properties)) return undefined
+      return {
+        ...common(args),
+        ...optionsOf(args.opts),
+        inputs: planned(properties, {}),
+        dependencies: [],
+      }
+    },
+    /**
+     * All resources at the end, by their inputs. A resource whose inputs were not shown is one that the program does not
+     * make any more and `--target` keeps: it is judged by what the state has of it.
+     */
+    plan({ resources }: StackValidationArgs): RuledPlan {
+      const made = resources.filter((one) => !isLeftOut(one, inputs.get(one.urn)))
+      const all = made.map((resource): RuledResource => {
+        const origins = Object.fromEntries(
+          Object.entries(resource.propertyDependencies).map(([key, from]) => [
+            key,
+            from.map(({ urn }) => urn),
+          ]),
+        )
+        return {
+          ...common(resource),
+          ...optionsOf(resource.opts),
+          inputs: planned(inputs.get(resource.urn) ?? behind(resource.props), origins),
+          dependencies: resource.dependencies.map(({ urn }) => urn).toSorted(),
+          propertyDependencies: origins,
+          ...(resource.parent && { parent: resource.parent.urn }),
+        }
+      })
+      return { ...placeOf(resources[0]?.urn ?? ''), resources: all, outputs: {} }
+    },
   }
 }
 
-type Inputs = { readonly [key: string]: PlannedValue }
-
-/** With the name where a program writes it. */
-function named(type: string, inputs: Inputs): Inputs {
-  const property = NAME_LIMITS[typeOf({ type }).replace('azure-native:', '')]?.property
-  const name = inputs['name']
-  if (property === undefined || name === undefined || inputs[property] !== undefined) return inputs
-  return { ...inputs, [property]: name }
-}
+/**
+ * Of what `--target` leaves out and is not there yet, the engine shows no input at all. What is made has one at least: the
+ * provider's check adds the API version.
+ */
+const isLeftOut = ({ type }: Pick<RuledResource, 'type'>, properties: Properties | undefined): boolean =>
+  isAzure({ type }) && properties !== undefined && Object.keys(properties).length === 0
 
 /** The stack and project of a URN; empty for what is none, which is held to production's rules. */
 export function placeOf(urn: string): { readonly stack: string; readonly project: string } {
@@ -79,19 +92,20 @@ function optionsOf({ protect, ignoreChanges }: PolicyResourceOptions) {
   return { protect, ignoreChanges }
 }
 
-function inputsOf(
-  props: Readonly<Record<string, unknown>>,
-  origins: Readonly<Record<string, readonly string[]>>,
-): Inputs {
-  const plain = (props[BEHIND] ?? props) as Readonly<Record<string, unknown>>
+const behind = (props: Properties): Properties => (props[BEHIND] ?? props) as Properties
+
+function planned(properties: Properties, origins: Origins): { readonly [key: string]: PlannedValue } {
   return Object.fromEntries(
-    Object.entries(plain).map(([key, value]) => [key, planned(value, (origins[key] ?? []).join(', '))]),
+    Object.entries(properties).map(([key, value]) => [
+      key,
+      plannedValue(value, (origins[key] ?? []).join(', ')),
+    ]),
   )
 }
 
-function planned(value: unknown, from: string): PlannedValue {
+function plannedValue(value: unknown, from: string): PlannedValue {
   if (typeof value === 'string') return UNKNOWNS.has(value) ? { $unknown: from } : value
-  if (Array.isArray(value)) return value.map((item) => planned(item, from))
+  if (Array.isArray(value)) return value.map((item) => plannedValue(item, from))
   if (typeof value !== 'object' || value === null) return value === undefined ? null : (value as PlannedValue)
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, planned(inner, from)]))
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, plannedValue(inner, from)]))
 }

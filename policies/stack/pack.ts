@@ -1,5 +1,11 @@
-import { type Policies, PolicyPack, type ReportViolation } from '@pulumi/policy'
-import { placeOf, planFromEngine, resourceFromEngine } from './from-engine.ts'
+import {
+  type Policies,
+  PolicyPack,
+  type ReportViolation,
+  type ResourceValidationArgs,
+  type StackValidationArgs,
+} from '@pulumi/policy'
+import { createEngineView, placeOf } from './from-engine.ts'
 import type { Finding, RuleContext, StackRule } from './rule.ts'
 import { checkResource, checkWhole, STACK_RULES } from './rules.ts'
 import { DEFAULT_SETTINGS, environmentOf, type PolicySettings } from './settings.ts'
@@ -27,6 +33,8 @@ const report = (findings: readonly Finding[], violation: ReportViolation) => {
   for (const { message, urn } of findings) violation(message, urn)
 }
 
+const view = createEngineView()
+
 /** A rule about single resources and about the whole is two policies to the engine. */
 function policiesOf(rule: StackRule): Policies {
   const { name, level, says, protects } = rule
@@ -36,17 +44,17 @@ function policiesOf(rule: StackRule): Policies {
     ...common,
     name,
     ...(config && { configSchema: config as never }),
-    validateResource: (args: Parameters<typeof resourceFromEngine>[0], violation: ReportViolation) =>
-      report(
-        checkResource(rule, resourceFromEngine(args), contextOf(args.urn, args.getConfig<Config>())),
-        violation,
-      ),
+    validateResource: (args: ResourceValidationArgs, violation: ReportViolation) => {
+      const shown = view.resource(args)
+      if (shown === undefined) return
+      report(checkResource(rule, shown, contextOf(args.urn, args.getConfig<Config>())), violation)
+    },
   }
   const stack = {
     ...common,
     name: rule.resource === undefined ? name : `${name}-stack`,
-    validateStack: (args: Parameters<typeof planFromEngine>[0], violation: ReportViolation) => {
-      const plan = planFromEngine(args)
+    validateStack: (args: StackValidationArgs, violation: ReportViolation) => {
+      const plan = view.plan(args)
       report(
         checkWhole(rule, plan, contextOf(plan.resources[0]?.urn ?? '', args.getConfig<Config>())),
         violation,
@@ -56,7 +64,7 @@ function policiesOf(rule: StackRule): Policies {
   return [...(rule.resource === undefined ? [] : [resource]), ...(rule.stack === undefined ? [] : [stack])]
 }
 
-/** The engine takes marks of secrets off before it shows values, so rules about them run on plans alone. */
+/** The policy SDK takes marks of secrets off before it shows values, so rules about them run on plans alone. */
 new PolicyPack('agentweaver-stack', {
   enforcementLevel: 'mandatory',
   policies: STACK_RULES.filter((rule) => rule.planOnly !== true).flatMap(policiesOf),

@@ -6,7 +6,7 @@ export function typeOf({ type }: Pick<RuledResource, 'type'>): string {
   return type.replace(/^azure-native_[a-z0-9]+_v[a-z0-9]+:/, 'azure-native:')
 }
 
-export const isAzure = (resource: RuledResource) => typeOf(resource).startsWith('azure-native:')
+export const isAzure = (resource: Pick<RuledResource, 'type'>) => typeOf(resource).startsWith('azure-native:')
 
 export function ofType(plan: RuledPlan, ...types: readonly string[]): RuledResource[] {
   return plan.resources.filter((resource) => types.includes(typeOf(resource)))
@@ -101,15 +101,11 @@ export function originsOf(plan: RuledPlan, resource: RuledResource, property: st
   return plan.resources.map(({ urn }) => urn).filter((urn) => texts.some((text) => standsIn(text, urn)))
 }
 
-/** Types that a value which is not known comes from, as its origin names them. */
-export function originTypes(value: PlannedValue | undefined): readonly string[] {
-  return unknownsIn(value).flatMap((text) =>
-    [...text.matchAll(URN_TYPE)].map(([, type = '']) => typeOf({ type })),
-  )
+/** Types of the resources that a property's value comes from. */
+export function originTypes(plan: RuledPlan, resource: RuledResource, property: string): readonly string[] {
+  const origins = originsOf(plan, resource, property)
+  return plan.resources.filter(({ urn }) => origins.includes(urn)).map(typeOf)
 }
-
-/** A URN is `urn:pulumi:<stack>::<project>::<types, $ between>::<name>`; the last type is the resource's own. */
-const URN_TYPE = /urn:pulumi:[^:]+::[^:]+::(?:[^\s,]*?\$)?([^\s,$:]+:[^\s,$:]*:?[^\s,$:]+)::/g
 
 /** Whether a URN is among those of an origin, and not one that only begins alike. */
 function standsIn(text: string, urn: string, from = 0): boolean {

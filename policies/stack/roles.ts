@@ -24,9 +24,9 @@ const SANDBOX_DATA_ACTIONS = [
 ]
 
 const ROLE_ID =
-  /^(?:\/subscriptions\/[^/]+)?\/providers\/Microsoft\.Authorization\/roleDefinitions\/([0-9a-f-]{36})$/i
+  /^(?:\/subscriptions\/[^/]+(?:\/resourceGroups\/[^/]+)?)?\/providers\/Microsoft\.Authorization\/roleDefinitions\/([0-9a-f-]{36})$/i
 
-/** The id of a role, at the end of its resource id; nothing where that is no role's. */
+/** The id of a role, at the end of its resource id, which may begin with the scope it was made at. */
 export function roleIdOf(value: PlannedValue | undefined): string | undefined {
   return typeof value === 'string' ? ROLE_ID.exec(value)?.[1]?.toLowerCase() : undefined
 }

@@ -1,3 +1,4 @@
+import { isUnknown, type PlannedValue } from '../../contracts/planned-resource.ts'
 import { isAzure, problem, typeOf } from './read.ts'
 import type { Finding, Problem, RuleContext, RuledPlan, RuledResource, StackRule } from './rule.ts'
 import { ACCESS_RULES } from './rules/access.ts'
@@ -29,12 +30,15 @@ export function checkStack(plan: RuledPlan, settings: PolicySettings = DEFAULT_S
   ])
 }
 
-/** What one resource breaks of one rule; nothing where the rule is about another type. */
+/**
+ * What one resource breaks of one rule; nothing where the rule is about another type. Where its unknown values come from
+ * is hidden from it: the engine tells that at the end of a run alone, and a plan must not find less or more than the pack.
+ */
 export function checkResource(rule: StackRule, resource: RuledResource, context: RuleContext): Finding[] {
   const { check, types } = rule.resource ?? {}
   const isMeant = types === undefined ? isAzure(resource) : types.includes(typeOf(resource))
   if (check === undefined || !isMeant) return []
-  return attempt(rule, resource, () => check(resource, context))
+  return attempt(rule, resource, () => check(withoutOrigins(resource), context))
 }
 
 /** What a whole plan breaks of one rule. */
@@ -56,4 +60,16 @@ function attempt(rule: StackRule, at: RuledResource, check: () => readonly Probl
       ),
     ]
   }
+}
+
+function withoutOrigins(resource: RuledResource): RuledResource {
+  const { propertyDependencies: _, ...rest } = resource
+  return { ...rest, inputs: hideOrigins(resource.inputs) as RuledResource['inputs'] }
+}
+
+function hideOrigins(value: PlannedValue): PlannedValue {
+  if (isUnknown(value)) return { $unknown: '' }
+  if (Array.isArray(value)) return value.map(hideOrigins)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, hideOrigins(inner)]))
 }

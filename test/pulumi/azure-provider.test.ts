@@ -9,7 +9,7 @@ import {
 import { computedValues } from '../fakes/pulumi/azure/computed.ts'
 import { sdkShape } from '../fakes/pulumi/azure/sdk-shape.ts'
 import { type Properties, secret, UNKNOWN } from '../fakes/pulumi/values.ts'
-import { empty, SDK_VERSION, STATUS } from '../fakes/pulumi/wire.ts'
+import { empty, STATUS, versionOf } from '../fakes/pulumi/wire.ts'
 import {
   ARGS,
   ASSIGNMENT,
@@ -32,7 +32,7 @@ test('answers the engine with the version of the SDK, and says that secrets reac
   const info = await running.provider.call<{ getVersion(): string }>('getPluginInfo', empty())
   const configured = await running.provider.configure(ARGS)
 
-  expect(info.getVersion()).toBe(SDK_VERSION)
+  expect(info.getVersion()).toBe(versionOf('azure-native'))
   expect(configured.getAcceptsecrets()).toBe(false)
   expect(configured.getSupportspreview()).toBe(true)
 })

@@ -1,4 +1,4 @@
-import { isUnknown, type PlannedValue } from '../../../contracts/planned-resource.ts'
+import { isUnknown } from '../../../contracts/planned-resource.ts'
 import {
   asList,
   type Demand,
@@ -9,6 +9,7 @@ import {
   originsOf,
   originTypes,
   problem,
+  typeOf,
   valueAt,
 } from '../read.ts'
 import {
@@ -23,17 +24,34 @@ import {
 import type { Problem, RuledPlan, RuledResource, StackRule } from '../rule.ts'
 import { CLUSTER, CREDENTIAL, IDENTITY, ROLE_ASSIGNMENT, ROLE_DEFINITION } from '../types.ts'
 
+/** An assignment whose role and scope are both known. The others are judged by where the values come from, at the end. */
 function scope(resource: RuledResource): Problem[] {
-  const role = resource.inputs['roleDefinitionId']
-  const id = roleIdOf(role)
-  if (id === undefined && !comesFrom(role, ROLE_DEFINITION)) {
-    return [
-      problem(resource, 'roleDefinitionId', 'names no role that is known while planning: write its id out'),
-    ]
-  }
-  const name = PRIVILEGED_ROLES.get(id ?? '')
-  const where = resource.inputs['scope']
-  if (name === undefined || !isWide(where, originTypes(where))) return []
+  const { roleDefinitionId: role, scope: where } = resource.inputs
+  if (isUnknown(role) || isUnknown(where)) return []
+  return [...nameless(resource), ...wideGrant(resource, [])]
+}
+
+function scopesToCome(plan: RuledPlan): Problem[] {
+  return ofType(plan, ROLE_ASSIGNMENT).flatMap((resource) => {
+    const { roleDefinitionId: role, scope: where } = resource.inputs
+    if (!isUnknown(role) && !isUnknown(where)) return []
+    const roleTypes = isUnknown(role) ? originTypes(plan, resource, 'roleDefinitionId') : []
+    if (roleTypes.length > 0 && roleTypes.every((type) => type === ROLE_DEFINITION)) return []
+    return [...nameless(resource), ...wideGrant(resource, originTypes(plan, resource, 'scope'))]
+  })
+}
+
+function nameless(resource: RuledResource): Problem[] {
+  if (roleIdOf(resource.inputs['roleDefinitionId']) !== undefined) return []
+  return [
+    problem(resource, 'roleDefinitionId', 'names no role that is known while planning: write its id out'),
+  ]
+}
+
+/** A role that gives or takes rights, on more than one resource; `types` is what an unknown scope comes from. */
+function wideGrant(resource: RuledResource, types: readonly string[]): Problem[] {
+  const name = PRIVILEGED_ROLES.get(roleIdOf(resource.inputs['roleDefinitionId']) ?? '')
+  if (name === undefined || !isWide(resource.inputs['scope'], types)) return []
   return [
     ...demand(resource, 'condition', isCondition(name)),
     ...demand(resource, 'conditionVersion', isOneOf('2.0')),
@@ -46,11 +64,6 @@ function isCondition(role: string): Demand {
     holds: (value) => typeof value === 'string' && /@(?:Request|Resource)\[[^\]]+\]/.test(value),
     remedy: `${role} at this scope needs a condition on the request: add one, or assign a narrower role to one resource`,
   }
-}
-
-/** A value that is not known yet, and will be of a resource of that type; the engine does not name its origin. */
-function comesFrom(value: PlannedValue | undefined, type: string): boolean {
-  return isUnknown(value) && (value.$unknown === '' || originTypes(value).includes(type))
 }
 
 /** Roles of our own list what they may do; what gives rights away, or is a pattern, is in none. */
@@ -220,8 +233,9 @@ export const ACCESS_RULES: readonly StackRule[] = [
     protects: 'a stolen identity changes one thing and not all',
     resource: {
       types: [ROLE_ASSIGNMENT, ROLE_DEFINITION],
-      check: (resource) => (resource.type === ROLE_DEFINITION ? ownRoles(resource) : scope(resource)),
+      check: (resource) => (typeOf(resource) === ROLE_DEFINITION ? ownRoles(resource) : scope(resource)),
     },
+    stack: scopesToCome,
   },
   {
     number: 28,

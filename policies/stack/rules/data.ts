@@ -13,7 +13,7 @@ import {
   problem,
   valueAt,
 } from '../read.ts'
-import type { Problem, RuleContext, RuledResource, StackRule } from '../rule.ts'
+import type { Problem, RuleContext, RuledPlan, RuledResource, StackRule } from '../rule.ts'
 import { DATABASE, REGISTRY, STORAGE, VAULT } from '../types.ts'
 
 type Check = (resource: RuledResource, context: RuleContext) => readonly Problem[]
@@ -79,26 +79,27 @@ const SUBNET = 'azure-native:network:Subnet'
 const NETWORK = 'azure-native:network:VirtualNetwork'
 
 /** In a network of its own, by subnet and private zone: such a server has no public address. */
-const privateDatabase: Check = (resource) => {
-  const subnet = valueAt(resource.inputs, 'network.delegatedSubnetResourceId')
-  const isOfNetwork = originTypes(subnet).some((type) => type === SUBNET || type === NETWORK)
-  const isPlaced = isUnknown(subnet) ? isOfNetwork || subnet.$unknown === '' : isSet.holds(subnet)
-  const zone = valueAt(resource.inputs, 'network.privateDnsZoneArmResourceId')
-  return [
-    ...(isPlaced
-      ? []
-      : [
-          problem(
-            resource,
-            'network.delegatedSubnetResourceId',
-            'names no subnet: give it one delegated to PostgreSQL',
-          ),
-        ]),
-    ...(isUnknown(zone) || isSet.holds(zone)
-      ? []
-      : [problem(resource, 'network.privateDnsZoneArmResourceId', 'names no zone: give it a private one')]),
-    ...demand(resource, 'network.publicNetworkAccess', isOneOf('Disabled', undefined)),
-  ]
+const privateDatabase: Check = (resource) => [
+  ...named(resource, SUBNET_ID, 'names no subnet: give it one delegated to PostgreSQL'),
+  ...named(resource, 'network.privateDnsZoneArmResourceId', 'names no zone: give it a private one'),
+  ...demand(resource, 'network.publicNetworkAccess', isOneOf('Disabled', undefined)),
+]
+
+const SUBNET_ID = 'network.delegatedSubnetResourceId'
+
+function named(resource: RuledResource, path: string, message: string): Problem[] {
+  const value = valueAt(resource.inputs, path)
+  return isUnknown(value) || isSet.holds(value) ? [] : [problem(resource, path, message)]
+}
+
+/** A subnet that is not known yet comes from a network of this plan. */
+function subnetsToCome(plan: RuledPlan): Problem[] {
+  return ofType(plan, DATABASE)
+    .filter(({ inputs }) => isUnknown(valueAt(inputs, SUBNET_ID)))
+    .filter((one) => !originTypes(plan, one, 'network').some((type) => type === SUBNET || type === NETWORK))
+    .map((one) =>
+      problem(one, SUBNET_ID, 'comes from no subnet of this plan: give it one delegated to PostgreSQL'),
+    )
 }
 
 const FIREWALL = 'azure-native:dbforpostgresql:FirewallRule'
@@ -210,8 +211,12 @@ export const DATA_RULES: readonly StackRule[] = [
     says: 'the database is in a subnet of its own with a private zone, without firewall rules',
     protects: 'it has no address on the Internet',
     resource: { types: [DATABASE], check: privateDatabase },
-    stack: (plan) =>
-      ofType(plan, FIREWALL).map((rule) => problem(rule, '', 'opens a database to addresses: take it out')),
+    stack: (plan) => [
+      ...subnetsToCome(plan),
+      ...ofType(plan, FIREWALL).map((rule) =>
+        problem(rule, '', 'opens a database to addresses: take it out'),
+      ),
+    ],
   },
   {
     number: 26,

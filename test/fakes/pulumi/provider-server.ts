@@ -14,9 +14,9 @@ import {
   listen,
   newAny,
   RpcError,
-  SDK_VERSION,
   STATUS,
   toStruct,
+  versionOf,
 } from './wire.ts'
 
 export interface ServeOptions {
@@ -261,7 +261,7 @@ export async function serveProvider({ cloud, standIn: make, crash }: ServeOption
   const handlers: Record<string, Handler> = {
     getPluginInfo: () => {
       const info = new pluginMessages.PluginInfo()
-      info.setVersion(SDK_VERSION)
+      info.setVersion(versionOf(name))
       return info
     },
     attach: empty,

@@ -8,8 +8,9 @@ import type { Properties } from './values.ts'
 const own = createRequire(import.meta.url)
 const sdk = createRequire(own.resolve('@pulumi/pulumi'))
 
-/** The SDK's version: what a stand-in answers as its own, so that the engine does not warn. */
-export const SDK_VERSION: string = (own('@pulumi/pulumi/package.json') as { version: string }).version
+/** Version of the package that a stand-in stands in for: it answers with that, and the engine does not warn. */
+export const versionOf = (name: string): string =>
+  (own(`@pulumi/${name}/package.json`) as { version: string }).version
 
 interface StructMessage {
   toJavaScript(): Properties

@@ -1,6 +1,6 @@
 import type { PlannedValue } from '../../../contracts/planned-resource.ts'
 
-/** One weakening of the good plan that exactly one rule must find. */
+/** One weakening of what the engine asked about a sound stack, that exactly one rule must find. */
 export interface Mutant {
   readonly rule: string
   /** Type without its provider, and name. */
@@ -11,8 +11,8 @@ export interface Mutant {
   readonly value?: PlannedValue
   /** What the message says beside the path. */
   readonly says: RegExp
-  /** @default prod */
-  readonly stack?: string
+  /** Which of the recorded runs, all of them of new stacks. */
+  readonly run: Run
   /** Whether what is not known in that place is all right: it comes from the resource that it should come from. */
   readonly mayBeUnknown?: true
 }
@@ -21,30 +21,39 @@ const UNKNOWN_ELSEWHERE = {
   $unknown: 'urn:pulumi:prod::agentweaver::azure-native:network:VirtualNetwork::net#id',
 }
 
+export type Run = 'prod' | 'dev' | 'slice' | 'others'
+
 type Weakening = readonly [rule: string, path: string, value: PlannedValue | undefined, says: RegExp]
 
 const on =
-  (of: string) =>
+  (of: string, run: Run = 'prod') =>
   (...[rule, path, value, says]: Weakening): Mutant => ({
     rule,
     of,
     path,
     ...(value !== undefined && { value }),
     says,
+    run,
   })
-const kata = on('containerservice:AgentPool kata1')
-const cluster = on('containerservice:ManagedCluster cluster')
-const vault = on('keyvault:Vault user-tokens')
-const registry = on('containerregistry:Registry registry')
-const storage = on('storage:StorageAccount storage')
-const database = on('dbforpostgresql:Server database')
-const credential = on('managedidentity:FederatedIdentityCredential api')
-const second = on('managedidentity:FederatedIdentityCredential agent-host-old')
-const wide = on('authorization:RoleAssignment api-on-group')
-const sandboxGrant = on('authorization:RoleAssignment agent-host')
-const own = on('authorization:RoleDefinition getter')
-const reader = on('authorization:RoleDefinition reader')
-const trusted = on('managedidentity:FederatedIdentityCredential agent-host')
+const kata = on('containerservice:AgentPool agentweaver-prod-kata1')
+const cluster = on('containerservice:ManagedCluster agentweaver-prod')
+const open = on('containerservice:ManagedCluster agentweaver-dev', 'dev')
+const vault = on('keyvault:Vault agentweaver-prod-user-token-vault')
+const registry = on('containerregistry:Registry agentweaver-prod')
+const storage = on('storage:StorageAccount storage', 'others')
+const database = on('dbforpostgresql:Server agentweaver-prod')
+const credential = on('managedidentity:FederatedIdentityCredential agentweaver-prod-api-agentweaver')
+const second = on('managedidentity:FederatedIdentityCredential agent-host-old', 'others')
+const wide = on('authorization:RoleAssignment api-on-group', 'others')
+const sandboxGrant = on(
+  'authorization:RoleAssignment agentweaver-prod-agent-host: Agentweaver secret getter on agentweaver-prod-users',
+)
+const own = on('authorization:RoleDefinition getter', 'others')
+const reader = on('authorization:RoleDefinition reader', 'others')
+const sliced = on('managedidentity:UserAssignedIdentity agentweaver-dev-pr-example-50d858-api', 'slice')
+const trusted = on(
+  'managedidentity:FederatedIdentityCredential agentweaver-prod-agent-host-agentweaver-sandboxes',
+)
 /** It lists secrets too. */
 const SECRETS_USER =
   '/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/4633458b-17de-408a-b874-0445c86b69e6'
@@ -92,7 +101,7 @@ export const MUTANTS: readonly Mutant[] = [
   ),
   {
     ...kata('no-legacy-runtime', 'workloadRuntime', 'WasmWasi', /set it to/),
-    of: 'containerservice:AgentPool app1',
+    of: 'containerservice:AgentPool agentweaver-prod-app1',
   },
 
   cluster('cluster-network', 'networkProfile.networkPlugin', 'kubenet', /set it to "azure"/),
@@ -114,22 +123,27 @@ export const MUTANTS: readonly Mutant[] = [
   cluster('local-accounts', 'aadProfile.tenantID', 'here', /set it to the id of the tenant/),
   cluster('local-accounts', 'enableRBAC', false, /leave it out or set it to true/),
   cluster('api-exposure', 'apiServerAccessProfile.disableRunCommand', false, /set it to true/),
-  cluster('api-exposure', 'apiServerAccessProfile.authorizedIPRanges', [], /or make it private/),
-  cluster('api-exposure', 'apiServerAccessProfile.authorizedIPRanges', ['0.0.0.0/0'], /none wider than \/8/),
-  cluster(
+  open('api-exposure', 'apiServerAccessProfile.authorizedIPRanges', [], /or make it private/),
+  open('api-exposure', 'apiServerAccessProfile.authorizedIPRanges', ['0.0.0.0/0'], /none wider than \/8/),
+  open(
     'api-exposure',
     'apiServerAccessProfile.authorizedIPRanges',
     ['0.0.0.0/1', '128.0.0.0/1'],
     /none wider/,
   ),
-  cluster('api-exposure', 'apiServerAccessProfile.authorizedIPRanges', ['203.0.113.0/'], /none wider/),
+  open('api-exposure', 'apiServerAccessProfile.authorizedIPRanges', ['203.0.113.0/'], /none wider/),
   cluster('oidc-wi', 'oidcIssuerProfile.enabled', false, /set it to true/),
   cluster('oidc-wi', 'securityProfile.workloadIdentity', undefined, /workloadIdentity\.enabled is not set/),
   cluster('system-pool', 'agentPoolProfiles[0].nodeTaints', [], /add "CriticalAddonsOnly=true:NoSchedule"/),
   cluster('system-pool', 'agentPoolProfiles[0].vmSize', 'Standard_B4ms', /no burstable size/),
   cluster('system-pool', 'agentPoolProfiles[0].vmSize', 'Standard_D2ds_v5', /at least 4 vCPUs/),
   cluster('system-pool', 'agentPoolProfiles[0].minCount', 2, /set it to 3 or more/),
-  { ...cluster('system-pool', 'agentPoolProfiles[0].minCount', 1, /set it to 2 or more/), stack: 'dev' },
+  on('containerservice:ManagedCluster agentweaver-dev', 'dev')(
+    'system-pool',
+    'agentPoolProfiles[0].minCount',
+    1,
+    /set it to 2 or more/,
+  ),
   cluster(
     'system-pool',
     'agentPoolProfiles[0].mode',
@@ -153,7 +167,7 @@ export const MUTANTS: readonly Mutant[] = [
     /set it to "SecurityPatch" or "NodeImage"/,
   ),
   {
-    ...on('containerservice:MaintenanceConfiguration aksManagedNodeOSUpgradeSchedule')(
+    ...on('containerservice:MaintenanceConfiguration agentweaver-prod-aksManagedNodeOSUpgradeSchedule')(
       'upgrades',
       'configName',
       'default',
@@ -170,10 +184,13 @@ export const MUTANTS: readonly Mutant[] = [
   kata('autoscale', 'enableAutoScaling', false, /set it to true/),
   kata('autoscale', '!ignoreChanges', [], /does not ignore changes of count/),
   cluster('autoscale', '!ignoreChanges', [], /does not ignore changes of agentPoolProfiles\[0\]\.count/),
-  { ...kata('autoscale', 'maxCount', 0, /set it to 1 to 1000/), of: 'containerservice:AgentPool app1' },
+  {
+    ...kata('autoscale', 'maxCount', 0, /set it to 3 to 1000/),
+    of: 'containerservice:AgentPool agentweaver-prod-app1',
+  },
   {
     ...kata('autoscale', 'minCount', undefined, /set it to 0 to 1000/),
-    of: 'containerservice:AgentPool app1',
+    of: 'containerservice:AgentPool agentweaver-prod-app1',
   },
   cluster('skip-local-storage', 'autoScalerProfile.skipNodesWithLocalStorage', 'true', /set it to "false"/),
   cluster('skip-local-storage', 'autoScalerProfile', undefined, /set it to "false"/),
@@ -307,8 +324,8 @@ export const MUTANTS: readonly Mutant[] = [
   database('protect-stateful', '!protect', false, /set the option protect/),
   registry('tags', 'tags.costCenter', undefined, /set it/),
   registry('tags', 'tags.owner', ' ', /set it/),
-  { ...registry('tags', 'tags.expires', undefined, /when the preview ends/), stack: 'pr-12-abcdef' },
-  { ...registry('tags', 'tags.expires', 'soon', /when the preview ends/), stack: 'pr-12-abcdef' },
+  sliced('tags', 'tags.expires', undefined, /when the preview ends/),
+  sliced('tags', 'tags.expires', 'soon', /when the preview ends/),
   registry('regions', 'location', 'moon', /take a region of the list/),
   kata('names', 'agentPoolName', 'kata-1', /1 to 12 characters/),
   vault('names', 'vaultName', 'agentweaver-users--1a2b3', /3 to 24 characters/),
@@ -316,7 +333,7 @@ export const MUTANTS: readonly Mutant[] = [
   storage('names', 'accountName', undefined, /is not set: give it a name/),
   cluster('names', 'nodeResourceGroup', undefined, /1 to 80 characters/),
   cluster('names', 'dnsPrefix', 'x'.repeat(55), /1 to 54 characters/),
-  on('consumption:Budget budget')(
+  on('consumption:Budget agentweaver-prod')(
     'budget',
     '!type',
     'agentweaver:infra:Nothing',
@@ -328,23 +345,38 @@ export const MUTANTS: readonly Mutant[] = [
     'azure-native_containerservice_v20260502preview:containerservice:AgentPool',
     /a preview/,
   ),
-  on('keyvault:Secret secret')('secrets', 'properties.value', 'hunter2', /wrap it in pulumi\.secret/),
-  on('keyvault:Secret secret')('secrets', 'properties.value', { $unknown: '' }, /wrap it in pulumi\.secret/),
+  on('keyvault:Secret secret', 'others')(
+    'secrets',
+    'properties.value',
+    'hunter2',
+    /wrap it in pulumi\.secret/,
+  ),
+  on('keyvault:Secret secret', 'others')(
+    'secrets',
+    'properties.value',
+    { $unknown: '' },
+    /wrap it in pulumi\.secret/,
+  ),
   database(
     'secrets',
     'administratorLoginPassword',
     'hunter2',
     /administratorLoginPassword is not marked secret/,
   ),
-  { ...kata('cost', 'vmSize', 'Standard_D64ds_v5', /at most 16 vCPUs/), stack: 'dev' },
-  on('monitor:DataCollectionRuleAssociation metrics')(
+  on('containerservice:AgentPool agentweaver-dev-kata1', 'dev')(
+    'cost',
+    'vmSize',
+    'Standard_D64ds_v5',
+    /at most 16 vCPUs/,
+  ),
+  on('monitor:DataCollectionRuleAssociation agentweaver-prod-dcra')(
     'metrics-wired',
     'resourceUri',
     '/subscriptions/s/other',
     /collects nothing/,
   ),
   {
-    ...on('monitor:DataCollectionRuleAssociation metrics')(
+    ...on('monitor:DataCollectionRuleAssociation agentweaver-prod-dcra')(
       'metrics-wired',
       'dataCollectionRuleId',
       undefined,

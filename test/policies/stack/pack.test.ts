@@ -1,9 +1,10 @@
-import { readFileSync } from 'node:fs'
+import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Plan } from '../../../contracts/planned-resource.ts'
-import { STACK_RULES } from '../../../policies/stack/rules.ts'
-import { changed, goodPlan } from './good-plan.ts'
+import type { RuledPlan } from '../../../policies/stack/rule.ts'
+import { checkStack, STACK_RULES } from '../../../policies/stack/rules.ts'
 import { MUTANTS } from './mutants.ts'
+import { changed, recordedPlan } from './recorded-plan.ts'
+import { RECORDINGS, readRecording } from './recording.ts'
 import { type Diagnostic, type RunningPack, startPack } from './running-pack.ts'
 
 let pack: RunningPack
@@ -13,13 +14,20 @@ beforeAll(async () => {
 })
 afterAll(() => pack.stop())
 
-/** All that the engine would be told, of one resource and at the end. */
-async function told(plan: Plan, of?: string): Promise<Diagnostic[]> {
-  const asked = plan.resources.filter(
-    ({ type, name }) => of === undefined || `${type} ${name}`.endsWith(of.replace('azure-native:', '')),
-  )
-  const each = await Promise.all(asked.map((resource) => pack.analyze(resource)))
-  return [...each.flat(), ...(await pack.analyzeStack(plan))]
+/** All that the engine is told in one run: of each resource by its inputs, and at the end. */
+async function told(plan: RuledPlan, recording: string): Promise<Diagnostic[]> {
+  const found = await Promise.all(plan.resources.map((resource) => pack.analyze(resource)))
+  return [...found.flat(), ...(await pack.analyzeStack(plan, readRecording(recording)))]
+}
+
+/** What it is told where one resource has changed since, and what it is told of that one as it was. */
+async function toldOfChange(plan: RuledPlan, recording: string): Promise<Diagnostic[]> {
+  const before = new Map(recordedPlan(recording).resources.map((one) => [one.urn, one]))
+  const differing = plan.resources.filter((one) => !isDeepStrictEqual(one, before.get(one.urn)))
+  const found = await Promise.all(differing.map((one) => pack.analyze(one)))
+  const atEnd = await pack.analyzeStack(plan, readRecording(recording))
+  await Promise.all(differing.map((one) => pack.analyze(before.get(one.urn) ?? one)))
+  return [...found.flat(), ...atEnd]
 }
 const rulesOf = (found: readonly Diagnostic[]) => [
   ...new Set(found.map(({ policy }) => policy.replace(/-stack$/, ''))),
@@ -36,109 +44,67 @@ test('offers every rule that can run by the engine, and names each once', async 
   )
 })
 
-test.each(['prod', 'dev', 'pr-12-abcdef'])('lets the good plan of %s pass', async (stack) => {
-  expect(await told(goodPlan(stack))).toEqual([])
-})
+describe.each(RECORDINGS)('by the protocol of the engine a weakening of %s is found as in a plan', (name) => {
+  // One for each rule: rules.test.ts has them all, by the same code but for the protocol.
+  const own = MUTANTS.filter(({ rule, run }) => rule !== 'secrets' && name.startsWith(run))
+  const seen = own.filter(({ rule }, index) => own.findIndex((one) => one.rule === rule) === index)
+  const levels = new Map(STACK_RULES.map((rule) => [rule.name, rule.level]))
+  const ruleOf = (policy: string) => policy.replace(/-stack$/, '')
 
-test.each(['dev', 'prod', 'pr-example'])('lets the committed plan of %s pass', async (stack) => {
-  const file = new URL(`../../../plans/${stack}.json`, import.meta.url)
-  const plan = JSON.parse(readFileSync(file, 'utf8')) as Plan
-
-  expect(plan.resources.length).toBeGreaterThan(20)
-  expect(await told(plan)).toEqual([])
-})
-
-describe('by the protocol of the engine each weakening is found by the same rule', () => {
-  const seen = MUTANTS.filter(({ rule, path }) => rule !== 'secrets' && path !== '!type')
+  test('finds nothing as long as nothing is weakened', async () => {
+    expect(await told(recordedPlan(name), name)).toEqual([])
+  })
 
   test.each(seen.map((mutant, index) => ({ ...mutant, index })))(
     '$rule: $of $path ($index)',
-    async ({ rule, of, path, value, says, stack }) => {
-      const found = await told(changed(goodPlan(stack), of, [path, value]), of)
-      const level = STACK_RULES.find(({ name }) => name === rule)?.level
+    async ({ of, path, value }) => {
+      const plan = changed(recordedPlan(name), of, [path, value])
+      const found = await toldOfChange(plan, name)
 
-      expect(rulesOf(found)).toEqual([rule])
-      expect(found.map(({ message }) => message).join('\n')).toMatch(says)
-      expect(found.every(({ isMandatory }) => isMandatory === (level === 'mandatory'))).toBe(true)
+      // The SDK puts the description of the policy into a line of its own before the message.
+      expect(
+        found.map(({ policy, urn, message }) => [ruleOf(policy), urn, message.split('\n').at(-1)]).toSorted(),
+      ).toEqual(
+        checkStack(plan)
+          .map(({ rule, urn, message }) => [rule, urn, message])
+          .toSorted(),
+      )
+      expect(found.length).toBeGreaterThan(0)
+      for (const { policy, isMandatory } of found)
+        expect(isMandatory).toBe(levels.get(ruleOf(policy)) === 'mandatory')
     },
   )
 })
 
 test('a value that is not known in a preview is refused, where the SDK alone would only advise', async () => {
-  const plan = changed(goodPlan(), 'containerservice:AgentPool kata1', ['osSKU', { $unknown: '' }])
-  const found = await told(plan, 'containerservice:AgentPool kata1')
+  const kata = 'containerservice:AgentPool agentweaver-prod-kata1'
+  const plan = changed(recordedPlan(), kata, ['osSKU', { $unknown: '' }])
+  const found = await told(plan, 'prod-new')
 
   expect(found).toMatchObject([{ policy: 'kata-os', isMandatory: true }])
   expect(found[0]?.message).toContain('osSKU is not known while planning')
 })
 
-describe('at the end of a run, where Azure has left out what is part of a path', () => {
-  /** Outputs as the provider gives them: everything known, the name under `name`, no parents of the path. */
-  function made(plan: Plan): Plan {
-    const known = (value: unknown): unknown =>
-      JSON.parse(JSON.stringify(value), (_, inner) => (inner?.$unknown ? 'known' : inner))
-    const names = [
-      'resourceName',
-      'configName',
-      'federatedIdentityCredentialResourceName',
-      'vaultName',
-      'resourceUri',
-      'agentPoolName',
-    ]
-    return {
-      ...plan,
-      resources: plan.resources.map((resource) => ({
-        ...resource,
-        inputs: Object.fromEntries(
-          Object.entries(resource.inputs).flatMap(([key, value]) =>
-            names.includes(key) ? [] : [[key, known(value)]],
-          ),
-        ) as Plan['resources'][number]['inputs'],
-      })),
-    }
-  }
-  /** The names, where the provider puts them. */
-  function withNames(plan: Plan): Plan {
-    return {
-      ...made(plan),
-      resources: made(plan).resources.map((resource, index) => {
-        const before = plan.resources[index]!.inputs
-        const own = ['configName', 'federatedIdentityCredentialResourceName', 'resourceName', 'vaultName']
-          .map((key) => before[key])
-          .find((value) => typeof value === 'string')
-        return {
-          ...resource,
-          inputs: { ...resource.inputs, ...(own !== undefined && { name: own as string }) },
-        }
-      }),
-    }
-  }
-  const asked = (plan: Plan) => pack.analyzeStack(plan, goodPlan(plan.stack))
+test('a rule about the whole stack reads inputs: by outputs alone, parts of paths would be missing', async () => {
+  const { resources } = readRecording('prod-there')
+  const window = resources.find(({ type }) => type.endsWith(':MaintenanceConfiguration'))
 
-  test('the good stack passes still', async () => {
-    expect(await asked(withNames(goodPlan()))).toEqual([])
+  expect(Object.keys(window?.inputs ?? {})).toContain('configName')
+  expect(Object.keys(window?.outputs ?? {})).not.toContain('configName')
+})
+
+test('what --target leaves out and is not there is not judged, and the least that is made is', async () => {
+  const inputs = (value: RuledPlan['resources'][number]['inputs']) => ({
+    ...recordedPlan(),
+    resources: recordedPlan().resources.map((one) =>
+      one.name.endsWith('-kata1') ? { ...one, inputs: value } : one,
+    ),
   })
 
-  test('a missing window, a missing chain and a secret officer are found still', async () => {
-    const OFFICER =
-      '/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/b86a8fe4-44ce-4948-aee5-eccb2c155cd7'
-    const noWindow = {
-      ...goodPlan(),
-      resources: goodPlan().resources.filter(({ name }) => name !== 'aksManagedAutoUpgradeSchedule'),
-    }
-    const noChain = changed(goodPlan(), 'managedidentity:FederatedIdentityCredential agent-host-old', [
-      '!dependencies',
-      [],
-    ])
-    const officer = changed(goodPlan(), 'authorization:RoleAssignment agent-host', [
-      'roleDefinitionId',
-      OFFICER,
-    ])
-
-    expect(rulesOf(await asked(withNames(noWindow)))).toEqual(['upgrades'])
-    expect(rulesOf(await asked(withNames(noChain)))).toEqual(['fic-serial'])
-    expect(rulesOf(await asked(withNames(officer)))).toEqual(['rbac-split'])
-  })
+  expect(await toldOfChange(inputs({}), 'prod-new')).toEqual([])
+  expect(rulesOf(await toldOfChange(inputs({ azureApiVersion: '2025-09-01' }), 'prod-new'))).toContain(
+    'autoscale',
+  )
 })
 
 describe('what --policy-pack-config sets', () => {
@@ -147,10 +113,12 @@ describe('what --policy-pack-config sets', () => {
   test('decides about regions and the size of Kata pools', async () => {
     await pack.configure({ regions: { allowed: ['westeurope'] }, 'kata-taint': { maxNodes: 2 } })
 
-    expect(rulesOf(await told(goodPlan()))).toEqual(expect.arrayContaining(['regions', 'kata-taint']))
+    expect(rulesOf(await told(recordedPlan(), 'prod-new'))).toEqual(
+      expect.arrayContaining(['regions', 'kata-taint']),
+    )
 
-    await pack.configure({ regions: { allowed: ['swedencentral'] }, 'kata-taint': { maxNodes: 5 } })
+    await pack.configure({ regions: { allowed: ['eastus2'] }, 'kata-taint': { maxNodes: 20 } })
 
-    expect(await told(goodPlan())).toEqual([])
+    expect(await told(recordedPlan(), 'prod-new')).toEqual([])
   })
 })

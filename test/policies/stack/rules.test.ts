@@ -2,30 +2,35 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import type { Plan } from '../../../contracts/planned-resource.ts'
 import { checkStack, STACK_RULES } from '../../../policies/stack/rules.ts'
-import { changed, goodPlan } from './good-plan.ts'
 import { MUTANTS } from './mutants.ts'
+import { changed, recordedPlan } from './recorded-plan.ts'
+import { RECORDINGS } from './recording.ts'
 import { withRules } from './tables.ts'
 
 const told = (plan: Plan) => checkStack(plan).map(({ rule }) => rule)
 
-test.each(['prod', 'dev', 'pr-12-abcdef', 'staging'])('finds nothing in the good plan of %s', (stack) => {
-  expect(checkStack(goodPlan(stack))).toEqual([])
+test.each(RECORDINGS)('finds nothing in what the engine asked of %s', (name) => {
+  expect(recordedPlan(name).resources.length).toBeGreaterThan(10)
+  expect(checkStack(recordedPlan(name))).toEqual([])
 })
 
 describe('each weakening is found by its rule alone, which says what to change and where', () => {
-  test.each(MUTANTS.map((mutant, index) => ({ ...mutant, index })))(
-    '$rule: $of $path ($index)',
-    ({ rule, of, path, value, says, stack }) => {
-      const found = checkStack(changed(goodPlan(stack), of, [path, value]))
-
-      expect(found.map((one) => one.rule).filter((name, i, all) => all.indexOf(name) === i)).toEqual([rule])
-      expect(found.map(({ message }) => message).join('\n')).toMatch(says)
-      for (const { urn, message, path: at } of found) {
-        expect(urn).toMatch(/^urn:pulumi:/)
-        expect(message.startsWith(at)).toBe(true)
-      }
-    },
+  const cases = MUTANTS.flatMap((mutant, index) =>
+    ['new', 'there']
+      .map((state) => ({ ...mutant, index, name: `${mutant.run}-${state}` }))
+      .filter(({ name }) => RECORDINGS.includes(name)),
   )
+
+  test.each(cases)('$rule: $name $of $path ($index)', ({ rule, of, path, value, says, name }) => {
+    const found = checkStack(changed(recordedPlan(name), of, [path, value]))
+
+    expect([...new Set(found.map((one) => one.rule))]).toEqual([rule])
+    expect(found.map(({ message }) => message).join('\n')).toMatch(says)
+    for (const { urn, message, path: at } of found) {
+      expect(urn).toMatch(/^urn:pulumi:/)
+      expect(message.startsWith(at)).toBe(true)
+    }
+  })
 
   test('every rule has one', () => {
     const names = STACK_RULES.map(({ name }) => name)
@@ -46,12 +51,12 @@ describe('a value that is not known while planning never passes where a rule rea
   test.each(
     places.flatMap((mutant) =>
       [
-        { $unknown: 'urn:pulumi:prod::agentweaver::azure-native:network:VirtualNetwork::net' },
+        { $unknown: 'urn:pulumi:prod::agentweaver::azure-native:network:NatGateway::other' },
         { $secret: true } as const,
       ].map((marker) => ({ ...mutant, marker })),
     ),
-  )('$rule: $of $path as $marker', ({ rule, of, path, stack, marker }) => {
-    const found = told(changed(goodPlan(stack), of, [path, marker]))
+  )('$rule: $of $path as $marker', ({ rule, of, path, run, marker }) => {
+    const found = told(changed(recordedPlan(`${run}-new`), of, [path, marker]))
 
     expect(found).toContain(rule)
   })

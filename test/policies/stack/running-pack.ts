@@ -2,13 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import {
-  isSecret,
-  isUnknown,
-  type Plan,
-  type PlannedResource,
-  type PlannedValue,
-} from '../../../contracts/planned-resource.ts'
+import { isSecret, isUnknown, type PlannedValue } from '../../../contracts/planned-resource.ts'
+import type { RuledPlan, RuledResource } from '../../../policies/stack/rule.ts'
+import type { Recording } from './recording.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: the SDK's generated messages are typed for CommonJS only.
 type Message = any
@@ -36,9 +32,9 @@ export interface RunningPack {
   info(): Promise<{ readonly name: string; readonly policies: readonly string[] }>
   configure(config: Readonly<Record<string, Readonly<Record<string, unknown>>>>): Promise<void>
   /** What the engine asks before it makes or changes a resource. */
-  analyze(resource: PlannedResource): Promise<Diagnostic[]>
-  /** What it asks at the end of a run. Where values came from is read from `planned`, where they were not yet known. */
-  analyzeStack(plan: Plan, planned?: Plan): Promise<Diagnostic[]>
+  analyze(resource: RuledResource): Promise<Diagnostic[]>
+  /** What it asks at the end of a run, with the outputs that were recorded. */
+  analyzeStack(plan: RuledPlan, recorded: Recording): Promise<Diagnostic[]>
   stop(): Promise<void>
 }
 
@@ -80,15 +76,15 @@ export async function startPack(): Promise<RunningPack> {
     },
     analyze: async (resource) =>
       diagnostics(await call('analyze', toMessage(new proto.AnalyzeRequest(), resource))),
-    analyzeStack: async (plan, planned = plan) => {
+    analyzeStack: async (plan, { resources }) => {
       const request = new proto.AnalyzeStackRequest()
-      const before = new Map(planned.resources.map((one) => [one.urn, one]))
-      const message = (one: PlannedResource) =>
-        withOrigins(
-          toMessage(new proto.AnalyzerResource(), one),
-          one.dependencies,
-          before.get(one.urn)?.inputs ?? {},
-        )
+      const outputs = new Map(resources.map((one) => [one.urn, one.outputs ?? {}]))
+      const message = (one: RuledResource) => {
+        const made = toMessage(new proto.AnalyzerResource(), one)
+        made.setProperties(structs.Struct.fromJavaScript(outputs.get(one.urn) ?? {}))
+        made.setParent(one.parent ?? '')
+        return withOrigins(made, one)
+      }
       request.setResourcesList(plan.resources.map(message))
       return diagnostics(await call('analyzeStack', request))
     },
@@ -115,7 +111,7 @@ async function portOf(child: ChildProcess): Promise<number> {
   return Number(String(chunk).trim())
 }
 
-function toMessage(message: Message, resource: PlannedResource): Message {
+function toMessage(message: Message, resource: RuledResource): Message {
   message.setType(resource.type)
   message.setUrn(resource.urn)
   message.setName(resource.name)
@@ -127,15 +123,17 @@ function toMessage(message: Message, resource: PlannedResource): Message {
   return message
 }
 
+/** Where each property comes from: as it was recorded, or as a value that a test has put there says. */
 function withOrigins(
   message: Message,
-  dependencies: readonly string[],
-  inputs: PlannedResource['inputs'],
+  { dependencies, inputs, propertyDependencies }: RuledResource,
 ): Message {
   message.setDependenciesList([...dependencies])
-  for (const [key, value] of Object.entries(inputs)) {
+  const planted = Object.entries(inputs).map(([key, value]) => {
     const texts = [...JSON.stringify(value).matchAll(/"\$unknown":"([^"#]+)/g)].map(([, text = '']) => text)
-    const urns = texts.flatMap((text) => text.split(/[\s,]+(?=urn:)/))
+    return [key, texts.flatMap((text) => text.split(/[\s,]+(?=urn:)/))] as const
+  })
+  for (const [key, urns] of Object.entries({ ...Object.fromEntries(planted), ...propertyDependencies })) {
     if (urns.length === 0) continue
     const origins = new proto.AnalyzerPropertyDependencies()
     origins.setUrnsList(urns)

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Properties } from '../../fakes/pulumi/values.ts'
+import { givenForSlice } from './slice-ground.ts'
 import { aWorkspace, type Exported, type Workspace } from './workspace.ts'
 
 /** One life of a platform under the real engine. Each test goes on where the one before it ended. */
@@ -11,7 +12,6 @@ const GROUP = 'azure-native:resources:ResourceGroup'
 const POOL = 'azure-native:containerservice:AgentPool'
 const REGISTRY = 'azure-native:containerregistry:Registry'
 const CLUSTER = 'azure-native:containerservice:ManagedCluster'
-const KEYS = ['deployment-key', 'ticket-key']
 const HIDDEN = /certificate-authority-data|clusterUser_/
 
 let space: Workspace
@@ -212,12 +212,7 @@ test('a second up is told of the lock and of the command that clears it, which d
 })
 
 test('a slice on the platform comes and goes, and leaves the platform as it was', async () => {
-  const own = await space.made(DEV)
-  const group = own.find(({ type }) => type === GROUP)?.id
-  const vault = own.find(({ id }) => id?.endsWith('/agentweaver-dev-cp'))?.id
-  // The bootstrap makes the group of previews, and whoever starts a preview writes its keys: no stack does.
-  const given = [`${group}-previews`, ...KEYS.map((key) => `${vault}/secrets/aw-pr-example-50d858-${key}`)]
-  for (const id of given) space.cloud.put({ id, type: GROUP, inputs: {}, outputs: { name: 'given' } })
+  const given = givenForSlice(space)
   const platform = idsInCloud()
   const objects = space.cloud.list().length
   await space.init('pr-example')

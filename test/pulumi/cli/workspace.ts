@@ -1,19 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import {
-  chmodSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { createRequire } from 'node:module'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { parse } from 'yaml'
@@ -21,12 +9,10 @@ import { writeStackText } from '../../../infra/stack-file.ts'
 import { openCloud } from '../../fakes/pulumi/cloud.ts'
 import type { Json, Properties } from '../../fakes/pulumi/values.ts'
 import { offlineConfig, ROOT, type StackConfig } from '../helpers/stack-file.ts'
-import { attachProviders, PROVIDERS } from './attached-providers.ts'
+import { attachProviders } from './attached-providers.ts'
+import { copyRepository, fillPluginCache } from './project-copy.ts'
 
 const TIMEOUT_MS = 600_000
-/** What the program reads at run time; everything else of the repository stays outside. */
-const SOURCES = ['Pulumi.yaml', 'package.json', 'contracts', 'infra', 'policies', 'environments', 'plans']
-const sdk = createRequire(import.meta.url)
 
 /** One resource of `pulumi stack export`. */
 export interface Exported {
@@ -45,32 +31,6 @@ export interface Ran {
   readonly text: string
 }
 
-/**
- * Folders that the engine takes for installed plugins, so that it neither downloads one nor starts one: the stand-ins
- * are attached. Who starts one all the same is told so.
- */
-function fillPluginCache(home: string): void {
-  for (const name of PROVIDERS) {
-    const { version } = sdk(`@pulumi/${name}/package.json`) as { version: string }
-    const folder = join(home, 'plugins', `resource-${name}-v${version}`)
-    mkdirSync(folder, { recursive: true })
-    const program = join(folder, `pulumi-resource-${name}`)
-    writeFileSync(
-      program,
-      `#!/bin/sh\necho '${name} is attached by PULUMI_DEBUG_PROVIDERS, not started' >&2\nexit 1\n`,
-    )
-    chmodSync(program, 0o755)
-  }
-}
-
-function copyProject(folder: string): void {
-  for (const source of SOURCES.filter((path) => existsSync(join(ROOT, path))))
-    cpSync(join(ROOT, source), join(folder, source), { recursive: true })
-  for (const file of readdirSync(ROOT).filter((name) => /^Pulumi\.[\w-]+\.yaml$/.test(name)))
-    cpSync(join(ROOT, file), join(folder, file))
-  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
-}
-
 /** Every file below a folder, read as text: what somebody finds who steals the backend. */
 function textBelow(folder: string): string {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) =>
@@ -83,7 +43,7 @@ function textBelow(folder: string): string {
  * A copy of the project with a backend, a home of Pulumi and a cloud of its own, all in one folder that goes in the
  * end. The CLI reaches no network and sees nothing of the machine but PATH.
  */
-export async function aWorkspace() {
+export async function aWorkspace(copy: (folder: string) => void = copyRepository) {
   const root = mkdtempSync(join(tmpdir(), 'pulumi-lane-'))
   const at = (name: string) => {
     mkdirSync(join(root, name), { recursive: true })
@@ -91,7 +51,7 @@ export async function aWorkspace() {
   }
   const project = at('project')
   const backend = at('backend')
-  copyProject(project)
+  copy(project)
   fillPluginCache(at('home'))
   const cloud = openCloud(at('cloud'))
   const providers = await attachProviders(cloud.folder).catch((error: unknown) => {
@@ -114,10 +74,13 @@ export async function aWorkspace() {
   const stackFile = (stack: string) => join(project, `Pulumi.${stack}.yaml`)
 
   /** Starts the CLI in a process group of its own, so that a kill takes its helpers along. */
-  async function start(argv: readonly string[]): Promise<{ child: ChildProcess; done: Promise<Ran> }> {
+  async function start(
+    argv: readonly string[],
+    variables: Readonly<Record<string, string>> = {},
+  ): Promise<{ child: ChildProcess; done: Promise<Ran> }> {
     const child = spawn('pulumi', [...argv, '--non-interactive', '--color', 'never'], {
       cwd: project,
-      env: await environment(),
+      env: { ...(await environment()), ...variables },
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
       timeout: TIMEOUT_MS,

@@ -1,0 +1,50 @@
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { ROOT } from '../helpers/stack-file.ts'
+import { PROVIDERS } from './attached-providers.ts'
+
+/** What the documented commands read at run time; tests, pages and images stay outside. */
+const SOURCES = [
+  'Pulumi.yaml',
+  'package.json',
+  'cdk8s.yaml',
+  ...['charts-src', 'cli', 'contracts', 'environments', 'gitops', 'infra', 'plans', 'policies', 'runtime'],
+]
+const sdk = createRequire(import.meta.url)
+
+/** The repository as somebody has it who cloned it, without its history. */
+export function copyRepository(folder: string): void {
+  for (const source of SOURCES.filter((path) => existsSync(join(ROOT, path))))
+    cpSync(join(ROOT, source), join(folder, source), { recursive: true })
+  for (const file of readdirSync(ROOT).filter((name) => /^Pulumi\.[\w-]+\.yaml$/.test(name)))
+    cpSync(join(ROOT, file), join(folder, file))
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+}
+
+/** A project of `test/fixtures`, under the packages of the repository. */
+export const copyFixture =
+  (name: string) =>
+  (folder: string): void => {
+    cpSync(join(ROOT, 'test/fixtures', name), folder, { recursive: true })
+    writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+  }
+
+/**
+ * Folders that the engine takes for installed plugins, so that it neither downloads one nor starts one: the stand-ins
+ * are attached. Who starts one all the same is told so.
+ */
+export function fillPluginCache(home: string): void {
+  for (const name of PROVIDERS) {
+    const { version } = sdk(`@pulumi/${name}/package.json`) as { version: string }
+    const folder = join(home, 'plugins', `resource-${name}-v${version}`)
+    mkdirSync(folder, { recursive: true })
+    const program = join(folder, `pulumi-resource-${name}`)
+    writeFileSync(
+      program,
+      `#!/bin/sh\necho '${name} is attached by PULUMI_DEBUG_PROVIDERS, not started' >&2\nexit 1\n`,
+    )
+    chmodSync(program, 0o755)
+  }
+}
