@@ -40,6 +40,8 @@ export interface PlannedResource {
   readonly protect: boolean
   readonly ignoreChanges: readonly string[]
   readonly retainOnDelete: boolean
+  /** URN of the resource with which it goes, without a deletion of its own. */
+  readonly deletedWith?: string
 }
 
 /** All that one run of the program registered, in an order in which it could be created. */

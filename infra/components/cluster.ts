@@ -10,7 +10,7 @@ import type { PlatformNames } from '../plans/platform-names.ts'
 import { grant } from './grant.ts'
 import type { Network } from './network.ts'
 import { required } from './required.ts'
-import type { Site } from './site.ts'
+import { goesWith, type Site } from './site.ts'
 
 export interface ClusterArgs {
   readonly site: Site
@@ -163,7 +163,7 @@ export class Cluster extends ComponentResource {
           configName,
           maintenanceWindow: { schedule, durationHours, startTime, utcOffset: '+00:00' },
         },
-        { parent: this, dependsOn: [before], deletedWith: this.resource },
+        { parent: this, dependsOn: [before], ...goesWith(this.resource, site) },
       )
     }
   }

@@ -3,7 +3,7 @@ import type { ManagedCluster } from '@pulumi/azure-native/containerservice/manag
 import { ComponentResource, type ComponentResourceOptions, type Output, type Resource } from '@pulumi/pulumi'
 import { IMMUTABLE } from '../plans/force-new.ts'
 import type { appPool, kataPool } from '../plans/node-pools.ts'
-import type { Site } from './site.ts'
+import { goesWith, type Site } from './site.ts'
 
 type Settings = ReturnType<typeof appPool<Output<string>>> | ReturnType<typeof kataPool<Output<string>>>
 
@@ -34,7 +34,7 @@ export class NodePool extends ComponentResource {
       {
         parent: this,
         dependsOn: [...after],
-        deletedWith: cluster,
+        ...goesWith(cluster, site),
         ignoreChanges: ['count', 'orchestratorVersion'],
         replaceOnChanges: [...(IMMUTABLE['azure-native:containerservice:AgentPool']?.refused ?? [])],
         deleteBeforeReplace: true,

@@ -8,7 +8,7 @@ import { controllerScrape, controllerSurroundings, hardened } from '../plans/con
 import type { KubeManifest } from '../plans/controller-release.ts'
 import { API_SERVER_PORT, MONITORING_NAMESPACE } from '../plans/outputs.ts'
 import { KubeObject } from './kube-object.ts'
-import type { Site } from './site.ts'
+import { goesWith, type Site } from './site.ts'
 
 export interface SandboxControllerArgs {
   readonly site: Site
@@ -29,26 +29,27 @@ export class SandboxController extends ComponentResource {
       controller.install === 'upstream'
         ? this.#upstream(args, controller)
         : this.#extension(name, args, controller)
-    const { kube, cluster } = args
+    const { site, kube, cluster } = args
     const scrape = controllerScrape()
     new KubeObject(`${scrape.kind} ${scrape.metadata.name}`, scrape, {
       parent: this,
       provider: kube,
-      deletedWith: cluster,
+      ...goesWith(cluster, site),
       dependsOn: installed,
     })
     this.registerOutputs({})
   }
 
   /** Namespace, then types and rights, then the controller, which the provider waits for. */
-  #upstream({ kube, cluster, release, pools }: SandboxControllerArgs, settings: Upstream): Resource[] {
-    const common = { parent: this, provider: kube, deletedWith: cluster } as const
+  #upstream({ site, kube, cluster, release, pools }: SandboxControllerArgs, settings: Upstream): Resource[] {
+    const common = { parent: this, provider: kube, ...goesWith(cluster, site) } as const
     const make = (object: KubeManifest, dependsOn: readonly Resource[]) =>
       new KubeObject(`${object.kind} ${object.metadata.name}`, object, {
         ...common,
         dependsOn: [...dependsOn],
-        // With its type every sandbox of the cluster would go.
-        retainOnDelete: object.kind === 'CustomResourceDefinition',
+        // With its type every sandbox of the cluster would go. Protected too: one that was dropped from the state and is
+        // still there fails the next `up`, which would create it.
+        ...(object.kind === 'CustomResourceDefinition' && { retainOnDelete: true, protect: site.protect }),
       })
     const objects = release.map((object) => hardened(object, settings))
     const isFirst = ({ kind }: KubeManifest) => kind === 'Namespace'
@@ -79,7 +80,7 @@ export class SandboxController extends ComponentResource {
         version: settings.version,
         scope: { cluster: { releaseNamespace: CONTROLLER_NAMESPACE } },
       },
-      { parent: this, dependsOn: [...pools], deletedWith: cluster },
+      { parent: this, dependsOn: [...pools], ...goesWith(cluster, site) },
     )
     return [extension]
   }

@@ -1,4 +1,4 @@
-import type { Input } from '@pulumi/pulumi'
+import type { Input, Resource } from '@pulumi/pulumi'
 
 /** Where a component's resources go and what they are marked with. */
 export interface Site {
@@ -13,3 +13,11 @@ export interface Site {
   readonly protect: boolean
   readonly grantGeneration: number
 }
+
+/**
+ * Option of what Azure deletes together with its parent: the engine then drops it from the state without a call. Not
+ * where the parent is protected: `pulumi destroy --skip-preview` keeps the parent, and would drop its children from the
+ * state although they stay in Azure.
+ */
+export const goesWith = (parent: Resource, { protect }: Pick<Site, 'protect'>): { deletedWith?: Resource } =>
+  protect ? {} : { deletedWith: parent }

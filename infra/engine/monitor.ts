@@ -127,5 +127,6 @@ function toResource(
     protect: request.getProtect() === true,
     ignoreChanges: request.getIgnorechangesList(),
     retainOnDelete: request.getRetainondelete() === true,
+    ...(request.getDeletedwith() === '' ? {} : { deletedWith: request.getDeletedwith() }),
   }
 }

@@ -6,6 +6,7 @@ import { runProgram } from '../../infra/engine/run-program.ts'
 import { makePlan } from '../../infra/plan/make-plan.ts'
 import { serialize } from '../../infra/plan/stored-plan.ts'
 import { secretGetter } from '../../infra/plans/roles.ts'
+import { readStackText } from '../../infra/stack-file.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const plans: Record<string, Plan> = {}
@@ -55,6 +56,36 @@ test.each(['dev', 'prod', 'pr-example'])(
     expect(known(given, infra)).toEqual(infra)
   },
 )
+
+describe('what goes with the cluster instead of being deleted by itself', () => {
+  const together = (plan: Plan | undefined) => plan?.resources.filter(({ deletedWith }) => deletedWith) ?? []
+
+  test.each(['dev', 'prod'])('is nothing in %s, where the cluster is protected', (stack) => {
+    // `pulumi destroy --skip-preview` keeps the cluster and would drop its children from the state.
+    expect(urnsOf(together(plans[stack]))).toEqual([])
+  })
+
+  test('is every pool, window and object of the cluster where nothing is protected', async () => {
+    const { config } = readStackText(await readFile(resolve(ROOT, 'Pulumi.dev.yaml'), 'utf8'))
+    const settings = { ...config, 'agentweaver:protect': false, 'agentweaver:plan': 'true' }
+    const plan = await runProgram({
+      project: 'agentweaver',
+      stack: 'dev',
+      program: resolve(ROOT, 'infra'),
+      config: settings,
+    })
+
+    const cluster = only(plan, 'containerservice:ManagedCluster')
+    expect(new Set(together(plan).map(({ deletedWith }) => deletedWith))).toEqual(new Set([cluster.urn]))
+    expect(together(plan).map(({ type }) => type)).toEqual(
+      expect.arrayContaining([
+        'azure-native:containerservice:AgentPool',
+        'azure-native:containerservice:MaintenanceConfiguration',
+        'kubernetes:apps/v1:Deployment',
+      ]),
+    )
+  })
+})
 
 /** The outputs, with what only Azure knows taken from the file. */
 function known(value: unknown, file: unknown): unknown {
