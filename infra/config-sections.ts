@@ -232,7 +232,7 @@ const Controller = z.discriminatedUnion('install', [
     install: z.literal('upstream'),
     image: ByDigest,
     replicas: z.int().min(1).max(3).default(2),
-    /** Folder with the release's files, below the project, where GitHub cannot be reached. Checksums hold there too. */
+    /** Folder with the release's files. @default where `npm run controller -- fetch` puts them */
     folder: z.string().min(1).max(4096).optional(),
   }),
   /** The AKS extension, which is a preview: type and version as the vendor publishes them. */

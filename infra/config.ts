@@ -6,7 +6,7 @@ import { InfraOutputs } from '../contracts/outputs.ts'
 import { type ParsedConfig, parseInfraConfig, parseStackFile, withProblems } from './config-schema.ts'
 import { type ConfigProblem, type InfraConfig, type PlatformConfig, problemLines } from './config-sections.ts'
 import { type KubeManifest, lockedObjects } from './plans/controller-release.ts'
-import { readRelease } from './release/read-release.ts'
+import { RELEASE_FOLDER, ReleaseError, readRelease } from './release/read-release.ts'
 import type { BasePlatform } from './slice/slice.ts'
 import { readStackText } from './stack-file.ts'
 
@@ -61,8 +61,11 @@ export async function readControllerRelease({ controller }: PlatformConfig): Pro
     if (!runtime.isDryRun()) throw new RunError(`${PLAN_KEY} is for npm run plan: take it out of the stack`)
     return lockedObjects()
   }
-  const folder = controller.folder === undefined ? undefined : resolve(ROOT, controller.folder)
-  return readRelease({ folder, cache: join(ROOT, '.agentweaver/releases') })
+  try {
+    return await readRelease(resolve(ROOT, controller.folder ?? RELEASE_FOLDER))
+  } catch (error) {
+    throw error instanceof ReleaseError ? new RunError(error.message) : error
+  }
 }
 
 /** How the platform of a slice was configured, and what came out of it: two committed files, no state, no secret. */

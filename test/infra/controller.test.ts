@@ -1,9 +1,11 @@
-import { existsSync } from 'node:fs'
-import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { appendFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { runProgram } from '../../infra/engine/run-program.ts'
 import { controllerSurroundings, hardened } from '../../infra/plans/controller-hardening.ts'
 import {
   CONTROLLER_FILES,
@@ -12,12 +14,20 @@ import {
   LOCK_ANNOTATION,
   lockedObjects,
 } from '../../infra/plans/controller-release.ts'
+import { fetchRelease } from '../../infra/release/fetch-release.ts'
 import { parseKubeconfig } from '../../infra/release/kubeconfig.ts'
 import { readRelease } from '../../infra/release/read-release.ts'
+import { readStackText } from '../../infra/stack-file.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 /** Where Go keeps the module that the test clusters are built from, if this machine has built one. */
 const MODULE = join(homedir(), 'go/pkg/mod/sigs.k8s.io', `agent-sandbox@${CONTROLLER_VERSION}`, 'k8s')
+async function aFolder() {
+  const path = await mkdtemp(join(tmpdir(), 'release-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}
+const controller = (...argv: string[]) =>
+  spawnSync(process.execPath, [join(ROOT, 'infra/release/main.ts'), ...argv], { encoding: 'utf8' })
 const settings = { image: 'a.example.com/controller@sha256:'.padEnd(96, '0'), replicas: 2 }
 
 test('the test clusters run the very release that the program installs', async () => {
@@ -30,7 +40,7 @@ describe.skipIf(!existsSync(MODULE))(
   'the pinned release (skipped without the Go module of the test clusters)',
   () => {
     test('is what the lock says, file by file and object by object', async () => {
-      const objects = await readRelease({ folder: MODULE, cache: '/nonexistent' })
+      const objects = await readRelease(MODULE)
 
       const names = objects.map(({ apiVersion, kind, metadata: { name, namespace } }) => ({
         apiVersion,
@@ -49,7 +59,7 @@ describe.skipIf(!existsSync(MODULE))(
     })
 
     test('has no conversion webhook whose certificate somebody else would write', async () => {
-      const objects = await readRelease({ folder: MODULE, cache: '/nonexistent' })
+      const objects = await readRelease(MODULE)
 
       const crds = objects.filter(({ kind }) => kind === 'CustomResourceDefinition')
       expect(crds).toHaveLength(4)
@@ -57,7 +67,7 @@ describe.skipIf(!existsSync(MODULE))(
     })
 
     test('is hardened alike whether the whole object is known or only its name', async () => {
-      const whole = await readRelease({ folder: MODULE, cache: '/nonexistent' })
+      const whole = await readRelease(MODULE)
       const deploymentOf = (objects: typeof whole) => objects.find(({ kind }) => kind === 'Deployment')
       const [a, b] = [deploymentOf(whole), deploymentOf(lockedObjects())]
       if (a === undefined || b === undefined) throw new Error('no Deployment')
@@ -73,64 +83,104 @@ describe.skipIf(!existsSync(MODULE))(
       )
     })
 
-    test('is kept once it was downloaded, and asked for under its own version', async () => {
-      const cache = await mkdtemp(join(tmpdir(), 'release-'))
-      const asked: string[] = []
-      const get: typeof fetch = async (url) => {
-        asked.push(String(url))
-        return new Response(await readFile(join(MODULE, String(url).slice(CONTROLLER_SOURCE.length + 1))))
-      }
-      const first = await readRelease({ cache, fetch: get })
-      const again = await readRelease({ cache, fetch: () => Promise.reject(new Error('asked again')) })
+    const fromModule: typeof fetch = async (url) =>
+      new Response(await readFile(join(MODULE, String(url).slice(CONTROLLER_SOURCE.length + 1))))
 
+    test('is fetched under its own version, from the network or a folder, and read from where it was put', async () => {
+      await using folder = await aFolder()
+      const asked: string[] = []
+      const get: typeof fetch = (url) => {
+        asked.push(String(url))
+        return fromModule(url)
+      }
+
+      await fetchRelease({ from: CONTROLLER_SOURCE, into: join(folder.path, 'a'), fetch: get })
+      await fetchRelease({ from: join(folder.path, 'a'), into: join(folder.path, 'b') })
+
+      expect(asked).toHaveLength(CONTROLLER_FILES.length)
       expect(asked.every((url) => url.includes(`/agent-sandbox/${CONTROLLER_VERSION}/k8s/`))).toBe(true)
-      expect(again).toEqual(first)
-      expect((await readdir(cache)).sort()).toEqual(CONTROLLER_FILES.map(({ sha256 }) => sha256).sort())
-      await rm(cache, { recursive: true })
+      expect(await readRelease(join(folder.path, 'b'))).toEqual(await readRelease(MODULE))
     })
 
-    test('is refused when one byte of one file differs', async () => {
-      const folder = await mkdtemp(join(tmpdir(), 'release-'))
-      await cp(MODULE, folder, { recursive: true })
-      const file = join(folder, 'rbac.generated.yaml')
-      await rm(file)
-      await writeFile(file, `${await readFile(join(MODULE, 'rbac.generated.yaml'), 'utf8')}#`)
+    test('is refused when one byte of one file differs, read or fetched', async () => {
+      await using folder = await aFolder()
+      const copy = join(folder.path, 'copy')
+      await fetchRelease({ from: MODULE, into: copy })
+      await appendFile(join(copy, 'rbac.generated.yaml'), '#')
 
-      await expect(readRelease({ folder, cache: '/nonexistent' })).rejects.toThrow(
-        /rbac\.generated\.yaml of .* is not the pinned file/,
-      )
-      await rm(folder, { recursive: true })
+      const says =
+        /rbac\.generated\.yaml of .* is not the file of agent-sandbox v[\s\S]*npm run controller -- fetch/
+      await expect(readRelease(copy)).rejects.toThrow(says)
+      await expect(fetchRelease({ from: copy, into: join(folder.path, 'other') })).rejects.toThrow(says)
+      expect(existsSync(join(folder.path, 'other'))).toBe(false)
+    })
+
+    test('is put there by the command, which says where', async () => {
+      await using folder = await aFolder()
+      const into = join(folder.path, 'files')
+
+      const { status, stdout } = controller('fetch', '--from', MODULE, '--into', into, '--json')
+
+      expect(status).toBe(0)
+      expect(JSON.parse(stdout)).toMatchObject({ version: CONTROLLER_VERSION, folder: into })
+      expect((await readRelease(into)).length).toBe(lockedObjects().length)
     })
   },
 )
 
-describe('a release that is not the pinned one', () => {
-  let cache = ''
-  beforeEach(async () => {
-    cache = await mkdtemp(join(tmpdir(), 'release-'))
-  })
-  afterEach(() => rm(cache, { recursive: true }))
-
-  test('is refused from the network, and not kept', async () => {
+describe('a release that is not there or not the pinned one', () => {
+  test('is refused from the network, and nothing is kept', async () => {
+    await using folder = await aFolder()
     const get = async () => new Response('kind: ClusterRoleBinding')
 
-    await expect(readRelease({ cache, fetch: get })).rejects.toThrow(/is not the pinned file: sha256/)
-    expect(await readdir(cache)).toEqual([])
+    await expect(fetchRelease({ from: CONTROLLER_SOURCE, into: folder.path, fetch: get })).rejects.toThrow(
+      /is not the file of agent-sandbox .*: its sha256 is/,
+    )
+    expect(await readdir(folder.path)).toEqual([])
   })
 
-  test('is refused from the cache too, whoever put it there', async () => {
-    for (const { sha256 } of CONTROLLER_FILES)
-      await writeFile(join(cache, sha256), 'kind: ClusterRoleBinding')
+  test.each([
+    ['answers otherwise', async () => new Response('', { status: 404 }), /answered 404\.[\s\S]*--from/],
+    [
+      'is not reached',
+      () => Promise.reject(new TypeError('fetch failed', { cause: { code: 'ENOTFOUND' } })),
+      /cannot be reached \(ENOTFOUND\)\.[\s\S]*npm run controller -- fetch --from/,
+    ],
+  ])('is told with what to do when the network %s', async (_what, get, says) => {
+    await using folder = await aFolder()
 
-    await expect(readRelease({ cache, fetch: () => Promise.reject(new Error('asked')) })).rejects.toThrow(
-      /is not the pinned/,
+    await expect(fetchRelease({ from: CONTROLLER_SOURCE, into: folder.path, fetch: get })).rejects.toThrow(
+      says,
     )
   })
 
-  test('is told when the network answers otherwise', async () => {
-    const get = async () => new Response('', { status: 404 })
+  test('stops the program with the command and the setting, and no trace of our code', async () => {
+    const { config } = readStackText(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8'))
+    const folder = { ...(config['agentweaver:controller'] as object), folder: '/nonexistent' }
+    const run = runProgram({
+      project: 'agentweaver',
+      stack: 'dev',
+      program: join(ROOT, 'infra'),
+      config: { ...config, 'agentweaver:controller': folder },
+    })
 
-    await expect(readRelease({ cache, fetch: get })).rejects.toThrow(/answered 404: give controller\.folder/)
+    const { message } = await run.then(
+      () => new Error('it ran'),
+      (error: Error) => error,
+    )
+    expect(message).toMatch(/controller v.* is not in \/nonexistent: .* is missing\.\n/)
+    expect(message).toContain('npm run controller -- fetch')
+    expect(message).toContain('agentweaver:controller, key folder')
+    expect(message).not.toMatch(/^\s+at /m)
+  })
+
+  test.each([
+    [['fetch', '--from', '/nonexistent'], 1, /cannot be read/],
+    [['fetch', '--from', 'http://mirror.example'], 1, /is not https/],
+    [[], 2, /name the one command: fetch/],
+    [['fetch', '--form', 'x'], 2, /Unknown option/],
+  ])('%j ends with %i', (argv, status, says) => {
+    expect(controller(...argv)).toMatchObject({ status, stderr: expect.stringMatching(says) })
   })
 })
 
