@@ -116,19 +116,19 @@ function statusCommand(context: CliContext): Command {
 type Status = Awaited<ReturnType<typeof statusOf>>
 
 async function statusOf(pulumi: Pulumi, stack: string) {
-  const listed = (await pulumi.list()).find((one) => one.stack === stack)
-  if (!listed) return { exists: false, stack } as const
+  const isThere = (await pulumi.list()).some((one) => one.stack === stack)
+  if (!isThere) return { exists: false, stack } as const
   const { resources, expires } = await pulumi.state(stack)
   const isExpired = expires !== undefined && expires.getTime() <= Date.now()
   const until = expires?.toISOString() ?? null
-  return { exists: true, stack, resources, expires: until, isExpired, isBusy: listed.isBusy } as const
+  return { exists: true, stack, resources, expires: until, isExpired } as const
 }
 
 function statusLine(status: Status): string {
   if (!status.exists) return `${status.stack}  is not there`
-  const { stack, resources, expires, isExpired, isBusy } = status
+  const { stack, resources, expires, isExpired } = status
   const life = expires === null ? 'without an end' : `${isExpired ? 'expired' : 'until'} ${expires}`
-  return `${stack}  ${resources} resources, ${life}${isBusy ? ', being changed' : ''}`
+  return `${stack}  ${resources} resources, ${life}`
 }
 
 function downCommand(context: CliContext): Command {

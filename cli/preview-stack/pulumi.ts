@@ -1,8 +1,10 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import * as z from 'zod'
 import { PreviewSlug } from '../../contracts/names.ts'
-import { CliError } from '../cli-error.ts'
-import { EXIT } from '../exit-status.ts'
 import type { CallProgram } from '../program-call/call-program.ts'
+import { failureOf } from './failure.ts'
 
 /** The policy pack that every change passes: a storage backend enforces none by itself. */
 const POLICY_PACK = 'policies/stack'
@@ -12,15 +14,12 @@ const PREFIX = 'pr-'
 const Listed = z.object({
   name: z.string(),
   lastUpdate: z.string().optional(),
-  updateInProgress: z.boolean().optional(),
-  resourceCount: z.number().optional(),
 })
 export interface ListedStack {
   readonly stack: string
   readonly slug: string
   /** When its last update ended; absent before the first. */
   readonly updatedAt?: Date
-  readonly isBusy: boolean
 }
 
 /** What of `pulumi stack export` says when a stack ends. */
@@ -49,40 +48,60 @@ export type Pulumi = ReturnType<typeof createPulumi>
 
 /** The `pulumi` command on stacks of previews. A stack is always named, and none but a preview's is taken. */
 export function createPulumi(call: CallProgram, onOutput: (chunk: string) => void) {
-  const run = async (args: readonly string[], told = false): Promise<string> => {
-    const { status, stdout, stderr } = await call({
-      program: 'pulumi',
-      args: [...args, '--non-interactive', '--color', 'never'],
-      ...(told ? { onOutput } : {}),
-    })
-    if (status !== 0) throw failure(args, stderr || stdout)
-    return stdout
+  const run = async (
+    words: readonly string[],
+    stack: string,
+    options: readonly string[],
+  ): Promise<string> => {
+    const on = stack === '' ? [] : ['--stack', checked(stack)]
+    const args = [...words, ...on, ...options, ...PLAIN]
+    const { status, stdout, stderr } = await call({ program: 'pulumi', args })
+    if (status === 0) return stdout
+    throw failureOf({ command: words.join(' '), stack, said: stderr || stdout, events: '' })
   }
-  const on = (stack: string) => ['--stack', checked(stack)]
+  /** Changes a stack. The preview is part of it: what a policy or `protect` refuses is refused before anything is done. */
+  const change = async (verb: 'up' | 'destroy', stack: string, options: readonly string[]): Promise<void> => {
+    await using log = await eventLog()
+    const settings = ['--yes', '--suppress-outputs', '--suppress-progress', '--event-log', log.path]
+    const args = [verb, '--stack', checked(stack), ...settings, ...options, ...PLAIN]
+    const { status, stdout, stderr } = await call({ program: 'pulumi', args, onOutput, env: EVENT_LOG })
+    if (status === 0) return
+    throw failureOf({ command: verb, stack, said: stderr || stdout, events: await log.read() })
+  }
   return {
     async list(): Promise<ListedStack[]> {
-      const listed = z.array(Listed).parse(JSON.parse(await run(['stack', 'ls', '--json'])))
+      const listed = z.array(Listed).parse(JSON.parse(await run(['stack', 'ls'], '', ['--json'])))
       return listed.flatMap(toListed)
     },
     async select(stack: string, secretsProvider: string | undefined): Promise<void> {
       const provider = secretsProvider === undefined ? [] : ['--secrets-provider', secretsProvider]
-      await run(['stack', 'select', ...on(stack), '--create', ...provider])
+      await run(['stack', 'select'], stack, ['--create', ...provider])
     },
-    async up(stack: string): Promise<void> {
-      await run(['up', ...on(stack), '--yes', '--skip-preview', '--policy-pack', POLICY_PACK], true)
-    },
+    up: (stack: string) => change('up', stack, ['--policy-pack', POLICY_PACK]),
     async outputs(stack: string): Promise<Readonly<Record<string, unknown>>> {
       return z
         .record(z.string(), z.unknown())
-        .parse(JSON.parse(await run(['stack', 'output', ...on(stack), '--json'])))
+        .parse(JSON.parse(await run(['stack', 'output'], stack, ['--json'])))
     },
     async state(stack: string): Promise<StackState> {
-      return stateOf(Exported.parse(JSON.parse(await run(['stack', 'export', ...on(stack)]))))
+      return stateOf(Exported.parse(JSON.parse(await run(['stack', 'export'], stack, []))))
     },
     /** Destroys what the stack made, then the stack itself with its configuration. */
-    async destroy(stack: string): Promise<void> {
-      await run(['destroy', ...on(stack), '--yes', '--skip-preview', '--remove'], true)
-    },
+    destroy: (stack: string) => change('destroy', stack, ['--remove']),
+  }
+}
+
+const PLAIN = ['--non-interactive', '--color', 'never']
+/** The engine's own record of a run, as the Automation API of Pulumi asks for it. */
+const EVENT_LOG = { PULUMI_DEBUG_COMMANDS: 'true' }
+
+async function eventLog() {
+  const folder = await mkdtemp(join(tmpdir(), 'agentweaver-events-'))
+  const path = join(folder, 'events.jsonl')
+  return {
+    path,
+    read: () => readFile(path, 'utf8').catch(() => ''),
+    [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
   }
 }
 
@@ -99,12 +118,12 @@ function slugOf(stack: string): string | undefined {
 }
 
 /** A stack of another kind is nobody's preview, so it is not listed. A full name ends with the stack's own. */
-function toListed({ name, lastUpdate, updateInProgress }: z.infer<typeof Listed>): ListedStack[] {
+function toListed({ name, lastUpdate }: z.infer<typeof Listed>): ListedStack[] {
   const stack = name.split('/').at(-1) ?? ''
   const slug = slugOf(stack)
   if (slug === undefined) return []
   const updatedAt = timeOf(lastUpdate)
-  return [{ stack, slug, isBusy: updateInProgress === true, ...(updatedAt ? { updatedAt } : {}) }]
+  return [{ stack, slug, ...(updatedAt ? { updatedAt } : {}) }]
 }
 
 function stateOf({ deployment }: z.infer<typeof Exported>): StackState {
@@ -129,19 +148,4 @@ function timeOf(value: unknown): Date | undefined {
   if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\dT/.test(value)) return undefined
   const time = new Date(value)
   return Number.isNaN(time.getTime()) ? undefined : time
-}
-
-/** Lines of a failure that people are shown; the CLI's own log came before. */
-const LAST_LINES = 12
-
-function failure(args: readonly string[], said: string): CliError {
-  const stack = args[args.indexOf('--stack') + 1] ?? ''
-  const words = said.trim().split('\n').slice(-LAST_LINES).join('\n')
-  const isLocked = /currently locked by/.test(said)
-  return new CliError(`pulumi ${args.slice(0, 2).join(' ')} failed:\n${words}`, {
-    status: EXIT.runFailed,
-    ...(isLocked
-      ? { hint: `Somebody else works on it. If nobody does: pulumi cancel --stack ${stack}` }
-      : {}),
-  })
 }

@@ -1,6 +1,7 @@
 import { messageOf } from '../../runtime/kit/errors.ts'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
+import { StackLocked } from './failure.ts'
 import type { ListedStack, Pulumi } from './pulumi.ts'
 
 export interface Judged {
@@ -20,6 +21,11 @@ interface Sweep {
 }
 
 const HOUR_MS = 3_600_000
+/** Longer than any run of ours takes: an older lock was left by one that was killed. */
+const LONGEST_RUN_MS = 2 * HOUR_MS
+
+const isFresh = ({ since }: StackLocked, now: Date): boolean =>
+  since !== undefined && now.getTime() - since.getTime() < LONGEST_RUN_MS
 
 /** Destroys previews whose time is over, one after another; one that fails keeps none of the others. */
 export async function sweep(options: Sweep): Promise<Judged[]> {
@@ -40,12 +46,18 @@ async function judge(listed: ListedStack, options: Sweep): Promise<Judged> {
   } catch (error) {
     // A program that is not there is no matter of one stack.
     if (error instanceof CliError && error.status === EXIT.unreachable) throw error
-    return { stack, did: 'failed', why: messageOf(error) }
+    return undone(stack, error, options.now)
   }
 }
 
-async function due({ stack, isBusy, updatedAt }: ListedStack, { pulumi, now, maxHours }: Sweep) {
-  if (isBusy) return { isDue: false, why: 'is being changed' }
+function undone(stack: string, error: unknown, now: Date): Judged {
+  if (error instanceof StackLocked && isFresh(error, now))
+    return { stack, did: 'kept', why: `is being changed since ${error.since?.toISOString()}` }
+  const hint = error instanceof CliError && error.hint !== undefined ? ` ${error.hint}` : ''
+  return { stack, did: 'failed', why: `${messageOf(error)}${hint}` }
+}
+
+async function due({ stack, updatedAt }: ListedStack, { pulumi, now, maxHours }: Sweep) {
   const { expires } = await pulumi.state(stack)
   if (expires) {
     const isDue = expires.getTime() <= now.getTime()

@@ -16,6 +16,8 @@ export interface Call {
   readonly args: readonly string[]
   /** @default 30 minutes, more than the creation of a cluster takes */
   readonly timeoutMs?: number
+  /** Variables beside those of this process. */
+  readonly env?: Readonly<Record<string, string>>
   /** Told what the program says, piece by piece. */
   readonly onOutput?: (chunk: string) => void
 }
@@ -36,11 +38,11 @@ const WHERE: Readonly<Record<string, string>> = {
 
 export const createCallProgram =
   ({ cwd, env }: Pick<CliIo, 'cwd' | 'env'>): CallProgram =>
-  ({ program, args, timeoutMs = DEFAULT_TIMEOUT_MS, onOutput }) =>
+  ({ program, args, timeoutMs = DEFAULT_TIMEOUT_MS, onOutput, env: more }) =>
     new Promise((resolve, reject) => {
       const child = spawn(program, args, {
         cwd,
-        env: { ...env, AGENTWEAVER_API_KEY: undefined },
+        env: { ...env, ...more, AGENTWEAVER_API_KEY: undefined },
         stdio: ['ignore', 'pipe', 'pipe'],
         signal: AbortSignal.timeout(timeoutMs),
       })

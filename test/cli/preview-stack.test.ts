@@ -1,10 +1,12 @@
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { previewSlug } from '../../infra/plans/preview-slug.ts'
+import { byYaml11 } from '../infra/other-yaml-readers.ts'
+import { type AnswerName, readAnswers } from './pulumi-answers.ts'
 import { aFolder, runCli, startCli, until } from './run-cli.ts'
 import { aStandIn } from './stand-in.ts'
 
@@ -12,56 +14,88 @@ const BASE =
   'config:\n  agentweaver:kind: platform\n  agentweaver:tags: { owner: platform, costCenter: "42" }\n'
 const HOUR_MS = 3_600_000
 
-/** A folder with the stack file of `dev`, and a `pulumi` that is the stand-in. */
-async function aProject() {
+const answers = readAnswers()
+
+interface Planted {
+  readonly words: string
+  readonly stack?: string
+  readonly answer: (typeof answers)[AnswerName]
+}
+const nameOf = (branch: string) => `pr-${previewSlug(branch)}`
+
+/** `stack ls` as it was recorded, with other stacks in it. */
+function listed(stacks: readonly { name: string; lastUpdate?: string }[]): Planted {
+  const [row] = JSON.parse(answers.list.stdout) as object[]
+  const rows = stacks.map(({ name, lastUpdate }) => ({ ...row, name, lastUpdate }))
+  return {
+    words: 'stack ls',
+    answer: { ...answers.list, stdout: JSON.stringify(rows) },
+  }
+}
+/** `stack export` as it was recorded, with another end of the preview, or with none. */
+function exported(stack: string, expires?: Date): Planted {
+  const was = /"expires":"[^"]*"/g
+  const { export: recorded } = answers
+  const stdout = recorded.stdout.replaceAll(
+    was,
+    expires ? `"expires":"${expires.toISOString()}"` : '"nothing":""',
+  )
+  return { words: 'stack export', stack, answer: { ...recorded, stdout } }
+}
+const always = (words: string, name: AnswerName, stack?: string): Planted => ({
+  words,
+  answer: answers[name],
+  ...(stack !== undefined && { stack }),
+})
+
+/** A folder with the stack file of `dev`, and a `pulumi` that answers what the real one answered. */
+async function aProject(...planted: readonly Planted[]) {
   const pulumi = await aStandIn('pulumi', 'pulumi-stand-in.ts')
   const cwd = await aFolder('aw-project-')
   writeFileSync(join(cwd, 'Pulumi.dev.yaml'), BASE)
   // The key of the API is no matter of Pulumi's: the stand-in fails if it sees it.
   const env = { ...pulumi.env, AGENTWEAVER_API_KEY: 'k' }
-  const preview = (...argv: string[]) => runCli(['preview-stack', ...argv], { cwd, env })
-  const plant = (stack: string, state: object) => {
-    mkdirSync(join(pulumi.state, 'stacks'), { recursive: true })
-    writeFileSync(join(pulumi.state, 'stacks', `${stack}.json`), JSON.stringify({ resources: [], ...state }))
-  }
-  const stacks = (stack: string) => existsSync(join(pulumi.state, 'stacks', `${stack}.json`))
+  const answer = (...more: readonly Planted[]) =>
+    writeFileSync(
+      join(pulumi.state, 'answers.json'),
+      JSON.stringify([
+        ...more,
+        always('stack select', 'select'),
+        always('stack output', 'output'),
+        always('up', 'up'),
+        always('destroy', 'destroy'),
+        listed([]),
+      ]),
+    )
+  answer(...planted)
   return {
     cwd,
     pulumi,
-    preview,
-    plant,
-    has: stacks,
+    answer,
+    preview: (...argv: string[]) => runCli(['preview-stack', ...argv], { cwd, env }),
     fileOf: (stack: string) => join(cwd, `Pulumi.${stack}.yaml`),
+    destroyed: () =>
+      pulumi.calls().flatMap((call) => (call[0] === 'destroy' ? [call[call.indexOf('--stack') + 1]] : [])),
   }
 }
-const tagged = (expires: Date) => ({
-  lastUpdate: '2020-01-01T00:00:00Z',
-  resources: [{ type: 'azure-native:x:Y', inputs: { tags: { expires: expires.toISOString() } } }],
-})
 const PAST = new Date(Date.now() - HOUR_MS)
 const FUTURE = new Date(Date.now() + HOUR_MS)
 
 test('up, status, down: a slice of the environment with an end, and nothing of it left', async () => {
-  const { preview, fileOf, has, pulumi } = await aProject()
-  const stack = `pr-${previewSlug('fix/egress')}`
+  const { preview, fileOf, pulumi, answer, destroyed } = await aProject()
+  const stack = nameOf('fix/egress')
 
   const made = await preview(
-    'up',
-    '--branch',
-    'fix/egress',
-    '--hours',
-    '2',
-    '--secrets-provider',
-    'azurekeyvault://v/keys/k',
-    '--json',
+    ...['up', '--branch', 'fix/egress', '--hours', '2', '--json'],
+    ...['--secrets-provider', 'azurekeyvault://v/keys/k'],
   )
 
-  expect(made.stderr).toContain('Updating')
-  expect(made.status).toBe(0)
-  const answer = JSON.parse(made.stdout)
-  expect(answer).toMatchObject({ stack, outputs: { url: 'https://preview.example' } })
-  expect(Math.abs(Date.parse(answer.expires) - Date.now() - 2 * HOUR_MS)).toBeLessThan(60_000)
-  expect(parse(readFileSync(fileOf(stack), 'utf8'))).toEqual({
+  expect(made.status, made.stderr).toBe(0)
+  const told = JSON.parse(made.stdout)
+  expect(told).toMatchObject({ stack, outputs: { infra: { cluster: { name: 'agentweaver-dev' } } } })
+  expect(Math.abs(Date.parse(told.expires) - Date.now() - 2 * HOUR_MS)).toBeLessThan(60_000)
+  const text = readFileSync(fileOf(stack), 'utf8')
+  expect(parse(text)).toEqual({
     secretsprovider: 'azurekeyvault://v/keys/k',
     encryptedkey: 'd3JhcHBlZA==',
     config: {
@@ -69,27 +103,32 @@ test('up, status, down: a slice of the environment with an end, and nothing of i
       'agentweaver:environment': 'dev',
       'agentweaver:slug': previewSlug('fix/egress'),
       'agentweaver:branch': 'fix/egress',
-      'agentweaver:expires': answer.expires,
+      'agentweaver:expires': told.expires,
       'agentweaver:tags': { owner: 'platform', costCenter: '42' },
     },
   })
-  expect(pulumi.calls().find(([first]) => first === 'up')).toEqual(
-    expect.arrayContaining(['--stack', stack, '--policy-pack', 'policies/stack']),
-  )
+  // Go's reader takes a bare time for a time, and the program would get another text.
+  expect(byYaml11(text)).toEqual(parse(text))
+  const up = pulumi.calls().find(([first]) => first === 'up')
+  expect(up).toEqual(expect.arrayContaining(['--stack', stack, '--policy-pack', 'policies/stack']))
+  expect(up).not.toContain('--skip-preview')
 
+  answer(listed([{ name: stack }]), exported(stack, FUTURE))
   const status = await preview('status', '--branch', 'fix/egress', '--json')
-  expect(JSON.parse(status.stdout)).toMatchObject({ exists: true, resources: 1, isExpired: false })
+  const resources = JSON.parse(answers.export.stdout).deployment.resources.length - 1
+  expect(JSON.parse(status.stdout)).toMatchObject({ exists: true, resources, isExpired: false })
 
   const down = await preview('down', '--branch', 'fix/egress', '--json')
   expect({ status: down.status, ...JSON.parse(down.stdout) }).toEqual({ status: 0, stack, destroyed: true })
-  expect([has(stack), existsSync(fileOf(stack))]).toEqual([false, false])
+  expect([destroyed(), existsSync(fileOf(stack))]).toEqual([[stack], false])
+  answer()
   expect((await preview('status', '--branch', 'fix/egress')).status).toBe(3)
   expect((await preview('down', '--branch', 'fix/egress')).status).toBe(0)
 })
 
 test('a second up changes the end alone, on a machine that has never seen the stack too', async () => {
   const { preview, fileOf, cwd } = await aProject()
-  const stack = `pr-${previewSlug('a')}`
+  const stack = nameOf('a')
   const provider = ['--secrets-provider', 'azurekeyvault://v/keys/k']
   await preview('up', '--branch', 'a', '--hours', '1', ...provider)
   writeFileSync(fileOf(stack), '')
@@ -120,7 +159,7 @@ test.each(HOSTILE)('the branch %j never reaches a shell, another stack or an opt
 
   expect({ status, stderr }).toMatchObject({ status: 0 })
   expect(existsSync(join(cwd, 'owned'))).toBe(false)
-  const stack = `pr-${previewSlug(branch)}`
+  const stack = nameOf(branch)
   for (const call of pulumi.calls()) {
     expect(call[call.indexOf('--stack') + 1]).toBe(stack)
     expect(call.filter((word) => word === branch || word.includes('touch owned'))).toEqual([])
@@ -130,63 +169,116 @@ test.each(HOSTILE)('the branch %j never reaches a shell, another stack or an opt
 })
 
 test('sweep destroys what has expired, and nothing that lives, is at work or is no preview', async () => {
-  const { preview, plant, has } = await aProject()
-  const name = (branch: string) => `pr-${previewSlug(branch)}`
-  plant(name('old'), tagged(PAST))
-  plant(name('young'), tagged(FUTURE))
-  plant(name('busy'), { ...tagged(PAST), updateInProgress: true })
-  plant(name('halfway'), { lastUpdate: '2020-01-01T00:00:00Z' })
-  plant(name('fresh'), { lastUpdate: new Date().toISOString() })
-  plant(name('never'), {})
-  plant('dev', tagged(PAST))
-  plant('prod', tagged(PAST))
-  plant('pr-notaslug', tagged(PAST))
+  const [old, young, halfway, fresh, never] = ['old', 'young', 'halfway', 'fresh', 'never'].map(nameOf) as [
+    string,
+    ...string[],
+  ]
+  const before = '2020-01-01T00:00:00Z'
+  const { preview, destroyed } = await aProject(
+    listed([
+      { name: old, lastUpdate: before },
+      { name: young ?? '', lastUpdate: before },
+      { name: halfway ?? '', lastUpdate: before },
+      { name: fresh ?? '', lastUpdate: new Date().toISOString() },
+      { name: never ?? '' },
+      ...['dev', 'prod', 'pr-notaslug'].map((name) => ({ name, lastUpdate: before })),
+    ]),
+    exported(old, PAST),
+    exported(young ?? '', FUTURE),
+    ...[halfway, fresh, never].map((name) => exported(name ?? '')),
+  )
 
   const dry = await preview('sweep', '--dry-run', '--json')
-  const dryRun = JSON.parse(dry.stdout)
-  expect(
-    dryRun.stacks
-      .filter(({ did }: { did: string }) => did === 'would destroy')
-      .map((one: { stack: string }) => one.stack)
-      .sort(),
-  ).toEqual([name('halfway'), name('old')].sort())
-  expect(has(name('old'))).toBe(true)
+  const due = JSON.parse(dry.stdout).stacks.filter(({ did }: { did: string }) => did === 'would destroy')
+  expect(due.map((one: { stack: string }) => one.stack)).toEqual([old, halfway])
+  expect(destroyed()).toEqual([])
 
   const { status, stdout } = await preview('sweep')
 
   expect(status).toBe(0)
   expect(stdout).toMatch(/destroyed\s+expired/)
-  const left = ['old', 'young', 'busy', 'halfway', 'fresh', 'never'].filter((branch) => has(name(branch)))
-  expect(left).toEqual(['young', 'busy', 'fresh', 'never'])
-  expect([has('dev'), has('prod'), has('pr-notaslug')]).toEqual([true, true, true])
+  expect(destroyed()).toEqual([old, halfway])
 })
 
-test('one preview that cannot be destroyed keeps none of the others, and is told', async () => {
-  const { preview, plant, has } = await aProject()
-  const [first, second] = [`pr-${previewSlug('aa')}`, `pr-${previewSlug('bb')}`]
-  plant(first, { ...tagged(PAST), failing: true })
-  plant(second, tagged(PAST))
+test('one preview that cannot be destroyed keeps none of the others, and is told with its reason', async () => {
+  const [first, second] = [nameOf('aa'), nameOf('bb')]
+  const { preview } = await aProject(
+    listed([{ name: first }, { name: second }]),
+    exported(first, PAST),
+    exported(second, PAST),
+    always('destroy', 'failed', first),
+  )
 
   const { status, stdout } = await preview('sweep', '--json')
 
   expect(status).toBe(1)
   expect(JSON.parse(stdout).stacks).toMatchObject([
-    { did: 'failed', why: expect.stringContaining('said no') },
+    { did: 'failed', why: expect.stringMatching(/UserAssignedIdentity \S+: Status=500/) },
     { did: 'destroyed' },
   ])
-  expect([has(first), has(second)]).toEqual([true, false])
 })
 
-test('a stack that somebody else works on is told with the command that clears its lock', async () => {
-  const { preview, plant } = await aProject()
-  const stack = `pr-${previewSlug('a')}`
-  plant(stack, { locked: true })
+describe('a failure of Pulumi', () => {
+  const stack = nameOf('a')
+  const up = async (name: AnswerName) => {
+    const { preview } = await aProject(always('up', name, stack))
+    return preview('up', '--branch', 'a')
+  }
 
-  const { status, stderr } = await preview('up', '--branch', 'a')
+  test('is told by rule, resource and remedy where the policy pack refuses', async () => {
+    const { status, stderr } = await up('refused')
 
-  expect(status).toBe(1)
-  expect(stderr).toContain('currently locked')
-  expect(stderr).toContain(`pulumi cancel --stack ${stack}`)
+    expect(status).toBe(1)
+    expect(stderr).toContain(`error: pulumi up failed for ${stack}:`)
+    expect(stderr).toMatch(
+      /^ {2}policy regions: managedidentity:UserAssignedIdentity \S+: location is "eastus2": take a region of the list/m,
+    )
+    expect(stderr).not.toMatch(/preview failed|data stays where it may be/)
+  })
+
+  test('is told by resource where Azure refuses', async () => {
+    const { stderr } = await up('failed')
+
+    expect(stderr).toMatch(/^ {2}managedidentity:UserAssignedIdentity \S+: Status=500/m)
+    expect(stderr).not.toContain('update failed')
+  })
+
+  test('is told with the command that clears the lock where somebody else works on the stack', async () => {
+    const { status, stderr } = await up('locked')
+
+    expect(status).toBe(1)
+    expect(stderr).toContain('currently locked')
+    expect(stderr).toContain(`pulumi cancel --stack ${stack}`)
+  })
+
+  test.each([
+    [new Date(), 'kept', 0],
+    [new Date(Date.now() - 3 * HOUR_MS), 'failed', 1],
+  ] as const)('a lock of %s is %s by sweep', async (since, did, exit) => {
+    const locked = answers.locked
+    const stderr = locked.stderr.replace(/ at \S+\n$/, ` at ${since.toISOString()}\n`)
+    const { preview } = await aProject(listed([{ name: stack }]), exported(stack, PAST), {
+      words: 'destroy',
+      stack,
+      answer: { ...locked, stderr },
+    })
+
+    const { status, stdout } = await preview('sweep', '--json')
+
+    expect({ status, ...JSON.parse(stdout).stacks[0] }).toMatchObject({ status: exit, did })
+  })
+
+  test('shows at most twenty findings, and says how many more there are', async () => {
+    const [line = ''] = answers.refused.events.split('\n')
+    const events = Array.from({ length: 30 }, (_, n) => line.replace(/-api"/, `-api-${n}"`)).join('\n')
+    const many = { ...answers.refused, events }
+    const { preview } = await aProject({ words: 'up', stack, answer: many })
+
+    const { stderr } = await preview('up', '--branch', 'a')
+
+    expect(stderr.match(/^ {2}policy regions/gm)).toHaveLength(20)
+    expect(stderr).toContain('and 10 more')
+  })
 })
 
 test.each([
@@ -232,7 +324,7 @@ test('an interrupt lets Pulumi end its work, and is not the end of the command b
 
   const [status] = await once(child, 'exit')
   expect(status).toBe(0)
-  expect(JSON.parse(await output)).toMatchObject({ outputs: { url: 'https://preview.example' } })
+  expect(JSON.parse(await output)).toHaveProperty('outputs.infra')
 })
 
 test.each([

@@ -1,7 +1,9 @@
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { ROOT } from '../helpers/stack-file.ts'
+import { CONTROLLER_FILES } from '../../../infra/plans/controller-release.ts'
+import { RELEASE_FOLDER } from '../../../infra/release/read-release.ts'
+import { ROOT, releaseFolder } from '../helpers/stack-file.ts'
 import { PROVIDERS } from './attached-providers.ts'
 
 /** What the documented commands read at run time; tests, pages and images stay outside. */
@@ -9,17 +11,31 @@ const SOURCES = [
   'Pulumi.yaml',
   'package.json',
   'cdk8s.yaml',
-  ...['charts-src', 'cli', 'contracts', 'environments', 'gitops', 'infra', 'plans', 'policies', 'runtime'],
+  ...[
+    'charts-src',
+    'cli',
+    'contracts',
+    'environments',
+    'gitops',
+    'infra',
+    'plans',
+    'policies',
+    'runtime',
+    'scripts',
+  ],
 ]
 const sdk = createRequire(import.meta.url)
 
-/** The repository as somebody has it who cloned it, without its history. */
+/** The repository as somebody has it who cloned it and fetched the controller, without its history. */
 export function copyRepository(folder: string): void {
   for (const source of SOURCES.filter((path) => existsSync(join(ROOT, path))))
     cpSync(join(ROOT, source), join(folder, source), { recursive: true })
   for (const file of readdirSync(ROOT).filter((name) => /^Pulumi\.[\w-]+\.yaml$/.test(name)))
     cpSync(join(ROOT, file), join(folder, file))
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
+  const release = releaseFolder()
+  for (const { path } of release === undefined ? [] : CONTROLLER_FILES)
+    cpSync(join(release ?? '', path), join(folder, RELEASE_FOLDER, path), { recursive: true })
 }
 
 /** A project of `test/fixtures`, under the packages of the repository. */

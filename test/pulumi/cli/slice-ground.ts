@@ -1,8 +1,8 @@
-import { offlineConfig } from '../helpers/stack-file.ts'
+import { committedConfig } from '../helpers/stack-file.ts'
 import type { Workspace } from './workspace.ts'
 
 const GROUP = 'azure-native:resources:ResourceGroup'
-const SUBSCRIPTION = String(offlineConfig('dev').config['agentweaver:subscriptionId'])
+const SUBSCRIPTION = String(committedConfig('dev')['agentweaver:subscriptionId'])
 const GROUP_ID = `/subscriptions/${SUBSCRIPTION}/resourceGroups/agentweaver-dev`
 const KEYS = ['deployment-key', 'ticket-key']
 

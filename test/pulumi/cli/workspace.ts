@@ -8,7 +8,13 @@ import { parse } from 'yaml'
 import { writeStackText } from '../../../infra/stack-file.ts'
 import { openCloud } from '../../fakes/pulumi/cloud.ts'
 import type { Json, Properties } from '../../fakes/pulumi/values.ts'
-import { offlineConfig, ROOT, type StackConfig } from '../helpers/stack-file.ts'
+import {
+  AS_EXTENSION,
+  committedConfig,
+  ROOT,
+  releaseFolder,
+  type StackConfig,
+} from '../helpers/stack-file.ts'
 import { attachProviders } from './attached-providers.ts'
 import { copyRepository, fillPluginCache } from './project-copy.ts'
 
@@ -24,12 +30,21 @@ export interface Exported {
   readonly protect?: boolean
   readonly inputs?: Properties
   readonly outputs?: Properties
+  readonly deletedWith?: string
   readonly initErrors?: readonly string[]
 }
 export interface Ran {
   readonly status: number | null
+  /** Both streams, as they came. */
   readonly text: string
+  readonly stdout: string
+  readonly stderr: string
 }
+interface Started {
+  readonly child: ChildProcess
+  readonly done: Promise<Ran>
+}
+type Variables = Readonly<Record<string, string>>
 
 /** Every file below a folder, read as text: what somebody finds who steals the backend. */
 function textBelow(folder: string): string {
@@ -71,75 +86,58 @@ export async function aWorkspace(copy: (folder: string) => void = copyRepository
     PULUMI_DEBUG_PROVIDERS: await providers.attachment(),
     NO_COLOR: '1',
   })
-  const stackFile = (stack: string) => join(project, `Pulumi.${stack}.yaml`)
 
-  /** Starts the CLI in a process group of its own, so that a kill takes its helpers along. */
-  async function start(
-    argv: readonly string[],
-    variables: Readonly<Record<string, string>> = {},
-  ): Promise<{ child: ChildProcess; done: Promise<Ran> }> {
-    const child = spawn('pulumi', [...argv, '--non-interactive', '--color', 'never'], {
+  /** Starts a program in a process group of its own, so that a kill takes its helpers along. */
+  async function startProgram(program: string, argv: readonly string[], variables: Variables = {}) {
+    const child = spawn(program, argv, {
       cwd: project,
       env: { ...(await environment()), ...variables },
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
       timeout: TIMEOUT_MS,
     })
-    const chunks: Buffer[] = []
-    child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
-    child.stderr.on('data', (chunk: Buffer) => chunks.push(chunk))
+    const all: Buffer[] = []
+    const out: Buffer[] = []
+    const err: Buffer[] = []
+    child.stdout.on('data', (chunk: Buffer) => {
+      all.push(chunk)
+      out.push(chunk)
+    })
+    child.stderr.on('data', (chunk: Buffer) => {
+      all.push(chunk)
+      err.push(chunk)
+    })
     const done = once(child, 'close').then(([status]) => ({
       status: status as number | null,
-      text: Buffer.concat(chunks).toString('utf8'),
+      text: Buffer.concat(all).toString('utf8'),
+      stdout: Buffer.concat(out).toString('utf8'),
+      stderr: Buffer.concat(err).toString('utf8'),
     }))
-    return { child, done }
+    return { child, done } satisfies Started
   }
+  const start = (argv: readonly string[], variables: Variables = {}): Promise<Started> =>
+    startProgram('pulumi', [...argv, '--non-interactive', '--color', 'never'], variables)
   const pulumi = async (...argv: string[]): Promise<Ran> => (await start(argv)).done
-
-  /** The state by `stack export`: from a file, because warnings share the CLI's output. */
-  async function exported(stack: string, ...flags: string[]): Promise<Exported[]> {
-    const file = join(root, 'export.json')
-    const { status, text } = await pulumi('stack', 'export', '--stack', stack, '--file', file, ...flags)
-    if (status !== 0) throw new Error(`stack export failed: ${text}`)
-    const { deployment } = JSON.parse(readFileSync(file, 'utf8')) as {
-      deployment: { resources?: Exported[] }
-    }
-    rmSync(file)
-    return deployment.resources ?? []
-  }
+  /** A script of the project: `infra/outputs/main.ts` is what `npm run environment` starts. */
+  const script = async (path: string, ...argv: string[]): Promise<Ran> =>
+    (await startProgram(process.execPath, [join(project, path), ...argv])).done
 
   return {
     root,
+    project,
     backend,
     cloud,
     providers,
     start,
     pulumi,
-    exported,
-    /** What is in the cloud by this stack: its resources that are neither providers nor only read. */
-    async made(stack: string): Promise<Exported[]> {
-      const all = await exported(stack)
-      return all.filter((one) => one.custom && one.external !== true && !one.type.startsWith('pulumi:'))
-    },
-    /** A stack with the committed configuration, which reaches no network. */
-    async init(stack: string, config: StackConfig = offlineConfig(stack).config): Promise<void> {
-      writeFileSync(stackFile(stack), writeStackText({ config }))
-      const { status, text } = await pulumi('stack', 'init', stack, '--secrets-provider', 'passphrase')
-      if (status !== 0) throw new Error(`stack init failed: ${text}`)
-    },
-    /** An edit of the stack file, as a person makes it; what Pulumi wrote into it stays. */
-    edit(stack: string, change: (config: Record<string, Json>) => Record<string, Json>): void {
-      const file = parse(readFileSync(stackFile(stack), 'utf8')) as { config: Record<string, Json> }
-      writeFileSync(
-        stackFile(stack),
-        writeStackText({ ...file, config: { ...file.config, ...change(file.config) } }),
-      )
-    },
+    script,
+    ...stateOf(pulumi, root),
+    ...stackFilesOf(project, pulumi),
     preview: (stack: string, ...flags: string[]) => pulumi('preview', '--stack', stack, ...flags),
     up: (stack: string, ...flags: string[]) =>
       pulumi('up', '--yes', '--skip-preview', '--stack', stack, ...flags),
     refresh: (stack: string) => pulumi('refresh', '--yes', '--skip-preview', '--stack', stack),
-    destroy: (stack: string) => pulumi('destroy', '--yes', '--skip-preview', '--stack', stack),
+    destroy: (stack: string, ...flags: string[]) => pulumi('destroy', '--yes', '--stack', stack, ...flags),
     /** The backend's own files, without what older updates left in its history. */
     backendText: () => textBelow(backend),
     isLocked: () =>
@@ -154,6 +152,59 @@ export async function aWorkspace(copy: (folder: string) => void = copyRepository
   }
 }
 export type Workspace = Awaited<ReturnType<typeof aWorkspace>>
+
+type RunPulumi = (...argv: string[]) => Promise<Ran>
+
+function stateOf(pulumi: RunPulumi, root: string) {
+  /** The state by `stack export`: from a file, because warnings share the CLI's output. */
+  async function exported(stack: string, ...flags: string[]): Promise<Exported[]> {
+    const file = join(root, 'export.json')
+    const { status, text } = await pulumi('stack', 'export', '--stack', stack, '--file', file, ...flags)
+    if (status !== 0) throw new Error(`stack export failed: ${text}`)
+    const { deployment } = JSON.parse(readFileSync(file, 'utf8')) as {
+      deployment: { resources?: Exported[] }
+    }
+    rmSync(file)
+    return deployment.resources ?? []
+  }
+  return {
+    exported,
+    /** What is in the cloud by this stack: its resources that are neither providers nor only read. */
+    async made(stack: string): Promise<Exported[]> {
+      const all = await exported(stack)
+      return all.filter((one) => one.custom && one.external !== true && !one.type.startsWith('pulumi:'))
+    },
+  }
+}
+
+function stackFilesOf(project: string, pulumi: RunPulumi) {
+  const stackFile = (stack: string) => join(project, `Pulumi.${stack}.yaml`)
+  return {
+    stackFile,
+    /** A stack with the committed file as it is; where the controller's files are not to be had, without them. */
+    async init(stack: string, config?: StackConfig): Promise<Ran> {
+      const instead = config ?? withoutRelease(stack)
+      if (instead !== undefined) writeFileSync(stackFile(stack), writeStackText({ config: instead }))
+      const ran = await pulumi('stack', 'init', stack, '--secrets-provider', 'passphrase')
+      if (ran.status !== 0) throw new Error(`stack init failed: ${ran.text}`)
+      return ran
+    },
+    /** An edit of the stack file, as a person makes it; what Pulumi wrote into it stays. */
+    edit(stack: string, change: (config: Record<string, Json>) => Record<string, Json>): void {
+      const file = parse(readFileSync(stackFile(stack), 'utf8')) as { config: Record<string, Json> }
+      writeFileSync(
+        stackFile(stack),
+        writeStackText({ ...file, config: { ...file.config, ...change(file.config) } }),
+      )
+    },
+  }
+}
+
+function withoutRelease(stack: string): StackConfig | undefined {
+  const config = committedConfig(stack)
+  const isNeeded = config['agentweaver:controller'] !== undefined && releaseFolder() === undefined
+  return isNeeded ? { ...config, ...AS_EXTENSION } : undefined
+}
 
 const filesBelow = (folder: string): string =>
   existsSync(folder)

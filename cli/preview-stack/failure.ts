@@ -1,0 +1,93 @@
+import { CliError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
+
+/** A change of a stack that somebody else is changing. */
+export class StackLocked extends CliError {
+  override readonly name = 'StackLocked'
+  /** When the lock was made; absent where Pulumi's text does not tell. */
+  readonly since: Date | undefined
+
+  constructor(stack: string, said: string) {
+    super(`${stack} is locked: ${lastLines(said)}`, {
+      status: EXIT.runFailed,
+      hint: `If nobody works on it, its lock was left by a run that was killed: pulumi cancel --stack ${stack}`,
+    })
+    const [, time = ''] = /\(pid \d+\) at (\S+)/.exec(said) ?? []
+    this.since = Number.isNaN(Date.parse(time)) ? undefined : new Date(time)
+  }
+}
+
+export interface FailedCall {
+  /** Words of the command before its first option: `stack select`. */
+  readonly command: string
+  readonly stack: string
+  /** What it printed as errors, or at all. */
+  readonly said: string
+  /** Its event log, a line of JSON for each event; empty where it never began. */
+  readonly events: string
+}
+
+/** Findings that a person is shown; the rest is in the output above. */
+const MAX_FINDINGS = 20
+const MAX_LINES = 12
+
+/** Why a command of Pulumi failed: what the policy pack refused and what went wrong, by resource. */
+export function failureOf({ command, stack, said, events }: FailedCall): CliError {
+  if (/currently locked by/.test(said)) return new StackLocked(stack, said)
+  const findings = [...new Set(events.split('\n').flatMap(findingOf))]
+  const shown = findings.slice(0, MAX_FINDINGS)
+  const rest = findings.length - shown.length
+  const lines = [...shown, ...(rest > 0 ? [`and ${rest} more, in the output above`] : [])]
+  const why = lines.length > 0 ? lines.map((line) => `  ${line}`).join('\n') : lastLines(said)
+  return new CliError(`pulumi ${command} failed for ${stack === '' ? 'the project' : stack}:\n${why}`, {
+    status: EXIT.runFailed,
+  })
+}
+
+interface EngineEvent {
+  readonly policyEvent?: {
+    readonly resourceUrn?: string
+    readonly policyName?: string
+    readonly message?: string
+    readonly enforcementLevel?: string
+  }
+  readonly diagnosticEvent?: { readonly urn?: string; readonly message?: string; readonly severity?: string }
+}
+
+function findingOf(line: string): string[] {
+  if (line.trim() === '') return []
+  const { policyEvent: policy, diagnosticEvent: diagnostic } = eventOf(line)
+  if (policy?.enforcementLevel === 'mandatory') {
+    // The description of the policy comes first; what to write is in the last line.
+    const remedy = policy.message?.trim().split('\n').at(-1) ?? ''
+    return [`policy ${policy.policyName}: ${nameOf(policy.resourceUrn)}: ${remedy}`]
+  }
+  const message = diagnostic?.message?.trim() ?? ''
+  if (diagnostic?.severity !== 'error' || /^(?:preview|update|destroy) failed$/.test(message)) return []
+  return [
+    diagnostic.urn === undefined || diagnostic.urn === '' ? message : `${nameOf(diagnostic.urn)}: ${message}`,
+  ]
+}
+
+/** A run that was killed leaves half a line. */
+function eventOf(line: string): EngineEvent {
+  try {
+    return JSON.parse(line) as EngineEvent
+  } catch {
+    return {}
+  }
+}
+
+/** `keyvault:Vault agentweaver-dev-users` of a URN. */
+function nameOf(urn = ''): string {
+  const [, , types = '', ...name] = urn.split('::')
+  return `${(types.split('$').at(-1) ?? '').replace('azure-native:', '')} ${name.join('::')}`
+}
+
+const lastLines = (said: string): string =>
+  said
+    .trim()
+    .split('\n')
+    .slice(-MAX_LINES)
+    .map((line) => line.replace(/^error: /, ''))
+    .join('\n')
