@@ -46,9 +46,7 @@ export function renderPage(
   const { counts, stack } = review
   const blocks = [
     [style.heading(1, `Plan of ${stack}`)],
-    [
-      `${counts.resources} resources, ${counts.protected} of them protected from deletion. A plan, not a preview: made without Azure, a login or a state.`,
-    ],
+    [headline(counts)],
     section(style, 'Changes against the committed plan', changesOf(style, changes)),
     section(style, 'Who may do what where', [
       ...style.table(
@@ -93,6 +91,18 @@ export function renderPage(
     .join('\n\n')}\n`
 }
 
+function headline({ made, protected: kept, providers, components, pulumi }: Review['counts']): string {
+  const others = [
+    `${providers} ${providers === 1 ? 'provider' : 'providers'}`,
+    `${components} ${components === 1 ? 'component' : 'components'}`,
+  ]
+  return [
+    `${made} resources, ${kept} of them protected from deletion.`,
+    `With ${others.join(', ')} and the stack itself Pulumi counts ${pulumi} on a new stack.`,
+    'A plan, not a preview: made without Azure, a login or a state.',
+  ].join(' ')
+}
+
 function section(style: Style, title: string, lines: readonly string[]): string[] {
   if (lines.length === 0) return []
   return [style.heading(2, title), '', ...lines]
@@ -100,10 +110,18 @@ function section(style: Style, title: string, lines: readonly string[]): string[
 
 function changesOf(style: Style, changes: readonly PlannedChange[]): string[] {
   if (changes.length === 0) return [style.item('none')]
-  return changes.map(({ action, type, name, protect, paths }) => {
-    const what = `${action} ${type} ${name}${protect ? ' (protected)' : ''}`
-    return style.item(paths.length > 0 ? `${what}: ${paths.join(', ')}` : what)
-  })
+  const rows = changes.map(({ action, type, name, protect, paths, replacing }) => [
+    action,
+    `${type} ${name}`,
+    replaces(replacing, protect),
+    paths.join(', '),
+  ])
+  return style.table(['change', 'resource', 'would replace', 'what differs'], rows)
+}
+
+function replaces(replacing: readonly string[], protect: boolean): string {
+  if (replacing.length === 0) return 'no'
+  return `yes, for ${replacing.join(', ')}${protect ? ': refused, it is protected' : ''}`
 }
 
 function componentOf(style: Style, { title, resources }: ReviewedComponent): string[] {

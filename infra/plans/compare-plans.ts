@@ -10,6 +10,8 @@ export interface PlannedChange {
   readonly protect: boolean
   /** Paths of inputs that differ, sorted; empty for what comes or goes as a whole. */
   readonly paths: readonly string[]
+  /** Those of them that cannot change in place. */
+  readonly replacing: readonly string[]
 }
 
 /** What stands between two plans, by URN. Components only group, so they are left out. */
@@ -31,19 +33,19 @@ export function comparePlans(previous: Plan, next: Plan): PlannedChange[] {
 export function destroyed(changes: readonly PlannedChange[]): string[] {
   return changes
     .filter(({ action, protect }) => protect && (action === 'delete' || action === 'replace'))
-    .map(({ action, name, type, paths }) =>
+    .map(({ action, name, type, replacing }) =>
       action === 'delete'
         ? `${name} (${type}) is protected and would be deleted`
-        : `${name} (${type}) is protected and would be replaced: ${paths.join(', ')} cannot change in place`,
+        : `${name} (${type}) is protected and would be replaced: ${replacing.join(', ')} cannot change in place`,
     )
 }
 
 function change(
   action: PlannedChange['action'],
   { urn, type, name, protect }: PlannedResource,
-  paths: readonly string[] = [],
+  { paths = [], replacing = [] }: Partial<Pick<PlannedChange, 'paths' | 'replacing'>> = {},
 ): PlannedChange {
-  return { action, urn, type, name, protect, paths }
+  return { action, urn, type, name, protect, paths, replacing }
 }
 
 function compareResource(old: PlannedResource, now: PlannedResource): PlannedChange[] {
@@ -55,8 +57,7 @@ function compareResource(old: PlannedResource, now: PlannedResource): PlannedCha
   const replacing = paths.filter(
     (path) => replacesResource(now.type, path, names) || refusesChange(now.type, path),
   )
-  const isReplaced = replacing.length > 0
-  return [change(isReplaced ? 'replace' : 'update', old, isReplaced ? replacing : paths)]
+  return [change(replacing.length > 0 ? 'replace' : 'update', old, { paths, replacing })]
 }
 
 /** Properties that end in `Name` and are no part of a resource's address. */

@@ -17,7 +17,16 @@ export interface Review {
   readonly logins: readonly LoginRow[]
   readonly doors: readonly DoorRow[]
   readonly costs: readonly CostRow[]
-  readonly counts: { readonly resources: number; readonly protected: number }
+  readonly counts: Counts
+}
+export interface Counts {
+  /** What Azure or the cluster has afterwards. */
+  readonly made: number
+  readonly protected: number
+  readonly providers: number
+  readonly components: number
+  /** What `pulumi up` counts on a new stack: all of these and the stack itself. */
+  readonly pulumi: number
 }
 export interface ReviewedComponent {
   readonly title: string
@@ -60,7 +69,18 @@ export function reviewPlan(plan: Plan): Review {
       .map((one) => ({ account: text(one.inputs['subject']), identity: text(one.inputs['resourceName']) })),
     doors: custom.filter(isType('network:NetworkSecurityGroup')).flatMap(doorRows),
     costs: costRows(custom),
-    counts: { resources: custom.length, protected: custom.filter(({ protect }) => protect).length },
+    counts: countsOf(plan, custom),
+  }
+}
+
+function countsOf({ resources }: Plan, custom: readonly PlannedResource[]): Counts {
+  const components = resources.filter((one) => !one.custom).length
+  return {
+    made: custom.length,
+    protected: custom.filter(({ protect }) => protect).length,
+    providers: resources.length - components - custom.length,
+    components,
+    pulumi: resources.length + 1,
   }
 }
 

@@ -213,7 +213,11 @@ describe('what stands between two plans', () => {
   ] as const)('%s', (_what, after, expected) => {
     const changes = comparePlans(before, after)
 
-    expect(changes.map(({ action, paths }) => `${action} ${paths.join()}`)).toEqual(expected)
+    expect(
+      changes.map(
+        ({ action, paths, replacing }) => `${action} ${(action === 'replace' ? replacing : paths).join()}`,
+      ),
+    ).toEqual(expected)
     const isLoss = expected.some((one) => /^(delete|replace)/.test(one))
     expect(destroyed(changes)).toHaveLength(isLoss ? 1 : 0)
   })
@@ -226,13 +230,41 @@ describe('what stands between two plans', () => {
       })
 
     const [change] = comparePlans(aPlan(server('a')), aPlan(server('b')))
-    expect(change).toMatchObject({ action: 'replace', paths: ['network.delegatedSubnetResourceId'] })
+    expect(change).toMatchObject({ action: 'replace', replacing: ['network.delegatedSubnetResourceId'] })
   })
 
   test('the end of a protection alone does not hide a deletion that follows', () => {
     const freed = aPlan(aResource({ protect: false }))
 
     expect(comparePlans(before, freed).map(({ action }) => action)).toEqual(['unprotect'])
+  })
+})
+
+describe('the page', () => {
+  const after = aPlan(
+    withInputs({ location: 'westus2', tags: { a: '2' } }),
+    aResource({ urn: 'urn:pulumi:a::b::x::w' }),
+  )
+  const page = renderPage(reviewPlan(after), comparePlans(aPlan(aResource()), after), 'markdown')
+
+  test('says of each change whether it would replace, and for what', () => {
+    expect(page).toContain('| change | resource | would replace | what differs |')
+    expect(page).toContain(
+      '| replace | azure-native:keyvault:Vault v | yes, for location: refused, it is protected | location, tags.a |',
+    )
+    expect(page).toContain('| create | azure-native:keyvault:Vault v | no |  |')
+  })
+
+  test('counts as Pulumi does: with providers, components and the stack itself', () => {
+    const plan = aPlan(
+      aResource(),
+      aResource({ urn: 'p', type: 'pulumi:providers:azure-native', protect: false }),
+      aResource({ urn: 'c', type: 'agentweaver:infra:Cluster', custom: false, protect: false }),
+    )
+
+    expect(renderPage(reviewPlan(plan), [], 'plain')).toContain(
+      '1 resources, 1 of them protected from deletion. With 1 provider, 1 component and the stack itself Pulumi counts 4 on',
+    )
   })
 })
 

@@ -8,7 +8,7 @@ import { type Properties, plain, valueAt } from '../../fakes/pulumi/values.ts'
 import { byYaml11 } from '../../infra/other-yaml-readers.ts'
 import { ROOT, releaseFolder } from '../helpers/stack-file.ts'
 import { CLUSTER, expectAgreement, GROUP, nameOf, POOL } from './in-cloud.ts'
-import { prove } from './proof.ts'
+import { prove, summaryOf } from './proof.ts'
 import { aWorkspace, type Exported, type Ran, type Workspace } from './workspace.ts'
 
 /** The commands of docs/infra.md, in their order, on one platform. Each test goes on where the one before it ended. */
@@ -95,8 +95,13 @@ test('a preview fails on a rule that the stack breaks, and makes nothing', async
   expect(space.writes()).toEqual([])
 })
 
-test('up with the policy pack makes everything', async () => {
+test('up with the policy pack makes everything, as many as the page of the plan says', async () => {
+  const page = await space.script('infra/plan/main.ts', '--stack', DEV)
   const ran = await space.pulumi('up', '--yes', '--stack', DEV, ...PACK)
+  const [, counted] = /Pulumi counts (\d+) on a new stack/.exec(page.text) ?? []
+
+  before('npm run plan -- --stack dev', page, `${counted} to be made on a new stack`)
+  if (releaseFolder() !== undefined) expect(summaryOf(ran.text)).toBe(`${counted} created`)
 
   fresh('pulumi up --stack dev --policy-pack policies/stack', ran)
   expect(ran.status, ran.text).toBe(0)
