@@ -53,6 +53,17 @@ describe('what people see of a run', () => {
     )
   })
 
+  test('every file of a patch, however the patch names it', () => {
+    const patch = [
+      ...['diff --git a/old name b/new name', 'similarity index 100%', 'rename from old name'],
+      ...['rename to new name', 'diff --git a/gone b/gone', 'deleted file mode 100644', '--- a/gone'],
+      ...['+++ /dev/null', '@@ -1 +0,0 @@', '-x', ''],
+    ].join('\n')
+
+    expect(shown([aCall('apply_patch', { patch })])).toContain('old name, new name, gone')
+    expect(shown([aCall('apply_patch', { patch: 'prose' })])).toContain('expected "diff --git"')
+  })
+
   test('only the first lines of an output where it is limited, with the number of the rest', () => {
     const text = shown([anOutput('1\n2\n3\n4\n5\n'), anExit(0)], { outputLines: 2 })
 
