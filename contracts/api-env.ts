@@ -1,12 +1,16 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
 import { PreviewSlug } from './names.ts'
+import { AbsolutePath } from './paths.ts'
 import { API_PORT } from './ports.ts'
 
 const absolutePaths = (text: string, context: z.RefinementCtx) => {
   const paths = text.split(':').filter((path) => path !== '')
-  if (paths.every((path) => path.startsWith('/'))) return paths
-  context.addIssue({ code: 'custom', message: 'must be absolute paths separated by ":"' })
+  if (paths.every((path) => AbsolutePath.safeParse(path).success)) return paths
+  context.addIssue({
+    code: 'custom',
+    message: 'must be absolute paths without ".." and control characters, separated by ":"',
+  })
   return z.NEVER
 }
 const count = (preset: number) => z.coerce.number().int().positive().default(preset)

@@ -1,9 +1,6 @@
 import * as z from 'zod'
 import { EXEC_LIMITS } from './exec.ts'
-
-const AbsolutePath = z
-  .string()
-  .regex(/^\/(?!.*(?:^|\/)\.\.(?:\/|$))[^\0]*$/, 'must be absolute and free of ..')
+import { AbsolutePath } from './paths.ts'
 
 /**
  * A run's sandbox settings, as a repository's `.agentweaver/settings.yml` writes them (snake_case) and the

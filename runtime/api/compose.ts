@@ -4,6 +4,7 @@ import { ExecRequest } from '../../contracts/exec.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { policyVersion } from '../../policies/agent/load.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
+import { resolveHostRoots } from '../executors/rootfs/host-roots.ts'
 import type { Selection } from '../executors/select.ts'
 import { createGovernance } from '../governance/governance.ts'
 import { loadShellGrammar } from '../governance/shell/grammar.ts'
@@ -54,10 +55,12 @@ export async function composeRunService(
       ...(config.isolation !== 'auto' && { only: config.isolation }),
     }),
   )
+  const ceiling = await readCeiling(config)
   const provider = composeProvider(config, {
     jwksFile: keys.jwksFile,
     selectIsolation: select,
     toolRoots,
+    hostRoots: await resolveHostRoots(ceiling.allowed_repository_roots),
     entry: hostEntry,
     log,
   })
@@ -76,7 +79,7 @@ export async function composeRunService(
       roots: await Promise.all(config.workspaceRoots.map(realRoot)),
       forbidden: [await realpath(config.stateDir), await realPlace(sealKeyFolder(config.home))],
     },
-    ceiling: await readCeiling(config),
+    ceiling,
     ...composeRedaction(config),
     readRepositorySettings: (workspace) => readRepositorySettings(workspace, runIsolated),
     clock: () => new Date(),

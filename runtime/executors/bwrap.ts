@@ -5,10 +5,11 @@ import type { ExecRequest } from '../../contracts/exec.ts'
 import { createExecutor } from './create-executor.ts'
 import type { Backend, BackendWarning, ExecutorOptions } from './executor.ts'
 import { findTool, isRoot } from './host.ts'
-import { workspaceProof } from './process/mounted-workspace.ts'
+import { expectedMounts } from './process/mount-proof.ts'
 import type { Launch } from './process/supervise.ts'
 import { LAUNCHER_FD, witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
+import { pathIdentity } from './rootfs/host-paths.ts'
 import {
   bindWritable,
   type Mount,
@@ -54,40 +55,36 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
   const program = seccompProgram(process.arch)
   if (program) await writeFile(seccompFile, program)
   const network = resolverMounts()
+  const { workspace } = options
+  const outside = [
+    ...toolMounts(options.toolRoots, workspace),
+    bindWritable(workspace, SANDBOX_PATHS.workspace, pathIdentity(workspace)),
+  ]
   const constant = [
     ...NAMESPACES,
     ...['--bind', skeleton.root, '/'],
     ...argumentsOf([...systemMounts(systemFolders), ...PRIVATE_MOUNTS]),
     ...['--proc', '/proc', ...argumentsOf(procMounts(isRoot()))],
     ...['--dev', '/dev', ...mountArguments(SHM_MOUNT), '--remount-ro', '/dev'],
-    ...argumentsOf(toolMounts(options.toolRoots, options.workspace)),
-    ...argumentsOf([bindWritable(options.workspace, SANDBOX_PATHS.workspace)]),
+    ...argumentsOf(outside),
   ]
   const ending = [
     ...['--remount-ro', '/', ...(program ? ['--seccomp', String(LAUNCHER_FD)] : [])],
     ...['--', '/bin/sh', '-c', witnessScript(), 'sh', SANDBOX_PATHS.workspace],
   ]
   const env = baseEnvironment(options.toolRoots, SANDBOX_PATHS.home)
-  const proof = await workspaceProof(options.workspace)
   const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
-    const added = await requestMounts(options.workspace, request)
+    const added = await requestMounts(options, request)
     if (!added.ok) return { problem: added.message }
     const own = [...(request.network ? network : []), ...added.mounts]
     const net = request.network ? [] : ['--unshare-net']
     return {
       file,
-      args: [
-        ...constant,
-        ...net,
-        ...argumentsOf(own),
-        ...ending,
-        directory,
-        request.command,
-        proof.forWitness,
-      ],
+      args: [...constant, ...net, ...argumentsOf(own), ...ending, directory, request.command],
       env,
       hasPidNamespace: true,
-      workspaceIdentity: proof.forSupervisor,
+      expected: expectedMounts([...outside, ...added.mounts]),
+      release: added.release,
       ...(program ? { openLauncherFd: () => openSync(seccompFile, 'r') } : {}),
     }
   }

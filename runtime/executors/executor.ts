@@ -1,5 +1,6 @@
 import type { BackendName } from '../../contracts/backends.ts'
 import type { ExecRequest, ExecResult, Isolation } from '../../contracts/exec.ts'
+import type { HostRoot } from '../../contracts/paths.ts'
 import type { ExecIo } from '../../contracts/toolbox.ts'
 import type { Log } from '../kit/log.ts'
 
@@ -9,6 +10,11 @@ export interface ExecutorOptions {
   readonly workspace: string
   /** Folders outside the system's that commands may read: toolchains under a home folder. */
   readonly toolRoots: readonly string[]
+  /**
+   * The folders of the operator's ceiling: a request's `readOnlyRoots` must lie in them.
+   * @default none
+   */
+  readonly hostRoots?: readonly HostRoot[]
   readonly log: Log
 }
 

@@ -6,10 +6,11 @@ import type { Backend, ExecutorOptions } from './executor.ts'
 import { findTool, hasNamespacedPidMax, isRoot, lookUpTool } from './host.ts'
 import { loopbackCommand } from './loopback.ts'
 import { setupScript } from './namespaces-setup.ts'
-import { workspaceProof } from './process/mounted-workspace.ts'
+import { expectedMounts } from './process/mount-proof.ts'
 import type { Launch } from './process/supervise.ts'
 import { witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
+import { pathIdentity } from './rootfs/host-paths.ts'
 import { readMountInfo } from './rootfs/mount-info.ts'
 import { mountTable } from './rootfs/mount-table.ts'
 import {
@@ -61,22 +62,22 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
   const mounted = readMountInfo()
   const table = mountTable(skeleton.root, mounted)
   const before = [...systemMounts(systemFolders), ...PRIVATE_MOUNTS, SHM_MOUNT]
-  const rows = [
-    table.rows(before),
-    table.kernelRows(),
-    table.rows([...procMounts(isRoot()), ...toolMounts(toolRoots, workspace)]),
-  ]
+  const tools = toolMounts(toolRoots, workspace)
+  const rows = [table.rows(before), table.kernelRows(), table.rows([...procMounts(isRoot()), ...tools])]
   const tableWith = async (name: string, mount: Mount) => {
     await writeFile(join(skeleton.aside, name), [...rows, table.rows([mount])].join(''))
     return join(skeleton.aside, name)
   }
   // mount(8) passes over what is mounted already, so a workspace that is read-only cannot be made so afterwards.
-  const writable = await tableWith('mounts', bindWritable(workspace, SANDBOX_PATHS.workspace))
+  const identity = pathIdentity(workspace)
+  const own = bindWritable(workspace, SANDBOX_PATHS.workspace, identity)
+  const writable = await tableWith('mounts', own)
   const readOnly = await tableWith('mounts-read-only', bindReadOnly(workspace, SANDBOX_PATHS.workspace))
   const resolver = table.rows(resolverMounts())
-  const tools = { mount: findTool('mount'), umount: findTool('umount'), pivotRoot: findTool('pivot_root') }
   const setup = setupScript({
-    ...tools,
+    mount: findTool('mount'),
+    umount: findTool('umount'),
+    pivotRoot: findTool('pivot_root'),
     unshare: findTool('unshare'),
     hostname: lookUpTool('hostname'),
     loopback: loopbackCommand(),
@@ -84,11 +85,10 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
   })
   const argumentsFor = { true: launcherArguments(true), false: launcherArguments(false) }
   const env = baseEnvironment(toolRoots, SANDBOX_PATHS.home)
-  const proof = await workspaceProof(workspace)
   const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
-    const added = await requestMounts(workspace, request)
+    const added = await requestMounts(options, request)
     if (!added.ok) return { problem: added.message }
-    const own = (request.network ? resolver : '') + table.rows(added.mounts)
+    const addedRows = (request.network ? resolver : '') + table.rows(added.mounts)
     return {
       file,
       args: [
@@ -100,15 +100,16 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
           'sh',
           skeleton.root,
           isWorkspaceReadOnly(request) ? readOnly : writable,
-          own,
+          addedRows,
           request.network ? '' : 'own-network',
           witnessScript(),
         ],
-        ...[SANDBOX_PATHS.workspace, directory, request.command, proof.forWitness],
+        ...[SANDBOX_PATHS.workspace, directory, request.command],
       ],
       env,
       hasPidNamespace: true,
-      workspaceIdentity: proof.forSupervisor,
+      expected: expectedMounts([...tools, own, ...added.mounts]),
+      release: added.release,
     }
   }
   return createExecutor({ isolation: ISOLATION, launch, remove: skeleton.remove, log })

@@ -1,4 +1,5 @@
 import type { FileError } from '../../contracts/files.ts'
+import type { HostRoot } from '../../contracts/paths.ts'
 import type { Backend, Executor } from '../executors/executor.ts'
 import { messageOf } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
@@ -8,6 +9,7 @@ import { openWorkspace, type WorkspaceEngine } from '../workspace/open-workspace
 export interface BindingDeps {
   readonly backend: Backend
   readonly toolRoots: readonly string[]
+  readonly hostRoots?: readonly HostRoot[]
   readonly log: Log
   /** The only folder that can be opened, where the place of the workspace is fixed. */
   readonly root?: string
@@ -57,13 +59,14 @@ export class Binding {
     } catch (error) {
       return toFileError(error, root)
     }
-    if (workspace.path !== root.replace(/(?<=.)\/+$/, '')) {
+    if (workspace.path !== withoutSlashes(root)) {
       workspace.close()
       return { ok: false, code: 'symlink', message: `a link leads from ${root} to another folder` }
     }
     try {
-      const { backend, toolRoots, log } = this.#deps
-      return { workspace, executor: await backend.create({ workspace: workspace.path, toolRoots, log }) }
+      const { backend, toolRoots, hostRoots = [], log } = this.#deps
+      const executor = await backend.create({ workspace: workspace.path, toolRoots, hostRoots, log })
+      return { workspace, executor }
     } catch (error) {
       workspace.close()
       return { ok: false, code: 'io_error', message: `commands cannot be isolated: ${messageOf(error)}` }
@@ -77,3 +80,5 @@ export class Binding {
     bound?.workspace.close()
   }
 }
+
+const withoutSlashes = (path: string): string => (path.length > 1 ? path.replace(/\/+$/, '') : path)

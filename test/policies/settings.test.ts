@@ -47,6 +47,10 @@ describe("a repository's settings", () => {
       { text: 'allowed_repository_roots:\n  - /srv\n  - srv/../etc', line: 3, reason: /absolute/ },
     ],
     [
+      'a root with a line feed in front of ".."',
+      { text: 'allowed_repository_roots:\n  - "/srv/x\\n/../../etc"', line: 2, reason: /control characters/ },
+    ],
+    [
       'a pattern that cannot act',
       {
         text: 'destructive_command_patterns:\n  - make deploy\n  - "rm $x"',

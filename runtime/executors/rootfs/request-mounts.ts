@@ -1,30 +1,47 @@
 import { lstat, realpath } from 'node:fs/promises'
-import { join, normalize, relative } from 'node:path'
+import { join, relative } from 'node:path'
 import type { ExecRequest } from '../../../contracts/exec.ts'
+import type { HostRoot } from '../../../contracts/paths.ts'
 import { errnoOf } from '../../kit/errors.ts'
-import { bindReadOnly, isWithin, type Mount, SANDBOX_PATHS } from './mounts.ts'
-import { outsideProblem } from './system-mounts.ts'
+import { normalPath, pathIdentity } from './host-paths.ts'
+import { hostMounts } from './host-roots.ts'
+import { type Mount, SANDBOX_PATHS } from './mounts.ts'
 
-type Planned =
-  | { readonly ok: true; readonly mounts: Mount[] }
-  | { readonly ok: false; readonly message: string }
+type Refused = { readonly ok: false; readonly message: string }
+type Planned = { readonly ok: true; readonly mounts: Mount[] } | Refused
+
+export type RequestMounts =
+  | {
+      readonly ok: true
+      readonly mounts: readonly Mount[]
+      /** Lets go of what is held open until the sandbox was looked at. */
+      readonly release: () => void
+    }
+  | Refused
+
+/** What the mounts of a request depend on beside the request. */
+export interface MountPlace {
+  readonly workspace: string
+  /** The operator's ceiling of `readOnlyRoots`; without it a request can have none. */
+  readonly hostRoots?: readonly HostRoot[] | undefined
+}
 
 /** What a path in the workspace is to a command; `pinned` only keeps a folder from being renamed. */
 type Access = 'denied' | 'read-only' | 'pinned'
 
 /** The mounts that one request adds to those of every command. */
-export async function requestMounts(workspace: string, request: ExecRequest): Promise<Planned> {
-  const roots: Mount[] = []
-  for (const root of request.readOnlyRoots) {
-    const problem = outsideProblem(root, workspace)
-    if (problem) return { ok: false, message: `read-only folder ${root}: ${problem}` }
-    const real = await realpath(root)
-    if (isWithin(real, workspace))
-      return { ok: false, message: `read-only folder ${root}: lies in the workspace` }
-    roots.push(bindReadOnly(real, normalize(root).replace(/(?<=.)\/$/, '')))
-  }
+export async function requestMounts(
+  { workspace, hostRoots = [] }: MountPlace,
+  request: ExecRequest,
+): Promise<RequestMounts> {
   const inside = await workspaceMounts(workspace, request)
-  return inside.ok ? { ok: true, mounts: [...roots, ...inside.mounts] } : inside
+  if (!inside.ok) return inside
+  const outside = hostMounts(request.readOnlyRoots, { hostRoots, workspace })
+  if (!outside.ok) return outside
+  const release = () => {
+    for (const held of outside.held) held.release()
+  }
+  return { ok: true, mounts: [...outside.mounts, ...inside.mounts], release }
 }
 
 async function workspaceMounts(workspace: string, request: ExecRequest): Promise<Planned> {
@@ -80,7 +97,7 @@ async function toMounts(workspace: string, accesses: ReadonlyMap<string, Access>
       mounts.push({ kind: isFolder ? 'hidden-folder' : 'hidden-file', target })
     } else {
       const writable = access === 'pinned' && !above(path, 'read-only')
-      mounts.push({ kind: 'bind', source, target, writable })
+      mounts.push({ kind: 'bind', source, target, writable, identity: pathIdentity(source) })
     }
   }
   return mounts
@@ -98,6 +115,6 @@ export const isWorkspaceReadOnly = ({ readOnly }: Pick<ExecRequest, 'readOnly'>)
 /** A normalised relative path, or undefined when its spelling leaves the workspace. */
 export function containedPath(path: string): string | undefined {
   if (path === '' || path.startsWith('/') || path.includes('\0')) return undefined
-  const normal = normalize(path).replace(/(?<=.)\/$/, '')
+  const normal = normalPath(path)
   return normal === '..' || normal.startsWith('../') ? undefined : normal
 }

@@ -32,6 +32,10 @@ test.for(['false', '0', 'no', 'off'])('direct=%s means no', (text) => {
   expect(read({ AGENTWEAVER_DIRECT: text }).isDirectAllowed).toBe(false)
 })
 
+test.for(['srv', '/srv/../etc', '/srv/x\n/../../etc', '/srv:x'])('refuses the tool folders %j', (text) => {
+  expect(() => read({ AGENTWEAVER_TOOL_ROOTS: text })).toThrow(/AGENTWEAVER_TOOL_ROOTS: must be absolute/)
+})
+
 test('settings of the client may share the shell', () => {
   expect(() => read({ AGENTWEAVER_URL: 'http://x', AGENTWEAVER_API_KEY: 'k' })).not.toThrow()
 })

@@ -40,6 +40,8 @@ export const LOCAL_ISOLATION = {
 export const NODE_ROOT = dirname(dirname(process.execPath))
 const REPOSITORY = resolve(import.meta.dirname, '../../..')
 export const FIXTURES = join(REPOSITORY, 'test/executors/fixtures')
+/** A ceiling that allows every folder: what is refused all the same may never be shown. */
+export const ANY_FOLDER = [{ path: '/', real: '/' }]
 export const TOOL_ROOTS = [NODE_ROOT, join(REPOSITORY, 'node_modules'), FIXTURES]
 
 export type Outcome = ExecResult & { stdout: string; stderr: string }
