@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ExecRequest } from '../../contracts/exec.ts'
-import { createExecutor } from './create-executor.ts'
+import { createExecutor, type Order } from './create-executor.ts'
 import type { Backend, ExecutorOptions } from './executor.ts'
 import { witnessScript } from './process/witness.ts'
 import { baseEnvironment } from './rootfs/system-mounts.ts'
@@ -28,7 +28,7 @@ function unkept(request: ExecRequest): string | undefined {
 async function create({ workspace, toolRoots, log }: ExecutorOptions) {
   const home = await mkdtemp(join(tmpdir(), 'agentweaver-home-'))
   const env = baseEnvironment(toolRoots, home)
-  const launch = async (request: ExecRequest, directory: string) => {
+  const launch = async ({ request, directory }: Order) => {
     const problem = unkept(request)
     if (problem !== undefined) return { problem }
     const id = randomUUID()
@@ -41,7 +41,7 @@ async function create({ workspace, toolRoots, log }: ExecutorOptions) {
     }
   }
   const remove = () => rm(home, { recursive: true, force: true })
-  return createExecutor({ isolation: ISOLATION, launch, remove, log })
+  return createExecutor({ isolation: ISOLATION, hasSyscallFilter: false, launch, remove, log })
 }
 
 /** The last rung: a process of this user, bounded and cleaned up after, but not isolated. */

@@ -18,10 +18,24 @@ export interface ExecutorOptions {
   readonly log: Log
 }
 
+/** What a command may do beyond the ordinary. */
+export interface CommandRights {
+  /**
+   * Set the set-group-ID bit, as folders that a team shares have it. Regular files can get it too.
+   * @default false
+   */
+  readonly permitsSetGroupId?: boolean
+}
+
 /** Runs commands in one kind of isolation. Never throws for what a command did. */
 export interface Executor {
   readonly isolation: Isolation
-  run(request: ExecRequest, io: ExecIo): Promise<ExecResult>
+  /**
+   * Whether commands are under the system call filter. Without it a command can leave a program on the host that runs as the
+   * user of the service: nothing else refuses set-user-ID bits.
+   */
+  readonly hasSyscallFilter: boolean
+  run(request: ExecRequest, io: ExecIo, rights?: CommandRights): Promise<ExecResult>
   /** Kills what still runs and removes what the backend made. */
   close(): Promise<void>
 }

@@ -1,8 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ExecRequest } from '../../contracts/exec.ts'
-import { createExecutor } from './create-executor.ts'
-import type { Backend, ExecutorOptions } from './executor.ts'
+import { createExecutor, type Order } from './create-executor.ts'
+import type { Backend, Executor, ExecutorOptions } from './executor.ts'
 import { findTool, hasNamespacedPidMax, isRoot, lookUpTool } from './host.ts'
 import { loopbackCommand } from './loopback.ts'
 import { setupScript } from './namespaces-setup.ts'
@@ -26,6 +25,9 @@ import { procMounts } from './rootfs/proc-mounts.ts'
 import { isWorkspaceReadOnly, requestMounts } from './rootfs/request-mounts.ts'
 import { buildOnSkeleton, type Skeleton } from './rootfs/skeleton.ts'
 import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
+import { seccompProgram } from './seccomp/filter.ts'
+import { NO_FILTER_FOR_PROCESSOR, writeFilters } from './seccomp/filter-files.ts'
+import { type FilterLoader, findFilterLoader } from './seccomp/filter-loader.ts'
 import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
 
 const TOOLS = ['unshare', 'setpriv', 'mount', 'umount', 'pivot_root'] as const
@@ -56,11 +58,10 @@ function launcherArguments(network: boolean): string[] {
   ]
 }
 
-async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
-  const { workspace, toolRoots, log } = options
-  const file = findTool('setpriv')
-  const mounted = readMountInfo()
-  const table = mountTable(skeleton.root, mounted)
+/** Writes the tables with the mounts of every command: with the workspace writable, and with it read-only. */
+async function writeTables(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
+  const { workspace, toolRoots } = options
+  const table = mountTable(skeleton.root, readMountInfo())
   const before = [...systemMounts(systemFolders), ...PRIVATE_MOUNTS, SHM_MOUNT]
   const tools = toolMounts(toolRoots, workspace)
   const rows = [table.rows(before), table.kernelRows(), table.rows([...procMounts(isRoot()), ...tools])]
@@ -73,19 +74,47 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
   const own = bindWritable(workspace, SANDBOX_PATHS.workspace, identity)
   const writable = await tableWith('mounts', own)
   const readOnly = await tableWith('mounts-read-only', bindReadOnly(workspace, SANDBOX_PATHS.workspace))
+  return { table, writable, readOnly, known: [...tools, own] }
+}
+
+/**
+ * Starts the witness in a second user namespace, as another user without capabilities and under the filter, which comes
+ * last: what builds the sandbox needs calls that it refuses.
+ */
+function commandLauncher(loader: FilterLoader | undefined): string {
+  const { uid, gid } = SANDBOX_USER
+  // The bounding set can only be emptied with capabilities, which are gone when the command starts.
+  const dropped = ['--bounding-set=-all', '--inh-caps=-all', '--ambient-caps=-all']
+  return [
+    ...[findTool('unshare'), '--user', `--map-user=${uid}`, `--map-group=${gid}`, '--keep-caps', '--'],
+    ...[findTool('setpriv'), ...dropped, ...(loader?.setprivOptions ?? []), '--', ...(loader?.program ?? [])],
+  ].join(' ')
+}
+
+/** The filters in a folder and what loads them; undefined where there is no filter, or nothing to load one. */
+async function findFilter(folder: string) {
+  const open = await writeFilters(folder)
+  const loader = open && findFilterLoader(open({}))
+  return loader && { open, loader }
+}
+
+async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
+  const { table, writable, readOnly, known } = await writeTables(options, skeleton, systemFolders)
+  const file = findTool('setpriv')
   const resolver = table.rows(resolverMounts())
+  const filter = await findFilter(skeleton.aside)
   const setup = setupScript({
     mount: findTool('mount'),
     umount: findTool('umount'),
     pivotRoot: findTool('pivot_root'),
-    unshare: findTool('unshare'),
+    commandLauncher: commandLauncher(filter?.loader),
     hostname: lookUpTool('hostname'),
     loopback: loopbackCommand(),
-    user: SANDBOX_USER,
   })
   const argumentsFor = { true: launcherArguments(true), false: launcherArguments(false) }
-  const env = baseEnvironment(toolRoots, SANDBOX_PATHS.home)
-  const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
+  const env = baseEnvironment(options.toolRoots, SANDBOX_PATHS.home)
+  const launch = async (order: Order): Promise<Launch | { problem: string }> => {
+    const { request, directory } = order
     const added = await requestMounts(options, request)
     if (!added.ok) return { problem: added.message }
     const addedRows = (request.network ? resolver : '') + table.rows(added.mounts)
@@ -108,16 +137,27 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
       ],
       env,
       hasPidNamespace: true,
-      expected: expectedMounts([...tools, own, ...added.mounts]),
+      expected: expectedMounts([...known, ...added.mounts]),
       release: added.release,
+      openLauncherFd: filter?.open(order.rights),
     }
   }
-  return createExecutor({ isolation: ISOLATION, launch, remove: skeleton.remove, log })
+  return createExecutor({
+    isolation: ISOLATION,
+    hasSyscallFilter: filter !== undefined,
+    launch,
+    remove: skeleton.remove,
+    log: options.log,
+  })
 }
 
-function warnings() {
+const NO_LOADER =
+  'nothing here can load the system call filter, so a command may use all of the kernel that needs no privilege (keyrings, io_uring, vsock): install perl, or util-linux 2.41 or newer'
+
+function warnings({ hasSyscallFilter }: Executor) {
+  const why = seccompProgram(process.arch) ? NO_LOADER : NO_FILTER_FOR_PROCESSOR
   return isolationWarnings([
-    'util-linux cannot filter system calls: a command may use all of the kernel that needs no privilege (keyrings, io_uring, vsock)',
+    ...(hasSyscallFilter ? [] : [why]),
     ...(loopbackCommand()
       ? []
       : ['commands without network have no loopback: iproute2, net-tools or perl starts it']),
@@ -133,7 +173,7 @@ export const namespacesBackend: Backend = {
     detectByProof({
       backend: namespacesBackend,
       isolation: ISOLATION,
-      warnings: warnings(),
+      warnings,
       tools: TOOLS,
       packageHint: 'apt-get install util-linux (2.36 or newer)',
       options,

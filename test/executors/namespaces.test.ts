@@ -10,6 +10,6 @@ testExecutor({
   name: 'linux-namespaces',
   create: (workspace) =>
     namespacesBackend.create({ workspace, toolRoots: TOOL_ROOTS, hostRoots: ANY_FOLDER, log: silentLog }),
-  supports: { ...LOCAL_ISOLATION, syscallFilter: false, processLimit: !isRoot() || hasNamespacedPidMax() },
+  supports: { ...LOCAL_ISOLATION, syscallFilter: true, processLimit: !isRoot() || hasNamespacedPidMax() },
   missing: detection.ok ? undefined : detection.reason,
 })

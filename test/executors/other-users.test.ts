@@ -100,6 +100,23 @@ describe.skipIf(!canAlterMachine)(hiding, () => {
     expect(answers['linux-namespaces']?.[0]?.stdout).toBe('ran\n')
   })
 
+  it('where nothing loads the filter of the namespaces says so, and runs commands without', async () => {
+    const workspace = await temporaryFolder()
+    const hide =
+      'for f in /usr/bin/perl /usr/local/bin/perl; do [ ! -e $f ] || mount --bind /dev/null $f; done'
+    const command = 'touch x && chmod 4755 x 2>/dev/null && echo set || echo refused'
+
+    const { ladder, answers } = await report(onMachineWhere(hide), workspace, [command])
+
+    await rm(workspace, { recursive: true })
+    const detection = ladder[1]?.detection
+    const warnings = JSON.stringify(detection?.ok && detection.warnings)
+    // A newer setpriv(1) loads it without perl.
+    const isWithout = warnings.includes('nothing here can load the system call filter')
+    expect(detection).toMatchObject({ ok: true })
+    expect(answers['linux-namespaces']?.[0]?.stdout).toBe(isWithout ? 'set\n' : 'refused\n')
+  })
+
   it('that forbids user namespaces gets no isolation, and the command that would allow them', async () => {
     const workspace = await temporaryFolder()
 

@@ -136,6 +136,7 @@ describe('an AgentHost that breaks the protocol', () => {
       backend: executor,
       isolation: ISOLATION,
       toolRoots: [],
+      clearsSetId: true,
       log: silentLog,
     })
     hostEnd.write(encodeFrame({ type: 'open', id: 'open', root: aRoot() } as never))
