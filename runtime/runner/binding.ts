@@ -5,11 +5,14 @@ import { messageOf } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 import { toFileError } from '../workspace/file-fault.ts'
 import { openWorkspace, type WorkspaceEngine } from '../workspace/open-workspace.ts'
+import { SetIdGuard } from './set-id-guard.ts'
 
 export interface BindingDeps {
   readonly backend: Backend
   readonly toolRoots: readonly string[]
   readonly hostRoots?: readonly HostRoot[]
+  /** Whether commands write to the file system of a host, on which set-user-ID files would do harm. */
+  readonly clearsSetId: boolean
   readonly log: Log
   /** The only folder that can be opened, where the place of the workspace is fixed. */
   readonly root?: string
@@ -18,6 +21,7 @@ export interface BindingDeps {
 export interface Bound {
   readonly workspace: WorkspaceEngine
   readonly executor: Executor
+  readonly setId: SetIdGuard | undefined
 }
 
 /**
@@ -64,9 +68,13 @@ export class Binding {
       return { ok: false, code: 'symlink', message: `a link leads from ${root} to another folder` }
     }
     try {
-      const { backend, toolRoots, hostRoots = [], log } = this.#deps
+      const { backend, toolRoots, hostRoots = [], clearsSetId, log } = this.#deps
       const executor = await backend.create({ workspace: workspace.path, toolRoots, hostRoots, log })
-      return { workspace, executor }
+      return {
+        workspace,
+        executor,
+        setId: clearsSetId ? new SetIdGuard({ workspace, executor, log }) : undefined,
+      }
     } catch (error) {
       workspace.close()
       return { ok: false, code: 'io_error', message: `commands cannot be isolated: ${messageOf(error)}` }
@@ -77,6 +85,7 @@ export class Binding {
     const bound = this.#bound
     this.#bound = undefined
     await bound?.executor.close()
+    await bound?.setId?.close()
     bound?.workspace.close()
   }
 }

@@ -1,5 +1,6 @@
 import { EXEC_LIMITS, type ExecRequest, type ExecResult, type OutputStream } from '../../contracts/exec.ts'
 import { type HostToRunner, RUNNER_FRAME } from '../../contracts/runner.ts'
+import type { CommandRights } from '../executors/executor.ts'
 import { containedPath } from '../executors/rootfs/request-mounts.ts'
 import { costOf } from '../kit/credit-window.ts'
 import { messageOf } from '../kit/errors.ts'
@@ -50,12 +51,15 @@ async function run(
     return failedExec('spawn_failed', `the input exceeds ${EXEC_LIMITS.maxStdinBytes} bytes`)
   const refusal = await refuseDirectory(bound, request.directory)
   if (refusal) return failedExec('spawn_failed', refusal)
+  const io = {
+    onChunk: (stream: OutputStream, bytes: Uint8Array) => sendChunk(execution, stream, bytes),
+    signal: work.signal,
+    ...(stdin ? { stdin } : {}),
+  }
+  const start = (rights: CommandRights) => bound.executor.run(request, io, rights)
   try {
-    return await bound.executor.run(request, {
-      onChunk: (stream, bytes) => sendChunk(execution, stream, bytes),
-      signal: work.signal,
-      ...(stdin ? { stdin } : {}),
-    })
+    // In a pod the files of commands stay where they are.
+    return await (bound.setId?.run(start) ?? start({ permitsSetGroupId: true }))
   } catch (error) {
     return failedExec('spawn_failed', messageOf(error))
   }

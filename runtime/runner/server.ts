@@ -39,6 +39,7 @@ async function serveInherited(): Promise<void> {
       isolation: detection.isolation,
       toolRoots,
       hostRoots,
+      clearsSetId: true,
       log,
     })
   } finally {

@@ -166,6 +166,7 @@ class WaitingBackend implements Backend {
     this.isCreated = true
     return {
       isolation: ISOLATION,
+      hasSyscallFilter: false,
       run: async (_request: ExecRequest, { signal }: { signal?: AbortSignal }): Promise<ExecResult> => {
         this.running++
         await new Promise((resolve) => signal?.addEventListener('abort', resolve, { once: true }))

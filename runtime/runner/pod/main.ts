@@ -137,5 +137,15 @@ async function serveCommands(
     reap,
   })
   const { AGENTWEAVER_RUNNER_ROLE: role, AGENTWEAVER_RUNNER_WORKSPACE: root } = env
-  await serveRunner({ stream, role, isolation, backend, root, toolRoots: [], log, ...present({ warnings }) })
+  await serveRunner({
+    stream,
+    role,
+    isolation,
+    backend,
+    root,
+    toolRoots: [],
+    clearsSetId: false,
+    log,
+    ...present({ warnings }),
+  })
 }
