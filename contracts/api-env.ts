@@ -13,6 +13,14 @@ const absolutePaths = (text: string, context: z.RefinementCtx) => {
   })
   return z.NEVER
 }
+/** A value of the header `Host`, in the one spelling that browsers and HTTP libraries send. */
+const HOST_VALUE = /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::[1-9]\d{0,4})?$/
+const hostValues = (text: string, context: z.RefinementCtx) => {
+  const values = text.split(',').map((value) => value.trim().toLowerCase())
+  if (values.every((value) => HOST_VALUE.test(value))) return values
+  context.addIssue({ code: 'custom', message: 'must be host names with an optional port, separated by ","' })
+  return z.NEVER
+}
 const count = (preset: number) => z.coerce.number().int().positive().default(preset)
 
 /** A value of a label: it marks our claims. */
@@ -42,6 +50,12 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_HOST: z.string().min(1).default('127.0.0.1'),
   /** 0 takes any free port. */
   AGENTWEAVER_PORT: z.coerce.number().int().min(0).max(65_535).default(API_PORT),
+  /**
+   * Values of the header `Host` that the service answers to beside those of its own addresses, such as `api.example.com`
+   * or `api.internal:8080`, separated by `,`. Any other name is refused, so that no page can reach the service by a name
+   * that it makes resolve to the service's address (DNS rebinding).
+   */
+  AGENTWEAVER_ALLOWED_HOSTS: z.string().transform(hostValues).optional(),
   /** Folder of the embedded store, the keys and the first API key. */
   AGENTWEAVER_STATE_DIR: z.string().min(1).default('.agentweaver'),
   /** Folders under which a run may name a workspace, separated by `:`; the default is the user's home. */

@@ -34,8 +34,8 @@ export interface AppOptions {
   readonly rateLimitPerMinute: number
   /** Settles when the service has started; whoever comes before waits for it. */
   readonly started: Promise<unknown>
-  /** The service listens on a loopback address: no name but localhost's own may lead to it. */
-  readonly loopbackOnly: boolean
+  /** Values of the header `Host` that are accepted beside those of the service's own addresses. */
+  readonly allowedHosts: readonly string[]
   /** Figures are served at another port, and not here. */
   readonly hasOwnMetricsPort?: boolean
 }
@@ -75,7 +75,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   answerProblems(app, log)
   logRequests(app, log)
   setSecurityHeaders(app)
-  if (options.loopbackOnly) refuseForeignHosts(app)
+  refuseForeignHosts(app, options.allowedHosts)
   registerRateLimit(app, options.rateLimitPerMinute)
   app.after(() => answerUnknownRoutes(app, log))
   registerOpenapi(app)

@@ -26,6 +26,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     home,
     host: env.AGENTWEAVER_HOST,
     port: env.AGENTWEAVER_PORT,
+    allowedHosts: env.AGENTWEAVER_ALLOWED_HOSTS ?? [],
     stateDir,
     store: env.DATABASE_URL
       ? ({ kind: 'postgres', url: env.DATABASE_URL, auth: env.AGENTWEAVER_DATABASE_AUTH } as const)

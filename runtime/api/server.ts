@@ -7,7 +7,6 @@ import { openStore } from '../store/open-store.ts'
 import { buildApp } from './app.ts'
 import { composeKeys, composeRunService } from './compose.ts'
 import { type ApiConfig, readConfig } from './config.ts'
-import { isLoopback } from './http/host-guard.ts'
 import { serveMetrics } from './http/metrics-listener.ts'
 import { followKeys } from './keys/follow-keys.ts'
 import { announcement } from './start/announce.ts'
@@ -51,7 +50,7 @@ async function serve(config: ApiConfig): Promise<void> {
     now,
     started,
     rateLimitPerMinute: config.rateLimitPerMinute,
-    loopbackOnly: isLoopback(config.host),
+    allowedHosts: config.allowedHosts,
     hasOwnMetricsPort: config.metricsPort !== undefined,
   })
   let metrics: Awaited<ReturnType<typeof serveMetrics>> | undefined
@@ -72,7 +71,7 @@ async function serve(config: ApiConfig): Promise<void> {
     // Of several processes with one store none makes a key that the others do not know of.
     const isOwn = config.keys.kind === 'own'
     const apiKeyFile = isOwn ? await ensureFirstApiKey(store, { stateDir: config.stateDir, now }) : undefined
-    metrics = await serveMetrics(service, { host: config.host, port: config.metricsPort })
+    metrics = await serveMetrics(service, config)
     await service.start()
     markStarted()
     await writeServiceFile(config.stateDir, { url, pid: process.pid })

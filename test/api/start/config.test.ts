@@ -16,6 +16,20 @@ test('without any setting the service is for this machine alone, with the embedd
   })
 })
 
+test.each([
+  ['api.example', ['api.example']],
+  ['API.example:8080, [::1]:80', ['api.example:8080', '[::1]:80']],
+])('the names %s are taken exactly', (text, names) => {
+  expect(read({ AGENTWEAVER_ALLOWED_HOSTS: text }).allowedHosts).toEqual(names)
+})
+
+test.each(['', '*', 'https://api.example', '*.example', 'api.example/', 'a,,b', 'a:0', 'a b'])(
+  'the names %j are refused',
+  (text) => {
+    expect(() => read({ AGENTWEAVER_ALLOWED_HOSTS: text })).toThrow('AGENTWEAVER_ALLOWED_HOSTS')
+  },
+)
+
 test('every problem is named at once, and unknown keys are problems', () => {
   const env = {
     AGENTWEAVER_PORT: '99999',
@@ -44,6 +58,7 @@ test('every setting changes something', () => {
   const changes: Record<string, string> = {
     AGENTWEAVER_HOST: '0.0.0.0',
     AGENTWEAVER_PORT: '1',
+    AGENTWEAVER_ALLOWED_HOSTS: 'api.example',
     AGENTWEAVER_STATE_DIR: '/state',
     AGENTWEAVER_WORKSPACE_ROOTS: '/a:/b',
     AGENTWEAVER_ISOLATION: 'linux-bwrap',
