@@ -9,7 +9,10 @@ import { demoCommand } from './commands/demo.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { execCommand } from './commands/exec.ts'
 import { infraCommand } from './commands/infra.ts'
+import { loginCommand } from './commands/login.ts'
+import { logoutCommand } from './commands/logout.ts'
 import { logsCommand } from './commands/logs.ts'
+import { moveStateCommand } from './commands/move-state.ts'
 import { previewStackCommand } from './commands/preview-stack.ts'
 import { runCommand } from './commands/run.ts'
 import { runsCommand } from './commands/runs.ts'
@@ -40,6 +43,9 @@ export function buildProgram(context: CliContext, version: string): Command {
     sandboxCommand,
     doctorCommand,
     configCommand,
+    loginCommand,
+    logoutCommand,
+    moveStateCommand,
     capacityCommand,
     infraCommand,
     previewStackCommand,

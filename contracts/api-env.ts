@@ -56,8 +56,8 @@ const AnyApiEnv = z.strictObject({
    * that it makes resolve to the service's address (DNS rebinding).
    */
   AGENTWEAVER_ALLOWED_HOSTS: z.string().transform(hostValues).optional(),
-  /** Folder of the embedded store, the keys and the first API key. */
-  AGENTWEAVER_STATE_DIR: z.string().min(1).default('.agentweaver'),
+  /** Folder of the embedded store, the keys and the first API key; the default is `$XDG_STATE_HOME/agentweaver`. */
+  AGENTWEAVER_STATE_DIR: z.string().min(1).optional(),
   /** Folders under which a run may name a workspace, separated by `:`; the default is the user's home. */
   AGENTWEAVER_WORKSPACE_ROOTS: z.string().transform(absolutePaths).optional(),
   /** Isolation of commands: the best that proves itself, or exactly the named one. */
@@ -101,7 +101,7 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_STALL_TIMEOUT_SECONDS: count(300),
   AGENTWEAVER_RUN_TIMEOUT_SECONDS: count(14_400),
   AGENTWEAVER_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
-  /** `text` for people, `json` prints one line `{url, apiKeyFile, pid}` when the service listens. */
+  /** `text` for people, `json` prints one line `{url, socket, apiKeyFile, pid}` when the service listens. */
   AGENTWEAVER_READY_FORMAT: z.enum(['text', 'json']).default('text'),
   /** Exit when standard input ends: whoever started the service for one command holds the other end. */
   AGENTWEAVER_LIFELINE: z.stringbool().default(false),
@@ -185,11 +185,3 @@ export const CLIENT_ENV_KEYS = ['AGENTWEAVER_URL', 'AGENTWEAVER_API_KEY'] as con
 
 /** Name of the first API key's file in the state folder. */
 export const API_KEY_FILE = 'api-key'
-
-/** Name of the file in the state folder that says where its service listens. It is there while the service runs. */
-export const SERVICE_FILE = 'service.json'
-export const ServiceFile = z.object({ url: z.url({ protocol: /^https?$/ }), pid: z.int().positive() })
-export type ServiceFile = z.infer<typeof ServiceFile>
-
-/** Name of the file by which a state folder is known to have been made where it is. */
-export const FOLDER_SEAL_FILE = 'seal'

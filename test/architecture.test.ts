@@ -57,7 +57,8 @@ const RULES: Readonly<Record<string, Rule>> = {
     rooms: LEAVES,
     packages: ['zod', '@a2a-js/sdk', 'undici', 'eventsource-parser'],
   },
-  'runtime/client': { rooms: LEAVES, packages: ['zod', 'eventsource-parser'] },
+  'runtime/client': { rooms: LEAVES, packages: ['zod', 'eventsource-parser', 'undici'] },
+  'runtime/state-folder': { rooms: LEAVES, packages: ['zod'] },
   'runtime/sandboxes': {
     rooms: [...LEAVES, 'runtime/agent-host-client', 'runtime/executors'],
     packages: [
@@ -72,6 +73,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       ...RULED,
       ...LIBRARIES,
       'runtime/azure',
+      'runtime/state-folder',
       'runtime/store',
       'runtime/sandboxes',
       'runtime/agent-host-client',
@@ -86,6 +88,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     rooms: [
       ...LEAVES,
       'runtime/client',
+      'runtime/state-folder',
       'runtime/executors',
       'runtime/audit',
       'charts-src/capacity',

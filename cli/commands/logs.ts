@@ -63,7 +63,7 @@ export function logsCommand(context: CliContext): Command {
       decide: () => 'watch',
       onInterrupt: 'leave',
       isEmbedded: false,
-      suffix: serviceSuffix(connection, options),
+      suffix: serviceSuffix(options),
     })
     context.exit(exitStatusOfEnding(ending))
   })

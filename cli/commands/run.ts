@@ -97,7 +97,7 @@ async function follow(
     onInterrupt: 'ask',
     asksForTurns: options.interactive,
     isEmbedded: connection.isEmbedded,
-    suffix: serviceSuffix(connection, options),
+    suffix: serviceSuffix(options),
   })
   return exitStatusOfEnding(ending)
 }

@@ -49,7 +49,7 @@ export function turnCommand(context: CliContext): Command {
       onInterrupt: 'ask',
       ...(options.final ? {} : { untilTurn: turn.id }),
       isEmbedded: false,
-      suffix: serviceSuffix(connection, options),
+      suffix: serviceSuffix(options),
     })
     context.exit(exitStatusOfEnding(ending))
   })

@@ -1,6 +1,6 @@
 import type { StartRunInput } from '../../contracts/api.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
-import { type Client, createClient } from '../../runtime/client/client.ts'
+import type { Client } from '../../runtime/client/client.ts'
 import { present } from '../../runtime/kit/present.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
@@ -145,7 +145,7 @@ async function playRun(scene: Scene, isInterrupted: () => boolean): Promise<Play
   const { terminal, options, stage, service, cluster } = scene
   const { root } = stage
   if (isInterrupted()) return { root, problems: 'interrupted', log: '' }
-  const client = createClient({ url: service.url, apiKey: service.apiKey })
+  const { client } = service
   const begun = performance.now()
   const { id } = await client.startRun(toRequest(stage, options))
   if (cluster) await client.uploadWorkspace(id, packFolder(stage.workspace))

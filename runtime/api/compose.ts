@@ -1,5 +1,5 @@
 import { readFile, realpath } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { ExecRequest } from '../../contracts/exec.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { policyVersion } from '../../policies/agent/load.ts'
@@ -10,11 +10,11 @@ import { createGovernance } from '../governance/governance.ts'
 import { loadShellGrammar } from '../governance/shell/grammar.ts'
 import { createTouchTracker } from '../governance/touched.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
-import { sealKeyFolder } from '../kit/folder-seal.ts'
 import type { Log } from '../kit/log.ts'
 import { EventRedactor } from '../redaction/event-redactor.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { selectIsolation } from '../sandboxes/local/isolation.ts'
+import { sealKeyFolder } from '../state-folder/folder-seal.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import { composeProvider } from './compose-provider.ts'
@@ -77,7 +77,7 @@ export async function composeRunService(
     limits: config.limits,
     workspaces: {
       roots: await Promise.all(config.workspaceRoots.map(realRoot)),
-      forbidden: [await realpath(config.stateDir), await realPlace(sealKeyFolder(config.home))],
+      forbidden: await Promise.all([...config.privateFolders, sealKeyFolder(config.home)].map(realPlace)),
     },
     ceiling,
     ...composeRedaction(config),
@@ -101,8 +101,12 @@ async function toolRootsOf({ toolRoots }: ApiConfig): Promise<string[]> {
   return own === '/' || own.startsWith('/usr') ? [...toolRoots] : [...toolRoots, own]
 }
 
-/** The real path of a folder that may not be there yet. */
-const realPlace = (path: string): Promise<string> => realpath(path).catch(() => path)
+/** The real path of a folder that may not be there yet: links in what is there are followed. */
+const realPlace = (path: string): Promise<string> =>
+  realpath(path).catch(async () => {
+    const above = dirname(path)
+    return above === path ? path : join(await realPlace(above), basename(path))
+  })
 
 const realRoot = (root: string): Promise<string> =>
   realpath(root).catch((cause: unknown) => {

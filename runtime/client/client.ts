@@ -25,13 +25,11 @@ import { commandEvents } from '../kit/command-events.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type EventStreamOptions, followEvents } from './event-stream.ts'
 import { toUrlPath } from './file-path.ts'
-import { createTransport, type Transport, type WireRequest } from './transport.ts'
+import { createTransport, type ServiceAddress, type Transport, type WireRequest } from './transport.ts'
 
-export interface ClientOptions {
-  /** Where the service listens: `http://127.0.0.1:8080`. */
-  readonly url: string
+export type ClientOptions = ServiceAddress & {
   readonly apiKey: string
-  /** @default globalThis.fetch */
+  /** @default without a proxy to this machine, `globalThis.fetch` to others */
   readonly fetch?: typeof fetch
   /** @default 3 further tries of a request that the service or the line could not take */
   readonly retries?: number
@@ -56,7 +54,7 @@ type WriteFile = {
 export type Client = ReturnType<typeof createClient>
 
 export function createClient(options: ClientOptions) {
-  const transport = createTransport({ fetch: globalThis.fetch, retries: 3, ...options })
+  const transport = createTransport({ retries: 3, ...options })
   const call = async <T extends z.ZodType>(answer: T, request: WireRequest): Promise<z.output<T>> =>
     parseAnswer(answer, await transport.read(request))
   const command = async (request: WireRequest): Promise<void> => {
@@ -64,7 +62,6 @@ export function createClient(options: ClientOptions) {
   }
   const parts = { transport, call, command }
   return {
-    url: options.url,
     ...runCalls(parts),
     ...sandboxCalls(parts),
     ...commandCalls(parts),

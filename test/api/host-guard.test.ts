@@ -1,10 +1,15 @@
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { request } from 'node:http'
 import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { listenOnSocket } from '../../runtime/api/start/listen-on-socket.ts'
 import { bearer, listen, startApp } from './harness.ts'
 
-type Place = { readonly port: string }
+type Place = { readonly port: string } | { readonly socketPath: string }
 
 /** The status of a request with these headers, over a real connection. */
 const statusFor = (place: Place, headers: Record<string, string>, path = '/healthz') =>
@@ -152,3 +157,22 @@ test.for(['::', '0.0.0.0'])(
     expect(await asked('127.9.9.9', '127.8.8.8')).toBe(403)
   },
 )
+
+test('over the Unix socket the name is localhost, with the same rules', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'aw-host-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const { app } = startApp({ allowedHosts: ['api.example'] })
+  await app.ready()
+  const socketPath = join(folder, 's')
+  const listener = await listenOnSocket(app, { folder, name: 's', path: socketPath })
+  onTestFinished(() => listener.close())
+
+  expect(await statusFor({ socketPath }, { host: 'localhost' })).toBe(200)
+  expect(await statusFor({ socketPath }, { host: 'api.example' })).toBe(200)
+  expect(await statusFor({ socketPath }, { host: 'localhost:8080' })).toBe(403)
+  expect(await statusFor({ socketPath }, { host: 'evil.example' })).toBe(403)
+  const raw = connect(socketPath)
+  await once(raw, 'connect')
+  raw.end('GET /healthz HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\nconnection: close\r\n\r\n')
+  expect(await text(raw)).toMatch(/^HTTP\/1\.1 400 /)
+})

@@ -9,8 +9,6 @@ import { runCli, startAtTerminal, startCli, until, untilQuiet } from './run-cli.
 
 const SLOW = 90_000
 const DELETE = 'rm -rf build'
-/** A port at which nothing of ours listens. */
-const SILENT_PORT = '1'
 
 const command = (line: string): PlanStep => ({
   kind: 'tool',
@@ -209,38 +207,63 @@ describe('without a running service', { timeout: SLOW }, () => {
 
   test('run starts one for itself, keeps what happened, and leaves no process', async () => {
     const home = await aHome()
-    const settings = { env: { HOME: home, AGENTWEAVER_PORT: SILENT_PORT }, cwd: home }
+    const settings = { env: { HOME: home }, cwd: home }
 
     const run = await runCli([...(await planned([command('pwd')])), '--json'], settings)
     const runs = await runCli(['runs'], settings)
 
-    expect(run.stderr).toContain(`starting one for this command (store: ${home}/.agentweaver)`)
+    expect(run.stderr).toContain(`starting one for this command (store: ${home}/.local/state/agentweaver)`)
     expect(run.status).toBe(0)
     expect(runs.stdout).toMatch(/run_\w+ +succeeded/)
     await untilQuiet(home)
     await rm(home, { recursive: true })
   })
 
-  test('its store never lies in the folder that the agent works in', async () => {
+  test('its store is the one of the user, and a project has settings only', async () => {
     const home = await aHome()
     const project = join(home, 'project')
     await mkdir(join(project, '.agentweaver'), { recursive: true })
-    await writeFile(join(project, '.agentweaver', 'api-key'), 'old')
+    await writeFile(join(project, '.agentweaver', 'settings.yml'), 'shell_enabled: true\n')
     const [, , , , ...plan] = await planned([command('ls -A .agentweaver')])
-    const settings = { env: { HOME: home, AGENTWEAVER_PORT: SILENT_PORT }, cwd: project }
+    const settings = { env: { HOME: home }, cwd: project }
 
-    const { status } = await runCli(['run', 'a task', '-w', '.', ...plan], settings)
+    const { status, stderr } = await runCli(['run', 'a task', '-w', '.', ...plan], settings)
 
+    expect(stderr).toContain(`${home}/.local/state/agentweaver`)
     expect(status).toBe(0)
-    expect(await readdir(join(project, '.agentweaver'))).toEqual(['api-key'])
-    expect(await readdir(join(home, '.agentweaver'))).toContain('api-key')
+    expect(await readdir(join(project, '.agentweaver'))).toEqual(['settings.yml'])
+    expect(await readdir(join(home, '.local/state/agentweaver'))).toContain('api-key')
+    await rm(home, { recursive: true })
+  })
+
+  test('a run that waits is decided from another terminal, in any folder', async () => {
+    const home = await aHome()
+    const settings = { env: { HOME: home }, cwd: home }
+    const child = startCli(await planned([command(DELETE)]), settings)
+    let said = ''
+    child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+      said += chunk
+    })
+    await until(
+      'it asks',
+      () => /agentweaver approve \S+ \S+/.test(said),
+      () => said,
+    )
+    const [, ...words] = said.match(/agentweaver (approve) (\S+) (\S+)/) ?? []
+
+    const approved = await runCli(words, { env: { HOME: home }, cwd: '/' })
+
+    await until('the run ends', () => child.exitCode !== null)
+    expect(approved.status).toBe(0)
+    expect(child.exitCode).toBe(0)
+    await untilQuiet(home)
     await rm(home, { recursive: true })
   })
 
   test('Ctrl-C twice ends the run with the service that was started for it', async () => {
     const home = await aHome()
     const argv = await planned([command('sleep 60')])
-    const settings = { env: { HOME: home, AGENTWEAVER_PORT: SILENT_PORT }, cwd: home }
+    const settings = { env: { HOME: home }, cwd: home }
     await using terminal = startAtTerminal(argv, settings)
     await terminal.shows('sleep 60')
 
@@ -260,7 +283,7 @@ describe('without a running service', { timeout: SLOW }, () => {
       const home = await aHome()
 
       const { status, stderr } = await runCli(argv, {
-        env: { HOME: home, AGENTWEAVER_PORT: SILENT_PORT },
+        env: { HOME: home },
         cwd: home,
       })
 

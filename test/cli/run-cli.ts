@@ -29,7 +29,7 @@ interface Settings {
 }
 type Outcome = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
 
-/** A home that is nobody's: services of these tests keep their seal key there. */
+/** A home that is nobody's: services of these tests keep their state there. */
 const HOME = mkdtempSync(join(tmpdir(), 'aw-cli-home-'))
 afterAll(() => rmSync(HOME, { recursive: true, force: true }))
 
@@ -66,9 +66,13 @@ export interface AtTerminal extends AsyncDisposable {
 
 const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
 
-/** Runs the command in a pseudo-terminal, which `script` of the base system makes. */
-export function startAtTerminal(argv: readonly string[], settings: Settings = {}): AtTerminal {
-  const line = [process.execPath, MAIN, ...argv].map(quote).join(' ')
+/** Runs a program of ours in a pseudo-terminal, which `script` of the base system makes. */
+export function startAtTerminal(
+  argv: readonly string[],
+  settings: Settings = {},
+  program = MAIN,
+): AtTerminal {
+  const line = [process.execPath, program, ...argv].map(quote).join(' ')
   const wide = `stty cols 100 rows 40; exec ${line}`
   const child = spawn('script', ['--quiet', '--return', '--flush', '--command', wide, '/dev/null'], {
     cwd: settings.cwd ?? tmpdir(),

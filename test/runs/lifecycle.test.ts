@@ -1,4 +1,4 @@
-import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { CreateSandbox, StartCommand } from '../../contracts/api.ts'
@@ -172,12 +172,15 @@ it('refuses a workspace that does not exist, is a link, is a file, or lies outsi
   await expect(service.startRun(alice, aRun(inside, []))).resolves.toMatchObject({ state: 'queued' })
 })
 
-it('refuses a workspace that holds or lies in the folder with the keys of the service', async () => {
+it('refuses a workspace that holds or lies in a folder with keys of the service or its user', async () => {
   const { service, folder, config, close } = await startService({ AGENTWEAVER_WORKSPACE_ROOTS: '/' })
   onTestFinished(close)
 
-  for (const path of [folder, config.stateDir, join(config.stateDir, 'keys'), '/']) {
-    const message = expect.stringContaining("the service's own folder")
+  const logins = join(config.home, '.config/agentweaver/logins')
+  mkdirSync(logins, { recursive: true })
+  const ofUser = [logins, join(config.home, '.config')]
+  for (const path of [folder, config.stateDir, join(config.stateDir, 'keys'), '/', ...ofUser]) {
+    const message = expect.stringContaining('a folder for keys')
     await expect(service.startRun(alice, aRun(path, [])), path).rejects.toMatchObject({
       code: 'workspace_invalid',
       message,

@@ -11,7 +11,7 @@ const isInside = (path: string, root: string) =>
 export type WorkspaceBounds = {
   /** Folders under which a run may name a workspace. */
   readonly roots: readonly string[]
-  /** Folders that no workspace may hold or lie in: the service's own, with its keys. */
+  /** Folders that no workspace may hold or lie in: those with keys of the service and its user. */
   readonly forbidden: readonly string[]
 }
 
@@ -36,7 +36,7 @@ export async function admitWorkspace(path: string, { roots, forbidden }: Workspa
   const own = forbidden.find((folder) => isInside(folder, real) || isInside(real, folder))
   if (own !== undefined) {
     throw invalid(
-      `workspace.path ${path} holds the service's own folder ${own}; start the service with another AGENTWEAVER_STATE_DIR`,
+      `workspace.path ${path} holds or lies in ${own}, a folder for keys of the service and its user; name another workspace`,
     )
   }
   return real

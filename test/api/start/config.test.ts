@@ -7,13 +7,29 @@ test('without any setting the service is for this machine alone, with the embedd
   expect(read({ PATH: '/bin', HOME: '/home/ada' })).toMatchObject({
     host: '127.0.0.1',
     port: 8080,
-    stateDir: '/srv/project/.agentweaver',
-    store: { kind: 'sqlite', file: '/srv/project/.agentweaver/store.db' },
+    stateDir: '/home/ada/.local/state/agentweaver',
+    store: { kind: 'sqlite', file: '/home/ada/.local/state/agentweaver/store.db' },
+    socket: { path: '/home/ada/.local/state/agentweaver/service.sock' },
+    allowedHosts: [],
     workspaceRoots: ['/home/ada'],
     isDirectAllowed: false,
     hasLifeline: false,
     models: {},
   })
+})
+
+test('the state folder is that of the XDG specification, unless a setting names another', () => {
+  expect(read({ XDG_STATE_HOME: '/var/xdg' }).stateDir).toBe('/var/xdg/agentweaver')
+  expect(read({ XDG_STATE_HOME: 'relative' }).stateDir).toBe('/home/ada/.local/state/agentweaver')
+  expect(read({ AGENTWEAVER_STATE_DIR: 'here', XDG_STATE_HOME: '/var/xdg' }).stateDir).toBe(
+    '/srv/project/here',
+  )
+})
+
+test('no workspace may hold the keys of this user, wherever a service keeps its own', () => {
+  expect(read({ AGENTWEAVER_STATE_DIR: '/state', XDG_CONFIG_HOME: '/conf' }).privateFolders).toEqual(
+    expect.arrayContaining(['/state', '/home/ada/.local/state/agentweaver', '/conf/agentweaver']),
+  )
 })
 
 test.each([
