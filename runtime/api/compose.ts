@@ -1,5 +1,5 @@
 import { readFile, realpath } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { dirname } from 'node:path'
 import { ExecRequest } from '../../contracts/exec.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { policyVersion } from '../../policies/agent/load.ts'
@@ -14,7 +14,6 @@ import type { Log } from '../kit/log.ts'
 import { EventRedactor } from '../redaction/event-redactor.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { selectIsolation } from '../sandboxes/local/isolation.ts'
-import { sealKeyFolder } from '../state-folder/folder-seal.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import { composeProvider } from './compose-provider.ts'
@@ -22,6 +21,7 @@ import type { ApiConfig } from './config.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { type LoadedKeys, loadKeys } from './keys/load-keys.ts'
 import { userSecretName } from './keys/user-secret-name.ts'
+import { privateFoldersOf, refuseToShow } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
 import type { ControlGovernance, RunDeps } from './runs/deps.ts'
 import { type RunIsolated, readRepositorySettings } from './runs/repository-settings.ts'
@@ -48,6 +48,9 @@ export async function composeRunService(
   keys: DeploymentKeys,
 ): Promise<RunService> {
   const toolRoots = await toolRootsOf(config)
+  const ceiling = await readCeiling(config)
+  const forbidden = await privateFoldersOf(config)
+  if (config.sandboxes.kind === 'local') await refuseToShow(shownBy({ toolRoots, ceiling }), forbidden)
   const select = once(() =>
     selectIsolation({
       allowDirect: config.isDirectAllowed,
@@ -55,7 +58,6 @@ export async function composeRunService(
       ...(config.isolation !== 'auto' && { only: config.isolation }),
     }),
   )
-  const ceiling = await readCeiling(config)
   const provider = composeProvider(config, {
     jwksFile: keys.jwksFile,
     selectIsolation: select,
@@ -77,7 +79,7 @@ export async function composeRunService(
     limits: config.limits,
     workspaces: {
       roots: await Promise.all(config.workspaceRoots.map(realRoot)),
-      forbidden: await Promise.all([...config.privateFolders, sealKeyFolder(config.home)].map(realPlace)),
+      forbidden,
     },
     ceiling,
     ...composeRedaction(config),
@@ -101,12 +103,15 @@ async function toolRootsOf({ toolRoots }: ApiConfig): Promise<string[]> {
   return own === '/' || own.startsWith('/usr') ? [...toolRoots] : [...toolRoots, own]
 }
 
-/** The real path of a folder that may not be there yet: links in what is there are followed. */
-const realPlace = (path: string): Promise<string> =>
-  realpath(path).catch(async () => {
-    const above = dirname(path)
-    return above === path ? path : join(await realPlace(above), basename(path))
-  })
+type Showing = { readonly toolRoots: readonly string[]; readonly ceiling: SandboxSettings }
+
+const shownBy = ({ toolRoots, ceiling }: Showing) => [
+  ...toolRoots.map((path) => ({ path, by: 'AGENTWEAVER_TOOL_ROOTS, or the folder of the Node in use' })),
+  ...ceiling.allowed_repository_roots.map((path) => ({
+    path,
+    by: 'allowed_repository_roots of AGENTWEAVER_CEILING_FILE',
+  })),
+]
 
 const realRoot = (root: string): Promise<string> =>
   realpath(root).catch((cause: unknown) => {

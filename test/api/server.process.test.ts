@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
-import { readdir, readFile, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createClient } from '../../runtime/client/client.ts'
 import { makeStateDir, startService } from './service-process.ts'
@@ -100,4 +100,34 @@ test('without a lifeline the end of its input means nothing', async () => {
   service.child.stdin?.end()
   expect((await fetch(`${url}/healthz`)).status).toBe(200)
   expect(service.child.exitCode).toBeNull()
+})
+
+test.each([
+  ['AGENTWEAVER_TOOL_ROOTS', 'share'],
+  ['AGENTWEAVER_TOOL_ROOTS', 'share/state/keys'],
+  ['AGENTWEAVER_TOOL_ROOTS', 'link'],
+  ['AGENTWEAVER_CEILING_FILE', 'share'],
+])('does not start where %s would show commands the keys: %s', async (setting, folder) => {
+  const home = dirname(await makeStateDir())
+  const stateDir = join(home, 'share/state')
+  await mkdir(join(home, 'share/bin'), { recursive: true })
+  await symlink(join(home, 'share'), join(home, 'link'))
+  const valueFor = async (path: string) => {
+    if (setting !== 'AGENTWEAVER_CEILING_FILE') return path
+    const file = join(home, 'ceiling.yml')
+    await writeFile(file, `allowed_repository_roots: [${path}]\n`)
+    return file
+  }
+  const start = async (path: string) =>
+    startService({ HOME: home, AGENTWEAVER_STATE_DIR: stateDir, [setting]: await valueFor(join(home, path)) })
+
+  const sound = await start('share/bin')
+  await sound.ready
+  sound.child.kill('SIGTERM')
+  await sound.exited
+  const service = await start(folder)
+
+  expect(await service.exited).toBe(78)
+  expect(service.stderr()).toContain(setting)
+  expect(service.stderr()).toContain('a folder for keys of the service')
 })

@@ -5,7 +5,8 @@ import { errnoOf, SandboxError } from '../../kit/errors.ts'
 const invalid = (message: string, cause?: unknown) =>
   new SandboxError('workspace_invalid', message, { cause })
 
-const isInside = (path: string, root: string) =>
+/** Whether a real path is a folder or lies below it. */
+export const isInside = (path: string, root: string): boolean =>
   path === root || path.startsWith(root === sep ? sep : `${root}${sep}`)
 
 export type WorkspaceBounds = {
