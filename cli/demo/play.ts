@@ -105,7 +105,7 @@ async function onStage(
     settings: {
       AGENTWEAVER_STATE_DIR: stage.stateDir,
       ...(kubeconfig === undefined
-        ? { AGENTWEAVER_WORKSPACE_ROOTS: stage.root }
+        ? { AGENTWEAVER_SANDBOXES: 'local', AGENTWEAVER_WORKSPACE_ROOTS: stage.root }
         : clusterSettings(kubeconfig)),
       TMPDIR: stage.temporary,
     },

@@ -1,4 +1,5 @@
 import { API_ENV_PREFIX, ApiEnv, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
+import { missingInPod } from '../../contracts/api-pod-env.ts'
 import { type Client, createClient } from '../../runtime/client/client.ts'
 import { explainLadder, type Rung } from '../../runtime/executors/select.ts'
 import { messageOf, SandboxError } from '../../runtime/kit/errors.ts'
@@ -38,6 +39,9 @@ export function examineNode(version: string): Finding {
 
 /** The settings of a service that would be started from this shell. */
 function readSettings(env: EnvSource): { env: ApiEnv } | { finding: Finding } {
+  const missing = missingInPod(env).map(({ key, message }) => `${key}: ${message}`)
+  if (missing.length > 0)
+    return { finding: { about: 'settings', state: 'fault', detail: missing.join('\n') } }
   try {
     return {
       env: parseEnv(ApiEnv, env, { prefix: API_ENV_PREFIX, also: OUTSIDE_PREFIX, except: CLIENT_ENV_KEYS }),

@@ -1,6 +1,8 @@
 import { resolve } from 'node:path'
 import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
+import { missingInPod } from '../../contracts/api-pod-env.ts'
 import type { WorkloadIdentity } from '../azure/workload-identity.ts'
+import { SandboxError } from '../kit/errors.ts'
 import { type EnvSource, parseEnv } from '../kit/parse-env.ts'
 import { configDirOf, defaultStateDir, stateDirOf } from '../state-folder/places.ts'
 import { socketPlaceOf } from '../state-folder/socket-place.ts'
@@ -22,6 +24,7 @@ const seconds = (count: number) => count * 1000
 
 /** Parses the environment once; throws `invalid_config` with every problem in it. */
 export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd: string }) {
+  refuseLaptopDefaults(source)
   const env = parseEnv(ApiEnv, source, { prefix: API_ENV_PREFIX, also: SHARED_KEYS, except: CLIENT_ENV_KEYS })
   const stateDir = stateDirOf({ env: source, home, cwd })
   const socket = socketPlaceOf(stateDir, source)
@@ -73,6 +76,13 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
       ...(env.COPILOT_GITHUB_TOKEN && { copilotToken: env.COPILOT_GITHUB_TOKEN }),
     },
   })
+}
+
+/** A default that suits a laptop is never taken silently in a pod. */
+function refuseLaptopDefaults(source: EnvSource): void {
+  const missing = missingInPod(source).map(({ key, message }) => `  ${key}: ${message}`)
+  if (missing.length === 0) return
+  throw new SandboxError('invalid_config', ['The configuration has problems:', ...missing].join('\n'))
 }
 
 function readKeysPlace(env: ApiEnv, { cwd, stateDir }: { cwd: string; stateDir: string }) {
