@@ -52,8 +52,8 @@ export function workloads(slice: Slice) {
 }
 
 /**
- * Values of the header `Host` by which the API is asked: its host name behind the Gateway, and its Service in the
- * cluster. Probes ask by the pod's address, which the API answers to without a setting.
+ * Values of the header `Host` that requests to the API carry: its host name behind the Gateway, and its Service in the
+ * cluster. Probes send the pod's address, which the API accepts without a setting.
  */
 export function apiHosts(slice: Slice, { zone }: { readonly zone: string }) {
   const { name, namespace } = workloads(slice).api

@@ -51,7 +51,7 @@ const AnyApiEnv = z.strictObject({
   /** 0 takes any free port. */
   AGENTWEAVER_PORT: z.coerce.number().int().min(0).max(65_535).default(API_PORT),
   /**
-   * Values of the header `Host` that the service answers to beside those of its own addresses, such as `api.example.com`
+   * Values of the header `Host` that the service accepts beside those of its own addresses, such as `api.example.com`
    * or `api.internal:8080`, separated by `,`. Any other name is refused, so that no page can reach the service by a name
    * that it makes resolve to the service's address (DNS rebinding).
    */

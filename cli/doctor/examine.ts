@@ -91,7 +91,7 @@ function examineStore({ stateDir, earlier }: ClientConfig): Finding[] {
     return { about, state: 'off', detail, remedy: `agentweaver move-state ${path}` }
   })
   const passedOver = earlier.ignored.map(({ path, reason }): Finding => {
-    const remedy = `if it is yours: agentweaver move-state ${path}; a folder that somebody else brought, remove`
+    const remedy = `if it is yours: agentweaver move-state ${path}; remove a folder that came with a repository or an archive`
     return { about, state: 'off', detail: `${path} is not used: ${reason}`, remedy }
   })
   const own: Finding = hasState(stateDir.value)

@@ -76,7 +76,7 @@ function requirePrivate(path: string, { uid, mode }: Owned): void {
 function readPrivateFile(at: string, path: string): string | undefined {
   let file: number
   try {
-    // O_NONBLOCK: opening a pipe that somebody left there must not wait for a writer.
+    // O_NONBLOCK: opening a pipe in its place must not wait for a writer.
     file = openSync(at, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return undefined

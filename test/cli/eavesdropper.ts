@@ -26,7 +26,7 @@ export function hasHeard({ heard }: Pick<Eavesdropper, 'heard'>, key: string): b
   return /authorization/i.test(text) || forms.some((form) => text.includes(form))
 }
 
-/** Listens at a port of this machine, or at a Unix socket, and answers each connection as a service in good health. */
+/** Listens at a port of this machine, or at a Unix socket, and replies to each connection as a healthy service does. */
 export async function eavesdrop(
   place: { readonly path?: string; readonly port?: number } = {},
 ): Promise<Eavesdropper> {

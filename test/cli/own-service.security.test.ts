@@ -229,7 +229,7 @@ test('the place of the socket is short, and differs between state folders', () =
     expect(placeOf(long('a'), runtimeDir)).toMatch(/^\/tmp\/agentweaver-\d+\/[0-9a-f]{16}\.sock$/)
 })
 
-/** Tries to connect as a user; answers `connected` or the name of the error. */
+/** Tries to connect as a user; returns `connected` or the name of the error. */
 async function connectAs(uid: number | undefined, socket: string): Promise<string> {
   const program = `
     const socket = require('node:net').connect(${JSON.stringify(socket)})

@@ -62,7 +62,7 @@ test.each<[string, (state: string) => Promise<unknown>]>([
       execFileSync('mkfifo', ['-m', '600', join(state, 'seal')])
     },
   ],
-])('a folder that somebody else may have brought or touched is passed over: %s', async (reason, touch) => {
+])('a folder that someone else may have made or changed is passed over: %s', async (reason, touch) => {
   const { home, project, state } = await aProject()
   expect(findEarlierFolders(project, home).found).toEqual([state])
 

@@ -11,7 +11,7 @@ const SOCKET_HOST = 'localhost'
 const HTTP_PORT = 80
 
 /**
- * Answers requests only to an exact list of `Host` values: those of the connection's own address, and the configured
+ * Accepts requests with an exact list of `Host` values: those of the connection's own address, and the configured
  * ones. A web page can make a name of its own resolve to the service's address (DNS rebinding); its requests then carry
  * that name. Requests of pages of another origin say so themselves, and are refused too.
  */
@@ -25,7 +25,7 @@ export function refuseForeignHosts(app: FastifyInstance, configured: readonly st
     const accepted = [...ownHosts(raw.socket), ...configured]
     if (host === undefined || !accepted.includes(host)) throw foreignHost(host)
     if (headers.origin !== undefined && !accepted.includes(hostOfOrigin(headers.origin)))
-      throw new SandboxError('forbidden', 'This service answers no requests of other origins’ web pages.')
+      throw new SandboxError('forbidden', 'This service refuses requests from web pages of other origins.')
   })
 }
 
@@ -37,7 +37,7 @@ const hostsOf = ({ rawHeaders }: IncomingMessage): string[] =>
 
 /**
  * The names of the connection's own end. An address literal among them is that of the connection itself, which is no
- * name that anybody resolves: probes of Kubernetes send it.
+ * name that a resolver could change: probes of Kubernetes send it.
  */
 function ownHosts({ localAddress, localPort }: Socket): string[] {
   if (localPort === undefined) return [SOCKET_HOST]

@@ -187,7 +187,7 @@ async function reach(
     servers.push(server)
     return fetchThrough((server.address() as AddressInfo).port)
   }
-  // The API answers to its own names alone, so requests keep the one that a client of the Gateway, or a probe, sends.
+  // The API accepts its own names alone, so requests carry the name that a client of the Gateway or a probe sends.
   const clientAt = async (host: string, name = `${host}:${API_PORT}`) =>
     createClient({ url: `http://${name}`, apiKey, fetch: await through(gateway, host, API_PORT) })
   const path = { apiVersion: 'v1', plural: 'services', namespace: CONTROL_PLANE, name: 'agentweaver-api' }
