@@ -43,6 +43,16 @@ export const SandboxWarningCategory = z.enum([
   'egress-union',
 ])
 
+/** Git directories that the run left in the user's folder, which were renamed so that no git of the user runs them. */
+export const HeldEntries = z.strictObject({
+  count: z.int().nonnegative(),
+  /** Some of their paths, as they were; each has `.agentweaver-held` at its end now. */
+  names: z.array(z.string().max(4096)).max(16),
+  /** False where the folder was too large to be looked through as a whole. */
+  isComplete: z.boolean(),
+})
+export type HeldEntries = z.infer<typeof HeldEntries>
+
 /** What AgentHost may say. Anything else from a sandbox is refused: a pod cannot announce an approval or an end. */
 const HOST_EVENTS = [
   z.strictObject({ type: z.literal('turn.started'), data: z.strictObject({ turnId: Id }) }),
@@ -119,6 +129,7 @@ const HOST_EVENTS = [
       backend: BackendName,
     }),
   }),
+  z.strictObject({ type: z.literal('workspace.held'), data: HeldEntries }),
 ] as const
 
 const API_EVENTS = [

@@ -3,10 +3,12 @@ import { type HostToRunner, RUNNER_FRAME } from '../../contracts/runner.ts'
 import type { CommandRights } from '../executors/executor.ts'
 import { containedPath } from '../executors/rootfs/request-mounts.ts'
 import { costOf } from '../kit/credit-window.ts'
+import { delay } from '../kit/deadline.ts'
 import { messageOf } from '../kit/errors.ts'
 import { failedExec } from '../kit/failed-exec.ts'
 import type { Bound } from './binding.ts'
 import type { Connection, Work } from './connection.ts'
+import { holdGitDirectories } from './hold-git-directories.ts'
 import type { Server } from './serve.ts'
 import { StdinCollector } from './stdin-collector.ts'
 
@@ -14,6 +16,9 @@ type ExecHeader = HostToRunner & { type: 'exec' }
 
 /** Requests that one runner serves at a time; the rest is refused, not queued. */
 const MAX_OPEN_REQUESTS = 512
+
+/** How long a result waits for the search for git directories. */
+const HOLD_WAIT_MS = 200
 
 /** Runs one command; its output is sent as it comes and waits where AgentHost does not take it. */
 export function serveExec({ connection, binding }: Server, header: ExecHeader): Promise<void> {
@@ -59,10 +64,22 @@ async function run(
   const start = (rights: CommandRights) => bound.executor.run(request, io, rights)
   try {
     // In a pod the files of commands stay where they are.
-    return await (bound.setId?.run(start) ?? start({ permitsSetGroupId: true }))
+    const result = await (bound.setId?.run(start) ?? start({ permitsSetGroupId: true }))
+    return await afterGitWatch(execution, result)
   } catch (error) {
     return failedExec('spawn_failed', messageOf(error))
   }
+}
+
+/** In a large folder the search for git directories goes on behind the result. */
+async function afterGitWatch({ connection, bound }: Execution, result: ExecResult): Promise<ExecResult> {
+  if (!bound.watch || result.reason === 'spawn_failed') return result
+  const holding = holdGitDirectories(connection, bound)
+  holding.catch(() => undefined)
+  const held = await Promise.race([holding, delay(HOLD_WAIT_MS)])
+  if (!held?.count) return result
+  const sentence = `Git directories in the workspace were renamed to *.agentweaver-held: ${held.names.join(', ')}.`
+  return { ...result, message: result.message ? `${result.message} ${sentence}` : sentence }
 }
 
 /**
