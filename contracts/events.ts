@@ -133,6 +133,44 @@ const HOST_EVENTS = [
 ] as const
 
 const API_EVENTS = [
+  /** The folder of the user that the run works on, or its copy, is ready. */
+  z.strictObject({
+    type: z.literal('workspace.prepared'),
+    data: z.strictObject({
+      mode: z.enum(['isolated', 'in-place']),
+      path: z.string(),
+      /** Of an isolated copy. */
+      files: z.int().nonnegative().optional(),
+      bytes: z.int().nonnegative().optional(),
+      /** Paths that the copy does not have, because the user cannot read them. */
+      unreadable: z.strictObject({ count: z.int(), names: z.array(z.string()).max(16) }).optional(),
+      hasUncommittedChanges: z.boolean(),
+      /** Paths that the run can read and not write, because the user's git configuration names them. */
+      readOnly: z.array(z.string()).max(64),
+    }),
+  }),
+  /** The run made or changed a file that tools of the user execute or obey. */
+  z.strictObject({
+    type: z.literal('workspace.handoff'),
+    data: z.strictObject({ path: z.string(), kind: z.string() }),
+  }),
+  /** What a run on a folder of the user left is stored. */
+  z.strictObject({
+    type: z.literal('workspace.results'),
+    data: z.strictObject({
+      files: z.int().nonnegative(),
+      additions: z.int().nonnegative(),
+      deletions: z.int().nonnegative(),
+      /** Changed files that git ignores. */
+      ignored: z.int().nonnegative(),
+      handOff: z.int().nonnegative(),
+      /** Whether there are commits to fetch. */
+      hasBranch: z.boolean(),
+      problems: z.array(z.string()).max(16),
+      /** The copy of a run whose results could not be made, which is kept for a week. */
+      keptAt: z.string().optional(),
+    }),
+  }),
   z.strictObject({ type: z.literal('run.queued'), data: z.strictObject({ task: z.string() }) }),
   z.strictObject({ type: z.literal('run.started'), data: z.strictObject({ generation: z.int() }) }),
   z.strictObject({

@@ -20,7 +20,8 @@ const MARKER = 'AGENTWEAVER_COMMAND_ID'
 
 /** What a request asks for and a bare process cannot give is refused, never ignored. */
 function unkept(request: ExecRequest, layout: Layout | undefined): string | undefined {
-  if (layout) return 'direct execution cannot show a command another git directory than the real one'
+  if (layout && layout.mounts.length + layout.readOnly.length > 0)
+    return 'direct execution cannot show a command another git directory than the real one'
   if (request.denied.length > 0) return 'direct execution cannot hide paths from a command'
   if (request.readOnly.length > 0) return 'direct execution cannot make paths read-only for a command'
   return undefined

@@ -5,6 +5,7 @@ import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import type { ExecResult } from '../../contracts/exec.ts'
 import type { FileErrorCode, FileOperation, FileResult } from '../../contracts/files.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import type { RunDiff } from '../../contracts/results.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
 import type { Caller, FileRequest, RunService, Subscription } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
@@ -16,6 +17,12 @@ type Entry = {
   files: Map<string, Uint8Array>
   workspace?: Uint8Array
   changed: EventEmitter
+}
+
+const PATCH = Buffer.from('diff --git a/a.txt b/a.txt')
+
+async function* one(bytes: Uint8Array) {
+  yield bytes
 }
 
 const AT = '2026-01-01T00:00:00.000Z'
@@ -148,6 +155,29 @@ export class MemoryService implements RunService {
     return (async function* () {
       for (let at = 0; at < workspace.length; at += 1000) yield workspace.subarray(at, at + 1000)
     })()
+  }
+
+  async readDiff(caller: Caller, id: string): Promise<RunDiff> {
+    this.#visible(caller, id)
+    return {
+      files: [{ path: 'a.txt', status: 'added', additions: 1, deletions: 0 }],
+      fileCount: 1,
+      additions: 1,
+      deletions: 0,
+      patch: { bytes: PATCH.length, isCut: false, isRedacted: false },
+      handOff: [],
+      problems: [],
+    }
+  }
+
+  async readPatch(caller: Caller, id: string) {
+    this.#visible(caller, id)
+    return one(PATCH)
+  }
+
+  async readBundle(caller: Caller, id: string) {
+    this.#visible(caller, id)
+    return one(Buffer.from('# v2 git bundle'))
   }
 
   async startTurn(caller: Caller, id: string): Promise<Turn> {

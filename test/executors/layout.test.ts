@@ -130,7 +130,7 @@ describe.each([bwrapBackend, namespacesBackend])('a layout under $name', (backen
 
 it('is refused where nothing can be mounted', async () => {
   const workspace = await temporaryFolder()
-  const layout = { mounts: [], readOnly: [], environment: {} }
+  const layout = { mounts: [], readOnly: ['hook'], environment: {} }
   const executor = await directBackend.create({ workspace, toolRoots: [], layout, log: silentLog })
 
   const result = await execute(executor, 'echo ran')

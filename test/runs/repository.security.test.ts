@@ -25,7 +25,7 @@ it('works in a repository', async () => {
   const run = await service.startRun(alice, aRun(path, [shell('echo made > file')]))
 
   expect(dataOf(await follow(service, run.id), 'done')).toEqual([{ state: 'succeeded' }])
-  expect(existsSync(join(path, 'file'))).toBe(true)
+  expect((await service.readDiff(alice, run.id)).files).toMatchObject([{ path: 'file', status: 'added' }])
 })
 
 it('takes the settings of the commit, not those that an agent left in the folder', async () => {

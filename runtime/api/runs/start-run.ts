@@ -1,5 +1,6 @@
-import type { CreateSandbox, RequestedAgent, Run, StartRun } from '../../../contracts/api.ts'
+import type { CreateSandbox, RequestedAgent, Run, StartRun, WorkspaceSource } from '../../../contracts/api.ts'
 import type { SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import { present } from '../../kit/present.ts'
 import type { NewRun, RunRow, Transaction } from '../../store/store.ts'
 import { allPlacesTaken, ownPlacesTaken } from './active-runs.ts'
 import { resolveAgent } from './agent-config.ts'
@@ -49,8 +50,8 @@ async function prepare(
 ): Promise<NewRun> {
   const { workspace, policy: requested, labels } = wanted.request
   resolveAgent(wanted.agent, deps.models, caller.owner)
-  const path = workspace.kind === 'path' ? await admitWorkspace(workspace.path, deps.workspaces) : undefined
-  const repository = path === undefined ? undefined : await readRepositorySettings(path)
+  const folder = workspace.kind === 'path' ? await chooseFolder(deps, workspace, wanted.kind) : undefined
+  const repository = folder && (await readRepositorySettings(folder.path))
   const settings = await policy.forRun(repository, requested)
   const { agent } = wanted
   return {
@@ -59,7 +60,7 @@ async function prepare(
     owner: caller.owner,
     state: workspace.kind === 'upload' ? 'awaiting_upload' : 'queued',
     task: wanted.task,
-    workspace: path === undefined ? workspace : { kind: 'path', path },
+    workspace: folder ?? workspace,
     agent: {
       kind: agent?.kind ?? 'none',
       ...(agent && 'model' in agent && agent.model !== undefined && { model: agent.model }),
@@ -74,6 +75,19 @@ async function prepare(
     ...(workspace.kind !== 'upload' && { holder: deps.holder.id }),
   }
 }
+
+/** The folder of a run, and whether the run works on a copy of it. */
+async function chooseFolder(
+  { folders, workspaces }: RunDeps,
+  wanted: Folder,
+  kind: Run['kind'],
+): Promise<Folder> {
+  const path = await admitWorkspace(wanted.path, workspaces)
+  const mode = await folders?.chooseMode(path, wanted.mode, kind === 'agent')
+  return { kind: 'path', path, ...present({ mode }) }
+}
+
+type Folder = Extract<WorkspaceSource, { kind: 'path' }>
 
 /** The limits hold for all processes of the deployment together. */
 async function admitAmongAll(

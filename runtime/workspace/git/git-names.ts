@@ -10,6 +10,13 @@ export function isGitName(name: string): boolean {
   return ['.git', 'git~1'].includes(core.replace(/[. ]+$/, '').toLowerCase())
 }
 
+/** Appended to what a run left behind and git would take for a repository. */
+export const HELD_SUFFIX = '.agentweaver-held'
+
+/** Whether a name is git's own, or was until a run was kept from leaving it. */
+export const isGitOrHeldName = (name: string): boolean =>
+  isGitName(name.replace(/\.agentweaver-held(?:-\d+)?$/, ''))
+
 /**
  * Whether a folder with these names is a git directory to git, which looks for `HEAD` beside `objects` and `refs`, or
  * beside `commondir`, which names the place of the other two.

@@ -4,7 +4,7 @@ import type { HeldEntries } from '../../../contracts/events.ts'
 import type { GitEntry } from '../../../contracts/workspace-layout.ts'
 import { errnoOf } from '../../kit/errors.ts'
 import { atFolder, type ByteName, entriesBelow, openFolderBelow, shownPath } from './folder-names.ts'
-import { isGitDirectory, isGitName } from './git-names.ts'
+import { HELD_SUFFIX, isGitDirectory, isGitName } from './git-names.ts'
 
 export interface WatchOptions {
   /** Entries that were there before the run. @default none */
@@ -15,7 +15,6 @@ export interface WatchOptions {
 
 const MAX_FOLDERS = 300_000
 const MAX_NAMES = 16
-const HELD_SUFFIX = '.agentweaver-held'
 /** Names that were held before and are there still. */
 const MAX_SAME = 100
 /** How long one part of a search may keep other work waiting. */
