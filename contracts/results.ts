@@ -42,6 +42,8 @@ export const RunDiff = z.object({
       otherBranches: z.array(z.string()),
     })
     .optional(),
+  /** The folder had changes that its HEAD did not have: the branch has them only in files that the run changed too. */
+  hadUncommittedChanges: z.boolean(),
   /** Why a part of it is missing. */
   problems: z.array(z.string()),
 })

@@ -23,6 +23,7 @@ const POLL_MS = 50
 
 const CreateOptions = ServiceOptions.extend({
   workspace: z.string().optional(),
+  isolated: z.boolean().default(false),
   label: z.record(z.string(), z.string()).optional(),
 })
 
@@ -33,6 +34,7 @@ function createCommand(context: CliContext): Command {
     example: 'id=$(agentweaver sandbox create -w .)\nagentweaver sandbox exec $id -- npm test',
   })
     .option('-w, --workspace <dir>', 'the folder to work in; default: a new, empty one')
+    .option('--isolated', 'work on a copy of the folder, which must be a git repository')
     .option('--label <key=value>', 'a label, may be repeated', collectPairs)
   command.action(async () => {
     const options = parseOptions(CreateOptions, command)
@@ -68,15 +70,16 @@ async function untilReady(client: Client, id: string): Promise<Run> {
 }
 
 async function toRequest(
-  { workspace, label }: z.infer<typeof CreateOptions>,
+  { workspace, isolated, label }: z.infer<typeof CreateOptions>,
   cwd: string,
 ): Promise<CreateSandboxInput> {
   const labels = label === undefined ? {} : { labels: label }
+  if (workspace === undefined && isolated) throw usageError('--isolated needs --workspace DIR.')
   if (workspace === undefined) return labels
   const path = resolve(cwd, workspace)
   const found = await stat(path).catch(() => undefined)
   if (!found?.isDirectory()) throw usageError(`The workspace is not a folder: ${path}`)
-  return { ...labels, workspace: { kind: 'path', path } }
+  return { ...labels, workspace: { kind: 'path', path, ...(isolated && { mode: 'isolated' }) } }
 }
 
 function listCommand(context: CliContext): Command {

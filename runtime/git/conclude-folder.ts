@@ -25,12 +25,14 @@ export interface Conclusion {
   /** Changed files that git ignores; their content is not kept. */
   readonly ignored?: readonly string[]
   readonly branch?: MadeBranch
+  readonly hadUncommittedChanges: boolean
   /** Whether there is nothing of the run that the results do not have. */
   readonly isComplete: boolean
   /** Why a part of the results is missing, in sentences. */
   readonly problems: readonly string[]
 }
 
+const EMPTY = { written: [], hadUncommittedChanges: false, isComplete: false } as const
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 /**
@@ -61,12 +63,12 @@ export async function concludeFolder(
   const { git, problem } = record
   if (git === undefined || runGit === undefined || problem !== undefined) {
     problems.push(`There are no results: ${problem ?? 'nothing isolates git on this machine'}.`)
-    return { ...present({ held }), written: [], isComplete: false, problems }
+    return { ...EMPTY, ...present({ held }), problems }
   }
   const results = await attempt('The results could not be made', () =>
     makeResults({ record, directory, git, runGit, attempt, problems }),
   )
-  return { written: [], isComplete: false, ...results, ...present({ held }), problems }
+  return { ...EMPTY, ...results, ...present({ held }), problems }
 }
 
 async function hold({ root, gitEntries }: FolderRecord): Promise<HeldEntries> {
@@ -113,6 +115,7 @@ async function makeResults(making: Making): Promise<Omit<Conclusion, 'held' | 'p
   ]
   return {
     written: written.map(shownPath),
+    hadUncommittedChanges: git.isDirty,
     isComplete: diff !== undefined && (made !== undefined || !git.isRepository),
     ...(record.mode === 'in-place' && { ignored: ignored.map(shownPath) }),
     ...present({ diff, branch }),

@@ -284,6 +284,7 @@ class Preparing {
         nested,
         ...(head !== undefined && { head }),
         tips,
+        isDirty: this.#isDirty,
         ignored: { files: [...ignored.files], folders: [...ignored.folders] },
       },
       ...(snapshot.problem !== undefined && { problem: snapshot.problem }),

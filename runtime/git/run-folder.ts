@@ -39,6 +39,8 @@ export interface FolderGit {
   readonly nested: readonly string[]
   readonly head?: string
   readonly tips: readonly string[]
+  /** Whether the folder had changes that its HEAD did not have. */
+  readonly isDirty: boolean
   readonly ignored: { readonly files: readonly ByteName[]; readonly folders: readonly ByteName[] }
 }
 

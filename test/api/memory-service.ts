@@ -166,6 +166,7 @@ export class MemoryService implements RunService {
       deletions: 0,
       patch: { bytes: PATCH.length, isCut: false, isRedacted: false },
       handOff: [],
+      hadUncommittedChanges: false,
       problems: [],
     }
   }

@@ -51,7 +51,7 @@ function redactedPatch({ diff }: Conclusion, redact: (text: string) => string): 
 
 function diffOf(
   runId: string,
-  { diff, branch, ignored, written, problems }: Conclusion,
+  { diff, branch, ignored, written, hadUncommittedChanges, problems }: Conclusion,
   { patch, redact }: { readonly patch: Patch; readonly redact: (text: string) => string },
 ): RunDiff {
   const files = diff?.files ?? []
@@ -85,6 +85,7 @@ function diffOf(
         otherBranches: branch.otherBranches.map(redact),
       },
     }),
+    hadUncommittedChanges,
     problems: problems.slice(0, MAX_PROBLEMS).map(redact),
   }
 }
