@@ -33,11 +33,11 @@ export const RunDiff = z.object({
   /** The run's commits; the bundle carries this one ref. It is not redacted. */
   branch: z
     .object({
-      ref: z.string(),
-      commit: z.string(),
+      ref: z.string().regex(/^refs\/agentweaver\/(?:run|sbx)_[0-9a-f]{32}$/),
+      commit: z.string().regex(/^[0-9a-f]{40}(?:[0-9a-f]{24})?$/),
       commits: z.int().positive(),
       bytes: z.int().nonnegative(),
-      sha256: z.string(),
+      sha256: z.string().regex(/^[0-9a-f]{64}$/),
       /** Branches that the run made or moved and that are not in the bundle. */
       otherBranches: z.array(z.string()),
     })
@@ -59,5 +59,5 @@ export const RESULTS_LIMITS = {
   /** Hand-off files that are told as events of their own; all of them are in the diff. */
   maxHandOffEvents: 50,
   maxPatchBytes: 16_777_216,
-  maxBundleBytes: 536_870_912,
+  maxBundleBytes: 268_435_456,
 } as const

@@ -50,7 +50,7 @@ export function fetchCommand(context: CliContext): Command {
 }
 
 function requireBranch(id: string, { branch, problems }: RunDiff): NonNullable<RunDiff['branch']> {
-  if (branch) return branch
+  if (branch?.ref === `refs/agentweaver/${id}`) return branch
   const why = problems[0] ?? 'it changed nothing that git tracks'
   throw new CliError(`Run ${id} has no commits to fetch: ${visible(why)}`, {
     status: EXIT.notFound,

@@ -147,7 +147,11 @@ async function toRequest(
 async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceSource> {
   if (options.emptyWorkspace) {
     if (options.workspace === undefined && !options.inPlace) return { kind: 'empty' }
-    throw usageError('--empty-workspace stands alone: there is no folder to work on.')
+    throw usageError(
+      options.workspace === undefined
+        ? '--in-place and --empty-workspace exclude each other.'
+        : '--workspace and --empty-workspace exclude each other.',
+    )
   }
   if (options.workspace === undefined)
     throw usageError(

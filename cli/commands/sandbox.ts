@@ -48,10 +48,21 @@ function createCommand(context: CliContext): Command {
     const { id } = await connection.client.createSandbox(request)
     const sandbox = await untilReady(connection.client, id)
     if (options.json) terminal.json(sandbox)
-    else terminal.print(sandbox.id)
+    else {
+      terminal.note(folderLines(sandbox).map(terminal.notePaint.dim))
+      terminal.print(sandbox.id)
+    }
     context.exit(EXIT.ok)
   })
   return command
+}
+
+/** What becomes of the folder that somebody named. */
+function folderLines({ workspace }: Run): string[] {
+  if (workspace.kind !== 'path') return []
+  return workspace.mode === 'isolated'
+    ? ['It works on a copy of the folder; "agentweaver fetch" brings its changes when it is destroyed.']
+    : ['It works in the folder itself; the git directory stays out of its reach.']
 }
 
 /** A sandbox that can take commands; throws what it failed with. */

@@ -123,10 +123,10 @@ async function makeQuarantine(scratch: string, repository: Repository, commit: s
   ]
   await writeFile(join(directory, 'HEAD'), 'ref: refs/heads/none\n')
   await writeFile(join(directory, 'config'), config.join(''))
-  await writeFile(
-    join(directory, 'objects', 'info', 'alternates'),
-    `${join(repository.commonDir, 'objects')}\n`,
-  )
+  const objects = join(repository.commonDir, 'objects')
+  await writeFile(join(directory, 'objects', 'info', 'alternates'), `${objects}\n`)
+  // Where the history of the repository ends, nothing is missing.
+  await copyFile(join(repository.commonDir, 'shallow'), join(directory, 'shallow')).catch(() => undefined)
   return directory
 }
 

@@ -90,7 +90,7 @@ export async function composeRunService(
       folders: createRunFolders({
         store,
         directory: join(config.stateDir, 'workspaces'),
-        home: config.home,
+        user: config.gitUser,
         gitSandbox: gitSandbox(select, { toolRoots, log }),
         redact: redaction.ofResults,
         log,

@@ -1,9 +1,7 @@
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { ByteName } from '../workspace/git/folder-names.ts'
-import { OUT, type RunGit } from './git-sandbox.ts'
+import { type GitSession, IN, OUT } from './git-sandbox.ts'
 import type { TreeItem } from './list-files.ts'
-import { RESULT_LIMITS, RESULT_MOUNTS, type ResultParts, resultMounts, said, toText } from './results.ts'
+import { RESULT_LIMITS, RESULT_MOUNTS, type ResultParts, said, toText } from './results.ts'
 
 /** The run's commits as a bundle with one ref, `refs/agentweaver/<run>`. */
 export interface MadeBranch {
@@ -31,7 +29,7 @@ agent for-each-ref --format='%(objectname) %(refname)' refs/heads | head -c 1048
 /** Line ends and encodings are stored as the repository says; there is no configuration that could name a filter. */
 const CONVERT = `
 export GIT_DIR=${RESULT_MOUNTS.result}
-(cd /workspace && GIT_WORK_TREE=/workspace xargs -0 -r git hash-object -w -- <${RESULT_MOUNTS.input}/convert) >${OUT}/converted
+(cd /workspace && GIT_WORK_TREE=/workspace xargs -0 -r git hash-object -w -- <${IN}/convert) >${OUT}/converted
 echo $? >${OUT}/converted-status
 `
 
@@ -49,16 +47,18 @@ export GIT_ALTERNATE_OBJECT_DIRECTORIES=${RESULT_MOUNTS.agent}/objects
 export GIT_AUTHOR_NAME=Agentweaver GIT_AUTHOR_EMAIL=agentweaver@localhost
 export GIT_COMMITTER_NAME=Agentweaver GIT_COMMITTER_EMAIL=agentweaver@localhost
 ulimit -f ${RESULT_LIMITS.bundleBytes / 512}
-git update-index -z --index-info <${RESULT_MOUNTS.input}/entries && tree=$(git write-tree) || exit 1
+git update-index -z --index-info <${IN}/entries && tree=$(git write-tree) || exit 1
 commit=$PARENT
 if [ -z "$PARENT" ] || [ "$tree" != "$(git rev-parse "$PARENT^{tree}")" ]; then
-  commit=$(git commit-tree "$tree" \${PARENT:+-p "$PARENT"} -F ${RESULT_MOUNTS.input}/message) || exit 1
+  commit=$(git commit-tree "$tree" \${PARENT:+-p "$PARENT"} -F ${IN}/message) || exit 1
 fi
 echo "$commit" >${OUT}/commit
-git rev-list --count "$commit" --stdin <${RESULT_MOUNTS.input}/known >${OUT}/count || exit 1
+git rev-list --count "$commit" --stdin <${IN}/known >${OUT}/count || exit 1
 [ "$(cat ${OUT}/count)" = 0 ] && exit 0
 git update-ref "$REF" "$commit" || exit 1
-{ echo "$REF"; cat ${RESULT_MOUNTS.input}/known; } | git bundle create ${OUT}/bundle --stdin || exit 1
+{ echo "$REF"; cat ${IN}/known; } | git bundle create ${OUT}/bundle --stdin && exit 0
+echo 'git could not write the bundle. At most ${RESULT_LIMITS.bundleBytes / 1024 ** 2} MiB are taken' >&2
+exit 1
 `
 
 export const branchRef = (runId: string) => `refs/agentweaver/${runId}`
@@ -67,13 +67,13 @@ export const branchRef = (runId: string) => `refs/agentweaver/${runId}`
  * One branch with what the run committed and, as one more commit, what it left uncommitted. Files that the run did not
  * change are as HEAD had them: uncommitted changes of the user are no part of it.
  */
-export async function makeBranch(runGit: RunGit, parts: ResultParts, directory: string): Promise<Branch> {
-  const own = await readRun(runGit, parts, directory)
-  const withCommits = own.tip === undefined ? undefined : await tryMake(runGit, parts, { directory, own })
+export async function makeBranch(git: GitSession, parts: ResultParts): Promise<Branch> {
+  const own = await readRun(git, parts)
+  const withCommits = own.tip === undefined ? undefined : await tryMake(git, parts, own)
   if (withCommits?.ok) return withCommits.branch
   // Whatever the run did to its own commits, its files are there.
   const onHead = { ...own, tip: parts.head, tree: parts.tree }
-  const made = await tryMake(runGit, parts, { directory, own: onHead })
+  const made = await tryMake(git, parts, onHead)
   if (!made.ok) throw new Error(made.problem)
   const isLost = own.tip !== parts.head || withCommits !== undefined
   if (made.branch.kind === 'nothing' || !isLost) return made.branch
@@ -92,17 +92,11 @@ type OwnState = {
   readonly otherBranches: readonly string[]
 }
 
-async function readRun(runGit: RunGit, parts: ResultParts, directory: string): Promise<OwnState> {
-  const input = join(parts.scratch, 'in')
+async function readRun(git: GitSession, parts: ResultParts): Promise<OwnState> {
   const files = branchChanges(parts).filter(({ after }) => after && after.mode !== '120000')
-  await writeFile(join(input, 'convert'), files.map(({ path }) => `${path}\0`).join(''), 'latin1')
-  const output = await runGit({
-    workspace: parts.workspace,
-    mounts: resultMounts(parts, directory),
-    script: READ_RUN + CONVERT + TREE_OF_RUN,
-    timeoutMs: RESULT_LIMITS.timeoutMs,
-    out: join(parts.scratch, 'out'),
-  })
+  await git.write('convert', files.map(({ path }) => `${path}\0`).join(''))
+  const script = READ_RUN + CONVERT + TREE_OF_RUN
+  const output = await git.run({ script, timeoutMs: RESULT_LIMITS.timeoutMs })
   const read = async (name: string) =>
     (await output.read(name, RESULT_LIMITS.listBytes))?.toString('latin1') ?? ''
   const ids = (await read('converted')).split('\n').filter(Boolean)
@@ -165,30 +159,15 @@ function entriesOf(parts: ResultParts, { tree, converted }: OwnState): string {
 
 type Tried = { readonly ok: true; readonly branch: Branch } | { readonly ok: false; readonly problem: string }
 
-async function tryMake(
-  runGit: RunGit,
-  parts: ResultParts,
-  { directory, own }: { readonly directory: string; readonly own: OwnState },
-): Promise<Tried> {
-  const input = join(parts.scratch, 'in')
-  await Promise.all([
-    writeFile(join(input, 'entries'), entriesOf(parts, own), 'latin1'),
-    writeFile(
-      join(input, 'known'),
-      parts.tips
-        .concat(parts.head ?? [])
-        .map((tip) => `^${tip}\n`)
-        .join(''),
-    ),
-    writeFile(join(input, 'message'), `Changes of ${parts.runId} that it did not commit\n`),
-  ])
-  const output = await runGit({
-    workspace: parts.workspace,
-    mounts: resultMounts(parts, directory),
+async function tryMake(git: GitSession, parts: ResultParts, own: OwnState): Promise<Tried> {
+  const known = parts.tips.concat(parts.head ?? [])
+  await git.write('entries', entriesOf(parts, own))
+  await git.write('known', known.map((tip) => `^${tip}\n`).join(''))
+  await git.write('message', `Changes of ${parts.runId} that it did not commit\n`)
+  const output = await git.run({
     script: MAKE,
     environment: { PARENT: own.tip ?? '', REF: branchRef(parts.runId) },
     timeoutMs: RESULT_LIMITS.timeoutMs,
-    out: join(parts.scratch, 'out'),
   })
   const read = async (name: string) => (await output.read(name, 256))?.toString('latin1').trim() ?? ''
   const [tip, count] = [await read('commit'), await read('count')]

@@ -1,6 +1,5 @@
 import { closeSync, constants, openSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { HeldEntries } from '../../contracts/events.ts'
 import { messageOf } from '../kit/errors.ts'
 import { present } from '../kit/present.ts'
@@ -8,10 +7,10 @@ import { type ByteName, shownPath } from '../workspace/git/folder-names.ts'
 import { GitWatch } from '../workspace/git/git-watch.ts'
 import { type MadeBranch, makeBranch } from './branch.ts'
 import { type Change, changesBetween, ignoredChangesBetween } from './compare.ts'
-import type { RunGit } from './git-sandbox.ts'
+import type { GitSession, RunGit } from './git-sandbox.ts'
 import { listFiles } from './list-files.ts'
 import { removePlaceholders } from './placeholders.ts'
-import { type MadeDiff, makeDiff, openResultGit, type ResultParts } from './results.ts'
+import { type MadeDiff, makeDiff, makeResultGit, RESULT_MOUNTS } from './results.ts'
 import { type BaseState, type FolderGit, type FolderRecord, folderFiles, readBase } from './run-folder.ts'
 import { ignoredSince, type Snapshot, takeSnapshot } from './snapshot.ts'
 
@@ -94,20 +93,46 @@ type Making = {
 }
 
 async function makeResults(making: Making): Promise<Omit<Conclusion, 'held' | 'problems'>> {
-  const { record, directory, git, runGit, attempt, problems } = making
+  const { record, directory, git, runGit } = making
+  const files = folderFiles(directory)
+  await makeResultGit(files.result, git)
+  await mkdir(files.after, { recursive: true, mode: 0o700 })
+  const readOnly = (source: string, target: string) => ({ source, target, writable: false })
+  const mounts = [
+    // No more than the run's commands saw: git may execute what the run wrote into its own git directory.
+    ...record.layout.mounts.map((mount) => ({ ...mount, writable: false })),
+    readOnly(files.base, RESULT_MOUNTS.base),
+    readOnly(files.after, RESULT_MOUNTS.after),
+    { source: files.result, target: RESULT_MOUNTS.result, writable: true },
+    ...(git.isRepository ? [readOnly(files.privateGit(0), RESULT_MOUNTS.agent)] : []),
+  ]
+  const place = { workspace: record.root, mounts, scratch: files.scratch }
+  return runGit(place, (session) => makeIn(session, making))
+}
+
+async function makeIn(session: GitSession, making: Making): Promise<Omit<Conclusion, 'held' | 'problems'>> {
+  const { record, directory, git, attempt, problems } = making
   const base = await readBase(directory)
-  const resultGit = await openResultGit(partsOf(making, base, []))
-  const after = await lookAgain(making, base, join(resultGit, 'objects'))
+  const after = await lookAgain(session, making, base)
   if (after.problem !== undefined) throw new Error(after.problem)
   const changes = changesBetween(base.snapshot, after)
   const ignored = record.mode === 'in-place' ? ignoredChangesBetween(base.snapshot, after) : []
-  const parts = partsOf(making, base, changes)
-  const diff = await attempt('The difference could not be made', () => makeDiff(runGit, parts, resultGit))
+  const { runId } = record
+  const parts = {
+    runId,
+    objects: folderFiles(directory).after,
+    changes,
+    ...git,
+    head: git.head,
+    tree: base.tree,
+  }
+  const diff = await attempt('The difference could not be made', () => makeDiff(session, parts))
   const made = git.isRepository
-    ? await attempt('The branch could not be made', () => makeBranch(runGit, parts, resultGit))
+    ? await attempt('The branch could not be made', () => makeBranch(session, parts))
     : undefined
-  const branch = made?.kind === 'branch' ? made.branch : undefined
   if (made?.kind === 'branch' && made.problem !== undefined) problems.push(made.problem)
+  problems.push(...elsewhere(changes, git))
+  const branch = made?.kind === 'branch' ? made.branch : undefined
   const isThere = new Set(after.ignored.keys())
   const written = [
     ...changes.filter((change) => change.after).map(({ path }) => path),
@@ -122,43 +147,26 @@ async function makeResults(making: Making): Promise<Omit<Conclusion, 'held' | 'p
   }
 }
 
-function partsOf(
-  { record, directory, git }: Making,
-  { tree }: BaseState,
-  changes: readonly Change[],
-): ResultParts {
-  const files = folderFiles(directory)
-  return {
-    runId: record.runId,
-    format: git.format,
-    workspace: record.root,
-    baseObjects: join(files.base, 'objects'),
-    userObjects: git.userObjects,
-    agentGit: git.isRepository ? files.privateGit(0) : undefined,
-    changes,
-    nested: git.nested,
-    head: git.head,
-    tree,
-    tips: git.tips,
-    scratch: files.scratch,
+/** Commits of a repository in the folder have no place in a branch of the folder's own. */
+function elsewhere(changes: readonly Change[], { isRepository, nested }: FolderGit): string[] {
+  const isBelow = (root: string) => {
+    const start = `${Buffer.from(root).toString('latin1')}/`
+    return changes.some(({ path }) => path.startsWith(start))
   }
+  return nested
+    .filter((root) => isRepository && isBelow(root))
+    .map(
+      (root) => `What the run changed in ${root}, a repository of its own, is in the diff and in no branch.`,
+    )
 }
 
 /** The folder as it is now. What was ignored before the run is ignored still. */
 async function lookAgain(
-  { record, directory, git, runGit }: Making,
+  session: GitSession,
+  { record, directory, git }: Making,
   base: BaseState,
-  objects: string,
 ): Promise<Snapshot> {
-  const files = folderFiles(directory)
-  await mkdir(files.scratch, { recursive: true })
-  const listed = await listFiles(runGit, {
-    workspace: record.root,
-    gitDir: files.base,
-    mounts: record.layout.mounts.filter(({ target }) => target.startsWith('/run/git-objects/')),
-    nested: git.nested,
-    scratch: files.scratch,
-  })
+  const listed = await listFiles(session, git.nested)
   if (!listed) throw new Error('git is not installed any more')
   const ignored = {
     files: union(git.ignored.files, listed.ignored.files),
@@ -171,7 +179,7 @@ async function lookAgain(
   return withFolder(record.root, (folder) =>
     takeSnapshot(folder, {
       format: git.format,
-      objects,
+      objects: folderFiles(directory).after,
       isIgnored: ignoredSince({ ignored }, base.snapshot),
       isStored: (path, id) => isKept(path, id) || base.tree.get(path)?.id === id,
       looksAtIgnored: record.mode === 'in-place',

@@ -1,5 +1,5 @@
 import { mkdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Layout } from '../executors/executor.ts'
 import { isWithin, SANDBOX_PATHS } from '../executors/rootfs/mounts.ts'
 import { SandboxError } from '../kit/errors.ts'
@@ -17,13 +17,21 @@ export interface ConfigEntry {
   readonly value: string
 }
 
+/** Whose git configuration is in force beside that of a repository. */
+export interface GitUser {
+  readonly home: string
+  /** `XDG_CONFIG_HOME`, where it is set. */
+  readonly configHome?: string | undefined
+  /** `GIT_CONFIG_GLOBAL`, where it is set. */
+  readonly globalConfig?: string | undefined
+}
+
 export interface ConfigurationPlace {
   readonly folder: string
   /** The folder itself, or the root of the repository that it lies in. */
   readonly shown: string
   readonly repository: Repository | undefined
-  /** Whose configuration counts: the user's. */
-  readonly home: string
+  readonly user: GitUser
   /** A folder of the service for the files of this step. */
   readonly scratch: string
 }
@@ -34,7 +42,8 @@ const TIMEOUT_MS = 15_000
 
 /** Git parses its own files; `config --list` runs nothing that they name. */
 const LIST = `
-unset GIT_CONFIG_NOSYSTEM GIT_CONFIG_GLOBAL
+unset GIT_CONFIG_NOSYSTEM
+if [ -n "$USER_CONFIG" ]; then export GIT_CONFIG_GLOBAL="$USER_CONFIG"; else unset GIT_CONFIG_GLOBAL; fi
 cd "$FOLDER" || exit 1
 exec git config --list --includes --show-scope --show-origin -z
 `
@@ -47,25 +56,25 @@ export async function readConfiguration(
   runGit: RunGit,
   place: ConfigurationPlace,
 ): Promise<ConfigEntry[] | undefined> {
-  const { folder, home, scratch } = place
+  const { folder, user, scratch } = place
   const empty = join(scratch, 'empty')
   const system = join(scratch, 'system')
   await mkdir(empty, { recursive: true })
   await mkdir(system, { recursive: true })
   const systemConfig = await copyOf(SYSTEM_CONFIG, join(system, 'gitconfig'))
-  const { exitCode, stdout, stderr } = await runGit({
-    // A folder that lies where commands see their workspace keeps its place.
-    workspace: isInWorkspace(folder) ? SANDBOX_PATHS.workspace : empty,
-    mounts: [...(await userFolders(place)), { source: system, target: '/run/system', writable: false }],
-    script: LIST,
-    environment: {
-      FOLDER: folder,
-      HOME: home,
-      GIT_CONFIG_SYSTEM: systemConfig ? '/run/system/gitconfig' : '/dev/null',
-    },
-    timeoutMs: TIMEOUT_MS,
-    out: join(scratch, 'out'),
-  })
+  // A folder that lies where commands see their workspace keeps its place.
+  const workspace = isInWorkspace(folder) ? SANDBOX_PATHS.workspace : empty
+  const mounts = [...(await userFolders(place)), { source: system, target: '/run/system', writable: false }]
+  const environment = {
+    FOLDER: folder,
+    HOME: user.home,
+    ...(user.configHome !== undefined && { XDG_CONFIG_HOME: user.configHome }),
+    USER_CONFIG: user.globalConfig ?? '',
+    GIT_CONFIG_SYSTEM: systemConfig ? '/run/system/gitconfig' : '/dev/null',
+  }
+  const { exitCode, stdout, stderr } = await runGit({ workspace, mounts, scratch }, (git) =>
+    git.run({ script: LIST, environment, timeoutMs: TIMEOUT_MS }),
+  )
   if (exitCode === NO_GIT) return undefined
   if (exitCode !== 0)
     throw new SandboxError('workspace_invalid', `git's configuration of ${folder} cannot be read: ${stderr}`)
@@ -81,9 +90,11 @@ async function copyOf(from: string, to: string): Promise<boolean> {
 }
 
 /** The outermost of the folders that git may read, each at its own place. */
-async function userFolders({ shown, repository, home }: ConfigurationPlace): Promise<Layout['mounts']> {
-  const wanted = [home, shown, repository?.gitDir, repository?.commonDir].filter(
-    (path) => path !== undefined && path !== '/' && !isInWorkspace(path),
+async function userFolders({ shown, repository, user }: ConfigurationPlace): Promise<Layout['mounts']> {
+  const { home, configHome, globalConfig } = user
+  const global = globalConfig === undefined ? undefined : dirname(globalConfig)
+  const wanted = [home, configHome, global, shown, repository?.gitDir, repository?.commonDir].filter(
+    (path) => path !== undefined && path !== '/' && !isWithin(path, '/dev') && !isInWorkspace(path),
   ) as string[]
   const outermost = wanted.filter(
     (path, index) =>

@@ -1,22 +1,25 @@
 import { constants } from 'node:fs'
-import { mkdir, open, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ExecRequest } from '../../contracts/exec.ts'
-import type { Layout } from '../executors/executor.ts'
+import type { Executor, Layout } from '../executors/executor.ts'
 import type { Selection } from '../executors/select.ts'
 import { errnoOf, SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 
-/** A shell script of ours that calls git, and what it sees. */
-export interface GitScript {
-  /** Absolute path of the folder that it sees at `/workspace`, which it cannot write. */
+/** What scripts of ours see, which call git. */
+export interface GitPlace {
+  /** Absolute path of the folder that they see at `/workspace` and cannot write. */
   readonly workspace: string
   readonly mounts: Layout['mounts']
+  /** A folder of the service for what goes in, at `/run/in`, and comes out, at `/run/out`. */
+  readonly scratch: string
+}
+
+export interface GitScript {
   readonly script: string
   readonly environment?: Readonly<Record<string, string>>
   readonly timeoutMs: number
-  /** A folder of its own, seen at `/run/out`, for what it writes. It is made, and emptied before. */
-  readonly out: string
 }
 
 export interface GitOutput {
@@ -28,9 +31,19 @@ export interface GitOutput {
   read(name: string, maxBytes: number): Promise<Buffer | undefined>
 }
 
-export type RunGit = (script: GitScript) => Promise<GitOutput>
+/** A sandbox for several scripts on the same files. */
+export interface GitSession {
+  /** Puts a file into `/run/in`. */
+  write(name: string, content: string | Uint8Array): Promise<void>
+  /** Runs a script; what an earlier one wrote is gone. */
+  run(script: GitScript): Promise<GitOutput>
+}
+
+/** Opens a sandbox, gives it to `work`, and closes it. */
+export type RunGit = <T>(place: GitPlace, work: (session: GitSession) => Promise<T>) => Promise<T>
 
 export const OUT = '/run/out'
+export const IN = '/run/in'
 export const NO_GIT = 127
 const MAX_STDERR = 2_000
 
@@ -76,36 +89,47 @@ export interface GitSandboxOptions {
  * working tree that cannot be written. Throws `isolation_unavailable` where nothing isolates.
  */
 export function createGitSandbox({ select, toolRoots, log }: GitSandboxOptions): RunGit {
-  return async ({ workspace, mounts, script, environment = {}, timeoutMs, out }) => {
+  return async ({ workspace, mounts, scratch }, work) => {
     const { backend, detection } = await select()
     if (!detection.isolation.isRealIsolation)
       throw new SandboxError('isolation_unavailable', 'nothing isolates git on this machine')
-    await rm(out, { recursive: true, force: true })
-    await mkdir(out, { recursive: true, mode: 0o700 })
-    const outMount = { source: out, target: OUT, writable: true }
-    const layout = { mounts: [...mounts, outMount], readOnly: [], environment: {} }
+    const [input, out] = [join(scratch, 'in'), join(scratch, 'out')]
+    for (const folder of [input, out]) await mkdir(folder, { recursive: true, mode: 0o700 })
+    const own = [
+      { source: input, target: IN, writable: false },
+      { source: out, target: OUT, writable: true },
+    ]
+    const layout = { mounts: [...mounts, ...own], readOnly: [], environment: {} }
     const executor = await backend.create({ workspace, toolRoots, layout, log })
-    const pieces = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] }
     try {
-      const request = ExecRequest.parse({
-        command: PREAMBLE + script,
-        environment,
-        timeoutMs,
-        readOnly: ['.'],
+      return await work({
+        // One byte for each character: paths are bytes.
+        write: (name, content) => writeFile(join(input, name), content, 'latin1'),
+        run: (script) => runScript(executor, script, out),
       })
-      const { exitCode, message } = await executor.run(request, {
-        onChunk: (stream, bytes) => void pieces[stream].push(bytes),
-      })
-      const said = Buffer.concat(pieces.stderr).toString('utf8').trim() || (message ?? '')
-      return {
-        exitCode,
-        stdout: Buffer.concat(pieces.stdout).toString('latin1'),
-        stderr: said.slice(0, MAX_STDERR),
-        read: (name, maxBytes) => readOutput(join(out, name), maxBytes),
-      }
     } finally {
       await executor.close()
     }
+  }
+}
+
+async function runScript(
+  executor: Executor,
+  { script, environment = {}, timeoutMs }: GitScript,
+  out: string,
+): Promise<GitOutput> {
+  for (const name of await readdir(out)) await rm(join(out, name), { recursive: true, force: true })
+  const pieces = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] }
+  const request = { command: PREAMBLE + script, environment, timeoutMs, readOnly: ['.'] }
+  const { exitCode, message } = await executor.run(ExecRequest.parse(request), {
+    onChunk: (stream, bytes) => void pieces[stream].push(bytes),
+  })
+  const said = Buffer.concat(pieces.stderr).toString('utf8').trim() || (message ?? '')
+  return {
+    exitCode,
+    stdout: Buffer.concat(pieces.stdout).toString('latin1'),
+    stderr: said.slice(0, MAX_STDERR),
+    read: (name, maxBytes) => readOutput(join(out, name), maxBytes),
   }
 }
 

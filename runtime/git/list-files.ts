@@ -1,8 +1,6 @@
-import { join } from 'node:path'
-import type { Layout } from '../executors/executor.ts'
 import { SandboxError } from '../kit/errors.ts'
 import type { ByteName } from '../workspace/git/folder-names.ts'
-import { type GitOutput, NO_GIT, OUT, type RunGit } from './git-sandbox.ts'
+import { type GitOutput, type GitSession, NO_GIT, OUT } from './git-sandbox.ts'
 
 /** What git says of the files of a folder. Paths are bytes, one character each. */
 export interface ListedFiles {
@@ -23,16 +21,6 @@ export interface ListedFiles {
 export interface TreeItem {
   readonly mode: string
   readonly id: string
-}
-
-export interface ListPlace {
-  readonly workspace: string
-  /** Git directory that no agent has written: its HEAD, index and excludes count. */
-  readonly gitDir: string
-  readonly mounts: Layout['mounts']
-  /** Repositories in the folder, by path. */
-  readonly nested: readonly string[]
-  readonly scratch: string
 }
 
 const TIMEOUT_MS = 120_000
@@ -59,21 +47,21 @@ list_nested() {
 
 const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
 
-/** Asks git in a sandbox. Throws `workspace_invalid` with git's words where it cannot read the repository. */
-export async function listFiles(runGit: RunGit, place: ListPlace): Promise<ListedFiles | undefined> {
-  const { workspace, gitDir, mounts, nested, scratch } = place
-  const output = await runGit({
-    workspace,
-    mounts: [...mounts, { source: gitDir, target: '/run/base', writable: false }],
-    script: [
-      LIST,
-      ...(nested.length > 0 ? [LIST_NESTED] : []),
-      ...nested.map((path, index) => `list_nested ${quoted(path)} ${index}\n`),
-      'exit 0',
-    ].join(''),
-    timeoutMs: TIMEOUT_MS,
-    out: join(scratch, 'out'),
-  })
+/**
+ * Asks a git directory that no agent has written, at `/run/base`. `nested` are the repositories in the folder, by path.
+ * Throws `workspace_invalid` with git's words where it cannot read the repository.
+ */
+export async function listFiles(
+  git: GitSession,
+  nested: readonly string[],
+): Promise<ListedFiles | undefined> {
+  const script = [
+    LIST,
+    ...(nested.length > 0 ? [LIST_NESTED] : []),
+    ...nested.map((path, index) => `list_nested ${quoted(path)} ${index}\n`),
+    'exit 0',
+  ]
+  const output = await git.run({ script: script.join(''), timeoutMs: TIMEOUT_MS })
   if (output.exitCode === NO_GIT) return undefined
   if (output.exitCode !== 0)
     throw new SandboxError('workspace_invalid', `git cannot read the repository: ${output.stderr}`)

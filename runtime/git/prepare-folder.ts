@@ -5,7 +5,7 @@ import type { FolderMode } from '../../contracts/api.ts'
 import type { GitEntry, WorkspaceLayout } from '../../contracts/workspace-layout.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type CleanConfig, cleanConfig } from './clean-config.ts'
-import { type ConfigEntry, readConfiguration } from './configuration.ts'
+import { type ConfigEntry, type GitUser, readConfiguration } from './configuration.ts'
 import { type CopiedTree, type CopyLimits, copyTree } from './copy-tree.ts'
 import { findEnclosingGit, findGit, type Repository } from './find-git.ts'
 import type { RunGit } from './git-sandbox.ts'
@@ -26,7 +26,7 @@ export interface FolderRequest {
   /** A folder of the service for this run alone. */
   readonly directory: string
   /** Whose git configuration counts. */
-  readonly home: string
+  readonly user: GitUser
   /** Absent where nothing isolates git on this machine. */
   readonly runGit: RunGit | undefined
   readonly signal?: AbortSignal | undefined
@@ -68,7 +68,11 @@ const unreadable = (path: string, cause: NotData) =>
     cause,
   })
 
-type Config = Extract<CleanConfig, { ok: true }> & { readonly entries: readonly ConfigEntry[] }
+type Config = Extract<CleanConfig, { ok: true }> & {
+  readonly entries: readonly ConfigEntry[]
+  /** The root of the working tree that they are in force in: the folder, or one above it. */
+  readonly worktree: string
+}
 
 class Preparing {
   readonly #request: FolderRequest
@@ -148,19 +152,19 @@ class Preparing {
 
   /** Without a sandbox for git, or without git, there is nothing to read: a private directory has our own words alone. */
   async #readConfig(folder: string, repository: Repository | undefined): Promise<Config> {
-    const { home, runGit } = this.#request
+    const { user, runGit } = this.#request
     const scratch = this.#files.scratch
     const enclosing = repository ? undefined : await findEnclosingGit(folder)
-    const isNeeded = runGit && (repository || enclosing || (await hasUserConfig(home)))
+    const isNeeded = runGit && (repository || enclosing || (await hasUserConfig(user)))
     const shown = enclosing?.root ?? folder
-    const place = { folder, shown, repository, home, scratch }
+    const place = { folder, shown, repository, user, scratch }
     const entries = (isNeeded ? await readConfiguration(runGit, place) : undefined) ?? []
     const own = repository
       ? entries
       : entries.filter(({ scope }) => scope !== 'local' && scope !== 'worktree')
     const config = cleanConfig(own)
     if (!config.ok) throw refused(folder, config.reason)
-    return { ...config, entries }
+    return { ...config, entries, worktree: shown }
   }
 
   async #copy(): Promise<CopiedTree> {
@@ -179,8 +183,7 @@ class Preparing {
   async #makeNested({ path, repository }: NestedGit, number: number, root: string): Promise<void> {
     const config = await this.#readConfig(join(this.#request.path, path), repository)
     await this.#makeGit({ number, path, repository, config, root })
-    if (this.#request.mode === 'in-place')
-      await this.#guardNamed(join(this.#request.path, path), config.entries)
+    if (this.#request.mode === 'in-place') await this.#guardNamed(config)
   }
 
   /** A private git directory with its mounts. */
@@ -214,24 +217,26 @@ class Preparing {
 
   /** The user's own ignore rules, which lie outside the folder. */
   async #excludes(entries: readonly ConfigEntry[], repository: Repository | undefined): Promise<string> {
-    const { home } = this.#request
+    const { home, configHome } = this.#request.user
     const named = entries.findLast(({ key }) => key === 'core.excludesfile')?.value
-    const file = named?.replace(/^~(?=\/)/, home) ?? join(home, '.config', 'git', 'ignore')
+    const file =
+      named?.replace(/^~(?=\/)/, home) ?? join(configHome ?? join(home, '.config'), 'git', 'ignore')
     const own = file.startsWith('/')
       ? await readData(file, MAX_EXCLUDES_BYTES).catch(() => undefined)
       : undefined
     return [own?.toString('latin1') ?? '', ...(repository ? [] : DEPENDENCIES)].join('\n')
   }
 
-  async #guard({ readOnly }: InnerGit, { entries }: Config): Promise<void> {
+  async #guard({ readOnly }: InnerGit, config: Config): Promise<void> {
     for (const path of readOnly) this.#readOnly.add(path)
-    await this.#guardNamed(this.#request.path, entries)
+    await this.#guardNamed(config)
   }
 
   /** Files that git's configuration names: the user's next git command reads or executes them. */
-  async #guardNamed(folder: string, entries: readonly ConfigEntry[]): Promise<void> {
-    const { path: root, home } = this.#request
-    const named = await findNamedFiles(entries, { folder, root, home })
+  async #guardNamed({ entries, worktree }: Config): Promise<void> {
+    const { path: root, user } = this.#request
+    const { home } = user
+    const named = await findNamedFiles(entries, { folder: worktree, root, home })
     if (!named.ok) throw refused(root, `${named.reason}. Use an isolated copy, or change that setting of git`)
     for (const { path, state } of named.paths) {
       const kind = state === 'missing folder' ? 'folder' : 'file'
@@ -265,9 +270,9 @@ class Preparing {
       objects: OBJECTS(0),
       excludes,
     })
-    const mounts = this.#objectMounts
-    const place = { workspace: root, gitDir, mounts, nested, scratch: this.#files.scratch }
-    const listed = await listFiles(runGit, place)
+    const mounts = [...this.#objectMounts, { source: gitDir, target: '/run/base', writable: false }]
+    const place = { workspace: root, mounts, scratch: this.#files.scratch }
+    const listed = await runGit(place, (git) => listFiles(git, nested))
     if (!listed) return { problem: 'git is not installed' }
     this.#isDirty = repository !== undefined && listed.isDirty
     const snapshot = await this.#snapshot(root, listed, config)
@@ -280,7 +285,6 @@ class Preparing {
       git: {
         format: config.format,
         isRepository: repository !== undefined,
-        ...(repository && { userObjects: join(repository.commonDir, 'objects') }),
         nested,
         ...(head !== undefined && { head }),
         tips,
@@ -332,8 +336,10 @@ const SAFE_DIRECTORY = {
   GIT_CONFIG_VALUE_0: '*',
 }
 
-async function hasUserConfig(home: string): Promise<boolean> {
-  const files = [join(home, '.gitconfig'), join(home, '.config', 'git', 'config'), '/etc/gitconfig']
+async function hasUserConfig({ home, configHome, globalConfig }: GitUser): Promise<boolean> {
+  if (globalConfig !== undefined) return true
+  const folder = configHome ?? join(home, '.config')
+  const files = [join(home, '.gitconfig'), join(folder, 'git', 'config'), '/etc/gitconfig']
   const kinds = await Promise.all(files.map((file) => kindOf(file).catch(() => 'other' as const)))
   return kinds.some((kind) => kind !== undefined)
 }

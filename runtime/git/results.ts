@@ -1,11 +1,10 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Layout } from '../executors/executor.ts'
 import type { ByteName } from '../workspace/git/folder-names.ts'
 import { blobId, storeBlob } from './blobs.ts'
 import type { ObjectFormat } from './clean-config.ts'
 import type { Change } from './compare.ts'
-import { type GitOutput, OUT, type RunGit } from './git-sandbox.ts'
+import { type GitOutput, type GitSession, IN, OUT } from './git-sandbox.ts'
 import type { TreeItem } from './list-files.ts'
 import type { SnapshotFile } from './snapshot.ts'
 
@@ -13,14 +12,8 @@ import type { SnapshotFile } from './snapshot.ts'
 export interface ResultParts {
   readonly runId: string
   readonly format: ObjectFormat
-  /** The folder as the run left it. */
-  readonly workspace: string
-  /** Holds the content that files had before the run. */
-  readonly baseObjects: string
-  /** The user's objects, where the folder is a repository. */
-  readonly userObjects: string | undefined
-  /** The git directory that the run had. */
-  readonly agentGit: string | undefined
+  /** Folder of objects for content after the run. */
+  readonly objects: string
   readonly changes: readonly Change[]
   /** Repositories in the folder: what changed in them is no part of a branch. */
   readonly nested: readonly string[]
@@ -28,8 +21,6 @@ export interface ResultParts {
   readonly head: string | undefined
   readonly tree: ReadonlyMap<ByteName, TreeItem>
   readonly tips: readonly string[]
-  /** A folder of the service for the files of this step. */
-  readonly scratch: string
 }
 
 export interface FileStat {
@@ -51,24 +42,26 @@ export interface MadeDiff {
 export const RESULT_LIMITS = {
   patchBytes: 16_777_216,
   listBytes: 67_108_864,
-  bundleBytes: 536_870_912,
+  bundleBytes: 268_435_456,
   timeoutMs: 60_000,
 } as const
 
 export const RESULT_MOUNTS = {
   result: '/run/result',
-  base: '/run/base-objects',
-  user: '/run/git-objects/0',
+  base: '/run/base',
+  after: '/run/after',
   agent: '/run/agent-git',
-  input: '/run/in',
 } as const
+
+/** The content before and after the run: what the user's objects do not have of it, and those. */
+const ALTERNATES = [`${RESULT_MOUNTS.base}/objects`, RESULT_MOUNTS.after, '/run/git-objects/0']
 
 /** What stands in a difference for content that was not kept. */
 const notKept = ({ bytes, id }: SnapshotFile) => `agentweaver: ${bytes} bytes that are not shown, ${id}\n`
 
 const DIFF = `
 export GIT_DIR=${RESULT_MOUNTS.result}
-tree() { GIT_INDEX_FILE=/tmp/"$1" git update-index -z --index-info <${RESULT_MOUNTS.input}/"$1" && GIT_INDEX_FILE=/tmp/"$1" git write-tree; }
+tree() { GIT_INDEX_FILE=/tmp/"$1" git update-index -z --index-info <${IN}/"$1" && GIT_INDEX_FILE=/tmp/"$1" git write-tree; }
 before=$(tree before) && after=$(tree after) || exit 1
 compare() { git diff-tree -r -M -l2000 --full-index --no-color --no-ext-diff --no-textconv "$@" "$before" "$after"; }
 compare -z --raw >${OUT}/raw && compare -z --numstat >${OUT}/numstat || exit 1
@@ -76,18 +69,20 @@ compare -p | head -c ${RESULT_LIMITS.patchBytes + 1} >${OUT}/patch
 `
 
 /** A git directory of ours, which knows the content before and after the run and nothing that the run says. */
-export async function openResultGit(parts: ResultParts): Promise<string> {
-  const directory = join(parts.scratch, 'result')
+export async function makeResultGit(
+  directory: string,
+  { format, isRepository }: { readonly format: ObjectFormat; readonly isRepository: boolean },
+): Promise<void> {
   for (const folder of ['objects/info', 'refs'])
     await mkdir(join(directory, folder), { recursive: true, mode: 0o700 })
-  const isSha256 = parts.format === 'sha256'
+  const isSha256 = format === 'sha256'
   const config = [
     `[core]\n\trepositoryformatversion = ${isSha256 ? 1 : 0}\n\tbare = true\n\tquotepath = false\n`,
     // A name that another system takes for .git is a name here; those that this one does are left out before.
     '\tprotectntfs = false\n\tprotecthfs = false\n\tloosecompression = 1\n',
     ...(isSha256 ? ['[extensions]\n\tobjectformat = sha256\n'] : []),
   ]
-  const alternates = [RESULT_MOUNTS.base, ...(parts.userObjects ? [RESULT_MOUNTS.user] : [])]
+  const alternates = isRepository ? ALTERNATES : ALTERNATES.slice(0, 2)
   await Promise.all([
     writeFile(join(directory, 'HEAD'), 'ref: refs/heads/none\n'),
     writeFile(join(directory, 'config'), config.join('')),
@@ -96,37 +91,16 @@ export async function openResultGit(parts: ResultParts): Promise<string> {
       alternates.map((path) => `${path}\n`).join(''),
     ),
   ])
-  return directory
-}
-
-/** The mounts of both steps. */
-export function resultMounts(parts: ResultParts, directory: string): Layout['mounts'] {
-  const readOnly = (source: string, target: string) => ({ source, target, writable: false })
-  return [
-    { source: directory, target: RESULT_MOUNTS.result, writable: true },
-    readOnly(parts.baseObjects, RESULT_MOUNTS.base),
-    ...(parts.userObjects ? [readOnly(parts.userObjects, RESULT_MOUNTS.user)] : []),
-    ...(parts.agentGit ? [readOnly(parts.agentGit, RESULT_MOUNTS.agent)] : []),
-    readOnly(join(parts.scratch, 'in'), RESULT_MOUNTS.input),
-  ]
 }
 
 /**
  * The difference between the folder before and after the run, by content. Neither the index nor attributes of the
  * run have a part in it: both can hide a change from git.
  */
-export async function makeDiff(runGit: RunGit, parts: ResultParts, directory: string): Promise<MadeDiff> {
-  const input = join(parts.scratch, 'in')
-  await mkdir(input, { recursive: true, mode: 0o700 })
-  await writeFile(join(input, 'before'), await indexInfo(parts, directory, 'before'), 'latin1')
-  await writeFile(join(input, 'after'), await indexInfo(parts, directory, 'after'), 'latin1')
-  const output = await runGit({
-    workspace: parts.workspace,
-    mounts: resultMounts(parts, directory),
-    script: DIFF,
-    timeoutMs: RESULT_LIMITS.timeoutMs,
-    out: join(parts.scratch, 'out'),
-  })
+export async function makeDiff(git: GitSession, parts: ResultParts): Promise<MadeDiff> {
+  await git.write('before', await indexInfo(parts, 'before'))
+  await git.write('after', await indexInfo(parts, 'after'))
+  const output = await git.run({ script: DIFF, timeoutMs: RESULT_LIMITS.timeoutMs })
   const raw = await output.read('raw', RESULT_LIMITS.listBytes)
   const numbers = await output.read('numstat', RESULT_LIMITS.listBytes)
   const patch = await output.read('patch', RESULT_LIMITS.patchBytes + 1)
@@ -143,23 +117,22 @@ export const said = ({ exitCode, stderr }: GitOutput) =>
 
 /** The changed paths on one side, as `git update-index --index-info` reads them. */
 async function indexInfo(
-  { changes, format }: ResultParts,
-  directory: string,
+  { changes, format, objects }: ResultParts,
   side: 'before' | 'after',
 ): Promise<string> {
   const lines: string[] = []
   for (const { path, [side]: file } of changes) {
     if (file === undefined) continue
-    const id = file.isKept ? file.id : await storeNote(directory, format, file)
+    const id = file.isKept ? file.id : await storeNote(objects, format, file)
     lines.push(`${file.mode} ${id}\t${path}\0`)
   }
   return lines.join('')
 }
 
-async function storeNote(directory: string, format: ObjectFormat, file: SnapshotFile): Promise<string> {
+async function storeNote(objects: string, format: ObjectFormat, file: SnapshotFile): Promise<string> {
   const note = Buffer.from(notKept(file))
   const id = blobId(format, note)
-  await storeBlob(join(directory, 'objects'), id, note)
+  await storeBlob(objects, id, note)
   return id
 }
 

@@ -35,7 +35,6 @@ export interface FolderGit {
   readonly format: ObjectFormat
   /** Whether the folder is a repository, to which a branch can be brought back. */
   readonly isRepository: boolean
-  readonly userObjects?: string
   readonly nested: readonly string[]
   readonly head?: string
   readonly tips: readonly string[]
@@ -56,6 +55,10 @@ export const folderFiles = (directory: string) => ({
   gitFile: (number: number) => join(directory, `gitfile-${number}`),
   /** A git directory that the run never sees. */
   base: join(directory, 'base'),
+  /** Objects with the content after the run, which the service writes and git reads. */
+  after: join(directory, 'after'),
+  /** A git directory in which git makes the results; the service does not look at it. */
+  result: join(directory, 'result'),
   scratch: join(directory, 'scratch'),
 })
 

@@ -4,6 +4,7 @@ import { FolderMode, RunId } from '../../../contracts/api.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
 import type { WorkspaceLayout } from '../../../contracts/workspace-layout.ts'
 import { concludeFolder } from '../../git/conclude-folder.ts'
+import type { GitUser } from '../../git/configuration.ts'
 import { chooseFolderMode } from '../../git/folder-mode.ts'
 import type { RunGit } from '../../git/git-sandbox.ts'
 import { type PreparedFolder, prepareFolder } from '../../git/prepare-folder.ts'
@@ -27,7 +28,7 @@ export interface RunFoldersDeps extends RunResultsDeps {
   readonly store: Store
   /** A folder in the state of the service. */
   readonly directory: string
-  readonly home: string
+  readonly user: GitUser
   /** Runs git in a sandbox; undefined where nothing isolates it. */
   readonly gitSandbox: () => Promise<RunGit | undefined>
   readonly log: Log
@@ -40,7 +41,7 @@ const MAX_READ_ONLY = 64
 
 /** Folders of the user that runs work on: prepared before the first command, concluded when the run is over. */
 export function createRunFolders(deps: RunFoldersDeps) {
-  const { store, home, gitSandbox, log } = deps
+  const { store, user, gitSandbox, log } = deps
   const placeOf = (runId: string) => join(deps.directory, RunId.parse(runId))
 
   async function readRecord(runId: string): Promise<FolderRecord | undefined> {
@@ -62,7 +63,7 @@ export function createRunFolders(deps: RunFoldersDeps) {
       const { path } = workspace
       const mode = FolderMode.parse(workspace.mode ?? 'in-place')
       const runGit = await gitSandbox()
-      const request = { runId: id, path, mode, directory: placeOf(id), home, runGit, signal }
+      const request = { runId: id, path, mode, directory: placeOf(id), user, runGit, signal }
       const prepared = await prepareFolder(request)
       return { ...folderOf(prepared.record), events: [preparedEvent(prepared)] }
     },
