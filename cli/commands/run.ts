@@ -145,14 +145,7 @@ async function toRequest(
 }
 
 async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceSource> {
-  if (options.emptyWorkspace) {
-    if (options.workspace === undefined && !options.inPlace) return { kind: 'empty' }
-    throw usageError(
-      options.workspace === undefined
-        ? '--in-place and --empty-workspace exclude each other.'
-        : '--workspace and --empty-workspace exclude each other.',
-    )
-  }
+  if (options.emptyWorkspace) return emptyWorkspace(options)
   if (options.workspace === undefined)
     throw usageError(
       'Which folder should the agent work in?',
@@ -166,6 +159,12 @@ async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceS
     if (errnoOf(error) !== 'ENOENT') throw usageError(`The workspace cannot be used: ${messageOf(error)}`)
   }
   throw usageError(`The workspace is not a folder: ${path}`)
+}
+
+function emptyWorkspace({ workspace, inPlace }: RunOptions): WorkspaceSource {
+  if (workspace !== undefined) throw usageError('--workspace and --empty-workspace exclude each other.')
+  if (inPlace) throw usageError('--in-place and --empty-workspace exclude each other.')
+  return { kind: 'empty' }
 }
 
 async function toAgent(options: RunOptions, from: { cwd: string; env: EnvSource }): Promise<RequestedAgent> {

@@ -1,6 +1,8 @@
-import { closeSync, constants, openSync } from 'node:fs'
+import { closeSync, constants, existsSync, openSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
+import { join, relative } from 'node:path'
 import type { HeldEntries } from '../../contracts/events.ts'
+import { isWithin, SANDBOX_PATHS } from '../executors/rootfs/mounts.ts'
 import { messageOf } from '../kit/errors.ts'
 import { present } from '../kit/present.ts'
 import { type ByteName, shownPath } from '../workspace/git/folder-names.ts'
@@ -56,18 +58,22 @@ export async function concludeFolder(
     record.mode === 'in-place'
       ? await attempt('Git directories could not be looked for', () => hold(record))
       : undefined
+  const results = await resultsOf({ record, directory, attempt, problems }, runGit)
   await attempt('Empty files of the service are left', () =>
     removePlaceholders(record.root, record.placeholders),
   )
-  const { git, problem } = record
-  if (git === undefined || runGit === undefined || problem !== undefined) {
-    problems.push(`There are no results: ${problem ?? 'nothing isolates git on this machine'}.`)
-    return { ...EMPTY, ...present({ held }), problems }
-  }
-  const results = await attempt('The results could not be made', () =>
-    makeResults({ record, directory, git, runGit, attempt, problems }),
-  )
   return { ...EMPTY, ...results, ...present({ held }), problems }
+}
+
+type Ending = Pick<Making, 'record' | 'directory' | 'attempt' | 'problems'>
+
+async function resultsOf(ending: Ending, runGit: RunGit | undefined) {
+  const { record, attempt, problems } = ending
+  const { git, problem } = record
+  if (git && runGit && problem === undefined)
+    return attempt('The results could not be made', () => makeResults({ ...ending, git, runGit }))
+  problems.push(`There are no results: ${problem ?? 'nothing isolates git on this machine'}.`)
+  return undefined
 }
 
 async function hold({ root, gitEntries }: FolderRecord): Promise<HeldEntries> {
@@ -100,7 +106,9 @@ async function makeResults(making: Making): Promise<Omit<Conclusion, 'held' | 'p
   const readOnly = (source: string, target: string) => ({ source, target, writable: false })
   const mounts = [
     // No more than the run's commands saw: git may execute what the run wrote into its own git directory.
-    ...record.layout.mounts.map((mount) => ({ ...mount, writable: false })),
+    ...record.layout.mounts
+      .filter(({ target }) => isThere(record.root, target))
+      .map((mount) => ({ ...mount, writable: false })),
     readOnly(files.base, RESULT_MOUNTS.base),
     readOnly(files.after, RESULT_MOUNTS.after),
     { source: files.result, target: RESULT_MOUNTS.result, writable: true },
@@ -109,6 +117,11 @@ async function makeResults(making: Making): Promise<Omit<Conclusion, 'held' | 'p
   const place = { workspace: record.root, mounts, scratch: files.scratch }
   return runGit(place, (session) => makeIn(session, making))
 }
+
+/** The user may have removed what a mount of the workspace stood over; it cannot be made again here. */
+const isThere = (root: string, target: string): boolean =>
+  !isWithin(target, SANDBOX_PATHS.workspace) ||
+  existsSync(join(root, relative(SANDBOX_PATHS.workspace, target)))
 
 async function makeIn(session: GitSession, making: Making): Promise<Omit<Conclusion, 'held' | 'problems'>> {
   const { record, directory, git, attempt, problems } = making
@@ -133,10 +146,10 @@ async function makeIn(session: GitSession, making: Making): Promise<Omit<Conclus
   if (made?.kind === 'branch' && made.problem !== undefined) problems.push(made.problem)
   problems.push(...elsewhere(changes, git))
   const branch = made?.kind === 'branch' ? made.branch : undefined
-  const isThere = new Set(after.ignored.keys())
+  const isLeft = new Set(after.ignored.keys())
   const written = [
     ...changes.filter((change) => change.after).map(({ path }) => path),
-    ...ignored.filter((path) => isThere.has(path)),
+    ...ignored.filter((path) => isLeft.has(path)),
   ]
   return {
     written: written.map(shownPath),

@@ -30,6 +30,8 @@ export interface ConfigurationPlace {
   readonly folder: string
   /** The folder itself, or the root of the repository that it lies in. */
   readonly shown: string
+  /** Whether the folder is a repository, or lies in one. */
+  readonly isRepository: boolean
   readonly repository: Repository | undefined
   readonly user: GitUser
   /** A folder of the service for the files of this step. */
@@ -45,6 +47,8 @@ const LIST = `
 unset GIT_CONFIG_NOSYSTEM
 if [ -n "$USER_CONFIG" ]; then export GIT_CONFIG_GLOBAL="$USER_CONFIG"; else unset GIT_CONFIG_GLOBAL; fi
 cd "$FOLDER" || exit 1
+# Of a repository that it cannot read, git would list nothing and say nothing.
+if [ -n "$EXPECTED" ]; then git rev-parse --git-dir >/dev/null || exit 1; fi
 exec git config --list --includes --show-scope --show-origin -z
 `
 
@@ -56,7 +60,7 @@ export async function readConfiguration(
   runGit: RunGit,
   place: ConfigurationPlace,
 ): Promise<ConfigEntry[] | undefined> {
-  const { folder, user, scratch } = place
+  const { folder, isRepository, user, scratch } = place
   const empty = join(scratch, 'empty')
   const system = join(scratch, 'system')
   await mkdir(empty, { recursive: true })
@@ -70,6 +74,7 @@ export async function readConfiguration(
     HOME: user.home,
     ...(user.configHome !== undefined && { XDG_CONFIG_HOME: user.configHome }),
     USER_CONFIG: user.globalConfig ?? '',
+    EXPECTED: isRepository ? 'yes' : '',
     GIT_CONFIG_SYSTEM: systemConfig ? '/run/system/gitconfig' : '/dev/null',
   }
   const { exitCode, stdout, stderr } = await runGit({ workspace, mounts, scratch }, (git) =>

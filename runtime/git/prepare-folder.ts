@@ -157,7 +157,8 @@ class Preparing {
     const enclosing = repository ? undefined : await findEnclosingGit(folder)
     const isNeeded = runGit && (repository || enclosing || (await hasUserConfig(user)))
     const shown = enclosing?.root ?? folder
-    const place = { folder, shown, repository, user, scratch }
+    const isRepository = (repository ?? enclosing) !== undefined
+    const place = { folder, shown, isRepository, repository, user, scratch }
     const entries = (isNeeded ? await readConfiguration(runGit, place) : undefined) ?? []
     const own = repository
       ? entries
