@@ -3,7 +3,6 @@ import { type HostToRunner, RUNNER_FRAME } from '../../contracts/runner.ts'
 import type { CommandRights } from '../executors/executor.ts'
 import { containedPath } from '../executors/rootfs/request-mounts.ts'
 import { costOf } from '../kit/credit-window.ts'
-import { delay } from '../kit/deadline.ts'
 import { messageOf } from '../kit/errors.ts'
 import { failedExec } from '../kit/failed-exec.ts'
 import type { Bound } from './binding.ts'
@@ -17,8 +16,8 @@ type ExecHeader = HostToRunner & { type: 'exec' }
 /** Requests that one runner serves at a time; the rest is refused, not queued. */
 const MAX_OPEN_REQUESTS = 512
 
-/** How long a result waits for the search for git directories. */
-const HOLD_WAIT_MS = 200
+/** Folders that are searched for git directories in a moment; behind more of them a result does not wait. */
+const QUICK_FOLDERS = 20_000
 
 /** Runs one command; its output is sent as it comes and waits where AgentHost does not take it. */
 export function serveExec({ connection, binding }: Server, header: ExecHeader): Promise<void> {
@@ -76,7 +75,7 @@ async function afterGitWatch({ connection, bound }: Execution, result: ExecResul
   if (!bound.watch || result.reason === 'spawn_failed') return result
   const holding = holdGitDirectories(connection, bound)
   holding.catch(() => undefined)
-  const held = await Promise.race([holding, delay(HOLD_WAIT_MS)])
+  const held = bound.watch.folderCount > QUICK_FOLDERS ? undefined : await holding
   if (!held?.count) return result
   const sentence = `Git directories in the workspace were renamed to *.agentweaver-held: ${held.names.join(', ')}.`
   return { ...result, message: result.message ? `${result.message} ${sentence}` : sentence }

@@ -97,6 +97,23 @@ describe('a watch for git directories', () => {
     expect(readdirSync(join(folder, 'bare')).sort()).toEqual(['HEAD.agentweaver-held', 'objects', 'refs'])
   })
 
+  it('leaves nothing in what it renamed that is a git directory', async () => {
+    const { folder, root, make } = aFolder()
+    const bare = (path: string) => {
+      make(`${path}/objects`)
+      make(`${path}/refs`)
+      writeFileSync(join(folder, path, 'HEAD'), 'ref: refs/heads/main')
+    }
+    bare('a/.git')
+    bare('a/.git/modules/lib')
+    make('a/.git/x/.git')
+
+    expect(await new GitWatch(root).hold()).toEqual({ count: 1, names: ['a/.git'], isComplete: true })
+    expect(existsSync(join(folder, 'a/.git.agentweaver-held/HEAD'))).toBe(false)
+    expect(existsSync(join(folder, 'a/.git.agentweaver-held/modules/lib/HEAD'))).toBe(false)
+    expect(existsSync(join(folder, 'a/.git.agentweaver-held/x/.git'))).toBe(false)
+  })
+
   it('leaves alone what was there before, and nothing that took its place', async () => {
     const { folder, root, make } = aFolder()
     make('mine/.git')

@@ -15,6 +15,8 @@ export interface WatchOptions {
 
 const MAX_FOLDERS = 300_000
 const MAX_NAMES = 16
+/** A command that still runs may plant new ones as fast as they are renamed. */
+const MAX_ROUNDS = 16
 /** Names that were held before and are there still. */
 const MAX_SAME = 100
 /** How long one part of a search may keep other work waiting. */
@@ -52,6 +54,11 @@ export class GitWatch {
     for (const entry of base) this.#base.set(pathOf(entry), entry.identity)
   }
 
+  /** How many folders the last search saw. */
+  get folderCount(): number {
+    return this.#folders.size
+  }
+
   /** What there is now. */
   find(): Promise<{ readonly found: readonly GitEntry[]; readonly isComplete: boolean }> {
     return this.#oneByOne(async () => ({ found: await this.#search(), isComplete: this.#isComplete }))
@@ -60,11 +67,15 @@ export class GitWatch {
   /** Renames what is not of the base. */
   hold(): Promise<HeldEntries> {
     return this.#oneByOne(async () => {
-      const found = await this.#search()
-      const fresh = found.filter((entry) => this.#base.get(pathOf(entry)) !== entry.identity)
-      const held = fresh.filter((entry) => rename(this.#root, entry))
-      const names = held.slice(0, MAX_NAMES).map((entry) => shownPath(pathOf(entry)))
-      return { count: held.length, names, isComplete: this.#isComplete }
+      const held: ByteName[] = []
+      // What was renamed may be a git directory still, with others in it: it is looked into until nothing is left.
+      for (let round = 0; round < MAX_ROUNDS; round++) {
+        const found = await this.#search()
+        const fresh = found.filter((entry) => this.#base.get(pathOf(entry)) !== entry.identity)
+        if (fresh.length === 0) return heldEntries(held, this.#isComplete)
+        held.push(...fresh.filter((entry) => rename(this.#root, entry)).map(pathOf))
+      }
+      return heldEntries(held, false)
     })
   }
 
@@ -131,6 +142,12 @@ export class GitWatch {
     const entry = found.find((one) => one.name === name)
     return entry !== undefined && this.#base.get(join(folder, name)) === entry.identity
   }
+}
+
+/** What was renamed, without what lies in something that was. */
+function heldEntries(held: readonly ByteName[], isComplete: boolean): HeldEntries {
+  const outer = held.filter((path) => !path.includes(`${HELD_SUFFIX}/`) && !path.includes(`${HELD_SUFFIX}-`))
+  return { count: outer.length, names: outer.slice(0, MAX_NAMES).map(shownPath), isComplete }
 }
 
 const join = (folder: ByteName, name: ByteName): ByteName => (folder === '' ? name : `${folder}/${name}`)
