@@ -9,6 +9,7 @@ import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { type CallProgram, createCallProgram } from '../program-call/call-program.ts'
 import type { CliIo } from '../terminal/terminal.ts'
+import { readBundleHeader, writePack } from './bundle-file.ts'
 
 type Branch = NonNullable<RunDiff['branch']>
 
@@ -34,21 +35,17 @@ const SETTINGS = [
   'core.hooksPath=/dev/null',
   'core.fsmonitor=false',
   'core.attributesFile=/dev/null',
-  'fetch.fsckObjects=true',
-  'transfer.fsckObjects=true',
-  'fetch.unpackLimit=1',
-  'transfer.unpackLimit=1',
-  'fetch.recurseSubmodules=false',
   'gc.auto=0',
   'maintenance.auto=false',
-  'protocol.allow=never',
-  'protocol.file.allow=always',
 ].flatMap((setting) => ['-c', setting])
 
+/** What git only warns of, and no tree of a run needs: names that lead elsewhere when they are written to a disk. */
+const FAULTS = ['hasDot', 'hasDotdot', 'hasDotgit', 'fullPathname', 'emptyName', 'nullSha1']
+
 /**
- * Brings a run's commits into a repository, as one ref. The bundle is what an agent wrote: it is read by a git directory
- * of our own, which borrows the repository's objects and has every new one checked. Only then do the objects go into
- * the repository. No git works in the folder, and no file of it changes.
+ * Brings a run's commits into a repository, as one ref. The bundle is what an agent wrote: its pack goes into a git
+ * directory of our own, which borrows the repository's objects, and every new object is checked. Only then do they go
+ * into the repository. No git works in the folder, and no file of it changes.
  */
 export async function fetchBranch(io: CliIo, request: FetchRequest): Promise<FetchedBranch> {
   const { branch } = request
@@ -132,37 +129,45 @@ async function makeQuarantine(scratch: string, repository: Repository, commit: s
 
 type Reading = { readonly bundle: string; readonly quarantine: string; readonly branch: Branch }
 
+/** `git fetch` does not check objects of a bundle before version 2.46: the pack is indexed, and checked, by itself. */
 async function readBundle(git: CallProgram, { bundle, quarantine, branch }: Reading): Promise<void> {
-  const into = [`--git-dir=${quarantine}`]
-  const fetched = await git({
-    program: 'git',
-    args: [
-      ...into,
-      'fetch',
-      '--quiet',
-      '--no-tags',
-      '--no-write-fetch-head',
-      bundle,
-      `${branch.ref}:${branch.ref}`,
-    ],
-  })
-  if (fetched.status !== 0) throw unreadable(fetched.stderr)
-  const { stdout } = await git({
-    program: 'git',
-    args: [...into, 'rev-parse', '--verify', `${branch.ref}^{commit}`],
-  })
-  if (stdout.trim() !== branch.commit) throw unreadable('its ref names another commit')
+  const header = await readBundleHeader(bundle)
+  if (header?.refs.get(branch.ref) !== branch.commit) throw unreadable('the bundle has another ref')
+  const pack = join(quarantine, 'pack')
+  await writePack(bundle, header, pack)
+  const call = (args: readonly string[], inputFile?: string) =>
+    git({
+      program: 'git',
+      args: [`--git-dir=${quarantine}`, ...args],
+      ...(inputFile !== undefined && { inputFile }),
+    })
+  for (const commit of header.prerequisites)
+    if ((await call(['cat-file', '-e', `${commit}^{commit}`])).status !== 0) throw behind()
+  const faults = FAULTS.map((fault) => `${fault}=error`).join(',')
+  const indexed = await call(['index-pack', '--stdin', '--fix-thin', `--strict=${faults}`], pack)
+  if (indexed.status !== 0) throw unreadable(indexed.stderr)
+  const walked = await call([
+    'rev-list',
+    '--objects',
+    '--quiet',
+    branch.commit,
+    '--not',
+    ...header.prerequisites,
+  ])
+  if (walked.status !== 0) throw unreadable(walked.stderr)
 }
 
-function unreadable(why: string): CliError {
-  const isBehind = /prerequisite|lacks these/i.test(why)
-  return new CliError(`The commits of the run cannot be taken: ${why.trim()}`, {
+const unreadable = (why: string): CliError =>
+  new CliError(`The commits of the run cannot be taken: ${why.trim()}`, {
     status: EXIT.runFailed,
-    hint: isBehind
-      ? 'They build on commits that this repository does not have. Name the clone that the run worked on with --repo DIR.'
-      : 'Nothing was changed. The changes can be read with "agentweaver diff".',
+    hint: 'Nothing was changed. The changes can be read with "agentweaver diff".',
   })
-}
+
+const behind = (): CliError =>
+  new CliError('The commits of the run build on commits that this repository does not have.', {
+    status: EXIT.runFailed,
+    hint: 'Name the clone that the run worked on with --repo DIR.',
+  })
 
 /** As git moves packs out of a quarantine: what names a pack comes last. */
 async function takeObjects(from: string, to: string): Promise<void> {
