@@ -1,3 +1,4 @@
+import type { HeldEntries } from '../../contracts/events.ts'
 import { EXEC_LIMITS, type ExecRequest, type ExecResult, type OutputStream } from '../../contracts/exec.ts'
 import { type HostToRunner, RUNNER_FRAME } from '../../contracts/runner.ts'
 import type { CommandRights } from '../executors/executor.ts'
@@ -73,13 +74,19 @@ async function run(
 /** In a large folder the search for git directories goes on behind the result. */
 async function afterGitWatch({ connection, bound }: Execution, result: ExecResult): Promise<ExecResult> {
   if (!bound.watch || result.reason === 'spawn_failed') return result
-  const holding = holdGitDirectories(connection, bound)
-  holding.catch(() => undefined)
-  const held = bound.watch.folderCount > QUICK_FOLDERS ? undefined : await holding
-  if (!held?.count) return result
-  const sentence = `Git directories in the workspace were renamed to *.agentweaver-held: ${held.names.join(', ')}.`
+  const searching = holdGitDirectories(connection, bound).then(heldSentence, unsearchedSentence)
+  const sentence = bound.watch.folderCount > QUICK_FOLDERS ? undefined : await searching
+  if (sentence === undefined) return result
   return { ...result, message: result.message ? `${result.message} ${sentence}` : sentence }
 }
+
+const heldSentence = (held: HeldEntries | undefined) =>
+  held && held.count > 0
+    ? `Git directories in the workspace were renamed to *.agentweaver-held: ${held.names.join(', ')}.`
+    : undefined
+
+const unsearchedSentence = (error: unknown) =>
+  `The workspace could not be searched for git directories: ${messageOf(error)}`
 
 /**
  * A path is refused here before anything starts. One with a link on the way is left to the executor, which looks at

@@ -45,7 +45,10 @@ export class GitWatch {
   readonly #base = new Map<string, string>()
   #folders = new Map<ByteName, Folder>()
   #isComplete = true
+  #folderCount = 0
   #searching: Promise<unknown> = Promise.resolve()
+  /** The search that has not begun. */
+  #next: Promise<HeldEntries> | undefined
 
   /** `root` is a handle on the folder, which outlives this. */
   constructor(root: number, { base = [], maxFolders = MAX_FOLDERS }: WatchOptions = {}) {
@@ -56,7 +59,7 @@ export class GitWatch {
 
   /** How many folders the last search saw. */
   get folderCount(): number {
-    return this.#folders.size
+    return this.#folderCount
   }
 
   /** What there is now. */
@@ -64,9 +67,13 @@ export class GitWatch {
     return this.#oneByOne(async () => ({ found: await this.#search(), isComplete: this.#isComplete }))
   }
 
-  /** Renames what is not of the base. */
+  /**
+   * Renames what is not of the base. A search that is under way may have passed a folder already, so a caller waits for
+   * the one after it, which all callers until then share.
+   */
   hold(): Promise<HeldEntries> {
-    return this.#oneByOne(async () => {
+    this.#next ??= this.#oneByOne(async () => {
+      this.#next = undefined
       const held: ByteName[] = []
       // What was renamed may be a git directory still, with others in it: it is looked into until nothing is left.
       for (let round = 0; round < MAX_ROUNDS; round++) {
@@ -77,6 +84,7 @@ export class GitWatch {
       }
       return heldEntries(held, false)
     })
+    return this.#next
   }
 
   #oneByOne<T>(work: () => Promise<T>): Promise<T> {
@@ -106,6 +114,7 @@ export class GitWatch {
       await nextTurn()
       partEnds = performance.now() + PART_MS
     }
+    this.#folderCount = this.#folders.size
     return found
   }
 
