@@ -116,7 +116,7 @@ async function tellResults(
   if (run.workspace.kind !== 'path') return
   const diff = await client.readDiff(runId).catch(noResults)
   if (!diff) return
-  const suffix = isEmbedded ? '' : serviceSuffix(connection, options)
+  const suffix = isEmbedded ? '' : serviceSuffix(options)
   terminal.note(resultLines(diff, { run, suffix, isEmbedded }, terminal.notePaint))
 }
 

@@ -15,6 +15,7 @@ import type { Log } from '../kit/log.ts'
 import { EventRedactor } from '../redaction/event-redactor.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { selectIsolation } from '../sandboxes/local/isolation.ts'
+import { WORKSPACES_FOLDER } from '../state-folder/places.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import { composeProvider } from './compose-provider.ts'
@@ -89,7 +90,7 @@ export async function composeRunService(
     ...(provider.name === 'local' && {
       folders: createRunFolders({
         store,
-        directory: join(config.stateDir, 'workspaces'),
+        directory: join(config.stateDir, WORKSPACES_FOLDER),
         user: config.gitUser,
         gitSandbox: gitSandbox(select, { toolRoots, log }),
         redact: redaction.ofResults,
