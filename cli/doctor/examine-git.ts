@@ -24,10 +24,13 @@ export async function examineGit({ env }: Pick<CliIo, 'env'>): Promise<Finding> 
       remedy: 'apt-get install git (dnf, apk and pacman call it git too)',
     }
   }
-  const setting = await call('config', '--global', '--includes', '--get', KEY)
+  const read = async (scope: string) => {
+    const found = await call('config', scope, '--includes', '--get', KEY)
+    return found?.status === 0 ? found.stdout.trim() : undefined
+  }
+  const setting = (await read('--global')) ?? (await read('--system'))
   const name = version.stdout.trim()
-  if (setting?.stdout.trim() === 'explicit')
-    return { about, state: 'ok', detail: `${name}, with ${KEY}=explicit` }
+  if (setting === 'explicit') return { about, state: 'ok', detail: `${name}, with ${KEY}=explicit` }
   const detail = `${name}; it takes any folder with HEAD, objects and refs in it for a repository, and obeys its configuration`
   return { about, state: 'missing', detail, remedy: `git config --global ${KEY} explicit` }
 }
