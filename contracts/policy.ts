@@ -36,6 +36,9 @@ export const SandboxSettingsPatch = z.strictObject({
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
 
+/** Where a workspace has its settings, and how large they may be: far above any real file. */
+export const SETTINGS_FILE = { path: '.agentweaver/settings.yml', maxBytes: 65_536 } as const
+
 export const RunPhase = z.enum(['setup', 'work'])
 export type RunPhase = z.infer<typeof RunPhase>
 
