@@ -4,20 +4,26 @@ import { ErrorCode } from './errors.ts'
 import { RunEnvelope } from './events.ts'
 import { ExecRequest, Isolation } from './exec.ts'
 import { FileEntry } from './files.ts'
-import { SandboxSettingsPatch } from './policy.ts'
+import { SandboxSettingsPatch, SETTINGS_FILE } from './policy.ts'
 
 /** `run_` or `sbx_` and a UUIDv7 without dashes, so that ids sort by time. */
 export const RunId = z.string().regex(/^(?:run|sbx)_[0-9a-f]{32}$/)
 
+export const WorkspacePath = z
+  .string()
+  .regex(/^\/[^\0]*$/, 'must be absolute')
+  .max(4096)
+
 export const WorkspaceSource = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('path'), path: WorkspacePath }),
   z.strictObject({
-    kind: z.literal('path'),
-    path: z
-      .string()
-      .regex(/^\/[^\0]*$/, 'must be absolute')
-      .max(4096),
+    kind: z.literal('upload'),
+    /**
+     * The text of the settings file that is in force for what is uploaded; without it the defaults are. The file in the
+     * archive is never obeyed. Runs are answered without it.
+     */
+    settings: z.string().max(SETTINGS_FILE.maxBytes).optional(),
   }),
-  z.strictObject({ kind: z.literal('upload') }),
   z.strictObject({ kind: z.literal('empty') }),
 ])
 export type WorkspaceSource = z.infer<typeof WorkspaceSource>

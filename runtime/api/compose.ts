@@ -1,11 +1,9 @@
 import { readFile, realpath } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { ExecRequest } from '../../contracts/exec.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { policyVersion } from '../../policies/agent/load.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
 import { resolveHostRoots } from '../executors/rootfs/host-roots.ts'
-import type { Selection } from '../executors/select.ts'
 import { createGovernance } from '../governance/governance.ts'
 import { loadShellGrammar } from '../governance/shell/grammar.ts'
 import { createTouchTracker } from '../governance/touched.ts'
@@ -24,7 +22,6 @@ import { userSecretName } from './keys/user-secret-name.ts'
 import { privateFoldersOf, refuseToShow } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
 import type { ControlGovernance, RunDeps } from './runs/deps.ts'
-import { type RunIsolated, readRepositorySettings } from './runs/repository-settings.ts'
 import type { RunService } from './runs/service.ts'
 
 type Around = {
@@ -66,7 +63,6 @@ export async function composeRunService(
     entry: hostEntry,
     log,
   })
-  const runIsolated = isolatedRunner(select, { toolRoots, log })
   return createRunService({
     store,
     provider,
@@ -83,7 +79,6 @@ export async function composeRunService(
     },
     ceiling,
     ...composeRedaction(config),
-    readRepositorySettings: (workspace) => readRepositorySettings(workspace, runIsolated),
     clock: () => new Date(),
     log,
   })
@@ -165,30 +160,5 @@ function composeRedaction({ models }: ApiConfig): Pick<RunDeps, 'openRedactor' |
   return {
     openRedactor: (settings) => new EventRedactor(settings.redact_pii ? withPii : withoutPii),
     redactText: withoutPii.text,
-  }
-}
-
-const SETTINGS_TIMEOUT_MS = 10_000
-
-/** Runs one command in a workspace that nothing may change, in the isolation that sandboxes have. */
-function isolatedRunner(
-  select: () => Promise<Selection>,
-  options: { toolRoots: string[]; log: Log },
-): RunIsolated {
-  return async (workspace, command) => {
-    const { backend, detection } = await select()
-    // Without isolation git would run with this user's rights in a folder whose configuration is not trusted.
-    if (!detection.isolation.isRealIsolation) return { exitCode: 127, stdout: '' }
-    const executor = await backend.create({ ...options, workspace })
-    const pieces: Uint8Array[] = []
-    try {
-      const request = ExecRequest.parse({ command, timeoutMs: SETTINGS_TIMEOUT_MS, readOnly: ['.'] })
-      const { exitCode } = await executor.run(request, {
-        onChunk: (stream, bytes) => void (stream === 'stdout' && pieces.push(bytes)),
-      })
-      return { exitCode, stdout: Buffer.concat(pieces).toString('utf8') }
-    } finally {
-      await executor.close()
-    }
   }
 }

@@ -52,8 +52,6 @@ export type RunChange = Partial<
     | 'checkpointAt'
     | 'hostSequence'
     | 'hostReread'
-    | 'settings'
-    | 'policyVersion'
     | 'holder'
     | 'ending'
     | 'usedAt'

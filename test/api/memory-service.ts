@@ -6,8 +6,10 @@ import type { ExecResult } from '../../contracts/exec.ts'
 import type { FileErrorCode, FileOperation, FileResult } from '../../contracts/files.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
+import type { FolderQuery, TrustFolder } from '../../contracts/trusted-folders.ts'
 import type { Caller, FileRequest, RunService, Subscription } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
+import { aComparison, MemoryFolders } from './memory-folders.ts'
 
 type Entry = {
   run: Run
@@ -39,6 +41,7 @@ const EXITED: ExecResult = {
 export class MemoryService implements RunService {
   readonly runs = new Map<string, Entry>()
   readonly calls: string[] = []
+  readonly #folders = new MemoryFolders()
   settings = SandboxSettings.parse({})
   isReady = true
   maxRuns = 100
@@ -233,6 +236,24 @@ export class MemoryService implements RunService {
   async mergePolicy(caller: Caller, patch: SandboxSettingsPatch) {
     this.#begin('mergePolicy')
     return this.#writePolicy(caller, { ...this.settings, ...patch })
+  }
+
+  async compareSettings(_caller: Caller, { path }: FolderQuery) {
+    return aComparison(path)
+  }
+
+  async trustFolder(caller: Caller, folder: TrustFolder) {
+    this.#begin('trustFolder')
+    return this.#folders.trust(caller, folder)
+  }
+
+  async forgetFolder(caller: Caller, { path }: FolderQuery) {
+    this.#begin('forgetFolder')
+    this.#folders.forget(caller, path)
+  }
+
+  async listTrustedFolders(caller: Caller) {
+    return { items: this.#folders.list(caller) }
   }
 
   async ready() {

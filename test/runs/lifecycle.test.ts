@@ -37,7 +37,7 @@ it('runs a plan in a sandbox of its own and leaves nothing but the changed works
   )
   const events = await follow(service, run.id)
 
-  expect(typesOf(events).slice(0, 2)).toEqual(['run.queued', 'sandbox.selected'])
+  expect(typesOf(events).slice(0, 3)).toEqual(['run.queued', 'policy.settings_trusted', 'sandbox.selected'])
   expect(dataOf(events, 'agent.intent')[0]?.intent).toBe('change a.txt')
   const output = dataOf(events, 'command.output')
   expect(output.map(({ stream, chunk }) => [stream, chunk])).toEqual(
