@@ -7,12 +7,14 @@ import type { Client } from '../../runtime/client/client.ts'
 import { delay } from '../../runtime/kit/deadline.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
+import { noteSettings } from '../follow/settings-notes.ts'
 import {
   type CliContext,
   newServiceCommand,
   openConnection,
   parseOptions,
   ServiceOptions,
+  urlSuffix,
 } from './command.ts'
 import { execCommand } from './exec.ts'
 import { collectPairs } from './pairs.ts'
@@ -47,6 +49,7 @@ function createCommand(context: CliContext): Command {
     const sandbox = await untilReady(connection.client, id)
     if (options.json) terminal.json(sandbox)
     else terminal.print(sandbox.id)
+    await noteSettings(terminal, connection.client, { runId: id, suffix: urlSuffix(options) })
     context.exit(EXIT.ok)
   })
   return command

@@ -10,6 +10,7 @@ import {
   parseOptions,
   ServiceOptions,
   serviceSuffix,
+  urlSuffix,
 } from './command.ts'
 
 const TurnOptions = ServiceOptions.extend({
@@ -44,7 +45,7 @@ export function turnCommand(context: CliContext): Command {
       client,
       runId,
       after: lastSequence,
-      show: createPresenter(terminal, { json: options.json }),
+      show: createPresenter(terminal, { json: options.json, suffix: urlSuffix(options) }),
       decide: () => 'ask',
       onInterrupt: 'ask',
       ...(options.final ? {} : { untilTurn: turn.id }),
