@@ -64,8 +64,5 @@ export const openConnection = (
   wish: Wish = { whenAbsent: 'require' },
 ): Promise<Connection> => connect(context.terminal, connectionFlags(options), wish)
 
-/** What to add to a command line that is shown and typed later: a service that was started for one command is gone then. */
-export const urlSuffix = ({ url }: ServiceOptions): string => (url === undefined ? '' : ` --url ${url}`)
-
 /** What to add to a command line that is shown, so that it finds the same service. */
 export const serviceSuffix = ({ url }: ServiceOptions): string => (url === undefined ? '' : ` --url ${url}`)

@@ -20,7 +20,6 @@ import {
   parseOptions,
   ServiceOptions,
   serviceSuffix,
-  urlSuffix,
 } from './command.ts'
 import { collectPairs } from './pairs.ts'
 
@@ -80,7 +79,7 @@ async function run(context: CliContext, task: string, options: RunOptions): Prom
   if (options.detach) {
     if (options.json) terminal.json({ id })
     else terminal.print(id)
-    await noteSettings(terminal, connection.client, { runId: id, suffix: urlSuffix(options) })
+    await noteSettings(terminal, connection.client, { runId: id, suffix: serviceSuffix(options) })
     return EXIT.ok
   }
   terminal.note(terminal.notePaint.dim(id))
@@ -95,7 +94,7 @@ async function follow(
     terminal,
     client: connection.client,
     runId,
-    show: createPresenter(terminal, { json: options.json, suffix: urlSuffix(options) }),
+    show: createPresenter(terminal, { json: options.json, suffix: serviceSuffix(options) }),
     decide: options.yes ? approve : () => 'ask',
     onInterrupt: 'ask',
     asksForTurns: options.interactive,

@@ -14,7 +14,7 @@ import {
   openConnection,
   parseOptions,
   ServiceOptions,
-  urlSuffix,
+  serviceSuffix,
 } from './command.ts'
 import { execCommand } from './exec.ts'
 import { collectPairs } from './pairs.ts'
@@ -49,7 +49,7 @@ function createCommand(context: CliContext): Command {
     const sandbox = await untilReady(connection.client, id)
     if (options.json) terminal.json(sandbox)
     else terminal.print(sandbox.id)
-    await noteSettings(terminal, connection.client, { runId: id, suffix: urlSuffix(options) })
+    await noteSettings(terminal, connection.client, { runId: id, suffix: serviceSuffix(options) })
     context.exit(EXIT.ok)
   })
   return command

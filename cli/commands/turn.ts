@@ -10,7 +10,6 @@ import {
   parseOptions,
   ServiceOptions,
   serviceSuffix,
-  urlSuffix,
 } from './command.ts'
 
 const TurnOptions = ServiceOptions.extend({
@@ -45,7 +44,7 @@ export function turnCommand(context: CliContext): Command {
       client,
       runId,
       after: lastSequence,
-      show: createPresenter(terminal, { json: options.json, suffix: urlSuffix(options) }),
+      show: createPresenter(terminal, { json: options.json, suffix: serviceSuffix(options) }),
       decide: () => 'ask',
       onInterrupt: 'ask',
       ...(options.final ? {} : { untilTurn: turn.id }),
