@@ -36,7 +36,7 @@ describe.each(CONTAINERS)('the image of $name', ({ name, user, home }) => {
     local = images.find(
       ({ user: of, environment }) => of === `${user}:1000` && environment?.['HOME'] === home,
     )
-  }, 60_000)
+  })
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   it('stands on bases that are pinned by digest', () => {
