@@ -16,7 +16,7 @@ export const THINGS_PATH = `/apis/example.com/v1/namespaces/${NAMESPACE}/things`
 
 /** Quick enough for tests; the product's own figures are in the defaults. */
 export const QUICK_TRANSPORT: TransportOptions = {
-  attemptTimeoutMs: 400,
+  attemptTimeoutMs: 2_000,
   backOff: { baseMs: 5, maxMs: 40 },
 }
 export const QUICK_WATCH: WatchTiming = {
@@ -54,7 +54,7 @@ export async function startKubeRig() {
       await until('the stream is open', () => fake.watches.count > 0)
       return watch
     },
-    async watch(timing: Partial<WatchTiming> = {}, signal = AbortSignal.timeout(5_000)) {
+    async watch(timing: Partial<WatchTiming> = {}, signal = AbortSignal.timeout(60_000)) {
       const watch = new SharedWatch({
         api,
         resource: THINGS,
