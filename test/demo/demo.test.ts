@@ -73,6 +73,8 @@ test('when it is killed, the service and everything under it end by themselves',
   let shown = ''
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
     shown += chunk
+    // From here on it does nothing more: it must not come to its own end before it is killed.
+    if (shown.includes('intent')) child.kill('SIGSTOP')
   })
   await until('the run has a sandbox', () => shown.includes('intent'))
   const [root = ''] = shown.match(/\/\S+\/aw-demo-[^/]+/) ?? []

@@ -5,7 +5,7 @@ import type { Fault } from '../../fakes/kube/faults.ts'
 import type { Stored } from '../../fakes/kube/object-store.ts'
 import { until } from '../../helpers/until.ts'
 import { startClaimRig } from './claim-rig.ts'
-import { NAMESPACE } from './kube-rig.ts'
+import { IMPATIENT_TRANSPORT, NAMESPACE } from './kube-rig.ts'
 
 const CLAIMS_API = `${CLAIM.group}/${CLAIM.version}`
 /** Attempts at a watch: with the back-off of tests some six times as long as a claim waits before it suspects it. */
@@ -39,7 +39,8 @@ describe('a run’s sandbox, from its claim to its end', () => {
   it.concurrent.for(CASES)(
     'is had once and given back whole when the server $what to $verb $plural',
     async ({ verb, plural, fault }, { expect, onTestFinished }) => {
-      const { fake, claim, controller } = await startClaimRig({ onTestFinished })
+      const timing = { transport: IMPATIENT_TRANSPORT }
+      const { fake, claim, controller } = await startClaimRig({ timing, onTestFinished })
       fake.faults.plan({ verb, plural }, fault, fault.kind === 'slow' ? 1 : 2)
 
       const sandbox = await claim()

@@ -30,13 +30,12 @@ it('stays ready while a watch falls silent and is resumed, again and again', asy
   const seen: boolean[] = []
   const look = setInterval(() => seen.push(...sound(provider.checks())), 5)
 
-  for (let round = 0; round < 3; round += 1) {
+  for (let round = 0; round < 3 || seen.length <= 100; round += 1) {
     fake.watches.freeze()
     await until('both are resumed', () => fake.watches.count === 2)
   }
   clearInterval(look)
 
-  expect(seen.length).toBeGreaterThan(100)
   expect(seen).not.toContain(false)
 })
 

@@ -6,7 +6,14 @@ import { expect, it, onTestFinished } from 'vitest'
 import { createKubeApi } from '../../../runtime/sandboxes/kubernetes/client/kube-api.ts'
 import type { Fault } from '../../fakes/kube/faults.ts'
 import { until } from '../../helpers/until.ts'
-import { aThing, plainConnection, QUICK_TRANSPORT, startKubeRig, THINGS } from './kube-rig.ts'
+import {
+  aThing,
+  IMPATIENT_TRANSPORT,
+  plainConnection,
+  QUICK_TRANSPORT,
+  startKubeRig,
+  THINGS,
+} from './kube-rig.ts'
 
 const signal = () => AbortSignal.timeout(60_000)
 
@@ -20,7 +27,7 @@ const FAULTS: readonly (readonly [string, Fault])[] = [
 ]
 
 it.each(FAULTS)('asks again when the server %s', async (_what, fault) => {
-  const rig = await startKubeRig()
+  const rig = await startKubeRig(fault.kind === 'silent' ? IMPATIENT_TRANSPORT : QUICK_TRANSPORT)
   rig.put('there', 'x')
   rig.fake.faults.plan({ verb: 'get' }, fault, 2)
 
