@@ -83,7 +83,7 @@ export function startAtTerminal(
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
     screen += chunk
   })
-  const exited = once(child, 'exit').then(([status]) => status as number | null)
+  const exited = once(child, 'close').then(([status]) => status as number | null)
   return {
     screen: () => screen,
     type: (keys) => child.stdin.write(keys),
