@@ -20,6 +20,7 @@ import { runCommand } from './commands/run.ts'
 import { runsCommand } from './commands/runs.ts'
 import { sandboxCommand } from './commands/sandbox.ts'
 import { showCommand } from './commands/show.ts'
+import { trustCommand } from './commands/trust.ts'
 import { turnCommand } from './commands/turn.ts'
 import { verifyCommand } from './commands/verify.ts'
 import { EXIT, EXIT_STATUS_HELP } from './exit-status.ts'
@@ -45,6 +46,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     answerCommand,
     execCommand,
     sandboxCommand,
+    trustCommand,
     doctorCommand,
     configCommand,
     loginCommand,

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { BackendName } from './backends.ts'
 import { ErrorCode } from './errors.ts'
 import { ExecResult, OutputStream } from './exec.ts'
-import { Verdict } from './policy.ts'
+import { SettingsOrigin, Verdict } from './policy.ts'
 import { ToolOutcome } from './tools.ts'
 
 const Id = z.string().min(1).max(128)
@@ -52,6 +52,10 @@ export const HeldEntries = z.strictObject({
   isComplete: z.boolean(),
 })
 export type HeldEntries = z.infer<typeof HeldEntries>
+
+/** How a settings file differs from the settings in force: other text, a file where none was, none where one was. */
+export const SettingsIgnoredReason = z.enum(['changed', 'added', 'removed'])
+export type SettingsIgnoredReason = z.infer<typeof SettingsIgnoredReason>
 
 /** What AgentHost may say. Anything else from a sandbox is refused: a pod cannot announce an approval or an end. */
 const HOST_EVENTS = [
@@ -172,6 +176,16 @@ const API_EVENTS = [
     }),
   }),
   z.strictObject({ type: z.literal('run.queued'), data: z.strictObject({ task: z.string() }) }),
+  /** The first run in a folder: its settings, those of the file or the defaults, are in force from here on. */
+  z.strictObject({
+    type: z.literal('policy.settings_trusted'),
+    data: z.strictObject({ path: z.string(), settings: SettingsOrigin }),
+  }),
+  /** The settings file is not what is in force, so the run does not obey it. `path` is the file's. */
+  z.strictObject({
+    type: z.literal('policy.settings_ignored'),
+    data: z.strictObject({ path: z.string(), reason: SettingsIgnoredReason }),
+  }),
   z.strictObject({ type: z.literal('run.started'), data: z.strictObject({ generation: z.int() }) }),
   z.strictObject({
     type: z.literal('run.suspended'),

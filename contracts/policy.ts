@@ -36,6 +36,12 @@ export const SandboxSettingsPatch = z.strictObject({
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
 
+/** Where a workspace has its settings, and how large they may be: far above any real file. */
+export const SETTINGS_FILE = { path: '.agentweaver/settings.yml', maxBytes: 65_536 } as const
+
+/** Whether a folder's settings are those of its settings file, or the defaults since it had none. */
+export const SettingsOrigin = z.enum(['file', 'defaults'])
+
 export const RunPhase = z.enum(['setup', 'work'])
 export type RunPhase = z.infer<typeof RunPhase>
 

@@ -100,7 +100,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'infra/config-schema.ts',
       'infra/config-sections.ts',
     ],
-    packages: ['zod', 'commander', 'yaml in infra/', 'yaml in preview-stack/'],
+    packages: ['zod', 'commander', 'diff in view/', 'yaml in infra/', 'yaml in preview-stack/'],
   },
 }
 

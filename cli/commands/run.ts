@@ -11,6 +11,7 @@ import { EXIT, EXIT_STATUS_HELP } from '../exit-status.ts'
 import { exitStatusOfEnding, followRun } from '../follow/follow-run.ts'
 import type { Gate, GateAnswer } from '../follow/gates.ts'
 import { createPresenter } from '../follow/presenter.ts'
+import { noteSettings } from '../follow/settings-notes.ts'
 import { resultLines } from '../results/result-lines.ts'
 import type { Connection } from '../service/connect.ts'
 import {
@@ -81,6 +82,7 @@ async function run(context: CliContext, task: string, options: RunOptions): Prom
   if (options.detach) {
     if (options.json) terminal.json({ id })
     else terminal.print(id)
+    await noteSettings(terminal, connection.client, { runId: id, suffix: serviceSuffix(options) })
     return EXIT.ok
   }
   terminal.note(terminal.notePaint.dim(id))
@@ -95,7 +97,7 @@ async function follow(
     terminal,
     client: connection.client,
     runId,
-    show: createPresenter(terminal, { json: options.json }),
+    show: createPresenter(terminal, { json: options.json, suffix: serviceSuffix(options) }),
     decide: options.yes ? approve : () => 'ask',
     onInterrupt: 'ask',
     asksForTurns: options.interactive,

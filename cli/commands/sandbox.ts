@@ -7,12 +7,14 @@ import type { Client } from '../../runtime/client/client.ts'
 import { delay } from '../../runtime/kit/deadline.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
+import { noteSettings } from '../follow/settings-notes.ts'
 import {
   type CliContext,
   newServiceCommand,
   openConnection,
   parseOptions,
   ServiceOptions,
+  serviceSuffix,
 } from './command.ts'
 import { execCommand } from './exec.ts'
 import { collectPairs } from './pairs.ts'
@@ -52,6 +54,7 @@ function createCommand(context: CliContext): Command {
       terminal.note(folderLines(sandbox).map(terminal.notePaint.dim))
       terminal.print(sandbox.id)
     }
+    await noteSettings(terminal, connection.client, { runId: id, suffix: serviceSuffix(options) })
     context.exit(EXIT.ok)
   })
   return command

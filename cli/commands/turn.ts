@@ -44,7 +44,7 @@ export function turnCommand(context: CliContext): Command {
       client,
       runId,
       after: lastSequence,
-      show: createPresenter(terminal, { json: options.json }),
+      show: createPresenter(terminal, { json: options.json, suffix: serviceSuffix(options) }),
       decide: () => 'ask',
       onInterrupt: 'ask',
       ...(options.final ? {} : { untilTurn: turn.id }),

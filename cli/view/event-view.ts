@@ -6,6 +6,7 @@ import { type CommandView, createCommandView, type ViewOptions } from './command
 import { OutputLines } from './output-lines.ts'
 import { requestWords } from './request-words.ts'
 import { head, type Look, quote, row } from './row.ts'
+import { acceptWords, ignoredWords, trustedWords } from './settings-words.ts'
 
 type DataOf<T extends RunEventType> = Extract<RunEvent, { type: T }>['data']
 type Renderers = { readonly [T in RunEventType]?: (data: DataOf<T>, at: string) => string[] }
@@ -20,6 +21,7 @@ export function createEventView(look: Look, options: ViewOptions = {}): (envelop
   const commands = createCommandView(look, options)
   const renderers: Renderers = {
     ...runRenderers(look),
+    ...settingsRenderers(look, options.suffix ?? ''),
     ...toolRenderers(look, commands),
     'command.output': commands.output,
     'command.exited': commands.exited,
@@ -91,6 +93,16 @@ function resultWords({ files, additions, deletions, problems, keptAt }: DataOf<'
   const changes = `${files} ${files === 1 ? 'file' : 'files'}, +${additions} -${deletions}`
   const kept = keptAt === undefined ? [] : [`The copy is kept for a week: ${visible(keptAt)}`]
   return [changes, ...problems.map(visible), ...kept].join('\n')
+}
+
+function settingsRenderers(look: Look, suffix: string): Renderers {
+  return {
+    'policy.settings_trusted': (data) => row(look, 'settings', trustedWords(data)),
+    'policy.settings_ignored': (data) => [
+      ...row(look, ['settings', 'yellow'], ignoredWords(data)),
+      ...acceptWords(data, suffix).flatMap((words) => row(look, '', words)),
+    ],
+  }
 }
 
 function toolRenderers(look: Look, commands: CommandView): Renderers {

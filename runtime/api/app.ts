@@ -24,6 +24,7 @@ import { resultRoutes } from './routes/results.ts'
 import { runRoutes } from './routes/runs.ts'
 import { sandboxPolicyRoutes } from './routes/sandbox-policy.ts'
 import { sandboxRoutes } from './routes/sandboxes.ts'
+import { trustedFolderRoutes } from './routes/trusted-folders.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
 import type { RunService } from './runs/service.ts'
 
@@ -111,4 +112,5 @@ const guardedRoutes: FastifyPluginAsync<AppOptions & RouteDeps> = async (guarded
   await guarded.register(commandRoutes, sandboxes)
   await guarded.register(fileRoutes, sandboxes)
   await guarded.register(sandboxPolicyRoutes, { ...deps, prefix: API_ROUTES.sandboxPolicy })
+  await guarded.register(trustedFolderRoutes, { ...deps, prefix: API_ROUTES.trustedFolders })
 }

@@ -1,6 +1,5 @@
 import { readFile, realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { ExecRequest } from '../../contracts/exec.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { policyVersion } from '../../policies/agent/load.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
@@ -26,7 +25,6 @@ import { userSecretName } from './keys/user-secret-name.ts'
 import { privateFoldersOf, refuseToShow } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
 import type { ControlGovernance } from './runs/deps.ts'
-import { type RunIsolated, readRepositorySettings } from './runs/repository-settings.ts'
 import { createRunFolders } from './runs/run-folders.ts'
 import type { RunService } from './runs/service.ts'
 
@@ -69,7 +67,6 @@ export async function composeRunService(
     entry: hostEntry,
     log,
   })
-  const runIsolated = isolatedRunner(select, { toolRoots, log })
   const redaction = composeRedaction(config)
   return createRunService({
     store,
@@ -97,7 +94,6 @@ export async function composeRunService(
         log,
       }),
     }),
-    readRepositorySettings: (workspace) => readRepositorySettings(workspace, runIsolated),
     clock: () => new Date(),
     log,
   })
@@ -192,28 +188,3 @@ const gitSandbox =
     const { detection } = await select()
     return detection.isolation.isRealIsolation ? createGitSandbox({ select, ...options }) : undefined
   }
-
-const SETTINGS_TIMEOUT_MS = 10_000
-
-/** Runs one command in a workspace that nothing may change, in the isolation that sandboxes have. */
-function isolatedRunner(
-  select: () => Promise<Selection>,
-  options: { toolRoots: string[]; log: Log },
-): RunIsolated {
-  return async (workspace, command) => {
-    const { backend, detection } = await select()
-    // Without isolation git would run with this user's rights in a folder whose configuration is not trusted.
-    if (!detection.isolation.isRealIsolation) return { exitCode: 127, stdout: '' }
-    const executor = await backend.create({ ...options, workspace })
-    const pieces: Uint8Array[] = []
-    try {
-      const request = ExecRequest.parse({ command, timeoutMs: SETTINGS_TIMEOUT_MS, readOnly: ['.'] })
-      const { exitCode } = await executor.run(request, {
-        onChunk: (stream, bytes) => void (stream === 'stdout' && pieces.push(bytes)),
-      })
-      return { exitCode, stdout: Buffer.concat(pieces).toString('utf8') }
-    } finally {
-      await executor.close()
-    }
-  }
-}

@@ -22,6 +22,12 @@ import type { RunEnvelope } from '../../contracts/events.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
 import { API_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
+import {
+  type FolderQuery,
+  SettingsComparison,
+  TrustedFolderPage,
+  type TrustFolder,
+} from '../../contracts/trusted-folders.ts'
 import { commandEvents } from '../kit/command-events.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type EventStreamOptions, followEvents } from './event-stream.ts'
@@ -68,6 +74,7 @@ export function createClient(options: ClientOptions) {
     ...commandCalls(parts),
     ...decisionCalls(parts),
     ...policyCalls(parts),
+    ...trustCalls(parts),
   }
 }
 
@@ -242,6 +249,23 @@ function policyCalls({ call }: Parts) {
     /** Whether the service can take runs, and if not, why. */
     ready: (options?: CallOptions) =>
       call(Readiness, { method: 'GET', path: API_ROUTES.readyz, answers: [503], ...options }),
+  }
+}
+
+function trustCalls({ call, command }: Parts) {
+  const path = API_ROUTES.trustedFolders
+  return {
+    /** A folder's settings file beside the settings that are in force there. */
+    compareSettings: (query: FolderQuery, options?: CallOptions) =>
+      call(SettingsComparison, { method: 'GET', path: `${path}/comparison`, query, ...options }),
+    /** Puts the file of this digest in force. */
+    trustFolder: (json: TrustFolder, options?: CallOptions) =>
+      call(SettingsComparison, { method: 'PUT', path, json, ...options }),
+    forgetFolder: (query: FolderQuery, options?: CallOptions) =>
+      command({ method: 'DELETE', path, query, ...options }),
+    /** The last trusted first. */
+    listTrustedFolders: (query: PageQuery = {}, options?: CallOptions) =>
+      call(TrustedFolderPage, { method: 'GET', path, query, ...options }),
   }
 }
 

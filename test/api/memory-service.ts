@@ -7,8 +7,10 @@ import type { FileErrorCode, FileOperation, FileResult } from '../../contracts/f
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import type { RunDiff } from '../../contracts/results.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
+import type { FolderQuery, TrustFolder } from '../../contracts/trusted-folders.ts'
 import type { Caller, FileRequest, RunService, Subscription } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
+import { aComparison, MemoryFolders } from './memory-folders.ts'
 
 type Entry = {
   run: Run
@@ -46,6 +48,7 @@ const EXITED: ExecResult = {
 export class MemoryService implements RunService {
   readonly runs = new Map<string, Entry>()
   readonly calls: string[] = []
+  readonly #folders = new MemoryFolders()
   settings = SandboxSettings.parse({})
   isReady = true
   maxRuns = 100
@@ -264,6 +267,24 @@ export class MemoryService implements RunService {
   async mergePolicy(caller: Caller, patch: SandboxSettingsPatch) {
     this.#begin('mergePolicy')
     return this.#writePolicy(caller, { ...this.settings, ...patch })
+  }
+
+  async compareSettings(_caller: Caller, { path }: FolderQuery) {
+    return aComparison(path)
+  }
+
+  async trustFolder(caller: Caller, folder: TrustFolder) {
+    this.#begin('trustFolder')
+    return this.#folders.trust(caller, folder)
+  }
+
+  async forgetFolder(caller: Caller, { path }: FolderQuery) {
+    this.#begin('forgetFolder')
+    this.#folders.forget(caller, path)
+  }
+
+  async listTrustedFolders(caller: Caller) {
+    return { items: this.#folders.list(caller) }
   }
 
   async ready() {

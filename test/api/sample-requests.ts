@@ -37,6 +37,12 @@ export async function makeFixture({ app, keys, service }: Pick<Harness, 'app' | 
     headers: { ...bearer(keys.ada), ...BYTES },
     body: 'a',
   })
+  await app.inject({
+    method: 'PUT',
+    url: '/api/trusted-folders',
+    headers: bearer(keys.ada),
+    body: { path: '/srv/trusted', digest: null },
+  })
   const requestId = service.addApproval(runId, { commandHash: '0123456789abcdef' }).requestId
   return { runId, waitingRunId, doneRunId, sandboxId, requestId }
 }
@@ -162,6 +168,24 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     url: `/api/sandboxes/${sandboxId}/files/a.txt`,
     ...own,
     status: 204,
+  }),
+  'GET /api/trusted-folders': () => ({ url: '/api/trusted-folders', status: 200, foreign: 200 }),
+  'GET /api/trusted-folders/comparison': () => ({
+    url: '/api/trusted-folders/comparison?path=/srv/project',
+    status: 200,
+    foreign: 200,
+  }),
+  'PUT /api/trusted-folders': () => ({
+    url: '/api/trusted-folders',
+    body: { path: '/srv/project', digest: null },
+    otherBody: { path: '/srv/other', digest: null },
+    status: 200,
+    foreign: 200,
+  }),
+  'DELETE /api/trusted-folders': () => ({
+    url: '/api/trusted-folders?path=/srv/trusted',
+    status: 204,
+    foreign: 404,
   }),
   'GET /api/sandbox-policy': () => ({ url: '/api/sandbox-policy', status: 200, foreign: 200 }),
   'PUT /api/sandbox-policy': () => ({

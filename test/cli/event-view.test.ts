@@ -121,6 +121,32 @@ describe('what people see of a run', () => {
     expect(text).toContain('isolation  direct, not isolated  the operator said so')
   })
 
+  test('settings that are put in force by a first run', () => {
+    const path = '/p/.agentweaver/settings.yml'
+    const first = (settings: 'file' | 'defaults') =>
+      shown([{ type: 'policy.settings_trusted', data: { path, settings } }])
+
+    expect(first('file')).toContain('settings  First run in /p: its settings file is in force')
+    expect(first('defaults')).toContain('settings  First run in /p, which has no settings file')
+  })
+
+  test.each([
+    ['changed', 'is not obeyed: it differs'],
+    ['added', 'is not obeyed: the defaults are in force'],
+    ['removed', 'is gone: the settings in force stay'],
+  ] as const)('settings that are not obeyed since they were %s, and how to accept them', (reason, words) => {
+    const ignored = (path: string): RunEvent => ({ type: 'policy.settings_ignored', data: { path, reason } })
+
+    const inFolder = shown([ignored("/a b/it's/.agentweaver/settings.yml")], { suffix: ' --url http://x' })
+    const inUpload = shown([ignored('.agentweaver/settings.yml')])
+
+    expect(inFolder.replaceAll(/\s+/g, ' ')).toContain(words)
+    expect(inFolder).toMatch(/^ +agentweaver trust '\/a b\/it'\\''s' --url http:\/\/x$/m)
+    expect(inUpload).toContain(words)
+    expect(inUpload).toContain('come with the request')
+    expect(inUpload).not.toContain('agentweaver trust')
+  })
+
   test('nothing that an agent says can steer the terminal', () => {
     const text = shown([
       { type: 'agent.message', data: { messageId: 'm', text: 'hi\u001b]0;title\u0007' } },

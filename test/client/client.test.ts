@@ -52,6 +52,19 @@ describe('the client', () => {
     expect(sequencesOf(await toArray(client.streamEvents(run.id)))).toEqual([1, 2])
   })
 
+  test('compares, trusts, lists and forgets folders', async () => {
+    const { client } = await startClient()
+    const path = '/srv/a b/ü?#%&'
+    expect((await client.compareSettings({ path })).path).toBe(path)
+    expect((await client.trustFolder({ path, digest: null })).path).toBe(path)
+    await expect(client.trustFolder({ path, digest: 'a'.repeat(64) })).rejects.toThrow(
+      expect.objectContaining({ code: 'conflict' }),
+    )
+    expect((await client.listTrustedFolders()).items.map((folder) => folder.path)).toEqual([path])
+    await client.forgetFolder({ path })
+    expect((await client.listTrustedFolders()).items).toEqual([])
+  })
+
   test('drives a sandbox and its files', async () => {
     const { client } = await startClient()
     const { id } = await client.createSandbox()

@@ -21,6 +21,10 @@ export type WorkspaceBounds = {
  * operator's roots once every link above it is resolved.
  */
 export async function admitWorkspace(path: string, { roots, forbidden }: WorkspaceBounds): Promise<string> {
+  if (roots.length === 0)
+    throw invalid(
+      `workspace.path ${path}: this service works in no folder of its machine; upload the workspace`,
+    )
   const [real, entry] = await Promise.all([realpath(path), lstat(path)]).catch((error: unknown) => {
     const missing = errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR'
     throw invalid(
@@ -32,7 +36,7 @@ export async function admitWorkspace(path: string, { roots, forbidden }: Workspa
     throw invalid(`workspace.path ${path} is a symbolic link; name the folder itself`)
   if (!entry.isDirectory()) throw invalid(`workspace.path ${path} is not a folder`)
   if (!roots.some((root) => isInside(real, root))) {
-    throw invalid(`workspace.path ${path} is outside the workspace roots (${roots.join(', ') || 'none'})`)
+    throw invalid(`workspace.path ${path} is outside the workspace roots (${roots.join(', ')})`)
   }
   const own = forbidden.find((folder) => isInside(folder, real) || isInside(real, folder))
   if (own !== undefined) {
