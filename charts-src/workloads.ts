@@ -1,5 +1,6 @@
 import { CLASS_LABEL, COMPONENT_LABEL, COMPONENTS } from '../contracts/labels.ts'
 import { names, type SandboxKind, type Slice } from '../contracts/names.ts'
+import { API_PORT } from '../contracts/ports.ts'
 
 type Labels = Readonly<Record<string, string>>
 
@@ -48,4 +49,15 @@ export function workloads(slice: Slice) {
     previewGateway: gateway(`${prefix}-preview`),
     clusterDns: { namespace: 'kube-system', labels: { 'k8s-app': 'kube-dns' } as Labels },
   } as const
+}
+
+/**
+ * Values of the header `Host` that requests to the API carry: its host name behind the Gateway, and its Service in the
+ * cluster. Probes send the pod's address, which the API accepts without a setting.
+ */
+export function apiHosts(slice: Slice, { zone }: { readonly zone: string }) {
+  const { name, namespace } = workloads(slice).api
+  const service = `${name}.${namespace}.svc`
+  const inCluster = [service, `${service}.cluster.local`].map((host) => `${host}:${API_PORT}`)
+  return { public: `api.${zone}`, inCluster } as const
 }

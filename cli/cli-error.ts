@@ -21,7 +21,7 @@ export const usageError = (message: string, hint?: string): CliError =>
   new CliError(message, { status: EXIT.usage, ...(hint === undefined ? {} : { hint }) })
 
 const KEY_HINT =
-  'Give the key with --api-key or AGENTWEAVER_API_KEY, or work in the folder that has .agentweaver/api-key.'
+  'Give another key: "agentweaver login --url URL" keeps one, AGENTWEAVER_URL and AGENTWEAVER_API_KEY name one together.'
 
 const fieldLines = (error: SandboxError): string[] =>
   error instanceof ProblemError

@@ -6,15 +6,21 @@ import type { CliContext } from './commands/command.ts'
 import { configCommand } from './commands/config.ts'
 import { answerCommand, approveCommand, denyCommand } from './commands/decisions.ts'
 import { demoCommand } from './commands/demo.ts'
+import { diffCommand } from './commands/diff.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { execCommand } from './commands/exec.ts'
+import { fetchCommand } from './commands/fetch.ts'
 import { infraCommand } from './commands/infra.ts'
+import { loginCommand } from './commands/login.ts'
+import { logoutCommand } from './commands/logout.ts'
 import { logsCommand } from './commands/logs.ts'
+import { moveStateCommand } from './commands/move-state.ts'
 import { previewStackCommand } from './commands/preview-stack.ts'
 import { runCommand } from './commands/run.ts'
 import { runsCommand } from './commands/runs.ts'
 import { sandboxCommand } from './commands/sandbox.ts'
 import { showCommand } from './commands/show.ts'
+import { trustCommand } from './commands/trust.ts'
 import { turnCommand } from './commands/turn.ts'
 import { verifyCommand } from './commands/verify.ts'
 import { EXIT, EXIT_STATUS_HELP } from './exit-status.ts'
@@ -31,6 +37,8 @@ export function buildProgram(context: CliContext, version: string): Command {
     runsCommand,
     showCommand,
     logsCommand,
+    diffCommand,
+    fetchCommand,
     turnCommand,
     cancelCommand,
     approveCommand,
@@ -38,8 +46,12 @@ export function buildProgram(context: CliContext, version: string): Command {
     answerCommand,
     execCommand,
     sandboxCommand,
+    trustCommand,
     doctorCommand,
     configCommand,
+    loginCommand,
+    logoutCommand,
+    moveStateCommand,
     capacityCommand,
     infraCommand,
     previewStackCommand,

@@ -33,6 +33,8 @@ export const AgentHostEnv = z
     AGENT_HOST_RUNNER_BACKEND: BackendName.optional(),
     /** JSON of the operator's tool roots, passed on to the child runner. */
     AGENT_HOST_RUNNER_TOOL_ROOTS: z.string().default('[]'),
+    /** JSON of the folders that the operator's ceiling allows commands to read, passed on to the child runner. */
+    AGENT_HOST_RUNNER_HOST_ROOTS: z.string().default('[]'),
     /** A private folder for the agent runtime; never the workspace. */
     AGENT_HOST_STATE_DIR: z.string().startsWith('/'),
     AGENT_HOST_DECISION_TIMEOUT_MS: Ms(30_000),

@@ -1,12 +1,24 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
 import { PreviewSlug } from './names.ts'
+import { AbsolutePath } from './paths.ts'
 import { API_PORT } from './ports.ts'
 
 const absolutePaths = (text: string, context: z.RefinementCtx) => {
   const paths = text.split(':').filter((path) => path !== '')
-  if (paths.every((path) => path.startsWith('/'))) return paths
-  context.addIssue({ code: 'custom', message: 'must be absolute paths separated by ":"' })
+  if (paths.every((path) => AbsolutePath.safeParse(path).success)) return paths
+  context.addIssue({
+    code: 'custom',
+    message: 'must be absolute paths without ".." and control characters, separated by ":"',
+  })
+  return z.NEVER
+}
+/** A value of the header `Host`, in the one spelling that browsers and HTTP libraries send. */
+const HOST_VALUE = /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::[1-9]\d{0,4})?$/
+const hostValues = (text: string, context: z.RefinementCtx) => {
+  const values = text.split(',').map((value) => value.trim().toLowerCase())
+  if (values.every((value) => HOST_VALUE.test(value))) return values
+  context.addIssue({ code: 'custom', message: 'must be host names with an optional port, separated by ","' })
   return z.NEVER
 }
 const count = (preset: number) => z.coerce.number().int().positive().default(preset)
@@ -38,8 +50,14 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_HOST: z.string().min(1).default('127.0.0.1'),
   /** 0 takes any free port. */
   AGENTWEAVER_PORT: z.coerce.number().int().min(0).max(65_535).default(API_PORT),
-  /** Folder of the embedded store, the keys and the first API key. */
-  AGENTWEAVER_STATE_DIR: z.string().min(1).default('.agentweaver'),
+  /**
+   * Values of the header `Host` that the service accepts beside those of its own addresses, such as `api.example.com`
+   * or `api.internal:8080`, separated by `,`. Any other name is refused, so that no page can reach the service by a name
+   * that it makes resolve to the service's address (DNS rebinding).
+   */
+  AGENTWEAVER_ALLOWED_HOSTS: z.string().transform(hostValues).optional(),
+  /** Folder of the embedded store, the keys and the first API key; the default is `$XDG_STATE_HOME/agentweaver`. */
+  AGENTWEAVER_STATE_DIR: z.string().min(1).optional(),
   /** Folders under which a run may name a workspace, separated by `:`; the default is the user's home. */
   AGENTWEAVER_WORKSPACE_ROOTS: z.string().transform(absolutePaths).optional(),
   /** Isolation of commands: the best that proves itself, or exactly the named one. */
@@ -83,7 +101,7 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_STALL_TIMEOUT_SECONDS: count(300),
   AGENTWEAVER_RUN_TIMEOUT_SECONDS: count(14_400),
   AGENTWEAVER_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
-  /** `text` for people, `json` prints one line `{url, apiKeyFile, pid}` when the service listens. */
+  /** `text` for people, `json` prints one line `{url, socket, apiKeyFile, pid}` when the service listens. */
   AGENTWEAVER_READY_FORMAT: z.enum(['text', 'json']).default('text'),
   /** Exit when standard input ends: whoever started the service for one command holds the other end. */
   AGENTWEAVER_LIFELINE: z.stringbool().default(false),
@@ -167,11 +185,3 @@ export const CLIENT_ENV_KEYS = ['AGENTWEAVER_URL', 'AGENTWEAVER_API_KEY'] as con
 
 /** Name of the first API key's file in the state folder. */
 export const API_KEY_FILE = 'api-key'
-
-/** Name of the file in the state folder that says where its service listens. It is there while the service runs. */
-export const SERVICE_FILE = 'service.json'
-export const ServiceFile = z.object({ url: z.url({ protocol: /^https?$/ }), pid: z.int().positive() })
-export type ServiceFile = z.infer<typeof ServiceFile>
-
-/** Name of the file by which a state folder is known to have been made where it is. */
-export const FOLDER_SEAL_FILE = 'seal'

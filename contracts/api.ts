@@ -4,20 +4,34 @@ import { ErrorCode } from './errors.ts'
 import { RunEnvelope } from './events.ts'
 import { ExecRequest, Isolation } from './exec.ts'
 import { FileEntry } from './files.ts'
-import { SandboxSettingsPatch } from './policy.ts'
+import { SandboxSettingsPatch, SETTINGS_FILE } from './policy.ts'
 
 /** `run_` or `sbx_` and a UUIDv7 without dashes, so that ids sort by time. */
 export const RunId = z.string().regex(/^(?:run|sbx)_[0-9a-f]{32}$/)
 
+/** How a run works on a folder: on a copy, which gives a branch back, or in the folder itself. */
+export const FolderMode = z.enum(['isolated', 'in-place'])
+export type FolderMode = z.infer<typeof FolderMode>
+export const WorkspacePath = z
+  .string()
+  .regex(/^\/[^\0]*$/, 'must be absolute')
+  .max(4096)
+
 export const WorkspaceSource = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('path'),
-    path: z
-      .string()
-      .regex(/^\/[^\0]*$/, 'must be absolute')
-      .max(4096),
+    path: WorkspacePath,
+    /** Without it a run of an agent on a git repository is isolated, and everything else is in place. */
+    mode: FolderMode.optional(),
   }),
-  z.strictObject({ kind: z.literal('upload') }),
+  z.strictObject({
+    kind: z.literal('upload'),
+    /**
+     * The text of the settings file that is in force for what is uploaded; without it the defaults are. The file in the
+     * archive is never obeyed. Runs are answered without it.
+     */
+    settings: z.string().max(SETTINGS_FILE.maxBytes).optional(),
+  }),
   z.strictObject({ kind: z.literal('empty') }),
 ])
 export type WorkspaceSource = z.infer<typeof WorkspaceSource>

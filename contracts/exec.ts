@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
+import { AbsolutePath } from './paths.ts'
 
 /** Limits of one command. The bounds are ours; the default timeout is that of `run_command`. */
 export const EXEC_LIMITS = {
@@ -36,8 +37,8 @@ export const ExecRequest = z.strictObject({
   /** Workspace paths that the command may read but not write, and paths that it may not see. */
   readOnly: z.array(NoNul.min(1).max(4096)).max(64).default([]),
   denied: z.array(NoNul.min(1).max(4096)).max(64).default([]),
-  /** Absolute paths outside the workspace that are mounted read-only at the same place. */
-  readOnlyRoots: z.array(NoNul.min(1).max(4096)).max(64).default([]),
+  /** Folders outside the workspace that are mounted read-only at the same place, as far as the operator allows them. */
+  readOnlyRoots: z.array(AbsolutePath).max(64).default([]),
 })
 export type ExecRequest = z.infer<typeof ExecRequest>
 

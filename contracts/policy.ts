@@ -1,9 +1,6 @@
 import * as z from 'zod'
 import { EXEC_LIMITS } from './exec.ts'
-
-const AbsolutePath = z
-  .string()
-  .regex(/^\/(?!.*(?:^|\/)\.\.(?:\/|$))[^\0]*$/, 'must be absolute and free of ..')
+import { AbsolutePath } from './paths.ts'
 
 /**
  * A run's sandbox settings, as a repository's `.agentweaver/settings.yml` writes them (snake_case) and the
@@ -38,6 +35,12 @@ export const SandboxSettingsPatch = z.strictObject({
   network_enabled: SandboxSettings.shape.network_enabled.unwrap().optional(),
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
+
+/** Where a workspace has its settings, and how large they may be: far above any real file. */
+export const SETTINGS_FILE = { path: '.agentweaver/settings.yml', maxBytes: 65_536 } as const
+
+/** Whether a folder's settings are those of its settings file, or the defaults since it had none. */
+export const SettingsOrigin = z.enum(['file', 'defaults'])
 
 export const RunPhase = z.enum(['setup', 'work'])
 export type RunPhase = z.infer<typeof RunPhase>

@@ -24,6 +24,7 @@ export const API_ROUTES = {
   runs: '/api/runs',
   sandboxes: '/api/sandboxes',
   sandboxPolicy: '/api/sandbox-policy',
+  trustedFolders: '/api/trusted-folders',
 } as const
 
 export const IDEMPOTENCY_HEADER = 'idempotency-key'

@@ -1,5 +1,20 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
+import { AbsolutePath, HostRoot } from './paths.ts'
+
+/** A setting that is a JSON array of at most 64 items; absent, there are none. */
+const jsonArrayOf = <T extends z.ZodType>(item: T, what: string) =>
+  z
+    .string()
+    .default('[]')
+    .transform((text, context): z.output<T>[] => {
+      try {
+        return z.array(item).max(64).parse(JSON.parse(text))
+      } catch {
+        context.addIssue({ code: 'custom', message: `must be a JSON array of ${what}` })
+        return z.NEVER
+      }
+    })
 
 /** Environment of a runner. An unknown `AGENTWEAVER_RUNNER_*` key or a malformed value stops the process. */
 export const RunnerEnv = z.strictObject({
@@ -9,17 +24,9 @@ export const RunnerEnv = z.strictObject({
   /** A folder for temporary files that is the runner's alone: it removes it at its end. */
   AGENTWEAVER_RUNNER_TEMP: z.string().startsWith('/').optional(),
   /** JSON array of absolute folders that are mounted read-only beside the system's: toolchains. */
-  AGENTWEAVER_RUNNER_TOOL_ROOTS: z
-    .string()
-    .default('[]')
-    .transform((text, context) => {
-      try {
-        return z.array(z.string().startsWith('/')).max(64).parse(JSON.parse(text))
-      } catch {
-        context.addIssue({ code: 'custom', message: 'must be a JSON array of absolute paths' })
-        return z.NEVER
-      }
-    }),
+  AGENTWEAVER_RUNNER_TOOL_ROOTS: jsonArrayOf(AbsolutePath, 'absolute paths'),
+  /** JSON array of the folders that the operator's ceiling allows commands to read, wherever a request asks for them. */
+  AGENTWEAVER_RUNNER_HOST_ROOTS: jsonArrayOf(HostRoot, '{path, real}'),
 })
 export type RunnerEnv = z.infer<typeof RunnerEnv>
 

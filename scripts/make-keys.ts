@@ -32,4 +32,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   }
   const { jwks } = await makeKeys(folder)
   process.stdout.write(`${JSON.stringify({ jwks }, null, 2)}\n`)
+  process.stderr.write(
+    `The first operator logs in with: agentweaver login --url https://api.ZONE < ${join(folder, API_KEY_FILE)}\n`,
+  )
 }

@@ -44,6 +44,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'runtime/workspace': { rooms: RULED, packages: ['zod', 'koffi', 're2js', 'tar-stream', 'picomatch'] },
   'runtime/executors': { rooms: RULED, packages: ['zod'] },
+  'runtime/git': { rooms: [...RULED, 'runtime/executors', 'runtime/workspace'], packages: ['zod'] },
   'runtime/azure': { rooms: LEAVES, packages: ['@azure/'] },
   'runtime/system-calls': { rooms: LEAVES, packages: ['koffi'] },
   'runtime/store': { rooms: RULED, packages: ['zod', 'kysely', 'pg'] },
@@ -57,7 +58,8 @@ const RULES: Readonly<Record<string, Rule>> = {
     rooms: LEAVES,
     packages: ['zod', '@a2a-js/sdk', 'undici', 'eventsource-parser'],
   },
-  'runtime/client': { rooms: LEAVES, packages: ['zod', 'eventsource-parser'] },
+  'runtime/client': { rooms: LEAVES, packages: ['zod', 'eventsource-parser', 'undici'] },
+  'runtime/state-folder': { rooms: LEAVES, packages: ['zod'] },
   'runtime/sandboxes': {
     rooms: [...LEAVES, 'runtime/agent-host-client', 'runtime/executors'],
     packages: [
@@ -72,6 +74,8 @@ const RULES: Readonly<Record<string, Rule>> = {
       ...RULED,
       ...LIBRARIES,
       'runtime/azure',
+      'runtime/git',
+      'runtime/state-folder',
       'runtime/store',
       'runtime/sandboxes',
       'runtime/agent-host-client',
@@ -86,8 +90,10 @@ const RULES: Readonly<Record<string, Rule>> = {
     rooms: [
       ...LEAVES,
       'runtime/client',
+      'runtime/state-folder',
       'runtime/executors',
       'runtime/audit',
+      'runtime/git/find-git.ts',
       'charts-src/capacity',
       'charts-src/environment',
       'infra/plans',
@@ -95,7 +101,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'infra/config-sections.ts',
       'infra/stack-file.ts',
     ],
-    packages: ['zod', 'commander', 'yaml in preview-stack/'],
+    packages: ['zod', 'commander', 'diff in view/', 'yaml in infra/', 'yaml in preview-stack/'],
   },
 }
 

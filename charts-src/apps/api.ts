@@ -9,7 +9,7 @@ import { addMonitoring } from '../constructs/monitoring.ts'
 import { addObject } from '../constructs/plain-object.ts'
 import { addRole, type Rule } from '../constructs/role.ts'
 import type { Environment } from '../environment/schema.ts'
-import { workloads } from '../workloads.ts'
+import { apiHosts, workloads } from '../workloads.ts'
 
 /** Exactly what the API executor asks of the API server, in the namespace of the sandboxes alone. */
 export const API_RULES: readonly Rule[] = [
@@ -74,7 +74,7 @@ function addFrontDoor(chart: Chart, { slice, infra }: Environment): void {
     ports: [{ name: 'http', port: API_PORT, targetPort: API_PORT }],
   })
   for (const [label, value] of Object.entries(labels)) service.selectLabel(label, value)
-  const hostname = `api.${infra.dns.zone}`
+  const hostname = apiHosts(slice, infra.dns).public
   new Gateway(chart, 'Gateway', { ...apiGateway, settings: infra.gateway, hostname })
   new HttpRoute(chart, 'Route', {
     name,

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import { AGENT_HOST_ENV_PREFIX, AgentHostEnv, REACH_KEYS } from '../../contracts/agent-host-env.ts'
 import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS } from '../../contracts/api-env.ts'
+import { missingInPod, POD_VARIABLE } from '../../contracts/api-pod-env.ts'
 import { CONTAINERS } from '../../contracts/names.ts'
 import { PodRunnerEnv, RUNNER_ENV_PREFIX } from '../../contracts/runner-env.ts'
 import type { Check, Finding } from './checked-tree.ts'
@@ -14,6 +15,8 @@ interface Contract {
   readonly also: readonly string[]
   /** Keys that the process reads as they are, beside its schema. */
   readonly passes?: readonly string[]
+  /** What the process misses, where its schema has a default. */
+  readonly missing?: (env: Readonly<Record<string, string | undefined>>) => readonly string[]
   readonly open: string
 }
 
@@ -37,6 +40,8 @@ const CONTRACTS: Readonly<Record<string, Contract>> = {
     schema: ApiEnv,
     prefix: API_ENV_PREFIX,
     also: ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN', ...AZURE_KEYS],
+    missing: (env) =>
+      missingInPod({ ...env, [POD_VARIABLE]: 'set' }).map(({ key, message }) => `${key} ${message}`),
     open: 'charts-src/constructs/api-env.ts',
   },
 }
@@ -65,7 +70,7 @@ export const variables: Check = ({ objects }) =>
     }),
   )
 
-function faultsOf({ schema, prefix, also, passes = [] }: Contract, container: unknown): string[] {
+function faultsOf({ schema, prefix, also, passes = [], missing }: Contract, container: unknown): string[] {
   const entries = listAt(container, 'env').map(
     (entry) => [textAt(entry, 'name') ?? '', textOf(entry)] as const,
   )
@@ -73,6 +78,7 @@ function faultsOf({ schema, prefix, also, passes = [] }: Contract, container: un
   const isOwn = (key: string) => key.startsWith(prefix) || also.includes(key)
   const result = schema.safeParse(Object.fromEntries(entries.filter(([key]) => isOwn(key))))
   return [
+    ...(missing?.(Object.fromEntries(entries)) ?? []),
     ...keys.filter((key, index) => keys.indexOf(key) !== index).map((key) => `${key} stands twice`),
     ...entries.filter(([, value]) => value === undefined).map(([key]) => `nothing says what ${key} would be`),
     ...keys.filter((key) => !isOwn(key) && !passes.includes(key)).map((key) => `nothing reads ${key}`),

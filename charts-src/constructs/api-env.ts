@@ -3,6 +3,7 @@ import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import { names } from '../../contracts/names.ts'
 import { API_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import type { Environment } from '../environment/schema.ts'
+import { apiHosts } from '../workloads.ts'
 import { EXCHANGE_TOKEN } from './token-volumes.ts'
 
 /** The one writable folder of the API: what counts is in the database, so it may go with the pod. */
@@ -16,8 +17,10 @@ type Input = Pick<Environment, 'infra' | 'isolation' | 'sizes' | 'slice'>
 /** Variables of the API. No secret is among them: it reads its keys from the vault, and the database knows its identity. */
 export function apiEnv({ infra, isolation, sizes, slice }: Input): Record<string, string> {
   const { runs } = sizes
+  const hosts = apiHosts(slice, infra.dns)
   const own: Partial<Record<keyof ApiEnv, string>> = {
     ...sandboxEnv(slice, isolation),
+    AGENTWEAVER_ALLOWED_HOSTS: [hosts.public, ...hosts.inCluster].join(','),
     AGENTWEAVER_APPROVAL_TTL_SECONDS: String(runs.approvalSeconds),
     AGENTWEAVER_HOST: '::',
     AGENTWEAVER_IDLE_TIMEOUT_SECONDS: String(runs.idleSeconds),

@@ -16,7 +16,6 @@ export interface CliContext {
 /** Options of every command that talks to the service. */
 export const ServiceOptions = z.object({
   url: z.string().optional(),
-  apiKey: z.string().optional(),
   json: z.boolean().default(false),
 })
 export type ServiceOptions = z.infer<typeof ServiceOptions>
@@ -40,9 +39,10 @@ export function newCommand({ usage, about, example }: Spec): Command {
 
 /** A command that talks to the service. */
 export const newServiceCommand = (spec: Spec): Command =>
-  newCommand(spec)
-    .option('--url <url>', 'where the service listens (AGENTWEAVER_URL)')
-    .option('--api-key <key>', 'the key to log in with (AGENTWEAVER_API_KEY)')
+  newCommand(spec).option(
+    '--url <url>',
+    'a service at a URL that you logged in to, in place of your own (AGENTWEAVER_URL)',
+  )
 
 /** The options of a command in the types that it works with; every problem is named. */
 export function parseOptions<T extends z.ZodType>(schema: T, command: Command): z.output<T> {
@@ -54,11 +54,9 @@ export function parseOptions<T extends z.ZodType>(schema: T, command: Command): 
 
 const kebab = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 
-/** The flags that say where the service is, as far as they were given. */
-export const connectionFlags = ({ url, apiKey }: ServiceOptions): ConnectionFlags => ({
-  ...(url === undefined ? {} : { url }),
-  ...(apiKey === undefined ? {} : { apiKey }),
-})
+/** The flag that says where the service is, if it was given. */
+export const connectionFlags = ({ url }: ServiceOptions): ConnectionFlags =>
+  url === undefined ? {} : { url }
 
 export const openConnection = (
   context: CliContext,
@@ -67,5 +65,4 @@ export const openConnection = (
 ): Promise<Connection> => connect(context.terminal, connectionFlags(options), wish)
 
 /** What to add to a command line that is shown, so that it finds the same service. */
-export const serviceSuffix = (connection: Connection, options: ServiceOptions): string =>
-  connection.isEmbedded || options.url !== undefined ? ` --url ${connection.url}` : ''
+export const serviceSuffix = ({ url }: ServiceOptions): string => (url === undefined ? '' : ` --url ${url}`)

@@ -1,8 +1,12 @@
+import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { z } from 'zod'
-import { ApiEnv } from '../../contracts/api-env.ts'
+import { API_KEY_FILE, ApiEnv } from '../../contracts/api-env.ts'
+import type { EnvSource } from '../../runtime/kit/parse-env.ts'
+import { defaultStateDir } from '../../runtime/state-folder/places.ts'
 import { EXIT } from '../exit-status.ts'
 import { type ClientConfig, readClientConfig } from '../service/client-config.ts'
+import { findOwnService, type OwnService } from '../service/own-service.ts'
 import { facts, table } from '../terminal/table.ts'
 import {
   type CliContext,
@@ -28,23 +32,47 @@ function defaultOf(schema: z.ZodType): string {
 }
 
 /** Keys of the service's environment, with their defaults and with what this shell sets. */
-function serviceSettings(env: Readonly<Record<string, string | undefined>>): Setting[] {
+function serviceSettings(env: EnvSource, { home }: ClientConfig): Setting[] {
   return Object.entries(ApiEnv.shape).map(([key, schema]) => {
     const given = env[key]
-    const preset = defaultOf(schema)
+    const preset = key === 'AGENTWEAVER_STATE_DIR' ? defaultStateDir({ env, home }) : defaultOf(schema)
     const value = given === undefined ? preset : SECRETS.has(key) ? '(set, not shown)' : given
     return { key, value, isSet: given !== undefined, default: preset }
   })
 }
 
-const clientFacts = (config: ClientConfig): (readonly [string, string, string])[] => [
-  ['url', config.url.value, config.url.from],
-  ['api key', config.apiKey.value ? `${config.apiKey.value.slice(0, 4)}…` : 'none', config.apiKey.from],
-  [
-    'state folder',
-    config.stateDir?.value ?? 'none',
-    config.stateDir?.from ?? 'no .agentweaver here or above',
-  ],
+type Fact = readonly [name: string, value: string, from: string]
+
+async function clientFacts(config: ClientConfig): Promise<Fact[]> {
+  const { named, stateDir } = config
+  const state: Fact = ['state folder', stateDir.value, stateDir.from]
+  if (named) {
+    const { url, apiKey } = named
+    return [['url', url.value, url.from], ['api key', keyWords(apiKey.value), apiKey.from], state]
+  }
+  const own = await findOwnService({ stateDir: stateDir.value, socket: config.socket })
+  const key = own.kind === 'running' ? own.apiKey : undefined
+  return [
+    ['socket', config.socket.path, ownWords(own)],
+    ['api key', keyWords(key), key === undefined ? 'not found' : join(stateDir.value, API_KEY_FILE)],
+    state,
+  ]
+}
+
+const keyWords = (key: string | undefined): string => (key ? `${key.slice(0, 4)}…` : 'none')
+
+function ownWords(own: OwnService): string {
+  if (own.kind === 'distrusted') return own.why.message
+  return own.kind === 'running'
+    ? 'your own service, which is running'
+    : 'your own service, which is not running'
+}
+
+const earlierFacts = ({ earlier }: ClientConfig): Fact[] => [
+  ...earlier.found.map(
+    (path): Fact => ['not used', path, 'state of an earlier version; "agentweaver move-state" moves it'],
+  ),
+  ...earlier.ignored.map(({ path, reason }): Fact => ['not used', path, reason]),
 ]
 
 export function configCommand(context: CliContext): Command {
@@ -53,22 +81,24 @@ export function configCommand(context: CliContext): Command {
     about: 'Show what this command uses and where each value comes from, and the keys of the service.',
     example: 'agentweaver config',
   })
-  command.action(() => {
+  command.action(async () => {
     const options = parseOptions(ServiceOptions, command)
     const { terminal } = context
     const { paint, width, io } = terminal
     const config = readClientConfig(connectionFlags(options), io)
-    const client = clientFacts(config)
-    const ignored = config.ignored.map(({ path, reason }) => ['not used', path, reason] as const)
-    const service = serviceSettings(io.env)
+    const client = await clientFacts(config)
+    const service = serviceSettings(io.env, config)
     if (options.json) {
       const entries = client.map(([name, value, from]) => [name, { value, from }])
-      terminal.json({ client: Object.fromEntries(entries), ignored: config.ignored, service })
+      terminal.json({ client: Object.fromEntries(entries), earlier: config.earlier, service })
     } else {
       terminal.print([
         paint.bold('This command'),
         ...facts(
-          [...client, ...ignored].map(([name, value, from]) => [name, `${value}  ${paint.dim(from)}`]),
+          [...client, ...earlierFacts(config)].map(([name, value, from]) => [
+            name,
+            `${value}  ${paint.dim(from)}`,
+          ]),
           paint,
         ),
         '',

@@ -48,7 +48,7 @@ export function logsCommand(context: CliContext): Command {
       whenAbsent: options.follow ? 'require' : 'open',
     })
     const { terminal } = context
-    const show = createPresenter(terminal, { json: options.json })
+    const show = createPresenter(terminal, { json: options.json, suffix: serviceSuffix(options) })
     if (!options.follow) {
       for await (const envelope of storedEvents(connection.client, runId, options.after))
         show(runId, envelope)
@@ -63,7 +63,7 @@ export function logsCommand(context: CliContext): Command {
       decide: () => 'watch',
       onInterrupt: 'leave',
       isEmbedded: false,
-      suffix: serviceSuffix(connection, options),
+      suffix: serviceSuffix(options),
     })
     context.exit(exitStatusOfEnding(ending))
   })

@@ -1,5 +1,6 @@
 import type { ExecResult } from '../../contracts/exec.ts'
 import { EXIT } from '../exit-status.ts'
+import { quoteWord } from '../terminal/shell-word.ts'
 
 const SIGNAL_STATUS = 128
 const TIMED_OUT_STATUS = 124
@@ -14,11 +15,9 @@ const SIGNALS: Readonly<Record<string, number>> = {
   SIGTERM: 15,
 }
 
-const quote = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
-
 /** One word is a shell line; several are a program and its arguments. */
 export const toLine = (words: readonly string[]): string =>
-  words.length === 1 ? (words[0] ?? '') : words.map(quote).join(' ')
+  words.length === 1 ? (words[0] ?? '') : words.map(quoteWord).join(' ')
 
 /** The status that a shell would have: 124 for a timeout, 128 and the number for a signal. */
 export function statusOf(result: ExecResult): number {

@@ -44,12 +44,12 @@ export function turnCommand(context: CliContext): Command {
       client,
       runId,
       after: lastSequence,
-      show: createPresenter(terminal, { json: options.json }),
+      show: createPresenter(terminal, { json: options.json, suffix: serviceSuffix(options) }),
       decide: () => 'ask',
       onInterrupt: 'ask',
       ...(options.final ? {} : { untilTurn: turn.id }),
       isEmbedded: false,
-      suffix: serviceSuffix(connection, options),
+      suffix: serviceSuffix(options),
     })
     context.exit(exitStatusOfEnding(ending))
   })

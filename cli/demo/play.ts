@@ -1,6 +1,6 @@
 import type { StartRunInput } from '../../contracts/api.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
-import { type Client, createClient } from '../../runtime/client/client.ts'
+import type { Client } from '../../runtime/client/client.ts'
 import { present } from '../../runtime/kit/present.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
@@ -95,6 +95,27 @@ async function onStage(
   isInterrupted: () => boolean,
 ): Promise<Played> {
   await using stage = await setStage()
+  try {
+    return await playOn(stage, { terminal, options, isInterrupted })
+  } catch (error) {
+    // Ctrl-C can reach the service as well: it gets a session of its own a moment after it was forked.
+    if (isInterrupted()) return { root: stage.root, problems: 'interrupted', log: '' }
+    throw error
+  }
+}
+
+async function playOn(
+  stage: Stage,
+  {
+    terminal,
+    options,
+    isInterrupted,
+  }: {
+    readonly terminal: Terminal
+    readonly options: DemoOptions
+    readonly isInterrupted: () => boolean
+  },
+): Promise<Played> {
   introduce(terminal, options, stage)
   const kubeconfig = options.cluster ? terminal.io.env['KUBECONFIG'] : undefined
   await using cluster = kubeconfig === undefined ? undefined : clusterStage(kubeconfig)
@@ -105,7 +126,7 @@ async function onStage(
     settings: {
       AGENTWEAVER_STATE_DIR: stage.stateDir,
       ...(kubeconfig === undefined
-        ? { AGENTWEAVER_WORKSPACE_ROOTS: stage.root }
+        ? { AGENTWEAVER_SANDBOXES: 'local', AGENTWEAVER_WORKSPACE_ROOTS: stage.root }
         : clusterSettings(kubeconfig)),
       TMPDIR: stage.temporary,
     },
@@ -145,7 +166,7 @@ async function playRun(scene: Scene, isInterrupted: () => boolean): Promise<Play
   const { terminal, options, stage, service, cluster } = scene
   const { root } = stage
   if (isInterrupted()) return { root, problems: 'interrupted', log: '' }
-  const client = createClient({ url: service.url, apiKey: service.apiKey })
+  const { client } = service
   const begun = performance.now()
   const { id } = await client.startRun(toRequest(stage, options))
   if (cluster) await client.uploadWorkspace(id, packFolder(stage.workspace))

@@ -1,10 +1,15 @@
 import { API_ENV_PREFIX, ApiEnv, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
-import { createClient } from '../../runtime/client/client.ts'
+import { missingInPod } from '../../contracts/api-pod-env.ts'
+import { type Client, createClient } from '../../runtime/client/client.ts'
 import { explainLadder, type Rung } from '../../runtime/executors/select.ts'
 import { messageOf, SandboxError } from '../../runtime/kit/errors.ts'
 import { type EnvSource, parseEnv } from '../../runtime/kit/parse-env.ts'
-import type { ClientConfig } from '../service/client-config.ts'
-import { answers } from '../service/connect.ts'
+import { hasState } from '../../runtime/state-folder/earlier-folder.ts'
+import { CliError } from '../cli-error.ts'
+import type { ClientConfig, NamedService } from '../service/client-config.ts'
+import { findOwnService } from '../service/own-service.ts'
+import { requireConfidential } from '../service/service-url.ts'
+import { examineGit } from './examine-git.ts'
 import type { Finding } from './finding.ts'
 
 const OUTSIDE_PREFIX = ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN']
@@ -20,8 +25,9 @@ export async function examine(config: ClientConfig, env: EnvSource): Promise<Fin
       ? { about: 'settings', state: 'ok', detail: 'the AGENTWEAVER_* variables of this shell are understood' }
       : settings.finding,
     ...isolation,
+    await examineGit({ env }),
     ...examineStore(config),
-    await examineService(config),
+    await examineService(config, env),
     examineModel(env),
   ]
 }
@@ -35,6 +41,9 @@ export function examineNode(version: string): Finding {
 
 /** The settings of a service that would be started from this shell. */
 function readSettings(env: EnvSource): { env: ApiEnv } | { finding: Finding } {
+  const missing = missingInPod(env).map(({ key, message }) => `${key}: ${message}`)
+  if (missing.length > 0)
+    return { finding: { about: 'settings', state: 'fault', detail: missing.join('\n') } }
   try {
     return {
       env: parseEnv(ApiEnv, env, { prefix: API_ENV_PREFIX, also: OUTSIDE_PREFIX, except: CLIENT_ENV_KEYS }),
@@ -77,42 +86,65 @@ function toFinding({ name, isChosen, detection }: Rung): Finding {
   return { about, state: 'ok', detail: chosen + detection.isolation.reason + warnings }
 }
 
-function examineStore({ stateDir, ignored }: ClientConfig): Finding[] {
+function examineStore({ stateDir, earlier }: ClientConfig): Finding[] {
   const about = 'store'
-  const passedOver = ignored.map(({ path, reason }): Finding => {
-    const remedy = 'npm start in its folder makes it its own; a folder that somebody else brought, remove'
+  const moved = earlier.found.map((path): Finding => {
+    const detail = `${path} has the state of an earlier version, which is not used`
+    return { about, state: 'off', detail, remedy: `agentweaver move-state ${path}` }
+  })
+  const passedOver = earlier.ignored.map(({ path, reason }): Finding => {
+    const remedy = `if it is yours: agentweaver move-state ${path}; remove a folder that came with a repository or an archive`
     return { about, state: 'off', detail: `${path} is not used: ${reason}`, remedy }
   })
-  const found: Finding =
-    stateDir === undefined
-      ? { about, state: 'missing', detail: 'no .agentweaver folder yet; "npm start" makes it' }
-      : { about, state: 'ok', detail: `${stateDir.value}, readable by its owner alone` }
-  return [found, ...passedOver]
+  const own: Finding = hasState(stateDir.value)
+    ? { about, state: 'ok', detail: stateDir.value }
+    : { about, state: 'missing', detail: `there is none in ${stateDir.value} yet; "npm start" makes it` }
+  return [own, ...moved, ...passedOver]
 }
 
-async function examineService({ url, apiKey }: ClientConfig): Promise<Finding> {
+type Reached = { readonly place: string; readonly client: Client }
+
+async function examineService(config: ClientConfig, env: EnvSource): Promise<Finding> {
   const about = 'service'
-  if (!(await answers(url.value)))
-    return {
-      about,
-      state: 'missing',
-      detail: `nothing answers at ${url.value} (${url.from})`,
-      remedy: 'npm start',
-    }
-  if (!apiKey.value)
-    return {
-      about,
-      state: 'missing',
-      detail: `${url.value} answers, but there is no API key`,
-      remedy: '--api-key',
-    }
+  const reached = await reach(config, env)
+  if ('about' in reached) return reached
+  const { place, client } = reached
   try {
-    const { ready, checks } = await createClient({ url: url.value, apiKey: apiKey.value }).ready()
+    const { ready, checks } = await client.ready()
     const bad = checks.filter(({ ok }) => !ok).map(({ name, detail }) => `\n${name}: ${detail}`)
-    if (ready) return { about, state: 'ok', detail: `${url.value} is ready` }
-    return { about, state: 'fault', detail: `${url.value} is not ready${bad.join('')}` }
+    if (ready) return { about, state: 'ok', detail: `${place} is ready` }
+    return { about, state: 'fault', detail: `${place} is not ready${bad.join('')}` }
   } catch (error) {
-    return { about, state: 'fault', detail: `${url.value}: ${messageOf(error)}` }
+    return { about, state: 'fault', detail: `${place}: ${messageOf(error)}` }
+  }
+}
+
+/** The service that commands would use, or why they could use none. */
+async function reach({ named, stateDir, socket }: ClientConfig, env: EnvSource): Promise<Reached | Finding> {
+  const about = 'service'
+  if (named) return reachByUrl(named, env)
+  const own = await findOwnService({ stateDir: stateDir.value, socket })
+  if (own.kind === 'absent')
+    return { about, state: 'missing', detail: `none listens at ${socket.path}`, remedy: 'npm start' }
+  if (own.kind === 'distrusted')
+    return { about, state: 'fault', detail: own.why.message, remedy: 'npm start' }
+  const place = `the service at ${socket.path}`
+  if (own.apiKey) return { place, client: createClient({ socketPath: own.socketPath, apiKey: own.apiKey }) }
+  return { about, state: 'missing', detail: `${place} runs, but its first API key is gone`, remedy: LOGIN }
+}
+
+const LOGIN = 'agentweaver login --url URL'
+
+function reachByUrl({ url, apiKey }: NamedService, env: EnvSource): Reached | Finding {
+  const about = 'service'
+  if (!apiKey.value)
+    return { about, state: 'missing', detail: `there is no API key for ${url.value}`, remedy: LOGIN }
+  try {
+    requireConfidential(url.value, env)
+    return { place: url.value, client: createClient({ url: url.value, apiKey: apiKey.value }) }
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error
+    return { about, state: 'fault', detail: error.message }
   }
 }
 

@@ -1,10 +1,13 @@
 import type { RunEnvelope, RunEventType } from '../../contracts/events.ts'
 import type { Terminal } from '../terminal/terminal.ts'
+import type { ViewOptions } from '../view/command-view.ts'
 import { createEventView } from '../view/event-view.ts'
 
 /** What is being waited for after an event, for the progress line. */
 const NEXT: Partial<Record<RunEventType, string>> = {
   'run.queued': 'waiting for a sandbox',
+  'policy.settings_trusted': 'waiting for a sandbox',
+  'policy.settings_ignored': 'waiting for a sandbox',
   'run.started': 'waiting for a sandbox',
   'sandbox.selected': 'waiting for a sandbox',
   'sandbox.execution_pod.bound': 'starting the agent',
@@ -16,11 +19,7 @@ const NEXT: Partial<Record<RunEventType, string>> = {
   'sandbox.execution_pod.released': 'the run is ending',
 }
 
-export type PresenterOptions = {
-  readonly json: boolean
-  /** Most lines of a command's output that are shown. @default all */
-  readonly outputLines?: number
-}
+export type PresenterOptions = ViewOptions & { readonly json: boolean }
 
 /** Shows a run's events: as lines for people, or as JSON Lines that carry the run's id. */
 export function createPresenter(terminal: Terminal, options: PresenterOptions) {

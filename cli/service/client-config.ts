@@ -1,102 +1,80 @@
 import { homedir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { API_KEY_FILE, SERVICE_FILE } from '../../contracts/api-env.ts'
-import { API_PORT } from '../../contracts/ports.ts'
 import type { EnvSource } from '../../runtime/kit/parse-env.ts'
-import { usageError } from '../cli-error.ts'
-import {
-  findStateFolder,
-  type IgnoredFolder,
-  readStateFolders,
-  STATE_FOLDER,
-  type StateFolder,
-} from './state-folder.ts'
+import { type EarlierFolders, findEarlierFolders } from '../../runtime/state-folder/earlier-folder.ts'
+import { configDirOf, stateDirOf } from '../../runtime/state-folder/places.ts'
+import { type SocketPlace, socketPlaceOf } from '../../runtime/state-folder/socket-place.ts'
+import { loginFile, readLogin } from './logins.ts'
+import { originOf, type Sourced } from './service-url.ts'
 
 export interface ConnectionFlags {
   readonly url?: string
-  readonly apiKey?: string
 }
 
-/** A value and where it comes from, for people. */
-type Sourced<T> = { readonly value: T; readonly from: string }
+/** A service that the user named by its URL, and the key that the user gave for that URL. */
+export interface NamedService {
+  readonly url: Sourced<string>
+  readonly apiKey: Sourced<string | undefined>
+}
 
 /** Where the service is and how to log in to it. */
 export interface ClientConfig {
-  readonly url: Sourced<string>
-  /** Somebody named the service: nothing is started in its place. */
-  readonly isUrlChosen: boolean
-  readonly apiKey: Sourced<string | undefined>
-  readonly stateDir: Sourced<string> | undefined
-  /** Where the folder's service says that it listens, as long as it runs. */
-  readonly serviceUrl: string | undefined
-  /** What looks like a state folder and is not believed. */
-  readonly ignored: readonly IgnoredFolder[]
-  /** Where a service that is started for one command keeps its state if no folder was found. */
-  readonly ownStateDir: string
+  /** Undefined: this user's own service, over its socket. */
+  readonly named: NamedService | undefined
+  /** AGENTWEAVER_API_KEY is there, and no URL that it was given for. */
+  readonly hasStrayKey: boolean
+  readonly stateDir: Sourced<string>
+  readonly socket: SocketPlace
+  readonly configDir: string
+  /** State folders of earlier versions. */
+  readonly earlier: EarlierFolders
   readonly home: string
-}
-
-function checkedUrl({ value, from }: Sourced<string>): Sourced<string> {
-  const url = URL.parse(value)
-  if (url && /^https?:$/.test(url.protocol)) return { value: url.href.replace(/\/+$/, ''), from }
-  throw usageError(`The service's address is not an http or https URL: ${value} (${from})`)
 }
 
 function chooseUrl(flags: ConnectionFlags, env: EnvSource): Sourced<string> | undefined {
   if (flags.url !== undefined) return { value: flags.url, from: '--url' }
   const fromEnv = env['AGENTWEAVER_URL']
-  return fromEnv === undefined ? undefined : { value: fromEnv, from: 'AGENTWEAVER_URL' }
+  return fromEnv ? { value: fromEnv, from: 'AGENTWEAVER_URL' } : undefined
 }
 
-type Given = {
-  readonly flags: ConnectionFlags
-  readonly env: EnvSource
-  readonly folder: StateFolder | undefined
+type Sources = { readonly env: EnvSource; readonly configDir: string }
+
+/** A key belongs to the URL that it was given for: the one beside it in the environment, or the one of a login. */
+function keyFor(origin: string, { env, configDir }: Sources): Sourced<string | undefined> {
+  const [url, key] = [env['AGENTWEAVER_URL'], env['AGENTWEAVER_API_KEY']]
+  if (url && key && originOf({ value: url, from: 'AGENTWEAVER_URL' }) === origin)
+    return { value: key, from: 'AGENTWEAVER_API_KEY' }
+  const login = readLogin(configDir, origin)
+  return login === undefined
+    ? { value: undefined, from: 'not found' }
+    : { value: login, from: loginFile(configDir, origin) }
 }
 
-function chooseKey({ flags, env, folder }: Given): Sourced<string | undefined> {
-  if (flags.apiKey !== undefined) return { value: flags.apiKey, from: '--api-key' }
-  const fromEnv = env['AGENTWEAVER_API_KEY']
-  if (fromEnv !== undefined) return { value: fromEnv, from: 'AGENTWEAVER_API_KEY' }
-  if (folder === undefined) return { value: undefined, from: 'not found' }
-  return { value: folder.apiKey, from: join(folder.path, API_KEY_FILE) }
+function nameService(chosen: Sourced<string>, sources: Sources): NamedService {
+  const value = originOf(chosen)
+  return { url: { value, from: chosen.from }, apiKey: keyFor(value, sources) }
 }
 
-/**
- * Where `npm start` listens in a shell like this one. A folder names the service of its own key only: a key that
- * was given is never sent to an address that was not.
- */
-function likelyUrl({ flags, env, folder }: Given): Sourced<string> {
-  const port = env['AGENTWEAVER_PORT']
-  const isKeyGiven = flags.apiKey !== undefined || env['AGENTWEAVER_API_KEY'] !== undefined
-  if (port === undefined && folder?.serviceUrl !== undefined && !isKeyGiven)
-    return { value: folder.serviceUrl, from: join(folder.path, SERVICE_FILE) }
-  return {
-    value: `http://127.0.0.1:${port ?? API_PORT}`,
-    from: port === undefined ? 'default' : 'AGENTWEAVER_PORT',
-  }
-}
-
-/** Flags first, then the environment, then the nearest state folder, then the default address. */
+/** The service that a flag or the environment names; otherwise the user's own one. */
 export function readClientConfig(
   flags: ConnectionFlags,
   { env, cwd }: { env: EnvSource; cwd: string },
 ): ClientConfig {
   const home = env['HOME'] || homedir()
-  const named = env['AGENTWEAVER_STATE_DIR']
-  const ownStateDir = named ? resolve(cwd, named) : join(home, STATE_FOLDER)
-  const { folder, ignored } = named
-    ? readStateFolders([{ path: ownStateDir, from: 'AGENTWEAVER_STATE_DIR' }], home)
-    : findStateFolder(cwd, home)
+  const configDir = configDirOf({ env, home })
+  const stateDir = stateDirOf({ env, home, cwd })
   const chosen = chooseUrl(flags, env)
+  const isNamed = Boolean(env['AGENTWEAVER_STATE_DIR'])
+  const earlier = findEarlierFolders(cwd, home)
   return {
-    url: checkedUrl(chosen ?? likelyUrl({ flags, env, folder })),
-    isUrlChosen: chosen !== undefined,
-    apiKey: chooseKey({ flags, env, folder }),
-    stateDir: folder && { value: folder.path, from: folder.from },
-    serviceUrl: folder?.serviceUrl,
-    ignored,
-    ownStateDir,
+    named: chosen && nameService(chosen, { env, configDir }),
+    hasStrayKey: Boolean(env['AGENTWEAVER_API_KEY']) && !env['AGENTWEAVER_URL'],
+    stateDir: { value: stateDir, from: isNamed ? 'AGENTWEAVER_STATE_DIR' : 'default' },
+    socket: socketPlaceOf(stateDir, env),
+    configDir,
+    earlier: {
+      found: earlier.found.filter((path) => path !== stateDir),
+      ignored: earlier.ignored.filter(({ path }) => path !== stateDir),
+    },
     home,
   }
 }

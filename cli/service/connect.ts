@@ -1,17 +1,23 @@
-import { resolve, sep } from 'node:path'
-import { API_ROUTES } from '../../contracts/routes.ts'
+import { existsSync, realpathSync } from 'node:fs'
+import { join, relative, resolve } from 'node:path'
 import { type Client, createClient } from '../../runtime/client/client.ts'
+import { EARLIER_NAME, hasState, undecidedWords } from '../../runtime/state-folder/earlier-folder.ts'
+import type { Distrust } from '../../runtime/state-folder/private-folder.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import type { Terminal } from '../terminal/terminal.ts'
-import { type ClientConfig, type ConnectionFlags, readClientConfig } from './client-config.ts'
+import {
+  type ClientConfig,
+  type ConnectionFlags,
+  type NamedService,
+  readClientConfig,
+} from './client-config.ts'
+import { findOwnService, type OwnService } from './own-service.ts'
+import { requireConfidential } from './service-url.ts'
 import { spawnService } from './spawn-service.ts'
-
-const PROBE_TIMEOUT_MS = 2000
 
 export interface Connection extends AsyncDisposable {
   readonly client: Client
-  readonly url: string
   /** The service was started for this command and ends with it. */
   readonly isEmbedded: boolean
 }
@@ -28,97 +34,101 @@ export interface Wish {
   readonly workspace?: string | undefined
 }
 
-/** Whether anything that speaks HTTP listens there. */
-export async function answers(url: string): Promise<boolean> {
-  try {
-    const answer = await fetch(new URL(API_ROUTES.healthz, url), {
-      signal: AbortSignal.timeout(PROBE_TIMEOUT_MS),
-    })
-    await answer.body?.cancel()
-    return true
-  } catch (error) {
-    if (error instanceof TypeError || (error instanceof Error && error.name === 'TimeoutError')) return false
-    throw error
-  }
-}
-
-/** Finds the service, or starts one for this command where that makes sense. */
+/**
+ * The service that the user named; otherwise this user's own one, over its socket. Only a key that the user gave for a
+ * URL is sent to that URL: the key in the state folder never leaves the socket.
+ */
 export async function connect(
   terminal: Terminal,
   flags: ConnectionFlags,
   { whenAbsent, workspace }: Wish,
 ): Promise<Connection> {
   const config = readClientConfig(flags, terminal.io)
-  if (config.isUrlChosen || (await answers(config.url.value))) {
-    refuseExposedKeys(config, workspace)
-    return connectTo(config)
-  }
-  refuseGivenKey(config)
-  const mayStart = whenAbsent === 'start' || (whenAbsent === 'open' && config.stateDir !== undefined)
+  refuseExposedKeys(config, workspace)
+  if (config.named) return connectByUrl(config, config.named, terminal)
+  if (config.hasStrayKey) throw strayKey()
+  const own = await findOwnService({ stateDir: config.stateDir.value, socket: config.socket })
+  if (own.kind === 'distrusted') throw distrusted(own.why)
+  if (own.kind === 'running') return connectToSocket(own, config)
+  const mayStart = whenAbsent === 'start' || (whenAbsent === 'open' && hasState(config.stateDir.value))
   if (mayStart) return embed(terminal, config, workspace)
-  throw new CliError(`No service listens at ${config.url.value}.`, {
+  throw new CliError('No service is running.', {
     status: EXIT.unreachable,
     hint: 'Start one with "npm start", or name another with --url or AGENTWEAVER_URL.',
   })
 }
 
-/** A key was given and no address: the folder names a service, which holds the store that one of ours would need. */
-function refuseGivenKey({ serviceUrl, url }: ClientConfig): void {
-  if (serviceUrl === undefined || serviceUrl === url.value) return
-  throw new CliError(`No service listens at ${url.value}; the one of this folder listens at ${serviceUrl}.`, {
-    status: EXIT.unreachable,
-    hint: `Name it with --url ${serviceUrl}: a key or a port that you give is not sent where only a folder points.`,
+const keep = (client: Client): Connection => ({
+  client,
+  isEmbedded: false,
+  [Symbol.asyncDispose]: async () => undefined,
+})
+
+function connectByUrl(
+  { hasStrayKey }: ClientConfig,
+  { url, apiKey }: NamedService,
+  { io }: Terminal,
+): Connection {
+  requireConfidential(url.value, io.env)
+  if (apiKey.value) return keep(createClient({ url: url.value, apiKey: apiKey.value }))
+  const stray = hasStrayKey
+    ? ['AGENTWEAVER_API_KEY is not sent there: AGENTWEAVER_URL does not name it.']
+    : []
+  throw new CliError([`There is no API key for the service at ${url.value}.`, ...stray].join('\n'), {
+    status: EXIT.unauthenticated,
+    hint: `Give it with "agentweaver login --url ${url.value}", or set AGENTWEAVER_URL and AGENTWEAVER_API_KEY together.`,
   })
 }
 
-const ignoredWords = ({ ignored }: ClientConfig): string[] =>
-  ignored.map(({ path, reason }) => `${path} is not used: ${reason}.`)
-
-function connectTo(config: ClientConfig): Connection {
-  const apiKey = config.apiKey.value
-  if (!apiKey) {
-    const lines = [`There is no API key for the service at ${config.url.value}.`, ...ignoredWords(config)]
-    throw new CliError(lines.join('\n'), {
-      status: EXIT.unauthenticated,
-      hint: 'Give it with --api-key or AGENTWEAVER_API_KEY, or work in the folder that has .agentweaver/api-key.',
-    })
-  }
-  const url = config.url.value
-  return {
-    client: createClient({ url, apiKey }),
-    url,
-    isEmbedded: false,
-    [Symbol.asyncDispose]: async () => undefined,
-  }
-}
-
-/** Whether the keys of a service lie in the folder that an agent will work in. */
-const isExposed = (stateDir: string | undefined, workspace: string | undefined): boolean =>
-  stateDir !== undefined &&
-  workspace !== undefined &&
-  `${stateDir}${sep}`.startsWith(`${resolve(workspace)}${sep}`)
-
-/**
- * An agent that reads the service's key could approve what it asks for. A folder that is not believed counts too:
- * what is in it may be a copy of the real one.
- */
-function refuseExposedKeys({ stateDir, ignored }: ClientConfig, workspace: string | undefined): void {
-  const folders = [stateDir?.value, ...ignored.map(({ path }) => path)]
-  const exposed = folders.find((folder) => isExposed(folder, workspace))
-  if (exposed !== undefined) throw exposure(exposed)
-}
-
-const exposure = (stateDir: string): CliError =>
+const strayKey = (): CliError =>
   usageError(
-    `The workspace contains the keys of a service: ${stateDir}`,
-    'Start the service in another folder, or give it another one with AGENTWEAVER_STATE_DIR.',
+    'AGENTWEAVER_API_KEY is set and AGENTWEAVER_URL is not: a key is sent only to the URL that it was given for.',
+    'Set both for a service at a URL, or neither for your own service of this machine.',
   )
 
-/** A store that no agent gets to see: never one that lies in the folder that the agent works in. */
-function chooseStateDir({ stateDir, ownStateDir }: ClientConfig, workspace: string | undefined): string {
-  if (stateDir !== undefined && !isExposed(stateDir.value, workspace)) return stateDir.value
-  if (isExposed(ownStateDir, workspace)) throw exposure(ownStateDir)
-  return ownStateDir
+const distrusted = (why: Distrust): CliError =>
+  new CliError(why.message, {
+    status: EXIT.refused,
+    hint: 'If it is yours, "npm start" makes it private again; otherwise remove it, or name another folder with AGENTWEAVER_STATE_DIR.',
+    cause: why,
+  })
+
+function connectToSocket(
+  { socketPath, apiKey }: Extract<OwnService, { kind: 'running' }>,
+  { stateDir }: ClientConfig,
+): Connection {
+  if (apiKey) return keep(createClient({ socketPath, apiKey }))
+  throw new CliError(`There is no API key in ${stateDir.value}; the store has keys of its own.`, {
+    status: EXIT.unauthenticated,
+    hint: 'Use one of them: agentweaver login --url with the URL that "npm start" printed.',
+  })
+}
+
+/** Whether a folder that is there lies in the folder that an agent will work in. */
+const isInside = (folder: string, workspace: string): boolean =>
+  existsSync(folder) && !/^\.\.(?:\/|$)/.test(relative(realpathSync(workspace), realpathSync(folder)))
+
+/**
+ * An agent that reads a key could approve what it asks for. A folder of an earlier version counts too, and also one that
+ * is not believed: what is in it may be a copy of the real one.
+ */
+function refuseExposedKeys(config: ClientConfig, workspace: string | undefined): void {
+  if (workspace === undefined) return
+  const { stateDir, configDir, earlier } = config
+  const current = [stateDir.value, configDir].find((folder) => isInside(folder, workspace))
+  if (current !== undefined)
+    throw usageError(
+      `The workspace contains the folder for the keys of a service: ${current}`,
+      'Name another workspace, or another state folder with AGENTWEAVER_STATE_DIR.',
+    )
+  const inWorkspace = join(resolve(workspace), EARLIER_NAME)
+  const earlierOnes = [...earlier.found, ...earlier.ignored.map(({ path }) => path)]
+  const exposed = hasState(inWorkspace) ? inWorkspace : earlierOnes.find((path) => isInside(path, workspace))
+  if (exposed === undefined) return
+  throw usageError(
+    `The workspace contains the keys of a service: ${exposed}`,
+    `Move them with "agentweaver move-state ${exposed}", or remove them if they are not yours.`,
+  )
 }
 
 async function embed(
@@ -127,9 +137,10 @@ async function embed(
   workspace: string | undefined,
 ): Promise<Connection> {
   const { env, cwd } = terminal.io
-  const stateDir = chooseStateDir(config, workspace)
+  const stateDir = config.stateDir.value
+  refuseUndecided(config)
   const words = `No service is running; starting one for this command (store: ${stateDir}).`
-  terminal.note([...ignoredWords(config), words].map(terminal.notePaint.dim))
+  terminal.note(terminal.notePaint.dim(words))
   terminal.progress.waitFor('starting the service')
   const roots = [env['AGENTWEAVER_WORKSPACE_ROOTS'] ?? config.home, workspace]
   const service = await spawnService({
@@ -143,8 +154,7 @@ async function embed(
   })
   terminal.progress.clear()
   return {
-    client: createClient({ url: service.url, apiKey: service.apiKey }),
-    url: service.url,
+    client: service.client,
     isEmbedded: true,
     async [Symbol.asyncDispose]() {
       terminal.progress.waitFor('stopping the service')
@@ -152,4 +162,10 @@ async function embed(
       terminal.progress.clear()
     },
   }
+}
+
+/** A new store beside an earlier one could never be merged with it, so the person decides first. */
+function refuseUndecided({ stateDir, earlier }: ClientConfig): void {
+  const isDecided = stateDir.from !== 'default' || earlier.found.length === 0 || hasState(stateDir.value)
+  if (!isDecided) throw usageError(undecidedWords(earlier.found, stateDir.value))
 }

@@ -1,25 +1,33 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
+import { basename, dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import * as z from 'zod'
 import { CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
+import { type Client, createClient } from '../../runtime/client/client.ts'
 import { deadline } from '../../runtime/kit/deadline.ts'
 import type { EnvSource } from '../../runtime/kit/parse-env.ts'
+import { openPrivateFolder } from '../../runtime/state-folder/private-folder.ts'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 
 /** The API's entry point. It is started as a process; the command never loads it. */
 const SERVER = fileURLToPath(new URL('../../runtime/api/server.ts', import.meta.url))
-const START_TIMEOUT_MS = 30_000
+/** A machine that is busy with a build as well may need most of it. */
+const START_TIMEOUT_MS = 120_000
 /** The service drains its runs when it is told to stop; after this it is killed. */
 const STOP_TIMEOUT_MS = 15_000
 const KEPT_LOG_CHARACTERS = 16_384
 
-const Ready = z.object({ url: z.url(), apiKeyFile: z.string(), pid: z.int() })
+const Ready = z.object({ url: z.url(), socket: z.string(), apiKeyFile: z.string().optional(), pid: z.int() })
+type Ready = z.infer<typeof Ready>
 
 export interface ServiceProcess extends AsyncDisposable {
+  /** Over the service's socket. */
+  readonly client: Client
+  /** Where programs reach it, with the key. */
   readonly url: string
   readonly apiKey: string
   readonly pid: number
@@ -77,12 +85,29 @@ export async function spawnService(options: ServiceOptions): Promise<ServiceProc
     const ready = await deadline('the start of the service', START_TIMEOUT_MS, readReady(child, log))
     child.stdout.resume()
     isServing = true
-    const apiKey = (await readFile(ready.apiKeyFile, 'utf8')).trim()
-    return { url: ready.url, apiKey, pid: ready.pid, log: log.read, stop, [Symbol.asyncDispose]: stop }
+    const apiKey = await readApiKey(ready)
+    const client = createClient({ socketPath: ownSocket(ready), apiKey })
+    const { url, pid } = ready
+    return { client, url, apiKey, pid, log: log.read, stop, [Symbol.asyncDispose]: stop }
   } catch (error) {
     await stop()
     throw error
   }
+}
+
+async function readApiKey({ apiKeyFile }: Ready): Promise<string> {
+  if (apiKeyFile !== undefined) return (await readFile(apiKeyFile, 'utf8')).trim()
+  throw new CliError('The store has API keys of its own, and the file of the first one is gone.', {
+    status: EXIT.unauthenticated,
+    hint: 'Start the service with "npm start", and give one of its keys with "agentweaver login --url".',
+  })
+}
+
+/** The socket of the service, in a folder that stays open so that nothing can take its place. */
+function ownSocket({ socket }: Ready): string {
+  const folder = openPrivateFolder(dirname(socket))
+  if (folder?.hasSocket(basename(socket))) return folder.at(basename(socket))
+  throw new CliError(`The service has no socket at ${socket}.`, { status: EXIT.unreachable })
 }
 
 function keepTail(child: ChildProcessWithoutNullStreams): { read: () => string } {

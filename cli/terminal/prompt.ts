@@ -1,4 +1,6 @@
 import { createInterface } from 'node:readline/promises'
+import { Writable } from 'node:stream'
+
 import type { Terminal } from './terminal.ts'
 
 type Question = {
@@ -23,5 +25,22 @@ export async function ask(terminal: Terminal, question: Question): Promise<strin
   } finally {
     lines.close()
     terminal.io.stdin.pause()
+  }
+}
+
+/** Asks for a secret, which the terminal does not show. `undefined`: the input ended, or Ctrl-C. */
+export async function askSecret(terminal: Terminal, text: string): Promise<string | undefined> {
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const lines = createInterface({ input: terminal.io.stdin, output: silent, terminal: true })
+  const { promise: closed, resolve } = Promise.withResolvers<undefined>()
+  lines.once('close', () => resolve(undefined)).once('SIGINT', () => lines.close())
+  terminal.progress.clear()
+  terminal.io.stderr.write(text)
+  try {
+    return await Promise.race([lines.question(''), closed])
+  } finally {
+    lines.close()
+    terminal.io.stdin.pause()
+    terminal.io.stderr.write('\n')
   }
 }

@@ -8,6 +8,8 @@ import { type Look, quote, row } from './row.ts'
 export interface ViewOptions {
   /** Most lines of a command's output that are shown. @default all */
   readonly outputLines?: number
+  /** What to add to a command line that is shown, so that it finds the service. @default nothing */
+  readonly suffix?: string
 }
 
 type Output = Extract<RunEvent, { type: 'command.output' }>['data']

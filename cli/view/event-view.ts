@@ -6,6 +6,7 @@ import { type CommandView, createCommandView, type ViewOptions } from './command
 import { OutputLines } from './output-lines.ts'
 import { requestWords } from './request-words.ts'
 import { head, type Look, quote, row } from './row.ts'
+import { acceptWords, ignoredWords, trustedWords } from './settings-words.ts'
 
 type DataOf<T extends RunEventType> = Extract<RunEvent, { type: T }>['data']
 type Renderers = { readonly [T in RunEventType]?: (data: DataOf<T>, at: string) => string[] }
@@ -20,6 +21,7 @@ export function createEventView(look: Look, options: ViewOptions = {}): (envelop
   const commands = createCommandView(look, options)
   const renderers: Renderers = {
     ...runRenderers(look),
+    ...settingsRenderers(look, options.suffix ?? ''),
     ...toolRenderers(look, commands),
     'command.output': commands.output,
     'command.exited': commands.exited,
@@ -49,6 +51,16 @@ function runRenderers(look: Look): Renderers {
     'sandbox.execution_pod.bound': ({ podName, launch, bindMs }) =>
       row(look, 'sandbox', `${podName}  ${paint.dim(`${launch}, bound in ${duration(bindMs)}`)}`),
     'sandbox.warning': ({ message }) => row(look, ['warning', 'yellow'], visible(message)),
+    'workspace.prepared': (data) => row(look, 'workspace', preparedWords(data, look)),
+    'workspace.held': ({ count, names }) =>
+      row(
+        look,
+        ['held', 'yellow'],
+        `${count} git ${count === 1 ? 'directory' : 'directories'} in your folder renamed to *.agentweaver-held: ${visible(names.join(', '))}`,
+      ),
+    'workspace.handoff': ({ path, kind }) =>
+      row(look, ['hand-off', 'yellow'], `${visible(path)}  ${paint.dim(visible(kind))}`),
+    'workspace.results': (data) => row(look, 'changes', resultWords(data)),
     'subtask.pending_capacity': ({ resource, attempt, nextAttemptAt }) =>
       row(look, ['waiting', 'yellow'], `for ${resource}, attempt ${attempt}, next at ${nextAttemptAt}`),
     'run.suspended': () =>
@@ -62,6 +74,34 @@ function runRenderers(look: Look): Renderers {
       const took = queuedAt === undefined ? '' : ` in ${duration(Date.parse(at) - queuedAt)}`
       return row(look, ['done', state === 'succeeded' ? 'green' : 'red'], state + took)
     },
+  }
+}
+
+/** What the run works on, and what of it is left alone. */
+function preparedWords(
+  { mode, path, files, hasUncommittedChanges, readOnly, unreadable }: DataOf<'workspace.prepared'>,
+  { paint }: Look,
+): string {
+  const kept = readOnly.length === 0 ? '' : `; read-only: ${visible(readOnly.join(', '))}`
+  if (mode === 'in-place') return `${visible(path)} itself, with a git directory of its own${kept}`
+  const own = hasUncommittedChanges ? ', with your uncommitted changes' : ''
+  const missing = unreadable ? `; not readable: ${visible(unreadable.names.join(', '))}` : ''
+  return `a copy of ${visible(path)}${own}  ${paint.dim(`${(files ?? 0).toLocaleString('en')} files${missing}`)}`
+}
+
+function resultWords({ files, additions, deletions, problems, keptAt }: DataOf<'workspace.results'>): string {
+  const changes = `${files} ${files === 1 ? 'file' : 'files'}, +${additions} -${deletions}`
+  const kept = keptAt === undefined ? [] : [`The copy is kept for a week: ${visible(keptAt)}`]
+  return [changes, ...problems.map(visible), ...kept].join('\n')
+}
+
+function settingsRenderers(look: Look, suffix: string): Renderers {
+  return {
+    'policy.settings_trusted': (data) => row(look, 'settings', trustedWords(data)),
+    'policy.settings_ignored': (data) => [
+      ...row(look, ['settings', 'yellow'], ignoredWords(data)),
+      ...acceptWords(data, suffix).flatMap((words) => row(look, '', words)),
+    ],
   }
 }
 

@@ -1,3 +1,4 @@
+import { patchPaths } from '../../runtime/kit/patch/parse-patch.ts'
 import { visible } from '../terminal/visible.ts'
 
 type Arguments = Readonly<Record<string, unknown>>
@@ -7,12 +8,11 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : JS
 const lines = ({ start_line: start, end_line: end }: Arguments): string =>
   start === undefined && end === undefined ? '' : `:${text(start ?? 1)}-${end === undefined ? '' : text(end)}`
 
-const patched = (patch: string): string =>
-  [
-    ...new Set(
-      [...patch.matchAll(/^(?:\+\+\+ b\/|\*\*\* (?:Update|Add|Delete) File: )(.+)$/gm)].map((hit) => hit[1]),
-    ),
-  ].join(', ')
+/** The files that a patch changes, as the tool reads them; a patch that it refuses changes none. */
+const patched = (patch: string): string => {
+  const named = patchPaths(patch)
+  return named.ok ? named.paths.join(', ') : named.message
+}
 
 /** The one thing about a call that a person wants to see first. */
 const WORDS: Readonly<Record<string, (given: Arguments) => string>> = {

@@ -1,32 +1,18 @@
-const STAR = 42
-
 /**
- * Whether `text` has the form of `glob`, where `*` stands for any characters, `/` too. One mark for going back
- * is kept, so the time is at most the product of both lengths, and never exponential.
+ * Whether `text` has the form of `glob`, where `*` stands for any characters, `/` too. Each piece between two stars
+ * is searched once, from left to right: a repository may bring many long patterns, and a command is long too.
  */
 export function matchesGlob(glob: string, text: string): boolean {
-  let g = 0
-  let t = 0
-  let star = -1
-  let retry = 0
-  while (t < text.length) {
-    if (glob.charCodeAt(g) === STAR) {
-      star = g++
-      retry = t
-    } else if (glob.charCodeAt(g) === text.charCodeAt(t)) {
-      g++
-      t++
-    } else if (star < 0) {
-      return false
-    } else {
-      g = star + 1
-      t = ++retry
-    }
+  const [first = '', ...pieces] = glob.split('*')
+  const last = pieces.pop()
+  if (last === undefined) return glob === text
+  const end = text.length - last.length
+  if (end < first.length || !text.startsWith(first) || !text.endsWith(last)) return false
+  let at = first.length
+  for (const piece of pieces) {
+    const found = text.indexOf(piece, at)
+    if (found < 0 || found + piece.length > end) return false
+    at = found + piece.length
   }
-  return onlyStars(glob, g)
-}
-
-function onlyStars(glob: string, from: number): boolean {
-  for (let g = from; g < glob.length; g++) if (glob.charCodeAt(g) !== STAR) return false
   return true
 }

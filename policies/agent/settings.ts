@@ -1,9 +1,12 @@
-import { SandboxSettingsPatch } from '../../contracts/policy.ts'
-import { parseCommandPattern } from './command-pattern.ts'
+import { SandboxSettingsPatch, SETTINGS_FILE } from '../../contracts/policy.ts'
+import { type CommandPattern, parseCommandPattern } from './command-pattern.ts'
 import { parseYaml, type YamlFault } from './yaml.ts'
 
-/** Far above any real settings file; a larger text is refused before it is parsed. */
-const MAX_CHARACTERS = 65_536
+/**
+ * Most alternatives of all patterns of one patch. Every word of a command may be compared with each of them, so without
+ * a limit a hostile file keeps the service busy for seconds with one command.
+ */
+const MAX_ALTERNATIVES = 1024
 
 /** `SandboxSettingsPatch` whose patterns are also checked to be patterns. */
 const RepositorySettings = SandboxSettingsPatch.superRefine((patch, context) => {
@@ -16,8 +19,8 @@ export type RepositorySettingsParse = { readonly ok: true; readonly patch: Sandb
 
 /** Parses `.agentweaver/settings.yml`. An empty file says nothing; anything unknown or malformed is refused. */
 export function parseRepositorySettings(text: string): RepositorySettingsParse {
-  if (text.length > MAX_CHARACTERS) {
-    return { ok: false, line: 1, reason: `the file is longer than ${MAX_CHARACTERS} characters` }
+  if (text.length > SETTINGS_FILE.maxBytes) {
+    return { ok: false, line: 1, reason: `the file is longer than ${SETTINGS_FILE.maxBytes} characters` }
   }
   const parsed = parseYaml(text, RepositorySettings)
   if (parsed.ok) return { ok: true, patch: parsed.value }
@@ -27,8 +30,20 @@ export function parseRepositorySettings(text: string): RepositorySettingsParse {
 
 /** The patterns of a patch that cannot act, with the reason; an API answers them as field errors. */
 export function patternProblems(patch: SandboxSettingsPatch): { index: number; message: string }[] {
+  let alternatives = 0
   return (patch.destructive_command_patterns ?? []).flatMap((text, index) => {
     const parsed = parseCommandPattern(text)
-    return parsed.ok ? [] : [{ index, message: `pattern "${text}" ${parsed.reason}` }]
+    if (!parsed.ok) return [{ index, message: `pattern "${text}" ${parsed.reason}` }]
+    const before = alternatives
+    alternatives += alternativesOf(parsed.pattern)
+    if (before > MAX_ALTERNATIVES || alternatives <= MAX_ALTERNATIVES) return []
+    return [
+      { index, message: `the patterns up to here have more than ${MAX_ALTERNATIVES} alternatives in all` },
+    ]
   })
 }
+
+const alternativesOf = ({ stages }: CommandPattern): number =>
+  stages
+    .flatMap(({ names, words }) => [names, ...words.map((word) => ('anyOf' in word ? word.anyOf : []))])
+    .reduce((sum, anyOf) => sum + anyOf.length, 0)

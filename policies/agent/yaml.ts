@@ -1,5 +1,19 @@
-import { LineCounter, parseDocument, visit } from 'yaml'
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  LineCounter,
+  type Node,
+  parseDocument,
+  visit,
+  type YAMLMap,
+  type YAMLParseError,
+  type YAMLWarning,
+} from 'yaml'
 import type { z } from 'zod'
+
+/** Characters of a name that a reason repeats. */
+const MAX_NAME = 200
 
 /** What is wrong with a YAML text, and on which line (from 1). */
 export interface YamlFault {
@@ -17,34 +31,65 @@ export function parseYaml<T extends z.ZodType>(
   schema: T,
 ): { readonly ok: true; readonly value: z.infer<T> } | YamlFault {
   const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true, strict: true })
-  const [problem] = [...document.errors, ...document.warnings]
-  if (problem) {
-    return {
-      ok: false,
-      line: lines.linePos(problem.pos[0]).line,
-      reason: problem.message.split('\n')[0] ?? '',
-    }
-  }
-  let forbidden: { at: number; what: string } | undefined
-  visit(document, {
-    Node(_key, node) {
-      const anchored = 'anchor' in node && node.anchor !== undefined
-      const isAlias = 'source' in node && node.constructor.name === 'Alias'
-      if (anchored || isAlias || node.tag !== undefined) {
-        forbidden = { at: node.range?.[0] ?? 0, what: 'anchors, aliases and tags are not allowed' }
-        return visit.BREAK
-      }
-      return undefined
-    },
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    strict: true,
+    stringKeys: true,
+    prettyErrors: false,
+    // The parser compares each key with each other one: seconds for a hostile file. `findForbidden` looks once.
+    uniqueKeys: false,
   })
-  if (forbidden) return { ok: false, line: lines.linePos(forbidden.at).line, reason: forbidden.what }
+  const lineAt = (offset: number) => lines.linePos(offset).line
+  const [problem] = [...document.errors, ...document.warnings]
+  if (problem) return { ok: false, line: lineAt(problem.pos[0]), reason: wordsOf(problem) }
+  const forbidden = findForbidden(document)
+  if (forbidden) return { ok: false, line: lineAt(forbidden.at), reason: forbidden.reason }
   const parsed = schema.safeParse(document.toJS() ?? {})
   if (parsed.success) return { ok: true, value: parsed.data }
   return faultOf(parsed.error, (path) => {
     const node = locate(document, path)
-    return node === undefined ? 1 : lines.linePos(node).line
+    return node === undefined ? 1 : lineAt(node)
   })
+}
+
+const wordsOf = ({ code, message }: YAMLParseError | YAMLWarning): string =>
+  code === 'RESOURCE_EXHAUSTION' ? 'is nested too deeply' : short(message.split('\n')[0] ?? '')
+
+/** A name of a hostile file may be as long as the file. */
+const short = (text: string): string => (text.length > MAX_NAME ? `${text.slice(0, MAX_NAME)}…` : text)
+
+type Forbidden = { readonly at: number; readonly reason: string }
+
+/** The first anchor, alias, tag or repeated key. */
+function findForbidden(document: ReturnType<typeof parseDocument>): Forbidden | undefined {
+  let found: Forbidden | undefined
+  visit(document, {
+    Node(_key, node) {
+      found = forbiddenIn(node)
+      return found && visit.BREAK
+    },
+  })
+  return found
+}
+
+function forbiddenIn(node: Node): Forbidden | undefined {
+  const isAnchored = 'anchor' in node && node.anchor !== undefined
+  if (isAnchored || isAlias(node) || node.tag !== undefined) {
+    return { at: node.range?.[0] ?? 0, reason: 'anchors, aliases and tags are not allowed' }
+  }
+  return isMap(node) ? repeatedKey(node) : undefined
+}
+
+function repeatedKey({ items }: YAMLMap): Forbidden | undefined {
+  const seen = new Set<unknown>()
+  for (const { key } of items) {
+    if (!isScalar(key)) continue
+    if (seen.has(key.value)) {
+      return { at: key.range?.[0] ?? 0, reason: `${short(String(key.value))}: is there twice` }
+    }
+    seen.add(key.value)
+  }
+  return undefined
 }
 
 type Located = { range?: [number, number, number] | null }
@@ -66,5 +111,9 @@ function faultOf(error: z.ZodError, lineOf: (path: readonly PropertyKey[]) => nu
   const unknown = issue.code === 'unrecognized_keys' ? issue.keys[0] : undefined
   const path = unknown === undefined ? issue.path : [...issue.path, unknown]
   const message = unknown === undefined ? issue.message : 'is not a known key'
-  return { ok: false, line: lineOf(path), reason: `${path.map(String).join('.') || 'the file'}: ${message}` }
+  return {
+    ok: false,
+    line: lineOf(path),
+    reason: `${short(path.map(String).join('.')) || 'the file'}: ${message}`,
+  }
 }

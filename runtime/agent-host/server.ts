@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { DECISION_LIMITS } from '../../contracts/limits.ts'
+import type { HostRoot } from '../../contracts/paths.ts'
 import { bestEffort } from '../kit/best-effort.ts'
 import { messageOf } from '../kit/errors.ts'
 import { createLog } from '../kit/log.ts'
@@ -40,8 +41,9 @@ async function startRunner(): Promise<RunnerLink> {
   const backend = config.AGENT_HOST_RUNNER_BACKEND
   if (backend === undefined) return (await import('./toolbox/await-runners.ts')).awaitRunners()
   const toolRoots = JSON.parse(config.AGENT_HOST_RUNNER_TOOL_ROOTS) as string[]
+  const hostRoots = JSON.parse(config.AGENT_HOST_RUNNER_HOST_ROOTS) as HostRoot[]
   const { spawnRunner } = await import('./toolbox/spawn-runner.ts')
-  return spawnRunner({ backend, entry: assets.runnerEntry, toolRoots, log })
+  return spawnRunner({ backend, entry: assets.runnerEntry, toolRoots, hostRoots, log })
 }
 
 // First of all: the runner takes as long to start as everything here.

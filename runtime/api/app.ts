@@ -20,9 +20,11 @@ import type { RouteDeps } from './routes/deps.ts'
 import { eventRoutes } from './routes/events.ts'
 import { fileRoutes } from './routes/files.ts'
 import { healthRoutes } from './routes/health.ts'
+import { resultRoutes } from './routes/results.ts'
 import { runRoutes } from './routes/runs.ts'
 import { sandboxPolicyRoutes } from './routes/sandbox-policy.ts'
 import { sandboxRoutes } from './routes/sandboxes.ts'
+import { trustedFolderRoutes } from './routes/trusted-folders.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
 import type { RunService } from './runs/service.ts'
 
@@ -34,8 +36,8 @@ export interface AppOptions {
   readonly rateLimitPerMinute: number
   /** Settles when the service has started; whoever comes before waits for it. */
   readonly started: Promise<unknown>
-  /** The service listens on a loopback address: no name but localhost's own may lead to it. */
-  readonly loopbackOnly: boolean
+  /** Values of the header `Host` that are accepted beside those of the service's own addresses. */
+  readonly allowedHosts: readonly string[]
   /** Figures are served at another port, and not here. */
   readonly hasOwnMetricsPort?: boolean
 }
@@ -75,7 +77,7 @@ export function buildApp(options: AppOptions): FastifyInstance {
   answerProblems(app, log)
   logRequests(app, log)
   setSecurityHeaders(app)
-  if (options.loopbackOnly) refuseForeignHosts(app)
+  refuseForeignHosts(app, options.allowedHosts)
   registerRateLimit(app, options.rateLimitPerMinute)
   app.after(() => answerUnknownRoutes(app, log))
   registerOpenapi(app)
@@ -103,10 +105,12 @@ const guardedRoutes: FastifyPluginAsync<AppOptions & RouteDeps> = async (guarded
   await guarded.register(runRoutes, runs)
   await guarded.register(eventRoutes, runs)
   await guarded.register(workspaceRoutes, runs)
+  await guarded.register(resultRoutes, runs)
   await guarded.register(commandRoutes, runs)
   await guarded.register(decisionRoutes, runs)
   await guarded.register(sandboxRoutes, sandboxes)
   await guarded.register(commandRoutes, sandboxes)
   await guarded.register(fileRoutes, sandboxes)
   await guarded.register(sandboxPolicyRoutes, { ...deps, prefix: API_ROUTES.sandboxPolicy })
+  await guarded.register(trustedFolderRoutes, { ...deps, prefix: API_ROUTES.trustedFolders })
 }

@@ -8,7 +8,7 @@ import { LocalProvider, type LocalProviderOptions } from '../sandboxes/local/loc
 import type { SandboxProvider } from '../sandboxes/provider.ts'
 import type { ApiConfig } from './config.ts'
 
-type Local = Pick<LocalProviderOptions, 'jwksFile' | 'selectIsolation' | 'toolRoots' | 'entry'>
+type Local = Pick<LocalProviderOptions, 'jwksFile' | 'selectIsolation' | 'toolRoots' | 'hostRoots' | 'entry'>
 
 /** Where this deployment's sandboxes are. There is no falling back from one to the other. */
 export function composeProvider(

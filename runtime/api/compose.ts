@@ -1,19 +1,20 @@
 import { readFile, realpath } from 'node:fs/promises'
-import { dirname } from 'node:path'
-import { ExecRequest } from '../../contracts/exec.ts'
+import { dirname, join } from 'node:path'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { policyVersion } from '../../policies/agent/load.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
+import { resolveHostRoots } from '../executors/rootfs/host-roots.ts'
 import type { Selection } from '../executors/select.ts'
+import { createGitSandbox } from '../git/git-sandbox.ts'
 import { createGovernance } from '../governance/governance.ts'
 import { loadShellGrammar } from '../governance/shell/grammar.ts'
 import { createTouchTracker } from '../governance/touched.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
-import { sealKeyFolder } from '../kit/folder-seal.ts'
 import type { Log } from '../kit/log.ts'
 import { EventRedactor } from '../redaction/event-redactor.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { selectIsolation } from '../sandboxes/local/isolation.ts'
+import { WORKSPACES_FOLDER } from '../state-folder/places.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import { composeProvider } from './compose-provider.ts'
@@ -21,9 +22,10 @@ import type { ApiConfig } from './config.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { type LoadedKeys, loadKeys } from './keys/load-keys.ts'
 import { userSecretName } from './keys/user-secret-name.ts'
+import { privateFoldersOf, refuseToShow } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
-import type { ControlGovernance, RunDeps } from './runs/deps.ts'
-import { type RunIsolated, readRepositorySettings } from './runs/repository-settings.ts'
+import type { ControlGovernance } from './runs/deps.ts'
+import { createRunFolders } from './runs/run-folders.ts'
 import type { RunService } from './runs/service.ts'
 
 type Around = {
@@ -47,6 +49,9 @@ export async function composeRunService(
   keys: DeploymentKeys,
 ): Promise<RunService> {
   const toolRoots = await toolRootsOf(config)
+  const ceiling = await readCeiling(config)
+  const forbidden = await privateFoldersOf(config)
+  if (config.sandboxes.kind === 'local') await refuseToShow(shownBy({ toolRoots, ceiling }), forbidden)
   const select = once(() =>
     selectIsolation({
       allowDirect: config.isDirectAllowed,
@@ -58,10 +63,11 @@ export async function composeRunService(
     jwksFile: keys.jwksFile,
     selectIsolation: select,
     toolRoots,
+    hostRoots: await resolveHostRoots(ceiling.allowed_repository_roots),
     entry: hostEntry,
     log,
   })
-  const runIsolated = isolatedRunner(select, { toolRoots, log })
+  const redaction = composeRedaction(config)
   return createRunService({
     store,
     provider,
@@ -74,11 +80,20 @@ export async function composeRunService(
     limits: config.limits,
     workspaces: {
       roots: await Promise.all(config.workspaceRoots.map(realRoot)),
-      forbidden: [await realpath(config.stateDir), await realPlace(sealKeyFolder(config.home))],
+      forbidden,
     },
-    ceiling: await readCeiling(config),
-    ...composeRedaction(config),
-    readRepositorySettings: (workspace) => readRepositorySettings(workspace, runIsolated),
+    ceiling,
+    ...redaction.ofEvents,
+    ...(provider.name === 'local' && {
+      folders: createRunFolders({
+        store,
+        directory: join(config.stateDir, WORKSPACES_FOLDER),
+        user: config.gitUser,
+        gitSandbox: gitSandbox(select, { toolRoots, log }),
+        redact: redaction.ofResults,
+        log,
+      }),
+    }),
     clock: () => new Date(),
     log,
   })
@@ -98,8 +113,15 @@ async function toolRootsOf({ toolRoots }: ApiConfig): Promise<string[]> {
   return own === '/' || own.startsWith('/usr') ? [...toolRoots] : [...toolRoots, own]
 }
 
-/** The real path of a folder that may not be there yet. */
-const realPlace = (path: string): Promise<string> => realpath(path).catch(() => path)
+type Showing = { readonly toolRoots: readonly string[]; readonly ceiling: SandboxSettings }
+
+const shownBy = ({ toolRoots, ceiling }: Showing) => [
+  ...toolRoots.map((path) => ({ path, by: 'AGENTWEAVER_TOOL_ROOTS, or the folder of the Node in use' })),
+  ...ceiling.allowed_repository_roots.map((path) => ({
+    path,
+    by: 'allowed_repository_roots of AGENTWEAVER_CEILING_FILE',
+  })),
+]
 
 const realRoot = (root: string): Promise<string> =>
   realpath(root).catch((cause: unknown) => {
@@ -146,37 +168,23 @@ async function composeGovernance(): Promise<ControlGovernance> {
 }
 
 /** The deployment's own secrets never pass, whatever a sandbox sends; kinds are redacted as the run's settings say. */
-function composeRedaction({ models }: ApiConfig): Pick<RunDeps, 'openRedactor' | 'redactText'> {
+function composeRedaction({ models }: ApiConfig) {
   const secrets = [models.openaiApiKey, models.copilotToken].filter((secret) => secret !== undefined)
   const withPii = createRedactor({ secrets, pii: true })
   const withoutPii = createRedactor({ secrets, pii: false })
+  const redactorOf = ({ redact_pii: pii }: SandboxSettings) => (pii ? withPii : withoutPii)
   return {
-    openRedactor: (settings) => new EventRedactor(settings.redact_pii ? withPii : withoutPii),
-    redactText: withoutPii.text,
+    ofEvents: {
+      openRedactor: (settings: SandboxSettings) => new EventRedactor(redactorOf(settings)),
+      redactText: withoutPii.text,
+    },
+    ofResults: (text: string, settings: SandboxSettings) => redactorOf(settings).text(text),
   }
 }
 
-const SETTINGS_TIMEOUT_MS = 10_000
-
-/** Runs one command in a workspace that nothing may change, in the isolation that sandboxes have. */
-function isolatedRunner(
-  select: () => Promise<Selection>,
-  options: { toolRoots: string[]; log: Log },
-): RunIsolated {
-  return async (workspace, command) => {
-    const { backend, detection } = await select()
-    // Without isolation git would run with this user's rights in a folder whose configuration is not trusted.
-    if (!detection.isolation.isRealIsolation) return { exitCode: 127, stdout: '' }
-    const executor = await backend.create({ ...options, workspace })
-    const pieces: Uint8Array[] = []
-    try {
-      const request = ExecRequest.parse({ command, timeoutMs: SETTINGS_TIMEOUT_MS, readOnly: ['.'] })
-      const { exitCode } = await executor.run(request, {
-        onChunk: (stream, bytes) => void (stream === 'stdout' && pieces.push(bytes)),
-      })
-      return { exitCode, stdout: Buffer.concat(pieces).toString('utf8') }
-    } finally {
-      await executor.close()
-    }
+/** Git on files that agents wrote, in the isolation that their commands have. */
+const gitSandbox =
+  (select: () => Promise<Selection>, options: { toolRoots: string[]; log: Log }) => async () => {
+    const { detection } = await select()
+    return detection.isolation.isRealIsolation ? createGitSandbox({ select, ...options }) : undefined
   }
-}

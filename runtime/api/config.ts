@@ -1,7 +1,11 @@
 import { resolve } from 'node:path'
 import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS, CLIENT_ENV_KEYS } from '../../contracts/api-env.ts'
+import { missingInPod } from '../../contracts/api-pod-env.ts'
 import type { WorkloadIdentity } from '../azure/workload-identity.ts'
+import { SandboxError } from '../kit/errors.ts'
 import { type EnvSource, parseEnv } from '../kit/parse-env.ts'
+import { configDirOf, defaultStateDir, stateDirOf } from '../state-folder/places.ts'
+import { socketPlaceOf } from '../state-folder/socket-place.ts'
 
 /** The service's configuration in final units. Nothing downstream has a default of its own. */
 export type ApiConfig = ReturnType<typeof readConfig>
@@ -20,13 +24,31 @@ const seconds = (count: number) => count * 1000
 
 /** Parses the environment once; throws `invalid_config` with every problem in it. */
 export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd: string }) {
+  refuseLaptopDefaults(source)
   const env = parseEnv(ApiEnv, source, { prefix: API_ENV_PREFIX, also: SHARED_KEYS, except: CLIENT_ENV_KEYS })
-  const stateDir = resolve(cwd, env.AGENTWEAVER_STATE_DIR)
+  const stateDir = stateDirOf({ env: source, home, cwd })
+  const socket = socketPlaceOf(stateDir, source)
   return Object.freeze({
     home,
+    /** Whose git configuration counts on folders of this machine. */
+    gitUser: {
+      home,
+      configHome: absolute(source['XDG_CONFIG_HOME']),
+      globalConfig: absolute(source['GIT_CONFIG_GLOBAL']),
+    },
     host: env.AGENTWEAVER_HOST,
     port: env.AGENTWEAVER_PORT,
+    allowedHosts: env.AGENTWEAVER_ALLOWED_HOSTS ?? [],
     stateDir,
+    isStateDirNamed: env.AGENTWEAVER_STATE_DIR !== undefined,
+    socket,
+    /** Folders with keys of this user: no workspace may hold one of them or lie in it. */
+    privateFolders: [
+      stateDir,
+      defaultStateDir({ env: source, home }),
+      configDirOf({ env: source, home }),
+      socket.folder,
+    ],
     store: env.DATABASE_URL
       ? ({ kind: 'postgres', url: env.DATABASE_URL, auth: env.AGENTWEAVER_DATABASE_AUTH } as const)
       : ({ kind: 'sqlite', file: resolve(stateDir, 'store.db') } as const),
@@ -61,6 +83,16 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     },
   })
 }
+
+/** A default that suits a laptop is never taken silently in a pod. */
+function refuseLaptopDefaults(source: EnvSource): void {
+  const missing = missingInPod(source).map(({ key, message }) => `  ${key}: ${message}`)
+  if (missing.length === 0) return
+  throw new SandboxError('invalid_config', ['The configuration has problems:', ...missing].join('\n'))
+}
+
+/** Git takes only absolute paths here. */
+const absolute = (path: string | undefined) => (path?.startsWith('/') ? path : undefined)
 
 function readKeysPlace(env: ApiEnv, { cwd, stateDir }: { cwd: string; stateDir: string }) {
   if (env.AGENTWEAVER_KEY_VAULT) return { kind: 'vault', url: env.AGENTWEAVER_KEY_VAULT } as const

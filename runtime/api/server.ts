@@ -3,19 +3,21 @@ import { deadline } from '../kit/deadline.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import { createLog } from '../kit/log.ts'
 import { createRedactor } from '../redaction/redactor.ts'
+import { finishMove } from '../state-folder/move-state.ts'
+import { preparePrivateFolder } from '../state-folder/prepare-folder.ts'
+import { removeServiceFile, writeServiceFile } from '../state-folder/service-file.ts'
+import { lockStateFolder } from '../state-folder/state-lock.ts'
 import { openStore } from '../store/open-store.ts'
 import { buildApp } from './app.ts'
 import { composeKeys, composeRunService } from './compose.ts'
 import { type ApiConfig, readConfig } from './config.ts'
-import { isLoopback } from './http/host-guard.ts'
 import { serveMetrics } from './http/metrics-listener.ts'
 import { followKeys } from './keys/follow-keys.ts'
 import { announcement } from './start/announce.ts'
+import { settleEarlierState } from './start/earlier-state.ts'
 import { ensureFirstApiKey, ensureGivenApiKey } from './start/first-api-key.ts'
 import { listen } from './start/listen.ts'
-import { removeServiceFile, writeServiceFile } from './start/service-file.ts'
-import { prepareStateFolder } from './start/state-folder.ts'
-import { lockStateFolder } from './start/state-lock.ts'
+import { listenOnSocket } from './start/listen-on-socket.ts'
 import { stopRequest } from './start/stop-request.ts'
 import { storeLocation } from './start/store-location.ts'
 
@@ -28,17 +30,26 @@ const STOP_TIMEOUT_MS = 110_000
 const now = () => new Date()
 const writeLog = (line: string) => void process.stderr.write(`${line}\n`)
 
+/** Takes the state folder for this process, and ends a move of it that was interrupted. */
+async function takeStateFolder(config: ApiConfig): Promise<() => void> {
+  await settleEarlierState(config, { cwd: process.cwd(), input: process.stdin, output: process.stdout })
+  await preparePrivateFolder(config.stateDir)
+  const unlock = lockStateFolder(config.stateDir)
+  await removeServiceFile(config.stateDir)
+  await finishMove(config.stateDir)
+  return unlock
+}
+
 async function serve(config: ApiConfig): Promise<void> {
   const secrets = [config.models.openaiApiKey, config.models.copilotToken].filter((key) => key !== undefined)
   const { text: redact } = createRedactor({ secrets, pii: false })
   const log = createLog({ level: config.logLevel, write: writeLog, redact })
+  const unlock = await takeStateFolder(config)
   const stop = stopRequest({
     signals: process,
     lifeline: config.hasLifeline ? process.stdin : undefined,
     onImpatience: () => process.exit(EXIT_FAILURE),
   })
-  await prepareStateFolder(config.stateDir, homedir())
-  const unlock = lockStateFolder(config.stateDir)
   const { keys, apiKey, reread } = await composeKeys(config)
   const rotation = followKeys(reread, log)
   const store = await openStore(storeLocation(config, log), { log })
@@ -51,13 +62,15 @@ async function serve(config: ApiConfig): Promise<void> {
     now,
     started,
     rateLimitPerMinute: config.rateLimitPerMinute,
-    loopbackOnly: isLoopback(config.host),
+    allowedHosts: config.allowedHosts,
     hasOwnMetricsPort: config.metricsPort !== undefined,
   })
   let metrics: Awaited<ReturnType<typeof serveMetrics>> | undefined
+  let socket: Awaited<ReturnType<typeof listenOnSocket>> | undefined
   const close = async () => {
     markStarted()
-    // Nobody new is sent here; the file goes while the folder is still held, so it is never a successor's.
+    // File and socket go while the folder is still locked, so they are never those of the next service.
+    socket?.close()
     await removeServiceFile(config.stateDir)
     await app.close()
     await rotation.stop()
@@ -68,15 +81,19 @@ async function serve(config: ApiConfig): Promise<void> {
   try {
     // The port comes first: a service that cannot be reached must not take up any run.
     const url = await listen(app, config)
+    socket = await listenOnSocket(app, config.socket)
     if (apiKey !== undefined) await ensureGivenApiKey(store, { apiKey, now })
     // Of several processes with one store none makes a key that the others do not know of.
     const isOwn = config.keys.kind === 'own'
     const apiKeyFile = isOwn ? await ensureFirstApiKey(store, { stateDir: config.stateDir, now }) : undefined
-    metrics = await serveMetrics(service, { host: config.host, port: config.metricsPort })
+    metrics = await serveMetrics(service, config)
     await service.start()
     markStarted()
-    await writeServiceFile(config.stateDir, { url, pid: process.pid })
-    process.stdout.write(announcement(config.readyFormat, { url, apiKeyFile, pid: process.pid }))
+    const running = { url, socket: config.socket.path, pid: process.pid }
+    await writeServiceFile(config.stateDir, { ...running, startedIn: process.cwd() })
+    process.stdout.write(
+      announcement(config.readyFormat, { ...running, stateDir: config.stateDir, apiKeyFile }),
+    )
     log.info('stopping', { reason: await stop })
   } finally {
     await deadline('stopping', STOP_TIMEOUT_MS, close())

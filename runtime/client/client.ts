@@ -20,18 +20,23 @@ import {
 } from '../../contracts/api.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
 import { API_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
+import {
+  type FolderQuery,
+  SettingsComparison,
+  TrustedFolderPage,
+  type TrustFolder,
+} from '../../contracts/trusted-folders.ts'
 import { commandEvents } from '../kit/command-events.ts'
 import { SandboxError } from '../kit/errors.ts'
 import { type EventStreamOptions, followEvents } from './event-stream.ts'
 import { toUrlPath } from './file-path.ts'
-import { createTransport, type Transport, type WireRequest } from './transport.ts'
+import { createTransport, type ServiceAddress, type Transport, type WireRequest } from './transport.ts'
 
-export interface ClientOptions {
-  /** Where the service listens: `http://127.0.0.1:8080`. */
-  readonly url: string
+export type ClientOptions = ServiceAddress & {
   readonly apiKey: string
-  /** @default globalThis.fetch */
+  /** @default without a proxy to this machine, `globalThis.fetch` to others */
   readonly fetch?: typeof fetch
   /** @default 3 further tries of a request that the service or the line could not take */
   readonly retries?: number
@@ -56,7 +61,7 @@ type WriteFile = {
 export type Client = ReturnType<typeof createClient>
 
 export function createClient(options: ClientOptions) {
-  const transport = createTransport({ fetch: globalThis.fetch, retries: 3, ...options })
+  const transport = createTransport({ retries: 3, ...options })
   const call = async <T extends z.ZodType>(answer: T, request: WireRequest): Promise<z.output<T>> =>
     parseAnswer(answer, await transport.read(request))
   const command = async (request: WireRequest): Promise<void> => {
@@ -64,12 +69,12 @@ export function createClient(options: ClientOptions) {
   }
   const parts = { transport, call, command }
   return {
-    url: options.url,
     ...runCalls(parts),
     ...sandboxCalls(parts),
     ...commandCalls(parts),
     ...decisionCalls(parts),
     ...policyCalls(parts),
+    ...trustCalls(parts),
   }
 }
 
@@ -85,6 +90,13 @@ const sandboxPath = (id: string, ...rest: string[]) =>
   [API_ROUTES.sandboxes, ...[id, ...rest].map(encodeURIComponent)].join('/')
 
 function runCalls({ transport, call }: Parts) {
+  const stream = async (
+    accept: string,
+    request: CallOptions & { readonly path: string },
+  ): Promise<AsyncIterable<Uint8Array>> => {
+    const answer = await transport.open({ method: 'GET', headers: { accept }, ...request })
+    return answer.body ?? emptyBody()
+  }
   return {
     startRun: (run: StartRunInput, options?: CallOptions) =>
       call(Run, { method: 'POST', path: API_ROUTES.runs, json: run, ...options }),
@@ -101,16 +113,17 @@ function runCalls({ transport, call }: Parts) {
         content: { type: TAR_MEDIA_TYPE, bytes: tar },
         ...options,
       }),
-    downloadWorkspace: async (id: string, options?: CallOptions): Promise<AsyncIterable<Uint8Array>> => {
-      const headers = { accept: TAR_MEDIA_TYPE }
-      const answer = await transport.open({
-        method: 'GET',
-        path: runPath(id, 'workspace'),
-        headers,
-        ...options,
-      })
-      return answer.body ?? emptyBody()
-    },
+    downloadWorkspace: (id: string, options?: CallOptions) =>
+      stream(TAR_MEDIA_TYPE, { path: runPath(id, 'workspace'), ...options }),
+    /** What a run changed in the folder that it worked on. */
+    readDiff: (id: string, options?: CallOptions) =>
+      call(RunDiff, { method: 'GET', path: runPath(id, 'diff'), ...options }),
+    /** The same as a unified diff, secrets hidden. */
+    readPatch: (id: string, options?: CallOptions) =>
+      stream(PATCH_MEDIA_TYPE, { path: runPath(id, 'diff', 'patch'), ...options }),
+    /** The run's commits as a git bundle. */
+    readBundle: (id: string, options?: CallOptions) =>
+      stream(BUNDLE_MEDIA_TYPE, { path: runPath(id, 'bundle'), ...options }),
     startTurn: (id: string, turn: StartTurnInput, options?: CallOptions) =>
       call(Turn, { method: 'POST', path: runPath(id, 'turns'), json: turn, ...options }),
     /** Answers when the run is final, or after two seconds with what it is then. */
@@ -236,6 +249,23 @@ function policyCalls({ call }: Parts) {
     /** Whether the service can take runs, and if not, why. */
     ready: (options?: CallOptions) =>
       call(Readiness, { method: 'GET', path: API_ROUTES.readyz, answers: [503], ...options }),
+  }
+}
+
+function trustCalls({ call, command }: Parts) {
+  const path = API_ROUTES.trustedFolders
+  return {
+    /** A folder's settings file beside the settings that are in force there. */
+    compareSettings: (query: FolderQuery, options?: CallOptions) =>
+      call(SettingsComparison, { method: 'GET', path: `${path}/comparison`, query, ...options }),
+    /** Puts the file of this digest in force. */
+    trustFolder: (json: TrustFolder, options?: CallOptions) =>
+      call(SettingsComparison, { method: 'PUT', path, json, ...options }),
+    forgetFolder: (query: FolderQuery, options?: CallOptions) =>
+      command({ method: 'DELETE', path, query, ...options }),
+    /** The last trusted first. */
+    listTrustedFolders: (query: PageQuery = {}, options?: CallOptions) =>
+      call(TrustedFolderPage, { method: 'GET', path, query, ...options }),
   }
 }
 

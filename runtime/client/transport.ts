@@ -3,6 +3,7 @@ import { PROBLEM_MEDIA_TYPE } from '../../contracts/errors.ts'
 import { IDEMPOTENCY_HEADER } from '../../contracts/routes.ts'
 import { delay } from '../kit/deadline.ts'
 import { errnoOf, messageOf, SandboxError } from '../kit/errors.ts'
+import { directFetch, isLoopbackUrl } from './direct-fetch.ts'
 import { ProblemError, readProblem } from './problem-error.ts'
 
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>
@@ -23,12 +24,27 @@ export interface WireRequest {
   readonly answers?: readonly number[]
 }
 
-export interface TransportOptions {
-  readonly url: string
+/** Where the service listens: a URL such as `http://127.0.0.1:8080`, or its Unix socket. */
+export type ServiceAddress =
+  | { readonly url: string; readonly socketPath?: undefined }
+  | { readonly socketPath: string; readonly url?: undefined }
+
+export type TransportOptions = ServiceAddress & {
   readonly apiKey: string
-  readonly fetch: typeof fetch
+  readonly fetch?: typeof fetch
   /** Further tries after one that may be tried again. */
   readonly retries: number
+}
+
+type Wire = { readonly baseUrl: string; readonly fetch: typeof fetch; readonly apiKey: string }
+
+/** What HTTP needs as a host over a Unix socket. */
+const SOCKET_URL = 'http://localhost'
+
+function wireOf({ url, socketPath, apiKey, fetch }: TransportOptions): Wire {
+  if (url === undefined) return { baseUrl: SOCKET_URL, apiKey, fetch: fetch ?? directFetch({ socketPath }) }
+  const byUrl = isLoopbackUrl(new URL(url)) ? directFetch() : globalThis.fetch
+  return { baseUrl: url, apiKey, fetch: fetch ?? byUrl }
 }
 
 export interface Transport {
@@ -49,8 +65,9 @@ const UPLOAD_TIMEOUT_MS = 900_000
 
 /** Sends requests; a refusal becomes a `ProblemError`, an unreachable service `unavailable`. */
 export function createTransport(options: TransportOptions): Transport {
+  const wire = wireOf(options)
   const sendAs = async <T>(request: WireRequest, take: (response: Response) => Promise<T>): Promise<T> => {
-    const attempt = attemptOf(options, request, take)
+    const attempt = attemptOf(wire, request, take)
     const tries = isReadOnce(request) ? 1 : options.retries + 1
     for (let count = 1; count < tries; count++) {
       const outcome = await attempt().then(
@@ -75,16 +92,17 @@ const isReadOnce = ({ content }: WireRequest): boolean =>
 
 /** One try, to be made as often as needed: each has the same idempotency key and a deadline of its own. */
 function attemptOf<T>(
-  options: TransportOptions,
+  wire: Wire,
   request: WireRequest,
   take: (response: Response) => Promise<T>,
 ): () => Promise<T> {
-  const url = urlOf(options.url, request)
-  const init = initOf(options, request)
+  const url = urlOf(wire.baseUrl, request)
+  const init = initOf(wire, request)
   return async () => {
     const limit = startLimit(request, url)
     try {
-      const response = await options.fetch(url, { ...init, signal: limit.signal })
+      const response = await wire.fetch(url, { ...init, signal: limit.signal })
+      refuseRedirect(response, url)
       if (!isAnswer(response, request)) throw await refusalOf(response)
       return await take(response)
     } catch (error) {
@@ -94,6 +112,16 @@ function attemptOf<T>(
       limit.clear()
     }
   }
+}
+
+/** A redirect is not followed: it would take a request, with what it carries, to an address that nobody named. */
+function refuseRedirect({ status, headers }: Response, { origin }: URL): void {
+  const target = headers.get('location')
+  if (status < 300 || status >= 400 || target === null) return
+  throw new SandboxError(
+    'forbidden',
+    `${origin} redirects to ${target.slice(0, 200)}, which is not followed. If the service is there, name its URL.`,
+  )
 }
 
 const isAnswer = ({ ok, status }: Response, { answers }: WireRequest): boolean =>
@@ -115,21 +143,23 @@ function startLimit({ content, signal }: WireRequest, { pathname }: URL) {
   }
 }
 
-function unreachable(url: URL, error: unknown): SandboxError {
+function unreachable({ origin }: URL, error: unknown): SandboxError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
-  const errno = errnoOf(cause)
-  const why = errno === 'ECONNREFUSED' ? 'nothing listens there' : messageOf(cause)
+  const why = isSilent(cause) ? 'nothing listens there' : messageOf(cause)
   return new SandboxError(
     'unavailable',
-    `The service at ${url.origin} cannot be reached: ${why}. \`npm start\` starts one on this machine.`,
+    `The service${origin === SOCKET_URL ? '' : ` at ${origin}`} cannot be reached: ${why}. \`npm start\` starts one on this machine.`,
     { cause },
   )
 }
 
+/** No program listens at the port or the socket. */
+const isSilent = (cause: unknown): boolean => ['ECONNREFUSED', 'ENOENT'].includes(errnoOf(cause) ?? '')
+
 /** How long to wait before the next try; undefined where another try would not help. */
 function retryDelayOf(error: unknown, attempt: number): number | undefined {
   if (!(error instanceof SandboxError) || !NOT_NOW.has(error.code)) return undefined
-  if (errnoOf(error.cause) === 'ECONNREFUSED') return undefined
+  if (isSilent(error.cause)) return undefined
   const asked = error instanceof ProblemError && 'retryAfterMs' in error ? error.retryAfterMs : undefined
   if (typeof asked !== 'number') return FIRST_RETRY_MS * 2 ** (attempt - 1)
   return asked <= LONGEST_RETRY_AFTER_MS ? asked : undefined
@@ -148,7 +178,7 @@ function urlOf(base: string, { path, query = {} }: WireRequest): URL {
   return url
 }
 
-function initOf({ apiKey }: TransportOptions, request: WireRequest): RequestInit {
+function initOf({ apiKey }: Wire, request: WireRequest): RequestInit {
   const { method, json, content, idempotencyKey = randomUUID() } = request
   const headers: Record<string, string> = {
     accept: `application/json, ${PROBLEM_MEDIA_TYPE}`,
@@ -158,6 +188,7 @@ function initOf({ apiKey }: TransportOptions, request: WireRequest): RequestInit
     ...(content && { 'content-type': content.type }),
     ...request.headers,
   }
-  if (content) return { method, headers, body: content.bytes, duplex: 'half' }
-  return { method, headers, ...(json !== undefined && { body: JSON.stringify(json) }) }
+  const common = { method, headers, redirect: 'manual' } as const
+  if (content) return { ...common, body: content.bytes, duplex: 'half' }
+  return { ...common, ...(json !== undefined && { body: JSON.stringify(json) }) }
 }

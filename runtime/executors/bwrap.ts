@@ -1,17 +1,15 @@
-import { openSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import type { ExecRequest } from '../../contracts/exec.ts'
-import { createExecutor } from './create-executor.ts'
-import type { Backend, BackendWarning, ExecutorOptions } from './executor.ts'
+import { createExecutor, type Order } from './create-executor.ts'
+import type { Backend, BackendWarning, Executor, ExecutorOptions } from './executor.ts'
 import { findTool, isRoot } from './host.ts'
-import { workspaceProof } from './process/mounted-workspace.ts'
+import { expectedMounts } from './process/mount-proof.ts'
 import type { Launch } from './process/supervise.ts'
 import { LAUNCHER_FD, witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
+import { pathIdentity } from './rootfs/host-paths.ts'
 import {
   bindWritable,
   type Mount,
+  mountsBeside,
   PRIVATE_MOUNTS,
   SANDBOX_HOSTNAME,
   SANDBOX_PATHS,
@@ -22,7 +20,7 @@ import { procMounts } from './rootfs/proc-mounts.ts'
 import { requestMounts } from './rootfs/request-mounts.ts'
 import { buildOnSkeleton, type Skeleton } from './rootfs/skeleton.ts'
 import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
-import { seccompProgram } from './seccomp/filter.ts'
+import { NO_FILTER_FOR_PROCESSOR, writeFilters } from './seccomp/filter-files.ts'
 import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
 
 const NAMESPACES = [
@@ -50,48 +48,50 @@ const argumentsOf = (mounts: readonly Mount[]) => mounts.flatMap(mountArguments)
 
 async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
   const file = findTool('bwrap')
-  const seccompFile = join(skeleton.aside, 'seccomp.bpf')
-  const program = seccompProgram(process.arch)
-  if (program) await writeFile(seccompFile, program)
+  const openFilter = await writeFilters(skeleton.aside)
   const network = resolverMounts()
+  const { workspace } = options
+  const outside = [
+    ...toolMounts(options.toolRoots, workspace),
+    ...mountsBeside(options.layout),
+    bindWritable(workspace, SANDBOX_PATHS.workspace, pathIdentity(workspace)),
+  ]
   const constant = [
     ...NAMESPACES,
     ...['--bind', skeleton.root, '/'],
     ...argumentsOf([...systemMounts(systemFolders), ...PRIVATE_MOUNTS]),
     ...['--proc', '/proc', ...argumentsOf(procMounts(isRoot()))],
     ...['--dev', '/dev', ...mountArguments(SHM_MOUNT), '--remount-ro', '/dev'],
-    ...argumentsOf(toolMounts(options.toolRoots, options.workspace)),
-    ...argumentsOf([bindWritable(options.workspace, SANDBOX_PATHS.workspace)]),
+    ...argumentsOf(outside),
   ]
   const ending = [
-    ...['--remount-ro', '/', ...(program ? ['--seccomp', String(LAUNCHER_FD)] : [])],
+    ...['--remount-ro', '/', ...(openFilter ? ['--seccomp', String(LAUNCHER_FD)] : [])],
     ...['--', '/bin/sh', '-c', witnessScript(), 'sh', SANDBOX_PATHS.workspace],
   ]
-  const env = baseEnvironment(options.toolRoots, SANDBOX_PATHS.home)
-  const proof = await workspaceProof(options.workspace)
-  const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
-    const added = await requestMounts(options.workspace, request)
+  const env = { ...baseEnvironment(options.toolRoots, SANDBOX_PATHS.home), ...options.layout?.environment }
+  const launch = async (order: Order): Promise<Launch | { problem: string }> => {
+    const { request, directory } = order
+    const added = await requestMounts(options, request)
     if (!added.ok) return { problem: added.message }
     const own = [...(request.network ? network : []), ...added.mounts]
     const net = request.network ? [] : ['--unshare-net']
     return {
       file,
-      args: [
-        ...constant,
-        ...net,
-        ...argumentsOf(own),
-        ...ending,
-        directory,
-        request.command,
-        proof.forWitness,
-      ],
+      args: [...constant, ...net, ...argumentsOf(own), ...ending, directory, request.command],
       env,
       hasPidNamespace: true,
-      workspaceIdentity: proof.forSupervisor,
-      ...(program ? { openLauncherFd: () => openSync(seccompFile, 'r') } : {}),
+      expected: expectedMounts([...outside, ...added.mounts]),
+      release: added.release,
+      openLauncherFd: openFilter?.(order.rights),
     }
   }
-  return createExecutor({ isolation: ISOLATION, launch, remove: skeleton.remove, log: options.log })
+  return createExecutor({
+    isolation: ISOLATION,
+    hasSyscallFilter: openFilter !== undefined,
+    launch,
+    remove: skeleton.remove,
+    log: options.log,
+  })
 }
 
 const ISOLATION = {
@@ -101,9 +101,9 @@ const ISOLATION = {
   reason: 'bubblewrap works on this machine',
 } as const
 
-function warnings(): BackendWarning[] {
+function warnings({ hasSyscallFilter }: Executor): BackendWarning[] {
   return isolationWarnings([
-    ...(seccompProgram(process.arch) ? [] : ['there is no system call filter for this processor']),
+    ...(hasSyscallFilter ? [] : [NO_FILTER_FOR_PROCESSOR]),
     ...(isRoot() ? [UNBOUNDED_PROCESSES] : []),
   ])
 }
@@ -116,7 +116,7 @@ export const bwrapBackend: Backend = {
     detectByProof({
       backend: bwrapBackend,
       isolation: ISOLATION,
-      warnings: warnings(),
+      warnings,
       tools: ['bwrap'],
       packageHint: 'apt-get install bubblewrap (dnf, apk and pacman call it bubblewrap too)',
       options,

@@ -3,34 +3,45 @@ import type { ExecIo } from '../../contracts/toolbox.ts'
 import { bestEffort } from '../kit/best-effort.ts'
 import { messageOf } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
-import type { Executor } from './executor.ts'
+import type { CommandRights, Executor } from './executor.ts'
 import { inheritedDescriptors } from './process/inherited-descriptors.ts'
 import { type Launch, notStarted, supervise } from './process/supervise.ts'
 import { containedPath } from './rootfs/request-mounts.ts'
 
+/** One command that is to be started. */
+export interface Order {
+  readonly request: ExecRequest
+  /** A contained path below the workspace. */
+  readonly directory: string
+  readonly rights: CommandRights
+}
+
 interface ExecutorParts {
   readonly isolation: Isolation
-  /** How to start one command in `directory`, a contained path below the workspace. */
-  readonly launch: (request: ExecRequest, directory: string) => Promise<Launch | { problem: string }>
+  readonly hasSyscallFilter: boolean
+  /** How to start a command. */
+  readonly launch: (order: Order) => Promise<Launch | { problem: string }>
   /** Removes what the backend made on disk. */
   readonly remove: () => Promise<void>
   readonly log: Log
 }
 
 /** An executor out of a backend's way to launch: everything else is alike for all. */
-export function createExecutor({ isolation, launch, remove, log }: ExecutorParts): Executor {
+export function createExecutor(parts: ExecutorParts): Executor {
+  const { isolation, hasSyscallFilter, launch, remove, log } = parts
   const closing = new AbortController()
   const inherited = inheritedDescriptors()
   const running = new Set<Promise<unknown>>()
 
-  async function run(request: ExecRequest, io: ExecIo): Promise<ExecResult> {
+  async function run(request: ExecRequest, io: ExecIo, rights: CommandRights): Promise<ExecResult> {
     const directory = containedPath(request.directory)
     if (directory === undefined)
       return notStarted(
         'spawn_failed',
         `the working directory ${request.directory} leads out of the workspace`,
       )
-    const planned = await launch(request, directory).catch((error) => ({ problem: messageOf(error) }))
+    const order = { request, directory, rights }
+    const planned = await launch(order).catch((error) => ({ problem: messageOf(error) }))
     if ('problem' in planned) return notStarted('spawn_failed', planned.problem)
     const signal = io.signal ? AbortSignal.any([io.signal, closing.signal]) : closing.signal
     return supervise({ ...planned, inherited }, request, { ...io, signal })
@@ -38,8 +49,9 @@ export function createExecutor({ isolation, launch, remove, log }: ExecutorParts
 
   return {
     isolation,
-    run(request, io) {
-      const work = run(request, io)
+    hasSyscallFilter,
+    run(request, io, rights = {}) {
+      const work = run(request, io, rights)
       running.add(work)
       const done = () => running.delete(work)
       work.then(done, done)

@@ -1,17 +1,17 @@
 import { hasNamespacedPidMax } from './host.ts'
 import { COMMAND_LIMITS, STATUS_FD } from './process/witness.ts'
-import { SANDBOX_HOSTNAME, type SANDBOX_USER } from './rootfs/mounts.ts'
+import { SANDBOX_HOSTNAME } from './rootfs/mounts.ts'
 
 interface SetupTools {
   readonly mount: string
   readonly umount: string
   readonly pivotRoot: string
-  readonly unshare: string
+  /** Words that start what follows them as a command is to be started. */
+  readonly commandLauncher: string
   /** Sets the host's name; a base system may lack it, then the command sees that of the host. */
   readonly hostname: string | undefined
   /** Starts the loopback of a network of its own. */
   readonly loopback: string | undefined
-  readonly user: typeof SANDBOX_USER
 }
 
 /**
@@ -23,7 +23,7 @@ interface SetupTools {
  * `max_user_namespaces` keeps it from making a third in which it would be root again.
  */
 export function setupScript(tools: SetupTools): string {
-  const { mount, umount, pivotRoot, unshare, hostname, loopback, user } = tools
+  const { mount, umount, pivotRoot, commandLauncher, hostname, loopback } = tools
   const rename = hostname === undefined ? '' : `${hostname} ${SANDBOX_HOSTNAME}`
   // Reserved numbers (300) are not given to the processes of a namespace.
   const pidMax = hasNamespacedPidMax()
@@ -52,5 +52,5 @@ cd "$skeleton"
 ${pivotRoot} . .old
 ${umount} -n -l /.old
 cd /
-exec ${unshare} --user --map-user=${user.uid} --map-group=${user.gid} -- /bin/sh -c "$witness" sh "$@" 2>&8 8>&-`
+exec ${commandLauncher} /bin/sh -c "$witness" sh "$@" 2>&8 8>&-`
 }

@@ -1,21 +1,22 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ExecRequest } from '../../contracts/exec.ts'
-import { createExecutor } from './create-executor.ts'
-import type { Backend, ExecutorOptions } from './executor.ts'
+import { createExecutor, type Order } from './create-executor.ts'
+import type { Backend, Executor, ExecutorOptions } from './executor.ts'
 import { findTool, hasNamespacedPidMax, isRoot, lookUpTool } from './host.ts'
 import { loopbackCommand } from './loopback.ts'
 import { setupScript } from './namespaces-setup.ts'
-import { workspaceProof } from './process/mounted-workspace.ts'
+import { expectedMounts } from './process/mount-proof.ts'
 import type { Launch } from './process/supervise.ts'
 import { witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
+import { pathIdentity } from './rootfs/host-paths.ts'
 import { readMountInfo } from './rootfs/mount-info.ts'
 import { mountTable } from './rootfs/mount-table.ts'
 import {
   bindReadOnly,
   bindWritable,
   type Mount,
+  mountsBeside,
   PRIVATE_MOUNTS,
   SANDBOX_PATHS,
   SANDBOX_USER,
@@ -25,6 +26,9 @@ import { procMounts } from './rootfs/proc-mounts.ts'
 import { isWorkspaceReadOnly, requestMounts } from './rootfs/request-mounts.ts'
 import { buildOnSkeleton, type Skeleton } from './rootfs/skeleton.ts'
 import { baseEnvironment, resolverMounts, systemMounts, toolMounts } from './rootfs/system-mounts.ts'
+import { seccompProgram } from './seccomp/filter.ts'
+import { NO_FILTER_FOR_PROCESSOR, writeFilters } from './seccomp/filter-files.ts'
+import { type FilterLoader, findFilterLoader } from './seccomp/filter-loader.ts'
 import { isolationWarnings, UNBOUNDED_PROCESSES } from './warnings.ts'
 
 const TOOLS = ['unshare', 'setpriv', 'mount', 'umount', 'pivot_root'] as const
@@ -55,40 +59,66 @@ function launcherArguments(network: boolean): string[] {
   ]
 }
 
-async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
-  const { workspace, toolRoots, log } = options
-  const file = findTool('setpriv')
-  const mounted = readMountInfo()
-  const table = mountTable(skeleton.root, mounted)
+/** Writes the tables with the mounts of every command: with the workspace writable, and with it read-only. */
+async function writeTables(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
+  const { workspace, toolRoots, layout } = options
+  const table = mountTable(skeleton.root, readMountInfo())
   const before = [...systemMounts(systemFolders), ...PRIVATE_MOUNTS, SHM_MOUNT]
-  const rows = [
-    table.rows(before),
-    table.kernelRows(),
-    table.rows([...procMounts(isRoot()), ...toolMounts(toolRoots, workspace)]),
-  ]
+  const tools = [...toolMounts(toolRoots, workspace), ...mountsBeside(layout)]
+  const rows = [table.rows(before), table.kernelRows(), table.rows([...procMounts(isRoot()), ...tools])]
   const tableWith = async (name: string, mount: Mount) => {
     await writeFile(join(skeleton.aside, name), [...rows, table.rows([mount])].join(''))
     return join(skeleton.aside, name)
   }
   // mount(8) passes over what is mounted already, so a workspace that is read-only cannot be made so afterwards.
-  const writable = await tableWith('mounts', bindWritable(workspace, SANDBOX_PATHS.workspace))
+  const identity = pathIdentity(workspace)
+  const own = bindWritable(workspace, SANDBOX_PATHS.workspace, identity)
+  const writable = await tableWith('mounts', own)
   const readOnly = await tableWith('mounts-read-only', bindReadOnly(workspace, SANDBOX_PATHS.workspace))
+  return { table, writable, readOnly, known: [...tools, own] }
+}
+
+/**
+ * Starts the witness in a second user namespace, as another user without capabilities and under the filter, which comes
+ * last: what builds the sandbox needs calls that it refuses.
+ */
+function commandLauncher(loader: FilterLoader | undefined): string {
+  const { uid, gid } = SANDBOX_USER
+  // The bounding set can only be emptied with capabilities, which are gone when the command starts.
+  const dropped = ['--bounding-set=-all', '--inh-caps=-all', '--ambient-caps=-all']
+  return [
+    ...[findTool('unshare'), '--user', `--map-user=${uid}`, `--map-group=${gid}`, '--keep-caps', '--'],
+    ...[findTool('setpriv'), ...dropped, ...(loader?.setprivOptions ?? []), '--', ...(loader?.program ?? [])],
+  ].join(' ')
+}
+
+/** The filters in a folder and what loads them; undefined where there is no filter, or nothing to load one. */
+async function findFilter(folder: string) {
+  const open = await writeFilters(folder)
+  const loader = open && findFilterLoader(open({}))
+  return loader && { open, loader }
+}
+
+async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
+  const { table, writable, readOnly, known } = await writeTables(options, skeleton, systemFolders)
+  const file = findTool('setpriv')
   const resolver = table.rows(resolverMounts())
-  const tools = { mount: findTool('mount'), umount: findTool('umount'), pivotRoot: findTool('pivot_root') }
+  const filter = await findFilter(skeleton.aside)
   const setup = setupScript({
-    ...tools,
-    unshare: findTool('unshare'),
+    mount: findTool('mount'),
+    umount: findTool('umount'),
+    pivotRoot: findTool('pivot_root'),
+    commandLauncher: commandLauncher(filter?.loader),
     hostname: lookUpTool('hostname'),
     loopback: loopbackCommand(),
-    user: SANDBOX_USER,
   })
   const argumentsFor = { true: launcherArguments(true), false: launcherArguments(false) }
-  const env = baseEnvironment(toolRoots, SANDBOX_PATHS.home)
-  const proof = await workspaceProof(workspace)
-  const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
-    const added = await requestMounts(workspace, request)
+  const env = { ...baseEnvironment(options.toolRoots, SANDBOX_PATHS.home), ...options.layout?.environment }
+  const launch = async (order: Order): Promise<Launch | { problem: string }> => {
+    const { request, directory } = order
+    const added = await requestMounts(options, request)
     if (!added.ok) return { problem: added.message }
-    const own = (request.network ? resolver : '') + table.rows(added.mounts)
+    const addedRows = (request.network ? resolver : '') + table.rows(added.mounts)
     return {
       file,
       args: [
@@ -100,23 +130,35 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
           'sh',
           skeleton.root,
           isWorkspaceReadOnly(request) ? readOnly : writable,
-          own,
+          addedRows,
           request.network ? '' : 'own-network',
           witnessScript(),
         ],
-        ...[SANDBOX_PATHS.workspace, directory, request.command, proof.forWitness],
+        ...[SANDBOX_PATHS.workspace, directory, request.command],
       ],
       env,
       hasPidNamespace: true,
-      workspaceIdentity: proof.forSupervisor,
+      expected: expectedMounts([...known, ...added.mounts]),
+      release: added.release,
+      openLauncherFd: filter?.open(order.rights),
     }
   }
-  return createExecutor({ isolation: ISOLATION, launch, remove: skeleton.remove, log })
+  return createExecutor({
+    isolation: ISOLATION,
+    hasSyscallFilter: filter !== undefined,
+    launch,
+    remove: skeleton.remove,
+    log: options.log,
+  })
 }
 
-function warnings() {
+const NO_LOADER =
+  'nothing here can load the system call filter, so a command may use all of the kernel that needs no privilege (keyrings, io_uring, vsock): install perl, or util-linux 2.41 or newer'
+
+function warnings({ hasSyscallFilter }: Executor) {
+  const why = seccompProgram(process.arch) ? NO_LOADER : NO_FILTER_FOR_PROCESSOR
   return isolationWarnings([
-    'util-linux cannot filter system calls: a command may use all of the kernel that needs no privilege (keyrings, io_uring, vsock)',
+    ...(hasSyscallFilter ? [] : [why]),
     ...(loopbackCommand()
       ? []
       : ['commands without network have no loopback: iproute2, net-tools or perl starts it']),
@@ -132,7 +174,7 @@ export const namespacesBackend: Backend = {
     detectByProof({
       backend: namespacesBackend,
       isolation: ISOLATION,
-      warnings: warnings(),
+      warnings,
       tools: TOOLS,
       packageHint: 'apt-get install util-linux (2.36 or newer)',
       options,

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { closeSync, constants, openSync, readlinkSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ExecRequest, Isolation } from '../../contracts/exec.ts'
-import { createExecutor } from './create-executor.ts'
+import { createExecutor, type Order } from './create-executor.ts'
 import type { Backend, Executor, ExecutorOptions } from './executor.ts'
 import type { Program, StartedProgram } from './process/start.ts'
 import { type StrayOptions, Strays } from './process/strays.ts'
@@ -40,7 +40,7 @@ function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBack
   const { start } = options
   const env = baseEnvironment([], options.home)
   const strays = new Strays(options)
-  const launch = async (request: ExecRequest, directory: string): Promise<Launch | { problem: string }> => {
+  const launch = async ({ request, directory }: Order): Promise<Launch | { problem: string }> => {
     const problem = unkept(request)
     if (problem !== undefined) return { problem }
     const id = randomUUID()
@@ -62,7 +62,9 @@ function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBack
       },
     }
   }
-  return createExecutor({ isolation: options.isolation, launch, remove: async () => undefined, log })
+  const { isolation } = options
+  // The filter of the runner is on every command.
+  return createExecutor({ isolation, hasSyscallFilter: true, launch, remove: async () => undefined, log })
 }
 
 /** What a request asks for and a process of the pod cannot be given is refused, never ignored. */

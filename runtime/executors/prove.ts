@@ -4,13 +4,14 @@ import { join } from 'node:path'
 import { ExecRequest, type Isolation } from '../../contracts/exec.ts'
 import { messageOf } from '../kit/errors.ts'
 import { silentLog } from '../kit/log.ts'
-import type { Backend, BackendWarning, Detection } from './executor.ts'
+import type { Backend, BackendWarning, Detection, Executor } from './executor.ts'
 import { lookUpTool, userNamespaceRemedy } from './host.ts'
 
 interface Proof {
   readonly backend: Backend
   readonly isolation: Isolation
-  readonly warnings: readonly BackendWarning[]
+  /** What the backend cannot keep here. */
+  readonly warnings: (executor: Executor) => readonly BackendWarning[]
   /** Programs without which there is nothing to prove. */
   readonly tools: readonly string[]
   /** The command that installs them. */
@@ -38,14 +39,14 @@ export async function detectByProof(proof: Proof): Promise<Detection> {
   if (process.platform !== 'linux') return { ok: false, reason: 'it needs Linux' }
   if (missing.length > 0)
     return { ok: false, reason: `not installed: ${missing.join(', ')}`, remedy: proof.packageHint }
-  const failure = await prove(proof)
-  if (failure === undefined) return { ok: true, isolation: proof.isolation, warnings: proof.warnings }
+  const outcome = await prove(proof)
+  if (typeof outcome !== 'string') return { ok: true, isolation: proof.isolation, warnings: outcome }
   const remedy = userNamespaceRemedy()
-  return { ok: false, reason: failure, ...(remedy === undefined ? {} : { remedy }) }
+  return { ok: false, reason: outcome, ...(remedy === undefined ? {} : { remedy }) }
 }
 
-/** Undefined when the proof holds, else the words of what failed. */
-async function prove({ backend, options }: Proof): Promise<string | undefined> {
+/** The warnings when the proof holds, else the words of what failed. */
+async function prove({ backend, warnings, options }: Proof): Promise<readonly BackendWarning[] | string> {
   const workspace = await realpath(await mkdtemp(join(tmpdir(), 'agentweaver-probe-')))
   try {
     const executor = await backend.create({ workspace, toolRoots: options.toolRoots, log: silentLog })
@@ -56,7 +57,7 @@ async function prove({ backend, options }: Proof): Promise<string | undefined> {
       }
       const io = options.signal ? { onChunk, signal: options.signal } : { onChunk }
       const result = await executor.run(ExecRequest.parse({ command: PROOF, timeoutMs: 10_000 }), io)
-      if (result.exitCode === 0) return undefined
+      if (result.exitCode === 0) return warnings(executor)
       return `the probe failed: ${said.trim() || result.message || `exit code ${result.exitCode}`}`
     } finally {
       await executor.close()

@@ -26,6 +26,7 @@ async function serveInherited(): Promise<void> {
   if (temporary) process.env['TMPDIR'] = temporary
   const only = env.AGENTWEAVER_RUNNER_BACKEND
   const toolRoots = env.AGENTWEAVER_RUNNER_TOOL_ROOTS
+  const hostRoots = env.AGENTWEAVER_RUNNER_HOST_ROOTS
   process.once('SIGTERM', () => stream.destroy())
   // Ctrl-C reaches the whole process group; the connection alone decides how long a runner lives.
   process.on('SIGINT', () => log.debug('an interrupt is left to AgentHost'))
@@ -37,6 +38,8 @@ async function serveInherited(): Promise<void> {
       backend,
       isolation: detection.isolation,
       toolRoots,
+      hostRoots,
+      clearsSetId: true,
       log,
     })
   } finally {

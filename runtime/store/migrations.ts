@@ -282,4 +282,25 @@ export const MIGRATIONS: readonly Migration[] = [
         .execute()
     },
   },
+  {
+    version: 6,
+    name: 'settings in force per folder',
+    up: async (db) => {
+      await db.schema
+        .createTable('trusted_folders')
+        .addColumn('owner', 'text', (c) => c.notNull())
+        .addColumn('id', 'text', (c) => c.notNull())
+        .addColumn('path', 'text', (c) => c.notNull())
+        .addColumn('settings', 'text')
+        .addColumn('origin', 'text', (c) => c.notNull())
+        .addColumn('trusted_at', 'text', (c) => c.notNull())
+        .addPrimaryKeyConstraint('trusted_folders_key', ['owner', 'id'])
+        .execute()
+      await db.schema
+        .createIndex('trusted_folders_by_time')
+        .on('trusted_folders')
+        .columns(['owner', 'trusted_at', 'id'])
+        .execute()
+    },
+  },
 ]

@@ -85,6 +85,15 @@ export interface Tables {
     created_at: string
   }
   settings: { name: string; value: string }
+  trusted_folders: {
+    owner: string
+    /** SHA-256 of the path: a path can be longer than what PostgreSQL has in an index. */
+    id: string
+    path: string
+    settings: string | null
+    origin: 'first_run' | 'trust'
+    trusted_at: string
+  }
   leases: { name: string; holder: string; expires_ms: number }
   schema_migrations: { version: number; name: string; applied_at: string }
 }

@@ -15,6 +15,12 @@ import { claimIdempotencyKey, finishIdempotencyKey } from './tables/idempotency.
 import { acquireLease, releaseLease } from './tables/leases.ts'
 import { countRuns, listAbandonedRuns, listRuns, readRun } from './tables/runs.ts'
 import { readSetting, writeSetting } from './tables/settings.ts'
+import {
+  deleteTrustedFolder,
+  listTrustedFolders,
+  readTrustedFolder,
+  writeTrustedFolder,
+} from './tables/trusted-folders.ts'
 
 /** The store over a migrated engine. */
 export function createSqlStore(engine: Engine, listeners: EventListeners): Store {
@@ -49,6 +55,11 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
 
     readSetting: (name) => readSetting(reading, name),
     writeSetting: (name, value) => write((scope) => writeSetting(scope, name, value)),
+
+    readTrustedFolder: (owner, path) => readTrustedFolder(reading, owner, path),
+    writeTrustedFolder: (folder) => write((scope) => writeTrustedFolder(scope, folder)),
+    deleteTrustedFolder: (owner, path) => write((scope) => deleteTrustedFolder(scope, owner, path)),
+    listTrustedFolders: (filter) => listTrustedFolders(reading, filter),
 
     readAudit: (query) => readAudit(reading, query),
 

@@ -7,6 +7,7 @@ import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { appendEvents } from './tables/events.ts'
 import { changeRun, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
+import { trustFirst } from './tables/trusted-folders.ts'
 import { changeTurn, insertTurn, listTurns } from './tables/turns.ts'
 
 /** The table functions, bound to one open transaction. */
@@ -20,6 +21,8 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
     await scope.engine.lockAdmission(scope.db)
     return countRuns(scope, filter)
   },
+
+  trustFirst: (folder) => trustFirst(scope, folder),
 
   insertTurn: (turn) => insertTurn(scope, turn),
   changeTurn: (id, state) => changeTurn(scope, id, state),

@@ -52,8 +52,6 @@ export type RunChange = Partial<
     | 'checkpointAt'
     | 'hostSequence'
     | 'hostReread'
-    | 'settings'
-    | 'policyVersion'
     | 'holder'
     | 'ending'
     | 'usedAt'
@@ -159,6 +157,17 @@ export interface ApiKeyRow {
   readonly createdAt: string
 }
 
+/** The settings that are in force in one folder, for the runs of one owner. */
+export interface TrustedFolder {
+  readonly owner: string
+  /** The folder's real path. */
+  readonly path: string
+  /** What the settings file said when it was taken; absent where there was no file, so that the defaults hold. */
+  readonly settings?: string
+  readonly origin: 'first_run' | 'trust'
+  readonly trustedAt: string
+}
+
 /** An answer kept for an idempotency key, or `pending` while the first request works. */
 export type IdempotencyRow = {
   readonly owner: string
@@ -204,6 +213,9 @@ export interface Transaction {
   announce(runId: string): void
   /** Counts runs; from here to its end no other transaction that counts them comes between. */
   countRuns(filter: RunCount): Promise<number>
+
+  /** Keeps a folder's settings where the owner has none for it yet. Returns those that are in force, which may be others. */
+  trustFirst(folder: TrustedFolder): Promise<{ readonly folder: TrustedFolder; readonly isFirst: boolean }>
 
   insertTurn(turn: Omit<TurnRow, 'ordinal'>): Promise<TurnRow>
   changeTurn(id: string, state: Turn['state']): Promise<void>
@@ -260,6 +272,9 @@ export interface Transaction {
   ): Promise<void>
 }
 
+/** What is stored of a run outside its sandbox; of a run on a folder of the user, what it changed there. */
+export type BlobName = 'workspace' | 'session' | 'diff' | 'patch' | 'bundle'
+
 export type NewEvent = {
   readonly event: RunEvent
   readonly at?: string
@@ -298,13 +313,13 @@ export interface Store {
    * complete; fails with `payload_too_large` beyond `maxBytes`, leaving what was there before.
    */
   writeBlob(
-    blob: { runId: string; name: 'workspace' | 'session'; maxBytes: number },
+    blob: { runId: string; name: BlobName; maxBytes: number },
     chunks: AsyncIterable<Uint8Array>,
   ): Promise<{ sha256: string; bytes: number }>
   /** The chunks end with an error where they are not what was stored, or the blob was replaced meanwhile. */
   readBlob(
     runId: string,
-    name: 'workspace' | 'session',
+    name: BlobName,
   ): Promise<{ sha256: string; bytes: number; chunks: AsyncIterable<Uint8Array> } | undefined>
   deleteBlobs(runId: string): Promise<void>
 
@@ -324,6 +339,18 @@ export interface Store {
 
   readSetting(name: string): Promise<string | undefined>
   writeSetting(name: string, value: string): Promise<void>
+
+  readTrustedFolder(owner: string, path: string): Promise<TrustedFolder | undefined>
+  /** Puts these settings in force, in the place of those that were. */
+  writeTrustedFolder(folder: TrustedFolder): Promise<void>
+  /** False where the owner trusts no such folder. */
+  deleteTrustedFolder(owner: string, path: string): Promise<boolean>
+  /** The one that was trusted last comes first. `after` is the `next` of the page before. */
+  listTrustedFolders(filter: {
+    readonly owner: string
+    readonly after?: string
+    readonly limit: number
+  }): Promise<{ items: (Omit<TrustedFolder, 'settings'> & { readonly hasFile: boolean })[]; next?: string }>
 
   readAudit(query: AuditQuery): Promise<{ items: AuditRow[]; next?: string }>
 

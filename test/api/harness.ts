@@ -10,13 +10,15 @@ export function startApp(options: Partial<AppOptions> = {}) {
   const service = new MemoryService()
   const store = new MemoryStore()
   const lines: string[] = []
+  // The first is what `inject` sends; a test adds the address of a proxy of its own.
+  const allowedHosts = ['localhost:80']
   const app = buildApp({
     service,
     store,
     log: createLog({ level: 'debug', write: (line) => lines.push(line) }),
     now: () => new Date('2026-01-01T00:00:00.000Z'),
     rateLimitPerMinute: 10_000,
-    loopbackOnly: true,
+    allowedHosts,
     started: Promise.resolve(),
     ...options,
   })
@@ -26,7 +28,7 @@ export function startApp(options: Partial<AppOptions> = {}) {
     bob: store.addKey(generateApiKey(), 'bob'),
     operator: store.addKey(generateApiKey(), 'local', 'operator'),
   }
-  return { app, service, store, lines, keys }
+  return { app, service, store, lines, keys, allowedHosts }
 }
 
 export type Harness = ReturnType<typeof startApp>

@@ -1,33 +1,91 @@
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { request } from 'node:http'
-import { describe, expect, test } from 'vitest'
-import { isLoopback } from '../../runtime/api/http/host-guard.ts'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { listenOnSocket } from '../../runtime/api/start/listen-on-socket.ts'
 import { bearer, listen, startApp } from './harness.ts'
 
-describe('a service that listens on loopback', () => {
-  test.for(['localhost', 'localhost:8080', '127.0.0.1:8080', '127.9.9.9', '[::1]:8080', 'LOCALHOST:1'])(
-    'answers the host %s',
-    async (host) => {
-      const { app } = startApp()
-      expect((await app.inject({ url: '/healthz', headers: { host } })).statusCode).toBe(200)
+type Place = { readonly port: string } | { readonly socketPath: string }
+
+/** The status of a request with these headers, over a real connection. */
+const statusFor = (place: Place, headers: Record<string, string>, path = '/healthz') =>
+  new Promise<number | undefined>((resolve, reject) => {
+    request({ host: '127.0.0.1', ...place, path, headers }, (answer) => {
+      answer.resume()
+      resolve(answer.statusCode)
+    })
+      .on('error', reject)
+      .end()
+  })
+
+/** The status line of a request that is written byte by byte, as no library would. */
+async function rawStatus(port: string, ...lines: string[]): Promise<number> {
+  const socket = connect(Number(port), '127.0.0.1')
+  socket.end(`${[...lines, 'connection: close'].join('\r\n')}\r\n\r\n`)
+  return Number((await text(socket)).split(' ')[1])
+}
+
+async function aPort(allowedHosts?: string[]) {
+  const harness = startApp(allowedHosts && { allowedHosts })
+  return { ...harness, port: new URL(await listen(harness)).port }
+}
+
+describe('a service without configured names', () => {
+  test.for(['localhost', '127.0.0.1', '[::1]', 'LOCALHOST'])(
+    'answers to %s with its port alone',
+    async (name) => {
+      const { port } = await aPort()
+
+      expect(await statusFor({ port }, { host: `${name}:${port}` })).toBe(200)
+      expect(await statusFor({ port }, { host: name })).toBe(403)
+      expect(await statusFor({ port }, { host: `${name}:1` })).toBe(403)
     },
   )
 
   test.for([
     'evil.example',
-    'evil.example:8080',
     'localhost.evil.example',
+    'evil.localhost',
     '127.0.0.1.evil.example',
+    '127.9.9.9',
+    'localhost.',
     'evil.example#localhost',
     'localhost@evil.example',
-    '192.168.1.5:8080',
+    '192.168.1.5',
     '0.0.0.0',
     '[::]',
-  ])('refuses the host %j on every route, with a key too', async (host) => {
-    const { app, keys } = startApp()
-    for (const url of ['/healthz', '/metrics', '/openapi.json', '/api/runs', '/nowhere']) {
-      const answer = await app.inject({ url, headers: { host, ...bearer(keys.operator) } })
-      expect([answer.statusCode, answer.json().code], url).toEqual([403, 'forbidden'])
+    '2130706433',
+  ])('refuses the host %j on every route, with a key too', async (name) => {
+    const { port, keys } = await aPort()
+    for (const path of ['/healthz', '/metrics', '/openapi.json', '/api/runs', '/nowhere']) {
+      const headers = { host: `${name}:${port}`, ...bearer(keys.operator) }
+      expect(await statusFor({ port }, headers, path), path).toBe(403)
     }
+  })
+
+  test('says which name it refused, and which setting adds it', async () => {
+    const { app } = startApp()
+
+    const answer = await app.inject({ url: '/healthz', headers: { host: 'evil.example' } })
+
+    expect([answer.statusCode, answer.json().code]).toEqual([403, 'forbidden'])
+    expect(answer.json().detail).toMatch(/"evil\.example".*AGENTWEAVER_ALLOWED_HOSTS/)
+  })
+
+  test('refuses a second host in either order, and none at all', async () => {
+    const { port } = await aPort()
+    const [good, bad] = [`Host: localhost:${port}`, 'host: evil.example']
+
+    expect(await rawStatus(port, 'GET /healthz HTTP/1.1', good)).toBe(200)
+    expect(await rawStatus(port, 'GET /healthz HTTP/1.1', good, bad)).toBe(400)
+    expect(await rawStatus(port, 'GET /healthz HTTP/1.1', bad, good)).toBe(400)
+    expect(await rawStatus(port, 'GET /healthz HTTP/1.1', good, good)).toBe(400)
+    expect(await rawStatus(port, 'GET /healthz HTTP/1.0')).toBe(403)
+    expect(await rawStatus(port, 'GET /healthz HTTP/1.1', 'Host:')).toBe(403)
   })
 
   test.for(['https://evil.example', 'http://localhost.evil.example', 'null', 'http://192.168.1.5:8080'])(
@@ -39,55 +97,82 @@ describe('a service that listens on loopback', () => {
     },
   )
 
-  test('lets no page read across origins', async () => {
+  test('refuses pages of other ports of this machine, and lets no page read across origins', async () => {
     const { app, keys } = startApp()
+    const from = (origin: string) =>
+      app.inject({ url: '/api/runs', headers: { origin, ...bearer(keys.ada) } })
     const preflight = await app.inject({
       method: 'OPTIONS',
       url: '/api/runs',
-      headers: { origin: 'http://localhost:3000', 'access-control-request-method': 'POST' },
+      headers: { origin: 'http://localhost:80', 'access-control-request-method': 'POST' },
     })
-    const read = await app.inject({
-      url: '/api/runs',
-      headers: { origin: 'http://localhost:3000', ...bearer(keys.ada) },
-    })
-    expect(preflight.statusCode).toBe(404)
-    expect(read.statusCode).toBe(200)
-    for (const { headers } of [preflight, read]) {
+    const [other, same] = [await from('http://localhost:3000'), await from('http://localhost:80')]
+
+    expect([preflight, other, same].map(({ statusCode }) => statusCode)).toEqual([404, 403, 200])
+    for (const { headers } of [preflight, other, same]) {
       expect(Object.keys(headers).filter((name) => name.startsWith('access-control'))).toEqual([])
     }
   })
+})
 
-  test('refuses a rebound name over a real connection', async () => {
-    const harness = startApp()
-    const { port } = new URL(await listen(harness))
-    const statusFor = (host: string) =>
-      new Promise((resolve, reject) => {
-        request({ port, host: '127.0.0.1', path: '/healthz', headers: { host } }, (answer) => {
-          answer.resume()
-          resolve(answer.statusCode)
-        })
-          .on('error', reject)
-          .end()
-      })
-    expect(await statusFor(`evil.example:${port}`)).toBe(403)
-    expect(await statusFor(`localhost:${port}`)).toBe(200)
+describe('a service with configured names', () => {
+  test('answers to exactly these, beside its own', async () => {
+    const { port } = await aPort(['api.example', 'api.internal:8080'])
+    const statuses = async (...hosts: string[]) =>
+      Promise.all(hosts.map((host) => statusFor({ port }, { host })))
+
+    expect(await statuses('api.example', 'API.example', 'api.internal:8080')).toEqual([200, 200, 200])
+    expect(await statuses('api.example:8080', 'api.internal', 'x.api.example')).toEqual([403, 403, 403])
+  })
+
+  test('takes its own pages, at the name that they know it by', async () => {
+    const { port } = await aPort(['api.example'])
+    const from = (origin: string) => statusFor({ port }, { host: 'api.example', origin })
+
+    expect(await from('https://api.example')).toBe(200)
+    expect(await from('https://evil.example')).toBe(403)
   })
 })
 
-test('a service that others reach takes the host it is called by', async () => {
-  const { app } = startApp({ loopbackOnly: false })
-  expect((await app.inject({ url: '/healthz', headers: { host: 'api.internal' } })).statusCode).toBe(200)
-})
+test.for(['::', '0.0.0.0'])(
+  'a service on %s answers at the address that was connected to, as probes of Kubernetes ask',
+  async (host) => {
+    const { app } = startApp()
+    const { port } = new URL(await app.listen({ host, port: 0 }))
+    // The whole of 127.0.0.0/8 is this machine's: this address stands for that of a pod.
+    const asked = (address: string, named: string) =>
+      new Promise((resolve, reject) => {
+        request(
+          { host: address, port, path: '/healthz', headers: { host: `${named}:${port}` } },
+          (answer) => {
+            answer.resume()
+            resolve(answer.statusCode)
+          },
+        )
+          .on('error', reject)
+          .end()
+      })
 
-test.for([
-  ['127.0.0.1', true],
-  ['localhost', true],
-  ['::1', true],
-  ['127.1.2.3', true],
-  ['0.0.0.0', false],
-  ['::', false],
-  ['10.0.0.1', false],
-  ['localhost.evil.example', false],
-] as const)('listening on %s is loopback: %s', ([host, expected]) => {
-  expect(isLoopback(host)).toBe(expected)
+    expect(await asked('127.9.9.9', '127.9.9.9')).toBe(200)
+    expect(await asked('127.9.9.9', '127.8.8.8')).toBe(403)
+  },
+)
+
+test('over the Unix socket the name is localhost, with the same rules', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'aw-host-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const { app } = startApp({ allowedHosts: ['api.example'] })
+  await app.ready()
+  const socketPath = join(folder, 's')
+  const listener = await listenOnSocket(app, { folder, name: 's', path: socketPath })
+  onTestFinished(() => listener.close())
+
+  expect(await statusFor({ socketPath }, { host: 'localhost' })).toBe(200)
+  expect(await statusFor({ socketPath }, { host: 'api.example' })).toBe(200)
+  expect(await statusFor({ socketPath }, { host: 'localhost:8080' })).toBe(403)
+  expect(await statusFor({ socketPath }, { host: 'evil.example' })).toBe(403)
+  const raw = connect(socketPath)
+  await once(raw, 'connect')
+  raw.end('GET /healthz HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\nconnection: close\r\n\r\n')
+  expect(await text(raw)).toMatch(/^HTTP\/1\.1 400 /)
 })

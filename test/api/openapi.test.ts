@@ -35,9 +35,13 @@ test('the document has exactly the routes of the interface', async () => {
     'DELETE /api/sandboxes/{id}',
     'DELETE /api/sandboxes/{id}/commands/{commandId}',
     'DELETE /api/sandboxes/{id}/files/{path}',
+    'DELETE /api/trusted-folders',
     'GET /api/runs',
     'GET /api/runs/{id}',
     'GET /api/runs/{id}/approvals',
+    'GET /api/runs/{id}/bundle',
+    'GET /api/runs/{id}/diff',
+    'GET /api/runs/{id}/diff/patch',
     'GET /api/runs/{id}/events',
     'GET /api/runs/{id}/stream',
     'GET /api/runs/{id}/workspace',
@@ -46,6 +50,8 @@ test('the document has exactly the routes of the interface', async () => {
     'GET /api/sandboxes/{id}',
     'GET /api/sandboxes/{id}/files',
     'GET /api/sandboxes/{id}/files/{path}',
+    'GET /api/trusted-folders',
+    'GET /api/trusted-folders/comparison',
     'GET /healthz',
     'GET /metrics',
     'GET /readyz',
@@ -64,6 +70,7 @@ test('the document has exactly the routes of the interface', async () => {
     'PUT /api/runs/{id}/workspace',
     'PUT /api/sandbox-policy',
     'PUT /api/sandboxes/{id}/files/{path}',
+    'PUT /api/trusted-folders',
   ])
 })
 

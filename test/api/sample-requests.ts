@@ -37,6 +37,12 @@ export async function makeFixture({ app, keys, service }: Pick<Harness, 'app' | 
     headers: { ...bearer(keys.ada), ...BYTES },
     body: 'a',
   })
+  await app.inject({
+    method: 'PUT',
+    url: '/api/trusted-folders',
+    headers: bearer(keys.ada),
+    body: { path: '/srv/trusted', digest: null },
+  })
   const requestId = service.addApproval(runId, { commandHash: '0123456789abcdef' }).requestId
   return { runId, waitingRunId, doneRunId, sandboxId, requestId }
 }
@@ -74,6 +80,9 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     ...own,
   }),
   'GET /api/runs/:id/workspace': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/workspace`, ...own }),
+  'GET /api/runs/:id/diff': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/diff`, ...own }),
+  'GET /api/runs/:id/diff/patch': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/diff/patch`, ...own }),
+  'GET /api/runs/:id/bundle': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/bundle`, ...own }),
   'POST /api/runs/:id/commands': ({ runId }) => ({
     url: `/api/runs/${runId}/commands`,
     body: { command: 'true' },
@@ -159,6 +168,24 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     url: `/api/sandboxes/${sandboxId}/files/a.txt`,
     ...own,
     status: 204,
+  }),
+  'GET /api/trusted-folders': () => ({ url: '/api/trusted-folders', status: 200, foreign: 200 }),
+  'GET /api/trusted-folders/comparison': () => ({
+    url: '/api/trusted-folders/comparison?path=/srv/project',
+    status: 200,
+    foreign: 200,
+  }),
+  'PUT /api/trusted-folders': () => ({
+    url: '/api/trusted-folders',
+    body: { path: '/srv/project', digest: null },
+    otherBody: { path: '/srv/other', digest: null },
+    status: 200,
+    foreign: 200,
+  }),
+  'DELETE /api/trusted-folders': () => ({
+    url: '/api/trusted-folders?path=/srv/trusted',
+    status: 204,
+    foreign: 404,
   }),
   'GET /api/sandbox-policy': () => ({ url: '/api/sandbox-policy', status: 200, foreign: 200 }),
   'PUT /api/sandbox-policy': () => ({

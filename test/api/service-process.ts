@@ -15,7 +15,14 @@ export type ServiceProcess = {
   /** Exit status, or the signal that ended it. */
   readonly exited: Promise<number | string>
   /** The line that says where it listens. */
-  readonly ready: Promise<{ url: string; apiKeyFile: string; pid: number }>
+  readonly ready: Promise<Ready>
+}
+
+type Ready = {
+  readonly url: string
+  readonly socket: string
+  readonly apiKeyFile: string
+  readonly pid: number
 }
 
 /** The hook of the test's own context, which tests that run at once need. */
@@ -32,15 +39,17 @@ export async function makeStateDir(onTestFinished: OnTestFinished = onThisTestFi
 export function startService(
   env: Record<string, string>,
   onTestFinished: OnTestFinished = onThisTestFinished,
+  cwd?: string,
 ): ServiceProcess {
-  const service = spawnService(env)
+  const service = spawnService(env, cwd)
   onTestFinished(() => void service.child.kill('SIGKILL'))
   return service
 }
 
 /** The same for several tests: whoever starts it ends it. */
-export function spawnService(env: Record<string, string>): ServiceProcess {
+export function spawnService(env: Record<string, string>, cwd?: string): ServiceProcess {
   const child = spawn(process.execPath, [SERVER], {
+    cwd,
     env: {
       PATH: process.env['PATH'],
       HOME: tmpdir(),
@@ -58,7 +67,7 @@ export function spawnService(env: Record<string, string>): ServiceProcess {
     stderr += chunk
   })
   const exited = once(child, 'close').then(([code, signal]) => code ?? signal)
-  const ready = new Promise<{ url: string; apiKeyFile: string; pid: number }>((resolve, reject) => {
+  const ready = new Promise<Ready>((resolve, reject) => {
     child.stdout.on('data', (chunk) => {
       stdout += chunk
       if (stdout.includes('\n')) resolve(JSON.parse(stdout.slice(0, stdout.indexOf('\n'))))

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import fc from 'fast-check'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { RunEnvelope, type RunEvent } from '../../contracts/events.ts'
 import { encodeEvent, withHeartbeat } from '../../runtime/api/http/sse.ts'
 import { bearer, type Harness, listen, RUN, startApp } from './harness.ts'
@@ -76,7 +76,7 @@ describe('the stream of a run', () => {
     stream.on('data', (chunk) => seen.push(String(chunk)))
     // when
     harness.service.append(id, delta('now'))
-    await vi.waitFor(() => expect(seen.join('')).toContain('now'))
+    await expect.poll(() => seen.join('')).toContain('now')
     harness.service.append(id, DONE)
     // then
     expect(sequencesOf(await text)).toEqual([1, 2])
@@ -150,14 +150,12 @@ describe('the stream of a run', () => {
     const stream = await open(`${url}/api/runs/${id}/stream`, harness.keys.ada)
     stream.pause()
     let before = -1
-    await vi.waitFor(
-      () => {
-        const isStill = pulled === before && pulled > 0
-        before = pulled
-        expect(isStill).toBe(true)
-      },
-      { interval: 200, timeout: 10_000 },
-    )
+    const isStill = () => {
+      const known = before
+      before = pulled
+      return pulled === known && pulled > 0
+    }
+    await expect.poll(isStill, { interval: 200 }).toBe(true)
     // then most of 25 MiB is not in memory
     expect(pulled).toBeLessThan(events / 2)
     // and nothing is lost
@@ -180,7 +178,7 @@ describe('the stream of a run', () => {
     }
     const stream = await open(`${url}/api/runs/${id}/stream`, harness.keys.ada)
     stream.destroy()
-    await vi.waitFor(() => expect(ended).toBe(true))
+    await expect.poll(() => ended).toBe(true)
   })
 
   test('ends when the service stops, after the last events of the run', async () => {
@@ -211,7 +209,7 @@ describe('the stream of a run', () => {
       })()
     const stream = await open(`${url}/api/runs/${id}/stream`, harness.keys.ada)
     await expect(textOf(stream)).rejects.toThrow('aborted')
-    await vi.waitFor(() => expect(harness.lines.join('\n')).toContain('the store went away'))
+    await expect.poll(() => harness.lines.join('\n')).toContain('the store went away')
   })
 })
 

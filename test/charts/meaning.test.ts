@@ -190,6 +190,25 @@ describe('the API', () => {
     expect(rule.timeouts).toEqual({ request: '0s', backendRequest: '0s' })
   })
 
+  it.each(ENVIRONMENTS)('answers to the names that %s leads to it, and to no others', (name) => {
+    const { objects } = aTree(anEnvironment(name))
+    const deployment = objects.find(({ object }) => object.kind === 'Deployment')?.object as Fields
+    const [api] = deployment.spec.template.spec.containers
+    const { value } = api.env.find((entry: Fields) => entry.name === 'AGENTWEAVER_ALLOWED_HOSTS')
+    const routes = objects.filter(({ object }) => object.kind === 'HTTPRoute') as Fields[]
+    const named = routes
+      .filter(({ object }) => object.spec.rules.some((rule: Fields) => rule.backendRefs))
+      .flatMap(({ object }) => object.spec.hostnames)
+    const { namespace } = deployment.metadata
+    const service = `${deployment.metadata.name}.${namespace}.svc`
+
+    expect(value.split(',')).toEqual([...named, `${service}:8080`, `${service}.cluster.local:8080`])
+    expect(named).toHaveLength(1)
+    // A probe that names no host is sent with the pod's address, which the API answers to by itself.
+    for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe'])
+      expect(api[probe].httpGet).not.toHaveProperty('httpHeaders')
+  })
+
   it('can always be drained from a node, also when there is one of it', () => {
     for (const name of ENVIRONMENTS) {
       const budget = objectIn(aTree(anEnvironment(name)), 'PodDisruptionBudget')

@@ -5,8 +5,6 @@ import { describe, expect, test } from 'vitest'
 import type { Approval } from '../../contracts/api.ts'
 import type { RunEvent } from '../../contracts/events.ts'
 import type { ExecResult } from '../../contracts/exec.ts'
-import { writeServiceFile } from '../../runtime/api/start/service-file.ts'
-import { prepareStateFolder } from '../../runtime/api/start/state-folder.ts'
 import { done, queued } from './events.ts'
 import { aRun, FAKE_KEY, type FakeService, RUN_ID, refusal, startFakeService } from './fake-service.ts'
 import { aFolder, runCli } from './run-cli.ts'
@@ -31,6 +29,9 @@ const COMMANDS = [
   ['sandbox', 'rm'],
   ['doctor'],
   ['config'],
+  ['login'],
+  ['logout'],
+  ['move-state'],
   ['capacity'],
   ['demo'],
 ]
@@ -99,10 +100,11 @@ describe('exit status', () => {
   test('4: the key is not accepted', async () => {
     await using service = await startFakeService()
 
-    const { status, stderr } = await runCli(['runs', '--url', service.url, '--api-key', 'wrong'])
+    const env = { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: 'wrong' }
+    const { status, stderr } = await runCli(['runs'], { env })
 
     expect(status).toBe(4)
-    expect(stderr).toContain('--api-key')
+    expect(stderr).toContain('agentweaver login')
   })
 
   test('4: there is no key at all', async () => {
@@ -157,25 +159,10 @@ describe('exit status', () => {
 })
 
 describe('the service is found', () => {
-  test('through the folder .agentweaver of a folder above', async () => {
-    await using service = await startFakeService()
-    const folder = await aFolder('aw-find-test-')
-    const state = join(folder, '.agentweaver')
-    await prepareStateFolder(state, folder)
-    await mkdir(join(folder, 'deep', 'er'), { recursive: true })
-    await writeFile(join(state, 'api-key'), `${FAKE_KEY}\n`, { mode: 0o600 })
-    await writeServiceFile(state, { url: service.url, pid: process.pid })
-
-    const { status } = await runCli(['runs'], { cwd: join(folder, 'deep', 'er'), env: { HOME: folder } })
-
-    expect(status).toBe(0)
-    expect(service.requests).not.toEqual([])
-  })
-
   test.each([
     ['run', 'x', '--agent', 'copilot', '-w', '.'],
     ['sandbox', 'create', '-w', '.'],
-  ])('but its keys never go into a workspace: %s', async (...argv) => {
+  ])('but keys of a service never go into a workspace: %s', async (...argv) => {
     await using service = await startFakeService()
     const folder = await aFolder('aw-keys-test-')
     await mkdir(join(folder, '.agentweaver'))
@@ -199,6 +186,7 @@ describe('the service is found', () => {
 
     const { client, service } = JSON.parse(stdout)
     expect(client.url).toEqual({ value: SILENT_URL, from: 'AGENTWEAVER_URL' })
+    expect(client['state folder'].from).toBe('default')
     expect(client['api key'].from).toBe('AGENTWEAVER_API_KEY')
     expect(service).toContainEqual({ key: 'AGENTWEAVER_PORT', value: '8080', isSet: false, default: '8080' })
     expect(stdout).not.toMatch(/very-secret|sk-hidden/)

@@ -53,6 +53,17 @@ describe('what people see of a run', () => {
     )
   })
 
+  test('every file of a patch, however the patch names it', () => {
+    const patch = [
+      ...['diff --git a/old name b/new name', 'similarity index 100%', 'rename from old name'],
+      ...['rename to new name', 'diff --git a/gone b/gone', 'deleted file mode 100644', '--- a/gone'],
+      ...['+++ /dev/null', '@@ -1 +0,0 @@', '-x', ''],
+    ].join('\n')
+
+    expect(shown([aCall('apply_patch', { patch })])).toContain('old name, new name, gone')
+    expect(shown([aCall('apply_patch', { patch: 'prose' })])).toContain('expected "diff --git"')
+  })
+
   test('only the first lines of an output where it is limited, with the number of the rest', () => {
     const text = shown([anOutput('1\n2\n3\n4\n5\n'), anExit(0)], { outputLines: 2 })
 
@@ -108,6 +119,32 @@ describe('what people see of a run', () => {
     ])
 
     expect(text).toContain('isolation  direct, not isolated  the operator said so')
+  })
+
+  test('settings that are put in force by a first run', () => {
+    const path = '/p/.agentweaver/settings.yml'
+    const first = (settings: 'file' | 'defaults') =>
+      shown([{ type: 'policy.settings_trusted', data: { path, settings } }])
+
+    expect(first('file')).toContain('settings  First run in /p: its settings file is in force')
+    expect(first('defaults')).toContain('settings  First run in /p, which has no settings file')
+  })
+
+  test.each([
+    ['changed', 'is not obeyed: it differs'],
+    ['added', 'is not obeyed: the defaults are in force'],
+    ['removed', 'is gone: the settings in force stay'],
+  ] as const)('settings that are not obeyed since they were %s, and how to accept them', (reason, words) => {
+    const ignored = (path: string): RunEvent => ({ type: 'policy.settings_ignored', data: { path, reason } })
+
+    const inFolder = shown([ignored("/a b/it's/.agentweaver/settings.yml")], { suffix: ' --url http://x' })
+    const inUpload = shown([ignored('.agentweaver/settings.yml')])
+
+    expect(inFolder.replaceAll(/\s+/g, ' ')).toContain(words)
+    expect(inFolder).toMatch(/^ +agentweaver trust '\/a b\/it'\\''s' --url http:\/\/x$/m)
+    expect(inUpload).toContain(words)
+    expect(inUpload).toContain('come with the request')
+    expect(inUpload).not.toContain('agentweaver trust')
   })
 
   test('nothing that an agent says can steer the terminal', () => {

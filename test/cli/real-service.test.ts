@@ -7,10 +7,7 @@ import type { PlanStep } from '../../contracts/configure.ts'
 import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 import { runCli, startAtTerminal, startCli, until, untilQuiet } from './run-cli.ts'
 
-const SLOW = 90_000
 const DELETE = 'rm -rf build'
-/** A port at which nothing of ours listens. */
-const SILENT_PORT = '1'
 
 const command = (line: string): PlanStep => ({
   kind: 'tool',
@@ -45,15 +42,15 @@ beforeAll(async () => {
     settings: { AGENTWEAVER_STATE_DIR: join(folder, 'state'), AGENTWEAVER_WORKSPACE_ROOTS: folder },
   })
   env = { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey }
-}, SLOW)
+})
 
 afterAll(async () => {
   await service.stop()
   await untilQuiet(folder)
   await rm(folder, { recursive: true })
-}, SLOW)
+})
 
-test('an id that is none is said to be, with where the real ones are', { timeout: SLOW }, async () => {
+test('an id that is none is said to be, with where the real ones are', async () => {
   const wrong = await runCli(['show', 'run_nope'], { env })
   const absent = await runCli(['show', `run_${'0'.repeat(32)}`], { env })
 
@@ -62,7 +59,7 @@ test('an id that is none is said to be, with where the real ones are', { timeout
   expect(absent.status).toBe(3)
 })
 
-describe('a run from the command line', { timeout: SLOW }, () => {
+describe('a run from the command line', () => {
   test('succeeds with 0, can be listed, shown and read again from any event on', async () => {
     const started = await runCli([...(await planned([command('echo hi > made')])), '--json'], { env })
     const lines = started.stdout
@@ -145,8 +142,8 @@ describe('a run from the command line', { timeout: SLOW }, () => {
   })
 
   test('is cancelled by Ctrl-C and a yes', async () => {
-    await using terminal = startAtTerminal(await planned([command('sleep 60')]), { env })
-    await terminal.shows('sleep 60')
+    await using terminal = startAtTerminal(await planned([command('sleep 600')]), { env })
+    await terminal.shows('sleep 600')
 
     terminal.type('\u0003')
     await terminal.shows('Cancel the run?')
@@ -172,7 +169,7 @@ describe('a run from the command line', { timeout: SLOW }, () => {
   })
 
   test('can be cancelled from another terminal', async () => {
-    const { stdout } = await runCli([...(await planned([command('sleep 60')])), '--detach'], { env })
+    const { stdout } = await runCli([...(await planned([command('sleep 600')])), '--detach'], { env })
 
     const { status } = await runCli(['cancel', stdout.trim()], { env })
     const after = await runCli(['logs', '-f', stdout.trim()], { env })
@@ -183,14 +180,23 @@ describe('a run from the command line', { timeout: SLOW }, () => {
   })
 })
 
-test('a sandbox is created, runs commands, and is destroyed', { timeout: SLOW }, async () => {
+/** A command that is ended by its timeout: by a later one where it had not said yet that it runs. */
+async function execIntoTimeout(id: string) {
+  for (const seconds of ['1', '5', '25']) {
+    const ended = await runCli(['exec', '--timeout', seconds, id, 'echo partial; sleep 600'], { env })
+    if (ended.stdout !== '') return ended
+  }
+  throw new Error('the command did not say that it runs')
+}
+
+test('a sandbox is created, runs commands, and is destroyed', async () => {
   const created = await runCli(['sandbox', 'create'], { env })
   const id = created.stdout.trim()
   const failing = await runCli(['sandbox', 'exec', id, '--', 'sh', '-c', 'echo out; echo err >&2; exit 7'], {
     env,
   })
   const piped = await runCli(['exec', '--stdin', id, 'wc -c'], { env, input: 'four' })
-  const slow = await runCli(['exec', '--timeout', '1', id, 'echo partial; sleep 30'], { env })
+  const slow = await execIntoTimeout(id)
   const listed = await runCli(['sandbox', 'ls'], { env })
   const removed = await runCli(['sandbox', 'rm', id], { env })
   const gone = await runCli(['exec', id, 'true'], { env })
@@ -204,45 +210,70 @@ test('a sandbox is created, runs commands, and is destroyed', { timeout: SLOW },
   expect(gone.status).toBe(6)
 })
 
-describe('without a running service', { timeout: SLOW }, () => {
+describe('without a running service', () => {
   const aHome = () => mkdtemp(join(tmpdir(), 'aw-home-test-'))
 
   test('run starts one for itself, keeps what happened, and leaves no process', async () => {
     const home = await aHome()
-    const settings = { env: { HOME: home, AGENTWEAVER_PORT: SILENT_PORT }, cwd: home }
+    const settings = { env: { HOME: home }, cwd: home }
 
     const run = await runCli([...(await planned([command('pwd')])), '--json'], settings)
     const runs = await runCli(['runs'], settings)
 
-    expect(run.stderr).toContain(`starting one for this command (store: ${home}/.agentweaver)`)
+    expect(run.stderr).toContain(`starting one for this command (store: ${home}/.local/state/agentweaver)`)
     expect(run.status).toBe(0)
     expect(runs.stdout).toMatch(/run_\w+ +succeeded/)
     await untilQuiet(home)
     await rm(home, { recursive: true })
   })
 
-  test('its store never lies in the folder that the agent works in', async () => {
+  test('its store is the one of the user, and a project has settings only', async () => {
     const home = await aHome()
     const project = join(home, 'project')
     await mkdir(join(project, '.agentweaver'), { recursive: true })
-    await writeFile(join(project, '.agentweaver', 'api-key'), 'old')
+    await writeFile(join(project, '.agentweaver', 'settings.yml'), 'shell_enabled: true\n')
     const [, , , , ...plan] = await planned([command('ls -A .agentweaver')])
-    const settings = { env: { HOME: home, AGENTWEAVER_PORT: SILENT_PORT }, cwd: project }
+    const settings = { env: { HOME: home }, cwd: project }
 
-    const { status } = await runCli(['run', 'a task', '-w', '.', ...plan], settings)
+    const { status, stderr } = await runCli(['run', 'a task', '-w', '.', ...plan], settings)
 
+    expect(stderr).toContain(`${home}/.local/state/agentweaver`)
     expect(status).toBe(0)
-    expect(await readdir(join(project, '.agentweaver'))).toEqual(['api-key'])
-    expect(await readdir(join(home, '.agentweaver'))).toContain('api-key')
+    expect(await readdir(join(project, '.agentweaver'))).toEqual(['settings.yml'])
+    expect(await readdir(join(home, '.local/state/agentweaver'))).toContain('api-key')
+    await rm(home, { recursive: true })
+  })
+
+  test('a run that waits is decided from another terminal, in any folder', async () => {
+    const home = await aHome()
+    const settings = { env: { HOME: home }, cwd: home }
+    const child = startCli(await planned([command(DELETE)]), settings)
+    let said = ''
+    child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+      said += chunk
+    })
+    await until(
+      'it asks',
+      () => /agentweaver approve \S+ \S+/.test(said),
+      () => said,
+    )
+    const [, ...words] = said.match(/agentweaver (approve) (\S+) (\S+)/) ?? []
+
+    const approved = await runCli(words, { env: { HOME: home }, cwd: '/' })
+
+    await until('the run ends', () => child.exitCode !== null)
+    expect(approved.status).toBe(0)
+    expect(child.exitCode).toBe(0)
+    await untilQuiet(home)
     await rm(home, { recursive: true })
   })
 
   test('Ctrl-C twice ends the run with the service that was started for it', async () => {
     const home = await aHome()
-    const argv = await planned([command('sleep 60')])
-    const settings = { env: { HOME: home, AGENTWEAVER_PORT: SILENT_PORT }, cwd: home }
+    const argv = await planned([command('sleep 600')])
+    const settings = { env: { HOME: home }, cwd: home }
     await using terminal = startAtTerminal(argv, settings)
-    await terminal.shows('sleep 60')
+    await terminal.shows('sleep 600')
 
     terminal.type('\u0003')
     await terminal.shows('Cancel the run?')
@@ -260,7 +291,7 @@ describe('without a running service', { timeout: SLOW }, () => {
       const home = await aHome()
 
       const { status, stderr } = await runCli(argv, {
-        env: { HOME: home, AGENTWEAVER_PORT: SILENT_PORT },
+        env: { HOME: home },
         cwd: home,
       })
 

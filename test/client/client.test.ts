@@ -2,19 +2,25 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
-import { type Client, createClient } from '../../runtime/client/client.ts'
+import { createClient } from '../../runtime/client/client.ts'
 import { ProblemError } from '../../runtime/client/problem-error.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
-import { type Harness, listen, RUN, startApp } from '../api/harness.ts'
+import { listen, RUN, startApp } from '../api/harness.ts'
 import { startCuttingProxy } from './cutting-proxy.ts'
 
 const delta = (text: string): RunEvent => ({ type: 'agent.message.delta', data: { messageId: 'm', text } })
 const DONE: RunEvent = { type: 'done', data: { state: 'succeeded' } }
 
-async function startClient(): Promise<Harness & { client: Client; url: string }> {
+async function startClient() {
   const harness = startApp()
   const url = await listen(harness)
-  return { ...harness, url, client: createClient({ url, apiKey: harness.keys.ada }) }
+  /** A proxy before the service, which takes its address as a name of its own. */
+  const cutAt = async (cuts: readonly number[]) => {
+    const proxy = await startCuttingProxy(url, cuts)
+    harness.allowedHosts.push(new URL(proxy.url).host)
+    return proxy
+  }
+  return { ...harness, url, cutAt, client: createClient({ url, apiKey: harness.keys.ada }) }
 }
 
 async function toArray<T>(items: AsyncIterable<T>): Promise<T[]> {
@@ -44,6 +50,19 @@ describe('the client', () => {
     const archive = await toArray(await client.downloadWorkspace(run.id))
     expect(Buffer.concat(archive).toString()).toBe('a tar')
     expect(sequencesOf(await toArray(client.streamEvents(run.id)))).toEqual([1, 2])
+  })
+
+  test('compares, trusts, lists and forgets folders', async () => {
+    const { client } = await startClient()
+    const path = '/srv/a b/ü?#%&'
+    expect((await client.compareSettings({ path })).path).toBe(path)
+    expect((await client.trustFolder({ path, digest: null })).path).toBe(path)
+    await expect(client.trustFolder({ path, digest: 'a'.repeat(64) })).rejects.toThrow(
+      expect.objectContaining({ code: 'conflict' }),
+    )
+    expect((await client.listTrustedFolders()).items.map((folder) => folder.path)).toEqual([path])
+    await client.forgetFolder({ path })
+    expect((await client.listTrustedFolders()).items).toEqual([])
   })
 
   test('drives a sandbox and its files', async () => {
@@ -149,8 +168,8 @@ describe('the client', () => {
 
 describe('over a line that breaks', () => {
   test('a mutation whose answer was lost happens once', async () => {
-    const { url, keys, service } = await startClient()
-    const proxy = await startCuttingProxy(url, [10, 10])
+    const { cutAt, keys, service } = await startClient()
+    const proxy = await cutAt([10, 10])
     const client = createClient({ url: proxy.url, apiKey: keys.ada })
     const run = await client.startRun(RUN)
     expect(service.calls).toEqual(['startRun'])
@@ -167,14 +186,14 @@ describe('over a line that breaks', () => {
   })
 
   test('a stream loses and repeats nothing, wherever it breaks', async () => {
-    const { client, url, keys, service } = await startClient()
+    const { client, cutAt, keys, service } = await startClient()
     const { id } = await client.startRun(RUN)
     service.append(id, delta('one'), delta('two\n\ndata: x'), delta('drei ü'), delta('four'), DONE)
     const whole = await toArray(client.streamEvents(id))
     let breaks = 0
     // The whole answer, headers included, is shorter than this; the cuts fall everywhere in it.
     for (let cut = 1; cut < 1600; cut += 97) {
-      const proxy = await startCuttingProxy(url, [cut, cut + 350])
+      const proxy = await cutAt([cut, cut + 350])
       const broken = createClient({ url: proxy.url, apiKey: keys.ada })
       const events = broken.streamEvents(id, { onBreak: () => breaks++ })
       expect(await toArray(events), `cut after ${cut} bytes`).toEqual(whole)
@@ -183,9 +202,9 @@ describe('over a line that breaks', () => {
   })
 
   test('a command that was started once is followed to its end', async () => {
-    const { client, url, keys, service } = await startClient()
+    const { client, cutAt, keys, service } = await startClient()
     const { id } = await client.createSandbox()
-    const proxy = await startCuttingProxy(url, [20, 500, 400])
+    const proxy = await cutAt([20, 500, 400])
     const broken = createClient({ url: proxy.url, apiKey: keys.ada })
     const events = await toArray(broken.runCommand(id, { command: 'true' }))
     expect(events.map(({ event }) => event.type)).toEqual(['command.output', 'command.exited'])

@@ -34,6 +34,10 @@ describe('the table for mount(8)', () => {
     )
   })
 
+  it('leaves characters of several bytes as they are', () => {
+    expect(table.rows([bindReadOnly('/a\u00a0b\u2028c', '/x')])).toMatch(/^\/a\u00a0b\u2028c /)
+  })
+
   it('keeps the flags that a user namespace may not lift', () => {
     expect(table.rows([bindWritable('/home/x', '/workspace')])).toContain(
       ' none bind,rw,nosuid,nodev,noexec,noatime,X-mount.mkdir',
@@ -51,6 +55,7 @@ describe('the table for mount(8)', () => {
 describe('a path below the workspace', () => {
   it('never leaves it, whatever its spelling', () => {
     const part = fc.oneof(fc.constantFrom('..', '.', '', 'a', '...', 'a..', '\0', '\\', '~'), fc.string())
+    expect(containedPath('x\n/')).toBe('x\n')
     fc.assert(
       fc.property(fc.array(part, { maxLength: 8 }), (parts) => {
         const contained = containedPath(parts.join('/'))

@@ -131,9 +131,67 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
     expect([limit(5, 0x7fff_0000_0000), limit(5, 1)]).toEqual([refused(1), refused(1)])
   })
 
+  const MODES = [0o4755, 0o2755, 0o6777, 0o104_644, 0xdead_0000_4755]
+  const CREATING = [0o100, 0o20_200_000, 0o101, 0o102]
+  const has = (name: SyscallName) => syscallNumber(arch, name) !== undefined
+
+  const SETS_MODE: [SyscallName, number][] = [
+    ...([
+      ['chmod', 1],
+      ['fchmod', 1],
+      ['creat', 1],
+      ['mknod', 1],
+    ] as [SyscallName, number][]),
+    ...([
+      ['fchmodat', 2],
+      ['fchmodat2', 2],
+      ['mknodat', 2],
+    ] as [SyscallName, number][]),
+  ]
+  it.each(SETS_MODE.filter(([name]) => has(name)))('refuses a mode with set-ID bits to %s', (name, index) => {
+    const withMode = (mode: number) => call(name, ...Array<number>(index).fill(7), mode)
+
+    expect(new Set(MODES.map(withMode))).toEqual(new Set([refused(1)]))
+    expect(new Set([0o755, 0o1777, 0o100_644].map(withMode))).toEqual(new Set([ALLOW]))
+  })
+
+  const OPENS: [SyscallName, number][] = [
+    ['open', 1],
+    ['openat', 2],
+  ]
+  it.each(OPENS.filter(([name]) => has(name)))(
+    'judges the mode of %s where it creates a file',
+    (name, index) => {
+      const open = (flags: number, mode: number) => call(name, ...Array<number>(index).fill(7), flags, mode)
+      const creating = CREATING.flatMap((flags) => MODES.map((mode) => open(flags, mode)))
+      const opening = [0, 1, 2, 0o200_000, 0o2_000_000].map((flags) => open(flags, 0o4755))
+
+      expect(new Set(creating)).toEqual(new Set([refused(1)]))
+      expect(new Set([...opening, ...CREATING.map((flags) => open(flags, 0o644))])).toEqual(new Set([ALLOW]))
+    },
+  )
+
+  it('hides openat2, whose mode no filter can read', () => {
+    expect(call('openat2')).toBe(refused(38))
+  })
+
+  it('permits the set-group-ID bit to folders where it is told so, and never to new files', () => {
+    const permitting = seccompInstructions(arch, { permitsSetGroupId: true, permitsOpenat2: true })
+    const about = (name: SyscallName, ...args: number[]) =>
+      evaluate(permitting, { arch: AUDIT_ARCH[arch], nr: syscallNumber(arch, name) ?? -1, args })
+
+    expect(about('fchmodat', 7, 7, 0o2775)).toBe(ALLOW)
+    expect(about('fchmod', 7, 0o2775)).toBe(ALLOW)
+    expect(about('fchmodat', 7, 7, 0o4755)).toBe(refused(1))
+    expect(about('openat', 7, 7, 0o100, 0o2755)).toBe(refused(1))
+    expect(about('mknodat', 7, 7, 0o2755)).toBe(refused(1))
+    expect(about('openat2')).toBe(ALLOW)
+  })
+
   it('passes everything else', () => {
     const numbers = new Set([
       ...REFUSED_SYSCALLS,
+      'openat2',
       'clone',
       'clone3',
       'ioctl',

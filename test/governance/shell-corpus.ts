@@ -1,6 +1,10 @@
 /** Commands that a person must be asked about: each hides or spells its danger in another way. */
 export const DESTRUCTIVE_COMMANDS: readonly string[] = [
   'echo ${x:-`rm -rf y`}',
+  'echo "${x#$(rm -rf y)}"',
+  'echo "${x#$(\nrm -rf y\n)}"',
+  'echo ${x%%\\\\$(rm -rf y)}',
+  'echo ${x^^<(rm -rf y)}',
   'cat <<EOF\na `rm -rf x` b\nEOF',
   'echo ${x/a/`rm -rf y`}',
   '${x:-rm} -rf y',

@@ -71,6 +71,26 @@ describe('hostile text', () => {
     expect(ms).toBeLessThan(5000)
   })
 
+  it('compares a long word with long patterns of a repository within a second', () => {
+    const patterns = Array.from({ length: 128 }, (_, at) => `x *${'a'.repeat(450)}b${at}`)
+    const governance = governanceWith({ destructive_command_patterns: patterns })
+
+    const ms = processorMs(() =>
+      expect(decideCommand(`x ${'a'.repeat(60_000)}`, governance).verdict).toBe('allow'),
+    )
+
+    expect(ms).toBeLessThan(1000)
+  })
+
+  it('compares many words with as many alternatives as settings may have within seconds', () => {
+    const patterns = Array.from({ length: 10 }, () => `x ${'*b,'.repeat(99)}*b`)
+    const governance = governanceWith({ destructive_command_patterns: patterns })
+
+    const ms = processorMs(() => decideCommand(`x ${'a '.repeat(9000)}`, governance))
+
+    expect(ms).toBeLessThan(5000)
+  })
+
   it('still judges ordinary commands after hostile ones', () => {
     decideCommand('a=('.repeat(20_000))
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { parseRepositorySettings, patternProblems } from '../../policies/agent/settings.ts'
+import { processorMs } from '../helpers/processor-time.ts'
 
 describe("a repository's settings", () => {
   it('are read from YAML', () => {
@@ -37,7 +38,22 @@ describe("a repository's settings", () => {
     ['a number out of bounds', { text: '\nmax_output_bytes: 1', line: 2, reason: /max_output_bytes/ }],
     ['direct', { text: 'redact_pii: true\ndirect: true', line: 2, reason: /only the operator/ }],
     ['bad YAML', { text: 'redact_pii: true\nx: [', line: 2, reason: /./ }],
-    ['a duplicate key', { text: 'shell_enabled: false\nshell_enabled: true', line: 2, reason: /unique/ }],
+    [
+      'a duplicate key',
+      { text: 'shell_enabled: false\nshell_enabled: true', line: 2, reason: /shell_enabled: is there twice/ },
+    ],
+    [
+      'a duplicate key that is quoted',
+      { text: 'shell_enabled: false\n"shell_enabled": true', line: 2, reason: /is there twice/ },
+    ],
+    [
+      'a key that is a list',
+      { text: 'redact_pii: true\n? [shell_enabled]\n: true', line: 2, reason: /keys must be strings/ },
+    ],
+    ['a merge key', { text: '<<: {shell_enabled: true}', line: 1, reason: /<<: is not a known key/ }],
+    ['a prototype', { text: '__proto__: {shell_enabled: true}', line: 1, reason: /is not a known key/ }],
+    ['an alias', { text: 'allowed_repository_roots: *a', line: 1, reason: /aliases/ }],
+    ['deep nesting', { text: `a: ${'['.repeat(30_000)}`, line: 1, reason: /nested too deeply/ }],
     ['an anchor', { text: 'allowed_repository_roots: &a\n  - /srv', line: 2, reason: /anchors/ }],
     ['a tag', { text: 'shell_enabled: !!bool "true"', line: 1, reason: /tags?/i }],
     ['two documents', { text: 'redact_pii: true\n---\nshell_enabled: true', line: 2, reason: /documents/ }],
@@ -47,11 +63,23 @@ describe("a repository's settings", () => {
       { text: 'allowed_repository_roots:\n  - /srv\n  - srv/../etc', line: 3, reason: /absolute/ },
     ],
     [
+      'a root with a line feed in front of ".."',
+      { text: 'allowed_repository_roots:\n  - "/srv/x\\n/../../etc"', line: 2, reason: /control characters/ },
+    ],
+    [
       'a pattern that cannot act',
       {
         text: 'destructive_command_patterns:\n  - make deploy\n  - "rm $x"',
         line: 3,
         reason: /must not contain/,
+      },
+    ],
+    [
+      'more alternatives than commands can be compared with',
+      {
+        text: `destructive_command_patterns:\n${`  - x ${'*b,'.repeat(100)}*b\n`.repeat(12)}`,
+        line: 12,
+        reason: /more than 1024 alternatives in all/,
       },
     ],
     ['a huge text', { text: `# ${'x'.repeat(70_000)}`, line: 1, reason: /longer/ }],
@@ -60,6 +88,24 @@ describe("a repository's settings", () => {
 
     expect(parsed).toMatchObject({ ok: false, line })
     expect(parsed.ok ? '' : parsed.reason).toMatch(reason)
+  })
+})
+
+describe('a hostile settings file', () => {
+  const keys = Array.from({ length: 15_000 }, (_, index) => index.toString(36)).join(',')
+
+  it.each([
+    ['thousands of keys', `{${keys}}`],
+    ['a name as long as the file', `${'k'.repeat(1000)}: true`],
+  ])('of %s is refused in a moment, with a short reason', (_what, text) => {
+    let parsed = parseRepositorySettings('')
+    const ms = processorMs(() => {
+      parsed = parseRepositorySettings(text)
+    })
+
+    expect(parsed).toMatchObject({ ok: false, line: 1 })
+    expect(parsed.ok ? 0 : parsed.reason.length).toBeLessThan(300)
+    expect(ms).toBeLessThan(1500)
   })
 })
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { parseRepositorySettings } from '../../policies/agent/settings.ts'
 import { tighten, widenings } from '../../policies/agent/tighten.ts'
 
 const ceilingOf = (settings: Partial<SandboxSettings>) => SandboxSettings.parse(settings)
@@ -103,6 +104,57 @@ describe('tighten', () => {
         allowed_repository_roots: ['/srv/a-b'],
       }),
     ).toMatchObject({ allowed_repository_roots: [] })
+  })
+})
+
+describe('the settings file of a hostile repository', () => {
+  const strictest = ceilingOf({
+    shell_enabled: false,
+    network_enabled: false,
+    require_approval_for_all_shell: true,
+    redact_pii: true,
+    max_output_bytes: 1_048_576,
+    allowed_repository_roots: ['/srv'],
+    destructive_command_patterns: ['make deploy'],
+  })
+  /** The most that a file can ask for, by key. */
+  const WISHES: Readonly<Record<string, string>> = {
+    shell_enabled: 'true',
+    network_enabled: 'true',
+    require_approval_for_all_shell: 'false',
+    redact_pii: 'false',
+    max_output_bytes: '104857600',
+    allowed_repository_roots: '[/, /srv, /etc]',
+    destructive_command_patterns: '[]',
+  }
+
+  it('is tried with every key that there is', () => {
+    expect(Object.keys(WISHES).sort()).toEqual(Object.keys(SandboxSettingsPatch.shape).sort())
+    expect(Object.keys(SandboxSettings.shape).filter((key) => !(key in WISHES))).toEqual(['direct'])
+  })
+
+  it.each(Object.entries(WISHES))('gets nothing by %s: %s', (key, value) => {
+    const parsed = parseRepositorySettings(`${key}: ${value}\n`)
+
+    expect(parsed.ok).toBe(true)
+    expect(tighten(strictest, parsed.ok ? parsed.patch : {})).toEqual(strictest)
+  })
+
+  it('cannot name direct', () => {
+    expect(parseRepositorySettings('direct: true')).toMatchObject({ ok: false })
+  })
+
+  it('leaves every key that it does not name at the ceiling, not at its default', () => {
+    for (const key of Object.keys(WISHES)) {
+      const parsed = parseRepositorySettings(`${key}: ${WISHES[key]}\n`)
+      const open = ceilingOf({ network_enabled: true, redact_pii: false, allowed_repository_roots: ['/srv'] })
+      const { [key as keyof SandboxSettings]: _named, ...others } = tighten(
+        open,
+        parsed.ok ? parsed.patch : {},
+      )
+
+      expect(open).toMatchObject(others)
+    }
   })
 })
 

@@ -42,6 +42,10 @@ const ATTACKS: readonly [string, (frame: HostToRunner) => Uint8Array[]][] = [
   ['a second introduction', () => [frame(HELLO)]],
   ['an answer to what was never asked', () => [frame({ type: 'exit', id: '99', result: EXITED })]],
   ['an id that is no number', () => [frame({ type: 'exit', id: 'x', result: EXITED })]],
+  [
+    'git directories that nobody asked it to look for',
+    () => [frame({ type: 'held', id: 'held', held: { count: 1, names: ['x'], isComplete: true } })],
+  ],
   ['an answer of another kind', ({ id }) => [frame({ type: 'file-result', id, result: { ok: true } })]],
   ['a credit that no one needs', ({ id }) => [frame({ type: 'credit', id, bytes: 1 })]],
   ['an archive in place of output', ({ id }) => [frame({ type: 'data', id }, Buffer.from('x'))]],
@@ -136,6 +140,7 @@ describe('an AgentHost that breaks the protocol', () => {
       backend: executor,
       isolation: ISOLATION,
       toolRoots: [],
+      clearsSetId: true,
       log: silentLog,
     })
     hostEnd.write(encodeFrame({ type: 'open', id: 'open', root: aRoot() } as never))
@@ -165,6 +170,7 @@ class WaitingBackend implements Backend {
     this.isCreated = true
     return {
       isolation: ISOLATION,
+      hasSyscallFilter: false,
       run: async (_request: ExecRequest, { signal }: { signal?: AbortSignal }): Promise<ExecResult> => {
         this.running++
         await new Promise((resolve) => signal?.addEventListener('abort', resolve, { once: true }))

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest'
 import { ExecRequest, type ExecResult } from '../../contracts/exec.ts'
 import type { ExecIo } from '../../contracts/toolbox.ts'
 import type { RunnerLink } from '../../runtime/agent-host/toolbox/runner-link.ts'
-import { spawnRunner } from '../../runtime/agent-host/toolbox/spawn-runner.ts'
+import { type SpawnRunnerOptions, spawnRunner } from '../../runtime/agent-host/toolbox/spawn-runner.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 
 /** The runner is the same above every backend; `direct` works on every machine. */
@@ -33,14 +33,20 @@ export function aRoot(): string {
   return mkdtempSync(join(folder, 'root-'))
 }
 
-/** A real runner process over a real socket pair, bound to an empty workspace. */
-export async function aRunner(): Promise<RunnerFixture> {
+type RunnerChange = Partial<SpawnRunnerOptions> & {
+  /** Fills the workspace before the runner sees it. */
+  readonly prepare?: (root: string) => void
+}
+
+/** A real runner process over a real socket pair, bound to a workspace that is empty unless it is prepared. */
+export async function aRunner({ prepare, ...change }: RunnerChange = {}): Promise<RunnerFixture> {
   const before = new Set(childPids())
-  const link = await spawnRunner({ backend: BACKEND, toolRoots: [], log: silentLog })
+  const link = await spawnRunner({ backend: BACKEND, toolRoots: [], log: silentLog, ...change })
   onTestFinished(() => link.close())
   const [pid] = childPids().filter((child) => !before.has(child))
   if (pid === undefined) throw new Error('no runner process was started')
   const root = aRoot()
+  prepare?.(root)
   await link.open(root)
   return { link, root, pid, run: (command, more = {}) => runCommand(link, command, more) }
 }

@@ -120,6 +120,7 @@ describe('starting a runner', () => {
     expect(names.sort()).toEqual([
       'AGENTWEAVER_RUNNER_BACKEND',
       'AGENTWEAVER_RUNNER_FD',
+      'AGENTWEAVER_RUNNER_HOST_ROOTS',
       'AGENTWEAVER_RUNNER_TEMP',
       'AGENTWEAVER_RUNNER_TOOL_ROOTS',
       'PATH',

@@ -1,9 +1,10 @@
-import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { CreateSandbox, StartCommand } from '../../contracts/api.ts'
 import { startTimeOf } from '../../runtime/sandboxes/local/process-group.ts'
 import type { Transaction } from '../../runtime/store/store.ts'
+import { processesWith } from '../helpers/processes-with.ts'
 import { until } from '../helpers/until.ts'
 import {
   alice,
@@ -37,7 +38,7 @@ it('runs a plan in a sandbox of its own and leaves nothing but the changed works
   )
   const events = await follow(service, run.id)
 
-  expect(typesOf(events).slice(0, 2)).toEqual(['run.queued', 'sandbox.selected'])
+  expect(typesOf(events).slice(0, 3)).toEqual(['run.queued', 'policy.settings_trusted', 'sandbox.selected'])
   expect(dataOf(events, 'agent.intent')[0]?.intent).toBe('change a.txt')
   const output = dataOf(events, 'command.output')
   expect(output.map(({ stream, chunk }) => [stream, chunk])).toEqual(
@@ -92,22 +93,23 @@ it('serves further turns in the same conversation and ends after the last one', 
   expect(typesOf(events).filter((type) => type === 'sandbox.execution_pod.bound')).toHaveLength(1)
 })
 
-it('cancels a turn that works within two seconds and kills what it runs', async () => {
+it('cancels a turn that works and kills what it runs', async () => {
   const { service, aWorkspace } = use()
   const path = aWorkspace()
-  const run = await service.startRun(alice, aRun(path, [shell('sleep 300 & echo started; wait')]))
+  const odd = `${300 + Math.random()}`
+  const run = await service.startRun(alice, aRun(path, [shell(`sleep ${odd} & echo started; wait`)]))
 
-  let tookMs = Number.POSITIVE_INFINITY
+  let running: readonly number[] = []
   const events = await follow(service, run.id, async (event) => {
     if (event.type !== 'command.output') return
-    const startedAt = performance.now()
+    running = processesWith(odd)
     const cancelled = await service.cancel(alice, run.id)
-    tookMs = performance.now() - startedAt
     expect(['ending', 'cancelled']).toContain(cancelled.state)
   })
 
   expect(dataOf(events, 'done')).toEqual([{ state: 'cancelled' }])
-  expect(tookMs).toBeLessThan(3000)
+  expect(running.length).toBeGreaterThan(0)
+  await until('nothing of it runs any more', () => processesWith(odd).length === 0)
 })
 
 it('fails a run with sandbox_lost when its AgentHost dies in mid-turn, and cleans up', async () => {
@@ -172,12 +174,15 @@ it('refuses a workspace that does not exist, is a link, is a file, or lies outsi
   await expect(service.startRun(alice, aRun(inside, []))).resolves.toMatchObject({ state: 'queued' })
 })
 
-it('refuses a workspace that holds or lies in the folder with the keys of the service', async () => {
+it('refuses a workspace that holds or lies in a folder with keys of the service or its user', async () => {
   const { service, folder, config, close } = await startService({ AGENTWEAVER_WORKSPACE_ROOTS: '/' })
   onTestFinished(close)
 
-  for (const path of [folder, config.stateDir, join(config.stateDir, 'keys'), '/']) {
-    const message = expect.stringContaining("the service's own folder")
+  const logins = join(config.home, '.config/agentweaver/logins')
+  mkdirSync(logins, { recursive: true })
+  const ofUser = [logins, join(config.home, '.config')]
+  for (const path of [folder, config.stateDir, join(config.stateDir, 'keys'), '/', ...ofUser]) {
+    const message = expect.stringContaining('a folder for keys')
     await expect(service.startRun(alice, aRun(path, [])), path).rejects.toMatchObject({
       code: 'workspace_invalid',
       message,

@@ -75,37 +75,106 @@ it('stays cancelled where the upload ends after the cancellation, and takes no p
   expect(claims.filter(({ runId }) => runId === run.id)).toEqual([])
 })
 
-it('lets the settings that the archive brings tighten the run', async () => {
-  const { service } = use()
-  const run = await service.startRun(alice, { ...aRun('/', [shell('true')]), workspace: { kind: 'upload' } })
+type Header = Parameters<ReturnType<typeof pack>['entry']>[0]
 
-  await service.uploadWorkspace(
-    alice,
-    run.id,
-    await anArchive({ '.agentweaver/settings.yml': 'shell_enabled: false\n' }),
-  )
-  const events = await follow(service, run.id)
+const SETTINGS = '.agentweaver/settings.yml'
+const IGNORED = 'policy.settings_ignored'
+
+/** A run of one command over an upload, with the settings that its request carries. */
+async function uploaded(settings: string | undefined, archive: Record<string, string>) {
+  const { service } = use()
+  const run = await service.startRun(alice, {
+    ...aRun('/', [shell('true')]),
+    workspace: { kind: 'upload', ...(settings !== undefined && { settings }) },
+  })
+  await service.uploadWorkspace(alice, run.id, await anArchive(archive))
+  return follow(service, run.id)
+}
+
+it('does not obey the settings of the archive, and reports them', async () => {
+  const events = await uploaded(undefined, { [SETTINGS]: 'shell_enabled: false\n' })
+
+  expect(dataOf(events, 'tool.denied')).toEqual([])
+  expect(dataOf(events, IGNORED)).toEqual([{ path: SETTINGS, reason: 'added' }])
+})
+
+it('obeys the settings that its request carries, whatever the archive says', async () => {
+  const events = await uploaded('shell_enabled: false\n', { [`./${SETTINGS}`]: 'shell_enabled: true\n' })
 
   expect(dataOf(events, 'tool.denied')[0]).toMatchObject({ tool: 'run_command', by: 'policy' })
+  expect(dataOf(events, IGNORED)).toEqual([{ path: SETTINGS, reason: 'changed' }])
 })
 
-it('refuses an archive whose settings are malformed, with line and reason, and goes on waiting', async () => {
-  const { service } = use()
-  const run = await service.startRun(alice, { ...aRun('/', []), workspace: { kind: 'upload' } })
+it('reports nothing where the archive says what is in force', async () => {
+  const text = 'shell_enabled: false\n'
 
-  const upload = service.uploadWorkspace(
-    alice,
-    run.id,
-    await anArchive({ '.agentweaver/settings.yml': 'shel_enabled: no\n' }),
-  )
+  const events = await uploaded(text, { [SETTINGS]: text })
 
-  await expect(upload).rejects.toMatchObject({
-    code: 'workspace_invalid',
-    message: expect.stringContaining('line 1'),
-  })
-  expect((await service.readRun(alice, run.id)).state).toBe('awaiting_upload')
+  expect(dataOf(events, 'tool.denied')).toHaveLength(1)
+  expect(dataOf(events, IGNORED)).toEqual([])
+})
+
+it('reports an archive without the file that is in force', async () => {
+  const events = await uploaded('redact_pii: true\n', { a: '1' })
+
+  expect(dataOf(events, IGNORED)).toEqual([{ path: SETTINGS, reason: 'removed' }])
+})
+
+it('takes no settings from a request that would widen the policy of the deployment', async () => {
+  const { service, store } = use()
+  const settings = 'network_enabled: true\nredact_pii: false\nallowed_repository_roots: [/]\n'
+  const workspace = { kind: 'upload', settings } as const
+
+  const run = await service.startRun(alice, { ...aRun('/', []), workspace })
+
+  expect((await store.readRun(run.id))?.settings).toEqual(await service.readPolicy(alice))
+  expect(run.workspace).toEqual({ kind: 'upload' })
   await service.cancel(alice, run.id)
 })
+
+it('refuses a request whose settings are malformed, with line and reason', async () => {
+  const { service } = use()
+  const workspace = { kind: 'upload', settings: 'redact_pii: true\ndirect: true\n' } as const
+
+  const started = service.startRun(alice, { ...aRun('/', []), workspace })
+
+  await expect(started).rejects.toMatchObject({
+    code: 'workspace_invalid',
+    message: expect.stringMatching(/^workspace\.settings, line 2: direct: only the operator/),
+  })
+})
+
+it.each([
+  ['malformed', { name: SETTINGS, content: 'shel_enabled: no\n', message: /line 1: shel_enabled/ }],
+  ['a link', { name: SETTINGS, type: 'symlink', linkname: 'other', message: /not a regular file/ }],
+  ['a folder', { name: `${SETTINGS}/`, type: 'directory', message: /not a regular file/ }],
+  [
+    'too large',
+    {
+      name: './.agentweaver/./settings.yml',
+      content: '#'.repeat(70_000),
+      message: /larger than 65536 bytes/,
+    },
+  ],
+] as [string, Header & { message: RegExp; content?: string }][])(
+  'refuses an archive whose settings are %s, and goes on waiting',
+  async (_what, { message, content = '', ...header }) => {
+    const { service } = use()
+    const run = await service.startRun(alice, { ...aRun('/', []), workspace: { kind: 'upload' } })
+    const archive = pack()
+    archive.entry(header, content)
+    archive.finalize()
+
+    const upload = service.uploadWorkspace(alice, run.id, archive as AsyncIterable<Uint8Array>)
+
+    await expect(upload).rejects.toMatchObject({
+      code: 'workspace_invalid',
+      message: expect.stringMatching(message),
+    })
+    expect((await service.readRun(alice, run.id)).state).toBe('awaiting_upload')
+    await service.cancel(alice, run.id)
+  },
+)
 
 it('fails the run when a member of the archive leads outside', async () => {
   const { service } = use()

@@ -13,7 +13,7 @@ import { createSqlStore } from '../../runtime/store/sql-store.ts'
 import { sqliteDialect } from '../../runtime/store/sqlite/dialect.ts'
 import { openSqlite } from '../../runtime/store/sqlite/engine.ts'
 import type { Store } from '../../runtime/store/store.ts'
-import { aCall, aClaim, anApproval, anEvent, givenRun } from './rows.ts'
+import { aCall, aClaim, anApproval, anEvent, aTrustedFolder, givenRun } from './rows.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'aw-plan-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -51,6 +51,8 @@ async function exercise(store: Store): Promise<void> {
     await tx.bindClaim(claim, { uid: 'u', sandboxUid: 's', podUid: 'p' })
     await tx.auditHead(runId)
     await tx.auditHead('')
+    await tx.trustFirst(aTrustedFolder())
+    await tx.trustFirst(aTrustedFolder())
   })
   await store.listRuns({ ...page, owner: 'ada' })
   await store.listRuns({ ...page, owner: 'ada', kind: 'agent', after: runId })
@@ -76,6 +78,11 @@ async function exercise(store: Store): Promise<void> {
   await store.readSetting('a')
   await store.acquireLease('l', 'h', 1)
   await store.releaseLease('l', 'h')
+  await store.writeTrustedFolder(aTrustedFolder({ path: '/b' }))
+  await store.readTrustedFolder('ada', '/b')
+  const { next } = await store.listTrustedFolders({ owner: 'ada', limit: 1 })
+  await store.listTrustedFolders({ owner: 'ada', limit: 1, after: next ?? '' })
+  await store.deleteTrustedFolder('ada', '/b')
   for (const query of [{ runId }, { tool: 't' }, { decision: 'deny' }, { since: createdAt }, {}]) {
     await store.readAudit({ ...page, after: '3', ...query })
   }

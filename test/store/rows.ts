@@ -1,6 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { SandboxSettings } from '../../contracts/policy.ts'
-import type { ApprovalRow, CallRow, ClaimRow, NewEvent, NewRun, Store } from '../../runtime/store/store.ts'
+import type {
+  ApprovalRow,
+  CallRow,
+  ClaimRow,
+  NewEvent,
+  NewRun,
+  Store,
+  TrustedFolder,
+} from '../../runtime/store/store.ts'
 
 const hex = (bytes = 16) => randomBytes(bytes).toString('hex')
 
@@ -64,5 +72,14 @@ export const aClaim = (runId: string, over: Partial<ClaimRow> = {}): ClaimRow =>
   keyId: 'k1',
   state: 'requested',
   createdAt: '2026-01-01T00:00:00.000Z',
+  ...over,
+})
+
+export const aTrustedFolder = (over: Partial<TrustedFolder> = {}): TrustedFolder => ({
+  owner: 'ada',
+  path: '/home/ada/project',
+  settings: 'shell_enabled: false\n',
+  origin: 'first_run',
+  trustedAt: '2026-01-01T00:00:00.000Z',
   ...over,
 })

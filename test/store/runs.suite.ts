@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { SandboxSettings } from '../../contracts/policy.ts'
 import type { RunChange } from '../../runtime/store/store.ts'
 import { anEvent, aRun, givenRun } from './rows.ts'
 import { type StoreUnderTest, useStore } from './store-under-test.ts'
@@ -45,8 +44,6 @@ export function testRuns(engine: StoreUnderTest): void {
         firstEventAt: '2026-01-01T00:00:01.000Z',
         endedAt: '2026-01-01T00:00:02.000Z',
         checkpointAt: '2026-01-01T00:00:03.000Z',
-        settings: SandboxSettings.parse({ shell_enabled: false }),
-        policyVersion: 'p2',
       } satisfies RunChange
 
       await store().transaction((tx) => tx.changeRun(id, change))

@@ -7,6 +7,7 @@ import { testProcesses } from './processes.suite.ts'
 import { testRuns } from './runs.suite.ts'
 import { testService } from './service.suite.ts'
 import type { StoreUnderTest } from './store-under-test.ts'
+import { testTrustedFolders } from './trusted-folders.suite.ts'
 import { testWork } from './work.suite.ts'
 
 /** Everything that a store promises, whatever is under it. */
@@ -16,6 +17,7 @@ export function testStore(engine: StoreUnderTest): void {
     testEvents(engine)
     testWork(engine)
     testService(engine)
+    testTrustedFolders(engine)
     testAudit(engine)
     testBlobs(engine)
     testProcesses(engine)

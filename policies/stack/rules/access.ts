@@ -77,7 +77,7 @@ function ownRoles(resource: RuledResource): Problem[] {
           asList(value).every(
             (action) =>
               typeof action === 'string' &&
-              !/\*(?!\/read$)|^Microsoft\.Authorization\/.*\/(?:write|delete)/i.test(action),
+              !/\*(?!\/read$)|^Microsoft\.Authorization\/.*\/(?:write|delete)/is.test(action),
           ),
         remedy: 'list actions by name; no "*" but for reading, none that assigns roles',
       })

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline'
 import { Duplex } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import type { BackendName } from '../../../contracts/backends.ts'
+import type { HostRoot } from '../../../contracts/paths.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
@@ -27,6 +28,11 @@ const REMOVAL = { recursive: true, force: true, maxRetries: 5, retryDelay: 50 }
 export interface SpawnRunnerOptions {
   readonly backend: BackendName
   readonly toolRoots: readonly string[]
+  /**
+   * The operator's ceiling of the folders that commands may read outside the workspace.
+   * @default none
+   */
+  readonly hostRoots?: readonly HostRoot[]
   readonly log: Log
   /**
    * The runner's program.
@@ -52,6 +58,7 @@ export async function spawnRunner(options: SpawnRunnerOptions): Promise<RunnerLi
       AGENTWEAVER_RUNNER_TEMP: temporary,
       AGENTWEAVER_RUNNER_BACKEND: options.backend,
       AGENTWEAVER_RUNNER_TOOL_ROOTS: JSON.stringify(options.toolRoots),
+      AGENTWEAVER_RUNNER_HOST_ROOTS: JSON.stringify(options.hostRoots ?? []),
     },
   })
   const exited = exitOf(child).then(() =>

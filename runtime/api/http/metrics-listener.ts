@@ -2,18 +2,26 @@ import Fastify from 'fastify'
 import { API_ROUTES } from '../../../contracts/routes.ts'
 import type { RunService } from '../runs/service.ts'
 import { listen } from '../start/listen.ts'
-import { isLoopback, refuseForeignHosts } from './host-guard.ts'
+import { refuseForeignHosts } from './host-guard.ts'
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** Figures for Prometheus at a port of their own, so that who may scrape need not reach the API. */
 export async function serveMetrics(
   service: Pick<RunService, 'metrics'>,
-  { host, port }: { readonly host: string; readonly port: number | undefined },
+  {
+    host,
+    metricsPort: port,
+    allowedHosts,
+  }: {
+    readonly host: string
+    readonly metricsPort: number | undefined
+    readonly allowedHosts: readonly string[]
+  },
 ): Promise<{ close(): Promise<void> } | undefined> {
   if (port === undefined) return undefined
   const app = Fastify({ bodyLimit: 1024, requestTimeout: 10_000, connectionTimeout: 60_000 })
-  if (isLoopback(host)) refuseForeignHosts(app)
+  refuseForeignHosts(app, allowedHosts)
   app.get(API_ROUTES.metrics, async (_request, reply) =>
     reply.type(METRICS_TYPE).send(await service.metrics()),
   )

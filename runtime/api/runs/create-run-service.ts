@@ -16,14 +16,12 @@ import { createRunReads } from './run-reads.ts'
 import { createSandboxPolicy } from './sandbox-policy.ts'
 import type { RunService } from './service.ts'
 import { type SandboxUse, servingRunFinder } from './serving-run.ts'
-import type { RepositorySettingsReader } from './start-run.ts'
 import { holdStore } from './store-lease.ts'
 import { type TakeoverParts, takeOverRuns, watchAbandonedRuns } from './takeover.ts'
+import { createTrustedFolders } from './trusted-folders.ts'
 import { createUploads } from './uploads.ts'
 
-export type RunServiceDeps = Omit<RunDeps, 'holder'> & {
-  readonly readRepositorySettings: RepositorySettingsReader
-}
+export type RunServiceDeps = Omit<RunDeps, 'holder'>
 
 const FILE_TIMEOUT_MS = 60_000
 const CLOSE_GRACE_MS = 10_000
@@ -44,9 +42,9 @@ export function createRunService(given: RunServiceDeps): RunService {
   const capacity: Capacity = { agent: new CapacityQueue(), command: new CapacityQueue() }
   const active = createActiveRuns(deps, { ...finishParts, capacity })
   const policy = createSandboxPolicy(store, deps.ceiling)
-  const uploads = createUploads(deps, { ...finishParts, policy, active })
+  const uploads = createUploads(deps, { ...finishParts, active })
   const commands = createRunCommands(deps, audit)
-  const start = { run: deps, policy, readRepositorySettings: deps.readRepositorySettings }
+  const start = { run: deps, policy }
   const lifecycle = new Lifecycle({ deps, start, active, uploads, finishParts })
   const findServing = servingRunFinder(deps, active)
   const reaper = new ReaperFigures()
@@ -99,6 +97,7 @@ export function createRunService(given: RunServiceDeps): RunService {
     readPolicy: () => policy.read(),
     replacePolicy: (caller, patch) => policy.replace(caller, patch),
     mergePolicy: (caller, patch) => policy.merge(caller, patch),
+    ...createTrustedFolders(deps, policy),
     metrics: () => renderMetrics({ store, active, reaper }),
   }
 }

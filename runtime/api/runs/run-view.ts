@@ -22,9 +22,10 @@ export function toRun(row: RunRow): Run {
     ending: _ending,
     usedAt: _used,
     activeMs: _active,
+    workspace,
     ...run
   } = row
-  return run
+  return { ...run, workspace: workspace.kind === 'upload' ? { kind: 'upload' } : workspace }
 }
 
 /** The row of a run that the caller may see; to everybody else it does not exist. */

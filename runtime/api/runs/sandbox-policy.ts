@@ -7,14 +7,37 @@ import type { Caller } from './service.ts'
 
 const SETTING = 'sandbox-policy'
 
+/** What a patch asks for beyond these settings, and so does not get. */
+export const notGranted = (settings: SandboxSettings, patch: SandboxSettingsPatch): string[] =>
+  widenings(settings, patch).map(({ field, message }) => `${field}: ${message}`)
+
 /** Everything that is wrong with a patch: patterns that cannot act, wishes beyond the ceiling. */
 function problemsOf(ceiling: SandboxSettings, patch: SandboxSettingsPatch): string[] {
   return [
     ...patternProblems(patch).map(
       ({ index, message }) => `destructive_command_patterns.${index}: ${message}`,
     ),
-    ...widenings(ceiling, patch).map(({ field, message }) => `${field}: ${message}`),
+    ...notGranted(ceiling, patch),
   ]
+}
+
+/** Settings of a run: the policy, tightened by those in force for its workspace and by the request that starts it. */
+export function settingsOfRun(
+  policy: SandboxSettings,
+  inForce: SandboxSettingsPatch,
+  request: SandboxSettingsPatch = {},
+): SandboxSettings {
+  const base = tighten(policy, inForce)
+  const problems = problemsOf(base, request)
+  if (problems.length > 0)
+    throw new SandboxError('policy_denied', `policy asks for more than it may: ${problems.join('; ')}`)
+  const settled = SandboxSettings.safeParse(tighten(base, request))
+  if (settled.success) return settled.data
+  const [issue] = settled.error.issues
+  throw new SandboxError(
+    'policy_denied',
+    `the settings of the deployment, the workspace and the request together: ${String(issue?.path[0])}: ${issue?.message}`,
+  )
 }
 
 /** The deployment's policy: what operators stored, under the ceiling. It can only tighten the ceiling. */
@@ -36,19 +59,6 @@ export function createSandboxPolicy(store: Store, ceiling: SandboxSettings) {
     replace: write,
     merge: async (caller: Caller, patch: SandboxSettingsPatch): Promise<SandboxSettings> =>
       write(caller, { ...(await stored()), ...patch }),
-    tightened: (settings: SandboxSettings, patch: SandboxSettingsPatch): SandboxSettings =>
-      tighten(settings, patch),
-    /** Settings of a run: the policy, tightened by the repository and by whoever starts the run. */
-    async forRun(
-      repository: SandboxSettingsPatch | undefined,
-      request: SandboxSettingsPatch | undefined,
-    ): Promise<SandboxSettings> {
-      const base = tighten(ceiling, await stored(), repository ?? {})
-      const problems = request ? problemsOf(base, request) : []
-      if (problems.length > 0)
-        throw new SandboxError('policy_denied', `policy asks for more than it may: ${problems.join('; ')}`)
-      return SandboxSettings.parse(tighten(base, request ?? {}))
-    },
   }
 }
 

@@ -17,7 +17,14 @@ import type { RunEnvelope } from '../../../contracts/events.ts'
 import type { FileOperation } from '../../../contracts/files.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import type { RunDiff } from '../../../contracts/results.ts'
 import type { FileAnswer } from '../../../contracts/toolbox.ts'
+import type {
+  FolderQuery,
+  SettingsComparison,
+  TrustedFolder,
+  TrustFolder,
+} from '../../../contracts/trusted-folders.ts'
 
 /** Who asks. A user sees what is their own; to them everything else does not exist. Operators see all. */
 export interface Caller {
@@ -35,6 +42,7 @@ export type ListRuns = {
   readonly limit: number
   readonly after?: string | undefined
 }
+export type ListFolders = Omit<ListRuns, 'kind'>
 export type ReadEvents = { readonly after: number; readonly limit: number }
 export type Subscription = { readonly after: number; readonly signal: AbortSignal }
 export type FileRequest = { readonly operation: FileOperation; readonly payload?: Uint8Array }
@@ -67,6 +75,13 @@ export interface RunService {
   uploadWorkspace(caller: Caller, id: string, archive: AsyncIterable<Uint8Array>): Promise<Run>
   downloadWorkspace(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
 
+  /** What a run changed in the folder that it worked on: `run_not_ready` until it ends, `not_found` where nothing is. */
+  readDiff(caller: Caller, id: string): Promise<RunDiff>
+  /** The same as a patch, secrets hidden. */
+  readPatch(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
+  /** The run's commits as a git bundle. */
+  readBundle(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
+
   startTurn(caller: Caller, id: string, turn: StartTurn): Promise<Turn>
   /** Returns when the run is final or two seconds have passed. */
   cancel(caller: Caller, id: string): Promise<Run>
@@ -97,6 +112,15 @@ export interface RunService {
   readPolicy(caller: Caller): Promise<SandboxSettings>
   replacePolicy(caller: Caller, policy: SandboxSettingsPatch): Promise<SandboxSettings>
   mergePolicy(caller: Caller, patch: SandboxSettingsPatch): Promise<SandboxSettings>
+
+  /** The settings that the caller's runs get in a folder, beside its settings file; `workspace_invalid`. */
+  compareSettings(caller: Caller, folder: FolderQuery): Promise<SettingsComparison>
+  /** Puts the folder's file in force for the caller's own runs; `conflict` where it has another digest. */
+  trustFolder(caller: Caller, folder: TrustFolder): Promise<SettingsComparison>
+  /** The next run in the folder is a first one; `not_found`. */
+  forgetFolder(caller: Caller, folder: FolderQuery): Promise<void>
+  /** The caller's own; the last trusted first. */
+  listTrustedFolders(caller: Caller, query: ListFolders): Promise<Page<TrustedFolder>>
 
   ready(): Promise<Readiness>
   /** Prometheus text format. */

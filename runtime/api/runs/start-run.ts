@@ -1,21 +1,21 @@
-import type { CreateSandbox, RequestedAgent, Run, StartRun } from '../../../contracts/api.ts'
-import type { SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import type { CreateSandbox, RequestedAgent, Run, StartRun, WorkspaceSource } from '../../../contracts/api.ts'
+import type { SandboxSettings } from '../../../contracts/policy.ts'
+import { present } from '../../kit/present.ts'
 import type { NewRun, RunRow, Transaction } from '../../store/store.ts'
 import { allPlacesTaken, ownPlacesTaken } from './active-runs.ts'
 import { resolveAgent } from './agent-config.ts'
 import type { RunDeps, RunLimits } from './deps.ts'
 import { timeOrderedId } from './ids.ts'
 import { UNFINISHED } from './run-view.ts'
-import type { SandboxPolicy } from './sandbox-policy.ts'
+import { type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
 import type { Caller } from './service.ts'
+import { parseSettings, readSettingsFile } from './settings-file.ts'
+import { type SettingsSource, settleSettings } from './settings-in-force.ts'
 import { admitWorkspace } from './workspace-admission.ts'
-
-export type RepositorySettingsReader = (workspace: string) => Promise<SandboxSettingsPatch | undefined>
 
 export type StartDeps = {
   readonly run: RunDeps
   readonly policy: SandboxPolicy
-  readonly readRepositorySettings: RepositorySettingsReader
 }
 
 type Wanted = {
@@ -41,38 +41,61 @@ const asksForSandbox = (request: CreateSandbox): Wanted => ({
   request,
 })
 
-/** Everything that is decided before a run exists: workspace, settings, agent. Throws what is wrong with the request. */
+/** A run whose settings depend on what is in force for its workspace when it is written. */
+type Prepared = {
+  readonly run: Omit<NewRun, 'settings' | 'policyVersion'>
+  readonly policy: SandboxSettings
+  readonly source: SettingsSource
+}
+
+/** Everything that is decided before a run exists: workspace, policy, agent. Throws what is wrong with the request. */
 async function prepare(
-  { run: deps, policy, readRepositorySettings }: StartDeps,
+  { run: deps, policy }: StartDeps,
   caller: Caller,
-  wanted: Wanted,
-): Promise<NewRun> {
-  const { workspace, policy: requested, labels } = wanted.request
-  resolveAgent(wanted.agent, deps.models, caller.owner)
-  const path = workspace.kind === 'path' ? await admitWorkspace(workspace.path, deps.workspaces) : undefined
-  const repository = path === undefined ? undefined : await readRepositorySettings(path)
-  const settings = await policy.forRun(repository, requested)
-  const { agent } = wanted
-  return {
-    id: timeOrderedId(wanted.kind === 'agent' ? 'run' : 'sbx', deps.clock()),
-    kind: wanted.kind,
+  { kind, task, agent, interactive, request }: Wanted,
+): Promise<Prepared> {
+  resolveAgent(agent, deps.models, caller.owner)
+  const workspace = await admitSource(deps, request.workspace, kind)
+  const run = {
+    id: timeOrderedId(kind === 'agent' ? 'run' : 'sbx', deps.clock()),
+    kind,
     owner: caller.owner,
     state: workspace.kind === 'upload' ? 'awaiting_upload' : 'queued',
-    task: wanted.task,
-    workspace: path === undefined ? workspace : { kind: 'path', path },
+    task,
+    workspace,
     agent: {
       kind: agent?.kind ?? 'none',
       ...(agent && 'model' in agent && agent.model !== undefined && { model: agent.model }),
     },
-    labels: labels ?? {},
-    interactive: wanted.interactive,
+    labels: request.labels ?? {},
+    interactive,
     agentSpec: agent ?? null,
-    settings,
-    policyVersion: deps.governance.version(settings),
     keyId: deps.keys.keyId,
     // Whoever gets the upload drives the run.
     ...(workspace.kind !== 'upload' && { holder: deps.holder.id }),
+  } as const
+  return { run, policy: await policy.read(), source: await settingsSource(workspace) }
+}
+
+async function admitSource(
+  { folders, workspaces }: RunDeps,
+  source: WorkspaceSource,
+  kind: Run['kind'],
+): Promise<WorkspaceSource> {
+  if (source.kind !== 'path') return source
+  const path = await admitWorkspace(source.path, workspaces)
+  // Whether the run works on the folder itself or on a copy of it.
+  const mode = await folders?.chooseMode(path, source.mode, kind === 'agent')
+  return { kind: 'path', path, ...present({ mode }) }
+}
+
+async function settingsSource(workspace: WorkspaceSource): Promise<SettingsSource> {
+  if (workspace.kind === 'path') {
+    const { path } = workspace
+    return { kind: 'folder', path, content: await readSettingsFile(path) }
   }
+  const text = workspace.kind === 'upload' ? workspace.settings : undefined
+  return { kind: 'sent', patch: text === undefined ? {} : parseSettings(text, 'workspace.settings') }
 }
 
 /** The limits hold for all processes of the deployment together. */
@@ -89,25 +112,33 @@ async function admitAmongAll(
   if (own >= maxRunsPerOwner) throw ownPlacesTaken(own, maxRunsPerOwner)
 }
 
-/** Writes a run with its first turn and its first event, in one commit. */
-async function insert({ run: deps }: StartDeps, run: NewRun): Promise<RunRow> {
+/** Writes a run with its settings, its first turn and its first events, in one commit. */
+async function insert({ run: deps }: StartDeps, wanted: Wanted, prepared: Prepared): Promise<RunRow> {
+  const { run, policy, source } = prepared
   return deps.store.transaction(async (tx) => {
     if (deps.provider.shared) await admitAmongAll(tx, run.owner, deps.limits)
-    const row = await tx.insertRun(run)
+    const at = deps.clock().toISOString()
+    const { patch, notices } = await settleSettings(tx, source, { owner: run.owner, at })
+    const settings = settingsOfRun(policy, patch, wanted.request.policy)
+    const row = await tx.insertRun({ ...run, settings, policyVersion: deps.governance.version(settings) })
     if (run.kind === 'agent') {
       const id = timeOrderedId('turn', deps.clock())
       await tx.insertTurn({ id, runId: run.id, state: 'queued', prompt: run.task, final: false })
     }
-    await tx.appendEvents(run.id, [{ event: { type: 'run.queued', data: { task: run.task } } }])
+    const queued = { type: 'run.queued', data: { task: run.task } } as const
+    await tx.appendEvents(
+      run.id,
+      [queued, ...notices].map((event) => ({ event })),
+    )
     return row
   })
 }
 
-export const insertRun = async (deps: StartDeps, caller: Caller, request: StartRun): Promise<RunRow> =>
-  insert(deps, await prepare(deps, caller, asksFor(request)))
+const start = async (deps: StartDeps, caller: Caller, wanted: Wanted): Promise<RunRow> =>
+  insert(deps, wanted, await prepare(deps, caller, wanted))
 
-export const insertSandbox = async (
-  deps: StartDeps,
-  caller: Caller,
-  request: CreateSandbox,
-): Promise<RunRow> => insert(deps, await prepare(deps, caller, asksForSandbox(request)))
+export const insertRun = (deps: StartDeps, caller: Caller, request: StartRun): Promise<RunRow> =>
+  start(deps, caller, asksFor(request))
+
+export const insertSandbox = (deps: StartDeps, caller: Caller, request: CreateSandbox): Promise<RunRow> =>
+  start(deps, caller, asksForSandbox(request))

@@ -1,14 +1,15 @@
+import type { RunEvent } from '../../../contracts/events.ts'
 import { FILE_LIMITS } from '../../../contracts/limits.ts'
+import { SETTINGS_FILE } from '../../../contracts/policy.ts'
 import { SandboxError } from '../../kit/errors.ts'
-import type { RunChange, RunRow } from '../../store/store.ts'
+import type { RunRow } from '../../store/store.ts'
 import type { ActiveRuns } from './active-runs.ts'
 import { settingsOfArchive } from './archive-settings.ts'
 import type { RunDeps } from './deps.ts'
 import { type FinishParts, finishRun } from './finish.ts'
-import { parseSettingsText } from './repository-settings.ts'
-import type { SandboxPolicy } from './sandbox-policy.ts'
+import { ignoredNotices } from './settings-in-force.ts'
 
-export type UploadParts = FinishParts & { readonly policy: SandboxPolicy; readonly active: ActiveRuns }
+export type UploadParts = FinishParts & { readonly active: ActiveRuns }
 
 /** Runs that wait for their workspace: each starts when it is there, or fails when it does not come. */
 export function createUploads(deps: RunDeps, parts: UploadParts) {
@@ -25,23 +26,25 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
     await finishRun(deps, parts, { runId, ending, onlyIf })
   }
 
-  /** Settings that the archive brings tighten those that the run has. */
-  async function applySettings(run: RunRow): Promise<void> {
-    const blob = await deps.store.readBlob(run.id, 'workspace')
-    const patch = blob && parseSettingsText(await settingsOfArchive(blob.chunks))
-    if (!patch) return
-    const settings = parts.policy.tightened(run.settings, patch)
-    const policyVersion = deps.governance.version(settings)
-    await changeWaiting(run.id, { settings, policyVersion })
+  /** The run has its settings from its request. An agent may have written the archive's file: it is only reported. */
+  async function noticesOf({ id, workspace }: RunRow): Promise<RunEvent[]> {
+    const blob = await deps.store.readBlob(id, 'workspace')
+    const found = blob && (await settingsOfArchive(blob.chunks))
+    const inForce = workspace.kind === 'upload' ? workspace.settings : undefined
+    return ignoredNotices(SETTINGS_FILE.path, inForce, found?.text)
   }
 
   /** A run that was cancelled while its upload came stays as it ended. */
-  async function changeWaiting(runId: string, change: RunChange): Promise<void> {
+  async function queue(runId: string, notices: readonly RunEvent[]): Promise<void> {
     await deps.store.transaction(async (tx) => {
       const current = await tx.readRun(runId)
       if (current?.state !== 'awaiting_upload')
         throw new SandboxError('run_ended', `run ${runId} has ended (${current?.state ?? 'unknown'})`)
-      await tx.changeRun(runId, change)
+      await tx.changeRun(runId, { state: 'queued', holder: deps.holder.id })
+      await tx.appendEvents(
+        runId,
+        notices.map((event) => ({ event })),
+      )
     })
   }
 
@@ -66,10 +69,10 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
           { runId: run.id, name: 'workspace', maxBytes: FILE_LIMITS.maxArchiveBytes },
           archive,
         )
-        await applySettings(run)
+        const notices = await noticesOf(run)
         clearTimeout(timers.get(run.id))
         timers.delete(run.id)
-        await changeWaiting(run.id, { state: 'queued', holder: deps.holder.id })
+        await queue(run.id, notices)
       } finally {
         uploading.delete(run.id)
       }

@@ -5,13 +5,14 @@ import { errnoOf, SandboxError } from '../../kit/errors.ts'
 const invalid = (message: string, cause?: unknown) =>
   new SandboxError('workspace_invalid', message, { cause })
 
-const isInside = (path: string, root: string) =>
+/** Whether a real path is a folder or lies below it. */
+export const isInside = (path: string, root: string): boolean =>
   path === root || path.startsWith(root === sep ? sep : `${root}${sep}`)
 
 export type WorkspaceBounds = {
   /** Folders under which a run may name a workspace. */
   readonly roots: readonly string[]
-  /** Folders that no workspace may hold or lie in: the service's own, with its keys. */
+  /** Folders that no workspace may hold or lie in: those with keys of the service and its user. */
   readonly forbidden: readonly string[]
 }
 
@@ -20,6 +21,10 @@ export type WorkspaceBounds = {
  * operator's roots once every link above it is resolved.
  */
 export async function admitWorkspace(path: string, { roots, forbidden }: WorkspaceBounds): Promise<string> {
+  if (roots.length === 0)
+    throw invalid(
+      `workspace.path ${path}: this service works in no folder of its machine; upload the workspace`,
+    )
   const [real, entry] = await Promise.all([realpath(path), lstat(path)]).catch((error: unknown) => {
     const missing = errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR'
     throw invalid(
@@ -31,12 +36,12 @@ export async function admitWorkspace(path: string, { roots, forbidden }: Workspa
     throw invalid(`workspace.path ${path} is a symbolic link; name the folder itself`)
   if (!entry.isDirectory()) throw invalid(`workspace.path ${path} is not a folder`)
   if (!roots.some((root) => isInside(real, root))) {
-    throw invalid(`workspace.path ${path} is outside the workspace roots (${roots.join(', ') || 'none'})`)
+    throw invalid(`workspace.path ${path} is outside the workspace roots (${roots.join(', ')})`)
   }
   const own = forbidden.find((folder) => isInside(folder, real) || isInside(real, folder))
   if (own !== undefined) {
     throw invalid(
-      `workspace.path ${path} holds the service's own folder ${own}; start the service with another AGENTWEAVER_STATE_DIR`,
+      `workspace.path ${path} holds or lies in ${own}, a folder for keys of the service and its user; name another workspace`,
     )
   }
   return real

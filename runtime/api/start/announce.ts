@@ -1,19 +1,23 @@
 type Announcement = {
   readonly url: string
+  readonly socket: string
+  readonly stateDir: string
   readonly apiKeyFile: string | undefined
   readonly pid: number
 }
 
-/** What is printed when the service listens: for people what to do next, for programs one line of JSON. */
-export function announcement(format: 'text' | 'json', { url, apiKeyFile, pid }: Announcement): string {
-  if (format === 'json') return `${JSON.stringify({ url, apiKeyFile, pid })}\n`
+/** The text for a service that listens: what a person does next, or one line of JSON for programs. */
+export function announcement(format: 'text' | 'json', service: Announcement): string {
+  const { url, socket, stateDir, apiKeyFile, pid } = service
+  if (format === 'json') return `${JSON.stringify({ url, socket, apiKeyFile, pid })}\n`
   const key = apiKeyFile
-    ? `Your API key is in ${apiKeyFile}`
-    : 'It knows the API keys of its store; their owners have them'
+    ? `The API key for browsers and programs is in ${apiKeyFile}`
+    : 'Its store has API keys already; their owners have them'
   return `Agentweaver Sandbox listens on ${url}
+Store and keys are in ${stateDir}
 ${key}
 
-Next, in another terminal:
+Next, in another terminal, from any folder:
   npx agentweaver run "fix the failing test" --workspace DIR
   npx agentweaver doctor
 

@@ -19,7 +19,7 @@ function explained(cause: unknown, address: Address): unknown {
 
 function explain(errno: string | undefined, { host, port }: Address): string | undefined {
   if (errno === 'EADDRINUSE') {
-    return `Port ${port} of ${host} is in use: stop what listens there, or choose another port with AGENTWEAVER_PORT.`
+    return `Port ${port} of ${host} is in use: stop the program that listens there, or choose another port with AGENTWEAVER_PORT. The command line needs no port; browsers and other programs do.`
   }
   if (errno === 'EACCES')
     return `Port ${port} of ${host} needs more rights: choose one above 1023 with AGENTWEAVER_PORT.`

@@ -4,14 +4,22 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 /** How often to look again without a pause: a namespace usually vanishes within a fraction of a millisecond. */
 const EAGER_LOOKS = 64
 
-/** Whether this kernel tells the children of a process (CONFIG_PROC_CHILDREN). */
-export const tellsChildren = (): boolean => existsSync(`/proc/${process.pid}/task/${process.pid}/children`)
+/** Whether this kernel lists the children of a process (CONFIG_PROC_CHILDREN). */
+const listsChildren = (): boolean => existsSync(`/proc/${process.pid}/task/${process.pid}/children`)
 
-/** The first child of a launcher that has one thread and one child; undefined where the kernel does not tell. */
-export function onlyChildOf(pid: number): number | undefined {
+/** The first child of a launcher that has one thread and one child; undefined where it has none. */
+export function onlyChildOf(pid: number, isListed = listsChildren()): number | undefined {
+  if (!isListed) return processes().find((one) => parentOf(one) === pid)
   const child = Number.parseInt(readOr(`/proc/${pid}/task/${pid}/children`, ''), 10)
   return Number.isNaN(child) ? undefined : child
 }
+
+const processes = (): number[] =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+
+const parentOf = (pid: number): number => Number(statOf(pid)[1])
 
 /**
  * Direct children of a process. Empty where the kernel does not tell (CONFIG_PROC_CHILDREN) or the
@@ -36,10 +44,7 @@ export function descendantsOf(pid: number): number[] {
 
 /** Processes whose environment at their start had the entry `marker` (`NAME=value`). */
 export function processesMarked(marker: string): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((pid) => hasMark(pid, marker))
+  return processes().filter((pid) => hasMark(pid, marker))
 }
 
 /** Whether a process had the entry `marker` (`NAME=value`) in its environment at its start. */
@@ -85,9 +90,14 @@ export async function waitUntilDead(pid: number, deadlineMs: number): Promise<bo
 }
 
 export function isDead(pid: number): boolean {
-  const stat = readOr(`/proc/${pid}/stat`, '')
-  const state = stat.charAt(stat.lastIndexOf(')') + 2)
+  const [state = ''] = statOf(pid)
   return state === '' || state === 'Z' || state === 'X'
+}
+
+/** The fields of `/proc/<pid>/stat` behind the program's name, which may hold anything: its state, its parent. */
+function statOf(pid: number): string[] {
+  const stat = readOr(`/proc/${pid}/stat`, '')
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
 function tasksOf(pid: number): string[] {

@@ -33,7 +33,7 @@ export type Start = (program: Program) => StartedProgram | Promise<StartedProgra
 
 export interface NodeStartOptions {
   /** Opens what becomes the launcher's descriptor 3; ours is closed once it has it. */
-  readonly openLauncherFd?: () => number
+  readonly openLauncherFd?: (() => number) | undefined
   /** Descriptors of ours that would leak into the command; it gets `/dev/null` in their place. */
   readonly inherited?: readonly number[]
 }

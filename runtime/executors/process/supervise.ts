@@ -5,7 +5,7 @@ import type { ExecIo } from '../../../contracts/toolbox.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { signalName } from '../../kit/signal-name.ts'
 import { closeWhenIdle, type Drained, drain } from './drain.ts'
-import { workspaceProblem } from './mounted-workspace.ts'
+import { type ExpectedMount, mountProblem } from './mount-proof.ts'
 import {
   childrenOf,
   descendantsOf,
@@ -27,8 +27,10 @@ export interface Launch extends NodeStartOptions {
   readonly start?: Start
   /** Whether the death of the launcher's child ends every process of the command. */
   readonly hasPidNamespace: boolean
-  /** The folder that the sandbox must show as its workspace; absent where the witness looks by itself. */
-  readonly workspaceIdentity?: string | undefined
+  /** What the sandbox must show before the command may start. */
+  readonly expected?: readonly ExpectedMount[]
+  /** Lets go of what is held until the sandbox was looked at. Called once, also where it never started. */
+  readonly release?: () => void
   /** A `NAME=value` of `env` by which strays are found where no namespace holds them. */
   readonly marker?: string
   /** Ends what the backend alone can find of the command. Called at the end, also where it never started, and before. */
@@ -36,7 +38,7 @@ export interface Launch extends NodeStartOptions {
 }
 
 /** Between the polite and the final signal. */
-const GRACE_MS = 2_000
+export const GRACE_MS = 2_000
 
 /** When to look first whether anything has not heard the polite one, then after twice as long each time. */
 const ASK_AGAIN_MS = 20
@@ -83,6 +85,7 @@ class Run {
   #askTimer: NodeJS.Timeout | undefined
   #killTimer: NodeJS.Timeout | undefined
   #isReleased = false
+  #isHeld = true
 
   constructor(launch: Launch, request: ExecRequest, io: ExecIo) {
     this.#launch = launch
@@ -93,6 +96,7 @@ class Run {
   async result(): Promise<ExecResult> {
     const { signal } = this.#io
     if (signal?.aborted) {
+      this.#release()
       await this.#launch.onEnded?.()
       return this.#notStarted('cancelled', 'The command was cancelled before it started.')
     }
@@ -106,6 +110,7 @@ class Run {
       clearTimeout(this.#askTimer)
       clearTimeout(this.#killTimer)
       signal?.removeEventListener('abort', onAbort)
+      this.#release()
       await this.#launch.onEnded?.()
     }
   }
@@ -134,7 +139,8 @@ class Run {
   async #handOver(child: StartedProgram, said: StatusLines): Promise<ExecResult | undefined> {
     const failure = await Promise.race([said.ready, child.exited])
     if (failure !== 'ready') return this.#neverReady(child, said, failure)
-    const problem = await this.#problemOf(child)
+    const problem = this.#problemOf(child)
+    this.#release()
     if (problem !== undefined) return this.#refused(child, problem)
     this.#begin(child)
     return undefined
@@ -148,10 +154,16 @@ class Run {
   }
 
   /** What the sandbox, as it stands before its command, lacks. */
-  async #problemOf({ pid }: StartedProgram): Promise<string | undefined> {
-    const { hasPidNamespace, workspaceIdentity } = this.#launch
+  #problemOf({ pid }: StartedProgram): string | undefined {
+    const { hasPidNamespace, expected = [] } = this.#launch
     if (hasPidNamespace) this.#leader = onlyChildOf(pid)
-    return workspaceIdentity === undefined ? undefined : workspaceProblem(this.#leader, workspaceIdentity)
+    return mountProblem(this.#leader, expected)
+  }
+
+  #release(): void {
+    if (!this.#isHeld) return
+    this.#isHeld = false
+    this.#launch.release?.()
   }
 
   /** The command starts, or has, unless there is already a reason to stop. */

@@ -58,6 +58,9 @@ const KEPT = ['noexec', 'noatime', 'nodiratime', 'ro']
 const keptFlags = (mounted: readonly HostMount[], path: string): string[] =>
   mountOf(mounted, path)?.options.filter((option) => KEPT.includes(option)) ?? []
 
-/** fstab(5) separates by blanks and reads octal escapes. */
+/** fstab(5) separates by blanks and reads octal escapes, which are bytes: `\s` would match characters of several bytes. */
 const escaped = (text: string): string =>
-  text.replaceAll(/[\\\s#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
+  text.replaceAll(
+    /[\\\t\n\v\f\r #]/g,
+    (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`,
+  )

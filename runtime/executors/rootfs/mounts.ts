@@ -1,6 +1,16 @@
+import type { Layout } from '../executor.ts'
+import { pathIdentity } from './host-paths.ts'
+
 /** One entry of the file system that a command sees. Targets are absolute paths in the sandbox. */
 export type Mount =
-  | { readonly kind: 'bind'; readonly source: string; readonly target: string; readonly writable: boolean }
+  | {
+      readonly kind: 'bind'
+      readonly source: string
+      readonly target: string
+      readonly writable: boolean
+      /** Device and inode that the sandbox must show at `target`, or the command does not start. */
+      readonly identity?: string | undefined
+    }
   | { readonly kind: 'tmpfs'; readonly target: string; readonly bytes: number; readonly mode: string }
   /** A folder or file that is there but cannot be looked into. */
   | { readonly kind: 'hidden-folder' | 'hidden-file'; readonly target: string }
@@ -16,20 +26,22 @@ export const SANDBOX_HOSTNAME = 'sandbox'
 /** Memory that a command may fill with files. */
 const TMPFS_BYTES = { temporary: 1024 ** 3, home: 512 * 1024 ** 2, shm: 256 * 1024 ** 2 }
 
-export const bindReadOnly = (source: string, target = source): Mount => ({
+export const bindReadOnly = (source: string, target = source, identity?: string): Mount => ({
   kind: 'bind',
   source,
   target,
   writable: false,
+  identity,
 })
 
 export const hiddenFile = (target: string): Mount => ({ kind: 'hidden-file', target })
 
-export const bindWritable = (source: string, target: string): Mount => ({
+export const bindWritable = (source: string, target: string, identity?: string): Mount => ({
   kind: 'bind',
   source,
   target,
   writable: true,
+  identity,
 })
 
 /** The writable places that vanish with the command. */
@@ -43,3 +55,9 @@ export const SHM_MOUNT: Mount = { kind: 'tmpfs', target: '/dev/shm', bytes: TMPF
 /** Whether `path` is `folder` or lies in it. Both are normalised absolute paths. */
 export const isWithin = (path: string, folder: string): boolean =>
   path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`)
+
+/** The mounts of a layout that lie outside the workspace; those inside are planned with each request. */
+export const mountsBeside = (layout: Layout | undefined): Mount[] =>
+  (layout?.mounts ?? [])
+    .filter(({ target }) => !isWithin(target, SANDBOX_PATHS.workspace))
+    .map((mount) => ({ kind: 'bind', ...mount, identity: pathIdentity(mount.source) }))

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
-import { join, normalize } from 'node:path'
+import { join } from 'node:path'
 import { SandboxError } from '../../kit/errors.ts'
+import { normalPath, pathIdentity } from './host-paths.ts'
 import { bindReadOnly, isWithin, type Mount, SANDBOX_PATHS } from './mounts.ts'
 
 /** Folders of the host's `/etc` without keys: links of alternatives, public certificates, settings of runtimes. */
@@ -33,22 +34,29 @@ export function resolverMounts(): Mount[] {
 /** The operator's tool folders, at their own paths. Throws `invalid_config` for one that would open the sandbox. */
 export function toolMounts(toolRoots: readonly string[], workspace: string): Mount[] {
   return toolRoots.flatMap((root) => {
-    const problem = outsideProblem(root, workspace)
+    const path = normalPath(root)
+    const isFolder = path.startsWith('/') && statSync(path, { throwIfNoEntry: false })?.isDirectory()
+    const real = isFolder ? realpathSync(path) : path
+    const problem = isFolder
+      ? placeProblem({ path, real }, workspace)
+      : 'is not the absolute path of a folder'
     if (problem) throw new SandboxError('invalid_config', `tool folder ${root}: ${problem}`)
-    const target = normalize(root).replace(/(?<=.)\/$/, '')
-    return isWithin(target, '/usr') ? [] : [bindReadOnly(realpathSync(root), target)]
+    return isWithin(path, '/usr') ? [] : [bindReadOnly(real, path, pathIdentity(real))]
   })
 }
 
+interface Place {
+  /** Where commands would see the folder; normalised. */
+  readonly path: string
+  readonly real: string
+}
+
 /** Why a folder of the host may not be shown to commands; undefined when it may. */
-export function outsideProblem(path: string, workspace: string): string | undefined {
-  if (!path.startsWith('/') || path.includes('\0')) return 'must be an absolute path'
-  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return 'is not a folder'
-  const real = realpathSync(path)
+export function placeProblem({ path, real }: Place, workspace: string): string | undefined {
   if (isWithin(workspace, real)) return 'contains the workspace'
-  const forbidden = NEVER_MOUNTED.find((place) => isWithin(real, place) || isWithin(normalize(path), place))
+  const forbidden = NEVER_MOUNTED.find((place) => isWithin(real, place) || isWithin(path, place))
   if (forbidden) return `${forbidden} is never shown to commands`
-  if (isWithin(normalize(path), SANDBOX_PATHS.workspace)) return 'lies where commands see the workspace'
+  if (isWithin(path, SANDBOX_PATHS.workspace)) return 'lies where commands see the workspace'
   return undefined
 }
 

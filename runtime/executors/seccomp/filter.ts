@@ -53,6 +53,10 @@ export interface FilterOptions {
    * process may set another one's limits.
    */
   readonly spared?: Spared
+  /** Permits set-group-ID bits to `chmod`, as folders have them. Files are still created without. */
+  readonly permitsSetGroupId?: boolean
+  /** Permits `openat2`, which the workspace engine opens by. Nothing can judge the mode that it creates a file with. */
+  readonly permitsOpenat2?: boolean
 }
 
 export interface Spared {
@@ -133,14 +137,56 @@ const noNewNamespace: Instruction[] = [
   answer(ALLOW),
 ]
 
+/** Of linux/stat.h: whoever runs such a file runs it as its owner, or in its group. */
+const S_ISUID = 0o4000
+const S_ISGID = 0o2000
+
+/** Of asm-generic/fcntl.h, the same on both our machines: only a call with one of them creates a file. */
+const CREATING_FLAGS = 0o100 | 0o20_000_000
+
+const refuseMode = (index: number, bits: number): Instruction[] => [
+  load(SECCOMP_DATA.argument(index)),
+  ifAnyBit(bits, 0, 1),
+  answer(refuse(EPERM)),
+  answer(ALLOW),
+]
+
+/** The mode is the argument behind the flags; without a creating flag it may be anything. */
+const refuseModeOfNewFile = (flags: number, bits: number): Instruction[] => [
+  load(SECCOMP_DATA.argument(flags)),
+  ifAnyBit(CREATING_FLAGS, 0, 3),
+  load(SECCOMP_DATA.argument(flags + 1)),
+  ifAnyBit(bits, 0, 1),
+  answer(refuse(EPERM)),
+  answer(ALLOW),
+]
+
+/** A command must leave no program on the host that runs as this user. What creates a file never creates a folder. */
+function noSetId({ permitsSetGroupId = false, permitsOpenat2 = false }: FilterOptions) {
+  const ofFile = S_ISUID | S_ISGID
+  const ofAnything = permitsSetGroupId ? S_ISUID : ofFile
+  const judged: (readonly [SyscallName, readonly Instruction[]])[] = [
+    ['chmod', refuseMode(1, ofAnything)],
+    ['fchmod', refuseMode(1, ofAnything)],
+    ['fchmodat', refuseMode(2, ofAnything)],
+    ['fchmodat2', refuseMode(2, ofAnything)],
+    ['open', refuseModeOfNewFile(1, ofFile)],
+    ['openat', refuseModeOfNewFile(2, ofFile)],
+    ['creat', refuseMode(1, ofFile)],
+    ['mknod', refuseMode(1, ofFile)],
+    ['mknodat', refuseMode(2, ofFile)],
+  ]
+  // It keeps its mode in memory: programs fall back to openat.
+  return permitsOpenat2 ? judged : [...judged, ['openat2', [answer(refuse(ENOSYS))]] as const]
+}
+
 /** Rules by number; a call that the architecture does not have needs none. */
-function rulesFor(
-  arch: FilteredArch,
-  { unixSocketsOnly = false, keepsRing = false, spared }: FilterOptions,
-): Rule[] {
+function rulesFor(arch: FilteredArch, options: FilterOptions): Rule[] {
+  const { unixSocketsOnly = false, keepsRing = false, spared } = options
   const families = unixSocketsOnly ? UNIX_FAMILY : SOCKET_FAMILIES
   const refused = REFUSED_SYSCALLS.filter((name) => !(keepsRing && name === 'io_uring_enter'))
   const judged: (readonly [SyscallName, readonly Instruction[]])[] = [
+    ...noSetId(options),
     ...refused.map((name) => [name, [answer(refuse(EPERM))]] as const),
     // clone3 keeps its flags in memory, which no filter can read: libraries fall back to clone.
     ['clone3', [answer(refuse(ENOSYS))]],

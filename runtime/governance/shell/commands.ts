@@ -159,7 +159,7 @@ class ScriptReader {
 
   #keepHidden(text: string): void {
     if (text.includes('`')) this.#keepBackquoted(text)
-    if (/(?:^|[^\\])\$\(./.test(text)) this.hasHiddenPart = true
+    if (SUBSTITUTION.test(text)) this.hasHiddenPart = true
   }
 
   #keepBackquoted(text: string): void {
@@ -173,6 +173,8 @@ class ScriptReader {
 
 /** Leaves in which a backquote or a dollar is itself, or which are judged with what is around them. */
 const LITERAL = /^(?:raw_string|ansi_c_string|comment|heredoc_\w+|`|\$\(|string_content)$/
+/** The start of `$(…)`, `<(…)` or `>(…)`, not escaped, with anything behind it: a line feed too. */
+const SUBSTITUTION = /(?<!\\)(?:\\\\)*[$<>]\([\s\S]/
 const MAX_VALUES = 16
 const NOT_A_WORD = /_redirect$|^\$$|^[<>&|;]/
 const NOT_A_LOOP_VALUE = /^(?:for|select|in|;|do_group|variable_name|compound_statement|\n)$/

@@ -96,7 +96,14 @@ function filterCalls(options: {
 }): void {
   const { unixSocketsOnly, runners } = options
   const spared = { processes: runners, groups: runners.map(groupOf) }
-  const program = seccompProgram(process.arch, { unixSocketsOnly, keepsRing: true, spared })
+  const program = seccompProgram(process.arch, {
+    unixSocketsOnly,
+    keepsRing: true,
+    spared,
+    // The files of a pod stay in it, and archives drop these bits. Its volume may be a set-group-ID folder.
+    permitsSetGroupId: true,
+    permitsOpenat2: true,
+  })
   if (program) installSyscallFilter(program)
   else throw new SandboxError('isolation_unavailable', `there is no system call filter for ${process.arch}`)
 }
@@ -130,5 +137,15 @@ async function serveCommands(
     reap,
   })
   const { AGENTWEAVER_RUNNER_ROLE: role, AGENTWEAVER_RUNNER_WORKSPACE: root } = env
-  await serveRunner({ stream, role, isolation, backend, root, toolRoots: [], log, ...present({ warnings }) })
+  await serveRunner({
+    stream,
+    role,
+    isolation,
+    backend,
+    root,
+    toolRoots: [],
+    clearsSetId: false,
+    log,
+    ...present({ warnings }),
+  })
 }

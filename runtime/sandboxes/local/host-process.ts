@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { AgentHostEnvInput } from '../../../contracts/agent-host-env.ts'
 import type { BackendName } from '../../../contracts/backends.ts'
+import type { HostRoot } from '../../../contracts/paths.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
@@ -23,6 +24,12 @@ export type HostProcessOptions = {
   readonly jwksFile: string
   readonly backend: BackendName
   readonly toolRoots: readonly string[]
+  /**
+   * The operator's ceiling of the folders that commands may read outside the workspace. It is fixed before a sandbox
+   * knows its run, so that no repository and no agent has a say in it.
+   * @default none
+   */
+  readonly hostRoots?: readonly HostRoot[]
   readonly logLevel: NonNullable<AgentHostEnvInput['AGENT_HOST_LOG_LEVEL']>
   readonly log: Log
   /**
@@ -99,6 +106,7 @@ function environmentOf(place: Place, options: HostProcessOptions): NodeJS.Proces
     AGENT_HOST_JWKS_FILE: options.jwksFile,
     AGENT_HOST_RUNNER_BACKEND: options.backend,
     AGENT_HOST_RUNNER_TOOL_ROOTS: JSON.stringify(options.toolRoots),
+    AGENT_HOST_RUNNER_HOST_ROOTS: JSON.stringify(options.hostRoots ?? []),
     AGENT_HOST_STATE_DIR: place.stateDir,
     AGENT_HOST_LOG_LEVEL: options.logLevel,
     AGENT_HOST_LIFELINE: 'true',

@@ -148,8 +148,6 @@ const columnsOf = (change: RunChange) =>
     first_event_at: change.firstEventAt,
     ended_at: change.endedAt,
     checkpoint_at: change.checkpointAt,
-    settings_json: toOptionalJson(change.settings) ?? undefined,
-    policy_version: change.policyVersion,
     holder: change.holder,
     used_at: change.usedAt,
     active_ms: change.activeMs,

@@ -7,14 +7,44 @@ test('without any setting the service is for this machine alone, with the embedd
   expect(read({ PATH: '/bin', HOME: '/home/ada' })).toMatchObject({
     host: '127.0.0.1',
     port: 8080,
-    stateDir: '/srv/project/.agentweaver',
-    store: { kind: 'sqlite', file: '/srv/project/.agentweaver/store.db' },
+    stateDir: '/home/ada/.local/state/agentweaver',
+    store: { kind: 'sqlite', file: '/home/ada/.local/state/agentweaver/store.db' },
+    socket: { path: '/home/ada/.local/state/agentweaver/service.sock' },
+    allowedHosts: [],
     workspaceRoots: ['/home/ada'],
     isDirectAllowed: false,
     hasLifeline: false,
     models: {},
   })
 })
+
+test('the state folder is that of the XDG specification, unless a setting names another', () => {
+  expect(read({ XDG_STATE_HOME: '/var/xdg' }).stateDir).toBe('/var/xdg/agentweaver')
+  expect(read({ XDG_STATE_HOME: 'relative' }).stateDir).toBe('/home/ada/.local/state/agentweaver')
+  expect(read({ AGENTWEAVER_STATE_DIR: 'here', XDG_STATE_HOME: '/var/xdg' }).stateDir).toBe(
+    '/srv/project/here',
+  )
+})
+
+test('no workspace may hold the keys of this user, wherever a service keeps its own', () => {
+  expect(read({ AGENTWEAVER_STATE_DIR: '/state', XDG_CONFIG_HOME: '/conf' }).privateFolders).toEqual(
+    expect.arrayContaining(['/state', '/home/ada/.local/state/agentweaver', '/conf/agentweaver']),
+  )
+})
+
+test.each([
+  ['api.example', ['api.example']],
+  ['API.example:8080, [::1]:80', ['api.example:8080', '[::1]:80']],
+])('the names %s are taken exactly', (text, names) => {
+  expect(read({ AGENTWEAVER_ALLOWED_HOSTS: text }).allowedHosts).toEqual(names)
+})
+
+test.each(['', '*', 'https://api.example', '*.example', 'api.example/', 'a,,b', 'a:0', 'a b'])(
+  'the names %j are refused',
+  (text) => {
+    expect(() => read({ AGENTWEAVER_ALLOWED_HOSTS: text })).toThrow('AGENTWEAVER_ALLOWED_HOSTS')
+  },
+)
 
 test('every problem is named at once, and unknown keys are problems', () => {
   const env = {
@@ -32,6 +62,10 @@ test.for(['false', '0', 'no', 'off'])('direct=%s means no', (text) => {
   expect(read({ AGENTWEAVER_DIRECT: text }).isDirectAllowed).toBe(false)
 })
 
+test.for(['srv', '/srv/../etc', '/srv/x\n/../../etc', '/srv:x'])('refuses the tool folders %j', (text) => {
+  expect(() => read({ AGENTWEAVER_TOOL_ROOTS: text })).toThrow(/AGENTWEAVER_TOOL_ROOTS: must be absolute/)
+})
+
 test('settings of the client may share the shell', () => {
   expect(() => read({ AGENTWEAVER_URL: 'http://x', AGENTWEAVER_API_KEY: 'k' })).not.toThrow()
 })
@@ -40,6 +74,7 @@ test('every setting changes something', () => {
   const changes: Record<string, string> = {
     AGENTWEAVER_HOST: '0.0.0.0',
     AGENTWEAVER_PORT: '1',
+    AGENTWEAVER_ALLOWED_HOSTS: 'api.example',
     AGENTWEAVER_STATE_DIR: '/state',
     AGENTWEAVER_WORKSPACE_ROOTS: '/a:/b',
     AGENTWEAVER_ISOLATION: 'linux-bwrap',

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { findApiKey, generateApiKey } from '../../../runtime/api/http/api-key.ts'
 import { ensureFirstApiKey } from '../../../runtime/api/start/first-api-key.ts'
-import { prepareStateFolder } from '../../../runtime/api/start/state-folder.ts'
+import { preparePrivateFolder } from '../../../runtime/state-folder/prepare-folder.ts'
 import { MemoryStore } from '../memory-store.ts'
 
 const now = () => new Date('2026-01-01T00:00:00.000Z')
@@ -66,12 +66,12 @@ test('a file that holds no key is refused with what to do', async () => {
 
 test('the state folder is closed to others', async () => {
   const path = join(stateDir, 'a', 'b')
-  await prepareStateFolder(path, stateDir)
+  await preparePrivateFolder(path)
   expect(await modeOf(path)).toBe(0o700)
 })
 
 test('a link in place of the state folder is refused', async () => {
   const path = join(stateDir, 'link')
   await symlink(tmpdir(), path)
-  await expect(prepareStateFolder(path, stateDir)).rejects.toThrow('not a link')
+  await expect(preparePrivateFolder(path)).rejects.toThrow('not a link')
 })

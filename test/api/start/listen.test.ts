@@ -21,7 +21,7 @@ test('a port in use is one sentence with the remedy', async () => {
   const refused = listen(startApp().app, { host: '127.0.0.1', port })
   // then
   await expect(refused).rejects.toThrow(
-    `Port ${port} of 127.0.0.1 is in use: stop what listens there, or choose another port with AGENTWEAVER_PORT.`,
+    `Port ${port} of 127.0.0.1 is in use: stop the program that listens there, or choose another port with AGENTWEAVER_PORT.`,
   )
 })
 
@@ -31,9 +31,18 @@ test('an address of another machine is one sentence with the remedy', async () =
 })
 
 test('people are told what to do next, programs one line', () => {
-  const facts = { url: 'http://127.0.0.1:8080', apiKeyFile: '/s/api-key', pid: 7 }
-  expect(announcement('text', facts)).toMatch(/listens on http:.*\/s\/api-key.*agentweaver run/s)
-  expect(announcement('json', facts)).toBe(
-    '{"url":"http://127.0.0.1:8080","apiKeyFile":"/s/api-key","pid":7}\n',
-  )
+  const service = {
+    url: 'http://127.0.0.1:8080',
+    socket: '/s/service.sock',
+    stateDir: '/s',
+    apiKeyFile: '/s/api-key',
+    pid: 7,
+  }
+  expect(announcement('text', service)).toMatch(/listens on http:.*\/s\/api-key.*agentweaver run/s)
+  expect(JSON.parse(announcement('json', service))).toEqual({
+    url: 'http://127.0.0.1:8080',
+    socket: '/s/service.sock',
+    apiKeyFile: '/s/api-key',
+    pid: 7,
+  })
 })

@@ -9,6 +9,7 @@ import { API_PORT, METRICS_PORT } from '../../../contracts/ports.ts'
 import { type Client, createClient } from '../../../runtime/client/client.ts'
 import { makeKeys } from '../../../scripts/make-keys.ts'
 import { thirdPartyCrds } from '../../charts/third-party-crds.ts'
+import { fetchThrough } from '../../helpers/fetch-through.ts'
 import { startPostgres } from '../../helpers/postgres-server.ts'
 import { cacheRoot } from '../../kube/build/tool-cache.ts'
 import type { KubeObject } from '../../kube/client/kube-object.ts'
@@ -27,6 +28,7 @@ export const API_ACCOUNT = `system:serviceaccount:${CONTROL_PLANE}:agentweaver-a
 const MONITORING = 'monitoring'
 /** As the environment file of the local cluster and the cluster's resolver have it. */
 const DATABASE = '198.51.100.40'
+const PUBLIC_NAME = 'api.local.agentweaver.example'
 const READY_MS = 120_000
 const PODS = { apiVersion: 'v1', plural: 'pods' }
 
@@ -183,15 +185,16 @@ async function reach(
   const through = async (door: string, host: string, port: number) => {
     const server = await openTunnel(door, `${host}:${port}`)
     servers.push(server)
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    return fetchThrough((server.address() as AddressInfo).port)
   }
-  const clientAt = async (host: string) =>
-    createClient({ url: await through(gateway, host, API_PORT), apiKey })
+  // The API accepts its own names alone, so requests carry the name that a client of the Gateway or a probe sends.
+  const clientAt = async (host: string, name = `${host}:${API_PORT}`) =>
+    createClient({ url: `http://${name}`, apiKey, fetch: await through(gateway, host, API_PORT) })
   const path = { apiVersion: 'v1', plural: 'services', namespace: CONTROL_PLANE, name: 'agentweaver-api' }
   const { clusterIP } = (await rig.client.get(path))['spec'] as { clusterIP: string }
   const known = new Map<string, Replica>()
   return {
-    service: await clientAt(clusterIP),
+    service: await clientAt(clusterIP, PUBLIC_NAME),
     pods,
     async replicas() {
       const found = await ready()
@@ -217,10 +220,10 @@ async function reach(
       await rig.client.delete({ ...PODS, namespace: CONTROL_PLANE, name }, { gracePeriodSeconds: 0 })
     },
     async ask(from, url) {
-      const { hostname, port, pathname } = new URL(url)
+      const { hostname, port } = new URL(url)
       const door = from === 'gateway' ? gateway : monitoring
-      const base = await through(door, hostname, Number(port || METRICS_PORT))
-      const response = await fetch(`${base}${pathname}`, { signal: AbortSignal.timeout(5_000) })
+      const send = await through(door, hostname, Number(port || METRICS_PORT))
+      const response = await send(url, { signal: AbortSignal.timeout(5_000) })
       return { status: response.status, text: await response.text() }
     },
   }

@@ -56,6 +56,7 @@ export function createPodExecutor(client: AgentHostClient, isolation: Isolation)
 
   return {
     isolation,
+    hasSyscallFilter: true,
     run,
     async close() {
       stop.abort()

@@ -30,6 +30,17 @@ export function attackCases(subject: Subject): void {
       expect(outcome.stdout).toBe('')
     })
 
+    it.skipIf(!subject.supports.syscallFilter)('leaves no program that runs as its owner', async () => {
+      const command = (name: string) => `cp /bin/sh ${name} && chmod 4755 ${name}; stat -c %a ${name}`
+
+      const outcome = await subject.run(command('left-by-command'))
+      const control = await subject.runUnisolated(command('left-by-control'))
+
+      expect(control.stdout).toBe('4755\n')
+      expect(outcome.stdout).toBe('755\n')
+      expect(outcome.stderr).toContain('Operation not permitted')
+    })
+
     it.skipIf(!ownRoot)(
       'does not follow a link that an agent of a folder above puts in the place of the workspace',
       async () => {
@@ -192,6 +203,15 @@ export function attackCases(subject: Subject): void {
       expect(outcome.stdout).toMatch(/CapPrm:\t0+\nCapEff:\t0+\nCapAmb:\t0+\nNoNewPrivs:\t1\n/)
     })
 
+    it.skipIf(!ownRoot)(
+      'can be given no capability, and neither can the first process beside it',
+      async () => {
+        const outcome = await subject.run('grep -h ^CapBnd /proc/self/status /proc/1/status')
+
+        expect(outcome.stdout).toMatch(/^CapBnd:\t0+\nCapBnd:\t0+\n$/)
+      },
+    )
+
     it.skipIf(!ownRoot)('honours no setuid bit and opens no device of a writable place', async () => {
       const outcome = await subject.run(
         "grep -E '^[^ ]+ (/|/usr|/workspace|/tmp|/home/sandbox) ' /proc/self/mounts",
@@ -232,7 +252,7 @@ export function attackCases(subject: Subject): void {
 
     it.skipIf(!subject.supports.processLimit)('is held to its number of processes', async () => {
       const command =
-        'i=0; while [ $i -lt 3000 ]; do sleep 30 >/dev/null & i=$((i+1)); echo $i; done | tail -1'
+        'i=0; while [ $i -lt 3000 ]; do sleep 3000 >/dev/null & i=$((i+1)); echo $i; done | tail -1'
 
       const outcome = await subject.run(command)
 

@@ -40,6 +40,8 @@ export const LOCAL_ISOLATION = {
 export const NODE_ROOT = dirname(dirname(process.execPath))
 const REPOSITORY = resolve(import.meta.dirname, '../../..')
 export const FIXTURES = join(REPOSITORY, 'test/executors/fixtures')
+/** A ceiling that allows every folder: what is refused all the same may never be shown. */
+export const ANY_FOLDER = [{ path: '/', real: '/' }]
 export const TOOL_ROOTS = [NODE_ROOT, join(REPOSITORY, 'node_modules'), FIXTURES]
 
 export type Outcome = ExecResult & { stdout: string; stderr: string }
@@ -49,7 +51,7 @@ export type Options = Omit<z.input<typeof ExecRequest>, 'command'> & Partial<Pic
 export async function execute(executor: Executor, command: string, options: Options = {}): Promise<Outcome> {
   const { stdin, signal, ...fields } = options
   const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] }
-  const result = await executor.run(ExecRequest.parse({ command, timeoutMs: 20_000, ...fields }), {
+  const result = await executor.run(ExecRequest.parse({ command, timeoutMs: 120_000, ...fields }), {
     onChunk: (stream, bytes) => {
       kept[stream].push(bytes)
     },

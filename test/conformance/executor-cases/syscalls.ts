@@ -4,6 +4,8 @@ import { SYSCALL_PROGRAM } from './site.ts'
 import type { Subject } from './subject.ts'
 
 const EPERM = 1
+const EBADF = 9
+const EFAULT = 14
 const ENOSYS = 38
 const EAFNOSUPPORT = 97
 
@@ -69,6 +71,41 @@ export function syscallCases(subject: Subject): void {
 
     it('hides clone3, whose flags no filter can read, so that libraries use clone', async () => {
       expect(await errnoOf([numberOf('clone3'), 0, 0])).toBe(ENOSYS)
+    })
+
+    const AT_FDCWD = -100
+    const [creates, temporary] = [0o100, 0o20_200_000 | 1]
+    const SETS_USER_ID: readonly (readonly [
+      name: SyscallName,
+      args: readonly number[],
+      otherwise: number,
+    ])[] = [
+      ['chmod', [0, 0o4755], EFAULT],
+      ['fchmod', [-1, 0o4755], EBADF],
+      ['fchmodat', [AT_FDCWD, 0, 0o4755], EFAULT],
+      ['open', [0, creates, 0o4755], EFAULT],
+      ['openat', [AT_FDCWD, 0, creates, 0o4755], EFAULT],
+      ['openat', [AT_FDCWD, 0, temporary, 0o4755], EFAULT],
+      ['creat', [0, 0o4755], EFAULT],
+      ['mknod', [0, 0o104_755, 0], EFAULT],
+      ['mknodat', [AT_FDCWD, 0, 0o104_755, 0], EFAULT],
+    ]
+    it.each(SETS_USER_ID.filter(([name]) => numberOf(name) !== undefined))(
+      'refuses a set-user-ID bit to %s',
+      async (name, args, otherwise) => {
+        const call: Call = [numberOf(name), ...args]
+
+        expect(await errnoOf(call)).toBe(EPERM)
+        expect(await errnoUnisolated(call)).toBe(otherwise)
+      },
+    )
+
+    // A pod's runner opens the workspace by it.
+    it.skipIf(!subject.supports.ownRoot)('hides openat2, whose mode no filter can read', async () => {
+      const call: Call = [numberOf('openat2'), AT_FDCWD, 0, 0, 0]
+
+      expect(await errnoOf(call)).toBe(ENOSYS)
+      expect(await errnoUnisolated(call)).not.toBe(ENOSYS)
     })
 
     it('refuses a new namespace through clone', async () => {

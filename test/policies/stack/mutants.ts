@@ -260,6 +260,12 @@ export const MUTANTS: readonly Mutant[] = [
     ['Microsoft.Authorization/roleAssignments/write'],
     /none that assigns roles/,
   ),
+  reader(
+    'rbac-scope',
+    'permissions[0].actions',
+    ['Microsoft.Authorization/x\n/write'],
+    /none that assigns roles/,
+  ),
   reader('rbac-scope', 'permissions[0].actions', ['*'], /list actions by name/),
   reader(
     'rbac-scope',

@@ -1,0 +1,50 @@
+import { text } from 'node:stream/consumers'
+import type { Command } from 'commander'
+import * as z from 'zod'
+import { createClient } from '../../runtime/client/client.ts'
+import { usageError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
+import { readClientConfig } from '../service/client-config.ts'
+import { loginFile, writeLogin } from '../service/logins.ts'
+import { originOf, requireConfidential } from '../service/service-url.ts'
+import { askSecret } from '../terminal/prompt.ts'
+import type { Terminal } from '../terminal/terminal.ts'
+import { type CliContext, newCommand, parseOptions } from './command.ts'
+
+export const LoginOptions = z.object({ url: z.string(), json: z.boolean().default(false) })
+
+/** A bearer token of RFC 6750, on a line of its own. */
+const KEY = /^[A-Za-z0-9._~+/-]{1,512}=*$/
+
+export function loginCommand(context: CliContext): Command {
+  const command = newCommand({
+    usage: 'login',
+    about:
+      'Keep the API key for a service at a URL. The key is asked for at the terminal, or read from standard input; it is kept in a file that only you can read, and sent to that URL alone.',
+    example:
+      'agentweaver login --url https://agentweaver.example.com\nagentweaver login --url https://agentweaver.example.com < key-file',
+  }).requiredOption('--url <url>', 'the service: https, or http to this machine')
+  command.action(async () => {
+    const { url: given, json } = parseOptions(LoginOptions, command)
+    const { terminal } = context
+    const url = originOf({ value: given, from: '--url' })
+    requireConfidential(url, terminal.io.env)
+    const apiKey = await readKey(terminal, url)
+    if (apiKey === undefined) return context.exit(EXIT.interrupted)
+    if (!KEY.test(apiKey)) throw usageError('That is no API key: it has a form like awk_… and is one word.')
+    // A key that the service does not take is not kept.
+    await createClient({ url, apiKey }).listRuns({ limit: 1 })
+    const { configDir } = readClientConfig({}, terminal.io)
+    await writeLogin(configDir, url, apiKey)
+    const file = loginFile(configDir, url)
+    if (json) terminal.json({ url, file })
+    else terminal.print(`${url} takes the key. It is kept in ${file}.`)
+    context.exit(EXIT.ok)
+  })
+  return command
+}
+
+async function readKey(terminal: Terminal, url: string): Promise<string | undefined> {
+  if (terminal.isInteractive) return (await askSecret(terminal, `API key for ${url}: `))?.trim()
+  return (await text(terminal.io.stdin)).trim()
+}

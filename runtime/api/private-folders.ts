@@ -1,0 +1,36 @@
+import { realpath } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { SandboxError } from '../kit/errors.ts'
+import { sealKeyFolder } from '../state-folder/folder-seal.ts'
+import type { ApiConfig } from './config.ts'
+import { isInside } from './runs/workspace-admission.ts'
+
+/** The real path of a folder that may not be there yet: links in what is there are followed. */
+const realPlace = (path: string): Promise<string> =>
+  realpath(path).catch(async () => {
+    const above = dirname(path)
+    return above === path ? path : join(await realPlace(above), basename(path))
+  })
+
+/** The real paths of the folders with keys of the service and its user. No command of a sandbox may see them. */
+export const privateFoldersOf = ({ privateFolders, home }: ApiConfig): Promise<string[]> =>
+  Promise.all([...privateFolders, sealKeyFolder(home)].map(realPlace))
+
+/** A folder of this machine that commands would see, and which setting says so. */
+type Shown = { readonly path: string; readonly by: string }
+
+/** Throws if a folder that commands would see holds a private folder, or lies in one. */
+export async function refuseToShow(
+  shown: readonly Shown[],
+  privateFolders: readonly string[],
+): Promise<void> {
+  for (const { path, by } of shown) {
+    const real = await realPlace(path)
+    const held = privateFolders.find((folder) => isInside(folder, real) || isInside(real, folder))
+    if (held === undefined) continue
+    throw new SandboxError(
+      'invalid_config',
+      `${by}: ${path} holds or lies in ${held}, a folder for keys of the service and its user, which commands of agents must not see`,
+    )
+  }
+}

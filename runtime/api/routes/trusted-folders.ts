@@ -1,0 +1,59 @@
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import * as z from 'zod'
+import { PageQuery } from '../../../contracts/api.ts'
+import {
+  FolderQuery,
+  SettingsComparison,
+  TrustedFolderPage,
+  TrustFolder,
+} from '../../../contracts/trusted-folders.ts'
+import { callerOf } from '../http/authenticate.ts'
+import { GUARDED, MutationHeaders, problems } from '../http/schemas.ts'
+import type { RouteDeps } from './deps.ts'
+
+const schema = { ...GUARDED, tags: ['policy'] }
+const mutation = { ...schema, headers: MutationHeaders }
+
+/** The settings in force per folder. Every key reaches those of its owner alone, an operator's key too. */
+export const trustedFolderRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
+  const listSchema = {
+    ...schema,
+    summary: 'List the folders whose settings are kept, the last trusted first',
+    querystring: PageQuery,
+    response: { 200: TrustedFolderPage, ...problems() },
+  }
+  app.get('', { schema: listSchema }, async (request) =>
+    service.listTrustedFolders(callerOf(request), request.query),
+  )
+
+  const compareSchema = {
+    ...schema,
+    summary: "Compare a folder's settings file with the settings in force",
+    querystring: FolderQuery,
+    response: { 200: SettingsComparison, ...problems() },
+  }
+  app.get('/comparison', { schema: compareSchema }, async (request) =>
+    service.compareSettings(callerOf(request), request.query),
+  )
+
+  const trustSchema = {
+    ...mutation,
+    summary: "Put a folder's settings file in force for your own runs",
+    body: TrustFolder,
+    response: { 200: SettingsComparison, ...problems(409, 413, 415, 425) },
+  }
+  app.put('', { schema: trustSchema }, async (request, reply) =>
+    once(request, reply, () => service.trustFolder(callerOf(request), request.body)),
+  )
+
+  const forgetSchema = {
+    ...mutation,
+    summary: 'Forget the settings in force in a folder; the next run there is a first one',
+    querystring: FolderQuery,
+    response: { 204: z.null(), ...problems(404, 409, 425) },
+  }
+  app.delete('', { schema: forgetSchema }, async (request, reply) => {
+    await once(request, reply, () => service.forgetFolder(callerOf(request), request.query))
+    return reply.code(204).send(null)
+  })
+}

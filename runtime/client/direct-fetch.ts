@@ -1,0 +1,21 @@
+import type { Agent } from 'undici'
+
+const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
+
+/** Whether a URL names this machine. */
+export const isLoopbackUrl = (url: URL): boolean => LOOPBACK.test(url.hostname)
+
+/**
+ * `fetch` without a proxy: over a Unix socket, or to a port of this machine. A proxy that the environment names would
+ * read the API key of a request that is not encrypted.
+ */
+export function directFetch({ socketPath }: { readonly socketPath?: string } = {}): typeof fetch {
+  let agent: Agent | undefined
+  const send = async (input: unknown, init: object | undefined): Promise<unknown> => {
+    // Loaded with the first request: commands that send none start faster.
+    const undici = await import('undici')
+    agent ??= new undici.Agent(socketPath === undefined ? {} : { connect: { socketPath } })
+    return undici.fetch(input as string, { ...init, dispatcher: agent })
+  }
+  return send as typeof fetch
+}

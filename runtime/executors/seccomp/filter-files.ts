@@ -1,0 +1,23 @@
+import { openSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { CommandRights } from '../executor.ts'
+import { seccompProgram } from './filter.ts'
+
+/** Opens the filter of a command that has these rights, for its launcher. */
+export type OpenFilter = (rights: CommandRights) => () => number
+
+/** Writes the filters of this machine's commands into a folder; undefined for a processor that has none. */
+export async function writeFilters(folder: string): Promise<OpenFilter | undefined> {
+  const [strict, withSetGroupId] = [false, true].map((permitsSetGroupId) =>
+    seccompProgram(process.arch, { permitsSetGroupId }),
+  )
+  if (!strict || !withSetGroupId) return undefined
+  const files = { strict: join(folder, 'seccomp.bpf'), withSetGroupId: join(folder, 'seccomp-set-gid.bpf') }
+  await Promise.all([writeFile(files.strict, strict), writeFile(files.withSetGroupId, withSetGroupId)])
+  return ({ permitsSetGroupId = false }) =>
+    () =>
+      openSync(permitsSetGroupId ? files.withSetGroupId : files.strict, 'r')
+}
+
+export const NO_FILTER_FOR_PROCESSOR = 'there is no system call filter for this processor'

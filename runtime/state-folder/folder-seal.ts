@@ -1,0 +1,50 @@
+import { createHmac } from 'node:crypto'
+import { type BigIntStats, closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { equalsInConstantTime } from '../kit/constant-time.ts'
+import { errnoOf } from '../kit/errors.ts'
+
+const KEY_FILE = 'seal-key'
+const KEY_BYTES = 32
+const SHARED_BITS = 0o077
+
+/** Name of the file with the seal in a state folder of an earlier version. */
+export const SEAL_FILE = 'seal'
+
+type Folder = Pick<BigIntStats, 'ino' | 'birthtimeNs'>
+
+/**
+ * Earlier versions kept their state in `.agentweaver/` of a project, and sealed that folder when they made it: a MAC
+ * over the folder's inode number and the nanosecond of its making, under a key at the user's home. A copy that an archive
+ * or a repository brings has other numbers, and a command in a sandbox, which can read the numbers of a folder that it
+ * makes, has no key.
+ */
+export const folderSeal = ({ ino, birthtimeNs }: Folder, key: Uint8Array): string =>
+  `${createHmac('sha256', key).update(`agentweaver/seal/v1 ${ino} ${birthtimeNs}`).digest('hex')}\n`
+
+export const isSealOf = (seal: string, folder: Folder, key: Uint8Array): boolean =>
+  equalsInConstantTime(seal, folderSeal(folder, key))
+
+/** The folder at home with the key; no workspace may hold it or lie in it. */
+export const sealKeyFolder = (home: string): string => join(home, '.agentweaver')
+
+/** The user's key, or undefined where there is none that is theirs alone. */
+export function readSealKey(home: string): Uint8Array | undefined {
+  let file: number
+  try {
+    file = openSync(
+      join(sealKeyFolder(home), KEY_FILE),
+      constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,
+    )
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error
+    return undefined
+  }
+  try {
+    const { uid, mode, size } = fstatSync(file)
+    const isOwn = uid === process.getuid?.() && (mode & SHARED_BITS) === 0
+    return isOwn && size === KEY_BYTES ? readFileSync(file) : undefined
+  } finally {
+    closeSync(file)
+  }
+}

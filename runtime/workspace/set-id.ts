@@ -1,0 +1,224 @@
+import {
+  type BigIntStats,
+  chmodSync,
+  closeSync,
+  constants,
+  type Dirent,
+  fstatSync,
+  lstatSync,
+  opendirSync,
+  openSync,
+} from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { errnoOf } from '../kit/errors.ts'
+import type { Root } from './engines/path-engine.ts'
+import { FileFault } from './file-fault.ts'
+import { handlePath, O_PATH } from './handles.ts'
+
+const { S_IFMT, S_IFREG, S_IFDIR, O_DIRECTORY, O_NOFOLLOW } = constants
+const SET_ID_BITS = 0o6000
+const SET_GROUP_ID = 0o2000
+const PERMISSION_BITS = 0o7777
+const OWNER_MAY_LIST = 0o500
+
+/** Beyond these nothing is known of a workspace: its commands are refused. */
+const MAX_NAMES = 5_000_000
+const MAX_DEPTH = 1_000
+
+/** Names between two turns of the event loop: some milliseconds. */
+const NAMES_PER_TURN = 512
+
+/** A regular file with a set-user-ID or set-group-ID bit. */
+interface SetIdFile {
+  /** A handle on the file itself, valid during the visit. */
+  readonly fd: number
+  readonly path: string
+  readonly stats: BigIntStats
+}
+
+/** A file and its last change. Writing through a mapping keeps the bits, but not the time of the change. */
+const stateOf = ({ dev, ino, ctimeNs }: BigIntStats): string => `${dev}:${ino}:${ctimeNs}`
+
+/** The set-user-ID and set-group-ID bits of a workspace as they were before its first command. */
+export interface SetIdSurvey {
+  /** Regular files that have them, by identity and last change. */
+  readonly files: ReadonlySet<string>
+  /** Whether folders hand down their group: then programs set the bit again where they copy or change folders. */
+  readonly hasSetGroupFolders: boolean
+}
+
+/** Looks for set-user-ID and set-group-ID bits, and leaves them as they are. */
+export async function surveySetId(root: Root, signal: AbortSignal): Promise<SetIdSurvey> {
+  // Whoever opens the workspace does not wait for this.
+  await nextTurn()
+  const files = new Set<string>()
+  let hasSetGroupFolders = false
+  await new Walk({
+    onTurn: () => signal.throwIfAborted(),
+    onFile: ({ stats }) => files.add(stateOf(stats)),
+    onSetGroupFolder: () => {
+      hasSetGroupFolders = true
+    },
+  }).run(root)
+  return { files, hasSetGroupFolders }
+}
+
+/**
+ * Clears the bits of every regular file but those that had them at the survey and did not change since. Returns the paths
+ * of the files that it changed. Folders keep their bits.
+ */
+export async function clearSetId(root: Root, survey: SetIdSurvey): Promise<string[]> {
+  const cleared: string[] = []
+  await new Walk({
+    onFile: ({ fd, path, stats }) => {
+      if (!survey.files.has(stateOf(stats)) && clear(fd, Number(stats.mode))) cleared.push(path)
+    },
+  }).run(root)
+  return cleared
+}
+
+/** A file of another user is left: only its owner can have set the bits. */
+function clear(fd: number, mode: number): boolean {
+  try {
+    chmodSync(handlePath(fd), mode & PERMISSION_BITS & ~SET_ID_BITS)
+    return true
+  } catch (error) {
+    if (errnoOf(error) === 'EPERM') return false
+    throw error
+  }
+}
+
+interface Visitor {
+  readonly onFile: (file: SetIdFile) => void
+  readonly onSetGroupFolder?: () => void
+  /** Called every few milliseconds; throws to end the walk. */
+  readonly onTurn?: () => void
+}
+
+interface Folder {
+  readonly fd: number
+  readonly path: string
+  readonly depth: number
+}
+
+/**
+ * Visits every folder by a handle that was opened from the handle above it, so no link is followed and no path is too long.
+ * Names are bytes: one that is no UTF-8 must not hide a file.
+ */
+class Walk {
+  readonly #visitor: Visitor
+  #names = 0
+
+  constructor(visitor: Visitor) {
+    this.#visitor = visitor
+  }
+
+  run(root: Root): Promise<void> {
+    return this.#look({ fd: root.fd, path: '.', depth: 0 })
+  }
+
+  async #enter(at: Buffer, { path, depth }: Omit<Folder, 'fd'>): Promise<void> {
+    if (depth > MAX_DEPTH) throw tooLarge(`folders are nested deeper than ${MAX_DEPTH}`)
+    const fd = openOrGone(at, O_PATH | O_DIRECTORY | O_NOFOLLOW)
+    if (fd === undefined) return
+    try {
+      await this.#look({ fd, path, depth })
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  async #look(folder: Folder): Promise<void> {
+    if ((fstatSync(folder.fd).mode & SET_GROUP_ID) !== 0) this.#visitor.onSetGroupFolder?.()
+    await listable(folder.fd, () => this.#list(folder))
+  }
+
+  async #list(folder: Folder): Promise<void> {
+    const names = openNames(folder.fd)
+    try {
+      for (let entry = names?.readSync(); entry; entry = names?.readSync()) {
+        await this.#count()
+        await this.#visit(folder, entry)
+      }
+    } finally {
+      names?.closeSync()
+    }
+  }
+
+  #count(): Promise<void> | undefined {
+    if (++this.#names > MAX_NAMES) throw tooLarge(`there are more than ${MAX_NAMES} files`)
+    return this.#names % NAMES_PER_TURN === 0 ? nextTurn().then(() => this.#visitor.onTurn?.()) : undefined
+  }
+
+  #visit(folder: Folder, entry: Dirent<Buffer>): Promise<void> | undefined {
+    const at = Buffer.concat([Buffer.from(`${handlePath(folder.fd)}/`), entry.name])
+    const type = typeOf(entry) ?? lookedUp(at)
+    if (type === S_IFREG) this.#visitFile(at, folder)
+    if (type !== S_IFDIR) return undefined
+    return this.#enter(at, { path: `${folder.path}/${entry.name}`, depth: folder.depth + 1 })
+  }
+
+  #visitFile(at: Buffer, { path: above }: Folder): void {
+    const mode = lstatSync(at, { throwIfNoEntry: false })?.mode ?? 0
+    if ((mode & SET_ID_BITS) === 0) return
+    const fd = openOrGone(at, O_PATH | O_NOFOLLOW)
+    if (fd === undefined) return
+    try {
+      const stats = fstatSync(fd, { bigint: true })
+      if (!stats.isFile() || (Number(stats.mode) & SET_ID_BITS) === 0) return
+      this.#visitor.onFile({ fd, path: `${above}/${at.subarray(at.lastIndexOf('/') + 1)}`, stats })
+    } finally {
+      closeSync(fd)
+    }
+  }
+}
+
+const tooLarge = (what: string) => new FileFault('too_large', what)
+
+/** Undefined where the file system does not tell the kind with the name. */
+function typeOf(entry: Dirent<Buffer>): number | undefined {
+  if (entry.isFile()) return S_IFREG
+  if (entry.isDirectory()) return S_IFDIR
+  return entry.isSymbolicLink() || entry.isFIFO() || entry.isSocket() ? 0 : undefined
+}
+
+const lookedUp = (at: Buffer): number => (lstatSync(at, { throwIfNoEntry: false })?.mode ?? 0) & S_IFMT
+
+/** Undefined where another process removed or replaced the name meanwhile, or this user may not look at it. */
+function openOrGone(at: Buffer, flags: number): number | undefined {
+  try {
+    return openSync(at, flags)
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'].includes(errnoOf(error) ?? '')) return undefined
+    throw error
+  }
+}
+
+function openNames(fd: number) {
+  try {
+    return opendirSync(handlePath(fd), {
+      encoding: 'buffer' as BufferEncoding,
+      bufferSize: 256,
+    }) as unknown as {
+      readSync(): Dirent<Buffer> | null
+      closeSync(): void
+    }
+  } catch (error) {
+    // A folder of another user: a command of this one can neither look into it.
+    if (errnoOf(error) === 'EACCES') return undefined
+    throw error
+  }
+}
+
+/** A command can close a folder of its own to keep it from being looked at; it is opened for as long as that takes. */
+async function listable(fd: number, list: () => Promise<void>): Promise<void> {
+  const { mode, uid } = fstatSync(fd)
+  const isClosed = (mode & OWNER_MAY_LIST) !== OWNER_MAY_LIST && uid === process.getuid?.() && uid !== 0
+  if (!isClosed) return list()
+  chmodSync(handlePath(fd), (mode | OWNER_MAY_LIST) & PERMISSION_BITS)
+  try {
+    await list()
+  } finally {
+    chmodSync(handlePath(fd), mode & PERMISSION_BITS)
+  }
+}

@@ -1,0 +1,171 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ExecRequest } from '../../contracts/exec.ts'
+import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
+import { expectedMounts, mountProblem, OTHER_FOLDER } from '../../runtime/executors/process/mount-proof.ts'
+import { onlyChildOf } from '../../runtime/executors/process/process-tree.ts'
+import { type Launch, supervise } from '../../runtime/executors/process/supervise.ts'
+import { witnessScript } from '../../runtime/executors/process/witness.ts'
+import { holdPath, pathIdentity } from '../../runtime/executors/rootfs/host-paths.ts'
+import { bindReadOnly, bindWritable, hiddenFile } from '../../runtime/executors/rootfs/mounts.ts'
+import { temporaryFolder } from '../conformance/executor-cases/site.ts'
+
+const SECRET = 'the-secret-words'
+const detection = await namespacesBackend.detect({ toolRoots: [] })
+
+async function run(launch: Launch) {
+  let output = ''
+  const onChunk = (_stream: string, chunk: Uint8Array) => {
+    output += String(chunk)
+  }
+  const request = ExecRequest.parse({ command: 'true', timeoutMs: 120_000 })
+  return { ...(await supervise(launch, request, { onChunk })), output }
+}
+
+describe('the proof of what is mounted', () => {
+  let above: string
+
+  beforeEach(async () => {
+    above = await temporaryFolder()
+  })
+  afterEach(() => rm(above, { recursive: true }))
+
+  const witnessed = (workspace: string, command: string): Launch => ({
+    file: '/bin/sh',
+    args: ['-c', witnessScript(), 'sh', workspace, '.', command],
+    env: { PATH: '/usr/bin:/bin:/usr/sbin:/sbin' },
+    hasPidNamespace: false,
+  })
+
+  it('asks for the identity of what is mounted by path, and for mounts below the workspace', () => {
+    expect(
+      expectedMounts([
+        bindReadOnly('/usr'),
+        bindReadOnly('/srv/a', '/srv/a', '1:2'),
+        bindWritable('/home/x', '/workspace', '1:3'),
+        bindWritable('/home/x/kept', '/workspace/kept', '1:4'),
+        hiddenFile('/workspace/kept/file'),
+        hiddenFile('/proc/keys'),
+      ]),
+    ).toEqual([
+      { target: '/srv/a', identity: '1:2', isMountPoint: false },
+      { target: '/workspace', identity: '1:3', isMountPoint: false },
+      { target: '/workspace/kept', identity: '1:4', isMountPoint: true },
+      { target: '/workspace/kept/file', identity: undefined, isMountPoint: true },
+    ])
+  })
+
+  it('fails where there is no process to look at, or the process shows nothing there', () => {
+    const expected = [{ target: '/workspace', identity: pathIdentity(above), isMountPoint: false }]
+
+    expect(mountProblem(undefined, expected)).toMatch(/^the workspace cannot be seen in the sandbox/)
+    expect(mountProblem(process.pid, expected)).toMatch(/^the workspace cannot be seen in the sandbox/)
+  })
+
+  it('fails where another folder is shown', () => {
+    const problemAt = (target: string) =>
+      mountProblem(process.pid, [{ target, identity: pathIdentity('/'), isMountPoint: false }])
+
+    expect(problemAt(above)).toContain(`${above} is not what it was`)
+    expect(OTHER_FOLDER).toContain('workspace')
+    expect(problemAt('/')).toBeUndefined()
+  })
+
+  it('fails where a mount is not at its place', () => {
+    const problemAt = (target: string) => mountProblem(process.pid, [{ target, isMountPoint: true }])
+
+    expect(problemAt(above)).toContain(`${above} is not what it was`)
+    expect(problemAt('/proc')).toBeUndefined()
+    expect(mountProblem(undefined, [{ target: '/proc', isMountPoint: true }])).toContain('cannot be seen')
+  })
+
+  it('stops a command whose sandbox cannot be looked at, and lets go of what was held', async () => {
+    let released = 0
+    const result = await run({
+      ...witnessed(above, 'echo ran'),
+      expected: [{ target: '/workspace', identity: '1:2', isMountPoint: false }],
+      release: () => released++,
+    })
+
+    expect(result).toMatchObject({ reason: 'spawn_failed', exitCode: null, output: '' })
+    expect(released).toBe(1)
+  })
+
+  it('lets go of what was held before the command starts, and where it never does', async () => {
+    let released = 0
+    const launch = { ...witnessed(above, 'echo ran'), release: () => released++ }
+
+    expect(await run(launch)).toMatchObject({ exitCode: 0, output: 'ran\n' })
+    expect(released).toBe(1)
+
+    await supervise(launch, ExecRequest.parse({ command: 'true' }), {
+      onChunk: () => undefined,
+      signal: AbortSignal.abort(),
+    })
+    expect(released).toBe(2)
+  })
+
+  it.skipIf(!detection.ok)('starts nothing when a folder was replaced between check and mount', async () => {
+    const [place, target] = [join(above, 'place'), join(above, 'target')]
+    await Promise.all([mkdir(place), mkdir(target), mkdir(join(above, 'secret'))])
+    await writeFile(join(above, 'secret/data'), SECRET)
+    const held = holdPath(place)
+    const mount = bindReadOnly(held.real, target, held.identity)
+
+    // What the check saw is moved away, and a link takes its place.
+    await rename(place, join(above, 'elsewhere'))
+    await symlink(join(above, 'secret'), place)
+    const bind = `mount --bind ${place} ${target} && exec "$@"`
+    const { args, ...rest } = witnessed(above, 'cat target/data')
+    const launch: Launch = {
+      ...rest,
+      file: '/usr/bin/unshare',
+      args: ['-Urm', '--pid', '--fork', '--kill-child', '/bin/sh', '-c', bind, 'sh', '/bin/sh', ...args],
+      hasPidNamespace: true,
+      release: held.release,
+    }
+    const unproven = await run({ ...launch, release: () => undefined })
+    const proven = await run({ ...launch, expected: expectedMounts([mount]) })
+
+    expect(unproven).toMatchObject({ exitCode: 0, output: SECRET })
+    expect(proven).toMatchObject({ reason: 'spawn_failed', output: '' })
+    expect(proven.message).toContain(`${target} is not what it was when it was checked`)
+  })
+
+  it('holds the number of what it opened: nothing new can have it', async () => {
+    const place = join(above, 'place')
+    await mkdir(place)
+    const held = holdPath(place)
+    await rm(place, { recursive: true })
+
+    const made = await Promise.all(
+      Array.from({ length: 50 }, async (_, index) => {
+        await mkdir(join(above, String(index)))
+        return pathIdentity(join(above, String(index)))
+      }),
+    )
+    held.release()
+
+    expect(made).not.toContain(held.identity)
+  })
+})
+
+describe('the first process of a sandbox', () => {
+  it('is found on a kernel that does not list the children of a process', async () => {
+    const launcher = spawn('/bin/sh', ['-c', 'sleep 60 & echo $!; wait'], {
+      stdio: ['pipe', 'pipe', 'ignore'],
+    })
+    const [line] = await once(launcher.stdout, 'data')
+    const child = Number(String(line))
+
+    expect(onlyChildOf(launcher.pid as number, false)).toBe(child)
+    expect(onlyChildOf(launcher.pid as number)).toBe(child)
+    expect(onlyChildOf(child, false)).toBeUndefined()
+
+    process.kill(child)
+    await once(launcher, 'exit')
+  })
+})

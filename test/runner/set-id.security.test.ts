@@ -1,0 +1,129 @@
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
+import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
+import { FIXTURES, TOOL_ROOTS } from '../conformance/executor-cases/subject.ts'
+import { aRunner } from './runner-fixture.ts'
+
+const modeOf = (root: string, path: string) => statSync(join(root, path)).mode & 0o7777
+const bitsOf = (root: string, path: string) => modeOf(root, path) & 0o6000
+
+const RUNGS = await Promise.all(
+  [bwrapBackend, namespacesBackend].map(async (backend) => ({
+    backend: backend.name,
+    isMissing: !(await backend.detect({ toolRoots: TOOL_ROOTS })).ok,
+  })),
+)
+
+describe('a command without a filter', () => {
+  it('leaves no set-user-ID and no set-group-ID file, and keeps set-group-ID folders', async () => {
+    const { root, run } = await aRunner()
+    const command =
+      'cp /bin/sh u && cp /bin/sh g && chmod 4755 u && chmod 2755 g && mkdir -m 2775 d && stat -c %a u g d'
+
+    const { stdout } = await run(command)
+
+    expect(stdout).toBe('4755\n2755\n2775\n')
+    expect([modeOf(root, 'u'), modeOf(root, 'g'), modeOf(root, 'd')]).toEqual([0o755, 0o755, 0o2775])
+  })
+
+  it('leaves none when it is stopped, and none of many at once', async () => {
+    const { root, run } = await aRunner()
+    const make = (name: string) => `cp /bin/sh ${name}; chmod 4755 ${name}`
+
+    // A busy machine may not have made it within the first: that shows nothing yet.
+    for (const timeoutMs of [500, 5_000, 50_000]) {
+      const stopped = await run(`${make('stopped')}; touch made; sleep 600`, { timeoutMs })
+      expect(stopped.result.timedOut).toBe(true)
+      if (existsSync(join(root, 'made'))) break
+    }
+    await Promise.all(Array.from({ length: 8 }, (_, index) => run(make(`x${index}`))))
+
+    for (const name of ['stopped', 'x0', 'x7']) expect([name, bitsOf(root, name)]).toEqual([name, 0])
+  })
+
+  it('is refused once the workspace is deeper than anything is looked for', async () => {
+    const { run } = await aRunner()
+    const deep = Array<string>(1100).fill('d').join('/')
+
+    await run(`mkdir -p ${deep}`)
+    const { result } = await run('echo ran')
+
+    expect(result).toMatchObject({ reason: 'spawn_failed', exitCode: null })
+    expect(result.message).toContain('set-user-ID files cannot be looked for')
+  })
+})
+
+describe.each(RUNGS)('a command in $backend', ({ backend, isMissing }) => {
+  const start = (prepare?: (root: string) => void) =>
+    aRunner({ backend, toolRoots: TOOL_ROOTS, ...(prepare && { prepare }) })
+
+  it.skipIf(isMissing)('cannot set the bits, also not on a folder', async () => {
+    const { root, run } = await start()
+
+    const { stdout } = await run(
+      'cp /bin/sh x; mkdir d; for mode in 4755 2755; do for name in x d; do chmod $mode $name || echo refused; done; done',
+    )
+
+    expect(stdout).toBe('refused\n'.repeat(4))
+    expect(bitsOf(root, 'x')).toBe(0)
+  })
+
+  it.skipIf(isMissing)(
+    'may set the group bit where folders have it, and leaves it on folders alone',
+    async () => {
+      const { root, run } = await start((folder) => {
+        mkdirSync(join(folder, 'team'))
+        chmodSync(join(folder, 'team'), 0o2775)
+      })
+
+      const { stdout } = await run(
+        'cp /bin/sh x && mkdir d && chmod 2755 x d && stat -c %a x d && cp -r team copy; chmod 4755 x || echo refused',
+      )
+
+      expect(stdout).toBe('2755\n2755\nrefused\n')
+      expect([bitsOf(root, 'x'), bitsOf(root, 'd'), bitsOf(root, 'team')]).toEqual([0, 0o2000, 0o2000])
+    },
+  )
+
+  it.skipIf(isMissing)('takes the bits from a file that had them before, by changing the file', async () => {
+    const { root, run } = await start((folder) => {
+      for (const name of ['kept', 'mapped', 'moved']) {
+        copyFileSync('/bin/sh', join(folder, name))
+        chmodSync(join(folder, name), 0o4755)
+      }
+    })
+
+    const { stdout } = await run(
+      `node ${FIXTURES}/map-write.mjs mapped EVIL && stat -c %a mapped && mv moved elsewhere && stat -c %a elsewhere`,
+    )
+
+    // The control: neither takes the bits by itself.
+    expect(stdout).toBe('4755\n4755\n')
+    expect(readFileSync(join(root, 'mapped')).subarray(0, 4).toString()).toBe('EVIL')
+    expect([bitsOf(root, 'kept'), bitsOf(root, 'mapped'), bitsOf(root, 'elsewhere')]).toEqual([0o4000, 0, 0])
+  })
+})
+
+it('writing a file by the file tools takes the bits from it', async () => {
+  const { link, root } = await aRunner({
+    prepare: (folder) => {
+      writeFileSync(join(folder, 'x'), 'before')
+      chmodSync(join(folder, 'x'), 0o6755)
+    },
+  })
+
+  await link.file({ op: 'write', path: 'x' }, { payload: Buffer.from('after') })
+
+  expect(readFileSync(join(root, 'x'), 'utf8')).toBe('after')
+  expect(modeOf(root, 'x')).toBe(0o755)
+})
