@@ -24,7 +24,6 @@ export const ERROR_STATUS = {
   payload_too_large: 413,
   unsupported_media_type: 415,
   configure_failed: 422,
-  idempotency_unfinished: 425,
   rate_limited: 429,
   too_many_runs: 429,
   internal: 500,
@@ -43,6 +42,7 @@ export const ERROR_STATUS = {
   unavailable: 503,
   agent_stall_timeout: 504,
   deadline_exceeded: 504,
+  outcome_unknown: 504,
   api_restarted: 503,
 } as const satisfies Record<string, number>
 

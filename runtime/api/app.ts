@@ -29,7 +29,7 @@ import type { RunService } from './runs/service.ts'
 
 export interface AppOptions {
   readonly service: RunService
-  readonly store: Pick<Store, 'readApiKey' | 'claimIdempotencyKey' | 'finishIdempotencyKey'>
+  readonly store: Pick<Store, 'readApiKey' | 'readIdempotencyKey' | 'writeIdempotencyKey'>
   readonly log: Log
   readonly now: () => Date
   readonly rateLimitPerMinute: number

@@ -11,7 +11,7 @@ import { readAudit } from './tables/audit.ts'
 import { deleteBlobs, readBlob, writeBlob } from './tables/blobs.ts'
 import { listClaims } from './tables/claims.ts'
 import { readEvents } from './tables/events.ts'
-import { claimIdempotencyKey, finishIdempotencyKey } from './tables/idempotency.ts'
+import { readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
 import { countRuns, listAbandonedRuns, listRuns, readRun } from './tables/runs.ts'
 import { readSetting, writeSetting } from './tables/settings.ts'
@@ -49,9 +49,8 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
     readApiKey: (hash) => readApiKey(reading, hash),
     countApiKeys: () => countApiKeys(reading),
 
-    claimIdempotencyKey: (row) => write((scope) => claimIdempotencyKey(scope, row)),
-    finishIdempotencyKey: (owner, key, answer) =>
-      write((scope) => finishIdempotencyKey(scope, { owner, key }, answer)),
+    readIdempotencyKey: (key, since) => readIdempotencyKey(reading, key, since),
+    writeIdempotencyKey: (row) => write((scope) => writeIdempotencyKey(scope, row)),
 
     readSetting: (name) => readSetting(reading, name),
     writeSetting: (name, value) => write((scope) => writeSetting(scope, name, value)),

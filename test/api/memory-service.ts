@@ -80,6 +80,7 @@ export class MemoryService implements RunService {
     ]
   }
 
+  async hold() {}
   async start() {}
 
   async close() {

@@ -45,6 +45,7 @@ export async function startService(env: Record<string, string> = {}) {
   const { keys } = await composeKeys(config)
   const hostEntry = await programs.agentHost()
   const service = await composeRunService(config, { store, log: silentLog, hostEntry }, keys)
+  await service.hold()
   await service.start()
   let isOpen = true
   const close = async () => {

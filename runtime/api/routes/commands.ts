@@ -29,14 +29,14 @@ export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
         response: {
           200: { content: { 'text/event-stream': { schema: z.string() } } },
           202: StartedCommand,
-          ...problems(403, 404, 409, 413, 415, 425, 502, 503),
+          ...problems(403, 404, 409, 413, 415, 502, 503),
         },
       },
     },
     async (request, reply) => {
       const caller = callerOf(request)
       const { id } = request.params
-      const started = await once(request, reply, () => service.startCommand(caller, id, request.body))
+      const started = await once(request, reply, (caller) => service.startCommand(caller, id, request.body))
       if (prefersAsync(request.headers.prefer)) {
         return reply.code(202).header('preference-applied', 'respond-async').send(started)
       }
@@ -56,12 +56,12 @@ export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
         summary: 'Cancel a command',
         headers: MutationHeaders,
         params: z.object({ id: RunId, commandId: z.string().min(1).max(128) }),
-        response: { 204: z.null(), ...problems(404, 409, 425, 502, 503) },
+        response: { 204: z.null(), ...problems(404, 409, 502, 503) },
       },
     },
     async (request, reply) => {
-      await once(request, reply, () =>
-        service.cancelCommand(callerOf(request), request.params.id, request.params.commandId),
+      await once(request, reply, (caller) =>
+        service.cancelCommand(caller, request.params.id, request.params.commandId),
       )
       return reply.code(204).send(null)
     },

@@ -24,11 +24,14 @@ import type {
   TrustedFolder,
   TrustFolder,
 } from '../../../contracts/trusted-folders.ts'
+import type { Transaction } from '../../store/store.ts'
 
 /** Who asks. A user sees what is their own; to them everything else does not exist. Operators see all. */
 export interface Caller {
   readonly owner: string
   readonly role: 'user' | 'operator'
+  /** Stores the answer of a mutation under the request's idempotency key, in the transaction that does the work. */
+  readonly keep?: (tx: Pick<Transaction, 'insertIdempotencyKey'>, answer: unknown) => Promise<void>
 }
 
 export interface Page<T> {
@@ -58,7 +61,12 @@ export type ToolDecision =
  * `not_found`, like one that never was.
  */
 export interface RunService {
-  /** Takes up what an earlier process left; nothing else may be called before. */
+  /**
+   * Takes the store for this process, or for those that share it. `unavailable` where another service has it. Called
+   * before the service listens, so that a service without a store is never reachable.
+   */
+  hold(): Promise<void>
+  /** Takes up what an earlier process left; needs `hold`, and nothing else may be called before. */
   start(): Promise<void>
   /** Ends or hands over what is running, with the events that say so. */
   close(): Promise<void>
