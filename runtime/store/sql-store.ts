@@ -49,7 +49,7 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
     readApiKey: (hash) => readApiKey(reading, hash),
     countApiKeys: () => countApiKeys(reading),
 
-    readIdempotencyKey: (key, since) => readIdempotencyKey(reading, key, since),
+    readIdempotencyKey: (key, now) => readIdempotencyKey(reading, key, now),
     writeIdempotencyKey: (row) => write((scope) => writeIdempotencyKey(scope, row)),
 
     readSetting: (name) => readSetting(reading, name),

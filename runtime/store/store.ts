@@ -329,8 +329,8 @@ export interface Store {
   readApiKey(hash: string): Promise<ApiKeyRow | undefined>
   countApiKeys(): Promise<number>
 
-  /** The answer kept under a key; one from before `since` is forgotten. */
-  readIdempotencyKey(key: IdempotencyKey, since: string): Promise<IdempotencyRow | undefined>
+  /** The answer kept under a key; one that is older than 24 h is forgotten. */
+  readIdempotencyKey(key: IdempotencyKey, now: Date): Promise<IdempotencyRow | undefined>
   /** Keeps an answer that no transaction has kept, or replaces the one that a transaction kept. */
   writeIdempotencyKey(row: IdempotencyRow): Promise<void>
 

@@ -18,7 +18,7 @@ async function routes(overrides: Partial<AppOptions['store']> = {}) {
     service: { ...service, close: async () => undefined },
     store: {
       readApiKey: (hash) => store.readApiKey(hash),
-      readIdempotencyKey: (key, since) => store.readIdempotencyKey(key, since),
+      readIdempotencyKey: (key, now) => store.readIdempotencyKey(key, now),
       writeIdempotencyKey: (kept) => store.writeIdempotencyKey(kept),
       ...overrides,
     },

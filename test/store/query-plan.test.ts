@@ -75,7 +75,7 @@ async function exercise(store: Store): Promise<void> {
   const answer = { owner: 'ada', key: 'k', fingerprint: 'f', status: 200, body: '', createdAt }
   await store.transaction((tx) => tx.insertIdempotencyKey(answer))
   await store.writeIdempotencyKey(answer)
-  await store.readIdempotencyKey(answer, createdAt)
+  await store.readIdempotencyKey(answer, new Date(createdAt))
   await store.writeSetting('a', 'b')
   await store.readSetting('a')
   await store.acquireLease('l', 'h', 1)

@@ -29,16 +29,13 @@ type Deps = {
   readonly now: () => Date
 }
 
-const FORGOTTEN_AFTER_MS = 24 * 3_600_000
-
 export function createOnce({ store, log, now }: Deps): Once {
   return async <T>(request: FastifyRequest, reply: FastifyReply, work: (caller: Caller) => Promise<T>) => {
     const caller = callerOf(request)
     const key = keyOf(request)
     if (key === undefined) return work(caller)
     const asked = { owner: caller.owner, key, fingerprint: fingerprintOf(request) }
-    const since = new Date(now().getTime() - FORGOTTEN_AFTER_MS).toISOString()
-    const readKept = () => store.readIdempotencyKey(asked, since)
+    const readKept = () => store.readIdempotencyKey(asked, now())
     const replay = (row: IdempotencyRow): T => {
       assertSame(row, asked.fingerprint)
       reply.header(REPLAYED_HEADER, 'true')

@@ -4,21 +4,17 @@ import type { IdempotencyKey, IdempotencyRow } from '../store.ts'
 
 const FORGOTTEN_AFTER_MS = 24 * 3_600_000
 
-/** Keys made before this time are forgotten. */
-export const idempotencyHorizon = (now: Date): string =>
-  new Date(now.getTime() - FORGOTTEN_AFTER_MS).toISOString()
-
 export async function readIdempotencyKey(
   { db }: Scope,
   { owner, key }: IdempotencyKey,
-  since: string,
+  now: Date,
 ): Promise<IdempotencyRow | undefined> {
   const row = await db
     .selectFrom('idempotency_keys')
     .selectAll()
     .where('owner', '=', toText(owner))
     .where('key', '=', toText(key))
-    .where('created_at', '>=', since)
+    .where('created_at', '>=', horizonOf(now))
     .executeTakeFirst()
   if (!row) return undefined
   return {
@@ -53,7 +49,7 @@ export async function writeIdempotencyKey(scope: Scope, row: IdempotencyRow): Pr
 }
 
 async function forgetOld({ db }: Scope, { createdAt }: IdempotencyRow): Promise<void> {
-  const horizon = idempotencyHorizon(new Date(createdAt))
+  const horizon = horizonOf(new Date(createdAt))
   await db.deleteFrom('idempotency_keys').where('created_at', '<', horizon).execute()
 }
 
@@ -65,3 +61,5 @@ const columnsOf = (row: IdempotencyRow) => ({
   body: toText(row.body),
   created_at: row.createdAt,
 })
+
+const horizonOf = (now: Date): string => new Date(now.getTime() - FORGOTTEN_AFTER_MS).toISOString()
