@@ -63,6 +63,7 @@ async function serve(config: ApiConfig): Promise<void> {
     started,
     rateLimitPerMinute: config.rateLimitPerMinute,
     allowedHosts: config.allowedHosts,
+    streams: config.streams,
     hasOwnMetricsPort: config.metricsPort !== undefined,
   })
   let metrics: Awaited<ReturnType<typeof serveMetrics>> | undefined

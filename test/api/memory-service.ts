@@ -222,7 +222,9 @@ export class MemoryService implements RunService {
   }
 
   async subscribe(caller: Caller, id: string, from: Subscription) {
-    return follow(this.#visible(caller, id), from)
+    const entry = this.#visible(caller, id)
+    const hasEnded = (FINAL_STATES as readonly string[]).includes(entry.run.state)
+    return hasEnded && from.after >= entry.run.lastSequence ? undefined : follow(entry, from)
   }
 
   async readPolicy() {

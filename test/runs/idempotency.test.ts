@@ -26,7 +26,8 @@ async function routes(overrides: Partial<AppOptions['store']> = {}) {
     now: () => new Date(),
     started: Promise.resolve(),
     rateLimitPerMinute: 10_000,
-    loopbackOnly: true,
+    streams: { perKey: 100, inAll: 100 },
+    allowedHosts: ['localhost:80'],
   })
   onTestFinished(() => app.close())
   return (url: string, key: string, body: object) =>

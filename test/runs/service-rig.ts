@@ -103,7 +103,7 @@ export async function follow(
 ): Promise<RunEnvelope[]> {
   const seen: RunEnvelope[] = []
   const signal = AbortSignal.timeout(25_000)
-  for await (const envelope of await service.subscribe(alice, id, { after: 0, signal })) {
+  for await (const envelope of (await service.subscribe(alice, id, { after: 0, signal })) ?? []) {
     seen.push(envelope)
     await react(envelope.event)
   }

@@ -34,6 +34,7 @@ export function sendProblem(
 const RETRY_AFTER_SECONDS: Partial<Record<ErrorCode, number>> = {
   unavailable: 1,
   too_many_runs: 10,
+  too_many_streams: 10,
   capacity_unavailable: 30,
 }
 

@@ -2,9 +2,9 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
 import { RunId, StartCommand, StartedCommand } from '../../../contracts/api.ts'
 import { commandEvents } from '../../kit/command-events.ts'
+import { SandboxError } from '../../kit/errors.ts'
 import { callerOf } from '../http/authenticate.ts'
 import { GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
-import { sendEvents } from '../http/sse.ts'
 import type { RouteDeps } from './deps.ts'
 
 const tags = ['commands']
@@ -36,14 +36,17 @@ export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
     async (request, reply) => {
       const caller = callerOf(request)
       const { id } = request.params
+      const isFollowed = !prefersAsync(request.headers.prefer)
+      // Asked for before the command starts: what is refused must not run.
+      const signal = isFollowed ? streams.admit(request, reply) : undefined
       const started = await once(request, reply, (caller) => service.startCommand(caller, id, request.body))
-      if (prefersAsync(request.headers.prefer)) {
+      if (!signal) {
         return reply.code(202).header('preference-applied', 'respond-async').send(started)
       }
       // The command goes on when its reader leaves; its timeout ends it, or a DELETE.
-      const from = { after: started.afterSequence, signal: streams.signalFor(reply) }
-      const events = await service.subscribe(caller, id, from)
-      return sendEvents(reply, commandEvents(events, started.commandId))
+      const events = await service.subscribe(caller, id, { after: started.afterSequence, signal })
+      if (!events) throw new SandboxError('run_ended', `run ${id} ended before the command did`)
+      return streams.send(reply, commandEvents(events, started.commandId))
     },
   )
 

@@ -92,6 +92,24 @@ export function createRunService(given: RunServiceDeps): RunService {
     ...createRunReads(deps, findServing),
     ...createDecisions({ store, approvals, active, log: deps.log }),
 
+    ...createSandboxUses(findServing, commands),
+
+    readPolicy: () => policy.read(),
+    replacePolicy: (caller, patch) => policy.replace(caller, patch),
+    mergePolicy: (caller, patch) => policy.merge(caller, patch),
+    ...createTrustedFolders(deps, policy),
+    metrics: () => renderMetrics({ store, active, reaper }),
+  }
+}
+
+type SandboxUses = Pick<RunService, 'startCommand' | 'cancelCommand' | 'file'>
+
+/** What callers do in the sandbox of a run, beside its agent. */
+function createSandboxUses(
+  findServing: ReturnType<typeof servingRunFinder>,
+  commands: ReturnType<typeof createRunCommands>,
+): SandboxUses {
+  return {
     startCommand: (caller, id, command) =>
       using(findServing(caller, id), (use) => commands.start(caller, use, command)),
     cancelCommand: (caller, id, commandId) =>
@@ -101,12 +119,6 @@ export function createRunService(given: RunServiceDeps): RunService {
         client.file(operation, payload ?? new Uint8Array(0), withTimeout(FILE_TIMEOUT_MS)),
       )
     },
-
-    readPolicy: () => policy.read(),
-    replacePolicy: (caller, patch) => policy.replace(caller, patch),
-    mergePolicy: (caller, patch) => policy.merge(caller, patch),
-    ...createTrustedFolders(deps, policy),
-    metrics: () => renderMetrics({ store, active, reaper }),
   }
 }
 

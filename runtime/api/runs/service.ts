@@ -104,10 +104,11 @@ export interface RunService {
   /** Events after a sequence, oldest first. */
   readEvents(caller: Caller, id: string, query: ReadEvents): Promise<RunEnvelope[]>
   /**
-   * Stored events and then new ones, gap-free; ends after `done` or when the signal aborts. Rejects with
-   * `not_found` before the first event. Read page by page as the consumer pulls: never a queue of its own.
+   * Stored events and then new ones, gap-free; ends after `done` or when the signal aborts. Undefined where the run has
+   * ended and nothing comes after. Rejects with `not_found` before the first event. Read page by page as the consumer
+   * pulls: never a queue of its own.
    */
-  subscribe(caller: Caller, id: string, from: Subscription): Promise<AsyncIterable<RunEnvelope>>
+  subscribe(caller: Caller, id: string, from: Subscription): Promise<AsyncIterable<RunEnvelope> | undefined>
 
   readPolicy(caller: Caller): Promise<SandboxSettings>
   replacePolicy(caller: Caller, policy: SandboxSettingsPatch): Promise<SandboxSettings>
