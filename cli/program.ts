@@ -6,8 +6,10 @@ import type { CliContext } from './commands/command.ts'
 import { configCommand } from './commands/config.ts'
 import { answerCommand, approveCommand, denyCommand } from './commands/decisions.ts'
 import { demoCommand } from './commands/demo.ts'
+import { diffCommand } from './commands/diff.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { execCommand } from './commands/exec.ts'
+import { fetchCommand } from './commands/fetch.ts'
 import { infraCommand } from './commands/infra.ts'
 import { loginCommand } from './commands/login.ts'
 import { logoutCommand } from './commands/logout.ts'
@@ -35,6 +37,8 @@ export function buildProgram(context: CliContext, version: string): Command {
     runsCommand,
     showCommand,
     logsCommand,
+    diffCommand,
+    fetchCommand,
     turnCommand,
     cancelCommand,
     approveCommand,

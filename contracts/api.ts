@@ -9,13 +9,21 @@ import { SandboxSettingsPatch, SETTINGS_FILE } from './policy.ts'
 /** `run_` or `sbx_` and a UUIDv7 without dashes, so that ids sort by time. */
 export const RunId = z.string().regex(/^(?:run|sbx)_[0-9a-f]{32}$/)
 
+/** How a run works on a folder: on a copy, which gives a branch back, or in the folder itself. */
+export const FolderMode = z.enum(['isolated', 'in-place'])
+export type FolderMode = z.infer<typeof FolderMode>
 export const WorkspacePath = z
   .string()
   .regex(/^\/[^\0]*$/, 'must be absolute')
   .max(4096)
 
 export const WorkspaceSource = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('path'), path: WorkspacePath }),
+  z.strictObject({
+    kind: z.literal('path'),
+    path: WorkspacePath,
+    /** Without it a run of an agent on a git repository is isolated, and everything else is in place. */
+    mode: FolderMode.optional(),
+  }),
   z.strictObject({
     kind: z.literal('upload'),
     /**

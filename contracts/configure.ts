@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { GovernancePolicy } from './policy.ts'
 import { UserSecretName } from './secrets.ts'
+import { WorkspaceLayout } from './workspace-layout.ts'
 
 const Id = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/)
 const Charter = z.string().max(65_536).optional()
@@ -54,6 +55,8 @@ export const ConfigureRequest = z.strictObject({
     .string()
     .regex(/^\/[^\0]*$/)
     .max(4096),
+  /** What stands over a workspace that is a folder of this machine; a pod's has none. */
+  layout: WorkspaceLayout.optional(),
   /** Announces a session that `PUT /session` brings before the setup can finish. */
   session: z
     .strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/), bytes: z.int().positive() })

@@ -43,6 +43,16 @@ export const SandboxWarningCategory = z.enum([
   'egress-union',
 ])
 
+/** Git directories that the run left in the user's folder, which were renamed so that no git of the user runs them. */
+export const HeldEntries = z.strictObject({
+  count: z.int().nonnegative(),
+  /** Some of their paths, as they were; each has `.agentweaver-held` at its end now. */
+  names: z.array(z.string().max(4096)).max(16),
+  /** False where the folder was too large to be looked through as a whole. */
+  isComplete: z.boolean(),
+})
+export type HeldEntries = z.infer<typeof HeldEntries>
+
 /** How a settings file differs from the settings in force: other text, a file where none was, none where one was. */
 export const SettingsIgnoredReason = z.enum(['changed', 'added', 'removed'])
 export type SettingsIgnoredReason = z.infer<typeof SettingsIgnoredReason>
@@ -123,9 +133,48 @@ const HOST_EVENTS = [
       backend: BackendName,
     }),
   }),
+  z.strictObject({ type: z.literal('workspace.held'), data: HeldEntries }),
 ] as const
 
 const API_EVENTS = [
+  /** The folder of the user that the run works on, or its copy, is ready. */
+  z.strictObject({
+    type: z.literal('workspace.prepared'),
+    data: z.strictObject({
+      mode: z.enum(['isolated', 'in-place']),
+      path: z.string(),
+      /** Of an isolated copy. */
+      files: z.int().nonnegative().optional(),
+      bytes: z.int().nonnegative().optional(),
+      /** Paths that the copy does not have, because the user cannot read them. */
+      unreadable: z.strictObject({ count: z.int(), names: z.array(z.string()).max(16) }).optional(),
+      hasUncommittedChanges: z.boolean(),
+      /** Paths that the run can read and not write, because the user's git configuration names them. */
+      readOnly: z.array(z.string()).max(64),
+    }),
+  }),
+  /** The run made or changed a file that tools of the user execute or obey. */
+  z.strictObject({
+    type: z.literal('workspace.handoff'),
+    data: z.strictObject({ path: z.string(), kind: z.string() }),
+  }),
+  /** What a run on a folder of the user left is stored. */
+  z.strictObject({
+    type: z.literal('workspace.results'),
+    data: z.strictObject({
+      files: z.int().nonnegative(),
+      additions: z.int().nonnegative(),
+      deletions: z.int().nonnegative(),
+      /** Changed files that git ignores. */
+      ignored: z.int().nonnegative(),
+      handOff: z.int().nonnegative(),
+      /** Whether there are commits to fetch. */
+      hasBranch: z.boolean(),
+      problems: z.array(z.string()).max(16),
+      /** The copy of a run whose results could not be made, which is kept for a week. */
+      keptAt: z.string().optional(),
+    }),
+  }),
   z.strictObject({ type: z.literal('run.queued'), data: z.strictObject({ task: z.string() }) }),
   /** The first run in a folder: its settings, those of the file or the defaults, are in force from here on. */
   z.strictObject({

@@ -1,7 +1,8 @@
 import * as z from 'zod'
-import { SandboxWarningCategory } from './events.ts'
+import { HeldEntries, SandboxWarningCategory } from './events.ts'
 import { ExecRequest, ExecResult, Isolation, OutputStream } from './exec.ts'
 import { FileError, FileOperation, FileResult } from './files.ts'
+import { WorkspaceLayout } from './workspace-layout.ts'
 
 /**
  * Frames between AgentHost and a runner, over one duplex byte stream.
@@ -24,6 +25,8 @@ export const RUNNER_FRAME = {
 } as const
 
 const Id = z.string().min(1).max(128)
+/** In the place of a request's id, which is a number. */
+export const HELD_ID = 'held'
 
 /** The form of the network a runner's commands have: per command, none, or the sandbox's. */
 export const RunnerRole = z.enum(['offline', 'online', 'per-command'])
@@ -50,6 +53,8 @@ export const RunnerToHost = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('opened'), id: Id, error: FileError.optional() }),
   z.strictObject({ type: z.literal('chunk'), id: Id, stream: OutputStream }),
   z.strictObject({ type: z.literal('exit'), id: Id, result: ExecResult }),
+  /** Git directories that commands left behind and that were renamed. It belongs to no request. */
+  z.strictObject({ type: z.literal('held'), id: z.literal(HELD_ID), held: HeldEntries }),
   /** The answer to `file`; a `read` has the bytes as payload. */
   z.strictObject({ type: z.literal('file-result'), id: Id, result: FileResult }),
   /** A piece of an outgoing tar stream. */
@@ -70,9 +75,14 @@ export type RunnerToHost = z.infer<typeof RunnerToHost>
 export const HostToRunner = z.discriminatedUnion('type', [
   /**
    * Binds the workspace, once, before anything else is served. In a pod the root is fixed and `root` must be
-   * equal to it; on a laptop it is the folder of the run.
+   * equal to it; on a laptop it is the folder of the run, which may come with a layout.
    */
-  z.strictObject({ type: z.literal('open'), id: Id, root: z.string().min(1).max(4096) }),
+  z.strictObject({
+    type: z.literal('open'),
+    id: Id,
+    root: z.string().min(1).max(4096),
+    layout: WorkspaceLayout.optional(),
+  }),
   z.strictObject({
     type: z.literal('exec'),
     id: Id,

@@ -61,7 +61,8 @@ export function formatAddress({ family, value }: Address): string {
   return new URL(`http://[${numbers.map((number) => number.toString(16)).join(':')}]`).hostname.slice(1, -1)
 }
 
-const isMapped = (text: string) => /^::ffff:/i.test(text)
+/** Whether a text is an IPv4 address, or a range of them, in its IPv6 spelling. */
+export const isMapped = (text: string): boolean => /^::ffff:/i.test(text)
 
 const fromIpv4 = (text: string): bigint =>
   text.split('.').reduce((value, part) => value * 256n + BigInt(part), 0n)

@@ -1,13 +1,11 @@
-import { CLASS_LABEL } from '../../contracts/labels.ts'
-import { SandboxKind } from '../../contracts/names.ts'
-import { workloads } from '../workloads.ts'
+import { parseRange } from './address.ts'
 import { hurried } from './assert-hurried.ts'
 import { namesOf, neverNamed, rebinding } from './assert-names.ts'
 import { type Assertion, type AssertionRow, actorsOf, assertion, SANDBOX_IDS } from './assertion.ts'
-import { rangesDeniedTo } from './denied-ranges.ts'
+import { includesRange, rangesDeniedTo } from './denied-ranges.ts'
 import { expectedOnSide, isOurs, openings, type Side, SOURCES } from './expectations.ts'
 import { forbiddenAddresses } from './forbidden-addresses.ts'
-import type { Evaluator } from './model.ts'
+import type { End, Evaluator, PodFacts } from './model.ts'
 import { formatPorts, hasPorts, type PortSet, samePorts } from './port-set.ts'
 import type { World } from './world.ts'
 
@@ -66,7 +64,8 @@ function ranges(world: World): Assertion[] {
   )
 }
 
-function explicit({ environment, objects }: World): Assertion[] {
+function explicit(world: World): Assertion[] {
+  const { environment, objects, stage } = world
   const { network, apiServer, database } = environment.infra
   const wanted = [
     ...network.serviceCidrs,
@@ -75,21 +74,24 @@ function explicit({ environment, objects }: World): Assertion[] {
     ...apiServer.cidrs,
     database.cidr,
   ]
-  const { egressProxy } = workloads(environment.slice)
-  const guarded = [
-    ...SandboxKind.options.map((kind) => ({ title: `class ${kind}`, labels: { [CLASS_LABEL]: kind } })),
-    ...(environment.egress.mode === 'proxy'
-      ? [{ title: 'the egress proxy', labels: egressProxy.labels }]
-      : []),
-  ]
-  return guarded.flatMap(({ title, labels }) => {
-    const denied = rangesDeniedTo(objects, labels)
-    return [...new Set(wanted)].map((cidr) =>
-      assertion(
+  const guarded = actorsOf(world, [
+    ...SANDBOX_IDS,
+    ...(environment.egress.mode === 'proxy' ? (['proxy'] as const) : []),
+  ])
+  return guarded.flatMap(({ title, end }) => {
+    const pod = stage.facts.pods.find((one) => isThat(one, end))
+    const denied = pod === undefined ? [] : rangesDeniedTo(objects, stage.facts, pod)
+    return [...new Set(wanted)].map((cidr) => {
+      const range = parseRange(cidr)
+      const isDenied = range !== undefined && includesRange(denied, range)
+      return assertion(
         'explicit',
-        `${cidr} is denied by name to ${title}`,
-        denied.has(cidr) ? undefined : 'no policy names it in egressDeny',
-      ),
-    )
+        `${cidr} is denied by name to the ${title}`,
+        isDenied ? undefined : 'no policy names it in egressDeny',
+      )
+    })
   })
 }
+
+const isThat = ({ namespace, name }: PodFacts, end: End): boolean =>
+  end.kind === 'pod' && end.namespace === namespace && end.name === name

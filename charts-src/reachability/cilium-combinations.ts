@@ -63,8 +63,8 @@ function checkPorts(context: PolicyContext, place: PortsPlace, { ports = [], rul
   for (const [index, port] of ports.entries()) {
     const fault = portFault(port) ?? (lookups?.length ? lookupPortFault(port) : undefined)
     if (fault !== undefined) refused(context, `${path}.ports[${index}]`, fault)
-    if (/^0\d|^0x/i.test(port.port))
-      notUnderstood(context, `${path}.ports[${index}]`, `"${port.port}" is read as octal or as a name`)
+    const oddity = portOddity(port)
+    if (oddity !== undefined) notUnderstood(context, `${path}.ports[${index}]`, oddity)
   }
 }
 
@@ -83,11 +83,17 @@ function checkLookups(
   }
 }
 
-function portFault({ port, endPort = 0 }: CiliumPort): string | undefined {
+function portFault({ port }: CiliumPort): string | undefined {
   if (port === '') return 'a port must be named'
-  if (isPortName(port)) return endPort > 0 ? 'a port with a name has no endPort' : undefined
-  if (!/^\d+$/.test(port) || Number(port) > 65_535) return `"${port}" is no port`
-  return endPort > 0 && endPort < Number(port) ? 'endPort lies before port' : undefined
+  if (isPortName(port)) return undefined
+  return /^\d+$/.test(port) && Number(port) <= 65_535 ? undefined : `"${port}" is no port`
+}
+
+/** What the agent takes, and hardly anybody means. */
+function portOddity({ port, endPort = 0 }: CiliumPort): string | undefined {
+  if (/^0\d|^0x/i.test(port)) return `"${port}" is read as octal or as a name`
+  if (isPortName(port)) return endPort > 0 ? 'a port with a name has an endPort' : undefined
+  return endPort > 0 && endPort < Number(port) ? 'endPort lies before port, and is ignored' : undefined
 }
 
 function lookupPortFault({ port, endPort = 0 }: CiliumPort): string | undefined {

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import type { KubeObject } from '../kube-object.ts'
 import { checkCombinations, isPortName } from './cilium-combinations.ts'
 import {
@@ -8,10 +9,10 @@ import {
   fromEgress,
   fromIngress,
 } from './cilium-schema.ts'
+import { isModelledPeer, peerRequirements, subjectRequirements } from './cilium-selectors.ts'
 import type { CompiledRule, Direction, PeerMatch, PortMatch } from './compiled-rule.ts'
 import { nameMatcher } from './dns-names.ts'
 import { entitySelectors } from './entities.ts'
-import { CLUSTER_KEY, NAMESPACE_KEY, NAMESPACE_LABELS_PREFIX } from './identity.ts'
 import {
   checkSelector,
   notUnderstood,
@@ -20,13 +21,7 @@ import {
   rangeMatch,
   refused,
 } from './policy-context.ts'
-import {
-  createSelector,
-  type LabelSelector,
-  type Requirement,
-  requirementsOf,
-  type Selector,
-} from './selector.ts'
+import { createSelector, type LabelSelector } from './selector.ts'
 
 /** The rules of a `CiliumNetworkPolicy` or, without a namespace, of a `CiliumClusterwideNetworkPolicy`. */
 export function compileCiliumPolicy(context: PolicyContext, object: KubeObject): CompiledRule[] {
@@ -58,7 +53,7 @@ function compileRule(context: PolicyContext, path: string, rule: CiliumRule): Co
     return []
   }
   checkSelector(context, `${path}.endpointSelector`, endpointSelector)
-  const subject = subjectOf(context, endpointSelector)
+  const subject = createSelector(subjectRequirements(context, endpointSelector))
   return lists.flatMap(({ direction, isDeny, list, entries }) =>
     entries.map((entry, index) => {
       const at = `${path}.${list}[${index}]`
@@ -89,21 +84,28 @@ function peersAndPorts(
   if ([endpoints, entities, cidrs, cidrSet].some((list) => list?.length === 0)) return { peers: [], ports }
   const lists = [endpoints, entities, cidrs, cidrSet, names]
   if (lists.every((list) => list === undefined)) return { peers: ports === 'all' ? [] : 'anyone', ports }
-  const ranges = [...(cidrs ?? []).map((cidr) => ({ cidr, except: [] })), ...(cidrSet ?? [])]
+  const ranges = [...(cidrs ?? []).map((cidr) => ({ cidr: withLength(cidr) })), ...(cidrSet ?? [])]
   return {
     ports,
     peers: [
       ...(endpoints ?? []).map((selector) => endpointMatch(context, path, selector)),
       ...(entities ?? []).flatMap((entity) => entityMatches(context, { path, direction }, entity)),
-      ...ranges.flatMap(({ cidr, except = [] }) => rangeMatch(context, path, { cidr, except }) ?? []),
+      ...ranges.flatMap((range) => rangeMatch(context, path, range) ?? []),
       ...(names === undefined ? [] : [{ kind: 'names', matches: nameMatcher(names) } as const]),
     ],
   }
 }
 
+/** An address alone may stand for itself in `toCIDR`, but not in `toCIDRSet`. */
+const withLength = (cidr: string): string =>
+  isIP(cidr) === 0 ? cidr : `${cidr}/${isIP(cidr) === 4 ? 32 : 128}`
+
 function endpointMatch(context: PolicyContext, path: string, selector: LabelSelector): PeerMatch {
   checkSelector(context, path, selector)
-  return { kind: 'selector', selector: peerSelector(context, selector) }
+  const requirements = peerRequirements(context, selector)
+  if (!isModelledPeer(requirements))
+    notUnderstood(context, path, 'requires no label of a pod: Cilium then selects more than it says')
+  return { kind: 'selector', selector: createSelector(requirements) }
 }
 
 function entityMatches(
@@ -117,41 +119,6 @@ function entityMatches(
   if (selectors === 'not modelled') notUnderstood(context, at, `"${entity}" is not modelled`)
   return typeof selectors === 'string' ? [] : selectors.map((selector) => ({ kind: 'selector', selector }))
 }
-
-/** A policy of a namespace only ever selects pods of it, whatever its selector says about namespaces. */
-function subjectOf({ namespace }: PolicyContext, selector: LabelSelector): Selector {
-  const requirements = requirementsOf(selector, 'any')
-  if (namespace === undefined) return createSelector(requirements)
-  const isOther = ({ source, key, operator }: Requirement) =>
-    !(source === 'k8s' && key === NAMESPACE_KEY && operator === 'In')
-  return createSelector([...requirements.filter(isOther), within(namespace)])
-}
-
-/**
- * A peer is of the policy's own namespace unless its selector speaks of namespaces, or of what Cilium reserves. In a
- * policy of the whole cluster it is a pod of any namespace.
- */
-function peerSelector({ namespace }: PolicyContext, selector: LabelSelector): Selector {
-  const own = requirementsOf(selector, 'any')
-  if (own.some(({ source }) => source === 'reserved')) return createSelector(own)
-  const requirements = own.some(({ key }) => key === CLUSTER_KEY) ? own : [...own, IN_CLUSTER]
-  if (requirements.some(({ key }) => key === NAMESPACE_KEY)) return createSelector(requirements)
-  const speaksOfLabels = requirements.some(({ key }) => key.startsWith(`${NAMESPACE_LABELS_PREFIX}.`))
-  if (namespace !== undefined && speaksOfLabels) return createSelector(requirements)
-  return createSelector([...requirements, namespace === undefined ? NAMESPACED : within(namespace)])
-}
-
-const NAMESPACED: Requirement = { source: 'k8s', key: NAMESPACE_KEY, operator: 'Exists', values: [] }
-
-/** Cilium adds the cluster's name, which every pod with a network of its own carries, and nothing else. */
-const IN_CLUSTER: Requirement = { source: 'k8s', key: CLUSTER_KEY, operator: 'Exists', values: [] }
-
-const within = (namespace: string): Requirement => ({
-  source: 'k8s',
-  key: NAMESPACE_KEY,
-  operator: 'In',
-  values: [namespace],
-})
 
 function portMatches({ ports = [], rules }: CiliumEntry['toPorts'][number]): PortMatch[] {
   const lookups = rules?.dns?.length ? { lookups: nameMatcher(rules.dns) } : {}

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import type { KubeObject } from '../kube-object.ts'
 import type { CompiledRule, Direction, PeerMatch, PortMatch } from './compiled-rule.ts'
-import { NAMESPACE_KEY, NAMESPACE_LABELS_PREFIX } from './identity.ts'
+import { CILIUM_PREFIX, NAMESPACE_KEY, NAMESPACE_LABELS_PREFIX } from './identity.ts'
 import {
   checkSelector,
   notUnderstood,
@@ -10,7 +10,14 @@ import {
   rangeMatch,
   refused,
 } from './policy-context.ts'
-import { createSelector, LabelSelector, type Requirement, requirementsOf, type Selector } from './selector.ts'
+import {
+  createSelector,
+  keysOf,
+  LabelSelector,
+  type Requirement,
+  requirementsOf,
+  type Selector,
+} from './selector.ts'
 
 const Peer = z.strictObject({
   podSelector: LabelSelector.nullish(),
@@ -40,7 +47,7 @@ export function compileNetworkPolicy(context: PolicyContext, object: KubeObject)
   const spec = parseStrictly(context, z.object({ spec: Spec }), object)?.spec
   if (spec === undefined) return []
   const own = spec.podSelector ?? {}
-  checkSelector(context, 'spec.podSelector', own)
+  checkPlainSelector(context, 'spec.podSelector', own)
   const subject = createSelector([...requirementsOf(own, 'k8s'), inNamespace(context)])
   const ingress = (spec.ingress ?? []).map(({ from, ports }) => ({ peers: from ?? [], ports: ports ?? [] }))
   const egress = (spec.egress ?? []).map(({ to, ports }) => ({ peers: to ?? [], ports: ports ?? [] }))
@@ -109,10 +116,20 @@ function compilePeer(
   }
   if (ipBlock)
     return rangeMatch(context, `${path}.ipBlock`, { cidr: ipBlock.cidr, except: ipBlock.except ?? [] })
-  for (const selector of selectors) checkSelector(context, path, selector)
+  for (const selector of selectors) checkPlainSelector(context, path, selector)
   const pods = requirementsOf(podSelector ?? {}, 'k8s')
   const namespaces = namespaceSelector ? ofNamespaces(namespaceSelector) : [inNamespace(context)]
   return { kind: 'selector', selector: createSelector([...pods, ...namespaces]) }
+}
+
+/** A plain selector names labels as objects carry them: no source, and no label that Cilium writes. */
+function checkPlainSelector(context: PolicyContext, path: string, selector: LabelSelector): void {
+  checkSelector(context, path, selector)
+  const sourced = keysOf(selector).find((key) => key.includes(':'))
+  if (sourced !== undefined) refused(context, path, `"${sourced}" is no key of a label`)
+  const written = keysOf(selector).find((key) => key === NAMESPACE_KEY || key.startsWith(CILIUM_PREFIX))
+  if (written !== undefined)
+    notUnderstood(context, path, `selects by "${written}", which Cilium writes: engines differ on it`)
 }
 
 /** A pod shows the labels of its namespace under a prefix; an empty selector asks only that there be a namespace. */

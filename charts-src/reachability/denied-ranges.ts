@@ -1,37 +1,20 @@
-import * as z from 'zod'
 import type { KubeObject } from '../kube-object.ts'
-import { createSelector, LabelSelector, requirementsOf, selects } from './selector.ts'
+import { covers, type Range } from './address.ts'
+import { compilePolicies } from './compile-policies.ts'
+import { createIdentities } from './identity.ts'
+import type { ClusterFacts, PodFacts } from './model.ts'
+import { selects } from './selector.ts'
 
-const Denying = z.object({
-  spec: z.object({
-    endpointSelector: LabelSelector,
-    egressDeny: z
-      .array(
-        z.object({
-          toCIDRSet: z
-            .array(z.object({ cidr: z.string(), except: z.array(z.string()).optional() }))
-            .default([]),
-          toPorts: z.array(z.unknown()).optional(),
-        }),
-      )
-      .default([]),
-  }),
-})
-
-/** Ranges that Cilium's policies deny whole, at every port, to pods with these labels: as the rules spell them. */
-export function rangesDeniedTo(
-  objects: readonly KubeObject[],
-  labels: Readonly<Record<string, string>>,
-): ReadonlySet<string> {
-  const sourced = new Map(Object.entries(labels).map(([key, value]) => [`k8s:${key}`, value]))
-  const policies = objects
-    .filter(({ kind }) => kind === 'CiliumNetworkPolicy')
-    .flatMap((object) => Denying.safeParse(object).data?.spec ?? [])
-    .filter(({ endpointSelector }) =>
-      selects(createSelector(requirementsOf(endpointSelector, 'any')), sourced),
-    )
-  const whole = policies
-    .flatMap(({ egressDeny }) => egressDeny.filter(({ toPorts }) => toPorts === undefined))
-    .flatMap(({ toCIDRSet }) => toCIDRSet.filter(({ except = [] }) => except.length === 0))
-  return new Set(whole.map(({ cidr }) => cidr))
+/** Ranges that policies deny to a pod whole and by name, at every port. */
+export function rangesDeniedTo(objects: readonly KubeObject[], facts: ClusterFacts, pod: PodFacts): Range[] {
+  const { labels } = createIdentities(facts).ofPod(pod)
+  return compilePolicies(objects)
+    .rules.filter(({ direction, isDeny, ports }) => direction === 'egress' && isDeny && ports === 'all')
+    .filter(({ subject }) => selects(subject, labels))
+    .flatMap(({ peers }) => (peers === 'anyone' ? [] : peers))
+    .flatMap((peer) => (peer.kind === 'range' && peer.except.length === 0 ? [peer.range] : []))
 }
+
+/** Whether one of the ranges is exactly this one. */
+export const includesRange = (ranges: readonly Range[], range: Range): boolean =>
+  ranges.some((one) => covers(one, range) && covers(range, one))

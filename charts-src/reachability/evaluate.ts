@@ -14,7 +14,6 @@ import type {
   Verdict,
 } from './model.ts'
 import { ANYWHERE, createPeers } from './peers.ts'
-import { createPortNames } from './port-names.ts'
 import { ALL_PORTS, intersect } from './port-set.ts'
 import { createSelectionCache } from './selection-cache.ts'
 import { type Context, matchesPeer, type Packet, portsOfSide, rulesFor, type Side, verdict } from './sides.ts'
@@ -35,7 +34,6 @@ export function createEvaluator(policies: PolicyObjects, facts: ClusterFacts): E
     peers,
     facts,
     selections: createSelectionCache(),
-    portNames: createPortNames(facts, peers),
     rulesOf: { ingress: new Map(), egress: new Map() },
   }
   const evaluator: Evaluator = {

@@ -10,6 +10,7 @@ export interface Identity {
 }
 
 /** Names that Cilium gives to labels of its own. */
+export const CILIUM_PREFIX = 'io.cilium.k8s'
 export const NAMESPACE_KEY = 'io.kubernetes.pod.namespace'
 export const NAMESPACE_LABELS_PREFIX = 'io.cilium.k8s.namespace.labels'
 export const CLUSTER_KEY = 'io.cilium.k8s.policy.cluster'
@@ -17,9 +18,16 @@ const SERVICE_ACCOUNT_KEY = 'io.cilium.k8s.policy.serviceaccount'
 const CLUSTER_NAME = 'default'
 
 /**
- * Labels that Cilium's defaults keep out of an identity (pkg/labelsfilter/filter.go of 1.20): a selector that names
- * one of them matches no pod, whatever the pod carries.
+ * Labels that Cilium's defaults keep in an identity, and labels that they leave out (pkg/labelsfilter/filter.go of
+ * 1.20). A selector that names a label left out matches no pod, whatever the pod carries.
  */
+const KEPT = [
+  NAMESPACE_KEY,
+  NAMESPACE_LABELS_PREFIX,
+  CLUSTER_KEY,
+  SERVICE_ACCOUNT_KEY,
+  'app.kubernetes.io',
+] as const
 const LEFT_OUT = [
   /^io\.kubernetes/,
   /^kubernetes\.io/,
@@ -38,8 +46,12 @@ const LEFT_OUT = [
   /^topology\.kubernetes\.io/,
 ]
 
-/** Whether Cilium keeps a label of a pod, so that policies can select by it. */
-export const isIdentityLabel = (key: string): boolean => !LEFT_OUT.some((pattern) => pattern.test(key))
+/** Where both lists match, Cilium keeps the label if the match of `KEPT` is the longer one. */
+function isIdentityLabel(key: string): boolean {
+  const leftOut = LEFT_OUT.flatMap((pattern) => pattern.exec(key)?.[0].length ?? [])
+  if (leftOut.length === 0) return true
+  return KEPT.some((prefix) => key.startsWith(prefix) && prefix.length > Math.min(...leftOut))
+}
 
 /** Interns identities, so that what a selector selects is computed once for all pods that are alike. */
 export function createIdentities(facts: ClusterFacts) {
@@ -72,18 +84,22 @@ export function createIdentities(facts: ClusterFacts) {
 export type Identities = ReturnType<typeof createIdentities>
 
 function podLabels(pod: PodFacts, ofNamespace: Readonly<Record<string, string>>): SourcedLabels {
-  const own = Object.entries(pod.labels).filter(([key]) => isIdentityLabel(key))
+  // Cilium drops labels under its own prefix from a pod: otherwise a pod could claim to be in another namespace.
+  const own = Object.entries(pod.labels).filter(([key]) => !key.startsWith(CILIUM_PREFIX))
   // The API server writes this label on every namespace.
   const namespaceLabels = { ...ofNamespace, 'kubernetes.io/metadata.name': pod.namespace }
-  return new Map([
-    ...own.map(([key, value]) => [`k8s:${key}`, value] as const),
+  const all: (readonly [string, string])[] = [
+    ...own,
     ...Object.entries(namespaceLabels).map(
-      ([key, value]) => [`k8s:${NAMESPACE_LABELS_PREFIX}.${key}`, value] as const,
+      ([key, value]) => [`${NAMESPACE_LABELS_PREFIX}.${key}`, value] as const,
     ),
-    [`k8s:${NAMESPACE_KEY}`, pod.namespace],
-    [`k8s:${CLUSTER_KEY}`, CLUSTER_NAME],
-    [`k8s:${SERVICE_ACCOUNT_KEY}`, pod.serviceAccount ?? 'default'],
-  ])
+    [NAMESPACE_KEY, pod.namespace],
+    [CLUSTER_KEY, CLUSTER_NAME],
+    [SERVICE_ACCOUNT_KEY, pod.serviceAccount ?? 'default'],
+  ]
+  return new Map(
+    all.filter(([key]) => isIdentityLabel(key)).map(([key, value]) => [`k8s:${key}`, value] as const),
+  )
 }
 
 /** One end of a connection as policies see it. */

@@ -1,9 +1,9 @@
 import type { z } from 'zod'
 import type { KubeObject } from '../kube-object.ts'
-import { covers, parseRange, type Range } from './address.ts'
+import { covers, isMapped, parseRange, type Range } from './address.ts'
 import type { PeerMatch } from './compiled-rule.ts'
 import type { PolicyFault } from './model.ts'
-import { type LabelSelector, selectorFault, unknownSource } from './selector.ts'
+import { keyWrittenTwice, type LabelSelector, selectorFault, unknownLabel } from './selector.ts'
 
 /** One policy while it is compiled: what it is called, and what is wrong with it. */
 export interface PolicyContext {
@@ -54,18 +54,26 @@ const pathText = (path: readonly PropertyKey[]): string =>
 export function checkSelector(context: PolicyContext, path: string, selector: LabelSelector): void {
   const fault = selectorFault(selector)
   if (fault !== undefined) refused(context, path, fault)
-  const unknown = unknownSource(selector)
+  const unknown = unknownLabel(selector)
   if (unknown !== undefined)
     notUnderstood(context, path, `selects by "${unknown}", a label that is not modelled`)
+  const twice = keyWrittenTwice(selector)
+  if (twice !== undefined)
+    notUnderstood(context, path, `has "${twice}" twice in matchLabels: Cilium keeps either value`)
 }
 
-/** A range and what is cut out of it; undefined, and a fault, where they are none. */
+/** A range, with its length, and what is cut out of it; undefined, and a fault, where they are none. */
 export function rangeMatch(
   context: PolicyContext,
   path: string,
-  { cidr, except }: { readonly cidr: string; readonly except: readonly string[] },
+  { cidr, except = [] }: { readonly cidr: string; readonly except?: readonly string[] | undefined },
 ): PeerMatch | undefined {
-  const range = parseRange(cidr)
+  const mapped = [cidr, ...except].find(isMapped)
+  if (mapped !== undefined) {
+    notUnderstood(context, path, `"${mapped}" is a range of IPv4 written as IPv6, which is not modelled`)
+    return undefined
+  }
+  const range = cidr.includes('/') ? parseRange(cidr) : undefined
   if (range === undefined) {
     refused(context, path, `"${cidr}" is no range of addresses`)
     return undefined

@@ -49,7 +49,8 @@ export function requirementsOf(selector: LabelSelector, source: LabelSource): Re
 
 const LABEL_WORD = '[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?'
 const LABEL_VALUE = new RegExp(`^(?:${LABEL_WORD})?$`)
-const LABEL_KEY = new RegExp(`^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?${LABEL_WORD}$`)
+const DNS_WORD = '[a-z0-9](?:[-a-z0-9]*[a-z0-9])?'
+const LABEL_KEY = new RegExp(`^(?:(?=[^/]{1,253}/)${DNS_WORD}(?:\\.${DNS_WORD})*/)?${LABEL_WORD}$`)
 
 /** Why no engine takes this selector, if so. */
 export function selectorFault({ matchLabels, matchExpressions }: LabelSelector): string | undefined {
@@ -73,16 +74,27 @@ function operatorFault(key: string, operator: string, values: readonly string[])
   return `${operator} on "${key}" ${wantsValues ? 'needs values' : 'takes no values'}`
 }
 
-const withoutSource = (key: string): string => key.replace(/^[a-z0-9-]+:/, '')
+const withoutSource = (key: string): string => key.replace(/^[A-Za-z0-9]+:/, '')
 
-/** Sources of label keys that an evaluator knows: others (cidr:, fqdn:, node: …) name what it does not model. */
-export function unknownSource(selector: LabelSelector): string | undefined {
-  const keys = [
-    ...Object.keys(selector.matchLabels ?? {}),
-    ...(selector.matchExpressions ?? []).map(({ key }) => key),
-  ]
-  return keys.find((key) => /^\$|:/.test(key) && !/^(?:k8s|reserved|any):./.test(key))
-}
+/** Every key that a selector names, as it is written. */
+export const keysOf = ({ matchLabels, matchExpressions }: LabelSelector): string[] => [
+  ...Object.keys(matchLabels ?? {}),
+  ...(matchExpressions ?? []).map(({ key }) => key),
+]
+
+/** Labels of Cilium's aggregates, and the label that it makes of named ports, which pods from before 1.20 are without. */
+const CILIUMS_OWN =
+  /^(?:any:|reserved:)?(?:aggregate-(?:cluster|cluster-mesh|world|remote-node)$|io\.cilium\.k8s\.named-ports)/
+
+/** A key that names what an evaluator does not know, or a label of another source (cidr:, fqdn:, node: …). */
+export const unknownLabel = (selector: LabelSelector): string | undefined =>
+  keysOf(selector).find(
+    (key) => CILIUMS_OWN.test(key) || (/^\$|:/.test(key) && !/^(?:k8s|reserved|any):./.test(key)),
+  )
+
+/** A label that `matchLabels` has with and without the source that it would get: Cilium keeps one of the two values. */
+export const keyWrittenTwice = ({ matchLabels }: LabelSelector): string | undefined =>
+  Object.keys(matchLabels ?? {}).find((key) => Object.hasOwn(matchLabels ?? {}, `any:${key}`))
 
 export function createSelector(requirements: readonly Requirement[]): Selector {
   const texts = requirements.map(

@@ -3,7 +3,7 @@ import type { CompiledRule, Direction, PeerMatch, PortMatch } from './compiled-r
 import type { Peer } from './identity.ts'
 import type { ClusterFacts, Probe, Verdict } from './model.ts'
 import type { createPeers } from './peers.ts'
-import type { PortNames } from './port-names.ts'
+import { portNumber } from './port-names.ts'
 import { ALL_PORTS, type PortRange, type PortSet, portSet, subtract, unite } from './port-set.ts'
 import type { SelectionCache } from './selection-cache.ts'
 
@@ -13,7 +13,6 @@ export interface Context {
   readonly peers: ReturnType<typeof createPeers>
   readonly facts: ClusterFacts
   readonly selections: SelectionCache
-  readonly portNames: PortNames
   readonly rulesOf: Readonly<Record<Direction, Map<number, readonly CompiledRule[]>>>
 }
 
@@ -26,13 +25,13 @@ export function portsOfSide(context: Context, side: Side): PortSet {
   if (rules.length === 0) return ALL_PORTS
   const meant = rules.filter((rule) => matchesPeer(context, rule, side.peer))
   const portsOf = (isDeny: boolean) =>
-    unite(meant.filter((rule) => rule.isDeny === isDeny).map((rule) => portsOfRule(context, side, rule)))
+    unite(meant.filter((rule) => rule.isDeny === isDeny).map((rule) => portsOfRule(side, rule)))
   return subtract(withoutRule(rules, side).allowed ? ALL_PORTS : portsOf(false), portsOf(true))
 }
 
-function portsOfRule(context: Context, side: Side, { ports }: CompiledRule): PortSet {
+function portsOfRule(side: Side, { ports }: CompiledRule): PortSet {
   if (ports === 'all') return ALL_PORTS
-  return unite(ports.map((port) => portSet({ [port.protocol]: rangesOf(context, side, port) })))
+  return unite(ports.map((port) => portSet({ [port.protocol]: rangesOf(side, port) })))
 }
 
 /** Whose policies are asked about whom. */
@@ -89,30 +88,24 @@ export function rulesFor(
 }
 
 const matches = (context: Context, question: Question, rule: CompiledRule): boolean =>
-  matchesPorts(context, question, rule) && matchesPeer(context, rule, question.side.peer)
+  matchesPorts(question, rule) && matchesPeer(context, rule, question.side.peer)
 
-function matchesPorts(context: Context, { packet, side }: Question, { ports }: CompiledRule): boolean {
+function matchesPorts({ packet, side }: Question, { ports }: CompiledRule): boolean {
   if (ports === 'all') return true
-  return ports.some((port) => port.protocol === packet.protocol && isAt(context, { packet, side }, port))
+  return ports.some(
+    (port) =>
+      port.protocol === packet.protocol &&
+      rangesOf(side, port).some(([first, last]) => first <= packet.port && packet.port <= last),
+  )
 }
 
-function isAt(context: Context, { packet, side }: Question, port: PortMatch): boolean {
-  if (port.name === undefined) return port.first <= packet.port && packet.port <= port.last
-  return rangesOf(context, side, port).some(([number]) => number === packet.port)
-}
-
-/** A port's numbers; a name stands for those of the pod that is entered. */
-function rangesOf(
-  { portNames }: Context,
-  side: Side,
-  { name, protocol, first, last }: PortMatch,
-): PortRange[] {
+/** A port's numbers; a name stands for the number of the pod that is entered. */
+function rangesOf({ direction, subject, peer }: Side, port: PortMatch): PortRange[] {
+  const { name, protocol, first, last } = port
   if (name === undefined) return [[first, last]]
-  const numbers =
-    side.direction === 'ingress'
-      ? portNames.ofPod(side.subject, { name, protocol })
-      : portNames.ofIdentity(side.peer, { name, protocol })
-  return numbers.map((number) => [number, number])
+  const { pod } = direction === 'ingress' ? subject : peer
+  const number = pod && portNumber(pod, { name, protocol })
+  return number === undefined ? [] : [[number, number]]
 }
 
 export function matchesPeer({ selections }: Context, { peers }: CompiledRule, peer: Peer): boolean {

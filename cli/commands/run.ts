@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import * as z from 'zod'
 import type { RequestedAgent, StartRunInput, WorkspaceSource } from '../../contracts/api.ts'
 import { Plan } from '../../contracts/configure.ts'
-import { errnoOf, messageOf } from '../../runtime/kit/errors.ts'
+import { errnoOf, messageOf, SandboxError } from '../../runtime/kit/errors.ts'
 import { type EnvSource, problemsOf } from '../../runtime/kit/parse-env.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT, EXIT_STATUS_HELP } from '../exit-status.ts'
@@ -12,6 +12,7 @@ import { exitStatusOfEnding, followRun } from '../follow/follow-run.ts'
 import type { Gate, GateAnswer } from '../follow/gates.ts'
 import { createPresenter } from '../follow/presenter.ts'
 import { noteSettings } from '../follow/settings-notes.ts'
+import { resultLines } from '../results/result-lines.ts'
 import type { Connection } from '../service/connect.ts'
 import {
   type CliContext,
@@ -28,6 +29,7 @@ const AGENTS = ['scripted', 'openai', 'copilot'] as const
 const RunOptions = ServiceOptions.extend({
   workspace: z.string().optional(),
   emptyWorkspace: z.boolean().default(false),
+  inPlace: z.boolean().default(false),
   agent: z.enum(AGENTS, `must be one of ${AGENTS.join(', ')}`).optional(),
   plan: z.string().optional(),
   model: z.string().min(1).optional(),
@@ -46,7 +48,8 @@ export function runCommand(context: CliContext): Command {
     example: 'agentweaver run "fix the failing test" --workspace . --agent openai --model gpt-5',
   })
     .argument('<task>', 'what the agent should do')
-    .option('-w, --workspace <dir>', 'the folder that the agent works in')
+    .option('-w, --workspace <dir>', 'the folder that the agent works on; of a git repository, on a copy')
+    .option('--in-place', 'let it change the files of the folder itself')
     .option('--empty-workspace', 'work in a new, empty folder')
     .option('--agent <kind>', `${AGENTS.join(', ')}; default: by what else is given`)
     .option('--plan <file>', 'steps of a scripted agent, JSON')
@@ -101,7 +104,28 @@ async function follow(
     isEmbedded: connection.isEmbedded,
     suffix: serviceSuffix(options),
   })
+  if (ending.kind === 'done' && !options.json) await tellResults({ terminal }, { connection, runId, options })
   return exitStatusOfEnding(ending)
+}
+
+/** Last, and so that nobody overlooks it: what of the user's folder changed, and what to be careful with. */
+async function tellResults(
+  { terminal }: Pick<CliContext, 'terminal'>,
+  { connection, runId, options }: { connection: Connection; runId: string; options: RunOptions },
+): Promise<void> {
+  const { client, isEmbedded } = connection
+  const run = await client.readRun(runId)
+  if (run.workspace.kind !== 'path') return
+  const diff = await client.readDiff(runId).catch(noResults)
+  if (!diff) return
+  const suffix = isEmbedded ? '' : serviceSuffix(options)
+  terminal.note(resultLines(diff, { run, suffix, isEmbedded }, terminal.notePaint))
+}
+
+/** A run that never had a sandbox left nothing. */
+function noResults(error: unknown): undefined {
+  if (error instanceof SandboxError && error.code === 'not_found') return undefined
+  throw error
 }
 
 /** `--yes` answers approvals; a question needs a person. */
@@ -123,10 +147,7 @@ async function toRequest(
 }
 
 async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceSource> {
-  if (options.emptyWorkspace) {
-    if (options.workspace === undefined) return { kind: 'empty' }
-    throw usageError('--workspace and --empty-workspace exclude each other.')
-  }
+  if (options.emptyWorkspace) return emptyWorkspace(options)
   if (options.workspace === undefined)
     throw usageError(
       'Which folder should the agent work in?',
@@ -134,11 +155,18 @@ async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceS
     )
   const path = resolve(cwd, options.workspace)
   try {
-    if ((await stat(path)).isDirectory()) return { kind: 'path', path }
+    if ((await stat(path)).isDirectory())
+      return { kind: 'path', path, ...(options.inPlace && { mode: 'in-place' }) }
   } catch (error) {
     if (errnoOf(error) !== 'ENOENT') throw usageError(`The workspace cannot be used: ${messageOf(error)}`)
   }
   throw usageError(`The workspace is not a folder: ${path}`)
+}
+
+function emptyWorkspace({ workspace, inPlace }: RunOptions): WorkspaceSource {
+  if (workspace !== undefined) throw usageError('--workspace and --empty-workspace exclude each other.')
+  if (inPlace) throw usageError('--in-place and --empty-workspace exclude each other.')
+  return { kind: 'empty' }
 }
 
 async function toAgent(options: RunOptions, from: { cwd: string; env: EnvSource }): Promise<RequestedAgent> {

@@ -50,7 +50,9 @@ export function runTable(runs: readonly Run[], { terminal }: CliContext, what: s
 }
 
 export const workspaceWords = (workspace: Run['workspace']): string =>
-  workspace.kind === 'path' ? workspace.path : workspace.kind
+  workspace.kind === 'path'
+    ? workspace.path + (workspace.mode === 'isolated' ? ' (a copy)' : '')
+    : workspace.kind
 
 export function runsCommand(context: CliContext): Command {
   const command = newServiceCommand({

@@ -25,6 +25,7 @@ const POLL_MS = 50
 
 const CreateOptions = ServiceOptions.extend({
   workspace: z.string().optional(),
+  isolated: z.boolean().default(false),
   label: z.record(z.string(), z.string()).optional(),
 })
 
@@ -35,6 +36,7 @@ function createCommand(context: CliContext): Command {
     example: 'id=$(agentweaver sandbox create -w .)\nagentweaver sandbox exec $id -- npm test',
   })
     .option('-w, --workspace <dir>', 'the folder to work in; default: a new, empty one')
+    .option('--isolated', 'work on a copy of the folder, which must be a git repository')
     .option('--label <key=value>', 'a label, may be repeated', collectPairs)
   command.action(async () => {
     const options = parseOptions(CreateOptions, command)
@@ -48,11 +50,22 @@ function createCommand(context: CliContext): Command {
     const { id } = await connection.client.createSandbox(request)
     const sandbox = await untilReady(connection.client, id)
     if (options.json) terminal.json(sandbox)
-    else terminal.print(sandbox.id)
+    else {
+      terminal.note(folderLines(sandbox).map(terminal.notePaint.dim))
+      terminal.print(sandbox.id)
+    }
     await noteSettings(terminal, connection.client, { runId: id, suffix: serviceSuffix(options) })
     context.exit(EXIT.ok)
   })
   return command
+}
+
+/** What becomes of the folder that somebody named. */
+function folderLines({ workspace }: Run): string[] {
+  if (workspace.kind !== 'path') return []
+  return workspace.mode === 'isolated'
+    ? ['It works on a copy of the folder; "agentweaver fetch" brings its changes when it is destroyed.']
+    : ['It works in the folder itself; the git directory stays out of its reach.']
 }
 
 /** A sandbox that can take commands; throws what it failed with. */
@@ -71,15 +84,16 @@ async function untilReady(client: Client, id: string): Promise<Run> {
 }
 
 async function toRequest(
-  { workspace, label }: z.infer<typeof CreateOptions>,
+  { workspace, isolated, label }: z.infer<typeof CreateOptions>,
   cwd: string,
 ): Promise<CreateSandboxInput> {
   const labels = label === undefined ? {} : { labels: label }
+  if (workspace === undefined && isolated) throw usageError('--isolated needs --workspace DIR.')
   if (workspace === undefined) return labels
   const path = resolve(cwd, workspace)
   const found = await stat(path).catch(() => undefined)
   if (!found?.isDirectory()) throw usageError(`The workspace is not a folder: ${path}`)
-  return { ...labels, workspace: { kind: 'path', path } }
+  return { ...labels, workspace: { kind: 'path', path, ...(isolated && { mode: 'isolated' }) } }
 }
 
 function listCommand(context: CliContext): Command {

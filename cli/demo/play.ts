@@ -95,6 +95,27 @@ async function onStage(
   isInterrupted: () => boolean,
 ): Promise<Played> {
   await using stage = await setStage()
+  try {
+    return await playOn(stage, { terminal, options, isInterrupted })
+  } catch (error) {
+    // Ctrl-C can reach the service as well: it gets a session of its own a moment after it was forked.
+    if (isInterrupted()) return { root: stage.root, problems: 'interrupted', log: '' }
+    throw error
+  }
+}
+
+async function playOn(
+  stage: Stage,
+  {
+    terminal,
+    options,
+    isInterrupted,
+  }: {
+    readonly terminal: Terminal
+    readonly options: DemoOptions
+    readonly isInterrupted: () => boolean
+  },
+): Promise<Played> {
   introduce(terminal, options, stage)
   const kubeconfig = options.cluster ? terminal.io.env['KUBECONFIG'] : undefined
   await using cluster = kubeconfig === undefined ? undefined : clusterStage(kubeconfig)

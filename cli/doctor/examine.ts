@@ -9,6 +9,7 @@ import { CliError } from '../cli-error.ts'
 import type { ClientConfig, NamedService } from '../service/client-config.ts'
 import { findOwnService } from '../service/own-service.ts'
 import { requireConfidential } from '../service/service-url.ts'
+import { examineGit } from './examine-git.ts'
 import type { Finding } from './finding.ts'
 
 const OUTSIDE_PREFIX = ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN']
@@ -24,6 +25,7 @@ export async function examine(config: ClientConfig, env: EnvSource): Promise<Fin
       ? { about: 'settings', state: 'ok', detail: 'the AGENTWEAVER_* variables of this shell are understood' }
       : settings.finding,
     ...isolation,
+    await examineGit({ env }),
     ...examineStore(config),
     await examineService(config, env),
     examineModel(env),

@@ -1,4 +1,6 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
+import type { Readable } from 'node:stream'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { onInterrupt } from '../terminal/interrupts.ts'
@@ -16,6 +18,8 @@ export interface Call {
   readonly args: readonly string[]
   /** @default 30 minutes, more than the creation of a cluster takes */
   readonly timeoutMs?: number
+  /** A file that the program reads as its input. @default none */
+  readonly inputFile?: string
   /** Told what the program says, piece by piece. */
   readonly onOutput?: (chunk: string) => void
 }
@@ -36,14 +40,16 @@ const WHERE: Readonly<Record<string, string>> = {
 
 export const createCallProgram =
   ({ cwd, env }: Pick<CliIo, 'cwd' | 'env'>): CallProgram =>
-  ({ program, args, timeoutMs = DEFAULT_TIMEOUT_MS, onOutput }) =>
+  ({ program, args, timeoutMs = DEFAULT_TIMEOUT_MS, inputFile, onOutput }) =>
     new Promise((resolve, reject) => {
+      const input = inputFile === undefined ? undefined : openSync(inputFile, 'r')
       const child = spawn(program, args, {
         cwd,
         env: { ...env, AGENTWEAVER_API_KEY: undefined },
-        stdio: ['ignore', 'pipe', 'pipe'],
+        stdio: [input ?? 'ignore', 'pipe', 'pipe'],
         signal: AbortSignal.timeout(timeoutMs),
-      })
+      }) as ChildProcessByStdio<null, Readable, Readable>
+      if (input !== undefined) closeSync(input)
       // Ctrl-C reaches the whole group, and a second signal would make Pulumi leave its work half done: it ends by itself,
       // and this process waits for that.
       const interrupts = onInterrupt((signal) => {

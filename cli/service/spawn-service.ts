@@ -15,7 +15,8 @@ import { EXIT } from '../exit-status.ts'
 
 /** The API's entry point. It is started as a process; the command never loads it. */
 const SERVER = fileURLToPath(new URL('../../runtime/api/server.ts', import.meta.url))
-const START_TIMEOUT_MS = 30_000
+/** A machine that is busy with a build as well may need most of it. */
+const START_TIMEOUT_MS = 120_000
 /** The service drains its runs when it is told to stop; after this it is killed. */
 const STOP_TIMEOUT_MS = 15_000
 const KEPT_LOG_CHARACTERS = 16_384

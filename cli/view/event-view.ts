@@ -51,6 +51,16 @@ function runRenderers(look: Look): Renderers {
     'sandbox.execution_pod.bound': ({ podName, launch, bindMs }) =>
       row(look, 'sandbox', `${podName}  ${paint.dim(`${launch}, bound in ${duration(bindMs)}`)}`),
     'sandbox.warning': ({ message }) => row(look, ['warning', 'yellow'], visible(message)),
+    'workspace.prepared': (data) => row(look, 'workspace', preparedWords(data, look)),
+    'workspace.held': ({ count, names }) =>
+      row(
+        look,
+        ['held', 'yellow'],
+        `${count} git ${count === 1 ? 'directory' : 'directories'} in your folder renamed to *.agentweaver-held: ${visible(names.join(', '))}`,
+      ),
+    'workspace.handoff': ({ path, kind }) =>
+      row(look, ['hand-off', 'yellow'], `${visible(path)}  ${paint.dim(visible(kind))}`),
+    'workspace.results': (data) => row(look, 'changes', resultWords(data)),
     'subtask.pending_capacity': ({ resource, attempt, nextAttemptAt }) =>
       row(look, ['waiting', 'yellow'], `for ${resource}, attempt ${attempt}, next at ${nextAttemptAt}`),
     'run.suspended': () =>
@@ -65,6 +75,24 @@ function runRenderers(look: Look): Renderers {
       return row(look, ['done', state === 'succeeded' ? 'green' : 'red'], state + took)
     },
   }
+}
+
+/** What the run works on, and what of it is left alone. */
+function preparedWords(
+  { mode, path, files, hasUncommittedChanges, readOnly, unreadable }: DataOf<'workspace.prepared'>,
+  { paint }: Look,
+): string {
+  const kept = readOnly.length === 0 ? '' : `; read-only: ${visible(readOnly.join(', '))}`
+  if (mode === 'in-place') return `${visible(path)} itself, with a git directory of its own${kept}`
+  const own = hasUncommittedChanges ? ', with your uncommitted changes' : ''
+  const missing = unreadable ? `; not readable: ${visible(unreadable.names.join(', '))}` : ''
+  return `a copy of ${visible(path)}${own}  ${paint.dim(`${(files ?? 0).toLocaleString('en')} files${missing}`)}`
+}
+
+function resultWords({ files, additions, deletions, problems, keptAt }: DataOf<'workspace.results'>): string {
+  const changes = `${files} ${files === 1 ? 'file' : 'files'}, +${additions} -${deletions}`
+  const kept = keptAt === undefined ? [] : [`The copy is kept for a week: ${visible(keptAt)}`]
+  return [changes, ...problems.map(visible), ...kept].join('\n')
 }
 
 function settingsRenderers(look: Look, suffix: string): Renderers {

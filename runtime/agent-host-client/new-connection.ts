@@ -7,7 +7,7 @@ import type { ConnectionGuard, NewConnection } from './connection-guard.ts'
 /** What a guard may be told at most: a projected token has about 1.5 KiB. */
 const MAX_ANSWER_BYTES = 16_384
 const CONNECT_TIMEOUT_MS = 10_000
-const ANSWER_TIMEOUT_MS = 5_000
+export const ANSWER_TIMEOUT_MS = 5_000
 
 /** Connections that the guard has been asked about ahead of the requests that will want them. */
 export interface PreparedConnections {

@@ -21,6 +21,7 @@ import type { RouteDeps } from './routes/deps.ts'
 import { eventRoutes } from './routes/events.ts'
 import { fileRoutes } from './routes/files.ts'
 import { healthRoutes } from './routes/health.ts'
+import { resultRoutes } from './routes/results.ts'
 import { runRoutes } from './routes/runs.ts'
 import { sandboxPolicyRoutes } from './routes/sandbox-policy.ts'
 import { sandboxRoutes } from './routes/sandboxes.ts'
@@ -110,6 +111,7 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   await guarded.register(runRoutes, runs)
   await guarded.register(eventRoutes, runs)
   await guarded.register(workspaceRoutes, runs)
+  await guarded.register(resultRoutes, runs)
   await guarded.register(commandRoutes, runs)
   await guarded.register(decisionRoutes, runs)
   await guarded.register(sandboxRoutes, sandboxes)

@@ -1,9 +1,11 @@
 import { readFile, realpath } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { policyVersion } from '../../policies/agent/load.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
 import { resolveHostRoots } from '../executors/rootfs/host-roots.ts'
+import type { Selection } from '../executors/select.ts'
+import { createGitSandbox } from '../git/git-sandbox.ts'
 import { createGovernance } from '../governance/governance.ts'
 import { loadShellGrammar } from '../governance/shell/grammar.ts'
 import { createTouchTracker } from '../governance/touched.ts'
@@ -12,6 +14,7 @@ import type { Log } from '../kit/log.ts'
 import { EventRedactor } from '../redaction/event-redactor.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { selectIsolation } from '../sandboxes/local/isolation.ts'
+import { WORKSPACES_FOLDER } from '../state-folder/places.ts'
 import type { Store } from '../store/store.ts'
 import { assets } from './assets.ts'
 import { composeProvider } from './compose-provider.ts'
@@ -21,7 +24,8 @@ import { type LoadedKeys, loadKeys } from './keys/load-keys.ts'
 import { userSecretName } from './keys/user-secret-name.ts'
 import { privateFoldersOf, refuseToShow } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
-import type { ControlGovernance, RunDeps } from './runs/deps.ts'
+import type { ControlGovernance } from './runs/deps.ts'
+import { createRunFolders } from './runs/run-folders.ts'
 import type { RunService } from './runs/service.ts'
 
 type Around = {
@@ -63,6 +67,7 @@ export async function composeRunService(
     entry: hostEntry,
     log,
   })
+  const redaction = composeRedaction(config)
   return createRunService({
     store,
     provider,
@@ -78,7 +83,17 @@ export async function composeRunService(
       forbidden,
     },
     ceiling,
-    ...composeRedaction(config),
+    ...redaction.ofEvents,
+    ...(provider.name === 'local' && {
+      folders: createRunFolders({
+        store,
+        directory: join(config.stateDir, WORKSPACES_FOLDER),
+        user: config.gitUser,
+        gitSandbox: gitSandbox(select, { toolRoots, log }),
+        redact: redaction.ofResults,
+        log,
+      }),
+    }),
     clock: () => new Date(),
     log,
   })
@@ -153,12 +168,23 @@ async function composeGovernance(): Promise<ControlGovernance> {
 }
 
 /** The deployment's own secrets never pass, whatever a sandbox sends; kinds are redacted as the run's settings say. */
-function composeRedaction({ models }: ApiConfig): Pick<RunDeps, 'openRedactor' | 'redactText'> {
+function composeRedaction({ models }: ApiConfig) {
   const secrets = [models.openaiApiKey, models.copilotToken].filter((secret) => secret !== undefined)
   const withPii = createRedactor({ secrets, pii: true })
   const withoutPii = createRedactor({ secrets, pii: false })
+  const redactorOf = ({ redact_pii: pii }: SandboxSettings) => (pii ? withPii : withoutPii)
   return {
-    openRedactor: (settings) => new EventRedactor(settings.redact_pii ? withPii : withoutPii),
-    redactText: withoutPii.text,
+    ofEvents: {
+      openRedactor: (settings: SandboxSettings) => new EventRedactor(redactorOf(settings)),
+      redactText: withoutPii.text,
+    },
+    ofResults: (text: string, settings: SandboxSettings) => redactorOf(settings).text(text),
   }
 }
+
+/** Git on files that agents wrote, in the isolation that their commands have. */
+const gitSandbox =
+  (select: () => Promise<Selection>, options: { toolRoots: string[]; log: Log }) => async () => {
+    const { detection } = await select()
+    return detection.isolation.isRealIsolation ? createGitSandbox({ select, ...options }) : undefined
+  }

@@ -30,6 +30,12 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
   const socket = socketPlaceOf(stateDir, source)
   return Object.freeze({
     home,
+    /** Whose git configuration counts on folders of this machine. */
+    gitUser: {
+      home,
+      configHome: absolute(source['XDG_CONFIG_HOME']),
+      globalConfig: absolute(source['GIT_CONFIG_GLOBAL']),
+    },
     host: env.AGENTWEAVER_HOST,
     port: env.AGENTWEAVER_PORT,
     allowedHosts: env.AGENTWEAVER_ALLOWED_HOSTS ?? [],
@@ -85,6 +91,9 @@ function refuseLaptopDefaults(source: EnvSource): void {
   if (missing.length === 0) return
   throw new SandboxError('invalid_config', ['The configuration has problems:', ...missing].join('\n'))
 }
+
+/** Git takes only absolute paths here. */
+const absolute = (path: string | undefined) => (path?.startsWith('/') ? path : undefined)
 
 function readKeysPlace(env: ApiEnv, { cwd, stateDir }: { cwd: string; stateDir: string }) {
   if (env.AGENTWEAVER_KEY_VAULT) return { kind: 'vault', url: env.AGENTWEAVER_KEY_VAULT } as const

@@ -20,6 +20,7 @@ import {
 } from '../../contracts/api.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
 import { API_ROUTES, TAR_MEDIA_TYPE } from '../../contracts/routes.ts'
 import {
   type FolderQuery,
@@ -89,6 +90,13 @@ const sandboxPath = (id: string, ...rest: string[]) =>
   [API_ROUTES.sandboxes, ...[id, ...rest].map(encodeURIComponent)].join('/')
 
 function runCalls({ transport, call }: Parts) {
+  const stream = async (
+    accept: string,
+    request: CallOptions & { readonly path: string },
+  ): Promise<AsyncIterable<Uint8Array>> => {
+    const answer = await transport.open({ method: 'GET', headers: { accept }, ...request })
+    return answer.body ?? emptyBody()
+  }
   return {
     startRun: (run: StartRunInput, options?: CallOptions) =>
       call(Run, { method: 'POST', path: API_ROUTES.runs, json: run, ...options }),
@@ -105,16 +113,17 @@ function runCalls({ transport, call }: Parts) {
         content: { type: TAR_MEDIA_TYPE, bytes: tar },
         ...options,
       }),
-    downloadWorkspace: async (id: string, options?: CallOptions): Promise<AsyncIterable<Uint8Array>> => {
-      const headers = { accept: TAR_MEDIA_TYPE }
-      const answer = await transport.open({
-        method: 'GET',
-        path: runPath(id, 'workspace'),
-        headers,
-        ...options,
-      })
-      return answer.body ?? emptyBody()
-    },
+    downloadWorkspace: (id: string, options?: CallOptions) =>
+      stream(TAR_MEDIA_TYPE, { path: runPath(id, 'workspace'), ...options }),
+    /** What a run changed in the folder that it worked on. */
+    readDiff: (id: string, options?: CallOptions) =>
+      call(RunDiff, { method: 'GET', path: runPath(id, 'diff'), ...options }),
+    /** The same as a unified diff, secrets hidden. */
+    readPatch: (id: string, options?: CallOptions) =>
+      stream(PATCH_MEDIA_TYPE, { path: runPath(id, 'diff', 'patch'), ...options }),
+    /** The run's commits as a git bundle. */
+    readBundle: (id: string, options?: CallOptions) =>
+      stream(BUNDLE_MEDIA_TYPE, { path: runPath(id, 'bundle'), ...options }),
     startTurn: (id: string, turn: StartTurnInput, options?: CallOptions) =>
       call(Turn, { method: 'POST', path: runPath(id, 'turns'), json: turn, ...options }),
     /** Answers when the run is final, or after two seconds with what it is then. */

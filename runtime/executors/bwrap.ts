@@ -9,6 +9,7 @@ import { pathIdentity } from './rootfs/host-paths.ts'
 import {
   bindWritable,
   type Mount,
+  mountsBeside,
   PRIVATE_MOUNTS,
   SANDBOX_HOSTNAME,
   SANDBOX_PATHS,
@@ -52,6 +53,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
   const { workspace } = options
   const outside = [
     ...toolMounts(options.toolRoots, workspace),
+    ...mountsBeside(options.layout),
     bindWritable(workspace, SANDBOX_PATHS.workspace, pathIdentity(workspace)),
   ]
   const constant = [
@@ -66,7 +68,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     ...['--remount-ro', '/', ...(openFilter ? ['--seccomp', String(LAUNCHER_FD)] : [])],
     ...['--', '/bin/sh', '-c', witnessScript(), 'sh', SANDBOX_PATHS.workspace],
   ]
-  const env = baseEnvironment(options.toolRoots, SANDBOX_PATHS.home)
+  const env = { ...baseEnvironment(options.toolRoots, SANDBOX_PATHS.home), ...options.layout?.environment }
   const launch = async (order: Order): Promise<Launch | { problem: string }> => {
     const { request, directory } = order
     const added = await requestMounts(options, request)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ExecRequest } from '../../contracts/exec.ts'
 import { createExecutor, type Order } from './create-executor.ts'
-import type { Backend, ExecutorOptions } from './executor.ts'
+import type { Backend, ExecutorOptions, Layout } from './executor.ts'
 import { witnessScript } from './process/witness.ts'
 import { baseEnvironment } from './rootfs/system-mounts.ts'
 
@@ -19,17 +19,19 @@ const ISOLATION = {
 const MARKER = 'AGENTWEAVER_COMMAND_ID'
 
 /** What a request asks for and a bare process cannot give is refused, never ignored. */
-function unkept(request: ExecRequest): string | undefined {
+function unkept(request: ExecRequest, layout: Layout | undefined): string | undefined {
+  if (layout && layout.mounts.length + layout.readOnly.length > 0)
+    return 'direct execution cannot show a command another git directory than the real one'
   if (request.denied.length > 0) return 'direct execution cannot hide paths from a command'
   if (request.readOnly.length > 0) return 'direct execution cannot make paths read-only for a command'
   return undefined
 }
 
-async function create({ workspace, toolRoots, log }: ExecutorOptions) {
+async function create({ workspace, toolRoots, layout, log }: ExecutorOptions) {
   const home = await mkdtemp(join(tmpdir(), 'agentweaver-home-'))
   const env = baseEnvironment(toolRoots, home)
   const launch = async ({ request, directory }: Order) => {
-    const problem = unkept(request)
+    const problem = unkept(request, layout)
     if (problem !== undefined) return { problem }
     const id = randomUUID()
     return {

@@ -2,7 +2,11 @@ import type { BackendName } from '../../contracts/backends.ts'
 import type { ExecRequest, ExecResult, Isolation } from '../../contracts/exec.ts'
 import type { HostRoot } from '../../contracts/paths.ts'
 import type { ExecIo } from '../../contracts/toolbox.ts'
+import type { WorkspaceLayout } from '../../contracts/workspace-layout.ts'
 import type { Log } from '../kit/log.ts'
+
+/** What a backend mounts beside the workspace and over names in it; as the wire has it, but with any target. */
+export type Layout = Readonly<Pick<WorkspaceLayout, 'mounts' | 'readOnly' | 'environment'>>
 
 /** What every backend is made with. */
 export interface ExecutorOptions {
@@ -15,6 +19,8 @@ export interface ExecutorOptions {
    * @default none
    */
   readonly hostRoots?: readonly HostRoot[]
+  /** @default nothing is mounted over the workspace */
+  readonly layout?: Layout | undefined
   readonly log: Log
 }
 

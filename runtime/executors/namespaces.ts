@@ -16,6 +16,7 @@ import {
   bindReadOnly,
   bindWritable,
   type Mount,
+  mountsBeside,
   PRIVATE_MOUNTS,
   SANDBOX_PATHS,
   SANDBOX_USER,
@@ -60,10 +61,10 @@ function launcherArguments(network: boolean): string[] {
 
 /** Writes the tables with the mounts of every command: with the workspace writable, and with it read-only. */
 async function writeTables(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
-  const { workspace, toolRoots } = options
+  const { workspace, toolRoots, layout } = options
   const table = mountTable(skeleton.root, readMountInfo())
   const before = [...systemMounts(systemFolders), ...PRIVATE_MOUNTS, SHM_MOUNT]
-  const tools = toolMounts(toolRoots, workspace)
+  const tools = [...toolMounts(toolRoots, workspace), ...mountsBeside(layout)]
   const rows = [table.rows(before), table.kernelRows(), table.rows([...procMounts(isRoot()), ...tools])]
   const tableWith = async (name: string, mount: Mount) => {
     await writeFile(join(skeleton.aside, name), [...rows, table.rows([mount])].join(''))
@@ -112,7 +113,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
     loopback: loopbackCommand(),
   })
   const argumentsFor = { true: launcherArguments(true), false: launcherArguments(false) }
-  const env = baseEnvironment(options.toolRoots, SANDBOX_PATHS.home)
+  const env = { ...baseEnvironment(options.toolRoots, SANDBOX_PATHS.home), ...options.layout?.environment }
   const launch = async (order: Order): Promise<Launch | { problem: string }> => {
     const { request, directory } = order
     const added = await requestMounts(options, request)

@@ -1,9 +1,11 @@
 import type { FileError } from '../../contracts/files.ts'
 import type { HostRoot } from '../../contracts/paths.ts'
+import type { WorkspaceLayout } from '../../contracts/workspace-layout.ts'
 import type { Backend, Executor } from '../executors/executor.ts'
 import { messageOf } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 import { toFileError } from '../workspace/file-fault.ts'
+import { GitWatch } from '../workspace/git/git-watch.ts'
 import { openWorkspace, type WorkspaceEngine } from '../workspace/open-workspace.ts'
 import { SetIdGuard } from './set-id-guard.ts'
 
@@ -22,6 +24,8 @@ export interface Bound {
   readonly workspace: WorkspaceEngine
   readonly executor: Executor
   readonly setId: SetIdGuard | undefined
+  /** Where the workspace is the user's own folder: finds the git directories that commands leave in it. */
+  readonly watch?: GitWatch
 }
 
 /**
@@ -43,23 +47,25 @@ export class Binding {
   }
 
   /** Binds the workspace; answers why that is refused, and a refused one does not use up the binding. */
-  async open(root: string): Promise<FileError | undefined> {
+  async open(root: string, layout?: WorkspaceLayout): Promise<FileError | undefined> {
     if (this.#taken) return { ok: false, code: 'denied', message: 'a workspace is open already' }
     const only = this.#deps.root
     if (only !== undefined && root !== only)
       return { ok: false, code: 'denied', message: `the workspace of this sandbox is ${only}` }
+    if (only !== undefined && layout)
+      return { ok: false, code: 'denied', message: 'nothing is mounted over the workspace of this sandbox' }
     this.#taken = true
-    const opened = await this.#tryOpen(root)
+    const opened = await this.#tryOpen(root, layout)
     this.#taken = 'workspace' in opened
     if (!('workspace' in opened)) return opened
     this.#bound = opened
     return undefined
   }
 
-  async #tryOpen(root: string): Promise<Bound | FileError> {
+  async #tryOpen(root: string, layout?: WorkspaceLayout): Promise<Bound | FileError> {
     let workspace: WorkspaceEngine
     try {
-      workspace = await openWorkspace(root)
+      workspace = await openWorkspace(root, { guard: layout })
     } catch (error) {
       return toFileError(error, root)
     }
@@ -69,11 +75,14 @@ export class Binding {
     }
     try {
       const { backend, toolRoots, hostRoots = [], clearsSetId, log } = this.#deps
-      const executor = await backend.create({ workspace: workspace.path, toolRoots, hostRoots, log })
+      const options = { workspace: workspace.path, toolRoots, hostRoots, layout, log }
+      const executor = await backend.create(options)
+      const base = layout?.gitEntries
       return {
         workspace,
         executor,
         setId: clearsSetId ? new SetIdGuard({ workspace, executor, log }) : undefined,
+        ...(base && { watch: new GitWatch(workspace.root.fd, { base }) }),
       }
     } catch (error) {
       workspace.close()

@@ -1,3 +1,4 @@
+import type { HeldEntries } from '../../contracts/events.ts'
 import { EXEC_LIMITS, type ExecRequest, type ExecResult, type OutputStream } from '../../contracts/exec.ts'
 import { type HostToRunner, RUNNER_FRAME } from '../../contracts/runner.ts'
 import type { CommandRights } from '../executors/executor.ts'
@@ -7,6 +8,7 @@ import { messageOf } from '../kit/errors.ts'
 import { failedExec } from '../kit/failed-exec.ts'
 import type { Bound } from './binding.ts'
 import type { Connection, Work } from './connection.ts'
+import { holdGitDirectories } from './hold-git-directories.ts'
 import type { Server } from './serve.ts'
 import { StdinCollector } from './stdin-collector.ts'
 
@@ -14,6 +16,9 @@ type ExecHeader = HostToRunner & { type: 'exec' }
 
 /** Requests that one runner serves at a time; the rest is refused, not queued. */
 const MAX_OPEN_REQUESTS = 512
+
+/** Folders that are searched for git directories in a moment; behind more of them a result does not wait. */
+const QUICK_FOLDERS = 20_000
 
 /** Runs one command; its output is sent as it comes and waits where AgentHost does not take it. */
 export function serveExec({ connection, binding }: Server, header: ExecHeader): Promise<void> {
@@ -59,11 +64,29 @@ async function run(
   const start = (rights: CommandRights) => bound.executor.run(request, io, rights)
   try {
     // In a pod the files of commands stay where they are.
-    return await (bound.setId?.run(start) ?? start({ permitsSetGroupId: true }))
+    const result = await (bound.setId?.run(start) ?? start({ permitsSetGroupId: true }))
+    return await afterGitWatch(execution, result)
   } catch (error) {
     return failedExec('spawn_failed', messageOf(error))
   }
 }
+
+/** In a large folder the search for git directories goes on behind the result. */
+async function afterGitWatch({ connection, bound }: Execution, result: ExecResult): Promise<ExecResult> {
+  if (!bound.watch || result.reason === 'spawn_failed') return result
+  const searching = holdGitDirectories(connection, bound).then(heldSentence, unsearchedSentence)
+  const sentence = bound.watch.folderCount > QUICK_FOLDERS ? undefined : await searching
+  if (sentence === undefined) return result
+  return { ...result, message: result.message ? `${result.message} ${sentence}` : sentence }
+}
+
+const heldSentence = (held: HeldEntries | undefined) =>
+  held && held.count > 0
+    ? `Git directories in the workspace were renamed to *.agentweaver-held: ${held.names.join(', ')}.`
+    : undefined
+
+const unsearchedSentence = (error: unknown) =>
+  `The workspace could not be searched for git directories: ${messageOf(error)}`
 
 /**
  * A path is refused here before anything starts. One with a link on the way is left to the executor, which looks at

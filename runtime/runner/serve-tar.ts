@@ -6,11 +6,18 @@ import { costOf } from '../kit/credit-window.ts'
 import { FrameError } from '../kit/frames.ts'
 import type { ArchiveSummary } from '../workspace/archive/archive-summary.ts'
 import { toFileError } from '../workspace/file-fault.ts'
+import { isGitName } from '../workspace/git/git-names.ts'
 import type { Connection, HostFrame, Work } from './connection.ts'
 import type { Server } from './serve.ts'
 import { NOT_OPEN } from './serve-file.ts'
 
 const LIMITS = { maxEntries: FILE_LIMITS.maxArchiveEntries, maxBytes: FILE_LIMITS.maxArchiveBytes }
+/** Its user put the files there, and an archive could bring what file tools refuse to write. */
+const NO_ARCHIVES: FileError = {
+  ok: false,
+  code: 'denied',
+  message: 'this workspace is a folder of this machine; no archive is unpacked into it',
+}
 const NOTHING: ArchiveSummary = { entries: 0, bytes: 0 }
 
 /** Loaded by the first archive, or by this. */
@@ -29,7 +36,8 @@ export function serveTarOut({ connection, binding, log }: Server, id: string): P
     if (!workspace) return connection.send(tarResult(id, NOTHING, NOT_OPEN))
     const onOmitted = (path: string, reason: string) => log.warn('left out of the archive', { path, reason })
     const { packWorkspace } = await loadArchives()
-    const archive = packWorkspace(workspace, { limits: LIMITS, signal: work.signal, onOmitted })
+    const leavesOut = (name: string) => workspace.isGuarded && isGitName(name)
+    const archive = packWorkspace(workspace, { limits: LIMITS, signal: work.signal, leavesOut, onOmitted })
     try {
       for await (const chunk of archive.chunks) {
         if (!(await work.outgoing.take(costOf(chunk)))) return
@@ -50,6 +58,7 @@ export function serveTarIn({ connection, binding }: Server, id: string): Promise
     async (work) => {
       const workspace = binding.bound?.workspace
       if (!workspace) return connection.send(tarResult(id, NOTHING, NOT_OPEN))
+      if (workspace.isGuarded) return connection.send(tarResult(id, NOTHING, NO_ARCHIVES))
       try {
         const { unpackWorkspace } = await loadArchives()
         const source = incoming.consume(connection, work)

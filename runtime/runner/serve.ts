@@ -80,7 +80,9 @@ function start({ header, payload }: HostFrame, server: Server): Promise<void> | 
   }
 }
 
-async function open({ connection, binding }: Server, { id, root }: { id: string; root: string }) {
-  const error = await binding.open(root)
+type OpenHeader = HostFrame['header'] & { type: 'open' }
+
+async function open({ connection, binding }: Server, { id, root, layout }: OpenHeader) {
+  const error = await binding.open(root, layout)
   await connection.send({ type: 'opened', id, ...(error ? { error } : {}) })
 }

@@ -20,6 +20,7 @@ import * as z from 'zod'
 import { errnoOf, messageOf, SandboxError } from '../kit/errors.ts'
 import { hasState, STATE_ENTRIES } from './earlier-folder.ts'
 import { SEAL_FILE } from './folder-seal.ts'
+import { WORKSPACES_FOLDER } from './places.ts'
 import { openPrivateFolder } from './private-folder.ts'
 import { LOCK_FILE, lockStateFolder } from './state-lock.ts'
 
@@ -112,7 +113,16 @@ function requireMovable(from: string, to: string): void {
   if (from === to) throw refused(`${to} is the state folder already.`)
   using folder = openPrivateFolder(from)
   if (!folder || !hasState(from)) throw refused(`${from} holds no state of a service.`)
+  requireNoCopies(join(from, WORKSPACES_FOLDER))
   if (hasState(to)) throw refused(`${to} has a state already, and two cannot be merged. ${elsewhere(from)}`)
+}
+
+/** Copies that runs work on know where they are, and may hold work that is nowhere else. */
+function requireNoCopies(workspaces: string): void {
+  if (!existsSync(workspaces) || readdirSync(workspaces).length === 0) return
+  throw refused(
+    `${workspaces} holds work of runs that is not stored; nothing was moved. Start the service on ${dirname(workspaces)} once more, which stores it; keep what it could not store, and delete the rest.`,
+  )
 }
 
 const elsewhere = (from: string): string =>
@@ -175,6 +185,7 @@ async function emptyOld({ from, files }: Record): Promise<void> {
   const folders = [...new Set(Object.keys(files).map(dirname))].filter((folder) => folder !== '.')
   for (const folder of folders.sort((a, b) => b.length - a.length)) removeIfEmpty(join(from, folder))
   if (hasState(from)) return
+  removeIfEmpty(join(from, WORKSPACES_FOLDER))
   for (const name of TRACES) rmSync(join(from, name), { force: true })
   removeIfEmpty(from)
 }

@@ -4,6 +4,9 @@ import type { EnvSource } from '../kit/parse-env.ts'
 /** The name of our folders below those of the XDG base directory specification. */
 const NAME = 'agentweaver'
 
+/** In the state folder: what runs on folders of this machine work with until their results are stored. */
+export const WORKSPACES_FOLDER = 'workspaces'
+
 type Where = { readonly env: EnvSource; readonly home: string }
 
 /** A relative value is invalid and ignored, as the XDG specification asks. */

@@ -277,6 +277,9 @@ export interface Transaction {
   ): Promise<void>
 }
 
+/** What is stored of a run outside its sandbox; of a run on a folder of the user, what it changed there. */
+export type BlobName = 'workspace' | 'session' | 'diff' | 'patch' | 'bundle'
+
 export type NewEvent = {
   readonly event: RunEvent
   readonly at?: string
@@ -315,13 +318,13 @@ export interface Store {
    * complete; fails with `payload_too_large` beyond `maxBytes`, leaving what was there before.
    */
   writeBlob(
-    blob: { runId: string; name: 'workspace' | 'session'; maxBytes: number },
+    blob: { runId: string; name: BlobName; maxBytes: number },
     chunks: AsyncIterable<Uint8Array>,
   ): Promise<{ sha256: string; bytes: number }>
   /** The chunks end with an error where they are not what was stored, or the blob was replaced meanwhile. */
   readBlob(
     runId: string,
-    name: 'workspace' | 'session',
+    name: BlobName,
   ): Promise<{ sha256: string; bytes: number; chunks: AsyncIterable<Uint8Array> } | undefined>
   deleteBlobs(runId: string): Promise<void>
 

@@ -110,7 +110,7 @@ function endOf(result: ExecResult): string {
     return `Timed out after ${Math.round(result.durationMs)} ms and was killed; the output so far follows.`
   }
   if (result.signal !== null) return `Ended by ${result.signal}.${result.message ? ` ${result.message}` : ''}`
-  return `Exit code ${result.exitCode}.`
+  return `Exit code ${result.exitCode}.${result.message ? ` ${result.message}` : ''}`
 }
 
 function section(name: OutputStream, kept: HeadAndTail): string {

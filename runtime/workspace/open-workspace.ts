@@ -3,6 +3,7 @@ import type { FileOperation, FileOperationInput, FileResult } from '../../contra
 import type { FileAnswer } from '../../contracts/toolbox.ts'
 import type { PathEngine } from './engines/path-engine.ts'
 import { toFileError } from './file-fault.ts'
+import { guardRefusal, type WorkspaceGuard } from './guard.ts'
 import { openRoot, selectEngine } from './open-root.ts'
 import { makeDirectoryAt, renameFile } from './operations/arrange.ts'
 import { listDirectory, statFile } from './operations/inspect.ts'
@@ -16,12 +17,21 @@ import type { Tree } from './tree.ts'
 export interface WorkspaceEngine extends Tree {
   /** Absolute, real path of the root. */
   readonly path: string
+  /** Whether git's own files are left alone here. */
+  readonly isGuarded: boolean
   /** Performs one operation. What it refuses or cannot do is an outcome; it never throws for it. */
   perform(
     operation: FileOperationInput,
     io?: { payload?: Uint8Array | undefined; signal?: AbortSignal | undefined },
   ): Promise<FileAnswer>
   close(): void
+}
+
+export interface OpenOptions {
+  /** Forces one of the two path engines. @default the better one that works here */
+  readonly engine?: PathEngine['name']
+  /** For a workspace that is a folder of its user's own. @default nothing is guarded */
+  readonly guard?: WorkspaceGuard | undefined
 }
 
 const NOTHING = new Uint8Array()
@@ -35,23 +45,21 @@ export async function loadSearch() {
   return { findFiles, grepFiles }
 }
 
-/**
- * Opens a workspace. `engine` forces one of the two path engines; without it the better one that works here is
- * taken. Throws a FileFault if the root does not exist, is no directory or is a link.
- */
-export async function openWorkspace(
-  path: string,
-  options: { engine?: PathEngine['name'] } = {},
-): Promise<WorkspaceEngine> {
+/** Opens a workspace. Throws a FileFault if the root does not exist, is no directory or is a link. */
+export async function openWorkspace(path: string, options: OpenOptions = {}): Promise<WorkspaceEngine> {
+  const { guard } = options
   const root = openRoot(path)
   const tree: Tree = { root, engine: await engineOrClose(root, options.engine) }
   return {
     ...tree,
     path: root.path,
+    isGuarded: guard !== undefined,
     async perform(input, io = {}) {
       const parsed = parseOperation(input)
       if (!parsed.ok) return answerOf(parsed.error)
       try {
+        const refusal = guard && guardRefusal(guard, parsed.operation)
+        if (refusal) return answerOf(refusal)
         const answer = await carryOut(tree, parsed.operation, io)
         return 'payload' in answer ? answer : answerOf(answer)
       } catch (error) {

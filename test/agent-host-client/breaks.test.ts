@@ -11,7 +11,7 @@ import type { ConnectionGuard } from '../../runtime/agent-host-client/connection
 import { SandboxError } from '../../runtime/kit/errors.ts'
 
 const trustful = { verify: async () => undefined }
-const soon = () => AbortSignal.timeout(10_000)
+const soon = () => AbortSignal.timeout(120_000)
 
 /** A client of something that answers every request in one way. */
 async function answering(

@@ -1,12 +1,13 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
-import { expect, it, onTestFinished, vi } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { connectAgentHost } from '../../runtime/agent-host-client/connection.ts'
 import type { ConnectionGuard } from '../../runtime/agent-host-client/connection-guard.ts'
 import { prepareConnections } from '../../runtime/agent-host-client/new-connection.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { present } from '../../runtime/kit/present.ts'
+import { until } from '../helpers/until.ts'
 
 const BEARER = 'the-bearer-of-the-run'
 const answer = (body: string) => `HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`
@@ -51,6 +52,15 @@ function connect(baseUrl: string, guard: ConnectionGuard, ahead?: number) {
   const connection = connectAgentHost({ baseUrl, guard, ...present({ prepared }) }, BEARER)
   onTestFinished(() => connection.close())
   return connection
+}
+
+/** The sockets that this process opens from here on, by Node's own word. */
+function openedFromHere(): readonly Socket[] {
+  const opened: Socket[] = []
+  const note = (message: unknown) => void opened.push((message as { socket: Socket }).socket)
+  subscribe('net.client.socket', note)
+  onTestFinished(() => void unsubscribe('net.client.socket', note))
+  return opened
 }
 
 it('asks every new connection who it is before anything else', async () => {
@@ -156,7 +166,7 @@ const QUESTION = 'GET /identity HTTP/1.1\r\nhost: agent-host\r\n\r\n'
 it('opens connections ahead, says nothing on them but the question, and uses them first', async () => {
   const { heard, baseUrl } = await aListener((path) => answer(path === '/identity' ? 'pod-1' : 'ok'))
   const connection = connect(baseUrl, trusting('pod-1'), 2)
-  await vi.waitFor(() => expect(heard).toEqual([QUESTION, QUESTION]))
+  await expect.poll(() => heard).toEqual([QUESTION, QUESTION])
   const sent = [connection.request('/healthz'), connection.request('/configure', { method: 'POST' })]
   for (const response of await Promise.all(sent)) await response.text()
 
@@ -168,7 +178,7 @@ it('opens connections ahead, says nothing on them but the question, and uses the
 it('fails a request whose connection was refused ahead of it, and sends it nowhere', async () => {
   const { heard, baseUrl } = await aListener(() => answer('somebody else'))
   const connection = connect(baseUrl, trusting('pod-1'), 1)
-  await vi.waitFor(() => expect(heard).toEqual([QUESTION]))
+  await expect.poll(() => heard).toEqual([QUESTION])
   const sent = connection.request('/configure', { method: 'POST', body: 'the configuration' })
 
   await expect(sent).rejects.toMatchObject({ code: 'identity_mismatch', message: 'this is somebody else' })
@@ -180,18 +190,21 @@ it('asks again where a connection that was opened ahead has broken, or was spoke
     (socket: Socket) => socket.destroy(),
     (socket: Socket) => socket.write(answer('forged')),
   ]) {
-    const opened: Socket[] = []
+    const taken: Socket[] = []
     const { heard, baseUrl } = await aListener((path, socket) => {
-      opened.push(socket)
+      taken.push(socket)
       return answer(path === '/identity' ? 'pod-1' : 'ok')
     })
-    const connection = connect(baseUrl, trusting('pod-1'), 1)
-    await vi.waitFor(() => expect(heard).toEqual([QUESTION]))
-    await delay(50)
+    const opened = openedFromHere()
+    const guard = trusting('pod-1')
+    const prepared = prepareConnections(baseUrl, guard, 1)
+    const connection = connectAgentHost({ baseUrl, guard, prepared }, BEARER)
+    onTestFinished(() => connection.close())
+    await prepared.settled
 
-    const [prepared] = opened
-    if (prepared) spoil(prepared)
-    await delay(50)
+    const [[there], [here]] = [taken, opened]
+    if (there) spoil(there)
+    await until('it is seen here', () => here?.readableEnded === true || (here?.readableLength ?? 0) > 0)
     const response = await connection.request('/events')
 
     expect(await response.text()).toBe('ok')
@@ -208,7 +221,7 @@ it('ends connections that nothing has used', async () => {
     return answer('pod-1')
   })
   const connection = connect(baseUrl, trusting('pod-1'), 1)
-  await vi.waitFor(() => expect(heard).toEqual([QUESTION]))
+  await expect.poll(() => heard).toEqual([QUESTION])
 
   await connection.close()
 

@@ -5,10 +5,11 @@ import { buffer } from 'node:stream/consumers'
 import { AgentCard, Role, TaskState } from '@a2a-js/sdk'
 import { RestTransportFactory } from '@a2a-js/sdk/client'
 import { Agent, fetch } from 'undici'
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
 import type { AgentConfig, PlanStep } from '../../contracts/configure.ts'
 import { A2A, AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { createLog } from '../../runtime/kit/log.ts'
+import { until } from '../helpers/until.ts'
 import { TOKEN } from './host-rig.ts'
 import { collect, startHostOnSocket, turnEnded } from './process-rig.ts'
 
@@ -130,7 +131,8 @@ it('says what its start took, which the benchmarks read', async () => {
     lines
       .flatMap((line) => (line?.startsWith('{') ? [JSON.parse(line)] : []))
       .find((one) => one.message === message)
-  const standby = await vi.waitUntil(() => said('standby'))
+  await until('it has said standby', () => said('standby') !== undefined)
+  const standby = said('standby')
   const waiting = said('waiting for the runner')
   expect(waiting).toMatchObject({ level: 'debug', afterMs: expect.any(Number) })
   expect(standby).toMatchObject({ level: 'info' })

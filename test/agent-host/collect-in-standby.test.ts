@@ -4,6 +4,7 @@ import { expect, it, vi } from 'vitest'
 import type { HostState } from '../../contracts/configure.ts'
 import { collectInStandby } from '../../runtime/agent-host/collect-in-standby.ts'
 import { createLog } from '../../runtime/kit/log.ts'
+import { until } from '../helpers/until.ts'
 import { startHostOnSocket } from './process-rig.ts'
 
 /** What nothing holds any more, and whether it is still there. */
@@ -45,7 +46,7 @@ it('is done by a real AgentHost after it said standby, which serves on', async (
   })
 
   const host = await startHostOnSocket({ log, logLevel: 'debug' })
-  await vi.waitUntil(() => said.includes('settled'), { timeout: 20_000 })
+  await until('it has settled', () => said.includes('settled'))
 
   expect(said).toEqual(['waiting for the runner', 'standby', 'settled'])
   await host.configure({ agent: { kind: 'none' } })

@@ -123,7 +123,9 @@ describe('an AgentHost under a flood of connections', () => {
   })
 
   it('would hold them all without its door', async () => {
-    const bare = createServer(() => undefined).listen(0, '127.0.0.1')
+    // As patient as a slow machine needs it.
+    const patience = { headersTimeout: 0, requestTimeout: 0 }
+    const bare = createServer(patience, () => undefined).listen(0, '127.0.0.1')
     await once(bare, 'listening')
     onTestFinished(() => void bare.close().closeAllConnections())
     const { port } = bare.address() as AddressInfo

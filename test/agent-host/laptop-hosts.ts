@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { createPublicKey, generateKeyPairSync, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createConnection, createServer, type Socket } from 'node:net'
+import { createConnection, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -13,6 +13,7 @@ import { silentLog } from '../../runtime/kit/log.ts'
 import { startHostProcess } from '../../runtime/sandboxes/local/host-process.ts'
 import { selectIsolation } from '../../runtime/sandboxes/local/isolation.ts'
 import type { HostUnderTest, TicketKeys } from '../conformance/agent-host-cases/host.ts'
+import { freePort } from '../helpers/free-port.ts'
 import { bundlePrograms } from '../helpers/programs.ts'
 
 const KID = 'k1'
@@ -69,15 +70,6 @@ export async function startOnSocket({ jwksFile, bundled }: Laptop): Promise<Host
   }
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '::')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address ? address.port : 0
-}
-
 export interface HostOnPort extends HostUnderTest {
   readonly pid: number
   /** Everything that it has written to its log. */
@@ -90,7 +82,7 @@ export async function startOnPort(
   more: Readonly<Record<string, string>> = {},
 ): Promise<HostOnPort> {
   const instanceId = randomUUID()
-  const port = await freePort()
+  const port = await freePort('::')
   const workspace = join(folder, instanceId)
   const stateDir = join(folder, `${instanceId}.state`)
   mkdirSync(workspace)

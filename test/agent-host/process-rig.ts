@@ -57,7 +57,7 @@ export async function collect(
   after: number,
   isLast: (envelope: HostEnvelope) => boolean,
 ): Promise<HostEnvelope[]> {
-  const stop = AbortSignal.timeout(20_000)
+  const stop = AbortSignal.timeout(150_000)
   const seen: HostEnvelope[] = []
   for await (const envelope of client.events(after, stop)) {
     seen.push(envelope)

@@ -1,6 +1,6 @@
-import { AGENT_LIMITS } from '../../runtime/agents/agent.ts'
 import { createAgent } from '../../runtime/agents/create-agent.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
+import { UNHURRIED } from './unhurried.ts'
 
 /** A program that opens an agent and asks it something: what a test kills to see what is left. */
 const [baseUrl = '', stateDir = ''] = process.argv.slice(2)
@@ -11,7 +11,7 @@ const agent = await createAgent(
     callTool: async () => ({ ok: true, content: '', facts: {} }),
     fetchToken: async () => undefined,
     stateDir,
-    limits: AGENT_LIMITS,
+    limits: UNHURRIED,
     log: silentLog,
   },
 )

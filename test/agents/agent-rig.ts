@@ -6,18 +6,14 @@ import type { AgentConfig } from '../../contracts/configure.ts'
 import type { HostEvent } from '../../contracts/events.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import type { ToolOutcome } from '../../contracts/tools.ts'
-import {
-  AGENT_LIMITS,
-  type AgentDeps,
-  type AgentSession,
-  type TurnResult,
-} from '../../runtime/agents/agent.ts'
+import type { AgentDeps, AgentSession, TurnResult } from '../../runtime/agents/agent.ts'
 import { createAgent } from '../../runtime/agents/create-agent.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { ToolCall, ToolDefinition } from '../../runtime/tools/tool.ts'
 import { createToolRegistry } from '../../runtime/tools/tool-registry.ts'
 import { MemoryToolbox } from '../fakes/memory-toolbox.ts'
 import { type ModelServer, startModelServer } from '../fakes/model-server.ts'
+import { UNHURRIED } from './unhurried.ts'
 
 /** The definitions of a run that may use the shell: what every agent is given. */
 export const definitions = (): readonly ToolDefinition[] =>
@@ -57,7 +53,7 @@ export async function anAgent(config: AgentConfig, deps: Partial<AgentDeps> = {}
     tools: definitions(),
     fetchToken: async () => 'secret-key-of-the-endpoint',
     stateDir: await aStateDir(),
-    limits: AGENT_LIMITS,
+    limits: UNHURRIED,
     log: silentLog,
     ...deps,
     callTool: (call, signal) => {

@@ -19,16 +19,3 @@ export async function isRunning(pid: number): Promise<boolean> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => 'State:\tX')
   return !/^State:\s+[XZ]/m.test(status)
 }
-
-/** Waits until a condition holds, with a deadline. */
-export async function until(
-  what: string,
-  holds: () => boolean | Promise<boolean>,
-  ms = 10_000,
-): Promise<void> {
-  const end = Date.now() + ms
-  while (!(await holds())) {
-    if (Date.now() > end) throw new Error(`waited ${ms} ms in vain: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 10))
-  }
-}

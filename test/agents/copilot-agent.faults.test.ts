@@ -1,11 +1,15 @@
 import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { AGENT_LIMITS } from '../../runtime/agents/agent.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import { type ModelReply, textOf } from '../fakes/model-server.ts'
+import { until } from '../helpers/until.ts'
 import { aModel, anAgent, aStateDir, endpoint, ok, runTurn } from './agent-rig.ts'
-import { childPids, until } from './children.ts'
+import { childPids } from './children.ts'
+import { UNHURRIED } from './unhurried.ts'
+
+/** Longer than a model of these tests needs for an answer on a busy machine. */
+const IDLE_MS = 8_000
 
 const failingWith = async (reply: ModelReply) => {
   const server = await aModel((request) =>
@@ -41,7 +45,7 @@ describe('a model that does not answer', () => {
 
   it('fails the turn when nothing comes for the idle time, and the next turn works', async () => {
     const server = await aModel((_request, index) => (index === 0 ? { hang: true } : { text: 'awake' }))
-    const { agent } = await anAgent(endpoint(server), { limits: { ...AGENT_LIMITS, idleMs: 2000 } })
+    const { agent } = await anAgent(endpoint(server), { limits: { ...UNHURRIED, idleMs: IDLE_MS } })
 
     const silent = await runTurn(agent)
     const next = await runTurn(agent)
@@ -52,7 +56,7 @@ describe('a model that does not answer', () => {
 
   it('fails a turn that goes on for longer than a turn may', async () => {
     const server = await aModel(() => ({ text: 'word '.repeat(1000), pauseMs: 20 }))
-    const { agent } = await anAgent(endpoint(server), { limits: { ...AGENT_LIMITS, turnMs: 500 } })
+    const { agent } = await anAgent(endpoint(server), { limits: { ...UNHURRIED, turnMs: 500 } })
 
     const { result } = await runTurn(agent)
 
@@ -68,8 +72,8 @@ describe('a tool call that takes its time', () => {
         : { text: 'thanks' },
     )
     const { agent } = await anAgent(endpoint(server), {
-      limits: { ...AGENT_LIMITS, idleMs: 1500 },
-      callTool: () => new Promise((resolve) => setTimeout(() => resolve(ok('the second')), 4000)),
+      limits: { ...UNHURRIED, idleMs: IDLE_MS },
+      callTool: () => new Promise((resolve) => setTimeout(() => resolve(ok('the second')), 2 * IDLE_MS)),
     })
 
     const { result } = await runTurn(agent)
@@ -97,24 +101,43 @@ describe('cancelling a turn', () => {
     ['while the model is silent', { hang: true } as ModelReply],
     ['while the model speaks', { text: 'word '.repeat(1000), pauseMs: 20 } as ModelReply],
     ['while a call waits', { toolCalls: [{ name: 'edit', arguments: { path: 'a' } }] } as ModelReply],
-  ])('takes less than two seconds %s, and the session goes on', async (_when, reply) => {
+  ])('ends it %s, and the session goes on in the same process', async (_when, reply) => {
     const server = await aModel((request) =>
       textOf(request.messages.at(-1)).includes('once more') ? { text: 'here I am' } : reply,
     )
     const { agent } = await anAgent(endpoint(server), { callTool: () => new Promise(() => undefined) })
+    const before = await childPids()
     const cancel = new AbortController()
     const turn = runTurn(agent, 'begin', cancel.signal)
     await until('the model is asked', () => server.requests.length > 0)
 
-    const start = performance.now()
     cancel.abort()
     const { result } = await turn
-    const tookMs = performance.now() - start
     const next = await runTurn(agent, 'once more')
 
     expect(result).toEqual({ state: 'cancelled' })
-    expect(tookMs).toBeLessThan(2000)
     expect(next.result).toEqual({ state: 'completed' })
+    // It stopped when it was told to: the time after which it would have been killed has not passed.
+    expect(await childPids()).toEqual(before)
+  })
+
+  it('ends it with a runtime that does not stop, and the session goes on in another process', async () => {
+    const before = await childPids()
+    const server = await aModel((_request, index) => (index === 0 ? { hang: true } : { text: 'here I am' }))
+    const { agent } = await anAgent(endpoint(server), { limits: { ...UNHURRIED, cancelMs: 300 } })
+    const [pid = -1] = (await childPids()).filter((child) => !before.includes(child))
+    const cancel = new AbortController()
+    const turn = runTurn(agent, 'begin', cancel.signal)
+    await until('the model is asked', () => server.requests.length > 0)
+
+    process.kill(pid, 'SIGSTOP')
+    cancel.abort()
+    const { result } = await turn
+    const next = await runTurn(agent, 'once more')
+
+    expect(result).toEqual({ state: 'cancelled' })
+    expect(next.result).toEqual({ state: 'completed' })
+    expect(await childPids()).not.toContain(pid)
   })
 
   it('tells an open call by its signal', async () => {
@@ -172,9 +195,9 @@ describe('an agent runtime that dies', () => {
   })
 
   it.each([
-    ['ends at once', '#!/bin/sh\nexit 3\n', 5000],
+    ['ends at once', '#!/bin/sh\nexit 3\n', UNHURRIED.startMs],
     ['never says a word', '#!/bin/sh\nexec sleep 60\n', 300],
-    ['ends in mid-sentence', '#!/bin/sh\nhead -c 100\nexit 3\n', 5000],
+    ['ends in mid-sentence', '#!/bin/sh\nhead -c 100\nexit 3\n', UNHURRIED.startMs],
   ])('is a failed setup when it %s, and leaves nothing', async (_what, script, startMs) => {
     const before = await childPids()
     const stateDir = await aStateDir()
@@ -183,7 +206,7 @@ describe('an agent runtime that dies', () => {
 
     const opening = anAgent(
       { kind: 'openaiCompatible', model: { name: 'm', baseUrl: 'http://127.0.0.1:9/v1' } },
-      { stateDir, limits: { ...AGENT_LIMITS, startMs }, runtimeEnv: { COPILOT_CLI_PATH: program } },
+      { stateDir, limits: { ...UNHURRIED, startMs }, runtimeEnv: { COPILOT_CLI_PATH: program } },
     )
 
     await expect(opening).rejects.toMatchObject({ code: 'configure_failed' })
@@ -197,7 +220,6 @@ describe('an agent runtime that dies', () => {
       index % 2 === 0 ? { toolCalls: [{ name: 'create', arguments: {} }] } : { text: 'done' },
     )
     for (const killAfterMs of [1, 5, 10, 15, 20, 25, 30, 40, 60, 100, 150]) {
-      const start = performance.now()
       const timer = setTimeout(async () => {
         for (const pid of await childPids()) if (!before.includes(pid)) process.kill(pid, 'SIGKILL')
       }, killAfterMs)
@@ -207,7 +229,6 @@ describe('an agent runtime that dies', () => {
         .catch((error: SandboxError) => error.code)
       clearTimeout(timer)
       expect(['failed', 'completed', 'configure_failed']).toContain(result)
-      expect(performance.now() - start).toBeLessThan(10_000)
     }
   })
 })

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { CopilotClient, RuntimeConnection } from '@github/copilot-sdk'
 import { describe, expect, it } from 'vitest'
 import { type ModelServer, textOf } from '../fakes/model-server.ts'
+import { until } from '../helpers/until.ts'
 import { aModel, anAgent, aStateDir, endpoint, runTurn } from './agent-rig.ts'
-import { until } from './children.ts'
 import { PLANTED_FILES } from './planted-files.ts'
 
 async function aPlantedFolder() {

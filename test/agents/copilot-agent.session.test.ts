@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { textOf } from '../fakes/model-server.ts'
+import { until } from '../helpers/until.ts'
 import { aModel, anAgent, aStateDir, endpoint, runTurn } from './agent-rig.ts'
-import { childPids, isRunning, until } from './children.ts'
+import { childPids, isRunning } from './children.ts'
 
 describe('a session of the Copilot agent', () => {
   it('goes on in another process from its exported files', async () => {

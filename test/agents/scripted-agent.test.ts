@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Plan } from '../../contracts/configure.ts'
+import { until } from '../helpers/until.ts'
 import { anAgent, ok, runTurn, streamed } from './agent-rig.ts'
-import { until } from './children.ts'
 
 const scripted = (...turns: Plan['turns']) => ({ kind: 'scripted', plan: { turns } }) as const
 const say = (text: string) => ({ kind: 'say', text }) as const

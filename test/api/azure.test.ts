@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -13,6 +12,7 @@ import { openStore } from '../../runtime/store/open-store.ts'
 import { makeKeys } from '../../scripts/make-keys.ts'
 import { startAzure } from '../credential/azure-rig.ts'
 import { createTestAuthority } from '../fakes/test-authority.ts'
+import { freePort } from '../helpers/free-port.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 
 const aFolder = () => {
@@ -80,19 +80,10 @@ describe('the keys of a deployment in a vault', () => {
   })
 })
 
-/** A port that was free a moment ago. */
-async function aPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => server.once('listening', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
-
 /** A real PostgreSQL that knows a role by the newest token which Entra gave out, as Azure's knows one by any. */
 async function aDatabase() {
   const authority = createTestAuthority()
-  const port = await aPort()
+  const port = await freePort('127.0.0.1')
   const server = await startPostgres({
     address: '127.0.0.1',
     port,

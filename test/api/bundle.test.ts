@@ -12,7 +12,7 @@ it('listens from its bundle, with no package beside it', async () => {
     cwd: folder,
     env: { PATH: process.env['PATH'], HOME: folder, AGENTWEAVER_PORT: '0' },
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: 30_000,
+    timeout: 150_000,
     killSignal: 'SIGKILL',
   })
   let said = ''
@@ -32,4 +32,4 @@ it('listens from its bundle, with no package beside it', async () => {
   }
 
   expect(said).toContain('listens on http://127.0.0.1:')
-}, 60_000)
+})

@@ -3,12 +3,13 @@ import { EventEmitter, on } from 'node:events'
 import { type Approval, FINAL_STATES, type Run, type Turn } from '../../contracts/api.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import type { ExecResult } from '../../contracts/exec.ts'
-import type { FileErrorCode, FileOperation, FileResult } from '../../contracts/files.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
+import type { RunDiff } from '../../contracts/results.ts'
 import type { FileAnswer } from '../../contracts/toolbox.ts'
 import type { FolderQuery, TrustFolder } from '../../contracts/trusted-folders.ts'
 import type { Caller, FileRequest, RunService, Subscription } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
+import { fileAnswer } from './memory-files.ts'
 import { aComparison, MemoryFolders } from './memory-folders.ts'
 
 type Entry = {
@@ -18,6 +19,12 @@ type Entry = {
   files: Map<string, Uint8Array>
   workspace?: Uint8Array
   changed: EventEmitter
+}
+
+const PATCH = Buffer.from('diff --git a/a.txt b/a.txt')
+
+async function* one(bytes: Uint8Array) {
+  yield bytes
 }
 
 const AT = '2026-01-01T00:00:00.000Z'
@@ -152,6 +159,30 @@ export class MemoryService implements RunService {
     return (async function* () {
       for (let at = 0; at < workspace.length; at += 1000) yield workspace.subarray(at, at + 1000)
     })()
+  }
+
+  async readDiff(caller: Caller, id: string): Promise<RunDiff> {
+    this.#visible(caller, id)
+    return {
+      files: [{ path: 'a.txt', status: 'added', additions: 1, deletions: 0 }],
+      fileCount: 1,
+      additions: 1,
+      deletions: 0,
+      patch: { bytes: PATCH.length, isCut: false, isRedacted: false },
+      handOff: [],
+      hadUncommittedChanges: false,
+      problems: [],
+    }
+  }
+
+  async readPatch(caller: Caller, id: string) {
+    this.#visible(caller, id)
+    return one(PATCH)
+  }
+
+  async readBundle(caller: Caller, id: string) {
+    this.#visible(caller, id)
+    return one(Buffer.from('# v2 git bundle'))
   }
 
   async startTurn(caller: Caller, id: string): Promise<Turn> {
@@ -334,34 +365,6 @@ async function bytesOf(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   for await (const chunk of chunks) all.push(chunk)
   return Buffer.concat(all)
 }
-
-const answer = (result: FileResult, payload: Uint8Array = new Uint8Array()): FileAnswer => ({
-  result,
-  payload,
-})
-const refuse = (code: FileErrorCode, message: string) => answer({ ok: false, code, message })
-
-function fileAnswer(
-  files: Map<string, Uint8Array>,
-  operation: FileOperation,
-  payload?: Uint8Array,
-): FileAnswer {
-  const path = 'path' in operation ? operation.path : ''
-  if (path.split('/').includes('..')) return refuse('path_outside', `${path} leads out of the workspace`)
-  if (operation.op === 'list') return answer({ ok: true, entries: [...files].map(entryOf) })
-  if (operation.op === 'write') {
-    if (operation.create === 'exclusive' && files.has(path)) return refuse('exists', `${path} is there.`)
-    files.set(path, payload ?? new Uint8Array())
-    return answer({ ok: true })
-  }
-  const content = files.get(path)
-  if (!content) return refuse('not_found', `There is no ${path}.`)
-  if (operation.op === 'delete') files.delete(path)
-  return answer({ ok: true }, content)
-}
-
-const entryOf = ([path, { length: size }]: [string, Uint8Array]) =>
-  ({ path, type: 'file', size, mtimeMs: 0, mode: 0o644 }) as const
 
 /** Pages of two, so that a test sees what a page boundary does. */
 async function* follow(

@@ -84,7 +84,7 @@ describe('the command in a pod', () => {
     expect(doctor.stdout).toContain('AGENTWEAVER_SANDBOXES: must be given in a pod')
   })
 
-  test('plays the demo, which says itself that it is local', { timeout: 60_000 }, async () => {
+  test('plays the demo, which says itself that it is local', async () => {
     const { status } = await runCli(['demo', '--yes'], { env: POD })
 
     expect(status).toBe(0)

@@ -80,6 +80,9 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     ...own,
   }),
   'GET /api/runs/:id/workspace': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/workspace`, ...own }),
+  'GET /api/runs/:id/diff': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/diff`, ...own }),
+  'GET /api/runs/:id/diff/patch': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/diff/patch`, ...own }),
+  'GET /api/runs/:id/bundle': ({ doneRunId }) => ({ url: `/api/runs/${doneRunId}/bundle`, ...own }),
   'POST /api/runs/:id/commands': ({ runId }) => ({
     url: `/api/runs/${runId}/commands`,
     body: { command: 'true' },

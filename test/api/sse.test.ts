@@ -2,9 +2,10 @@ import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { EventSource } from 'eventsource'
 import fc from 'fast-check'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { RunEnvelope, type RunEvent } from '../../contracts/events.ts'
 import { encodeEvent, withHeartbeat } from '../../runtime/api/http/sse.ts'
+import { until } from '../helpers/until.ts'
 import { bearer, type Harness, listen, RUN, startApp } from './harness.ts'
 
 const delta = (text: string): RunEvent => ({ type: 'agent.message.delta', data: { messageId: 'm', text } })
@@ -77,7 +78,7 @@ describe('the stream of a run', () => {
     stream.on('data', (chunk) => seen.push(String(chunk)))
     // when
     harness.service.append(id, delta('now'))
-    await vi.waitFor(() => expect(seen.join('')).toContain('now'))
+    await expect.poll(() => seen.join('')).toContain('now')
     harness.service.append(id, DONE)
     // then
     expect(sequencesOf(await text)).toEqual([1, 2])
@@ -148,7 +149,7 @@ describe('the stream of a run', () => {
     const types: string[] = []
     for (const type of ['agent.message.delta', 'done']) source.addEventListener(type, () => types.push(type))
 
-    await vi.waitFor(() => expect(source.readyState).toBe(EventSource.CLOSED), { timeout: 20_000 })
+    await until('the source stays away', () => source.readyState === EventSource.CLOSED, 60_000)
 
     expect(types).toEqual(['agent.message.delta', 'done'])
     expect(requests).toEqual([undefined, '2'])
@@ -181,7 +182,7 @@ describe('the stream of a run', () => {
     expect(harness.service.calls).not.toContain('startCommand')
     // and a reader that leaves makes room
     first.destroy()
-    await vi.waitFor(async () => expect((await open(stream, ada)).statusCode).toBe(200))
+    await until('there is room again', async () => (await open(stream, ada)).statusCode === 200)
   })
 
   test.for(['x', '-1', '1.5', '', '1e3', '99999999999999999999'])(
@@ -221,14 +222,12 @@ describe('the stream of a run', () => {
     const stream = await open(`${url}/api/runs/${id}/stream`, harness.keys.ada)
     stream.pause()
     let before = -1
-    await vi.waitFor(
-      () => {
-        const isStill = pulled === before && pulled > 0
-        before = pulled
-        expect(isStill).toBe(true)
-      },
-      { interval: 200, timeout: 10_000 },
-    )
+    const isStill = () => {
+      const known = before
+      before = pulled
+      return pulled === known && pulled > 0
+    }
+    await expect.poll(isStill, { interval: 200 }).toBe(true)
     // then most of 25 MiB is not in memory
     expect(pulled).toBeLessThan(events / 2)
     // and nothing is lost
@@ -251,7 +250,7 @@ describe('the stream of a run', () => {
     }
     const stream = await open(`${url}/api/runs/${id}/stream`, harness.keys.ada)
     stream.destroy()
-    await vi.waitFor(() => expect(ended).toBe(true))
+    await expect.poll(() => ended).toBe(true)
   })
 
   test('ends when the service stops, after the last events of the run', async () => {
@@ -282,7 +281,7 @@ describe('the stream of a run', () => {
       })()
     const stream = await open(`${url}/api/runs/${id}/stream`, harness.keys.ada)
     await expect(textOf(stream)).rejects.toThrow('aborted')
-    await vi.waitFor(() => expect(harness.lines.join('\n')).toContain('the store went away'))
+    await expect.poll(() => harness.lines.join('\n')).toContain('the store went away')
   })
 })
 

@@ -41,7 +41,7 @@ describe.skipIf(missing !== undefined)(`custom resources${missing ? ` (skipped: 
 
   beforeAll(async () => {
     crds = await allCrds()
-  }, 180_000)
+  })
 
   it.each(ENVIRONMENTS)('of %s, its ways in included, are what the real definitions describe', (name) => {
     const environment = anEnvironment(name)

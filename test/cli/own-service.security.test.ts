@@ -15,7 +15,6 @@ import { aFolder, runCli } from './run-cli.ts'
 
 const NOBODY = 65_534
 const isRoot = process.getuid?.() === 0
-const SLOW = 60_000
 
 /** A home with the state folder of a service that is stopped. */
 async function aHome() {
@@ -62,7 +61,7 @@ describe('a program that listens at the port of a stopped service gets nothing',
     })
   })
 
-  test('runs, for which a service of its own is started', { timeout: SLOW }, async () => {
+  test('runs, for which a service of its own is started', async () => {
     const { home } = await aHome()
     await using port = await eavesdrop()
     const env = { HOME: home, AGENTWEAVER_PORT: String(port.port) }
@@ -197,9 +196,7 @@ describe('what stands at the place of the socket', () => {
   )
 })
 
-test('a state folder with a long path has its socket in the private folder for runtime files', {
-  timeout: SLOW,
-}, async () => {
+test('a state folder with a long path has its socket in the private folder for runtime files', async () => {
   const home = await aFolder('aw-long-test-')
   const runtime = join(home, 'run')
   await mkdir(runtime, { mode: 0o700 })
@@ -244,26 +241,22 @@ async function connectAs(uid: number | undefined, socket: string): Promise<strin
   return said.trim()
 }
 
-test.runIf(isRoot)(
-  'another user of the machine cannot connect to the socket',
-  { timeout: SLOW },
-  async () => {
-    const stateDir = await makeStateDir()
-    const { socket } = await startService({ AGENTWEAVER_STATE_DIR: stateDir }).ready
-    // Only the state folder itself is to stand in the way.
-    await chmod(join(stateDir, '..'), 0o755)
+test.runIf(isRoot)('another user of the machine cannot connect to the socket', async () => {
+  const stateDir = await makeStateDir()
+  const { socket } = await startService({ AGENTWEAVER_STATE_DIR: stateDir }).ready
+  // Only the state folder itself is to stand in the way.
+  await chmod(join(stateDir, '..'), 0o755)
 
-    expect(await connectAs(undefined, socket)).toBe('connected')
-    expect(await connectAs(NOBODY, socket)).toBe('EACCES')
-    // Each of the two, folder and socket, is enough.
-    await chmod(stateDir, 0o755)
-    expect(await connectAs(NOBODY, socket)).toBe('EACCES')
-    await chmod(socket, 0o666)
-    expect(await connectAs(NOBODY, socket)).toBe('connected')
-  },
-)
+  expect(await connectAs(undefined, socket)).toBe('connected')
+  expect(await connectAs(NOBODY, socket)).toBe('EACCES')
+  // Each of the two, folder and socket, is enough.
+  await chmod(stateDir, 0o755)
+  expect(await connectAs(NOBODY, socket)).toBe('EACCES')
+  await chmod(socket, 0o666)
+  expect(await connectAs(NOBODY, socket)).toBe('connected')
+})
 
-test('a service replaces the socket of one that crashed', { timeout: SLOW }, async () => {
+test('a service replaces the socket of one that crashed', async () => {
   const stateDir = await makeStateDir()
   const first = startService({ AGENTWEAVER_STATE_DIR: stateDir })
   const { socket } = await first.ready

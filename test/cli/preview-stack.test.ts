@@ -221,14 +221,16 @@ test('without the Pulumi CLI it says where to get it', async () => {
 
 test('an interrupt lets Pulumi end its work, and is not the end of the command before', async () => {
   const { pulumi, cwd } = await aProject()
+  const mayEnd = join(cwd, 'may-end')
   const child = startCli(['preview-stack', 'up', '--branch', 'a', '--json'], {
     cwd,
-    env: { ...pulumi.env, STAND_IN_SLOW_MS: '1500' },
+    env: { ...pulumi.env, STAND_IN_UNTIL: mayEnd },
   })
   const output = text(child.stdout)
   await until('up has begun', () => pulumi.calls().some(([first]) => first === 'up'))
 
   child.kill('SIGINT')
+  writeFileSync(mayEnd, '')
 
   const [status] = await once(child, 'exit')
   expect(status).toBe(0)

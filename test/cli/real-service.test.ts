@@ -7,7 +7,6 @@ import type { PlanStep } from '../../contracts/configure.ts'
 import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 import { runCli, startAtTerminal, startCli, until, untilQuiet } from './run-cli.ts'
 
-const SLOW = 90_000
 const DELETE = 'rm -rf build'
 
 const command = (line: string): PlanStep => ({
@@ -43,15 +42,15 @@ beforeAll(async () => {
     settings: { AGENTWEAVER_STATE_DIR: join(folder, 'state'), AGENTWEAVER_WORKSPACE_ROOTS: folder },
   })
   env = { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey }
-}, SLOW)
+})
 
 afterAll(async () => {
   await service.stop()
   await untilQuiet(folder)
   await rm(folder, { recursive: true })
-}, SLOW)
+})
 
-test('an id that is none is said to be, with where the real ones are', { timeout: SLOW }, async () => {
+test('an id that is none is said to be, with where the real ones are', async () => {
   const wrong = await runCli(['show', 'run_nope'], { env })
   const absent = await runCli(['show', `run_${'0'.repeat(32)}`], { env })
 
@@ -60,7 +59,7 @@ test('an id that is none is said to be, with where the real ones are', { timeout
   expect(absent.status).toBe(3)
 })
 
-describe('a run from the command line', { timeout: SLOW }, () => {
+describe('a run from the command line', () => {
   test('succeeds with 0, can be listed, shown and read again from any event on', async () => {
     const started = await runCli([...(await planned([command('echo hi > made')])), '--json'], { env })
     const lines = started.stdout
@@ -143,8 +142,8 @@ describe('a run from the command line', { timeout: SLOW }, () => {
   })
 
   test('is cancelled by Ctrl-C and a yes', async () => {
-    await using terminal = startAtTerminal(await planned([command('sleep 60')]), { env })
-    await terminal.shows('sleep 60')
+    await using terminal = startAtTerminal(await planned([command('sleep 600')]), { env })
+    await terminal.shows('sleep 600')
 
     terminal.type('\u0003')
     await terminal.shows('Cancel the run?')
@@ -170,7 +169,7 @@ describe('a run from the command line', { timeout: SLOW }, () => {
   })
 
   test('can be cancelled from another terminal', async () => {
-    const { stdout } = await runCli([...(await planned([command('sleep 60')])), '--detach'], { env })
+    const { stdout } = await runCli([...(await planned([command('sleep 600')])), '--detach'], { env })
 
     const { status } = await runCli(['cancel', stdout.trim()], { env })
     const after = await runCli(['logs', '-f', stdout.trim()], { env })
@@ -181,14 +180,23 @@ describe('a run from the command line', { timeout: SLOW }, () => {
   })
 })
 
-test('a sandbox is created, runs commands, and is destroyed', { timeout: SLOW }, async () => {
+/** A command that is ended by its timeout: by a later one where it had not said yet that it runs. */
+async function execIntoTimeout(id: string) {
+  for (const seconds of ['1', '5', '25']) {
+    const ended = await runCli(['exec', '--timeout', seconds, id, 'echo partial; sleep 600'], { env })
+    if (ended.stdout !== '') return ended
+  }
+  throw new Error('the command did not say that it runs')
+}
+
+test('a sandbox is created, runs commands, and is destroyed', async () => {
   const created = await runCli(['sandbox', 'create'], { env })
   const id = created.stdout.trim()
   const failing = await runCli(['sandbox', 'exec', id, '--', 'sh', '-c', 'echo out; echo err >&2; exit 7'], {
     env,
   })
   const piped = await runCli(['exec', '--stdin', id, 'wc -c'], { env, input: 'four' })
-  const slow = await runCli(['exec', '--timeout', '1', id, 'echo partial; sleep 30'], { env })
+  const slow = await execIntoTimeout(id)
   const listed = await runCli(['sandbox', 'ls'], { env })
   const removed = await runCli(['sandbox', 'rm', id], { env })
   const gone = await runCli(['exec', id, 'true'], { env })
@@ -202,7 +210,7 @@ test('a sandbox is created, runs commands, and is destroyed', { timeout: SLOW },
   expect(gone.status).toBe(6)
 })
 
-describe('without a running service', { timeout: SLOW }, () => {
+describe('without a running service', () => {
   const aHome = () => mkdtemp(join(tmpdir(), 'aw-home-test-'))
 
   test('run starts one for itself, keeps what happened, and leaves no process', async () => {
@@ -262,10 +270,10 @@ describe('without a running service', { timeout: SLOW }, () => {
 
   test('Ctrl-C twice ends the run with the service that was started for it', async () => {
     const home = await aHome()
-    const argv = await planned([command('sleep 60')])
+    const argv = await planned([command('sleep 600')])
     const settings = { env: { HOME: home }, cwd: home }
     await using terminal = startAtTerminal(argv, settings)
-    await terminal.shows('sleep 60')
+    await terminal.shows('sleep 600')
 
     terminal.type('\u0003')
     await terminal.shows('Cancel the run?')

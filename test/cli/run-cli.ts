@@ -24,7 +24,7 @@ interface Settings {
   readonly env?: Record<string, string>
   readonly cwd?: string
   readonly input?: string
-  /** @default 50 seconds */
+  /** @default 150 seconds */
   readonly withinMs?: number
 }
 type Outcome = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
@@ -46,7 +46,7 @@ export async function runCli(argv: readonly string[], settings: Settings = {}): 
   child.stdin.end(settings.input ?? '')
   const [stdout, stderr, [status]] = await deadline(
     `agentweaver ${argv.join(' ')}`,
-    settings.withinMs ?? 50_000,
+    settings.withinMs ?? 150_000,
     Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]),
   )
   return { stdout, stderr, status: status as number | null }
@@ -83,7 +83,7 @@ export function startAtTerminal(
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
     screen += chunk
   })
-  const exited = once(child, 'exit').then(([status]) => status as number | null)
+  const exited = once(child, 'close').then(([status]) => status as number | null)
   return {
     screen: () => screen,
     type: (keys) => child.stdin.write(keys),
@@ -93,7 +93,7 @@ export function startAtTerminal(
         () => screen.slice(after).search(expected) >= 0,
         () => screen,
       ),
-    exited: deadline('the end of the command', 50_000, exited),
+    exited: deadline('the end of the command', 170_000, exited),
     async [Symbol.asyncDispose]() {
       if (child.exitCode === null) child.kill('SIGKILL')
       await exited
@@ -107,7 +107,7 @@ export async function until(
   holds: () => boolean,
   instead: () => string = () => '',
 ): Promise<void> {
-  const end = Date.now() + 40_000
+  const end = Date.now() + 120_000
   while (!holds()) {
     if (Date.now() > end) throw new Error(`waited in vain until ${what}\n${instead()}`)
     await delay(20)
@@ -116,7 +116,7 @@ export async function until(
 
 /** Waits until no process works in a folder or was started with its path. */
 export async function untilQuiet(folder: string): Promise<void> {
-  const end = Date.now() + 15_000
+  const end = Date.now() + 60_000
   while ((await processesOf(folder)).length > 0) {
     if (Date.now() > end) throw new Error(`still at work in ${folder}: ${await processesOf(folder)}`)
     await delay(50)

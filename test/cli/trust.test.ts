@@ -7,7 +7,6 @@ import { type Client, createClient } from '../../runtime/client/client.ts'
 import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 import { runCli, startAtTerminal, untilQuiet } from './run-cli.ts'
 
-const SLOW = 90_000
 const STRICT = 'shell_enabled: false\nredact_pii: true\n'
 const WEAK = 'shell_enabled: true\nredact_pii: true\nnetwork_enabled: true\n'
 
@@ -29,13 +28,13 @@ beforeAll(async () => {
   })
   client = createClient({ url: service.url, apiKey: service.apiKey })
   env = { AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: service.apiKey }
-}, SLOW)
+})
 
 afterAll(async () => {
   await service.stop()
   await untilQuiet(folder)
   await rm(folder, { recursive: true })
-}, SLOW)
+})
 
 const writeSettings = (project: string, text: string) =>
   writeFile(join(project, '.agentweaver/settings.yml'), text)
@@ -70,7 +69,7 @@ const DIFFERENCE = [
   'Not granted: network_enabled: the deployment has the network off',
 ]
 
-describe('trust', { timeout: SLOW }, () => {
+describe('trust', () => {
   test('shows the difference, asks, and puts the file in force at a yes', async () => {
     const project = await aChangedProject()
     await using terminal = startAtTerminal(['trust', project], { env })
@@ -228,7 +227,7 @@ describe('trust', { timeout: SLOW }, () => {
   })
 })
 
-describe('a run', { timeout: SLOW }, () => {
+describe('a run', () => {
   const run = (project: string, ...more: string[]) =>
     runCli(['run', 'a task', '-w', project, '--plan', plan, ...more], { env })
 
@@ -292,7 +291,7 @@ describe('a run', { timeout: SLOW }, () => {
   })
 })
 
-test('a service that is started for each command keeps what is in force', { timeout: SLOW }, async () => {
+test('a service that is started for each command keeps what is in force', async () => {
   const home = await mkdtemp(join(tmpdir(), 'aw-trust-home-'))
   const project = join(home, 'project')
   await mkdir(join(project, '.agentweaver'), { recursive: true })

@@ -17,7 +17,7 @@ export type KubeApiSubject = {
 }
 
 type Item = { metadata: { name: string; uid: string; resourceVersion: string; deletionTimestamp?: string } }
-const WAIT_MS = 20_000
+const WAIT_MS = 60_000
 
 /** What our client relies on of an API server, held against the real one and against the fake of the unit tests. */
 export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>): void {

@@ -23,12 +23,10 @@ it.each<[string, 'vault' | 'entra', Fault[]]>([
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   azure[server].failNext(...faults)
-  const startedAt = performance.now()
 
   const token = await openCredential(azure).token()
 
   expect(token).toBe('gho_x')
-  expect(performance.now() - startedAt).toBeLessThan(10_000)
   expect(azure[server].requests.length).toBeGreaterThan(faults.length)
 })
 
@@ -44,7 +42,7 @@ it.each<[string, Fault]>([
   const challenge = { 'www-authenticate': azure.vault.state.challenge }
   azure.vault.failNext({ status: 401, headers: challenge }, answer)
 
-  const { opened } = openCredential(azure, { budgetMs: 800 })
+  const { opened } = openCredential(azure)
 
   await expect(opened).rejects.toMatchObject({ code: expect.stringMatching(/^credential_/) })
   expect(azure.vault.requests).toHaveLength(2)
@@ -63,8 +61,7 @@ it('waits as long as a server that throttles asks for', async () => {
 
 it('does not wait for a server that asks for more time than there is', async () => {
   const azure = await startAzure()
-  azure.vault.failNext(error(429, 'Throttled', { 'retry-after': '60' }))
-  const startedAt = performance.now()
+  azure.vault.failNext(error(429, 'Throttled', { 'retry-after': '3600' }))
 
   const { opened } = openCredential(azure)
 
@@ -72,22 +69,22 @@ it('does not wait for a server that asks for more time than there is', async () 
     code: 'credential_unavailable',
     message: 'the vault answered 429 (Throttled)',
   })
-  expect(performance.now() - startedAt).toBeLessThan(5000)
+  expect(azure.vault.requests).toHaveLength(1)
 })
 
 it.each<[string, Fault]>([
   ['fails', error(500, 'InternalServerError')],
   ['breaks every line', 'reset'],
   ['says nothing', 'silence'],
-])('gives up within its budget where the vault %s', async (_what, fault) => {
+])('gives up when its budget is used up where the vault %s', async (_what, fault) => {
   const azure = await startAzure()
-  azure.vault.failNext(...Array.from({ length: 50 }, () => fault))
-  const startedAt = performance.now()
+  azure.vault.setSecret(NAME, 'gho_x')
+  // Twice the budget would reach the answer behind these.
+  azure.vault.failNext(...Array.from({ length: 8 }, () => fault))
 
   const { opened } = openCredential(azure, { budgetMs: 1500 })
 
   await expect(opened).rejects.toMatchObject({ code: 'credential_unavailable' })
-  expect(performance.now() - startedAt).toBeLessThan(3000)
 })
 
 it('is unavailable, not absent, where the names lead nowhere', async () => {

@@ -63,7 +63,7 @@ it.each([
   azure.vault.setSecret(aSecretName('b'), "gho_bob's")
   azure.vault.failNext({ status, headers: { location } })
 
-  const { opened } = openCredential(azure, { budgetMs: 800 })
+  const { opened } = openCredential(azure)
 
   await expect(opened).rejects.toMatchObject({ code: 'credential_unavailable' })
   expect(azure.vault.requests).toHaveLength(1)
@@ -78,7 +78,7 @@ it.each([
   azure.vault.setSecret(NAME, 'gho_x')
   azure.entra.failNext({ status: 307, headers: { location } })
 
-  const { opened } = openCredential(azure, { budgetMs: 800 })
+  const { opened } = openCredential(azure)
 
   await expect(opened).rejects.toMatchObject({ code: 'credential_unavailable' })
   expect(azure.entra.requests).toHaveLength(1)

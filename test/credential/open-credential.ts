@@ -8,6 +8,7 @@ export const NAME = aSecretName()
 export interface OpenOptions {
   readonly credential?: Credential
   readonly agent?: AgentConfig
+  /** @default more than a busy machine needs */
   readonly budgetMs?: number
   readonly now?: () => number
 }
@@ -23,6 +24,7 @@ export function openCredential({ settings }: Pick<Azure, 'settings'>, options: O
       azure: settings,
       onValue: (value) => void values.push(value),
       log: createLog({ level: 'debug', write: (line) => void said.push(line) }),
+      budgetMs: 120_000,
       ...more,
     },
   )

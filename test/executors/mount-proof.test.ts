@@ -21,7 +21,7 @@ async function run(launch: Launch) {
   const onChunk = (_stream: string, chunk: Uint8Array) => {
     output += String(chunk)
   }
-  const request = ExecRequest.parse({ command: 'true', timeoutMs: 20_000 })
+  const request = ExecRequest.parse({ command: 'true', timeoutMs: 120_000 })
   return { ...(await supervise(launch, request, { onChunk })), output }
 }
 

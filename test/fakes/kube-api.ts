@@ -4,7 +4,13 @@ import { createFaults, type Fault } from './kube/faults.ts'
 import { createObjectStore, type Draft, mergePatch, type Stored } from './kube/object-store.ts'
 import { createWatches } from './kube/watches.ts'
 
-export type LoggedRequest = { readonly verb: string; readonly plural: string; readonly name: string }
+export type LoggedRequest = {
+  readonly verb: string
+  readonly plural: string
+  readonly name: string
+  /** When it came, on the clock of `performance.now()`. */
+  readonly atMs: number
+}
 
 type Target = {
   /** Path of the collection: objects of one namespace are apart. */
@@ -50,12 +56,12 @@ export async function startFakeKubeApi() {
       return write(response, failure(401, 'Unauthorized', 'Unauthorized'))
     const document = documents.get(url.pathname)
     if (document !== undefined) {
-      log.push({ verb: 'get', plural: url.pathname, name: '' })
+      log.push({ verb: 'get', plural: url.pathname, name: '', atMs: performance.now() })
       return carryOut(response, faults.take('get', url.pathname), () => ({ status: 200, body: document }))
     }
     const target = targetOf(url)
     const verb = verbOf(request, target)
-    log.push({ verb, plural: target.plural, name: target.name })
+    log.push({ verb, plural: target.plural, name: target.name, atMs: performance.now() })
     const fault = faults.take(verb, target.plural)
     if (verb === 'watch' && !fault) return watches.serve(target.collection, response, target.query)
     const body = await readBody(request)

@@ -22,4 +22,4 @@ it('reads scripts in the memory that a pod has', () => {
 
   expect(kibibytes / 1024).toBeGreaterThan(40)
   expect(kibibytes / 1024).toBeLessThan(160)
-}, 30_000)
+})

@@ -164,7 +164,7 @@ const asAccount = ({ uid, gid }: { uid: number | undefined; gid: number | undefi
     : ['setpriv', `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', '--']
 
 async function untilReady(url: string): Promise<void> {
-  const deadline = Date.now() + 15_000
+  const deadline = Date.now() + 120_000
   for (;;) {
     const client = new pg.Client({ connectionString: url })
     try {

@@ -1,10 +1,13 @@
 import { delay } from '../../runtime/kit/deadline.ts'
 
-/** Waits until the condition holds; fails with what was waited for when the deadline passes. */
+/**
+ * Waits until the condition holds; fails with what was waited for when the deadline passes. The deadline only ends what
+ * hangs: a busy machine may need most of it.
+ */
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  deadlineMs = 10_000,
+  deadlineMs = 60_000,
 ): Promise<void> {
   const end = Date.now() + deadlineMs
   while (!(await condition())) {

@@ -24,20 +24,29 @@ const CONTAINERS = [
   { name: 'api', user: POD_USERS.agentHost, home: '/home/api' },
 ]
 
+let folder: string
+let images: readonly ImageSpec[]
+
+// The tools of the toolbox are another machine's, where an image is made of a Containerfile.
+const noTools = () => ({ shell: [], languages: [] })
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'containerfiles-'))
+  const node = process.execPath
+  images = [...(await podImages(folder, node, noTools)), await apiImage(folder, node)]
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
 describe.each(CONTAINERS)('the image of $name', ({ name, user, home }) => {
   const instructions = instructionsOf(name)
   const all = (word: string) => instructions.filter((one) => one.word === word).map(({ rest }) => rest)
-  let folder: string
   let local: ImageSpec | undefined
 
-  beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'containerfiles-'))
-    const images = [...(await podImages(folder, process.execPath)), await apiImage(folder, process.execPath)]
+  beforeAll(() => {
     local = images.find(
       ({ user: of, environment }) => of === `${user}:1000` && environment?.['HOME'] === home,
     )
-  }, 60_000)
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  })
 
   it('stands on bases that are pinned by digest', () => {
     expect(all('FROM')).toHaveLength(2)

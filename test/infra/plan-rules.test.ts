@@ -16,7 +16,7 @@ const TYPES = PLANS.flatMap(([, { resources }]) => resources.map(({ type }) => t
 let shapes: Shapes
 beforeAll(async () => {
   shapes = await loadShapes(TYPES, shapesFolder(process.env['XDG_CACHE_HOME']))
-}, 120_000)
+})
 
 /**
  * Objects that the SDK's own defaults hide whole, for one id in them that Azure makes: a reader of the plan does not see

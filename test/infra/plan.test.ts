@@ -162,7 +162,7 @@ describe('npm run plan', () => {
     expect(markdown.stdout).toMatch(/^# Plan of ok\n/)
     expect(wrong).toMatchObject({ status: 2, stderr: expect.stringContaining('npm run plan --') })
   })
-}, 60_000)
+})
 
 const aResource = (change: Partial<PlannedResource> = {}): PlannedResource => ({
   urn: 'urn:pulumi:a::b::azure-native:keyvault:Vault::v',

@@ -12,7 +12,7 @@ const plans: Record<string, Plan> = {}
 beforeAll(async () => {
   const stacks = ['dev', 'prod', 'pr-example']
   for (const stack of stacks) plans[stack] = await makePlan(ROOT, stack)
-}, 120_000)
+})
 
 const ofType = (plan: Plan | undefined, type: string) =>
   plan?.resources.filter((one) => one.type === `azure-native:${type}`) ?? []

@@ -23,7 +23,7 @@ describe('bodies, held to the types of the pinned SDK', () => {
   let shapes: Shapes
   beforeAll(async () => {
     shapes = await loadShapes(Object.values(TYPES), shapesFolder(process.env['XDG_CACHE_HOME']))
-  }, 120_000)
+  })
 
   /** What ARM has in the path and what the SDK spells otherwise. */
   const RENAMED: Readonly<Record<string, string>> = {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { completeOptions } from './cluster-options.ts'
 import { installCommand, missingPackages } from './host/packages.ts'
 import { whyNoNodes } from './host/privileges.ts'
-import { failureList, repeatedList, runSteps, timeTable } from './suites.ts'
+import { failureList, flakyLines, runSteps, timeTable } from './suites.ts'
 
 /**
  * The cluster part of continuous integration: installs what the suites need of Debian, builds the programs, runs the
@@ -47,8 +47,7 @@ function installPackages(): boolean {
 async function runSuites(): Promise<{ passed: number; failed: number }> {
   const results = await runSteps(Date.now() + LIMITS.suites, (text) => process.stdout.write(text))
   print(`where the time went:\n${timeTable(results)}`)
-  const repeated = repeatedList(results)
-  if (repeated) print(`took too long at first, and passed when measured once more:\n${repeated}`)
+  for (const line of flakyLines(results)) print(`flaky: ${line}`)
   const failures = failureList(results)
   if (failures) print(`what failed:\n${failures}`)
   const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)

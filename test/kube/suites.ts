@@ -161,9 +161,9 @@ export function failureList(results: readonly ProjectResult[]): string {
   return listOf(failures)
 }
 
-/** Which tests were over their time at first, by name; nothing where none was. */
-export const repeatedList = (results: readonly ProjectResult[]): string =>
-  listOf(results.flatMap(({ repeated }) => repeated))
+/** Which tests were over their time at first, and passed when it was measured once more. */
+export const flakyLines = (results: readonly ProjectResult[]): string[] =>
+  results.flatMap(({ repeated }) => repeated)
 
 function listOf(lines: readonly string[]): string {
   const more = lines.length - MAX_FAILURES

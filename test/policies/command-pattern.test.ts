@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseCommandPattern } from '../../policies/agent/command-pattern.ts'
 import { matchesGlob } from '../../policies/agent/glob.ts'
+import { processorMs } from '../helpers/processor-time.ts'
 
 describe('a command pattern', () => {
   it('is read into names, flags, operands and targets', () => {
@@ -72,9 +73,10 @@ describe('a glob', () => {
   })
 
   it('stays fast for hostile input', () => {
-    const start = performance.now()
+    const ms = processorMs(() =>
+      expect(matchesGlob('*a'.repeat(200), 'a'.repeat(20_000).concat('b'))).toBe(false),
+    )
 
-    expect(matchesGlob('*a'.repeat(200), 'a'.repeat(20_000).concat('b'))).toBe(false)
-    expect(performance.now() - start).toBeLessThan(1000)
+    expect(ms).toBeLessThan(1000)
   })
 })

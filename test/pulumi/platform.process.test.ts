@@ -1,6 +1,6 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { isUnknown, type Plan, type PlannedValue } from '../../contracts/planned-resource.ts'
 import { createDeployment } from '../fakes/pulumi/engine/deployment.ts'
 import { type RunResult, runUnderEngine } from '../fakes/pulumi/engine/run-program.ts'
@@ -9,9 +9,6 @@ import { hasUnknown, type Json, type Properties, plain, readable, valueAt } from
 import { PROJECT, someProviders } from './helpers/deployment.ts'
 import { temporaryCloud } from './helpers/provider-client.ts'
 import { asTexts, EXTENSION_TYPE, offlineConfig, PROGRAM, ROOT } from './helpers/stack-file.ts'
-
-// A refresh asks for each of a hundred objects in turn.
-vi.setConfig({ testTimeout: 120_000 })
 
 const KATA_POOL = 'azure-native:containerservice:AgentPool'
 const CREDENTIAL = 'azure-native:managedidentity:FederatedIdentityCredential'
@@ -44,7 +41,7 @@ beforeAll(async () => {
   stopped = await runUnderEngine(settings())
   finished = await runUnderEngine(settings())
   again = await runUnderEngine(settings())
-}, 400_000)
+}, 900_000)
 
 afterAll(async () => {
   await providers[Symbol.asyncDispose]()

@@ -2,6 +2,7 @@ import messages from '@pulumi/pulumi/proto/provider_pb.js'
 import statuses from '@pulumi/pulumi/proto/status_pb.js'
 import { expect, test } from 'vitest'
 import { detailsOf, fromStruct, STATUS } from '../fakes/pulumi/wire.ts'
+import { until } from '../helpers/until.ts'
 import { azure, GROUP, SUBSCRIPTION } from './helpers/azure.ts'
 
 test.each([
@@ -43,13 +44,16 @@ test('hangs until the engine cancels', async () => {
   await running.provider.cancel()
   running.cloud.plant({ op: 'create', type: GROUP, how: 'hang' })
   const creating = running.provider.create([GROUP, 'one'], { resourceGroupName: 'rg-test' })
-  const first = await Promise.race([
-    creating.catch(() => 'failed'),
-    new Promise((done) => setTimeout(done, 50, 'waiting')),
-  ])
+  let isSettled = false
+  const settle = () => {
+    isSettled = true
+  }
+  creating.then(settle, settle)
+  await until('it hangs', () => running.cloud.faultsLeft() === 0)
+  const before = isSettled
 
   await running.provider.cancel()
 
-  expect(first).toBe('waiting')
+  expect(before).toBe(false)
   await expect(creating).rejects.toMatchObject({ code: STATUS.cancelled })
 })

@@ -48,6 +48,19 @@ describe.each(NAMES.flatMap((name) => MODES.map((mode) => [name, mode] as const)
   },
 )
 
+/** Its namespace is excluded: no policy selects a pod of another one. */
+function selectingNobody(policy: KubeObject): KubeObject {
+  const spec = policy['spec'] as { endpointSelector: { matchExpressions?: object[] } }
+  const { endpointSelector } = spec
+  const elsewhere = {
+    key: 'k8s:io.kubernetes.pod.namespace',
+    operator: 'NotIn',
+    values: [policy.metadata.namespace ?? ''],
+  }
+  const matchExpressions = [...(endpointSelector.matchExpressions ?? []), elsewhere]
+  return { ...policy, spec: { ...spec, endpointSelector: { ...endpointSelector, matchExpressions } } }
+}
+
 describe('a mistake in a rendered tree', () => {
   const environment = environmentNamed('dev')
   const objects = networkObjects(environment, EGRESS)
@@ -116,7 +129,12 @@ describe('a mistake in a rendered tree', () => {
       objects.map((object) =>
         JSON.parse(JSON.stringify(object).replaceAll('{"cidr":"10.244.0.0/16"}', '{"cidr":"10.245.0.0/16"}')),
       ),
-      '10.244.0.0/16 is denied by name to class agent, but no policy names it in egressDeny',
+      '10.244.0.0/16 is denied by name to the sandbox of class agent, but no policy names it in egressDeny',
+    ],
+    [
+      'refusals of a policy that selects nobody',
+      objects.map((object) => (object.metadata.name === 'sandbox-never' ? selectingNobody(object) : object)),
+      '10.244.0.0/16 is denied by name to the sandbox of class agent, but no policy names it in egressDeny',
     ],
   ])('is told: %s', (_what, broken, message) => {
     expect(checkReachability(broken, environment, EGRESS)).toContainEqual(expect.stringContaining(message))

@@ -198,14 +198,6 @@ describe('a CiliumNetworkPolicy', () => {
     expect(isAllowed(from(anywhere, pod('client')))).toBe(true)
   })
 
-  it('selects in its own namespace, whatever its selector says', () => {
-    const elsewhere = { matchLabels: { 'k8s:io.kubernetes.pod.namespace': 'b' } }
-    const { isAllowed } = evaluatorOf([aCiliumPolicy({ endpointSelector: elsewhere, egress: [{}] })])
-
-    expect(isAllowed(from(pod('other', 'b'), anywhere))).toBe(true)
-    expect(isAllowed(from(pod('client'), anywhere))).toBe(false)
-  })
-
   it('closes nothing where enableDefaultDeny is off, and still refuses what it denies', () => {
     const policy = aCiliumPolicy({
       endpointSelector: CLIENT,
@@ -334,12 +326,12 @@ it('knows an API server on a node as a node, and not as the world', () => {
   expect(may({ toEntities: ['world'] })).toBe(false)
 })
 
-it("resolves a port's name by protocol, and by no pod in the network of a node", () => {
+it("resolves a port's name by protocol, and by no other pod with the same labels", () => {
   const http = { name: 'http', port: 8080, protocol: 'TCP' } as const
   const pods = [
     aPod('client'),
-    aPod('server', { namedPorts: [http, { ...http, port: 8081, protocol: 'UDP' }] }),
-    aPod('twin', { labels: { app: 'server' }, hostNetwork: true, namedPorts: [{ ...http, port: 9999 }] }),
+    aPod('server', { namedPorts: [http, { ...http, name: 'dns', port: 53, protocol: 'UDP' }] }),
+    aPod('twin', { labels: { app: 'server' }, namedPorts: [{ ...http, port: 9999 }] }),
   ]
   const named = { toEndpoints: [SERVER], toPorts: [{ ports: [{ port: 'http', protocol: 'TCP' }] }] }
   const { openPorts } = evaluatorOf([leaving(named)], { ...SMALL_WORLD, pods })

@@ -37,7 +37,7 @@ describe.each(TREES)('%s, mode %s', (name, mode) => {
   let unnoticed: readonly string[] = []
   beforeAll(() => {
     unnoticed = all.filter((mutant) => !isNoticed(mutant, environment)).map(({ title }) => title)
-  }, 120_000)
+  })
 
   it('breaks an assertion with every rule that is deleted, widened or turned to somebody else', () => {
     const surviving = unnoticed.filter((title) => !REDUNDANT.some(({ mutant }) => mutant.test(title)))

@@ -58,6 +58,16 @@ describe('what the API server takes and the agent refuses', () => {
     ['a property of every object as entity', egress({ toEntities: ['constructor'] }), 'is no entity'],
     ['a range that is none', egress({ toCIDR: ['10.0.0.0/33'] }), 'is no range'],
     [
+      'an address without a length in a range set',
+      egress({ toCIDRSet: [{ cidr: '10.0.0.1' }] }),
+      'is no range',
+    ],
+    [
+      'an address without a length in a NetworkPolicy',
+      plain({ to: [{ ipBlock: { cidr: '10.0.0.1' } }] }),
+      'is no range',
+    ],
+    [
       'a hole outside its range',
       egress({ toCIDRSet: [{ cidr: '10.0.0.0/8', except: ['11.0.0.0/16'] }] }),
       'no range inside',
@@ -90,6 +100,16 @@ describe('what the API server takes and the agent refuses', () => {
     [
       'a label key beyond 63 signs',
       egress({ toEndpoints: [{ matchLabels: { ['k'.repeat(64)]: 'v' } }] }),
+      'no key',
+    ],
+    [
+      'a label key with an empty part before its slash',
+      egress({ toEndpoints: [{ matchLabels: { 'a..b/c': 'd' } }] }),
+      'no key',
+    ],
+    [
+      'a label key with a source in a NetworkPolicy',
+      aNetworkPolicy({ podSelector: { matchLabels: { 'k8s:app': 'client' } } }),
       'no key',
     ],
     [
@@ -153,6 +173,50 @@ describe('what is not understood', () => {
       'a port with a leading zero, which is octal',
       egress({ toPorts: [{ ports: [{ port: '010' }] }] }),
       'spec.egress[0].toPorts[0].ports[0]',
+    ],
+    [
+      'a range of ports that ends before it begins',
+      egress({ toPorts: [{ ports: [{ port: '90', endPort: 80 }] }] }),
+      'spec.egress[0].toPorts[0].ports[0]',
+    ],
+    [
+      'a range of ports that begins with a name',
+      egress({ toPorts: [{ ports: [{ port: 'http', endPort: 90 }] }] }),
+      'spec.egress[0].toPorts[0].ports[0]',
+    ],
+    ['a range of IPv4 written as IPv6', egress({ toCIDR: ['::ffff:10.0.0.0/104'] }), 'spec.egress[0]'],
+    [
+      'a label that is there twice, with and without its source',
+      aCiliumPolicy({ endpointSelector: { matchLabels: { app: 'a', 'any:app': 'b' } }, egress: [{}] }),
+      'spec.endpointSelector',
+    ],
+    [
+      'a peer by nothing but what it is not, which selects whole groups',
+      egress({ toEndpoints: [{ matchExpressions: [{ key: 'reserved:host', operator: 'DoesNotExist' }] }] }),
+      'spec.egress[0]',
+    ],
+    [
+      'a peer outside by a label of any source, which a learned name can be',
+      egress({ toEndpoints: [{ matchLabels: { 'reserved:world': '', 'one.example.com': '' } }] }),
+      'spec.egress[0]',
+    ],
+    [
+      "the label of one of Cilium's groups",
+      egress({ toEndpoints: [{ matchLabels: { 'reserved:aggregate-world': '' } }] }),
+      'spec.egress[0]',
+    ],
+    [
+      "the label of a pod's named ports",
+      aCiliumPolicy({
+        endpointSelector: { matchExpressions: [{ key: 'io.cilium.k8s.named-ports', operator: 'Exists' }] },
+        egress: [{}],
+      }),
+      'spec.endpointSelector',
+    ],
+    [
+      "a NetworkPolicy's label that Cilium writes",
+      aNetworkPolicy({ podSelector: { matchLabels: { 'io.kubernetes.pod.namespace': 'b' } } }),
+      'spec.podSelector',
     ],
     [
       'labels of other sources',

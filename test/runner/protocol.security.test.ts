@@ -42,6 +42,10 @@ const ATTACKS: readonly [string, (frame: HostToRunner) => Uint8Array[]][] = [
   ['a second introduction', () => [frame(HELLO)]],
   ['an answer to what was never asked', () => [frame({ type: 'exit', id: '99', result: EXITED })]],
   ['an id that is no number', () => [frame({ type: 'exit', id: 'x', result: EXITED })]],
+  [
+    'git directories that nobody asked it to look for',
+    () => [frame({ type: 'held', id: 'held', held: { count: 1, names: ['x'], isComplete: true } })],
+  ],
   ['an answer of another kind', ({ id }) => [frame({ type: 'file-result', id, result: { ok: true } })]],
   ['a credit that no one needs', ({ id }) => [frame({ type: 'credit', id, bytes: 1 })]],
   ['an archive in place of output', ({ id }) => [frame({ type: 'data', id }, Buffer.from('x'))]],

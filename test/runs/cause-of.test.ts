@@ -4,7 +4,9 @@ import type { HostHealth } from '../../contracts/host-health.ts'
 import { causeOf, type Suspect, whileAlive } from '../../runtime/api/runs/sandbox-death.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 
-const timing = { settleMs: 200, askMs: 100, lookAgainMs: 5 }
+/** For a sandbox that settles nothing; where something does settle it, `PATIENTLY` waits for that. */
+const SHORTLY = { settleMs: 200, askMs: 100, lookAgainMs: 5 }
+const PATIENTLY = { ...SHORTLY, settleMs: 120_000 }
 const never = new AbortController().signal
 const forever = new Promise<never>(() => undefined)
 const fault = (code: ErrorCode) => new SandboxError(code, 'a word')
@@ -31,8 +33,11 @@ function aSuspect(answers: readonly Answer[], sandbox: Partial<Suspect['sandbox'
   }
   return { suspect, asked: () => asked }
 }
-const judge = (error: unknown, { suspect }: ReturnType<typeof aSuspect>, signal = never) =>
-  causeOf(error, suspect, { signal, timing })
+const judge = (
+  error: unknown,
+  { suspect }: ReturnType<typeof aSuspect>,
+  { signal = never, timing = SHORTLY } = {},
+) => causeOf(error, suspect, { signal, timing })
 
 describe('a failure of a sandbox', () => {
   it.each([
@@ -55,7 +60,7 @@ describe('a failure of a sandbox', () => {
     const error = fault('agent_failed')
     const suspect = aSuspect(['silence', 'nothing', 'ready'])
 
-    expect(await judge(error, suspect)).toBe(error)
+    expect(await judge(error, suspect, { timing: PATIENTLY })).toBe(error)
     expect(suspect.asked()).toBe(3)
   })
 
@@ -70,10 +75,12 @@ describe('a failure of a sandbox', () => {
   it('is the loss that becomes known meanwhile, in its words', async () => {
     const lost = new Promise<string>((resolve) => setTimeout(resolve, 20, 'the pod is gone'))
 
-    expect(await judge(new Error('x'), aSuspect(['leaving'], { lost }))).toMatchObject({
-      code: 'sandbox_lost',
-      message: 'the pod is gone',
-    })
+    expect(await judge(new Error('x'), aSuspect(['leaving'], { lost }), { timing: PATIENTLY })).toMatchObject(
+      {
+        code: 'sandbox_lost',
+        message: 'the pod is gone',
+      },
+    )
   })
 
   it('is the loss of a sandbox that answers still, though its pod is gone', async () => {
@@ -110,7 +117,8 @@ describe('a failure of a sandbox', () => {
     async (then) => {
       const error = fault('identity_mismatch')
 
-      const cause = await judge(error, aSuspect(['stranger', then], { howLost: async () => undefined }))
+      const dying = aSuspect(['stranger', then], { howLost: async () => undefined })
+      const cause = await judge(error, dying, { timing: { ...SHORTLY, settleMs: 2_000 } })
 
       // What was answered amiss is told all the same.
       expect(cause).toMatchObject({ code: 'sandbox_lost', message: expect.stringContaining('a word') })
@@ -131,7 +139,7 @@ describe('a failure of a sandbox', () => {
   it('waits for nothing once the run has ended', async () => {
     const ended = new AbortController()
     const error = fault('agent_failed')
-    const judged = judge(error, aSuspect(['leaving']), ended.signal)
+    const judged = judge(error, aSuspect(['leaving']), { signal: ended.signal, timing: PATIENTLY })
 
     ended.abort(fault('run_ended'))
 

@@ -29,7 +29,7 @@ async function startDrafts() {
   const deps = { keys, clock: now } as unknown as RunDeps
   const verify = (ticket: string, instanceId: string) =>
     verifyTicket(ticket, { jwksFile: keys.jwksFile, instanceId, now })
-  return { ...draftConfigurations(deps, RUN, 1), verify }
+  return { ...draftConfigurations(deps, RUN, { generation: 1, folder: Promise.resolve(undefined) }), verify }
 }
 
 const bearerIn = (body: Uint8Array): string => JSON.parse(Buffer.from(body).toString()).turnBearerToken

@@ -1,14 +1,13 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { whileHeld } from '../../runtime/api/runs/held-run.ts'
 import { Holder } from '../../runtime/api/runs/holder.ts'
 import { takeOverRuns } from '../../runtime/api/runs/takeover.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
-import type { RunRow, Store } from '../../runtime/store/store.ts'
-import { until } from '../helpers/until.ts'
+import { HOLDER_LEASE, type RunRow, type Store } from '../../runtime/store/store.ts'
 import { givenRun } from '../store/rows.ts'
 
 async function aStore(): Promise<Store> {
@@ -98,26 +97,42 @@ it('lets nobody but the driver of a run write what it does', async () => {
 })
 
 it('keeps its name while it can renew its lease, and takes a new one where it could not', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
   const store = await aStore()
   let isAway = false
+  const asked: string[] = []
   const flaky: Store = {
     ...store,
-    acquireLease: (name, holder, ttlMs) =>
-      isAway ? Promise.reject(new Error('away')) : store.acquireLease(name, holder, ttlMs),
+    acquireLease: async (name, holder, ttlMs) => {
+      if (isAway) throw new Error('away')
+      const isHeld = await store.acquireLease(name, holder, ttlMs)
+      asked.push(name)
+      return isHeld
+    },
   }
-  const one = await aProcess(flaky, 400)
+  const ttlMs = 60_000
+  const one = await aProcess(flaky, ttlMs)
   const first = one.holder.id
   const id = await givenRun(store, { holder: first })
-  await new Promise((resolve) => setTimeout(resolve, 900))
+  for (let renewed = 0; renewed < 10; renewed++) {
+    const before = asked.length
+    await vi.advanceTimersByTimeAsync(ttlMs / 4)
+    await vi.waitUntil(() => asked.length > before, { timeout: 60_000 })
+  }
   expect([one.losses(), one.holder.id]).toEqual([0, first])
 
   isAway = true
-  await until('the loss is noticed', () => one.losses() > 0)
+  await vi.advanceTimersByTimeAsync(ttlMs + ttlMs / 4)
+  expect(one.losses()).toBeGreaterThan(0)
+  // As its time to live has it, which the store measures by its own clock.
+  await store.releaseLease(`${HOLDER_LEASE}${first}`, first)
   isAway = false
 
-  await until('it has a name again', async () =>
-    store.acquireLease(`holder:${one.holder.id}`, 'x', 1).then((got) => !got),
-  )
+  await vi.advanceTimersByTimeAsync(ttlMs / 4)
+  const lease = `${HOLDER_LEASE}${one.holder.id}`
+  await vi.waitUntil(() => asked.includes(lease), { timeout: 60_000 })
+  expect(await store.acquireLease(lease, 'somebody else', 1)).toBe(false)
   expect(one.holder.id).not.toBe(first)
   await one.look()
   expect(one.driven.map((run) => run.id)).toEqual([id])

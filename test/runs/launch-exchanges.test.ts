@@ -5,15 +5,15 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { StartRun } from '../../contracts/api.ts'
 import { A2A, AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
+import { ANSWER_TIMEOUT_MS } from '../../runtime/agent-host-client/new-connection.ts'
 import type { Transaction } from '../../runtime/store/store.ts'
 import { startFakeCluster } from '../fakes/kube/fake-cluster.ts'
 import type { Stored } from '../fakes/kube/object-store.ts'
 import { until } from '../helpers/until.ts'
+import { withoutDeadline } from '../helpers/without-deadline.ts'
 import { alice, startService } from './service-rig.ts'
 
 const { identity, healthz, configure, events, a2aBase } = AGENT_HOST_ROUTES
-/** Long before a question that has no answer is given up. */
-const SOON_MS = 3_000
 const TURN = `${a2aBase}/${A2A.versionPath}/message:stream`
 
 const aRun = StartRun.parse({
@@ -60,6 +60,8 @@ it('exchanges two things with a warm pod behind its Ready: the configuration, th
 })
 
 it('configures a pod that has proven who it is, whatever else it still owes', async () => {
+  // A question that has no answer is never given up here.
+  withoutDeadline(ANSWER_TIMEOUT_MS)
   const { pod, controller, service, claimed } = await aCluster()
   pod.ignore(healthz)
   await service.startRun(alice, aRun)
@@ -68,7 +70,7 @@ it('configures a pod that has proven who it is, whatever else it still owes', as
   const adopted = controller.adopt(claim)
   await until('the pod is asked how it is', () => pod.received.includes(healthz))
   controller.announce(claim.metadata.name, adopted)
-  await until('it is configured', () => pod.received.includes(configure), SOON_MS)
+  await until('it is configured', () => pod.received.includes(configure))
 
   expect(pod.received).toEqual([identity, identity, healthz, configure])
 })

@@ -36,7 +36,7 @@ async function startLaunches(collect: () => Promise<void> = async () => undefine
   const deps = { store, provider, keys, clock: () => new Date(), log: silentLog } as unknown as RunDeps
   const run = await store.readRun(await givenRun(store))
   if (!run) throw new Error('the run is not there')
-  return { store, claimed, launch: () => launch(deps, run, AbortSignal.timeout(5_000)) }
+  return { store, claimed, launch: () => launch(deps, run, AbortSignal.timeout(120_000)) }
 }
 
 it('is made once for a generation of a run, whoever starts it at the same time', async () => {

@@ -29,7 +29,7 @@ it('a service that hands its runs over lets go of their sandboxes, and leaves th
     await rm(folder, { recursive: true, force: true })
   })
   await service.startRun(alice, aRun)
-  await until('the events are read', () => pod.received.includes(AGENT_HOST_ROUTES.events), 20_000)
+  await until('the events are read', () => pod.received.includes(AGENT_HOST_ROUTES.events))
   const sandbox = await claiming.mock.results[0]?.value
   const detach = vi.spyOn(sandbox, 'detach')
   const release = vi.spyOn(sandbox, 'release')

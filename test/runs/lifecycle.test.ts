@@ -4,6 +4,7 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { CreateSandbox, StartCommand } from '../../contracts/api.ts'
 import { startTimeOf } from '../../runtime/sandboxes/local/process-group.ts'
 import type { Transaction } from '../../runtime/store/store.ts'
+import { processesWith } from '../helpers/processes-with.ts'
 import { until } from '../helpers/until.ts'
 import {
   alice,
@@ -92,22 +93,23 @@ it('serves further turns in the same conversation and ends after the last one', 
   expect(typesOf(events).filter((type) => type === 'sandbox.execution_pod.bound')).toHaveLength(1)
 })
 
-it('cancels a turn that works within two seconds and kills what it runs', async () => {
+it('cancels a turn that works and kills what it runs', async () => {
   const { service, aWorkspace } = use()
   const path = aWorkspace()
-  const run = await service.startRun(alice, aRun(path, [shell('sleep 300 & echo started; wait')]))
+  const odd = `${300 + Math.random()}`
+  const run = await service.startRun(alice, aRun(path, [shell(`sleep ${odd} & echo started; wait`)]))
 
-  let tookMs = Number.POSITIVE_INFINITY
+  let running: readonly number[] = []
   const events = await follow(service, run.id, async (event) => {
     if (event.type !== 'command.output') return
-    const startedAt = performance.now()
+    running = processesWith(odd)
     const cancelled = await service.cancel(alice, run.id)
-    tookMs = performance.now() - startedAt
     expect(['ending', 'cancelled']).toContain(cancelled.state)
   })
 
   expect(dataOf(events, 'done')).toEqual([{ state: 'cancelled' }])
-  expect(tookMs).toBeLessThan(3000)
+  expect(running.length).toBeGreaterThan(0)
+  await until('nothing of it runs any more', () => processesWith(odd).length === 0)
 })
 
 it('fails a run with sandbox_lost when its AgentHost dies in mid-turn, and cleans up', async () => {

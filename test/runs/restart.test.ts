@@ -54,7 +54,7 @@ it('loses no event that a client saw and leaves no process when the service is k
   } catch (error) {
     if (!stop.signal.aborted) throw error
   }
-  await until('no process of the run is left', () => processesOf(folder, oddArgument).length === 0, 15_000)
+  await until('no process of the run is left', () => processesOf(folder, oddArgument).length === 0)
   const second = await startServer(folder)
   const after: RunEnvelope[] = []
   for await (const envelope of second.client.streamEvents(run.id)) after.push(envelope)

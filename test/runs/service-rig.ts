@@ -102,7 +102,7 @@ export async function follow(
   react: (event: RunEvent) => unknown = () => undefined,
 ): Promise<RunEnvelope[]> {
   const seen: RunEnvelope[] = []
-  const signal = AbortSignal.timeout(25_000)
+  const signal = AbortSignal.timeout(150_000)
   for await (const envelope of (await service.subscribe(alice, id, { after: 0, signal })) ?? []) {
     seen.push(envelope)
     await react(envelope.event)

@@ -9,6 +9,10 @@ import { until } from '../helpers/until.ts'
 const postgres = await requestPostgres()
 const reason = 'unavailable' in postgres ? postgres.unavailable : undefined
 
+/** Who holds the store keeps it, however late it renews its lease; who wants it waits no longer than it must. */
+const LONG_MS = 120_000
+const SHORT_MS = 400
+
 describe.skipIf(reason !== undefined)(
   `a database that several services could use${reason ? ` (skipped: ${reason})` : ''}`,
   () => {
@@ -31,11 +35,11 @@ describe.skipIf(reason !== undefined)(
     it('is held by one of them, and by the next when that one is gone', async () => {
       const { open } = await aDatabase()
       const [one, two] = [await open(), await open()]
-      const held = await holdStore(one, options(400))
+      const held = await holdStore(one, options(LONG_MS))
 
-      await expect(holdStore(two, options(400))).rejects.toThrow('Another service uses this database')
+      await expect(holdStore(two, options(SHORT_MS))).rejects.toThrow('Another service uses this database')
       await held.release()
-      const next = await holdStore(two, options(400))
+      const next = await holdStore(two, options(LONG_MS))
 
       await next.release()
     })
@@ -45,23 +49,26 @@ describe.skipIf(reason !== undefined)(
       const [one, two] = [await open(), await open()]
       expect(await one.acquireLease('api', 'a killed holder', 300)).toBe(true)
 
-      const held = await holdStore(two, options(300))
+      const held = await holdStore(two, options(LONG_MS))
 
       await held.release()
     })
 
     it('is shared by processes that say so, and by none that does not', async () => {
-      const { open } = await aDatabase()
+      const { open, url } = await aDatabase()
       const [one, two, three] = [await open(), await open(), await open()]
-      const shared = { ...options(400), isShared: true }
+      const shared = { ...options(LONG_MS), isShared: true }
       const held = [await holdStore(one, shared), await holdStore(two, shared)]
 
       await held[0]?.release()
-      await expect(holdStore(three, options(400))).rejects.toThrow('Another service uses this database')
+      await expect(holdStore(three, options(SHORT_MS))).rejects.toThrow('Another service uses this database')
       await held[1]?.release()
-      const alone = await holdStore(three, options(400))
+      // As its time to live has it, some time after the last of them.
+      await query(url, 'update leases set expires_ms = 0')
+      const alone = await holdStore(three, options(LONG_MS))
 
-      await expect(holdStore(one, shared)).rejects.toThrow('Another service uses this database')
+      const another = { ...shared, ttlMs: SHORT_MS }
+      await expect(holdStore(one, another)).rejects.toThrow('Another service uses this database')
       await alone.release()
     })
 

@@ -13,7 +13,10 @@ const { use, aRepository, startedIn, trust } = useTrust()
 /** Runs one command as an agent, denies what it asks for, and answers what happened. */
 async function runShell(path: string, command: string): Promise<RunEnvelope[]> {
   const { service } = use()
-  const { id } = await service.startRun(alice, aRun(path, [shell(command)]))
+  const { id } = await service.startRun(
+    alice,
+    aRun(path, [shell(command)], { workspace: { kind: 'path', path, mode: 'in-place' } }),
+  )
   return follow(service, id, async (event: RunEvent) => {
     if (event.type === 'shell.approval_required')
       await service.decideShell(alice, id, { outcome: 'denied', requestId: event.data.requestId })

@@ -56,6 +56,18 @@ test('removes an old folder that held nothing else', async () => {
   expect(existsSync(from)).toBe(false)
 })
 
+test('work of runs that is not stored is not left behind', async () => {
+  const { from, to, before } = await aMove()
+  await mkdir(join(from, 'workspaces', 'run-1'), { recursive: true })
+
+  await expect(moveState({ from, to })).rejects.toThrow(/workspaces holds work of runs that is not stored/)
+
+  expect(stateIn(from)).toEqual(before)
+  await rm(join(from, 'workspaces', 'run-1'), { recursive: true })
+  await moveState({ from, to })
+  expect(readdirSync(from)).toEqual(['settings.yml'])
+})
+
 test('takes the place of a state folder that is still empty', async () => {
   const { from, to, before } = await aMove()
   await mkdir(to, { recursive: true, mode: 0o700 })

@@ -24,7 +24,7 @@ async function inProcess(script: string): Promise<string> {
   // Root may look into everything, so it gives its capabilities up.
   const withoutCapabilities = ['setpriv', '--bounding-set=-all', '--inh-caps=-all', '--', ...node]
   const [file = '', ...args] = process.getuid?.() === 0 ? withoutCapabilities : node
-  const { stdout } = await run(file, args, { timeout: 20_000 })
+  const { stdout } = await run(file, args, { timeout: 150_000 })
   return stdout.trim()
 }
 

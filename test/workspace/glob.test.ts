@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import picomatch from 'picomatch'
 import { describe, expect, it } from 'vitest'
 import { compileGlob } from '../../runtime/workspace/glob.ts'
+import { processorMs } from '../helpers/processor-time.ts'
 
 const CASES: readonly [string, readonly string[], readonly string[]][] = [
   ['*.ts', ['a.ts', 'deep/er/b.ts', '.hidden.ts'], ['a.tsx', 'a.ts/b']],
@@ -63,11 +64,9 @@ describe('a glob', () => {
   it('takes no longer for a pattern that makes a backtracking engine try everything', () => {
     const pattern = `${'*a'.repeat(30)}*b`
     const name = 'a'.repeat(255)
-    const startedAt = performance.now()
 
-    const isMeant = compileGlob(pattern)(name)
+    const ms = processorMs(() => expect(compileGlob(pattern)(name)).toBe(false))
 
-    expect(isMeant).toBe(false)
-    expect(performance.now() - startedAt).toBeLessThan(2000)
+    expect(ms).toBeLessThan(2000)
   })
 })

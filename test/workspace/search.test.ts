@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { FileResult } from '../../contracts/files.ts'
 import { SearchBudget } from '../../runtime/workspace/search/search-budget.ts'
+import { processorMsUntil } from '../helpers/processor-time.ts'
 import { aWorkspace } from './workspace-fixture.ts'
 
 /** A workspace with these files, their folders made as needed. */
@@ -95,12 +96,13 @@ describe('grep', () => {
 
   it('matches in linear time what a backtracking engine never ends', async () => {
     const { perform } = await aTree({ f: `${'a'.repeat(40)}!\n` })
-    const startedAt = performance.now()
 
-    const result = await perform({ op: 'grep', pattern: '^(a+)+$', isRegex: true })
+    const ms = await processorMsUntil(async () => {
+      const result = await perform({ op: 'grep', pattern: '^(a+)+$', isRegex: true })
+      expect(found(result)).toEqual([])
+    })
 
-    expect(found(result)).toEqual([])
-    expect(performance.now() - startedAt).toBeLessThan(3000)
+    expect(ms).toBeLessThan(3000)
   })
 
   it('cuts what it shows of a long line', async () => {

@@ -2,7 +2,7 @@ import { createHash, hkdfSync } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ConfigureRequest } from '../../../contracts/configure.ts'
-import type { HostEvent } from '../../../contracts/events.ts'
+import type { HeldEntries, HostEvent } from '../../../contracts/events.ts'
 import { TOOL_ARGUMENTS, type ToolOutcome } from '../../../contracts/tools.ts'
 import type { AgentPolicy } from '../../../policies/agent/load.ts'
 import { AGENT_LIMITS, type AgentSession, type SessionFiles } from '../../agents/agent.ts'
@@ -79,7 +79,9 @@ export async function createRunSession(
   if (request.credential.kind === 'keyVault') learn(request.credential.secretName)
   const { azure, log } = deps
   // The runner opens the workspace while the credential is read and the tools are made.
-  const opening = toolbox.open(request.workingDirectory)
+  const { layout } = request
+  const onHeld = (held: HeldEntries) => void outbox.emit({ type: 'workspace.held', data: held })
+  const opening = toolbox.open(request.workingDirectory, layout && { layout, onHeld })
   opening.catch(() => undefined)
   const credential = await openRunCredential(request, { azure, onValue: learn, log })
   const openFilter = () => openRedactedText(redactor.stream())

@@ -27,5 +27,8 @@ export async function linkRunners(sockets: readonly Socket[]): Promise<RunnerLin
 function openedAhead(link: RunnerLink): RunnerLink {
   const opening = link.open(WORKSPACE_MOUNT)
   opening.catch(() => undefined)
-  return { ...link, open: (root) => (root === WORKSPACE_MOUNT ? opening : link.open(root)) }
+  return {
+    ...link,
+    open: (root, folder) => (root === WORKSPACE_MOUNT && !folder ? opening : link.open(root, folder)),
+  }
 }

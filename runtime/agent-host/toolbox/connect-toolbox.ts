@@ -5,7 +5,7 @@ import { SandboxError } from '../../kit/errors.ts'
 import { execCall } from './exec-call.ts'
 import { fileCall } from './file-call.ts'
 import { HostConnection, unexpected } from './host-connection.ts'
-import type { RunnerLink } from './runner-link.ts'
+import type { RunnerLink, UserFolder } from './runner-link.ts'
 import { tarInCall, tarOutCall } from './tar-calls.ts'
 
 /** A runner proves its isolation before it introduces itself. */
@@ -46,7 +46,7 @@ function linkOver(connection: HostConnection, hello: Hello): RunnerLink {
     pathEngine,
     warnings,
     closed: connection.lost,
-    open: (root) => openRoot(connection, root),
+    open: (root, folder) => openRoot(connection, root, folder),
     exec: (request, io) => execCall(connection, request, io),
     file: (operation, io) => fileCall(connection, operation, io),
     tarIn: (source, signal) => tarInCall(connection, source, signal),
@@ -55,7 +55,12 @@ function linkOver(connection: HostConnection, hello: Hello): RunnerLink {
   }
 }
 
-async function openRoot(connection: HostConnection, root: string): Promise<void> {
+async function openRoot(
+  connection: HostConnection,
+  root: string,
+  folder: UserFolder | undefined,
+): Promise<void> {
+  if (folder?.layout.gitEntries) connection.onHeld = folder.onHeld
   const opened = Promise.withResolvers<void>()
   const id = connection.begin({
     accept: (frame) => {
@@ -67,7 +72,7 @@ async function openRoot(connection: HostConnection, root: string): Promise<void>
     lose: (reason) => opened.reject(new SandboxError('sandbox_lost', `the runner was lost: ${reason}`)),
   })
   try {
-    await connection.send({ type: 'open', id, root })
+    await connection.send({ type: 'open', id, root, ...(folder && { layout: folder.layout }) })
     await deadline('the runner to open the workspace', OPEN_TIMEOUT_MS, opened.promise)
   } finally {
     connection.end(id)

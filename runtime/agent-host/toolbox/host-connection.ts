@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream'
+import type { HeldEntries } from '../../../contracts/events.ts'
 import { type HostToRunnerInput, RunnerToHost } from '../../../contracts/runner.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { createFrameSender, type SendFrame } from '../../kit/frame-sender.ts'
@@ -23,6 +24,8 @@ export class HostConnection {
   readonly #lost = Promise.withResolvers<string>()
   #issued = 0
   #reason: string | undefined
+  /** Told of git directories that the runner renamed. Only a runner that was given a base for that may speak of any. */
+  onHeld: ((held: HeldEntries) => void) | undefined
 
   constructor(stream: Duplex) {
     this.#stream = stream
@@ -81,6 +84,11 @@ export class HostConnection {
   #dispatch(frame: RunnerFrame): void {
     if (frame.header.type === 'hello')
       throw new FrameError('unexpected', 'the runner introduced itself twice')
+    if (frame.header.type === 'held') {
+      if (!this.onHeld) throw unexpected(frame)
+      this.onHeld(frame.header.held)
+      return
+    }
     const { id } = frame.header
     const pending = this.#pending.get(id)
     if (pending) pending.accept(frame)

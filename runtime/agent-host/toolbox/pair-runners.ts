@@ -30,8 +30,8 @@ export function pairRunners(links: readonly RunnerLink[]): RunnerLink {
     warnings: offline.warnings,
     closed,
     close,
-    open: async (root) => {
-      await Promise.all([offline.open(root), online.open(root)])
+    open: async (root, folder) => {
+      await Promise.all([offline.open(root, folder), online.open(root, folder)])
     },
     exec: (request, io) => (request.network ? online : offline).exec(request, io),
     file: offline.file,

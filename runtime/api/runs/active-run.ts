@@ -170,9 +170,11 @@ export class ActiveRun {
       await discardClaim(this.#deps, current)
     }
     const reason = ending.state === 'failed' ? ending.code : ending.state
+    const events = await this.#deps.folders?.conclude(this.run)
     await finishRun(this.#deps, this.#parts, {
       runId: this.run.id,
       ending,
+      ...present({ events }),
       ...(serving && { released: reason }),
       onlyIf: (row) => isHeld(this.run, row),
     })

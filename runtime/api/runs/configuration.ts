@@ -1,12 +1,14 @@
 import type { RequestedAgent } from '../../../contracts/api.ts'
 import { ConfigureRequest, type ConfigureRequestInput } from '../../../contracts/configure.ts'
 import { createAgentHostClient } from '../../agent-host-client/client.ts'
+import { present } from '../../kit/present.ts'
 import type { BoundSandbox, ForeseenSandbox } from '../../sandboxes/provider.ts'
 import type { RunRow } from '../../store/store.ts'
 import { turnToken } from '../keys/deployment-keys.ts'
 import { signTicket } from '../keys/ticket.ts'
 import { resolveAgent } from './agent-config.ts'
 import type { RunDeps } from './deps.ts'
+import type { RunFolder } from './run-folders.ts'
 
 /** How long before its use a ticket is signed at most: half of its life is left for its way. */
 const FRESH_MS = 30_000
@@ -35,10 +37,14 @@ type Draft = {
 }
 
 /** What a sandbox will be told is made while its controller still works on the claim, for the one that is foreseen. */
-export function draftConfigurations(deps: RunDeps, run: RunRow, generation: number) {
+export function draftConfigurations(
+  deps: RunDeps,
+  run: RunRow,
+  { generation, folder }: Pick<Configuring, 'generation' | 'folder'>,
+) {
   let drafted: Draft | undefined
   const draft = (sandbox: ForeseenSandbox): Draft => {
-    const configuration = configurationOf(deps, run, { sandbox, generation })
+    const configuration = configurationOf(deps, run, { sandbox, generation, folder })
     configuration.catch(() => undefined)
     return { instanceId: sandbox.instanceId, staleAt: performance.now() + FRESH_MS, configuration }
   }
@@ -53,11 +59,17 @@ export function draftConfigurations(deps: RunDeps, run: RunRow, generation: numb
   }
 }
 
-type Configuring = { readonly sandbox: ForeseenSandbox; readonly generation: number }
+type Configuring = {
+  readonly sandbox: ForeseenSandbox
+  readonly generation: number
+  /** The folder of the user that the run works on, once it is prepared. */
+  readonly folder: Promise<RunFolder | undefined>
+}
 
 /** What the sandbox is told, and the ticket that covers exactly that. */
 async function configurationOf({ keys, models, clock }: RunDeps, run: RunRow, at: Configuring) {
   const { sandbox, generation } = at
+  const folder = await at.folder
   const { instanceId } = sandbox
   const bearer = bearerOf({ keys }, { id: run.id, generation }, sandbox)
   const resolved = resolveAgent((run.agentSpec ?? undefined) as RequestedAgent | undefined, models, run.owner)
@@ -69,9 +81,8 @@ async function configurationOf({ keys, models, clock }: RunDeps, run: RunRow, at
     credential: resolved.credential,
     agent: resolved.agent,
     governance: { version: run.policyVersion, settings: run.settings },
-    workingDirectory: sandbox.workingDirectory(
-      run.workspace.kind === 'path' ? run.workspace.path : undefined,
-    ),
+    workingDirectory: sandbox.workingDirectory(folder?.root),
+    ...present({ layout: folder?.layout }),
   }
   const body = Buffer.from(JSON.stringify(ConfigureRequest.parse(request)))
   const ticket = await signTicket(keys.ticketKey, { instanceId, runId: run.id, body, now: clock() })

@@ -4,6 +4,7 @@ import type { SandboxProvider } from '../../sandboxes/provider.ts'
 import type { Store } from '../../store/store.ts'
 import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 import type { RunRedactor } from './redacted-events.ts'
+import type { RunFolders } from './run-folders.ts'
 import type { WorkspaceBounds } from './workspace-admission.ts'
 
 /** Governance of one run, as the control plane applies it; it remembers what the run has touched. */
@@ -50,6 +51,8 @@ export type RunDeps = {
   readonly limits: RunLimits
   /** Where workspaces of kind `path` may lie; real paths. */
   readonly workspaces: WorkspaceBounds
+  /** Folders of the user that runs work on; absent where sandboxes are elsewhere. */
+  readonly folders?: RunFolders
   /** What no caller and no repository can widen. */
   readonly ceiling: SandboxSettings
   /** The second redaction, of one run: nothing that a sandbox sent is stored before it. */

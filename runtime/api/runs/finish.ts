@@ -67,6 +67,8 @@ export type RunEnd = {
   readonly ending: Ending
   /** Why the sandbox was released, where there was one. */
   readonly released?: string
+  /** What is told before the end itself. */
+  readonly events?: readonly RunEvent[]
   /** Asked of the run in the transaction that would end it. */
   readonly onlyIf?: (run: RunRow) => boolean
 }
@@ -98,10 +100,10 @@ const redactedEnding = (ending: Ending, redact: RunDeps['redactText']): Ending =
 
 const stateOf = (ending: Ending) => (ending.state === 'outcome-failed' ? 'failed' : ending.state)
 
-function lastEvents({ ending, released }: RunEnd): RunEvent[] {
+function lastEvents({ ending, released, events = [] }: RunEnd): RunEvent[] {
   const release: RunEvent[] =
     released === undefined ? [] : [{ type: 'sandbox.execution_pod.released', data: { reason: released } }]
-  return [endEvent(ending), ...release, { type: 'done', data: { state: stateOf(ending) } }]
+  return [...events, endEvent(ending), ...release, { type: 'done', data: { state: stateOf(ending) } }]
 }
 
 /** What the run's row keeps of its end. */

@@ -12,6 +12,7 @@ import { clientFor, draftConfigurations } from './configuration.ts'
 import type { RunDeps } from './deps.ts'
 import { requireHeld, whileHeld } from './held-run.ts'
 import { claimName } from './ids.ts'
+import type { RunFolder } from './run-folders.ts'
 import { whileAlive } from './sandbox-death.ts'
 
 /** A sandbox that is configured for its run, and the client that holds its bearer. */
@@ -36,15 +37,25 @@ const MAX_REASON = 300
 /** Gets a run its sandbox: claim, bound, configured, workspace in. Whatever fails, the claim is released. */
 export async function launch(deps: RunDeps, run: RunRow, signal: AbortSignal): Promise<LaunchedSandbox> {
   const request = await recordRequest(deps, run)
-  const configurations = draftConfigurations(deps, run, request.claim.generation)
+  const { generation } = request.claim
+  // It takes about as long as a sandbox does to come.
+  const folder = prepareFolder(deps, run, signal)
+  const configurations = draftConfigurations(deps, run, { generation, folder })
   let sandbox: BoundSandbox | undefined
   try {
     sandbox = await claimSandbox(deps, run, { ...request, signal, onForeseen: configurations.draft })
-    return await prepareSandbox(deps, run, { ...request, sandbox, signal, configurations })
+    return await prepareSandbox(deps, run, { ...request, sandbox, signal, configurations, folder })
   } catch (error) {
     await giveBack(deps, { ...request, sandbox })
     throw error
   }
+}
+
+/** The folder that a run works on; a launch that fails for another reason first does not wait for it. */
+function prepareFolder({ folders }: RunDeps, run: RunRow, signal: AbortSignal) {
+  const folder = folders ? folders.prepare(run, signal) : Promise.resolve(undefined)
+  folder.catch(() => undefined)
+  return folder
 }
 
 /** The claim's row, and what its provider needs to find it again: in the store before the claim is made. */
@@ -90,6 +101,7 @@ function claimSandbox(
 
 type Preparing = Claiming & {
   readonly sandbox: BoundSandbox
+  readonly folder: Promise<RunFolder | undefined>
   readonly configurations: ReturnType<typeof draftConfigurations>
 }
 
@@ -97,7 +109,7 @@ type Preparing = Claiming & {
 async function prepareSandbox(
   deps: RunDeps,
   run: RunRow,
-  { claim, sandbox, signal, configurations }: Preparing,
+  { claim, sandbox, signal, configurations, folder }: Preparing,
 ): Promise<LaunchedSandbox> {
   const { generation } = claim
   const client = clientFor(deps, { id: run.id, generation }, sandbox)
@@ -105,7 +117,7 @@ async function prepareSandbox(
     // Who answers there may have been asked already; nothing else is said before the binding is committed.
     const [configuration, turn] = await Promise.all([
       configurations.of(sandbox),
-      recordBound(deps, run, { sandbox, claim }),
+      recordBound(deps, run, { sandbox, claim, folder: await folder }),
     ])
     return await whileAlive({ sandbox, client }, signal, async (alive) => {
       const configuring = client.configure({
@@ -153,13 +165,17 @@ async function giveBack(
   })
 }
 
-type Bound = { readonly sandbox: BoundSandbox; readonly claim: LaunchedSandbox['claim'] }
+type Bound = {
+  readonly sandbox: BoundSandbox
+  readonly claim: LaunchedSandbox['claim']
+  readonly folder: RunFolder | undefined
+}
 
 /** The binding and what was announced of it, in one commit. Answers the turn that the run begins with. */
 async function recordBound(
   { store }: RunDeps,
   run: RunRow,
-  { sandbox, claim }: Bound,
+  { sandbox, claim, folder }: Bound,
 ): Promise<TurnRow | undefined> {
   const { isolation, podName, uids, launch: launched, bindMs, claimName: name } = sandbox
   return whileHeld(store, run, async (tx) => {
@@ -175,6 +191,7 @@ async function recordBound(
           data: { podName, podUid: uids.pod, claimName: name, launch: launched, bindMs },
         },
       },
+      ...(folder?.events ?? []).map((event) => ({ event })),
     ])
     const [turn] = await tx.listTurns(run.id, ['queued'])
     return turn

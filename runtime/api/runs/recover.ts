@@ -1,4 +1,5 @@
 import { bestEffort } from '../../kit/best-effort.ts'
+import { present } from '../../kit/present.ts'
 import type { RunDeps } from './deps.ts'
 import { type FinishParts, finishRun } from './finish.ts'
 import { UNFINISHED } from './run-view.ts'
@@ -25,13 +26,16 @@ export async function recoverRuns(deps: RunDeps, parts: FinishParts): Promise<vo
       log.warn('a run of an earlier process ends', { runId: run.id, state: run.state })
       const message = 'the service was restarted while the run was active'
       const released = run.sandbox ? { released: 'api_restarted' } : {}
+      const events = await deps.folders?.conclude(run)
       await finishRun(deps, parts, {
         runId: run.id,
+        ...present({ events }),
         ending: { state: 'failed', code: 'api_restarted', message },
         ...released,
       })
     }
-    if (page.next === undefined) return
+    if (page.next === undefined) break
     after = page.next
   }
+  await bestEffort(log, 'remove folders of runs that ended', async () => deps.folders?.sweep())
 }

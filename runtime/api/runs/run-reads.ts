@@ -1,7 +1,9 @@
+import type { Run } from '../../../contracts/api.ts'
 import { withTimeout } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { RunDeps } from './deps.ts'
+import { readDiff, readResult } from './run-results.ts'
 import { isFinal, requireRun, toRun } from './run-view.ts'
 import type { Caller, RunService } from './service.ts'
 import type { SandboxUse } from './serving-run.ts'
@@ -9,7 +11,15 @@ import { subscribeToRun } from './subscribe.ts'
 
 type Reads = Pick<
   RunService,
-  'readRun' | 'listRuns' | 'downloadWorkspace' | 'readEvents' | 'subscribe' | 'ready'
+  | 'readRun'
+  | 'listRuns'
+  | 'downloadWorkspace'
+  | 'readDiff'
+  | 'readPatch'
+  | 'readBundle'
+  | 'readEvents'
+  | 'subscribe'
+  | 'ready'
 >
 
 type ReadDeps = Pick<RunDeps, 'store' | 'provider'>
@@ -25,6 +35,11 @@ async function* workspaceOf({ client, done }: SandboxUse): AsyncGenerator<Uint8A
   }
 }
 
+const whereWorkIs = ({ path, mode }: Extract<Run['workspace'], { kind: 'path' }>): string =>
+  mode === 'isolated'
+    ? 'its copy of the folder is gone. What it changed is in its diff and in its bundle'
+    : `its workspace is the folder ${path} itself`
+
 /** What callers read of runs; what is not theirs does not exist for them. */
 export function createRunReads({ store, provider }: ReadDeps, findServing: FindServing): Reads {
   return {
@@ -38,13 +53,15 @@ export function createRunReads({ store, provider }: ReadDeps, findServing: FindS
       const run = await requireRun(store, caller, id)
       if (!isFinal(run)) return workspaceOf(await findServing(caller, id))
       if (run.workspace.kind === 'path') {
-        const message = `run ${id} has ended; its workspace is the folder ${run.workspace.path} itself`
-        throw new SandboxError('run_ended', message)
+        throw new SandboxError('run_ended', `run ${id} has ended; ${whereWorkIs(run.workspace)}`)
       }
       const blob = await store.readBlob(id, 'workspace')
       if (!blob) throw new SandboxError('not_found', `run ${id} left no workspace`)
       return blob.chunks
     },
+    readDiff: async (caller, id) => readDiff(store, await requireRun(store, caller, id)),
+    readPatch: async (caller, id) => readResult(store, await requireRun(store, caller, id), 'patch'),
+    readBundle: async (caller, id) => readResult(store, await requireRun(store, caller, id), 'bundle'),
     async readEvents(caller, id, { after, limit }) {
       await requireRun(store, caller, id)
       return store.readEvents(id, after, limit)

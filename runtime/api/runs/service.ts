@@ -17,6 +17,7 @@ import type { RunEnvelope } from '../../../contracts/events.ts'
 import type { FileOperation } from '../../../contracts/files.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
+import type { RunDiff } from '../../../contracts/results.ts'
 import type { FileAnswer } from '../../../contracts/toolbox.ts'
 import type {
   FolderQuery,
@@ -81,6 +82,13 @@ export interface RunService {
   /** Starts the run that waited for it; `conflict` where it does not wait. */
   uploadWorkspace(caller: Caller, id: string, archive: AsyncIterable<Uint8Array>): Promise<Run>
   downloadWorkspace(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
+
+  /** What a run changed in the folder that it worked on: `run_not_ready` until it ends, `not_found` where nothing is. */
+  readDiff(caller: Caller, id: string): Promise<RunDiff>
+  /** The same as a patch, secrets hidden. */
+  readPatch(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
+  /** The run's commits as a git bundle. */
+  readBundle(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
 
   startTurn(caller: Caller, id: string, turn: StartTurn): Promise<Turn>
   /** Returns when the run is final or two seconds have passed. */

@@ -1,5 +1,6 @@
 import type { CreateSandbox, RequestedAgent, Run, StartRun, WorkspaceSource } from '../../../contracts/api.ts'
 import type { SandboxSettings } from '../../../contracts/policy.ts'
+import { present } from '../../kit/present.ts'
 import type { NewRun, RunRow, Transaction } from '../../store/store.ts'
 import { allPlacesTaken, ownPlacesTaken } from './active-runs.ts'
 import { resolveAgent } from './agent-config.ts'
@@ -10,7 +11,7 @@ import { type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
 import type { Caller } from './service.ts'
 import { parseSettings, readSettingsFile } from './settings-file.ts'
 import { type SettingsSource, settleSettings } from './settings-in-force.ts'
-import { admitWorkspace, type WorkspaceBounds } from './workspace-admission.ts'
+import { admitWorkspace } from './workspace-admission.ts'
 
 export type StartDeps = {
   readonly run: RunDeps
@@ -54,7 +55,7 @@ async function prepare(
   { kind, task, agent, interactive, request }: Wanted,
 ): Promise<Prepared> {
   resolveAgent(agent, deps.models, caller.owner)
-  const workspace = await admitSource(request.workspace, deps.workspaces)
+  const workspace = await admitSource(deps, request.workspace, kind)
   const run = {
     id: timeOrderedId(kind === 'agent' ? 'run' : 'sbx', deps.clock()),
     kind,
@@ -76,8 +77,16 @@ async function prepare(
   return { run, policy: await policy.read(), source: await settingsSource(workspace) }
 }
 
-async function admitSource(source: WorkspaceSource, bounds: WorkspaceBounds): Promise<WorkspaceSource> {
-  return source.kind === 'path' ? { kind: 'path', path: await admitWorkspace(source.path, bounds) } : source
+async function admitSource(
+  { folders, workspaces }: RunDeps,
+  source: WorkspaceSource,
+  kind: Run['kind'],
+): Promise<WorkspaceSource> {
+  if (source.kind !== 'path') return source
+  const path = await admitWorkspace(source.path, workspaces)
+  // Whether the run works on the folder itself or on a copy of it.
+  const mode = await folders?.chooseMode(path, source.mode, kind === 'agent')
+  return { kind: 'path', path, ...present({ mode }) }
 }
 
 async function settingsSource(workspace: WorkspaceSource): Promise<SettingsSource> {

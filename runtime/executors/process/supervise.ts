@@ -38,7 +38,7 @@ export interface Launch extends NodeStartOptions {
 }
 
 /** Between the polite and the final signal. */
-const GRACE_MS = 2_000
+export const GRACE_MS = 2_000
 
 /** When to look first whether anything has not heard the polite one, then after twice as long each time. */
 const ASK_AGAIN_MS = 20

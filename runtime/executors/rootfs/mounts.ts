@@ -1,3 +1,6 @@
+import type { Layout } from '../executor.ts'
+import { pathIdentity } from './host-paths.ts'
+
 /** One entry of the file system that a command sees. Targets are absolute paths in the sandbox. */
 export type Mount =
   | {
@@ -52,3 +55,9 @@ export const SHM_MOUNT: Mount = { kind: 'tmpfs', target: '/dev/shm', bytes: TMPF
 /** Whether `path` is `folder` or lies in it. Both are normalised absolute paths. */
 export const isWithin = (path: string, folder: string): boolean =>
   path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`)
+
+/** The mounts of a layout that lie outside the workspace; those inside are planned with each request. */
+export const mountsBeside = (layout: Layout | undefined): Mount[] =>
+  (layout?.mounts ?? [])
+    .filter(({ target }) => !isWithin(target, SANDBOX_PATHS.workspace))
+    .map((mount) => ({ kind: 'bind', ...mount, identity: pathIdentity(mount.source) }))

@@ -3,9 +3,11 @@ import { join, relative } from 'node:path'
 import type { ExecRequest } from '../../../contracts/exec.ts'
 import type { HostRoot } from '../../../contracts/paths.ts'
 import { errnoOf } from '../../kit/errors.ts'
+import type { Layout } from '../executor.ts'
 import { normalPath, pathIdentity } from './host-paths.ts'
 import { hostMounts } from './host-roots.ts'
 import { type Mount, SANDBOX_PATHS } from './mounts.ts'
+import { type Overlay, overlaysOf } from './overlays.ts'
 
 type Refused = { readonly ok: false; readonly message: string }
 type Planned = { readonly ok: true; readonly mounts: Mount[] } | Refused
@@ -24,17 +26,23 @@ export interface MountPlace {
   readonly workspace: string
   /** The operator's ceiling of `readOnlyRoots`; without it a request can have none. */
   readonly hostRoots?: readonly HostRoot[] | undefined
+  /** What stands over the workspace in every command. */
+  readonly layout?: Layout | undefined
 }
 
 /** What a path in the workspace is to a command; `pinned` only keeps a folder from being renamed. */
-type Access = 'denied' | 'read-only' | 'pinned'
+type Access = 'denied' | 'read-only' | 'pinned' | Overlay
 
 /** The mounts that one request adds to those of every command. */
 export async function requestMounts(
-  { workspace, hostRoots = [] }: MountPlace,
+  { workspace, hostRoots = [], layout }: MountPlace,
   request: ExecRequest,
 ): Promise<RequestMounts> {
-  const inside = await workspaceMounts(workspace, request)
+  const overlays = await overlaysOf(workspace, layout)
+  if (!overlays.ok) return overlays
+  const readOnly = [...(layout?.readOnly ?? []), ...request.readOnly]
+  const accesses = new Map<string, Access>(overlays.found)
+  const inside = await workspaceMounts(workspace, { ...request, readOnly }, accesses)
   if (!inside.ok) return inside
   const outside = hostMounts(request.readOnlyRoots, { hostRoots, workspace })
   if (!outside.ok) return outside
@@ -44,8 +52,11 @@ export async function requestMounts(
   return { ok: true, mounts: [...outside.mounts, ...inside.mounts], release }
 }
 
-async function workspaceMounts(workspace: string, request: ExecRequest): Promise<Planned> {
-  const accesses = new Map<string, Access>()
+async function workspaceMounts(
+  workspace: string,
+  request: Pick<ExecRequest, 'readOnly' | 'denied'>,
+  accesses: Map<string, Access>,
+): Promise<Planned> {
   // Denied comes last: where both lists name a path, it may not be seen.
   const wishes = [
     ...request.readOnly.map((path) => [path, 'read-only'] as const),
@@ -56,12 +67,16 @@ async function workspaceMounts(workspace: string, request: ExecRequest): Promise
     if (inside === undefined || (inside === '.' && access === 'denied'))
       return { ok: false, message: `${access} path ${path}: is not below the workspace` }
     const found = inside === '.' ? inside : await locate(workspace, inside)
-    if (found !== undefined) accesses.set(found, access)
+    if (found !== undefined) accesses.set(found, restricted(accesses.get(found), access))
   }
   const parents = [...accesses.keys()].flatMap(parentsOf).filter((parent) => !accesses.has(parent))
   for (const parent of parents) accesses.set(parent, 'pinned')
   return { ok: true, mounts: await toMounts(workspace, accesses) }
 }
+
+/** What stands over a path stays there where the path is only to be read. */
+const restricted = (before: Access | undefined, access: 'denied' | 'read-only'): Access =>
+  access === 'read-only' && typeof before === 'object' ? { ...before, writable: false } : access
 
 /**
  * The path below the workspace that a name leads to, free of links. A name that leads nowhere, or out of the
@@ -90,17 +105,26 @@ async function toMounts(workspace: string, accesses: ReadonlyMap<string, Access>
     a === '.' || (b !== '.' && a < b) ? -1 : 1,
   )) {
     if (above(path, 'denied')) continue
-    const source = join(workspace, path)
-    const target = join(SANDBOX_PATHS.workspace, path)
-    if (access === 'denied') {
-      const isFolder = (await lstat(source)).isDirectory()
-      mounts.push({ kind: isFolder ? 'hidden-folder' : 'hidden-file', target })
-    } else {
-      const writable = access === 'pinned' && !above(path, 'read-only')
-      mounts.push({ kind: 'bind', source, target, writable, identity: pathIdentity(source) })
-    }
+    mounts.push(await toMount(workspace, path, { access, isBelowReadOnly: above(path, 'read-only') }))
   }
   return mounts
+}
+
+async function toMount(
+  workspace: string,
+  path: string,
+  { access, isBelowReadOnly }: { access: Access; isBelowReadOnly: boolean },
+): Promise<Mount> {
+  const here = join(workspace, path)
+  const target = join(SANDBOX_PATHS.workspace, path)
+  if (access === 'denied') {
+    const isFolder = (await lstat(here)).isDirectory()
+    return { kind: isFolder ? 'hidden-folder' : 'hidden-file', target }
+  }
+  const { source, writable } =
+    typeof access === 'object' ? access : { source: here, writable: access === 'pinned' }
+  const identity = pathIdentity(source)
+  return { kind: 'bind', source, target, writable: writable && !isBelowReadOnly, identity }
 }
 
 function parentsOf(path: string): string[] {

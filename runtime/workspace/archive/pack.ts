@@ -18,6 +18,8 @@ const PERMISSION_BITS = 0o777
 export interface PackOptions {
   readonly limits: ArchiveLimits
   readonly signal?: AbortSignal
+  /** Names that are left out wherever they are, with what lies below them. @default none */
+  readonly leavesOut?: (name: string) => boolean
   /** Told of what an archive cannot hold: sockets, FIFOs, devices, and links that lead out of the workspace. */
   readonly onOmitted: (path: string, reason: string) => void
 }
@@ -64,6 +66,7 @@ async function fill(packing: Packing): Promise<void> {
     const folders: WorkspacePath[] = []
     for (const member of await membersOf(packing.tree, folder)) {
       packing.options.signal?.throwIfAborted()
+      if (packing.options.leavesOut?.(member.path.names.at(-1) ?? '')) continue
       await packMember(packing, member)
       if (member.stats.isDirectory()) folders.push(member.path)
     }

@@ -2,13 +2,14 @@ import { type Dirent, lstatSync } from 'node:fs'
 import { opendir } from 'node:fs/promises'
 import { errnoOf } from '../../kit/errors.ts'
 import { FileFault } from '../file-fault.ts'
+import { isGitName } from '../git/git-names.ts'
 import { atHandle, handlePath, withHandleAsync } from '../handles.ts'
 import { childOf, pathOf, type WorkspacePath } from '../parse-path.ts'
 import { openForListing, type Tree } from '../tree.ts'
 import type { SearchBudget } from './search-budget.ts'
 
 /** Folders that hold no sources: version control, installed packages, build output. */
-const SKIPPED = new Set(['.git', 'node_modules', 'bin', 'obj', '.vs'])
+const SKIPPED = new Set(['node_modules', 'bin', 'obj', '.vs'])
 
 interface Listing {
   readonly files: WorkspacePath[]
@@ -55,7 +56,7 @@ interface Kind {
 
 function sortIn(listing: Listing, folder: WorkspacePath, { name, isFile, isFolder }: Kind): void {
   if (isFile) listing.files.push(childOf(folder, name))
-  if (isFolder && !SKIPPED.has(name)) listing.folders.push(childOf(folder, name))
+  if (isFolder && !SKIPPED.has(name) && !isGitName(name)) listing.folders.push(childOf(folder, name))
 }
 
 /** Some file systems do not tell the kind with the name. */

@@ -8,7 +8,6 @@ import { seal } from '../../state-folder/earlier-state.ts'
 import { startService } from '../service-process.ts'
 
 const SERVER = fileURLToPath(new URL('../../../runtime/api/server.ts', import.meta.url))
-const SLOW = { timeout: 90_000 }
 
 /** A project with the state that a real service left in it, as earlier versions did. */
 async function aProject() {
@@ -27,7 +26,7 @@ async function aProject() {
 const atTerminal = ({ env, project }: Awaited<ReturnType<typeof aProject>>) =>
   startAtTerminal([], { env, cwd: project }, SERVER)
 
-test('at a terminal it asks, and with a yes it moves the state and goes on with it', SLOW, async () => {
+test('at a terminal it asks, and with a yes it moves the state and goes on with it', async () => {
   const place = await aProject()
   await using terminal = atTerminal(place)
 
@@ -44,7 +43,7 @@ test('at a terminal it asks, and with a yes it moves the state and goes on with 
   expect(await terminal.exited).toBe(0)
 })
 
-test('with a no it starts with a new state, keeps the old one, and asks no more', SLOW, async () => {
+test('with a no it starts with a new state, keeps the old one, and asks no more', async () => {
   const place = await aProject()
   const before = readdirSync(place.old)
   {
@@ -64,7 +63,7 @@ test('with a no it starts with a new state, keeps the old one, and asks no more'
   expect(await readFile(join(place.stateDir, 'api-key'), 'utf8')).not.toBe(place.apiKey)
 })
 
-test('without an answer it does not start, and nothing is changed', SLOW, async () => {
+test('without an answer it does not start, and nothing is changed', async () => {
   const place = await aProject()
   await using terminal = atTerminal(place)
 
@@ -76,7 +75,7 @@ test('without an answer it does not start, and nothing is changed', SLOW, async 
   expect(existsSync(join(place.old, 'store.db'))).toBe(true)
 })
 
-test('without a terminal it names the command for each decision, and each of them works', SLOW, async () => {
+test('without a terminal it names the command for each decision, and each of them works', async () => {
   const { env, project, old, stateDir, home } = await aProject()
   const start = (more: Record<string, string> = {}) => startService({ ...env, ...more }, undefined, project)
 
@@ -97,7 +96,7 @@ test('without a terminal it names the command for each decision, and each of the
   expect(socket).toBe(join(stateDir, 'service.sock'))
 })
 
-test('the command starts no service beside an undecided state, and says what to do', SLOW, async () => {
+test('the command starts no service beside an undecided state, and says what to do', async () => {
   const { env, project, old, stateDir } = await aProject()
   const workspace = join(project, 'workspace')
   await mkdir(workspace)

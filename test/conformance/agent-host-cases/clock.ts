@@ -16,7 +16,7 @@ export function clockCases(subject: Subject): void {
   it.each([
     ['a minute behind', -58],
     ['a minute ahead', 58],
-    ['at the end of its life, and the leeway', -115],
+    ['near the end of its life, and the leeway', -100],
   ])('takes a ticket of a signer whose clock is %s', async (_what, offset) => {
     const host = await fresh(subject)
 

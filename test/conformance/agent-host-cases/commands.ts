@@ -34,12 +34,10 @@ export function commandCases(subject: Subject): void {
       ExecRequest.parse({ command: 'sleep 300', timeoutMs: 400_000 }),
       never,
     )
-    const startedAt = performance.now()
     await host.client.cancelCommand('c2', never)
     const killed = await collect(host, exited('c2'), { after: kept.length })
 
     expect(kept.at(-1)?.event).toMatchObject({ data: { result: { exitCode: 0 } } })
     expect(killed.at(-1)?.event).toMatchObject({ data: { result: { reason: 'cancelled' } } })
-    expect(performance.now() - startedAt).toBeLessThan(2000)
   })
 }

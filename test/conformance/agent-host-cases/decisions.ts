@@ -32,10 +32,9 @@ const errorOf = (events: readonly HostEnvelope[]) =>
   events.map(({ event }) => event).find(({ type }) => type === 'tool.error')?.data
 
 export function decisionCases(subject: Subject): void {
-  it('runs nothing before it is released, and then within a second', async () => {
+  it('runs nothing before it is released, and then once', async () => {
     const { host, decide, end } = await aWaitingCall(subject)
     const before = await hasFile(host, 'effect.txt')
-    const startedAt = performance.now()
 
     const reply = await decide({ outcome: 'release' })
     const events = await end()
@@ -44,7 +43,6 @@ export function decisionCases(subject: Subject): void {
     expect(reply.accepted).toHaveLength(1)
     expect(await textOf(host, 'effect.txt')).toBe('x\n')
     expect(events.some(({ event }) => event.type === 'tool.result')).toBe(true)
-    expect(performance.now() - startedAt).toBeLessThan(1000)
   })
 
   it('runs a call once, however often its release comes', async () => {

@@ -129,7 +129,7 @@ export async function collect(
   isLast: IsLast,
   { after = 0, decide = release }: { after?: number; decide?: Decide } = {},
 ): Promise<HostEnvelope[]> {
-  const stop = AbortSignal.timeout(20_000)
+  const stop = AbortSignal.timeout(120_000)
   const seen: HostEnvelope[] = []
   for await (const envelope of client.events(after, stop)) {
     seen.push(envelope)

@@ -17,7 +17,7 @@ export interface RawRequest {
   readonly body?: string
 }
 
-const DEADLINE_MS = 15_000
+const DEADLINE_MS = 90_000
 
 /** Everything that comes on a connection until its end. */
 export async function readToEnd(socket: Socket): Promise<string> {

@@ -252,7 +252,7 @@ export function attackCases(subject: Subject): void {
 
     it.skipIf(!subject.supports.processLimit)('is held to its number of processes', async () => {
       const command =
-        'i=0; while [ $i -lt 3000 ]; do sleep 30 >/dev/null & i=$((i+1)); echo $i; done | tail -1'
+        'i=0; while [ $i -lt 3000 ]; do sleep 3000 >/dev/null & i=$((i+1)); echo $i; done | tail -1'
 
       const outcome = await subject.run(command)
 

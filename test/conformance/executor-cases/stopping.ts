@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { ExecRequest } from '../../../contracts/exec.ts'
+import { GRACE_MS } from '../../../runtime/executors/process/supervise.ts'
 import { until } from '../../helpers/until.ts'
+import { withoutDeadline } from '../../helpers/without-deadline.ts'
 import type { Subject } from './subject.ts'
 
 /** A `sleep` whose arguments tell it from every other process of the machine. */
@@ -10,12 +12,21 @@ function aMarkedSleep() {
   return { mark, command: `sleep ${mark}` }
 }
 
-/** A busy machine may need longer than the first to start a survivor, or to look at it: that shows nothing yet. */
-const TIMEOUTS_MS = [1_000, 4_000, 16_000]
+/** A busy machine may need longer than the first to start a command, or to look at it: that shows nothing yet. */
+const TIMEOUTS_MS = [1_000, 4_000, 16_000, 64_000]
 
 export function stoppingCases(subject: Subject): void {
   const isRunning = async (mark: string) => (await subject.site.countProcesses(`sleep\0${mark}`)) > 0
   const untilGone = (mark: string) => until(`no process names ${mark}`, async () => !(await isRunning(mark)))
+
+  /** Runs a command into its timeout, and into a later one where it had not said yet that it runs. */
+  const intoTimeout = async (command: string, said: string) => {
+    for (const timeoutMs of TIMEOUTS_MS) {
+      const outcome = await subject.run(command, { timeoutMs })
+      if (outcome.stdout.startsWith(said)) return outcome
+    }
+    throw new Error(`the command did not say "${said}" within ${TIMEOUTS_MS.at(-1)} ms`)
+  }
 
   const isSeenDuring = async (running: Promise<unknown>, mark: string) => {
     let over = false
@@ -30,7 +41,7 @@ export function stoppingCases(subject: Subject): void {
         seen = await isRunning(mark)
         return seen || over
       },
-      60_000,
+      120_000,
     )
     return seen
   }
@@ -38,7 +49,7 @@ export function stoppingCases(subject: Subject): void {
   // They wait for deadlines, each for its own command's. A pod is given one command after the other.
   describe('stopping', { concurrent: subject.isLocal }, () => {
     it('stops a command at its timeout and keeps what it said', async () => {
-      const outcome = await subject.run('echo partial; sleep 60', { timeoutMs: 1_000 })
+      const outcome = await intoTimeout('echo partial; sleep 600', 'partial')
 
       expect(outcome).toMatchObject({
         stdout: 'partial\n',
@@ -48,18 +59,8 @@ export function stoppingCases(subject: Subject): void {
       })
     })
 
-    it('lets a command that handles the polite signal clean up', async () => {
-      const command = 'trap "echo cleaned; exit 9" TERM; echo ready; while :; do sleep 0.05; done'
-
-      const outcome = await subject.run(command, { timeoutMs: 1_000 })
-
-      expect(outcome).toMatchObject({ stdout: 'ready\ncleaned\n', exitCode: 9, reason: 'timeout' })
-    })
-
     it('kills a command that ignores the polite signal', async () => {
-      const outcome = await subject.run('trap "" TERM; echo deaf; while :; do sleep 0.05; done', {
-        timeoutMs: 1_000,
-      })
+      const outcome = await intoTimeout('trap "" TERM; echo deaf; while :; do sleep 0.05; done', 'deaf')
 
       expect(outcome).toMatchObject({ stdout: 'deaf\n', signal: 'SIGKILL', reason: 'timeout' })
     })
@@ -101,7 +102,7 @@ export function stoppingCases(subject: Subject): void {
     })
 
     it('ends with the command though a child still holds its output', async () => {
-      const outcome = await subject.run('sleep 60 & echo bye', { timeoutMs: 15_000 })
+      const outcome = await subject.run('sleep 600 & echo bye')
 
       expect(outcome).toMatchObject({ stdout: 'bye\n', reason: 'exit' })
     })
@@ -118,24 +119,6 @@ export function stoppingCases(subject: Subject): void {
       await untilGone(sleep.mark)
     })
 
-    it.each([
-      ['a process that begins', '"sleep 60; exit 7"', { exitCode: 7, signal: null }],
-      ['a program that a process takes', '"exec sleep 60"', { exitCode: null, signal: 'SIGTERM' }],
-    ])(
-      'asks %s after the signal as well, and does not wait until it has to kill',
-      async (_what, onTerm, end) => {
-        const stop = new AbortController()
-        const command = `trap ${onTerm} TERM; echo ready; while :; do sleep 0.05; done`
-
-        const result = await subject.executor.run(ExecRequest.parse({ command, timeoutMs: 20_000 }), {
-          signal: stop.signal,
-          onChunk: () => stop.abort(),
-        })
-
-        expect(result).toMatchObject({ reason: 'cancelled', ...end })
-      },
-    )
-
     it('does not start a command that was cancelled before', async () => {
       const outcome = await subject.run('echo ran > cancelled-before', { signal: AbortSignal.abort() })
 
@@ -144,14 +127,22 @@ export function stoppingCases(subject: Subject): void {
     })
 
     it('keeps the first reason when a cancel follows the timeout', async () => {
-      const stop = new AbortController()
-      const running = subject.run('trap "" TERM; echo ready; while :; do sleep 0.05; done', {
-        timeoutMs: 500,
-        signal: stop.signal,
-      })
-      setTimeout(() => stop.abort(), 1_000)
+      const command = 'trap "echo asked" TERM; while :; do sleep 0.05; done'
+      let isAsked = false
+      for (const timeoutMs of TIMEOUTS_MS) {
+        const stop = new AbortController()
+        const result = await subject.executor.run(ExecRequest.parse({ command, timeoutMs }), {
+          signal: stop.signal,
+          onChunk: () => {
+            isAsked = true
+            stop.abort()
+          },
+        })
 
-      expect((await running).reason).toBe('timeout')
+        expect(result.reason).toBe('timeout')
+        if (isAsked) break
+      }
+      expect(isAsked, 'the cancel followed').toBe(true)
     })
 
     it('never starts what would take longer to start than its timeout', async () => {
@@ -159,5 +150,38 @@ export function stoppingCases(subject: Subject): void {
 
       expect(outcome).toMatchObject({ reason: 'timeout', timedOut: true })
     })
+  })
+
+  describe('stopping politely', () => {
+    // On this machine it is never killed here, however long it takes: what ends it is the polite signal.
+    const killNever = () => subject.isLocal && withoutDeadline(GRACE_MS)
+
+    it('lets a command that handles the polite signal clean up', async () => {
+      killNever()
+      const command = 'trap "echo cleaned; exit 9" TERM; echo ready; while :; do sleep 0.05; done'
+
+      const outcome = await intoTimeout(command, 'ready')
+
+      expect(outcome).toMatchObject({ stdout: 'ready\ncleaned\n', exitCode: 9, reason: 'timeout' })
+    })
+
+    it.each([
+      ['a process that begins', '"sleep 600; exit 7"', { exitCode: 7, signal: null }],
+      ['a program that a process takes', '"exec sleep 600"', { exitCode: null, signal: 'SIGTERM' }],
+    ])(
+      'asks %s after the signal as well, and does not wait until it has to kill',
+      async (_what, onTerm, end) => {
+        killNever()
+        const stop = new AbortController()
+        const command = `trap ${onTerm} TERM; echo ready; while :; do sleep 0.05; done`
+
+        const result = await subject.executor.run(ExecRequest.parse({ command, timeoutMs: 120_000 }), {
+          signal: stop.signal,
+          onChunk: () => stop.abort(),
+        })
+
+        expect(result).toMatchObject({ reason: 'cancelled', ...end })
+      },
+    )
   })
 }

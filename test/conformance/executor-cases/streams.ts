@@ -17,7 +17,7 @@ export function streamCases(subject: Subject): void {
       const stop = new AbortController()
 
       const result = await subject.executor.run(
-        ExecRequest.parse({ command: 'echo first; sleep 60', timeoutMs: 20_000 }),
+        ExecRequest.parse({ command: 'echo first; sleep 600', timeoutMs: 120_000 }),
         {
           signal: stop.signal,
           onChunk: (_stream, bytes) => {
@@ -53,7 +53,7 @@ export function streamCases(subject: Subject): void {
 
     it('rejects when its reader fails, and leaves nothing running', async () => {
       const run = subject.executor.run(
-        ExecRequest.parse({ command: 'echo x; sleep 60', timeoutMs: 20_000 }),
+        ExecRequest.parse({ command: 'echo x; sleep 600', timeoutMs: 120_000 }),
         {
           onChunk: () => Promise.reject(new Error('the reader is gone')),
         },

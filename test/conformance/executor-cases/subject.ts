@@ -51,7 +51,7 @@ export type Options = Omit<z.input<typeof ExecRequest>, 'command'> & Partial<Pic
 export async function execute(executor: Executor, command: string, options: Options = {}): Promise<Outcome> {
   const { stdin, signal, ...fields } = options
   const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] }
-  const result = await executor.run(ExecRequest.parse({ command, timeoutMs: 20_000, ...fields }), {
+  const result = await executor.run(ExecRequest.parse({ command, timeoutMs: 120_000, ...fields }), {
     onChunk: (stream, bytes) => {
       kept[stream].push(bytes)
     },

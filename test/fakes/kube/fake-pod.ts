@@ -98,6 +98,8 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
       (error: Error) => response.destroy(error),
     )
   })
+  // Only the other side ends a connection.
+  server.keepAliveTimeout = 0
   server.listen(AGENT_HOST_PORT, ip)
   await once(server, 'listening')
   return {

@@ -29,10 +29,20 @@ const NODE = 'usr/local/bin/node'
 /** Of a package: what no program reads. */
 const PACKAGE_EXTRAS = /\.(d\.[cm]?ts|map|md|cc|hh|h|inc)$|\/(docs?|koffi\/vendor|musl_x64|musl_arm64)$/
 
-export async function podImages(cacheRoot: string, node: string): Promise<ImageSpec[]> {
+export async function podImages(
+  cacheRoot: string,
+  node: string,
+  tools: ToolboxTools = machineTools,
+): Promise<ImageSpec[]> {
   const bundles = await bundleOnce(cacheRoot, bundleServices)
-  return [agentHostImage(bundles, node), sandboxToolboxImage(bundles, node)]
+  return [agentHostImage(bundles, node), sandboxToolboxImage(bundles, node, tools)]
 }
+
+/** What commands find in the toolbox, in the layers that it makes. */
+export type ToolboxTools = () => { readonly shell: LayerEntry[]; readonly languages: LayerEntry[] }
+
+/** This machine's own programs, where it has busybox, git and Python. */
+const machineTools: ToolboxTools = () => ({ shell: shell(), languages: [...git(), ...python()] })
 
 /** The image of the API: a service of the control plane, which no cluster needs but the one that it is deployed to. */
 export async function apiImage(cacheRoot: string, node: string): Promise<ImageSpec> {
@@ -94,15 +104,16 @@ function agentHostImage(bundles: string, node: string): ImageSpec {
   }
 }
 
-function sandboxToolboxImage(bundles: string, node: string): ImageSpec {
+function sandboxToolboxImage(bundles: string, node: string, tools: ToolboxTools): ImageSpec {
   const { toolbox, group } = POD_USERS
+  const { shell: applets, languages } = tools()
   return {
     reference: SANDBOX_TOOLBOX_IMAGE,
     layers: [
       nodeLayer(node),
       completeLayer([
         ...users(toolbox, 'sandbox', POD_HOMES.toolbox),
-        ...shell().filter(({ path }) => !/^bin\/(sh|unshare|nsenter)$/.test(path)),
+        ...applets.filter(({ path }) => !/^bin\/(sh|unshare|nsenter)$/.test(path)),
         ...programWithLibraries('/bin/dash', 'bin/dash'),
         { kind: 'link', path: 'bin/sh', target: 'dash' },
         ...['unshare', 'setpriv', 'nsenter', 'prlimit'].flatMap((name) =>
@@ -113,7 +124,7 @@ function sandboxToolboxImage(bundles: string, node: string): ImageSpec {
         { kind: 'text', path: 'etc/gitconfig', text: '[safe]\n\tdirectory = /workspace\n' },
         ...modules(['koffi', '@koromix']),
       ]),
-      completeLayer([...git(), ...python()]),
+      completeLayer(languages),
       completeLayer(folderTree(join(bundles, 'runner'), `${HOME}/runner`)),
     ],
     entrypoint: [`/${NODE}`, `/${HOME}/runner/server.cjs`],

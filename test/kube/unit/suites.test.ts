@@ -2,7 +2,7 @@ import { globSync } from 'node:fs'
 import { join, matchesGlob } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import config from '../../../vitest.cluster.config.ts'
-import { countsOf, failureList, repeatedList, STEPS, timeTable } from '../suites.ts'
+import { countsOf, failureList, flakyLines, STEPS, timeTable } from '../suites.ts'
 
 interface Project {
   readonly test: {
@@ -137,9 +137,9 @@ describe('what failed', () => {
     const pod = file('pod.test.ts', { status: 'passed', assertionResults: [test('a pod starts'), late] })
     const results = [{ name: 'cluster', ms: 1, ...countsOf(report({ testResults: [pod] }), true) }]
 
-    expect(repeatedList(results).trim()).toBe(
+    expect(flakyLines(results)).toEqual([
       'test/cluster/pod.test.ts: a cancel is quick: AssertionError: expected 9 to be less than 2',
-    )
+    ])
     expect(failureList(results)).toBe('')
   })
 

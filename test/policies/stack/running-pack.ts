@@ -109,7 +109,7 @@ async function portOf(child: ChildProcess): Promise<number> {
   const died = once(child, 'exit').then(([code]) => {
     throw new Error(`the policy pack ended with ${String(code)}: ${errors}`)
   })
-  const said = once(child.stdout!, 'data', { signal: AbortSignal.timeout(30_000) })
+  const said = once(child.stdout!, 'data', { signal: AbortSignal.timeout(150_000) })
   died.catch(() => undefined)
   const [chunk] = (await Promise.race([said, died])) as [Buffer]
   return Number(String(chunk).trim())

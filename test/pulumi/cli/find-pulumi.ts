@@ -19,7 +19,7 @@ export function isNewEnough(version: string): boolean {
 export async function findPulumi(environment: NodeJS.ProcessEnv = process.env): Promise<Found> {
   const env = { ...environment, PULUMI_SKIP_UPDATE_CHECK: 'true' }
   try {
-    const { stdout } = await run('pulumi', ['version'], { env, timeout: 30_000 })
+    const { stdout } = await run('pulumi', ['version'], { env, timeout: 150_000 })
     const version = stdout.trim()
     return isNewEnough(version)
       ? { version }

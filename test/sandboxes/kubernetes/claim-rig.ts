@@ -14,9 +14,9 @@ const QUICK: ProviderTiming = {
   transport: QUICK_TRANSPORT,
   watch: QUICK_WATCH,
   lifetime: { lifetimeMs: 1_800_000, extendEveryMs: 600_000 },
-  startMs: 5_000,
+  startMs: 60_000,
   suspectAfterMs: 150,
-  deleteMs: 3_000,
+  deleteMs: 60_000,
   unreadyMs: 400,
   checkEveryMs: 100,
 }
@@ -67,7 +67,7 @@ export async function startClaimRig({
         kind: 'agent',
         handle: provider.draft(claimName),
         onPosted: async () => undefined,
-        signal: AbortSignal.timeout(5_000),
+        signal: AbortSignal.timeout(60_000),
         ...over,
       })
     },

@@ -29,7 +29,7 @@ async function startGuard({ minRefreshMs = 10_000, now = new Date() } = {}) {
   rig.fake.documents.set(KEYS_PATH, await publicKeys(cluster, 'k1'))
   const chain = aChain()
   const pinned = followChain(chain.expected, tamper(chain, {}))
-  const signal = AbortSignal.timeout(5_000)
+  const signal = AbortSignal.timeout(60_000)
   const keys = await loadIssuerKeys({ api: rig.api, signal, clock: () => now, minRefreshMs })
   const guard = createPodGuard(keys, pinned)
   const own = {

@@ -1,11 +1,11 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished as onThisTestFinished, vi } from 'vitest'
 import { CLAIM } from '../../../contracts/claim.ts'
 import type { BoundSandbox } from '../../../runtime/sandboxes/provider.ts'
 import type { Fault } from '../../fakes/kube/faults.ts'
 import type { Stored } from '../../fakes/kube/object-store.ts'
 import { until } from '../../helpers/until.ts'
 import { startClaimRig } from './claim-rig.ts'
-import { NAMESPACE } from './kube-rig.ts'
+import { IMPATIENT_TRANSPORT, NAMESPACE } from './kube-rig.ts'
 
 const CLAIMS_API = `${CLAIM.group}/${CLAIM.version}`
 /** Attempts at a watch: with the back-off of tests some six times as long as a claim waits before it suspects it. */
@@ -39,7 +39,8 @@ describe('a run’s sandbox, from its claim to its end', () => {
   it.concurrent.for(CASES)(
     'is had once and given back whole when the server $what to $verb $plural',
     async ({ verb, plural, fault }, { expect, onTestFinished }) => {
-      const { fake, claim, controller } = await startClaimRig({ onTestFinished })
+      const timing = { transport: IMPATIENT_TRANSPORT }
+      const { fake, claim, controller } = await startClaimRig({ timing, onTestFinished })
       fake.faults.plan({ verb, plural }, fault, fault.kind === 'slow' ? 1 : 2)
 
       const sandbox = await claim()
@@ -53,7 +54,8 @@ describe('a run’s sandbox, from its claim to its end', () => {
   )
 
   it('needs three requests of its own', async () => {
-    const { fake, claim, provider } = await startClaimRig()
+    // Where it takes long, the watches are suspected, and the API server is asked.
+    const { fake, claim, provider } = await startClaimRig({ timing: { suspectAfterMs: 60_000 } })
     await provider.start()
     const before = fake.log.length
 
@@ -207,7 +209,13 @@ describe('a controller that is away', () => {
     controller.stop()
     const handle = provider.draft('agent-1')
 
-    const claimed = claim({ claimName: 'agent-1', handle, signal: AbortSignal.timeout(500) })
+    const deadline = new AbortController()
+    const isPosted = Promise.withResolvers<void>()
+    const onPosted = async () => isPosted.resolve()
+    const claimed = claim({ claimName: 'agent-1', handle, onPosted, signal: deadline.signal })
+    claimed.catch(() => undefined)
+    await isPosted.promise
+    deadline.abort(new DOMException('the time is over', 'TimeoutError'))
 
     await expect(claimed).rejects.toMatchObject({
       code: 'agent_pod_reconciler_error',
@@ -289,7 +297,9 @@ describe('a sandbox that is bound', () => {
   })
 
   it('is kept when it was only not ready for a moment', async () => {
-    const { fake, controller, claim } = await startClaimRig({ timing: { unreadyMs: 2_000 } })
+    vi.useFakeTimers({ toFake: ['performance'] })
+    onThisTestFinished(() => void vi.useRealTimers())
+    const { fake, controller, claim } = await startClaimRig({ timing: { unreadyMs: 60_000 } })
     const sandbox = await claim()
     const { paths } = controller
     const object = fake.store.get(paths.sandboxes, sandbox.podName)!
@@ -297,6 +307,9 @@ describe('a sandbox that is bound', () => {
     fake.store.put(paths.sandboxes, { ...object, status: { conditions } })
     await until('the pod was looked at', () => fake.count('get', 'pods') > 1)
     fake.store.put(paths.sandboxes, object)
+    // What another claim hears comes by the same watch, behind that.
+    await claim()
+    vi.advanceTimersByTime(120_000)
 
     const state = await Promise.race([
       sandbox.lost,

@@ -3,7 +3,8 @@ import { until } from '../../helpers/until.ts'
 import { startClaimRig } from './claim-rig.ts'
 import { QUICK_WATCH } from './kube-rig.ts'
 
-const SILENCE_MS = 400
+/** A watch that is resumed has as much time again before it is taken for stuck. */
+const SILENCE_MS = 2_000
 const timing = { watch: { ...QUICK_WATCH, silenceMs: SILENCE_MS } }
 const LONG: { kind: 'status'; status: number } = { kind: 'status', status: 500 }
 
@@ -15,9 +16,10 @@ it('is not ready before its watches have read what is there', async () => {
   expect(provider.checks()).toEqual([{ name: 'cluster', ok: false, detail: 'not connected yet' }])
   await provider.start()
 
+  const detail = expect.stringMatching(/^heard \d+ s ago$/)
   expect(provider.checks()).toEqual([
-    { name: 'watch of claims', ok: true, detail: 'heard 0 s ago' },
-    { name: 'watch of sandboxes', ok: true, detail: 'heard 0 s ago' },
+    { name: 'watch of claims', ok: true, detail },
+    { name: 'watch of sandboxes', ok: true, detail },
   ])
 })
 
@@ -28,13 +30,12 @@ it('stays ready while a watch falls silent and is resumed, again and again', asy
   const seen: boolean[] = []
   const look = setInterval(() => seen.push(...sound(provider.checks())), 5)
 
-  for (let round = 0; round < 4; round += 1) {
+  for (let round = 0; round < 3 || seen.length <= 100; round += 1) {
     fake.watches.freeze()
     await until('both are resumed', () => fake.watches.count === 2)
   }
   clearInterval(look)
 
-  expect(seen.length).toBeGreaterThan(100)
   expect(seen).not.toContain(false)
 })
 

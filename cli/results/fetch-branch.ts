@@ -1,0 +1,204 @@
+import { createHash } from 'node:crypto'
+import { constants } from 'node:fs'
+import { copyFile, mkdir, mkdtemp, open, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { RunDiff } from '../../contracts/results.ts'
+import { findGit, type Repository } from '../../runtime/git/find-git.ts'
+import { CliError, usageError } from '../cli-error.ts'
+import { EXIT } from '../exit-status.ts'
+import { type CallProgram, createCallProgram } from '../program-call/call-program.ts'
+import type { CliIo } from '../terminal/terminal.ts'
+import { readBundleHeader, writePack } from './bundle-file.ts'
+
+type Branch = NonNullable<RunDiff['branch']>
+
+export interface FetchRequest {
+  /** A folder that is a git repository. */
+  readonly folder: string
+  readonly branch: Branch
+  readonly bundle: AsyncIterable<Uint8Array>
+}
+
+export interface FetchedBranch {
+  readonly ref: string
+  readonly commit: string
+  readonly repository: string
+  /** It was there before. */
+  readonly isKnown: boolean
+}
+
+const TIMEOUT_MS = 300_000
+
+/** Settings of git that hold whatever a repository's own configuration says. */
+const SETTINGS = [
+  'core.hooksPath=/dev/null',
+  'core.fsmonitor=false',
+  'core.attributesFile=/dev/null',
+  'gc.auto=0',
+  'maintenance.auto=false',
+].flatMap((setting) => ['-c', setting])
+
+/** What git only warns of, and no tree of a run needs: names that lead elsewhere when they are written to a disk. */
+const FAULTS = ['hasDot', 'hasDotdot', 'hasDotgit', 'fullPathname', 'emptyName', 'nullSha1']
+
+/**
+ * Brings a run's commits into a repository, as one ref. The bundle is what an agent wrote: its pack goes into a git
+ * directory of our own, which borrows the repository's objects, and every new object is checked. Only then do they go
+ * into the repository. No git works in the folder, and no file of it changes.
+ */
+export async function fetchBranch(io: CliIo, request: FetchRequest): Promise<FetchedBranch> {
+  const { branch } = request
+  const repository = await requireRepository(request.folder)
+  const scratch = await mkdtemp(join(tmpdir(), 'agentweaver-fetch-'))
+  try {
+    const git = openGit(io, scratch)
+    const bundle = join(scratch, 'run.bundle')
+    await download(request, bundle)
+    const quarantine = await makeQuarantine(scratch, repository, branch.commit)
+    await readBundle(git, { bundle, quarantine, branch })
+    await takeObjects(join(quarantine, 'objects', 'pack'), join(repository.commonDir, 'objects', 'pack'))
+    const isKnown = await writeRef(git, repository, branch)
+    return { ref: branch.ref, commit: branch.commit, repository: repository.gitDir, isKnown }
+  } finally {
+    await rm(scratch, { recursive: true, force: true })
+  }
+}
+
+async function requireRepository(folder: string): Promise<Repository> {
+  const real = await realpath(folder).catch(() => undefined)
+  if (real === undefined)
+    throw usageError(`There is no folder ${folder} on this machine.`, 'Name your clone with --repo DIR.')
+  const git = await findGit(real)
+  if (git.kind === 'repository') return git
+  const why = git.kind === 'refused' ? git.reason : `${folder} is not a git repository`
+  throw usageError(why, 'Name a clone with --repo DIR.')
+}
+
+/** Nothing of the caller's environment but where programs are: variables of git would lead it elsewhere. */
+function openGit(io: CliIo, scratch: string): CallProgram {
+  const env = {
+    PATH: io.env['PATH'],
+    HOME: scratch,
+    LC_ALL: 'C',
+    GIT_CONFIG_NOSYSTEM: '1',
+    GIT_CONFIG_GLOBAL: '/dev/null',
+    GIT_ATTR_NOSYSTEM: '1',
+    GIT_NO_REPLACE_OBJECTS: '1',
+    GIT_TERMINAL_PROMPT: '0',
+    GIT_NO_LAZY_FETCH: '1',
+  }
+  const call = createCallProgram({ cwd: scratch, env })
+  return ({ args, ...rest }) => call({ timeoutMs: TIMEOUT_MS, ...rest, args: [...SETTINGS, ...args] })
+}
+
+async function download({ branch, bundle }: FetchRequest, to: string): Promise<void> {
+  const hash = createHash('sha256')
+  let bytes = 0
+  await using file = await open(to, 'wx', 0o600)
+  for await (const piece of bundle) {
+    bytes += piece.length
+    if (bytes > branch.bytes) break
+    hash.update(piece)
+    await file.write(piece)
+  }
+  if (bytes === branch.bytes && hash.digest('hex') === branch.sha256) return
+  throw new CliError('The bundle is not the one that the service announced.', {
+    status: EXIT.runFailed,
+    hint: 'Try again; nothing was changed.',
+  })
+}
+
+async function makeQuarantine(scratch: string, repository: Repository, commit: string): Promise<string> {
+  const directory = join(scratch, 'quarantine')
+  for (const folder of ['objects/info', 'objects/pack', 'refs'])
+    await mkdir(join(directory, folder), { recursive: true })
+  const isSha256 = commit.length === 64
+  const config = [
+    `[core]\n\trepositoryformatversion = ${isSha256 ? 1 : 0}\n\tbare = true\n`,
+    isSha256 ? '[extensions]\n\tobjectformat = sha256\n' : '',
+  ]
+  await writeFile(join(directory, 'HEAD'), 'ref: refs/heads/none\n')
+  await writeFile(join(directory, 'config'), config.join(''))
+  const objects = join(repository.commonDir, 'objects')
+  await writeFile(join(directory, 'objects', 'info', 'alternates'), `${objects}\n`)
+  // Where the history of the repository ends, nothing is missing.
+  await copyFile(join(repository.commonDir, 'shallow'), join(directory, 'shallow')).catch(() => undefined)
+  return directory
+}
+
+type Reading = { readonly bundle: string; readonly quarantine: string; readonly branch: Branch }
+
+/** `git fetch` does not check objects of a bundle before version 2.46: the pack is indexed, and checked, by itself. */
+async function readBundle(git: CallProgram, { bundle, quarantine, branch }: Reading): Promise<void> {
+  const header = await readBundleHeader(bundle)
+  if (header?.refs.get(branch.ref) !== branch.commit) throw unreadable('the bundle has another ref')
+  const pack = join(quarantine, 'pack')
+  await writePack(bundle, header, pack)
+  const call = (args: readonly string[], inputFile?: string) =>
+    git({
+      program: 'git',
+      args: [`--git-dir=${quarantine}`, ...args],
+      ...(inputFile !== undefined && { inputFile }),
+    })
+  for (const commit of header.prerequisites)
+    if ((await call(['cat-file', '-e', `${commit}^{commit}`])).status !== 0) throw behind()
+  const faults = FAULTS.map((fault) => `${fault}=error`).join(',')
+  const indexed = await call(['index-pack', '--stdin', '--fix-thin', `--strict=${faults}`], pack)
+  if (indexed.status !== 0) throw unreadable(indexed.stderr)
+  const walked = await call([
+    'rev-list',
+    '--objects',
+    '--quiet',
+    branch.commit,
+    '--not',
+    ...header.prerequisites,
+  ])
+  if (walked.status !== 0) throw unreadable(walked.stderr)
+}
+
+const unreadable = (why: string): CliError =>
+  new CliError(`The commits of the run cannot be taken: ${why.trim()}`, {
+    status: EXIT.runFailed,
+    hint: 'Nothing was changed. The changes can be read with "agentweaver diff".',
+  })
+
+const behind = (): CliError =>
+  new CliError('The commits of the run build on commits that this repository does not have.', {
+    status: EXIT.runFailed,
+    hint: 'Name the clone that the run worked on with --repo DIR.',
+  })
+
+/** As git moves packs out of a quarantine: what names a pack comes last. */
+async function takeObjects(from: string, to: string): Promise<void> {
+  const names = (await readdir(from)).filter((name) => /^pack-[0-9a-f]{40,64}\.(?:pack|rev|idx)$/.test(name))
+  await mkdir(to, { recursive: true })
+  for (const ending of ['.pack', '.rev', '.idx'])
+    for (const name of names.filter((one) => one.endsWith(ending)))
+      await place(join(from, name), join(to, name))
+}
+
+async function place(from: string, to: string): Promise<void> {
+  const temporary = `${to}.agentweaver`
+  await copyFile(from, temporary, constants.COPYFILE_FICLONE)
+  await rename(temporary, to)
+}
+
+/** One ref, made from nothing. Git writes it, in whatever format the repository keeps refs; no hook hears of it. */
+async function writeRef(git: CallProgram, { gitDir }: Repository, { ref, commit }: Branch): Promise<boolean> {
+  const at = [`--git-dir=${gitDir}`]
+  const before = await git({ program: 'git', args: [...at, 'rev-parse', '--quiet', '--verify', ref] })
+  if (before.stdout.trim() === commit) return true
+  if (before.status === 0)
+    throw new CliError(`${ref} is there already and names another commit.`, {
+      status: EXIT.refused,
+      hint: `Remove it first: git update-ref -d ${ref}`,
+    })
+  const zero = '0'.repeat(commit.length)
+  const written = await git({
+    program: 'git',
+    args: [...at, 'update-ref', '-m', 'agentweaver fetch', ref, commit, zero],
+  })
+  if (written.status === 0) return false
+  throw new CliError(`The ref ${ref} cannot be written: ${written.stderr.trim()}`, { status: EXIT.runFailed })
+}

@@ -1,0 +1,84 @@
+import type { Run } from '../../contracts/api.ts'
+import type { RunDiff } from '../../contracts/results.ts'
+import type { Paint } from '../terminal/paint.ts'
+import { visible } from '../terminal/visible.ts'
+
+const MAX_SHOWN = 20
+
+export const count = (number: number, one: string, many = `${one}s`): string =>
+  `${number.toLocaleString('en')} ${number === 1 ? one : many}`
+
+/** Files that tools of the user execute or obey, before anything else is said about the results. */
+export function handOffLines({ handOff }: RunDiff, paint: Paint): string[] {
+  if (handOff.length === 0) return []
+  const shown = handOff
+    .slice(0, MAX_SHOWN)
+    .map(({ path, kind }) => `  ${visible(path)}  ${paint.dim(visible(kind))}`)
+  const left = handOff.length - shown.length
+  return [
+    paint.yellow('The run changed files that tools on your machine execute or obey:'),
+    ...shown,
+    ...(left > 0 ? [paint.dim(`  … ${left} more`)] : []),
+    "Running this folder's tests, builds, hooks or editor tasks on your machine runs the agent's code with your rights.",
+  ]
+}
+
+export const changeWords = ({ fileCount, additions, deletions }: RunDiff): string =>
+  `${count(fileCount, 'file')} changed, ${count(additions, 'line')} added, ${deletions.toLocaleString('en')} removed`
+
+/** What is missing or different from what a reader would expect. */
+export function remarkLines({ problems, patch, ignored }: RunDiff): string[] {
+  return [
+    ...problems.map(visible),
+    ...(patch.isRedacted ? ['Secrets in the diff are hidden, so it can be read but not applied.'] : []),
+    ...(patch.isCut ? ['The diff is cut at 16 MiB.'] : []),
+    ...(ignored && ignored.count > 0
+      ? [`${count(ignored.count, 'file')} that git ignores changed too; their content was not kept.`]
+      : []),
+  ]
+}
+
+export type ResultsPlace = {
+  readonly run: Run
+  /** What to add to a command line so that it finds the service. */
+  readonly suffix: string
+  /** The service ends with this command. */
+  readonly isEmbedded: boolean
+}
+
+/** What a person is told when a run on a folder is over: what to be careful with, what there is, what to do next. */
+export function resultLines(
+  diff: RunDiff,
+  { run, suffix, isEmbedded }: ResultsPlace,
+  paint: Paint,
+): string[] {
+  if (run.workspace.kind !== 'path') return []
+  const { mode, path } = run.workspace
+  const handOff = handOffLines(diff, paint)
+  const sandbox =
+    handOff.length > 0 && mode === 'in-place' && !isEmbedded
+      ? [`To run them in a sandbox: agentweaver sandbox create --workspace ${quoted(path)}${suffix}`]
+      : []
+  const isChanged = diff.fileCount > 0
+  const changes = isChanged ? [`${changeWords(diff)}. See them: agentweaver diff ${run.id}${suffix}`] : []
+  const lines = [
+    ...handOff,
+    ...sandbox,
+    ...changes,
+    ...remarkLines(diff),
+    ...nextLines(diff, { run, suffix }),
+  ]
+  return lines.length > 0 ? ['', ...lines] : []
+}
+
+function nextLines(diff: RunDiff, { run, suffix }: Pick<ResultsPlace, 'run' | 'suffix'>): string[] {
+  const isIsolated = run.workspace.kind === 'path' && run.workspace.mode === 'isolated'
+  if (!diff.branch)
+    return isIsolated && diff.fileCount === 0 ? ['The run changed nothing. Your folder is as it was.'] : []
+  const fetch = `agentweaver fetch ${run.id}${suffix}`
+  if (isIsolated)
+    return [`Your folder is as it was. Bring the changes into your repository as a branch: ${fetch}`]
+  return [`The files are changed in your folder. The commits of the run as a branch: ${fetch}`]
+}
+
+const quoted = (path: string) => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`)

@@ -1,0 +1,44 @@
+import { Readable } from 'node:stream'
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import * as z from 'zod'
+import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../../contracts/results.ts'
+import { callerOf } from '../http/authenticate.ts'
+import { GUARDED, problems, RunParams } from '../http/schemas.ts'
+import type { RouteDeps } from './deps.ts'
+
+const schema = { ...GUARDED, tags: ['results'], params: RunParams, querystring: z.strictObject({}) }
+const bytesOf = (type: string) => ({ content: { [type]: { schema: z.any() } } })
+
+/** What a run on a folder of the user changed. It is made once, when the run ends. */
+export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service }) => {
+  const diffSchema = {
+    ...schema,
+    summary: 'Read what a run changed in the folder that it worked on',
+    response: { 200: RunDiff, ...problems(404, 409) },
+  }
+  app.get('/:id/diff', { schema: diffSchema }, async (request) =>
+    service.readDiff(callerOf(request), request.params.id),
+  )
+
+  const patchSchema = {
+    ...schema,
+    summary: 'Read the same as a unified diff, with secrets hidden',
+    response: { 200: bytesOf(PATCH_MEDIA_TYPE), ...problems(404, 409) },
+  }
+  app.get('/:id/diff/patch', { schema: patchSchema }, async (request, reply) => {
+    const patch = await service.readPatch(callerOf(request), request.params.id)
+    return reply.type(PATCH_MEDIA_TYPE).send(Readable.from(patch, { objectMode: false }))
+  })
+
+  const bundleSchema = {
+    ...schema,
+    summary: "Read the run's commits as a git bundle with one ref, which is not redacted",
+    response: { 200: bytesOf(BUNDLE_MEDIA_TYPE), ...problems(404, 409) },
+  }
+  app.get('/:id/bundle', { schema: bundleSchema }, async (request, reply) => {
+    const { id } = request.params
+    const bundle = await service.readBundle(callerOf(request), id)
+    reply.header('content-disposition', `attachment; filename="${id}.bundle"`)
+    return reply.type(BUNDLE_MEDIA_TYPE).send(Readable.from(bundle, { objectMode: false }))
+  })
+}

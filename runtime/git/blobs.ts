@@ -1,0 +1,35 @@
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { deflate, deflateSync } from 'node:zlib'
+import type { ObjectFormat } from './clean-config.ts'
+
+/** Content above this size is compressed by another thread. */
+const LARGE_BYTES = 262_144
+const LEVEL = { level: 1 }
+const deflateLater = promisify(deflate)
+
+const headerOf = (size: number) => Buffer.from(`blob ${size}\0`)
+
+/** The id that git gives to content as it is, with no conversion of line ends or by a filter. */
+export function blobId(format: ObjectFormat, content: Uint8Array): string {
+  return createHash(format).update(headerOf(content.length)).update(content).digest('hex')
+}
+
+/** The id of content that is read in pieces. */
+export function openBlobId(format: ObjectFormat, size: number) {
+  const hash = createHash(format).update(headerOf(size))
+  return { update: (piece: Uint8Array) => void hash.update(piece), digest: () => hash.digest('hex') }
+}
+
+/** Stores content as a loose object of a git directory of ours, unless it is there. */
+export async function storeBlob(objects: string, id: string, content: Uint8Array): Promise<void> {
+  const folder = join(objects, id.slice(0, 2))
+  const file = join(folder, id.slice(2))
+  if (existsSync(file)) return
+  const whole = Buffer.concat([headerOf(content.length), content])
+  const packed = whole.length > LARGE_BYTES ? await deflateLater(whole, LEVEL) : deflateSync(whole, LEVEL)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  writeFileSync(file, packed, { mode: 0o400 })
+}

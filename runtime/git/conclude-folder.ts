@@ -1,0 +1,204 @@
+import { closeSync, constants, existsSync, openSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import type { HeldEntries } from '../../contracts/events.ts'
+import { isWithin, SANDBOX_PATHS } from '../executors/rootfs/mounts.ts'
+import { messageOf } from '../kit/errors.ts'
+import { present } from '../kit/present.ts'
+import { type ByteName, shownPath } from '../workspace/git/folder-names.ts'
+import { GitWatch } from '../workspace/git/git-watch.ts'
+import { type MadeBranch, makeBranch } from './branch.ts'
+import { type Change, changesBetween, ignoredChangesBetween } from './compare.ts'
+import type { GitSession, RunGit } from './git-sandbox.ts'
+import { listFiles } from './list-files.ts'
+import { removePlaceholders } from './placeholders.ts'
+import { type MadeDiff, makeDiff, makeResultGit, RESULT_MOUNTS } from './results.ts'
+import { type BaseState, type FolderGit, type FolderRecord, folderFiles, readBase } from './run-folder.ts'
+import { ignoredSince, type Snapshot, takeSnapshot } from './snapshot.ts'
+
+/** What became of a run's folder. */
+export interface Conclusion {
+  /** Git directories that were renamed at the end; only where the run worked in the user's own folder. */
+  readonly held?: HeldEntries
+  /** Files that the run made or changed, also those that git ignores. */
+  readonly written: readonly string[]
+  readonly diff?: MadeDiff
+  /** Changed files that git ignores; their content is not kept. */
+  readonly ignored?: readonly string[]
+  readonly branch?: MadeBranch
+  readonly hadUncommittedChanges: boolean
+  /** Whether there is nothing of the run that the results do not have. */
+  readonly isComplete: boolean
+  /** Why a part of the results is missing, in sentences. */
+  readonly problems: readonly string[]
+}
+
+const EMPTY = { written: [], hadUncommittedChanges: false, isComplete: false } as const
+const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
+
+/**
+ * Ends the use of a folder: renames git directories that the run left, takes away what the service put there, and makes
+ * the results. No process of the run works in the folder any more. It does not throw for what the run did to it.
+ */
+export async function concludeFolder(
+  record: FolderRecord,
+  directory: string,
+  runGit: RunGit | undefined,
+): Promise<Conclusion> {
+  const problems: string[] = []
+  const attempt = async <T>(what: string, work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await work()
+    } catch (error) {
+      problems.push(`${what}: ${messageOf(error)}`)
+      return undefined
+    }
+  }
+  const held =
+    record.mode === 'in-place'
+      ? await attempt('Git directories could not be looked for', () => hold(record))
+      : undefined
+  const results = await resultsOf({ record, directory, attempt, problems }, runGit)
+  await attempt('Empty files of the service are left', () =>
+    removePlaceholders(record.root, record.placeholders),
+  )
+  return { ...EMPTY, ...results, ...present({ held }), problems }
+}
+
+type Ending = Pick<Making, 'record' | 'directory' | 'attempt' | 'problems'>
+
+async function resultsOf(ending: Ending, runGit: RunGit | undefined) {
+  const { record, attempt, problems } = ending
+  const { git, problem } = record
+  if (git && runGit && problem === undefined)
+    return attempt('The results could not be made', () => makeResults({ ...ending, git, runGit }))
+  problems.push(`There are no results: ${problem ?? 'nothing isolates git on this machine'}.`)
+  return undefined
+}
+
+async function hold({ root, gitEntries }: FolderRecord): Promise<HeldEntries> {
+  return withFolder(root, (folder) => new GitWatch(folder, { base: gitEntries }).hold())
+}
+
+async function withFolder<T>(path: string, work: (folder: number) => Promise<T>): Promise<T> {
+  const folder = openSync(path, FOLDER)
+  try {
+    return await work(folder)
+  } finally {
+    closeSync(folder)
+  }
+}
+
+type Making = {
+  readonly record: FolderRecord
+  readonly directory: string
+  readonly git: FolderGit
+  readonly runGit: RunGit
+  readonly attempt: <T>(what: string, work: () => Promise<T>) => Promise<T | undefined>
+  readonly problems: string[]
+}
+
+async function makeResults(making: Making): Promise<Omit<Conclusion, 'held' | 'problems'>> {
+  const { record, directory, git, runGit } = making
+  const files = folderFiles(directory)
+  await makeResultGit(files.result, git)
+  await mkdir(files.after, { recursive: true, mode: 0o700 })
+  const readOnly = (source: string, target: string) => ({ source, target, writable: false })
+  const mounts = [
+    // No more than the run's commands saw: git may execute what the run wrote into its own git directory.
+    ...record.layout.mounts
+      .filter(({ target }) => isThere(record.root, target))
+      .map((mount) => ({ ...mount, writable: false })),
+    readOnly(files.base, RESULT_MOUNTS.base),
+    readOnly(files.after, RESULT_MOUNTS.after),
+    { source: files.result, target: RESULT_MOUNTS.result, writable: true },
+    ...(git.isRepository ? [readOnly(files.privateGit(0), RESULT_MOUNTS.agent)] : []),
+  ]
+  const place = { workspace: record.root, mounts, scratch: files.scratch }
+  return runGit(place, (session) => makeIn(session, making))
+}
+
+/** The user may have removed what a mount of the workspace stood over; it cannot be made again here. */
+const isThere = (root: string, target: string): boolean =>
+  !isWithin(target, SANDBOX_PATHS.workspace) ||
+  existsSync(join(root, relative(SANDBOX_PATHS.workspace, target)))
+
+async function makeIn(session: GitSession, making: Making): Promise<Omit<Conclusion, 'held' | 'problems'>> {
+  const { record, directory, git, attempt, problems } = making
+  const base = await readBase(directory)
+  const after = await lookAgain(session, making, base)
+  if (after.problem !== undefined) throw new Error(after.problem)
+  const changes = changesBetween(base.snapshot, after)
+  const ignored = record.mode === 'in-place' ? ignoredChangesBetween(base.snapshot, after) : []
+  const { runId } = record
+  const parts = {
+    runId,
+    objects: folderFiles(directory).after,
+    changes,
+    ...git,
+    head: git.head,
+    tree: base.tree,
+  }
+  const diff = await attempt('The difference could not be made', () => makeDiff(session, parts))
+  const made = git.isRepository
+    ? await attempt('The branch could not be made', () => makeBranch(session, parts))
+    : undefined
+  if (made?.kind === 'branch' && made.problem !== undefined) problems.push(made.problem)
+  problems.push(...elsewhere(changes, git))
+  const branch = made?.kind === 'branch' ? made.branch : undefined
+  const isLeft = new Set(after.ignored.keys())
+  const written = [
+    ...changes.filter((change) => change.after).map(({ path }) => path),
+    ...ignored.filter((path) => isLeft.has(path)),
+  ]
+  return {
+    written: written.map(shownPath),
+    hadUncommittedChanges: git.isDirty,
+    isComplete: diff !== undefined && (made !== undefined || !git.isRepository),
+    ...(record.mode === 'in-place' && { ignored: ignored.map(shownPath) }),
+    ...present({ diff, branch }),
+  }
+}
+
+/** Commits of a repository in the folder have no place in a branch of the folder's own. */
+function elsewhere(changes: readonly Change[], { isRepository, nested }: FolderGit): string[] {
+  const isBelow = (root: string) => {
+    const start = `${Buffer.from(root).toString('latin1')}/`
+    return changes.some(({ path }) => path.startsWith(start))
+  }
+  return nested
+    .filter((root) => isRepository && isBelow(root))
+    .map(
+      (root) => `What the run changed in ${root}, a repository of its own, is in the diff and in no branch.`,
+    )
+}
+
+/** The folder as it is now. What was ignored before the run is ignored still. */
+async function lookAgain(
+  session: GitSession,
+  { record, directory, git }: Making,
+  base: BaseState,
+): Promise<Snapshot> {
+  const listed = await listFiles(session, git.nested)
+  if (!listed) throw new Error('git is not installed any more')
+  const ignored = {
+    files: union(git.ignored.files, listed.ignored.files),
+    folders: union(git.ignored.folders, listed.ignored.folders),
+  }
+  const isKept = (path: ByteName, id: string) => {
+    const before = base.snapshot.files.get(path)
+    return before?.id === id && before.isKept
+  }
+  return withFolder(record.root, (folder) =>
+    takeSnapshot(folder, {
+      format: git.format,
+      objects: folderFiles(directory).after,
+      isIgnored: ignoredSince({ ignored }, base.snapshot),
+      isStored: (path, id) => isKept(path, id) || base.tree.get(path)?.id === id,
+      looksAtIgnored: record.mode === 'in-place',
+    }),
+  )
+}
+
+const union = (one: Iterable<string>, other: Iterable<string>): ReadonlySet<string> =>
+  new Set([...one, ...other])

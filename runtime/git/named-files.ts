@@ -1,0 +1,144 @@
+import { lstat, realpath } from 'node:fs/promises'
+import { dirname, join, relative, resolve } from 'node:path'
+import { kindOfGitKey } from '../../policies/agent/git-keys.ts'
+import { isWithin } from '../executors/rootfs/mounts.ts'
+import { isGitName } from '../workspace/git/git-names.ts'
+import type { ConfigEntry } from './configuration.ts'
+import { absent } from './read-data.ts'
+
+/** A path of the workspace that git's configuration names. */
+export interface NamedPath {
+  readonly path: string
+  readonly key: string
+  /** What is there, or what has to be put there so that a run cannot put something else there. */
+  readonly state: 'there' | 'missing file' | 'missing folder'
+}
+
+export type NamedFiles =
+  | { readonly ok: true; readonly paths: readonly NamedPath[] }
+  | { readonly ok: false; readonly reason: string }
+
+/** What a value names: a path that counts in any case, or a word of a command that counts if a file is there. */
+type Candidate = { readonly path: string; readonly missing?: 'missing file' | 'missing folder' | undefined }
+
+export interface NamedPlace {
+  /** The folder whose git reads the configuration. */
+  readonly folder: string
+  /** The workspace, which is that folder or one above it. Paths are relative to it. */
+  readonly root: string
+  readonly home: string
+}
+
+const MAX_PATHS = 256
+const SHELLS = /^(?:(?:\/usr)?\/bin\/)?(?:env|sh|bash|dash|zsh|node|python3?|perl|ruby|exec)$/
+const BOOLEAN = /^(?:true|false|yes|no|on|off|\d+)$/i
+
+/**
+ * The paths of a folder that its user's git reads or executes because its configuration says so. An agent that could
+ * write them would have its code run by the user's next git command.
+ */
+export async function findNamedFiles(
+  entries: readonly ConfigEntry[],
+  place: NamedPlace,
+): Promise<NamedFiles> {
+  const found = new Map<string, NamedPath>()
+  const candidates = entries.flatMap((entry) =>
+    candidatesOf(entry, place).map((candidate) => ({ key: entry.key, ...candidate })),
+  )
+  for (const { key, ...candidate } of candidates) {
+    const named = await locate(candidate, place.root)
+    if (named === 'elsewhere') continue
+    if ('reason' in named) return { ok: false, reason: `${key} names ${candidate.path}, ${named.reason}` }
+    if (!found.has(named.path)) found.set(named.path, { ...named, key })
+  }
+  if (found.size > MAX_PATHS)
+    return { ok: false, reason: `git's configuration names more than ${MAX_PATHS} files of the folder` }
+  return { ok: true, paths: [...found.values()] }
+}
+
+function candidatesOf({ key, value, file }: ConfigEntry, { folder, home }: NamedPlace): Candidate[] {
+  const from = (base: string, path: string) => resolve(base, withHome(path, home))
+  // The file that a value stands in is read by git, too.
+  const source: Candidate[] = file === undefined ? [] : [{ path: resolve(folder, file) }]
+  const kind = kindOfGitKey(key)
+  const isInclude = key.startsWith('include')
+  switch (kind) {
+    case 'texts':
+      return source
+    case 'files':
+      return [
+        ...source,
+        {
+          path: from(isInclude && source[0] ? dirname(source[0].path) : folder, value),
+          missing: 'missing file',
+        },
+      ]
+    case 'folders':
+      return [...source, { path: from(folder, value), missing: 'missing folder' }]
+    default:
+      return [...source, ...wordsOf(key, value).map((word) => ({ ...word, path: from(folder, word.path) }))]
+  }
+}
+
+const withHome = (path: string, home: string) =>
+  path.replace(/^~(?=\/|$)/, home).replace(/^\$(?:HOME|\{HOME\})(?=\/|$)/, home)
+
+/** The words of a command line that may be paths. A program that is missing is kept from coming to be. */
+function wordsOf(key: string, value: string): Candidate[] {
+  const isCommand = kindOfGitKey(key) === 'commands' && (!key.startsWith('alias.') || value.startsWith('!'))
+  if (BOOLEAN.test(value)) return []
+  const words = value
+    .replace(/^!/, '')
+    .split(/[\s"'`$();|&<>=]+/)
+    .filter((word) => word !== '' && !word.startsWith('-'))
+  const program = words.findIndex((word) => !SHELLS.test(word))
+  return words.map((path, index) =>
+    isCommand && index === program && path.includes('/') ? { path, missing: 'missing file' } : { path },
+  )
+}
+
+type Located = Pick<NamedPath, 'path' | 'state'> | { readonly reason: string } | 'elsewhere'
+
+async function locate(candidate: Candidate, folder: string): Promise<Located> {
+  const real = await realpath(candidate.path).catch(nowhere)
+  const inside = isWithin(candidate.path, folder) ? candidate.path : real
+  if (inside === undefined || !isWithin(inside, folder)) return 'elsewhere'
+  const named = relative(folder, inside)
+  if (named === '') return candidate.missing ? { reason: 'which is the whole folder' } : 'elsewhere'
+  // A run sees other ones in the place of git's own files.
+  if (named.split('/').some(isGitName)) return 'elsewhere'
+  return locateInside(folder, named, { isThere: real !== undefined, missing: candidate.missing })
+}
+
+async function locateInside(
+  folder: string,
+  path: string,
+  { isThere, missing }: { isThere: boolean; missing: Candidate['missing'] },
+): Promise<Located> {
+  if (!isThere && !missing) return 'elsewhere'
+  // A link could be replaced by something else, whatever becomes of the place that it leads to.
+  if (await hasLink(folder, path)) return { reason: 'which is reached through a symbolic link' }
+  if (!isThere) return missing ? { path, state: missing } : 'elsewhere'
+  // A word of a command that happens to be a folder's name is not what git executes.
+  const isFolder = (await lstat(join(folder, path))).isDirectory()
+  return isFolder && !missing ? 'elsewhere' : { path: widened(path), state: 'there' }
+}
+
+/** The programs in `.husky/_` run those in `.husky`. */
+const widened = (path: string) => (path.startsWith('.husky/') ? '.husky' : path)
+
+function nowhere(error: unknown): undefined {
+  if ((error as NodeJS.ErrnoException).code === 'ENAMETOOLONG') return undefined
+  if ((error as NodeJS.ErrnoException).code === 'EACCES') return undefined
+  return absent(error)
+}
+
+async function hasLink(folder: string, path: string): Promise<boolean> {
+  let at = folder
+  for (const name of path.split('/')) {
+    at = join(at, name)
+    const stats = await lstat(at).catch(absent)
+    if (stats === undefined || stats.isSymbolicLink()) return stats !== undefined
+  }
+  return false
+}

@@ -1,0 +1,51 @@
+import type { Stats } from 'node:fs'
+import { lstat, mkdir, rmdir, unlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { errnoOf } from '../kit/errors.ts'
+import { absent } from './read-data.ts'
+import type { Placeholder } from './run-folder.ts'
+
+/**
+ * Puts something empty where nothing is, with the folders above it, so that it can be mounted over. An empty file or
+ * folder means to git what a missing one does.
+ */
+export async function makePlaceholder(
+  root: string,
+  path: string,
+  kind: 'file' | 'folder',
+): Promise<Placeholder[]> {
+  const made: Placeholder[] = []
+  const parts = path.split('/')
+  for (const [index] of parts.entries()) {
+    const one = parts.slice(0, index + 1).join('/')
+    const isLast = index === parts.length - 1
+    if (await lstat(join(root, one)).catch(absent)) continue
+    if (isLast && kind === 'file') await writeFile(join(root, one), '', { flag: 'wx' })
+    else await mkdir(join(root, one))
+    made.push({ path: one, identity: await identityOf(join(root, one)) })
+  }
+  return made
+}
+
+/** Removes what is still empty and still the same; whatever else is there by now belongs to the user. */
+export async function removePlaceholders(root: string, placeholders: readonly Placeholder[]): Promise<void> {
+  for (const { path, identity } of [...placeholders].reverse()) {
+    const place = join(root, path)
+    const stats = await lstat(place).catch(absent)
+    if (stats && (await identityOf(place)) === identity) await removeEmpty(place, stats)
+  }
+}
+
+async function removeEmpty(place: string, stats: Stats): Promise<void> {
+  try {
+    if (stats.isDirectory()) await rmdir(place)
+    else if (stats.size === 0) await unlink(place)
+  } catch (error) {
+    if (!['ENOTEMPTY', 'EEXIST', 'ENOENT', 'EACCES', 'EBUSY'].includes(errnoOf(error) ?? '')) throw error
+  }
+}
+
+async function identityOf(path: string): Promise<string> {
+  const { dev, ino } = await lstat(path, { bigint: true })
+  return `${dev}:${ino}`
+}

@@ -1,0 +1,58 @@
+import { relative } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
+import { startVitest, type TestModule } from 'vitest/node'
+
+/** What one run of one file came to. */
+export interface FileResult {
+  /** As a person names it: `test/cli/help.test.ts`. */
+  readonly file: string
+  readonly passed: number
+  readonly skipped: number
+  /** `test: reason` for each test that failed, and for the file where it failed outside its tests. */
+  readonly failures: readonly string[]
+}
+
+export interface RunResult {
+  readonly files: readonly FileResult[]
+  /** Errors that no test is to blame for. */
+  readonly strays: number
+}
+
+/** Runs the tests of a project, or some files of it, and shows them as `npm test` does. */
+export async function runFiles(root: string, files: readonly string[] = []): Promise<RunResult> {
+  const vitest = await startVitest('test', [...files], { root, run: true, watch: false })
+  const { state } = vitest
+  const result = {
+    files: state.getTestModules().map((module) => resultOf(root, module)),
+    strays: state.getUnhandledErrors().length,
+  }
+  await vitest.close()
+  return result
+}
+
+function resultOf(root: string, module: TestModule): FileResult {
+  const tests = [...module.children.allTests()]
+  const inState = (state: string) => tests.filter((test) => test.result().state === state)
+  const failed = inState('failed').map((test) => lineOf(test.fullName, test.result().errors?.[0]?.message))
+  const outside = failed.length === 0 && !module.ok() ? [lineOf('', errorOf(module))] : []
+  return {
+    file: relative(root, module.moduleId),
+    passed: inState('passed').length,
+    skipped: inState('skipped').length,
+    failures: [...failed, ...outside],
+  }
+}
+
+/** A file fails outside its tests by itself, or in a hook of a block. */
+function errorOf(module: TestModule): string | undefined {
+  const blocks = [...module.children.allSuites()].flatMap((suite) => suite.errors())
+  return [...module.errors(), ...blocks][0]?.message
+}
+
+const MAX_CHARS = 300
+
+const lineOf = (test: string, reason = 'no reason was given'): string =>
+  [test, stripVTControlCharacters(reason).trim().split('\n', 1)[0]]
+    .filter((part) => part)
+    .join(': ')
+    .slice(0, MAX_CHARS)

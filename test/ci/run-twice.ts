@@ -1,0 +1,54 @@
+import type { FileResult, RunResult } from './run-files.ts'
+
+/** So many files that fail are no accident. */
+const MAX_AGAIN = 20
+
+export interface Verdict {
+  readonly passed: number
+  readonly failed: number
+  readonly skipped: number
+  /** `file: test: reason` of each failure that did not come again. */
+  readonly flaky: readonly string[]
+  /** The same of each that did. */
+  readonly failures: readonly string[]
+}
+
+/**
+ * Runs every file once, and each that failed once more by itself. A file that passes then counts as passed, and what
+ * failed first is listed: each entry is a defect, of the test or of what it tests.
+ */
+export async function runTwice(run: (files?: readonly string[]) => Promise<RunResult>): Promise<Verdict> {
+  const first = await run()
+  const broken = first.files.filter(hasFailed)
+  const verdicts = first.files
+    .filter((one) => !hasFailed(one))
+    .map((one) => ({ ...one, flaky: [] as string[] }))
+  for (const one of broken) {
+    const again = broken.length > MAX_AGAIN ? undefined : await run([one.file])
+    verdicts.push(judge(one, again))
+  }
+  const strays = first.strays > 0 ? [`${first.strays} errors outside all tests`] : []
+  // A run without a test has shown nothing.
+  const empty = first.files.length === 0 ? ['no test was found'] : []
+  const failures = [
+    ...verdicts.flatMap(({ file, failures: list }) => list.map((line) => `${file}: ${line}`)),
+    ...strays,
+    ...empty,
+  ]
+  return {
+    passed: sum(verdicts.map(({ passed }) => passed)),
+    skipped: sum(verdicts.map(({ skipped }) => skipped)),
+    failed: failures.length,
+    flaky: verdicts.flatMap(({ flaky }) => flaky),
+    failures,
+  }
+}
+
+function judge(first: FileResult, again: RunResult | undefined): FileResult & { readonly flaky: string[] } {
+  const [second] = again?.files.filter(({ file }) => file === first.file) ?? []
+  if (!second || hasFailed(second) || again?.strays) return { ...first, flaky: [] }
+  return { ...second, flaky: first.failures.map((line) => `${first.file}: ${line}`) }
+}
+
+const hasFailed = ({ failures }: FileResult): boolean => failures.length > 0
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0)

@@ -1,0 +1,44 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { examineGit } from '../../cli/doctor/examine-git.ts'
+import { aFolder } from './run-cli.ts'
+
+/** What doctor says where the configuration files of the user and of the machine say this. */
+async function examine({ user = '', machine = '' }: { user?: string; machine?: string }) {
+  const folder = await aFolder('aw-git-config-')
+  const places = { GIT_CONFIG_GLOBAL: join(folder, 'user'), GIT_CONFIG_SYSTEM: join(folder, 'machine') }
+  await writeFile(places.GIT_CONFIG_GLOBAL, user)
+  await writeFile(places.GIT_CONFIG_SYSTEM, machine)
+  return examineGit({ env: { PATH: process.env['PATH'] ?? '', HOME: folder, ...places } })
+}
+
+const setting = (value: string) => `[safe]\n\tbareRepository = ${value}\n`
+
+test('asks for safe.bareRepository=explicit, and says how', async () => {
+  expect(await examine({})).toMatchObject({
+    state: 'missing',
+    detail: expect.stringContaining('takes any folder with HEAD, objects and refs'),
+    remedy: 'git config --global safe.bareRepository explicit',
+  })
+})
+
+test.each([{ user: setting('explicit') }, { machine: setting('explicit') }])(
+  'is content with the setting of the user or of the machine: %o',
+  async (files) => {
+    expect(await examine(files)).toMatchObject({ state: 'ok' })
+  },
+)
+
+test('takes the setting of the user before that of the machine', async () => {
+  expect(await examine({ user: setting('all'), machine: setting('explicit') })).toMatchObject({
+    state: 'missing',
+  })
+})
+
+test('says what is lost where there is no git', async () => {
+  expect(await examineGit({ env: { PATH: '/nowhere' } })).toMatchObject({
+    state: 'missing',
+    detail: expect.stringContaining('no diff and no branch'),
+  })
+})
