@@ -56,7 +56,7 @@ class KnownStage implements Stage {
     }
     if (this.#found === 0) this.#giveUpTo(this.#held())
     this.#text = this.#text.slice(this.#given)
-    this.#position -= this.#given
+    this.#position = Math.max(0, this.#position - this.#given)
     if (this.#found > 0) this.#found -= this.#given
     this.#given = 0
     const output = this.#output
