@@ -2,6 +2,7 @@ import type { Detector } from './detector.ts'
 import { guardStage } from './guard-stage.ts'
 import { redactJson } from './json.ts'
 import { assignments, elements } from './kinds/assignments.ts'
+import { curlUser } from './kinds/curl-user.ts'
 import { innerTokens } from './kinds/inner-tokens.ts'
 import { namedArguments } from './kinds/named-value.ts'
 import { email, ipv4, ipv6 } from './kinds/personal.ts'
@@ -45,6 +46,7 @@ const SECRET_KINDS: readonly Detector[] = [
   entraSecret,
   urlPassword,
   secretFlags,
+  curlUser,
   assignments,
   elements,
   namedArguments,

@@ -70,6 +70,8 @@ export const SECRETS: readonly (readonly [text: string, secret: string, kind: st
   ['<settings><password>correcthorse</password></settings>', 'correcthorse', 'password'],
   ['<add key="ClearTextPassword" value="correct horse" />', 'correct horse', 'password'],
   ['- name: DB_PASSWORD\n  value: correcthorse', 'correcthorse', 'password'],
+  ['curl -sS -u app:correcthorse https://api.contoso.com', 'correcthorse', 'password'],
+  ["curl --user 'app:correcthorse' x", 'correcthorse', 'password'],
   ['DATADOG=0123456789abcdef0123456789abcdef01234567', '0123456789abcdef', 'key'],
 ]
 
@@ -122,6 +124,7 @@ export const HARMLESS: readonly string[] = [
   '[Authentication and Authorization]: https://learn.example/docs/auth',
   'datadog_commit: 8314eb4a7e7422365c0fca8314eb4a7e7422365c, sentry: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b',
   'this.s.getElementsByTagNameNS(a), tasks.forEach, EAAAomethingLikeAWord, SKIP API-REFERENCE-DOCUMENT-INDEXES',
+  'docker run -u 1000:1000 x; chown -u root:wheel; curl -u $NAME:$PASSWORD https://api.example',
   '<Token>value, Promise<Secret>(x), ["token", "nextToken"], t("password", "Password")',
   'größe: 12 µm – “quoted” 日本語 🙂',
 ]
