@@ -30,6 +30,8 @@ const FORMS: readonly (readonly [name: string, form: string])[] = [
   ],
   ['in hex', bytes.toString('hex')],
   ['in upper-case hex', bytes.toString('hex').toUpperCase()],
+  ['in hex of mixed cases', mixedCase(bytes.toString('hex'))],
+  ['in separated hex of mixed cases', mixedCase(pairs.join(':'))],
   ['in base64', bytes.toString('base64')],
   ['in base64url', bytes.toString('base64url')],
   ['in Unicode escapes', unicodeEscaped(SECRET)],
@@ -46,6 +48,10 @@ const FORMS: readonly (readonly [name: string, form: string])[] = [
   ['in UTF-16 without a mark, big-endian', Buffer.from(ASCII_SECRET, 'utf16le').swap16().toString('utf8')],
   ['in base64 of UTF-16, as PowerShell takes it', Buffer.from(SECRET, 'utf16le').toString('base64')],
 ]
+
+function mixedCase(text: string): string {
+  return text.replace(/[a-f]/g, (digit, at: number) => (at % 3 === 0 ? digit.toUpperCase() : digit))
+}
 
 /** RFC 4648, by its definition: five bits a character, the first bits first. */
 function base32(input: Buffer): string {

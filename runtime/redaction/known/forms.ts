@@ -50,9 +50,7 @@ function byteForms(bytes: Buffer): string[] {
   const base64 = [0, 1, 2].map((offset) => base64Core(bytes, offset))
   return [
     hex,
-    hex.toUpperCase(),
     pairs.map((pair) => `%${pair}`).join(''),
-    pairs.map((pair) => `%${pair.toUpperCase()}`).join(''),
     pairs.map((pair) => `\\x${pair}`).join(''),
     ...base64,
     ...base64.map((text) => text.replaceAll('+', '-').replaceAll('/', '_')),
@@ -82,9 +80,7 @@ function unicodeEscaped(value: string): string[] {
   const codes = Array.from({ length: value.length }, (_, at) =>
     value.charCodeAt(at).toString(16).padStart(4, '0'),
   )
-  return [codes, codes.map((code) => code.toUpperCase())].flatMap((digits) =>
-    ['\\u', '\\\\u'].map((mark) => digits.map((code) => `${mark}${code}`).join('')),
-  )
+  return ['\\u', '\\\\u'].map((mark) => codes.map((code) => `${mark}${code}`).join(''))
 }
 
 /** `70:61:73`, `70 61 73`, `0x70, 0x61`: as dumps, fingerprints and arrays of bytes are printed. */
@@ -92,9 +88,7 @@ const HEX_SEPARATORS = [':', ' ', '-', ',', ', ', '\\x', '\\\\x', ',0x', ', 0x',
 
 function separatedHex(bytes: Buffer): string[] {
   const pairs = bytes.toString('hex').match(/../g) ?? []
-  return [pairs, pairs.map((pair) => pair.toUpperCase())].flatMap((digits) =>
-    HEX_SEPARATORS.map((separator) => digits.join(separator)),
-  )
+  return HEX_SEPARATORS.map((separator) => pairs.join(separator))
 }
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
