@@ -4,7 +4,7 @@ import { CharClass, type TextReader } from '../text-reader.ts'
 import { keyBefore } from './assigned-key.ts'
 import { type Assignment, isNoSecret, isQuotedSecret, isUnquotedSecret } from './assigned-value.ts'
 import { kindOfNamedValue } from './named-value.ts'
-import { sensitiveKey } from './sensitive-keys.ts'
+import { mayEndKey, sensitiveKey } from './sensitive-keys.ts'
 import { serviceKeyAfter } from './service-key.ts'
 
 const BLANK = new CharClass(/[ \t]/)
@@ -96,6 +96,7 @@ function quotedEnd(reader: TextReader, { from, quote, isEscaped }: Quoted, membe
 export const elements: Detector = {
   triggers: [[/>/, /[^<>=\s]|\s/]],
   detect: (reader, at) => {
+    if (!mayEndKey(reader.at(at - 2), reader.at(at - 1), false)) return undefined
     const key = keyBefore(reader, at)
     if (!key || key.end !== at || reader.at(key.start - 1) !== LESS) return undefined
     const kind = sensitiveKey(key.name, LESS)

@@ -29,7 +29,7 @@ const LONGEST_VALUE = 256
 
 /** `set("API_TOKEN", "…")`: the argument after a name of a secret, where it looks random. */
 export const namedArguments: Detector = {
-  triggers: [[/["'`]/, /,/]],
+  triggers: [[/["'`]/, /,/, /[ \t"'`]/]],
   detect: (reader, at) => {
     if (!mayEndKey(reader.at(at - 2), reader.at(at - 1), false)) return undefined
     const key = keyEndingAt(reader, at)

@@ -28,10 +28,12 @@ export function isPlaceholder(value: string): boolean {
   return /^\$[A-Z_][A-Z0-9_]*$/.test(value) || /^\$\w*(?:pass|secret|token|key|pw)\w*$/i.test(value)
 }
 
+const MAY_BE_FORMAT = /[{%]|^(?:bearer|basic|token|digest)(?:\s|$)/i
 const FORMAT = /\$\{[^{}]*\}|\{[\w.]*\}|%[sdrvq]|%\(\w+\)s/g
 
 /** `Bearer ${token}`, `{}:{}`, `Basic %s`, `Bearer `: only a scheme, and places for values. */
 function isOnlyFormat(value: string): boolean {
+  if (!MAY_BE_FORMAT.test(value)) return false
   const bare = value.replace(/^(?:bearer|basic|token|digest)(?=\s|$)/i, '')
   const rest = bare.replace(FORMAT, '')
   return (rest !== bare || bare !== value) && !/[A-Za-z0-9]/.test(rest)
