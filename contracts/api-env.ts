@@ -96,6 +96,9 @@ const AnyApiEnv = z.strictObject({
   AGENTWEAVER_MAX_RUNS: count(16),
   AGENTWEAVER_MAX_RUNS_PER_OWNER: count(8),
   AGENTWEAVER_RATE_LIMIT_PER_MINUTE: count(1200),
+  /** Event streams that may be open at a time, of one API key and of one process in all. */
+  AGENTWEAVER_MAX_STREAMS_PER_KEY: count(100),
+  AGENTWEAVER_MAX_STREAMS: count(1000),
   AGENTWEAVER_APPROVAL_TTL_SECONDS: count(900),
   AGENTWEAVER_IDLE_TIMEOUT_SECONDS: count(900),
   AGENTWEAVER_STALL_TIMEOUT_SECONDS: count(300),

@@ -24,9 +24,9 @@ export const ERROR_STATUS = {
   payload_too_large: 413,
   unsupported_media_type: 415,
   configure_failed: 422,
-  idempotency_unfinished: 425,
   rate_limited: 429,
   too_many_runs: 429,
+  too_many_streams: 429,
   internal: 500,
   agent_pod_reconciler_error: 502,
   agent_failed: 502,
@@ -43,6 +43,7 @@ export const ERROR_STATUS = {
   unavailable: 503,
   agent_stall_timeout: 504,
   deadline_exceeded: 504,
+  outcome_unknown: 504,
   api_restarted: 503,
 } as const satisfies Record<string, number>
 

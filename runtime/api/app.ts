@@ -14,6 +14,7 @@ import { limitPerKey, registerRateLimit } from './http/rate-limit.ts'
 import { logRequests } from './http/request-log.ts'
 import { setSecurityHeaders } from './http/security-headers.ts'
 import { closeInOrder } from './http/shutdown.ts'
+import { OpenStreams, type StreamLimits } from './http/sse.ts'
 import { commandRoutes } from './routes/commands.ts'
 import { decisionRoutes } from './routes/decisions.ts'
 import type { RouteDeps } from './routes/deps.ts'
@@ -30,10 +31,11 @@ import type { RunService } from './runs/service.ts'
 
 export interface AppOptions {
   readonly service: RunService
-  readonly store: Pick<Store, 'readApiKey' | 'claimIdempotencyKey' | 'finishIdempotencyKey'>
+  readonly store: Pick<Store, 'readApiKey' | 'readIdempotencyKey' | 'writeIdempotencyKey'>
   readonly log: Log
   readonly now: () => Date
   readonly rateLimitPerMinute: number
+  readonly streams: StreamLimits
   /** Settles when the service has started; whoever comes before waits for it. */
   readonly started: Promise<unknown>
   /** Values of the header `Host` that are accepted beside those of the service's own addresses. */
@@ -81,7 +83,8 @@ export function buildApp(options: AppOptions): FastifyInstance {
   registerRateLimit(app, options.rateLimitPerMinute)
   app.after(() => answerUnknownRoutes(app, log))
   registerOpenapi(app)
-  const streams = closeInOrder(app, service)
+  const streams = new OpenStreams(options.streams)
+  closeInOrder(app, service, streams)
 
   app.register(openRoutes, options)
   app.register(guardedRoutes, { ...options, streams, once: createOnce(options) })
@@ -94,7 +97,10 @@ const openRoutes: FastifyPluginAsync<AppOptions> = async (open, { service, hasOw
 }
 
 /** Everything under this scope needs a key: a route that is added here cannot forget to ask for it. */
-const guardedRoutes: FastifyPluginAsync<AppOptions & RouteDeps> = async (guarded, options) => {
+const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps> = async (
+  guarded,
+  options,
+) => {
   const { service, once, streams, started } = options
   guarded.addHook('onRequest', async () => void (await started))
   guardWithApiKey(guarded, options.store)

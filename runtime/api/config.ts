@@ -72,6 +72,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
       uploadTimeoutMs: UPLOAD_TIMEOUT_MS,
     },
     rateLimitPerMinute: env.AGENTWEAVER_RATE_LIMIT_PER_MINUTE,
+    streams: { perKey: env.AGENTWEAVER_MAX_STREAMS_PER_KEY, inAll: env.AGENTWEAVER_MAX_STREAMS },
     logLevel: env.AGENTWEAVER_LOG_LEVEL,
     readyFormat: env.AGENTWEAVER_READY_FORMAT,
     hasLifeline: env.AGENTWEAVER_LIFELINE,

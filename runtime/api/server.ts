@@ -63,6 +63,7 @@ async function serve(config: ApiConfig): Promise<void> {
     started,
     rateLimitPerMinute: config.rateLimitPerMinute,
     allowedHosts: config.allowedHosts,
+    streams: config.streams,
     hasOwnMetricsPort: config.metricsPort !== undefined,
   })
   let metrics: Awaited<ReturnType<typeof serveMetrics>> | undefined
@@ -79,7 +80,8 @@ async function serve(config: ApiConfig): Promise<void> {
     unlock()
   }
   try {
-    // The port comes first: a service that cannot be reached must not take up any run.
+    await service.hold()
+    // The port comes before the runs: a service that cannot be reached must not take up any.
     const url = await listen(app, config)
     socket = await listenOnSocket(app, config.socket)
     if (apiKey !== undefined) await ensureGivenApiKey(store, { apiKey, now })

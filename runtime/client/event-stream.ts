@@ -31,14 +31,19 @@ export async function* followEvents(
   { after = 0, signal, onBreak }: EventStreamOptions = {},
 ): AsyncGenerator<RunEnvelope> {
   let cursor = after
+  let hasEnded = false
+  const onEnded = () => {
+    hasEnded = true
+  }
   for (let fruitless = 0; fruitless < MAX_FRUITLESS; fruitless++) {
-    const connection = tolerant(connect(transport, path, { after: cursor, signal }))
+    const connection = tolerant(connect(transport, path, { after: cursor, signal, onEnded }))
     for await (const envelope of inOrder(connection, cursor)) {
       cursor = envelope.sequence
       fruitless = 0
       yield envelope
       if (envelope.event.type === 'done') return
     }
+    if (hasEnded) return
     signal?.throwIfAborted()
     onBreak?.()
     await delay(BACK_OFF_MS[Math.min(fruitless, BACK_OFF_MS.length - 1)] ?? 0, signal)
@@ -66,16 +71,17 @@ async function* tolerant(events: AsyncIterable<RunEnvelope>): AsyncGenerator<Run
   }
 }
 
-/** One connection's events. Ends when the service ends it or the line breaks. */
+/** One connection's events. Ends when the service ends it or the line breaks; `onEnded` says that nothing comes after. */
 async function* connect(
   transport: Transport,
   path: string,
-  { after, signal }: { after: number; signal: AbortSignal | undefined },
+  { after, signal, onEnded }: { after: number; signal: AbortSignal | undefined; onEnded: () => void },
 ): AsyncGenerator<RunEnvelope> {
   const silence = new AbortController()
   const stop = signal ? AbortSignal.any([signal, silence.signal]) : silence.signal
   const headers = { accept: 'text/event-stream', ...(after > 0 && { [LAST_EVENT_ID_HEADER]: String(after) }) }
   const response = await transport.open({ method: 'GET', path, headers, signal: stop })
+  if (response.status === 204) return onEnded()
   const messages: EventSourceMessage[] = []
   const parser = createParser({ onEvent: (message) => messages.push(message) })
   const decoder = new TextDecoder()

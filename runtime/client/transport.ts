@@ -55,7 +55,7 @@ export interface Transport {
 }
 
 /** Refusals that say "not now" about a request that did nothing. */
-const NOT_NOW: ReadonlySet<string> = new Set(['idempotency_unfinished', 'rate_limited', 'unavailable'])
+const NOT_NOW: ReadonlySet<string> = new Set(['rate_limited', 'unavailable'])
 const FIRST_RETRY_MS = 250
 const LONGEST_RETRY_AFTER_MS = 30_000
 /** A plain request; the service's own longest wait is that of a cancel, 2 s. */

@@ -19,11 +19,17 @@ export type LogOptions = {
   readonly redact?: (line: string) => string
 }
 
-/** Errors lose their fields in JSON; the log keeps their words. */
-const plain = (_key: string, value: unknown): unknown =>
-  value instanceof Error
-    ? { ...value, name: value.name, message: value.message, stack: value.stack, cause: value.cause }
-    : value
+/**
+ * An error as plain data. Of the fields that libraries add, only plain values are kept: pg adds its whole client, with the
+ * connection's settings.
+ */
+function plain(_key: string, value: unknown): unknown {
+  if (!(value instanceof Error)) return value
+  const { name, message, stack, cause } = value
+  const details = Object.entries(value).filter(([, detail]) => typeof detail !== 'object')
+  const errors = value instanceof AggregateError ? { errors: value.errors } : {}
+  return { ...Object.fromEntries(details), ...errors, name, message, stack, cause }
+}
 
 /** A logger that writes JSON Lines. */
 export function createLog(options: LogOptions, fields: LogFields = {}): Log {

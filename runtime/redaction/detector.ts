@@ -22,8 +22,8 @@ export interface Match {
  * through the reader, at most `MAX_AHEAD` forward and `MAX_BEHIND` back.
  */
 export interface Detector {
-  /** Pairs of classes: the trigger's own character and the next one. */
-  readonly triggers: readonly (readonly [RegExp, RegExp])[]
+  /** Classes: the trigger's own character, the next one, and the one behind that where not any will do. */
+  readonly triggers: readonly (readonly [first: RegExp, second: RegExp, third?: RegExp])[]
   detect(reader: TextReader, at: number): Match | undefined
 }
 

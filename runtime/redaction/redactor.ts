@@ -1,7 +1,10 @@
 import type { Detector } from './detector.ts'
 import { guardStage } from './guard-stage.ts'
 import { redactJson } from './json.ts'
-import { assignments } from './kinds/assignments.ts'
+import { assignments, elements } from './kinds/assignments.ts'
+import { curlUser } from './kinds/curl-user.ts'
+import { innerTokens } from './kinds/inner-tokens.ts'
+import { namedArguments } from './kinds/named-value.ts'
 import { email, ipv4, ipv6 } from './kinds/personal.ts'
 import { prefixedTokens } from './kinds/prefixed-tokens.ts'
 import { privateKey } from './kinds/private-key.ts'
@@ -35,14 +38,18 @@ export interface RedactorOptions {
 
 const SECRET_KINDS: readonly Detector[] = [
   privateKey,
-  ...prefixedTokens,
+  prefixedTokens,
+  innerTokens,
   jwt,
   bearer,
   basic,
   entraSecret,
   urlPassword,
   secretFlags,
+  curlUser,
   assignments,
+  elements,
+  namedArguments,
 ]
 const ALL_KINDS: readonly Detector[] = [...SECRET_KINDS, email, ipv4, ipv6]
 

@@ -38,6 +38,15 @@ export class TextReader {
     return end
   }
 
+  /** Index of the first of the characters before `to` that are all of the class; at most `most` are looked at. */
+  spanStart(to: number, members: CharClass, most: number): number {
+    const { text } = this
+    const least = Math.max(0, to - most)
+    let start = to
+    while (start > least && members.has(text.charCodeAt(start - 1))) start--
+    return start
+  }
+
   slice(from: number, to: number): string {
     return this.text.slice(from, to)
   }

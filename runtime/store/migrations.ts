@@ -303,4 +303,27 @@ export const MIGRATIONS: readonly Migration[] = [
         .execute()
     },
   },
+  {
+    version: 7,
+    name: 'an idempotency key is kept with its answer',
+    up: async (db) => {
+      // Keys without an answer are of requests that a dead process had begun: nothing of them was promised.
+      await db.schema.dropTable('idempotency_keys').execute()
+      await db.schema
+        .createTable('idempotency_keys')
+        .addColumn('owner', 'text', (c) => c.notNull())
+        .addColumn('key', 'text', (c) => c.notNull())
+        .addColumn('fingerprint', 'text', (c) => c.notNull())
+        .addColumn('status', 'integer', (c) => c.notNull())
+        .addColumn('body', 'text', (c) => c.notNull())
+        .addColumn('created_at', 'text', (c) => c.notNull())
+        .addPrimaryKeyConstraint('idempotency_keys_pk', ['owner', 'key'])
+        .execute()
+      await db.schema
+        .createIndex('idempotency_keys_by_time')
+        .on('idempotency_keys')
+        .columns(['created_at'])
+        .execute()
+    },
+  },
 ]

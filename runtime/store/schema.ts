@@ -79,9 +79,8 @@ export interface Tables {
     owner: string
     key: string
     fingerprint: string
-    state: 'pending' | 'done'
-    status: number | null
-    body: string | null
+    status: number
+    body: string
     created_at: string
   }
   settings: { name: string; value: string }

@@ -11,7 +11,7 @@ import { readAudit } from './tables/audit.ts'
 import { deleteBlobs, readBlob, writeBlob } from './tables/blobs.ts'
 import { listClaims } from './tables/claims.ts'
 import { readEvents } from './tables/events.ts'
-import { claimIdempotencyKey, finishIdempotencyKey } from './tables/idempotency.ts'
+import { readIdempotencyKey, writeIdempotencyKey } from './tables/idempotency.ts'
 import { acquireLease, releaseLease } from './tables/leases.ts'
 import { countRuns, listAbandonedRuns, listRuns, readRun } from './tables/runs.ts'
 import { readSetting, writeSetting } from './tables/settings.ts'
@@ -49,9 +49,8 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
     readApiKey: (hash) => readApiKey(reading, hash),
     countApiKeys: () => countApiKeys(reading),
 
-    claimIdempotencyKey: (row) => write((scope) => claimIdempotencyKey(scope, row)),
-    finishIdempotencyKey: (owner, key, answer) =>
-      write((scope) => finishIdempotencyKey(scope, { owner, key }, answer)),
+    readIdempotencyKey: (key, now) => readIdempotencyKey(reading, key, now),
+    writeIdempotencyKey: (row) => write((scope) => writeIdempotencyKey(scope, row)),
 
     readSetting: (name) => readSetting(reading, name),
     writeSetting: (name, value) => write((scope) => writeSetting(scope, name, value)),
@@ -63,8 +62,9 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
 
     readAudit: (query) => readAudit(reading, query),
 
-    acquireLease: (name, holder, ttlMs) => write((scope) => acquireLease(scope, { name, holder, ttlMs })),
-    releaseLease: (name, holder) => write((scope) => releaseLease(scope, name, holder)),
+    acquireLease: (name, holder, ttlMs) =>
+      write((scope) => acquireLease(scope, { name, holder, ttlMs }), engine.leases),
+    releaseLease: (name, holder) => write((scope) => releaseLease(scope, name, holder), engine.leases),
 
     ping: async () => {
       await sql`select 1`.execute(engine.reader)
@@ -77,14 +77,14 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
 function createWriter(engine: Engine, listeners: EventListeners) {
   const surrounding = new AsyncLocalStorage<{ isOpen: boolean }>()
 
-  return async <T>(work: (scope: WriteScope) => Promise<T>): Promise<T> => {
+  return async <T>(work: (scope: WriteScope) => Promise<T>, connection = engine.writer): Promise<T> => {
     // On SQLite it would wait for itself, on PostgreSQL it would commit apart from what surrounds it.
     if (surrounding.getStore()?.isOpen)
       throw new Error('a write to the store inside a transaction of the store')
     const announced = new Map<string, RunEnvelope[]>()
     const transaction = { isOpen: true }
     const commit = () =>
-      engine.writer.transaction().execute(async (db) => {
+      connection.transaction().execute(async (db) => {
         const answer = await work({ db, engine, announced })
         await engine.announce(db, announced.keys())
         return answer

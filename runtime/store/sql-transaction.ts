@@ -6,7 +6,9 @@ import { changeCall, insertCall, listCalls, readCall } from './tables/calls.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { appendEvents } from './tables/events.ts'
+import { insertIdempotencyKey } from './tables/idempotency.ts'
 import { changeRun, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
+import { writeSetting } from './tables/settings.ts'
 import { trustFirst } from './tables/trusted-folders.ts'
 import { changeTurn, insertTurn, listTurns } from './tables/turns.ts'
 
@@ -45,6 +47,8 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
 
   auditHead: (runId) => lockAuditHead(scope, runId),
   appendAudit: (rows, head) => appendAudit(scope, rows, head),
+  insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
+  writeSetting: (name, value) => writeSetting(scope, name, value),
   readClaim: (key) => readClaim(scope, key),
   upsertClaim: (claim) => upsertClaim(scope, claim),
   changeClaim: (key, change) => changeClaim(scope, key, change),

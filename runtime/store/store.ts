@@ -168,17 +168,18 @@ export interface TrustedFolder {
   readonly trustedAt: string
 }
 
-/** An answer kept for an idempotency key, or `pending` while the first request works. */
+/** The answer of a mutation, kept under its idempotency key. */
 export type IdempotencyRow = {
   readonly owner: string
   readonly key: string
   /** SHA-256 over method, path and body. */
   readonly fingerprint: string
-  readonly state: 'pending' | 'done'
-  readonly status?: number
-  readonly body?: string
+  readonly status: number
+  readonly body: string
   readonly createdAt: string
 }
+
+export type IdempotencyKey = Pick<IdempotencyRow, 'owner' | 'key'>
 
 export interface RunFilter {
   readonly owner?: string
@@ -256,6 +257,10 @@ export interface Transaction {
   /** Appends rows of one chain and makes `head` its head; `conflict` where they do not continue it. */
   appendAudit(rows: readonly AuditRow[], head: AuditHead): Promise<void>
 
+  /** Keeps an answer under its key; false where the key has one already. */
+  insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
+  writeSetting(name: string, value: string): Promise<void>
+
   upsertClaim(claim: ClaimRow): Promise<void>
   readClaim(key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>): Promise<ClaimRow | undefined>
   changeClaim(
@@ -327,15 +332,10 @@ export interface Store {
   readApiKey(hash: string): Promise<ApiKeyRow | undefined>
   countApiKeys(): Promise<number>
 
-  /** Claims an idempotency key: `fresh`, or the row that holds it. Rows older than 24 h are forgotten. */
-  claimIdempotencyKey(
-    row: Omit<IdempotencyRow, 'state'>,
-  ): Promise<{ fresh: true } | { fresh: false; row: IdempotencyRow }>
-  finishIdempotencyKey(
-    owner: string,
-    key: string,
-    answer: { status: number; body: string } | undefined,
-  ): Promise<void>
+  /** The answer kept under a key; one that is older than 24 h is forgotten. */
+  readIdempotencyKey(key: IdempotencyKey, now: Date): Promise<IdempotencyRow | undefined>
+  /** Keeps an answer that no transaction has kept, or replaces the one that a transaction kept. */
+  writeIdempotencyKey(row: IdempotencyRow): Promise<void>
 
   readSetting(name: string): Promise<string | undefined>
   writeSetting(name: string, value: string): Promise<void>

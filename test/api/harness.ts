@@ -19,6 +19,7 @@ export function startApp(options: Partial<AppOptions> = {}) {
     now: () => new Date('2026-01-01T00:00:00.000Z'),
     rateLimitPerMinute: 10_000,
     allowedHosts,
+    streams: { perKey: 100, inAll: 100 },
     started: Promise.resolve(),
     ...options,
   })

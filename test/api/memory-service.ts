@@ -87,6 +87,7 @@ export class MemoryService implements RunService {
     ]
   }
 
+  async hold() {}
   async start() {}
 
   async close() {
@@ -252,7 +253,9 @@ export class MemoryService implements RunService {
   }
 
   async subscribe(caller: Caller, id: string, from: Subscription) {
-    return follow(this.#visible(caller, id), from)
+    const entry = this.#visible(caller, id)
+    const hasEnded = (FINAL_STATES as readonly string[]).includes(entry.run.state)
+    return hasEnded && from.after >= entry.run.lastSequence ? undefined : follow(entry, from)
   }
 
   async readPolicy() {

@@ -1,10 +1,8 @@
 import { hashApiKey } from '../../runtime/api/http/api-key.ts'
-import type { ApiKeyRow, IdempotencyRow, Store } from '../../runtime/store/store.ts'
+import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, Store } from '../../runtime/store/store.ts'
 
 /** The part of the store that HTTP itself uses, in memory. */
-export class MemoryStore
-  implements Pick<Store, 'readApiKey' | 'claimIdempotencyKey' | 'finishIdempotencyKey'>
-{
+export class MemoryStore implements Pick<Store, 'readApiKey' | 'readIdempotencyKey' | 'writeIdempotencyKey'> {
   readonly keys = new Map<string, ApiKeyRow>()
   readonly idempotency = new Map<string, IdempotencyRow>()
 
@@ -33,23 +31,17 @@ export class MemoryStore
     return this.keys.size
   }
 
-  async claimIdempotencyKey(row: Omit<IdempotencyRow, 'state'>) {
-    const name = `${row.owner} ${row.key}`
-    const held = this.idempotency.get(name)
-    if (held) return { fresh: false as const, row: held }
-    this.idempotency.set(name, { ...row, state: 'pending' })
-    return { fresh: true as const }
+  async readIdempotencyKey({ owner, key }: IdempotencyKey) {
+    return this.idempotency.get(`${owner} ${key}`)
   }
 
-  async finishIdempotencyKey(
-    owner: string,
-    key: string,
-    answer: { status: number; body: string } | undefined,
-  ) {
-    const name = `${owner} ${key}`
-    const held = this.idempotency.get(name)
-    if (!held) return
-    if (answer) this.idempotency.set(name, { ...held, ...answer, state: 'done' })
-    else this.idempotency.delete(name)
+  async insertIdempotencyKey(row: IdempotencyRow) {
+    if (await this.readIdempotencyKey(row)) return false
+    await this.writeIdempotencyKey(row)
+    return true
+  }
+
+  async writeIdempotencyKey(row: IdempotencyRow) {
+    this.idempotency.set(`${row.owner} ${row.key}`, row)
   }
 }

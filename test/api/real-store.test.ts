@@ -28,16 +28,6 @@ async function startWithStore() {
   return { ...harness, store, start, open, key }
 }
 
-test('of ten requests with one key that come at once, exactly one starts a run', async () => {
-  const { service, start } = await startWithStore()
-  const answers = await Promise.all(Array.from({ length: 10 }, () => start()))
-  const statuses = answers.map(({ statusCode }) => statusCode)
-  expect(service.calls).toEqual(['startRun'])
-  expect(statuses.filter((status) => status === 202).length).toBeGreaterThanOrEqual(1)
-  expect(statuses.every((status) => status === 202 || status === 425)).toBe(true)
-  expect((await start()).headers['idempotent-replayed']).toBe('true')
-})
-
 test('a process that starts again on the store gives the same answer and does nothing', async () => {
   const { start, open } = await startWithStore()
   const first = await start()
@@ -47,27 +37,4 @@ test('a process that starts again on the store gives the same answer and does no
   const second = await start(later.app)
   expect(second.json()).toEqual(first.json())
   expect(later.service.calls).toEqual([])
-})
-
-test('a key that a dead process left unfinished is never done a second time', async () => {
-  const { service, start, open } = await startWithStore()
-  // given a request that never came to its end
-  const { promise: never, reject: breakOff } = Promise.withResolvers<never>()
-  const { promise: reached, resolve: reach } = Promise.withResolvers<void>()
-  service.startRun = () => {
-    reach()
-    return never
-  }
-  const broken = start()
-  await reached
-  // when another process gets it
-  const store = await open()
-  onTestFinished(() => store.close())
-  const later = startApp({ store, now: () => new Date() })
-  const answer = await start(later.app)
-  // then
-  expect(answer.json().code).toBe('idempotency_unfinished')
-  expect(later.service.calls).toEqual([])
-  breakOff(new Error('the process died'))
-  expect((await broken).statusCode).toBe(500)
 })

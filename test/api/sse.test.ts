@@ -1,9 +1,11 @@
 import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
+import { EventSource } from 'eventsource'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { RunEnvelope, type RunEvent } from '../../contracts/events.ts'
 import { encodeEvent, withHeartbeat } from '../../runtime/api/http/sse.ts'
+import { until } from '../helpers/until.ts'
 import { bearer, type Harness, listen, RUN, startApp } from './harness.ts'
 
 const delta = (text: string): RunEvent => ({ type: 'agent.message.delta', data: { messageId: 'm', text } })
@@ -101,7 +103,6 @@ describe('the stream of a run', () => {
               return sequencesOf(answer.body)
             }
             const url = `/api/runs/${runId}/stream`
-            if (cut === all.length) continue
             expect(await read(url, { 'last-event-id': String(cut) })).toEqual(all.slice(cut))
             expect(await read(`${url}?after=${cut}`)).toEqual(all.slice(cut))
             expect(await read(`${url}?after=0`, { 'last-event-id': String(cut) })).toEqual(all.slice(cut))
@@ -111,6 +112,77 @@ describe('the stream of a run', () => {
       { numRuns: 25 },
     )
     expect(harness.service.runs.has(id)).toBe(true)
+  })
+
+  test('answers 204 to a reader that has seen the last event of an ended run', async () => {
+    const harness = startApp()
+    const id = await startRun(harness)
+    harness.service.append(id, delta('a'), DONE)
+    const resume = (after: number) =>
+      harness.app.inject({
+        url: `/api/runs/${id}/stream`,
+        headers: { ...bearer(harness.keys.ada), 'last-event-id': String(after) },
+      })
+
+    const statuses = [
+      (await resume(1)).statusCode,
+      (await resume(2)).statusCode,
+      (await resume(99)).statusCode,
+    ]
+
+    expect(statuses).toEqual([200, 204, 204])
+  })
+
+  test('ends for an `EventSource`, which comes back after `done` with the last event that it has', async () => {
+    const harness = startApp()
+    const url = await listen(harness)
+    const id = await startRun(harness)
+    harness.service.append(id, delta('a'), DONE)
+    const requests: (string | undefined)[] = []
+    const source = new EventSource(`${url}/api/runs/${id}/stream`, {
+      fetch: async (target, init) => {
+        requests.push(new Headers(init.headers).get('last-event-id') ?? undefined)
+        return fetch(target, { ...init, headers: { ...init.headers, ...bearer(harness.keys.ada) } })
+      },
+    })
+    onTestFinished(() => source.close())
+    const types: string[] = []
+    for (const type of ['agent.message.delta', 'done']) source.addEventListener(type, () => types.push(type))
+
+    await until('the source stays away', () => source.readyState === EventSource.CLOSED, 60_000)
+
+    expect(types).toEqual(['agent.message.delta', 'done'])
+    expect(requests).toEqual([undefined, '2'])
+  })
+
+  test('is bounded per key and in all, and a refused command does not run', async () => {
+    const harness = startApp({ streams: { perKey: 2, inAll: 3 } })
+    const url = await listen(harness)
+    const id = await startRun(harness)
+    const [ada, operator] = [harness.keys.ada, harness.keys.operator]
+    const stream = `${url}/api/runs/${id}/stream`
+    const first = await open(stream, ada)
+    await open(stream, ada)
+
+    const third = await open(stream, ada)
+    const command = await harness.app.inject({
+      method: 'POST',
+      url: `/api/runs/${id}/commands`,
+      headers: bearer(ada),
+      body: { command: 'true' },
+    })
+    const ofAnother = await open(stream, operator)
+    const fourth = await open(stream, operator)
+
+    expect([third.statusCode, command.statusCode, ofAnother.statusCode, fourth.statusCode]).toEqual([
+      429, 429, 200, 429,
+    ])
+    expect(third.headers['retry-after']).toBe('10')
+    expect(command.json().code).toBe('too_many_streams')
+    expect(harness.service.calls).not.toContain('startCommand')
+    // and a reader that leaves makes room
+    first.destroy()
+    await until('there is room again', async () => (await open(stream, ada)).statusCode === 200)
   })
 
   test.for(['x', '-1', '1.5', '', '1e3', '99999999999999999999'])(
@@ -140,7 +212,7 @@ describe('the stream of a run', () => {
     harness.service.subscribe = async (...args) => {
       const source = await subscribe(...args)
       return (async function* () {
-        for await (const envelope of source) {
+        for await (const envelope of source ?? []) {
           pulled++
           yield envelope
         }

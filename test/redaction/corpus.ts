@@ -63,6 +63,16 @@ export const SECRETS: readonly (readonly [text: string, secret: string, kind: st
   ['API_KEY=abc-def-ghi-jkl', 'abc-def-ghi-jkl', 'key'],
   ['refresh_token = "1//abc-def-ghi"', '1//abc-def-ghi', 'key'],
   ['passphrase="a\\"quoted\\" one"', 'quoted', 'password'],
+  ['hf_AbCdEfGhIjKlMnOpQrStUvWxYzAbCdEfGh', 'AbCdEfGhIjKlMnOp', 'ai-key'],
+  ['use awk_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ to call', 'abcdefghijklmnop', 'service-token'],
+  ['password       = "rootpasswd"', 'rootpasswd', 'password'],
+  ["const password: string = 'correct horse'", 'correct horse', 'password'],
+  ['<settings><password>correcthorse</password></settings>', 'correcthorse', 'password'],
+  ['<add key="ClearTextPassword" value="correct horse" />', 'correct horse', 'password'],
+  ['- name: DB_PASSWORD\n  value: correcthorse', 'correcthorse', 'password'],
+  ['curl -sS -u app:correcthorse https://api.contoso.com', 'correcthorse', 'password'],
+  ["curl --user 'app:correcthorse' x", 'correcthorse', 'password'],
+  ['DATADOG=0123456789abcdef0123456789abcdef01234567', '0123456789abcdef', 'key'],
 ]
 
 /** Personal data, hidden only where that is asked for. */
@@ -107,5 +117,14 @@ export const HARMLESS: readonly string[] = [
   '-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBaMQswCQYD\n-----END CERTIFICATE-----',
   'http://localhost:8080/path@1 https://example.com/a:b@c',
   'import { x } from "./y.ts" // see docs/readme.md:12:3',
+  '"jsonwebtoken": "^9.0.2", "@azure-tools/test-credential": "~1.0.0", "parse-passwd": "1.0.0"',
+  "getpass.getpass('Password: ') print('shlex: token=' + repr(token))",
+  "if (token === 'class') return; request.credentials === 'include'",
+  "headers['Authorization'] = 'Basic %s' % sign; auth: `Bearer ${token}`; credentials = '{}:{}'.format(a, b)",
+  '[Authentication and Authorization]: https://learn.example/docs/auth',
+  'datadog_commit: 8314eb4a7e7422365c0fca8314eb4a7e7422365c, sentry: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b',
+  'this.s.getElementsByTagNameNS(a), tasks.forEach, EAAAomethingLikeAWord, SKIP API-REFERENCE-DOCUMENT-INDEXES',
+  'docker run -u 1000:1000 x; chown -u root:wheel; curl -u $NAME:$PASSWORD https://api.example',
+  '<Token>value, Promise<Secret>(x), ["token", "nextToken"], t("password", "Password")',
   'größe: 12 µm – “quoted” 日本語 🙂',
 ]

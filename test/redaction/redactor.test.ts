@@ -85,6 +85,13 @@ describe('time', () => {
     '@a.',
     '::1:',
     'bearer ',
+    'curl -u a:',
+    'datadog=a1',
+    '<token>a1',
+    'name: token\n value: ',
+    'Author: a <a@a.aa',
+    'glpat-a',
+    '\\u0063',
   ]
 
   const filled = (piece: string, length: number) => piece.repeat(Math.ceil(length / piece.length))

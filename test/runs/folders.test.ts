@@ -219,10 +219,8 @@ describe('a sandbox without an agent', () => {
     const use = async (workspace: object) => {
       const { id } = await service.createSandbox(alice, CreateSandbox.parse({ workspace }))
       const { commandId } = await service.startCommand(alice, id, write)
-      for await (const { event } of await service.subscribe(alice, id, {
-        after: 0,
-        signal: AbortSignal.timeout(25_000),
-      }))
+      const from = { after: 0, signal: AbortSignal.timeout(150_000) }
+      for await (const { event } of (await service.subscribe(alice, id, from)) ?? [])
         if (event.type === 'command.exited' && event.data.commandId === commandId) break
       const read = await service.file(alice, id, { operation: { op: 'read', path: '.git/config' } })
       await service.destroySandbox(alice, id)

@@ -3,7 +3,7 @@ import { Approvals } from '../../runtime/api/runs/approvals.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
 import { createDatabase, requestPostgres } from '../helpers/postgres.ts'
-import { alice, aRun, dataOf, follow, shell, startService } from './service-rig.ts'
+import { alice, aRun, bob, dataOf, follow, shell, startService } from './service-rig.ts'
 
 const postgres = await requestPostgres()
 const reason = 'unavailable' in postgres ? postgres.unavailable : undefined
@@ -33,7 +33,7 @@ describe.skipIf(reason !== undefined)(
         if (event.type !== 'shell.approval_required') return
         const approvals = new Approvals({ store: other, clock: () => new Date() })
         const { requestId } = event.data
-        await approvals.decide(id, { requestId, outcome: 'approved', by: 'bob', scope: 'once' })
+        await approvals.decide(bob, id, { requestId, outcome: 'approved', by: 'bob', scope: 'once' })
       })
 
       expect(dataOf(events, 'command.output').map(({ chunk }) => chunk)).toEqual(['removed\n'])

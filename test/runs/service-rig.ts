@@ -45,6 +45,7 @@ export async function startService(env: Record<string, string> = {}) {
   const { keys } = await composeKeys(config)
   const hostEntry = await programs.agentHost()
   const service = await composeRunService(config, { store, log: silentLog, hostEntry }, keys)
+  await service.hold()
   await service.start()
   let isOpen = true
   const close = async () => {
@@ -102,7 +103,7 @@ export async function follow(
 ): Promise<RunEnvelope[]> {
   const seen: RunEnvelope[] = []
   const signal = AbortSignal.timeout(150_000)
-  for await (const envelope of await service.subscribe(alice, id, { after: 0, signal })) {
+  for await (const envelope of (await service.subscribe(alice, id, { after: 0, signal })) ?? []) {
     seen.push(envelope)
     await react(envelope.event)
   }

@@ -72,8 +72,10 @@ async function exercise(store: Store): Promise<void> {
   await store.readApiKey('h')
   await store.countApiKeys()
   const createdAt = '2026-01-01T00:00:00.000Z'
-  await store.claimIdempotencyKey({ owner: 'ada', key: 'k', fingerprint: 'f', createdAt })
-  await store.finishIdempotencyKey('ada', 'k', { status: 200, body: '' })
+  const answer = { owner: 'ada', key: 'k', fingerprint: 'f', status: 200, body: '', createdAt }
+  await store.transaction((tx) => tx.insertIdempotencyKey(answer))
+  await store.writeIdempotencyKey(answer)
+  await store.readIdempotencyKey(answer, new Date(createdAt))
   await store.writeSetting('a', 'b')
   await store.readSetting('a')
   await store.acquireLease('l', 'h', 1)

@@ -1,13 +1,16 @@
 import { describe, expect, it } from 'vitest'
+import type { IdempotencyRow } from '../../runtime/store/store.ts'
 import { until } from '../helpers/until.ts'
 import { aRun } from './rows.ts'
 import { AWKWARD } from './runs.suite.ts'
 import { openAt, type StoreUnderTest, useStore } from './store-under-test.ts'
 
-const key = (over: object = {}) => ({
+const key = (over: Partial<IdempotencyRow> = {}): IdempotencyRow => ({
   owner: 'ada',
   key: 'key-1',
   fingerprint: 'f1',
+  status: 202,
+  body: 'null',
   createdAt: '2026-01-02T00:00:00.000Z',
   ...over,
 })
@@ -33,46 +36,50 @@ export function testService(engine: StoreUnderTest): void {
       expect(await store().readApiKey('cd'.repeat(32))).toBeUndefined()
     })
 
-    it('gives an idempotency key to one of many requests that come at once', async () => {
-      const claims = await Promise.all(
-        Array.from({ length: 6 }, () => store().claimIdempotencyKey(key({ key: 'race' }))),
+    const now = new Date('2026-01-02T12:00:00.000Z')
+    const insert = (over: Partial<IdempotencyRow>) =>
+      store().transaction((tx) => tx.insertIdempotencyKey(key(over)))
+
+    it('keeps the answer of one of many requests that come at once with one key', async () => {
+      const inserted = await Promise.all(
+        Array.from({ length: 6 }, (_, index) => insert({ key: 'race', body: `answer ${index}` })),
       )
 
-      expect(claims.filter(({ fresh }) => fresh)).toHaveLength(1)
-    })
-
-    it('answers the first request and its reply to a second one with the same key', async () => {
-      await store().claimIdempotencyKey(key({ key: 'reply' }))
-
-      const whilePending = await store().claimIdempotencyKey(key({ key: 'reply', fingerprint: 'f2' }))
-      await store().finishIdempotencyKey('ada', 'reply', { status: 202, body: AWKWARD })
-      const afterwards = await store().claimIdempotencyKey(key({ key: 'reply' }))
-      const ofAnother = await store().claimIdempotencyKey(key({ key: 'reply', owner: 'eve' }))
-
-      expect(whilePending).toEqual({ fresh: false, row: { ...key({ key: 'reply' }), state: 'pending' } })
-      expect(afterwards).toEqual({
-        fresh: false,
-        row: { ...key({ key: 'reply' }), state: 'done', status: 202, body: AWKWARD },
+      expect(inserted.filter(Boolean)).toHaveLength(1)
+      expect(await store().readIdempotencyKey(key({ key: 'race' }), now)).toMatchObject({
+        body: `answer ${inserted.indexOf(true)}`,
       })
-      expect(ofAnother).toEqual({ fresh: true })
     })
 
-    it('frees an idempotency key whose request gave no answer, and one that is older than a day', async () => {
-      await store().claimIdempotencyKey(key({ key: 'failed' }))
-      await store().finishIdempotencyKey('ada', 'failed', undefined)
-      await store().claimIdempotencyKey(key({ key: 'old' }))
+    it('keeps an answer for its owner, and replaces it by the final one', async () => {
+      await insert({ key: 'reply', body: 'first' })
+      await store().writeIdempotencyKey(key({ key: 'reply', body: AWKWARD }))
 
-      const retried = await store().claimIdempotencyKey(key({ key: 'failed' }))
-      const sameDay = await store().claimIdempotencyKey(
-        key({ key: 'old', createdAt: '2026-01-03T00:00:00.000Z' }),
+      expect(await store().readIdempotencyKey(key({ key: 'reply' }), now)).toEqual(
+        key({ key: 'reply', body: AWKWARD }),
       )
-      const nextDay = await store().claimIdempotencyKey(
-        key({ key: 'old', createdAt: '2026-01-03T00:00:00.001Z' }),
-      )
+      expect(await store().readIdempotencyKey(key({ key: 'reply', owner: 'eve' }), now)).toBeUndefined()
+    })
 
-      expect(retried).toEqual({ fresh: true })
-      expect(sameDay).toMatchObject({ fresh: false })
-      expect(nextDay).toEqual({ fresh: true })
+    it('keeps no answer of a transaction that failed', async () => {
+      const failing = store().transaction(async (tx) => {
+        await tx.insertIdempotencyKey(key({ key: 'failed' }))
+        throw new Error('the work failed')
+      })
+
+      await expect(failing).rejects.toThrow('the work failed')
+      expect(await store().readIdempotencyKey(key({ key: 'failed' }), now)).toBeUndefined()
+    })
+
+    it('forgets an answer after a day', async () => {
+      await insert({ key: 'old' })
+      const later = (createdAt: string) => insert({ key: 'old', createdAt })
+
+      expect(await later('2026-01-03T00:00:00.000Z')).toBe(false)
+      expect(
+        await store().readIdempotencyKey(key({ key: 'old' }), new Date('2026-01-03T00:00:00.001Z')),
+      ).toBeUndefined()
+      expect(await later('2026-01-03T00:00:00.001Z')).toBe(true)
     })
 
     it('keeps the last value of a setting', async () => {

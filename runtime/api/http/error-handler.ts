@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { PROBLEM_MEDIA_TYPE } from '../../../contracts/errors.ts'
+import { type ErrorCode, PROBLEM_MEDIA_TYPE } from '../../../contracts/errors.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { toProblem } from './problem.ts'
@@ -25,10 +25,17 @@ export function sendProblem(
   if (problem.status >= 500) {
     log.error('a request failed', { requestId: request.id, route: request.routeOptions.url, error })
   }
-  if (problem.code === 'idempotency_unfinished' || problem.code === 'unavailable') {
-    reply.header('retry-after', '1')
-  }
+  const retryAfterSeconds = RETRY_AFTER_SECONDS[problem.code]
+  if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
   return reply.code(problem.status).type(PROBLEM_MEDIA_TYPE).send(JSON.stringify(problem))
+}
+
+/** When to ask again, for the problems that pass by themselves. A place for a run is free only when another run ends. */
+const RETRY_AFTER_SECONDS: Partial<Record<ErrorCode, number>> = {
+  unavailable: 1,
+  too_many_runs: 10,
+  too_many_streams: 10,
+  capacity_unavailable: 30,
 }
 
 /** Without the query, where a caller may have put anything. */

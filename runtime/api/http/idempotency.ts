@@ -1,76 +1,77 @@
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { ERROR_STATUS } from '../../../contracts/errors.ts'
 import { IDEMPOTENCY_HEADER } from '../../../contracts/routes.ts'
 import { canonicalJson } from '../../kit/canonical-json.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { IdempotencyRow, Store } from '../../store/store.ts'
+import type { Caller } from '../runs/service.ts'
 import { callerOf } from './authenticate.ts'
 import { InvalidRequest } from './problem.ts'
 
 export const REPLAYED_HEADER = 'idempotent-replayed'
 
 /**
- * Does a mutation once per idempotency key of its owner; a repetition gets what the first one answered. A route
- * has one status of success, which it sets itself.
+ * Does a mutation once per idempotency key of its owner; a repetition gets the answer of the first one. `work` gets the
+ * caller with `keep`, by which it stores the answer in the transaction that does the work: a process that dies before
+ * the commit has done nothing, and after it a repetition finds the answer. Work that calls no `keep` must be harmless to
+ * do again. A route has one status of success, which it sets itself.
  */
-export type Once = <T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>) => Promise<T>
+export type Once = <T>(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  work: (caller: Caller) => Promise<T>,
+) => Promise<T>
 
-type Key = Pick<IdempotencyRow, 'owner' | 'key'>
 type Deps = {
-  readonly store: Pick<Store, 'claimIdempotencyKey' | 'finishIdempotencyKey'>
+  readonly store: Pick<Store, 'readIdempotencyKey' | 'writeIdempotencyKey'>
   readonly log: Log
   readonly now: () => Date
 }
 
-/** Faults after which nobody knows whether the work happened. */
-const UNKNOWN_OUTCOME: ReadonlySet<number> = new Set([ERROR_STATUS.internal, ERROR_STATUS.deadline_exceeded])
-
 export function createOnce({ store, log, now }: Deps): Once {
-  const keep = async ({ owner, key }: Key, answer: { status: number; body: string } | undefined) => {
-    try {
-      await store.finishIdempotencyKey(owner, key, answer)
-    } catch (error) {
-      // The work is done. A repetition finds the key unfinished and does not do it again.
-      log.error('could not keep the answer of an idempotency key', { error })
-    }
-  }
-  return async <T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>) => {
+  return async <T>(request: FastifyRequest, reply: FastifyReply, work: (caller: Caller) => Promise<T>) => {
+    const caller = callerOf(request)
     const key = keyOf(request)
-    if (key === undefined) return work()
-    const row = { owner: callerOf(request).owner, key }
-    const fingerprint = fingerprintOf(request)
-    const claim = await store.claimIdempotencyKey({ ...row, fingerprint, createdAt: now().toISOString() })
-    if (!claim.fresh) {
+    if (key === undefined) return work(caller)
+    const asked = { owner: caller.owner, key, fingerprint: fingerprintOf(request) }
+    const readKept = () => store.readIdempotencyKey(asked, now())
+    const replay = (row: IdempotencyRow): T => {
+      assertSame(row, asked.fingerprint)
       reply.header(REPLAYED_HEADER, 'true')
-      return replay(claim.row, fingerprint) as T
+      return JSON.parse(row.body) as T
+    }
+    const rowOf = (answer: unknown): IdempotencyRow => ({
+      ...asked,
+      status: reply.statusCode,
+      body: JSON.stringify(answer ?? null),
+      createdAt: now().toISOString(),
+    })
+    const kept = await readKept()
+    if (kept) return replay(kept)
+    const keep: Caller['keep'] = async (tx, answer) => {
+      if (await tx.insertIdempotencyKey(rowOf(answer))) return
+      throw new SandboxError('conflict', 'Another request with this idempotency key was faster.')
     }
     try {
-      const answer = await work()
-      await keep(row, { status: reply.statusCode, body: JSON.stringify(answer ?? null) })
+      const answer = await work({ ...caller, keep })
+      await store
+        .writeIdempotencyKey(rowOf(answer))
+        // The work is done. A repetition finds what its transaction kept, or repeats what is harmless.
+        .catch((error: unknown) => log.error('could not keep the answer of an idempotency key', { error }))
       return answer
     } catch (error) {
-      if (isKnownRefusal(error)) await keep(row, undefined)
+      // Of two requests with one key that came at once, the slower one was refused.
+      const other = await readKept()
+      if (other) return replay(other)
       throw error
     }
   }
 }
 
-/** A refusal did nothing, so its key is free again. After any other error the key stays taken. */
-const isKnownRefusal = (error: unknown): boolean =>
-  error instanceof SandboxError && !UNKNOWN_OUTCOME.has(ERROR_STATUS[error.code])
-
-function replay(row: IdempotencyRow, fingerprint: string): unknown {
-  if (row.fingerprint !== fingerprint) {
-    throw new SandboxError('idempotency_mismatch', 'This idempotency key was used for another request.')
-  }
-  if (row.state === 'done') return JSON.parse(row.body ?? 'null')
-  throw new SandboxError(
-    'idempotency_unfinished',
-    'The first request with this key has not answered. Repeat it shortly. If it never does, its outcome is ' +
-      'unknown: look for its effect before you use another key.',
-  )
+function assertSame(row: IdempotencyRow, fingerprint: string): void {
+  if (row.fingerprint === fingerprint) return
+  throw new SandboxError('idempotency_mismatch', 'This idempotency key was used for another request.')
 }
 
 function keyOf({ headers }: FastifyRequest): string | undefined {

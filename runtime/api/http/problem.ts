@@ -19,7 +19,10 @@ const FASTIFY_CODES: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
 }
 
-/** The same for every fault of ours: what went wrong inside is for the log alone. */
+/**
+ * The same for every fault of ours, because what went wrong inside is for the log alone. `outcome_unknown` is the
+ * exception: its text is ours, and it says that the work may have been done.
+ */
 const FAULT_DETAIL = 'The service could not do this. Its log has the cause under the request id.'
 
 /** What a caller may read about anything that was thrown while their request was served. */
@@ -31,7 +34,7 @@ export function toProblem(error: unknown, requestId: string): Problem {
     title: STATUS_CODES[status] ?? code,
     status,
     code,
-    detail: status < 500 ? detail : FAULT_DETAIL,
+    detail: status < 500 || code === 'outcome_unknown' ? detail : FAULT_DETAIL,
     requestId,
     ...(errors.length > 0 && { errors: [...errors] }),
   }

@@ -31,7 +31,6 @@ const MORE_PROBLEMS = {
   409: describedProblem('Not possible in the present state.'),
   413: describedProblem('Larger than the service takes.'),
   415: describedProblem('Not a media type that this route takes.'),
-  425: describedProblem('The first request with this idempotency key is not finished.'),
   502: describedProblem('The sandbox failed.'),
   503: describedProblem('Not now.'),
 } as const

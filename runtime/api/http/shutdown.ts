@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { SandboxError } from '../../kit/errors.ts'
 import type { RunService } from '../runs/service.ts'
-import { OpenStreams } from './sse.ts'
+import type { OpenStreams } from './sse.ts'
 
 /** How long readers have to take the last events of runs that ended with the service. */
 const STREAMS_MS = 1000
@@ -12,8 +12,7 @@ const REQUESTS_MS = 10_000
  * Closing the app closes in order: the service, whose last events still reach their readers; the streams that are
  * left; the requests that are being answered. Connections without one are cut by `forceCloseConnections`.
  */
-export function closeInOrder(app: FastifyInstance, service: RunService): OpenStreams {
-  const streams = new OpenStreams()
+export function closeInOrder(app: FastifyInstance, service: RunService, streams: OpenStreams): void {
   const requests = new RequestsUnderWay()
   let isClosing = false
   app.addHook('onRequest', async (_request, reply) => {
@@ -28,7 +27,6 @@ export function closeInOrder(app: FastifyInstance, service: RunService): OpenStr
     streams.close()
     await requests.untilNone(REQUESTS_MS)
   })
-  return streams
 }
 
 class RequestsUnderWay {

@@ -1,19 +1,38 @@
 import { Readable } from 'node:stream'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { RunEnvelope } from '../../../contracts/events.ts'
 import { HEARTBEAT_MS } from '../../../contracts/limits.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import { Turns } from './turns.ts'
 
 /** Told to `EventSource`: how long to wait before it comes back. */
 const RETRY_MS = 1000
 
-/** Every open event stream, so that a shutdown can end them; their readers resume elsewhere. */
-export class OpenStreams {
-  readonly #open = new Set<AbortController>()
+export type StreamLimits = {
+  /** Event streams that may be open at a time, of one API key and in all. */
+  readonly perKey: number
+  readonly inAll: number
+}
 
-  /** A signal that aborts when the reader leaves or the service closes its streams. */
-  signalFor(reply: FastifyReply): AbortSignal {
+/** Every open event stream, so that they can be bounded, and ended by a shutdown; their readers resume elsewhere. */
+export class OpenStreams {
+  readonly #open = new Map<AbortController, string>()
+  readonly #limits: StreamLimits
+  readonly #turns = new Turns()
+
+  constructor(limits: StreamLimits) {
+    this.#limits = limits
+  }
+
+  /**
+   * A signal that aborts when the reader leaves or the service closes its streams. Throws `too_many_streams` where the key
+   * or the service has as many streams as it may.
+   */
+  admit(request: FastifyRequest, reply: FastifyReply): AbortSignal {
+    const keyId = request.credential?.keyId ?? ''
+    this.#refuseMore(keyId)
     const controller = new AbortController()
-    this.#open.add(controller)
+    this.#open.set(controller, keyId)
     reply.raw.once('close', () => {
       this.#open.delete(controller)
       controller.abort()
@@ -21,29 +40,45 @@ export class OpenStreams {
     return controller.signal
   }
 
+  #refuseMore(keyId: string): void {
+    const { perKey, inAll } = this.#limits
+    if (this.#open.size >= inAll) throw tooManyStreams(`This service has ${inAll} open event streams`)
+    const own = [...this.#open.values()].filter((other) => other === keyId).length
+    if (own >= perKey) throw tooManyStreams(`This API key has ${perKey} open event streams`)
+  }
+
+  /**
+   * Answers with events as they come. The source is pulled only as fast as the reader reads, so a slow reader costs
+   * one buffer of the socket; one that stops reading is cut off by the connection's idle timeout.
+   */
+  send(reply: FastifyReply, events: AsyncIterable<RunEnvelope>): FastifyReply {
+    reply.header('x-accel-buffering', 'no').type('text/event-stream')
+    return reply.send(Readable.from(encode(events, this.#turns), { objectMode: false }))
+  }
+
   /** Ends every stream between two events. */
   close(): void {
-    for (const controller of this.#open) controller.abort()
+    for (const controller of this.#open.keys()) controller.abort()
   }
 }
 
-/**
- * Answers with events as they come. The source is pulled only as fast as the reader reads, so a slow reader costs
- * one buffer of the socket; one that stops reading is cut off by the connection's idle timeout.
- */
-export function sendEvents(
-  reply: FastifyReply,
-  events: AsyncIterable<RunEnvelope>,
-  heartbeatMs = HEARTBEAT_MS,
-): FastifyReply {
-  reply.header('x-accel-buffering', 'no').type('text/event-stream')
-  return reply.send(Readable.from(encode(events, heartbeatMs), { objectMode: false }))
-}
+const tooManyStreams = (what: string) =>
+  new SandboxError('too_many_streams', `${what}, which is the limit. Close some, or read pages of events.`)
 
-async function* encode(events: AsyncIterable<RunEnvelope>, heartbeatMs: number): AsyncGenerator<string> {
+/** A reader that takes everything at once gets so much before the other readers, and all other requests, have a turn. */
+const CHARACTERS_PER_TURN = 32_768
+
+async function* encode(events: AsyncIterable<RunEnvelope>, turns: Turns): AsyncGenerator<string> {
   yield `retry: ${RETRY_MS}\n\n`
-  for await (const envelope of withHeartbeat(events, heartbeatMs)) {
-    yield envelope ? encodeEvent(envelope) : ': heartbeat\n\n'
+  await turns.next()
+  let written = 0
+  for await (const envelope of withHeartbeat(events, HEARTBEAT_MS)) {
+    const frame = envelope ? encodeEvent(envelope) : ': heartbeat\n\n'
+    yield frame
+    written += frame.length
+    if (written < CHARACTERS_PER_TURN) continue
+    written = 0
+    await turns.next()
   }
 }
 

@@ -2,9 +2,9 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
 import { RunId, StartCommand, StartedCommand } from '../../../contracts/api.ts'
 import { commandEvents } from '../../kit/command-events.ts'
+import { SandboxError } from '../../kit/errors.ts'
 import { callerOf } from '../http/authenticate.ts'
 import { GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
-import { sendEvents } from '../http/sse.ts'
 import type { RouteDeps } from './deps.ts'
 
 const tags = ['commands']
@@ -29,21 +29,24 @@ export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
         response: {
           200: { content: { 'text/event-stream': { schema: z.string() } } },
           202: StartedCommand,
-          ...problems(403, 404, 409, 413, 415, 425, 502, 503),
+          ...problems(403, 404, 409, 413, 415, 502, 503),
         },
       },
     },
     async (request, reply) => {
       const caller = callerOf(request)
       const { id } = request.params
-      const started = await once(request, reply, () => service.startCommand(caller, id, request.body))
-      if (prefersAsync(request.headers.prefer)) {
+      const isFollowed = !prefersAsync(request.headers.prefer)
+      // Asked for before the command starts: what is refused must not run.
+      const signal = isFollowed ? streams.admit(request, reply) : undefined
+      const started = await once(request, reply, (caller) => service.startCommand(caller, id, request.body))
+      if (!signal) {
         return reply.code(202).header('preference-applied', 'respond-async').send(started)
       }
       // The command goes on when its reader leaves; its timeout ends it, or a DELETE.
-      const from = { after: started.afterSequence, signal: streams.signalFor(reply) }
-      const events = await service.subscribe(caller, id, from)
-      return sendEvents(reply, commandEvents(events, started.commandId))
+      const events = await service.subscribe(caller, id, { after: started.afterSequence, signal })
+      if (!events) throw new SandboxError('run_ended', `run ${id} ended before the command did`)
+      return streams.send(reply, commandEvents(events, started.commandId))
     },
   )
 
@@ -56,12 +59,12 @@ export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
         summary: 'Cancel a command',
         headers: MutationHeaders,
         params: z.object({ id: RunId, commandId: z.string().min(1).max(128) }),
-        response: { 204: z.null(), ...problems(404, 409, 425, 502, 503) },
+        response: { 204: z.null(), ...problems(404, 409, 502, 503) },
       },
     },
     async (request, reply) => {
-      await once(request, reply, () =>
-        service.cancelCommand(callerOf(request), request.params.id, request.params.commandId),
+      await once(request, reply, (caller) =>
+        service.cancelCommand(caller, request.params.id, request.params.commandId),
       )
       return reply.code(204).send(null)
     },

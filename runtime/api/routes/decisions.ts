@@ -16,7 +16,7 @@ import type { RouteDeps } from './deps.ts'
 
 const tags = ['decisions']
 const deciding = { ...GUARDED, tags, headers: MutationHeaders, params: RunParams }
-const response = { 200: Approval, ...problems(403, 404, 409, 415, 425) }
+const response = { 200: Approval, ...problems(403, 404, 409, 415) }
 
 /** What a person says to a run that waits for them. */
 export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
@@ -39,7 +39,7 @@ export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { se
     { schema: { ...deciding, summary: 'Approve a shell command', body: ApproveShell, response } },
     async (request, reply) => {
       const decision = { outcome: 'approved', ...request.body } as const
-      return once(request, reply, () => service.decideShell(callerOf(request), request.params.id, decision))
+      return once(request, reply, (caller) => service.decideShell(caller, request.params.id, decision))
     },
   )
 
@@ -48,7 +48,7 @@ export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { se
     { schema: { ...deciding, summary: 'Deny a shell command', body: DenyShell, response } },
     async (request, reply) => {
       const decision = { outcome: 'denied', ...request.body } as const
-      return once(request, reply, () => service.decideShell(callerOf(request), request.params.id, decision))
+      return once(request, reply, (caller) => service.decideShell(caller, request.params.id, decision))
     },
   )
 
@@ -57,7 +57,7 @@ export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { se
     { schema: { ...deciding, summary: 'Approve a tool call', body: ApproveTool, response } },
     async (request, reply) => {
       const decision = { outcome: 'approved', ...request.body } as const
-      return once(request, reply, () => service.decideTool(callerOf(request), request.params.id, decision))
+      return once(request, reply, (caller) => service.decideTool(caller, request.params.id, decision))
     },
   )
 
@@ -66,7 +66,7 @@ export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { se
     { schema: { ...deciding, summary: 'Deny a tool call', body: DenyTool, response } },
     async (request, reply) => {
       const decision = { outcome: 'denied', ...request.body } as const
-      return once(request, reply, () => service.decideTool(callerOf(request), request.params.id, decision))
+      return once(request, reply, (caller) => service.decideTool(caller, request.params.id, decision))
     },
   )
 
@@ -78,13 +78,13 @@ export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { se
         summary: 'Answer a question of the agent',
         params: z.object({ id: RunId, requestId: z.string().min(1).max(128) }),
         body: AnswerQuestion,
-        response: { 204: z.null(), ...problems(404, 409, 415, 425) },
+        response: { 204: z.null(), ...problems(404, 409, 415) },
       },
     },
     async (request, reply) => {
       const { id, requestId } = request.params
-      await once(request, reply, () =>
-        service.answerQuestion(callerOf(request), id, { requestId, answer: request.body.answer }),
+      await once(request, reply, (caller) =>
+        service.answerQuestion(caller, id, { requestId, answer: request.body.answer }),
       )
       return reply.code(204).send(null)
     },

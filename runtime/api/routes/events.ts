@@ -4,7 +4,6 @@ import { EventPage } from '../../../contracts/api.ts'
 import { LAST_EVENT_ID_HEADER } from '../../../contracts/routes.ts'
 import { callerOf } from '../http/authenticate.ts'
 import { GUARDED, problems, RunParams, wholeNumber } from '../http/schemas.ts'
-import { sendEvents } from '../http/sse.ts'
 import type { RouteDeps } from './deps.ts'
 
 const tags = ['events']
@@ -24,6 +23,7 @@ export const eventRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servi
         querystring: z.strictObject({ after: Sequence.optional() }),
         response: {
           200: { content: { 'text/event-stream': { schema: z.string() } } },
+          204: z.null().describe('The run has ended, and the reader has seen its last event.'),
           ...problems(404),
         },
       },
@@ -31,9 +31,10 @@ export const eventRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servi
     async (request, reply) => {
       // A reader that comes back keeps its URL: the header is the newer word.
       const after = request.headers[LAST_EVENT_ID_HEADER] ?? request.query.after ?? 0
-      const signal = streams.signalFor(reply)
+      const signal = streams.admit(request, reply)
       const events = await service.subscribe(callerOf(request), request.params.id, { after, signal })
-      return sendEvents(reply, events)
+      // An `EventSource` comes back after `done` as after a broken line; only 204 tells it to stay away.
+      return events ? streams.send(reply, events) : reply.code(204).send(null)
     },
   )
 

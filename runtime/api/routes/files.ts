@@ -77,7 +77,7 @@ const fileWritingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servic
     params: FileParams,
     querystring: z.strictObject({ create: z.enum(['never', 'allowed', 'exclusive']).optional() }),
     body: z.instanceof(Buffer, { error: `must be bytes of type ${BYTES}` }),
-    response: { 204: z.null(), ...problems(403, 404, 409, 413, 415, 425, 502, 503) },
+    response: { 204: z.null(), ...problems(403, 404, 409, 413, 415, 502, 503) },
   }
   app.put('/:id/files/*', { bodyLimit, schema: writeSchema }, async (request, reply) => {
     const { id, '*': path } = request.params
@@ -94,13 +94,13 @@ const fileWritingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servic
     summary: 'Delete a file or a folder',
     params: FileParams,
     querystring: z.strictObject({ recursive: z.enum(['true', 'false']).optional() }),
-    response: { 204: z.null(), ...problems(403, 404, 409, 425, 502, 503) },
+    response: { 204: z.null(), ...problems(403, 404, 409, 502, 503) },
   }
   app.delete('/:id/files/*', { schema: deleteSchema }, async (request, reply) => {
     const { id, '*': path } = request.params
     const operation = { op: 'delete', path, recursive: request.query.recursive === 'true' } as const
-    await once(request, reply, async () => {
-      await operateOnFile(service, { caller: callerOf(request), id }, { operation })
+    await once(request, reply, async (caller) => {
+      await operateOnFile(service, { caller: caller, id }, { operation })
     })
     return reply.code(204).send(null)
   })

@@ -16,10 +16,10 @@ export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service
     ...mutation,
     summary: 'Start a run',
     body: StartRun,
-    response: { 202: Run, ...problems(403, 409, 413, 415, 425, 503) },
+    response: { 202: Run, ...problems(403, 409, 413, 415, 503) },
   }
   app.post('', { bodyLimit, schema: startSchema }, async (request, reply) => {
-    const run = await once(request, reply, () => service.startRun(callerOf(request), request.body))
+    const run = await once(request, reply, (caller) => service.startRun(caller, request.body))
     return reply.code(202).header('location', `${API_ROUTES.runs}/${run.id}`).send(run)
   })
 
@@ -48,11 +48,11 @@ export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service
     summary: 'Give the agent its next prompt',
     params: RunParams,
     body: StartTurn,
-    response: { 202: Turn, ...problems(404, 409, 413, 415, 425) },
+    response: { 202: Turn, ...problems(404, 409, 413, 415) },
   }
   app.post('/:id/turns', { schema: turnSchema }, async (request, reply) => {
     const { id } = request.params
-    const turn = await once(request, reply, () => service.startTurn(callerOf(request), id, request.body))
+    const turn = await once(request, reply, (caller) => service.startTurn(caller, id, request.body))
     return reply.code(202).send(turn)
   })
 
@@ -60,9 +60,9 @@ export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service
     ...mutation,
     summary: 'Cancel a run; answers when it is final or two seconds have passed',
     params: RunParams,
-    response: { 200: Run, ...problems(404, 409, 425) },
+    response: { 200: Run, ...problems(404, 409) },
   }
   app.post('/:id/cancel', { schema: cancelSchema }, async (request, reply) =>
-    once(request, reply, () => service.cancel(callerOf(request), request.params.id)),
+    once(request, reply, (caller) => service.cancel(caller, request.params.id)),
   )
 }

@@ -30,11 +30,11 @@ export const sandboxPolicyRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
         summary: 'Replace the sandbox policy; what is left out goes back to its default',
         headers: MutationHeaders,
         body: SandboxSettingsPatch,
-        response: { 200: SandboxSettings, ...problems(403, 409, 415, 425) },
+        response: { 200: SandboxSettings, ...problems(403, 409, 415) },
       },
     },
     async (request, reply) => {
-      return once(request, reply, () => service.replacePolicy(callerOf(request), request.body))
+      return once(request, reply, (caller) => service.replacePolicy(caller, request.body))
     },
   )
 
@@ -47,11 +47,11 @@ export const sandboxPolicyRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
         summary: 'Change the sandbox policy; what is left out stays',
         headers: MutationHeaders,
         body: SandboxSettingsPatch,
-        response: { 200: SandboxSettings, ...problems(403, 409, 415, 425) },
+        response: { 200: SandboxSettings, ...problems(403, 409, 415) },
       },
     },
     async (request, reply) => {
-      return once(request, reply, () => service.mergePolicy(callerOf(request), request.body))
+      return once(request, reply, (caller) => service.mergePolicy(caller, request.body))
     },
   )
 }

@@ -18,10 +18,10 @@ export const sandboxRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
     ...mutation,
     summary: 'Create a sandbox without an agent',
     body: CreateSandbox,
-    response: { 202: Run, ...problems(403, 409, 413, 415, 425, 503) },
+    response: { 202: Run, ...problems(403, 409, 413, 415, 503) },
   }
   app.post('', { schema: createSchema }, async (request, reply) => {
-    const run = await once(request, reply, () => service.createSandbox(callerOf(request), request.body))
+    const run = await once(request, reply, (caller) => service.createSandbox(caller, request.body))
     return reply.code(202).header('location', `${API_ROUTES.sandboxes}/${run.id}`).send(run)
   })
 
@@ -49,10 +49,10 @@ export const sandboxRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
     ...mutation,
     summary: 'Destroy a sandbox with everything in it',
     params: SandboxParams,
-    response: { 204: z.null(), ...problems(404, 409, 425) },
+    response: { 204: z.null(), ...problems(404, 409) },
   }
   app.delete('/:id', { schema: destroySchema }, async (request, reply) => {
-    await once(request, reply, () => service.destroySandbox(callerOf(request), request.params.id))
+    await once(request, reply, (caller) => service.destroySandbox(caller, request.params.id))
     return reply.code(204).send(null)
   })
 }

@@ -40,20 +40,20 @@ export const trustedFolderRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
     ...mutation,
     summary: "Put a folder's settings file in force for your own runs",
     body: TrustFolder,
-    response: { 200: SettingsComparison, ...problems(409, 413, 415, 425) },
+    response: { 200: SettingsComparison, ...problems(409, 413, 415) },
   }
   app.put('', { schema: trustSchema }, async (request, reply) =>
-    once(request, reply, () => service.trustFolder(callerOf(request), request.body)),
+    once(request, reply, (caller) => service.trustFolder(caller, request.body)),
   )
 
   const forgetSchema = {
     ...mutation,
     summary: 'Forget the settings in force in a folder; the next run there is a first one',
     querystring: FolderQuery,
-    response: { 204: z.null(), ...problems(404, 409, 425) },
+    response: { 204: z.null(), ...problems(404, 409) },
   }
   app.delete('', { schema: forgetSchema }, async (request, reply) => {
-    await once(request, reply, () => service.forgetFolder(callerOf(request), request.query))
+    await once(request, reply, (caller) => service.forgetFolder(caller, request.query))
     return reply.code(204).send(null)
   })
 }

@@ -26,7 +26,7 @@ export const workspaceRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { s
         headers: MutationHeaders,
         params: RunParams,
         body: z.instanceof(Readable, { error: `must be a tar archive of type ${TAR_MEDIA_TYPE}` }),
-        response: { 200: Run, ...problems(404, 409, 413, 415, 425) },
+        response: { 200: Run, ...problems(404, 409, 413, 415) },
       },
     },
     async (request, reply) => {
@@ -35,9 +35,7 @@ export const workspaceRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { s
         FILE_LIMITS.maxArchiveBytes,
         request.headers['content-length'],
       )
-      return once(request, reply, () =>
-        service.uploadWorkspace(callerOf(request), request.params.id, archive),
-      )
+      return once(request, reply, (caller) => service.uploadWorkspace(caller, request.params.id, archive))
     },
   )
 

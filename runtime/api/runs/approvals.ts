@@ -5,6 +5,7 @@ import { SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { ApprovalRow, Transaction } from '../../store/store.ts'
 import type { RunDeps } from './deps.ts'
+import type { Caller } from './service.ts'
 
 export type PersonsWord = {
   readonly requestId: string
@@ -55,7 +56,11 @@ export class Approvals {
   }
 
   /** A person's word on one request of one run. Throws `already_decided` where somebody was first. */
-  decide(runId: string, word: PersonsWord): Promise<{ approval: Approval; decision: CallDecision }> {
+  decide(
+    caller: Caller,
+    runId: string,
+    word: PersonsWord,
+  ): Promise<{ approval: Approval; decision: CallDecision }> {
     return this.#store.transaction(async (tx) => {
       const approval = await this.#requirePending(tx, runId, word.requestId)
       assertFits(approval, word)
@@ -63,6 +68,8 @@ export class Approvals {
       const decided = await tx.readApproval(runId, word.requestId)
       if (!decision || !decided)
         throw new SandboxError('already_decided', `request ${word.requestId} was decided`)
+      // The answer to a question has no body.
+      await caller.keep?.(tx, word.outcome === 'answered' ? null : toApproval(decided))
       return { approval: toApproval(decided), decision }
     })
   }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { StartCommand, StartedCommand } from '../../../contracts/api.ts'
+import { ERROR_STATUS } from '../../../contracts/errors.ts'
 import type { HostCommandInput } from '../../../contracts/exec.ts'
 import type { SandboxSettings } from '../../../contracts/policy.ts'
 import { refuseCommand } from '../../governance/refuse-command.ts'
@@ -23,6 +24,20 @@ export function hostCommandOf(request: unknown, settings: SandboxSettings): Host
   }
 }
 
+/** What the sandbox answered with: after it, the command did not start. */
+const isRefusal = (error: unknown): boolean => error instanceof SandboxError && ERROR_STATUS[error.code] < 500
+
+function unconfirmed(
+  run: RunRow,
+  { commandId, afterSequence }: StartedCommand,
+  cause: unknown,
+): SandboxError {
+  const message =
+    `The sandbox did not confirm the command ${commandId}; it may run. Follow the events of ${run.id} after ` +
+    `${afterSequence}, or cancel the command.`
+  return new SandboxError('outcome_unknown', message, { cause })
+}
+
 /** Commands that a person runs in a run's sandbox, beside its agent. */
 export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
   const { store, clock } = deps
@@ -32,7 +47,7 @@ export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
     caller: Caller,
     run: RunRow,
     command: { id: string; request: StartCommand },
-  ): Promise<number> {
+  ): Promise<StartedCommand> {
     return store.transaction(async (tx) => {
       const current = await tx.readRun(run.id)
       await tx.insertCommand({ id: command.id, runId: run.id, request: command.request, state: 'running' })
@@ -51,7 +66,9 @@ export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
         },
       ])
       tx.announce(run.id)
-      return current?.lastSequence ?? 0
+      const started = { commandId: command.id, afterSequence: current?.lastSequence ?? 0 }
+      await caller.keep?.(tx, started)
+      return started
     })
   }
 
@@ -61,11 +78,15 @@ export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
       const refusal = refuseCommand(request, run.settings, isolation)
       if (refusal !== undefined) throw new SandboxError('policy_denied', refusal)
       const commandId = `cmd_${randomUUID().replaceAll('-', '')}`
-      const afterSequence = await record(caller, run, { id: commandId, request })
+      const started = await record(caller, run, { id: commandId, request })
       use.notifyCommand(commandId)
       const body = hostCommandOf(request, run.settings)
-      await client.startCommand(commandId, body, withTimeout(START_TIMEOUT_MS))
-      return { commandId, afterSequence }
+      try {
+        await client.startCommand(commandId, body, withTimeout(START_TIMEOUT_MS))
+      } catch (error) {
+        throw isRefusal(error) ? error : unconfirmed(run, started, error)
+      }
+      return started
     },
 
     async cancel({ run, client }: SandboxUse, commandId: string): Promise<void> {

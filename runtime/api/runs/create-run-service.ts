@@ -50,6 +50,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   const reaper = new ReaperFigures()
   let lease: Awaited<ReturnType<typeof holdStore>> | undefined
   const onLost = () => {
+    if (provider.shared) return sharing.abandonAll()
     deps.log.error('another service took over the store; the runs of this one end')
     for (const driven of active.list()) driven.end(STOPPED)
   }
@@ -58,17 +59,24 @@ export function createRunService(given: RunServiceDeps): RunService {
   const sharing = createSharing(deps, { active, uploads, audit, capacity, figures: reaper })
 
   return {
+    async hold() {
+      if (store.engine !== 'postgres') return
+      const isShared = provider.shared !== undefined
+      lease = await holdStore(store, { ttlMs: LEASE_TTL_MS, isShared, onLost, log: deps.log })
+    },
     async start() {
       if (provider.shared) return sharing.start()
-      if (store.engine === 'postgres')
-        lease = await holdStore(store, { ttlMs: LEASE_TTL_MS, onLost, log: deps.log })
       // First: what an earlier process left can only be collected where the provider works.
       await provider.start()
       await recoverRuns(deps, finishParts)
     },
     async close() {
       uploads.close()
-      if (provider.shared) return sharing.close()
+      if (provider.shared) {
+        await sharing.close()
+        await lease?.release()
+        return provider.close()
+      }
       for (const driven of active.list()) driven.end(STOPPED)
       await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
       await provider.close()
@@ -82,8 +90,26 @@ export function createRunService(given: RunServiceDeps): RunService {
     cancel: (caller, id) => lifecycle.cancel(caller, id),
     destroySandbox: (caller, id) => lifecycle.end(caller, id),
     ...createRunReads(deps, findServing),
-    ...createDecisions({ store, approvals, active }),
+    ...createDecisions({ store, approvals, active, log: deps.log }),
 
+    ...createSandboxUses(findServing, commands),
+
+    readPolicy: () => policy.read(),
+    replacePolicy: (caller, patch) => policy.replace(caller, patch),
+    mergePolicy: (caller, patch) => policy.merge(caller, patch),
+    ...createTrustedFolders(deps, policy),
+    metrics: () => renderMetrics({ store, active, reaper }),
+  }
+}
+
+type SandboxUses = Pick<RunService, 'startCommand' | 'cancelCommand' | 'file'>
+
+/** What callers do in the sandbox of a run, beside its agent. */
+function createSandboxUses(
+  findServing: ReturnType<typeof servingRunFinder>,
+  commands: ReturnType<typeof createRunCommands>,
+): SandboxUses {
+  return {
     startCommand: (caller, id, command) =>
       using(findServing(caller, id), (use) => commands.start(caller, use, command)),
     cancelCommand: (caller, id, commandId) =>
@@ -93,12 +119,6 @@ export function createRunService(given: RunServiceDeps): RunService {
         client.file(operation, payload ?? new Uint8Array(0), withTimeout(FILE_TIMEOUT_MS)),
       )
     },
-
-    readPolicy: () => policy.read(),
-    replacePolicy: (caller, patch) => policy.replace(caller, patch),
-    mergePolicy: (caller, patch) => policy.merge(caller, patch),
-    ...createTrustedFolders(deps, policy),
-    metrics: () => renderMetrics({ store, active, reaper }),
   }
 }
 
@@ -123,15 +143,13 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
   const { active, audit, capacity, figures } = parts
   let reaper: ReturnType<typeof startReaper> | undefined
   let watching: ReturnType<typeof watchAbandonedRuns> | undefined
-  let lease: Awaited<ReturnType<typeof holdStore>> | undefined
   const abandonAll = () => {
     for (const driven of active.list()) driven.abandon()
   }
   return {
+    abandonAll,
     async start() {
       await provider.start()
-      if (store.engine === 'postgres')
-        lease = await holdStore(store, { ttlMs: LEASE_TTL_MS, isShared: true, onLost: abandonAll, log })
       await holder.hold(store, { ttlMs: HOLDER_TTL_MS, onLost: abandonAll, log })
       await takeOverRuns(deps, active)
       watching = watchAbandonedRuns(deps, parts, TAKEOVER_EVERY_MS)
@@ -147,8 +165,6 @@ function createSharing(deps: RunDeps & { readonly holder: Holder }, parts: Shari
       abandonAll()
       await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
       await holder.release(store)
-      await lease?.release()
-      await provider.close()
     },
   }
 }

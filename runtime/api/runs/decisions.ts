@@ -1,17 +1,44 @@
+import type { CallDecision } from '../../../contracts/decisions.ts'
+import { delay } from '../../kit/deadline.ts'
+import type { Log } from '../../kit/log.ts'
 import type { Store } from '../../store/store.ts'
 import type { ActiveRuns } from './active-runs.ts'
 import { type Approvals, type PersonsWord, toApproval } from './approvals.ts'
 import { requireRun } from './run-view.ts'
 import type { Caller, RunService, ShellDecision, ToolDecision } from './service.ts'
 
+/** A person's request is answered after this time, delivered or not. */
+const ANSWER_MS = 2_000
+const DELIVERY_PAUSES_MS = [0, 200, 1_000, 5_000, 15_000, 30_000]
+
 type ForCallers = Pick<RunService, 'listApprovals' | 'decideShell' | 'decideTool' | 'answerQuestion'>
-type DecisionParts = { readonly store: Store; readonly approvals: Approvals; readonly active: ActiveRuns }
+type DecisionParts = {
+  readonly store: Store
+  readonly approvals: Approvals
+  readonly active: ActiveRuns
+  readonly log: Log
+}
 
 /** What people say to a run that waits: durable first, then told to the sandbox. */
-export function createDecisions({ store, approvals, active }: DecisionParts): ForCallers {
-  async function say(runId: string, word: PersonsWord) {
-    const { approval, decision } = await approvals.decide(runId, word)
-    await active.get(runId)?.settleApproval(word.requestId, [decision])
+export function createDecisions({ store, approvals, active, log }: DecisionParts): ForCallers {
+  /** Tells the sandbox, again if need be: it takes a decision once. */
+  async function deliver(runId: string, requestId: string, decision: CallDecision): Promise<void> {
+    for (const pauseMs of DELIVERY_PAUSES_MS) {
+      await delay(pauseMs)
+      const driven = active.get(runId)
+      if (!driven) return
+      try {
+        return await driven.settleApproval(requestId, [decision])
+      } catch (error) {
+        log.warn('a decision was not delivered yet', { runId, requestId, error })
+      }
+    }
+  }
+
+  async function say(caller: Caller, runId: string, word: PersonsWord) {
+    const { approval, decision } = await approvals.decide(caller, runId, word)
+    // The decision is stored: whatever happens to its delivery, the person gets their answer.
+    await Promise.race([deliver(runId, word.requestId, decision), delay(ANSWER_MS)])
     return approval
   }
 
@@ -23,15 +50,15 @@ export function createDecisions({ store, approvals, active }: DecisionParts): Fo
     async decideShell(caller, id, decision) {
       await requireRun(store, caller, id)
       const requestId = decision.requestId ?? (await approvals.findByHash(id, decision.commandHash ?? ''))
-      return say(id, wordOf(caller, requestId, decision))
+      return say(caller, id, wordOf(caller, requestId, decision))
     },
     async decideTool(caller, id, decision) {
       await requireRun(store, caller, id)
-      return say(id, wordOf(caller, decision.requestId, decision))
+      return say(caller, id, wordOf(caller, decision.requestId, decision))
     },
     async answerQuestion(caller, id, { requestId, answer }) {
       await requireRun(store, caller, id)
-      await say(id, { requestId, outcome: 'answered', by: caller.owner, answer })
+      await say(caller, id, { requestId, outcome: 'answered', by: caller.owner, answer })
     },
   }
 }

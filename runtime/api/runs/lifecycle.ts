@@ -44,7 +44,7 @@ export class Lifecycle {
   async uploadWorkspace(caller: Caller, id: string, archive: AsyncIterable<Uint8Array>): Promise<Run> {
     const { deps, uploads, active } = this.#parts
     const run = await requireRun(deps.store, caller, id)
-    await uploads.receive(run, archive)
+    await uploads.receive(caller, run, archive)
     const uploaded = await requireRun(deps.store, caller, id)
     if (!isFinal(uploaded)) active.launch(uploaded)
     if (run.kind === 'command') await this.#untilServing(uploaded)
@@ -62,10 +62,13 @@ export class Lifecycle {
         throw new SandboxError('run_ended', `run ${id} has ended (${current?.state ?? 'unknown'})`)
       }
       tx.announce(id)
-      return tx.insertTurn({ id: turnId, runId: id, state: 'queued', prompt, final })
+      await tx.insertTurn({ id: turnId, runId: id, state: 'queued', prompt, final })
+      const queued: Turn = { id: turnId, runId: id, state: 'queued' }
+      await caller.keep?.(tx, queued)
+      return queued
     })
     active.get(id)?.notifyTurn()
-    return { id: turn.id, runId: id, state: turn.state }
+    return turn
   }
 
   async cancel(caller: Caller, id: string): Promise<Run> {

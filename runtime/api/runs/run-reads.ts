@@ -67,8 +67,10 @@ export function createRunReads({ store, provider }: ReadDeps, findServing: FindS
       return store.readEvents(id, after, limit)
     },
     async subscribe(caller, id, from) {
-      await requireRun(store, caller, id)
-      return subscribeToRun(store, id, from)
+      const run = await requireRun(store, caller, id)
+      if (isFinal(run) && from.after >= run.lastSequence) return undefined
+      // A position that the run has not reached would be waited for in vain.
+      return subscribeToRun(store, id, { ...from, after: Math.min(from.after, run.lastSequence) })
     },
     async ready() {
       const problem = await store.ping().then(() => undefined, messageOf)

@@ -50,8 +50,12 @@ export function createSandboxPolicy(store: Store, ceiling: SandboxSettings) {
       throw new SandboxError('forbidden', 'only an operator may change the policy')
     const problems = problemsOf(ceiling, patch)
     if (problems.length > 0) throw new SandboxError('invalid_request', problems.join('; '))
-    await store.writeSetting(SETTING, JSON.stringify(patch))
-    return tighten(ceiling, patch)
+    const settings = tighten(ceiling, patch)
+    await store.transaction(async (tx) => {
+      await tx.writeSetting(SETTING, JSON.stringify(patch))
+      await caller.keep?.(tx, settings)
+    })
+    return settings
   }
 
   return {

@@ -25,11 +25,14 @@ import type {
   TrustedFolder,
   TrustFolder,
 } from '../../../contracts/trusted-folders.ts'
+import type { Transaction } from '../../store/store.ts'
 
 /** Who asks. A user sees what is their own; to them everything else does not exist. Operators see all. */
 export interface Caller {
   readonly owner: string
   readonly role: 'user' | 'operator'
+  /** Stores the answer of a mutation under the request's idempotency key, in the transaction that does the work. */
+  readonly keep?: (tx: Pick<Transaction, 'insertIdempotencyKey'>, answer: unknown) => Promise<void>
 }
 
 export interface Page<T> {
@@ -59,7 +62,12 @@ export type ToolDecision =
  * `not_found`, like one that never was.
  */
 export interface RunService {
-  /** Takes up what an earlier process left; nothing else may be called before. */
+  /**
+   * Takes the store for this process, or for those that share it. `unavailable` where another service has it. Called
+   * before the service listens, so that a service without a store is never reachable.
+   */
+  hold(): Promise<void>
+  /** Takes up what an earlier process left; needs `hold`, and nothing else may be called before. */
   start(): Promise<void>
   /** Ends or hands over what is running, with the events that say so. */
   close(): Promise<void>
@@ -104,10 +112,11 @@ export interface RunService {
   /** Events after a sequence, oldest first. */
   readEvents(caller: Caller, id: string, query: ReadEvents): Promise<RunEnvelope[]>
   /**
-   * Stored events and then new ones, gap-free; ends after `done` or when the signal aborts. Rejects with
-   * `not_found` before the first event. Read page by page as the consumer pulls: never a queue of its own.
+   * Stored events and then new ones, gap-free; ends after `done` or when the signal aborts. Undefined where the run has
+   * ended and nothing comes after. Rejects with `not_found` before the first event. Read page by page as the consumer
+   * pulls: never a queue of its own.
    */
-  subscribe(caller: Caller, id: string, from: Subscription): Promise<AsyncIterable<RunEnvelope>>
+  subscribe(caller: Caller, id: string, from: Subscription): Promise<AsyncIterable<RunEnvelope> | undefined>
 
   readPolicy(caller: Caller): Promise<SandboxSettings>
   replacePolicy(caller: Caller, policy: SandboxSettingsPatch): Promise<SandboxSettings>

@@ -6,7 +6,7 @@ import { allPlacesTaken, ownPlacesTaken } from './active-runs.ts'
 import { resolveAgent } from './agent-config.ts'
 import type { RunDeps, RunLimits } from './deps.ts'
 import { timeOrderedId } from './ids.ts'
-import { UNFINISHED } from './run-view.ts'
+import { toRun, UNFINISHED } from './run-view.ts'
 import { type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
 import type { Caller } from './service.ts'
 import { parseSettings, readSettingsFile } from './settings-file.ts'
@@ -112,8 +112,10 @@ async function admitAmongAll(
   if (own >= maxRunsPerOwner) throw ownPlacesTaken(own, maxRunsPerOwner)
 }
 
+type Insertion = { readonly caller: Caller; readonly wanted: Wanted; readonly prepared: Prepared }
+
 /** Writes a run with its settings, its first turn and its first events, in one commit. */
-async function insert({ run: deps }: StartDeps, wanted: Wanted, prepared: Prepared): Promise<RunRow> {
+async function insert({ run: deps }: StartDeps, { caller, wanted, prepared }: Insertion): Promise<RunRow> {
   const { run, policy, source } = prepared
   return deps.store.transaction(async (tx) => {
     if (deps.provider.shared) await admitAmongAll(tx, run.owner, deps.limits)
@@ -126,16 +128,17 @@ async function insert({ run: deps }: StartDeps, wanted: Wanted, prepared: Prepar
       await tx.insertTurn({ id, runId: run.id, state: 'queued', prompt: run.task, final: false })
     }
     const queued = { type: 'run.queued', data: { task: run.task } } as const
-    await tx.appendEvents(
+    const events = await tx.appendEvents(
       run.id,
       [queued, ...notices].map((event) => ({ event })),
     )
+    await caller.keep?.(tx, toRun({ ...row, lastSequence: events.length }))
     return row
   })
 }
 
 const start = async (deps: StartDeps, caller: Caller, wanted: Wanted): Promise<RunRow> =>
-  insert(deps, wanted, await prepare(deps, caller, wanted))
+  insert(deps, { caller, wanted, prepared: await prepare(deps, caller, wanted) })
 
 export const insertRun = (deps: StartDeps, caller: Caller, request: StartRun): Promise<RunRow> =>
   start(deps, caller, asksFor(request))

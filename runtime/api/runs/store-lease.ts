@@ -29,7 +29,7 @@ export async function holdStore(
   const { ttlMs, onLost, log, isShared = false } = options
   const holder = isShared ? SHARERS : randomUUID()
   const stop = new AbortController()
-  await acquire(store, { holder, ttlMs })
+  await acquire(store, { holder, ttlMs, log })
   const renewing = (async () => {
     for (let renewedAt = Date.now(); ; ) {
       await delay(ttlMs / 3, stop.signal)
@@ -52,9 +52,14 @@ export async function holdStore(
 }
 
 /** Waits as long as the lease of a killed holder may last. */
-async function acquire(store: Store, { holder, ttlMs }: { holder: string; ttlMs: number }): Promise<void> {
+async function acquire(
+  store: Store,
+  { holder, ttlMs, log }: { holder: string; ttlMs: number; log: Log },
+): Promise<void> {
   const giveUpAt = Date.now() + ttlMs + 1000
-  while (!(await store.acquireLease(LEASE, holder, ttlMs))) {
+  for (let isWaiting = false; !(await store.acquireLease(LEASE, holder, ttlMs)); isWaiting = true) {
+    if (!isWaiting)
+      log.info('waiting for the database: another service uses it, or was killed a moment ago', { ttlMs })
     if (Date.now() > giveUpAt) {
       const message =
         'Another service uses this database. Stop it, or give this one a DATABASE_URL of its own.'

@@ -7,6 +7,8 @@ import type { ActiveRuns } from './active-runs.ts'
 import { settingsOfArchive } from './archive-settings.ts'
 import type { RunDeps } from './deps.ts'
 import { type FinishParts, finishRun } from './finish.ts'
+import { toRun } from './run-view.ts'
+import type { Caller } from './service.ts'
 import { ignoredNotices } from './settings-in-force.ts'
 
 export type UploadParts = FinishParts & { readonly active: ActiveRuns }
@@ -35,16 +37,19 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
   }
 
   /** A run that was cancelled while its upload came stays as it ended. */
-  async function queue(runId: string, notices: readonly RunEvent[]): Promise<void> {
+  async function queue(caller: Caller, runId: string, notices: readonly RunEvent[]): Promise<void> {
     await deps.store.transaction(async (tx) => {
       const current = await tx.readRun(runId)
       if (current?.state !== 'awaiting_upload')
         throw new SandboxError('run_ended', `run ${runId} has ended (${current?.state ?? 'unknown'})`)
-      await tx.changeRun(runId, { state: 'queued', holder: deps.holder.id })
-      await tx.appendEvents(
+      const change = { state: 'queued', holder: deps.holder.id } as const
+      await tx.changeRun(runId, change)
+      const events = await tx.appendEvents(
         runId,
         notices.map((event) => ({ event })),
       )
+      const lastSequence = current.lastSequence + events.length
+      await caller.keep?.(tx, toRun({ ...current, ...change, lastSequence }))
     })
   }
 
@@ -59,7 +64,7 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
       timers.set(run.id, timer.unref())
     },
 
-    async receive(run: RunRow, archive: AsyncIterable<Uint8Array>): Promise<void> {
+    async receive(caller: Caller, run: RunRow, archive: AsyncIterable<Uint8Array>): Promise<void> {
       if (run.state !== 'awaiting_upload' || uploading.has(run.id)) {
         throw new SandboxError('conflict', `run ${run.id} does not wait for an upload, it is ${run.state}`)
       }
@@ -72,7 +77,7 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
         const notices = await noticesOf(run)
         clearTimeout(timers.get(run.id))
         timers.delete(run.id)
-        await queue(run.id, notices)
+        await queue(caller, run.id, notices)
       } finally {
         uploading.delete(run.id)
       }

@@ -1,13 +1,12 @@
 import type { Detector, Match } from '../detector.ts'
 import { ANY, MAX_AHEAD } from '../detector.ts'
-import { isMarker, type RedactedKind } from '../marker.ts'
 import { CharClass, type TextReader } from '../text-reader.ts'
-import { mayEndSensitiveKey, sensitiveKey } from './sensitive-keys.ts'
-import { isCodePath, isKeyword, isPlaceholder } from './values.ts'
+import { keyBefore } from './assigned-key.ts'
+import { type Assignment, isNoSecret, isQuotedSecret, isUnquotedSecret } from './assigned-value.ts'
+import { kindOfNamedValue } from './named-value.ts'
+import { mayEndKey, sensitiveKey } from './sensitive-keys.ts'
+import { serviceKeyAfter } from './service-key.ts'
 
-const KEY = new CharClass(/[A-Za-z0-9_.-]/)
-const AFTER_KEY = new CharClass(/[ \t"'`\\\]?!]/)
-const LONGEST_KEY = 64
 const BLANK = new CharClass(/[ \t]/)
 const BACKSLASH = new CharClass(/[\\]/)
 const QUOTE = new CharClass(/["'`]/)
@@ -16,44 +15,37 @@ const DOUBLE_QUOTED = new CharClass(/[^"\r\n]/, true)
 const SINGLE_QUOTED = new CharClass(/[^'\r\n]/, true)
 const BACK_QUOTED = new CharClass(/[^`]/, true)
 const OPERATOR = new CharClass(/[=>]/)
-const SCHEMES = ['bearer', 'basic', 'token', 'digest', 'apikey', 'negotiate']
+const SCHEMES = ['bearer', 'basic', 'token', 'digest', 'apikey', 'api-key', 'api-token', 'negotiate']
 
 /** `password=…`, `"token": "…"`, `AccountKey=…`: what a name says is a secret. */
 export const assignments: Detector = {
   triggers: [[/[=:]/, ANY]],
   detect: (reader, at) => {
     const key = keyBefore(reader, at)
-    const kind = key === undefined ? undefined : sensitiveKey(key, reader.at(at - key.length - 1))
-    if (key === undefined || kind === undefined) return undefined
-    return valueAfter(reader, { at, key, kind })
+    const kind = key && (sensitiveKey(key.name, reader.at(key.start - 1)) ?? kindOfNamedValue(reader, key))
+    const match = key && kind && valueAfter(reader, { at, key, kind })
+    return match ?? serviceKeyAfter(reader, at)
   },
 }
 
-interface Assignment {
-  readonly at: number
-  readonly key: string
-  readonly kind: RedactedKind
-}
-
-function keyBefore(reader: TextReader, at: number): string | undefined {
-  let end = at
-  while (at - end < 6 && AFTER_KEY.has(reader.at(end - 1))) end--
-  if (!mayEndSensitiveKey(reader.at(end - 2), reader.at(end - 1))) return undefined
-  let start = end
-  while (end - start < LONGEST_KEY && KEY.has(reader.at(start - 1))) start--
-  return reader.slice(start, end)
-}
-
 function valueAfter(reader: TextReader, assignment: Assignment): Match | undefined {
-  const afterOperator = reader.spanEnd(assignment.at + 1, OPERATOR, 3)
+  const { at } = assignment
+  const afterOperator = reader.spanEnd(at + 1, OPERATOR, 3)
   const from = skipScheme(reader, reader.spanEnd(afterOperator, BLANK, 16))
   const slashes = reader.spanEnd(from, BACKSLASH, 8)
   const quote = reader.at(slashes)
-  if (QUOTE.has(quote))
+  if (QUOTE.has(quote)) {
+    if (endsQuotedText(reader, assignment, quote)) return undefined
     return quotedValue(reader, assignment, { from: slashes + 1, quote, isEscaped: slashes > from })
-  const isTight = reader.at(assignment.at) === 61 && from === assignment.at + 1
-  return unquotedValue(reader, assignment, { from, isTight })
+  }
+  const end = reader.spanEnd(from, UNQUOTED, MAX_AHEAD - 64)
+  const isTight = reader.at(at) === EQUALS && from === at + 1
+  return isUnquotedSecret(assignment, { value: reader.slice(from, end), next: reader.at(end), isTight })
+    ? { start: from, end, kind: assignment.kind, rest: UNQUOTED }
+    : undefined
 }
+
+const EQUALS = 61
 
 /** The word before the credentials in `Authorization: Bearer …`. */
 function skipScheme(reader: TextReader, from: number): number {
@@ -62,6 +54,10 @@ function skipScheme(reader: TextReader, from: number): number {
   )
   return scheme === undefined ? from : reader.spanEnd(from + scheme.length, BLANK, 8)
 }
+
+/** `'Password: '`: the quote after the colon closes the text that the name stands in. */
+const endsQuotedText = (reader: TextReader, { at, key }: Assignment, quote: number): boolean =>
+  reader.at(key.start - 1) === quote && !reader.slice(key.end, at).includes(String.fromCharCode(quote))
 
 const INSIDE: Readonly<Record<number, CharClass>> = { 34: DOUBLE_QUOTED, 39: SINGLE_QUOTED, 96: BACK_QUOTED }
 
@@ -72,15 +68,16 @@ interface Quoted {
   readonly isEscaped: boolean
 }
 
-function quotedValue(reader: TextReader, { key, kind }: Assignment, quoted: Quoted): Match | undefined {
+function quotedValue(reader: TextReader, assignment: Assignment, quoted: Quoted): Match | undefined {
   const { from, quote } = quoted
   const members = INSIDE[quote] ?? DOUBLE_QUOTED
   const { end, isCut } = quotedEnd(reader, quoted, members)
-  const value = reader.slice(from, end)
-  if (isNoSecret(value) || value.toLowerCase() === key.toLowerCase()) return undefined
-  if (kind === 'azure-secret' && value.length < 16) return undefined
-  return { start: from, end, kind, ...(isCut ? { rest: members } : {}) }
+  const isComparison = reader.at(assignment.at + 1) === EQUALS || reader.at(assignment.at - 1) === EXCLAMATION
+  if (!isQuotedSecret(assignment, reader.slice(from, end), isComparison)) return undefined
+  return { start: from, end, kind: assignment.kind, ...(isCut ? { rest: members } : {}) }
 }
+
+const EXCLAMATION = 33
 
 function quotedEnd(reader: TextReader, { from, quote, isEscaped }: Quoted, members: CharClass) {
   const limit = from + MAX_AHEAD - 64
@@ -95,56 +92,21 @@ function quotedEnd(reader: TextReader, { from, quote, isEscaped }: Quoted, membe
   return { end, isCut }
 }
 
-const isNoSecret = (value: string): boolean =>
-  value === '' || isMarker(value) || isPlaceholder(value) || isKeyword(value)
-
-function unquotedValue(
-  reader: TextReader,
-  { at, key, kind }: Assignment,
-  { from, isTight }: { from: number; isTight: boolean },
-): Match | undefined {
-  const end = reader.spanEnd(from, UNQUOTED, MAX_AHEAD - 64)
-  const value = reader.slice(from, end)
-  if (isNoSecret(value)) return undefined
-  const next = reader.at(end)
-  const isCode = next === 40 || next === 96 || isCodePath(value) || namesItself(value, key)
-  if (isCode || isPathOfPwd(key, value)) return undefined
-  const isSecret = isTight
-    ? looksTight(value, kind)
-    : looksLoose(value, kind, isLineEnd(next) && reader.at(at) === 58)
-  return isSecret ? { start: from, end, kind, rest: UNQUOTED } : undefined
+/** `<password>…</password>`: what an element's name says is a secret. */
+export const elements: Detector = {
+  triggers: [[/>/, /[^<>=\s]|\s/]],
+  detect: (reader, at) => {
+    if (!mayEndKey(reader.at(at - 2), reader.at(at - 1), false)) return undefined
+    const key = keyBefore(reader, at)
+    if (!key || key.end !== at || reader.at(key.start - 1) !== LESS) return undefined
+    const kind = sensitiveKey(key.name, LESS)
+    if (kind === undefined) return undefined
+    const from = reader.spanEnd(at + 1, SPACE, 64)
+    const end = reader.spanEnd(from, UNQUOTED, MAX_AHEAD - 160)
+    if (end === from || !reader.has('</', reader.spanEnd(end, SPACE, 64))) return undefined
+    return isNoSecret(reader.slice(from, end)) ? undefined : { start: from, end, kind }
+  },
 }
 
-/** `token=token`, `token = nextToken`: a name for a value, not the value. */
-const namesItself = (value: string, key: string): boolean =>
-  /^[A-Za-z_$][A-Za-z_$]*\d?$/.test(value) &&
-  /password|passwd|passphrase|secret|token|key|credential/i.test(value) &&
-  value.length <= key.length + 24
-
-/** The shell's PWD and OLDPWD are folders. */
-const isPathOfPwd = (key: string, value: string): boolean =>
-  /pwd$/i.test(key) && /^(?:[/~.]|[A-Za-z]:)/.test(value)
-
-const isLineEnd = (code: number): boolean => code === -1 || code === 10 || code === 13
-
-/** After `=` without blanks, as in settings and command lines. */
-const looksTight = (value: string, kind: RedactedKind): boolean => {
-  if (kind === 'azure-secret') return value.length >= 16
-  return kind === 'password' || value.length >= 6 ? !/^[=]*$/.test(value) : false
-}
-
-/** After a colon or blanks, as in YAML and in code, where most words are types and names. */
-function looksLoose(value: string, kind: RedactedKind, endsLine: boolean): boolean {
-  const hasDigit = /\d/.test(value)
-  if (kind === 'azure-secret') return value.length >= 16 && hasDigit
-  if (/^\d+$/.test(value)) return kind === 'password' && value.length >= 4
-  if (hasDigit && value.length >= 6) return true
-  if (/^[A-Za-z_$][\w$.-]*$/.test(value)) return looksLikeWord(value, kind, endsLine)
-  return kind === 'password' ? value.length >= 8 : value.length >= 16
-}
-
-/** A word without digits: a password where it ends a line of settings, a key where it is long and no name. */
-const looksLikeWord = (value: string, kind: RedactedKind, endsLine: boolean): boolean =>
-  kind === 'password' && endsLine && value.length >= 4
-    ? /^[a-z]+$/.test(value)
-    : value.length >= 24 && /[A-Z]/.test(value) && !/^[A-Z]?[a-z]+(?:[A-Z][a-z]+)*$/.test(value)
+const SPACE = new CharClass(/\s/)
+const LESS = 60

@@ -1,12 +1,16 @@
 import type { Detector, Match } from '../detector.ts'
 import { CharClass, type TextReader } from '../text-reader.ts'
+import { isGitAuthor } from './git-author.ts'
 
 const LOCAL = new CharClass(/[A-Za-z0-9._%+'-]/, false)
 const DOMAIN = new CharClass(/[A-Za-z0-9.-]/)
 const LONGEST_LOCAL = 64
 const LONGEST_DOMAIN = 253
 
-/** An address of a person. `git@host` is how Git names a server, and `node@24` a version. */
+/**
+ * An address of a person. `git@host` is how Git names a server, and `node@24` a version. The addresses of authors in
+ * Git's own lines stay: they are in the repository, and work on its history needs them.
+ */
 export const email: Detector = {
   triggers: [[/@/, /[A-Za-z0-9]/]],
   detect: (reader, at) => {
@@ -16,9 +20,9 @@ export const email: Detector = {
     if (local === '' || local === 'git') return undefined
     const span = reader.spanEnd(at + 1, DOMAIN, LONGEST_DOMAIN)
     const domain = /^(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,24}(?![A-Za-z0-9])/.exec(reader.slice(at + 1, span))?.[0]
-    return domain === undefined
-      ? undefined
-      : { start: at - local.length, end: at + 1 + domain.length, kind: 'email' }
+    if (domain === undefined) return undefined
+    const address = { start: at - local.length, end: at + 1 + domain.length }
+    return isGitAuthor(reader, at, address) ? undefined : { ...address, kind: 'email' }
   },
 }
 

@@ -10,7 +10,7 @@ const BODY_RUN = 20
 
 /** A PEM private key; the whole block goes. A first line without a body, as in documentation, is none. */
 export const privateKey: Detector = {
-  triggers: [[/-/, /-/]],
+  triggers: [[/-/, /-/, /-/]],
   detect: (reader, at) => {
     if (!reader.has('-----BEGIN ', at)) return undefined
     const from = at + '-----BEGIN '.length

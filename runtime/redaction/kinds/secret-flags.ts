@@ -10,7 +10,7 @@ const VALUE = new CharClass(/[^\s"'`;|<>\\\x00-\x1f]/, true)
 
 /** `--password value`, and the same in a JSON list of arguments. */
 export const secretFlags: Detector = {
-  triggers: [[/-/, /-/]],
+  triggers: [[/-/, /-/, /[A-Za-z0-9_]/]],
   detect: (reader, at) => {
     if (NAME.has(reader.at(at - 1))) return undefined
     const nameEnd = reader.spanEnd(at + 2, NAME, 48)

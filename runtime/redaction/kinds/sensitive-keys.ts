@@ -28,12 +28,26 @@ const ENDINGS: readonly (readonly [string, RedactedKind])[] = [
   ['secret', 'password'],
   ['token', 'key'],
   ['pwd', 'password'],
+  // Bundler's credentials for a server of gems are called after the server.
+  ['contribsyscom', 'password'],
 ]
 
-/** The last two letters of every ending, by their five low bits: nearly every name is refused by them alone. */
+/** What the last two letters of a name leave open. */
+const SENSITIVE = 1
+const VALUE = 2
+const TYPE = 4
+
+/** By the last two letters, of which the five low bits are looked at: nearly every name is refused by them alone. */
 const LAST_TWO = new Uint8Array(32 * 32)
-for (const ending of [...ENDINGS.map(([text]) => text), 'sig', 'pass', 'pw']) {
-  LAST_TWO[pairOf(ending.charCodeAt(ending.length - 2), ending.charCodeAt(ending.length - 1))] = 1
+markEndings([...ENDINGS.map(([text]) => text), 'sig', 'pass', 'pw'], SENSITIVE)
+markEndings(['value'], VALUE)
+markEndings(['string', 'str', 'char', 'varchar', 'text'], TYPE)
+
+function markEndings(names: readonly string[], mark: number): void {
+  for (const name of names) {
+    const pair = pairOf(name.charCodeAt(name.length - 2), name.charCodeAt(name.length - 1))
+    LAST_TWO[pair] = (LAST_TWO[pair] ?? 0) | mark
+  }
 }
 
 function pairOf(first: number, second: number): number {
@@ -41,8 +55,15 @@ function pairOf(first: number, second: number): number {
 }
 
 /** Whether a name that ends in these two characters could be one of a secret. */
-export const mayEndSensitiveKey = (first: number, second: number): boolean =>
-  LAST_TWO[pairOf(first, second)] === 1
+const mayEndSensitiveKey = (first: number, second: number): boolean =>
+  ((LAST_TWO[pairOf(first, second)] ?? 0) & SENSITIVE) !== 0
+
+/**
+ * Whether what is assigned to a name that ends in these two characters has to be looked at: it could be a secret's,
+ * or say only that it is a value, or before `=` its type, and the name stands before it.
+ */
+export const mayEndKey = (first: number, second: number, isEquals: boolean): boolean =>
+  ((LAST_TWO[pairOf(first, second)] ?? 0) & (isEquals ? SENSITIVE | VALUE | TYPE : SENSITIVE | VALUE)) !== 0
 
 /** What the value of a name is, or undefined. `before` is the character in front of the name. */
 export function sensitiveKey(key: string, before: number): RedactedKind | undefined {

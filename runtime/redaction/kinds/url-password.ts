@@ -13,7 +13,7 @@ const AT = 64
 
 /** The password of `scheme://user:password@host`, or a long token in the user's place. */
 export const urlPassword: Detector = {
-  triggers: [[/:/, /\//]],
+  triggers: [[/:/, /\//, /\//]],
   detect: (reader, at) => {
     if (!reader.has('://', at) || !SCHEME.has(reader.at(at - 1))) return undefined
     const isWeb = WEB.test(schemeBefore(reader, at))

@@ -1,8 +1,8 @@
 import type { Detector } from '../detector.ts'
 import { MAX_AHEAD } from '../detector.ts'
 import { CharClass, type TextReader } from '../text-reader.ts'
+import { startsToken } from './token-start.ts'
 
-const WORD = new CharClass(/[A-Za-z0-9_]/)
 const BASE64URL = new CharClass(/[A-Za-z0-9_-]/)
 const JWT_REST = new CharClass(/[A-Za-z0-9_.-]/)
 const TOKEN68 = new CharClass(/[A-Za-z0-9._~+/=-]/)
@@ -12,9 +12,9 @@ const ENTRA = new CharClass(/[A-Za-z0-9_.~-]/)
 
 /** A JSON Web Token: three parts, of which the first two are JSON objects in base64url. */
 export const jwt: Detector = {
-  triggers: [[/e/, /y/]],
+  triggers: [[/e/, /y/, /J/]],
   detect: (reader, at) => {
-    if (!reader.has('eyJ', at) || WORD.has(reader.at(at - 1))) return undefined
+    if (!reader.has('eyJ', at) || !startsToken(reader, at)) return undefined
     const header = reader.spanEnd(at, BASE64URL, MAX_AHEAD - 32)
     if (header - at < 12 || reader.at(header) !== 46) return undefined
     const payload = reader.spanEnd(header + 1, BASE64URL, 16)
@@ -24,7 +24,7 @@ export const jwt: Detector = {
 
 /** `Bearer <token>`; an English word after it is none: a token is long, or has digits. */
 export const bearer: Detector = {
-  triggers: [[/[Bb]/, /[Ee]/]],
+  triggers: [[/[Bb]/, /[Ee]/, /[Aa]/]],
   detect: (reader, at) => {
     const from = schemeEnd(reader, 'bearer', at)
     if (from === undefined) return undefined
@@ -37,7 +37,7 @@ export const bearer: Detector = {
 
 /** `Basic <base64 of user:password>`; what does not decode to a pair is an ordinary word. */
 export const basic: Detector = {
-  triggers: [[/[Bb]/, /[Aa]/]],
+  triggers: [[/[Bb]/, /[Aa]/, /[Ss]/]],
   detect: (reader, at) => {
     const from = schemeEnd(reader, 'basic', at)
     if (from === undefined) return undefined
@@ -64,7 +64,7 @@ export const entraSecret: Detector = {
 
 /** Where the token after an authentication scheme begins. */
 function schemeEnd(reader: TextReader, scheme: string, at: number): number | undefined {
-  if (!reader.hasAnyCase(scheme, at) || WORD.has(reader.at(at - 1))) return undefined
+  if (!reader.hasAnyCase(scheme, at) || !startsToken(reader, at)) return undefined
   const after = at + scheme.length
   if (reader.has('%20', after)) return after + 3
   const from = reader.spanEnd(after, BLANK, 8)

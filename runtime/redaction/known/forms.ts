@@ -3,13 +3,12 @@ export const SHORTEST_VALUE = 6
 
 /** Every way in which the known values may be written down, each once, longest first. */
 export function formsOf(values: readonly string[]): string[] {
-  const forms = new Set<string>()
-  for (const value of values.flatMap(valuesAndLines)) {
-    for (const form of [...textForms(value), ...byteForms(Buffer.from(value, 'utf8'))]) {
-      if (form.length >= SHORTEST_VALUE) forms.add(form)
-    }
-  }
-  return [...forms].sort((a, b) => b.length - a.length)
+  const ofAll = values
+    .flatMap(valuesAndLines)
+    .flatMap((value) => [...textForms(value), ...byteForms(Buffer.from(value, 'utf8'))])
+  const ofWhole = values.filter((value) => value.length >= SHORTEST_VALUE).flatMap(rarerForms)
+  const forms = [...ofAll, ...ofWhole].filter((form) => form.length >= SHORTEST_VALUE)
+  return [...new Set(forms)].sort((a, b) => b.length - a.length)
 }
 
 /** The lines of a value of several lines count too: output is often numbered or indented. */
@@ -51,13 +50,59 @@ function byteForms(bytes: Buffer): string[] {
   const base64 = [0, 1, 2].map((offset) => base64Core(bytes, offset))
   return [
     hex,
-    hex.toUpperCase(),
     pairs.map((pair) => `%${pair}`).join(''),
-    pairs.map((pair) => `%${pair.toUpperCase()}`).join(''),
     pairs.map((pair) => `\\x${pair}`).join(''),
     ...base64,
     ...base64.map((text) => text.replaceAll('+', '-').replaceAll('/', '_')),
   ]
+}
+
+/** Forms of whole values only: of each line of a long key they would be thousands. */
+function rarerForms(value: string): string[] {
+  const bytes = Buffer.from(value, 'utf8')
+  const wide = Buffer.from(value, 'utf16le')
+  const wideBigEndian = Buffer.from(wide).swap16()
+  return [
+    ...unicodeEscaped(value),
+    ...separatedHex(bytes),
+    ...[0, 1, 2, 3, 4]
+      .map((offset) => base32Core(bytes, offset))
+      .flatMap((text) => [text, text.toLowerCase()]),
+    // Read as UTF-8, every second character is a NUL; JSON escapes it.
+    [...value].join('\0'),
+    [...value].join('\\u0000'),
+    ...[wide, wideBigEndian].flatMap((encoded) => byteForms(encoded)),
+  ]
+}
+
+/** Every character as an escape, as `\u0070`. */
+function unicodeEscaped(value: string): string[] {
+  const codes = Array.from({ length: value.length }, (_, at) =>
+    value.charCodeAt(at).toString(16).padStart(4, '0'),
+  )
+  return ['\\u', '\\\\u'].map((mark) => codes.map((code) => `${mark}${code}`).join(''))
+}
+
+/** `70:61:73`, `70 61 73`, `0x70, 0x61`: as dumps, fingerprints and arrays of bytes are printed. */
+const HEX_SEPARATORS = [':', ' ', '-', ',', ', ', '\\x', '\\\\x', ',0x', ', 0x', ' 0x']
+
+function separatedHex(bytes: Buffer): string[] {
+  const pairs = bytes.toString('hex').match(/../g) ?? []
+  return HEX_SEPARATORS.map((separator) => pairs.join(separator))
+}
+
+const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+
+/** The characters of a base32 text that only the value decides; it begins `offset` bytes after a multiple of five. */
+function base32Core(bytes: Buffer, offset: number): string {
+  const padded = Buffer.concat([Buffer.alloc(offset), bytes])
+  const bits = Array.from(padded, (byte) => byte.toString(2).padStart(8, '0')).join('')
+  const first = Math.ceil((offset * 8) / 5)
+  const count = Math.floor(bits.length / 5) - first
+  return Array.from({ length: count }, (_, at) => {
+    const from = (first + at) * 5
+    return BASE32[Number.parseInt(bits.slice(from, from + 5), 2)]
+  }).join('')
 }
 
 /**

@@ -56,7 +56,7 @@ class KnownStage implements Stage {
     }
     if (this.#found === 0) this.#giveUpTo(this.#held())
     this.#text = this.#text.slice(this.#given)
-    this.#position -= this.#given
+    this.#position = Math.max(0, this.#position - this.#given)
     if (this.#found > 0) this.#found -= this.#given
     this.#given = 0
     const output = this.#output
@@ -86,17 +86,11 @@ class KnownStage implements Stage {
   #endOfLongest(at: number): number | 'wait' {
     let longest = 0
     for (const needle of this.#needles.needlesAt(this.#text, at)) {
-      if (needle.length <= longest) continue
-      if (this.#text.startsWith(needle, at)) longest = needle.length
-      else if (!this.#isComplete && this.#mayGrowInto(needle, at)) return 'wait'
+      if (needle.length <= longest || !this.#needles.matches(needle, this.#text, at)) continue
+      if (at + needle.length <= this.#text.length) longest = needle.length
+      else if (!this.#isComplete) return 'wait'
     }
     return longest === 0 ? 0 : at + longest
-  }
-
-  /** Whether what is there from `at` on is the beginning of a needle that is longer. */
-  #mayGrowInto(needle: string, at: number): boolean {
-    const there = this.#text.length - at
-    return there < needle.length && needle.startsWith(this.#text.slice(at))
   }
 
   #extend(at: number, end: number): void {

@@ -1,6 +1,9 @@
 /** Width of the window that is tried: the shortest needle, but no wider than this. */
 const WIDEST_WINDOW = 8
 
+/** A value in hexadecimal digits, with or without what separates its bytes: the digits may be of either case. */
+const HEX = /^(?:[^0-9A-Za-z]{0,3}(?:u|0?x)?[0-9a-f]{2})+$/
+
 /**
  * Many needles at once, by the method of Wu and Manber: the last two characters of a window tell how far it may be
  * moved on, so most of a text is never looked at.
@@ -11,10 +14,12 @@ export class NeedleSet {
   readonly #shifts = new Uint8Array(65_536)
   readonly #byTail = new Map<number, string[]>()
   readonly #beginnings = new Set<string>()
+  readonly #hex: ReadonlySet<string>
 
   constructor(needles: readonly string[]) {
     this.window = Math.min(WIDEST_WINDOW, ...needles.map((needle) => needle.length))
     this.longest = Math.max(0, ...needles.map((needle) => needle.length))
+    this.#hex = new Set(needles.filter((needle) => HEX.test(needle)))
     this.#shifts.fill(this.window - 1)
     for (const needle of needles) this.#add(needle)
   }
@@ -23,7 +28,7 @@ export class NeedleSet {
     for (let i = 1; i < this.window; i++) {
       const pair = pairAt(needle, i)
       this.#shifts[pair] = Math.min(this.#shifts[pair] ?? 0, this.window - 1 - i)
-      this.#beginnings.add(needle.slice(0, i))
+      this.#beginnings.add(needle.slice(0, i).toLowerCase())
     }
     const tail = pairAt(needle, this.window - 1)
     this.#byTail.set(tail, [...(this.#byTail.get(tail) ?? []), needle])
@@ -45,14 +50,24 @@ export class NeedleSet {
     return this.#byTail.get(pairAt(text, at + this.window - 1)) ?? []
   }
 
+  /** Whether a needle stands at a place, or as much of it as is there. */
+  matches(needle: string, text: string, at: number): boolean {
+    if (text.startsWith(needle, at)) return true
+    const isHex = this.#hex.has(needle)
+    if (!isHex && at + needle.length <= text.length) return false
+    const there = text.slice(at, at + needle.length)
+    return needle.startsWith(isHex ? there.toLowerCase() : there)
+  }
+
   /** Where the longest end of the text begins that could be the beginning of a needle's window. */
   openEnd(text: string, from: number): number {
     for (let start = Math.max(from, text.length - this.window + 1); start < text.length; start++) {
-      if (this.#beginnings.has(text.slice(start))) return start
+      if (this.#beginnings.has(text.slice(start).toLowerCase())) return start
     }
     return text.length
   }
 }
 
+/** Letters of either case have the same number. */
 const pairAt = (text: string, end: number): number =>
-  ((text.charCodeAt(end - 1) * 251) ^ text.charCodeAt(end)) & 0xffff
+  (((text.charCodeAt(end - 1) | 32) * 251) ^ (text.charCodeAt(end) | 32)) & 0xffff

@@ -1,29 +1,35 @@
 import { randomUUID } from 'node:crypto'
-import { Kysely, PostgresDialect, sql } from 'kysely'
-import pg from 'pg'
+import { Kysely, sql } from 'kysely'
 import type { Log } from '../../kit/log.ts'
 import { type Engine, type OnRemoteEvents, PLUGINS } from '../engine.ts'
 import type { Tables } from '../schema.ts'
-import { clientFor, type DatabasePlace } from './client.ts'
+import type { DatabasePlace } from './client.ts'
 import { CHANNEL, listen } from './listener.ts'
+import { type PoolLimits, pooledDialect } from './pool.ts'
 
-const INT8_OID = 20
 /** Any fixed number: the key of the advisory lock under which migrations run. */
 const MIGRATION_LOCK = 7_205_914_173
 /** Another one: under it runs are counted and the next one is written. */
 const ADMISSION_LOCK = 7_205_914_174
-const POOL_SIZE = 10
-const CONNECT_TIMEOUT_MS = 10_000
 /** No statement, lock or forgotten transaction may hold up a run for longer. */
-const STATEMENT_TIMEOUT_MS = 30_000
-const LOCK_TIMEOUT_MS = 15_000
-const IDLE_TRANSACTION_TIMEOUT_MS = 60_000
-
-/** Counts and byte sizes stay below 2^53, so they need no BigInt. */
-const types = {
-  getTypeParser: (oid: number, format?: 'text' | 'binary') =>
-    oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format),
-} as pg.CustomTypesConfig
+const POOL: PoolLimits = {
+  size: 10,
+  statementMs: 15_000,
+  lockMs: 10_000,
+  answerMs: 20_000,
+  name: 'agentweaver',
+}
+/**
+ * Leases are renewed every few seconds and end after some more: they have a connection of their own, so that they wait
+ * neither for other work nor for a connection that went silent.
+ */
+const LEASE_POOL: PoolLimits = {
+  size: 1,
+  statementMs: 2_000,
+  lockMs: 2_000,
+  answerMs: 3_000,
+  name: 'agentweaver-lease',
+}
 
 /** The engine for deployments of more than one process. */
 export async function openPostgres(
@@ -31,26 +37,15 @@ export async function openPostgres(
   log: Log,
   onRemote: OnRemoteEvents,
 ): Promise<Engine> {
-  const pool = new pg.Pool({
-    connectionString: place.url,
-    Client: clientFor(place),
-    max: POOL_SIZE,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
-    lock_timeout: LOCK_TIMEOUT_MS,
-    idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
-    keepAlive: true,
-    application_name: 'agentweaver',
-    types,
-  })
-  pool.on('error', (error) => log.warn('an idle database connection failed', { error }))
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: PLUGINS })
+  const db = new Kysely<Tables>({ dialect: pooledDialect(place, POOL, log), plugins: PLUGINS })
+  const leases = new Kysely<Tables>({ dialect: pooledDialect(place, LEASE_POOL, log), plugins: PLUGINS })
   const self = randomUUID()
   const listener = listen({ place, log, self, onRemote })
   return {
     kind: 'postgres',
     writer: db,
     reader: db,
+    leases,
     nowMs: sql<number>`cast(extract(epoch from clock_timestamp()) * 1000 as bigint)`,
     ddl: { bytes: 'bytea', position: sql`bigint generated always as identity primary key` },
     // The weakest lock that excludes other writers: foreign keys to the run may still be checked.
@@ -66,6 +61,7 @@ export async function openPostgres(
     },
     close: async () => {
       await listener.close()
+      await leases.destroy()
       await db.destroy()
     },
   }

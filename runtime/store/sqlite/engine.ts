@@ -33,6 +33,7 @@ export async function openSqlite(file: string, lockDeadlineMs = LOCK_DEADLINE_MS
     kind: 'sqlite',
     writer,
     reader,
+    leases: writer,
     nowMs: sql<number>`cast(unixepoch('subsec') * 1000 as integer)`,
     ddl: { bytes: 'blob', position: sql`integer primary key autoincrement` },
     lockRows: <Q>(query: Q): Q => query,

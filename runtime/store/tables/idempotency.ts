@@ -1,73 +1,65 @@
-import { fromOptionalText, fromText, present, toText } from '../codec.ts'
+import { fromText, toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
-import type { IdempotencyRow } from '../store.ts'
+import type { IdempotencyKey, IdempotencyRow } from '../store.ts'
 
 const FORGOTTEN_AFTER_MS = 24 * 3_600_000
 
-export type KeyClaim = { readonly fresh: true } | { readonly fresh: false; readonly row: IdempotencyRow }
-
-/** Of two requests with one key that come at once, one gets `fresh`. */
-export async function claimIdempotencyKey(
+export async function readIdempotencyKey(
   { db }: Scope,
-  claim: Omit<IdempotencyRow, 'state'>,
-): Promise<KeyClaim> {
-  const oldest = new Date(Date.parse(claim.createdAt) - FORGOTTEN_AFTER_MS).toISOString()
-  await db.deleteFrom('idempotency_keys').where('created_at', '<', oldest).execute()
-  const { numInsertedOrUpdatedRows } = await db
-    .insertInto('idempotency_keys')
-    .values({
-      owner: toText(claim.owner),
-      key: toText(claim.key),
-      fingerprint: claim.fingerprint,
-      state: 'pending',
-      status: null,
-      body: null,
-      created_at: claim.createdAt,
-    })
-    .onConflict((conflict) => conflict.doNothing())
-    .executeTakeFirstOrThrow()
-  if (numInsertedOrUpdatedRows === 1n) return { fresh: true }
-  return { fresh: false, row: await readKey({ db }, claim) }
-}
-
-async function readKey(
-  { db }: Pick<Scope, 'db'>,
-  { owner, key }: Pick<IdempotencyRow, 'owner' | 'key'>,
-): Promise<IdempotencyRow> {
+  { owner, key }: IdempotencyKey,
+  now: Date,
+): Promise<IdempotencyRow | undefined> {
   const row = await db
     .selectFrom('idempotency_keys')
     .selectAll()
     .where('owner', '=', toText(owner))
     .where('key', '=', toText(key))
-    .executeTakeFirstOrThrow()
+    .where('created_at', '>=', horizonOf(now))
+    .executeTakeFirst()
+  if (!row) return undefined
   return {
-    ...present({ status: row.status, body: fromOptionalText(row.body) }),
     owner: fromText(row.owner),
     key: fromText(row.key),
     fingerprint: row.fingerprint,
-    state: row.state,
+    status: row.status,
+    body: fromText(row.body),
     createdAt: row.created_at,
   }
 }
 
-/** Without an answer the key is free again: the request failed in a way that a retry may not repeat. */
-export async function finishIdempotencyKey(
-  { db }: Scope,
-  { owner, key }: Pick<IdempotencyRow, 'owner' | 'key'>,
-  answer: { status: number; body: string } | undefined,
-): Promise<void> {
-  if (!answer) {
-    await db
-      .deleteFrom('idempotency_keys')
-      .where('owner', '=', toText(owner))
-      .where('key', '=', toText(key))
-      .execute()
-    return
-  }
-  await db
-    .updateTable('idempotency_keys')
-    .set({ state: 'done', status: answer.status, body: toText(answer.body) })
-    .where('owner', '=', toText(owner))
-    .where('key', '=', toText(key))
+/** Of two requests with one key that come at once, one gets `true`; the other waits for its commit and gets `false`. */
+export async function insertIdempotencyKey(scope: Scope, row: IdempotencyRow): Promise<boolean> {
+  await forgetOld(scope, row)
+  const { numInsertedOrUpdatedRows } = await scope.db
+    .insertInto('idempotency_keys')
+    .values(columnsOf(row))
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirstOrThrow()
+  return numInsertedOrUpdatedRows === 1n
+}
+
+export async function writeIdempotencyKey(scope: Scope, row: IdempotencyRow): Promise<void> {
+  await forgetOld(scope, row)
+  const { status, body } = columnsOf(row)
+  await scope.db
+    .insertInto('idempotency_keys')
+    .values(columnsOf(row))
+    .onConflict((conflict) => conflict.columns(['owner', 'key']).doUpdateSet({ status, body }))
     .execute()
 }
+
+async function forgetOld({ db }: Scope, { createdAt }: IdempotencyRow): Promise<void> {
+  const horizon = horizonOf(new Date(createdAt))
+  await db.deleteFrom('idempotency_keys').where('created_at', '<', horizon).execute()
+}
+
+const columnsOf = (row: IdempotencyRow) => ({
+  owner: toText(row.owner),
+  key: toText(row.key),
+  fingerprint: row.fingerprint,
+  status: row.status,
+  body: toText(row.body),
+  created_at: row.createdAt,
+})
+
+const horizonOf = (now: Date): string => new Date(now.getTime() - FORGOTTEN_AFTER_MS).toISOString()

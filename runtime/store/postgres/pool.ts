@@ -1,0 +1,102 @@
+import { PostgresDialect, type PostgresPool, type PostgresPoolClient } from 'kysely'
+import pg from 'pg'
+import { SandboxError } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
+import { clientFor, type DatabasePlace } from './client.ts'
+
+export interface PoolLimits {
+  readonly size: number
+  /** The server cancels a statement after this time. Below `answerMs`, so that a slow statement keeps its connection. */
+  readonly statementMs: number
+  readonly lockMs: number
+  /** How long to wait for a connection, and for the answer to a statement, before the connection is given up. */
+  readonly answerMs: number
+  /** Shown by the server in `pg_stat_activity`. */
+  readonly name: string
+}
+
+/** A transaction that its process forgot must not hold its locks for longer. */
+const IDLE_TRANSACTION_MS = 60_000
+const INT8_OID = 20
+
+/** Counts and byte sizes stay below 2^53, so they need no BigInt. */
+const types = {
+  getTypeParser: (oid: number, format?: 'text' | 'binary') =>
+    oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format),
+} as pg.CustomTypesConfig
+
+/** A Kysely dialect over a pool of connections that survives terminated and silent ones. */
+export function pooledDialect(place: DatabasePlace, limits: PoolLimits, log: Log): PostgresDialect {
+  const pool = new pg.Pool({
+    connectionString: place.url,
+    Client: clientFor(place),
+    max: limits.size,
+    connectionTimeoutMillis: limits.answerMs,
+    statement_timeout: limits.statementMs,
+    lock_timeout: limits.lockMs,
+    idle_in_transaction_session_timeout: IDLE_TRANSACTION_MS,
+    keepAlive: true,
+    application_name: limits.name,
+    types,
+  })
+  pool.on('error', (error) => log.warn('an idle database connection failed', { error }))
+  // The pool listens on idle connections only. On one in use, `error` without a listener would end the process; the
+  // query that uses it rejects with the same error.
+  pool.on('connect', (client) => client.on('error', () => undefined))
+  return new PostgresDialect({ pool: answeringPool(pool, limits.answerMs) })
+}
+
+/**
+ * A pool that discards a connection once a statement on it gets no answer. A failover or a middlebox can leave a
+ * connection open and silent for ever: the server's own timeouts never arrive on it.
+ */
+function answeringPool(pool: pg.Pool, answerMs: number): PostgresPool {
+  return {
+    connect: async () => {
+      const client = new AnsweringClient(await pool.connect(), answerMs)
+      return {
+        // Kysely also declares a form for cursors, which it uses only where a cursor is configured.
+        query: ((text: string, values?: readonly unknown[]): unknown =>
+          client.query(text, values)) as PostgresPoolClient['query'],
+        release: () => client.release(),
+      }
+    },
+    end: () => pool.end(),
+  }
+}
+
+class AnsweringClient {
+  readonly #client: pg.PoolClient
+  readonly #answerMs: number
+  #silence: SandboxError | undefined
+
+  constructor(client: pg.PoolClient, answerMs: number) {
+    this.#client = client
+    this.#answerMs = answerMs
+  }
+
+  async query(text: string, values: readonly unknown[] = []): Promise<pg.QueryResult> {
+    if (this.#silence) throw this.#silence
+    const { promise: unanswered, reject } = Promise.withResolvers<never>()
+    const timer = setTimeout(() => {
+      this.#silence = new SandboxError(
+        'unavailable',
+        `the database did not answer within ${this.#answerMs} ms`,
+      )
+      reject(this.#silence)
+    }, this.#answerMs)
+    const answer = this.#client.query(text, [...values])
+    // It may fail long after nobody waits for it.
+    answer.catch(() => undefined)
+    try {
+      return await Promise.race([answer, unanswered])
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Gives the connection back to the pool, or closes it if it went silent. */
+  release(): void {
+    this.#client.release(this.#silence)
+  }
+}

@@ -1,0 +1,109 @@
+import { randomUUID } from 'node:crypto'
+import { expect, it, onTestFinished } from 'vitest'
+import { type AppOptions, buildApp } from '../../runtime/api/app.ts'
+import { generateApiKey, hashApiKey } from '../../runtime/api/http/api-key.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { alice, aRun, follow, shell, useService } from './service-rig.ts'
+
+const use = useService()
+
+/** The routes over the real service and its store; `overrides` stand for what a dying process did not do. */
+async function routes(overrides: Partial<AppOptions['store']> = {}) {
+  const { service, store } = use()
+  const apiKey = generateApiKey()
+  const row = { id: randomUUID(), hash: hashApiKey(apiKey), owner: alice.owner, role: 'user' } as const
+  await store.insertApiKey({ ...row, createdAt: new Date().toISOString() })
+  const app = buildApp({
+    // The service outlives each of these apps.
+    service: { ...service, close: async () => undefined },
+    store: {
+      readApiKey: (hash) => store.readApiKey(hash),
+      readIdempotencyKey: (key, now) => store.readIdempotencyKey(key, now),
+      writeIdempotencyKey: (kept) => store.writeIdempotencyKey(kept),
+      ...overrides,
+    },
+    log: silentLog,
+    now: () => new Date(),
+    started: Promise.resolve(),
+    rateLimitPerMinute: 10_000,
+    streams: { perKey: 100, inAll: 100 },
+    allowedHosts: ['localhost:80'],
+  })
+  onTestFinished(() => app.close())
+  return (url: string, key: string, body: object) =>
+    app.inject({
+      method: 'POST',
+      url,
+      headers: { authorization: `Bearer ${apiKey}`, 'idempotency-key': key },
+      body,
+    })
+}
+
+/** The process dies after the transaction that did the work, and before it kept the final answer. */
+const diesBeforeItAnswers = { writeIdempotencyKey: () => Promise.reject(new Error('the process died')) }
+
+const runsAt = async (path: string) => {
+  const { items } = await use().service.listRuns(alice, { kind: 'agent', limit: 100 })
+  return items.filter(({ workspace }) => workspace.kind === 'path' && workspace.path === path)
+}
+
+it('starts one run for ten requests with one key that come at once', async () => {
+  const post = await routes()
+  const path = use().aWorkspace()
+
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => post('/api/runs', 'race', aRun(path, [shell('true')]))),
+  )
+
+  expect(answers.map(({ statusCode }) => statusCode)).toEqual(answers.map(() => 202))
+  expect(new Set(answers.map((answer) => answer.json().id)).size).toBe(1)
+  expect(await runsAt(path)).toHaveLength(1)
+})
+
+it('answers a repetition after a crash with the run that was started', async () => {
+  const path = use().aWorkspace()
+  const first = await routes(diesBeforeItAnswers)
+  const started = await first('/api/runs', 'crash', aRun(path, [shell('true')]))
+
+  const second = await routes()
+  const repeated = await second('/api/runs', 'crash', aRun(path, [shell('true')]))
+
+  expect(repeated.statusCode).toBe(202)
+  expect(repeated.headers['idempotent-replayed']).toBe('true')
+  expect(repeated.json().id).toBe(started.json().id)
+  expect(await runsAt(path)).toHaveLength(1)
+})
+
+it('does the work of a request whose transaction failed when it is repeated', async () => {
+  const { service, store } = use()
+  const path = use().aWorkspace()
+  const { transaction } = store
+  Object.assign(store, { transaction: () => Promise.reject(new Error('the disk is full')) })
+  const first = await routes()
+  const failed = await first('/api/runs', 'full', aRun(path, [shell('true')]))
+  Object.assign(store, { transaction })
+
+  const repeated = await first('/api/runs', 'full', aRun(path, [shell('true')]))
+
+  expect([failed.statusCode, repeated.statusCode]).toEqual([500, 202])
+  expect(repeated.headers['idempotent-replayed']).toBeUndefined()
+  await follow(service, repeated.json().id)
+})
+
+it('answers a repeated decision with the first one, whatever became of the process', async () => {
+  const { service } = use()
+  const { id } = await service.startRun(alice, aRun(use().aWorkspace(), [shell('rm -rf build')]))
+  const statuses: number[] = []
+
+  await follow(service, id, async (event) => {
+    if (event.type !== 'shell.approval_required') return
+    const { requestId } = event.data
+    for (const post of [await routes(diesBeforeItAnswers), await routes()]) {
+      const answer = await post(`/api/runs/${id}/shell-approvals`, 'decide', { requestId, scope: 'once' })
+      statuses.push(answer.statusCode)
+      expect(answer.json()).toMatchObject({ requestId, state: 'approved', decidedBy: 'alice' })
+    }
+  })
+
+  expect(statuses).toEqual([200, 200])
+})

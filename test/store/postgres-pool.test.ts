@@ -1,0 +1,58 @@
+import { Kysely, sql } from 'kysely'
+import { describe, expect, it } from 'vitest'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { pooledDialect } from '../../runtime/store/postgres/pool.ts'
+import type { Tables } from '../../runtime/store/schema.ts'
+import { createDatabase, requestPostgres } from '../helpers/postgres.ts'
+import { until } from '../helpers/until.ts'
+import { proxyTo } from './silent-proxy.ts'
+
+const offer = await requestPostgres()
+const serverUrl = 'url' in offer ? offer.url : ''
+
+const LIMITS = { size: 1, statementMs: 60_000, lockMs: 60_000, answerMs: 120_000, name: 'pool-test' }
+const open = (url: string, limits: Partial<typeof LIMITS> = {}) =>
+  new Kysely<Tables>({ dialect: pooledDialect({ url }, { ...LIMITS, ...limits }, silentLog) })
+
+const backend = async (db: Kysely<Tables>): Promise<number | undefined> =>
+  (await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)).rows[0]?.pid
+
+describe.skipIf(!serverUrl)('the connections to PostgreSQL', () => {
+  it('survive the end of a connection in the middle of a transaction', async () => {
+    const db = open(await createDatabase(serverUrl))
+    const admin = open(serverUrl)
+
+    const work = db.transaction().execute(async (tx) => {
+      const pid = await backend(tx)
+      await sql`select pg_terminate_backend(${pid})`.execute(admin)
+      // Between two statements nobody waits on the connection: its error reaches the client alone.
+      await until('the backend is gone', async () => {
+        const { rows } = await sql`select 1 from pg_stat_activity where pid = ${pid}`.execute(admin)
+        return rows.length === 0
+      })
+      return backend(tx)
+    })
+
+    await expect(work).rejects.toThrow(/terminat|Connection/i)
+    await expect(backend(db)).resolves.toBeGreaterThan(0)
+    await Promise.all([db.destroy(), admin.destroy()])
+  })
+
+  it('are replaced once a statement on one gets no answer', async () => {
+    await using proxy = await proxyTo(await createDatabase(serverUrl))
+    const db = open(proxy.url, { answerMs: 3_000 })
+    await until('the first connection works', () => backend(db).then(Boolean, () => false))
+    const before = proxy.connections()
+
+    const work = db.transaction().execute(async (tx) => {
+      await backend(tx)
+      proxy.freezeCurrent()
+      return backend(tx)
+    })
+
+    await expect(work).rejects.toMatchObject({ code: 'unavailable' })
+    await until('a new connection works', () => backend(db).then(Boolean, () => false))
+    expect(proxy.connections()).toBeGreaterThan(before)
+    await db.destroy()
+  })
+})
