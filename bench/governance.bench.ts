@@ -10,7 +10,7 @@ const BAR_MICROSECONDS = 50
 const ROUNDS = 5000
 const WARM_UP = 2000
 
-const facts = { isRealIsolation: true, phase: 'work', touched: { secret: false } } as const
+const facts = { isRealIsolation: true, shell: 'bash', phase: 'work', touched: { secret: false } } as const
 
 const REQUESTS = [
   ['read_file', { path: 'src/components/app.ts', start_line: 1, end_line: 80 }],

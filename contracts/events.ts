@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
 import { ErrorCode } from './errors.ts'
-import { ExecResult, OutputStream } from './exec.ts'
+import { CommandShell, ExecResult, OutputStream } from './exec.ts'
 import { SettingsOrigin, Verdict } from './policy.ts'
 import { ToolOutcome } from './tools.ts'
 
@@ -203,7 +203,12 @@ const API_EVENTS = [
   z.strictObject({ type: z.literal('run.cancelled'), data: z.strictObject({ by: z.string() }) }),
   z.strictObject({
     type: z.literal('sandbox.selected'),
-    data: z.strictObject({ backend: BackendName, isRealIsolation: z.boolean(), reason: z.string() }),
+    data: z.strictObject({
+      backend: BackendName,
+      isRealIsolation: z.boolean(),
+      shell: CommandShell.optional(),
+      reason: z.string(),
+    }),
   }),
   z.strictObject({
     type: z.literal('sandbox.execution_pod.bound'),

@@ -18,7 +18,7 @@ const NoNul = z.string().refine((text) => !text.includes('\0'), 'must not contai
 
 /** One command under the executor contract. Paths are relative to the workspace root. */
 export const ExecRequest = z.strictObject({
-  /** A line for `/bin/sh -c`, at most 65,536 bytes of UTF-8. */
+  /** A line for the sandbox's shell (`Isolation.shell`), at most 65,536 bytes of UTF-8. */
   command: NoNul.min(1).refine(
     (text) => new TextEncoder().encode(text).length <= EXEC_LIMITS.maxCommandBytes,
     `must be at most ${EXEC_LIMITS.maxCommandBytes} bytes`,
@@ -65,12 +65,18 @@ export const ExecResult = z.strictObject({
 })
 export type ExecResult = z.infer<typeof ExecResult>
 
+/** The shell that runs commands: bash where the sandbox has it, else `/bin/sh`, whichever shell that is. */
+export const CommandShell = z.enum(['bash', 'sh'])
+export type CommandShell = z.infer<typeof CommandShell>
+
 /** Which backend isolates commands, and why that one. */
 export const Isolation = z.strictObject({
   backend: BackendName,
   isRealIsolation: z.boolean(),
   /** Whether it can hold a command to the egress allowlist when the network is on. */
   enforcesEgress: z.boolean(),
+  /** Absent where it is not known; governance then asks about what the two shells read differently. */
+  shell: CommandShell.optional(),
   reason: z.string(),
 })
 export type Isolation = z.infer<typeof Isolation>

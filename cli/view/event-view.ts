@@ -42,11 +42,11 @@ function runRenderers(look: Look): Renderers {
       queuedAt = Date.parse(at)
       return row(look, ['task', 'bold'], visible(task).trim())
     },
-    'sandbox.selected': ({ backend, isRealIsolation, reason }) =>
+    'sandbox.selected': ({ backend, isRealIsolation, shell, reason }) =>
       row(
         look,
         'isolation',
-        `${isRealIsolation ? backend : paint.red(`${backend}, not isolated`)}  ${paint.dim(visible(reason))}`,
+        `${isRealIsolation ? backend : paint.red(`${backend}, not isolated`)}${shell ? `, ${shell}` : ''}  ${paint.dim(visible(reason))}`,
       ),
     'sandbox.execution_pod.bound': ({ podName, launch, bindMs }) =>
       row(look, 'sandbox', `${podName}  ${paint.dim(`${launch}, bound in ${duration(bindMs)}`)}`),

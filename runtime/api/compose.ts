@@ -159,8 +159,8 @@ async function composeGovernance(): Promise<ControlGovernance> {
       const governance = createGovernance({ policy, settings, shell })
       const tracker = createTouchTracker(policy)
       return {
-        decide: (call, isRealIsolation) =>
-          governance.decide(call, { isRealIsolation, phase: 'work', touched: tracker.touched }),
+        decide: (call, { isRealIsolation, shell: runs }) =>
+          governance.decide(call, { isRealIsolation, shell: runs, phase: 'work', touched: tracker.touched }),
         observe: (call, content) => tracker.observe(call, content),
       }
     },

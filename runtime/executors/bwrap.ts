@@ -1,3 +1,4 @@
+import { commandShell } from './command-shell.ts'
 import { createExecutor, type Order } from './create-executor.ts'
 import type { Backend, BackendWarning, Executor, ExecutorOptions } from './executor.ts'
 import { findTool, isRoot } from './host.ts'
@@ -98,6 +99,7 @@ const ISOLATION = {
   backend: 'linux-bwrap',
   isRealIsolation: true,
   enforcesEgress: false,
+  shell: commandShell().name,
   reason: 'bubblewrap works on this machine',
 } as const
 

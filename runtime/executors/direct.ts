@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ExecRequest } from '../../contracts/exec.ts'
+import { commandShell } from './command-shell.ts'
 import { createExecutor, type Order } from './create-executor.ts'
 import type { Backend, ExecutorOptions, Layout } from './executor.ts'
 import { witnessScript } from './process/witness.ts'
@@ -12,6 +13,7 @@ const ISOLATION = {
   backend: 'direct',
   isRealIsolation: false,
   enforcesEgress: false,
+  shell: commandShell().name,
   reason: 'the operator allows commands without isolation',
 } as const
 

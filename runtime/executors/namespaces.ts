@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { commandShell } from './command-shell.ts'
 import { createExecutor, type Order } from './create-executor.ts'
 import type { Backend, Executor, ExecutorOptions } from './executor.ts'
 import { findTool, hasNamespacedPidMax, isRoot, lookUpTool } from './host.ts'
@@ -37,6 +38,7 @@ const ISOLATION = {
   backend: 'linux-namespaces',
   isRealIsolation: true,
   enforcesEgress: false,
+  shell: commandShell().name,
   reason: 'the namespaces of this kernel work with util-linux alone',
 } as const
 

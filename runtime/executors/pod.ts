@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { closeSync, constants, openSync, readlinkSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ExecRequest, Isolation } from '../../contracts/exec.ts'
+import { commandShell } from './command-shell.ts'
 import { createExecutor, type Order } from './create-executor.ts'
 import type { Backend, Executor, ExecutorOptions } from './executor.ts'
 import type { Program, StartedProgram } from './process/start.ts'
@@ -40,6 +41,7 @@ function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBack
   const { start } = options
   const env = baseEnvironment([], options.home)
   const strays = new Strays(options)
+  const shell = commandShell()
   const launch = async ({ request, directory }: Order): Promise<Launch | { problem: string }> => {
     const problem = unkept(request)
     if (problem !== undefined) return { problem }
@@ -47,8 +49,8 @@ function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBack
     const marker = `${MARKER}=${id}`
     strays.begin(marker)
     return {
-      file: '/bin/sh',
-      args: ['-c', '--', request.command],
+      file: shell.file,
+      args: [...shell.args, request.command, shell.nameArgument],
       env: { ...env, ...request.environment, [MARKER]: id },
       start: (program) => {
         const started = startIn({ workspace, directory }, (folder) => start({ ...program, folder }))

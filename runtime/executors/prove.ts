@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { ExecRequest, type Isolation } from '../../contracts/exec.ts'
 import { messageOf } from '../kit/errors.ts'
 import { silentLog } from '../kit/log.ts'
+import { commandShell } from './command-shell.ts'
 import type { Backend, BackendWarning, Detection, Executor } from './executor.ts'
 import { lookUpTool, userNamespaceRemedy } from './host.ts'
 
@@ -19,10 +20,14 @@ interface Proof {
   readonly options: Parameters<Backend['detect']>[0]
 }
 
+/** Governance reads commands by the grammar of the announced shell, so it must be that one which runs them. */
+const SHELL_PROOF = { bash: `check test -n "$BASH_VERSION"; check shopt -qo privileged`, sh: '' } as const
+
 /** What must hold inside. Each failing line names itself. */
 const PROOF = `
 check() { "$@" || { echo "in the sandbox this does not hold: $*" >&2; exit 1; }; }
 check test "$PWD" = /workspace
+${SHELL_PROOF[commandShell().name]}
 echo proof > proof
 check test -s proof
 check test ! -e /run

@@ -1,3 +1,4 @@
+import type { CommandShell } from '../../contracts/exec.ts'
 import type { RunPhase } from '../../contracts/policy.ts'
 import type { Touched } from './touched.ts'
 
@@ -10,6 +11,8 @@ export interface ToolRequest {
 /** What is true of the run at this moment. */
 export interface RunFacts {
   readonly isRealIsolation: boolean
+  /** The shell that runs commands; absent where it is not known. */
+  readonly shell?: CommandShell | undefined
   readonly phase: RunPhase
   readonly touched: Touched
 }

@@ -1,4 +1,4 @@
-import type { ExecRequest, ExecResult, OutputStream } from '../../contracts/exec.ts'
+import type { CommandShell, ExecRequest, ExecResult, OutputStream } from '../../contracts/exec.ts'
 import { EXEC_LIMITS } from '../../contracts/exec.ts'
 import type { SandboxSettings } from '../../contracts/policy.ts'
 import { TOOL_ARGUMENTS, type ToolOutcome } from '../../contracts/tools.ts'
@@ -15,7 +15,7 @@ export const COMMAND_CONTENT = { headCharacters: 6000, tailCharacters: 10_000 } 
 export const runCommandTool = ({ toolbox, settings, openFilter }: ToolDeps): Tool =>
   defineTool({
     name: 'run_command',
-    description: describe(settings),
+    description: describe(settings, toolbox.isolation.shell),
     schema: TOOL_ARGUMENTS.run_command,
     run: async ({ command, directory, timeout_ms: timeoutMs }, io) => {
       if (Buffer.byteLength(command) > EXEC_LIMITS.maxCommandBytes) {
@@ -46,10 +46,12 @@ export const runCommandTool = ({ toolbox, settings, openFilter }: ToolDeps): Too
     },
   })
 
-function describe(settings: SandboxSettings): string {
+const SHELLS = { bash: 'bash', sh: '/bin/sh (there is no bash)' } as const
+
+function describe(settings: SandboxSettings, shell: CommandShell = 'sh'): string {
   const roots = settings.allowed_repository_roots
   return [
-    'Run a shell command line with /bin/sh in the sandbox, in the workspace root or in directory.',
+    `Run a command line with ${SHELLS[shell]} in the sandbox, in the workspace root or in directory.`,
     'Nothing is kept between calls but the files of the workspace: no variables, no background processes.',
     settings.network_enabled
       ? 'The network can be used as far as its allowlist goes.'

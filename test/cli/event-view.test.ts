@@ -113,12 +113,12 @@ describe('what people see of a run', () => {
       queued,
       {
         type: 'sandbox.selected',
-        data: { backend: 'direct', isRealIsolation: false, reason: 'the operator said so' },
+        data: { backend: 'direct', isRealIsolation: false, shell: 'bash', reason: 'the operator said so' },
       },
       done('succeeded'),
     ])
 
-    expect(text).toContain('isolation  direct, not isolated  the operator said so')
+    expect(text).toContain('isolation  direct, not isolated, bash  the operator said so')
   })
 
   test('settings that are put in force by a first run', () => {

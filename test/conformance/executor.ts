@@ -4,6 +4,7 @@ import { directoryCases } from './executor-cases/directory.ts'
 import { endingCases } from './executor-cases/endings.ts'
 import { fileAccessCases } from './executor-cases/file-access.ts'
 import { networkCases } from './executor-cases/network.ts'
+import { shellCases } from './executor-cases/shell.ts'
 import { stoppingCases } from './executor-cases/stopping.ts'
 import { streamCases } from './executor-cases/streams.ts'
 import { type ExecutorParts, Subject } from './executor-cases/subject.ts'
@@ -25,6 +26,7 @@ export function testExecutor({ name, missing, ...parts }: ExecutorSuite): void {
 
     endingCases(subject)
     streamCases(subject)
+    shellCases(subject)
     stoppingCases(subject)
     directoryCases(subject)
     fileAccessCases(subject)

@@ -66,7 +66,7 @@ describe.skipIf(!isReadableByAll)(unprivileged, () => {
       'echo hello > written && cat written && id -u',
       'cat denied/file',
       'grep -E "^(CapEff|NoNewPrivs)" /proc/self/status; ls /proc | grep -c "^[0-9]"',
-      'i=0; while [ $i -lt 3000 ]; do sleep 3000 >/dev/null & i=$((i+1)); echo $i; done | tail -1',
+      "sh -c 'i=0; while [ $i -lt 3000 ]; do sleep 3000 >/dev/null & i=$((i+1)); echo $i; done' | tail -1",
       'echo 9 > /proc/sys/kernel/pid_max; unshare --user true; umount /tmp; cat /etc/shadow',
     ])
 

@@ -10,7 +10,7 @@ const NOTHING = new Uint8Array()
 
 /** A toolbox whose workspace is a map: enough of the contract for the tools, with faults on demand. */
 export class MemoryToolbox implements Toolbox {
-  readonly isolation: Isolation = {
+  isolation: Isolation = {
     backend: 'linux-bwrap',
     isRealIsolation: true,
     enforcesEgress: true,

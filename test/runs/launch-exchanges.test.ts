@@ -75,6 +75,18 @@ it('configures a pod that has proven who it is, whatever else it still owes', as
   expect(pod.received).toEqual([identity, identity, healthz, configure])
 })
 
+it('knows which shell runs commands in a pod as soon as the run has begun', async () => {
+  const { controller, service, claimed } = await aCluster()
+  const { id } = await service.startRun(alice, aRun)
+  const claim = await claimed()
+
+  controller.announce(claim.metadata.name, controller.adopt(claim))
+  const shell = async () => (await service.readRun(alice, id)).sandbox?.isolation.shell
+  await until('the run has begun', async () => (await shell()) !== undefined)
+
+  expect(await shell()).toBe('bash')
+})
+
 /** Paths of the requests that this process has put on a line, by undici's own word. */
 function sentFromHere(): readonly string[] {
   const sent: string[] = []

@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { CreateSandbox, StartCommand } from '../../contracts/api.ts'
+import { commandShell } from '../../runtime/executors/command-shell.ts'
 import { startTimeOf } from '../../runtime/sandboxes/local/process-group.ts'
 import type { Transaction } from '../../runtime/store/store.ts'
 import { processesWith } from '../helpers/processes-with.ts'
@@ -39,6 +40,7 @@ it('runs a plan in a sandbox of its own and leaves nothing but the changed works
   const events = await follow(service, run.id)
 
   expect(typesOf(events).slice(0, 3)).toEqual(['run.queued', 'policy.settings_trusted', 'sandbox.selected'])
+  expect(dataOf(events, 'sandbox.selected')[0]?.shell).toBe(commandShell().name)
   expect(dataOf(events, 'agent.intent')[0]?.intent).toBe('change a.txt')
   const output = dataOf(events, 'command.output')
   expect(output.map(({ stream, chunk }) => [stream, chunk])).toEqual(

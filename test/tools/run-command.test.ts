@@ -3,11 +3,24 @@ import { EXEC_LIMITS } from '../../contracts/exec.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import { COMMAND_CONTENT } from '../../runtime/tools/run-command.ts'
 import { MemoryToolbox } from '../fakes/memory-toolbox.ts'
-import { callsOn, contentOf } from './tools-rig.ts'
+import { aRegistry, callsOn, contentOf } from './tools-rig.ts'
 
 const bytes = (text: string) => Buffer.from(text)
 
 describe('run_command', () => {
+  it.each([
+    ['bash', /with bash in/],
+    ['sh', /with \/bin\/sh \(there is no bash\) in/],
+    [undefined, /with \/bin\/sh \(there is no bash\) in/],
+  ] as const)('tells the model which shell runs: %s', (shell, words) => {
+    const toolbox = new MemoryToolbox()
+    toolbox.isolation = { ...toolbox.isolation, ...(shell && { shell }) }
+
+    const definition = aRegistry({ toolbox }).definitions.find(({ name }) => name === 'run_command')
+
+    expect(definition?.description).toMatch(words)
+  })
+
   it('asks for what the settings say, and for nothing more', async () => {
     const toolbox = new MemoryToolbox()
     const settings = SandboxSettings.parse({

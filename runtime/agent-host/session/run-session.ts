@@ -157,7 +157,7 @@ const digestKey = (token: string) =>
 function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor, openFilter }: Redaction) {
   const { toolbox, outbox, decisions, policy, shell } = deps
   const { settings } = request.governance
-  const { isRealIsolation } = toolbox.isolation
+  const { isRealIsolation, shell: runs } = toolbox.isolation
   const governance = createGovernance({ policy, settings, shell })
   const tracker = createTouchTracker(policy)
   const registry = createToolRegistry({
@@ -167,7 +167,8 @@ function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor
     openFilter,
   })
   const calls = new GovernedCalls({
-    decide: (call) => governance.decide(call, { isRealIsolation, phase: 'work', touched: tracker.touched }),
+    decide: (call) =>
+      governance.decide(call, { isRealIsolation, shell: runs, phase: 'work', touched: tracker.touched }),
     onReleased: (call) => tracker.observe(call),
     redact: (value) => redactor.json(value),
     run: async (call, { signal, answer, ...io }) => {

@@ -1,3 +1,4 @@
+import type { Isolation } from '../../../contracts/exec.ts'
 import type { Decision, SandboxSettings } from '../../../contracts/policy.ts'
 import type { Log } from '../../kit/log.ts'
 import type { SandboxProvider } from '../../sandboxes/provider.ts'
@@ -7,9 +8,12 @@ import type { RunRedactor } from './redacted-events.ts'
 import type { RunFolders } from './run-folders.ts'
 import type { WorkspaceBounds } from './workspace-admission.ts'
 
+/** What governance must know of a sandbox; no sandbox isolates nothing. */
+export type SandboxFacts = Pick<Isolation, 'isRealIsolation' | 'shell'>
+
 /** Governance of one run, as the control plane applies it; it remembers what the run has touched. */
 export type RunGovernance = {
-  readonly decide: (call: AgentCall, isRealIsolation: boolean) => Decision
+  readonly decide: (call: AgentCall, sandbox: SandboxFacts) => Decision
   /** Notes a call that was released, and again with what it answered. */
   readonly observe: (call: AgentCall, content?: string) => void
 }

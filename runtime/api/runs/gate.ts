@@ -17,6 +17,8 @@ export type GateAnswer = {
   readonly approval?: ApprovalRow
 }
 
+const NO_SANDBOX = { isRealIsolation: false } as const
+
 const REDACTED_CALLS_ONCE = 'this request holds something that is hidden; it can be approved once only'
 
 /**
@@ -37,9 +39,8 @@ export class Gate {
   }
 
   async onCall(tx: Transaction, run: RunRow, call: CallEvent): Promise<GateAnswer> {
-    const isRealIsolation = run.sandbox?.isolation.isRealIsolation ?? false
     const asked = { tool: call.tool, arguments: call.request }
-    const decision = this.#governance.decide(asked, isRealIsolation)
+    const decision = this.#governance.decide(asked, run.sandbox?.isolation ?? NO_SANDBOX)
     const answer = await this.#answer(tx, { run, call, decision })
     const { state, decision: word } = AFTERMATH[answer.decision.outcome] ?? AFTERMATH.policyDenied
     const at = this.#clock().toISOString()

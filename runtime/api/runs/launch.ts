@@ -145,12 +145,12 @@ async function describe(client: AgentHostClient, { isolation, health }: BoundSan
   const told = health && (await unlessAborted(health, inTime).catch(() => undefined))
   const { isolation: own } = told ?? (await client.health(inTime))
   const reason = own ? `${isolation.reason}; ${own.reason.slice(0, MAX_REASON)}` : isolation.reason
-  return { ...isolation, reason }
+  return { ...isolation, ...present({ shell: own?.shell }), reason }
 }
 
-export const selectedEvent = ({ backend, isRealIsolation, reason }: Isolation): RunEvent => ({
+export const selectedEvent = ({ backend, isRealIsolation, shell, reason }: Isolation): RunEvent => ({
   type: 'sandbox.selected',
-  data: { backend, isRealIsolation, reason },
+  data: { backend, isRealIsolation, ...present({ shell }), reason },
 })
 
 /** A claim that cannot be given back keeps its row, by which it is collected later. */

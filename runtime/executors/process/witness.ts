@@ -1,4 +1,5 @@
 import { signalName } from '../../kit/signal-name.ts'
+import { commandShell } from '../command-shell.ts'
 
 /**
  * The witness is a small shell that is the parent of every command, in the sandbox: it sets the limits, enters
@@ -42,6 +43,8 @@ function limitLines(): string {
 
 /** `$1` is the workspace as the command sees it, `$2` the directory under it, `$3` the command. */
 export function witnessScript(): string {
+  const { file, args, nameArgument } = commandShell()
+  const shell = [file, ...args].join(' ')
   return `exec 8>&2 2>&${STATUS_FD}
 trap : TERM INT HUP
 ${limitLines()}
@@ -51,7 +54,7 @@ case $PWD/ in "$root"/*) ;; *) echo "the working directory $2 leads out of the w
 echo ready >&${STATUS_FD}
 read -r go <&${STATUS_FD} || exit 125
 case $go in env) eval "$(cat <&${STATUS_FD})" ;; go) ;; *) exit 125 ;; esac
-(exec /bin/sh -c -- "$3" 2>&8 ${LAUNCHER_FD}>&- ${STATUS_FD}>&- 8>&-)
+(exec ${shell} "$3" ${nameArgument} 2>&8 ${LAUNCHER_FD}>&- ${STATUS_FD}>&- 8>&-)
 status=$?
 echo "exit $status" >&${STATUS_FD}
 exit "$status"`

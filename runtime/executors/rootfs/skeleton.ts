@@ -3,6 +3,7 @@ import { copyFile, lstat, mkdir, mkdtemp, readlink, rm, symlink, writeFile } fro
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { errnoOf } from '../../kit/errors.ts'
+import { commandShell } from '../command-shell.ts'
 import { SANDBOX_HOSTNAME, SANDBOX_PATHS, SANDBOX_USER } from './mounts.ts'
 
 /** The empty house of a sandbox on disk: mount points, links and a small `/etc`. Commands see it read-only. */
@@ -20,7 +21,7 @@ const { name, uid, gid } = SANDBOX_USER
 const WRITTEN_FILES: Readonly<Record<string, string>> = {
   passwd: [
     'root:x:0:0:root:/root:/usr/sbin/nologin',
-    `${name}:x:${uid}:${gid}:${name}:${SANDBOX_PATHS.home}:/bin/sh`,
+    `${name}:x:${uid}:${gid}:${name}:${SANDBOX_PATHS.home}:${commandShell().file}`,
     'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n',
   ].join('\n'),
   group: `root:x:0:\n${name}:x:${gid}:\nnogroup:x:65534:\n`,

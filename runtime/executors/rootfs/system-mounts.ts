@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { SandboxError } from '../../kit/errors.ts'
+import { commandShell } from '../command-shell.ts'
 import { normalPath, pathIdentity } from './host-paths.ts'
 import { bindReadOnly, isWithin, type Mount, SANDBOX_PATHS } from './mounts.ts'
 
@@ -76,7 +77,7 @@ export function baseEnvironment(toolRoots: readonly string[], home: string): Rec
     HOME: home,
     USER: 'sandbox',
     LOGNAME: 'sandbox',
-    SHELL: '/bin/sh',
+    SHELL: commandShell().file,
     LANG: 'C.UTF-8',
     TERM: 'dumb',
     TMPDIR: '/tmp',

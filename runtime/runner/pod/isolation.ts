@@ -1,6 +1,7 @@
 import type { Isolation } from '../../../contracts/exec.ts'
 import type { RunnerWarning } from '../../../contracts/runner.ts'
 import type { OfflineForm } from '../../../contracts/runner-env.ts'
+import { commandShell } from '../../executors/command-shell.ts'
 
 const WAYS: Readonly<Record<OfflineForm, string>> = {
   namespace: 'a network namespace of its own',
@@ -9,7 +10,8 @@ const WAYS: Readonly<Record<OfflineForm, string>> = {
 
 /** What is announced of a pod's runner. The pod's own policy holds what uses the network. */
 export function podIsolation(reason: string): Isolation {
-  return { backend: 'kubernetes-sandbox-claim', isRealIsolation: true, enforcesEgress: true, reason }
+  const shell = commandShell().name
+  return { backend: 'kubernetes-sandbox-claim', isRealIsolation: true, enforcesEgress: true, shell, reason }
 }
 
 export function offlineReason(form: OfflineForm, whyFilter?: string): string {

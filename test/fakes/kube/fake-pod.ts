@@ -25,6 +25,7 @@ const HEALTH = {
     backend: 'kubernetes-sandbox-claim',
     isRealIsolation: true,
     enforcesEgress: true,
+    shell: 'bash',
     reason: 'a pod of a test',
   },
 }

@@ -113,8 +113,9 @@ function sandboxToolboxImage(bundles: string, node: string, tools: ToolboxTools)
       nodeLayer(node),
       completeLayer([
         ...users(toolbox, 'sandbox', POD_HOMES.toolbox),
-        ...applets.filter(({ path }) => !/^bin\/(sh|unshare|nsenter)$/.test(path)),
+        ...applets.filter(({ path }) => !/^bin\/(sh|bash|unshare|nsenter)$/.test(path)),
         ...programWithLibraries('/bin/dash', 'bin/dash'),
+        ...programWithLibraries('/bin/bash', 'bin/bash'),
         { kind: 'link', path: 'bin/sh', target: 'dash' },
         ...['unshare', 'setpriv', 'nsenter', 'prlimit'].flatMap((name) =>
           programWithLibraries(`/usr/bin/${name}`, `usr/bin/${name}`),
