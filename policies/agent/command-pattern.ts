@@ -1,9 +1,11 @@
-/** One word that a command must carry. */
+/** One thing that a command must carry, or must not. */
 export type WordMatcher =
   | { readonly kind: 'flag'; readonly anyOf: readonly string[] }
-  | { readonly kind: 'operand'; readonly anyOf: readonly string[] }
-  | { readonly kind: 'output' | 'input'; readonly anyOf: readonly string[] }
-  | { readonly kind: 'stdin' | 'substitution' }
+  /** `isNext`: nothing but flags and their values stand before it. */
+  | { readonly kind: 'operand'; readonly anyOf: readonly string[]; readonly isNext: boolean }
+  | { readonly kind: 'output' | 'input' | 'text'; readonly anyOf: readonly string[] }
+  | { readonly kind: 'without'; readonly anyOf: readonly string[] }
+  | { readonly kind: 'stdin' | 'substitution' | 'sql' }
 
 /** One command of a pipeline: its names, and the words it must carry, flags in any order. */
 export interface StageMatcher {
@@ -15,6 +17,8 @@ export interface StageMatcher {
 export interface CommandPattern {
   readonly text: string
   readonly stages: readonly StageMatcher[]
+  /** A word that is not known before it runs counts as one that is missing. */
+  readonly seesHiddenWords?: boolean
 }
 
 export type PatternParse =
@@ -38,7 +42,7 @@ export function parseCommandPattern(text: string): PatternParse {
     if (words.length > MAX_WORDS) throw new PatternError(`has more than ${MAX_WORDS} words`)
     const stages = splitStages(words).map(parseStage)
     const [only] = stages
-    if (stages.length === 1 && only?.names.includes('*') && only.words.length === 0) {
+    if (stages.length === 1 && only?.names.includes('*') && !only.words.some(narrows)) {
       throw new PatternError('matches every command; set require_approval_for_all_shell')
     }
     return { ok: true, pattern: { text: text.trim(), stages } }
@@ -47,6 +51,8 @@ export function parseCommandPattern(text: string): PatternParse {
     throw error
   }
 }
+
+const narrows = ({ kind }: WordMatcher): boolean => kind !== 'without'
 
 function splitStages(words: readonly string[]): string[][] {
   const stages: string[][] = [[]]
@@ -57,34 +63,48 @@ function splitStages(words: readonly string[]): string[][] {
   return stages
 }
 
+const STREAMS = { '>': 'output', '<': 'input', '<<': 'text' } as const
+const isStream = (word: string): word is keyof typeof STREAMS => Object.hasOwn(STREAMS, word)
+
 function parseStage(words: readonly string[]): StageMatcher {
   const [name, ...rest] = words
   if (name === undefined) throw new PatternError('has a pipe without a command beside it')
-  if (/^[-@<>]/.test(name)) throw new PatternError(`must begin with a command name, not "${name}"`)
+  if (/^[-@<>!^]/.test(name)) throw new PatternError(`must begin with a command name, not "${name}"`)
   const matchers: WordMatcher[] = []
   for (let i = 0; i < rest.length; i++) {
     const word = rest[i] as string
-    if (word !== '>' && word !== '<') {
+    if (!isStream(word)) {
       matchers.push(parseWord(word))
       continue
     }
     const target = rest[++i]
-    if (target === undefined) throw new PatternError(`has "${word}" without a file after it`)
-    matchers.push({ kind: word === '>' ? 'output' : 'input', anyOf: lowerCase(alternatives(target)) })
+    if (target === undefined)
+      throw new PatternError(`has "${word}" without a ${word === '<<' ? 'text' : 'file'} after it`)
+    matchers.push({ kind: STREAMS[word], anyOf: lowerCase(alternatives(target)) })
   }
   return { names: lowerCase(alternatives(name)), words: matchers }
 }
 
+const SPECIAL = { '@stdin': 'stdin', '@substitution': 'substitution', '@sql': 'sql' } as const
+const isSpecial = (word: string): word is keyof typeof SPECIAL => Object.hasOwn(SPECIAL, word)
+
 function parseWord(word: string): WordMatcher {
-  if (word === '@stdin') return { kind: 'stdin' }
-  if (word === '@substitution') return { kind: 'substitution' }
+  if (isSpecial(word)) return { kind: SPECIAL[word] }
   if (/^[@|<>]/.test(word)) throw new PatternError(`has an unknown word "${word}"`)
+  if (word.startsWith('!')) return { kind: 'without', anyOf: alternatives(word.slice(1)) }
+  if (word.startsWith('^')) return operand(alternatives(word.slice(1)), true)
   const anyOf = alternatives(word)
-  const flags = anyOf.filter((one) => one.startsWith('-') && one !== '--' && !/^-\d{2,}|^-1$/.test(one))
-  if (flags.length === 0) return { kind: 'operand', anyOf: lowerCase(anyOf) }
+  const flags = anyOf.filter((one) => one.startsWith('-') && !/^-\d{2,}|^-1$/.test(one))
+  if (flags.length === 0) return operand(anyOf, false)
   if (flags.length < anyOf.length) throw new PatternError(`mixes flags and other words in "${word}"`)
   return { kind: 'flag', anyOf: anyOf.map(normaliseFlag) }
 }
+
+const operand = (anyOf: readonly string[], isNext: boolean): WordMatcher => ({
+  kind: 'operand',
+  anyOf: lowerCase(anyOf),
+  isNext,
+})
 
 /** Long words lose their letter case; up to three letters after one dash are a set of short flags. */
 function normaliseFlag(flag: string): string {

@@ -19,6 +19,8 @@ export interface AgentPolicy {
   readonly secretFiles: GovernanceFile['secretFiles']
   readonly destructive: ApprovalsFile['destructive']
   readonly network: ApprovalsFile['network']
+  readonly plainOutput: ApprovalsFile['plainOutput']
+  readonly filters: ApprovalsFile['filters']
 }
 
 /** Parses the policy; throws with file, line and reason, so that nothing starts on a policy it cannot read. */
@@ -31,6 +33,8 @@ export function loadAgentPolicy(texts: AgentPolicyTexts): AgentPolicy {
     secretFiles: governance.secretFiles,
     destructive: approvals.destructive,
     network: approvals.network,
+    plainOutput: approvals.plainOutput,
+    filters: approvals.filters,
   })
 }
 

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { RunPhase } from '../../contracts/policy.ts'
 import { CONTROL_TOOL_NAMES, TOOL_NAMES } from '../../contracts/tools.ts'
-import { parseCommandPattern } from './command-pattern.ts'
+import { type CommandPattern, parseCommandPattern } from './command-pattern.ts'
 
 const API_VERSION = 'agentweaver.io/v1'
 const ToolList = z.array(z.string().regex(/^[a-z][a-z0-9_]*$/)).min(1)
@@ -68,13 +68,39 @@ const Pattern = z.string().transform((text, context) => {
   return z.NEVER
 })
 
+/** Patterns with one reason. */
+const PatternGroup = z
+  .strictObject({
+    id: Name,
+    reason: z.string().min(1),
+    /** Whether a word that is not known before it runs counts as one that a pattern asks for. */
+    seesHiddenWords: z.boolean().default(false),
+    /** Words that keep a command from every pattern of the group, such as `--dry-run`. */
+    unless: z.array(z.string().min(1)).default([]),
+    match: z.array(Pattern).min(1),
+  })
+  .transform(({ seesHiddenWords, unless, match, ...group }) => ({
+    ...group,
+    match: match.map(
+      (pattern): CommandPattern => ({
+        ...pattern,
+        seesHiddenWords,
+        stages: pattern.stages.map((stage) =>
+          unless.length === 0
+            ? stage
+            : { ...stage, words: [...stage.words, { kind: 'without' as const, anyOf: unless }] },
+        ),
+      }),
+    ),
+  }))
+
 /** `policies/agent/approvals.yaml`. */
 export const ApprovalsFile = z.strictObject({
   apiVersion: z.literal(API_VERSION),
   kind: z.literal('CommandPatterns'),
-  destructive: z
-    .array(z.strictObject({ id: Name, reason: z.string().min(1), match: z.array(Pattern).min(1) }))
-    .min(1),
+  destructive: z.array(PatternGroup).min(1),
   network: z.array(Pattern).min(1),
+  plainOutput: z.array(Pattern),
+  filters: z.array(Pattern),
 })
 export type ApprovalsFile = z.infer<typeof ApprovalsFile>

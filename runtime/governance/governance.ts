@@ -35,7 +35,9 @@ export function createGovernance(options: GovernanceOptions): Governance {
         if (byName) return refusal(toolByName.name, byName)
         const read = parseArguments(request)
         if (!read.ok) return refusal('arguments', read.finding)
-        const judgement = judgeOnce(request, read.parsed, (command) => judgeShell(command, shell, sets))
+        const judgement = judgeOnce(request, read.parsed, (command) =>
+          judgeShell(command, { grammar: shell, sets, shell: facts.shell }),
+        )
         return decideBy(rules, { request, facts, policy, settings, parsed: read.parsed, judgement })
       } catch {
         return denied('governance', 'the policy could not be evaluated')
@@ -108,5 +110,7 @@ function patternSets(policy: AgentPolicy, settings: SandboxSettings): PatternSet
   return {
     destructive: createPatternSet([...policy.destructive.flatMap(({ match }) => match), ...own]),
     network: createPatternSet(policy.network),
+    plain: createPatternSet(policy.plainOutput, 'possible'),
+    filters: createPatternSet(policy.filters, 'possible'),
   }
 }

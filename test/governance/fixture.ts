@@ -12,6 +12,7 @@ export const governanceWith = (settings: Partial<SandboxSettings> = {}): Governa
 
 export const someFacts = (facts: Partial<RunFacts> = {}): RunFacts => ({
   isRealIsolation: true,
+  shell: 'bash',
   phase: 'work',
   touched: { secret: false },
   ...facts,

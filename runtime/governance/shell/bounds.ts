@@ -6,6 +6,10 @@ export const MAX_DEPTH = 200
 export const MAX_NODES = 20_000
 /** Deepest chain of scripts inside scripts (`sh -c "sh -c …"`). */
 export const MAX_SCRIPT_DEPTH = 6
+/** Most scripts of one request that are read, one inside another or beside it. */
+export const MAX_SCRIPTS = 400
+/** Most calls of functions that are followed. */
+export const MAX_CALLS = 64
 /** Most commands of one request that are judged one by one. */
 export const MAX_COMMANDS = 2000
 

@@ -1,12 +1,26 @@
 import { MAX_COMMANDS } from './bounds.ts'
+import { type Feed, writtenBy } from './feed.ts'
 import type { ShellNode } from './grammar.ts'
-import { documentOf, isExpandedDocument, NO_REDIRECTS, type Redirects, redirectsOf } from './redirects.ts'
-import { backquotedScripts, unescapeBackquoted } from './unquote.ts'
-import { newVariables, type Scope, textOf, UNKNOWN, type Word, wordsOf } from './words.ts'
+import { isMisread } from './hidden-parts.ts'
+import { SPLIT, UNKNOWN, WORDS } from './marks.ts'
+import { NO_REDIRECTS, type Redirects, redirectsOf, wordsIn } from './redirects.ts'
+import { scriptsInText } from './scripts-in-text.ts'
+import { parametersSetBy, variablesSetBy } from './setters.ts'
+import { assign, type Positional, type Scope, type Variables } from './variables.ts'
+import { expand, textsOf, type Word, wordOf, wordsOf } from './words.ts'
 
-/** A simple command: its words, where its output goes, and what it is given to read. */
+/** A simple command in one way that its words can be expanded, and where its streams go to and come from. */
 export interface SimpleCommand extends Redirects {
   readonly words: readonly Word[]
+  /** What the stage before it in its pipeline writes; undefined where it is no later stage. */
+  readonly feed?: Feed | undefined
+}
+
+export interface Assignment {
+  readonly name: string
+  readonly value: string
+  /** Programs get it: `export X=…`, `X=… program`. */
+  readonly isExported: boolean
 }
 
 /** What a script says, in the order in which it is written. */
@@ -14,41 +28,82 @@ export interface ScriptReading {
   readonly commands: readonly SimpleCommand[]
   /** The stages of each pipeline, each with the commands inside it. */
   readonly pipelines: readonly (readonly (readonly SimpleCommand[])[])[]
-  /** Scripts in backquotes that the grammar leaves as text: escaped ones, and those in here-documents. */
+  readonly assignments: readonly Assignment[]
+  /** The positional parameters after it. */
+  readonly positional: Positional
+  readonly functions: readonly (readonly [name: string, body: ShellNode])[]
+  /** Scripts that the grammar leaves as text: in escaped backquotes, and in here-documents. */
   readonly scripts: readonly string[]
-  /** A substitution that the grammar did not take apart. */
+  /** A part that the grammar did not take apart, or left out. */
   readonly hasHiddenPart: boolean
   readonly isTooLarge: boolean
 }
 
-/** Collects every command of a syntax tree, wherever it stands. */
-export function readScript(root: ShellNode, source: string): ScriptReading {
-  const reader = new ScriptReader(source)
-  reader.visit(root, NO_REDIRECTS)
-  return {
-    commands: reader.commands,
-    pipelines: reader.pipelines,
-    scripts: reader.scripts,
-    hasHiddenPart: reader.hasHiddenPart,
-    isTooLarge: reader.commands.length > MAX_COMMANDS,
-  }
+export interface ReaderOptions {
+  readonly source: string
+  /** Shared by all scripts of one command line: what one sets another may use. */
+  readonly variables: Variables
+  readonly positional: Positional
+  /** Whether a pipeline writes a list of paths or numbers. */
+  readonly isPlain: (stages: readonly SimpleCommand[]) => boolean
 }
 
-class ScriptReader {
+/** Collects every command of a syntax tree, wherever it stands. */
+export function readScript(root: ShellNode, options: ReaderOptions): ScriptReading {
+  const first = readOnce(root, options)
+  // What is assigned further down counts too: in a loop it comes before.
+  return first.assignsWhatWasRead ? readOnce(root, { ...options, positional: first.positional }) : first
+}
+
+function readOnce(root: ShellNode, options: ReaderOptions): ScriptReader {
+  const reader = new ScriptReader(options)
+  reader.visit(root, NO_REDIRECTS)
+  return reader
+}
+
+/** Most ways in which the words of one command are put together. */
+const MAX_VARIANTS = 16
+
+class ScriptReader implements ScriptReading {
   readonly commands: SimpleCommand[] = []
   readonly pipelines: SimpleCommand[][][] = []
+  readonly assignments: Assignment[] = []
+  readonly functions: [string, ShellNode][] = []
   readonly scripts: string[] = []
   hasHiddenPart = false
+  assignsWhatWasRead = false
   readonly #scope: Scope
+  readonly #isPlainPipeline: ReaderOptions['isPlain']
+  /** Words that the grammar puts behind a redirection, by the command that they belong to. */
+  readonly #trailing = new Map<ShellNode, readonly ShellNode[]>()
 
-  constructor(source: string) {
-    this.#scope = { source, variables: newVariables() }
+  constructor({ source, variables, positional, isPlain }: ReaderOptions) {
+    this.#isPlainPipeline = isPlain
+    this.#scope = {
+      source,
+      variables,
+      positional,
+      read: new Set(),
+      isShifted: /\bshift\b/.test(source),
+      isPlain: (node) => this.#isPlain(node),
+      expand,
+    }
+  }
+
+  get positional(): Positional {
+    return this.#scope.positional
+  }
+
+  get isTooLarge(): boolean {
+    return this.commands.length > MAX_COMMANDS
   }
 
   visit(node: ShellNode, redirects: Redirects): void {
-    if (this.commands.length > MAX_COMMANDS) return
+    if (this.isTooLarge) return
     switch (node.type) {
       case 'command':
+      case 'declaration_command':
+      case 'unset_command':
         this.#visitCommand(node, redirects)
         return
       case 'redirected_statement':
@@ -57,124 +112,220 @@ class ScriptReader {
       case 'pipeline':
         this.pipelines.push(this.#stages(node, redirects))
         return
+      case 'function_definition':
+        this.#defineFunction(node)
+        return
       case 'variable_assignment':
-        this.#assign(node)
+        this.#assign(node, false)
         break
       case 'for_statement':
         this.#assignLoop(node)
         break
-      case 'command_substitution':
-        this.#keepBackquotes(node)
-        break
     }
-    if (node.children.length === 0 && !LITERAL.test(node.type)) this.#keepHidden(this.#text(node))
+    this.#visitChildren(node, redirects)
+  }
+
+  #visitChildren(node: ShellNode, redirects: Redirects): void {
+    this.#look(node)
     for (const child of node.children) this.visit(child, redirects)
   }
 
   #visitCommand(node: ShellNode, outer: Redirects): void {
-    const words: Word[] = []
     const own = redirectsOf(node.children, outer, this.#scope)
-    for (const child of node.children) {
-      if (child.type === 'variable_assignment') this.#assign(child)
-      else if (!NOT_A_WORD.test(child.type)) words.push(...wordsOf(child, this.#scope))
-    }
-    const command = { words, ...own }
-    this.commands.push(command)
-    for (const child of node.children) this.#visitInside(child, command)
+    const parts = [...node.children, ...(this.#trailing.get(node) ?? [])]
+    const isDeclaration = node.type === 'declaration_command'
+    const isExported = !isDeclaration || /^(?:export|declare|typeset)$/.test(node.children[0]?.type ?? '')
+    for (const child of parts) if (child.type === 'variable_assignment') this.#assign(child, isExported)
+    const words = parts
+      .flatMap((child) => (isRedirect(child) ? wordsIn(child, this.#scope.source) : child))
+      .filter((child) => isWordOf(child, isDeclaration))
+      .map((child) => wordsOf(child, this.#scope))
+    const commands = variantsOf(words).map((variant) => ({ words: variant, ...own }))
+    for (const command of commands) this.#noteSetters(command.words)
+    this.commands.push(...commands)
+    this.#look(node)
+    for (const child of parts) this.#visitInside(child, commands)
   }
 
   /** Commands inside a word run too; inside `>(…)` they read what the command around them writes. */
-  #visitInside(node: ShellNode, command: SimpleCommand): void {
+  #visitInside(node: ShellNode, commands: readonly SimpleCommand[]): void {
     const before = this.commands.length
-    this.visit(node, NO_REDIRECTS)
+    if (node.type === 'variable_assignment') this.#visitChildren(node, NO_REDIRECTS)
+    else this.visit(node, NO_REDIRECTS)
     const isSink = node.type === 'process_substitution' && this.#scope.source[node.start] === '>'
-    if (isSink) this.pipelines.push([[command], this.commands.slice(before)])
+    if (isSink) this.pipelines.push([[...commands], this.commands.slice(before)])
   }
 
   #visitRedirected(node: ShellNode, outer: Redirects): void {
     const redirects = redirectsOf(node.children, outer, this.#scope)
     const before = this.commands.length
-    const isRedirect = (child: ShellNode) => child.type.endsWith('_redirect')
-    for (const child of node.children) if (!isRedirect(child)) this.visit(child, redirects)
+    const [body, ...rest] = node.children.filter((child) => !isRedirect(child))
+    const behind = node.children.filter(isRedirect).flatMap((child) => wordsIn(child, this.#scope.source))
+    const last = body && lastCommandOf(body)
+    if (last && behind.length > 0) this.#trailing.set(last, behind)
+    else if (behind.length > 0) this.#addWords(behind, redirects)
+    for (const child of [...(body ? [body] : []), ...rest]) this.visit(child, redirects)
     if (this.commands.length === before) this.commands.push({ words: [], ...redirects })
-    const body = this.commands.slice(before)
-    for (const child of node.children.filter(isRedirect)) this.#visitRedirect(child, body)
+    const commands = this.commands.slice(before)
+    this.#look(node)
+    for (const child of node.children.filter(isRedirect)) this.#visitRedirect(child, commands)
+  }
+
+  #addWords(nodes: readonly ShellNode[], redirects: Redirects): void {
+    const words = nodes.map((node) => wordsOf(node, this.#scope))
+    this.commands.push(...variantsOf(words).map((variant) => ({ words: variant, ...redirects })))
   }
 
   /** A here-document's line may go on with a pipe, whose commands the grammar puts inside the redirection. */
   #visitRedirect(node: ShellNode, body: SimpleCommand[]): void {
-    if (node.type === 'heredoc_redirect') this.#keepDocument(node)
+    this.#look(node)
     for (const child of node.children) {
       if (child.type !== 'pipeline') this.visit(child, NO_REDIRECTS)
-      else this.pipelines.push([body, ...this.#stages(child, NO_REDIRECTS)])
+      else this.pipelines.push([body, ...this.#stages(child, NO_REDIRECTS, body)])
     }
   }
 
-  #stages(node: ShellNode, redirects: Redirects): SimpleCommand[][] {
-    return node.children
-      .filter((child) => child.type !== '|' && child.type !== '|&')
-      .map((child) => {
-        const before = this.commands.length
-        this.visit(child, redirects)
-        return this.commands.slice(before)
-      })
+  #stages(node: ShellNode, redirects: Redirects, first?: readonly SimpleCommand[]): SimpleCommand[][] {
+    const stages: (readonly SimpleCommand[])[] = first ? [first] : []
+    const nodes = node.children.filter(({ type }) => type !== '|' && type !== '|&')
+    this.#look(node)
+    const own = nodes.map((child) => {
+      const before = this.commands.length
+      this.visit(child, redirects)
+      const feed = stages.length > 0 ? this.#feedOf(stages) : undefined
+      for (let i = before; i < this.commands.length; i++)
+        this.commands[i] = { ...(this.commands[i] as SimpleCommand), feed }
+      const stage = this.commands.slice(before)
+      stages.push(stage)
+      return stage
+    })
+    return own
   }
 
-  #assign(node: ShellNode): void {
-    const [name, , value] = node.children
+  /** What the last of these stages writes. */
+  #feedOf(stages: readonly (readonly SimpleCommand[])[]): Feed {
+    const last = stages.at(-1) ?? []
+    const text = last.length === 1 && last[0] ? writtenBy(last[0]) : undefined
+    if (text !== undefined) return { kind: 'text', text }
+    const single = stages.every((stage) => stage.length === 1)
+    return { kind: single && this.#isPlainPipeline(stages.flat()) ? 'plain' : 'unknown' }
+  }
+
+  /** Whether the output of `$(…)` is a list of paths or numbers. */
+  #isPlain(substitution: ShellNode): boolean {
+    const inside = substitution.children.filter(({ type }) => !/^(?:\$\(|\)|`|comment)$/.test(type))
+    if (inside.length !== 1) return false
+    const nodes = inside
+      .flatMap(withoutRedirect)
+      .flatMap((node) =>
+        node.type === 'pipeline'
+          ? node.children.filter(({ type }) => type !== '|').flatMap(withoutRedirect)
+          : [node],
+      )
+    if (!nodes.every(({ type }) => type === 'command')) return false
+    const stages = nodes.map((node) => {
+      const words = node.children.filter((child) => isWordOf(child, false))
+      return variantsOf(words.map((word) => wordsOf(word, this.#scope)))
+    })
+    return (
+      stages.every(({ length }) => length === 1) &&
+      this.#isPlainPipeline(stages.flat().map((words) => ({ words, ...NO_REDIRECTS })))
+    )
+  }
+
+  #defineFunction(node: ShellNode): void {
+    const name = node.children.find(({ type }) => type === 'word')
+    const body = node.children.find(({ type }) => type !== 'word' && !/^(?:function|\(|\))$/.test(type))
+    this.#look(node)
+    if (name && body) this.functions.push([this.#text(name), body])
+  }
+
+  #assign(node: ShellNode, isExported: boolean): void {
+    const [target, operator, value] = node.children
+    const name = target && this.#text(target).replace(/\[.*/s, '')
     if (!name) return
-    this.#remember(name, value ? [textOf(value, this.#scope)] : [''])
+    const texts = value ? textsOf(value, this.#scope) : ['']
+    const { variables } = this.#scope
+    const isAppended = operator?.type === '+=' || target.type === 'subscript'
+    const separator = value?.type === 'array' || target.type === 'subscript' ? SPLIT : ''
+    const before = (isAppended && variables.get(name)) || []
+    const appended = before.flatMap((old) => texts.map((text) => old + separator + text))
+    this.#remember(name, [...texts, ...appended])
+    for (const text of texts) this.assignments.push({ name, value: text, isExported })
   }
 
   #assignLoop(node: ShellNode): void {
     const name = node.children.find((child) => child.type === 'variable_name')
-    const values = node.children.filter((child) => !NOT_A_LOOP_VALUE.test(child.type))
-    if (name)
-      this.#remember(
-        name,
-        values.flatMap((value) => wordsOf(value, this.#scope).map((w) => w.text)),
-      )
+    if (!name) return
+    const nodes = node.children.filter((child) => !NOT_A_LOOP_VALUE.test(child.type))
+    const isOverParameters = !node.children.some(({ type }) => type === 'in')
+    const { lists } = this.#scope.positional
+    const parameters = isOverParameters ? (lists?.flat() ?? [UNKNOWN]) : []
+    const words = nodes.flatMap((value) =>
+      wordsOf(value, this.#scope)
+        .flat()
+        .map((word) => word.text),
+    )
+    // One turn of the loop has one word.
+    this.#remember(
+      this.#text(name),
+      [...words, ...parameters].map((word) => word.replaceAll(WORDS, UNKNOWN)),
+    )
   }
 
-  /** Flow is not followed: a variable has every value that any assignment gives it. */
-  #remember(nameNode: ShellNode, values: readonly string[]): void {
-    const name = this.#scope.source.slice(nameNode.start, nameNode.end)
-    const { variables } = this.#scope
-    const known = variables.get(name) ?? []
-    if (variables.has(name) && variables.get(name) === undefined) return
-    const all = [...new Set([...known, ...values.map((value) => value.replaceAll('\u0001', ' '))])]
-    const isKnown = all.length <= MAX_VALUES && !all.some((value) => value.includes(UNKNOWN))
-    variables.set(name, isKnown ? all : undefined)
+  /** Commands that set variables, and `set --`, which sets the parameters. */
+  #noteSetters(words: readonly Word[]): void {
+    const [name, ...args] = words.map(({ text }) => text)
+    for (const variable of variablesSetBy(name ?? '', args)) this.#remember(variable, [WORDS])
+    const values = name === 'set' ? parametersSetBy(args) : undefined
+    if (values) {
+      const { positional } = this.#scope
+      const lists = positional.lists && [...positional.lists, values].slice(-MAX_VARIANTS)
+      this.#scope.positional = { ...positional, lists }
+      this.assignsWhatWasRead ||= this.#scope.read.has('@')
+    }
   }
 
-  #keepBackquotes(node: ShellNode): void {
-    const raw = this.#text(node)
-    if (raw.startsWith('`') && raw.includes('\\')) this.scripts.push(unescapeBackquoted(raw.slice(1, -1)))
+  #remember(name: string, values: readonly string[]): void {
+    assign(this.#scope.variables, name, values)
+    this.assignsWhatWasRead ||= this.#scope.read.has(name)
   }
 
-  #keepDocument(node: ShellNode): void {
-    const { source } = this.#scope
-    if (isExpandedDocument(node, source)) this.#keepBackquoted(documentOf(node, source))
-  }
-
-  #keepHidden(text: string): void {
-    if (text.includes('`')) this.#keepBackquoted(text)
-    if (SUBSTITUTION.test(text)) this.hasHiddenPart = true
-  }
-
-  #keepBackquoted(text: string): void {
-    const scripts = backquotedScripts(text)
+  /** Notes what a node, without its children, does not show as commands. */
+  #look(node: ShellNode): void {
+    const scripts = scriptsInText(node, this.#scope.source)
     if (scripts) this.scripts.push(...scripts)
-    else this.hasHiddenPart = true
+    this.hasHiddenPart ||= scripts === undefined || isMisread(node, this.#scope.source)
   }
 
   #text = (node: ShellNode): string => this.#scope.source.slice(node.start, node.end)
 }
 
-/** Leaves in which a backquote or a dollar is itself, or which are judged with what is around them. */
-const LITERAL = /^(?:raw_string|ansi_c_string|comment|heredoc_\w+|`|\$\(|string_content)$/
-/** The start of `$(…)`, `<(…)` or `>(…)`, not escaped, with anything behind it: a line feed too. */
-const SUBSTITUTION = /(?<!\\)(?:\\\\)*[$<>]\([\s\S]/
-const MAX_VALUES = 16
+const isRedirect = ({ type }: ShellNode) => type.endsWith('_redirect')
 const NOT_A_WORD = /_redirect$|^\$$|^[<>&|;]/
 const NOT_A_LOOP_VALUE = /^(?:for|select|in|;|do_group|variable_name|compound_statement|\n)$/
+
+const isWordOf = (child: ShellNode, isDeclaration: boolean): boolean =>
+  !NOT_A_WORD.test(child.type) && (isDeclaration || child.type !== 'variable_assignment')
+
+const withoutRedirect = (node: ShellNode): readonly ShellNode[] =>
+  node.type === 'redirected_statement' ? node.children.filter((child) => !isRedirect(child)) : [node]
+
+/** The last simple command of a statement, to which words behind a redirection belong. */
+function lastCommandOf(node: ShellNode): ShellNode | undefined {
+  if (/^(?:command|declaration_command|unset_command)$/.test(node.type)) return node
+  if (!/^(?:list|negated_command|pipeline|redirected_statement)$/.test(node.type)) return undefined
+  const last = node.children.findLast((child) => !isRedirect(child))
+  return last && lastCommandOf(last)
+}
+
+/** Each way to choose one expansion for every word. */
+function variantsOf(words: readonly Word[][][]): Word[][] {
+  let variants: Word[][] = [[]]
+  for (const alternatives of words) {
+    const isMany = variants.length * alternatives.length > MAX_VARIANTS
+    const chosen = isMany ? [[wordOf(WORDS)]] : alternatives
+    variants = variants.flatMap((before) => chosen.map((after) => [...before, ...after]))
+  }
+  return variants
+}

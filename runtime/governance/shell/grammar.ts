@@ -12,8 +12,9 @@ export interface ShellNode {
   readonly children: readonly ShellNode[]
 }
 
+/** `source` is the text that was parsed: a few characters of the given one are replaced. */
 export type ShellParse =
-  | { readonly ok: true; readonly root: ShellNode }
+  | { readonly ok: true; readonly root: ShellNode; readonly source: string }
   | { readonly ok: false; readonly reason: string }
 
 /** Parses shell text. Synchronous, and never throws: what it cannot read is said so. */
@@ -57,6 +58,12 @@ export async function readGrammarModules(): Promise<GrammarModules> {
   return { runtime, bash }
 }
 
+/** Blanks to the grammar, but part of a word to a shell: behind one of them `#` begins no comment. */
+const NO_BLANKS = /[\r\v\f]/g
+const WORD_CHARACTER = '\uE0FE'
+/** The grammar takes a backslash at the beginning of a line for a joined line: `\n\rm` would go on the line before. */
+const FIRST_BACKSLASH = /(?<=\n[ \t]*)\\(?=[A-Za-z])/g
+
 const unreadable = (reason: string): ShellParse => ({ ok: false, reason })
 
 function createGrammar(parser: Parser, language: Language): ShellGrammar {
@@ -76,7 +83,7 @@ function createGrammar(parser: Parser, language: Language): ShellGrammar {
       const cursor = tree.walk()
       const root = copyTree(cursor, typeNames)
       cursor.delete()
-      return root ? { ok: true, root } : unreadable('it is too large or nested too deeply')
+      return root ? { ok: true, root, source: script } : unreadable('it is too large or nested too deeply')
     } finally {
       tree.delete()
     }
@@ -86,7 +93,7 @@ function createGrammar(parser: Parser, language: Language): ShellGrammar {
       const problem = broken ? 'the shell grammar has failed' : boundsProblem(script)
       if (problem !== undefined) return unreadable(problem)
       try {
-        return read(script)
+        return read(script.replace(NO_BLANKS, WORD_CHARACTER).replace(FIRST_BACKSLASH, ' '))
       } catch (error) {
         // An abort leaves the WebAssembly instance undefined: nothing it says after that can be trusted.
         broken = error instanceof Error

@@ -1,42 +1,140 @@
+import type { CommandShell } from '../../../contracts/exec.ts'
 import type { SimpleCommand } from './commands.ts'
-import type { CommandView } from './view.ts'
-import type { Word } from './words.ts'
-import { unwrap } from './wrappers.ts'
+import { OUTSIDE, UNKNOWN, WORDS } from './marks.ts'
+import type { Positional } from './variables.ts'
+import { type CommandView, nameOf } from './view.ts'
+import { type Word, wordOf } from './words.ts'
 
-const SHELLS = new Set(['sh', 'bash', 'dash', 'ash', 'zsh', 'ksh', 'mksh', 'fish', 'rbash', 'posh'])
+/** A script that a command is given to run. */
+export interface InnerScript {
+  readonly script: Word
+  readonly shell: CommandShell
+  readonly positional?: Positional
+}
 
-/** The scripts that a command is given to run: in its words, in its here-documents. */
-export function innerScripts(view: CommandView, words: readonly Word[], command: SimpleCommand): Word[] {
-  const wrapped = unwrap(view.name, words).scripts
-  switch (view.name) {
+/** A file that a command runs as a script. */
+export interface ScriptFile {
+  readonly path: string
+  readonly shell: CommandShell
+}
+
+/** `exe`: a shell runs itself as `/proc/self/exe`. */
+const SHELLS = new Set(['exe', 'sh', 'bash', 'dash', 'ash', 'zsh', 'ksh', 'mksh', 'fish', 'rbash', 'posh'])
+const STDIN_FILES = /^(?:-|\/dev\/stdin|\/dev\/fd\/0|\/proc\/self\/fd\/0)$/
+
+/** The scripts in the words and the here-documents of a command; `shell` is the one that runs the command. */
+export function innerScripts(
+  words: readonly Word[],
+  command: SimpleCommand,
+  shell: CommandShell,
+): InnerScript[] {
+  const operands = words.slice(1).filter(({ text }) => text !== '--' && !/^-[lp]$/.test(text))
+  switch (nameOf(words)) {
     case 'eval':
-      return [joined(words.slice(1))]
+      return [{ script: joined(operands), shell }]
     case 'trap':
-      return words.slice(1)
+      return operands.slice(0, 1).map((script) => ({ script, shell }))
     case 'alias':
-      return words.slice(1).map((word) => ({ ...word, text: word.text.replace(/^[\w.-]+=/, '') }))
+      return operands.map((word) => ({ script: wordOf(word.text.replace(/^[^=]*=/, '')), shell }))
+    case 'source':
+    case '.':
+      return STDIN_FILES.test(operands[0]?.text ?? '') ? documentsOf(command, { shell }) : []
+    case 'at':
+    case 'batch':
+    case 'crontab':
+      return documentsOf(command, { shell: 'sh' })
     default:
-      return SHELLS.has(view.name) ? [...wrapped, ...shellScripts(view, words, command)] : [...wrapped]
+      return SHELLS.has(nameOf(words)) ? ofShell(words, command) : []
   }
 }
 
-function shellScripts(view: CommandView, words: readonly Word[], command: SimpleCommand): Word[] {
-  const script = commandStringOf(words)
-  if (script) return [script]
-  return view.readsProgram ? command.documents.map((text) => ({ ...joined([]), text })) : []
+/** The words of a shell behind its flags, and what its flags say. */
+interface Invocation {
+  readonly isCommandString: boolean
+  readonly readsStdin: boolean
+  readonly shell: CommandShell
+  readonly operands: readonly Word[]
 }
 
-/** The text after `-c` and further options (`-c -o pipefail`), where short flags hold a `c` (`-lc`, `-euxc`). */
-function commandStringOf(words: readonly Word[]): Word | undefined {
-  const flag = words.findIndex((word, i) => i > 0 && /^-[A-Za-z]*c[A-Za-z]*$/.test(word.text))
-  if (flag < 0) return undefined
-  const isOptionName = (at: number) => /^[-+][A-Za-z]*[oO]$/.test(words[at - 1]?.text ?? '')
-  return words.find((word, at) => at > flag && !/^[-+]/.test(word.text) && !isOptionName(at))
+/** Flags that take the next word: `-o pipefail`, `--rcfile x`. */
+const VALUED_FLAG = /^(?:[-+][A-Za-z]*[oO]|--(?:rcfile|init-file))$/
+/** Flags with which bash reads scripts as other shells do, or with other settings. */
+const CHANGES_BASH = /^(?:--posix|-[A-Za-z]*i[A-Za-z]*|-O|\+O)$/
+
+function readInvocation(words: readonly Word[]): Invocation {
+  let at = 1
+  const flags: string[] = []
+  for (; at < words.length; at++) {
+    const text = words[at]?.text ?? ''
+    if (!/^[-+]./.test(text)) break
+    if (text === '--') {
+      at++
+      break
+    }
+    flags.push(text)
+    if (VALUED_FLAG.test(text)) at++
+  }
+  const short = flags.filter((flag) => /^-[A-Za-z]+$/.test(flag)).join('')
+  const isBash = /^r?bash$/.test(nameOf(words)) && !flags.some((flag) => CHANGES_BASH.test(flag))
+  return {
+    isCommandString: short.includes('c'),
+    readsStdin: short.includes('s'),
+    shell: isBash ? 'bash' : 'sh',
+    operands: words.slice(at),
+  }
 }
 
-const joined = (words: readonly Word[]): Word => ({
-  text: words.map((word) => word.text).join(' '),
-  isUnknown: words.some((word) => word.isUnknown),
-  isAnyWords: false,
-  isSubstitution: false,
-})
+function ofShell(words: readonly Word[], command: SimpleCommand): InnerScript[] {
+  const { isCommandString, readsStdin, shell, operands } = readInvocation(words)
+  const [first, ...rest] = operands
+  if (isCommandString) {
+    if (!first) return []
+    const [zero, ...list] = rest.map(({ text }) => text)
+    return [{ script: first, shell, positional: { lists: [list], zero: zero ?? OUTSIDE } }]
+  }
+  const list = (readsStdin ? operands : rest).map(({ text }) => text)
+  if (!readsStdin && first && !STDIN_FILES.test(first.text)) return []
+  return documentsOf(command, { shell, positional: { lists: [list], zero: OUTSIDE } })
+}
+
+/** The script files that a command runs: by its own name, as a shell's first operand, or as a shell's input. */
+export function scriptFilesOf(
+  words: readonly Word[],
+  { inputs }: SimpleCommand,
+  shell: CommandShell,
+): ScriptFile[] {
+  const [first, second] = words
+  const name = nameOf(words)
+  if (/^(?:source|\.)$/.test(name) && second) return [{ path: second.text, shell }]
+  if (SHELLS.has(name)) {
+    const { isCommandString, readsStdin, operands, shell: inner } = readInvocation(words)
+    if (isCommandString) return []
+    const [file] = operands
+    const paths = readsStdin || file === undefined ? inputs : [file.text]
+    return paths.map((path) => ({ path, shell: inner }))
+  }
+  return first?.text.includes('/') ? [{ path: first.text, shell: 'sh' }] : []
+}
+
+/** Programs that take a program in their words. */
+const INTERPRETER = /^(?:python[\d.]*|node|nodejs|deno|bun|perl|ruby|php|lua)$/
+const CODE_FLAG = /^(?:-[A-Za-z]*[cerp]|--eval|--print|eval)$/
+const HIDDEN = new RegExp(`^[${UNKNOWN}${WORDS}${OUTSIDE}]+$`)
+
+/** Whether nobody knows before it runs what a shell, `source` or another interpreter is given to run. */
+export function runsHiddenProgram(view: CommandView, words: readonly Word[]): boolean {
+  const isHidden = ({ text }: Word) => HIDDEN.test(text)
+  if (INTERPRETER.test(view.name))
+    return words.some((word, i) => isHidden(word) && CODE_FLAG.test(words[i - 1]?.text ?? ''))
+  if (!SHELLS.has(view.name) && view.name !== 'source' && view.name !== '.') return false
+  if (view.readsProgram && view.inputs.some((input) => /^\d+$/.test(input))) return true
+  return words.slice(1).some(isHidden)
+}
+
+const documentsOf = ({ documents, feed }: SimpleCommand, into: Omit<InnerScript, 'script'>): InnerScript[] =>
+  [...documents, ...(feed?.kind === 'text' ? [feed.text] : [])].map((text) => ({
+    script: wordOf(text),
+    ...into,
+  }))
+
+const joined = (words: readonly Word[]): Word => wordOf(words.map(({ text }) => text).join(' '))

@@ -1,12 +1,18 @@
+import type { CommandShell } from '../../../contracts/exec.ts'
 import type { CommandPattern } from '../../../policies/agent/command-pattern.ts'
-import { MAX_SCRIPT_DEPTH } from './bounds.ts'
-import { readScript, type SimpleCommand } from './commands.ts'
-import type { ShellGrammar } from './grammar.ts'
-import { innerScripts } from './inner-scripts.ts'
+import { MAX_CALLS, MAX_SCRIPT_DEPTH, MAX_SCRIPTS } from './bounds.ts'
+import { commandsInCode, commandsInFile } from './code.ts'
+import { readScript, type ScriptReading, type SimpleCommand } from './commands.ts'
+import { differencesOf } from './dialect.ts'
+import type { ShellGrammar, ShellNode } from './grammar.ts'
+import { type InnerScript, innerScripts, runsHiddenProgram, scriptFilesOf } from './inner-scripts.ts'
 import type { PatternSet } from './match.ts'
+import { NO_REDIRECTS } from './redirects.ts'
+import { NO_PARAMETERS, newVariables, type Positional, UNKNOWN_PARAMETERS } from './variables.ts'
 import { type CommandView, isUnknownName, nameOf, viewOf } from './view.ts'
-import type { Word } from './words.ts'
+import { type Word, wordOf } from './words.ts'
 import { unwrap } from './wrappers.ts'
+import { WrittenFiles } from './written-files.ts'
 
 /** What the text of a command shows before it runs. */
 export interface ShellJudgement {
@@ -22,12 +28,22 @@ export interface ShellJudgement {
 export interface PatternSets {
   readonly destructive: PatternSet
   readonly network: PatternSet
+  /** Commands whose output is a list of paths, numbers or names, and what may stand behind them in a pipeline. */
+  readonly plain: PatternSet
+  readonly filters: PatternSet
+}
+
+export interface ShellReader {
+  readonly grammar: ShellGrammar
+  readonly sets: PatternSets
+  /** The shell that will run the command; where it is not known, what shells read differently is asked about. */
+  readonly shell?: CommandShell | undefined
 }
 
 /** Reads a command with everything inside it: substitutions, wrapped commands, scripts in its words. */
-export function judgeShell(command: string, grammar: ShellGrammar, sets: PatternSets): ShellJudgement {
-  const judge = new Judge(grammar, sets)
-  judge.script(command, 0)
+export function judgeShell(command: string, reader: ShellReader): ShellJudgement {
+  const judge = new Judge(reader)
+  judge.judge(command, reader.shell ?? 'sh')
   return {
     destructive: [...judge.destructive],
     network: [...judge.network],
@@ -36,6 +52,19 @@ export function judgeShell(command: string, grammar: ShellGrammar, sets: Pattern
   }
 }
 
+/** Where a script stands, and how it is read. */
+interface Place {
+  readonly depth: number
+  readonly shell: CommandShell
+  readonly positional: Positional
+  /** It may run, or not: what cannot be read in it is no doubt. */
+  readonly isGuess: boolean
+}
+
+type Wrapping = Place & { readonly seen: Set<string> }
+
+type Function = { readonly body: ShellNode; readonly source: string; isCalled: boolean }
+
 class Judge {
   readonly destructive = new Set<CommandPattern>()
   readonly network = new Set<CommandPattern>()
@@ -43,66 +72,190 @@ class Judge {
   readonly words: string[] = []
   readonly #grammar: ShellGrammar
   readonly #sets: PatternSets
+  readonly #variables = newVariables()
+  readonly #functions = new Map<string, Function[]>()
+  readonly #calls = new Set<string>()
+  readonly #files = new WrittenFiles()
+  #scripts = 0
 
-  constructor(grammar: ShellGrammar, sets: PatternSets) {
+  constructor({ grammar, sets }: ShellReader) {
     this.#grammar = grammar
     this.#sets = sets
   }
 
-  script(text: string, depth: number): void {
-    if (depth > MAX_SCRIPT_DEPTH) {
-      this.#doubt('scripts are nested too deeply')
-      return
-    }
-    this.#read(text, depth)
-    // The grammar takes a joined line for two words; comments are not joined, so both readings count.
-    if (text.includes('\\\n')) this.#read(text.replaceAll('\\\n', ''), depth)
+  judge(command: string, shell: CommandShell): void {
+    this.#script(command, { depth: 0, shell, positional: NO_PARAMETERS, isGuess: false })
+    const place: Place = { depth: 1, shell, positional: UNKNOWN_PARAMETERS, isGuess: true }
+    for (const { body, source, isCalled } of [...this.#functions.values()].flat())
+      if (!isCalled) this.#tree(body, source, place)
   }
 
-  #read(text: string, depth: number): void {
+  #script(text: string, place: Place): void {
+    if (place.depth > MAX_SCRIPT_DEPTH || ++this.#scripts > MAX_SCRIPTS) {
+      this.#doubt('scripts are nested too deeply', place)
+      return
+    }
+    this.#read(text, place)
+    // The grammar takes a joined line for two words; comments are not joined, so both readings count.
+    if (text.includes('\\\n')) this.#read(text.replaceAll('\\\n', ''), place)
+  }
+
+  #read(text: string, place: Place): void {
     const parsed = this.#grammar.parse(text)
     if (!parsed.ok) {
-      this.#doubt(parsed.reason)
+      this.#doubt(parsed.reason, place)
       return
     }
-    const reading = readScript(parsed.root, text)
+    const { root, source } = parsed
+    if (place.shell !== 'bash') {
+      const different = [...differencesOf(root, source)]
+      if (different.length > 0)
+        this.#doubt(`bash and other shells read it differently (${different.slice(0, 3).join(', ')})`, place)
+    }
+    this.#tree(root, source, place)
+  }
+
+  #tree(root: ShellNode, source: string, place: Place): CommandView[] {
+    const reading = readScript(root, {
+      source,
+      variables: this.#variables,
+      positional: place.positional,
+      isPlain: (stages) => this.#isPlain(stages),
+    })
     if (reading.isTooLarge) {
-      this.#doubt('it has too many commands')
-      return
+      this.#doubt('it has too many commands', place)
+      return []
     }
-    const views = new Map(reading.commands.map((command) => [command, this.#command(command, depth)]))
+    for (const [name, body] of reading.functions) this.#define(name, body, source)
+    return this.#reading(reading, place)
+  }
+
+  /** A name may be defined again: each body counts. */
+  #define(name: string, body: ShellNode, source: string): void {
+    const known = this.#functions.get(name) ?? []
+    if (known.some((one) => one.source === source && one.body.start === body.start)) return
+    this.#functions.set(name, [...known, { body, source, isCalled: false }])
+  }
+
+  #reading(reading: ScriptReading, around: Place): CommandView[] {
+    const place = { ...around, positional: reading.positional }
+    for (const command of reading.commands)
+      this.#files.note(command, (name) => this.#sets.network.names(name))
+    const views = new Map(reading.commands.map((command) => [command, this.#command(command, place)]))
     for (const stages of reading.pipelines) {
       const viewed = stages.map((stage) => stage.flatMap((command) => views.get(command) ?? []))
       this.#add((set) => set.ofPipeline(viewed))
     }
-    if (reading.hasHiddenPart) this.#doubt('a substitution in it cannot be read')
-    for (const script of reading.scripts) this.script(script, depth + 1)
+    for (const { name, value, isExported } of reading.assignments)
+      this.#assigned({ name, value, isExported }, place)
+    if (reading.hasHiddenPart) this.#doubt('a part of it cannot be read', place)
+    for (const script of reading.scripts) this.#script(script, deeper(place))
+    return [...views.values()].flat()
+  }
+
+  /** A variable that changes what a shell runs, or that a program may run. */
+  #assigned({ name, value, isExported }: ScriptReading['assignments'][number], place: Place): void {
+    const view = viewOf([wordOf(`${name}=${value}`)], { words: [], ...NO_REDIRECTS })
+    this.#add((set) => set.ofCommand({ ...view, name: `${name}=${value}`.toLowerCase() }))
+    if (isExported && /\s/.test(value)) this.#script(value, guess(place))
+    if (HAS_SUBSTITUTION.test(value)) this.#script(expanded(value), guess(place))
   }
 
   /** Judges a command and what it wraps; answers how each of them looks to a pipeline's patterns. */
-  #command(command: SimpleCommand, depth: number): CommandView[] {
-    const views: CommandView[] = []
-    const pending: (readonly Word[])[] = [command.words]
-    const { head, commands } = unwrapAll(command.words)
-    if (isUnknownName(command.words[0]) || isUnknownName(head)) {
-      this.#doubt('the name of a command is not known before it runs')
-    }
-    pending.push(...commands)
-    for (const words of pending) {
-      const view = viewOf(words, command)
-      views.push(view)
-      this.#add((set) => set.ofCommand(view))
-      if (view.name === 'eval') this.#doubt('eval builds a command while it runs')
-      for (const script of innerScripts(view, words, command)) this.#innerScript(script, depth)
-    }
+  #command(command: SimpleCommand, place: Place): CommandView[] {
     for (const word of command.words) this.words.push(word.text)
     this.words.push(...command.inputs)
-    return views
+    if (isUnknownName(command.words[0])) this.#doubtName(place)
+    return this.#wrapped(command.words, command, { ...place, seen: new Set() })
   }
 
-  #innerScript(script: Word, depth: number): void {
-    if (script.isUnknown) this.#doubt('a script inside it is not known before it runs')
-    else this.script(script.text, depth + 1)
+  /** `seen` holds what was looked at already: each later word may be tried as the beginning of a command. */
+  #wrapped(words: readonly Word[], command: SimpleCommand, place: Wrapping): CommandView[] {
+    const key = words.map(({ text }) => text).join('\0')
+    if (place.seen.has(key)) return []
+    place.seen.add(key)
+    const view = viewOf(words, command)
+    this.#add((set) => set.ofCommand(view))
+    if (runsHiddenProgram(view, words))
+      this.#doubt('a script that it runs is not known before it runs', place)
+    for (const inner of innerScripts(words, command, place.shell)) this.#innerScript(inner, place)
+    this.#guesses(words, command, place)
+    this.#runFile(words, command, place)
+    const called = this.#call(words, place)
+    const { commands, scripts, guesses = [], head } = unwrap(words, command)
+    if (isUnknownName(head)) this.#doubtName(place)
+    for (const script of scripts) this.#innerScript({ script, shell: 'sh' }, place)
+    for (const { text } of guesses) this.#script(text, guess(place))
+    if (place.depth >= MAX_SCRIPT_DEPTH) return [view, ...called]
+    const inner = commands.flatMap((wrapped) =>
+      this.#wrapped(wrapped, command, { ...deeper(place), seen: place.seen }),
+    )
+    return [view, ...called, ...inner]
+  }
+
+  #innerScript({ script, shell, positional }: InnerScript, place: Place): void {
+    if (script.isUnknown) this.#doubt('a script inside it is not known before it runs', place)
+    this.#script(script.text, { ...deeper(place), shell, positional: positional ?? place.positional })
+  }
+
+  /** Texts that may be run: by a program of another language, by git, or by an arithmetic expression. */
+  #guesses(words: readonly Word[], command: SimpleCommand, place: Place): void {
+    const texts = words.map(({ text }) => text)
+    const name = nameOf(words)
+    const settings = name === 'git' ? texts.filter((_text, i) => texts[i - 1] === '-c') : []
+    const subscripts = EVALUATES_SUBSCRIPTS.test(name)
+      ? texts.filter((text) => HAS_SUBSTITUTION.test(text))
+      : []
+    const guesses = [
+      ...commandsInCode(words, command),
+      ...settings.map((text) => text.replace(/^[^=]*=!?/, '')),
+      ...subscripts.map(expanded),
+    ]
+    for (const text of guesses) this.#script(text, guess(place))
+  }
+
+  /** A file that the same command line has written is read like the script that it is. */
+  #runFile(words: readonly Word[], command: SimpleCommand, place: Place): void {
+    for (const { path, shell } of scriptFilesOf(words, command, place.shell)) {
+      const { texts, isFetched } = this.#files.read(path)
+      if (isFetched) this.#doubt('it runs a file that it has fetched', place)
+      for (const text of texts) this.#script(text, { ...deeper(place), shell })
+    }
+    const documents = words.slice(1).flatMap(({ text }) => this.#files.read(text).texts)
+    if (documents.length === 0) return
+    for (const text of documents.flatMap((document) => commandsInFile(nameOf(words), document)))
+      this.#script(text, guess(place))
+    const view = viewOf(words, { words, ...NO_REDIRECTS, documents })
+    this.#add((set) => set.ofCommand(view))
+  }
+
+  /** A function's body is judged with the arguments of each call. */
+  #call(words: readonly Word[], place: Place): CommandView[] {
+    const [name, ...args] = words.map(({ text }) => text)
+    return (this.#functions.get(name ?? '') ?? []).flatMap((called) => this.#callOne(called, args, place))
+  }
+
+  #callOne(called: Function, args: readonly string[], place: Place): CommandView[] {
+    called.isCalled = true
+    const key = JSON.stringify([called.source, called.body.start, ...args])
+    if (this.#calls.has(key)) return []
+    this.#calls.add(key)
+    if (this.#calls.size > MAX_CALLS || place.depth >= MAX_SCRIPT_DEPTH) {
+      this.#doubt('functions are nested too deeply', place)
+      return []
+    }
+    const positional = { lists: [args], zero: place.positional.zero }
+    return this.#tree(called.body, called.source, { ...deeper(place), positional })
+  }
+
+  #isPlain(stages: readonly SimpleCommand[]): boolean {
+    return stages.every((command, i) => {
+      const set = i === 0 ? this.#sets.plain : this.#sets.filters
+      return (
+        !this.#functions.has(command.words[0]?.text ?? '') &&
+        set.ofCommand(viewOf(command.words, command)).length > 0
+      )
+    })
   }
 
   #add(find: (set: PatternSet) => CommandPattern[]): void {
@@ -110,26 +263,22 @@ class Judge {
     for (const pattern of find(this.#sets.network)) this.network.add(pattern)
   }
 
-  #doubt(reason: string): void {
-    this.doubts.add(reason)
+  #doubtName(place: Place): void {
+    this.#doubt('the name of a command is not known before it runs', place)
+  }
+
+  #doubt(reason: string, { isGuess }: Place): void {
+    if (!isGuess) this.doubts.add(reason)
   }
 }
 
-/** The wrapped commands of a command and, wrapper after wrapper, the word that is run in the end. */
-function unwrapAll(words: readonly Word[]): {
-  head: Word | undefined
-  commands: readonly (readonly Word[])[]
-} {
-  const first = unwrap(nameOf(words), words)
-  let head = first.head
-  let rest = words
-  for (let level = 0; head !== undefined && level < MAX_SCRIPT_DEPTH; level++) {
-    rest = rest.slice(rest.indexOf(head))
-    const next = unwrap(nameOf(rest), rest)
-    if (next.head === undefined) break
-    head = next.head
-  }
-  const found =
-    nameOf(words) === 'find' ? first.commands.flatMap((c) => [c, ...unwrapAll(c).commands]) : first.commands
-  return { head, commands: found }
-}
+/** Builtins that evaluate what stands in the brackets of a variable's name. */
+const EVALUATES_SUBSCRIPTS =
+  /^(?:printf|read|test|\[|unset|declare|typeset|local|export|readonly|let|mapfile)$/
+
+const HAS_SUBSTITUTION = /\$\(|`/
+/** A script that expands a text. */
+const expanded = (text: string) => `: "${text.replaceAll('"', '\\"')}"`
+
+const deeper = (place: Place): Place => ({ ...place, depth: place.depth + 1 })
+const guess = (place: Place): Place => ({ ...deeper(place), isGuess: true })

@@ -5,7 +5,9 @@ import {
   type WordMatcher,
 } from '../../../policies/agent/command-pattern.ts'
 import { matchesGlob } from '../../../policies/agent/glob.ts'
-import type { CommandView } from './view.ts'
+import { isAnException, mayBeAnException } from './exceptions.ts'
+import { throwsDataAway } from './sql.ts'
+import type { CommandView, Operand } from './view.ts'
 
 /** A set of patterns, ready to be asked about commands. */
 export interface PatternSet {
@@ -13,10 +15,18 @@ export interface PatternSet {
   ofCommand(view: CommandView): CommandPattern[]
   /** The patterns that a pipeline has the form of; each stage is the views of its commands. */
   ofPipeline(stages: readonly (readonly CommandView[])[]): CommandPattern[]
+  /** Whether a pattern names this command. */
+  names(name: string): boolean
 }
 
+/** Which words of `!…` keep a command from a pattern: only those that surely count, or all that might. */
+type Exceptions = 'sure' | 'possible'
+
 /** Indexes patterns by name, so that a command meets only the few that could concern it. */
-export function createPatternSet(patterns: readonly CommandPattern[]): PatternSet {
+export function createPatternSet(
+  patterns: readonly CommandPattern[],
+  exceptions: Exceptions = 'sure',
+): PatternSet {
   const byName = new Map<string, CommandPattern[]>()
   const byGlob: CommandPattern[] = []
   for (const pattern of patterns.filter((p) => p.stages.length === 1)) {
@@ -25,54 +35,125 @@ export function createPatternSet(patterns: readonly CommandPattern[]): PatternSe
     else for (const name of names) byName.set(name, [...(byName.get(name) ?? []), pattern])
   }
   const pipelines = patterns.filter((pattern) => pattern.stages.length > 1)
+  const isExempt = exceptions === 'sure' ? isAnException : mayBeAnException
+  const fits = (stage: StageMatcher, view: CommandView, seesHidden: boolean) =>
+    stage.names.some((name) => matchesGlob(name, view.name)) &&
+    fitsWords(stage, view, seesHidden) &&
+    !isExempt(stage, view)
+  const hasForm = (pattern: CommandPattern, stages: readonly (readonly CommandView[])[]) => {
+    let next = 0
+    for (const views of stages) {
+      const stage = pattern.stages[next]
+      if (stage && views.some((view) => fits(stage, view, false))) next++
+    }
+    return next === pattern.stages.length
+  }
   return {
     ofCommand: (view) =>
       [...(byName.get(view.name) ?? []), ...byGlob].filter(
-        ({ stages: [stage] }) => stage && fits(stage, view),
+        ({ stages: [stage], seesHiddenWords = false }) => stage && fits(stage, view, seesHiddenWords),
       ),
-    ofPipeline: (stages) => pipelines.filter((pattern) => fitsInOrder(pattern.stages, stages)),
+    ofPipeline: (stages) => pipelines.filter((pattern) => hasForm(pattern, stages)),
+    names: (name) => byName.has(name),
   }
 }
 
-/** Whether each stage of the pattern is met, in order, by a stage of the pipeline. */
-function fitsInOrder(wanted: readonly StageMatcher[], stages: readonly (readonly CommandView[])[]): boolean {
-  let next = 0
-  for (const views of stages) {
-    const stage = wanted[next]
-    if (stage && views.some((view) => fits(stage, view))) next++
+/** Whether a command carries all that a stage asks for; hidden words may stand for what is missing. */
+function fitsWords({ words }: StageMatcher, view: CommandView, seesHidden: boolean): boolean {
+  const isCarried = (word: WordMatcher) =>
+    word.kind === 'operand' || word.kind === 'flag' || carries(view, word)
+  if (!words.every(isCarried)) return false
+  const spare = spareAfterOperands(words, view, seesHidden)
+  if (spare === undefined) return false
+  const hasFlags = words.every((word) => word.kind !== 'flag' || carriesAny(view, word.anyOf))
+  return hasFlags || (seesHidden && (view.hasUnknownFlags || standsForFlag(words, view, spare)))
+}
+
+/** One hidden word is taken for a flag only beside another word: `rm "$file"` is no `rm -r`, `rm "$a" b` may be one. */
+function standsForFlag(words: readonly WordMatcher[], view: CommandView, spare: number): boolean {
+  const operands = words.filter(({ kind }) => kind === 'operand').length
+  return spare === Number.POSITIVE_INFINITY || (spare > 0 && view.operands.length > operands + 1)
+}
+
+const carriesAny = (view: CommandView, flags: readonly string[]) =>
+  flags.some((flag) => carriesFlag(view, flag))
+
+/** Finds the operands in their order; answers how many hidden words are left, or undefined where one is missing. */
+function spareAfterOperands(
+  words: readonly WordMatcher[],
+  view: CommandView,
+  seesHidden: boolean,
+): number | undefined {
+  let spare = seesHidden ? hiddenWords(view) : 0
+  let at = 0
+  for (const word of words) {
+    if (word.kind !== 'operand') continue
+    const found = findOperand(word, view.operands.slice(at), spare > 0)
+    if (found === undefined) return undefined
+    at += found.next
+    spare -= found.uses
   }
-  return next === wanted.length
+  return spare
 }
 
-function fits(stage: StageMatcher, view: CommandView): boolean {
-  if (!stage.names.some((name) => matchesGlob(name, view.name))) return false
-  let operand = 0
-  return stage.words.every((word) => {
-    if (word.kind !== 'operand') return carries(view, word)
-    while (operand < view.operands.length) {
-      if (matchesAny(word.anyOf, view.operands[operand++] ?? '')) return true
-    }
-    return false
-  })
+/** How many words nobody knows before they run. */
+const hiddenWords = ({ operands }: CommandView): number =>
+  operands.reduce(
+    (sum, { hidden }) => sum + (hidden === 'words' ? Number.POSITIVE_INFINITY : hidden ? 1 : 0),
+    0,
+  )
+
+interface Found {
+  /** Where the next operand is looked for. */
+  readonly next: number
+  /** Hidden words that stand for this one. */
+  readonly uses: number
 }
 
-function carries(view: CommandView, word: Exclude<WordMatcher, { kind: 'operand' }>): boolean {
+type OperandMatcher = Extract<WordMatcher, { kind: 'operand' }>
+
+function findOperand(
+  { anyOf, isNext }: OperandMatcher,
+  operands: readonly Operand[],
+  mayUseHidden: boolean,
+): Found | undefined {
+  const reachable = isNext ? upToFirst(operands) : operands
+  const known = reachable.findIndex(({ text, hidden }) => !hidden && matchesAny(anyOf, text))
+  if (known >= 0) return { next: known + 1, uses: 0 }
+  const at = reachable.findIndex((operand) => operand.hidden)
+  if (at < 0) return undefined
+  if (!mayUseHidden) return matchesAny(anyOf, '') ? { next: at + 1, uses: 0 } : undefined
+  return reachable[at]?.hidden === 'words' ? { next: at, uses: 0 } : { next: at + 1, uses: 1 }
+}
+
+/** The operands up to the first that is no flag's value: a command's subcommand is among them. */
+function upToFirst(operands: readonly Operand[]): readonly Operand[] {
+  const first = operands.findIndex(({ followsFlag, hidden }) => !followsFlag && hidden !== 'words')
+  return first < 0 ? operands : operands.slice(0, first + 1)
+}
+
+function carries(view: CommandView, word: Exclude<WordMatcher, { kind: 'operand' | 'flag' }>): boolean {
   switch (word.kind) {
-    case 'flag':
-      return view.hasUnknownFlags || word.anyOf.some((flag) => carriesFlag(view, flag))
     case 'output':
       return view.outputs.some((target) => matchesAny(word.anyOf, target))
     case 'input':
       return view.inputs.some((source) => matchesAny(word.anyOf, source))
+    case 'text':
+      return view.texts.some((text) => matchesAny(word.anyOf, text))
     case 'stdin':
       return view.readsProgram
     case 'substitution':
       return view.hasSubstitution
+    case 'sql':
+      return throwsDataAway(view)
+    case 'without':
+      return true
   }
 }
 
 /** Long flags may be cut short (`--recurs`), as the C library's parser lets them. */
 function carriesFlag(view: CommandView, flag: string): boolean {
+  if (flag === '--') return view.flags.includes('--')
   if (isShortFlags(flag)) {
     return [...flag.slice(1)].every((letter) => view.letters.has(letter)) || view.flags.includes(flag)
   }

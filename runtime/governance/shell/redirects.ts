@@ -1,6 +1,7 @@
 import type { ShellNode } from './grammar.ts'
 import { unescapeDocument } from './unquote.ts'
-import { type Scope, textOf } from './words.ts'
+import type { Scope } from './variables.ts'
+import { textsOf } from './words.ts'
 
 /** Where a command's streams go to and come from. */
 export interface Redirects {
@@ -29,15 +30,38 @@ export function redirectsOf(nodes: readonly ShellNode[], outer: Redirects, scope
 
 const hasSubstitution = (node: ShellNode) => node.children.some(({ type }) => type === 'process_substitution')
 
+/** The operator of a redirection, such as `>` or `&>`. */
+const isOperator = ({ type }: ShellNode) => /^[<>&|]{1,3}-?$/.test(type)
+
+/** What stands behind a redirection's operator: its target, and words that belong to the command. */
+const behindOperator = ({ children }: ShellNode): readonly ShellNode[] =>
+  children.slice(children.findIndex(isOperator) + 1)
+
 const targetsOf = (files: readonly ShellNode[], direction: '>' | '<', scope: Scope): string[] =>
   files
-    .filter((node) => node.children.some(({ type }) => type.length <= 4 && type.includes(direction)))
-    .flatMap((node) => node.children.slice(-1))
-    .map((target) => textOf(target, scope))
+    .filter((node) => node.children.some((child) => isOperator(child) && child.type.includes(direction)))
+    .flatMap((node) => behindOperator(node).slice(0, 1))
+    .flatMap((target) => textsOf(target, scope))
+
+/** Words of the command that the grammar puts into a redirection: `rm >log -rf x`, `dd of=/dev/sda1>log`. */
+export function wordsIn(redirect: ShellNode, source: string): readonly ShellNode[] {
+  if (redirect.type === 'file_redirect') {
+    const descriptors = redirect.children.filter(({ type }) => type === 'file_descriptor')
+    const noDescriptors = descriptors.filter(({ start, end }) => !DESCRIPTOR.test(source.slice(start, end)))
+    return [...noDescriptors, ...behindOperator(redirect).slice(1)]
+  }
+  if (redirect.type !== 'heredoc_redirect') return []
+  return redirect.children.filter(({ type }) => IS_WORD.test(type))
+}
+
+const DESCRIPTOR = /^(?:\d+|\{\w+\})$/
+
+const IS_WORD =
+  /^(?:word|number|string|raw_string|ansi_c_string|translated_string|concatenation|expansion|simple_expansion|command_substitution|process_substitution|brace_expression|arithmetic_expansion|extglob_pattern)$/
 
 function documentsOf(node: ShellNode, scope: Scope): string[] {
   if (node.type === 'herestring_redirect') {
-    return node.children.slice(-1).map((text) => textOf(text, scope))
+    return node.children.slice(-1).flatMap((text) => textsOf(text, scope))
   }
   if (node.type !== 'heredoc_redirect') return []
   const text = documentOf(node, scope.source)

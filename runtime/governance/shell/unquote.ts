@@ -1,6 +1,29 @@
+/** Characters that a shell expands where they stand unquoted, and what stands for them where they are quoted. */
+const EXPANDED = '{,}*?[~'
+const QUOTED = '\uE010\uE011\uE012\uE013\uE014\uE015\uE016'
+
+/** Text that the shell takes as it is: no brace and no wildcard of it counts. */
+export const protect = (text: string): string =>
+  /[{,}*?[~]/.test(text)
+    ? text.replace(/[{,}*?[~]/g, (char) => QUOTED[EXPANDED.indexOf(char)] as string)
+    : text
+
+/** The value of a variable outside quotes: wildcards count, braces do not. */
+export const protectBraces = (text: string): string =>
+  /[{,}]/.test(text) ? text.replace(/[{,}]/g, protect) : text
+
+/** The text with the characters that `protect` replaced. */
+export const unprotect = (text: string): string =>
+  /[\uE010-\uE016]/.test(text)
+    ? text.replace(/[\uE010-\uE016]/g, (char) => EXPANDED[QUOTED.indexOf(char)] as string)
+    : text
+
+/** Whether an unprotected text has a wildcard. */
+export const hasWildcard = (text: string): boolean => /[*?]|\[[^\]]/.test(text)
+
 /** Removes backslashes outside quotes; a backslash before a line feed joins the lines. */
 export const unescapeWord = (text: string): string =>
-  text.includes('\\') ? text.replace(/\\(\n?)([^\n]?)/g, (_all, _feed, char: string) => char) : text
+  text.includes('\\') ? text.replace(/\\(\n?)([^\n]?)/g, (_all, _feed, char: string) => protect(char)) : text
 
 /** Removes the backslashes that count inside double quotes. */
 export const unescapeDoubleQuoted = (text: string): string =>
@@ -24,16 +47,19 @@ const LETTERS: Readonly<Record<string, string>> = {
   v: '\v',
 }
 
-/** The text of `$'…'`, with its escapes. */
+/** The text of `$'…'`, with its escapes. A NUL ends it. */
 export const decodeAnsiC = (body: string): string =>
-  body.replace(ANSI_C_ESCAPE, (sequence) => {
-    const digits = sequence.slice(2)
-    if (/^\\[xuU]./.test(sequence)) return fromCode(Number.parseInt(digits, 16))
-    if (/^\\[0-7]/.test(sequence)) return fromCode(Number.parseInt(sequence.slice(1), 8))
-    return LETTERS[sequence[1] ?? ''] ?? sequence.slice(1)
-  })
+  body.replace(ANSI_C_ESCAPE, decodeEscape).split('\0', 1)[0] ?? ''
 
-const ANSI_C_ESCAPE = /\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|[\s\S])/g
+const ANSI_C_ESCAPE = /\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c[\s\S]|[\s\S])/g
+
+function decodeEscape(sequence: string): string {
+  const digits = sequence.slice(2)
+  if (/^\\[xuU]./.test(sequence)) return fromCode(Number.parseInt(digits, 16))
+  if (/^\\[0-7]/.test(sequence)) return fromCode(Number.parseInt(sequence.slice(1), 8) & 0xff)
+  if (/^\\c./s.test(sequence)) return fromCode(digits.charCodeAt(0) & 0x1f)
+  return LETTERS[sequence[1] ?? ''] ?? sequence.slice(1)
+}
 
 const fromCode = (code: number) => (code <= 0x10ffff ? String.fromCodePoint(code) : '')
 

@@ -1,120 +1,130 @@
 import type { ShellNode } from './grammar.ts'
-import { decodeAnsiC, expandBraces, unescapeDoubleQuoted, unescapeWord } from './unquote.ts'
-
-/** Stands in a word's text where only the shell will know what comes there. */
-export const UNKNOWN = '\uFFFC'
-/** Stands where the shell splits a word after expanding it. */
-const SPLIT = '\u0001'
+import { OUTSIDE, SPLIT, UNKNOWN, WORDS } from './marks.ts'
+import {
+  decodeAnsiC,
+  expandBraces,
+  hasWildcard,
+  protect,
+  unescapeDoubleQuoted,
+  unescapeWord,
+  unprotect,
+} from './unquote.ts'
+import { expandVariable, type Scope } from './variables.ts'
 
 /** One word of a command as it reaches the program, as far as the text alone tells. */
 export interface Word {
   readonly text: string
-  /** A part of it is unknown before it runs. */
+  /** A part of it is not in the text of the script. */
   readonly isUnknown: boolean
-  /** It is wholly the output of a command, unquoted: it could be any flags. */
-  readonly isAnyWords: boolean
   /** It is `<(…)`: a file that holds a command's output. */
   readonly isSubstitution: boolean
+  /** It has a wildcard that the shell expands. */
+  readonly isPattern: boolean
 }
 
-/** Values that a variable can have by this script's own assignments; undefined where they are not all known. */
-export type Variables = Map<string, readonly string[] | undefined>
+/** Values that a word, or a variable, can have. More than this many count as unknown. */
+const MAX_ALTERNATIVES = 16
 
-export const newVariables = (): Variables =>
-  new Map([
-    ['HOME', ['~']],
-    ['PWD', ['.']],
-    ['IFS', [SPLIT]],
-  ])
+export const wordOf = (text: string): Word => ({
+  text,
+  isUnknown: HAS_MARK.test(text),
+  isSubstitution: false,
+  isPattern: false,
+})
 
-/** A text and what is known of its variables. */
-export type Scope = { readonly source: string; readonly variables: Variables }
+const HAS_MARK = new RegExp(`[${UNKNOWN}${WORDS}${OUTSIDE}]`)
 
-/** The words that one node of a command becomes: none, one, or several by braces and splitting. */
-export function wordsOf(node: ShellNode, scope: Scope): Word[] {
-  if (node.type === 'process_substitution') {
-    return [{ text: UNKNOWN, isUnknown: true, isAnyWords: false, isSubstitution: true }]
-  }
-  const whole = wholeVariable(node, scope)
-  const texts = whole ?? bracesOf(node, scope, textOf(node, scope))
-  const isAnyWords = node.type === 'command_substitution'
-  return texts
-    .flatMap((text) => text.split(SPLIT).filter((piece, _i, all) => piece !== '' || all.length === 1))
-    .map((text) => ({ text, isUnknown: text.includes(UNKNOWN), isAnyWords, isSubstitution: false }))
-}
-
-/** The text of a node where one word is meant: in quotes, after `=`, as a redirection's target. */
-export const textOf = (node: ShellNode, scope: Scope): string => piece(node, scope, false)
-
-const isQuoted = /["'\\]/
-
-function bracesOf(node: ShellNode, scope: Scope, text: string): string[] {
+/** The words that one node of a command becomes, in each way that it can be expanded. */
+export function wordsOf(node: ShellNode, scope: Scope): Word[][] {
   const raw = scope.source.slice(node.start, node.end)
-  return raw.includes('{') && !isQuoted.test(raw) ? expandBraces(text) : [text]
+  const isSubstitution = node.type === 'process_substitution'
+  return expand(node, scope, false).map((text) =>
+    expandBraces(text)
+      .flatMap((word) => splitWord(word, raw))
+      .map((piece) => ({ ...wordOf(unprotect(piece)), isSubstitution, isPattern: hasWildcard(piece) })),
+  )
 }
 
-/** An unquoted `$x` alone becomes every word of every value that the script gives it. */
-function wholeVariable(node: ShellNode, scope: Scope): string[] | undefined {
-  const name = variableName(node, scope)
-  const values = name === undefined ? undefined : scope.variables.get(name)
-  return values?.flatMap((value) => value.split(/\s+/))
+/** An expansion outside quotes that comes to nothing is no word at all; `''` is one. */
+function splitWord(text: string, raw: string): string[] {
+  if (text !== '') return text.split(SPLIT).filter((piece) => piece !== '')
+  return /["']/.test(raw) && !LISTS_ONLY.test(raw) ? [''] : []
 }
 
-function piece(node: ShellNode, scope: Scope, quoted: boolean): string {
+const LISTS_ONLY = /^"\$(?:@|\{@\}|\{\w+\[@\]\})"$/
+
+/** The texts of a node where one word is meant: after `=`, as a redirection's target. */
+export const textsOf = (node: ShellNode, scope: Scope): string[] =>
+  expand(node, scope, true).map((text) => unprotect(text))
+
+/** Each text that the shell can make of a node. `isWhole` is set where it does not split what it expands. */
+export function expand(node: ShellNode, scope: Scope, isWhole: boolean): string[] {
   const raw = scope.source.slice(node.start, node.end)
   switch (node.type) {
     case 'raw_string':
-      return raw.slice(1, -1)
+      return [protect(raw.slice(1, -1))]
     case 'ansi_c_string':
-      return decodeAnsiC(raw.slice(2, -1))
+      return [protect(decodeAnsiC(raw.slice(2, -1)))]
     case 'string':
-      return stringText(node, scope)
+      return expandString(node, scope)
     case 'simple_expansion':
     case 'expansion':
-      return variableText(node, scope, quoted)
+      return expandVariable(node, scope, isWhole)
     case 'command_substitution':
+      if (scope.isPlain(node)) return [OUTSIDE]
+      return [isWhole ? UNKNOWN : WORDS]
     case 'arithmetic_expansion':
     case 'process_substitution':
-      return UNKNOWN
-    case 'concatenation':
-    case 'command_name':
-    case 'translated_string':
-      return node.children.map((child) => (child.type === '$' ? '' : piece(child, scope, quoted))).join('')
+      return [OUTSIDE]
+    case 'brace_expression':
+      return [/^[{\d.\-}]+$/.test(raw) ? OUTSIDE : WORDS]
+    case '``':
+      return ['']
+    case 'array':
+      return [expandArray(node, scope)]
     default:
-      return unescapeWord(raw)
+      return expandParts(node, scope, isWhole)
   }
+}
+
+const COMPOUND = /^(?:concatenation|command_name|translated_string)$/
+
+function expandParts(node: ShellNode, scope: Scope, isWhole: boolean): string[] {
+  if (!COMPOUND.test(node.type)) return [unescapeWord(scope.source.slice(node.start, node.end))]
+  return node.children
+    .filter(({ type }) => type !== '$')
+    .map((child) => expand(child, scope, isWhole))
+    .reduce(join, [''])
+}
+
+/** Each text of the one followed by each of the other. */
+function join(before: readonly string[], after: readonly string[]): string[] {
+  if (before.length * after.length <= MAX_ALTERNATIVES)
+    return before.flatMap((left) => after.map((right) => left + right))
+  const oneOf = (texts: readonly string[]) => (texts.length === 1 ? (texts[0] as string) : UNKNOWN)
+  return [oneOf(before) + oneOf(after)]
 }
 
 /** The grammar leaves out blanks and line feeds between the parts of a string, so the gaps are read too. */
-function stringText(node: ShellNode, scope: Scope): string {
-  let text = ''
+function expandString(node: ShellNode, scope: Scope): string[] {
+  const literal = (from: number, to: number) => [
+    protect(unescapeDoubleQuoted(scope.source.slice(from, Math.max(from, to)))),
+  ]
+  let texts = ['']
   let at = node.start + 1
   for (const child of node.children) {
     if (!/expansion|substitution/.test(child.type)) continue
-    text += unescapeDoubleQuoted(scope.source.slice(at, child.start)) + piece(child, scope, true)
+    texts = join(join(texts, literal(at, child.start)), expand(child, scope, true))
     at = child.end
   }
-  return text + unescapeDoubleQuoted(scope.source.slice(at, node.end - 1))
+  return join(texts, literal(at, node.end - 1))
 }
 
-function variableName(node: ShellNode, scope: Scope): string | undefined {
-  if (node.type === 'command_name' && node.children.length === 1) {
-    const [only] = node.children
-    return only && variableName(only, scope)
-  }
-  if (node.type !== 'simple_expansion' && node.type !== 'expansion') return undefined
-  const names = node.children.filter((child) => child.type === 'variable_name')
-  const plain = node.type === 'simple_expansion' ? 2 : 3
-  const [name] = names
-  return names.length === 1 && node.children.length === plain && name
-    ? scope.source.slice(name.start, name.end)
-    : undefined
-}
-
-function variableText(node: ShellNode, scope: Scope, quoted: boolean): string {
-  const name = variableName(node, scope)
-  const values = name === undefined ? undefined : scope.variables.get(name)
-  const [value] = values ?? []
-  if (value === undefined || values?.length !== 1) return UNKNOWN
-  return quoted ? value : value.replace(/\s+/g, SPLIT)
+/** The elements of `(…)`, as words; an element's `[key]=` is left out. */
+function expandArray(node: ShellNode, scope: Scope): string {
+  return node.children
+    .filter(({ type }) => !/^[()]$|^comment$/.test(type))
+    .flatMap((child) => wordsOf(child, scope).flat())
+    .map(({ text }) => text.replace(/^\[[^\]]*\]=/, ''))
+    .join(SPLIT)
 }

@@ -1,4 +1,7 @@
-import type { Word } from './words.ts'
+import type { SimpleCommand } from './commands.ts'
+import { WORDS } from './marks.ts'
+import { anyWords, nameOf } from './view.ts'
+import { type Word, wordOf } from './words.ts'
 
 /** How the arguments of a command that runs another command are read up to that command. */
 interface Wrapper {
@@ -6,33 +9,38 @@ interface Wrapper {
   readonly valued: string
   /** Words before the command: a duration, a host, a folder. */
   readonly operands: number
+  /** Letters of all other short flags, where the table is complete: then the command is found for sure. */
+  readonly bare?: string
   /** Its words can also be whole scripts. */
   readonly takesScript?: boolean
+  /** Only behind one of these words it runs a command; which one it is given is not looked at. */
+  readonly behind?: readonly string[]
 }
 
 const plain: Wrapper = { valued: '', operands: 0 }
+const runner = (...behind: string[]): Wrapper => ({ ...plain, takesScript: true, behind })
 
 /** Commands that run the command in their arguments, with the flags that their manuals give. */
 const WRAPPERS: Readonly<Record<string, Wrapper>> = {
   sudo: { valued: 'ughpCrtDRTU', operands: 0 },
   doas: { valued: 'uC', operands: 0 },
   env: { valued: 'uCS', operands: 0, takesScript: true },
-  xargs: { valued: 'adEILnPs', operands: 0 },
-  timeout: { valued: 'ks', operands: 1 },
-  gtimeout: { valued: 'ks', operands: 1 },
-  nice: { valued: 'n', operands: 0 },
+  xargs: { valued: 'adEILnPs', operands: 0, bare: '0eiloprtx' },
+  timeout: { valued: 'ks', operands: 1, bare: 'vfp' },
+  gtimeout: { valued: 'ks', operands: 1, bare: 'vfp' },
+  nice: { valued: 'n', operands: 0, bare: '0123456789' },
   ionice: { valued: 'cnp', operands: 0 },
   chrt: { valued: 'p', operands: 1 },
   taskset: { valued: 'p', operands: 1 },
-  nohup: plain,
-  setsid: plain,
+  nohup: { ...plain, bare: '' },
+  setsid: { ...plain, bare: 'cfw' },
   setarch: { valued: '', operands: 1 },
-  stdbuf: { valued: 'ioe', operands: 0 },
+  stdbuf: { valued: 'ioe', operands: 0, bare: '' },
   time: { valued: 'fo', operands: 0 },
-  command: plain,
-  builtin: plain,
+  command: { ...plain, bare: 'pvV' },
+  builtin: { ...plain, bare: '' },
   coproc: plain,
-  exec: { valued: 'a', operands: 0 },
+  exec: { valued: 'a', operands: 0, bare: 'cl' },
   chroot: { valued: '', operands: 1 },
   unshare: { valued: 'RwSG', operands: 0 },
   nsenter: { valued: 'tSG', operands: 0 },
@@ -42,6 +50,7 @@ const WRAPPERS: Readonly<Record<string, Wrapper>> = {
   busybox: plain,
   toybox: plain,
   watch: { valued: 'n', operands: 0, takesScript: true },
+  entr: plain,
   ssh: { valued: 'bcDEeFIiJLlmOopQRSWw', operands: 1, takesScript: true },
   su: { valued: 'cgGs', operands: 1, takesScript: true },
   runuser: { valued: 'cgGsu', operands: 0, takesScript: true },
@@ -50,10 +59,13 @@ const WRAPPERS: Readonly<Record<string, Wrapper>> = {
   bwrap: plain,
   firejail: plain,
   caffeinate: { valued: 'tw', operands: 0 },
+  cpulimit: { valued: 'lpe', operands: 0 },
   setpriv: plain,
   prlimit: plain,
   linux32: plain,
   linux64: plain,
+  pwsh: { ...plain, takesScript: true },
+  powershell: { ...plain, takesScript: true },
   numactl: { valued: 'NmipC', operands: 0 },
   valgrind: plain,
   unbuffer: plain,
@@ -70,6 +82,34 @@ const WRAPPERS: Readonly<Record<string, Wrapper>> = {
   tmux: { valued: 'cnstxy', operands: 1, takesScript: true },
   screen: { valued: 'cSst', operands: 0, takesScript: true },
   hyperfine: { valued: 'rwmM', operands: 0, takesScript: true },
+  docker: runner('exec', 'run'),
+  podman: runner('exec', 'run'),
+  nerdctl: runner('exec', 'run'),
+  'docker-compose': runner('exec', 'run'),
+  kubectl: runner('exec', 'run', 'debug'),
+  oc: runner('exec', 'run', 'rsh'),
+  npx: runner('npx'),
+  bunx: runner('bunx'),
+  npm: runner('exec', 'x'),
+  pnpm: runner('exec', 'dlx'),
+  yarn: runner('exec', 'dlx'),
+  bun: runner('x'),
+  pipx: runner('run'),
+  uvx: runner('uvx'),
+  uv: runner('run'),
+  poetry: runner('run'),
+  pipenv: runner('run'),
+  pdm: runner('run'),
+  hatch: runner('run'),
+  bundle: runner('exec'),
+  mise: runner('exec', 'x'),
+  direnv: runner('exec'),
+  dotenv: runner('dotenv'),
+  'nix-shell': runner('nix-shell'),
+  nix: runner('develop', 'shell', 'run'),
+  git: runner('foreach', 'run', '--exec', '-x', '--upload-pack', '--receive-pack'),
+  python: runner('-m'),
+  python3: runner('-m'),
 }
 
 /** Most words of one command that are tried as the beginning of a wrapped one. */
@@ -79,6 +119,8 @@ const MAX_SUFFIXES = 64
 export interface Unwrapped {
   readonly commands: readonly (readonly Word[])[]
   readonly scripts: readonly Word[]
+  /** Words that some programs would run as scripts. */
+  readonly guesses?: readonly Word[]
   /** The word that names the wrapped command, by the wrapper's flags. */
   readonly head: Word | undefined
 }
@@ -86,21 +128,35 @@ export interface Unwrapped {
 const NOTHING: Unwrapped = { commands: [], scripts: [], head: undefined }
 
 /**
- * Looks through commands that run others. Every later word is tried as the beginning of the wrapped command, so
- * that no flag table has to be complete for a match; the table only finds the word whose text must be known.
+ * Looks through commands that run others. Where a wrapper's flags are not all known, every later word is tried as the
+ * beginning of the wrapped command, so that no table has to be complete for a match; the table then only finds the
+ * word whose text must be known.
  */
-export function unwrap(name: string, words: readonly Word[]): Unwrapped {
-  if (name === 'find') return { ...NOTHING, commands: findCommands(words) }
-  const wrapper = WRAPPERS[name]
+export function unwrap(words: readonly Word[], command: SimpleCommand): Unwrapped {
+  const name = nameOf(words)
+  if (name === 'find' || name === 'fd') return { ...NOTHING, commands: findCommands(words) }
+  const wrapper = Object.hasOwn(WRAPPERS, name) ? WRAPPERS[name] : undefined
   if (!wrapper) return NOTHING
-  const rest = words.slice(1)
-  const starts = rest.slice(0, MAX_SUFFIXES).flatMap((word, i) => (word.text.startsWith('-') ? [] : [i]))
-  return {
-    commands: starts.map((start) => rest.slice(start)),
-    scripts: wrapper.takesScript ? rest.filter((word) => /\s/.test(word.text)).flatMap(withoutFlag) : [],
-    head: headOf(wrapper, rest),
-  }
+  const own = words.slice(1)
+  return wrapper.behind ? behindWord(wrapper.behind, name, own) : behindFlags(wrapper, words, command)
 }
+
+function behindFlags(wrapper: Wrapper, words: readonly Word[], command: SimpleCommand): Unwrapped {
+  const name = nameOf(words)
+  const own = words.slice(1)
+  const { head, isSure } = findHead(wrapper, own)
+  if (head === undefined && (isSure || name === 'xargs')) return NOTHING
+  const given = name === 'xargs' ? withItems(own, command) : own
+  const starts = isSure && head !== undefined ? [own.indexOf(head)] : everyStart(given)
+  const scripts = wrapper.takesScript ? scriptsAmong(given) : []
+  return { commands: starts.map((start) => given.slice(start)), scripts, head }
+}
+
+const everyStart = (words: readonly Word[]): number[] =>
+  words.slice(0, MAX_SUFFIXES).flatMap((word, i) => (word.text.startsWith('-') ? [] : [i]))
+
+const scriptsAmong = (words: readonly Word[]) =>
+  words.filter((word) => /\s/.test(word.text)).flatMap(withoutFlag)
 
 /** A script may follow its flag in one word (`-S'rm x'`, `--command='rm x'`): both readings count. */
 function withoutFlag(word: Word): Word[] {
@@ -108,27 +164,79 @@ function withoutFlag(word: Word): Word[] {
   return text === word.text ? [word] : [word, { ...word, text }]
 }
 
-function headOf(wrapper: Wrapper, words: readonly Word[]): Word | undefined {
-  let operands = wrapper.operands
-  for (let i = 0; i < words.length; i++) {
-    const { text } = words[i] as Word
-    if (/^-[A-Za-z]$/.test(text) && wrapper.valued.includes(text.slice(1))) i++
-    else if (text.startsWith('-') || /^[A-Za-z_]\w*=/.test(text)) continue
-    else if (operands > 0) operands--
-    else return words[i]
-  }
-  return undefined
+function behindWord(behind: readonly string[], name: string, words: readonly Word[]): Unwrapped {
+  const at = behind.includes(name) ? 0 : words.findIndex(({ text }) => behind.includes(text)) + 1
+  if (at === 0 && !behind.includes(name)) return NOTHING
+  const rest = words.slice(at)
+  const commands = everyStart(rest).map((start) => rest.slice(start))
+  return { ...NOTHING, commands, guesses: scriptsAmong(rest) }
 }
 
-/** The commands of `find -exec … ;`. */
+interface Head {
+  readonly head: Word | undefined
+  readonly isSure: boolean
+}
+
+function findHead({ valued, operands, bare }: Wrapper, words: readonly Word[]): Head {
+  const takesNext = (text: string) => /^-[A-Za-z]$/.test(text) && valued.includes(text.slice(1))
+  const isFlag = (text: string) => text.startsWith('-') && text !== '-'
+  const given = words.filter(({ text }, i) => !takesNext(words[i - 1]?.text ?? '') || isFlag(text))
+  const others = given.filter(({ text }) => !isFlag(text) && !/^[A-Za-z_]\w*=/.test(text))
+  // Any number of words may stand there, and the command among them.
+  const head = given.slice(0, operands + 1).find(({ text }) => text.includes(WORDS)) ?? others[operands]
+  const flags = given
+    .slice(0, head && given.indexOf(head))
+    .filter(({ text }) => isFlag(text) && text !== '--')
+  const isSure = bare !== undefined && flags.every(({ text }) => isKnownFlag(text, valued, bare))
+  return { head, isSure }
+}
+
+/** A flag whose value, if it takes one, is in the same word or known to be the next. */
+function isKnownFlag(text: string, valued: string, bare: string): boolean {
+  if (text.startsWith('--')) return text.includes('=')
+  const letters = [...text.slice(1)]
+  const last = letters.findIndex((letter) => valued.includes(letter))
+  const before = last < 0 ? letters : letters.slice(0, last)
+  return before.every((letter) => bare.includes(letter)) && (last <= 0 || last < letters.length - 1)
+}
+
+/** `xargs` gives its command words that it reads. */
+function withItems(words: readonly Word[], { feed, documents, inputs }: SimpleCommand): readonly Word[] {
+  const texts = [...documents, ...(feed?.kind === 'text' ? [feed.text] : [])]
+  const isKnown = texts.length > 0 && inputs.length === 0
+  const items = isKnown
+    ? texts.flatMap((text) => text.split(/[\s\0]+/)).filter((item) => item !== '')
+    : [anyWords(feed?.kind ?? 'unknown')]
+  const marker = replaced(words)
+  const filled = marker === undefined ? words : words.map((word) => filledIn(word, marker, items))
+  return marker === undefined
+    ? [...words, ...items.map((item) => wordOf(item.replace(/^["']|["']$/g, '')))]
+    : filled
+}
+
+/** The text that `xargs -I` puts an item in the place of. */
+function replaced(words: readonly Word[]): string | undefined {
+  const at = words.findIndex(({ text }) => /^-I|^--replace|^-i/.test(text))
+  const text = words[at]?.text
+  if (text === undefined) return undefined
+  if (text === '-I') return words[at + 1]?.text
+  return /^(?:-[Ii]|--replace=)(.+)$/.exec(text)?.[1] ?? '{}'
+}
+
+function filledIn(word: Word, marker: string, items: readonly string[]): Word {
+  if (marker === '' || !word.text.includes(marker) || word.text === `-I${marker}`) return word
+  return { ...word, ...wordOf(word.text.replaceAll(marker, items.join(' '))), isPattern: word.isPattern }
+}
+
+/** The commands of `find -exec … ;` and `fd -x …`. */
 function findCommands(words: readonly Word[]): Word[][] {
   const commands: Word[][] = []
   let open: Word[] | undefined
   for (const word of words) {
-    if (/^-(?:exec|ok)(?:dir)?$/.test(word.text)) {
+    if (/^(?:-(?:exec|ok)(?:dir)?|-[xX]|--exec(?:-batch)?)$/.test(word.text)) {
       open = []
       commands.push(open)
-    } else if (word.text === ';' || word.text === '+') open = undefined
+    } else if (word.text === ';' || (word.text === '+' && open?.at(-1)?.text === '{}')) open = undefined
     else open?.push(word)
   }
   return commands

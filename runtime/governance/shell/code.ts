@@ -1,0 +1,66 @@
+import type { SimpleCommand } from './commands.ts'
+import { nameOf } from './view.ts'
+import type { Word } from './words.ts'
+
+/** How programs of another language start commands. */
+interface Language {
+  /** What a text has that starts a command at all. */
+  readonly calls: RegExp
+  /** What stands right before a command in such a text. */
+  readonly before: RegExp
+}
+
+/** A command is a string, or a list of strings, that is given to a function. */
+const STRINGS: RegExp = /["'`]/g
+
+const SCRIPT: Language = {
+  calls:
+    /system|popen|subprocess|spawn|exec|child_process|passthru|shell-command|qx|`|\bsh\b|\brun\b|\$`|do shell script/,
+  before: STRINGS,
+}
+const AWK: Language = { calls: /system\s*\(|\||getline/, before: STRINGS }
+/** Editors, debuggers and build tools: a command is the rest of a line. */
+const ESCAPE: Language = {
+  calls: /[!:;=\t]|\b(?:shell|spawn|exec|system|e)\b/,
+  before: /(?:[!:;=]|\b(?:shell(?:-command)?|spawn|exec|system|e)\b|^[ \t@-]*)[ \t@"'-]*/gm,
+}
+const SED: Language = { calls: /e/, before: /(?:^|[\s;{}\d$/])e[ \t]+/gm }
+
+const LANGUAGES: readonly (readonly [RegExp, Language])[] = [
+  [/^(?:python[\d.]*|node|nodejs|deno|bun|perl|ruby|php|lua|osascript|rscript|emacs|pwsh)$/, SCRIPT],
+  [/^[gmn]?awk$/, AWK],
+  [/^g?sed$/, SED],
+  [/^(?:g?make|tar|bsdtar|vim?|nvim|ex|ed|gdb|lldb|expect|tclsh|less|man|rsync)$/, ESCAPE],
+]
+
+const languageOf = (name: string): Language | undefined => LANGUAGES.find(([names]) => names.test(name))?.[1]
+
+/** Most texts in one program that are tried as commands. */
+const MAX_CANDIDATES = 64
+
+/** The texts in a program's arguments and input that another program would run as commands. */
+export function commandsInCode(words: readonly Word[], { documents, feed }: SimpleCommand): string[] {
+  const language = languageOf(nameOf(words))
+  if (!language) return []
+  const input = feed?.kind === 'text' ? [feed.text] : []
+  const texts = [...words.slice(1).map(({ text }) => text), ...documents, ...input]
+  return texts.flatMap((text) => commandsIn(text, language)).slice(0, MAX_CANDIDATES)
+}
+
+/** The texts in a file of code that would be run as commands; the file's name tells the language. */
+export const commandsInFile = (name: string, text: string): string[] => {
+  const language = languageOf(name)
+  return language ? commandsIn(text, language).slice(0, MAX_CANDIDATES) : []
+}
+
+function commandsIn(text: string, { calls, before }: Language): string[] {
+  if (!/\s/.test(text) || !calls.test(text)) return []
+  // A list of words is a command too: ["rm", "-rf", x].
+  const flat = text.replace(/(["'])\s*,\s*\[?\s*(["'])/g, ' ')
+  return [...flat.matchAll(before)].map((match) => {
+    const start = match.index + match[0].length
+    const quote = /["'`]\s*$/.exec(match[0])?.[0]
+    const end = quote === undefined ? flat.indexOf('\n', start) : flat.indexOf(quote.trim(), start)
+    return flat.slice(start, end < 0 ? undefined : end)
+  })
+}

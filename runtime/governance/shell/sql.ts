@@ -1,0 +1,34 @@
+import { OUTSIDE, UNKNOWN, WORDS } from './marks.ts'
+import type { CommandView } from './view.ts'
+
+/** Flags behind which the clients of databases take a statement. */
+const STATEMENT_FLAG = /^(?:-[a-zA-Z]*[cCeqQ]|--(?:command|execute|query|sql|eval))$/
+const HIDDEN = new RegExp(`^[${UNKNOWN}${WORDS}${OUTSIDE}]`)
+
+/** Whether a client of a database is given a statement that throws data away, or one that nobody knows before. */
+export function throwsDataAway({ words, texts }: CommandView): boolean {
+  const isHidden = words.some((word, i) => STATEMENT_FLAG.test(words[i - 1] ?? '') && HIDDEN.test(word))
+  return isHidden || [...words.slice(1).map(withoutFlag), ...texts].some(hasDestructiveStatement)
+}
+
+/** `--command=drop …` and `-cdrop …` as `drop …`. */
+const withoutFlag = (word: string) => word.replace(/^(?:--[a-z-]+=|-[a-zA-Z]*[ceqQ](?=[a-zA-Z]))/, '')
+
+/** Comments and texts in quotes, which are no part of a statement. */
+const NO_PART = /--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'/g
+
+const DROPS = /^(?:begin\s+)?drop\s+\w|^alter\b[\s\S]*\bdrop\b|^(?:begin\s+)?truncate\b/i
+const CHANGES_ROWS = /\bdelete\s+from\b|^update\b[\s\S]*\bset\b/i
+const ALWAYS_TRUE = /\bwhere\s+(?:\(?\s*(?:true|1|not\s+false|(\w+)\s*=\s*\1)\s*\)?)\s*$/i
+
+function hasDestructiveStatement(text: string): boolean {
+  return text
+    .replace(NO_PART, ' ')
+    .split(';')
+    .map((statement) => statement.trim())
+    .some(
+      (statement) =>
+        DROPS.test(statement) ||
+        (CHANGES_ROWS.test(statement) && (!/\bwhere\b/i.test(statement) || ALWAYS_TRUE.test(statement))),
+    )
+}

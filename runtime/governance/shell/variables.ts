@@ -1,0 +1,148 @@
+import type { ShellNode } from './grammar.ts'
+import { OUTSIDE, SPLIT, UNKNOWN, WORDS } from './marks.ts'
+import { protect, protectBraces } from './unquote.ts'
+
+/** Values that variables can have by the script's own assignments, wherever they stand. Arrays are split words. */
+export type Variables = Map<string, readonly string[]>
+
+/** The positional parameters of a script or a function. */
+export interface Positional {
+  /** Each list that they can be; undefined where they are not known. */
+  readonly lists: readonly (readonly string[])[] | undefined
+  readonly zero: string
+}
+
+export const NO_PARAMETERS: Positional = { lists: [[]], zero: OUTSIDE }
+export const UNKNOWN_PARAMETERS: Positional = { lists: undefined, zero: UNKNOWN }
+
+/** What is known where a word is expanded. */
+export interface Scope {
+  readonly source: string
+  readonly variables: Variables
+  positional: Positional
+  /** Names that were expanded; `@` stands for the positional parameters. */
+  readonly read: Set<string>
+  /** `shift` is among its commands, so the parameters can be any of their ends. */
+  readonly isShifted: boolean
+  /** Whether the output of a command substitution is a list of paths, numbers or names. */
+  readonly isPlain: (substitution: ShellNode) => boolean
+  /** The texts of a node where one word is meant. */
+  readonly expand: (node: ShellNode, scope: Scope, isWhole: boolean) => string[]
+}
+
+export const newVariables = (): Variables =>
+  new Map([
+    ['HOME', ['~']],
+    ['PWD', ['.']],
+    ['IFS', [' \t\n']],
+  ])
+
+const MAX_VALUES = 16
+
+/** Flow is not followed: a variable has every value that any assignment gives it. */
+export function assign(variables: Variables, name: string, values: readonly string[]): void {
+  const all = [...new Set([...(variables.get(name) ?? []), ...values])]
+  variables.set(name, all.length <= MAX_VALUES ? all : [WORDS])
+}
+
+/** Each text that an expansion can have. */
+export function expandVariable(node: ShellNode, scope: Scope, isWhole: boolean): string[] {
+  const read = readExpansion(node, scope)
+  if (read.isLength) return [OUTSIDE]
+  const values = read.isComputed ? [unknown(isWhole)] : valuesOf(read.name, scope, isWhole)
+  if (read.operator === undefined || /^:?\?$/.test(read.operator))
+    return values ?? [outside(read.name, isWhole)]
+  if (!/^:?[-=+]$/.test(read.operator)) return [unknown(isWhole)]
+  return withDefault({ ...read, values }, scope, isWhole)
+}
+
+const unknown = (isWhole: boolean) => (isWhole ? UNKNOWN : WORDS)
+
+/** `${x:-word}`, `${x:=word}`, `${x:+word}`. */
+function withDefault(
+  { name, operator = '', operands, values }: Expansion & { readonly values: readonly string[] | undefined },
+  scope: Scope,
+  isWhole: boolean,
+): string[] {
+  const other = operands.flatMap((operand) => scope.expand(operand, scope, isWhole).map(asWords(isWhole)))
+  if (operator.endsWith('=')) assign(scope.variables, name, other)
+  const before = operator.endsWith('+') ? [''] : (values ?? shellsOwn(name, isWhole))
+  return [...new Set([...before, ...(other.length > 0 ? other : [''])])]
+}
+
+/** The blanks of a default outside quotes split it into words. */
+const asWords = (isWhole: boolean) => (text: string) => (isWhole ? text : text.replace(/\s+/g, SPLIT))
+
+interface Expansion {
+  readonly name: string
+  /** `${#x}` */
+  readonly isLength: boolean
+  /** `${!x}`, and names that cannot be read. */
+  readonly isComputed: boolean
+  readonly operator: string | undefined
+  readonly operands: readonly ShellNode[]
+}
+
+function readExpansion(node: ShellNode, { source }: Scope): Expansion {
+  const text = ({ start, end }: ShellNode) => source.slice(start, end)
+  const inside = node.children.filter(({ type }) => !/^(?:\$|\$\{|\})$/.test(type))
+  const at = inside.findIndex(({ type }) => /^(?:variable_name|special_variable_name|subscript)$/.test(type))
+  const name = inside[at]
+  const prefix = inside.slice(0, Math.max(at, 0)).map(text).join('')
+  const [operator, ...operands] = inside.slice(at + 1)
+  return {
+    name: name ? text(name) : '',
+    isLength: prefix === '#',
+    isComputed: name === undefined || (prefix !== '' && prefix !== '#'),
+    operator: operator && text(operator),
+    operands,
+  }
+}
+
+/** Variables that a shell sets by itself, to what the script has made of them. */
+const SET_BY_SHELL =
+  /^(?:REPLY|OPTARG|MAPFILE|COPROC|BASH\w*|DIRSTACK|FUNCNAME|SHELLOPTS|SHELL|_|-|0)(?:\[|$)/
+const NUMBERS = /^[#?$!]$/
+
+const shellsOwn = (name: string, isWhole: boolean): string[] =>
+  SET_BY_SHELL.test(name) ? [unknown(isWhole)] : []
+
+const outside = (name: string, isWhole: boolean): string => shellsOwn(name, isWhole)[0] ?? OUTSIDE
+
+/** The values that the script gives to a name; undefined where it gives none. */
+function valuesOf(name: string, scope: Scope, isWhole: boolean): string[] | undefined {
+  if (NUMBERS.test(name)) return [OUTSIDE]
+  if (/^[@*]$|^\d+$/.test(name)) return parametersOf(name, scope, isWhole)
+  const [, base = '', index] = /^(\w+)(?:\[(.*)\])?$/s.exec(name) ?? []
+  scope.read.add(base)
+  const values = scope.variables.get(base)
+  if (values === undefined) return undefined
+  const isList = index === undefined || /^[@*]$/.test(index)
+  const texts = isList ? values : values.flatMap((value) => value.split(SPLIT))
+  return texts.map((value) => inserted(value, scope, isWhole))
+}
+
+function parametersOf(name: string, scope: Scope, isWhole: boolean): string[] {
+  const { lists, zero } = scope.positional
+  scope.read.add('@')
+  if (name === '0') return [isWhole ? protect(zero) : zero]
+  if (lists === undefined) return [isWhole && /\d/.test(name) ? UNKNOWN : WORDS]
+  const ends = scope.isShifted ? lists.flatMap(endsOf) : lists
+  const texts = /\d/.test(name) ? ends.map((list) => list[Number(name) - 1] ?? '') : ends.map(joined)
+  const values = [...new Set(texts)]
+  if (values.length > MAX_VALUES) return [WORDS]
+  return values.map((text) => inserted(text, scope, isWhole))
+}
+
+const joined = (list: readonly string[]) => list.join(SPLIT)
+
+const endsOf = (list: readonly string[]) => [...list.keys(), list.length].map((from) => list.slice(from))
+
+/** A value where it is expanded: whole, or split into words by `IFS`, with its wildcards. */
+function inserted(value: string, { variables }: Scope, isWhole: boolean): string {
+  if (isWhole) return protect(value.replaceAll(WORDS, UNKNOWN))
+  const separators = variables.get('IFS')?.join('') ?? ''
+  if (/[\uE000-\uE002]/.test(separators)) return WORDS
+  const split = new RegExp(`[\\s${separators.replace(/[\\\]^-]/g, '\\$&')}]+`, 'g')
+  return protectBraces(value.replace(split, SPLIT))
+}

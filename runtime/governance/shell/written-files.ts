@@ -1,0 +1,39 @@
+import type { SimpleCommand } from './commands.ts'
+
+interface Written {
+  readonly texts: string[]
+  isFetched: boolean
+}
+
+const NOTHING: Readonly<Written> = { texts: [], isFetched: false }
+
+/** Flags behind which a program that fetches a file is told where to put it. */
+const OUTPUT_FLAG = /^(?:-[A-Za-z]*[oO]|--output|--output-document)$/
+
+/** What the commands of one command line write into files, as far as its text shows. */
+export class WrittenFiles {
+  readonly #files = new Map<string, Written>()
+
+  note({ words, outputs, documents }: SimpleCommand, isFetcher: (name: string) => boolean): void {
+    const [name = '', ...args] = words.map(({ text }) => text)
+    const isFetched = isFetcher(name)
+    const texts = name === 'echo' || name === 'printf' ? [lines(args)] : documents
+    const named = isFetched ? args.filter((_arg, i) => OUTPUT_FLAG.test(args[i - 1] ?? '')) : []
+    const copied = name === 'tee' ? args.filter((arg) => !arg.startsWith('-')) : []
+    for (const path of [...outputs, ...named, ...copied]) {
+      const file = this.#files.get(plain(path)) ?? { texts: [], isFetched: false }
+      file.texts.push(...texts)
+      file.isFetched ||= isFetched
+      this.#files.set(plain(path), file)
+    }
+  }
+
+  read(path: string): Readonly<Written> {
+    return this.#files.get(plain(path)) ?? NOTHING
+  }
+}
+
+const lines = (args: readonly string[]): string =>
+  args.map((text) => text.replace(/\\n/g, '\n').replace(/%s/g, '')).join(' ')
+
+const plain = (path: string) => path.replace(/^(?:\.\/+)+/, '')
