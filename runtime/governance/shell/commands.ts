@@ -136,7 +136,7 @@ class ScriptReader implements ScriptReading {
     const isDeclaration = node.type === 'declaration_command'
     const isExported = !isDeclaration || /^(?:export|declare|typeset)$/.test(node.children[0]?.type ?? '')
     for (const child of parts) if (child.type === 'variable_assignment') this.#assign(child, isExported)
-    const words = parts
+    const words = joinTouching(parts)
       .flatMap((child) => (isRedirect(child) ? wordsIn(child, this.#scope.source) : child))
       .filter((child) => isWordOf(child, isDeclaration))
       .map((child) => wordsOf(child, this.#scope))
@@ -310,6 +310,24 @@ const isWordOf = (child: ShellNode, isDeclaration: boolean): boolean =>
 
 const withoutRedirect = (node: ShellNode): readonly ShellNode[] =>
   node.type === 'redirected_statement' ? node.children.filter((child) => !isRedirect(child)) : [node]
+
+/** Parts of one word that the grammar takes for two words: `a\`b\``. */
+function joinTouching(nodes: readonly ShellNode[]): ShellNode[] {
+  const joined: ShellNode[] = []
+  for (const node of nodes) {
+    const before = joined.at(-1)
+    const touches = before?.end === node.start && isWordOf(before, false) && isWordOf(node, false)
+    if (before && touches)
+      joined[joined.length - 1] = {
+        type: 'concatenation',
+        start: before.start,
+        end: node.end,
+        children: [before, node],
+      }
+    else joined.push(node)
+  }
+  return joined
+}
 
 /** The last simple command of a statement, to which words behind a redirection belong. */
 function lastCommandOf(node: ShellNode): ShellNode | undefined {

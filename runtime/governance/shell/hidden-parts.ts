@@ -32,7 +32,7 @@ export function isMisread(node: ShellNode, source: string): boolean {
 function isMisreadLeaf(type: string, text: string): boolean {
   if (TEXT_LEAF.test(type)) return false
   // An operator that has swallowed a word: `rm x -r<<END`.
-  if (OPERATOR.test(type)) return text.trim() !== type
+  if (OPERATOR.test(type)) return text.trim() !== type && text !== '$$'
   if (type === 'word' && /(?:^|[^\\])\n/.test(text)) return true
   return /(?:^|[^\\])(?:\$\(.|[<>]\()/.test(text)
 }
@@ -57,9 +57,14 @@ function leavesOut({ type, children }: ShellNode, source: string): boolean {
     const next = children[i + 1]
     if (!next) return false
     const between = source.slice(child.end, next.start)
-    return !blank.test(between) || (type === 'command' && between === '' && isWord(child) && isWord(next))
+    return (
+      !blank.test(between) || (between === '' && isWord(child) && isWord(next) && neverTouch(type, child))
+    )
   })
 }
 
-/** Two words of one command never touch. */
+/** Words that the grammar takes for two; those of a command are joined where they are read. */
+const neverTouch = (parent: string, child: ShellNode): boolean =>
+  /^(?:for_statement|array)$/.test(parent) || (parent === 'command' && child.type === 'variable_assignment')
+
 const isWord = ({ type }: ShellNode): boolean => !OPERATOR.test(type) && !type.endsWith('_redirect')

@@ -10,6 +10,8 @@ export interface InnerScript {
   readonly script: Word
   readonly shell: CommandShell
   readonly positional?: Positional
+  /** It does not run by itself. */
+  readonly isGuess?: boolean
 }
 
 /** A file that a command runs as a script. */
@@ -35,7 +37,11 @@ export function innerScripts(
     case 'trap':
       return operands.slice(0, 1).map((script) => ({ script, shell }))
     case 'alias':
-      return operands.map((word) => ({ script: wordOf(word.text.replace(/^[^=]*=/, '')), shell }))
+      return operands.map((word) => ({
+        script: wordOf(word.text.replace(/^[^=]*=/, '')),
+        shell,
+        isGuess: true,
+      }))
     case 'source':
     case '.':
       return STDIN_FILES.test(operands[0]?.text ?? '') ? documentsOf(command, { shell }) : []
@@ -59,7 +65,7 @@ interface Invocation {
 /** Flags that take the next word: `-o pipefail`, `--rcfile x`. */
 const VALUED_FLAG = /^(?:[-+][A-Za-z]*[oO]|--(?:rcfile|init-file))$/
 /** Flags with which bash reads scripts as other shells do, or with other settings. */
-const CHANGES_BASH = /^(?:--posix|-[A-Za-z]*i[A-Za-z]*|-O|\+O)$/
+const CHANGES_BASH = /^(?:--posix|-[A-Za-z]*i[A-Za-z]*|-O (?:expand_aliases|compat.*)|-[A-Za-z]*o posix)$/
 
 function readInvocation(words: readonly Word[]): Invocation {
   let at = 1
@@ -71,8 +77,8 @@ function readInvocation(words: readonly Word[]): Invocation {
       at++
       break
     }
-    flags.push(text)
-    if (VALUED_FLAG.test(text)) at++
+    const isValued = VALUED_FLAG.test(text)
+    flags.push(isValued ? `${text} ${words[++at]?.text}` : text)
   }
   const short = flags.filter((flag) => /^-[A-Za-z]+$/.test(flag)).join('')
   const isBash = /^r?bash$/.test(nameOf(words)) && !flags.some((flag) => CHANGES_BASH.test(flag))
@@ -128,7 +134,9 @@ export function runsHiddenProgram(view: CommandView, words: readonly Word[]): bo
     return words.some((word, i) => isHidden(word) && CODE_FLAG.test(words[i - 1]?.text ?? ''))
   if (!SHELLS.has(view.name) && view.name !== 'source' && view.name !== '.') return false
   if (view.readsProgram && view.inputs.some((input) => /^\d+$/.test(input))) return true
-  return words.slice(1).some(isHidden)
+  const { isCommandString, operands } = readInvocation(words)
+  const untilScript = words.slice(1, words.length - operands.length + 1)
+  return !isCommandString && untilScript.some(isHidden)
 }
 
 const documentsOf = ({ documents, feed }: SimpleCommand, into: Omit<InnerScript, 'script'>): InnerScript[] =>

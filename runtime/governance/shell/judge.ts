@@ -6,6 +6,7 @@ import { readScript, type ScriptReading, type SimpleCommand } from './commands.t
 import { differencesOf } from './dialect.ts'
 import type { ShellGrammar, ShellNode } from './grammar.ts'
 import { type InnerScript, innerScripts, runsHiddenProgram, scriptFilesOf } from './inner-scripts.ts'
+import { OUTSIDE, UNKNOWN, WORDS } from './marks.ts'
 import type { PatternSet } from './match.ts'
 import { NO_REDIRECTS } from './redirects.ts'
 import { NO_PARAMETERS, newVariables, type Positional, UNKNOWN_PARAMETERS } from './variables.ts'
@@ -139,8 +140,7 @@ class Judge {
 
   #reading(reading: ScriptReading, around: Place): CommandView[] {
     const place = { ...around, positional: reading.positional }
-    for (const command of reading.commands)
-      this.#files.note(command, (name) => this.#sets.network.names(name))
+    for (const command of reading.commands) this.#files.note(command)
     const views = new Map(reading.commands.map((command) => [command, this.#command(command, place)]))
     for (const stages of reading.pipelines) {
       const viewed = stages.map((stage) => stage.flatMap((command) => views.get(command) ?? []))
@@ -193,9 +193,10 @@ class Judge {
     return [view, ...called, ...inner]
   }
 
-  #innerScript({ script, shell, positional }: InnerScript, place: Place): void {
-    if (script.isUnknown) this.#doubt('a script inside it is not known before it runs', place)
-    this.#script(script.text, { ...deeper(place), shell, positional: positional ?? place.positional })
+  #innerScript({ script, shell, positional, isGuess }: InnerScript, around: Place): void {
+    const place = isGuess ? guess(around) : deeper(around)
+    if (IS_HIDDEN.test(script.text)) this.#doubt('a script inside it is not known before it runs', place)
+    this.#script(script.text, { ...place, shell, positional: positional ?? place.positional })
   }
 
   /** Texts that may be run: by a program of another language, by git, or by an arithmetic expression. */
@@ -276,6 +277,8 @@ class Judge {
 const EVALUATES_SUBSCRIPTS =
   /^(?:printf|read|test|\[|unset|declare|typeset|local|export|readonly|let|mapfile)$/
 
+/** Nothing of it is known, or a part that the script itself computes. */
+const IS_HIDDEN = new RegExp(`[${UNKNOWN}${WORDS}]|^[\\s${OUTSIDE}]+$`)
 const HAS_SUBSTITUTION = /\$\(|`/
 /** A script that expands a text. */
 const expanded = (text: string) => `: "${text.replaceAll('"', '\\"')}"`

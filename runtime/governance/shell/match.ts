@@ -15,8 +15,6 @@ export interface PatternSet {
   ofCommand(view: CommandView): CommandPattern[]
   /** The patterns that a pipeline has the form of; each stage is the views of its commands. */
   ofPipeline(stages: readonly (readonly CommandView[])[]): CommandPattern[]
-  /** Whether a pattern names this command. */
-  names(name: string): boolean
 }
 
 /** Which words of `!…` keep a command from a pattern: only those that surely count, or all that might. */
@@ -54,7 +52,6 @@ export function createPatternSet(
         ({ stages: [stage], seesHiddenWords = false }) => stage && fits(stage, view, seesHiddenWords),
       ),
     ofPipeline: (stages) => pipelines.filter((pattern) => hasForm(pattern, stages)),
-    names: (name) => byName.has(name),
   }
 }
 

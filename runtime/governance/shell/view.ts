@@ -95,14 +95,14 @@ const isHidden = (text: string) => text.includes(UNKNOWN) || text.includes(WORDS
 
 const isFlag = (word: Word) => word.text.startsWith('-') && word.text.length > 1
 
+const IS_SHELL = /sh$|^(?:exe|source|\.)$/
 const STDIN_NAMES = new Set(['-', '/dev/stdin', '/dev/fd/0', '/proc/self/fd/0'])
 
 /** Whether an interpreter with these words takes its program from standard input. */
 function readsProgram(words: readonly Word[], letters: ReadonlySet<string>): boolean {
-  if (letters.has('c') || letters.has('e')) {
-    const short = words.some((w) => /^-[A-Za-z]*[ce]$/.test(w.text) && w.text !== '-e')
-    if (short) return false
-  }
+  // `-e` lets a shell end at the first failure; other interpreters take their program behind it.
+  const program = IS_SHELL.test(nameOf(words)) ? /^-[A-Za-z]*c/ : /^-[A-Za-z\d]*[ceEpr]/
+  if (words.some(({ text }, i) => i > 0 && program.test(text))) return false
   if (letters.has('s')) return true
   return !words.some((word, i) => {
     if (i === 0 || isFlag(word) || STDIN_NAMES.has(word.text)) return false

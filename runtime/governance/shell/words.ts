@@ -78,6 +78,9 @@ export function expand(node: ShellNode, scope: Scope, isWhole: boolean): string[
       return [OUTSIDE]
     case 'brace_expression':
       return [/^[{\d.\-}]+$/.test(raw) ? OUTSIDE : WORDS]
+    // `$$`
+    case '$':
+      return [OUTSIDE]
     case '``':
       return ['']
     case 'array':
@@ -92,7 +95,7 @@ const COMPOUND = /^(?:concatenation|command_name|translated_string)$/
 function expandParts(node: ShellNode, scope: Scope, isWhole: boolean): string[] {
   if (!COMPOUND.test(node.type)) return [unescapeWord(scope.source.slice(node.start, node.end))]
   return node.children
-    .filter(({ type }) => type !== '$')
+    .filter(({ type, start, end }) => type !== '$' || end - start > 1)
     .map((child) => expand(child, scope, isWhole))
     .reduce(join, [''])
 }

@@ -1,5 +1,5 @@
 import type { SimpleCommand } from './commands.ts'
-import { WORDS } from './marks.ts'
+import { UNKNOWN, WORDS } from './marks.ts'
 import { anyWords, nameOf } from './view.ts'
 import { type Word, wordOf } from './words.ts'
 
@@ -225,7 +225,9 @@ function replaced(words: readonly Word[]): string | undefined {
 
 function filledIn(word: Word, marker: string, items: readonly string[]): Word {
   if (marker === '' || !word.text.includes(marker) || word.text === `-I${marker}`) return word
-  return { ...word, ...wordOf(word.text.replaceAll(marker, items.join(' '))), isPattern: word.isPattern }
+  // An item is one word, however many there are.
+  const item = items.join(' ').replaceAll(WORDS, UNKNOWN)
+  return { ...word, ...wordOf(word.text.replaceAll(marker, item)), isPattern: word.isPattern }
 }
 
 /** The commands of `find -exec … ;` and `fd -x …`. */

@@ -7,6 +7,7 @@ interface Written {
 
 const NOTHING: Readonly<Written> = { texts: [], isFetched: false }
 
+const FETCHER = /^(?:curl|wget|aria2c|https?|xh|fetch)$/
 /** Flags behind which a program that fetches a file is told where to put it. */
 const OUTPUT_FLAG = /^(?:-[A-Za-z]*[oO]|--output|--output-document)$/
 
@@ -14,9 +15,9 @@ const OUTPUT_FLAG = /^(?:-[A-Za-z]*[oO]|--output|--output-document)$/
 export class WrittenFiles {
   readonly #files = new Map<string, Written>()
 
-  note({ words, outputs, documents }: SimpleCommand, isFetcher: (name: string) => boolean): void {
+  note({ words, outputs, documents }: SimpleCommand): void {
     const [name = '', ...args] = words.map(({ text }) => text)
-    const isFetched = isFetcher(name)
+    const isFetched = FETCHER.test(name)
     const texts = name === 'echo' || name === 'printf' ? [lines(args)] : documents
     const named = isFetched ? args.filter((_arg, i) => OUTPUT_FLAG.test(args[i - 1] ?? '')) : []
     const copied = name === 'tee' ? args.filter((arg) => !arg.startsWith('-')) : []
