@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  realpathSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -17,9 +18,11 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { errnoOf } from '../../runtime/kit/errors.ts'
-import { decideCommand } from './fixture.ts'
+import { decideCommand, someFacts } from './fixture.ts'
 
 const BASH = '/bin/bash'
+const SH = '/bin/sh'
+const isShBash = existsSync(SH) && /bash$/.test(realpathSync(SH))
 const REAL = ['env', 'nohup', 'timeout', 'nice', 'xargs', 'cat', 'sh', 'bash', 'setsid', 'stdbuf', 'tee']
 
 const single = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
@@ -137,8 +140,8 @@ describe.skipIf(!existsSync(BASH))('a real shell', () => {
    * Runs a script, and ends what it leaves: where a here-document took the `break` of a loop, that goes on for ever. What
    * left the group as well has two seconds of a processor.
    */
-  async function run(text: string): Promise<void> {
-    const limited = ['-c', 'ulimit -t 2; exec "$BASH" -c "$1"', 'limited', text]
+  async function run(text: string, shell = BASH): Promise<void> {
+    const limited = ['-c', 'ulimit -t 2; exec "$2" -c "$1"', 'limited', text, shell]
     const child = spawn(BASH, limited, {
       cwd: folder,
       env: { PATH: bin },
@@ -163,9 +166,9 @@ describe.skipIf(!existsSync(BASH))('a real shell', () => {
       }
     })
 
-  async function removes(text: string): Promise<boolean> {
+  async function removes(text: string, shell = BASH): Promise<boolean> {
     writeFileSync(log, '')
-    await run(text)
+    await run(text, shell)
     const called = readFileSync(log, 'utf8')
     return /(?:^| )-(?:-r|[a-z]*[rR])/.test(called) && /(?:^| )-(?:-f|[a-zA-Z]*f)/.test(called)
   }
@@ -188,5 +191,31 @@ describe.skipIf(!existsSync(BASH))('a real shell', () => {
       { numRuns: 150 },
     )
     expect(ran).toBeGreaterThan(90)
+  })
+
+  describe.skipIf(isShBash)('that is called /bin/sh, and is not bash', () => {
+    it.each(['[[ x || rm -rf x ]]', "echo $'\\'; rm -rf x; #'", ': &>/dev/null rm -rf x'])(
+      'deletes where bash would not, and governance asks: %s',
+      async (text) => {
+        expect(await removes(text, SH)).toBe(true)
+        expect(await removes(text, BASH)).toBe(false)
+        expect(decideCommand(text, undefined, someFacts({ shell: 'sh' })).verdict).toBe('ask')
+      },
+    )
+
+    it('runs nothing destructive that governance would let pass', async () => {
+      let ran = 0
+      await fc.assert(
+        fc.asyncProperty(script, async (text) => {
+          const isRun = await removes(text, SH)
+          if (isRun) ran++
+          const { verdict } = decideCommand(text, undefined, someFacts({ shell: 'sh' }))
+
+          expect(isRun && verdict === 'allow', text).toBe(false)
+        }),
+        { numRuns: 100 },
+      )
+      expect(ran).toBeGreaterThan(30)
+    })
   })
 })

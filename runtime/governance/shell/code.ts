@@ -24,7 +24,11 @@ const ESCAPE: Language = {
   calls: /[!:;=\t]|\b(?:shell|spawn|exec|system|e)\b/,
   before: /(?:[!:;=]|\b(?:shell(?:-command)?|spawn|exec|system|e)\b|^[ \t@-]*)[ \t@"'-]*/gm,
 }
-const SED: Language = { calls: /e/, before: /(?:^|[\s;{}\d$/])e[ \t]+/gm }
+/** The command `e`, and the replacement of `s/…/…/e`. */
+const SED: Language = {
+  calls: /e/,
+  before: /(?:^|[\s;{}\d$/])e[ \t]+|s([/|,#])(?:(?!\1).)*\1(?=(?:(?!\1).)*\1\w*e)/gm,
+}
 
 const LANGUAGES: readonly (readonly [RegExp, Language])[] = [
   [/^(?:python[\d.]*|node|nodejs|deno|bun|perl|ruby|php|lua|osascript|rscript|emacs|pwsh)$/, SCRIPT],
@@ -47,6 +51,25 @@ export function commandsInCode(words: readonly Word[], { documents, feed }: Simp
   return texts.flatMap((text) => commandsIn(text, language)).slice(0, MAX_CANDIDATES)
 }
 
+/** Flags whose value is a command, by the programs that have them. */
+const COMMAND_FLAGS: readonly (readonly [RegExp, RegExp])[] = [
+  [/^(?:bsd)?tar$/, /^(?:-I|-F|--use-compress-program|--to-command|--info-script|--new-volume-script)$/],
+  [/^(?:split|sort|rg|rsync|man)$/, /^(?:--filter|--compress-program|--pre|-e|--rsh|-P|--pager)$/],
+  [/^(?:ssh|scp|sftp)$/, /^-[oS]$/],
+  [/^(?:mapfile|readarray|compgen|complete|bind|fc)$/, /^-[Cxe]$/],
+]
+
+/** The values of such flags: in the next word, or behind `=`. */
+export function commandsInFlags(words: readonly Word[]): string[] {
+  const flags = COMMAND_FLAGS.find(([names]) => names.test(nameOf(words)))?.[1]
+  if (!flags) return []
+  return words.flatMap(({ text }, i) => {
+    const isNext = flags.test(words[i - 1]?.text ?? '')
+    const isSame = text.includes('=') && flags.test(text.split('=', 1)[0] ?? '')
+    return isNext || isSame ? text.replace(/^(?:[\w-]+=|"[^"]*":)/, '') : []
+  })
+}
+
 /** The texts in a file of code that would be run as commands; the file's name tells the language. */
 export const commandsInFile = (name: string, text: string): string[] => {
   const language = languageOf(name)
@@ -61,6 +84,6 @@ function commandsIn(text: string, { calls, before }: Language): string[] {
     const start = match.index + match[0].length
     const quote = /["'`]\s*$/.exec(match[0])?.[0]
     const end = quote === undefined ? flat.indexOf('\n', start) : flat.indexOf(quote.trim(), start)
-    return flat.slice(start, end < 0 ? undefined : end)
+    return flat.slice(start, end < 0 ? undefined : end).replace(/^([^(]*)\)+\s*$/, '$1')
   })
 }

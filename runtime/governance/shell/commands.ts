@@ -6,7 +6,7 @@ import { SPLIT, UNKNOWN, WORDS } from './marks.ts'
 import { NO_REDIRECTS, type Redirects, redirectsOf, wordsIn } from './redirects.ts'
 import { scriptsInText } from './scripts-in-text.ts'
 import { parametersSetBy, variablesSetBy } from './setters.ts'
-import { assign, type Positional, type Scope, type Variables } from './variables.ts'
+import type { Positional, Scope, Variables } from './variables.ts'
 import { expand, textsOf, type Word, wordOf, wordsOf } from './words.ts'
 
 /** A simple command in one way that its words can be expanded, and where its streams go to and come from. */
@@ -50,15 +50,13 @@ export interface ReaderOptions {
 
 /** Collects every command of a syntax tree, wherever it stands. */
 export function readScript(root: ShellNode, options: ReaderOptions): ScriptReading {
-  const first = readOnce(root, options)
-  // What is assigned further down counts too: in a loop it comes before.
-  return first.assignsWhatWasRead ? readOnce(root, { ...options, positional: first.positional }) : first
-}
-
-function readOnce(root: ShellNode, options: ReaderOptions): ScriptReader {
   const reader = new ScriptReader(options)
   reader.visit(root, NO_REDIRECTS)
-  return reader
+  if (!reader.setsParameters) return reader
+  // In a loop, the parameters that are set further down come first.
+  const again = new ScriptReader({ ...options, positional: reader.positional })
+  again.visit(root, NO_REDIRECTS)
+  return again
 }
 
 /** Most ways in which the words of one command are put together. */
@@ -71,7 +69,7 @@ class ScriptReader implements ScriptReading {
   readonly functions: [string, ShellNode][] = []
   readonly scripts: string[] = []
   hasHiddenPart = false
-  assignsWhatWasRead = false
+  setsParameters = false
   readonly #scope: Scope
   readonly #isPlainPipeline: ReaderOptions['isPlain']
   /** Words that the grammar puts behind a redirection, by the command that they belong to. */
@@ -83,7 +81,6 @@ class ScriptReader implements ScriptReading {
       source,
       variables,
       positional,
-      read: new Set(),
       isShifted: /\bshift\b/.test(source),
       isPlain: (node) => this.#isPlain(node),
       expand,
@@ -118,6 +115,9 @@ class ScriptReader implements ScriptReading {
       case 'variable_assignment':
         this.#assign(node, false)
         break
+      case 'c_style_for_statement':
+        this.#visitArithmeticLoop(node, redirects)
+        return
       case 'for_statement':
         this.#assignLoop(node)
         break
@@ -130,6 +130,18 @@ class ScriptReader implements ScriptReading {
     for (const child of node.children) this.visit(child, redirects)
   }
 
+  /** In `for ((i = 0; …))` blanks may stand around the sign of an assignment. */
+  #visitArithmeticLoop(node: ShellNode, redirects: Redirects): void {
+    this.#look(node)
+    for (const child of node.children) {
+      if (child.type !== 'variable_assignment') this.visit(child, redirects)
+      else {
+        this.#assign(child, false)
+        for (const part of child.children) this.visit(part, redirects)
+      }
+    }
+  }
+
   #visitCommand(node: ShellNode, outer: Redirects): void {
     const own = redirectsOf(node.children, outer, this.#scope)
     const parts = [...node.children, ...(this.#trailing.get(node) ?? [])]
@@ -137,6 +149,7 @@ class ScriptReader implements ScriptReading {
     const isExported = !isDeclaration || /^(?:export|declare|typeset)$/.test(node.children[0]?.type ?? '')
     for (const child of parts) if (child.type === 'variable_assignment') this.#assign(child, isExported)
     const words = joinTouching(parts)
+      .filter((child) => !this.#isDescriptor(child))
       .flatMap((child) => (isRedirect(child) ? wordsIn(child, this.#scope.source) : child))
       .filter((child) => isWordOf(child, isDeclaration))
       .map((child) => wordsOf(child, this.#scope))
@@ -145,6 +158,11 @@ class ScriptReader implements ScriptReading {
     this.commands.push(...commands)
     this.#look(node)
     for (const child of parts) this.#visitInside(child, commands)
+  }
+
+  /** `{name}` in front of a redirection is no word. */
+  #isDescriptor(node: ShellNode): boolean {
+    return /^\{\w+\}$/.test(this.#text(node)) && /[<>]/.test(this.#scope.source.charAt(node.end))
   }
 
   /** Commands inside a word run too; inside `>(…)` they read what the command around them writes. */
@@ -276,19 +294,18 @@ class ScriptReader implements ScriptReading {
   /** Commands that set variables, and `set --`, which sets the parameters. */
   #noteSetters(words: readonly Word[]): void {
     const [name, ...args] = words.map(({ text }) => text)
-    for (const variable of variablesSetBy(name ?? '', args)) this.#remember(variable, [WORDS])
+    for (const [variable, value] of variablesSetBy(name ?? '', args)) this.#remember(variable, [value])
     const values = name === 'set' ? parametersSetBy(args) : undefined
     if (values) {
       const { positional } = this.#scope
       const lists = positional.lists && [...positional.lists, values].slice(-MAX_VARIANTS)
       this.#scope.positional = { ...positional, lists }
-      this.assignsWhatWasRead ||= this.#scope.read.has('@')
+      this.setsParameters = true
     }
   }
 
   #remember(name: string, values: readonly string[]): void {
-    assign(this.#scope.variables, name, values)
-    this.assignsWhatWasRead ||= this.#scope.read.has(name)
+    this.#scope.variables.assign(name, values)
   }
 
   /** Notes what a node, without its children, does not show as commands. */

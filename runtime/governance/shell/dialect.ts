@@ -28,6 +28,7 @@ const BY_TEXT: Readonly<Record<string, { readonly name: string; readonly test: (
     extglob_pattern: { name: 'extended patterns', test: (text) => /^[?*+@!]\(/.test(text) },
     concatenation: { name: '{a,b}', test: (text) => /\{[^{}]*,/.test(text) },
     file_redirect: { name: '>&file', test: (text) => /^(?:\{\w+\}|\d*>&[^\d-])/.test(text) },
+    command: { name: 'backslashes of echo', test: (text) => /^\W*echo\b[\s\S]*\\/.test(text) },
     command_name: { name: 'coproc, time, alias', test: (text) => /^(?:coproc|time|alias)$/.test(text) },
   }
 /** Operators of `${x…}` that POSIX does not have. */
@@ -40,17 +41,47 @@ export function differencesOf(root: ShellNode, source: string): Set<string> {
   return found
 }
 
+/**
+ * Whether another shell would run a command in what bash reads as text, a test or arguments. bash runs nothing there,
+ * but nobody writes that by accident, and a person is asked whichever shell runs it.
+ */
+export function isCommandElsewhere(node: ShellNode, source: string): boolean {
+  return (
+    isCommandInOtherShells(node, source) || node.children.some((child) => isCommandElsewhere(child, source))
+  )
+}
+
+function isCommandInOtherShells({ type, start, end, children }: ShellNode, source: string): boolean {
+  switch (type) {
+    case 'ansi_c_string':
+      return /\\'\s*[;&|\n]/.test(source.slice(start, end))
+    case 'test_operator':
+      return end - start > 2 && !COMPARES.test(source.slice(start, end))
+    case 'file_redirect':
+      return children.length > 2 && children[0]?.type.startsWith('&>') === true
+    default:
+      return false
+  }
+}
+
+/** What compares two operands in `[[ … ]]`. */
+const COMPARES = /^-(?:nt|ot|ef|eq|ne|lt|le|gt|ge)$/
+
 function look(node: ShellNode, source: string, found: Set<string>): void {
   const text = source.slice(node.start, node.end)
-  const difference = differenceOf(node, text)
+  const difference = differenceOf(node, text, source.charAt(node.end))
   if (difference !== undefined) found.add(difference)
   for (const child of node.children) look(child, source, found)
 }
 
-function differenceOf({ type, children }: ShellNode, text: string): string | undefined {
+function differenceOf({ type, children }: ShellNode, text: string, next: string): string | undefined {
+  if (/^\{\w+\}$/.test(text) && /[<>]/.test(next)) return '{name}>file'
+  if (children.some(({ type, end }, i) => type === '$' && startsString(children[i + 1], end))) return '$"…"'
   const special = Object.hasOwn(BY_TEXT, type) ? BY_TEXT[type] : undefined
   if (special) return special.test(text) ? special.name : undefined
   if (type === 'expansion' && children.some((child) => ONLY_BASH_OPERATOR.test(child.type)))
     return 'operators of an expansion'
   return ONLY_BASH[type]
 }
+
+const startsString = (node: ShellNode | undefined, at: number) => node?.type === 'string' && node.start === at

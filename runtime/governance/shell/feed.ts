@@ -1,3 +1,5 @@
+import { EXEC_LIMITS } from '../../../contracts/exec.ts'
+import { decodeEscapes } from './unquote.ts'
 import type { Word } from './words.ts'
 
 /** Output of a stage of a pipeline: a known text, a list of paths or numbers, or what nobody knows before. */
@@ -11,13 +13,50 @@ interface Writer {
 /** What `echo`, `printf` and a program that hands on its here-document write, where the text shows it. */
 export function writtenBy({ words, documents }: Writer): string | undefined {
   const [name, ...args] = words.map(({ text }) => text)
-  if (name === 'echo' || name === 'printf') {
-    const texts = args.filter((arg) => name === 'printf' || !/^-[neE]+$/.test(arg))
-    return texts.some((text) => /[\uE000-\uE002]/.test(text)) ? undefined : unescaped(texts)
+  switch (name) {
+    case 'echo':
+    case 'printf':
+      if (args.some((text) => /[\uE000-\uE002]/.test(text))) return undefined
+      return name === 'echo' ? echoed(args) : printed(args)
+    case 'cat':
+      return args.length === 0 && documents.length > 0 ? documents.join('\n') : undefined
+    default:
+      return undefined
   }
-  return name === 'cat' && args.length === 0 && documents.length > 0 ? documents.join('\n') : undefined
 }
 
-/** The words of `echo` and `printf`, with line feeds for what `printf` and `echo -e` make of `\n`. */
-const unescaped = (texts: readonly string[]) =>
-  texts.map((text) => text.replace(/\\[n0]|%[sbq]/g, '\n')).join(' ')
+/** Escapes count behind `-e`; line feeds always, as other shells have them without it. */
+function echoed(args: readonly string[]): string {
+  const text = args.filter((arg) => !ECHO_FLAG.test(arg)).join(' ')
+  const isEscaped = args.some((arg) => ECHO_FLAG.test(arg) && arg.includes('e'))
+  return isEscaped ? unescaped(text) : text.replace(/\\[n0]/g, '\n')
+}
+
+const ECHO_FLAG = /^-[neE]+$/
+
+/** `printf` goes through its format again as long as there are arguments. */
+function printed(args: readonly string[]): string | undefined {
+  const [format = '', ...values] = args[0] === '--' ? args.slice(1) : args
+  if (/%(?!%|[sbqdiuc])/.test(format)) return undefined
+  const left = [...values]
+  let text = ''
+  do {
+    const before = left.length
+    text += unescaped(format).replace(/%([%sbqdiuc])/g, (_all, kind: string) => converted(kind, left))
+    if (text.length > EXEC_LIMITS.maxCommandBytes) return undefined
+    if (left.length === before) break
+  } while (left.length > 0)
+  return text
+}
+
+/** What one directive makes of the next argument, which it takes away. */
+function converted(kind: string, left: string[]): string {
+  if (kind === '%') return '%'
+  const value = left.shift() ?? ''
+  if (kind === 'b') return unescaped(value)
+  return kind === 'c' ? value.slice(0, 1) : value
+}
+
+/** `\c` ends the output; a NUL divides it like a line feed. */
+const unescaped = (text: string): string =>
+  decodeEscapes((text.split('\\c', 1)[0] ?? '').replace(/\\0([0-7]{3})/g, '\\$1')).replaceAll('\0', '\n')

@@ -14,6 +14,14 @@ const RESERVED = /^(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|in|
 /** Leaves that hold text which the shell expands no further, or that are judged with what is around them. */
 const TEXT_LEAF = /^(?:raw_string|ansi_c_string|comment|heredoc_\w+|string_content)$/
 const OPERATOR = /^[^\w\n]+$/
+/** The start of `$(…)`, `<(…)` or `>(…)`, not escaped, with anything behind it: a line feed too. */
+const SUBSTITUTION = /(?<!\\)(?:\\\\)*(?:\$\([\s\S]|[<>]\()/
+
+/** What bash expands once more, also what was in quotes: it runs `echo >&'$(rm -rf x)'`. */
+const EXPANDED_TWICE: readonly (readonly [string, RegExp])[] = [
+  ['subscript', /['"\\][\s\S]*(?:`|\$\()/],
+  ['file_redirect', /^\d*[<>]&[\s\S]*(?:`|\$\()/],
+]
 
 /**
  * Whether the grammar has read a node in a way in which no shell reads it. What a shell would run may then be missing
@@ -23,9 +31,8 @@ export function isMisread(node: ShellNode, source: string): boolean {
   const text = source.slice(node.start, node.end)
   if (node.children.length === 0) return isMisreadLeaf(node.type, text) || isNoComment(node, source)
   if (node.type === 'command_name' && RESERVED.test(text)) return true
+  if (EXPANDED_TWICE.some(([type, twice]) => node.type === type && twice.test(text))) return true
   if (node.type === 'heredoc_redirect' && endsTooEarly(node, source)) return true
-  // bash expands the target of `>&` twice: it runs `echo >&'$(rm -rf x)'`.
-  if (node.type === 'file_redirect' && /^\d*[<>]&[\s\S]*(?:`|\$\()/.test(text)) return true
   return !HAS_TEXT.test(node.type) && leavesOut(node, source)
 }
 
@@ -34,7 +41,7 @@ function isMisreadLeaf(type: string, text: string): boolean {
   // An operator that has swallowed a word: `rm x -r<<END`.
   if (OPERATOR.test(type)) return text.trim() !== type && text !== '$$'
   if (type === 'word' && /(?:^|[^\\])\n/.test(text)) return true
-  return /(?:^|[^\\])(?:\$\(.|[<>]\()/.test(text)
+  return SUBSTITUTION.test(text)
 }
 
 /** `#` begins a comment only at the beginning of a word. */

@@ -1,15 +1,15 @@
 import type { CommandShell } from '../../../contracts/exec.ts'
 import type { CommandPattern } from '../../../policies/agent/command-pattern.ts'
 import { MAX_CALLS, MAX_SCRIPT_DEPTH, MAX_SCRIPTS } from './bounds.ts'
-import { commandsInCode, commandsInFile } from './code.ts'
+import { commandsInCode, commandsInFile, commandsInFlags } from './code.ts'
 import { readScript, type ScriptReading, type SimpleCommand } from './commands.ts'
-import { differencesOf } from './dialect.ts'
+import { differencesOf, isCommandElsewhere } from './dialect.ts'
 import type { ShellGrammar, ShellNode } from './grammar.ts'
 import { type InnerScript, innerScripts, runsHiddenProgram, scriptFilesOf } from './inner-scripts.ts'
 import { OUTSIDE, UNKNOWN, WORDS } from './marks.ts'
 import type { PatternSet } from './match.ts'
 import { NO_REDIRECTS } from './redirects.ts'
-import { NO_PARAMETERS, newVariables, type Positional, UNKNOWN_PARAMETERS } from './variables.ts'
+import { NO_PARAMETERS, type Positional, UNKNOWN_PARAMETERS, Variables } from './variables.ts'
 import { type CommandView, isUnknownName, nameOf, viewOf } from './view.ts'
 import { type Word, wordOf } from './words.ts'
 import { unwrap } from './wrappers.ts'
@@ -41,10 +41,19 @@ export interface ShellReader {
   readonly shell?: CommandShell | undefined
 }
 
+/** Most times that a command line is read to learn what its variables can hold. */
+const MAX_READINGS = 3
+
 /** Reads a command with everything inside it: substitutions, wrapped commands, scripts in its words. */
 export function judgeShell(command: string, reader: ShellReader): ShellJudgement {
-  const judge = new Judge(reader)
+  const variables = new Variables()
+  let judge = new Judge(reader, variables)
   judge.judge(command, reader.shell ?? 'sh')
+  for (let times = 1; variables.changedAfterRead && times < MAX_READINGS; times++) {
+    variables.changedAfterRead = false
+    judge = new Judge(reader, variables)
+    judge.judge(command, reader.shell ?? 'sh')
+  }
   return {
     destructive: [...judge.destructive],
     network: [...judge.network],
@@ -73,13 +82,14 @@ class Judge {
   readonly words: string[] = []
   readonly #grammar: ShellGrammar
   readonly #sets: PatternSets
-  readonly #variables = newVariables()
+  readonly #variables: Variables
   readonly #functions = new Map<string, Function[]>()
   readonly #calls = new Set<string>()
   readonly #files = new WrittenFiles()
   #scripts = 0
 
-  constructor({ grammar, sets }: ShellReader) {
+  constructor({ grammar, sets }: ShellReader, variables: Variables) {
+    this.#variables = variables
     this.#grammar = grammar
     this.#sets = sets
   }
@@ -112,6 +122,8 @@ class Judge {
       const different = [...differencesOf(root, source)]
       if (different.length > 0)
         this.#doubt(`bash and other shells read it differently (${different.slice(0, 3).join(', ')})`, place)
+    } else if (isCommandElsewhere(root, source)) {
+      this.#doubt('another shell than bash would run a part of it as a command', place)
     }
     this.#tree(root, source, place)
   }
@@ -136,6 +148,13 @@ class Judge {
     const known = this.#functions.get(name) ?? []
     if (known.some((one) => one.source === source && one.body.start === body.start)) return
     this.#functions.set(name, [...known, { body, source, isCalled: false }])
+  }
+
+  /** bash expands aliases only where it was told to, but nobody counts on that. */
+  #defineAlias(definition: string): void {
+    const [, name, value] = /^([^=]+)=([\s\S]+)$/.exec(definition) ?? []
+    const parsed = value === undefined ? undefined : this.#grammar.parse(`${value} "$@"`)
+    if (name && parsed?.ok) this.#define(name, parsed.root, parsed.source)
   }
 
   #reading(reading: ScriptReading, around: Place): CommandView[] {
@@ -166,6 +185,7 @@ class Judge {
     for (const word of command.words) this.words.push(word.text)
     this.words.push(...command.inputs)
     if (isUnknownName(command.words[0])) this.#doubtName(place)
+    if (nameOf(command.words) === 'alias') for (const { text } of command.words) this.#defineAlias(text)
     return this.#wrapped(command.words, command, { ...place, seen: new Set() })
   }
 
@@ -209,6 +229,7 @@ class Judge {
       : []
     const guesses = [
       ...commandsInCode(words, command),
+      ...commandsInFlags(words),
       ...settings.map((text) => text.replace(/^[^=]*=!?/, '')),
       ...subscripts.map(expanded),
     ]
@@ -275,7 +296,7 @@ class Judge {
 
 /** Builtins that evaluate what stands in the brackets of a variable's name. */
 const EVALUATES_SUBSCRIPTS =
-  /^(?:printf|read|test|\[|unset|declare|typeset|local|export|readonly|let|mapfile)$/
+  /^(?:compgen|complete|printf|read|test|\[|unset|declare|typeset|local|export|readonly|let|mapfile)$/
 
 /** Nothing of it is known, or a part that the script itself computes. */
 const IS_HIDDEN = new RegExp(`[${UNKNOWN}${WORDS}]|^[\\s${OUTSIDE}]+$`)

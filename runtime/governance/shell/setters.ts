@@ -1,3 +1,5 @@
+import { WORDS } from './marks.ts'
+
 /** The parameters that `set` is given; undefined where it only sets options. */
 export function parametersSetBy(args: readonly string[]): readonly string[] | undefined {
   const end = args.indexOf('--')
@@ -6,9 +8,24 @@ export function parametersSetBy(args: readonly string[]): readonly string[] | un
   return first < 0 ? undefined : args.slice(first)
 }
 
-/** Variables that builtins set to what the text of the script does not show. */
-export function variablesSetBy(name: string, args: readonly string[]): string[] {
+/** Variables that builtins set, and to what; mostly the text of the script does not show it. */
+export function variablesSetBy(name: string, args: readonly string[]): (readonly [string, string])[] {
+  if (DECLARES.test(name)) return args.flatMap((arg) => declared(arg, args))
   const operands = args.filter((arg) => /^[A-Za-z_]\w*$/.test(arg))
+  return namesSetBy(name, operands, args).map((variable) => [variable, WORDS] as const)
+}
+
+const DECLARES = /^(?:declare|typeset|local|export|readonly)$/
+
+/** `declare "x=y"`; with `-n` each of both names is another name for what nobody follows. */
+function declared(arg: string, args: readonly string[]): (readonly [string, string])[] {
+  const [, variable = '', value] = /^(\w+)(?:\+?=([\s\S]*))?$/.exec(arg) ?? []
+  if (args.some((flag) => /^-\w*n/.test(flag)))
+    return [variable, value ?? ''].filter((name) => name !== '').map((name) => [name, WORDS] as const)
+  return value === undefined ? [] : [[variable, value]]
+}
+
+function namesSetBy(name: string, operands: readonly string[], args: readonly string[]): readonly string[] {
   switch (name) {
     case 'read':
       return ['REPLY', ...operands]
@@ -22,10 +39,6 @@ export function variablesSetBy(name: string, args: readonly string[]): string[] 
       return args.flatMap(
         (arg, i) => /^-[vp](\w+)$/.exec(arg)?.[1] ?? (/^-[vp]$/.test(args[i - 1] ?? '') ? arg : []),
       )
-    case 'declare':
-    case 'typeset':
-    case 'local':
-      return args.some((arg) => /^-\w*n/.test(arg)) ? args.map((arg) => arg.split('=', 1)[0] ?? '') : []
     default:
       return []
   }

@@ -17,7 +17,7 @@ const withoutFlag = (word: string) => word.replace(/^(?:--[a-z-]+=|-[a-zA-Z]*[ce
 /** Comments and texts in quotes, which are no part of a statement. */
 const NO_PART = /--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'/g
 
-const DROPS = /^(?:begin\s+)?drop\s+\w|^alter\b[\s\S]*\bdrop\b|^(?:begin\s+)?truncate\b/i
+const DROPS = /(?:^|^begin\s+|\$\w*\$\s*)(?:drop\s+\w|truncate\b)|^alter\b[\s\S]*\bdrop\b/i
 const CHANGES_ROWS = /\bdelete\s+from\b|^update\b[\s\S]*\bset\b/i
 const ALWAYS_TRUE = /\bwhere\s+(?:\(?\s*(?:true|1|not\s+false|(\w+)\s*=\s*\1)\s*\)?)\s*$/i
 

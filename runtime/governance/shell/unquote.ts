@@ -48,8 +48,9 @@ const LETTERS: Readonly<Record<string, string>> = {
 }
 
 /** The text of `$'…'`, with its escapes. A NUL ends it. */
-export const decodeAnsiC = (body: string): string =>
-  body.replace(ANSI_C_ESCAPE, decodeEscape).split('\0', 1)[0] ?? ''
+export const decodeAnsiC = (body: string): string => decodeEscapes(body).split('\0', 1)[0] ?? ''
+
+export const decodeEscapes = (text: string): string => text.replace(ANSI_C_ESCAPE, decodeEscape)
 
 const ANSI_C_ESCAPE = /\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c[\s\S]|[\s\S])/g
 

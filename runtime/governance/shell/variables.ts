@@ -2,8 +2,34 @@ import type { ShellNode } from './grammar.ts'
 import { OUTSIDE, SPLIT, UNKNOWN, WORDS } from './marks.ts'
 import { protect, protectBraces } from './unquote.ts'
 
-/** Values that variables can have by the script's own assignments, wherever they stand. Arrays are split words. */
-export type Variables = Map<string, readonly string[]>
+const MAX_VALUES = 16
+
+/**
+ * Values that variables can have by the script's own assignments, wherever they stand: flow is not followed. An array's
+ * elements are split words.
+ */
+export class Variables {
+  /** A variable got a value after it was expanded; in a loop, or in a function, the assignment may come first. */
+  changedAfterRead = false
+  readonly #values = new Map<string, readonly string[]>([
+    ['HOME', ['~']],
+    ['PWD', ['.']],
+    ['IFS', [' \t\n']],
+  ])
+  readonly #read = new Set<string>()
+
+  get(name: string): readonly string[] | undefined {
+    this.#read.add(name)
+    return this.#values.get(name)
+  }
+
+  assign(name: string, values: readonly string[]): void {
+    const before = this.#values.get(name) ?? []
+    const all = [...new Set([...before, ...values])]
+    this.#values.set(name, all.length <= MAX_VALUES ? all : [WORDS])
+    this.changedAfterRead ||= this.#read.has(name) && all.length > before.length
+  }
+}
 
 /** The positional parameters of a script or a function. */
 export interface Positional {
@@ -20,29 +46,12 @@ export interface Scope {
   readonly source: string
   readonly variables: Variables
   positional: Positional
-  /** Names that were expanded; `@` stands for the positional parameters. */
-  readonly read: Set<string>
   /** `shift` is among its commands, so the parameters can be any of their ends. */
   readonly isShifted: boolean
   /** Whether the output of a command substitution is a list of paths, numbers or names. */
   readonly isPlain: (substitution: ShellNode) => boolean
   /** The texts of a node where one word is meant. */
   readonly expand: (node: ShellNode, scope: Scope, isWhole: boolean) => string[]
-}
-
-export const newVariables = (): Variables =>
-  new Map([
-    ['HOME', ['~']],
-    ['PWD', ['.']],
-    ['IFS', [' \t\n']],
-  ])
-
-const MAX_VALUES = 16
-
-/** Flow is not followed: a variable has every value that any assignment gives it. */
-export function assign(variables: Variables, name: string, values: readonly string[]): void {
-  const all = [...new Set([...(variables.get(name) ?? []), ...values])]
-  variables.set(name, all.length <= MAX_VALUES ? all : [WORDS])
 }
 
 /** Each text that an expansion can have. */
@@ -65,7 +74,7 @@ function withDefault(
   isWhole: boolean,
 ): string[] {
   const other = operands.flatMap((operand) => scope.expand(operand, scope, isWhole).map(asWords(isWhole)))
-  if (operator.endsWith('=')) assign(scope.variables, name, other)
+  if (operator.endsWith('=')) scope.variables.assign(name, other)
   const before = operator.endsWith('+') ? [''] : (values ?? shellsOwn(name, isWhole))
   return [...new Set([...before, ...(other.length > 0 ? other : [''])])]
 }
@@ -114,7 +123,6 @@ function valuesOf(name: string, scope: Scope, isWhole: boolean): string[] | unde
   if (NUMBERS.test(name)) return [OUTSIDE]
   if (/^[@*]$|^\d+$/.test(name)) return parametersOf(name, scope, isWhole)
   const [, base = '', index] = /^(\w+)(?:\[(.*)\])?$/s.exec(name) ?? []
-  scope.read.add(base)
   const values = scope.variables.get(base)
   if (values === undefined) return undefined
   const isList = index === undefined || /^[@*]$/.test(index)
@@ -124,7 +132,6 @@ function valuesOf(name: string, scope: Scope, isWhole: boolean): string[] | unde
 
 function parametersOf(name: string, scope: Scope, isWhole: boolean): string[] {
   const { lists, zero } = scope.positional
-  scope.read.add('@')
   if (name === '0') return [isWhole ? protect(zero) : zero]
   if (lists === undefined) return [isWhole && /\d/.test(name) ? UNKNOWN : WORDS]
   const ends = scope.isShifted ? lists.flatMap(endsOf) : lists

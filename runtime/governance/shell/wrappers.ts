@@ -74,6 +74,10 @@ const WRAPPERS: Readonly<Record<string, Wrapper>> = {
   fakeroot: plain,
   eatmydata: plain,
   tini: plain,
+  daemonize: plain,
+  'ld.so': plain,
+  'ld-linux-x86-64.so.2': plain,
+  'ld-linux-aarch64.so.1': plain,
   'dumb-init': plain,
   'systemd-run': { valued: 'pMHu', operands: 0 },
   'dbus-run-session': plain,
@@ -205,7 +209,7 @@ function withItems(words: readonly Word[], { feed, documents, inputs }: SimpleCo
   const texts = [...documents, ...(feed?.kind === 'text' ? [feed.text] : [])]
   const isKnown = texts.length > 0 && inputs.length === 0
   const items = isKnown
-    ? texts.flatMap((text) => text.split(/[\s\0]+/)).filter((item) => item !== '')
+    ? texts.flatMap((text) => text.split(separatorOf(words))).filter((item) => item !== '')
     : [anyWords(feed?.kind ?? 'unknown')]
   const marker = replaced(words)
   const filled = marker === undefined ? words : words.map((word) => filledIn(word, marker, items))
@@ -213,6 +217,10 @@ function withItems(words: readonly Word[], { feed, documents, inputs }: SimpleCo
     ? [...words, ...items.map((item) => wordOf(item.replace(/^["']|["']$/g, '')))]
     : filled
 }
+
+/** With `-0` and `-d` blanks are part of an item. */
+const separatorOf = (words: readonly Word[]): RegExp =>
+  words.some(({ text }) => /^(?:-\w*0|-d|--null|--delimiter)/.test(text)) ? /[\n\0]+/ : /[\s\0]+/
 
 /** The text that `xargs -I` puts an item in the place of. */
 function replaced(words: readonly Word[]): string | undefined {

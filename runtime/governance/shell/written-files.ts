@@ -1,4 +1,5 @@
 import type { SimpleCommand } from './commands.ts'
+import { writtenBy } from './feed.ts'
 
 interface Written {
   readonly texts: string[]
@@ -15,10 +16,12 @@ const OUTPUT_FLAG = /^(?:-[A-Za-z]*[oO]|--output|--output-document)$/
 export class WrittenFiles {
   readonly #files = new Map<string, Written>()
 
-  note({ words, outputs, documents }: SimpleCommand): void {
+  note(command: SimpleCommand): void {
+    const { words, outputs, documents, feed } = command
     const [name = '', ...args] = words.map(({ text }) => text)
     const isFetched = FETCHER.test(name)
-    const texts = name === 'echo' || name === 'printf' ? [lines(args)] : documents
+    const input = feed?.kind === 'text' ? [...documents, feed.text] : documents
+    const texts = name === 'echo' || name === 'printf' ? [writtenBy(command) ?? args.join(' ')] : input
     const named = isFetched ? args.filter((_arg, i) => OUTPUT_FLAG.test(args[i - 1] ?? '')) : []
     const copied = name === 'tee' ? args.filter((arg) => !arg.startsWith('-')) : []
     for (const path of [...outputs, ...named, ...copied]) {
@@ -33,8 +36,5 @@ export class WrittenFiles {
     return this.#files.get(plain(path)) ?? NOTHING
   }
 }
-
-const lines = (args: readonly string[]): string =>
-  args.map((text) => text.replace(/\\n/g, '\n').replace(/%s/g, '')).join(' ')
 
 const plain = (path: string) => path.replace(/^(?:\.\/+)+/, '')
