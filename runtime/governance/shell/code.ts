@@ -30,10 +30,19 @@ const SED: Language = {
   before: /(?:^|[\s;{}\d$/])e[ \t]+|s([/|,#])(?:(?!\1).)*\1(?=(?:(?!\1).)*\1\w*e)/gm,
 }
 
+const SOCAT: Language = { calls: /(?:exec|system):/i, before: /(?:exec|system):"?/gi }
+/** Clients of databases that hand a line to a shell. */
+const CLIENT: Language = {
+  calls: /\\!|system|shell/,
+  before: /(?:\\!|\.(?:shell|system)\b|^[ \t]*system\b)[ \t]*/gm,
+}
+
 const LANGUAGES: readonly (readonly [RegExp, Language])[] = [
   [/^(?:python[\d.]*|node|nodejs|deno|bun|perl|ruby|php|lua|osascript|rscript|emacs|pwsh)$/, SCRIPT],
   [/^[gmn]?awk$/, AWK],
   [/^g?sed$/, SED],
+  [/^socat$/, SOCAT],
+  [/^(?:psql|mysql|mariadb|sqlite3|duckdb)$/, CLIENT],
   [/^(?:g?make|tar|bsdtar|vim?|nvim|ex|ed|gdb|lldb|expect|tclsh|less|man|rsync)$/, ESCAPE],
 ]
 
@@ -56,6 +65,8 @@ const COMMAND_FLAGS: readonly (readonly [RegExp, RegExp])[] = [
   [/^(?:bsd)?tar$/, /^(?:-I|-F|--use-compress-program|--to-command|--info-script|--new-volume-script)$/],
   [/^(?:split|sort|rg|rsync|man)$/, /^(?:--filter|--compress-program|--pre|-e|--rsh|-P|--pager)$/],
   [/^(?:ssh|scp|sftp)$/, /^-[oS]$/],
+  [/^(?:nc|ncat|netcat)$/, /^(?:-\w*[ec]|--exec|--sh-exec)$/],
+  [/^ansible$/, /^(?:-a|--args)$/],
   [/^(?:mapfile|readarray|compgen|complete|bind|fc)$/, /^-[Cxe]$/],
 ]
 
@@ -77,9 +88,10 @@ export const commandsInFile = (name: string, text: string): string[] => {
 }
 
 function commandsIn(text: string, { calls, before }: Language): string[] {
-  if (!/\s/.test(text) || !calls.test(text)) return []
+  if (!calls.test(text)) return []
   // A list of words is a command too: ["rm", "-rf", x].
   const flat = text.replace(/(["'])\s*,\s*\[?\s*(["'])/g, ' ')
+  if (!/\s/.test(flat)) return []
   return [...flat.matchAll(before)].map((match) => {
     const start = match.index + match[0].length
     const quote = /["'`]\s*$/.exec(match[0])?.[0]
