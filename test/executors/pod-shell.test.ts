@@ -1,0 +1,69 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { ExecRequest } from '../../contracts/exec.ts'
+import { commandShell } from '../../runtime/executors/command-shell.ts'
+import { createPodBackend, type PodBackendOptions } from '../../runtime/executors/pod.ts'
+import { childrenOf } from '../../runtime/executors/process/process-tree.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import { podIsolation } from '../../runtime/runner/pod/isolation.ts'
+
+/** Starts a program as a pod's runner does, without what only a pod can put on itself. */
+const start: PodBackendOptions['start'] = ({ file, args, env, folder }) => {
+  const child = spawn(file, args, {
+    cwd: realpathSync(`/proc/self/fd/${folder}`),
+    env: { ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  })
+  const exited = once(child, 'exit').then(([code, signal]) => ({ code, signal }))
+  return { pid: child.pid ?? -1, stdin: undefined, stdout: child.stdout, stderr: child.stderr, exited }
+}
+
+describe.skipIf(process.platform !== 'linux')('the shell of commands in a sandbox pod', () => {
+  const workspace = realpathSync(mkdtempSync(join(tmpdir(), 'pod-shell-')))
+  afterAll(() => rmSync(workspace, { recursive: true, force: true }))
+
+  const isolation = podIsolation('a test')
+  const backend = createPodBackend({
+    start,
+    isolation,
+    home: workspace,
+    // Nothing that this process has started is a stray.
+    ownChildren: () => childrenOf(process.pid),
+    reap: () => undefined,
+  })
+
+  async function run(command: string, environment: Record<string, string> = {}) {
+    const executor = await backend.create({ workspace, toolRoots: [], log: silentLog })
+    const output: string[] = []
+    const request = ExecRequest.parse({ command, environment })
+    const result = await executor.run(request, {
+      onChunk: (_stream, bytes) => {
+        output.push(Buffer.from(bytes).toString())
+      },
+    })
+    await executor.close()
+    return { ...result, output: output.join('') }
+  }
+
+  it('is the one that the pod announces', async () => {
+    expect(isolation.shell).toBe(commandShell().name)
+
+    const { output } = await run('echo "$0 ${BASH_VERSION:+is bash}"')
+
+    expect(output.trim()).toBe(isolation.shell === 'bash' ? 'bash is bash' : 'sh')
+  })
+
+  it.skipIf(isolation.shell !== 'bash')('reads a line as bash, without start-up files', async () => {
+    writeFileSync(join(workspace, 'start-up'), 'echo from a file')
+    const environment = { BASH_ENV: 'start-up', ENV: 'start-up' }
+
+    const { output } = await run(`[[ x == x ]] && echo $'\\'; echo no; #'`, environment)
+
+    expect(output).toBe("'; echo no; #\n")
+  })
+})
