@@ -3,6 +3,8 @@
  * is searched once, from left to right: a repository may bring many long patterns, and a command is long too.
  */
 export function matchesGlob(glob: string, text: string): boolean {
+  // Most differ in their first character, and to compare that is much cheaper than to split.
+  if (glob[0] !== '*' && glob[0] !== text[0]) return false
   const [first = '', ...pieces] = glob.split('*')
   const last = pieces.pop()
   if (last === undefined) return glob === text
