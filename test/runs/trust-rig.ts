@@ -54,7 +54,9 @@ export function useTrust() {
     /** The settings and the first events of a run that is cancelled at once. */
     async startedIn(path: string, caller: Caller = alice) {
       const { service, store } = use()
-      const { id } = await service.startRun(caller, aRun(path, []))
+      // A folder inside a repository cannot be copied.
+      const workspace = { kind: 'path', path, mode: 'in-place' } as const
+      const { id } = await service.startRun(caller, aRun(path, [], { workspace }))
       await service.cancel(caller, id)
       const settings = (await store.readRun(id))?.settings
       return { settings, events: await service.readEvents(caller, id, { after: 0, limit: 5 }) }
