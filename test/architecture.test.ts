@@ -103,6 +103,10 @@ const RULES: Readonly<Record<string, Rule>> = {
     ],
     packages: ['zod', 'commander', 'diff in view/', 'yaml in infra/', 'yaml in preview-stack/'],
   },
+  devcluster: {
+    rooms: ['contracts', 'scripts/bundle.ts'],
+    packages: ['undici', 'yaml', 'tar-stream', 'commander'],
+  },
 }
 
 const IMPORT =
@@ -149,7 +153,18 @@ function violations(file: string, source: string): string[] {
   ]
 }
 
-const TREES = ['contracts', 'policies', 'infra', 'charts-src', 'runtime', 'cli', 'test', 'bench', 'scripts']
+const TREES = [
+  'contracts',
+  'policies',
+  'infra',
+  'charts-src',
+  'runtime',
+  'cli',
+  'devcluster',
+  'test',
+  'bench',
+  'scripts',
+]
 const SOURCES = TREES.flatMap((tree) =>
   readdirSync(resolve(ROOT, tree), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))

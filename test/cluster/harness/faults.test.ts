@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { cacheRoot } from '../../kube/build/tool-cache.ts'
-import { whyNoNodes } from '../../kube/host/privileges.ts'
+import { cacheRoot } from '../../../devcluster/build/tool-cache.ts'
+import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
 import { runCommand, startCommand, waitForWords } from './command.ts'
 
 const lines = (text: string) => text.split('\n').length
@@ -66,7 +66,7 @@ describe('a machine that lacks something', () => {
 
       expect(code).toBe(1)
       expect(output).toMatch(/^building kubernetes \(once; about .*\)$/m)
-      expect(output).toMatch(/^the disk is full: nothing was kept of this build\. Free some space, or /m)
+      expect(output).toMatch(/^the disk is full, so this build was not kept\. Free some space, or /m)
       expect(output).toMatch(/^left: \[\]$/m)
     },
   )

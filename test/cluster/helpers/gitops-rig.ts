@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Environment } from '../../../charts-src/environment/schema.ts'
 import { renderProject, writeProject } from '../../../charts-src/tree/synth.ts'
-import { createKubeClient, type KubeClient } from '../../kube/client/kube-client.ts'
-import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
-import { type Cluster, startCluster } from '../../kube/cluster.ts'
-import { type ClusterOptions, completeOptions } from '../../kube/cluster-options.ts'
+import { createKubeClient, type KubeClient } from '../../../devcluster/client/kube-client.ts'
+import { readKubeconfig } from '../../../devcluster/client/kubeconfig.ts'
+import { type Cluster, startCluster } from '../../../devcluster/cluster.ts'
+import { type ClusterOptions, completeOptions } from '../../../devcluster/cluster-options.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..', '..')
 

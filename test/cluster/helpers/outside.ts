@@ -1,10 +1,10 @@
 import { readlinkSync } from 'node:fs'
-import { planAddresses } from '../../kube/host/addresses.ts'
-import { type Daemon, startDaemon } from '../../kube/host/daemon.ts'
-import { insideNetwork } from '../../kube/host/links.ts'
-import { runCommand } from '../../kube/host/run-command.ts'
-import { logPath, readState } from '../../kube/host/run-folder.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
+import { planAddresses } from '../../../devcluster/host/addresses.ts'
+import { type Daemon, startDaemon } from '../../../devcluster/host/daemon.ts'
+import { insideNetwork } from '../../../devcluster/host/links.ts'
+import { runCommand } from '../../../devcluster/host/run-command.ts'
+import { logPath, readState } from '../../../devcluster/host/run-folder.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 
 /** Addresses that answer on the ports 80 and 8080; the names that the cluster's resolver knows for them are beside it. */
 export const OUTSIDE = {

@@ -1,13 +1,13 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
-import type { Cluster } from '../../kube/cluster.ts'
-import { runCommand } from '../../kube/host/run-command.ts'
-import { readState } from '../../kube/host/run-folder.ts'
-import type { ImageSpec } from '../../kube/images/image-spec.ts'
-import { writeImages } from '../../kube/images/oci-layout.ts'
-import { toolboxImage } from '../../kube/images/toolbox.ts'
-import { CONTAINERD_SOCKET } from '../../kube/node/containerd-config.ts'
+import type { Cluster } from '../../../devcluster/cluster.ts'
+import { runCommand } from '../../../devcluster/host/run-command.ts'
+import { readState } from '../../../devcluster/host/run-folder.ts'
+import type { ImageSpec } from '../../../devcluster/images/image-spec.ts'
+import { writeImages } from '../../../devcluster/images/oci-layout.ts'
+import { toolboxImage } from '../../../devcluster/images/toolbox.ts'
+import { CONTAINERD_SOCKET } from '../../../devcluster/node/containerd-config.ts'
 
 const IMPORT_MS = 120_000
 

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { createAuthority, issueCertificate } from '../pki/certificate.ts'
-import { integer, oid } from '../pki/der.ts'
+import { createAuthority, issueCertificate } from '../../devcluster/pki/certificate.ts'
+import { integer, oid } from '../../devcluster/pki/der.ts'
 
 describe('a certificate', () => {
   const authority = createAuthority('test-ca')

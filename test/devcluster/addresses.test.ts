@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { MAX_SLOTS, planAddresses, rangesOverlap } from '../host/addresses.ts'
+import { MAX_SLOTS, planAddresses, rangesOverlap } from '../../devcluster/host/addresses.ts'
 
 const slots = Array.from({ length: MAX_SLOTS }, (_, slot) => slot)
 

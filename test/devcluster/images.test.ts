@@ -2,10 +2,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { imageArchive } from '../images/image-archive.ts'
-import type { ImageSpec, LayerEntry } from '../images/image-spec.ts'
-import { writeImages } from '../images/oci-layout.ts'
-import { completeLayer } from '../images/program-files.ts'
+import { imageArchive } from '../../devcluster/images/image-archive.ts'
+import type { ImageSpec, LayerEntry } from '../../devcluster/images/image-spec.ts'
+import { writeImages } from '../../devcluster/images/oci-layout.ts'
+import { completeLayer } from '../../devcluster/images/program-files.ts'
 
 describe('an image', () => {
   let folder: string

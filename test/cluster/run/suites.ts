@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
-import { deferred } from './deferred.ts'
+import { deferred } from '../../../devcluster/deferred.ts'
 
 /**
  * The projects of `vitest.cluster.config.ts`, as the gate runs them: those of one step beside each other, the steps
@@ -12,7 +12,7 @@ import { deferred } from './deferred.ts'
  */
 export const STEPS = [['cluster', 'waits'], ['packets'], ['harness', 'gitops'], ['api'], ['machine']] as const
 
-const ROOT = join(import.meta.dirname, '..', '..')
+const ROOT = join(import.meta.dirname, '..', '..', '..')
 const FORCE_MS = 30_000
 const MAX_LINES = 15
 const MAX_FAILURES = 20

@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
+import { COMPILE_CACHE } from '../../helpers/compile-cache.ts'
 
 /**
  * Runs the cluster suites, on a cluster of their own or, with `--use-current`, on the one that KUBECONFIG names.
  * Without that flag KUBECONFIG is ignored, so that nobody's cluster becomes a test bed by accident.
  */
 const USE_CURRENT = '--use-current'
-const root = join(import.meta.dirname, '..', '..')
+const root = join(import.meta.dirname, '..', '..', '..')
 const args = process.argv.slice(2)
 const useCurrent = args.includes(USE_CURRENT)
 const env = { ...process.env, ...COMPILE_CACHE, AGENTWEAVER_USE_CURRENT: useCurrent ? '1' : '' }

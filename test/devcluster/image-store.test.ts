@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { fillImageStore } from '../node/image-store.ts'
+import { fillImageStore } from '../../devcluster/node/image-store.ts'
 
 const DATABASE = 'io.containerd.metadata.v1.bolt/meta.db'
 const SNAPSHOTS_DATABASE = 'io.containerd.snapshotter.v1.overlayfs/metadata.db'

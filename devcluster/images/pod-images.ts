@@ -11,8 +11,8 @@ import {
 } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { rootCertificates } from 'node:tls'
-import { POD_HOMES, POD_USERS } from '../../../contracts/pod.ts'
-import { bundleApi, bundleServices } from '../../../scripts/bundle.ts'
+import { POD_HOMES, POD_USERS } from '../../contracts/pod.ts'
+import { bundleApi, bundleServices } from '../../scripts/bundle.ts'
 import { dropUnused } from './drop-unused.ts'
 import type { ImageSpec, LayerEntry } from './image-spec.ts'
 import { completeLayer, folderTree, librariesOf, programWithLibraries } from './program-files.ts'
@@ -23,7 +23,7 @@ export const AGENT_HOST_IMAGE = 'localhost/agent-host:1'
 export const SANDBOX_TOOLBOX_IMAGE = 'localhost/sandbox-toolbox:1'
 export const API_IMAGE = 'localhost/api:1'
 
-const MODULES = resolve(import.meta.dirname, '../../../node_modules')
+const MODULES = resolve(import.meta.dirname, '../../node_modules')
 const HOME = 'opt/agentweaver'
 const NODE = 'usr/local/bin/node'
 /** Of a package: what no program reads. */

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
-import { completeOptions } from './cluster-options.ts'
-import { installCommand, missingPackages } from './host/packages.ts'
-import { whyNoNodes } from './host/privileges.ts'
+import { completeOptions } from '../../../devcluster/cluster-options.ts'
+import { installCommand, missingPackages } from '../../../devcluster/host/packages.ts'
+import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
 import { failureList, flakyLines, runSteps, timeTable } from './suites.ts'
 
 /**
@@ -28,7 +28,7 @@ function step(argv: readonly string[], timeoutMs: number): boolean {
   return status === 0
 }
 
-const script = (name: string) => [process.execPath, join(import.meta.dirname, name)]
+const COMMAND = join(import.meta.dirname, '../../../devcluster/main.ts')
 
 /** Only a machine that says it is CI is changed; a person is told the command. */
 function installPackages(): boolean {
@@ -58,10 +58,10 @@ async function runSuites(): Promise<{ passed: number; failed: number }> {
 }
 
 async function main(): Promise<number> {
-  const ready = installPackages() && step([...script('main.ts'), 'build'], LIMITS.build)
+  const ready = installPackages() && step([process.execPath, COMMAND, 'build'], LIMITS.build)
   const { passed, failed } = ready ? await runSuites() : { passed: 0, failed: 1 }
   // A person's own clusters are not ours to end.
-  if (process.env['CI'] === 'true') step([...script('main.ts'), 'down', '--all'], LIMITS.down)
+  if (process.env['CI'] === 'true') step([process.execPath, COMMAND, 'down', '--all'], LIMITS.down)
   // A run that executed nothing has shown nothing.
   const good = failed === 0 && passed > 0
   print(`${passed} passed, ${Math.max(failed, good ? 0 : 1)} failed`)

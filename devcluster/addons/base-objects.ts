@@ -1,4 +1,4 @@
-import { RUNTIME_CLASSES } from '../../../contracts/labels.ts'
+import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import type { KubeObject } from '../client/kube-object.ts'
 import type { ClusterOptions } from '../cluster-options.ts'
 import { KUBELET_CLIENT } from '../pki/cluster-pki.ts'

@@ -3,13 +3,13 @@ import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, w
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { withBuildLock } from '../build/build-lock.ts'
-import { cacheKey } from '../build/cache-key.ts'
-import { explainGoFailure } from '../build/go-command.ts'
-import { createProgress, duration } from '../build/progress.ts'
-import { pruneEntries, touchEntry } from '../build/prune-entries.ts'
-import { cacheRoot, clearDeadScratch, makeScratch } from '../build/tool-cache.ts'
-import { deferred } from '../deferred.ts'
+import { withBuildLock } from '../../devcluster/build/build-lock.ts'
+import { cacheKey } from '../../devcluster/build/cache-key.ts'
+import { explainGoFailure } from '../../devcluster/build/go-command.ts'
+import { createProgress, duration } from '../../devcluster/build/progress.ts'
+import { pruneEntries, touchEntry } from '../../devcluster/build/prune-entries.ts'
+import { cacheRoot, clearDeadScratch, makeScratch } from '../../devcluster/build/tool-cache.ts'
+import { deferred } from '../../devcluster/deferred.ts'
 
 const deps = { timeoutMs: 2_000, say: () => undefined }
 
@@ -189,7 +189,7 @@ describe('the progress of a build', () => {
 
 describe('a build that fails', () => {
   it.each([
-    ['write /x: no space left on device', /^the disk is full: nothing was kept/],
+    ['write /x: no space left on device', /^the disk is full, so this build was not kept/],
     ['dial tcp 10.0.0.1:443: i/o timeout', /^Go cannot reach its module proxy/],
     ['main.go:3: undefined: x', /^go build -v failed:\nmain\.go:3/],
   ])('with %j says so', (line, words) => {

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { createKubeClient } from '../client/kube-client.ts'
+import { createKubeClient } from '../../devcluster/client/kube-client.ts'
 
 const LATER = { code: 429, reason: 'TooManyRequests', message: 'storage is (re)initializing' }
 const EVICTION = {

@@ -20,7 +20,7 @@ export interface ShimBuild {
 export async function buildGvisorShim({ goCache, scratch, bin }: ShimBuild): Promise<void> {
   const copy = join(scratch, 'gvisor-vendored')
   cpSync(moduleFolder('gvisor'), copy, { recursive: true })
-  await runGo({ cwd: copy, args: ['mod', 'vendor'], goCache })
+  await runGo({ cwd: copy, args: ['mod', 'vendor'], goCache, scratch })
   const source = join(copy, SHIM_SOURCE)
   const text = readFileSync(source, 'utf8')
   if (!SCORE.test(text)) throw new HarnessError(`gVisor's shim no longer sets oomScoreMax in ${SHIM_SOURCE}`)
@@ -30,5 +30,6 @@ export async function buildGvisorShim({ goCache, scratch, bin }: ShimBuild): Pro
     cwd: copy,
     args: ['build', '-mod=vendor', '-ldflags', '-s -w', '-o', target, 'gvisor.dev/gvisor/shim'],
     goCache,
+    scratch,
   })
 }

@@ -1,8 +1,8 @@
 import { globSync } from 'node:fs'
 import { join, matchesGlob } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import config from '../../../vitest.cluster.config.ts'
-import { countsOf, failureList, flakyLines, STEPS, timeTable } from '../suites.ts'
+import config from '../../vitest.cluster.config.ts'
+import { countsOf, failureList, flakyLines, STEPS, timeTable } from '../cluster/run/suites.ts'
 
 interface Project {
   readonly test: {
@@ -13,7 +13,7 @@ interface Project {
   }
 }
 
-const ROOT = join(import.meta.dirname, '..', '..', '..')
+const ROOT = join(import.meta.dirname, '..', '..')
 const projects = ((config.test?.projects ?? []) as unknown as Project[]).map(({ test }) => test)
 
 const report = (change: object) =>

@@ -30,33 +30,35 @@ export async function buildModule(build: ModuleBuild): Promise<void> {
   renameSync(stage, build.entry)
 }
 
-async function countPackages({ name, goCache, progress }: ModuleBuild): Promise<number> {
+async function countPackages({ name, goCache, scratch, progress }: ModuleBuild): Promise<number> {
   const out = await runGo({
     cwd: moduleFolder(name),
     args: ['list', '-deps', ...TOOL_MODULES[name].packages],
     goCache,
+    scratch,
     onLine: (line) => progress.downloading(line),
   })
   return out.split('\n').length - 1
 }
 
 async function compile(build: ModuleBuild, bin: string): Promise<void> {
-  const { name, goCache, progress } = build
+  const { name, goCache, scratch, progress } = build
   const { packages, ldflags } = TOOL_MODULES[name]
   await runGo({
     cwd: moduleFolder(name),
     args: ['build', '-v', '-ldflags', ['-s', '-w', ...ldflags].join(' '), '-o', `${bin}/`, ...packages],
     goCache,
+    scratch,
     onLine: (line) => progress.compiled(line),
   })
-  if (name === 'gvisor') await buildGvisorShim({ goCache, scratch: build.scratch, bin })
+  if (name === 'gvisor') await buildGvisorShim({ goCache, scratch, bin })
 }
 
 /** A module that is only read: nothing is compiled that would bring it into the module cache. */
-async function download({ name, goCache, progress }: ModuleBuild): Promise<void> {
+async function download({ name, goCache, scratch, progress }: ModuleBuild): Promise<void> {
   const modules = TOOL_MODULES[name].shared.map(({ module }) => module)
   const onLine = (line: string) => progress.downloading(line)
-  await runGo({ cwd: moduleFolder(name), args: ['mod', 'download', ...modules], goCache, onLine })
+  await runGo({ cwd: moduleFolder(name), args: ['mod', 'download', ...modules], goCache, scratch, onLine })
 }
 
 function linkNames(name: ModuleName, bin: string): void {
@@ -67,13 +69,14 @@ function linkNames(name: ModuleName, bin: string): void {
   }
 }
 
-async function copyShared({ name, goCache }: ModuleBuild, share: string): Promise<void> {
+async function copyShared({ name, goCache, scratch }: ModuleBuild, share: string): Promise<void> {
   mkdirSync(share)
   for (const { module, from, to } of TOOL_MODULES[name].shared) {
     const folder = await runGo({
       cwd: moduleFolder(name),
       args: ['list', '-m', '-f', '{{.Dir}}', module],
       goCache,
+      scratch,
     })
     cpSync(join(folder.trim(), from), join(share, to), { recursive: true })
   }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { withBuildLock } from './build-lock.ts'
 import { buildModule } from './build-module.ts'
 import { cacheKey } from './cache-key.ts'
-import { requireSpace } from './disk-space.ts'
+import { freeGiB, requireSpace } from './disk-space.ts'
 import { readGoVersion } from './go-version.ts'
 import { type ModuleName, TOOL_MODULES } from './modules.ts'
 import { createProgress, duration } from './progress.ts'
@@ -44,35 +44,72 @@ async function buildMissing(missing: readonly [ModuleName, string][], root: stri
   mkdirSync(root, { recursive: true })
   await withBuildLock(join(root, 'build.lock'), { timeoutMs: LOCK_TIMEOUT_MS, say }, async () => {
     clearDeadScratch(root)
+    announce(missing, root, say)
     const scratch = makeScratch(root)
+    // What was compiled outlives a failed or interrupted build, so the next one continues instead of starting again.
+    const goCache = process.env['GOCACHE'] ?? join(root, 'go-cache')
+    const dropCache = () => {
+      if (isOurs(goCache, root)) rmSync(goCache, { recursive: true, force: true })
+    }
     try {
-      for (const [name, entry] of missing) {
-        if (!existsSync(entry)) await buildOne(name, { entry, scratch, root, say })
-      }
-      for (const name of pruneEntries(root, scratch)) say(`removed ${name}, which is no longer used`)
+      await buildAll(missing, { scratch, goCache, isCold: !existsSync(goCache), root, say })
+      dropCache()
+    } catch (error) {
+      if (freeGiB(root) < 1) dropCache()
+      throw error
     } finally {
       rmSync(scratch, { recursive: true, force: true })
     }
   })
 }
 
+async function buildAll(
+  missing: readonly [ModuleName, string][],
+  place: Omit<Place, 'entry'>,
+): Promise<void> {
+  for (const [name, entry] of missing) {
+    if (!existsSync(entry)) await buildOne(name, { ...place, entry })
+  }
+  for (const name of pruneEntries(place.root, place.scratch))
+    place.say(`removed ${name}, which is no longer used`)
+}
+
+/** The cache of a caller who sets GOCACHE is used and kept; ours grows to gigabytes and is removed. */
+const isOurs = (goCache: string, root: string) => goCache === join(root, 'go-cache')
+
+function announce(missing: readonly [ModuleName, string][], root: string, say: Say): void {
+  const seconds = missing.reduce((total, [name]) => total + expectedSecondsOf(name, root), 0)
+  const needed = Math.max(...missing.map(([name]) => TOOL_MODULES[name].scratchGiB))
+  say(
+    `${missing.length} of the cluster's tool modules are not built yet: about ${duration(seconds * 1000)} on two ` +
+      `idle processors, and up to ${needed} GiB below ${root} while it builds (${freeGiB(root).toFixed(1)} GiB are free)`,
+  )
+}
+
+function expectedSecondsOf(name: ModuleName, root: string): number {
+  return readDurations(root)[name] ?? TOOL_MODULES[name].expectedSeconds
+}
+
 interface Place {
   readonly entry: string
   readonly scratch: string
+  readonly goCache: string
+  /** Nothing of an earlier build is in the compiler's cache, so the time of this one is worth recording. */
+  readonly isCold: boolean
   readonly root: string
   readonly say: Say
 }
 
-async function buildOne(name: ModuleName, { entry, scratch, root, say }: Place): Promise<void> {
+async function buildOne(
+  name: ModuleName,
+  { entry, scratch, goCache, isCold, root, say }: Place,
+): Promise<void> {
   requireSpace(root, TOOL_MODULES[name].scratchGiB)
-  const expectedSeconds = readDurations(root)[name] ?? TOOL_MODULES[name].expectedSeconds
+  const expectedSeconds = expectedSecondsOf(name, root)
   say(`building ${name} (once; about ${duration(expectedSeconds * 1000)})`)
   const progress = createProgress(name, { say, expectedSeconds })
-  // A caller's own GOCACHE is used and kept; ours is dropped with the scratch folder, as it grows to gigabytes.
-  const own = process.env['GOCACHE'] === undefined
-  const goCache = process.env['GOCACHE'] ?? join(scratch, 'go-cache')
   mkdirSync(goCache, { recursive: true })
   await buildModule({ name, entry, scratch, goCache, progress })
-  if (own) recordDuration(root, name, progress.elapsedSeconds())
+  if (isCold && isOurs(goCache, root)) recordDuration(root, name, progress.elapsedSeconds())
   say(`built ${name} in ${duration(progress.elapsedSeconds() * 1000)}`)
 }
