@@ -104,8 +104,8 @@ const RULES: Readonly<Record<string, Rule>> = {
     packages: ['zod', 'commander', 'diff in view/', 'yaml in infra/', 'yaml in preview-stack/'],
   },
   devcluster: {
-    rooms: ['contracts', 'scripts/bundle.ts'],
-    packages: ['undici', 'yaml', 'tar-stream', 'commander'],
+    rooms: ['contracts', 'charts-src', 'scripts/bundle.ts', 'scripts/make-keys.ts'],
+    packages: ['undici', 'yaml', 'tar-stream', 'commander', 'pg in service/'],
   },
 }
 

@@ -8,8 +8,9 @@ import { auditLogPath } from '../../devcluster/control-plane/api-server.ts'
 import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { readState } from '../../devcluster/host/run-folder.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
+import { SANDBOXES } from '../../devcluster/service/names.ts'
 import type { Client } from '../../runtime/client/client.ts'
-import { API_ACCOUNT, type DeployedApi, deployApi, type Replica, SANDBOXES } from './helpers/deployed-api.ts'
+import { API_ACCOUNT, type DeployedApi, deployApi, type Replica } from './helpers/deployed-api.ts'
 
 const noNodes = whyNoNodes()
 const RUN_MS = 90_000

@@ -1,8 +1,8 @@
 import { AZURE_POD_MONITOR } from '../../contracts/pod-monitor.ts'
-import { ensureTools } from '../../devcluster/build/ensure-tools.ts'
-import type { ModuleName } from '../../devcluster/build/modules.ts'
-import type { KubeObject } from '../../devcluster/client/kube-object.ts'
-import { readManifests } from '../../devcluster/client/manifests.ts'
+import { ensureTools } from '../build/ensure-tools.ts'
+import type { ModuleName } from '../build/modules.ts'
+import type { KubeObject } from '../client/kube-object.ts'
+import { readManifests } from '../client/manifests.ts'
 
 type Source = readonly [ModuleName, string]
 

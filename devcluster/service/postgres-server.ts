@@ -3,8 +3,8 @@ import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
-import { delay } from '../../runtime/kit/deadline.ts'
 import { findBinaries, unprivilegedAccount } from './postgres-binaries.ts'
 
 export interface PostgresServer {
