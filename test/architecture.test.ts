@@ -110,7 +110,7 @@ const RULES: Readonly<Record<string, Rule>> = {
 }
 
 const IMPORT =
-  /(?:^|[\s;])(?:import|export)\s[^'"`;]*?from\s*['"]([^'"]+)['"]|import\s*\(?\s*['"]([^'"]+)['"]/g
+  /(?:^|[\s;])(?:import|export)\s[^'"`;]*?from\s*['"]([^'"]+)['"]|(?<!['"])import\s*\(?\s*['"]([^'"]+)['"]/g
 const roomOf = (path: string) =>
   Object.keys(RULES)
     .filter((room) => path.startsWith(`${room}/`))
