@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { KubeObject } from '../kube-object.ts'
+import type { KubeObject } from '../charts-src/kube-object.ts'
 import type { CompiledRule, Direction, PeerMatch, PortMatch } from './compiled-rule.ts'
 import { CILIUM_PREFIX, NAMESPACE_KEY, NAMESPACE_LABELS_PREFIX } from './identity.ts'
 import {

@@ -1,4 +1,4 @@
-import type { KubeObject } from '../kube-object.ts'
+import type { KubeObject } from '../charts-src/kube-object.ts'
 import type { PortSet } from './port-set.ts'
 
 /** What a packet is, as far as a policy sees it. `ICMP` has no port: only rules for all ports let it through. */

@@ -1,10 +1,10 @@
 import { names } from '../../contracts/names.ts'
 import type { ResolvedEgress } from '../../policies/agent/egress/resolve.ts'
+import { isPolicy } from '../../reachability/compile-policies.ts'
+import { createEvaluator } from '../../reachability/evaluate.ts'
+import type { Evaluator, PolicyFault } from '../../reachability/model.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
-import { isPolicy } from './compile-policies.ts'
-import { createEvaluator } from './evaluate.ts'
-import type { Evaluator, PolicyFault } from './model.ts'
 import type { Stage } from './stage.ts'
 
 /** A rendered tree with everything that is asked about it. */

@@ -1,8 +1,8 @@
+import { formatPorts, hasPorts } from '../../reachability/port-set.ts'
 import { type Assertion, actorsOf, assertion, SANDBOX_IDS } from './assertion.ts'
 import { expectedNames, isOurs } from './expectations.ts'
 import { forbiddenAddresses } from './forbidden-addresses.ts'
 import { strangeNames } from './names-on-stage.ts'
-import { formatPorts, hasPorts } from './port-set.ts'
 import type { World } from './world.ts'
 
 /** An address outside that nobody of ours is meant to reach. */

@@ -1,12 +1,12 @@
-import { parseRange } from './address.ts'
+import { parseRange } from '../../reachability/address.ts'
+import { includesRange, rangesDeniedTo } from '../../reachability/denied-ranges.ts'
+import type { End, Evaluator, PodFacts } from '../../reachability/model.ts'
+import { formatPorts, hasPorts, type PortSet, samePorts } from '../../reachability/port-set.ts'
 import { hurried } from './assert-hurried.ts'
 import { namesOf, neverNamed, rebinding } from './assert-names.ts'
 import { type Assertion, type AssertionRow, actorsOf, assertion, SANDBOX_IDS } from './assertion.ts'
-import { includesRange, rangesDeniedTo } from './denied-ranges.ts'
 import { expectedOnSide, isOurs, openings, type Side, SOURCES } from './expectations.ts'
 import { forbiddenAddresses } from './forbidden-addresses.ts'
-import type { End, Evaluator, PodFacts } from './model.ts'
-import { formatPorts, hasPorts, type PortSet, samePorts } from './port-set.ts'
 import type { World } from './world.ts'
 
 const GROUPS: readonly ((world: World) => Iterable<Assertion>)[] = [

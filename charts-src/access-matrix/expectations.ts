@@ -1,9 +1,9 @@
 import { AGENT_HOST_PORT, API_PORT, EGRESS_PROXY_PORT, METRICS_PORT } from '../../contracts/ports.ts'
 import type { ResolvedEgress } from '../../policies/agent/egress/resolve.ts'
 import { destinationsFor } from '../../policies/agent/egress/targets.ts'
+import { ALL_PORTS, intersect, type PortSet, portSet, unite } from '../../reachability/port-set.ts'
 import type { Environment } from '../environment/schema.ts'
 import { workloads } from '../workloads.ts'
-import { ALL_PORTS, intersect, type PortSet, portSet, unite } from './port-set.ts'
 import { type ActorId, IMPOSTORS } from './stage.ts'
 
 const LOOKUPS = portSet({ TCP: [[53, 53]], UDP: [[53, 53]] })

@@ -1,4 +1,4 @@
-import type { KubeObject } from '../kube-object.ts'
+import type { KubeObject } from '../charts-src/kube-object.ts'
 import { compileCiliumPolicy } from './compile-cilium-policy.ts'
 import { compileNetworkPolicy } from './compile-network-policy.ts'
 import type { CompiledRule } from './compiled-rule.ts'

@@ -1,7 +1,7 @@
 import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
+import { formatPorts, hasPorts, intersect, portSet } from '../../reachability/port-set.ts'
 import { type Assertion, actorsOf, assertion, SANDBOX_IDS } from './assertion.ts'
 import { forbiddenAddresses } from './forbidden-addresses.ts'
-import { formatPorts, hasPorts, intersect, portSet } from './port-set.ts'
 import { ACTORS, type Actor, type ActorId } from './stage.ts'
 import type { World } from './world.ts'
 

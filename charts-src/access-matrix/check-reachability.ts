@@ -1,12 +1,12 @@
 import { names } from '../../contracts/names.ts'
 import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
 import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
+import { isPolicy } from '../../reachability/compile-policies.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
 import { placeholderValues } from '../network/network-objects.ts'
 import { ROWS } from './assertion.ts'
 import { assertions } from './assertions.ts'
-import { isPolicy } from './compile-policies.ts'
 import { podsOf } from './pods-of.ts'
 import { stageOf } from './stage.ts'
 import { createWorld, type WorldOutcome } from './world.ts'
@@ -53,7 +53,7 @@ function unknownWorkloads(objects: readonly KubeObject[], environment: Environme
   )
   return podsOf(objects)
     .filter(({ namespace, name }) => ours.includes(namespace) && !known.has(`${namespace}/${name}`))
-    .map(({ namespace, name }) => `charts-src/reachability/stage.ts: knows no workload ${namespace}/${name}`)
+    .map(({ namespace, name }) => `charts-src/access-matrix/stage.ts: knows no workload ${namespace}/${name}`)
 }
 
 function fileOf(objects: readonly KubeObject[], { name }: Environment, policy: string): string {

@@ -1,6 +1,6 @@
 import * as z from 'zod'
+import type { PodFacts } from '../../reachability/model.ts'
 import type { KubeObject } from '../kube-object.ts'
-import type { PodFacts } from './model.ts'
 
 const Container = z.object({
   ports: z

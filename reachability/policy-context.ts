@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { KubeObject } from '../kube-object.ts'
+import type { KubeObject } from '../charts-src/kube-object.ts'
 import { covers, isMapped, parseRange, type Range } from './address.ts'
 import type { PeerMatch } from './compiled-rule.ts'
 import type { PolicyFault } from './model.ts'

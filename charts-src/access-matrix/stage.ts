@@ -1,9 +1,9 @@
 import { names, SandboxKind } from '../../contracts/names.ts'
+import { formatAddress, parseRange } from '../../reachability/address.ts'
+import type { ClusterFacts, End, PodFacts } from '../../reachability/model.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
 import { workloads } from '../workloads.ts'
-import { formatAddress, parseRange } from './address.ts'
-import type { ClusterFacts, End, PodFacts } from './model.ts'
 import { podsOf } from './pods-of.ts'
 
 /** Who takes part in the matrix. Pods are the rendered ones; beside them stands who could be there. */

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import type { KubeObject } from '../kube-object.ts'
+import type { KubeObject } from '../charts-src/kube-object.ts'
 import { checkCombinations, isPortName } from './cilium-combinations.ts'
 import {
   type CiliumEntry,

@@ -1,6 +1,6 @@
-import type { KubeObject } from '../kube-object.ts'
-import { isPolicy } from './compile-policies.ts'
-import { titleOf } from './policy-context.ts'
+import type { KubeObject } from '../../charts-src/kube-object.ts'
+import { isPolicy } from '../../reachability/compile-policies.ts'
+import { titleOf } from '../../reachability/policy-context.ts'
 
 /** One change to the policies that somebody could make by mistake. */
 export interface Mutant {

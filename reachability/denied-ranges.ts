@@ -1,4 +1,4 @@
-import type { KubeObject } from '../kube-object.ts'
+import type { KubeObject } from '../charts-src/kube-object.ts'
 import { covers, type Range } from './address.ts'
 import { compilePolicies } from './compile-policies.ts'
 import { createIdentities } from './identity.ts'

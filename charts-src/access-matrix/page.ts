@@ -1,13 +1,13 @@
 import { notWhole } from '../../policies/agent/egress/describe.ts'
 import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import type { Evaluator, Verdict } from '../../reachability/model.ts'
+import { formatPorts, type PortSet } from '../../reachability/port-set.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
 import { type Assertion, type AssertionRow, ROWS } from './assertion.ts'
 import { assertions } from './assertions.ts'
 import { worldOf } from './check-reachability.ts'
 import { expectedNames, isOurs, SOURCES } from './expectations.ts'
-import type { Evaluator, Verdict } from './model.ts'
-import { formatPorts, type PortSet } from './port-set.ts'
 import { type Actor, type ActorId, IMPOSTORS } from './stage.ts'
 import type { World } from './world.ts'
 
@@ -58,7 +58,7 @@ export function reachabilityPage(
 
 const heading = ({ name, egress, isolation }: Environment) => `# Who may reach whom: ${name}
 
-Computed by \`charts-src/reachability\` from the NetworkPolicies and CiliumNetworkPolicies of this tree, not written by
+Computed by \`reachability/\` from the NetworkPolicies and CiliumNetworkPolicies of this tree, not written by
 hand; \`npm run synth\` renders it and \`npm run synth:check\` compares it. Egress mode \`${egress.mode}\`, isolation
 \`${isolation}\`. A dot is closed at every port and protocol. What it means and how it is computed: docs/network.md.`
 
