@@ -99,11 +99,11 @@ describe('a lost runner', () => {
 
 describe('starting a runner', () => {
   it('tells why it did not come up', async () => {
-    const starting = spawnRunner({ backend: 'macos-seatbelt', toolRoots: [], log: silentLog })
+    const starting = spawnRunner({ backend: 'kubernetes-sandbox-claim', toolRoots: [], log: silentLog })
 
     await expect(starting).rejects.toMatchObject({
       code: 'isolation_unavailable',
-      message: expect.stringContaining('macos-seatbelt'),
+      message: expect.stringContaining('kubernetes-sandbox-claim'),
     })
   })
 
