@@ -162,13 +162,19 @@ export const COMMON = {
 
 const PLUGINS = [embedAssets('../runner/server.cjs'), oneLocale]
 
-/** Bundles the API below a folder and answers where its entry is. Its sandboxes are pods: it brings no local ones. */
+/**
+ * Bundles the API below a folder, and beside it the program that makes its role in the database. Returns the API's entry.
+ * Its sandboxes are pods: it brings no local ones.
+ */
 export async function bundleApi(outdir: string): Promise<string> {
   const folder = join(outdir, 'api')
   await rm(folder, { recursive: true, force: true })
   await build({
     ...COMMON,
-    entryPoints: { server: 'runtime/api/server.ts' },
+    entryPoints: {
+      server: 'runtime/api/server.ts',
+      'database-setup': 'runtime/api/database-setup/main.ts',
+    },
     outdir: folder,
     outExtension: { '.js': '.mjs' },
     // What it loads later is a file of its own.
