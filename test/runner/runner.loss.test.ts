@@ -85,7 +85,9 @@ describe('a lost runner', () => {
     onTestFinished(() => void host.kill('SIGKILL'))
     await once(host.stdout, 'data')
     const runner = Number(readFileSync(`/proc/${host.pid}/task/${host.pid}/children`, 'utf8'))
-    const pids = [runner, Number(readFileSync(join(root, 'child'), 'utf8'))]
+    const child = () => Number(readFileSync(join(root, 'child'), 'utf8'))
+    await until('the command has written its number', () => child() > 0)
+    const pids = [runner, child()]
     const folder = environmentOf(runner).get('AGENTWEAVER_RUNNER_TEMP') ?? ''
     expect(pids.map(commandLineOf), 'the control: both run').not.toContain('')
     expect(existsSync(folder)).toBe(true)
