@@ -23,7 +23,7 @@ import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { type LoadedKeys, loadKeys } from './keys/load-keys.ts'
 import { userSecretName } from './keys/user-secret-name.ts'
 import { nodeFolder } from './node-folder.ts'
-import { privateFoldersOf, refuseToShow } from './private-folders.ts'
+import { privateFoldersOf, refuseToShow, temporaryFolder } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
 import type { ControlGovernance } from './runs/deps.ts'
 import { createRunFolders } from './runs/run-folders.ts'
@@ -82,6 +82,7 @@ export async function composeRunService(
     workspaces: {
       roots: await Promise.all(config.workspaceRoots.map(realRoot)),
       forbidden,
+      temporary: await temporaryFolder(),
     },
     ceiling,
     ...redaction.ofEvents,

@@ -121,6 +121,16 @@ describe('what people see of a run', () => {
     expect(text).toContain('isolation  direct, not isolated, bash  the operator said so')
   })
 
+  test('that a folder could not be searched for git directories, also where none was renamed', () => {
+    const shownWith = (count: number, isComplete: boolean) =>
+      shown([{ type: 'workspace.held', data: { count, names: ['a/.git'].slice(0, count), isComplete } }])
+
+    expect(shownWith(1, true)).toContain('1 git directory in your folder renamed')
+    expect(shownWith(1, true)).not.toContain('Run no git below it')
+    expect(shownWith(0, false)).toContain('Run no git below it')
+    expect(shownWith(0, false)).not.toContain('renamed')
+  })
+
   test('what a run without a sandbox waits for, and what to do', () => {
     const pending = (resource: string, attempt: number): RunEvent => ({
       type: 'subtask.pending_capacity',
