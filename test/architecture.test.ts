@@ -94,6 +94,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/executors',
       'runtime/audit',
       'runtime/git/find-git.ts',
+      'policies/agent/egress',
       'charts-src/capacity',
       'charts-src/environment',
       'infra/plans',
