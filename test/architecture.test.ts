@@ -26,12 +26,16 @@ const RULES: Readonly<Record<string, Rule>> = {
     rooms: ['contracts'],
     packages: ['zod', 'yaml', 'tldts in agent/egress/', '@pulumi/policy in stack/'],
   },
+  reachability: { rooms: ['contracts', 'charts-src/kube-object.ts'], packages: ['zod'] },
   'charts-src': {
-    rooms: ['contracts', 'policies'],
+    rooms: ['contracts', 'policies', 'reachability'],
     packages: ['zod', 'yaml', 'cdk8s', 'cdk8s-plus-28', 'constructs'],
   },
   'charts-src/capacity': { rooms: ['contracts', 'charts-src/environment'], packages: [] },
-  'charts-src/checks': { rooms: ['contracts', 'policies', 'charts-src'], packages: ['zod', 'yaml'] },
+  'charts-src/checks': {
+    rooms: ['contracts', 'policies', 'reachability', 'charts-src'],
+    packages: ['zod', 'yaml'],
+  },
   infra: { rooms: ['contracts'], packages: ['zod', 'yaml', '@pulumi/'] },
   'infra/plans': { rooms: ['contracts'], packages: [] },
   'infra/shapes': { rooms: ['contracts'], packages: ['ajv', 'typescript'] },
@@ -104,10 +108,14 @@ const RULES: Readonly<Record<string, Rule>> = {
     ],
     packages: ['zod', 'commander', 'diff in view/', 'yaml in infra/', 'yaml in preview-stack/'],
   },
+  devcluster: {
+    rooms: ['contracts', 'charts-src', 'scripts/bundle.ts', 'scripts/make-keys.ts'],
+    packages: ['undici', 'yaml', 'tar-stream', 'commander', 'pg in service/'],
+  },
 }
 
 const IMPORT =
-  /(?:^|[\s;])(?:import|export)\s[^'"`;]*?from\s*['"]([^'"]+)['"]|import\s*\(?\s*['"]([^'"]+)['"]/g
+  /(?:^|[\s;])(?:import|export)\s[^'"`;]*?from\s*['"]([^'"]+)['"]|(?<!['"])import\s*\(?\s*['"]([^'"]+)['"]/g
 const roomOf = (path: string) =>
   Object.keys(RULES)
     .filter((room) => path.startsWith(`${room}/`))
@@ -150,7 +158,19 @@ function violations(file: string, source: string): string[] {
   ]
 }
 
-const TREES = ['contracts', 'policies', 'infra', 'charts-src', 'runtime', 'cli', 'test', 'bench', 'scripts']
+const TREES = [
+  'contracts',
+  'policies',
+  'infra',
+  'charts-src',
+  'reachability',
+  'runtime',
+  'cli',
+  'devcluster',
+  'test',
+  'bench',
+  'scripts',
+]
 const SOURCES = TREES.flatMap((tree) =>
   readdirSync(resolve(ROOT, tree), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))

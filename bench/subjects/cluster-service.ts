@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { spawnService } from '../../cli/service/spawn-service.ts'
 import { EXECUTOR_KEYS, names } from '../../contracts/names.ts'
+import type { KubeClient } from '../../devcluster/client/kube-client.ts'
+import type { KubeObject } from '../../devcluster/client/kube-object.ts'
+import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { createClient } from '../../runtime/client/client.ts'
 import { aPool, aTemplate, CORE_API, EXTENSIONS_API } from '../../test/cluster/helpers/sandbox-objects.ts'
 import { KEYS_MAP, sandboxPodSpec } from '../../test/cluster/helpers/sandbox-pod-spec.ts'
-import type { KubeClient } from '../../test/kube/client/kube-client.ts'
-import type { KubeObject } from '../../test/kube/client/kube-object.ts'
-import { waitUntil } from '../../test/kube/host/wait-until.ts'
 
 const POOL_MS = 180_000
 

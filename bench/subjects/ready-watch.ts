@@ -1,7 +1,7 @@
 import { CLAIM } from '../../contracts/claim.ts'
-import type { KubeClient } from '../../test/kube/client/kube-client.ts'
-import { conditionOf } from '../../test/kube/client/manifests.ts'
-import { waitUntil } from '../../test/kube/host/wait-until.ts'
+import type { KubeClient } from '../../devcluster/client/kube-client.ts'
+import { conditionOf } from '../../devcluster/client/manifests.ts'
+import { waitUntil } from '../../devcluster/host/wait-until.ts'
 
 const CLAIM_MS = 60_000
 

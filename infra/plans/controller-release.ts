@@ -26,7 +26,7 @@ export const CONTROLLER_SOURCE = `https://raw.githubusercontent.com/kubernetes-s
 
 /**
  * Files of the release, in an order in which they can be applied. Checksums are of the Go module of that version, which
- * `test/kube/tools/crds/go.sum` vouches for. The second copy of the controller, with its extensions, is not among them:
+ * `devcluster/tools/crds/go.sum` vouches for. The second copy of the controller, with its extensions, is not among them:
  * `hardened` turns them on in the first.
  */
 export const CONTROLLER_FILES: readonly LockedFile[] = [

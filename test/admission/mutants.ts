@@ -1,4 +1,4 @@
-import type { KubeObject } from '../kube/client/kube-object.ts'
+import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import type { Draft } from './examples/attempt.ts'
 
 /** One field of a strict object made otherwise. */

@@ -37,7 +37,7 @@ test('the eighteen known escapes are each named once, with rules that exist and 
   expect(unknown).toEqual([])
 })
 
-test('docs/admission.md has the tables of the rules as they are (node scripts/admission-docs.ts writes them)', () => {
+test('docs/admission.md has the tables of the rules as they are (node test/admission/write-tables.ts writes them)', () => {
   const page = readFileSync(new URL('../../docs/admission.md', import.meta.url), 'utf8')
 
   expect(withTables(page)).toBe(page)

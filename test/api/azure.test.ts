@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { startPostgres } from '../../devcluster/service/postgres-server.ts'
 import { readConfig } from '../../runtime/api/config.ts'
 import { loadKeys } from '../../runtime/api/keys/load-keys.ts'
 import { storeLocation } from '../../runtime/api/start/store-location.ts'
@@ -13,7 +14,6 @@ import { makeKeys } from '../../scripts/make-keys.ts'
 import { startAzure } from '../credential/azure-rig.ts'
 import { createTestAuthority } from '../fakes/test-authority.ts'
 import { freePort } from '../helpers/free-port.ts'
-import { startPostgres } from '../helpers/postgres-server.ts'
 
 const aFolder = () => {
   const folder = mkdtempSync(join(tmpdir(), 'aw-keys-'))

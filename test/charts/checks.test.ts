@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { CHECKS, checkTree } from '../../charts-src/checks/check-tree.ts'
 import { describeFinding } from '../../charts-src/checks/checked-tree.ts'
 import { names } from '../../contracts/names.ts'
-import type { KubeObject } from '../kube/client/kube-object.ts'
+import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { anEnvironment, aTree, ENVIRONMENTS, objectIn } from './fixture.ts'
 
 type Tree = ReturnType<typeof aTree>

@@ -4,13 +4,13 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { customResourceFaults } from '../../charts-src/checks/custom-resources.ts'
 import { argoObjects } from '../../charts-src/tree/argo-objects.ts'
 import { fluxObjects } from '../../charts-src/tree/flux-objects.ts'
+import { allCrds } from '../../devcluster/addons/third-party-crds.ts'
+import { readGoVersion } from '../../devcluster/build/go-version.ts'
+import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
-import { readGoVersion } from '../kube/build/go-version.ts'
-import type { KubeObject } from '../kube/client/kube-object.ts'
 import { anEnvironment, appsOf, aTree, ENVIRONMENTS, objectIn, ROOT } from './fixture.ts'
-import { allCrds } from './third-party-crds.ts'
 
-const TOOLS = join(ROOT, 'test/kube/tools')
+const TOOLS = join(ROOT, 'devcluster/tools')
 
 it('is judged by the definitions of the same versions that clusters here run', () => {
   const versionOf = (module: string, dependency: string) =>

@@ -5,8 +5,8 @@ import { loadEnvironment } from '../../charts-src/environment/load-environment.t
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import { type RenderedApp, renderEnvironment } from '../../charts-src/tree/render.ts'
 import { placedObjects } from '../../charts-src/tree/tree-files.ts'
+import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
-import type { KubeObject } from '../kube/client/kube-object.ts'
 
 export const ROOT = join(import.meta.dirname, '..', '..')
 export const ENVIRONMENTS = ['dev', 'local', 'pr-example', 'prod'] as const

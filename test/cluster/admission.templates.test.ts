@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { readTreeObjects } from '../../charts-src/apply/read-tree.ts'
+import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import type { AdmissionParameters } from '../../policies/admission/parameters.ts'
 import { but, create, type Draft } from '../admission/examples/attempt.ts'
 import { kataParameters } from '../admission/space.ts'
-import type { KubeObject } from '../kube/client/kube-object.ts'
 import { useAdmissionSpace } from './helpers/admission-space.ts'
 import { describeWith } from './helpers/features.ts'
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { conditionOf } from '../kube/client/manifests.ts'
+import { conditionOf } from '../../devcluster/client/manifests.ts'
 import { describeWith } from './helpers/features.ts'
 import { quietPeriod } from './helpers/quiet-period.ts'
 import { aClaim, aPool, aTemplate, inSeconds, LABEL, PICK_ANNOTATION } from './helpers/sandbox-objects.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { conditionOf } from '../kube/client/manifests.ts'
+import { conditionOf } from '../../devcluster/client/manifests.ts'
 import { describeWith } from './helpers/features.ts'
 import { quickPodSpec } from './helpers/pods.ts'
 import { quietPeriod } from './helpers/quiet-period.ts'

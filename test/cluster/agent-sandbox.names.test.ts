@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest'
 import { CLAIM } from '../../contracts/claim.ts'
-import type { KubeObject, ResourcePath } from '../kube/client/kube-object.ts'
+import type { KubeObject, ResourcePath } from '../../devcluster/client/kube-object.ts'
 import { describeWith } from './helpers/features.ts'
 import { quickPodSpec } from './helpers/pods.ts'
 import { aClaim } from './helpers/sandbox-objects.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { KubeObject } from '../kube/client/kube-object.ts'
+import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { describeWith } from './helpers/features.ts'
 import { quickPodSpec } from './helpers/pods.ts'
 import { quietPeriod } from './helpers/quiet-period.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { conditionOf } from '../kube/client/manifests.ts'
+import { conditionOf } from '../../devcluster/client/manifests.ts'
 import { describeWith } from './helpers/features.ts'
 import { aPool, aTemplate, CORE_API, LABEL } from './helpers/sandbox-objects.ts'
 import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'

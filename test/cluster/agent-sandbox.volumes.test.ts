@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { expect, inject, it } from 'vitest'
-import { volumesFolder } from '../kube/node/open-volumes.ts'
+import { volumesFolder } from '../../devcluster/node/open-volumes.ts'
 import { describeWith, hasFeature } from './helpers/features.ts'
 import { execInPod, realPodSpec } from './helpers/pods.ts'
 import { inSeconds } from './helpers/sandbox-objects.ts'

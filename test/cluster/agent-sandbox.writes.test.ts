@@ -1,8 +1,8 @@
 import { expect, inject, it } from 'vitest'
-import { CONTROLLER_USER } from '../kube/addons/agent-sandbox.ts'
-import { createAuditLog } from '../kube/client/audit-log.ts'
-import type { KubeObject } from '../kube/client/kube-object.ts'
-import { conditionOf } from '../kube/client/manifests.ts'
+import { CONTROLLER_USER } from '../../devcluster/addons/agent-sandbox.ts'
+import { createAuditLog } from '../../devcluster/client/audit-log.ts'
+import type { KubeObject } from '../../devcluster/client/kube-object.ts'
+import { conditionOf } from '../../devcluster/client/manifests.ts'
 import { describeWith } from './helpers/features.ts'
 import { useSandboxSpace } from './helpers/sandbox-space.ts'
 

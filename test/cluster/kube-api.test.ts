@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { inject } from 'vitest'
+import { createKubeClient } from '../../devcluster/client/kube-client.ts'
+import { readKubeconfig } from '../../devcluster/client/kubeconfig.ts'
 import { loadKubeConnection } from '../../runtime/sandboxes/kubernetes/client/kube-connection.ts'
 import { claimsIn } from '../../runtime/sandboxes/kubernetes/client/resource.ts'
 import { testKubeApi } from '../conformance/kube-api.ts'
-import { createKubeClient } from '../kube/client/kube-client.ts'
-import { readKubeconfig } from '../kube/client/kubeconfig.ts'
 
 testKubeApi('a real cluster', async () => {
   const path = inject('cluster').kubeconfig

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
-import type { KubeObject } from '../kube/client/kube-object.ts'
-import { waitUntil } from '../kube/host/wait-until.ts'
+import type { KubeObject } from '../../devcluster/client/kube-object.ts'
+import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { describeWith, hasFeature } from './helpers/features.ts'
 import { type TestNamespace, useNamespace } from './helpers/namespace.ts'
 import { OUTSIDE, startOutside } from './helpers/outside.ts'

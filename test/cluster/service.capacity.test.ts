@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { PlanStep } from '../../contracts/configure.ts'
 import type { RunEvent } from '../../contracts/events.ts'
-import { waitUntil } from '../kube/host/wait-until.ts'
+import { waitUntil } from '../../devcluster/host/wait-until.ts'
 import { describeWith } from './helpers/features.ts'
 import { useServiceSpace } from './helpers/service-space.ts'
 

@@ -1,4 +1,4 @@
-import { createAuthority, issueCertificate } from '../kube/pki/certificate.ts'
+import { createAuthority, issueCertificate } from '../../devcluster/pki/certificate.ts'
 
 /** A certificate authority of one test, and servers' certificates of it. */
 export function createTestAuthority() {

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { POD_HOMES, POD_USERS } from '../../contracts/pod.ts'
-import type { ImageSpec, LayerEntry } from '../kube/images/image-spec.ts'
-import { apiImage, podImages } from '../kube/images/pod-images.ts'
+import type { ImageSpec, LayerEntry } from '../../devcluster/images/image-spec.ts'
+import { apiImage, podImages } from '../../devcluster/images/pod-images.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 

@@ -31,7 +31,7 @@ const controller = (...argv: string[]) =>
 const settings = { image: 'a.example.com/controller@sha256:'.padEnd(96, '0'), replicas: 2 }
 
 test('the test clusters run the very release that the program installs', async () => {
-  const modules = await readFile(join(ROOT, 'test/kube/tools/crds/go.mod'), 'utf8')
+  const modules = await readFile(join(ROOT, 'devcluster/tools/crds/go.mod'), 'utf8')
 
   expect(modules).toContain(`sigs.k8s.io/agent-sandbox ${CONTROLLER_VERSION}`)
 })

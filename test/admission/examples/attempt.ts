@@ -1,5 +1,5 @@
-import type { KubeObject, ResourcePath } from '../../kube/client/kube-object.ts'
-import { pathOf, urlOf } from '../../kube/client/kube-object.ts'
+import type { KubeObject, ResourcePath } from '../../../devcluster/client/kube-object.ts'
+import { pathOf, urlOf } from '../../../devcluster/client/kube-object.ts'
 import type { Actor, AdmissionSpace } from '../space.ts'
 
 /** One request of somebody, which changes nothing: the API server goes all the way to admission and then stops. */

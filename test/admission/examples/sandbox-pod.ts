@@ -1,4 +1,4 @@
-import type { KubeObject } from '../../kube/client/kube-object.ts'
+import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
 import { type AdmissionSpace, DIGEST } from '../space.ts'
 
 const context = (runAsUser: number) => ({

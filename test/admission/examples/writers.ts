@@ -1,4 +1,4 @@
-import type { KubeObject } from '../../kube/client/kube-object.ts'
+import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
 import type { Actor, AdmissionSpace } from '../space.ts'
 import { but, create, type Draft, type Examples, patch, post, type RuleExample } from './attempt.ts'
 import { OLD_CLAIM } from './claims.ts'

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { deferred } from '../../kube/deferred.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
+import { deferred } from '../../../devcluster/deferred.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { type Machine, newSince, TEST_MARKER } from './machine.ts'
 
-const MAIN = join(import.meta.dirname, '..', '..', 'kube', 'main.ts')
+const MAIN = join(import.meta.dirname, '..', '..', '..', 'devcluster', 'main.ts')
 
 export interface Finished {
   readonly code: number | null

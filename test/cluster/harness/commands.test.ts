@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { whyNoNodes } from '../../kube/host/privileges.ts'
+import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
 import { runCommand } from './command.ts'
 
 describe.skipIf(whyNoNodes() !== undefined)('the commands about a running cluster', () => {

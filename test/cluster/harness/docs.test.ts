@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { whyNoNodes } from '../../kube/host/privileges.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
+import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { type Finished, runCommand } from './command.ts'
 
 const PAGE = join(import.meta.dirname, '..', '..', '..', 'docs', 'local-cluster.md')

@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { cacheRoot } from '../../kube/build/tool-cache.ts'
-import { whyNoNodes } from '../../kube/host/privileges.ts'
+import { cacheRoot } from '../../../devcluster/build/tool-cache.ts'
+import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
 import { runCommand, startCommand, waitForWords } from './command.ts'
 
 const lines = (text: string) => text.split('\n').length
@@ -35,7 +35,7 @@ describe('a machine that lacks something', () => {
 
     expect(code).toBe(1)
     expect(output).toMatch(/cannot reach its module proxy/)
-    expect(readdirSync(cacheRoot({ XDG_CACHE_HOME: cache }))).toEqual([])
+    expect(readdirSync(cacheRoot({ XDG_CACHE_HOME: cache }))).toEqual(['go-cache'])
   })
 
   it.skipIf(!isRoot)('is told before a build that the disk is too small for it', async () => {
@@ -45,13 +45,13 @@ describe('a machine that lacks something', () => {
     const { code, output } = await runCommand(['build'], { before, env: { XDG_CACHE_HOME: cache } })
 
     expect(code).toBe(1)
-    expect(output).toMatch(/^building needs \d+ GiB of free space below .* XDG_CACHE_HOME at a larger disk$/)
+    expect(output).toMatch(/^building needs \d+ GiB of free space below .* XDG_CACHE_HOME at a larger disk$/m)
   })
 
   it.skipIf(!isRoot)(
     'is told when the disk fills up in the middle of a build, and keeps nothing of it',
     async () => {
-      const compiling = `[ -n "$(ls ${cache}/agentweaver-sandbox/kube/scratch-*/go-cache/00 2>/dev/null)" ]`
+      const compiling = `[ -n "$(ls ${cache}/agentweaver-sandbox/kube/go-cache/00 2>/dev/null)" ]`
       const script = [
         `mount -t tmpfs -o size=8g tmpfs ${cache}`,
         `(until ${compiling}; do sleep 0.05; done; until mount -o remount,size=48m ${cache}; do sleep 0.05; done) &`,
@@ -66,7 +66,7 @@ describe('a machine that lacks something', () => {
 
       expect(code).toBe(1)
       expect(output).toMatch(/^building kubernetes \(once; about .*\)$/m)
-      expect(output).toMatch(/^the disk is full: nothing was kept of this build\. Free some space, or /m)
+      expect(output).toMatch(/^the disk is full, so this build was not kept\. Free some space, or /m)
       expect(output).toMatch(/^left: \[\]$/m)
     },
   )

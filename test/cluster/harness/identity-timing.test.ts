@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { createKubeClient } from '../../kube/client/kube-client.ts'
-import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
-import { whyNoNodes } from '../../kube/host/privileges.ts'
-import { kubeconfigPath, slotFolder } from '../../kube/host/run-folder.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
+import { createKubeClient } from '../../../devcluster/client/kube-client.ts'
+import { readKubeconfig } from '../../../devcluster/client/kubeconfig.ts'
+import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
+import { kubeconfigPath, slotFolder } from '../../../devcluster/host/run-folder.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { runCommand } from './command.ts'
 
 const ENDPOINT = { apiVersion: 'cilium.io/v2', plural: 'ciliumendpoints', namespace: 'default', name: 'pod' }

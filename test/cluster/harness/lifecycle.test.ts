@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { whyNoNodes } from '../../kube/host/privileges.ts'
-import { listSlots, readState, slotFolder } from '../../kube/host/run-folder.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
+import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
+import { listSlots, readState, slotFolder } from '../../../devcluster/host/run-folder.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { runCommand, startCommand, waitForWords, waitUntilClean } from './command.ts'
 import { type Machine, newSince, readMachine } from './machine.ts'
 

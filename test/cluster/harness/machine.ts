@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { cacheRoot } from '../../kube/build/tool-cache.ts'
-import { isAlive } from '../../kube/host/process-identity.ts'
-import { listSlots, readState, runRoot, slotFolder } from '../../kube/host/run-folder.ts'
+import { cacheRoot } from '../../../devcluster/build/tool-cache.ts'
+import { isAlive } from '../../../devcluster/host/process-identity.ts'
+import { listSlots, readState, runRoot, slotFolder } from '../../../devcluster/host/run-folder.ts'
 
 /** All that a cluster can leave behind on a machine. */
 export interface Machine {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { whyNoNodes } from '../../kube/host/privileges.ts'
+import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
 import { useLosableNode } from './lost-node.ts'
 
 describe.skipIf(whyNoNodes() !== undefined)('a run whose node is lost', () => {

@@ -3,14 +3,14 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ensureTools } from '../../kube/build/ensure-tools.ts'
-import { deferred } from '../../kube/deferred.ts'
-import { whyNoNodes } from '../../kube/host/privileges.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
+import { ensureTools } from '../../../devcluster/build/ensure-tools.ts'
+import { deferred } from '../../../devcluster/deferred.ts'
+import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { runCommand, waitUntilClean } from './command.ts'
 import { type Machine, readMachine } from './machine.ts'
 
-const RUN_SUITES = join(import.meta.dirname, '..', '..', 'kube', 'run-suites.ts')
+const RUN_SUITES = join(import.meta.dirname, '..', 'run', 'run-suites.ts')
 /** Words that only the program of the probes has on its command line. */
 const PROBE_WORDS = 'const AT_ONCE ='
 const CLEAN_MS = 30_000

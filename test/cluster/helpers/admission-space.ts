@@ -2,6 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { parameterObject } from '../../../charts-src/admission/admission-objects.ts'
 import { policyObjects } from '../../../charts-src/admission/policy-objects.ts'
+import { createKubeClient, KubeApiError, type KubeClient } from '../../../devcluster/client/kube-client.ts'
+import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
+import { readKubeconfig } from '../../../devcluster/client/kubeconfig.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import type { AdmissionParameters } from '../../../policies/admission/parameters.ts'
 import { ADMISSION_POLICIES } from '../../../policies/admission/policies.ts'
 import type { AdmissionPolicy } from '../../../policies/admission/rule.ts'
@@ -17,10 +21,6 @@ import {
   GITOPS_IDENTITY,
   identityOf,
 } from '../../admission/space.ts'
-import { createKubeClient, KubeApiError, type KubeClient } from '../../kube/client/kube-client.ts'
-import type { KubeObject } from '../../kube/client/kube-object.ts'
-import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
 
 const READY_MS = 60_000
 

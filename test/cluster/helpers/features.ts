@@ -1,7 +1,7 @@
 import { describe, inject } from 'vitest'
 import { CLAIM } from '../../../contracts/claim.ts'
 import { RUNTIME_CLASSES } from '../../../contracts/labels.ts'
-import type { KubeClient } from '../../kube/client/kube-client.ts'
+import type { KubeClient } from '../../../devcluster/client/kube-client.ts'
 
 /** What a suite can ask of a cluster. */
 export type Feature =

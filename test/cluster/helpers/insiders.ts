@@ -4,7 +4,7 @@ import {
   KubeApiError,
   type KubeClient,
   type RawRequest,
-} from '../../kube/client/kube-client.ts'
+} from '../../../devcluster/client/kube-client.ts'
 import { untilAllowed } from './until-allowed.ts'
 
 /** One request of somebody inside; it changes nothing where it is not refused. */

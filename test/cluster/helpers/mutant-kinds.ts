@@ -1,3 +1,5 @@
+import type { KubeClient } from '../../../devcluster/client/kube-client.ts'
+import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
 import { type Attempt, create, put } from '../../admission/examples/attempt.ts'
 import { aRunClaim, OLD_CLAIM } from '../../admission/examples/claims.ts'
 import { aSandboxPod } from '../../admission/examples/sandbox-pod.ts'
@@ -12,8 +14,6 @@ import {
   type Neutral,
 } from '../../admission/neutral-mutants.ts'
 import type { Actor } from '../../admission/space.ts'
-import type { KubeClient } from '../../kube/client/kube-client.ts'
-import type { KubeObject } from '../../kube/client/kube-object.ts'
 import type { AdmissionTest } from './admission-space.ts'
 
 const EXTENSIONS = 'extensions.agents.x-k8s.io/v1beta1'

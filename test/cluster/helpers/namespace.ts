@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, inject } from 'vitest'
-import { createKubeClient, type KubeClient } from '../../kube/client/kube-client.ts'
-import { readKubeconfig } from '../../kube/client/kubeconfig.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
+import { createKubeClient, type KubeClient } from '../../../devcluster/client/kube-client.ts'
+import { readKubeconfig } from '../../../devcluster/client/kubeconfig.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 
 export interface TestNamespace {
   readonly name: string

@@ -1,4 +1,4 @@
-import type { KubeClient } from '../../kube/client/kube-client.ts'
+import type { KubeClient } from '../../../devcluster/client/kube-client.ts'
 
 const API_VERSION = 'admissionregistration.k8s.io/v1'
 const NAME = 'agentweaver-test-keeps-parameters'

@@ -1,5 +1,5 @@
 import { CLAIM } from '../../../contracts/claim.ts'
-import type { KubeObject } from '../../kube/client/kube-object.ts'
+import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
 import type { TestNamespace } from './namespace.ts'
 import { quickPodSpec } from './pods.ts'
 

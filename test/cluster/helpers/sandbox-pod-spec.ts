@@ -2,7 +2,7 @@ import { IDENTITY_AUDIENCE } from '../../../contracts/configure.ts'
 import { CONTAINERS, EXECUTOR_KEYS, WORKSPACE_MOUNT } from '../../../contracts/names.ts'
 import { IDENTITY_TOKEN, POD_HOMES, POD_USERS } from '../../../contracts/pod.ts'
 import { AGENT_HOST_PORT } from '../../../contracts/ports.ts'
-import { AGENT_HOST_IMAGE, SANDBOX_TOOLBOX_IMAGE } from '../../kube/images/pod-images.ts'
+import { AGENT_HOST_IMAGE, SANDBOX_TOOLBOX_IMAGE } from '../../../devcluster/images/pod-images.ts'
 
 export const KEYS_MAP = 'executor-keys'
 

@@ -1,6 +1,6 @@
-import type { KubeObject, ResourcePath } from '../../kube/client/kube-object.ts'
-import { type Condition, conditionOf } from '../../kube/client/manifests.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
+import type { KubeObject, ResourcePath } from '../../../devcluster/client/kube-object.ts'
+import { type Condition, conditionOf } from '../../../devcluster/client/manifests.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { type TestNamespace, useNamespace } from './namespace.ts'
 import {
   aClaim,

@@ -1,5 +1,5 @@
-import type { KubeClient } from '../../kube/client/kube-client.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
+import type { KubeClient } from '../../../devcluster/client/kube-client.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 
 interface Rule {
   readonly apiGroups: readonly string[]

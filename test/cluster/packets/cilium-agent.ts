@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { Agent, request } from 'undici'
-import type { KubeObject } from '../../kube/client/kube-object.ts'
-import { type ClusterState, logPath, readState } from '../../kube/host/run-folder.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
+import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
+import { type ClusterState, logPath, readState } from '../../../devcluster/host/run-folder.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 
 /** The agent of a node, asked over its own socket what it has made of the policies. */
 export interface CiliumAgent {

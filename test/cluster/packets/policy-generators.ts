@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { KubeObject } from '../../kube/client/kube-object.ts'
+import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
 import { CIDRS, ENTITIES, LABELS, NAMES, OWN, PEER, PORTS } from './fuzz-world.ts'
 
 /** Policies of one namespace, as the set that is probed together. */

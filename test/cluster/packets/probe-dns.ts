@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import type { KubeClient } from '../../kube/client/kube-client.ts'
-import type { KubeObject } from '../../kube/client/kube-object.ts'
-import { waitUntil } from '../../kube/host/wait-until.ts'
-import { DNS_IMAGE } from '../../kube/images/toolbox.ts'
+import type { KubeClient } from '../../../devcluster/client/kube-client.ts'
+import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
+import { waitUntil } from '../../../devcluster/host/wait-until.ts'
+import { DNS_IMAGE } from '../../../devcluster/images/toolbox.ts'
 
 const NAMESPACE = 'kube-system'
 const READY_MS = 60_000

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { deferred } from '../../kube/deferred.ts'
+import { deferred } from '../../../devcluster/deferred.ts'
 import type { Cell, Outcome } from './cell.ts'
 
 /** Puts questions to a probe program that runs somewhere else, over its standard input and output. */

@@ -62,7 +62,7 @@ describe('a value that is not known while planning never passes where a rule rea
   })
 })
 
-test('docs/stack-policy.md has the rules as they are (node scripts/stack-policy-docs.ts writes them)', () => {
+test('docs/stack-policy.md has the rules as they are (node test/policies/stack/write-tables.ts writes them)', () => {
   const page = readFileSync(new URL('../../../docs/stack-policy.md', import.meta.url), 'utf8')
 
   expect(page).toBe(withRules(page))

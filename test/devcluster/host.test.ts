@@ -1,0 +1,154 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { completeOptions } from '../../devcluster/cluster-options.ts'
+import { deferred } from '../../devcluster/deferred.ts'
+import { startDaemon } from '../../devcluster/host/daemon.ts'
+import { chooseFreePorts, withFreePorts } from '../../devcluster/host/free-ports.ts'
+import { installCommand, missingPackages } from '../../devcluster/host/packages.ts'
+import { whyNoNodes } from '../../devcluster/host/privileges.ts'
+import { identityOf, isAlive } from '../../devcluster/host/process-identity.ts'
+import { createTogether } from '../../devcluster/host/together.ts'
+import { waitUntil } from '../../devcluster/host/wait-until.ts'
+
+function inTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), 'host-'))
+  return work(folder).finally(() => rmSync(folder, { recursive: true, force: true }))
+}
+
+describe('a port that is taken between choice and use', () => {
+  it('is given up for another', async () => {
+    const [taken = 0] = await chooseFreePorts(1)
+    const squatter = createServer().listen(taken, '127.0.0.1')
+    const choices = [[taken], await chooseFreePorts(1)]
+    const listen = async ([port]: number[]) => {
+      const server = createServer()
+      await new Promise<void>((resolve, reject) =>
+        server.once('error', reject).listen(port, '127.0.0.1', resolve),
+      )
+      server.close()
+      return port
+    }
+
+    const used = await withFreePorts(1, listen, async () => choices.shift() ?? [])
+
+    expect(used).not.toBe(taken)
+    squatter.close()
+  })
+
+  it('is no reason to try again when the failure is another one', async () => {
+    let tries = 0
+
+    const start = withFreePorts(1, async () => {
+      tries += 1
+      throw new Error('no such file')
+    })
+
+    await expect(start).rejects.toThrow('no such file')
+    expect(tries).toBe(1)
+  })
+})
+
+describe('a wait', () => {
+  it('ends with the reason and the log when the program that it needs has ended', () =>
+    inTemporaryFolder(async (folder) => {
+      const argv = ['sh', '-c', 'echo the cause; exit 3']
+      const daemon = startDaemon({ name: 'short', argv, logPath: join(folder, 'short.log') })
+
+      const wait = waitUntil({ what: 'it to be ready', timeoutMs: 5_000, needs: [daemon] }, () => undefined)
+
+      await expect(wait).rejects.toThrow(/short ended with code 3.*\n.*the cause/)
+    }))
+
+  it('ends at its deadline with the last refusal', async () => {
+    const wait = waitUntil({ what: 'nothing', timeoutMs: 60 }, () => {
+      throw new Error('not yet')
+    })
+
+    await expect(wait).rejects.toThrow('gave up waiting for nothing after 0.06 s (not yet)')
+  })
+})
+
+describe('what a failure is told as', () => {
+  it('is its first reason, though a consequence of it is heard of sooner', async () => {
+    const closed = deferred()
+    const together = createTogether(async () => closed.resolve())
+    const consequence = closed.promise.then(() => Promise.reject(new Error('was ended by SIGKILL')))
+    const lateSibling = consequence.catch(() => undefined)
+
+    const inner = together([Promise.reject(new Error('the disk is full')), lateSibling])
+    const outer = together([inner, consequence])
+
+    await expect(outer).rejects.toThrow('the disk is full')
+    await expect(inner).rejects.toThrow('the disk is full')
+  })
+
+  it('says what to do where a program found no inotify instance', () =>
+    inTemporaryFolder(async (folder) => {
+      const explain = async (name: string, words: string) => {
+        const argv = ['sh', '-c', `echo '${words}'; exit 1`]
+        const daemon = startDaemon({ name, argv, logPath: join(folder, `${name}.log`) })
+        return waitUntil({ what: 'it', timeoutMs: 5_000, needs: [daemon] }, () => undefined).catch(String)
+      }
+
+      expect(await explain('full', 'Failed to start cAdvisor: inotify_init: too many open files')).toMatch(
+        /full ended with code 1; .*sysctl fs\.inotify\.max_user_instances=.*cAdvisor/s,
+      )
+      expect(await explain('other', 'accept: too many open files')).not.toMatch(/inotify/)
+    }))
+})
+
+describe('a program that we started', () => {
+  it('is made to end when it does not do so by itself', () =>
+    inTemporaryFolder(async (folder) => {
+      const argv = ['sh', '-c', 'trap "" TERM; while :; do sleep 0.05; done']
+      const daemon = startDaemon({ name: 'stubborn', argv, logPath: join(folder, 'log') })
+      await new Promise((resolve) => setTimeout(resolve, 100))
+
+      await daemon.stop(100)
+
+      expect(daemon.exitReason()).toBe('was ended by SIGKILL')
+      expect(isAlive(daemon.identity)).toBe(false)
+    }))
+
+  it('is told apart from another one with its number', () => {
+    const own = identityOf(process.pid)!
+
+    expect(isAlive(own)).toBe(true)
+    expect(isAlive({ ...own, startTicks: '1' })).toBe(false)
+  })
+})
+
+describe('what a machine lacks', () => {
+  it('is named as Debian packages, with the command that installs them', () => {
+    const nothing = () => false
+
+    expect(missingPackages(completeOptions({}), nothing)).toEqual(['util-linux'])
+    expect(missingPackages(completeOptions({ cilium: 'instant' }), nothing)).toContain('clang-19')
+    expect(missingPackages(completeOptions({ nodes: 1 }), nothing)).not.toContain('clang-19')
+    expect(missingPackages(completeOptions({ nodes: 1 }), () => true)).toEqual([])
+    expect(installCommand(['runc', 'git'])).toBe(
+      'apt-get update && apt-get install -y --no-install-recommends runc git',
+    )
+  })
+
+  it('is told with what works without it', () => {
+    const reason = whyNoNodes([{ what: 'a real node needs wings', holds: () => false }])
+
+    expect(reason).toMatch(/^a real node needs wings\. What works without: the control plane/)
+    expect(whyNoNodes([{ what: 'air', holds: () => true }])).toBeUndefined()
+  })
+})
+
+describe('options', () => {
+  it.each([
+    [{ gvisor: true }, 1],
+    [{ cilium: 'default' as const }, 1],
+    [{ kwokNodes: 3 }, 0],
+    [{ nodes: 2, gvisor: true }, 2],
+  ])('%j make %i nodes', (given, nodes) => {
+    expect(completeOptions(given).nodes).toBe(nodes)
+  })
+})
