@@ -34,7 +34,7 @@ const VerifyOptions = ServiceOptions.extend({
     .refine((ids) => ids.every((id) => IDS.includes(id)), `must be of ${IDS.join(', ')}`)
     .optional(),
   strict: z.boolean().default(false),
-  allowed: Endpoint,
+  allowed: Endpoint.optional(),
   unlisted: Endpoint,
   claims: z.coerce.number().int().min(1).max(20),
   warmMs: z.coerce.number().positive().max(600_000),
@@ -51,7 +51,10 @@ export function verifyCommand(context: CliContext): Command {
     .requiredOption('--env <name>', 'environments/<name>.json in this folder, or the path of such a file')
     .option('--only <checks>', `some of ${IDS.join(', ')}, with commas between`)
     .option('--strict', 'a check that was not run is a failure')
-    .option('--allowed <host:port>', 'something that sandboxes may reach', 'registry.npmjs.org:443')
+    .option(
+      '--allowed <host:port>',
+      'the one destination that shows that the probe works; default: those of policies/agent/egress.yaml',
+    )
     .option('--unlisted <host:port>', 'something that they may not, though it is there', 'example.com:443')
     .option('--claims <n>', 'how many sandboxes are claimed to time them', '3')
     .option('--warm-ms <ms>', 'what the median of those may be', '2000')
