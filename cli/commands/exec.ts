@@ -10,7 +10,7 @@ import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { onInterrupt } from '../terminal/interrupts.ts'
 import type { Terminal } from '../terminal/terminal.ts'
-import { harmless, visible } from '../terminal/visible.ts'
+import { colourless, harmless, visible } from '../terminal/visible.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -110,10 +110,12 @@ const printer =
 
 /** Bytes as they are into a file or pipe; for a terminal, nothing that would steer it. */
 function writeChunk(
-  { io, progress }: Terminal,
+  { io, progress, ...terminal }: Terminal,
   { stream, chunk }: { stream: 'stdout' | 'stderr'; chunk: string },
 ) {
   progress.clear()
   const target = io[stream]
-  target.write(target.isTTY ? harmless(chunk) : chunk)
+  const { isColoured } = stream === 'stdout' ? terminal.paint : terminal.notePaint
+  const shown = isColoured ? harmless : colourless
+  target.write(target.isTTY ? shown(chunk) : chunk)
 }
