@@ -96,7 +96,7 @@ export async function runProgram(
     const known = toCliError(error)
     if (!known) throw error
     terminal.note(`${terminal.notePaint.red('error:')} ${visible(known.message)}`)
-    if (known.hint) terminal.note(known.hint)
+    if (known.hint) terminal.note(visible(known.hint))
     context.exit(known.status)
   }
 }

@@ -68,7 +68,7 @@ function demandOf(options: CapacityOptions): Demand | undefined {
       (name) => options[name] !== undefined,
     )
     if (idle.length === 0) return undefined
-    throw usageError(`${idle.map((name) => DEMAND[name]).join(', ')} says nothing without --arrivals.`)
+    throw usageError(`${idle.map((name) => DEMAND[name]).join(', ')} needs --arrivals too.`)
   }
   if ((arrivals / 3600) * Math.max(replenishSeconds, (duration ?? 0) * 60) > MAX_LOAD) {
     throw usageError(

@@ -49,7 +49,7 @@ export function diffCommand(context: CliContext): Command {
 }
 
 function refuseBoth({ stat, nameOnly }: z.infer<typeof DiffOptions>): void {
-  if (stat && nameOnly) throw usageError('--stat and --name-only exclude each other.')
+  if (stat && nameOnly) throw usageError('Give either --stat or --name-only, not both.')
 }
 
 /** Names as they are into a file or pipe; for a terminal, nothing that would steer it. */

@@ -31,7 +31,9 @@ export function loginCommand(context: CliContext): Command {
     requireConfidential(url, terminal.io.env)
     const apiKey = await readKey(terminal, url)
     if (apiKey === undefined) return context.exit(EXIT.interrupted)
-    if (!KEY.test(apiKey)) throw usageError('That is no API key: it has a form like awk_… and is one word.')
+    if (apiKey === '')
+      throw usageError('No API key was given.', 'Type it at the terminal, or give a file with it: < FILE.')
+    if (!KEY.test(apiKey)) throw usageError('This is not an API key: a key is one word, as in awk_….')
     // A key that the service does not take is not kept.
     await createClient({ url, apiKey }).listRuns({ limit: 1 })
     const { configDir } = readClientConfig({}, terminal.io)

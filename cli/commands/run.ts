@@ -14,6 +14,7 @@ import { createPresenter } from '../follow/presenter.ts'
 import { noteSettings } from '../follow/settings-notes.ts'
 import { resultLines } from '../results/result-lines.ts'
 import type { Connection } from '../service/connect.ts'
+import { inFolder } from '../service/folder-refusal.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -78,7 +79,11 @@ async function run(context: CliContext, task: string, options: RunOptions): Prom
     workspace: request.workspace.kind === 'path' ? request.workspace.path : undefined,
   })
   terminal.progress.waitFor('starting the run')
-  const { id } = await connection.client.startRun(request)
+  const { id } = await inFolder(connection.client.startRun(request), {
+    connection,
+    path: request.workspace.kind === 'path' ? request.workspace.path : undefined,
+    otherwise: 'Begin with --empty-workspace, or upload the files through its API: docs/api.md.',
+  })
   if (options.detach) {
     if (options.json) terminal.json({ id })
     else terminal.print(id)
@@ -164,8 +169,8 @@ async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceS
 }
 
 function emptyWorkspace({ workspace, inPlace }: RunOptions): WorkspaceSource {
-  if (workspace !== undefined) throw usageError('--workspace and --empty-workspace exclude each other.')
-  if (inPlace) throw usageError('--in-place and --empty-workspace exclude each other.')
+  if (workspace !== undefined) throw usageError('Give either --workspace or --empty-workspace, not both.')
+  if (inPlace) throw usageError('--in-place is for a folder: give it with --workspace DIR.')
   return { kind: 'empty' }
 }
 
@@ -182,13 +187,19 @@ function defaultAgent(options: RunOptions, env: EnvSource): (typeof AGENTS)[numb
   return env['OPENAI_BASE_URL'] ? 'openai' : 'copilot'
 }
 
+/** JSON's own words say where it is wrong; those of the file system repeat the path and a code. */
+function whyUnread(error: unknown): string {
+  if (error instanceof SyntaxError) return `it is not JSON. ${error.message}`
+  return errnoOf(error) === 'ENOENT' ? 'there is no such file.' : messageOf(error)
+}
+
 async function readPlan(file: string | undefined, cwd: string): Promise<Plan> {
   if (file === undefined) throw usageError('A scripted agent needs its steps.', 'Name them with --plan FILE.')
   let json: unknown
   try {
     json = JSON.parse(await readFile(resolve(cwd, file), 'utf8'))
   } catch (error) {
-    throw usageError(`The plan ${file} cannot be read: ${messageOf(error)}`)
+    throw usageError(`The plan ${file} cannot be read: ${whyUnread(error)}`)
   }
   const parsed = Plan.safeParse(json)
   if (parsed.success) return parsed.data

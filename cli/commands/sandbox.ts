@@ -8,6 +8,7 @@ import { delay } from '../../runtime/kit/deadline.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { noteSettings } from '../follow/settings-notes.ts'
+import { inFolder } from '../service/folder-refusal.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -47,7 +48,11 @@ function createCommand(context: CliContext): Command {
       workspace: request.workspace?.kind === 'path' ? request.workspace.path : undefined,
     })
     terminal.progress.waitFor('waiting for a sandbox')
-    const { id } = await connection.client.createSandbox(request)
+    const { id } = await inFolder(connection.client.createSandbox(request), {
+      connection,
+      path: request.workspace?.kind === 'path' ? request.workspace.path : undefined,
+      otherwise: 'Leave --workspace out, or upload the files through its API: docs/api.md.',
+    })
     const sandbox = await untilReady(connection.client, id)
     if (options.json) terminal.json(sandbox)
     else {

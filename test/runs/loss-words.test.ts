@@ -3,7 +3,10 @@ import { lossWords } from '../../runtime/api/runs/loss-words.ts'
 import { aRun } from '../store/rows.ts'
 
 const CHECKPOINT = '2026-01-01T00:00:03.000Z'
-const sandbox = { name: 'a', isolation: { backend: 'linux-bwrap', isRealIsolation: true, enforcesEgress: true, reason: 'r' } }
+const sandbox = {
+  name: 'a',
+  isolation: { backend: 'linux-bwrap', isRealIsolation: true, enforcesEgress: true, reason: 'r' },
+}
 const lost = (change: object) =>
   lossWords({ ...aRun(), sandbox, ...change } as unknown as Parameters<typeof lossWords>[0])
 
