@@ -29,7 +29,7 @@ import { visible } from './terminal/visible.ts'
 /** The whole `agentweaver` command. */
 export function buildProgram(context: CliContext, version: string): Command {
   const program = new Command('agentweaver')
-    .description('Run AI agents in sandboxes: on Kubernetes, or right here.')
+    .description('Run AI agents in sandboxes, on Kubernetes or on this machine.')
     .version(version)
     .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
   const commands = [

@@ -38,16 +38,20 @@ type ExecOptions = z.infer<typeof ExecOptions>
 export function execCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'exec',
-    about: "Run a command in the sandbox of a run. Its exit status is this command's own.",
+    about: 'Run a command in the sandbox of a run. Exits with the status of that command.',
     example: 'agentweaver exec sbx_0197f6f2… -- npm test\nagentweaver exec sbx_0197f6f2… "ls | wc -l"',
   })
     .argument('<run>', 'id of the run or sandbox')
-    .argument('<command...>', 'a program and its arguments after --, or one shell line')
-    .option('-C, --cwd <dir>', 'working directory in the workspace', '.')
-    .option('-e, --env <key=value>', 'a variable of the command, may be repeated', collectPairs)
-    .option('-t, --timeout <seconds>', 'how long it may take', String(EXEC_LIMITS.defaultTimeoutMs / 1000))
-    .option('--network', "let it use the sandbox's network, where policy allows")
-    .option('--stdin', 'give it the standard input of this command')
+    .argument('<command...>', 'a program and its arguments after --, or a shell command line in quotes')
+    .option('-C, --cwd <dir>', 'working directory, relative to the workspace', '.')
+    .option('-e, --env <key=value>', 'an environment variable of the command; may be repeated', collectPairs)
+    .option(
+      '-t, --timeout <seconds>',
+      'the command is ended after this time',
+      String(EXEC_LIMITS.defaultTimeoutMs / 1000),
+    )
+    .option('--network', "allow the sandbox's network, as far as the policy allows it")
+    .option('--stdin', 'pass the standard input of this command on')
     .addHelpText('after', '\nExit status: that of the command; 124 timed out, 128 + n ended by signal n.')
   command.action(async (runId: string, words: string[]) => {
     const options = parseOptions(ExecOptions, command)

@@ -20,10 +20,10 @@ export function loginCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'login',
     about:
-      'Keep the API key for a service at a URL. The key is asked for at the terminal, or read from standard input; it is kept in a file that only you can read, and sent to that URL alone.',
+      'Save the API key for a service at a URL. The command asks for the key at the terminal, or reads it from standard input. It saves the key in a file that only you can read, and sends it to that URL only.',
     example:
       'agentweaver login --url https://agentweaver.example.com\nagentweaver login --url https://agentweaver.example.com < key-file',
-  }).requiredOption('--url <url>', 'the service: https, or http to this machine')
+  }).requiredOption('--url <url>', 'the URL of the service: https, or http on this machine')
   command.action(async () => {
     const { url: given, json } = parseOptions(LoginOptions, command)
     const { terminal } = context

@@ -45,23 +45,29 @@ export function runCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'run',
     about:
-      'Start a run and follow it to its end. Without a running service, one is started for this command.',
+      'Start a run and follow it to its end. If no service is running, the command starts one for the time of the run.',
     example: 'agentweaver run "fix the failing test" --workspace . --agent openai --model gpt-5',
   })
     .argument('<task>', 'what the agent should do')
-    .option('-w, --workspace <dir>', 'the folder that the agent works on; of a git repository, on a copy')
-    .option('--in-place', 'let it change the files of the folder itself')
+    .option(
+      '-w, --workspace <dir>',
+      'the folder to work on; if it is a git repository, the agent works on a copy',
+    )
+    .option('--in-place', 'work in the folder itself, not on a copy')
     .option('--empty-workspace', 'work in a new, empty folder')
-    .option('--agent <kind>', `${AGENTS.join(', ')}; default: by what else is given`)
-    .option('--plan <file>', 'steps of a scripted agent, JSON')
+    .option(
+      '--agent <kind>',
+      `${AGENTS.join(', ')}; default: scripted with --plan, openai if OPENAI_BASE_URL is set, otherwise copilot`,
+    )
+    .option('--plan <file>', 'JSON file with the steps of a scripted agent')
     .option(
       '--model <name>',
-      'the model; with --agent openai, one of the endpoint OPENAI_BASE_URL of the service',
+      'the model; with --agent openai, a model of the endpoint in OPENAI_BASE_URL of the service',
     )
-    .option('--label <key=value>', 'a label, may be repeated', collectPairs)
-    .option('-y, --yes', 'approve everything that the run asks an approval for')
-    .option('-i, --interactive', 'keep the run open and ask for further turns')
-    .option('-d, --detach', 'start the run, print its id, do not follow it')
+    .option('--label <key=value>', 'a label; may be repeated', collectPairs)
+    .option('-y, --yes', 'approve every request of the run without asking')
+    .option('-i, --interactive', 'keep the run open and ask for the next prompt after each turn')
+    .option('-d, --detach', 'start the run, print its id and return')
     .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
   command.action(async (task: string) => {
     context.exit(await run(context, task, parseOptions(RunOptions, command)))

@@ -36,9 +36,9 @@ function createCommand(context: CliContext): Command {
     about: 'Create a sandbox without an agent and print its id.',
     example: 'id=$(agentweaver sandbox create -w .)\nagentweaver sandbox exec $id -- npm test',
   })
-    .option('-w, --workspace <dir>', 'the folder to work in; default: a new, empty one')
+    .option('-w, --workspace <dir>', 'the folder to work in (default: a new, empty one)')
     .option('--isolated', 'work on a copy of the folder, which must be a git repository')
-    .option('--label <key=value>', 'a label, may be repeated', collectPairs)
+    .option('--label <key=value>', 'a label; may be repeated', collectPairs)
   command.action(async () => {
     const options = parseOptions(CreateOptions, command)
     const { terminal } = context
@@ -108,7 +108,7 @@ function listCommand(context: CliContext): Command {
     example: 'agentweaver sandbox ls',
   })
     .option('--limit <n>', 'how many (1 to 200)', '20')
-    .option('--after <token>', 'the next page, as the page before named it')
+    .option('--after <token>', 'the next page; the previous page prints the token')
   command.action(async () => {
     const options = parseOptions(ListOptions, command)
     const { limit, after } = options
@@ -128,7 +128,7 @@ function listCommand(context: CliContext): Command {
 function removeCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'rm',
-    about: 'Destroy a sandbox and everything in it. A folder that was named as its workspace stays.',
+    about: 'Destroy sandboxes and everything in them. A folder that was given with --workspace stays.',
     example: 'agentweaver sandbox rm sbx_0197f6f2…',
   }).argument('<sandbox...>', 'ids of the sandboxes')
   command.action(async (ids: string[]) => {
@@ -149,8 +149,8 @@ function removeCommand(context: CliContext): Command {
 /** Sandboxes without an agent. */
 export function sandboxCommand(context: CliContext): Command {
   return new Command('sandbox')
-    .summary('Sandboxes without an agent')
-    .description('Sandboxes without an agent: create, list, run commands in, destroy.')
+    .summary('Create, list, use and destroy sandboxes without an agent')
+    .description('Create, list, use and destroy sandboxes without an agent.')
     .addCommand(createCommand(context))
     .addCommand(listCommand(context))
     .addCommand(execCommand(context))

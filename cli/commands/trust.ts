@@ -30,12 +30,12 @@ export function trustCommand(context: CliContext): Command {
       'the folder, or when you last trusted it, and not the file itself: an agent can write that.',
     example: 'agentweaver trust .\nagentweaver trust --list',
   })
-    .argument('[dir]', 'the folder; default: the current one')
-    .option('-y, --yes', 'do not ask')
-    .option('--list', 'list the folders whose settings are kept, the last trusted first')
-    .option('--remove', 'forget the folder: the next run in it takes the settings file that is there then')
+    .argument('[dir]', 'the folder (default: the current one)')
+    .option('-y, --yes', 'trust the file without asking')
+    .option('--list', 'list the folders with settings in force, the last trusted first')
+    .option('--remove', 'forget the folder; the next run in it puts the settings file of that time in force')
     .option('--limit <n>', 'how many --list shows (1 to 200)', '20')
-    .option('--after <token>', 'the next page of --list, as the page before named it')
+    .option('--after <token>', 'the next page of --list; the previous page prints the token')
   command.action(async (dir: string | undefined) => {
     const options = parseOptions(TrustOptions, command)
     refuseContradictions(dir, options)
