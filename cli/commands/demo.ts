@@ -15,7 +15,7 @@ export function demoCommand(context: CliContext): Command {
     usage: 'demo',
     about:
       'Watch a sandboxed agent repair a small project on this machine, while it is refused what no agent should get. Needs no account, no model, no configuration; leaves nothing behind.',
-    example: 'npm run demo\nnpm run demo -- --yes --json | jq -r .event.type',
+    example: 'agentweaver demo\nagentweaver demo --yes --json | jq -r .event.type',
   })
     .option('-y, --yes', 'approve the command that deletes files without asking')
     .option('--model <name>', 'use a real model of the endpoint in OPENAI_BASE_URL, with OPENAI_API_KEY')

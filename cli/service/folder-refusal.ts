@@ -29,5 +29,5 @@ const REMOTE = 'A service at a URL uses folders of its own machine, not of yours
 /** Only folders outside the roots can be allowed; a link or a folder with keys cannot. */
 const ownHint = (message: string, path: string): string | undefined =>
   message.includes('AGENTWEAVER_WORKSPACE_ROOTS')
-    ? `Name a folder in one of those, or stop the service and let it work here too: AGENTWEAVER_WORKSPACE_ROOTS="$HOME":${quoteWord(path)} npm start`
+    ? `Name a folder in one of those, or stop the service and let it work here too: AGENTWEAVER_WORKSPACE_ROOTS="$HOME":${quoteWord(path)} agentweaver serve`
     : undefined

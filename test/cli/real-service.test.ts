@@ -69,7 +69,7 @@ test('a folder that the service does not have is refused with the way that works
   )
 
   expect([own.status, remote.status]).toEqual([2, 2])
-  expect(own.stderr).toContain('AGENTWEAVER_WORKSPACE_ROOTS="$HOME":/etc npm start')
+  expect(own.stderr).toContain('AGENTWEAVER_WORKSPACE_ROOTS="$HOME":/etc agentweaver serve')
   expect(remote.stderr).toContain('--empty-workspace')
   for (const { stderr } of [own, remote]) {
     expect(stderr).toContain(`/etc is outside the folders that this service may work in`)
@@ -336,7 +336,7 @@ describe('without a running service', () => {
       })
 
       expect(status).toBe(5)
-      expect(stderr).toContain('npm start')
+      expect(stderr).toContain('agentweaver serve')
       await rm(home, { recursive: true })
     },
   )
