@@ -179,7 +179,7 @@ function messageRenderers(look: Look): Renderers {
     lines.flatMap((line) => {
       const label = begun.has(messageId) ? '' : 'says'
       begun.add(messageId)
-      return row(look, label, harmlessLine(line))
+      return row(look, label, harmlessLine(line, look.paint.isColoured))
     })
   return {
     'agent.intent': ({ intent }) => row(look, ['intent', 'bold'], readable(intent)),

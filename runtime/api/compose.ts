@@ -73,7 +73,7 @@ export async function composeRunService(
     store,
     provider,
     keys,
-    governance: await composeGovernance(),
+    governance: await composeGovernance(log),
     models: {
       ...config.models,
       ...(config.hasUserVault && { secretNameOf: (owner) => userSecretName(keys.derive('name'), owner) }),
@@ -156,13 +156,13 @@ async function readCeilingFile(file: string): Promise<SandboxSettingsPatch> {
   )
 }
 
-async function composeGovernance(): Promise<ControlGovernance> {
+async function composeGovernance(log: Log): Promise<ControlGovernance> {
   const policy = assets.agentPolicy()
   const shell = await loadShellGrammar(await assets.grammarModules())
   return {
     version: (settings) => policyVersion(policy, settings),
     forRun: (settings) => {
-      const governance = createGovernance({ policy, settings, shell })
+      const governance = createGovernance({ policy, settings, shell, log })
       const tracker = createTouchTracker(policy)
       return {
         decide: (call, { isRealIsolation, shell: runs }) =>

@@ -34,32 +34,33 @@ export async function admitWorkspace(path: string, bounds: WorkspaceBounds): Pro
   const { roots, forbidden, temporary } = bounds
   if (roots.length === 0)
     throw invalid(
-      `workspace.path ${path}: this service works in no folder of its machine; upload the workspace`,
+      `this service works in no folder of its own machine, so not in ${path}: upload the files, or begin with an empty workspace`,
     )
   const [real, entry] = await Promise.all([realpath(path), lstat(path)]).catch((error: unknown) => {
     const missing = errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR'
     throw invalid(
-      missing ? `workspace.path ${path} does not exist` : `workspace.path ${path} cannot be read`,
+      missing
+        ? `the folder ${path} does not exist on the machine of the service`
+        : `the service cannot read the folder ${path}`,
       error,
     )
   })
-  if (entry.isSymbolicLink())
-    throw invalid(`workspace.path ${path} is a symbolic link; name the folder itself`)
-  if (!entry.isDirectory()) throw invalid(`workspace.path ${path} is not a folder`)
+  if (entry.isSymbolicLink()) throw invalid(`${path} is a symbolic link; name the folder itself`)
+  if (!entry.isDirectory()) throw invalid(`${path} is not a folder`)
   if (!roots.some((root) => isInside(real, root))) {
     throw invalid(
-      `workspace.path ${path} is outside the workspace roots (${roots.join(', ')}). AGENTWEAVER_WORKSPACE_ROOTS of the service names them`,
+      `${path} is outside the folders that this service may work in (AGENTWEAVER_WORKSPACE_ROOTS): ${roots.join(', ')}`,
     )
   }
   const own = forbidden.find((folder) => isInside(folder, real) || isInside(real, folder))
   if (own !== undefined) {
     throw invalid(
-      `workspace.path ${path} holds or lies in ${own}, a folder for keys of the service and its user; name another workspace`,
+      `${path} holds or lies in ${own}, a folder for keys of the service and its user; name another folder`,
     )
   }
   if (showsSandboxes(real, temporary)) {
     throw invalid(
-      `workspace.path ${path} holds or lies in a folder of running sandboxes, which are in ${temporary}; name another workspace`,
+      `${path} holds or lies in a folder of running sandboxes, which are in ${temporary}; name another folder`,
     )
   }
   return real
