@@ -3,6 +3,7 @@ import { NetworkSecurityGroup } from '@pulumi/azure-native/network/networkSecuri
 import { PublicIPAddress } from '@pulumi/azure-native/network/publicIPAddress.js'
 import { Subnet, type SubnetArgs } from '@pulumi/azure-native/network/subnet.js'
 import { VirtualNetwork } from '@pulumi/azure-native/network/virtualNetwork.js'
+import { VirtualNetworkPeering } from '@pulumi/azure-native/network/virtualNetworkPeering.js'
 import { ComponentResource, type ComponentResourceOptions, type Resource } from '@pulumi/pulumi'
 import type { PlatformConfig } from '../config-sections.ts'
 import { type Flow, securityRules } from '../plans/security-rules.ts'
@@ -12,6 +13,9 @@ export interface NetworkArgs {
   readonly site: Site
   readonly network: PlatformConfig['network']
 }
+
+/** Lets GitHub put the machines of its runners into a subnet. */
+const GITHUB_DELEGATION = { name: 'github', serviceName: 'GitHub.Network/networkSettings' } as const
 
 /**
  * A network of our own, whose subnets have no way out but one NAT gateway, so that the address that others see is known.
@@ -23,8 +27,6 @@ export class Network extends ComponentResource {
   readonly apiServer: Subnet
   readonly database: Subnet
   readonly endpoints: Subnet
-  /** Id of the nodes' subnet, made of names. */
-  readonly nodesId: string
   /** What a cluster must wait for. */
   readonly ready: readonly Resource[]
 
@@ -83,7 +85,18 @@ export class Network extends ComponentResource {
       },
       after: this.database,
     })
-    this.nodesId = `${site.groupId}/providers/Microsoft.Network/virtualNetworks/${name}-vnet/subnets/${name}-nodes`
+    const { runners } = network
+    const last = runners
+      ? this.#subnet(site, `${name}-runners`, {
+          addressPrefix: runners.cidr,
+          natGateway: { id: gateway.id },
+          // Runners call out. Nothing calls them.
+          networkSecurityGroup: { id: group('runners', []).id },
+          ...(runners.host === 'github' && { delegations: [GITHUB_DELEGATION] }),
+          after: this.endpoints,
+        })
+      : this.endpoints
+    this.#peerings(name, { site, network }, last)
     this.ready = [gateway, this.nodes, this.apiServer]
     this.registerOutputs({})
   }
@@ -118,6 +131,27 @@ export class Network extends ComponentResource {
       },
       { parent: this },
     )
+  }
+
+  /** This side of each connection. Azure changes one thing of a network at a time, so they come after the subnets. */
+  #peerings(name: string, { site, network }: NetworkArgs, last: Resource): void {
+    let before = last
+    for (const peering of network.peerings) {
+      before = new VirtualNetworkPeering(
+        `${name}-${peering.name}`,
+        {
+          resourceGroupName: site.resourceGroupName,
+          virtualNetworkName: this.virtualNetwork.name,
+          virtualNetworkPeeringName: peering.name,
+          remoteVirtualNetwork: { id: peering.virtualNetworkId },
+          allowVirtualNetworkAccess: true,
+          allowForwardedTraffic: false,
+          allowGatewayTransit: false,
+          useRemoteGateways: false,
+        },
+        { parent: this, dependsOn: [before] },
+      )
+    }
   }
 
   /** One after the other: Azure changes one subnet of a network at a time. */
