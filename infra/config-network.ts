@@ -32,7 +32,12 @@ const Runners = z.strictObject({
 })
 
 /** Another network that is connected with ours. Its owner makes the same connection from the other side. */
-const Peering = z.strictObject({ name: Label, virtualNetworkId: VirtualNetworkId })
+const Peering = z.strictObject({
+  name: Label,
+  virtualNetworkId: VirtualNetworkId,
+  /** Its ranges: they reach the API server, and no node. */
+  ranges: z.array(Cidr).min(1).max(20),
+})
 
 /** A network that is there and that the program does not change. What it must have: docs/private-cluster.md. */
 const ExistingNetwork = z.strictObject({

@@ -68,16 +68,41 @@ function tooSmall(key: (typeof SUBNETS)[number], range: Range | undefined) {
 }
 
 /** Whose network it is decides who makes what in it. */
-const ownership = rule(['network'], ({ network: { existing, runners, peerings } }) => [
-  existing !== undefined &&
-    runners !== undefined &&
-    problem('network.runners', 'must be left out with existing: the owner of that network makes the subnet'),
-  existing !== undefined &&
-    peerings.length > 0 &&
-    problem('network.peerings', 'must be left out with existing: the owner of that network connects it'),
-  new Set(peerings.map(({ name }) => name)).size < peerings.length &&
-    problem('network.peerings', 'must have a name of its own for each'),
-])
+const ownership = rule(['network'], ({ network }) => {
+  const { existing, runners, peerings } = network
+  return [
+    existing !== undefined &&
+      runners !== undefined &&
+      problem(
+        'network.runners',
+        'must be left out with existing: the owner of that network makes the subnet',
+      ),
+    existing !== undefined &&
+      peerings.length > 0 &&
+      problem('network.peerings', 'must be left out with existing: the owner of that network connects it'),
+    ...peerings.flatMap((peering, at) =>
+      peering.ranges.map((cidr, index) => {
+        const own = (['vnetCidr', 'podCidr', 'serviceCidr'] as const).find((key) =>
+          overlap(cidr, network[key]),
+        )
+        return (
+          own !== undefined &&
+          problem(
+            `network.peerings.${at}.ranges.${index}`,
+            `${cidr} overlaps ${own} ${network[own]}: such networks cannot be connected`,
+          )
+        )
+      }),
+    ),
+    new Set(peerings.map(({ name }) => name)).size < peerings.length &&
+      problem('network.peerings', 'must have a name of its own for each'),
+  ]
+})
+
+function overlap(one: string, other: string): boolean {
+  const [a, b] = [parseCidr(one), parseCidr(other)]
+  return a !== undefined && b !== undefined && overlaps(a, b)
+}
 
 const addresses = rule(['network', 'pools'], ({ network, pools }) => {
   const nodes = [pools.system, pools.app, pools.kata].reduce((sum, pool) => sum + pool.max + 1, 0)

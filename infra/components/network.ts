@@ -45,10 +45,14 @@ export class Network extends ComponentResource {
       // Subnets are resources of their own: listed here too, each would undo the other's change.
       { ...parent, ignoreChanges: ['subnets'], protect: site.protect },
     )
-    const group = (purpose: string, flows: readonly Flow[]) =>
+    const group = (purpose: string, flows: readonly Flow[], refused: readonly string[] = []) =>
       new NetworkSecurityGroup(
         `${name}-${purpose}-nsg`,
-        { ...place, networkSecurityGroupName: `${name}-${purpose}-nsg`, securityRules: securityRules(flows) },
+        {
+          ...place,
+          networkSecurityGroupName: `${name}-${purpose}-nsg`,
+          securityRules: securityRules(flows, refused),
+        },
         parent,
       )
     const { nodeCidr, apiServerCidr, databaseCidr, endpointCidr } = network
@@ -56,7 +60,15 @@ export class Network extends ComponentResource {
       addressPrefix: nodeCidr,
       natGateway: { id: gateway.id },
       networkSecurityGroup: {
-        id: group('nodes', [{ from: 'Internet', ports: ['80', '443'], why: 'web' }]).id,
+        id: group(
+          'nodes',
+          [{ from: 'Internet', ports: ['80', '443'], why: 'web' }],
+          // They are let in for the API server, not for nodes.
+          [
+            ...(network.runners ? [network.runners.cidr] : []),
+            ...network.peerings.flatMap(({ ranges }) => ranges),
+          ],
+        ).id,
       },
       // Vaults are reached at their public names from this subnet alone: pods may open no private address.
       serviceEndpoints: [{ service: 'Microsoft.KeyVault', locations: ['*'] }],

@@ -86,8 +86,9 @@ export async function openEngine({
       const stack = await select(name)
       if (stack !== undefined) return raised(stack)
       if (!mayCreate) return undefined
+      const made = await LocalWorkspace.createStack({ stackName: name, workDir: root }, settings)
       say('  made the stack')
-      return raised(await LocalWorkspace.createStack({ stackName: name, workDir: root }, settings))
+      return raised(made)
     },
     async hasBoundary(name) {
       const stack = await select(name)
@@ -101,6 +102,14 @@ export async function openEngine({
   }
 }
 
+/** What the CLI printed as errors, or at all, of an error of the Automation API, whose text holds all of a call. */
+export function saidBy(error: unknown): readonly string[] {
+  const text = error instanceof Error ? error.message : String(error)
+  const [, out = '', err = ''] = /stdout: ([\s\S]*?)\n stderr: ([\s\S]*?)\n err\?:/.exec(text) ?? ['', text]
+  const lines = (err.trim() === '' ? out : err).split('\n').map((line) => line.trim())
+  return lines.filter((line) => line !== '').slice(-MAX_LINES)
+}
+
 /** Reasons by resource where the engine gave them, and else the end of what it printed. */
 function failureOf(error: unknown, findings: readonly string[]): Outcome {
   const said = error instanceof Error ? error.message : String(error)
@@ -109,6 +118,5 @@ function failureOf(error: unknown, findings: readonly string[]): Outcome {
   const rest = findings.length - shown.length
   if (shown.length > 0 && !isLocked)
     return { problems: [...shown, ...(rest > 0 ? [`and ${rest} more`] : [])], isLocked }
-  const lines = said.split('\n').map((line) => line.trim())
-  return { problems: lines.filter((line) => line !== '').slice(-MAX_LINES), isLocked }
+  return { problems: saidBy(error), isLocked }
 }

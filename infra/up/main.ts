@@ -1,9 +1,10 @@
 import { resolve } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { parseArgs } from 'node:util'
+import { CommandError } from '@pulumi/pulumi/automation/errors.js'
 import { LAYERS, type Layer } from '../plans/layers.ts'
 import { RELEASE_FOLDER, ReleaseError, readRelease } from '../release/read-release.ts'
-import { openEngine } from './engine.ts'
+import { openEngine, saidBy } from './engine.ts'
 import { findPulumi, OLDEST } from './find-pulumi.ts'
 import { type Environment, findStacks, UpError } from './find-stacks.ts'
 import { raise, type UpReport } from './raise.ts'
@@ -102,6 +103,7 @@ function stopSignal(): AbortSignal {
 
 async function ask(question: string): Promise<boolean> {
   const lines = createInterface({ input: process.stdin, output: process.stderr })
+  lines.on('SIGINT', () => lines.close())
   const closed = new Promise<string>((done) => lines.once('close', () => done('')))
   try {
     return /^y(?:es)?$/i.test((await Promise.race([lines.question(question), closed])).trim())
@@ -126,7 +128,9 @@ try {
   if (!(error instanceof Error)) throw error
   const isOurs = error instanceof UpError || error instanceof ReleaseError
   const isUsage = error instanceof TypeError
-  if (!isOurs && !isUsage) throw error
-  process.stderr.write(`${error.message}\n${isUsage ? USAGE : ''}`)
+  const isOfCli = error instanceof CommandError
+  if (!isOurs && !isUsage && !isOfCli) throw error
+  const message = isOfCli ? saidBy(error).join('\n') : error.message
+  process.stderr.write(`${message}\n${isUsage ? USAGE : ''}`)
   process.exitCode = isUsage ? EXIT.usage : EXIT.failed
 }

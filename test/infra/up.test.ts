@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { saidBy } from '../../infra/up/engine.ts'
 import { findStacks } from '../../infra/up/find-stacks.ts'
 import { createProgress } from '../../infra/up/progress.ts'
 import { type Changes, type Engine, lossOf, type Outcome, raise } from '../../infra/up/raise.ts'
@@ -177,6 +178,20 @@ test('progress tells when a resource begins and ends, and leaves groups and prov
     'created keyvault:Vault one (1)',
     'updating network:Subnet one failed',
   ])
+})
+
+test('an error of a call is told by what the CLI printed, without the call around it', () => {
+  const text = (out: string, err: string) =>
+    new Error(`code: 255\n stdout: ${out}\n stderr: ${err}\n err?: \n`)
+
+  expect(saidBy(text('Previewing', 'error: passphrase must be set\n'))).toEqual([
+    'error: passphrase must be set',
+  ])
+  expect(saidBy(text('one\n\ntwo', ''))).toEqual(['one', 'two'])
+  expect(saidBy(new Error('spawn failed'))).toEqual(['spawn failed'])
+  expect(saidBy(text('', Array.from({ length: 40 }, (_, index) => `line ${index}`).join('\n')))).toHaveLength(
+    12,
+  )
 })
 
 describe('which stacks an environment has', () => {
