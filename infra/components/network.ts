@@ -14,8 +14,21 @@ export interface NetworkArgs {
   readonly network: PlatformConfig['network']
 }
 
-/** Lets GitHub put the machines of its runners into a subnet. */
-const GITHUB_DELEGATION = { name: 'github', serviceName: 'GitHub.Network/networkSettings' } as const
+type NetworkConfig = PlatformConfig['network']
+
+/** A delegated subnet is one that GitHub may put the machines of its runners into. */
+const runnerSubnet = ({ cidr, host }: NonNullable<NetworkConfig['runners']>) => ({
+  addressPrefix: cidr,
+  ...(host === 'github' && {
+    delegations: [{ name: 'github', serviceName: 'GitHub.Network/networkSettings' }],
+  }),
+})
+
+/** Ranges that are connected for the API server, and that no node takes a connection from. */
+const connectedRanges = ({ runners, peerings }: NetworkConfig): readonly string[] => [
+  ...(runners ? [runners.cidr] : []),
+  ...peerings.flatMap(({ ranges }) => ranges),
+]
 
 /**
  * A network of our own, whose subnets have no way out but one NAT gateway, so that the address that others see is known.
@@ -60,15 +73,8 @@ export class Network extends ComponentResource {
       addressPrefix: nodeCidr,
       natGateway: { id: gateway.id },
       networkSecurityGroup: {
-        id: group(
-          'nodes',
-          [{ from: 'Internet', ports: ['80', '443'], why: 'web' }],
-          // They are let in for the API server, not for nodes.
-          [
-            ...(network.runners ? [network.runners.cidr] : []),
-            ...network.peerings.flatMap(({ ranges }) => ranges),
-          ],
-        ).id,
+        id: group('nodes', [{ from: 'Internet', ports: ['80', '443'], why: 'web' }], connectedRanges(network))
+          .id,
       },
       // Vaults are reached at their public names from this subnet alone: pods may open no private address.
       serviceEndpoints: [{ service: 'Microsoft.KeyVault', locations: ['*'] }],
@@ -100,11 +106,10 @@ export class Network extends ComponentResource {
     const { runners } = network
     const last = runners
       ? this.#subnet(site, `${name}-runners`, {
-          addressPrefix: runners.cidr,
+          ...runnerSubnet(runners),
           natGateway: { id: gateway.id },
           // Runners call out. Nothing calls them.
           networkSecurityGroup: { id: group('runners', []).id },
-          ...(runners.host === 'github' && { delegations: [GITHUB_DELEGATION] }),
           after: this.endpoints,
         })
       : this.endpoints

@@ -17,6 +17,8 @@ const committed = (stack: string) =>
   JSON.parse(readFileSync(join(ROOT, `plans/${stack}.json`), 'utf8')) as Plan
 const REFERENCE = 'pulumi:pulumi:StackReference'
 const STACKS = LAYERS.map((layer) => layerStack('prod', layer))
+const NETWORK_ID =
+  '/subscriptions/b17c1d0c-0e0b-4b0c-8a43-6a2f0d9c7e52/resourceGroups/hub/providers/Microsoft.Network/virtualNetworks/hub'
 const [NETWORK = '', CLUSTER = '', ADD_ONS = ''] = STACKS
 
 /** A resource without the name of its stack, in its own URN and in those that it refers to. */
@@ -180,10 +182,15 @@ describe('ways into the network', () => {
     databaseCidr: '10.60.5.0/28',
     endpointCidr: '10.60.6.0/26',
   }
-  const HUB =
-    '/subscriptions/b17c1d0c-0e0b-4b0c-8a43-6a2f0d9c7e52/resourceGroups/hub/providers/Microsoft.Network/virtualNetworks/hub'
+  const HUB = NETWORK_ID
   const ofType = (plan: Plan, type: string) =>
     plan.resources.filter((one) => one.type === `azure-native:${type}`)
+
+  const refusedByNodes = (plan: Plan) => {
+    const group = ofType(plan, 'network:NetworkSecurityGroup').find(({ name }) => name.endsWith('-nodes-nsg'))
+    const rules = group?.inputs['securityRules'] as readonly Record<string, unknown>[]
+    return rules.filter(({ access }) => access === 'Deny').map((rule) => rule['sourceAddressPrefix'])
+  }
 
   test('a subnet for runners leaves by the NAT gateway and lets nothing of the Internet in', () => {
     const plan = committed(NETWORK)
@@ -195,6 +202,9 @@ describe('ways into the network', () => {
       natGateway: { id: { $unknown: expect.stringContaining('NatGateway') } },
     })
     expect(JSON.stringify(group?.inputs['securityRules'])).not.toContain('"Allow"')
+    // Azure's default rule for the network lets every subnet and every peered network in.
+    expect(refusedByNodes(plan)).toEqual(['10.60.7.0/27', 'Internet'])
+    expect(refusedByNodes(committed('dev'))).toEqual(['Internet'])
     expect(checkStack(plan)).toEqual([])
   })
 
@@ -204,8 +214,8 @@ describe('ways into the network', () => {
         ...ranges,
         runners: { cidr: '10.60.7.0/27', host: 'github' },
         peerings: [
-          { name: 'hub', virtualNetworkId: HUB },
-          { name: 'office', virtualNetworkId: `${HUB}-2` },
+          { name: 'hub', virtualNetworkId: HUB, ranges: ['10.70.0.0/16'] },
+          { name: 'office', virtualNetworkId: `${HUB}-2`, ranges: ['10.80.0.0/16'] },
         ],
       },
     })
@@ -218,6 +228,7 @@ describe('ways into the network', () => {
     expect(first?.inputs).toMatchObject({ remoteVirtualNetwork: { id: HUB }, useRemoteGateways: false })
     expect(first?.dependencies).toContain(runners?.urn)
     expect(second?.dependencies).toContain(first?.urn)
+    expect(refusedByNodes(plan)).toEqual(['10.60.7.0/27', '10.70.0.0/16', '10.80.0.0/16', 'Internet'])
     expect(checkStack(plan)).toEqual([])
   })
 
@@ -278,6 +289,10 @@ test.each([
   [
     { peerings: [{ name: 'hub', virtualNetworkId: '/subscriptions/x' }] },
     'network.peerings.0.virtualNetworkId',
+  ],
+  [
+    { peerings: [{ name: 'hub', virtualNetworkId: NETWORK_ID, ranges: ['10.40.9.0/24'] }] },
+    'network.peerings.0.ranges.0',
   ],
 ])('the network %o is refused at %s', (network, path) => {
   const { config } = readStackText(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8'))
