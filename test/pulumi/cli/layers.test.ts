@@ -126,6 +126,7 @@ test('the environment is written from the outputs of the layer cluster', async (
     outcome: 'environments/prod.json written from prod-cluster',
   })
   expect(ran.status, ran.text).toBe(0)
+  expect(ran.text).toContain('wrote environments/prod.json')
 })
 
 test('a preview of what is up shows that nothing would change', async () => {
