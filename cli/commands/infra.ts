@@ -45,7 +45,10 @@ function checkCommand(context: CliContext): Command {
     if ('problems' in parsed) return tellProblems(context, { file, problems: parsed.problems, ...options })
     const { config } = parsed
     const plan = await readPlan(folder, config.environment, options.against)
-    const problems = config.kind === 'platform' && plan.plan ? immutableProblems(config, plan.plan) : []
+    const problems =
+      config.kind === 'platform' && config.layer === 'all' && plan.plan
+        ? immutableProblems(config, plan.plan)
+        : []
     if (problems.length > 0) return tellProblems(context, { file, problems, ...options })
     await tellCapacity(context, { file, config, plan, json: options.json })
   })
@@ -82,6 +85,13 @@ async function tellCapacity(
     if (json) return terminal.json({ ok: true, file, slice: { slug, expires, ceiling } })
     return terminal.print(
       `${file}: right. A slice ${slug} until ${expires}: its nodes are those of ${config.environment}; at most ${ceiling.pods} pods, ${ceiling.cpuMillis}m cpu, ${ceiling.memoryMib} MiB.`,
+    )
+  }
+  if (config.layer !== 'all') {
+    const { environment, layer } = config
+    if (json) return terminal.json({ ok: true, file, layer: { environment, layer } })
+    return terminal.print(
+      `${file}: right. The layer ${layer} of ${environment}: its settings are those of Pulumi.${environment}.yaml.`,
     )
   }
   const capacity = capacityBought(config, await environmentOf(terminal.io.cwd, config))

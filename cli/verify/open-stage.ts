@@ -110,8 +110,10 @@ async function connected({ connect }: StageOptions): Promise<Connection> {
 async function poolsOf(folder: string, environment: string): Promise<Stage['pools']> {
   if (!existsSync(join(folder, `Pulumi.${environment}.yaml`))) return undefined
   const parsed = parseStackFile(await readStackFile(folder, environment))
-  if ('problems' in parsed || parsed.config.kind !== 'platform') return undefined
-  const { system, app, kata } = parsed.config.pools
+  if ('problems' in parsed) return undefined
+  const { config } = parsed
+  if (config.kind !== 'platform' || config.layer !== 'all') return undefined
+  const { system, app, kata } = config.pools
   return new Map([
     ['system', system],
     [`app${app.generation}`, app],
