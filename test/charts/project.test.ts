@@ -93,7 +93,15 @@ describe('the trees of a project', () => {
   it('show every kind of hand edit on the command line, and fail', () => {
     const copy = join(project.root, 'clone')
     mkdirSync(copy)
-    for (const name of ['charts-src', 'contracts', 'policies', 'environments', 'gitops', 'package.json']) {
+    for (const name of [
+      'charts-src',
+      'contracts',
+      'policies',
+      'reachability',
+      'environments',
+      'gitops',
+      'package.json',
+    ]) {
       cpSync(join(ROOT, name), join(copy, name), { recursive: true })
     }
     symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
