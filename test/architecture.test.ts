@@ -93,6 +93,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/state-folder',
       'runtime/executors',
       'runtime/audit',
+      'runtime/store/open-audit-copy.ts',
       'runtime/git/find-git.ts',
       'charts-src/capacity',
       'charts-src/environment',

@@ -1,6 +1,7 @@
 import { delay, withTimeout } from '../../kit/deadline.ts'
 import { createActiveRuns } from './active-runs.ts'
 import { Approvals } from './approvals.ts'
+import { createAuditReads } from './audit-reads.ts'
 import { type AuditTrail, createAuditTrail } from './audit-trail.ts'
 import type { Capacity } from './await-capacity.ts'
 import { CapacityQueue } from './capacity-queue.ts'
@@ -98,6 +99,7 @@ export function createRunService(given: RunServiceDeps): RunService {
     replacePolicy: (caller, patch) => policy.replace(caller, patch),
     mergePolicy: (caller, patch) => policy.merge(caller, patch),
     ...createTrustedFolders(deps, policy),
+    ...createAuditReads(deps, audit),
     metrics: () => renderMetrics({ store, active, reaper }),
   }
 }
