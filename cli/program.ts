@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander'
 import { toCliError } from './cli-error.ts'
+import { auditCommand } from './commands/audit.ts'
 import { cancelCommand } from './commands/cancel.ts'
 import { capacityCommand } from './commands/capacity.ts'
 import type { CliContext } from './commands/command.ts'
@@ -58,6 +59,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     infraCommand,
     previewStackCommand,
     verifyCommand,
+    auditCommand,
     demoCommand,
   ]
   for (const create of commands) program.addCommand(create(context))

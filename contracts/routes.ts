@@ -25,8 +25,11 @@ export const API_ROUTES = {
   sandboxes: '/api/sandboxes',
   sandboxPolicy: '/api/sandbox-policy',
   trustedFolders: '/api/trusted-folders',
+  audit: '/api/audit',
 } as const
 
 export const IDEMPOTENCY_HEADER = 'idempotency-key'
 export const LAST_EVENT_ID_HEADER = 'last-event-id'
+/** JSON texts, one a line. */
+export const JSON_LINES_MEDIA_TYPE = 'application/x-ndjson'
 export const TAR_MEDIA_TYPE = 'application/x-tar'

@@ -97,6 +97,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/state-folder',
       'runtime/executors',
       'runtime/audit',
+      'runtime/store/open-audit-copy.ts',
       'runtime/git/find-git.ts',
       'runtime/system-calls/terminal-input.ts',
       'policies/agent/egress',

@@ -15,6 +15,7 @@ import { logRequests } from './http/request-log.ts'
 import { setSecurityHeaders } from './http/security-headers.ts'
 import { closeInOrder } from './http/shutdown.ts'
 import { OpenStreams, type StreamLimits } from './http/sse.ts'
+import { auditRoutes, runAuditRoutes } from './routes/audit.ts'
 import { commandRoutes } from './routes/commands.ts'
 import { decisionRoutes } from './routes/decisions.ts'
 import type { RouteDeps } from './routes/deps.ts'
@@ -114,9 +115,11 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   await guarded.register(resultRoutes, runs)
   await guarded.register(commandRoutes, runs)
   await guarded.register(decisionRoutes, runs)
+  await guarded.register(runAuditRoutes, runs)
   await guarded.register(sandboxRoutes, sandboxes)
   await guarded.register(commandRoutes, sandboxes)
   await guarded.register(fileRoutes, sandboxes)
   await guarded.register(sandboxPolicyRoutes, { ...deps, prefix: API_ROUTES.sandboxPolicy })
   await guarded.register(trustedFolderRoutes, { ...deps, prefix: API_ROUTES.trustedFolders })
+  await guarded.register(auditRoutes, { ...deps, prefix: API_ROUTES.audit })
 }

@@ -15,11 +15,13 @@ import { composeKeys, composeRunService } from './compose.ts'
 import { type ApiConfig, readConfig } from './config.ts'
 import { serveMetrics } from './http/metrics-listener.ts'
 import { followKeys } from './keys/follow-keys.ts'
+import { createAuditTrail } from './runs/audit-trail.ts'
 import { announcement } from './start/announce.ts'
 import { settleEarlierState } from './start/earlier-state.ts'
 import { ensureFirstApiKey, ensureGivenApiKey } from './start/first-api-key.ts'
 import { listen } from './start/listen.ts'
 import { listenOnSocket } from './start/listen-on-socket.ts'
+import { recordedKeys } from './start/recorded-keys.ts'
 import { stopRequest } from './start/stop-request.ts'
 import { storeLocation } from './start/store-location.ts'
 
@@ -88,10 +90,13 @@ async function serve(config: ApiConfig): Promise<void> {
     // The port comes before the runs: a service that cannot be reached must not take up any.
     const url = await listen(app, config)
     socket = await listenOnSocket(app, config.socket)
-    if (apiKey !== undefined) await ensureGivenApiKey(store, { apiKey, now })
+    const apiKeys = recordedKeys(store, createAuditTrail(keys))
+    if (apiKey !== undefined) await ensureGivenApiKey(apiKeys, { apiKey, now })
     // Of several processes with one store none makes a key that the others do not know of.
     const isOwn = config.keys.kind === 'own'
-    const apiKeyFile = isOwn ? await ensureFirstApiKey(store, { stateDir: config.stateDir, now }) : undefined
+    const apiKeyFile = isOwn
+      ? await ensureFirstApiKey(apiKeys, { stateDir: config.stateDir, now })
+      : undefined
     metrics = await serveMetrics(service, config)
     await service.start()
     markStarted()

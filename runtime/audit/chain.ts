@@ -1,12 +1,13 @@
+import type { AuditHead, AuditRecord } from '../../contracts/audit.ts'
 import { canonicalJson } from '../kit/canonical-json.ts'
 import { headMac, paramsHash, recordMac } from './mac.ts'
-import type { AuditHead, AuditKey, AuditRecord, AuditRow } from './record.ts'
+import type { AuditKey, AuditRow } from './record.ts'
 
 type Said = Omit<AuditRecord, 'version' | 'sequence' | 'keyId'>
 
-/** What the trusted side says about one action: before it (`intent`) and after it (`outcome`). */
-export interface AuditDraft extends Omit<Said, 'kind' | 'paramsHash' | 'sealed'> {
-  readonly kind: 'intent' | 'outcome'
+/** What the trusted side says about one action: before it (`intent`), after it (`outcome`), or with it. */
+export type AuditDraft = Omit<Said, 'kind' | 'paramsHash' | 'sealed'> & {
+  readonly kind: Exclude<AuditRecord['kind'], 'seal'>
   /** The parameters themselves; a record keeps only their keyed hash. */
   readonly params?: unknown
 }

@@ -1,6 +1,5 @@
+import type { AuditEntry } from '../../contracts/audit.ts'
 import { canonicalJson } from '../kit/canonical-json.ts'
-import { type AuditRow, recordOf } from './record.ts'
 
-/** One line per record with its MAC: enough to verify the chain again elsewhere. */
-export const toJsonLines = (rows: readonly AuditRow[]): string =>
-  rows.map((row) => `${canonicalJson({ ...recordOf(row), mac: row.mac })}\n`).join('')
+/** A record with its MAC on one line, in the canonical form that the MAC covers. */
+export const toJsonLine = (entry: AuditEntry): string => canonicalJson(entry)

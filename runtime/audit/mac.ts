@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
+import type { AuditHead } from '../../contracts/audit.ts'
 import { canonicalJson } from '../kit/canonical-json.ts'
-import type { AuditHead } from './record.ts'
 
 /** One key, three uses: the label in front keeps a MAC of one use from being taken for another. */
 const mac = (key: Uint8Array, use: 'params' | 'record' | 'head', parts: readonly string[]) => {

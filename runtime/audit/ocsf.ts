@@ -1,7 +1,8 @@
-import { type AuditRecord, type AuditRow, recordOf } from './record.ts'
+import type { AuditEntry } from '../../contracts/audit.ts'
 
 /** Numbers of the Open Cybersecurity Schema Framework: class API Activity in the category Application Activity. */
-const OCSF = { version: '1.6.0', categoryUid: 6, classUid: 6003 } as const
+export const OCSF_VERSION = '1.6.0'
+const OCSF = { version: OCSF_VERSION, categoryUid: 6, classUid: 6003 } as const
 const ACTIVITY = { create: 1, read: 2, update: 3, other: 99 } as const
 const ACTIVITY_NAME = { 1: 'Create', 2: 'Read', 3: 'Update', 99: 'Other' } as const
 const STATUS = { unknown: 0, success: 1, failure: 2 } as const
@@ -29,11 +30,8 @@ const otherControl = (decision: string) => ({
   disposition: decision,
 })
 
-/** The records as OCSF events. What the schema has no place for is under `unmapped`. */
-export const toOcsf = (rows: readonly AuditRow[]): object[] =>
-  rows.map((row) => eventOf(recordOf(row), row.mac))
-
-function eventOf(record: AuditRecord, mac: string): object {
+/** A record as an OCSF event. What the schema has no place for is under `unmapped`. */
+export function toOcsf(record: AuditEntry): object {
   const activity = ACTIVITY_OF_TOOL[record.tool] ?? ACTIVITY.other
   return {
     category_uid: OCSF.categoryUid,
@@ -59,11 +57,11 @@ function eventOf(record: AuditRecord, mac: string): object {
       original_time: record.at,
       ...(record.decision !== undefined && { profiles: ['security_control'] }),
     },
-    unmapped: unmappedOf(record, mac),
+    unmapped: unmappedOf(record),
   }
 }
 
-function statusOf({ kind, outcome }: AuditRecord): object {
+function statusOf({ kind, outcome }: AuditEntry): object {
   if (kind !== 'outcome') return { status_id: STATUS.unknown, status: 'Unknown' }
   return outcome === 'ok' || outcome === 'exit'
     ? { status_id: STATUS.success, status: 'Success' }
@@ -74,7 +72,7 @@ function statusOf({ kind, outcome }: AuditRecord): object {
       }
 }
 
-const apiOf = ({ tool, callId, exitCode, outcome }: AuditRecord): object => ({
+const apiOf = ({ tool, callId, exitCode, outcome }: AuditEntry): object => ({
   operation: tool,
   service: { name: 'agentweaver' },
   request: { uid: callId },
@@ -83,9 +81,9 @@ const apiOf = ({ tool, callId, exitCode, outcome }: AuditRecord): object => ({
   }),
 })
 
-const unmappedOf = (record: AuditRecord, mac: string): object => ({
+const unmappedOf = (record: AuditEntry): object => ({
   key_id: record.keyId,
-  mac,
+  mac: record.mac,
   policy_version: record.policyVersion,
   ...(record.reasons && { reasons: record.reasons }),
   ...(record.approval !== undefined && { approval: record.approval }),

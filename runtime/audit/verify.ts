@@ -1,20 +1,12 @@
+import type { AuditHead, AuditProblem as Problem } from '../../contracts/audit.ts'
 import { equalsInConstantTime } from '../kit/constant-time.ts'
 import { headMac, recordMac } from './mac.ts'
-import {
-  type AuditHead,
-  type AuditKey,
-  type AuditRecord,
-  type AuditRow,
-  EMPTY_CHAIN,
-  recordOf,
-} from './record.ts'
+import { type AuditKey, type AuditRow, EMPTY_CHAIN, recordOf } from './record.ts'
 
-export type AuditProblem = 'dropped' | 'reordered' | 'edited' | 'truncated' | 'duplicated' | 'unknownKey'
+/** `at` is the first sequence that does not hold; `problem` the likeliest reason. */
+export type ChainFailure = { readonly at: number; readonly problem: Problem['problem'] }
 
-export type Verification =
-  | { readonly ok: true }
-  /** `at` is the first sequence that does not hold; `problem` the likeliest reason. */
-  | { readonly ok: false; readonly at: number; readonly problem: AuditProblem }
+export type Verification = { readonly ok: true } | ({ readonly ok: false } & ChainFailure)
 
 /** Checks all rows of one chain, in their stored order, against its head. Keys in rotation are given together. */
 export function verifyChain(
@@ -22,23 +14,53 @@ export function verifyChain(
   head: AuditHead,
   keys: readonly AuditKey[],
 ): Verification {
-  let here = EMPTY_CHAIN
-  for (const [index, row] of rows.entries()) {
-    const record = parsed(row)
-    const key = keys.find(({ keyId }) => keyId === record?.keyId)
-    if (record && !key) return { ok: false, at: index + 1, problem: 'unknownKey' }
-    if (!record || !key || !continues(here, row, { record, key })) {
-      return { ok: false, at: index + 1, problem: diagnose(rows, index) }
-    }
-    const after = { count: here.count + 1, mac: row.mac }
-    here = { count: after.count, mac: headMac(key.key, row.runId, after) }
-  }
-  if (here.count < head.count) return { ok: false, at: here.count + 1, problem: 'truncated' }
-  if (here.count === head.count && equalsInConstantTime(here.mac, head.mac)) return { ok: true }
-  return { ok: false, at: head.count, problem: 'edited' }
+  const walk = new ChainWalk(keys)
+  const failure = walk.follow(rows) ?? walk.endsAt(head)
+  return failure ? { ok: false, ...failure } : { ok: true }
 }
 
-function parsed(row: AuditRow): AuditRecord | undefined {
+/** Follows one chain page by page, so that a long one need not be in memory. */
+export class ChainWalk {
+  readonly #keys: readonly AuditKey[]
+  #here = EMPTY_CHAIN
+
+  constructor(keys: readonly AuditKey[]) {
+    this.#keys = keys
+  }
+
+  /** The head after the rows so far. */
+  get head(): AuditHead {
+    return this.#here
+  }
+
+  /** Goes on with the next rows; returns the first one that does not hold. `onRow` gets each row that does. */
+  follow(
+    rows: readonly AuditRow[],
+    onRow?: (row: AuditRow, after: AuditHead) => void,
+  ): ChainFailure | undefined {
+    for (const [index, row] of rows.entries()) {
+      const keyId = parsed(row)?.keyId
+      const key = this.#keys.find((one) => one.keyId === keyId)
+      const at = this.#here.count + 1
+      if (keyId !== undefined && !key) return { at, problem: 'unknownKey' }
+      if (!key || !continues(this.#here, row, key)) return { at, problem: diagnose(rows, index, at) }
+      this.#here = { count: at, mac: headMac(key.key, row.runId, { count: at, mac: row.mac }) }
+      onRow?.(row, this.#here)
+    }
+    return undefined
+  }
+
+  /** Whether the chain ends where its head says; returns what is wrong if not. */
+  endsAt(head: AuditHead): ChainFailure | undefined {
+    if (this.#here.count < head.count) return { at: this.#here.count + 1, problem: 'truncated' }
+    return isSameHead(this.#here, head) ? undefined : { at: head.count, problem: 'edited' }
+  }
+}
+
+export const isSameHead = (a: AuditHead, b: AuditHead): boolean =>
+  a.count === b.count && equalsInConstantTime(a.mac, b.mac)
+
+function parsed(row: AuditRow): ReturnType<typeof recordOf> | undefined {
   try {
     return recordOf(row)
   } catch {
@@ -47,13 +69,10 @@ function parsed(row: AuditRow): AuditRecord | undefined {
 }
 
 /** The MAC covers the record; the copies beside it must say the same, or queries could be lied to. */
-function continues(
-  before: AuditHead,
-  row: AuditRow,
-  { record, key }: { record: AuditRecord; key: AuditKey },
-): boolean {
+function continues(before: AuditHead, row: AuditRow, { key }: AuditKey): boolean {
+  const record = recordOf(row)
   return (
-    equalsInConstantTime(recordMac(key.key, before, row.record), row.mac) &&
+    equalsInConstantTime(recordMac(key, before, row.record), row.mac) &&
     row.sequence === before.count + 1 &&
     row.runId === record.runId &&
     row.at === record.at &&
@@ -63,8 +82,7 @@ function continues(
 }
 
 /** Names what most likely happened at the first row that does not hold. */
-function diagnose(rows: readonly AuditRow[], index: number): AuditProblem {
-  const expected = index + 1
+function diagnose(rows: readonly AuditRow[], index: number, expected: number): Problem['problem'] {
   const row = rows[index] as AuditRow
   const found = parsed(row)?.sequence
   const isRepeated = rows.some((other, place) => place !== index && other.record === row.record)
@@ -73,12 +91,4 @@ function diagnose(rows: readonly AuditRow[], index: number): AuditProblem {
   const isElsewhere = rows.some((other) => parsed(other)?.sequence === expected)
   if (isElsewhere) return 'reordered'
   return found > expected ? 'dropped' : 'edited'
-}
-
-/** The head that a run had when it was sealed, from the rows of a verified deployment chain. */
-export function sealedHead(deployment: readonly AuditRow[], runId: string): AuditHead | undefined {
-  const seal = deployment
-    .map(recordOf)
-    .findLast(({ kind, sealed }) => kind === 'seal' && sealed?.runId === runId)
-  return seal?.sealed && { count: seal.sealed.count, mac: seal.sealed.mac }
 }

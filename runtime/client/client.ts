@@ -18,6 +18,7 @@ import {
   type StartTurnInput,
   Turn,
 } from '../../contracts/api.ts'
+import { AuditPage, AuditVerification } from '../../contracts/audit.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../contracts/results.ts'
@@ -51,6 +52,15 @@ export interface CallOptions {
 export type PageQuery = { readonly limit?: number; readonly after?: string }
 type ShellApproval = Pick<ApproveShell, 'requestId' | 'commandHash'> & Partial<Pick<ApproveShell, 'scope'>>
 type ToolApproval = Pick<ApproveTool, 'requestId'> & Partial<Pick<ApproveTool, 'scope'>>
+export type AuditFilter = PageQuery & {
+  readonly tool?: string
+  readonly decision?: string
+  /** ISO 8601. */
+  readonly since?: string
+  readonly until?: string
+}
+/** The id of a run, or `deployment`. */
+type OneChain = { readonly run?: string }
 type WriteFile = {
   readonly path: string
   readonly content: Uint8Array
@@ -75,6 +85,7 @@ export function createClient(options: ClientOptions) {
     ...decisionCalls(parts),
     ...policyCalls(parts),
     ...trustCalls(parts),
+    ...auditCalls(parts),
   }
 }
 
@@ -267,6 +278,35 @@ function trustCalls({ call, command }: Parts) {
     listTrustedFolders: (query: PageQuery = {}, options?: CallOptions) =>
       call(TrustedFolderPage, { method: 'GET', path, query, ...options }),
   }
+}
+
+function auditCalls({ transport, call }: Parts) {
+  const path = API_ROUTES.audit
+  return {
+    /** Oldest first; for operators. */
+    readAudit: (query: AuditFilter & OneChain = {}, options?: CallOptions) =>
+      call(AuditPage, { method: 'GET', path, query, ...options }),
+    readRunAudit: (id: string, query: AuditFilter = {}, options?: CallOptions) =>
+      call(AuditPage, { method: 'GET', path: runPath(id, 'audit'), query, ...options }),
+    /** Reports of a verification by the service; the last one is complete. */
+    async *verifyAudit(query: OneChain = {}, options?: CallOptions): AsyncGenerator<AuditVerification> {
+      const answer = await transport.open({ method: 'GET', path: `${path}/verification`, query, ...options })
+      for await (const line of linesOf(answer.body ?? emptyBody())) {
+        yield parseAnswer(AuditVerification, line)
+      }
+    },
+  }
+}
+
+async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of chunks) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
+  }
+  if (rest !== '') yield rest
 }
 
 function parseAnswer<T extends z.ZodType>(schema: T, text: string): z.output<T> {

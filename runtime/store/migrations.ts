@@ -326,4 +326,12 @@ export const MIGRATIONS: readonly Migration[] = [
         .execute()
     },
   },
+  {
+    version: 8,
+    name: 'who asked for commands and file writes',
+    up: async (db) => {
+      await db.schema.alterTable('commands').addColumn('actor', 'text').execute()
+      await db.schema.alterTable('calls').addColumn('actor', 'text').execute()
+    },
+  },
 ]

@@ -29,6 +29,7 @@ export interface Tables {
     state: 'running' | 'ended'
     request_json: string
     result_json: string | null
+    actor: string | null
   }
   approvals: ApprovalsTable
   calls: {
@@ -38,6 +39,7 @@ export interface Tables {
     state: CallRow['state']
     decision_json: string | null
     opened_at: string
+    actor: string | null
   }
   claims: {
     namespace: string

@@ -5,9 +5,9 @@ import type { Engine, WriteScope } from './engine.ts'
 import type { EventListeners } from './event-listeners.ts'
 import { transactionOver } from './sql-transaction.ts'
 import type { Store } from './store.ts'
-import { countApiKeys, insertApiKey, readApiKey } from './tables/api-keys.ts'
+import { countApiKeys, readApiKey } from './tables/api-keys.ts'
 import { listApprovals, listExpiredApprovals } from './tables/approvals.ts'
-import { readAudit } from './tables/audit.ts'
+import { auditReads } from './tables/audit.ts'
 import { deleteBlobs, readBlob, writeBlob } from './tables/blobs.ts'
 import { listClaims } from './tables/claims.ts'
 import { readEvents } from './tables/events.ts'
@@ -45,7 +45,6 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
     readBlob: (runId, name) => readBlob(reading, runId, name),
     deleteBlobs: (runId) => write((scope) => deleteBlobs(scope, runId)),
 
-    insertApiKey: (row) => write((scope) => insertApiKey(scope, row)),
     readApiKey: (hash) => readApiKey(reading, hash),
     countApiKeys: () => countApiKeys(reading),
 
@@ -60,7 +59,7 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
     deleteTrustedFolder: (owner, path) => write((scope) => deleteTrustedFolder(scope, owner, path)),
     listTrustedFolders: (filter) => listTrustedFolders(reading, filter),
 
-    readAudit: (query) => readAudit(reading, query),
+    ...auditReads(reading),
 
     acquireLease: (name, holder, ttlMs) =>
       write((scope) => acquireLease(scope, { name, holder, ttlMs }), engine.leases),

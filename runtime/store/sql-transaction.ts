@@ -1,5 +1,6 @@
 import type { WriteScope } from './engine.ts'
 import type { Transaction } from './store.ts'
+import { insertApiKey } from './tables/api-keys.ts'
 import { decideApproval, insertApproval, listApprovals, readApproval } from './tables/approvals.ts'
 import { appendAudit, lockAuditHead } from './tables/audit.ts'
 import { changeCall, insertCall, listCalls, readCall } from './tables/calls.ts'
@@ -48,6 +49,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   auditHead: (runId) => lockAuditHead(scope, runId),
   appendAudit: (rows, head) => appendAudit(scope, rows, head),
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
+  insertApiKey: (row) => insertApiKey(scope, row),
   writeSetting: (name, value) => writeSetting(scope, name, value),
   readClaim: (key) => readClaim(scope, key),
   upsertClaim: (claim) => upsertClaim(scope, claim),

@@ -85,6 +85,8 @@ export interface CommandRow {
   readonly id: string
   readonly runId: string
   readonly request: unknown
+  /** Who asked for it, as the audit names them; absent in rows of earlier releases. */
+  readonly actor?: string
   readonly state: 'running' | 'ended'
   readonly result?: unknown
 }
@@ -108,14 +110,19 @@ export interface ApprovalRow {
   readonly createdAt: string
 }
 
-/** One call of the agent, from its announcement to its end, so that it is never released twice. */
+/**
+ * One call of the agent, from its announcement to its end, so that it is never released twice; or a write through the
+ * file API, until its outcome is recorded.
+ */
 export interface CallRow {
   readonly runId: string
   readonly callId: string
   readonly tool: string
   readonly state: 'open' | 'released' | 'refused' | 'ended'
   readonly decision?: unknown
-  /** Sequence of the audit intent, and when it was written. */
+  /** Who asked for it, where that is not the run's agent. */
+  readonly actor?: string
+  /** When the audit intent was written. */
   readonly openedAt: string
 }
 
@@ -259,6 +266,7 @@ export interface Transaction {
 
   /** Keeps an answer under its key; false where the key has one already. */
   insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
+  insertApiKey(row: ApiKeyRow): Promise<void>
   writeSetting(name: string, value: string): Promise<void>
 
   upsertClaim(claim: ClaimRow): Promise<void>
@@ -328,7 +336,6 @@ export interface Store {
   ): Promise<{ sha256: string; bytes: number; chunks: AsyncIterable<Uint8Array> } | undefined>
   deleteBlobs(runId: string): Promise<void>
 
-  insertApiKey(row: ApiKeyRow): Promise<void>
   readApiKey(hash: string): Promise<ApiKeyRow | undefined>
   countApiKeys(): Promise<number>
 
@@ -353,6 +360,10 @@ export interface Store {
   }): Promise<{ items: (Omit<TrustedFolder, 'settings'> & { readonly hasFile: boolean })[]; next?: string }>
 
   readAudit(query: AuditQuery): Promise<{ items: AuditRow[]; next?: string }>
+  /** Head of a chain as it is now, without a lock; undefined where there is no such run. The deployment's never ends. */
+  readAuditHead(runId: string): Promise<(AuditHead & { readonly isEnded: boolean }) | undefined>
+  /** The smallest id of a run, or run id in the audit, that is greater than this one. */
+  nextAuditChain(among: 'runs' | 'records', after: string): Promise<string | undefined>
 
   /** Takes or renews a lease; false where another holder has it. */
   acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean>

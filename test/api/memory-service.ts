@@ -9,6 +9,7 @@ import type { FileAnswer } from '../../contracts/toolbox.ts'
 import type { FolderQuery, TrustFolder } from '../../contracts/trusted-folders.ts'
 import type { Caller, FileRequest, RunService, Subscription } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
+import { auditOf, readAudit, verifyAudit } from './memory-audit.ts'
 import { fileAnswer } from './memory-files.ts'
 import { aComparison, MemoryFolders } from './memory-folders.ts'
 
@@ -288,6 +289,13 @@ export class MemoryService implements RunService {
 
   async listTrustedFolders(caller: Caller) {
     return { items: this.#folders.list(caller) }
+  }
+
+  readonly readAudit = readAudit
+  readonly verifyAudit = verifyAudit
+
+  async readRunAudit(caller: Caller, id: string) {
+    return auditOf(this.#visible(caller, id).run.id)
   }
 
   async ready() {

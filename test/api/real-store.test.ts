@@ -16,7 +16,9 @@ async function startWithStore() {
   onTestFinished(() => store.close())
   const key = generateApiKey()
   const createdAt = new Date().toISOString()
-  await store.insertApiKey({ id: 'key_1', hash: hashApiKey(key), owner: 'ada', role: 'user', createdAt })
+  await store.transaction((tx) =>
+    tx.insertApiKey({ id: 'key_1', hash: hashApiKey(key), owner: 'ada', role: 'user', createdAt }),
+  )
   const harness = startApp({ store, now: () => new Date() })
   const start = (app = harness.app) =>
     app.inject({

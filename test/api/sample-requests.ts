@@ -94,6 +94,9 @@ export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
     ...own,
     status: 204,
   }),
+  'GET /api/runs/:id/audit': ({ runId }) => ({ url: `/api/runs/${runId}/audit`, ...own }),
+  'GET /api/audit': () => ({ url: '/api/audit', status: 403, foreign: 403 }),
+  'GET /api/audit/verification': () => ({ url: '/api/audit/verification', status: 403, foreign: 403 }),
   'GET /api/runs/:id/approvals': ({ runId }) => ({ url: `/api/runs/${runId}/approvals`, ...own }),
   'POST /api/runs/:id/shell-approvals': ({ runId, requestId }) => ({
     url: `/api/runs/${runId}/shell-approvals`,

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
+import type { AuditHead } from '../../contracts/audit.ts'
 import type { AuditDraft } from '../../runtime/audit/chain.ts'
-import type { AuditKey } from '../../runtime/audit/record.ts'
+import { type AuditKey, type AuditRow, recordOf } from '../../runtime/audit/record.ts'
 
 export const OLD_KEY: AuditKey = { keyId: 'k1', key: new Uint8Array(32).fill(1) }
 export const NEW_KEY: AuditKey = { keyId: 'k2', key: new Uint8Array(32).fill(2) }
@@ -43,3 +44,9 @@ export const anyDraft: fc.Arbitrary<AuditDraft> = fc
     at: '2026-01-01T00:00:00.000Z',
     ...fields,
   }))
+
+/** The head under which the deployment's chain has sealed a run. */
+export function sealedHead(deployment: readonly AuditRow[], runId: string): AuditHead | undefined {
+  const sealed = deployment.map((row) => recordOf(row).sealed).findLast((seal) => seal?.runId === runId)
+  return sealed && { count: sealed.count, mac: sealed.mac }
+}

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { chainRecords, sealRun } from '../../runtime/audit/chain.ts'
-import { toJsonLines } from '../../runtime/audit/json-lines.ts'
+import { entryOf } from '../../runtime/audit/entry.ts'
+import { toJsonLine } from '../../runtime/audit/json-lines.ts'
 import { toOcsf } from '../../runtime/audit/ocsf.ts'
 import { type AuditRow, EMPTY_CHAIN } from '../../runtime/audit/record.ts'
 import { verifyChain } from '../../runtime/audit/verify.ts'
@@ -19,29 +20,24 @@ const chain = chainRecords(
   OLD_KEY,
 )
 
-describe('toJsonLines', () => {
-  it('writes a line per record from which the chain can be verified elsewhere', () => {
-    const lines = toJsonLines(chain.rows)
+const entries = chain.rows.map(entryOf)
 
-    const read = lines
-      .trimEnd()
-      .split('\n')
-      .map((line) => {
-        const { mac, ...record } = JSON.parse(line)
-        const { runId, sequence, at, tool, decision = '' } = record
-        return { runId, sequence, at, tool, decision, record: canonicalJson(record), mac } satisfies AuditRow
-      })
+describe('toJsonLine', () => {
+  it('writes a line per record from which the chain can be verified elsewhere', () => {
+    const lines = entries.map(toJsonLine)
+
+    const read = lines.map((line) => {
+      const { mac, ...record } = JSON.parse(line)
+      const { runId, sequence, at, tool, decision = '' } = record
+      return { runId, sequence, at, tool, decision, record: canonicalJson(record), mac } satisfies AuditRow
+    })
     expect(read).toEqual(chain.rows)
     expect(verifyChain(read, chain.head, [OLD_KEY])).toEqual({ ok: true })
-  })
-
-  it('writes nothing for no records', () => {
-    expect(toJsonLines([])).toBe('')
   })
 })
 
 describe('toOcsf', () => {
-  const events = toOcsf(chain.rows)
+  const events = entries.map(toOcsf)
 
   it('writes API Activity with every attribute that the class requires', () => {
     for (const event of events) {
@@ -92,7 +88,7 @@ describe('toOcsf', () => {
       OLD_KEY,
     )
 
-    const [seal] = toOcsf(rows)
+    const [seal] = rows.map(entryOf).map(toOcsf)
 
     expect(events[1]).toMatchObject({ metadata: { uid: 'run_1:2', correlation_uid: 'call-1' } })
     expect(events[1]).toMatchObject({ unmapped: { key_id: 'k1', reasons: ['outside the workspace'] } })

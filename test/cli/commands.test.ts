@@ -34,6 +34,9 @@ const COMMANDS = [
   ['move-state'],
   ['capacity'],
   ['demo'],
+  ['audit', 'show'],
+  ['audit', 'verify'],
+  ['audit', 'export'],
 ]
 
 test.each(COMMANDS)('"%s %s" explains itself with an example and knows --json', async (...words) => {

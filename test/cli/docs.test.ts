@@ -15,6 +15,7 @@ const PAGES = [
   'AGENTS.md',
   'docs/README.md',
   'docs/getting-started.md',
+  'docs/audit.md',
   'docs/capacity.md',
   'docs/infra.md',
   'cli/README.md',

@@ -12,7 +12,8 @@ async function routes(overrides: Partial<AppOptions['store']> = {}) {
   const { service, store } = use()
   const apiKey = generateApiKey()
   const row = { id: randomUUID(), hash: hashApiKey(apiKey), owner: alice.owner, role: 'user' } as const
-  await store.insertApiKey({ ...row, createdAt: new Date().toISOString() })
+  const createdAt = new Date().toISOString()
+  await store.transaction((tx) => tx.insertApiKey({ ...row, createdAt }))
   const app = buildApp({
     // The service outlives each of these apps.
     service: { ...service, close: async () => undefined },
@@ -78,8 +79,8 @@ it('does the work of a request whose transaction failed when it is repeated', as
   const { service, store } = use()
   const path = use().aWorkspace()
   const { transaction } = store
-  Object.assign(store, { transaction: () => Promise.reject(new Error('the disk is full')) })
   const first = await routes()
+  Object.assign(store, { transaction: () => Promise.reject(new Error('the disk is full')) })
   const failed = await first('/api/runs', 'full', aRun(path, [shell('true')]))
   Object.assign(store, { transaction })
 

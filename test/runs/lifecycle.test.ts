@@ -133,7 +133,7 @@ it('fails a run with sandbox_lost when its AgentHost dies in mid-turn, and clean
   expect(await store.listClaims(['bound', 'requested'])).toEqual([])
   const audit = await store.readAudit({ runId: run.id, limit: 100 })
   const records = audit.items.map(({ record }) => JSON.parse(record))
-  expect(records.at(-1)).toMatchObject({ kind: 'outcome', outcome: 'unknown (sandbox_lost)' })
+  expect(records.at(-1)).toMatchObject({ kind: 'outcome', outcome: 'unknown (the run ended first)' })
 })
 
 it('writes an audit intent before and an outcome after every action', async () => {

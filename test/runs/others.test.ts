@@ -1,5 +1,8 @@
+import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { loadDeploymentKeys } from '../../runtime/api/keys/deployment-keys.ts'
 import { Approvals } from '../../runtime/api/runs/approvals.ts'
+import { createAuditTrail } from '../../runtime/api/runs/audit-trail.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
 import { createDatabase, requestPostgres } from '../helpers/postgres.ts'
@@ -26,12 +29,13 @@ describe.skipIf(reason !== undefined)(
   () => {
     it('reaches its sandbox when it is a decision', async () => {
       const { driver, other } = await twoProcesses()
+      const audit = createAuditTrail(await loadDeploymentKeys(join(driver.config.stateDir, 'keys')))
       const run = aRun(driver.aWorkspace(), [shell('mkdir build && rm -rf build && echo removed')])
       const { id } = await driver.service.startRun(alice, run)
 
       const events = await follow(driver.service, id, async (event) => {
         if (event.type !== 'shell.approval_required') return
-        const approvals = new Approvals({ store: other, clock: () => new Date() })
+        const approvals = new Approvals({ store: other, clock: () => new Date() }, audit)
         const { requestId } = event.data
         await approvals.decide(bob, id, { requestId, outcome: 'approved', by: 'bob', scope: 'once' })
       })

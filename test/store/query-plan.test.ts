@@ -88,6 +88,8 @@ async function exercise(store: Store): Promise<void> {
   for (const query of [{ runId }, { tool: 't' }, { decision: 'deny' }, { since: createdAt }, {}]) {
     await store.readAudit({ ...page, after: '3', ...query })
   }
+  for (const chain of [runId, '']) await store.readAuditHead(chain)
+  for (const among of ['runs', 'records'] as const) await store.nextAuditChain(among, '')
 }
 
 async function* oneByte(): AsyncGenerator<Uint8Array> {

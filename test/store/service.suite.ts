@@ -29,7 +29,7 @@ export function testService(engine: StoreUnderTest): void {
       } as const
       const before = await store().countApiKeys()
 
-      await store().insertApiKey(row)
+      await store().transaction((tx) => tx.insertApiKey(row))
 
       expect(await store().countApiKeys()).toBe(before + 1)
       expect(await store().readApiKey(row.hash)).toEqual(row)

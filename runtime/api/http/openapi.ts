@@ -11,6 +11,7 @@ import {
   StartRun,
   Turn,
 } from '../../../contracts/api.ts'
+import { AuditEntry, AuditVerification } from '../../../contracts/audit.ts'
 import { Problem } from '../../../contracts/errors.ts'
 import { RunEnvelope } from '../../../contracts/events.ts'
 import { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
@@ -24,6 +25,8 @@ function namedSchemas() {
   const registry = z.registry<{ id: string }>()
   const named = {
     Approval,
+    AuditEntry,
+    AuditVerification,
     FileListing,
     Problem,
     Readiness,

@@ -1,9 +1,7 @@
 import {
-  createHash,
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
-  hkdfSync,
   type KeyObject,
   randomBytes,
   timingSafeEqual,
@@ -12,6 +10,7 @@ import { chmod, link, mkdir, readFile, rename, unlink, writeFile } from 'node:fs
 import { join } from 'node:path'
 import { exportJWK } from 'jose'
 import { EXECUTOR_KEYS } from '../../../contracts/names.ts'
+import { deriveKey, KEY_BYTES, keyFingerprint } from '../../kit/derive-key.ts'
 import { errnoOf, SandboxError } from '../../kit/errors.ts'
 
 /** What a key of the deployment is used for; each use has a key of its own. */
@@ -26,8 +25,6 @@ export type DeploymentKeys = {
   /** Where AgentHosts on this machine read the public keys. */
   readonly jwksFile: string
 }
-
-const KEY_BYTES = 32
 
 /** Files of keys that are given: base64 of 32 bytes, and base64 of an Ed25519 key as PKCS #8. */
 export const KEY_FILES = { deploymentKey: 'deployment-key', ticketKey: 'ticket-key' } as const
@@ -66,7 +63,7 @@ export async function deploymentKeysOf(
   let current = { privateKey, jwk: await publicJwk(createPublicKey(privateKey)) }
   await publish(current.jwk)
   return {
-    keyId: fingerprint(root),
+    keyId: keyFingerprint(root),
     derive: (use) => deriveKey(root, use),
     get ticketKey() {
       return { kid: current.jwk.kid, privateKey: current.privateKey }
@@ -92,22 +89,7 @@ type PublicJwk = Awaited<ReturnType<typeof publicJwk>>
 /** The public half of a ticket key, under the name that its tickets carry. */
 export async function publicJwk(key: KeyObject) {
   const { kty, crv, x } = await exportJWK(key)
-  return { kty, crv, x, kid: fingerprint(Buffer.from(String(x))), alg: 'EdDSA', use: 'sig' } as const
-}
-
-const fingerprint = (bytes: Uint8Array) =>
-  createHash('sha256').update('agentweaver/key-id/v1').update(bytes).digest('hex').slice(0, 16)
-
-/** HKDF-SHA256 with `info` = `agentweaver/<use>/v1` and the inputs, each prefixed with its length. */
-export function deriveKey(root: Uint8Array, use: string, ...inputs: readonly string[]): Uint8Array {
-  const prefixed = inputs.map((input) => {
-    const bytes = Buffer.from(input, 'utf8')
-    const length = Buffer.alloc(4)
-    length.writeUInt32BE(bytes.length)
-    return Buffer.concat([length, bytes])
-  })
-  const info = Buffer.concat([Buffer.from(`agentweaver/${use}/v1`), ...prefixed])
-  return new Uint8Array(hkdfSync('sha256', root, new Uint8Array(0), info, KEY_BYTES))
+  return { kty, crv, x, kid: keyFingerprint(Buffer.from(String(x))), alg: 'EdDSA', use: 'sig' } as const
 }
 
 /** The bearer of one run in one sandbox: stored nowhere, derived wherever the turn key is. */

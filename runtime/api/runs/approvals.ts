@@ -4,6 +4,7 @@ import type { RunEvent } from '../../../contracts/events.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { ApprovalRow, Transaction } from '../../store/store.ts'
+import type { AuditTrail } from './audit-trail.ts'
 import type { RunDeps } from './deps.ts'
 import type { Caller } from './service.ts'
 
@@ -50,9 +51,12 @@ export class Approvals {
   readonly #store: RunDeps['store']
   readonly #clock: RunDeps['clock']
 
-  constructor({ store, clock }: Pick<RunDeps, 'store' | 'clock'>) {
+  readonly #audit: AuditTrail
+
+  constructor({ store, clock }: Pick<RunDeps, 'store' | 'clock'>, audit: AuditTrail) {
     this.#store = store
     this.#clock = clock
+    this.#audit = audit
   }
 
   /** A person's word on one request of one run. Throws `already_decided` where somebody was first. */
@@ -64,7 +68,7 @@ export class Approvals {
     return this.#store.transaction(async (tx) => {
       const approval = await this.#requirePending(tx, runId, word.requestId)
       assertFits(approval, word)
-      const decision = await settle(tx, approval, { ...word, state: word.outcome })
+      const decision = await this.#settle(tx, approval, { ...word, state: word.outcome })
       const decided = await tx.readApproval(runId, word.requestId)
       if (!decision || !decided)
         throw new SandboxError('already_decided', `request ${word.requestId} was decided`)
@@ -87,14 +91,14 @@ export class Approvals {
     return this.#store.transaction(async (tx) => {
       const approval = await tx.readApproval(runId, requestId)
       if (approval?.state !== 'pending') return undefined
-      return settle(tx, approval, { state: 'expired', reason: 'nobody decided before it expired' })
+      return this.#settle(tx, approval, { state: 'expired', reason: 'nobody decided before it expired' })
     })
   }
 
   /** Ends whatever is pending when the run ends, in the transaction that ends it. */
   async supersedeAll(tx: Transaction, runId: string, reason: string): Promise<void> {
     for (const approval of await tx.listApprovals(runId, { state: 'pending' })) {
-      await settle(tx, approval, { state: 'superseded', reason })
+      await this.#settle(tx, approval, { state: 'superseded', reason })
     }
   }
 
@@ -107,26 +111,40 @@ export class Approvals {
     if (Date.parse(approval.expiresAt) > this.#clock().getTime()) return approval
     throw new SandboxError('already_decided', `request ${requestId} expired at ${approval.expiresAt}`)
   }
+
+  /** Ends an approval with everything that follows from it, or answers undefined where somebody was first. */
+  async #settle(tx: Transaction, approval: ApprovalRow, word: Settled): Promise<CallDecision | undefined> {
+    const { state, by, scope, reason, answer } = word
+    const { runId, requestId, callId, tool } = approval
+    const run = await tx.readRun(runId)
+    const change = { state, ...present({ decidedBy: by, scope, reason, answer }) }
+    if (!run || !(await tx.decideApproval(requestId, change))) return undefined
+    const outcome = DECISIONS[state]
+    const decision: CallDecision = { callId, outcome, ...present({ reason, value: answer }) }
+    const callState = outcome === 'release' || outcome === 'answer' ? 'released' : 'refused'
+    const call = await tx.readCall(runId, callId)
+    // A call that its sandbox gave up while it waited has ended, and has its outcome.
+    await tx.changeCall(runId, callId, { decision, ...(call?.state !== 'ended' && { state: callState }) })
+    await tx.appendEvents(runId, [{ event: decidedEvent(approval, state, word) }])
+    await this.#audit.append(tx, runId, [
+      {
+        kind: 'decision',
+        runId,
+        callId,
+        actor: by === undefined ? 'agentweaver' : `person:${by}`,
+        tool,
+        policyVersion: run.policyVersion,
+        decision: state,
+        approval: requestId,
+        ...(scope && { reasons: [`scope ${scope}`] }),
+        at: this.#clock().toISOString(),
+      },
+    ])
+    return decision
+  }
 }
 
 type Settled = { readonly state: keyof typeof DECISIONS } & Partial<PersonsWord>
-
-/** Ends an approval with everything that follows from it, or answers undefined where somebody was first. */
-async function settle(
-  tx: Transaction,
-  approval: ApprovalRow,
-  word: Settled,
-): Promise<CallDecision | undefined> {
-  const { state, by, scope, reason, answer } = word
-  const change = { state, ...present({ decidedBy: by, scope, reason, answer }) }
-  if (!(await tx.decideApproval(approval.requestId, change))) return undefined
-  const outcome = DECISIONS[state]
-  const decision: CallDecision = { callId: approval.callId, outcome, ...present({ reason, value: answer }) }
-  const callState = outcome === 'release' || outcome === 'answer' ? 'released' : 'refused'
-  await tx.changeCall(approval.runId, approval.callId, { state: callState, decision })
-  await tx.appendEvents(approval.runId, [{ event: decidedEvent(approval, state, word) }])
-  return decision
-}
 
 function assertFits(approval: ApprovalRow, word: PersonsWord): void {
   const isQuestion = approval.kind === 'question'

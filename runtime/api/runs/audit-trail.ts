@@ -6,6 +6,7 @@ import type { DeploymentKeys } from '../keys/deployment-keys.ts'
 export function createAuditTrail(keys: DeploymentKeys) {
   const key = { keyId: keys.keyId, key: keys.derive('audit') }
   return {
+    key,
     async append(tx: Transaction, runId: string, drafts: readonly AuditDraft[]): Promise<void> {
       if (drafts.length === 0) return
       const { rows, head } = chainRecords(await tx.auditHead(runId), drafts, key)

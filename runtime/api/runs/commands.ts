@@ -3,12 +3,15 @@ import type { StartCommand, StartedCommand } from '../../../contracts/api.ts'
 import { ERROR_STATUS } from '../../../contracts/errors.ts'
 import type { HostCommandInput } from '../../../contracts/exec.ts'
 import type { SandboxSettings } from '../../../contracts/policy.ts'
+import type { AuditDraft } from '../../audit/chain.ts'
 import { refuseCommand } from '../../governance/refuse-command.ts'
+import { bestEffort } from '../../kit/best-effort.ts'
 import { withTimeout } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
-import type { RunRow } from '../../store/store.ts'
+import type { CommandRow, RunRow } from '../../store/store.ts'
 import type { AuditTrail } from './audit-trail.ts'
 import type { RunDeps } from './deps.ts'
+import { requireRunning } from './run-view.ts'
 import type { Caller } from './service.ts'
 import type { SandboxUse } from './serving-run.ts'
 
@@ -25,7 +28,23 @@ export function hostCommandOf(request: unknown, settings: SandboxSettings): Host
 }
 
 /** What the sandbox answered with: after it, the command did not start. */
-const isRefusal = (error: unknown): boolean => error instanceof SandboxError && ERROR_STATUS[error.code] < 500
+const isRefusal = (error: unknown): error is SandboxError =>
+  error instanceof SandboxError && ERROR_STATUS[error.code] < 500
+
+/** How a command of a person ended. */
+export const commandEnd = (
+  run: RunRow,
+  { id, actor = `person:${run.owner}` }: CommandRow,
+  facts: Pick<AuditDraft, 'at' | 'outcome' | 'durationMs' | 'bytes' | 'exitCode'>,
+): AuditDraft => ({
+  kind: 'outcome',
+  runId: run.id,
+  callId: id,
+  actor,
+  tool: 'exec',
+  policyVersion: run.policyVersion,
+  ...facts,
+})
 
 function unconfirmed(
   run: RunRow,
@@ -40,7 +59,7 @@ function unconfirmed(
 
 /** Commands that a person runs in a run's sandbox, beside its agent. */
 export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
-  const { store, clock } = deps
+  const { store, clock, log } = deps
 
   /** The command's row and its audit intent are durable before the sandbox hears of it. */
   async function record(
@@ -49,16 +68,18 @@ export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
     command: { id: string; request: StartCommand },
   ): Promise<StartedCommand> {
     return store.transaction(async (tx) => {
-      const current = await tx.readRun(run.id)
-      await tx.insertCommand({ id: command.id, runId: run.id, request: command.request, state: 'running' })
+      const current = requireRunning(run.id, await tx.readRun(run.id))
+      const actor = `person:${caller.owner}`
+      const { id, request } = command
+      await tx.insertCommand({ id, runId: run.id, request, actor, state: 'running' })
       await audit.append(tx, run.id, [
         {
           kind: 'intent',
           runId: run.id,
-          callId: command.id,
-          actor: `person:${caller.owner}`,
+          callId: id,
+          actor,
           tool: 'exec',
-          params: command.request,
+          params: request,
           policyVersion: run.policyVersion,
           decision: 'allow',
           reasons: ['asked for by a person'],
@@ -66,9 +87,21 @@ export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
         },
       ])
       tx.announce(run.id)
-      const started = { commandId: command.id, afterSequence: current?.lastSequence ?? 0 }
+      const started = { commandId: command.id, afterSequence: current.lastSequence }
       await caller.keep?.(tx, started)
       return started
+    })
+  }
+
+  /** The sandbox did not take the command: it ends here, unless its run has ended it meanwhile. */
+  async function endRefused(run: RunRow, commandId: string, code: string): Promise<void> {
+    await store.transaction(async (tx) => {
+      await tx.readRun(run.id)
+      const command = await tx.readCommand(run.id, commandId)
+      if (command?.state !== 'running') return
+      await tx.endCommand(commandId, { refused: code })
+      await audit.append(tx, run.id, [commandEnd(run, command, { outcome: code, at: clock().toISOString() })])
+      tx.announce(run.id)
     })
   }
 
@@ -84,7 +117,11 @@ export function createRunCommands(deps: RunDeps, audit: AuditTrail) {
       try {
         await client.startCommand(commandId, body, withTimeout(START_TIMEOUT_MS))
       } catch (error) {
-        throw isRefusal(error) ? error : unconfirmed(run, started, error)
+        if (!isRefusal(error)) throw unconfirmed(run, started, error)
+        await bestEffort(log, `end the refused command ${commandId}`, () =>
+          endRefused(run, commandId, error.code),
+        )
+        throw error
       }
       return started
     },

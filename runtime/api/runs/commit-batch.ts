@@ -5,6 +5,7 @@ import type { AuditDraft } from '../../audit/chain.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { ApprovalRow, NewEvent, RunRow, Transaction } from '../../store/store.ts'
 import type { AuditTrail } from './audit-trail.ts'
+import { commandEnd } from './commands.ts'
 import type { AgentCall, RunDeps, RunGovernance } from './deps.ts'
 import { Gate } from './gate.ts'
 import { type Held, requireHeld } from './held-run.ts'
@@ -139,7 +140,7 @@ export class BatchCommitter {
       case 'tool.result':
         return this.#onResult(work, event.data)
       case 'tool.error':
-        return this.#endCall(work, event.data, { outcome: event.data.code })
+        return this.#onError(work, event.data)
       case 'command.exited':
         return this.#onCommandExited(work, event.data)
       case 'turn.ended':
@@ -182,6 +183,13 @@ export class BatchCommitter {
     await work.tx.changeRun(work.run.id, { outcome: { outcome, ...(summary !== undefined && { summary }) } })
   }
 
+  /** Closes the call, unless it has ended or was never announced: then there is no intent that waits for an outcome. */
+  async #onError(work: Work, { callId, code }: EventData<'tool.error'>): Promise<void> {
+    const call = await work.tx.readCall(work.run.id, callId)
+    if (!call || call.state === 'ended') return
+    await this.#endCall(work, call, { outcome: code })
+  }
+
   async #endCall(
     work: Work,
     ended: { callId: string; tool: string },
@@ -211,18 +219,18 @@ export class BatchCommitter {
     if (callId !== undefined) return
     const known = await work.tx.readCommand(work.run.id, commandId)
     if (!known) throw forged('ended a command that this run did not start')
-    await work.tx.endCommand(commandId, result)
     work.committed.endedCommands.push(commandId)
-    await this.#endCall(
-      work,
-      { callId: commandId, tool: 'exec' },
-      {
-        outcome: result.reason,
-        durationMs: result.durationMs,
-        bytes: result.stdoutBytes + result.stderrBytes,
-        ...(result.exitCode !== null && { exitCode: result.exitCode }),
-      },
-    )
+    if (known.state === 'ended') return
+    await work.tx.endCommand(commandId, result)
+    const { reason: outcome, durationMs, exitCode } = result
+    const facts = {
+      outcome,
+      durationMs,
+      bytes: result.stdoutBytes + result.stderrBytes,
+      ...(exitCode !== null && { exitCode }),
+      at: this.#deps.clock().toISOString(),
+    }
+    await this.#audit.append(work.tx, work.run.id, [commandEnd(work.run, known, facts)])
   }
 }
 

@@ -1,12 +1,14 @@
-import { delay, withTimeout } from '../../kit/deadline.ts'
+import { delay } from '../../kit/deadline.ts'
 import { createActiveRuns } from './active-runs.ts'
 import { Approvals } from './approvals.ts'
+import { createAuditReads } from './audit-reads.ts'
 import { type AuditTrail, createAuditTrail } from './audit-trail.ts'
 import type { Capacity } from './await-capacity.ts'
 import { CapacityQueue } from './capacity-queue.ts'
 import { createRunCommands } from './commands.ts'
 import { createDecisions } from './decisions.ts'
 import type { RunDeps } from './deps.ts'
+import { createFileCalls } from './file-calls.ts'
 import { Holder } from './holder.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { renderMetrics } from './metrics.ts'
@@ -23,7 +25,6 @@ import { createUploads } from './uploads.ts'
 
 export type RunServiceDeps = Omit<RunDeps, 'holder'>
 
-const FILE_TIMEOUT_MS = 60_000
 const CLOSE_GRACE_MS = 10_000
 const LEASE_TTL_MS = 15_000
 /** A process that was killed is known to be gone after so long; its calls wait for a decision twice as long. */
@@ -37,13 +38,14 @@ export function createRunService(given: RunServiceDeps): RunService {
   const deps = { ...given, holder }
   const { store, provider } = deps
   const audit = createAuditTrail(deps.keys)
-  const approvals = new Approvals(deps)
+  const approvals = new Approvals(deps, audit)
   const finishParts = { audit, approvals }
   const capacity: Capacity = { agent: new CapacityQueue(), command: new CapacityQueue() }
   const active = createActiveRuns(deps, { ...finishParts, capacity })
-  const policy = createSandboxPolicy(store, deps.ceiling)
+  const policy = createSandboxPolicy(deps, audit)
   const uploads = createUploads(deps, { ...finishParts, active })
   const commands = createRunCommands(deps, audit)
+  const file = createFileCalls(deps, audit)
   const start = { run: deps, policy }
   const lifecycle = new Lifecycle({ deps, start, active, uploads, finishParts })
   const findServing = servingRunFinder(deps, active)
@@ -92,33 +94,34 @@ export function createRunService(given: RunServiceDeps): RunService {
     ...createRunReads(deps, findServing),
     ...createDecisions({ store, approvals, active, log: deps.log }),
 
-    ...createSandboxUses(findServing, commands),
+    ...createSandboxUses(findServing, { commands, file }),
 
     readPolicy: () => policy.read(),
     replacePolicy: (caller, patch) => policy.replace(caller, patch),
     mergePolicy: (caller, patch) => policy.merge(caller, patch),
     ...createTrustedFolders(deps, policy),
+    ...createAuditReads(deps, audit),
     metrics: () => renderMetrics({ store, active, reaper }),
   }
 }
 
+type SandboxCalls = {
+  readonly commands: ReturnType<typeof createRunCommands>
+  readonly file: ReturnType<typeof createFileCalls>
+}
 type SandboxUses = Pick<RunService, 'startCommand' | 'cancelCommand' | 'file'>
 
 /** What callers do in the sandbox of a run, beside its agent. */
 function createSandboxUses(
   findServing: ReturnType<typeof servingRunFinder>,
-  commands: ReturnType<typeof createRunCommands>,
+  { commands, file }: SandboxCalls,
 ): SandboxUses {
   return {
     startCommand: (caller, id, command) =>
       using(findServing(caller, id), (use) => commands.start(caller, use, command)),
     cancelCommand: (caller, id, commandId) =>
       using(findServing(caller, id), (use) => commands.cancel(use, commandId)),
-    async file(caller, id, { operation, payload }) {
-      return using(findServing(caller, id), ({ client }) =>
-        client.file(operation, payload ?? new Uint8Array(0), withTimeout(FILE_TIMEOUT_MS)),
-      )
-    },
+    file: (caller, id, request) => using(findServing(caller, id), (use) => file(caller, use, request)),
   }
 }
 

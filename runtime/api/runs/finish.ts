@@ -1,11 +1,13 @@
+import type { CallDecision } from '../../../contracts/decisions.ts'
 import type { ErrorCode } from '../../../contracts/errors.ts'
 import type { RunEvent } from '../../../contracts/events.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { present } from '../../kit/present.ts'
-import type { RunChange, RunRow, Transaction } from '../../store/store.ts'
+import type { CallRow, RunChange, RunRow, Transaction } from '../../store/store.ts'
 import type { Approvals } from './approvals.ts'
 import type { AuditTrail } from './audit-trail.ts'
+import { commandEnd } from './commands.ts'
 import type { RunDeps } from './deps.ts'
 import { lossWords } from './loss-words.ts'
 
@@ -39,28 +41,41 @@ function endEvent(ending: Ending): RunEvent {
   }
 }
 
-/** A call that was released and never answered did run, for all anybody knows: it is closed, never released again. */
-async function closeCalls(
+/**
+ * Every intent gets its outcome: calls and file writes that have none yet, and commands of people. A call that was
+ * released and never answered may have run; it is never released again.
+ */
+async function closeOpen(
   tx: Transaction,
   run: RunRow,
   { audit, at }: { audit: AuditTrail; at: string },
 ): Promise<void> {
-  const open = await tx.listCalls(run.id, ['open', 'released'])
-  for (const call of open) await tx.changeCall(run.id, call.callId, { state: 'ended' })
-  await audit.append(
-    tx,
-    run.id,
-    open.map((call) => ({
+  const calls = await tx.listCalls(run.id, ['open', 'released', 'refused'])
+  for (const call of calls) await tx.changeCall(run.id, call.callId, { state: 'ended' })
+  const commands = await tx.listRunningCommands(run.id)
+  for (const command of commands) await tx.endCommand(command.id, { unknown: RUN_ENDED })
+  await audit.append(tx, run.id, [
+    ...calls.map((call) => ({
       kind: 'outcome' as const,
       runId: run.id,
       callId: call.callId,
-      actor: `agent:${run.agent.kind}`,
+      actor: call.actor ?? `agent:${run.agent.kind}`,
       tool: call.tool,
       policyVersion: run.policyVersion,
-      outcome: call.state === 'open' ? 'not released' : 'unknown (sandbox_lost)',
+      outcome: outcomeOf(call),
       at,
     })),
-  )
+    ...commands.map((command) => commandEnd(run, command, { outcome: UNKNOWN, at })),
+  ])
+}
+
+const RUN_ENDED = 'the run ended first'
+const UNKNOWN = `unknown (${RUN_ENDED})`
+
+const outcomeOf = ({ state, decision }: CallRow): string => {
+  if (state === 'released') return UNKNOWN
+  const outcome = (decision as CallDecision | undefined)?.outcome
+  return state === 'refused' && outcome ? `not released (${outcome})` : 'not released'
 }
 
 export type RunEnd = {
@@ -75,7 +90,7 @@ export type RunEnd = {
 }
 
 /**
- * Ends a run in one transaction: approvals superseded, calls closed, the last events, the audit chain sealed,
+ * Ends a run in one transaction: approvals superseded, calls and commands closed, the last events, the audit chain sealed,
  * the state final. A run that is final already is left as it is.
  */
 export async function finishRun(deps: RunDeps, parts: FinishParts, unredacted: RunEnd): Promise<void> {
@@ -86,7 +101,7 @@ export async function finishRun(deps: RunDeps, parts: FinishParts, unredacted: R
     if (!run || run.endedAt !== undefined || unredacted.onlyIf?.(run) === false) return
     const ending = redactedEnding(unredacted.ending, run, deps.redactText)
     await parts.approvals.supersedeAll(tx, runId, 'the run ended')
-    await closeCalls(tx, run, { audit: parts.audit, at })
+    await closeOpen(tx, run, { audit: parts.audit, at })
     await parts.audit.seal(tx, runId, at)
     await tx.appendEvents(
       runId,

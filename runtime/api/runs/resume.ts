@@ -102,7 +102,8 @@ export async function readPosition(
       ...(isBetweenTurns && last && end && { ended: { turn: last, end } }),
       pending: await tx.listApprovals(run.id, { state: 'pending' }),
       commands: await tx.listRunningCommands(run.id),
-      decisions: calls.map(({ decision }) => decision as CallDecision),
+      // A file write of a person is no call of the agent, and waits for no decision.
+      decisions: calls.flatMap(({ decision }) => (decision ? [decision as CallDecision] : [])),
     }
   })
 }

@@ -9,6 +9,12 @@ export const UNFINISHED = ['awaiting_upload', 'queued', 'launching', 'running', 
 export const isFinal = (run: { state: Run['state'] }): boolean =>
   (FINAL_STATES as readonly string[]).includes(run.state)
 
+/** Asked in a transaction that writes to a run on behalf of a person: the chain of an ended run is sealed. */
+export function requireRunning(id: string, run: RunRow | undefined): RunRow {
+  if (run && run.endedAt === undefined) return run
+  throw new SandboxError('run_ended', `run ${id} has ended`)
+}
+
 /** What callers see of a run. */
 export function toRun(row: RunRow): Run {
   const {

@@ -1,11 +1,15 @@
+import { randomUUID } from 'node:crypto'
 import { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
 import { patternProblems } from '../../../policies/agent/settings.ts'
 import { tighten, widenings } from '../../../policies/agent/tighten.ts'
+import { canonicalJson } from '../../kit/canonical-json.ts'
 import { SandboxError } from '../../kit/errors.ts'
-import type { Store } from '../../store/store.ts'
+import type { AuditTrail } from './audit-trail.ts'
+import type { RunDeps } from './deps.ts'
 import type { Caller } from './service.ts'
 
 const SETTING = 'sandbox-policy'
+const SETTING_NAMES = SandboxSettings.keyof().options
 
 /** What a patch asks for beyond these settings, and so does not get. */
 export const notGranted = (settings: SandboxSettings, patch: SandboxSettingsPatch): string[] =>
@@ -41,7 +45,10 @@ export function settingsOfRun(
 }
 
 /** The deployment's policy: what operators stored, under the ceiling. It can only tighten the ceiling. */
-export function createSandboxPolicy(store: Store, ceiling: SandboxSettings) {
+export function createSandboxPolicy(
+  { store, ceiling, governance, clock }: Pick<RunDeps, 'store' | 'ceiling' | 'governance' | 'clock'>,
+  audit: AuditTrail,
+) {
   const stored = async (): Promise<SandboxSettingsPatch> =>
     SandboxSettingsPatch.parse(JSON.parse((await store.readSetting(SETTING)) ?? '{}'))
 
@@ -51,8 +58,22 @@ export function createSandboxPolicy(store: Store, ceiling: SandboxSettings) {
     const problems = problemsOf(ceiling, patch)
     if (problems.length > 0) throw new SandboxError('invalid_request', problems.join('; '))
     const settings = tighten(ceiling, patch)
+    const before = tighten(ceiling, await stored())
     await store.transaction(async (tx) => {
       await tx.writeSetting(SETTING, JSON.stringify(patch))
+      await audit.append(tx, '', [
+        {
+          kind: 'policy.changed',
+          runId: '',
+          callId: `policy_${randomUUID().replaceAll('-', '')}`,
+          actor: `person:${caller.owner}`,
+          tool: 'policy.change',
+          params: patch,
+          policyVersion: governance.version(settings),
+          reasons: differing(before, settings).map((field) => `changes ${field}`),
+          at: clock().toISOString(),
+        },
+      ])
       await caller.keep?.(tx, settings)
     })
     return settings
@@ -65,5 +86,8 @@ export function createSandboxPolicy(store: Store, ceiling: SandboxSettings) {
       write(caller, { ...(await stored()), ...patch }),
   }
 }
+
+const differing = (before: SandboxSettings, after: SandboxSettings): string[] =>
+  SETTING_NAMES.filter((name) => canonicalJson(before[name]) !== canonicalJson(after[name]))
 
 export type SandboxPolicy = ReturnType<typeof createSandboxPolicy>

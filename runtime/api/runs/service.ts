@@ -13,6 +13,7 @@ import type {
   StartTurn,
   Turn,
 } from '../../../contracts/api.ts'
+import type { AuditPage, AuditVerification } from '../../../contracts/audit.ts'
 import type { RunEnvelope } from '../../../contracts/events.ts'
 import type { FileOperation } from '../../../contracts/files.ts'
 import type { SandboxKind } from '../../../contracts/names.ts'
@@ -46,6 +47,16 @@ export type ListRuns = {
   readonly after?: string | undefined
 }
 export type ListFolders = Omit<ListRuns, 'kind'>
+export type AuditQuery = {
+  readonly limit: number
+  readonly after?: string | undefined
+  readonly tool?: string | undefined
+  readonly decision?: string | undefined
+  readonly since?: string | undefined
+  readonly until?: string | undefined
+}
+/** `run`: the id of a run, or `deployment`. */
+export type OneChain = { readonly run?: string | undefined }
 export type ReadEvents = { readonly after: number; readonly limit: number }
 export type Subscription = { readonly after: number; readonly signal: AbortSignal }
 export type FileRequest = { readonly operation: FileOperation; readonly payload?: Uint8Array }
@@ -130,6 +141,12 @@ export interface RunService {
   forgetFolder(caller: Caller, folder: FolderQuery): Promise<void>
   /** The caller's own; the last trusted first. */
   listTrustedFolders(caller: Caller, query: ListFolders): Promise<Page<TrustedFolder>>
+
+  /** Every audit record, oldest first, for operators; `forbidden`. */
+  readAudit(caller: Caller, query: AuditQuery & OneChain): Promise<AuditPage>
+  readRunAudit(caller: Caller, id: string, query: AuditQuery): Promise<AuditPage>
+  /** Checks every chain, or that of one run, against the deployment's; `forbidden`. Reports come until it is complete. */
+  verifyAudit(caller: Caller, only: OneChain): Promise<AsyncIterable<AuditVerification>>
 
   ready(): Promise<Readiness>
   /** Prometheus text format. */

@@ -3,10 +3,11 @@ import { chmod, link, readFile, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { API_KEY_FILE } from '../../../contracts/api-env.ts'
 import { errnoOf, SandboxError } from '../../kit/errors.ts'
-import type { Store } from '../../store/store.ts'
+import type { Store, Transaction } from '../../store/store.ts'
 import { generateApiKey, hashApiKey, isApiKey } from '../http/api-key.ts'
 
-type KeyStore = Pick<Store, 'readApiKey' | 'insertApiKey' | 'countApiKeys'>
+/** The API keys of a store, as the first one is put into it. */
+export type KeyStore = Pick<Store, 'readApiKey' | 'countApiKeys'> & Pick<Transaction, 'insertApiKey'>
 /** Who uses the service of their own machine. */
 const LOCAL_OWNER = 'local'
 

@@ -3,7 +3,7 @@ import { SandboxError } from '../../kit/errors.ts'
 import { fromText, toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
 import type { Tables } from '../schema.ts'
-import type { AuditHead, AuditQuery, AuditRow } from '../store.ts'
+import type { AuditHead, AuditQuery, AuditRow, Store } from '../store.ts'
 import { lockRun } from './runs.ts'
 
 /** The deployment's chain, which belongs to no run. */
@@ -83,10 +83,7 @@ const toAudit = (row: Selectable<Tables['audit']>): AuditRow => ({
 })
 
 /** Records in the order in which they were written; the cursor is the last one's place in it. */
-export async function readAudit(
-  { db }: Scope,
-  query: AuditQuery,
-): Promise<{ items: AuditRow[]; next?: string }> {
+async function readAudit({ db }: Scope, query: AuditQuery): Promise<{ items: AuditRow[]; next?: string }> {
   let select = db
     .selectFrom('audit')
     .selectAll()
@@ -112,3 +109,48 @@ function positionOf(cursor: string): number {
     'The cursor `after` is not one of this list: start from the first page.',
   )
 }
+
+async function readAuditHead(
+  { db }: Scope,
+  runId: string,
+): Promise<(AuditHead & { readonly isEnded: boolean }) | undefined> {
+  if (runId === DEPLOYMENT) {
+    const query = db.selectFrom('audit_heads').select(['count', 'mac']).where('chain', '=', DEPLOYMENT)
+    const { count = 0, mac = '' } = (await query.executeTakeFirst()) ?? {}
+    return { count, mac, isEnded: false }
+  }
+  const run = await db
+    .selectFrom('runs')
+    .select(['audit_count', 'audit_mac', 'ended_at'])
+    .where('id', '=', toText(runId))
+    .executeTakeFirst()
+  return run && { count: run.audit_count, mac: run.audit_mac, isEnded: run.ended_at !== null }
+}
+
+/** One index look-up per id: `select distinct` would read every record. */
+async function nextAuditChain(
+  { db }: Scope,
+  among: 'runs' | 'records',
+  after: string,
+): Promise<string | undefined> {
+  if (among === 'runs') {
+    const run = db.selectFrom('runs').select('id').where('id', '>', after).orderBy('id').limit(1)
+    return (await run.executeTakeFirst())?.id
+  }
+  const record = db
+    .selectFrom('audit')
+    .select('run_id')
+    .where('run_id', '>', after)
+    .orderBy('run_id')
+    .limit(1)
+  return (await record.executeTakeFirst())?.run_id
+}
+
+/** What reads the audit; a copy of a store has these alone. */
+export const auditReads = (
+  reading: Scope,
+): Pick<Store, 'readAudit' | 'readAuditHead' | 'nextAuditChain'> => ({
+  readAudit: (query) => readAudit(reading, query),
+  readAuditHead: (runId) => readAuditHead(reading, runId),
+  nextAuditChain: (among, after) => nextAuditChain(reading, among, after),
+})

@@ -1,11 +1,20 @@
 import type { Selectable } from 'kysely'
-import { changed, fromOptionalJson, fromText, present, toOptionalJson, toText } from '../codec.ts'
+import {
+  changed,
+  fromOptionalJson,
+  fromOptionalText,
+  fromText,
+  present,
+  toOptionalJson,
+  toOptionalText,
+  toText,
+} from '../codec.ts'
 import type { Scope } from '../engine.ts'
 import type { Tables } from '../schema.ts'
 import type { CallRow } from '../store.ts'
 
 const toCall = (row: Selectable<Tables['calls']>): CallRow => ({
-  ...present({ decision: fromOptionalJson<object>(row.decision_json) }),
+  ...present({ decision: fromOptionalJson<object>(row.decision_json), actor: fromOptionalText(row.actor) }),
   runId: row.run_id,
   callId: fromText(row.call_id),
   tool: fromText(row.tool),
@@ -23,6 +32,7 @@ export async function insertCall({ db }: Scope, call: CallRow): Promise<void> {
       state: call.state,
       decision_json: toOptionalJson(call.decision),
       opened_at: call.openedAt,
+      actor: toOptionalText(call.actor),
     })
     .execute()
 }

@@ -1,5 +1,13 @@
 import type { Selectable } from 'kysely'
-import { fromJson, fromOptionalJson, present, toJson, toText } from '../codec.ts'
+import {
+  fromJson,
+  fromOptionalJson,
+  fromOptionalText,
+  present,
+  toJson,
+  toOptionalText,
+  toText,
+} from '../codec.ts'
 import type { Scope } from '../engine.ts'
 import type { Tables } from '../schema.ts'
 import type { CommandRow } from '../store.ts'
@@ -13,6 +21,7 @@ export async function insertCommand({ db }: Scope, command: CommandRow): Promise
       state: command.state,
       request_json: toJson(command.request),
       result_json: command.result === undefined ? null : toJson(command.result),
+      actor: toOptionalText(command.actor),
     })
     .execute()
 }
@@ -48,7 +57,7 @@ export async function listRunningCommands({ db }: Scope, runId: string): Promise
 }
 
 const toCommand = (row: Selectable<Tables['commands']>): CommandRow => ({
-  ...present({ result: fromOptionalJson<object>(row.result_json) }),
+  ...present({ result: fromOptionalJson<object>(row.result_json), actor: fromOptionalText(row.actor) }),
   id: row.id,
   runId: row.run_id,
   state: row.state,

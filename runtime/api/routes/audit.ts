@@ -1,0 +1,72 @@
+import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import * as z from 'zod'
+import { AUDIT_LIMITS, AuditChain, AuditPage, AuditVerification } from '../../../contracts/audit.ts'
+import { JSON_LINES_MEDIA_TYPE } from '../../../contracts/routes.ts'
+import { callerOf } from '../http/authenticate.ts'
+import { GUARDED, problems, RunParams, wholeNumber } from '../http/schemas.ts'
+import type { RouteDeps } from './deps.ts'
+
+const schema = { ...GUARDED, tags: ['audit'] }
+const When = z.iso.datetime({ offset: true })
+
+const AuditQuery = z.strictObject({
+  limit: wholeNumber(AUDIT_LIMITS.maxPage).pipe(z.int().min(1)).default(AUDIT_LIMITS.defaultPage),
+  after: z.string().max(256).optional(),
+  tool: z.string().max(256).optional(),
+  decision: z.string().max(64).optional(),
+  since: When.optional(),
+  until: When.optional(),
+})
+const OneChain = z.strictObject({ run: AuditChain.optional() })
+
+/** The audit of one run, for its owner too. */
+export const runAuditRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service }) => {
+  const readSchema = {
+    ...schema,
+    summary: 'List the audit records of a run, oldest first',
+    params: RunParams,
+    querystring: AuditQuery,
+    response: { 200: AuditPage, ...problems(404, 409) },
+  }
+  app.get('/:id/audit', { schema: readSchema }, async (request) =>
+    service.readRunAudit(callerOf(request), request.params.id, request.query),
+  )
+}
+
+/** The audit of the deployment, for operators. */
+export const auditRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, streams }) => {
+  const listSchema = {
+    ...schema,
+    summary: 'List the audit records of all runs and of the deployment, oldest first',
+    querystring: AuditQuery.extend(OneChain.shape),
+    response: { 200: AuditPage, ...problems(403, 409) },
+  }
+  app.get('', { schema: listSchema }, async (request) => service.readAudit(callerOf(request), request.query))
+
+  const verifySchema = {
+    ...schema,
+    summary: 'Verify the audit: a report a line while it is checked, the complete one last',
+    querystring: OneChain,
+    response: {
+      200: { content: { [JSON_LINES_MEDIA_TYPE]: { schema: AuditVerification } } },
+      ...problems(403),
+    },
+  }
+  app.get('/verification', { schema: verifySchema }, async (request, reply) => {
+    const signal = streams.admit(request, reply)
+    const reports = await service.verifyAudit(callerOf(request), request.query)
+    return sendLines(reply, lines(reports, signal))
+  })
+}
+
+const sendLines = (reply: FastifyReply, texts: AsyncIterable<string>) =>
+  reply.type(JSON_LINES_MEDIA_TYPE).send(Readable.from(texts, { objectMode: false }))
+
+async function* lines(reports: AsyncIterable<unknown>, signal: AbortSignal): AsyncGenerator<string> {
+  for await (const report of reports) {
+    if (signal.aborted) return
+    yield `${JSON.stringify(report)}\n`
+  }
+}
