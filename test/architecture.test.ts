@@ -98,6 +98,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/executors',
       'runtime/audit',
       'runtime/git/find-git.ts',
+      'runtime/system-calls/terminal-input.ts',
       'charts-src/capacity',
       'charts-src/environment',
       'infra/plans',

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,12 +8,15 @@ import { startPostgres } from '../../devcluster/service/postgres-server.ts'
 import { readConfig } from '../../runtime/api/config.ts'
 import { loadKeys } from '../../runtime/api/keys/load-keys.ts'
 import { storeLocation } from '../../runtime/api/start/store-location.ts'
+import { databaseToken } from '../../runtime/azure/database-token.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
+import { prepareDatabase } from '../../runtime/store/postgres/prepare-database.ts'
 import { makeKeys } from '../../scripts/make-keys.ts'
 import { startAzure } from '../credential/azure-rig.ts'
 import { createTestAuthority } from '../fakes/test-authority.ts'
 import { freePort } from '../helpers/free-port.ts'
+import { DATABASE, SETUP_ROLE, startEntraPostgres } from '../store/entra-postgres.ts'
 
 const aFolder = () => {
   const folder = mkdtempSync(join(tmpdir(), 'aw-keys-'))
@@ -151,6 +154,41 @@ describe('a database that knows the service by its Azure identity', () => {
 
     await expect(open({ ...database, url })).rejects.toThrow(/altnames|IP/i)
   })
+})
+
+it('prepares the database by the setup’s own token, so that the API’s token opens the store', async () => {
+  const authority = createTestAuthority()
+  const port = await freePort('127.0.0.1')
+  const server = await startEntraPostgres({
+    address: '127.0.0.1',
+    port,
+    rule: 'hostssl all all 127.0.0.1/32 password',
+    tls: authority.serverFor('localhost'),
+  })
+  onTestFinished(() => server.stop())
+  let role: string = SETUP_ROLE
+  const azure = await startAzure({
+    authority,
+    onToken: async (token) => {
+      await server.query(`alter role "${role}" password '${token}'`)
+    },
+  })
+  const { identity } = azure.settings
+  const url = (user: string, database: string) =>
+    `postgresql://${user}@localhost:${port}/${database}?sslmode=verify-full`
+  const login = { database: DATABASE, role: 'agentweaver-api', objectId: randomUUID() }
+  const setup = databaseToken(identity, silentLog)
+  await setup()
+
+  expect(await prepareDatabase({ url: url(SETUP_ROLE, 'postgres'), password: setup }, login)).toBe('created')
+
+  role = login.role
+  const store = { kind: 'postgres', url: url(role, DATABASE), auth: 'entra' } as const
+  const place = storeLocation({ store, identity }, silentLog)
+  if (place.kind === 'postgres') await place.password?.()
+  const opened = await openStore(place, { log: silentLog })
+  onTestFinished(() => opened.close())
+  expect(await opened.countApiKeys()).toBe(0)
 })
 
 const AZURE = {

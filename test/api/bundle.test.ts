@@ -1,13 +1,18 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { bundleApi } from '../../scripts/bundle.ts'
 
+const folder = mkdtempSync(join(tmpdir(), 'aw-api-bundle-'))
+let entry = ''
+beforeAll(async () => {
+  entry = await bundleApi(folder)
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
 it('listens from its bundle, with no package beside it', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'aw-api-bundle-'))
-  const entry = await bundleApi(folder)
   const child = spawn(process.execPath, [entry], {
     cwd: folder,
     env: { PATH: process.env['PATH'], HOME: folder, AGENTWEAVER_PORT: '0' },
@@ -28,8 +33,44 @@ it('listens from its bundle, with no package beside it', async () => {
     })
   } finally {
     child.kill('SIGKILL')
-    rmSync(folder, { recursive: true, force: true })
   }
 
   expect(said).toContain('listens on http://127.0.0.1:')
+})
+
+it('has the program that makes its role in the database beside it, which names every mistake of its settings', () => {
+  const setup = (env: Record<string, string>) =>
+    spawnSync(process.execPath, [join(folder, 'api/database-setup.mjs')], {
+      cwd: folder,
+      encoding: 'utf8',
+      timeout: 150_000,
+      env: { PATH: process.env['PATH'], ...env },
+    })
+  const settings = {
+    DATABASE_URL: 'postgresql://setup@127.0.0.1:1/postgres?sslmode=verify-full',
+    AGENTWEAVER_DATABASE_NAME: 'agentweaver',
+    AGENTWEAVER_DATABASE_ROLE: 'agentweaver-api',
+    AGENTWEAVER_DATABASE_ROLE_OBJECT_ID: '84bbc060-66ed-4d84-818d-48e59d1e715f',
+    AZURE_AUTHORITY_HOST: 'https://login.microsoftonline.com/',
+    AZURE_CLIENT_ID: '84bbc060-66ed-4d84-818d-48e59d1e715f',
+    AZURE_FEDERATED_TOKEN_FILE: '/var/run/secrets/azure/tokens/azure-identity-token',
+    AZURE_TENANT_ID: 'e9da86d3-51cf-4a76-82d8-c50195c3f466',
+  }
+
+  const wrong = setup({
+    ...settings,
+    AGENTWEAVER_DATABASE_ROLE: 'api"; drop',
+    AGENTWEAVER_DATABASE_TYPO: 'x',
+  })
+  const clear = setup({ ...settings, DATABASE_URL: 'postgresql://setup@db/postgres' })
+  const nowhere = setup(settings)
+
+  expect(wrong).toMatchObject({ status: 78 })
+  expect(wrong.stderr).toMatch(
+    /AGENTWEAVER_DATABASE_ROLE: must be[\s\S]*AGENTWEAVER_DATABASE_TYPO: is not a known key/,
+  )
+  expect(clear).toMatchObject({ status: 78 })
+  expect(clear.stderr).toContain('sslmode=verify-full')
+  expect(nowhere).toMatchObject({ status: 1 })
+  expect(nowhere.stderr).toContain('connecting to the database "postgres" at 127.0.0.1 failed')
 })
