@@ -156,7 +156,7 @@ const EXACTLY_ONE = {
   not: {
     anyOf: [
       { required: ['requestId', 'commandHash'] },
-      { properties: { requestId: false, commandHash: false } },
+      { not: { anyOf: [{ required: ['requestId'] }, { required: ['commandHash'] }] } },
     ],
   },
 }

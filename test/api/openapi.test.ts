@@ -173,3 +173,14 @@ test('no schema is there twice and none without a use', async () => {
     expect(name).not.toMatch(/Input$/)
   }
 })
+
+test('no property is a bare true or false, which openapi-python-client cannot read', async () => {
+  const bare: string[] = []
+  JSON.stringify(await readDocument(), (key, value) => {
+    if (key === 'properties') {
+      for (const [name, schema] of Object.entries(value)) if (typeof schema === 'boolean') bare.push(name)
+    }
+    return value
+  })
+  expect(bare).toEqual([])
+})
