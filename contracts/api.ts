@@ -47,12 +47,15 @@ export const RequestedAgent = z.discriminatedUnion('kind', [
 ])
 export type RequestedAgent = z.infer<typeof RequestedAgent>
 
+const MAX_LABELS = 32
+
 export const Labels = z
   .record(
     z.string().regex(/^[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?$/, 'must be of a-z, 0-9 and . _ / - inside'),
     z.string().max(256),
   )
-  .refine((labels) => Object.keys(labels).length <= 32, 'at most 32 labels')
+  .refine((labels) => Object.keys(labels).length <= MAX_LABELS, `at most ${MAX_LABELS} labels`)
+  .meta({ maxProperties: MAX_LABELS })
 
 export const StartRun = z.strictObject({
   task: z.string().min(1).max(262_144),
@@ -150,6 +153,16 @@ export type StartedCommand = z.infer<typeof StartedCommand>
 
 const CommandHash = z.string().regex(/^[0-9a-f]{16}$/)
 const RequestId = z.string().min(1).max(128)
+/** The same as the refinements below, in JSON Schema. Generators of clients make unions of `oneOf`, and skip `not`. */
+const EXACTLY_ONE = {
+  description: 'Exactly one of requestId and commandHash',
+  not: {
+    anyOf: [
+      { required: ['requestId', 'commandHash'] },
+      { not: { anyOf: [{ required: ['requestId'] }, { required: ['commandHash'] }] } },
+    ],
+  },
+}
 
 export const ApproveShell = z
   .strictObject({
@@ -160,6 +173,7 @@ export const ApproveShell = z
   .refine((body) => (body.requestId === undefined) !== (body.commandHash === undefined), {
     message: 'exactly one of requestId and commandHash',
   })
+  .meta(EXACTLY_ONE)
 export type ApproveShell = z.infer<typeof ApproveShell>
 export const DenyShell = z
   .strictObject({
@@ -170,6 +184,7 @@ export const DenyShell = z
   .refine((body) => (body.requestId === undefined) !== (body.commandHash === undefined), {
     message: 'exactly one of requestId and commandHash',
   })
+  .meta(EXACTLY_ONE)
 export type DenyShell = z.infer<typeof DenyShell>
 export const ApproveTool = z.strictObject({
   requestId: RequestId,
@@ -198,6 +213,9 @@ export const ApprovalPage = page(Approval)
 /** One page of a folder in a sandbox; `next` goes back as `after`. */
 export const FileListing = z.object({ entries: z.array(FileEntry), next: z.string().optional() })
 export type FileListing = z.infer<typeof FileListing>
+
+/** The process serves requests. */
+export const Health = z.object({ status: z.literal('ok') })
 
 export const Readiness = z.object({
   ready: z.boolean(),

@@ -16,15 +16,17 @@ export const EXEC_LIMITS = {
 const EnvName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, 'must be of letters, digits and _, with no digit first')
-const NoNul = z.string().refine((text) => !text.includes('\0'), 'must not contain NUL')
+const NoNul = z.string().regex(/^[^\0]*$/, 'must not contain NUL')
 
 /** One command under the executor contract. Paths are relative to the workspace root. */
 export const ExecRequest = z.strictObject({
   /** A line for the sandbox's shell (`Isolation.shell`), at most 65,536 bytes of UTF-8. */
-  command: NoNul.min(1).refine(
-    (text) => new TextEncoder().encode(text).length <= EXEC_LIMITS.maxCommandBytes,
-    `must be at most ${EXEC_LIMITS.maxCommandBytes} bytes`,
-  ),
+  command: NoNul.min(1)
+    .max(EXEC_LIMITS.maxCommandBytes)
+    .refine(
+      (text) => new TextEncoder().encode(text).length <= EXEC_LIMITS.maxCommandBytes,
+      `must be at most ${EXEC_LIMITS.maxCommandBytes} bytes`,
+    ),
   directory: NoNul.max(4096).default('.'),
   environment: z.record(EnvName, NoNul.max(131_072)).default({}),
   timeoutMs: z.int().min(1).max(EXEC_LIMITS.maxTimeoutMs).default(EXEC_LIMITS.defaultTimeoutMs),

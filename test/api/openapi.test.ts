@@ -1,13 +1,28 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect, test } from 'vitest'
-import { startApp } from './harness.ts'
+import { RunEvent } from '../../contracts/events.ts'
+import { bearer, RUN, startApp } from './harness.ts'
 
-type Operation = { summary?: string; security?: unknown; responses: Record<string, unknown> }
+type Operation = {
+  operationId?: string
+  summary?: string
+  security?: unknown
+  parameters?: object[]
+  responses: Record<string, { content?: Record<string, { schema: object }> }>
+}
+
+type Schema = { properties?: Record<string, { const?: string }> }
 
 async function readDocument() {
   const { app } = startApp()
   const answer = await app.inject({ url: '/openapi.json' })
-  return answer.json() as { openapi: string; paths: Record<string, Record<string, Operation>> }
+  return answer.json() as {
+    openapi: string
+    servers: object[]
+    paths: Record<string, Record<string, Operation>>
+    components: { schemas: Record<string, Schema> }
+  }
 }
 
 test('the document is valid OpenAPI 3.1', async () => {
@@ -89,4 +104,86 @@ test('every guarded operation names its key, its summary and the answers it can 
       )
     }
   }
+})
+
+test('every operation has its own name in camel case', async () => {
+  const { paths } = await readDocument()
+  const names = Object.values(paths).flatMap((operations) =>
+    Object.values(operations).map(({ operationId }) => operationId ?? ''),
+  )
+  expect(new Set(names).size).toBe(names.length)
+  for (const name of names) expect(name).toMatch(/^[a-z]+(?:[A-Z][a-z]+)+$|^answerQuestion$/)
+})
+
+test('the document names its server', async () => {
+  expect((await readDocument()).servers).toMatchObject([{ url: '/' }])
+})
+
+test('operations that need no key say so', async () => {
+  const { paths } = await readDocument()
+  for (const path of ['/healthz', '/readyz', '/metrics']) expect(paths[path]?.['get']?.security).toEqual([])
+})
+
+test('each event of a stream is a schema with a name', async () => {
+  const document = await readDocument()
+  const { schemas } = document.components
+  const stream = document.paths['/api/runs/{id}/stream']?.['get']
+  expect(stream?.responses['200']?.content?.['text/event-stream']?.schema).toEqual({
+    $ref: '#/components/schemas/RunEnvelope',
+  })
+  const variants = (schemas['RunEvent'] as { oneOf: { $ref: string }[] }).oneOf
+  const types = variants.map(({ $ref }) => schemas[$ref.split('/').at(-1) ?? '']?.properties?.['type']?.const)
+  expect(types).toEqual(RunEvent.options.map((option) => option.shape.type.value))
+})
+
+test('whole numbers of a query are integers with their bounds', async () => {
+  const { paths } = await readDocument()
+  const operation = paths['/api/runs/{id}/events']?.['get']
+  expect(operation?.parameters).toContainEqual(
+    expect.objectContaining({
+      name: 'limit',
+      schema: { type: 'integer', minimum: 1, maximum: 1000, default: 200 },
+    }),
+  )
+})
+
+test('bounds that code checks are in the document', async () => {
+  const { schemas } = (await readDocument()).components
+  expect(schemas['Labels']).toMatchObject({ maxProperties: 32 })
+  expect(schemas['StartCommand']?.properties?.['command']).toMatchObject({ minLength: 1, maxLength: 65_536 })
+})
+
+test('what the document says of an approval is what the service takes', async () => {
+  const { app, keys, service } = startApp()
+  const { schemas } = (await readDocument()).components
+  const check = new Ajv2020({ strict: false }).compile(schemas['ApproveShell'] ?? {})
+  const headers = bearer(keys.ada)
+  const run = (await app.inject({ method: 'POST', url: '/api/runs', headers, body: RUN })).json()
+  const { requestId } = service.addApproval(run.id, { commandHash: '0123456789abcdef' })
+  const bodies = [{}, { requestId, commandHash: '0123456789abcdef' }, { commandHash: 'x' }, { requestId }]
+  for (const body of bodies) {
+    const url = `/api/runs/${run.id}/shell-approvals`
+    const { statusCode } = await app.inject({ method: 'POST', url, headers, body })
+    expect(check(body), JSON.stringify(body)).toBe(statusCode === 200)
+  }
+})
+
+test('no schema is there twice and none without a use', async () => {
+  const document = await readDocument()
+  const text = JSON.stringify(document)
+  for (const name of Object.keys(document.components.schemas)) {
+    expect(text, name).toContain(`"#/components/schemas/${name}"`)
+    expect(name).not.toMatch(/Input$/)
+  }
+})
+
+test('no property is a bare true or false, which openapi-python-client cannot read', async () => {
+  const bare: string[] = []
+  JSON.stringify(await readDocument(), (key, value) => {
+    if (key === 'properties') {
+      for (const [name, schema] of Object.entries(value)) if (typeof schema === 'boolean') bare.push(name)
+    }
+    return value
+  })
+  expect(bare).toEqual([])
 })

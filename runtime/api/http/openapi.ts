@@ -1,50 +1,34 @@
+import { STATUS_CODES } from 'node:http'
 import swagger, { type SwaggerTransform } from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod'
 import * as z from 'zod'
-import {
-  Approval,
-  FileListing,
-  Readiness,
-  Run,
-  StartCommand,
-  StartRun,
-  Turn,
-} from '../../../contracts/api.ts'
-import { AuditEntry, AuditVerification } from '../../../contracts/audit.ts'
-import { Problem } from '../../../contracts/errors.ts'
-import { RunEnvelope } from '../../../contracts/events.ts'
-import { SandboxSettings, SandboxSettingsPatch } from '../../../contracts/policy.ts'
 import { API_ROUTES } from '../../../contracts/routes.ts'
+import { namedSchemas } from './named-schemas.ts'
+import { useOneNameEach } from './schema-names.ts'
+import { DESCRIPTIONS } from './schemas.ts'
 
 /** The version of this interface, not of the program. */
 const INTERFACE_VERSION = '0.1.0'
 
-/** Schemas with a name of their own in the document; all others are written where they are used. */
-function namedSchemas() {
-  const registry = z.registry<{ id: string }>()
-  const named = {
-    Approval,
-    AuditEntry,
-    AuditVerification,
-    FileListing,
-    Problem,
-    Readiness,
-    Run,
-    RunEnvelope,
-    SandboxSettings,
-    SandboxSettingsPatch,
-    StartCommand,
-    StartRun,
-    Turn,
-  }
-  for (const [id, schema] of Object.entries(named)) registry.add(schema, { id })
-  return registry
-}
+const TAGS = [
+  { name: 'runs', description: 'Runs of agents and their turns' },
+  { name: 'events', description: 'What happens in a run, as a stream and as pages' },
+  { name: 'decisions', description: 'Approvals, denials and answers to questions' },
+  { name: 'commands', description: 'Commands in the sandbox of a run' },
+  { name: 'workspace', description: 'Upload and download of whole workspaces' },
+  { name: 'results', description: 'What a run changed' },
+  { name: 'sandboxes', description: 'Sandboxes without an agent' },
+  { name: 'files', description: 'Files of a sandbox' },
+  { name: 'policy', description: 'Settings of sandboxes and the folders that have their own' },
+  { name: 'audit', description: 'Records of what agents and people did, and their verification' },
+  { name: 'service', description: 'Health and figures of the service; no key needed' },
+]
 
 /** Makes the OpenAPI document out of the schemas by which the routes check what comes and goes. */
 export function registerOpenapi(app: FastifyInstance): void {
   const schemaRegistry = namedSchemas()
+  const zodToJsonConfig = { override: describe }
   app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -52,12 +36,42 @@ export function registerOpenapi(app: FastifyInstance): void {
         title: 'Agentweaver Sandbox',
         version: INTERFACE_VERSION,
         description: 'Runs AI agents, each in a sandbox of its own.',
+        license: { name: 'MIT', identifier: 'MIT' },
       },
-      components: { securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } } },
+      servers: [{ url: '/', description: 'The service that serves this document' }],
+      tags: TAGS,
+      components: {
+        securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'An API key' } },
+      },
     },
-    transform: nameWildcard(createJsonSchemaTransform({ schemaRegistry })),
-    transformObject: createJsonSchemaTransformObject({ schemaRegistry }),
+    transform: nameWildcard(createJsonSchemaTransform({ schemaRegistry, zodToJsonConfig })),
+    transformObject: createJsonSchemaTransformObject({ schemaRegistry, zodToJsonConfig }),
   })
+}
+
+type Override = NonNullable<z.core.ToJSONSchemaParams['override']>
+
+/** Corrects what zod writes for one schema. */
+const describe: Override = ({ zodSchema, jsonSchema }) => {
+  const description = DESCRIPTIONS.get(zodSchema)
+  if (description) {
+    for (const key of Object.keys(jsonSchema)) delete jsonSchema[key]
+    Object.assign(jsonSchema, description)
+  }
+  const { def } = zodSchema._zod
+  // Zod leaves out a default of a value that is transformed on its way in.
+  if (def.type === 'default') jsonSchema.default ??= JSON.parse(JSON.stringify(def.defaultValue))
+  // A response may get further fields in a later release. A strict object says itself that it takes no others.
+  if (def.type === 'object' && !def.catchall) delete jsonSchema.additionalProperties
+  // The format says it; the pattern that zod adds has 300 characters.
+  if (jsonSchema.format === 'date-time') delete jsonSchema.pattern
+  // The bounds of integers that JavaScript keeps exactly say nothing about the value.
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) {
+    delete jsonSchema.maximum
+    jsonSchema.format = 'int64'
+  }
+  Object.assign(jsonSchema, z.globalRegistry.get(zodSchema))
 }
 
 /** The rest of a path is `*` to the router; a document needs a name for it. */
@@ -72,9 +86,27 @@ function nameWildcard(transform: SwaggerTransform): SwaggerTransform {
 
 /** Served as a string: the document does not change while the service runs. */
 export function serveOpenapi(app: FastifyInstance): void {
-  let document: string | undefined
+  let text: string | undefined
   app.get(API_ROUTES.openapi, { schema: { hide: true } }, async (_request, reply) => {
-    document ??= JSON.stringify(app.swagger())
-    return reply.type('application/json').send(document)
+    text ??= JSON.stringify(useOneNameEach(describeResponses(app.swagger() as Document)))
+    return reply.type('application/json').send(text)
   })
+}
+
+type Operation = { readonly responses?: Readonly<Record<string, { description: string }>> }
+type Document = {
+  readonly components?: object
+  readonly paths?: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+}
+
+/** The swagger plugin's text for a response that has no description of its own. */
+const PLACEHOLDER = 'Default Response'
+
+function describeResponses(document: Document): Document {
+  const operations = Object.values(document.paths ?? {}).flatMap((path) => Object.values(path))
+  const responses = operations.flatMap((operation) => Object.entries(operation.responses ?? {}))
+  for (const [status, response] of responses) {
+    if (response.description === PLACEHOLDER) response.description = STATUS_CODES[status] ?? ''
+  }
+  return document
 }

@@ -2,17 +2,49 @@ import type { FastifySchema } from 'fastify'
 import * as z from 'zod'
 import { RunId } from '../../../contracts/api.ts'
 import { PROBLEM_MEDIA_TYPE, Problem } from '../../../contracts/errors.ts'
+import { RunEnvelope } from '../../../contracts/events.ts'
 import { IDEMPOTENCY_HEADER } from '../../../contracts/routes.ts'
 
 export const RunParams = z.object({ id: RunId })
 
+/** How the OpenAPI document describes a schema whose check is code, which has no JSON Schema of its own. */
+export const DESCRIPTIONS = z.registry<Record<string, unknown>, z.core.$ZodType>()
+
+function describedAs<T extends z.ZodType>(schema: T, description: Record<string, unknown>): T {
+  DESCRIPTIONS.add(schema, description)
+  return schema
+}
+
+const MAX_DIGITS = 15
+/** The largest whole number that a query takes. */
+export const MAX_WHOLE_NUMBER = 10 ** MAX_DIGITS - 1
+
 /** A whole number in a query, where `''`, `1e3` and `0x10` are mistakes. */
-export const wholeNumber = (max: number) =>
-  z
+export function wholeNumber({ min = 0, max = MAX_WHOLE_NUMBER }: { min?: number; max?: number } = {}) {
+  const schema = z
     .string()
-    .regex(/^\d{1,15}$/, 'must be a whole number')
+    .regex(new RegExp(`^\\d{1,${MAX_DIGITS}}$`), 'must be a whole number')
     .transform(Number)
-    .pipe(z.int().max(max))
+    .pipe(z.int().min(min).max(max))
+  return describedAs(schema, { type: 'integer', minimum: min, maximum: max })
+}
+
+const BINARY = { type: 'string', format: 'binary' }
+
+/** A response of bytes. */
+export const bytesOf = (mediaType: string) => ({
+  content: { [mediaType]: { schema: describedAs(z.any(), BINARY) } },
+})
+
+/** A body of bytes, as the parser of its media type makes it: a `Buffer` or a `Readable`. */
+export const bytesBody = <T>(Class: abstract new (...args: never[]) => T, error: string) =>
+  describedAs(
+    z.custom<T>((value) => value instanceof Class, { error }),
+    BINARY,
+  )
+
+/** A response of server-sent events. The `data` of each frame is one envelope; the id is its sequence. */
+export const eventStream = { content: { 'text/event-stream': { schema: RunEnvelope } } }
 
 const problem = { content: { [PROBLEM_MEDIA_TYPE]: { schema: Problem } } }
 const describedProblem = (description: string) => ({ description, ...problem })
@@ -53,3 +85,5 @@ export const MutationHeaders = z.looseObject({
 })
 
 export const GUARDED: Pick<FastifySchema, 'security'> = { security: [{ apiKey: [] }] }
+/** Of routes that need no key: without it, generators take them for guarded. */
+export const OPEN: Pick<FastifySchema, 'security'> = { security: [] }

@@ -12,7 +12,7 @@ const schema = { ...GUARDED, tags: ['audit'] }
 const When = z.iso.datetime({ offset: true })
 
 const AuditQuery = z.strictObject({
-  limit: wholeNumber(AUDIT_LIMITS.maxPage).pipe(z.int().min(1)).default(AUDIT_LIMITS.defaultPage),
+  limit: wholeNumber({ min: 1, max: AUDIT_LIMITS.maxPage }).default(AUDIT_LIMITS.defaultPage),
   after: z.string().max(256).optional(),
   tool: z.string().max(256).optional(),
   decision: z.string().max(64).optional(),
@@ -25,6 +25,7 @@ const OneChain = z.strictObject({ run: AuditChain.optional() })
 export const runAuditRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service }) => {
   const readSchema = {
     ...schema,
+    operationId: 'listRunAudit',
     summary: 'List the audit records of a run, oldest first',
     params: RunParams,
     querystring: AuditQuery,
@@ -39,6 +40,7 @@ export const runAuditRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { se
 export const auditRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, streams }) => {
   const listSchema = {
     ...schema,
+    operationId: 'listAudit',
     summary: 'List the audit records of all runs and of the deployment, oldest first',
     querystring: AuditQuery.extend(OneChain.shape),
     response: { 200: AuditPage, ...problems(403, 409) },
@@ -47,7 +49,8 @@ export const auditRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servi
 
   const verifySchema = {
     ...schema,
-    summary: 'Verify the audit: a report a line while it is checked, the complete one last',
+    operationId: 'verifyAudit',
+    summary: 'Verify the audit: one report per line, the complete one last',
     querystring: OneChain,
     response: {
       200: { content: { [JSON_LINES_MEDIA_TYPE]: { schema: AuditVerification } } },

@@ -1,10 +1,11 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
 import { RunId, StartCommand, StartedCommand } from '../../../contracts/api.ts'
+import { API_ROUTES } from '../../../contracts/routes.ts'
 import { commandEvents } from '../../kit/command-events.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { callerOf } from '../http/authenticate.ts'
-import { GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
+import { eventStream, GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
 
 const tags = ['commands']
@@ -15,6 +16,8 @@ const prefersAsync = (prefer: string | undefined) =>
 
 /** Commands in the sandbox of a run; the same routes serve sandboxes without an agent. */
 export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once, streams }) => {
+  // Names of operations are unique in a document, and these routes are in it twice.
+  const owner = app.prefix === API_ROUTES.runs ? 'Run' : 'Sandbox'
   app.post(
     '/:id/commands',
     {
@@ -22,12 +25,13 @@ export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
       schema: {
         ...GUARDED,
         tags,
+        operationId: `start${owner}Command`,
         summary: 'Run a command and follow it until it exited; `Prefer: respond-async` only starts it',
         headers: MutationHeaders.extend({ prefer: z.string().max(256).optional() }),
         params: RunParams,
         body: StartCommand,
         response: {
-          200: { content: { 'text/event-stream': { schema: z.string() } } },
+          200: eventStream,
           202: StartedCommand,
           ...problems(403, 404, 409, 413, 415, 502, 503),
         },
@@ -56,6 +60,7 @@ export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
       schema: {
         ...GUARDED,
         tags,
+        operationId: `cancel${owner}Command`,
         summary: 'Cancel a command',
         headers: MutationHeaders,
         params: z.object({ id: RunId, commandId: z.string().min(1).max(128) }),

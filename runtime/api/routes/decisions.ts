@@ -16,7 +16,17 @@ import type { RouteDeps } from './deps.ts'
 
 const tags = ['decisions']
 const deciding = { ...GUARDED, tags, headers: MutationHeaders, params: RunParams }
+/** The name and the summary of an operation. */
+const named = (operationId: string, summary: string) => ({ operationId, summary })
 const response = { 200: Approval, ...problems(403, 404, 409, 415) }
+
+const answerSchema = {
+  ...deciding,
+  ...named('answerQuestion', 'Answer a question of the agent'),
+  params: z.object({ id: RunId, requestId: z.string().min(1).max(128) }),
+  body: AnswerQuestion,
+  response: { 204: z.null(), ...problems(404, 409, 415) },
+}
 
 /** What a person says to a run that waits for them. */
 export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
@@ -26,7 +36,8 @@ export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { se
       schema: {
         ...GUARDED,
         tags,
-        summary: 'List what was asked of people, and what they said',
+        operationId: 'listRunApprovals',
+        summary: 'List approvals and their decisions',
         params: RunParams,
         response: { 200: ApprovalPage, ...problems(404) },
       },
@@ -36,7 +47,14 @@ export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { se
 
   app.post(
     '/:id/shell-approvals',
-    { schema: { ...deciding, summary: 'Approve a shell command', body: ApproveShell, response } },
+    {
+      schema: {
+        ...deciding,
+        ...named('approveShellCommand', 'Approve a shell command'),
+        body: ApproveShell,
+        response,
+      },
+    },
     async (request, reply) => {
       const decision = { outcome: 'approved', ...request.body } as const
       return once(request, reply, (caller) => service.decideShell(caller, request.params.id, decision))
@@ -45,7 +63,14 @@ export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { se
 
   app.post(
     '/:id/shell-denials',
-    { schema: { ...deciding, summary: 'Deny a shell command', body: DenyShell, response } },
+    {
+      schema: {
+        ...deciding,
+        ...named('denyShellCommand', 'Deny a shell command'),
+        body: DenyShell,
+        response,
+      },
+    },
     async (request, reply) => {
       const decision = { outcome: 'denied', ...request.body } as const
       return once(request, reply, (caller) => service.decideShell(caller, request.params.id, decision))
@@ -54,7 +79,14 @@ export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { se
 
   app.post(
     '/:id/tool-approvals',
-    { schema: { ...deciding, summary: 'Approve a tool call', body: ApproveTool, response } },
+    {
+      schema: {
+        ...deciding,
+        ...named('approveToolCall', 'Approve a tool call'),
+        body: ApproveTool,
+        response,
+      },
+    },
     async (request, reply) => {
       const decision = { outcome: 'approved', ...request.body } as const
       return once(request, reply, (caller) => service.decideTool(caller, request.params.id, decision))
@@ -63,30 +95,18 @@ export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { se
 
   app.post(
     '/:id/tool-denials',
-    { schema: { ...deciding, summary: 'Deny a tool call', body: DenyTool, response } },
+    { schema: { ...deciding, ...named('denyToolCall', 'Deny a tool call'), body: DenyTool, response } },
     async (request, reply) => {
       const decision = { outcome: 'denied', ...request.body } as const
       return once(request, reply, (caller) => service.decideTool(caller, request.params.id, decision))
     },
   )
 
-  app.post(
-    '/:id/questions/:requestId/answer',
-    {
-      schema: {
-        ...deciding,
-        summary: 'Answer a question of the agent',
-        params: z.object({ id: RunId, requestId: z.string().min(1).max(128) }),
-        body: AnswerQuestion,
-        response: { 204: z.null(), ...problems(404, 409, 415) },
-      },
-    },
-    async (request, reply) => {
-      const { id, requestId } = request.params
-      await once(request, reply, (caller) =>
-        service.answerQuestion(caller, id, { requestId, answer: request.body.answer }),
-      )
-      return reply.code(204).send(null)
-    },
-  )
+  app.post('/:id/questions/:requestId/answer', { schema: answerSchema }, async (request, reply) => {
+    const { id, requestId } = request.params
+    await once(request, reply, (caller) =>
+      service.answerQuestion(caller, id, { requestId, answer: request.body.answer }),
+    )
+    return reply.code(204).send(null)
+  })
 }

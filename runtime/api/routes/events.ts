@@ -3,11 +3,11 @@ import * as z from 'zod'
 import { EventPage } from '../../../contracts/api.ts'
 import { LAST_EVENT_ID_HEADER } from '../../../contracts/routes.ts'
 import { callerOf } from '../http/authenticate.ts'
-import { GUARDED, problems, RunParams, wholeNumber } from '../http/schemas.ts'
+import { eventStream, GUARDED, problems, RunParams, wholeNumber } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
 
 const tags = ['events']
-const Sequence = wholeNumber(Number.MAX_SAFE_INTEGER)
+const Sequence = wholeNumber()
 const MAX_PAGE = 1000
 
 export const eventRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, streams }) => {
@@ -17,12 +17,13 @@ export const eventRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servi
       schema: {
         ...GUARDED,
         tags,
+        operationId: 'streamRunEvents',
         summary: 'Follow a run: its events after a sequence, then new ones, until `done`',
         headers: z.looseObject({ [LAST_EVENT_ID_HEADER]: Sequence.optional() }),
         params: RunParams,
         querystring: z.strictObject({ after: Sequence.optional() }),
         response: {
-          200: { content: { 'text/event-stream': { schema: z.string() } } },
+          200: eventStream,
           204: z.null().describe('The run has ended, and the reader has seen its last event.'),
           ...problems(404),
         },
@@ -44,11 +45,12 @@ export const eventRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servi
       schema: {
         ...GUARDED,
         tags,
+        operationId: 'listRunEvents',
         summary: 'Read a page of events, oldest first',
         params: RunParams,
         querystring: z.strictObject({
           after: Sequence.default(0),
-          limit: wholeNumber(MAX_PAGE).pipe(z.int().min(1)).default(200),
+          limit: wholeNumber({ min: 1, max: MAX_PAGE }).default(200),
         }),
         response: { 200: EventPage, ...problems(404) },
       },

@@ -4,7 +4,7 @@ import { FileListing } from '../../../contracts/api.ts'
 import { FILE_LIMITS } from '../../../contracts/limits.ts'
 import { callerOf } from '../http/authenticate.ts'
 import { operateOnFile } from '../http/file-operation.ts'
-import { GUARDED, MutationHeaders, problems, wholeNumber } from '../http/schemas.ts'
+import { bytesBody, bytesOf, GUARDED, MutationHeaders, problems, wholeNumber } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
 import { SandboxParams } from './sandboxes.ts'
 
@@ -13,7 +13,6 @@ const schema = { ...GUARDED, tags: ['files'] }
 const mutation = { ...schema, headers: MutationHeaders }
 const Path = z.string().max(FILE_LIMITS.maxPathBytes)
 const FileParams = SandboxParams.extend({ '*': Path })
-const AtLeastOne = z.int().min(1)
 
 /** The files of a sandbox without an agent. */
 export const fileRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once, streams }) => {
@@ -25,12 +24,13 @@ export const fileRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servic
 const fileReadingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service }) => {
   const listSchema = {
     ...schema,
+    operationId: 'listSandboxFiles',
     summary: 'List a folder',
     params: SandboxParams,
     querystring: z.strictObject({
       dir: Path.default('.'),
       after: Path.optional(),
-      limit: wholeNumber(FILE_LIMITS.listPage).pipe(AtLeastOne).optional(),
+      limit: wholeNumber({ min: 1, max: FILE_LIMITS.listPage }).optional(),
     }),
     response: { 200: FileListing, ...problems(403, 404, 409, 502, 503) },
   }
@@ -43,14 +43,15 @@ const fileReadingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servic
 
   const readSchema = {
     ...schema,
+    operationId: 'readSandboxFile',
     summary: 'Read a file, or a part of it',
     params: FileParams,
     querystring: z.strictObject({
-      offset: wholeNumber(Number.MAX_SAFE_INTEGER).optional(),
-      length: wholeNumber(FILE_LIMITS.maxReadBytes).pipe(AtLeastOne).optional(),
+      offset: wholeNumber().optional(),
+      length: wholeNumber({ min: 1, max: FILE_LIMITS.maxReadBytes }).optional(),
     }),
     response: {
-      200: { content: { [BYTES]: { schema: z.any() } } },
+      200: bytesOf(BYTES),
       ...problems(403, 404, 409, 413, 502, 503),
     },
   }
@@ -72,11 +73,12 @@ const fileWritingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servic
 
   const writeSchema = {
     ...mutation,
+    operationId: 'writeSandboxFile',
     summary: 'Write a file',
     consumes: [BYTES],
     params: FileParams,
     querystring: z.strictObject({ create: z.enum(['never', 'allowed', 'exclusive']).optional() }),
-    body: z.instanceof(Buffer, { error: `must be bytes of type ${BYTES}` }),
+    body: bytesBody(Buffer, `must be bytes of type ${BYTES}`),
     response: { 204: z.null(), ...problems(403, 404, 409, 413, 415, 502, 503) },
   }
   app.put('/:id/files/*', { bodyLimit, schema: writeSchema }, async (request, reply) => {
@@ -91,6 +93,7 @@ const fileWritingRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servic
 
   const deleteSchema = {
     ...mutation,
+    operationId: 'deleteSandboxFile',
     summary: 'Delete a file or a folder',
     params: FileParams,
     querystring: z.strictObject({ recursive: z.enum(['true', 'false']).optional() }),

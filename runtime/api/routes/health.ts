@@ -1,9 +1,12 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
-import { Readiness } from '../../../contracts/api.ts'
+import { Health, Readiness } from '../../../contracts/api.ts'
 import { API_ROUTES } from '../../../contracts/routes.ts'
 import { METRICS_TYPE } from '../http/metrics-listener.ts'
+import { OPEN } from '../http/schemas.ts'
 import type { RunService } from '../runs/service.ts'
+
+const tags = ['service']
 
 /** The open routes: they tell nothing of any run. */
 type HealthOptions = { readonly service: RunService; readonly hasOwnMetricsPort: boolean }
@@ -14,8 +17,11 @@ export const healthRoutes: FastifyPluginAsyncZod<HealthOptions> = async (app, op
     API_ROUTES.healthz,
     {
       schema: {
+        ...OPEN,
+        tags,
+        operationId: 'getHealth',
         summary: 'Whether the process lives',
-        response: { 200: z.object({ status: z.literal('ok') }) },
+        response: { 200: Health },
       },
     },
     async () => ({ status: 'ok' as const }),
@@ -23,7 +29,15 @@ export const healthRoutes: FastifyPluginAsyncZod<HealthOptions> = async (app, op
 
   app.get(
     API_ROUTES.readyz,
-    { schema: { summary: 'Whether it can take runs', response: { 200: Readiness, 503: Readiness } } },
+    {
+      schema: {
+        ...OPEN,
+        tags,
+        operationId: 'getReadiness',
+        summary: 'Whether it can take runs',
+        response: { 200: Readiness, 503: Readiness },
+      },
+    },
     async (_request, reply) => {
       const readiness = await service.ready()
       return reply.code(readiness.ready ? 200 : 503).send({ ...readiness, checks: [...readiness.checks] })
@@ -35,6 +49,9 @@ export const healthRoutes: FastifyPluginAsyncZod<HealthOptions> = async (app, op
     API_ROUTES.metrics,
     {
       schema: {
+        ...OPEN,
+        tags,
+        operationId: 'getMetrics',
         summary: 'Figures for Prometheus',
         response: { 200: { content: { 'text/plain': { schema: z.string() } } } },
       },

@@ -3,16 +3,16 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import * as z from 'zod'
 import { BUNDLE_MEDIA_TYPE, PATCH_MEDIA_TYPE, RunDiff } from '../../../contracts/results.ts'
 import { callerOf } from '../http/authenticate.ts'
-import { GUARDED, problems, RunParams } from '../http/schemas.ts'
+import { bytesOf, GUARDED, problems, RunParams } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
 
 const schema = { ...GUARDED, tags: ['results'], params: RunParams, querystring: z.strictObject({}) }
-const bytesOf = (type: string) => ({ content: { [type]: { schema: z.any() } } })
 
 /** What a run on a folder of the user changed. It is made once, when the run ends. */
 export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service }) => {
   const diffSchema = {
     ...schema,
+    operationId: 'getRunDiff',
     summary: 'Read what a run changed in the folder that it worked on',
     response: { 200: RunDiff, ...problems(404, 409) },
   }
@@ -22,6 +22,7 @@ export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { serv
 
   const patchSchema = {
     ...schema,
+    operationId: 'getRunPatch',
     summary: 'Read the same as a unified diff, with secrets hidden',
     response: { 200: bytesOf(PATCH_MEDIA_TYPE), ...problems(404, 409) },
   }
@@ -32,6 +33,7 @@ export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { serv
 
   const bundleSchema = {
     ...schema,
+    operationId: 'getRunBundle',
     summary: "Read the run's commits as a git bundle with one ref, which is not redacted",
     response: { 200: bytesOf(BUNDLE_MEDIA_TYPE), ...problems(404, 409) },
   }

@@ -14,6 +14,7 @@ const bodyLimit = CONFIGURE_LIMITS.maxBodyBytes
 export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
   const startSchema = {
     ...mutation,
+    operationId: 'startRun',
     summary: 'Start a run',
     body: StartRun,
     response: { 202: Run, ...problems(403, 409, 413, 415, 503) },
@@ -25,6 +26,7 @@ export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service
 
   const listSchema = {
     ...schema,
+    operationId: 'listRuns',
     summary: 'List runs, newest first',
     querystring: PageQuery,
     response: { 200: RunPage, ...problems() },
@@ -35,6 +37,7 @@ export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service
 
   const readSchema = {
     ...schema,
+    operationId: 'getRun',
     summary: 'Read a run',
     params: RunParams,
     response: { 200: Run, ...problems(404) },
@@ -45,6 +48,7 @@ export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service
 
   const turnSchema = {
     ...mutation,
+    operationId: 'startTurn',
     summary: 'Give the agent its next prompt',
     params: RunParams,
     body: StartTurn,
@@ -58,7 +62,8 @@ export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service
 
   const cancelSchema = {
     ...mutation,
-    summary: 'Cancel a run; answers when it is final or two seconds have passed',
+    operationId: 'cancelRun',
+    summary: 'Cancel a run; returns when it is final or two seconds have passed',
     params: RunParams,
     response: { 200: Run, ...problems(404, 409) },
   }

@@ -16,6 +16,7 @@ export const SandboxParams = z.object({
 export const sandboxRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
   const createSchema = {
     ...mutation,
+    operationId: 'createSandbox',
     summary: 'Create a sandbox without an agent',
     body: CreateSandbox,
     response: { 202: Run, ...problems(403, 409, 413, 415, 503) },
@@ -27,6 +28,7 @@ export const sandboxRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
 
   const listSchema = {
     ...schema,
+    operationId: 'listSandboxes',
     summary: 'List sandboxes, newest first',
     querystring: PageQuery,
     response: { 200: RunPage, ...problems() },
@@ -37,6 +39,7 @@ export const sandboxRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
 
   const readSchema = {
     ...schema,
+    operationId: 'getSandbox',
     summary: 'Read a sandbox',
     params: SandboxParams,
     response: { 200: Run, ...problems(404) },
@@ -47,6 +50,7 @@ export const sandboxRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
 
   const destroySchema = {
     ...mutation,
+    operationId: 'deleteSandbox',
     summary: 'Destroy a sandbox with everything in it',
     params: SandboxParams,
     response: { 204: z.null(), ...problems(404, 409) },

@@ -18,6 +18,7 @@ const mutation = { ...schema, headers: MutationHeaders }
 export const trustedFolderRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
   const listSchema = {
     ...schema,
+    operationId: 'listTrustedFolders',
     summary: 'List the folders whose settings are kept, the last trusted first',
     querystring: PageQuery,
     response: { 200: TrustedFolderPage, ...problems() },
@@ -28,6 +29,7 @@ export const trustedFolderRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
 
   const compareSchema = {
     ...schema,
+    operationId: 'compareFolderSettings',
     summary: "Compare a folder's settings file with the settings in force",
     querystring: FolderQuery,
     response: { 200: SettingsComparison, ...problems() },
@@ -38,6 +40,7 @@ export const trustedFolderRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
 
   const trustSchema = {
     ...mutation,
+    operationId: 'trustFolder',
     summary: "Put a folder's settings file in force for your own runs",
     body: TrustFolder,
     response: { 200: SettingsComparison, ...problems(409, 413, 415) },
@@ -48,6 +51,7 @@ export const trustedFolderRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
 
   const forgetSchema = {
     ...mutation,
+    operationId: 'forgetTrustedFolder',
     summary: 'Forget the settings in force in a folder; the next run there is a first one',
     querystring: FolderQuery,
     response: { 204: z.null(), ...problems(404, 409) },

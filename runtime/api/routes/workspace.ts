@@ -1,12 +1,11 @@
 import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
-import * as z from 'zod'
 import { Run } from '../../../contracts/api.ts'
 import { FILE_LIMITS } from '../../../contracts/limits.ts'
 import { TAR_MEDIA_TYPE } from '../../../contracts/routes.ts'
 import { callerOf } from '../http/authenticate.ts'
 import { boundStream } from '../http/bound-stream.ts'
-import { GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
+import { bytesBody, bytesOf, GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
 
 const tags = ['workspace']
@@ -21,11 +20,12 @@ export const workspaceRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { s
       schema: {
         ...GUARDED,
         tags,
-        summary: 'Bring the workspace of a run that waits for it; the run starts when it is there',
+        operationId: 'uploadRunWorkspace',
+        summary: 'Upload the workspace of a run that waits for it as a tar stream; then the run starts',
         consumes: [TAR_MEDIA_TYPE],
         headers: MutationHeaders,
         params: RunParams,
-        body: z.instanceof(Readable, { error: `must be a tar archive of type ${TAR_MEDIA_TYPE}` }),
+        body: bytesBody(Readable, `must be a tar archive of type ${TAR_MEDIA_TYPE}`),
         response: { 200: Run, ...problems(404, 409, 413, 415) },
       },
     },
@@ -45,10 +45,11 @@ export const workspaceRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { s
       schema: {
         ...GUARDED,
         tags,
-        summary: 'Take the workspace out',
+        operationId: 'downloadRunWorkspace',
+        summary: 'Download the workspace as a tar stream',
         params: RunParams,
         response: {
-          200: { content: { [TAR_MEDIA_TYPE]: { schema: z.any() } } },
+          200: bytesOf(TAR_MEDIA_TYPE),
           ...problems(404, 409, 502, 503),
         },
       },

@@ -1,0 +1,135 @@
+import * as z from 'zod'
+import {
+  AnswerQuestion,
+  Approval,
+  ApprovalPage,
+  ApproveShell,
+  ApproveTool,
+  CreateSandbox,
+  DenyShell,
+  DenyTool,
+  EventPage,
+  FileListing,
+  FolderMode,
+  Health,
+  Labels,
+  Readiness,
+  RequestedAgent,
+  Run,
+  RunPage,
+  RunState,
+  StartCommand,
+  StartedCommand,
+  StartRun,
+  StartTurn,
+  Turn,
+  WorkspaceSource,
+} from '../../../contracts/api.ts'
+import { AuditEntry, AuditPage, AuditVerification } from '../../../contracts/audit.ts'
+import { BackendName } from '../../../contracts/backends.ts'
+import { Plan, PlanStep } from '../../../contracts/configure.ts'
+import { ErrorCode, Problem } from '../../../contracts/errors.ts'
+import { RunEnvelope, RunEvent } from '../../../contracts/events.ts'
+import {
+  CommandShell,
+  ExecResult,
+  Isolation,
+  OutputStream,
+  TerminationReason,
+} from '../../../contracts/exec.ts'
+import { FileEntry } from '../../../contracts/files.ts'
+import { SandboxSettings, SandboxSettingsPatch, SettingsOrigin, Verdict } from '../../../contracts/policy.ts'
+import { ChangedFile, RunDiff } from '../../../contracts/results.ts'
+import { ToolOutcome } from '../../../contracts/tools.ts'
+import {
+  SettingsComparison,
+  TrustedFolder,
+  TrustedFolderPage,
+  TrustFolder,
+} from '../../../contracts/trusted-folders.ts'
+
+/** Schemas with a name of their own in the document. All others are written where they are used. */
+const NAMED = {
+  AnswerQuestion,
+  Approval,
+  ApprovalPage,
+  ApproveShell,
+  ApproveTool,
+  AuditEntry,
+  AuditPage,
+  AuditVerification,
+  BackendName,
+  ChangedFile,
+  CommandShell,
+  CreateSandbox,
+  DenyShell,
+  DenyTool,
+  ErrorCode,
+  EventPage,
+  ExecResult,
+  FileEntry,
+  FileListing,
+  FolderMode,
+  Health,
+  Isolation,
+  Labels,
+  OutputStream,
+  Plan,
+  PlanStep,
+  Problem,
+  Readiness,
+  RequestedAgent,
+  Run,
+  RunDiff,
+  RunEnvelope,
+  RunEvent,
+  RunPage,
+  RunState,
+  SandboxSettings,
+  SandboxSettingsPatch,
+  SettingsComparison,
+  SettingsOrigin,
+  StartCommand,
+  StartRun,
+  StartTurn,
+  StartedCommand,
+  TerminationReason,
+  ToolOutcome,
+  TrustFolder,
+  TrustedFolder,
+  TrustedFolderPage,
+  Turn,
+  Verdict,
+  WorkspaceSource,
+}
+
+/** Each schema of the document that generators make a type of, with the name of that type. */
+export function namedSchemas() {
+  const registry = z.registry<{ id: string }>()
+  const all: Record<string, z.ZodType> = {
+    ...NAMED,
+    ...variantsOf(PlanStep, { key: 'kind', suffix: 'Step' }),
+    ...variantsOf(RequestedAgent, { key: 'kind', suffix: 'Agent' }),
+    ...variantsOf(RunEvent, { key: 'type', suffix: 'Event' }),
+    ...variantsOf(WorkspaceSource, { key: 'kind', suffix: 'Workspace' }),
+    ToolSuccess: ToolOutcome.options[0],
+    ToolFailure: ToolOutcome.options[1],
+  }
+  for (const [id, schema] of Object.entries(all)) registry.add(schema, { id })
+  return registry
+}
+
+type Union = { readonly options: readonly z.ZodObject[] }
+
+/** The variant `tool.call` of the events becomes `ToolCallEvent`. */
+function variantsOf({ options }: Union, { key, suffix }: { key: string; suffix: string }) {
+  return Object.fromEntries(
+    options.map((option) => {
+      const { value } = option.shape[key] as z.ZodLiteral<string>
+      return [`${toPascalCase(value)}${suffix}`, option]
+    }),
+  )
+}
+
+const toPascalCase = (words: string) =>
+  words.replaceAll(/(?:^|[._-])(\w)/g, (_match, letter: string) => letter.toUpperCase())

@@ -1,0 +1,99 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import openapiTypescript, { astToString } from 'openapi-typescript'
+import ts from 'typescript'
+import { expect, onTestFinished, test } from 'vitest'
+import { startApp } from './harness.ts'
+
+/** What a stranger writes with types that a generator made from the document, and with nothing else of ours. */
+const CLIENT = `
+import type { components, operations } from './types.ts'
+
+type Schemas = components['schemas']
+type StartRun = operations['startRun']['requestBody']['content']['application/json']
+type Started = operations['startRun']['responses'][202]['content']['application/json']
+type Page = operations['listRunEvents']['parameters']['query']
+
+const page: Page = { after: 0, limit: 10 }
+
+export async function start(base: string, key: string): Promise<Started> {
+  const body: StartRun = {
+    task: 'fix it',
+    workspace: { kind: 'upload' },
+    agent: { kind: 'copilot', model: 'm' },
+    interactive: false,
+  }
+  const answer = await fetch(base + '/api/runs', {
+    method: 'POST',
+    headers: { authorization: 'Bearer ' + key, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  if (!answer.ok) {
+    const problem = (await answer.json()) as Schemas['Problem']
+    const isFull: boolean = problem.code === 'too_many_runs'
+    throw new Error(problem.detail + isFull)
+  }
+  return (await answer.json()) as Started
+}
+
+export function toText({ sequence, event }: Schemas['RunEnvelope']): string {
+  switch (event.type) {
+    case 'agent.message':
+      return sequence.toFixed() + event.data.text
+    case 'command.exited':
+      return String(event.data.result.exitCode)
+    case 'shell.approval_required': {
+      const asked: Schemas['ShellApprovalRequiredEvent'] = event
+      return asked.data.command
+    }
+    default:
+      return event.type
+  }
+}
+
+export const limit = page?.limit
+export const left: Schemas['Run']['state'] = 'awaiting_upload'
+`
+
+/** Mistakes that the types must find: a page limit as a string, a type of event, an agent, a state that do not exist. */
+const MISTAKES: readonly [right: string, wrong: string][] = [
+  ['limit: 10', "limit: '10'"],
+  ["case 'agent.message':", "case 'agent.massage':"],
+  ["kind: 'copilot'", "kind: 'pilot'"],
+  ["'awaiting_upload'", "'waiting'"],
+]
+
+test('a client compiles with the types of openapi-typescript, and four mistakes in it do not', async () => {
+  const types = await generateTypes()
+  expect(await compile(types, CLIENT)).toEqual([])
+  for (const [right, wrong] of MISTAKES) {
+    expect(CLIENT).toContain(right)
+    expect(await compile(types, CLIENT.replace(right, wrong)), wrong).not.toEqual([])
+  }
+}, 600_000)
+
+async function generateTypes(): Promise<string> {
+  const { app } = startApp()
+  return astToString(await openapiTypescript((await app.inject({ url: '/openapi.json' })).json()))
+}
+
+async function compile(types: string, client: string): Promise<string[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'openapi-client-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  await writeFile(join(folder, 'types.ts'), types)
+  await writeFile(join(folder, 'client.ts'), client)
+  const program = ts.createProgram([join(folder, 'client.ts')], {
+    strict: true,
+    noEmit: true,
+    allowImportingTsExtensions: true,
+    target: ts.ScriptTarget.ES2023,
+    module: ts.ModuleKind.ESNext,
+    moduleResolution: ts.ModuleResolutionKind.Bundler,
+    lib: ['lib.es2023.d.ts', 'lib.dom.d.ts'],
+    types: [],
+  })
+  return ts
+    .getPreEmitDiagnostics(program)
+    .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))
+}
