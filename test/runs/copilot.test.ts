@@ -2,10 +2,18 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { CONTROL_TOOL_NAMES, TOOL_NAMES } from '../../contracts/tools.ts'
+import { recordOf } from '../../runtime/audit/record.ts'
+import type { Store } from '../../runtime/store/store.ts'
 import { type ModelReply, startModelServer, textOf } from '../fakes/model-server.ts'
 import { alice, aRun, dataOf, follow, startService, typesOf } from './service-rig.ts'
 
 const KEY = 'sk-operator-key-that-nobody-may-see-0123456789'
+
+const auditOf = async (store: Pick<Store, 'readAudit'>, runId: string) =>
+  (await store.readAudit({ runId, limit: 200 })).items
+    .map(recordOf)
+    .filter(({ kind }) => kind !== 'seal')
+    .toSorted((a, b) => a.sequence - b.sequence)
 
 /** What the model does, request by request. */
 const SCRIPT: ModelReply[] = [
@@ -70,6 +78,41 @@ it('drives the real Copilot SDK through API, AgentHost, tools and sandbox, with 
   expect(model.requests[0]?.headers['authorization'], 'the control: the model server did get the key').toBe(
     `Bearer ${KEY}`,
   )
+})
+
+it('goes on after a model wrote 40 MB of arguments, with an event and an audit record', async () => {
+  const model = await startModelServer({
+    respond: (_request, index) =>
+      index === 0
+        ? {
+            toolCalls: [{ name: 'create', arguments: { path: 'a', file_text: 'x'.repeat(40_000_000) } }],
+            holdAfter: 12_000_000,
+          }
+        : { text: 'In parts, then.' },
+  })
+  onTestFinished(() => model.close())
+  const { service, store, aWorkspace, close } = await startService({
+    OPENAI_BASE_URL: model.url,
+    OPENAI_API_KEY: KEY,
+  })
+  onTestFinished(close)
+
+  const run = await service.startRun(alice, {
+    ...aRun(aWorkspace(), []),
+    agent: { kind: 'openaiCompatible', model: 'any-model' },
+  })
+  const events = await follow(service, run.id)
+
+  expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
+  expect(dataOf(events, 'tool.call')).toMatchObject([{ tool: 'create', request: null, verdict: 'deny' }])
+  expect(dataOf(events, 'tool.error')).toMatchObject([{ tool: 'create', code: 'arguments_too_large' }])
+  expect(dataOf(events, 'tool.denied')[0]?.reason).toContain('Your last answer was stopped')
+  expect(dataOf(events, 'agent.message').map(({ text }) => text)).toEqual(['In parts, then.'])
+  const records = await auditOf(store, run.id)
+  expect(records).toMatchObject([
+    { kind: 'intent', tool: 'create', decision: 'deny' },
+    { kind: 'outcome', tool: 'create', outcome: 'arguments_too_large' },
+  ])
 })
 
 it('fails the run with a helpful message when the model cannot be reached', async () => {

@@ -1,6 +1,7 @@
 import type { SessionEvent } from '@github/copilot-sdk'
 import type { AgentLimits, Turn, TurnResult } from '../agent.ts'
 import { createCallIds } from '../call-ids.ts'
+import { AnswerLimit } from './answer-limit.ts'
 import type { CopilotConfig } from './model-config.ts'
 import { failed, toFailure } from './model-failure.ts'
 import { toHostEvent } from './to-host-event.ts'
@@ -11,11 +12,13 @@ type WatchOptions = { readonly turn: Turn; readonly limits: AgentLimits; readonl
 export class TurnWatch {
   readonly turn: Turn
   readonly nextCallId: () => string
+  readonly limit = new AnswerLimit()
   /** Settles once, with the first reason. */
   readonly ended: Promise<TurnResult>
   /** Settles when the runtime says that it rests. */
   readonly rested: Promise<void>
   isResting = false
+  hasEnded = false
 
   readonly #config: CopilotConfig
   readonly #limits: AgentLimits
@@ -43,19 +46,26 @@ export class TurnWatch {
     this.#touch()
   }
 
-  readonly onEvent = (event: SessionEvent): void => {
+  onEvent(event: SessionEvent): void {
     this.#touch()
     if (event.type === 'session.error') this.#failure = toFailure(event.data, this.#config)
     const hostEvent = toHostEvent(event)
-    if (hostEvent && !this.turn.signal.aborted) this.turn.emit(hostEvent)
+    if (hostEvent && !this.limit.isStopping && !this.turn.signal.aborted) this.turn.emit(hostEvent)
     if (event.type !== 'session.idle') return
     this.isResting = true
     this.#resolveRested()
     this.end(this.#failure ?? { state: 'completed' })
   }
 
+  /** The turn goes on with another prompt: what the runtime said of the answer before does not end it. */
+  goOn(): void {
+    this.#failure = undefined
+    this.#touch()
+  }
+
   /** Ends the turn with a result, unless it has ended. */
   end(result: TurnResult): void {
+    this.hasEnded = true
     this.#resolve(result)
   }
 
