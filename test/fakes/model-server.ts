@@ -39,6 +39,7 @@ export type ModelReply =
     }
   | { readonly status: number; readonly body?: unknown; readonly headers?: Record<string, string> }
   | { readonly raw: string }
+  | { readonly refusal: string; readonly text?: string }
   | { readonly hang: true }
 
 export interface ModelServer {
@@ -134,6 +135,7 @@ async function answer(response: ServerResponse, request: ModelRequest, reply: Mo
     response.end(reply.raw)
     return
   }
+  if ('refusal' in reply) return refuse(response, request.model, reply)
   if (!request.stream) return sendJson(response, 200, completionOf(request.model, reply))
   await sendStream(response, request.model, reply)
 }
@@ -157,7 +159,7 @@ function sendJson(response: ServerResponse, status: number, body: unknown): void
   response.end(JSON.stringify(body))
 }
 
-type Words = Extract<ModelReply, { text?: string }>
+type Words = Exclude<Extract<ModelReply, { text?: string }>, { refusal: string }>
 
 const USAGE = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 }
 let replies = 0
@@ -191,6 +193,25 @@ function completionOf(model: string, reply: Words) {
     choices: [{ index: 0, message, finish_reason: finishOf(reply) }],
     usage: USAGE,
   }
+}
+
+/** A refusal as OpenAI's API has it: a field of its own beside the content, streamed in pieces. */
+function refuse(response: ServerResponse, model: string, reply: { refusal: string; text?: string }): void {
+  const half = Math.ceil(reply.refusal.length / 2)
+  const deltas = [
+    { role: 'assistant', content: reply.text ?? null, refusal: reply.refusal.slice(0, half) },
+    { refusal: reply.refusal.slice(half) },
+  ]
+  const chunkOf = (delta: object, finish_reason: string | null) => ({
+    id: 'chatcmpl-refusal',
+    object: 'chat.completion.chunk',
+    created: 0,
+    model,
+    choices: [{ index: 0, delta, finish_reason }],
+  })
+  const chunks = [...deltas.map((delta) => chunkOf(delta, null)), chunkOf({}, 'stop')]
+  response.writeHead(200, { 'content-type': 'text/event-stream' })
+  response.end(`${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('')}data: [DONE]\n\n`)
 }
 
 /** Settles when a response can take more, or when its client has gone. */

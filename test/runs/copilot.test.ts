@@ -115,6 +115,53 @@ it('goes on after a model wrote 40 MB of arguments, with an event and an audit r
   ])
 })
 
+it('keeps an event and an audit record of calls that are none, with secrets hidden', async () => {
+  const secret = 'ghp_0123456789abcdefghijABCDEFGHIJ012345'
+  const calls = [
+    { name: 'create', arguments: '{"path": "a' },
+    { name: 'frobnicate', arguments: { token: secret } },
+    { name: `tool ${'n'.repeat(300)}`, arguments: `${secret} is no JSON` },
+  ]
+  const model = await startModelServer({
+    respond: (_request, index) => (index === 0 ? { toolCalls: calls } : { text: 'Done.' }),
+  })
+  onTestFinished(() => model.close())
+  const { service, store, aWorkspace, close } = await startService({ OPENAI_BASE_URL: model.url })
+  onTestFinished(close)
+
+  const run = await service.startRun(alice, {
+    ...aRun(aWorkspace(), []),
+    agent: { kind: 'openaiCompatible', model: 'any-model' },
+  })
+  const events = await follow(service, run.id)
+
+  expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
+  const tools = ['create', 'frobnicate', `tool_${'n'.repeat(123)}`]
+  const announced = dataOf(events, 'tool.call')
+  expect(announced.map(({ tool }) => tool).toSorted()).toEqual(tools)
+  expect(new Set(announced.map(({ verdict }) => verdict))).toEqual(new Set(['deny']))
+  expect(
+    dataOf(events, 'tool.denied')
+      .map(({ tool }) => tool)
+      .toSorted(),
+  ).toEqual(tools)
+  expect(new Set(dataOf(events, 'tool.error').map(({ code }) => code))).toEqual(new Set(['unusable_call']))
+  const records = await auditOf(store, run.id)
+  expect(
+    records.map(({ kind, tool, decision, outcome }) => [kind, tool, decision ?? outcome]).toSorted(),
+  ).toEqual(
+    tools
+      .flatMap((tool) => [
+        ['intent', tool, 'deny'],
+        ['outcome', tool, 'unusable_call'],
+      ])
+      .toSorted(),
+  )
+  expect(JSON.stringify([events, records])).not.toContain(secret)
+  const told = model.requests.at(-1)?.messages.filter(({ role }) => role === 'tool') ?? []
+  expect(told, 'the model is told of each').toHaveLength(3)
+})
+
 it('fails the run with a helpful message when the model cannot be reached', async () => {
   const model = await startModelServer({
     respond: () => ({ status: 401, body: { error: { message: `the key ${KEY} is bad` } } }),

@@ -9,8 +9,12 @@ const MAX_ANSWER_BYTES = 8_388_608
 /** Answers that are stopped in one turn before the turn fails: a model that goes on costs money and gets nowhere. */
 const MAX_STOPPED = 3
 
-/** The longest name of a tool that an event carries; a model may write anything as one. */
+/** The longest name of a tool that an event carries. */
 const MAX_TOOL_NAME = 128
+
+/** A model may write anything as a name. The runtime shows most names in this form, but not those of deltas. */
+export const toolNameOf = (name: string): string =>
+  name.slice(0, MAX_TOOL_NAME).replaceAll(/[^\w-]/g, '_') || 'unknown'
 
 /** What the model is told of an answer that was stopped. */
 export const ANSWER_STOPPED =
@@ -44,7 +48,7 @@ export class AnswerLimit {
         this.#tool = undefined
         return undefined
       case 'assistant.tool_call_delta':
-        this.#tool = event.data.toolName?.slice(0, MAX_TOOL_NAME) ?? this.#tool
+        if (event.data.toolName !== undefined) this.#tool = toolNameOf(event.data.toolName)
         return undefined
       case 'assistant.streaming_delta':
         if (this.#isStopping || event.data.totalResponseSizeBytes <= MAX_ANSWER_BYTES) return undefined

@@ -14,6 +14,7 @@ import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
 import { sessionConfig } from './session-config.ts'
 import { MemorySessionFs } from './session-fs.ts'
 import { TurnWatch } from './turn-watch.ts'
+import type { UnusableCall } from './unusable-calls.ts'
 
 const FILES_PREFIX = 'files/'
 const Meta = z.strictObject({ kind: z.literal('copilot'), sessionId: z.uuid() })
@@ -130,7 +131,9 @@ class CopilotAgent implements AgentSession {
   }
 
   #onEvent(event: SessionEvent, session: CopilotSession, watch: TurnWatch): void {
-    const { limit } = watch
+    const { limit, unusableCalls } = watch
+    const unusable = unusableCalls.see(event)
+    if (unusable && !limit.isStopping && !watch.hasEnded) this.#orFail(watch, this.#reject(watch, unusable))
     const step = watch.hasEnded ? undefined : limit.see(event)
     if (step === 'stop') this.#orFail(watch, this.#stopAnswer(session, watch))
     if (step === 'give_up') watch.end(failed('agent_failed', ANSWERS_TOO_LONG))
@@ -146,8 +149,12 @@ class CopilotAgent implements AgentSession {
     const { tool } = watch.limit
     await session.abort()
     if (tool === undefined) return
-    const call = { callId: watch.nextCallId(), tool, arguments: null }
-    await this.#deps.rejectCall(call, TOO_LARGE, watch.turn.signal)
+    await this.#reject(watch, { tool, arguments: null, error: TOO_LARGE })
+  }
+
+  #reject(watch: TurnWatch, { tool, arguments: args, error }: UnusableCall): Promise<ToolOutcome> {
+    const call = { callId: watch.nextCallId(), tool, arguments: args }
+    return this.#deps.rejectCall(call, error, watch.turn.signal)
   }
 
   /** What is done for a turn beside its events; a failure of it ends the turn. */

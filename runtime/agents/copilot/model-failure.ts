@@ -30,6 +30,13 @@ export function toFailure(error: SessionErrorData, config: CopilotConfig): Faile
   return failed('agent_failed', `${server} gave no usable answer${status}: ${said}`)
 }
 
+/** The model answered, and its answer is that it does not do this. */
+export const refused = (text: string): Failed =>
+  failed(
+    'agent_failed',
+    `The model refused: ${text.slice(0, MAX_SERVER_WORDS)} Change the task, or use another model.`,
+  )
+
 const WORDS = {
   copilot: { credential: 'the GitHub token' },
   openaiCompatible: { credential: 'the API key of this endpoint' },
