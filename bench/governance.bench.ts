@@ -3,6 +3,7 @@ import { TOOL_ARGUMENTS } from '../contracts/tools.ts'
 import { readAgentPolicy } from '../policies/agent/load.ts'
 import { createGovernance, type Governance } from '../runtime/governance/governance.ts'
 import { loadShellGrammar } from '../runtime/governance/shell/grammar.ts'
+import { silentLog } from '../runtime/kit/log.ts'
 import { type Bench, type Figure, figure } from './harness.ts'
 
 /** Microseconds at the median, as the quality bar for one decision says. */
@@ -27,6 +28,7 @@ export const bench: Bench = {
       policy: readAgentPolicy(),
       settings: SandboxSettings.parse({}),
       shell: await loadShellGrammar(),
+      log: silentLog,
     })
     return REQUESTS.map((_request, index) => decision(governance, index))
   },

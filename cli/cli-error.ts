@@ -1,6 +1,8 @@
+import type { ErrorCode } from '../contracts/errors.ts'
 import { ProblemError } from '../runtime/client/problem-error.ts'
 import { SandboxError } from '../runtime/kit/errors.ts'
 import { EXIT, type ExitStatus, exitStatusOf } from './exit-status.ts'
+import { sentence, typedField, typedWords } from './service/cli-words.ts'
 
 type Ending = { readonly status: ExitStatus; readonly hint?: string; readonly cause?: unknown }
 
@@ -23,15 +25,36 @@ export const usageError = (message: string, hint?: string): CliError =>
 const KEY_HINT =
   'Give another key: "agentweaver login --url URL" keeps one, AGENTWEAVER_URL and AGENTWEAVER_API_KEY name one together.'
 
-const fieldLines = (error: SandboxError): string[] =>
-  error instanceof ProblemError
-    ? error.errors.map(({ field, message }) => `  ${field || '(body)'}: ${message}`)
-    : []
+const LIST_HINT = 'List them with "agentweaver runs" and "agentweaver sandbox ls".'
 
-const BAD_ID = new CliError('That is no id: a run has run_ and 32 hexadecimal digits, a sandbox sbx_.', {
+const BAD_ID = new CliError('This is not an id. An id is run_ or sbx_ and 32 hexadecimal digits.', {
   status: EXIT.usage,
-  hint: 'List them with "agentweaver runs" and "agentweaver sandbox ls".',
+  hint: LIST_HINT,
 })
+
+/** Codes whose sentence says all that they do; the others are kept, to be searched for. */
+const PLAIN_CODES: ReadonlySet<ErrorCode> = new Set([
+  'invalid_request',
+  'not_found',
+  'conflict',
+  'workspace_invalid',
+])
+
+function wordsOf(error: SandboxError): string {
+  const fields = error instanceof ProblemError ? error.errors : []
+  if (fields.length > 0)
+    return [
+      'The service does not accept these values:',
+      ...fields.map(({ field, message }) => `  ${typedField(field)}: ${typedWords(message)}`),
+    ].join('\n')
+  const words = sentence(typedWords(error.message))
+  return PLAIN_CODES.has(error.code) ? words : `${words} (${error.code})`
+}
+
+function hintOf(error: SandboxError, status: ExitStatus): { hint?: string } {
+  if (status === EXIT.unauthenticated) return { hint: KEY_HINT }
+  return /^there is no (?:such )?(?:run|sandbox)\b/i.test(error.message) ? { hint: LIST_HINT } : {}
+}
 
 /** The service refused nothing but the id, which was typed. */
 const isBadId = (error: unknown): boolean =>
@@ -43,9 +66,5 @@ export function toCliError(error: unknown): CliError | undefined {
   if (isBadId(error)) return BAD_ID
   if (!(error instanceof SandboxError)) return undefined
   const status = exitStatusOf(error.code)
-  return new CliError([`${error.message} (${error.code})`, ...fieldLines(error)].join('\n'), {
-    status,
-    cause: error,
-    ...(status === EXIT.unauthenticated ? { hint: KEY_HINT } : {}),
-  })
+  return new CliError(wordsOf(error), { status, cause: error, ...hintOf(error, status) })
 }

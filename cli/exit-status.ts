@@ -14,7 +14,7 @@ export const EXIT = {
 export type ExitStatus = (typeof EXIT)[keyof typeof EXIT]
 
 export const EXIT_STATUS_HELP = `Exit status:
-  0  done, the run succeeded     4  key missing or not accepted
+  0  success                     4  key missing or not accepted
   1  the run failed              5  service not reachable
   2  usage or bad input          6  refused or denied
   3  not found                   130  interrupted`

@@ -30,7 +30,7 @@ import { visible } from './terminal/visible.ts'
 /** The whole `agentweaver` command. */
 export function buildProgram(context: CliContext, version: string): Command {
   const program = new Command('agentweaver')
-    .description('Run AI agents in sandboxes: on Kubernetes, or right here.')
+    .description('Run AI agents in sandboxes, on Kubernetes or on this machine.')
     .version(version)
     .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
   const commands = [
@@ -98,7 +98,7 @@ export async function runProgram(
     const known = toCliError(error)
     if (!known) throw error
     terminal.note(`${terminal.notePaint.red('error:')} ${visible(known.message)}`)
-    if (known.hint) terminal.note(known.hint)
+    if (known.hint) terminal.note(visible(known.hint))
     context.exit(known.status)
   }
 }

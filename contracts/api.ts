@@ -48,7 +48,10 @@ export const RequestedAgent = z.discriminatedUnion('kind', [
 export type RequestedAgent = z.infer<typeof RequestedAgent>
 
 export const Labels = z
-  .record(z.string().regex(/^[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?$/), z.string().max(256))
+  .record(
+    z.string().regex(/^[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?$/, 'must be of a-z, 0-9 and . _ / - inside'),
+    z.string().max(256),
+  )
   .refine((labels) => Object.keys(labels).length <= 32, 'at most 32 labels')
 
 export const StartRun = z.strictObject({

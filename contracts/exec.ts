@@ -13,7 +13,9 @@ export const EXEC_LIMITS = {
 } as const
 
 /** Names a shell can export; values without NUL. */
-const EnvName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/)
+const EnvName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, 'must be of letters, digits and _, with no digit first')
 const NoNul = z.string().refine((text) => !text.includes('\0'), 'must not contain NUL')
 
 /** One command under the executor contract. Paths are relative to the workspace root. */

@@ -19,13 +19,19 @@ function rule<K extends keyof PlatformConfig>(
 
 const problem = (path: string, message: string): ConfigProblem => ({ path, message })
 
-const SUBNETS = ['nodeCidr', 'apiServerCidr', 'databaseCidr', 'endpointCidr'] as const
+const SUBNETS = ['nodeCidr', 'apiServerCidr', 'databaseCidr', 'endpointCidr', 'runners.cidr'] as const
 /** Longest prefix that each subnet may have: what AKS and PostgreSQL ask for, and room to surge. */
-const SUBNET_BITS = { nodeCidr: 24, apiServerCidr: 28, databaseCidr: 28, endpointCidr: 28 } as const
+const SUBNET_BITS = {
+  nodeCidr: 24,
+  apiServerCidr: 28,
+  databaseCidr: 28,
+  endpointCidr: 28,
+  'runners.cidr': 29,
+} as const
 
 const ranges = rule(['network'], ({ network }) => {
   const named = (['vnetCidr', ...SUBNETS, 'podCidr', 'serviceCidr'] as const).flatMap((key) => {
-    const range = parseCidr(network[key])
+    const range = parseCidr(key === 'runners.cidr' ? (network.runners?.cidr ?? '') : network[key])
     return range ? [{ key, range }] : []
   })
   const rangeOf = (key: string) => named.find((one) => one.key === key)?.range
@@ -59,6 +65,43 @@ function outsideOf(key: string, vnet: Range | undefined, range: Range | undefine
 function tooSmall(key: (typeof SUBNETS)[number], range: Range | undefined) {
   if (!range || range.bits <= SUBNET_BITS[key]) return false
   return problem(`network.${key}`, `${range.cidr} is too small: at least a /${SUBNET_BITS[key]}`)
+}
+
+/** Whose network it is decides who makes what in it. */
+const ownership = rule(['network'], ({ network }) => {
+  const { existing, runners, peerings } = network
+  return [
+    existing !== undefined &&
+      runners !== undefined &&
+      problem(
+        'network.runners',
+        'must be left out with existing: the owner of that network makes the subnet',
+      ),
+    existing !== undefined &&
+      peerings.length > 0 &&
+      problem('network.peerings', 'must be left out with existing: the owner of that network connects it'),
+    ...peerings.flatMap((peering, at) =>
+      peering.ranges.map((cidr, index) => {
+        const own = (['vnetCidr', 'podCidr', 'serviceCidr'] as const).find((key) =>
+          overlap(cidr, network[key]),
+        )
+        return (
+          own !== undefined &&
+          problem(
+            `network.peerings.${at}.ranges.${index}`,
+            `${cidr} overlaps ${own} ${network[own]}: such networks cannot be connected`,
+          )
+        )
+      }),
+    ),
+    new Set(peerings.map(({ name }) => name)).size < peerings.length &&
+      problem('network.peerings', 'must have a name of its own for each'),
+  ]
+})
+
+function overlap(one: string, other: string): boolean {
+  const [a, b] = [parseCidr(one), parseCidr(other)]
+  return a !== undefined && b !== undefined && overlaps(a, b)
 }
 
 const addresses = rule(['network', 'pools'], ({ network, pools }) => {
@@ -246,6 +289,7 @@ const modelHost = rule(['model', 'subscriptionId'], ({ model, subscriptionId }) 
 
 const RULES = [
   ranges,
+  ownership,
   addresses,
   pools,
   systemPool,

@@ -3,11 +3,14 @@ import { platformProblems, sliceProblems } from './config-rules.ts'
 import {
   type ConfigProblem,
   type InfraConfig,
+  type LayerConfig,
+  LayerSections,
   type PlatformConfig,
   PlatformSections,
   type SliceConfig,
   SliceSections,
 } from './config-sections.ts'
+import { LAYERS } from './plans/layers.ts'
 import type { StackText } from './stack-file.ts'
 
 /** Namespace of our keys in a stack file: the name of the project in `Pulumi.yaml`. */
@@ -20,6 +23,9 @@ export type ParsedConfig = { readonly config: InfraConfig } | { readonly problem
  * sections run on those that are right, so that all mistakes are told at once.
  */
 export function parseInfraConfig(record: Readonly<Record<string, unknown>>): ParsedConfig {
+  if (record['kind'] === 'platform' && LAYERS.some((layer) => layer === record['layer'])) {
+    return parseLayer(record)
+  }
   if (record['kind'] === 'platform') {
     const { sections, problems } = parseSections<PlatformConfig>(PlatformSections.shape, record)
     return settle(PlatformSections.safeParse(record), [...problems, ...platformProblems(sections)])
@@ -31,6 +37,18 @@ export function parseInfraConfig(record: Readonly<Record<string, unknown>>): Par
   return {
     problems: [{ path: 'kind', message: 'must be "platform" (a whole cluster) or "slice" (a preview)' }],
   }
+}
+
+/** A stack of one layer has its name and its environment, and what else it could say stands in another file. */
+function parseLayer(record: Readonly<Record<string, unknown>>): ParsedConfig {
+  const { problems } = parseSections<LayerConfig>(LayerSections.shape, record)
+  const file = `Pulumi.${String(record['environment'])}.yaml`
+  const told = problems.map(({ path, message }) =>
+    Object.hasOwn(PlatformSections.shape, path) && !Object.hasOwn(LayerSections.shape, path)
+      ? { path, message: `is a setting of the whole platform: remove it here, and set it in ${file}` }
+      : { path, message },
+  )
+  return settle(LayerSections.safeParse(record), told)
 }
 
 function settle(whole: z.ZodSafeParseResult<InfraConfig>, problems: readonly ConfigProblem[]): ParsedConfig {

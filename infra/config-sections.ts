@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { PreviewSlug } from '../contracts/names.ts'
-import { parseCidr } from './plans/cidr.ts'
+import { Cidr, Label, Network, Zones } from './config-network.ts'
+import { LAYERS } from './plans/layers.ts'
 import { fitsAzure } from './plans/naming.ts'
 import { parseVmSize } from './plans/vm-sizes.ts'
 
@@ -35,12 +36,6 @@ export const LOCATIONS = [
 ] as const
 
 const Guid = z.string().regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'must be a GUID in lower case')
-const Cidr = z
-  .string()
-  .refine(
-    (text) => parseCidr(text) !== undefined,
-    'must be an IPv4 range such as 10.40.0.0/16, no bits beyond it',
-  )
 const Host = z
   .string()
   .max(200)
@@ -48,17 +43,9 @@ const Host = z
     message: 'must be a domain in lower case, such as dev.example.com',
   })
 const Email = z.email('must be an e-mail address')
-const Label = z
-  .string()
-  .max(63)
-  .regex(/^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/, 'must be lower-case letters, digits and "-"')
 const Size = z.string().refine((name) => parseVmSize(name) !== undefined, {
   message: 'must be a D, E, F or B machine size with its version, such as Standard_D8ds_v5',
 })
-const Zones = z
-  .array(z.enum(['1', '2', '3']))
-  .min(1)
-  .refine((zones) => new Set(zones).size === zones.length, 'must name each zone once')
 const Port = z.int().min(1).max(65_535)
 /** Scalars at the top of a stack file reach the program as text. Other spellings mean different things to YAML readers. */
 const Switch = z.union(
@@ -81,22 +68,13 @@ const Tags = z.strictObject({
   costCenter: z.string().min(1).max(256),
 })
 
-const Network = z.strictObject({
-  /** All ranges are immutable once the cluster is there. */
-  vnetCidr: Cidr.default('10.40.0.0/16'),
-  nodeCidr: Cidr.default('10.40.0.0/22'),
-  apiServerCidr: Cidr.default('10.40.4.0/28'),
-  databaseCidr: Cidr.default('10.40.5.0/28'),
-  endpointCidr: Cidr.default('10.40.6.0/26'),
-  podCidr: Cidr.default('10.244.0.0/16'),
-  serviceCidr: Cidr.default('10.0.0.0/16'),
-  /** Zones of the address that everything leaves by. */
-  egressZones: Zones.default(['1', '2', '3']),
-})
-
 const ApiServer = z.discriminatedUnion('access', [
   /** Reached from the network alone: whoever runs the program must be in it. */
-  z.strictObject({ access: z.literal('private') }),
+  z.strictObject({
+    access: z.literal('private'),
+    /** A name in public DNS for the private address: for a peered network, which cannot look up names of ours. */
+    publicName: z.boolean().default(false),
+  }),
   z.strictObject({ access: z.literal('authorizedRanges'), ranges: z.array(Cidr).min(1).max(200) }),
 ])
 
@@ -269,6 +247,8 @@ const Model = z.strictObject({
 })
 
 const PLATFORM = {
+  /** One stack for everything; the stacks of layers name theirs (`LayerSections`). */
+  layer: z.literal('all', `must be one of ${['all', ...LAYERS].join(', ')}`).default('all'),
   environment: z.string().regex(/^[a-z][a-z0-9]{1,7}$/, 'must be 2 to 8 lower-case letters and digits'),
   subscriptionId: Guid,
   tenantId: Guid,
@@ -339,9 +319,20 @@ const SLICE = {
 export const PlatformSections = z.strictObject({ kind: z.literal('platform'), ...PLATFORM })
 export const SliceSections = z.strictObject({ kind: z.literal('slice'), ...SLICE })
 
+/** One layer of a platform. All other settings are those of `Pulumi.<environment>.yaml`, so that layers cannot disagree. */
+export const LayerSections = z.strictObject({
+  kind: z.literal('platform'),
+  layer: z.enum(LAYERS),
+  // Stacks called `pr-…` are previews: their identity may write the state of any of them.
+  environment: PLATFORM.environment.refine((name) => name !== 'pr', {
+    message: 'must not be "pr": stacks called "pr-…" are previews',
+  }),
+})
+
 export type PlatformConfig = z.infer<typeof PlatformSections>
 export type SliceConfig = z.infer<typeof SliceSections>
-export type InfraConfig = PlatformConfig | SliceConfig
+export type LayerConfig = z.infer<typeof LayerSections>
+export type InfraConfig = PlatformConfig | LayerConfig | SliceConfig
 
 export interface ConfigProblem {
   /** Key in the stack file, with dots below it: `pools.kata.size`. */

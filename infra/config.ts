@@ -4,8 +4,15 @@ import { join, resolve } from 'node:path'
 import { getProject, getStack, RunError, runtime } from '@pulumi/pulumi'
 import { InfraOutputs } from '../contracts/outputs.ts'
 import { type ParsedConfig, parseInfraConfig, parseStackFile, withProblems } from './config-schema.ts'
-import { type ConfigProblem, type InfraConfig, type PlatformConfig, problemLines } from './config-sections.ts'
+import {
+  type ConfigProblem,
+  type InfraConfig,
+  type LayerConfig,
+  type PlatformConfig,
+  problemLines,
+} from './config-sections.ts'
 import { type KubeManifest, lockedObjects } from './plans/controller-release.ts'
+import { layerStack } from './plans/layers.ts'
 import { RELEASE_FOLDER, ReleaseError, readRelease } from './release/read-release.ts'
 import type { BasePlatform } from './slice/slice.ts'
 import { readStackText } from './stack-file.ts'
@@ -70,15 +77,29 @@ export async function readControllerRelease({ controller }: PlatformConfig): Pro
 
 /** How the platform of a slice was configured, and what came out of it: two committed files, no state, no secret. */
 export async function readBasePlatform(environment: string): Promise<BasePlatform> {
-  const stackFile = `Pulumi.${environment}.yaml`
-  const config = configOf(
-    parseStackFile(readStackText(await readFile(join(ROOT, stackFile), 'utf8'))),
-    stackFile,
-  )
-  if (config.kind !== 'platform') throw new RunError(`${stackFile} is no platform: a slice is cut from one`)
+  const config = await readPlatform(environment)
   const environmentFile = `environments/${environment}.json`
   const { infra } = JSON.parse(await readFile(join(ROOT, environmentFile), 'utf8')) as { infra: unknown }
   const outputs = InfraOutputs.safeParse(infra)
   if (!outputs.success) throw new RunError(`${environmentFile}: section infra: ${outputs.error.message}`)
   return { config, outputs: outputs.data }
+}
+
+/** The settings of the platform that this stack is a layer of. The stack is called after both, so it is no other's. */
+export async function readLayeredPlatform({ environment, layer }: LayerConfig): Promise<PlatformConfig> {
+  const stack = layerStack(environment, layer)
+  if (getStack() !== stack)
+    throw new RunError(
+      `the layer ${layer} of ${environment} is the stack ${stack}, and this is ${getStack()}`,
+    )
+  return readPlatform(environment)
+}
+
+async function readPlatform(environment: string): Promise<PlatformConfig> {
+  const file = `Pulumi.${environment}.yaml`
+  const path = join(ROOT, file)
+  if (!existsSync(path)) throw new RunError(`${file} is missing: it has the settings of the platform`)
+  const config = configOf(parseStackFile(readStackText(await readFile(path, 'utf8'))), file)
+  if (config.kind === 'platform' && config.layer === 'all') return config
+  throw new RunError(`${file} is not the whole platform: its kind must be platform, and its layer all`)
 }

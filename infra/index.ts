@@ -5,7 +5,9 @@ const stack = await buildStack(await readConfig())
 
 /** The section `infra` of the environment's file: `npm run environment -- --stack <name>` writes it. */
 export const infra = stack.infra
+/** What the next layer reads, where this stack is a layer of a platform. */
+export const boundary = stack.boundary
 /** Groups that hold everything of this stack: when it is gone, so are they. */
 export const resourceGroups = stack.resourceGroups
 /** The rest of what people ask: what a destroy leaves, when a slice ends. */
-export const about = { ...stack, infra: undefined, resourceGroups: undefined }
+export const about = { ...stack, infra: undefined, resourceGroups: undefined, boundary: undefined }

@@ -1,11 +1,39 @@
-import { readBasePlatform, readControllerRelease } from './config.ts'
-import type { InfraConfig } from './config-sections.ts'
-import { buildPlatform } from './platform/platform.ts'
+import { log } from '@pulumi/pulumi'
+import { readBasePlatform, readControllerRelease, readLayeredPlatform } from './config.ts'
+import type { InfraConfig, LayerConfig, PlatformConfig } from './config-sections.ts'
+import { buildAddOnsLayer, buildClusterLayer, buildNetworkLayer, buildPlatform } from './platform/platform.ts'
 import { buildSlice } from './slice/slice.ts'
 
-/** One program, two shapes: a platform, or a preview of a branch on one. */
-export async function buildStack(config: InfraConfig) {
-  return config.kind === 'platform'
-    ? buildPlatform(config, await readControllerRelease(config))
-    : buildSlice(config, await readBasePlatform(config.environment))
+/** One program, three shapes: a platform, a layer of one, or a preview of a branch on one. */
+export async function buildStack(config: InfraConfig): Promise<StackOutputs> {
+  if (config.kind === 'slice') return buildSlice(config, await readBasePlatform(config.environment))
+  if (config.layer !== 'all') return buildLayer(config)
+  if (isOutOfReach(config)) await log.warn(outOfReach(config.environment))
+  return buildPlatform(config, await readControllerRelease(config))
 }
+
+async function buildLayer(config: LayerConfig): Promise<StackOutputs> {
+  const platform = await readLayeredPlatform(config)
+  switch (config.layer) {
+    case 'network':
+      return buildNetworkLayer(platform)
+    case 'cluster':
+      return buildClusterLayer(platform)
+    case 'add-ons':
+      return buildAddOnsLayer(platform, await readControllerRelease(platform))
+  }
+}
+
+/** What an `index.ts` exports by name; the rest goes out as `about`. */
+interface StackOutputs {
+  readonly infra?: object
+  readonly boundary?: object
+  readonly resourceGroups: readonly string[]
+}
+
+/** Nobody can be inside a network that the same stack has yet to make. */
+const isOutOfReach = ({ apiServer, network }: PlatformConfig) =>
+  apiServer.access === 'private' && network.existing === undefined
+
+const outOfReach = (environment: string) =>
+  `The API server of ${environment} is reached from its network alone, which this stack makes: from elsewhere it stops at the first object of Kubernetes. npm run up -- --stack ${environment} raises it in layers.`

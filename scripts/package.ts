@@ -19,7 +19,7 @@ const PROGRAMS = {
   runner: 'runtime/runner/server.ts',
 } as const
 
-const OWN_SOURCES = /\/(?:cli|contracts|policies|runtime|infra|charts-src)\/[^\0]*\.ts$/
+const OWN_SOURCES = /\/(?:cli|contracts|policies|runtime|infra|charts-src|reachability)\/[^\0]*\.ts$/
 const PROGRAM_URL = /new URL\('[^']*\/([a-z-]+)\/server\.ts', import\.meta\.url\)/g
 
 /** A source keeps its idea of where it lies, so that it finds `package.json`, examples and policies; programs are bundles. */

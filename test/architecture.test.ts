@@ -99,6 +99,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/audit',
       'runtime/git/find-git.ts',
       'runtime/system-calls/terminal-input.ts',
+      'policies/agent/egress',
       'charts-src/capacity',
       'charts-src/environment',
       'infra/plans',

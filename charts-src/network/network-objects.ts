@@ -1,7 +1,7 @@
 import { names } from '../../contracts/names.ts'
 import type { EgressPolicy } from '../../policies/agent/egress/load.ts'
-import type { PlaceholderValues } from '../../policies/agent/egress/placeholders.ts'
 import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
+import { placeholderValues } from '../environment/placeholder-values.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
 import { controlPlanePolicies } from './control-plane.ts'
@@ -26,14 +26,3 @@ export function networkObjects(environment: Environment, egress: EgressPolicy): 
 
 const defaultDeny = ({ slice }: Environment, namespace: string): KubeObject =>
   networkPolicy({ slice, namespace, name: 'default-deny' }, { podSelector: {} }, ['Ingress', 'Egress'])
-
-/** What the environment puts in place of the placeholders of the policy file. */
-export function placeholderValues({ infra }: Environment): PlaceholderValues {
-  if (!infra.azure) return {}
-  const { loginHost, vaults, modelHost } = infra.azure
-  return {
-    'login-host': loginHost,
-    'user-token-vault': vaults.userTokens.host,
-    ...(modelHost === undefined ? {} : { 'model-host': modelHost }),
-  }
-}

@@ -36,18 +36,25 @@ const DEMAND = {
 export function capacityCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'capacity',
-    about: 'Say how many sandboxes an environment holds: what binds first, and how many should be warm.',
+    about:
+      'Calculate how many sandboxes an environment holds: which limit is reached first, and how many to keep warm.',
     example: 'agentweaver capacity --env prod --arrivals 120 --duration 30 --hit-ratio 0.99',
   })
     .requiredOption('--env <name>', 'environments/<name>.json in this folder, or the path of such a file')
-    .option('--arrivals <per hour>', 'claims per hour; without it no number of warm sandboxes is recommended')
-    .option('--duration <minutes>', 'mean time that a claim keeps its sandbox: how many are bound at once')
-    .option('--class <class>', 'class of the claims: agent or command (default: agent)')
-    .option('--hit-ratio <share>', 'share of claims that should find a warm sandbox (default: 0.99)')
-    .option('--dispersion <index>', 'variance of claims over their mean: above 1 for bursts (default: 1)')
+    .option(
+      '--arrivals <per hour>',
+      'sandboxes requested per hour; needed to recommend a number of warm sandboxes',
+    )
+    .option('--duration <minutes>', 'mean time that a sandbox is in use; shows how many are in use at once')
+    .option('--class <class>', 'class of the requested sandboxes: agent or command (default: agent)')
+    .option('--hit-ratio <share>', 'share of requests that should get a warm sandbox (default: 0.99)')
+    .option(
+      '--dispersion <index>',
+      'variance of requests divided by their mean; above 1 for bursts (default: 1)',
+    )
     .option(
       '--replenish-seconds <s>',
-      `from a claim until its replacement is ready (default: ${KATA_START_SECONDS})`,
+      `time until a used warm sandbox is replaced (default: ${KATA_START_SECONDS})`,
     )
     .addHelpText('after', '\nThe model, and where the defaults come from: docs/capacity.md')
   command.action(() => {
@@ -68,7 +75,7 @@ function demandOf(options: CapacityOptions): Demand | undefined {
       (name) => options[name] !== undefined,
     )
     if (idle.length === 0) return undefined
-    throw usageError(`${idle.map((name) => DEMAND[name]).join(', ')} says nothing without --arrivals.`)
+    throw usageError(`${idle.map((name) => DEMAND[name]).join(', ')} cannot be used without --arrivals.`)
   }
   if ((arrivals / 3600) * Math.max(replenishSeconds, (duration ?? 0) * 60) > MAX_LOAD) {
     throw usageError(

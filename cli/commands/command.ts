@@ -41,7 +41,7 @@ export function newCommand({ usage, about, example }: Spec): Command {
 export const newServiceCommand = (spec: Spec): Command =>
   newCommand(spec).option(
     '--url <url>',
-    'a service at a URL that you logged in to, in place of your own (AGENTWEAVER_URL)',
+    'use the service at this URL instead of the one on this machine (AGENTWEAVER_URL); log in first',
   )
 
 /** The options of a command in the types that it works with; every problem is named. */

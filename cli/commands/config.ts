@@ -78,7 +78,8 @@ const earlierFacts = ({ earlier }: ClientConfig): Fact[] => [
 export function configCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'config',
-    about: 'Show what this command uses and where each value comes from, and the keys of the service.',
+    about:
+      'Show the settings of the command line, where each value comes from, and the settings of the service.',
     example: 'agentweaver config',
   })
   command.action(async () => {

@@ -47,12 +47,20 @@ export function approveCommand(context: CliContext): Command {
   const Options = ServiceOptions.extend({ scope: z.enum(SCOPES).default('once') })
   const command = newServiceCommand({
     usage: 'approve',
-    about: 'Approve what a run asks for. An approval counts once, or with --scope run for the same again.',
+    about:
+      'Approve a request of a run. The approval is for this request only; with --scope run, also for later identical requests of the run.',
     example: 'agentweaver approve run_0197f6f2… 5f1c6a0b93d2e477',
   })
     .argument('<run>', 'id of the run')
-    .argument('<request>', 'id of the request, or the short name of its command')
-    .option('--scope <scope>', SCOPES.join(' or '), 'once')
+    .argument(
+      '<request>',
+      'id of the request, or the hash of its command (both are in "agentweaver show RUN")',
+    )
+    .option(
+      '--scope <scope>',
+      'once: this request only; run: also later identical requests of the run',
+      'once',
+    )
   command.action(async (runId: string, request: string) => {
     const options = parseOptions(Options, command)
     await using connection = await openConnection(context, options)
@@ -69,12 +77,15 @@ export function denyCommand(context: CliContext): Command {
   const Options = ServiceOptions.extend({ reason: z.string().max(4000).optional() })
   const command = newServiceCommand({
     usage: 'deny',
-    about: 'Deny what a run asks for. The agent reads the reason and goes on without it.',
+    about: 'Deny a request of a run. The agent gets the reason and continues without it.',
     example: 'agentweaver deny run_0197f6f2… 5f1c6a0b93d2e477 --reason "keep the build folder"',
   })
     .argument('<run>', 'id of the run')
-    .argument('<request>', 'id of the request, or the short name of its command')
-    .option('--reason <text>', 'what the agent is told')
+    .argument(
+      '<request>',
+      'id of the request, or the hash of its command (both are in "agentweaver show RUN")',
+    )
+    .option('--reason <text>', 'the reason that the agent gets')
   command.action(async (runId: string, request: string) => {
     const options = parseOptions(Options, command)
     await using connection = await openConnection(context, options)

@@ -14,15 +14,12 @@ export function demoCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'demo',
     about:
-      'See the main job on this machine: a sandboxed agent repairs a small project, and is refused what no agent should get. Needs no account, no model, no configuration; leaves nothing behind.',
+      'Watch a sandboxed agent repair a small project on this machine, while it is refused what no agent should get. Needs no account, no model, no configuration; leaves nothing behind.',
     example: 'agentweaver demo\nagentweaver demo --yes --json | jq -r .event.type',
   })
-    .option('-y, --yes', 'approve the deleting command without asking')
-    .option(
-      '--model <name>',
-      'give the task to a real model: OPENAI_BASE_URL and OPENAI_API_KEY say where it is',
-    )
-    .option('--cluster', 'in a pod of the cluster that KUBECONFIG names; see docs/local-cluster.md')
+    .option('-y, --yes', 'approve the command that deletes files without asking')
+    .option('--model <name>', 'use a real model of the endpoint in OPENAI_BASE_URL, with OPENAI_API_KEY')
+    .option('--cluster', 'run in a pod of the cluster in KUBECONFIG; see docs/local-cluster.md')
     .addHelpText('after', '\nExit status: 0 only if every single thing really happened; 130 after Ctrl-C.')
   command.action(async () => {
     context.exit(await playDemo(context.terminal, parseOptions(DemoOptions, command)))

@@ -24,7 +24,7 @@ const DiffOptions = ServiceOptions.extend({
 export function diffCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'diff',
-    about: 'Show what a run changed in the folder that it worked on. It is made when the run ends.',
+    about: 'Show what a run changed in its folder. The diff is there when the run has ended.',
     example: 'agentweaver diff run_0197f6f2…\nagentweaver diff run_0197f6f2… --stat',
   })
     .argument('<run>', 'id of the run or sandbox')
@@ -49,7 +49,7 @@ export function diffCommand(context: CliContext): Command {
 }
 
 function refuseBoth({ stat, nameOnly }: z.infer<typeof DiffOptions>): void {
-  if (stat && nameOnly) throw usageError('--stat and --name-only exclude each other.')
+  if (stat && nameOnly) throw usageError('Give either --stat or --name-only, not both.')
 }
 
 /** Names as they are into a file or pipe; for a terminal, nothing that would steer it. */

@@ -10,7 +10,7 @@ import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { onInterrupt } from '../terminal/interrupts.ts'
 import type { Terminal } from '../terminal/terminal.ts'
-import { harmless, visible } from '../terminal/visible.ts'
+import { colourless, harmless, visible } from '../terminal/visible.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -44,16 +44,20 @@ but wrote more than ${MAX_OUTPUT} to stdout or to stderr: what came after that i
 export function execCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'exec',
-    about: "Run a command in the sandbox of a run. Its exit status is this command's own.",
+    about: 'Run a command in the sandbox of a run. Exits with the status of that command.',
     example: 'agentweaver exec sbx_0197f6f2… -- npm test\nagentweaver exec sbx_0197f6f2… "ls | wc -l"',
   })
     .argument('<run>', 'id of the run or sandbox')
-    .argument('<command...>', 'a program and its arguments after --, or one shell line')
-    .option('-C, --cwd <dir>', 'working directory in the workspace', '.')
-    .option('-e, --env <key=value>', 'a variable of the command, may be repeated', collectPairs)
-    .option('-t, --timeout <seconds>', 'how long it may take', String(EXEC_LIMITS.defaultTimeoutMs / 1000))
-    .option('--network', "let it use the sandbox's network, where policy allows")
-    .option('--stdin', 'give it the standard input of this command')
+    .argument('<command...>', 'a program and its arguments after --, or a shell command line in quotes')
+    .option('-C, --cwd <dir>', 'working directory, relative to the workspace', '.')
+    .option('-e, --env <key=value>', 'an environment variable of the command; may be repeated', collectPairs)
+    .option(
+      '-t, --timeout <seconds>',
+      'the command is ended after this time',
+      String(EXEC_LIMITS.defaultTimeoutMs / 1000),
+    )
+    .option('--network', "allow the sandbox's network, as far as the policy allows it")
+    .option('--stdin', 'pass the standard input of this command on')
     .addHelpText('after', EXIT_STATUS)
   command.action(async (runId: string, words: string[]) => {
     const options = parseOptions(ExecOptions, command)
@@ -131,10 +135,12 @@ const printer =
 
 /** Bytes as they are into a file or pipe; for a terminal, nothing that would steer it. */
 function writeChunk(
-  { io, progress }: Terminal,
+  { io, progress, ...terminal }: Terminal,
   { stream, chunk }: { stream: 'stdout' | 'stderr'; chunk: string },
 ) {
   progress.clear()
   const target = io[stream]
-  target.write(target.isTTY ? harmless(chunk) : chunk)
+  const { isColoured } = stream === 'stdout' ? terminal.paint : terminal.notePaint
+  const shown = isColoured ? harmless : colourless
+  target.write(target.isTTY ? shown(chunk) : chunk)
 }

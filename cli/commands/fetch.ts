@@ -22,11 +22,11 @@ export function fetchCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'fetch',
     about:
-      'Bring the commits of a run into your repository, as the ref refs/agentweaver/RUN. No file of yours changes.',
+      'Fetch the commits of a run into your repository, as the ref refs/agentweaver/RUN. Your files and branches do not change.',
     example: 'agentweaver fetch run_0197f6f2…\ngit diff HEAD...refs/agentweaver/run_0197f6f2…',
   })
     .argument('<run>', 'id of the run or sandbox')
-    .option('--repo <dir>', 'the repository; default: the folder that the run worked on')
+    .option('--repo <dir>', 'the repository (default: the folder that the run worked on)')
   command.action(async (id: string) => {
     const options = parseOptions(FetchOptions, command)
     const { terminal } = context

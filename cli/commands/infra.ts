@@ -20,8 +20,8 @@ const CheckOptions = z.object({ against: z.string().optional(), json: z.boolean(
 /** Everything about the stack files of the infrastructure. */
 export function infraCommand(context: CliContext): Command {
   return new Command('infra')
-    .summary('Stack files of the infrastructure')
-    .description('Stack files of the infrastructure: check one without any cloud.')
+    .summary('Check stack files of the infrastructure')
+    .description('Check stack files of the infrastructure, without access to a cloud.')
     .addCommand(checkCommand(context))
 }
 
@@ -29,13 +29,13 @@ function checkCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'check',
     about:
-      'Check a stack file without any cloud: ranges, sizes, pools, quota, names, what cannot change; and say what it buys.',
+      'Check a stack file without access to a cloud: address ranges, sizes, pools, quota, names, and values that cannot change any more. Prints the capacity that it pays for.',
     example:
       'agentweaver infra check dev\nagentweaver infra check ./Pulumi.dev.yaml --against plans/dev.json',
   })
     .argument('<stack>', 'name of a stack, or the path of its file')
-    .option('--against <plan>', 'the plan that was applied last; default: plans/<stack>.json, if it is there')
-    .addHelpText('after', '\nExit status: 0 it is right, 1 it has problems, 2 it cannot be read.')
+    .option('--against <plan>', 'the plan that was applied last (default: plans/<stack>.json, if it exists)')
+    .addHelpText('after', '\nExit status: 0 no problems, 1 problems, 2 the file cannot be read.')
   command.action(async (stack: string) => {
     const options = parseOptions(CheckOptions, command)
     const { terminal } = context
@@ -45,7 +45,10 @@ function checkCommand(context: CliContext): Command {
     if ('problems' in parsed) return tellProblems(context, { file, problems: parsed.problems, ...options })
     const { config } = parsed
     const plan = await readPlan(folder, config.environment, options.against)
-    const problems = config.kind === 'platform' && plan.plan ? immutableProblems(config, plan.plan) : []
+    const problems =
+      config.kind === 'platform' && config.layer === 'all' && plan.plan
+        ? immutableProblems(config, plan.plan)
+        : []
     if (problems.length > 0) return tellProblems(context, { file, problems, ...options })
     await tellCapacity(context, { file, config, plan, json: options.json })
   })
@@ -82,6 +85,13 @@ async function tellCapacity(
     if (json) return terminal.json({ ok: true, file, slice: { slug, expires, ceiling } })
     return terminal.print(
       `${file}: right. A slice ${slug} until ${expires}: its nodes are those of ${config.environment}; at most ${ceiling.pods} pods, ${ceiling.cpuMillis}m cpu, ${ceiling.memoryMib} MiB.`,
+    )
+  }
+  if (config.layer !== 'all') {
+    const { environment, layer } = config
+    if (json) return terminal.json({ ok: true, file, layer: { environment, layer } })
+    return terminal.print(
+      `${file}: right. The layer ${layer} of ${environment}: its settings are those of Pulumi.${environment}.yaml.`,
     )
   }
   const capacity = capacityBought(config, await environmentOf(terminal.io.cwd, config))

@@ -20,10 +20,10 @@ export function loginCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'login',
     about:
-      'Keep the API key for a service at a URL. The key is asked for at the terminal, or read from standard input; it is kept in a file that only you can read, and sent to that URL alone.',
+      'Save the API key for a service at a URL. The command asks for the key at the terminal, or reads it from standard input. It saves the key in a file that only you can read, and sends it to that URL only.',
     example:
       'agentweaver login --url https://agentweaver.example.com\nagentweaver login --url https://agentweaver.example.com < key-file',
-  }).requiredOption('--url <url>', 'the service: https, or http to this machine')
+  }).requiredOption('--url <url>', 'the URL of the service: https, or http on this machine')
   command.action(async () => {
     const { url: given, json } = parseOptions(LoginOptions, command)
     const { terminal } = context
@@ -31,7 +31,9 @@ export function loginCommand(context: CliContext): Command {
     requireConfidential(url, terminal.io.env)
     const apiKey = await readKey(terminal, url)
     if (apiKey === undefined) return context.exit(EXIT.interrupted)
-    if (!KEY.test(apiKey)) throw usageError('That is no API key: it has a form like awk_… and is one word.')
+    if (apiKey === '')
+      throw usageError('No API key was given.', 'Type it at the terminal, or give a file with it: < FILE.')
+    if (!KEY.test(apiKey)) throw usageError('This is not an API key: a key is one word, as in awk_….')
     // A key that the service does not take is not kept.
     await createClient({ url, apiKey }).listRuns({ limit: 1 })
     const { configDir } = readClientConfig({}, terminal.io)

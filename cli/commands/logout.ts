@@ -9,9 +9,9 @@ import { LoginOptions } from './login.ts'
 export function logoutCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'logout',
-    about: 'Forget the API key for a service at a URL. The service still takes the key.',
+    about: 'Delete the saved API key for a service at a URL. The key itself stays valid.',
     example: 'agentweaver logout --url https://agentweaver.example.com',
-  }).requiredOption('--url <url>', 'the service, as in "agentweaver login"')
+  }).requiredOption('--url <url>', 'the URL of the service, as in "agentweaver login"')
   command.action(() => {
     const { url: given, json } = parseOptions(LoginOptions, command)
     const { terminal } = context

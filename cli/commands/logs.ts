@@ -36,12 +36,13 @@ async function* storedEvents(client: Client, runId: string, after: number): Asyn
 export function logsCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'logs',
-    about: 'Print the events of a run; with -f, go on until it ends. Leaving does not disturb the run.',
+    about:
+      'Print the events of a run. With -f, follow the run until it ends; Ctrl-C stops following and leaves the run running.',
     example: 'agentweaver logs -f run_0197f6f2…\nagentweaver logs run_0197f6f2… --after 120 --json',
   })
     .argument('<run>', 'id of the run or sandbox')
     .option('-f, --follow', 'follow the run until it ends')
-    .option('--after <sequence>', 'start after this event, as a stream that broke did', '0')
+    .option('--after <sequence>', 'print only events after this sequence number', '0')
   command.action(async (runId: string) => {
     const options = parseOptions(LogsOptions, command)
     await using connection = await openConnection(context, options, {

@@ -13,11 +13,11 @@ export function moveStateCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'move-state',
     about:
-      'Move the state of an earlier version (store, keys, API key) out of a project into your own state folder. The service that uses it must be stopped. A move that is interrupted leaves the old folder whole, or goes on with the next one.',
+      'Move the state of an earlier version (store, keys, API key) from a project into your own state folder. Stop the service that uses it first. After an interrupted move, run the command again: the old folder is complete, or the move continues.',
     example: 'agentweaver move-state ~/project/.agentweaver',
   }).argument(
     '[folder]',
-    'the old folder; default: the nearest .agentweaver at or above this folder, or at home',
+    'the old folder (default: the nearest .agentweaver in this folder, a folder above it, or your home)',
   )
   command.action(async (folder: string | undefined) => {
     const { json } = parseOptions(MoveOptions, command)

@@ -34,7 +34,7 @@ const SweepOptions = z.object({
 /** One preview stack for each branch. */
 export function previewStackCommand(context: CliContext): Command {
   return new Command('preview-stack')
-    .summary('Preview stacks: one slice of a shared cluster for a branch')
+    .summary('Manage preview stacks, each a slice of a shared cluster for one branch')
     .description('Preview stacks, each a slice of a shared cluster for one branch: up, status, down, sweep.')
     .addCommand(upCommand(context))
     .addCommand(statusCommand(context))
@@ -67,7 +67,7 @@ function upCommand(context: CliContext): Command {
   const command = withBranch(
     newCommand({
       usage: 'up',
-      about: 'Create or update the preview of a branch, and let it live for some hours from now.',
+      about: 'Create or update the preview of a branch, and set when it expires.',
       example: 'agentweaver preview-stack up --branch fix/egress --hours 24',
     }),
   )
@@ -97,7 +97,7 @@ function statusCommand(context: CliContext): Command {
   const command = withBranch(
     newCommand({
       usage: 'status',
-      about: 'Say whether the preview of a branch is there, and until when.',
+      about: 'Show whether a branch has a preview, and when it expires.',
       example: 'agentweaver preview-stack status --branch fix/egress',
     }),
   ).addHelpText('after', '\nExit status: 0 it is there, 3 there is none.')
@@ -135,7 +135,7 @@ function downCommand(context: CliContext): Command {
   const command = withBranch(
     newCommand({
       usage: 'down',
-      about: 'Destroy the preview of a branch and its stack. That there is none is no fault.',
+      about: 'Destroy the preview of a branch and its stack. Succeeds if there is none.',
       example: 'agentweaver preview-stack down --branch fix/egress',
     }),
   )
@@ -158,7 +158,7 @@ function downCommand(context: CliContext): Command {
 function sweepCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'sweep',
-    about: 'Destroy the previews whose time is over, and say of each what was done and why.',
+    about: 'Destroy the previews that have expired, and print for each what was done and why.',
     example: 'agentweaver preview-stack sweep --dry-run',
   })
     .option('--dry-run', 'destroy nothing')

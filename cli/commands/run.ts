@@ -14,6 +14,7 @@ import { createPresenter } from '../follow/presenter.ts'
 import { noteSettings } from '../follow/settings-notes.ts'
 import { resultLines } from '../results/result-lines.ts'
 import type { Connection } from '../service/connect.ts'
+import { inFolder } from '../service/folder-refusal.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -44,23 +45,29 @@ export function runCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'run',
     about:
-      'Start a run and follow it to its end. Without a running service, one is started for this command.',
+      'Start a run and follow it to its end. If no service is running, the command starts one for the time of the run.',
     example: 'agentweaver run "fix the failing test" --workspace . --agent openai --model gpt-5',
   })
     .argument('<task>', 'what the agent should do')
-    .option('-w, --workspace <dir>', 'the folder that the agent works on; of a git repository, on a copy')
-    .option('--in-place', 'let it change the files of the folder itself')
+    .option(
+      '-w, --workspace <dir>',
+      'the folder to work on; if it is a git repository, the agent works on a copy',
+    )
+    .option('--in-place', 'work in the folder itself, not on a copy')
     .option('--empty-workspace', 'work in a new, empty folder')
-    .option('--agent <kind>', `${AGENTS.join(', ')}; default: by what else is given`)
-    .option('--plan <file>', 'steps of a scripted agent, JSON')
+    .option(
+      '--agent <kind>',
+      `${AGENTS.join(', ')}; default: scripted with --plan, openai if OPENAI_BASE_URL is set, otherwise copilot`,
+    )
+    .option('--plan <file>', 'JSON file with the steps of a scripted agent')
     .option(
       '--model <name>',
-      'the model; with --agent openai, one of the endpoint OPENAI_BASE_URL of the service',
+      'the model; with --agent openai, a model of the endpoint in OPENAI_BASE_URL of the service',
     )
-    .option('--label <key=value>', 'a label, may be repeated', collectPairs)
-    .option('-y, --yes', 'approve everything that the run asks an approval for')
-    .option('-i, --interactive', 'keep the run open and ask for further turns')
-    .option('-d, --detach', 'start the run, print its id, do not follow it')
+    .option('--label <key=value>', 'a label; may be repeated', collectPairs)
+    .option('-y, --yes', 'approve every request of the run without asking')
+    .option('-i, --interactive', 'keep the run open and ask for the next prompt after each turn')
+    .option('-d, --detach', 'start the run, print its id and return')
     .addHelpText('after', `\n${EXIT_STATUS_HELP}`)
   command.action(async (task: string) => {
     context.exit(await run(context, task, parseOptions(RunOptions, command)))
@@ -78,7 +85,11 @@ async function run(context: CliContext, task: string, options: RunOptions): Prom
     workspace: request.workspace.kind === 'path' ? request.workspace.path : undefined,
   })
   terminal.progress.waitFor('starting the run')
-  const { id } = await connection.client.startRun(request)
+  const { id } = await inFolder(connection.client.startRun(request), {
+    connection,
+    path: request.workspace.kind === 'path' ? request.workspace.path : undefined,
+    otherwise: 'Begin with --empty-workspace, or upload the files through its API: docs/api.md.',
+  })
   if (options.detach) {
     if (options.json) terminal.json({ id })
     else terminal.print(id)
@@ -164,8 +175,8 @@ async function toWorkspace(options: RunOptions, cwd: string): Promise<WorkspaceS
 }
 
 function emptyWorkspace({ workspace, inPlace }: RunOptions): WorkspaceSource {
-  if (workspace !== undefined) throw usageError('--workspace and --empty-workspace exclude each other.')
-  if (inPlace) throw usageError('--in-place and --empty-workspace exclude each other.')
+  if (workspace !== undefined) throw usageError('Give either --workspace or --empty-workspace, not both.')
+  if (inPlace) throw usageError('--in-place is for a folder: give it with --workspace DIR.')
   return { kind: 'empty' }
 }
 
@@ -182,13 +193,19 @@ function defaultAgent(options: RunOptions, env: EnvSource): (typeof AGENTS)[numb
   return env['OPENAI_BASE_URL'] ? 'openai' : 'copilot'
 }
 
+/** JSON's own words say where it is wrong; those of the file system repeat the path and a code. */
+function whyUnread(error: unknown): string {
+  if (error instanceof SyntaxError) return `it is not JSON. ${error.message}`
+  return errnoOf(error) === 'ENOENT' ? 'there is no such file.' : messageOf(error)
+}
+
 async function readPlan(file: string | undefined, cwd: string): Promise<Plan> {
   if (file === undefined) throw usageError('A scripted agent needs its steps.', 'Name them with --plan FILE.')
   let json: unknown
   try {
     json = JSON.parse(await readFile(resolve(cwd, file), 'utf8'))
   } catch (error) {
-    throw usageError(`The plan ${file} cannot be read: ${messageOf(error)}`)
+    throw usageError(`The plan ${file} cannot be read: ${whyUnread(error)}`)
   }
   const parsed = Plan.safeParse(json)
   if (parsed.success) return parsed.data

@@ -61,7 +61,7 @@ export function runsCommand(context: CliContext): Command {
     example: 'agentweaver runs --limit 5\nagentweaver runs --json | jq -r .items[].id',
   })
     .option('--limit <n>', 'how many (1 to 200)', '20')
-    .option('--after <token>', 'the next page, as the page before named it')
+    .option('--after <token>', 'the next page; the previous page prints the token')
   command.action(async () => {
     const options = parseOptions(ListOptions, command)
     await using connection = await openConnection(context, options, { whenAbsent: 'open' })

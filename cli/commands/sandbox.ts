@@ -8,6 +8,7 @@ import { delay } from '../../runtime/kit/deadline.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { noteSettings } from '../follow/settings-notes.ts'
+import { inFolder } from '../service/folder-refusal.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -35,9 +36,9 @@ function createCommand(context: CliContext): Command {
     about: 'Create a sandbox without an agent and print its id.',
     example: 'id=$(agentweaver sandbox create -w .)\nagentweaver sandbox exec $id -- npm test',
   })
-    .option('-w, --workspace <dir>', 'the folder to work in; default: a new, empty one')
+    .option('-w, --workspace <dir>', 'the folder to work in (default: a new, empty one)')
     .option('--isolated', 'work on a copy of the folder, which must be a git repository')
-    .option('--label <key=value>', 'a label, may be repeated', collectPairs)
+    .option('--label <key=value>', 'a label; may be repeated', collectPairs)
   command.action(async () => {
     const options = parseOptions(CreateOptions, command)
     const { terminal } = context
@@ -47,7 +48,11 @@ function createCommand(context: CliContext): Command {
       workspace: request.workspace?.kind === 'path' ? request.workspace.path : undefined,
     })
     terminal.progress.waitFor('waiting for a sandbox')
-    const { id } = await connection.client.createSandbox(request)
+    const { id } = await inFolder(connection.client.createSandbox(request), {
+      connection,
+      path: request.workspace?.kind === 'path' ? request.workspace.path : undefined,
+      otherwise: 'Leave --workspace out, or upload the files through its API: docs/api.md.',
+    })
     const sandbox = await untilReady(connection.client, id)
     if (options.json) terminal.json(sandbox)
     else {
@@ -103,7 +108,7 @@ function listCommand(context: CliContext): Command {
     example: 'agentweaver sandbox ls',
   })
     .option('--limit <n>', 'how many (1 to 200)', '20')
-    .option('--after <token>', 'the next page, as the page before named it')
+    .option('--after <token>', 'the next page; the previous page prints the token')
   command.action(async () => {
     const options = parseOptions(ListOptions, command)
     const { limit, after } = options
@@ -123,7 +128,7 @@ function listCommand(context: CliContext): Command {
 function removeCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'rm',
-    about: 'Destroy a sandbox and everything in it. A folder that was named as its workspace stays.',
+    about: 'Destroy sandboxes and everything in them. A folder that was given with --workspace stays.',
     example: 'agentweaver sandbox rm sbx_0197f6f2…',
   }).argument('<sandbox...>', 'ids of the sandboxes')
   command.action(async (ids: string[]) => {
@@ -144,8 +149,8 @@ function removeCommand(context: CliContext): Command {
 /** Sandboxes without an agent. */
 export function sandboxCommand(context: CliContext): Command {
   return new Command('sandbox')
-    .summary('Sandboxes without an agent')
-    .description('Sandboxes without an agent: create, list, run commands in, destroy.')
+    .summary('Create, list, use and destroy sandboxes without an agent')
+    .description('Create, list, use and destroy sandboxes without an agent.')
     .addCommand(createCommand(context))
     .addCommand(listCommand(context))
     .addCommand(execCommand(context))

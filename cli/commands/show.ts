@@ -64,7 +64,7 @@ function approvalLines(approvals: readonly Approval[], { terminal }: CliContext,
 export function showCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'show',
-    about: 'Show a run or a sandbox: its state, its sandbox, what it waits for.',
+    about: 'Show a run or a sandbox: its state, its sandbox, and the requests that wait for a decision.',
     example: 'agentweaver show run_0197f6f2…',
   }).argument('<run>', 'id of the run')
   command.action(async (id: string) => {

@@ -6,6 +6,7 @@ import type { SettingsComparison, TrustedFolder } from '../../contracts/trusted-
 import type { Client } from '../../runtime/client/client.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
+import { inFolder } from '../service/folder-refusal.ts'
 import { age } from '../terminal/duration.ts'
 import { ask } from '../terminal/prompt.ts'
 import { table } from '../terminal/table.ts'
@@ -29,12 +30,12 @@ export function trustCommand(context: CliContext): Command {
       'the folder, or when you last trusted it, and not the file itself: an agent can write that.',
     example: 'agentweaver trust .\nagentweaver trust --list',
   })
-    .argument('[dir]', 'the folder; default: the current one')
-    .option('-y, --yes', 'do not ask')
-    .option('--list', 'list the folders whose settings are kept, the last trusted first')
-    .option('--remove', 'forget the folder: the next run in it takes the settings file that is there then')
+    .argument('[dir]', 'the folder (default: the current one)')
+    .option('-y, --yes', 'trust the file without asking')
+    .option('--list', 'list the folders with settings in force, the last trusted first')
+    .option('--remove', 'forget the folder; the next run in it puts the settings file of that time in force')
     .option('--limit <n>', 'how many --list shows (1 to 200)', '20')
-    .option('--after <token>', 'the next page of --list, as the page before named it')
+    .option('--after <token>', 'the next page of --list; the previous page prints the token')
   command.action(async (dir: string | undefined) => {
     const options = parseOptions(TrustOptions, command)
     refuseContradictions(dir, options)
@@ -47,7 +48,7 @@ export function trustCommand(context: CliContext): Command {
 
 function refuseContradictions(dir: string | undefined, { list, remove, yes, after }: TrustOptions): void {
   const rules: (readonly [boolean, string])[] = [
-    [list && remove, '--list and --remove exclude each other.'],
+    [list && remove, 'Give either --list or --remove, not both.'],
     [list && dir !== undefined, '--list takes no folder: it lists all of them.'],
     [yes && (list || remove), '--yes is for a folder that is to be trusted: --list and --remove do not ask.'],
     [!list && after !== undefined, '--after is for --list.'],
@@ -62,7 +63,11 @@ async function trust(context: CliContext, options: TrustOptions, path: string): 
   await using connection = await openConnection(context, options, { whenAbsent: 'start', workspace: path })
   const { client } = connection
   terminal.progress.waitFor('comparing the settings')
-  const found = await client.compareSettings({ path })
+  const found = await inFolder(client.compareSettings({ path }), {
+    connection,
+    path,
+    otherwise: 'Settings for uploaded files come with the request that starts the run: docs/governance.md.',
+  })
   const answer = (comparison: SettingsComparison, words: string) => {
     if (options.json) terminal.json(comparison)
     else terminal.print(words)

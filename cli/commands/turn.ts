@@ -26,7 +26,7 @@ export function turnCommand(context: CliContext): Command {
     .argument('<run>', 'id of the run')
     .argument('<prompt>', 'what the agent should do next')
     .option('--final', 'end the run after this turn')
-    .option('-d, --detach', 'do not follow the turn')
+    .option('-d, --detach', 'start the turn and return')
   command.action(async (runId: string, prompt: string) => {
     const options = parseOptions(TurnOptions, command)
     const { terminal } = context

@@ -34,7 +34,7 @@ const VerifyOptions = ServiceOptions.extend({
     .refine((ids) => ids.every((id) => IDS.includes(id)), `must be of ${IDS.join(', ')}`)
     .optional(),
   strict: z.boolean().default(false),
-  allowed: Endpoint,
+  allowed: Endpoint.optional(),
   unlisted: Endpoint,
   claims: z.coerce.number().int().min(1).max(20),
   warmMs: z.coerce.number().positive().max(600_000),
@@ -45,19 +45,26 @@ export function verifyCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'verify',
     about:
-      'Check a cluster after "pulumi up": nodes, isolation, fences of the network, identities, warm claims. Each check passes, fails, or says why it was not run.',
+      'Check a cluster after "pulumi up": nodes, isolation, network rules, identities, and the time to get a warm sandbox. Each check passes, fails, or prints why it was not run.',
     example: 'agentweaver verify --env dev --url https://api.dev.example.com --strict',
   })
     .requiredOption('--env <name>', 'environments/<name>.json in this folder, or the path of such a file')
-    .option('--only <checks>', `some of ${IDS.join(', ')}, with commas between`)
-    .option('--strict', 'a check that was not run is a failure')
-    .option('--allowed <host:port>', 'something that sandboxes may reach', 'registry.npmjs.org:443')
-    .option('--unlisted <host:port>', 'something that they may not, though it is there', 'example.com:443')
-    .option('--claims <n>', 'how many sandboxes are claimed to time them', '3')
-    .option('--warm-ms <ms>', 'what the median of those may be', '2000')
+    .option('--only <checks>', `only these checks, separated by commas: ${IDS.join(', ')}`)
+    .option('--strict', 'count a check that was not run as failed')
+    .option(
+      '--allowed <host:port>',
+      'a destination that sandboxes may reach; default: those of policies/agent/egress.yaml',
+    )
+    .option(
+      '--unlisted <host:port>',
+      'a reachable destination that sandboxes must not reach',
+      'example.com:443',
+    )
+    .option('--claims <n>', 'how many warm sandboxes to request and time', '3')
+    .option('--warm-ms <ms>', 'the highest median time that passes', '2000')
     .addHelpText(
       'after',
-      '\nThe cluster is that of KUBECONFIG, through kubectl; identities in Azure are asked of az.\nExit status: 0 nothing failed, 1 something failed, or nothing at all could be run.',
+      '\nUses kubectl with KUBECONFIG for the cluster, and az for identities in Azure.\nExit status: 0 no check failed, 1 a check failed, or no check could be run.',
     )
   command.action(async () => {
     const options = parseOptions(VerifyOptions, command)

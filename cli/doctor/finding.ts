@@ -1,4 +1,4 @@
-import type { Paint } from '../terminal/paint.ts'
+import type { Style } from '../terminal/paint.ts'
 import { wrap } from '../terminal/wrap.ts'
 import { GUTTER, type Look, row } from '../view/row.ts'
 
@@ -16,7 +16,7 @@ export interface Finding {
   readonly remedy?: string
 }
 
-const TONE: Readonly<Record<State, keyof Paint>> = {
+const TONE: Readonly<Record<State, Style>> = {
   ok: 'green',
   off: 'dim',
   missing: 'yellow',

@@ -1,3 +1,4 @@
+import { type EngineEvent, findingOf } from '../../infra/plans/engine-events.ts'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 
@@ -34,7 +35,7 @@ const MAX_LINES = 12
 /** Why a command of Pulumi failed: what the policy pack refused and what went wrong, by resource. */
 export function failureOf({ command, stack, said, events }: FailedCall): CliError {
   if (/currently locked by/.test(said)) return new StackLocked(stack, said)
-  const findings = [...new Set(events.split('\n').flatMap(findingOf))]
+  const findings = [...new Set(events.split('\n').flatMap((line) => findingOf(eventOf(line))))]
   const shown = findings.slice(0, MAX_FINDINGS)
   const rest = findings.length - shown.length
   const lines = [...shown, ...(rest > 0 ? [`and ${rest} more, in the output above`] : [])]
@@ -44,31 +45,6 @@ export function failureOf({ command, stack, said, events }: FailedCall): CliErro
   })
 }
 
-interface EngineEvent {
-  readonly policyEvent?: {
-    readonly resourceUrn?: string
-    readonly policyName?: string
-    readonly message?: string
-    readonly enforcementLevel?: string
-  }
-  readonly diagnosticEvent?: { readonly urn?: string; readonly message?: string; readonly severity?: string }
-}
-
-function findingOf(line: string): string[] {
-  if (line.trim() === '') return []
-  const { policyEvent: policy, diagnosticEvent: diagnostic } = eventOf(line)
-  if (policy?.enforcementLevel === 'mandatory') {
-    // The description of the policy comes first; what to write is in the last line.
-    const remedy = policy.message?.trim().split('\n').at(-1) ?? ''
-    return [`policy ${policy.policyName}: ${nameOf(policy.resourceUrn)}: ${remedy}`]
-  }
-  const message = diagnostic?.message?.trim() ?? ''
-  if (diagnostic?.severity !== 'error' || /^(?:preview|update|destroy) failed$/.test(message)) return []
-  return [
-    diagnostic.urn === undefined || diagnostic.urn === '' ? message : `${nameOf(diagnostic.urn)}: ${message}`,
-  ]
-}
-
 /** A run that was killed leaves half a line. */
 function eventOf(line: string): EngineEvent {
   try {
@@ -76,12 +52,6 @@ function eventOf(line: string): EngineEvent {
   } catch {
     return {}
   }
-}
-
-/** `keyvault:Vault agentweaver-dev-users` of a URN. */
-function nameOf(urn = ''): string {
-  const [, , types = '', ...name] = urn.split('::')
-  return `${(types.split('$').at(-1) ?? '').replace('azure-native:', '')} ${name.join('::')}`
 }
 
 const lastLines = (said: string): string =>

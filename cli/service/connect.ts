@@ -20,6 +20,8 @@ export interface Connection extends AsyncDisposable {
   readonly client: Client
   /** The service was started for this command and ends with it. */
   readonly isEmbedded: boolean
+  /** It runs on this machine for this user, so a path means the same folder to it. */
+  readonly isOwn: boolean
 }
 
 /**
@@ -58,9 +60,10 @@ export async function connect(
   })
 }
 
-const keep = (client: Client): Connection => ({
+const keep = (client: Client, isOwn: boolean): Connection => ({
   client,
   isEmbedded: false,
+  isOwn,
   [Symbol.asyncDispose]: async () => undefined,
 })
 
@@ -70,7 +73,7 @@ function connectByUrl(
   { io }: Terminal,
 ): Connection {
   requireConfidential(url.value, io.env)
-  if (apiKey.value) return keep(createClient({ url: url.value, apiKey: apiKey.value }))
+  if (apiKey.value) return keep(createClient({ url: url.value, apiKey: apiKey.value }), false)
   const stray = hasStrayKey
     ? ['AGENTWEAVER_API_KEY is not sent there: AGENTWEAVER_URL does not name it.']
     : []
@@ -97,7 +100,7 @@ function connectToSocket(
   { socketPath, apiKey }: Extract<OwnService, { kind: 'running' }>,
   { stateDir }: ClientConfig,
 ): Connection {
-  if (apiKey) return keep(createClient({ socketPath, apiKey }))
+  if (apiKey) return keep(createClient({ socketPath, apiKey }), true)
   throw new CliError(`There is no API key in ${stateDir.value}; the store has keys of its own.`, {
     status: EXIT.unauthenticated,
     hint: 'Use one of them: agentweaver login --url with the URL that "agentweaver serve" printed.',
@@ -156,6 +159,7 @@ async function embed(
   return {
     client: service.client,
     isEmbedded: true,
+    isOwn: true,
     async [Symbol.asyncDispose]() {
       terminal.progress.waitFor('stopping the service')
       await service.stop()

@@ -2,10 +2,10 @@ import { styleText } from 'node:util'
 import type { EnvSource } from '../../runtime/kit/parse-env.ts'
 
 const STYLES = ['bold', 'dim', 'red', 'green', 'yellow', 'cyan'] as const
-type Style = (typeof STYLES)[number]
+export type Style = (typeof STYLES)[number]
 
 /** Colours text, or leaves it as it is where colours are not wanted. */
-export type Paint = Readonly<Record<Style, (text: string) => string>>
+export type Paint = Readonly<Record<Style, (text: string) => string>> & { readonly isColoured: boolean }
 
 /** Whether a stream wants colours: a terminal that is not dumb, and nobody said NO_COLOR. */
 export function wantsColour(stream: { isTTY?: boolean }, env: EnvSource): boolean {
@@ -16,5 +16,9 @@ export function wantsColour(stream: { isTTY?: boolean }, env: EnvSource): boolea
 export function createPaint(coloured: boolean): Paint {
   const style = (name: Style) => (text: string) =>
     coloured && text !== '' ? styleText(name, text, { validateStream: false }) : text
-  return Object.fromEntries(STYLES.map((name) => [name, style(name)])) as Paint
+  const styles = Object.fromEntries(STYLES.map((name) => [name, style(name)])) as Record<
+    Style,
+    ReturnType<typeof style>
+  >
+  return { ...styles, isColoured: coloured }
 }

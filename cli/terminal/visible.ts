@@ -23,6 +23,7 @@ export const visible = (text: string): string => text.replace(HIDDEN, codePoint)
 export const readable = (text: string): string => text.replace(STEERING, codePoint)
 
 const SGR = /(\u001b\[[0-9;:]*m)/u
+const SGR_ALL = new RegExp(SGR, 'gu')
 
 /**
  * A command's output for a terminal: colours stay, everything else that would steer the terminal (move the
@@ -36,11 +37,15 @@ export function harmless(text: string): string {
     .join('')
 }
 
+/** The same where no colours are wanted: in a pipe, in a file, with NO_COLOR. */
+export const colourless = (text: string): string => harmless(text).replaceAll(SGR_ALL, '')
+
 /**
  * One line of it that ends its own colours: a command that leaves "concealed" on would hide what is written after
  * it, such as the question whether to run something.
  */
-export function harmlessLine(line: string): string {
+export function harmlessLine(line: string, isColoured: boolean): string {
+  if (!isColoured) return colourless(line)
   const shown = harmless(line)
   return SGR.test(shown) ? `${shown}\u001b[0m` : shown
 }

@@ -1,5 +1,7 @@
 import type { Environment } from '../../charts-src/environment/schema.ts'
+import type { SandboxKind } from '../../contracts/names.ts'
 import type { CallProgram } from '../program-call/call-program.ts'
+import type { Listed } from './listed.ts'
 import type { Sandbox } from './sandbox.ts'
 
 /** What came of one check. `not run` says why in its detail; it is never a pass. */
@@ -29,11 +31,12 @@ export interface Stage {
     | undefined
   readonly call: CallProgram
   readonly kubectl: Kubectl
-  /** A sandbox without an agent, made when first asked for, and one for all checks. Throws `NotRun` without a service. */
-  sandbox(): Promise<Sandbox>
-  /** Another one, for this check alone, which has to destroy it. */
+  /** A sandbox of a class, made when first asked for, and one for all checks. Throws `NotRun` without a service. */
+  sandbox(kind: SandboxKind): Promise<Sandbox>
+  /** Another one without an agent, for this check alone, which has to destroy it. */
   anotherSandbox(): Promise<Sandbox>
-  readonly allowed: Target
+  /** What shows that the probe works; undefined if the policy lists nothing that a pod of a class may reach. */
+  readonly listed: Listed | undefined
   readonly unlisted: Target
   readonly claims: number
   readonly warmMs: number

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Environment } from '../../charts-src/environment/schema.ts'
-import { CONTAINERS, names } from '../../contracts/names.ts'
+import { CONTAINERS, names, type SandboxKind } from '../../contracts/names.ts'
 import { parseStackFile } from '../../infra/config-schema.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
 import { CliError } from '../cli-error.ts'
@@ -10,6 +10,7 @@ import { type CallProgram, createCallProgram } from '../program-call/call-progra
 import type { Connection } from '../service/connect.ts'
 import type { CliIo } from '../terminal/terminal.ts'
 import { NotRun, type Stage, type Target } from './check.ts'
+import { type Listed, listedDestinations } from './listed.ts'
 import { type InPod, makeSandbox, type Sandbox } from './sandbox.ts'
 
 const KUBECTL_MS = 30_000
@@ -17,7 +18,8 @@ const KUBECTL_MS = 30_000
 export interface StageOptions {
   readonly io: CliIo
   readonly environment: Environment
-  readonly allowed: Target
+  /** What sandboxes may reach. @default the destinations of the egress policy */
+  readonly allowed?: Target | undefined
   readonly unlisted: Target
   readonly claims: number
   readonly warmMs: number
@@ -27,14 +29,19 @@ export interface StageOptions {
 
 /** What the checks work with; closing it destroys the sandbox that they shared. */
 export async function openStage(options: StageOptions): Promise<Stage & AsyncDisposable> {
-  const { io, environment, allowed, unlisted, claims, warmMs } = options
+  const { io, environment, unlisted, claims, warmMs } = options
   const call = createCallProgram(io)
   let connection: Connection | undefined
   const inPod = inPodOf(call, names(environment.slice).namespaces.sandboxes)
-  let shared: Promise<Sandbox> | undefined
-  const make = async () => {
+  const shared = new Map<SandboxKind, Promise<Sandbox>>()
+  const make = async (kind: SandboxKind) => {
     connection ??= await connected(options)
-    return makeSandbox(connection.client, inPod)
+    return makeSandbox(connection.client, { kind, inPod })
+  }
+  const share = (kind: SandboxKind) => {
+    const sandbox = shared.get(kind) ?? make(kind)
+    shared.set(kind, sandbox)
+    return sandbox
   }
   return {
     environment,
@@ -51,18 +58,23 @@ export async function openStage(options: StageOptions): Promise<Stage & AsyncDis
       if (status !== 0) throw new NotRun(`kubectl: ${stderr.trim().split('\n').at(-1) ?? ''}`)
       return JSON.parse(stdout) as unknown
     },
-    sandbox: () => (shared ??= make()),
-    anotherSandbox: make,
-    allowed,
+    sandbox: share,
+    anotherSandbox: () => make('command'),
+    listed: listedOf(options),
     unlisted,
     claims,
     warmMs,
     async [Symbol.asyncDispose]() {
-      const sandbox = await shared?.catch(() => undefined)
-      await sandbox?.destroy()
+      for (const making of shared.values()) await (await making.catch(() => undefined))?.destroy()
       await connection?.[Symbol.asyncDispose]()
     },
   }
+}
+
+/** A control that a person named is probed from the class that the policy opens, too. */
+function listedOf({ environment, allowed }: StageOptions): Listed | undefined {
+  const listed = listedDestinations(environment)
+  return allowed === undefined ? listed : { kind: listed?.kind ?? 'command', targets: [allowed] }
 }
 
 const POD_NAME = /^[a-z0-9][a-z0-9.-]{0,252}$/
@@ -98,8 +110,10 @@ async function connected({ connect }: StageOptions): Promise<Connection> {
 async function poolsOf(folder: string, environment: string): Promise<Stage['pools']> {
   if (!existsSync(join(folder, `Pulumi.${environment}.yaml`))) return undefined
   const parsed = parseStackFile(await readStackFile(folder, environment))
-  if ('problems' in parsed || parsed.config.kind !== 'platform') return undefined
-  const { system, app, kata } = parsed.config.pools
+  if ('problems' in parsed) return undefined
+  const { config } = parsed
+  if (config.kind !== 'platform' || config.layer !== 'all') return undefined
+  const { system, app, kata } = config.pools
   return new Map([
     ['system', system],
     [`app${app.generation}`, app],

@@ -3,6 +3,7 @@ import { names } from '../../contracts/names.ts'
 import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
 import { type Check, fail, NotRun, pass, type Stage, type Target, verdict } from './check.ts'
 import { Nodes, Pod, Pods, Service } from './kube-objects.ts'
+import type { Listed } from './listed.ts'
 import type { Sandbox } from './sandbox.ts'
 
 const namespaceOf = ({ environment }: Stage) => names(environment.slice).namespaces.sandboxes
@@ -28,7 +29,7 @@ export const kernel: Check = {
   async run(stage) {
     const { isolation } = stage.environment
     if (isolation === 'none') throw new NotRun('isolation is none: sandboxes share the kernel of the node')
-    const sandbox = await stage.sandbox()
+    const sandbox = await stage.sandbox('command')
     const pod = await podOf(stage, sandbox)
     const inside = (await sandbox.output('uname -r')).trim().slice(0, KERNEL_CHARACTERS)
     const { items } = Nodes.parse(await stage.kubectl('get', 'nodes'))
@@ -79,6 +80,11 @@ async function forbidden(stage: Stage, own: string | undefined): Promise<Target[
   ]
 }
 
+function listedOf({ listed }: Stage): Listed {
+  if (listed) return listed
+  throw new NotRun('policies/agent/egress.yaml lists nothing that a pod may reach: no control is there')
+}
+
 const told = ({ host, port }: Target) => `${host}:${port}`
 
 /**
@@ -89,19 +95,21 @@ export const fences: Check = {
   id: 'fences',
   shows: 'metadata, the API server, nodes, other sandboxes and the database are unreachable from a sandbox',
   async run(stage) {
-    const sandbox = await stage.sandbox()
+    const listed = listedOf(stage)
+    const sandbox = await stage.sandbox(listed.kind)
     const targets = await forbidden(stage, sandbox.bound?.podName)
-    const [control, ...reached] = await sandbox.reached([stage.allowed, ...targets])
-    const open = targets.filter((_, index) => reached[index])
+    const reached = await sandbox.reached([...listed.targets, ...targets])
+    const open = targets.filter((_, index) => reached[listed.targets.length + index])
     if (open.length > 0) return fail(`a sandbox reaches ${open.map(told).join(', ')}`, open)
+    const controls = listed.targets.filter((_, index) => reached[index])
     const isClosed = stage.environment.egress.mode === 'closed'
-    if (control !== true && !isClosed)
+    if (controls.length === 0 && !isClosed)
       throw new NotRun(
-        `nothing answers, but ${told(stage.allowed)}, which is allowed, does not either: nothing is shown`,
+        `nothing answers, but neither does what class ${listed.kind} may reach (${listed.targets.map(told).join(', ')}): nothing is shown`,
       )
-    return isClosed && control === true
-      ? fail(`egress is closed, but a sandbox reaches ${told(stage.allowed)}`)
-      : pass(`${targets.length} targets`, targets.map(told))
+    return isClosed && controls.length > 0
+      ? fail(`egress is closed, but a sandbox reaches ${controls.map(told).join(', ')}`)
+      : pass(`${targets.length} targets, asked from class ${listed.kind}`, targets.map(told))
   },
 }
 
@@ -112,14 +120,20 @@ export const fqdn: Check = {
   async run(stage) {
     const { mode } = stage.environment.egress
     if (mode !== 'fqdn') throw new NotRun(`egress is ${mode}: no rule of the network has names`)
-    const sandbox = await stage.sandbox()
-    const { host, port } = stage.unlisted
-    const [listed, unlisted] = await sandbox.reached([stage.allowed, { host, port }])
+    const { kind, targets } = listedOf(stage)
+    const unlisted = told(stage.unlisted)
+    if (targets.some((target) => told(target) === unlisted))
+      throw new NotRun(`--unlisted names ${unlisted}, which class ${kind} may reach`)
+    const sandbox = await stage.sandbox(kind)
+    const [isUnlistedOpen, ...answers] = await sandbox.reached([stage.unlisted, ...targets])
+    const reached = targets.filter((_, index) => answers[index]).map(told)
+    const silent = targets.filter((_, index) => !answers[index]).map(told)
     const wrong = [
-      ...(listed ? [] : [`${told(stage.allowed)} is listed, and not reached`]),
-      ...(unlisted ? [`${told(stage.unlisted)} is not listed, and reached`] : []),
+      ...(reached.length > 0 ? [] : [`${silent.join(', ')}: listed for class ${kind}, and none is reached`]),
+      ...(isUnlistedOpen ? [`${unlisted} is not listed, and reached`] : []),
     ]
-    return verdict(wrong, `${told(stage.allowed)} is reached, ${told(stage.unlisted)} is not`)
+    const quiet = silent.length === 0 ? '' : `; no answer from ${silent.join(', ')}`
+    return verdict(wrong, `class ${kind} reaches ${reached.join(', ')} and not ${unlisted}${quiet}`)
   },
 }
 
@@ -128,7 +142,7 @@ export const warm: Check = {
   id: 'warm',
   shows: 'a claim is served by a warm sandbox, in time',
   async run(stage) {
-    const made: Sandbox[] = [await stage.sandbox()]
+    const made: Sandbox[] = [await stage.sandbox('command')]
     try {
       while (made.length < stage.claims) made.push(await stage.anotherSandbox())
     } finally {

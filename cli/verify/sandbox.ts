@@ -1,5 +1,6 @@
-import { FINAL_STATES, type StartCommandInput } from '../../contracts/api.ts'
+import { FINAL_STATES, type Run, type StartCommandInput, type StartRunInput } from '../../contracts/api.ts'
 import type { RunEvent } from '../../contracts/events.ts'
+import type { SandboxKind } from '../../contracts/names.ts'
 import type { Client } from '../../runtime/client/client.ts'
 import { delay } from '../../runtime/kit/deadline.ts'
 import { NotRun, type Target } from './check.ts'
@@ -30,12 +31,18 @@ const COMMAND_MS = 30_000
  */
 export type InPod = (bound: Bound | undefined, argv: readonly string[]) => Promise<string>
 
-/** Makes a sandbox as any user does: asked of the API, claimed from the pool. */
-export async function makeSandbox(client: Client, inPod: InPod): Promise<Sandbox> {
+interface Wanted {
+  readonly kind: SandboxKind
+  readonly inPod: InPod
+}
+
+/** Makes a sandbox as any user does: asked of the API, claimed from the pool of its class. */
+export async function makeSandbox(client: Client, { kind, inPod }: Wanted): Promise<Sandbox> {
   const begun = performance.now()
-  const { id } = await client.createSandbox({ workspace: { kind: 'empty' }, labels: { purpose: 'verify' } })
+  const { id } = await request(client, kind)
+  const destroy = () => (kind === 'agent' ? end(client, id) : client.destroySandbox(id).then(() => undefined))
   try {
-    await untilReady(client, id)
+    await untilReady(client, id, kind)
     const readyMs = performance.now() - begun
     const bound = await boundOf(client, id)
     const output = (command: string) => outputOf(client, id, { command })
@@ -53,19 +60,40 @@ export async function makeSandbox(client: Client, inPod: InPod): Promise<Sandbox
           : await inPod(bound, ['node', '-e', program])
         return parseReached(answer, targets.length)
       },
-      destroy: () => client.destroySandbox(id).then(() => undefined),
+      destroy,
     }
   } catch (error) {
-    await client.destroySandbox(id)
+    await destroy()
     throw error
   }
 }
 
-async function untilReady(client: Client, id: string): Promise<void> {
+/** A sandbox of class agent belongs to a run: of an agent that says one line and then waits for its next turn. */
+function request(client: Client, kind: SandboxKind): Promise<Run> {
+  const common = { workspace: { kind: 'empty' }, labels: { purpose: 'verify' } } as const
+  if (kind === 'command') return client.createSandbox(common)
+  const plan = {
+    turns: [[{ kind: 'say', text: 'agentweaver verify looks at the network of this sandbox.' }]],
+  }
+  const agent = { kind: 'scripted', plan } as StartRunInput['agent']
+  return client.startRun({ ...common, task: 'agentweaver verify', agent, interactive: true })
+}
+
+/** Cancels a run and waits until its sandbox is given back. */
+async function end(client: Client, id: string): Promise<void> {
+  const until = performance.now() + READY_MS
+  let { state } = await client.cancel(id)
+  while (!FINAL_STATES.some((final) => final === state) && performance.now() < until) {
+    await delay(POLL_MS)
+    state = (await client.readRun(id)).state
+  }
+}
+
+async function untilReady(client: Client, id: string, kind: SandboxKind): Promise<void> {
   const until = performance.now() + READY_MS
   while (performance.now() < until) {
-    const { state, failure } = await client.readSandbox(id)
-    if (state === 'idle' || state === 'running') return
+    const { state, failure } = await (kind === 'agent' ? client.readRun(id) : client.readSandbox(id))
+    if (state === 'idle' || (state === 'running' && kind === 'command')) return
     if (FINAL_STATES.some((final) => final === state))
       throw new Error(`the sandbox did not start: ${failure?.message ?? state}`)
     await delay(POLL_MS)

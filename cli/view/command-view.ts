@@ -26,7 +26,12 @@ export function createCommandView(look: Look, { outputLines = Number.POSITIVE_IN
   const show = (commandId: string, lines: readonly string[]) => {
     const before = shown.get(commandId) ?? 0
     shown.set(commandId, before + lines.length)
-    return quote(look, lines.slice(0, Math.max(outputLines - before, 0)).map(harmlessLine))
+    return quote(
+      look,
+      lines
+        .slice(0, Math.max(outputLines - before, 0))
+        .map((line) => harmlessLine(line, look.paint.isColoured)),
+    )
   }
   const end = (commandId: string, how: string) => {
     const rest = ['stdout', 'stderr'].flatMap((stream) => output.flush(commandId + stream))

@@ -53,12 +53,7 @@ function runRenderers(look: Look): Renderers {
       row(look, 'sandbox', `${podName}  ${paint.dim(`${launch}, bound in ${duration(bindMs)}`)}`),
     'sandbox.warning': ({ message }) => row(look, ['warning', 'yellow'], visible(message)),
     'workspace.prepared': (data) => row(look, 'workspace', preparedWords(data, look)),
-    'workspace.held': ({ count, names }) =>
-      row(
-        look,
-        ['held', 'yellow'],
-        `${count} git ${count === 1 ? 'directory' : 'directories'} in your folder renamed to *.agentweaver-held: ${visible(names.join(', '))}`,
-      ),
+    'workspace.held': (data) => row(look, ['held', 'yellow'], heldWords(data)),
     'workspace.handoff': ({ path, kind }) =>
       row(look, ['hand-off', 'yellow'], `${visible(path)}  ${paint.dim(visible(kind))}`),
     'workspace.results': (data) => row(look, 'changes', resultWords(data)),
@@ -87,6 +82,14 @@ function preparedWords(
   const own = hasUncommittedChanges ? ', with your uncommitted changes' : ''
   const missing = unreadable ? `; not readable: ${visible(unreadable.names.join(', '))}` : ''
   return `a copy of ${visible(path)}${own}  ${paint.dim(`${(files ?? 0).toLocaleString('en')} files${missing}`)}`
+}
+
+function heldWords({ count, names, isComplete }: DataOf<'workspace.held'>): string {
+  const what = count === 1 ? 'git directory' : 'git directories'
+  const renamed = `${count} ${what} in your folder renamed to *.agentweaver-held: ${visible(names.join(', '))}`
+  const unsearched =
+    'The folder is too large or too deep to be searched for git directories. Run no git below it before you removed what the run made there.'
+  return [...(count > 0 ? [renamed] : []), ...(isComplete ? [] : [unsearched])].join('. ')
 }
 
 function resultWords({ files, additions, deletions, problems, keptAt }: DataOf<'workspace.results'>): string {
@@ -176,7 +179,7 @@ function messageRenderers(look: Look): Renderers {
     lines.flatMap((line) => {
       const label = begun.has(messageId) ? '' : 'says'
       begun.add(messageId)
-      return row(look, label, harmlessLine(line))
+      return row(look, label, harmlessLine(line, look.paint.isColoured))
     })
   return {
     'agent.intent': ({ intent }) => row(look, ['intent', 'bold'], readable(intent)),

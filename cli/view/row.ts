@@ -1,8 +1,8 @@
-import type { Paint } from '../terminal/paint.ts'
+import type { Paint, Style } from '../terminal/paint.ts'
 import { widthOf, wrap } from '../terminal/wrap.ts'
 
 export type Look = { readonly paint: Paint; readonly width: number }
-type Label = string | readonly [name: string, tone: keyof Paint]
+type Label = string | readonly [name: string, tone: Style]
 
 /** Columns before the text. */
 export const GUTTER = 11

@@ -1,7 +1,7 @@
 import { structuredPatch } from 'diff'
 import { SETTINGS_FILE } from '../../contracts/policy.ts'
 import type { SettingsComparison } from '../../contracts/trusted-folders.ts'
-import type { Paint } from '../terminal/paint.ts'
+import type { Paint, Style } from '../terminal/paint.ts'
 import { visible } from '../terminal/visible.ts'
 
 /** What trusting a folder's settings file would change: its text, and what that means for runs. */
@@ -35,7 +35,7 @@ function textLines(before: string, after: string, paint: Paint): string[] {
   return lines.map((line) => paint[TONES[line[0] ?? ''] ?? 'dim'](visible(line)))
 }
 
-const TONES: Readonly<Record<string, keyof Paint>> = { '-': 'red', '+': 'green' }
+const TONES: Readonly<Record<string, Style>> = { '-': 'red', '+': 'green' }
 
 const prefixed = (sign: string, text: string): string[] => text.split('\n').map((line) => sign + line)
 

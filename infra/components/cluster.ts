@@ -1,14 +1,19 @@
 import { MaintenanceConfiguration } from '@pulumi/azure-native/containerservice/maintenanceConfiguration.js'
 import { ManagedCluster } from '@pulumi/azure-native/containerservice/managedCluster.js'
 import { UserAssignedIdentity } from '@pulumi/azure-native/managedidentity/userAssignedIdentity.js'
-import { ComponentResource, type ComponentResourceOptions, type Output, type Resource } from '@pulumi/pulumi'
+import {
+  ComponentResource,
+  type ComponentResourceOptions,
+  type Input,
+  type Output,
+  type Resource,
+} from '@pulumi/pulumi'
 import { KATA_NODE_LABEL } from '../../contracts/labels.ts'
 import type { PlatformConfig } from '../config-sections.ts'
 import { AUTO_SCALER, apiServerAccess, MAINTENANCE, networkProfile } from '../plans/cluster-settings.ts'
 import { systemPool } from '../plans/node-pools.ts'
 import type { PlatformNames } from '../plans/platform-names.ts'
 import { grant } from './grant.ts'
-import type { Network } from './network.ts'
 import { required } from './required.ts'
 import { goesWith, type Site } from './site.ts'
 
@@ -16,7 +21,11 @@ export interface ClusterArgs {
   readonly site: Site
   readonly config: PlatformConfig
   readonly names: PlatformNames
-  readonly network: Network
+  readonly network: {
+    readonly subnets: { readonly nodes: Input<string>; readonly apiServer: Input<string> }
+    /** What the cluster must wait for. */
+    readonly ready: readonly Resource[]
+  }
 }
 
 /** The cluster and its system pool. Its identities exist, with their rights, before it does. */
@@ -60,9 +69,14 @@ export class Cluster extends ComponentResource {
     const subnet = { ...of, role: 'Network Contributor', why: 'joins nodes and load balancers' } as const
     const parent = { parent: this }
     return [
-      grant({ ...subnet, scope: network.nodes.id, on: 'nodes-subnet' }, parent),
+      grant({ ...subnet, scope: network.subnets.nodes, on: 'nodes-subnet' }, parent),
       grant(
-        { ...subnet, scope: network.apiServer.id, on: 'api-server-subnet', why: 'projects the API server' },
+        {
+          ...subnet,
+          scope: network.subnets.apiServer,
+          on: 'api-server-subnet',
+          why: 'projects the API server',
+        },
         parent,
       ),
       grant(
@@ -83,7 +97,7 @@ export class Cluster extends ComponentResource {
     { site, config, names, network }: ClusterArgs,
     before: { controlPlane: UserAssignedIdentity; grants: readonly Resource[] },
   ): ManagedCluster {
-    const nodes = { subnetId: network.nodes.id, tags: site.tags }
+    const nodes = { subnetId: network.subnets.nodes, tags: site.tags }
     return new ManagedCluster(
       name,
       {
@@ -113,7 +127,7 @@ export class Cluster extends ComponentResource {
           tenantID: config.tenantId,
           adminGroupObjectIDs: [...config.adminGroupIds],
         },
-        ...apiServerAccess(config.apiServer, network.apiServer.id),
+        ...apiServerAccess(config.apiServer, network.subnets.apiServer),
         networkProfile: networkProfile(config.network, config.egress.advancedPolicies),
         agentPoolProfiles: [systemPool(config.pools.system, nodes)],
         autoScalerProfile: AUTO_SCALER,

@@ -11,7 +11,7 @@ export interface KeyVaultArgs {
    * The subnet that may reach it; nobody else on the Internet may. Its id is known before it exists: with one unknown
    * value among them, the SDK answers all properties of a vault as unknown, and no review could see them.
    */
-  readonly subnet: { readonly id: string; readonly resource: Resource }
+  readonly subnet: { readonly id: string; readonly after: readonly Resource[] }
   /** Where every read of a secret is recorded. */
   readonly logsId: Input<string>
 }
@@ -55,7 +55,7 @@ export class KeyVault extends ComponentResource {
           },
         },
       },
-      { parent: this, protect: site.protect, dependsOn: [subnet.resource] },
+      { parent: this, protect: site.protect, dependsOn: [...subnet.after] },
     )
     new DiagnosticSetting(
       `${name}-audit`,

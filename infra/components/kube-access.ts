@@ -16,6 +16,8 @@ export interface KubeAccessArgs {
   readonly clusterIdentifier: string
   /** A cluster that is gone took its objects along: for stacks that end before or with it. */
   readonly forgetUnreachable: boolean
+  /** Whether a private API server is reached by its name in public DNS. */
+  readonly byPublicName: boolean
   readonly waitFor?: readonly Resource[]
 }
 
@@ -27,7 +29,12 @@ export class KubeAccess extends ComponentResource {
     super('agentweaver:infra:KubeAccess', name, {}, options)
     const { resourceGroupName, clusterName, waitFor = [] } = args
     const credentials = listManagedClusterUserCredentialsOutput(
-      { resourceGroupName, resourceName: clusterName, format: 'exec' },
+      {
+        resourceGroupName,
+        resourceName: clusterName,
+        format: 'exec',
+        ...(args.byPublicName && { serverFqdn: 'public' }),
+      },
       { parent: this, dependsOn: [...waitFor] },
     )
     const kubeconfig = credentials.apply(({ kubeconfigs }) => parseKubeconfig(kubeconfigs[0]?.value ?? ''))

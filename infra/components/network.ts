@@ -3,6 +3,7 @@ import { NetworkSecurityGroup } from '@pulumi/azure-native/network/networkSecuri
 import { PublicIPAddress } from '@pulumi/azure-native/network/publicIPAddress.js'
 import { Subnet, type SubnetArgs } from '@pulumi/azure-native/network/subnet.js'
 import { VirtualNetwork } from '@pulumi/azure-native/network/virtualNetwork.js'
+import { VirtualNetworkPeering } from '@pulumi/azure-native/network/virtualNetworkPeering.js'
 import { ComponentResource, type ComponentResourceOptions, type Resource } from '@pulumi/pulumi'
 import type { PlatformConfig } from '../config-sections.ts'
 import { type Flow, securityRules } from '../plans/security-rules.ts'
@@ -12,6 +13,22 @@ export interface NetworkArgs {
   readonly site: Site
   readonly network: PlatformConfig['network']
 }
+
+type NetworkConfig = PlatformConfig['network']
+
+/** A delegated subnet is one that GitHub may put the machines of its runners into. */
+const runnerSubnet = ({ cidr, host }: NonNullable<NetworkConfig['runners']>) => ({
+  addressPrefix: cidr,
+  ...(host === 'github' && {
+    delegations: [{ name: 'github', serviceName: 'GitHub.Network/networkSettings' }],
+  }),
+})
+
+/** Ranges that are connected for the API server, and that no node takes a connection from. */
+const connectedRanges = ({ runners, peerings }: NetworkConfig): readonly string[] => [
+  ...(runners ? [runners.cidr] : []),
+  ...peerings.flatMap(({ ranges }) => ranges),
+]
 
 /**
  * A network of our own, whose subnets have no way out but one NAT gateway, so that the address that others see is known.
@@ -23,8 +40,6 @@ export class Network extends ComponentResource {
   readonly apiServer: Subnet
   readonly database: Subnet
   readonly endpoints: Subnet
-  /** Id of the nodes' subnet, made of names. */
-  readonly nodesId: string
   /** What a cluster must wait for. */
   readonly ready: readonly Resource[]
 
@@ -43,10 +58,14 @@ export class Network extends ComponentResource {
       // Subnets are resources of their own: listed here too, each would undo the other's change.
       { ...parent, ignoreChanges: ['subnets'], protect: site.protect },
     )
-    const group = (purpose: string, flows: readonly Flow[]) =>
+    const group = (purpose: string, flows: readonly Flow[], refused: readonly string[] = []) =>
       new NetworkSecurityGroup(
         `${name}-${purpose}-nsg`,
-        { ...place, networkSecurityGroupName: `${name}-${purpose}-nsg`, securityRules: securityRules(flows) },
+        {
+          ...place,
+          networkSecurityGroupName: `${name}-${purpose}-nsg`,
+          securityRules: securityRules(flows, refused),
+        },
         parent,
       )
     const { nodeCidr, apiServerCidr, databaseCidr, endpointCidr } = network
@@ -54,7 +73,8 @@ export class Network extends ComponentResource {
       addressPrefix: nodeCidr,
       natGateway: { id: gateway.id },
       networkSecurityGroup: {
-        id: group('nodes', [{ from: 'Internet', ports: ['80', '443'], why: 'web' }]).id,
+        id: group('nodes', [{ from: 'Internet', ports: ['80', '443'], why: 'web' }], connectedRanges(network))
+          .id,
       },
       // Vaults are reached at their public names from this subnet alone: pods may open no private address.
       serviceEndpoints: [{ service: 'Microsoft.KeyVault', locations: ['*'] }],
@@ -83,7 +103,17 @@ export class Network extends ComponentResource {
       },
       after: this.database,
     })
-    this.nodesId = `${site.groupId}/providers/Microsoft.Network/virtualNetworks/${name}-vnet/subnets/${name}-nodes`
+    const { runners } = network
+    const last = runners
+      ? this.#subnet(site, `${name}-runners`, {
+          ...runnerSubnet(runners),
+          natGateway: { id: gateway.id },
+          // Runners call out. Nothing calls them.
+          networkSecurityGroup: { id: group('runners', []).id },
+          after: this.endpoints,
+        })
+      : this.endpoints
+    this.#peerings(name, { site, network }, last)
     this.ready = [gateway, this.nodes, this.apiServer]
     this.registerOutputs({})
   }
@@ -118,6 +148,27 @@ export class Network extends ComponentResource {
       },
       { parent: this },
     )
+  }
+
+  /** This side of each connection. Azure changes one thing of a network at a time, so they come after the subnets. */
+  #peerings(name: string, { site, network }: NetworkArgs, last: Resource): void {
+    let before = last
+    for (const peering of network.peerings) {
+      before = new VirtualNetworkPeering(
+        `${name}-${peering.name}`,
+        {
+          resourceGroupName: site.resourceGroupName,
+          virtualNetworkName: this.virtualNetwork.name,
+          virtualNetworkPeeringName: peering.name,
+          remoteVirtualNetwork: { id: peering.virtualNetworkId },
+          allowVirtualNetworkAccess: true,
+          allowForwardedTraffic: false,
+          allowGatewayTransit: false,
+          useRemoteGateways: false,
+        },
+        { parent: this, dependsOn: [before] },
+      )
+    }
   }
 
   /** One after the other: Azure changes one subnet of a network at a time. */

@@ -1,7 +1,6 @@
-import type { ManagedCluster } from '@pulumi/azure-native/containerservice/managedCluster.js'
 import { Extension } from '@pulumi/azure-native/kubernetesconfiguration/extension.js'
 import type { Provider } from '@pulumi/kubernetes/provider.js'
-import { ComponentResource, type ComponentResourceOptions, type Resource } from '@pulumi/pulumi'
+import { ComponentResource, type ComponentResourceOptions, type Input, type Resource } from '@pulumi/pulumi'
 import { CONTROLLER_NAMESPACE } from '../../contracts/names.ts'
 import type { PlatformConfig } from '../config-sections.ts'
 import { controllerScrape, controllerSurroundings, hardened } from '../plans/controller-hardening.ts'
@@ -10,9 +9,16 @@ import { API_SERVER_PORT, MONITORING_NAMESPACE } from '../plans/outputs.ts'
 import { KubeObject } from './kube-object.ts'
 import { goesWith, type Site } from './site.ts'
 
+/** The cluster that the controller runs in. */
+export interface ControllerCluster {
+  readonly name: Input<string>
+  /** The cluster itself, where this stack makes it; it takes what is in it along. */
+  readonly made: readonly Resource[]
+}
+
 export interface SandboxControllerArgs {
   readonly site: Site
-  readonly cluster: ManagedCluster
+  readonly cluster: ControllerCluster
   readonly kube: Provider
   readonly controller: PlatformConfig['controller']
   /** Objects of the pinned release. */
@@ -34,7 +40,7 @@ export class SandboxController extends ComponentResource {
     new KubeObject(`${scrape.kind} ${scrape.metadata.name}`, scrape, {
       parent: this,
       provider: kube,
-      ...goesWith(cluster, site),
+      ...goesWith(cluster.made[0], site),
       dependsOn: installed,
     })
     this.registerOutputs({})
@@ -42,7 +48,7 @@ export class SandboxController extends ComponentResource {
 
   /** Namespace, then types and rights, then the controller, which the provider waits for. */
   #upstream({ site, kube, cluster, release, pools }: SandboxControllerArgs, settings: Upstream): Resource[] {
-    const common = { parent: this, provider: kube, ...goesWith(cluster, site) } as const
+    const common = { parent: this, provider: kube, ...goesWith(cluster.made[0], site) } as const
     const make = (object: KubeManifest, dependsOn: readonly Resource[]) =>
       new KubeObject(`${object.kind} ${object.metadata.name}`, object, {
         ...common,
@@ -80,7 +86,7 @@ export class SandboxController extends ComponentResource {
         version: settings.version,
         scope: { cluster: { releaseNamespace: CONTROLLER_NAMESPACE } },
       },
-      { parent: this, dependsOn: [...pools], ...goesWith(cluster, site) },
+      { parent: this, dependsOn: [...pools], ...goesWith(cluster.made[0], site) },
     )
     return [extension]
   }

@@ -17,7 +17,9 @@ export interface Site {
 /**
  * Option of what Azure deletes together with its parent: the engine then drops it from the state without a call. Not
  * where the parent is protected: `pulumi destroy --skip-preview` keeps the parent, and would drop its children from the
- * state although they stay in Azure.
+ * state although they stay in Azure. Nor where another stack makes the parent.
  */
-export const goesWith = (parent: Resource, { protect }: Pick<Site, 'protect'>): { deletedWith?: Resource } =>
-  protect ? {} : { deletedWith: parent }
+export const goesWith = (
+  parent: Resource | undefined,
+  { protect }: Pick<Site, 'protect'>,
+): { deletedWith?: Resource } => (protect || parent === undefined ? {} : { deletedWith: parent })

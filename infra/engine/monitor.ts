@@ -1,6 +1,6 @@
 import type { PlannedResource, PlannedValue } from '../../contracts/planned-resource.ts'
 import { withUnknowns } from './computed.ts'
-import { toPlanned, withoutMarks } from './values.ts'
+import { toPlanned, UNKNOWN, withoutMarks } from './values.ts'
 import {
   ENGINE,
   empty,
@@ -14,6 +14,7 @@ import {
 } from './wire.ts'
 
 const STACK_TYPE = 'pulumi:pulumi:Stack'
+const STACK_REFERENCE = 'pulumi:pulumi:StackReference'
 
 /** What the SDK may use; a monitor that denies parameterization makes a program that needs it wait for ever. */
 const FEATURES = ['secrets', 'deletedWith', 'aliasSpecs', 'parameterization']
@@ -51,9 +52,19 @@ export function createMonitor(options: MonitorOptions, recording: Recording): Ha
       const state = withUnknowns(request.getType(), withoutMarks(inputs) as Record<string, unknown>)
       return reply('RegisterResourceResponse', { Urn: urn, Object: toStruct(state) })
     },
-    // Nothing of the program is read from elsewhere: what a plan does not know would decide what it shows.
+    // Only outputs of another stack may be read, and stay unknown. Anything else that a plan does not know would decide
+    // what it shows.
     readResource: (request) => {
-      throw new RpcError(STATUS.unimplemented, `a plan cannot read ${request.getType()} ${request.getName()}`)
+      if (request.getType() !== STACK_REFERENCE)
+        throw new RpcError(
+          STATUS.unimplemented,
+          `a plan cannot read ${request.getType()} ${request.getName()}`,
+        )
+      const urn = urnOf(options, request)
+      const name = { name: request.getId() }
+      recording.resources.push({ ...toReference(urn, request), inputs: name })
+      const state = { ...name, outputs: UNKNOWN, secretOutputNames: UNKNOWN }
+      return reply('ReadResourceResponse', { Urn: urn, Properties: toStruct(state) })
     },
     registerResourceOutputs: (request) => {
       if (request.getUrn().includes(`::${STACK_TYPE}::`)) {
@@ -101,6 +112,20 @@ function urnOf({ project, stack }: MonitorOptions, request: Message): string {
   const [, , parentType = ''] = String(request.getParent()).split('::')
   const prefix = parentType === '' || parentType === STACK_TYPE ? '' : `${parentType}$`
   return `urn:pulumi:${stack}::${project}::${prefix}${request.getType()}::${request.getName()}`
+}
+
+/** Outputs of another stack, which are read and not made. */
+function toReference(urn: string, request: Message): Omit<PlannedResource, 'inputs'> {
+  return {
+    urn,
+    type: request.getType(),
+    name: request.getName(),
+    custom: true,
+    dependencies: [],
+    protect: false,
+    ignoreChanges: [],
+    retainOnDelete: false,
+  }
 }
 
 function toResource(

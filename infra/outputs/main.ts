@@ -1,12 +1,14 @@
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { parseArgs, promisify } from 'node:util'
+import { layerStack } from '../plans/layers.ts'
 import { withOutputs } from './environment-file.ts'
 
 const USAGE = `npm run environment -- --stack <name> [--from <file> | --from -] [--check]
-  writes the section "infra" of environments/<name>.json from the outputs of the stack
+  writes the section "infra" of environments/<name>.json from the outputs of the stack, or of its layer cluster
   --from   reads what \`pulumi stack output --json\` said, from a file or standard input, and calls no pulumi
   --check  writes nothing and fails where the file differs
 `
@@ -14,9 +16,16 @@ const EXIT = { different: 1, usage: 2 } as const
 const MAX_BYTES = 16 * 1024 * 1024
 const TIMEOUT_MS = 120_000
 
-async function readOutputs(root: string, stack: string, from: string | undefined): Promise<unknown> {
+/** Of a platform in layers, the one of the cluster has what charts read. */
+function stackWithOutputs(root: string, environment: string): string {
+  const cluster = layerStack(environment, 'cluster')
+  return existsSync(join(root, `Pulumi.${cluster}.yaml`)) ? cluster : environment
+}
+
+async function readOutputs(root: string, environment: string, from: string | undefined): Promise<unknown> {
   if (from === '-') return JSON.parse(await text(process.stdin))
   if (from !== undefined) return JSON.parse(await readFile(resolve(from), 'utf8'))
+  const stack = stackWithOutputs(root, environment)
   const run = promisify(execFile)
   const { stdout } = await run(
     'pulumi',

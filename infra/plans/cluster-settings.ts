@@ -34,7 +34,7 @@ export function networkProfile({ podCidr, serviceCidr }: Ranges, advancedPolicie
 }
 
 type Access =
-  | { readonly access: 'private' }
+  | { readonly access: 'private'; readonly publicName: boolean }
   | { readonly access: 'authorizedRanges'; readonly ranges: readonly string[] }
 
 /**
@@ -49,7 +49,7 @@ export function apiServerAccess<Id>(api: Access, subnetId: Id) {
       apiServerAccessProfile: {
         ...integration,
         enablePrivateCluster: true,
-        enablePrivateClusterPublicFQDN: false,
+        enablePrivateClusterPublicFQDN: api.publicName,
         privateDNSZone: 'system',
       },
     }
@@ -63,6 +63,9 @@ export function apiServerAccess<Id>(api: Access, subnetId: Id) {
     },
   }
 }
+
+/** Which name of the API server a credential is to hold: the private one is found in the network alone. */
+export const hasPublicName = (api: Access): boolean => api.access === 'private' && api.publicName
 
 /** Azure takes these as text. */
 export const AUTO_SCALER = {

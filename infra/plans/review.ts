@@ -59,7 +59,7 @@ export interface CostRow {
 }
 
 export function reviewPlan(plan: Plan): Review {
-  const custom = plan.resources.filter((one) => one.custom && !one.type.startsWith('pulumi:providers:'))
+  const custom = plan.resources.filter((one) => one.custom && !one.type.startsWith('pulumi:'))
   return {
     stack: plan.stack,
     components: groups(plan, custom),
@@ -75,12 +75,13 @@ export function reviewPlan(plan: Plan): Review {
 
 function countsOf({ resources }: Plan, custom: readonly PlannedResource[]): Counts {
   const components = resources.filter((one) => !one.custom).length
+  const providers = resources.filter(({ type }) => type.startsWith('pulumi:providers:')).length
   return {
     made: custom.length,
     protected: custom.filter(({ protect }) => protect).length,
-    providers: resources.length - components - custom.length,
+    providers,
     components,
-    pulumi: resources.length + 1,
+    pulumi: custom.length + providers + components + 1,
   }
 }
 

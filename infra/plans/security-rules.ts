@@ -7,13 +7,15 @@ export interface Flow {
 }
 
 const FIRST_PRIORITY = 100
+const REFUSED_PRIORITY = 3000
 const REST_PRIORITY = 4000
 
 /**
  * Rules of a network security group: the named flows in, nothing else of the network or the Internet. Azure's own load
- * balancer stays allowed by the default rule behind these, for probes.
+ * balancer stays allowed by the default rule behind these, for probes. Refused ranges are of the network, or connected with
+ * it, and the default rule for the network would let them in.
  */
-export function securityRules(flows: readonly Flow[]) {
+export function securityRules(flows: readonly Flow[], refusedRanges: readonly string[] = []) {
   const inbound = { direction: 'Inbound', sourcePortRange: '*', destinationAddressPrefix: '*' } as const
   const allowed = flows.map(({ from, ports, why }, index) => ({
     ...inbound,
@@ -27,8 +29,18 @@ export function securityRules(flows: readonly Flow[]) {
   const isOpenToInternet = flows.some(({ from }) => from === 'Internet')
   // Nodes speak to each other and to the API server; Azure's default rule for the network lets them.
   const refused = isOpenToInternet ? 'Internet' : 'VirtualNetwork'
+  const others = refusedRanges.map((range, index) => ({
+    ...inbound,
+    name: `deny-range-${index + 1}`,
+    access: 'Deny',
+    priority: REFUSED_PRIORITY + index,
+    protocol: '*',
+    sourceAddressPrefix: range,
+    destinationPortRange: '*',
+  }))
   return [
     ...allowed,
+    ...others,
     {
       ...inbound,
       name: `deny-${refused.toLowerCase()}`,

@@ -1,10 +1,12 @@
+import type { Resource } from '@pulumi/pulumi'
 import { Cluster } from '../components/cluster.ts'
 import { ClusterMonitoring } from '../components/cluster-monitoring.ts'
 import { KubeAccess } from '../components/kube-access.ts'
 import { NodePool, type NodePoolArgs } from '../components/node-pool.ts'
 import { Registry } from '../components/registry.ts'
-import { SandboxController } from '../components/sandbox-controller.ts'
+import { type ControllerCluster, SandboxController } from '../components/sandbox-controller.ts'
 import type { PlatformConfig } from '../config-sections.ts'
+import { hasPublicName } from '../plans/cluster-settings.ts'
 import type { KubeManifest } from '../plans/controller-release.ts'
 import { appPool, kataPool, poolName } from '../plans/node-pools.ts'
 import type { PlatformNames } from '../plans/platform-names.ts'
@@ -14,7 +16,7 @@ import type { Ground } from './ground.ts'
 export function raiseCluster(config: PlatformConfig, names: PlatformNames, ground: Ground) {
   const { site, network, observability, options } = ground
   const cluster = new Cluster(names.cluster, { site, config, names, network }, options)
-  const placement = { subnetId: network.nodes.id, tags: site.tags }
+  const placement = { subnetId: network.subnets.nodes, tags: site.tags }
   const { app, kata } = config.pools
   const pool = (purpose: 'app' | 'kata', args: Pick<NodePoolArgs, 'settings' | 'after'>) => {
     const agentPoolName = poolName(purpose, config.pools[purpose].generation)
@@ -33,8 +35,8 @@ export function raiseCluster(config: PlatformConfig, names: PlatformNames, groun
       registryName: names.registry,
       registry: config.registry,
       kubelet: { principalId: cluster.kubelet.principalId, name: names.identity('kubelet') },
-      virtualNetworkId: network.virtualNetwork.id,
-      endpointSubnetId: network.endpoints.id,
+      virtualNetworkId: network.virtualNetworkId,
+      endpointSubnetId: network.subnets.endpoints,
     },
     options,
   )
@@ -42,32 +44,32 @@ export function raiseCluster(config: PlatformConfig, names: PlatformNames, groun
   return { cluster, pools: [appNodes, kataNodes] }
 }
 
+interface ControllerPlace extends Pick<Ground, 'site' | 'options'> {
+  readonly cluster: ControllerCluster
+  readonly pools: readonly Resource[]
+  readonly release: readonly KubeManifest[]
+}
+
 /** The controller, once there are nodes that it can run on. */
 export function installController(
   config: PlatformConfig,
   names: PlatformNames,
-  {
-    site,
-    group,
-    options,
-    cluster,
-    pools,
-    release,
-  }: Ground & ReturnType<typeof raiseCluster> & { readonly release: readonly KubeManifest[] },
+  { site, options, cluster, pools, release }: ControllerPlace,
 ): void {
   const { provider } = new KubeAccess(
     `${names.base}-kube`,
     {
-      resourceGroupName: group.groupName,
-      clusterName: cluster.resource.name,
+      resourceGroupName: site.resourceGroupName,
+      clusterName: cluster.name,
       clusterIdentifier: `${config.subscriptionId}/${names.resourceGroup}/${names.cluster}`,
       forgetUnreachable: !config.protect,
+      byPublicName: hasPublicName(config.apiServer),
     },
     options,
   )
   new SandboxController(
     'agent-sandbox',
-    { site, cluster: cluster.resource, kube: provider, controller: config.controller, release, pools },
+    { site, cluster, kube: provider, controller: config.controller, release, pools },
     options,
   )
 }

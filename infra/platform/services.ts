@@ -22,8 +22,8 @@ export function raiseServices(
       serverName: names.database,
       tenantId: config.tenantId,
       database: config.database,
-      virtualNetworkId: network.virtualNetwork.id,
-      subnetId: network.database.id,
+      virtualNetworkId: network.virtualNetworkId,
+      subnetId: network.subnets.database,
     },
     options,
   )

@@ -7,6 +7,7 @@ import type { Site } from '../components/site.ts'
 import { SliceNamespaces } from '../components/slice-namespaces.ts'
 import { WorkloadIdentities } from '../components/workload-identities.ts'
 import type { PlatformConfig, SliceConfig } from '../config-sections.ts'
+import { hasPublicName } from '../plans/cluster-settings.ts'
 import { deploymentSecrets, platformNames, resourceGroupId, sliceNames } from '../plans/platform-names.ts'
 import { secretGetter } from '../plans/roles.ts'
 import { sliceTags } from '../plans/tags.ts'
@@ -54,6 +55,7 @@ export function buildSlice(config: SliceConfig, base: BasePlatform) {
       clusterName: platform.cluster,
       clusterIdentifier: `${subscriptionId}/${platform.resourceGroup}/${platform.cluster}`,
       forgetUnreachable: true,
+      byPublicName: hasPublicName(base.config.apiServer),
     },
     options,
   )

@@ -47,6 +47,7 @@ const PLATFORM_TYPES = {
     'publicIPAddresses',
     'virtualNetworks',
     'virtualNetworks/subnets',
+    'virtualNetworks/virtualNetworkPeerings',
   ],
   'Microsoft.OperationalInsights': ['workspaces'],
 } as const
@@ -89,6 +90,7 @@ const PLATFORM_EXTRAS = [
   'Microsoft.Network/privateDnsZones/join/action',
   'Microsoft.Network/publicIPAddresses/join/action',
   'Microsoft.Network/virtualNetworks/join/action',
+  'Microsoft.Network/virtualNetworks/peer/action',
   'Microsoft.Network/virtualNetworks/subnets/join/action',
   'Microsoft.Network/virtualNetworks/subnets/joinViaServiceEndpoint/action',
   'Microsoft.OperationalInsights/workspaces/sharedKeys/action',

@@ -80,6 +80,7 @@ export const NAME_LIMITS: Readonly<Record<string, NameLimit>> = {
   'network:PublicIPPrefix': limit('publicIpPrefixName', [1, 80], NETWORK),
   'network:RouteTable': limit('routeTableName', [1, 80], NETWORK),
   'network:Subnet': limit('subnetName', [1, 80], NETWORK),
+  'network:VirtualNetworkPeering': limit('virtualNetworkPeeringName', [1, 80], NETWORK),
   'network:VirtualNetwork': limit('virtualNetworkName', [2, 64], NETWORK),
   'operationalinsights:Workspace': limit('workspaceName', [4, 63], HYPHENS),
   'privatedns:PrivateZone': limit('privateZoneName', [3, 253], DOMAIN),
@@ -108,6 +109,7 @@ export const UNTAGGED: readonly string[] = [
   'monitor:DiagnosticSetting',
   'network:PrivateDnsZoneGroup',
   'network:Subnet',
+  'network:VirtualNetworkPeering',
   'storage:BlobContainer',
   'storage:BlobServiceProperties',
 ]

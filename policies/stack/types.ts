@@ -15,3 +15,5 @@ export const GRAFANA = 'azure-native:dashboard:Grafana'
 export const BUDGET = 'azure-native:consumption:Budget'
 export const RULE_ASSOCIATION = 'azure-native:monitor:DataCollectionRuleAssociation'
 export const RESOURCE_GROUP = 'azure-native:resources:ResourceGroup'
+/** Outputs of another stack, read while this one is made. */
+export const STACK_REFERENCE = 'pulumi:pulumi:StackReference'

@@ -23,7 +23,7 @@ import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { type LoadedKeys, loadKeys } from './keys/load-keys.ts'
 import { userSecretName } from './keys/user-secret-name.ts'
 import { nodeFolder } from './node-folder.ts'
-import { privateFoldersOf, refuseToShow } from './private-folders.ts'
+import { privateFoldersOf, refuseToShow, temporaryFolder } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
 import type { ControlGovernance } from './runs/deps.ts'
 import { createRunFolders } from './runs/run-folders.ts'
@@ -73,7 +73,7 @@ export async function composeRunService(
     store,
     provider,
     keys,
-    governance: await composeGovernance(),
+    governance: await composeGovernance(log),
     models: {
       ...config.models,
       ...(config.hasUserVault && { secretNameOf: (owner) => userSecretName(keys.derive('name'), owner) }),
@@ -82,6 +82,7 @@ export async function composeRunService(
     workspaces: {
       roots: await Promise.all(config.workspaceRoots.map(realRoot)),
       forbidden,
+      temporary: await temporaryFolder(),
     },
     ceiling,
     ...redaction.ofEvents,
@@ -155,13 +156,13 @@ async function readCeilingFile(file: string): Promise<SandboxSettingsPatch> {
   )
 }
 
-async function composeGovernance(): Promise<ControlGovernance> {
+async function composeGovernance(log: Log): Promise<ControlGovernance> {
   const policy = assets.agentPolicy()
   const shell = await loadShellGrammar(await assets.grammarModules())
   return {
     version: (settings) => policyVersion(policy, settings),
     forRun: (settings) => {
-      const governance = createGovernance({ policy, settings, shell })
+      const governance = createGovernance({ policy, settings, shell, log })
       const tracker = createTouchTracker(policy)
       return {
         decide: (call, { isRealIsolation, shell: runs }) =>

@@ -1,9 +1,10 @@
 import { realpath } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { SandboxError } from '../kit/errors.ts'
 import { sealKeyFolder } from '../state-folder/folder-seal.ts'
 import type { ApiConfig } from './config.ts'
-import { isInside } from './runs/workspace-admission.ts'
+import { isInside, showsSandboxes } from './runs/workspace-admission.ts'
 
 /** The real path of a folder that may not be there yet: links in what is there are followed. */
 const realPlace = (path: string): Promise<string> =>
@@ -19,13 +20,22 @@ export const privateFoldersOf = ({ privateFolders, home }: ApiConfig): Promise<s
 /** A folder of this machine that commands would see, and which setting says so. */
 type Shown = { readonly path: string; readonly by: string }
 
+/** The real path of the folder in which the local provider keeps its sandboxes. */
+export const temporaryFolder = (): Promise<string> => realPlace(tmpdir())
+
 /** Throws if a folder that commands would see holds a private folder, or lies in one. */
 export async function refuseToShow(
   shown: readonly Shown[],
   privateFolders: readonly string[],
 ): Promise<void> {
+  const temporary = await temporaryFolder()
   for (const { path, by } of shown) {
     const real = await realPlace(path)
+    if (showsSandboxes(real, temporary))
+      throw new SandboxError(
+        'invalid_config',
+        `${by}: ${path} holds or lies in a folder of running sandboxes, which are in ${temporary}, and commands of agents must not see those`,
+      )
     const held = privateFolders.find((folder) => isInside(folder, real) || isInside(real, folder))
     if (held === undefined) continue
     throw new SandboxError(

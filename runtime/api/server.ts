@@ -1,6 +1,8 @@
 import { homedir } from 'node:os'
+import * as z from 'zod'
 import { deadline } from '../kit/deadline.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
+import { issueWords } from '../kit/issue-words.ts'
 import { createLog } from '../kit/log.ts'
 import { createRedactor } from '../redaction/redactor.ts'
 import { finishMove } from '../state-folder/move-state.ts'
@@ -26,6 +28,8 @@ const EXIT_CONFIG = 78
 const EXIT_FAILURE = 1
 /** Kubernetes gives a pod two minutes to stop; the rest is for the process to end. */
 const STOP_TIMEOUT_MS = 110_000
+
+z.config({ customError: issueWords })
 
 const now = () => new Date()
 const writeLog = (line: string) => void process.stderr.write(`${line}\n`)

@@ -83,17 +83,49 @@ function candidatesOf({ key, value, file }: ConfigEntry, { folder, home }: Named
 const withHome = (path: string, home: string) =>
   path.replace(/^~(?=\/|$)/, home).replace(/^\$(?:HOME|\{HOME\})(?=\/|$)/, home)
 
+/** How commands name the working tree, in which git starts them. */
+const HERE =
+  /"?(?:\$\(\s*(?:git\s+rev-parse\s+--show-toplevel|pwd)\s*\)|`\s*(?:git\s+rev-parse\s+--show-toplevel|pwd)\s*`|\$PWD|\$\{PWD\})"?/g
+/** A quoted text as one, or what stands between blanks and what means something to a shell. */
+const TOKEN = /"((?:\\.|[^"\\])*)"|'([^']*)'|((?:\\.|[^\s"'`$();|&<>=\\])+)/g
+/** In a quoted text: it may be a command line of its own. */
+const MEANS_MORE = /[\s"'`$();|&<>=]/
+/** Of a longer command line the pairs are not looked at: a folder to change to, and a program in it. */
+const MAX_PAIRED = 48
+
 /** The words of a command line that may be paths. A program that is missing is kept from coming to be. */
 function wordsOf(key: string, value: string): Candidate[] {
   const isCommand = kindOfGitKey(key) === 'commands' && (!key.startsWith('alias.') || value.startsWith('!'))
   if (BOOLEAN.test(value)) return []
-  const words = value
-    .replace(/^!/, '')
-    .split(/[\s"'`$();|&<>=]+/)
-    .filter((word) => word !== '' && !word.startsWith('-'))
-  const program = words.findIndex((word) => !SHELLS.test(word))
-  return words.map((path, index) =>
-    isCommand && index === program && path.includes('/') ? { path, missing: 'missing file' } : { path },
+  const command = value.replace(/^!/, '')
+  const words = tokensOf(command.replaceAll(HERE, './')).filter((word) => !word.startsWith('-'))
+  const program = words.findIndex((word) => !SHELLS.test(word) && !MEANS_MORE.test(word))
+  const single = words.map((path, index) =>
+    isCommand && index === program && path.includes('/')
+      ? { path, missing: 'missing file' as const }
+      : { path },
+  )
+  // Some keys take the whole value for a file name, blanks included.
+  return [...single, { path: command }, ...pairsOf(words)]
+}
+
+/** A quoted text counts as a whole, and each word in it does. */
+function tokensOf(text: string): string[] {
+  return [...text.matchAll(TOKEN)]
+    .flatMap(([, double, single, bare]) => {
+      if (bare !== undefined) return [bare.replaceAll(/\\(.)/g, '$1')]
+      const quoted = double?.replaceAll(/\\(["\\$`])/g, '$1') ?? single ?? ''
+      return MEANS_MORE.test(quoted) ? [quoted, ...tokensOf(quoted.replaceAll(/["']/g, ' '))] : [quoted]
+    })
+    .filter((word) => word !== '')
+}
+
+/** `cd tools && ./go.sh` and `"$ROOT"/tools/go.sh`: a word in a folder that another word names, or in the working tree. */
+function pairsOf(words: readonly string[]): Candidate[] {
+  if (words.length > MAX_PAIRED) return []
+  const relative = words.map((word) => `./${word}`)
+  return [...relative, ...words.flatMap((folder) => relative.map((word) => `${folder}/${word}`))].map(
+    (path) => ({ path }),
   )
 }
 

@@ -1,7 +1,8 @@
 import type { Decision, SandboxSettings } from '../../contracts/policy.ts'
 import { type CommandPattern, parseCommandPattern } from '../../policies/agent/command-pattern.ts'
 import type { AgentPolicy } from '../../policies/agent/load.ts'
-import { SandboxError } from '../kit/errors.ts'
+import { messageOf, SandboxError } from '../kit/errors.ts'
+import type { Log } from '../kit/log.ts'
 import type { RunFacts, ToolRequest } from './request.ts'
 import { RULES } from './rules/all.ts'
 import { parseArguments } from './rules/arguments.ts'
@@ -15,6 +16,8 @@ export interface GovernanceOptions {
   readonly policy: AgentPolicy
   readonly settings: SandboxSettings
   readonly shell: ShellGrammar
+  /** Gets what a rule threw. Its lines are redacted: the words of an error may repeat an argument. */
+  readonly log: Log
   /** @default the rules of `rules/all.ts` */
   readonly rules?: readonly Rule[]
 }
@@ -26,7 +29,7 @@ export interface Governance {
 
 /** Makes the decision function of one run. Throws `invalid_config` where a pattern of the settings is none. */
 export function createGovernance(options: GovernanceOptions): Governance {
-  const { policy, settings, shell, rules = RULES } = options
+  const { policy, settings, shell, log, rules = RULES } = options
   const sets = patternSets(policy, settings)
   return {
     decide: (request, facts) => {
@@ -38,8 +41,9 @@ export function createGovernance(options: GovernanceOptions): Governance {
         const judgement = judgeOnce(request, read.parsed, (command) =>
           judgeShell(command, { grammar: shell, sets, shell: facts.shell }),
         )
-        return decideBy(rules, { request, facts, policy, settings, parsed: read.parsed, judgement })
-      } catch {
+        return decideBy(rules, { request, facts, policy, settings, parsed: read.parsed, judgement, log })
+      } catch (error) {
+        logThrown(log, request, { rule: 'governance', error })
         return denied('governance', 'the policy could not be evaluated')
       }
     },
@@ -53,10 +57,23 @@ const bare = ({ policy, settings }: GovernanceOptions) => ({
   judgement: () => undefined,
 })
 
-function decideBy(rules: readonly Rule[], context: RuleContext): Decision {
+/** No more of an error's words than tell what it is. */
+const MAX_THROWN = 500
+
+/** A refusal that no rule meant is a defect of ours: the log says which rule, and what it threw where. */
+function logThrown(log: Log, { tool }: ToolRequest, { rule, error }: { rule: string; error: unknown }): void {
+  const [at] = /^ +at .*$/m.exec((error instanceof Error && error.stack) || '') ?? []
+  const thrown = messageOf(error).slice(0, MAX_THROWN)
+  log.error('a rule of the policy threw, so the call is refused', { rule, tool, thrown, at: at?.trim() })
+}
+
+function decideBy(
+  rules: readonly Rule[],
+  { log, ...context }: RuleContext & { readonly log: Log },
+): Decision {
   const asks: { rule: string; reason: string; matched: readonly string[] }[] = []
   for (const rule of rules) {
-    const finding = judgeSafely(rule, context)
+    const finding = judgeSafely(rule, context, log)
     if (finding?.verdict === 'deny') return refusal(rule.name, finding)
     if (finding) asks.push({ rule: rule.name, reason: finding.reason, matched: finding.matched })
   }
@@ -70,10 +87,11 @@ function decideBy(rules: readonly Rule[], context: RuleContext): Decision {
   }
 }
 
-function judgeSafely(rule: Rule, context: RuleContext): Finding {
+function judgeSafely(rule: Rule, context: RuleContext, log: Log): Finding {
   try {
     return rule.judge(context)
-  } catch {
+  } catch (error) {
+    logThrown(log, context.request, { rule: rule.name, error })
     return { verdict: 'deny', reason: 'the rule failed' }
   }
 }

@@ -80,10 +80,18 @@ async function afterGitWatch({ connection, bound }: Execution, result: ExecResul
   return { ...result, message: result.message ? `${result.message} ${sentence}` : sentence }
 }
 
-const heldSentence = (held: HeldEntries | undefined) =>
-  held && held.count > 0
-    ? `Git directories in the workspace were renamed to *.agentweaver-held: ${held.names.join(', ')}.`
-    : undefined
+function heldSentence(held: HeldEntries | undefined): string | undefined {
+  if (!held) return undefined
+  const sentences = [
+    ...(held.count > 0
+      ? [`Git directories in the workspace were renamed to *.agentweaver-held: ${held.names.join(', ')}.`]
+      : []),
+    ...(held.isComplete
+      ? []
+      : ['The workspace is too large or too deep to be searched for git directories.']),
+  ]
+  return sentences.join(' ') || undefined
+}
 
 const unsearchedSentence = (error: unknown) =>
   `The workspace could not be searched for git directories: ${messageOf(error)}`

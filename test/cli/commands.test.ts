@@ -56,7 +56,7 @@ describe('bad input answers 2 and says what is wrong', () => {
     [['run', 'x'], '--workspace DIR'],
     [['run', 'x', '-w', '/does/not/exist'], 'not a folder'],
     [['run', 'x', '-w', '/etc/passwd'], 'not a folder'],
-    [['run', 'x', '--empty-workspace', '-w', '/tmp'], 'exclude each other'],
+    [['run', 'x', '--empty-workspace', '-w', '/tmp'], 'not both'],
     [['run', 'x', '--empty-workspace', '--agent', 'oracle'], 'scripted, openai, copilot'],
     [['run', 'x', '--empty-workspace', '--agent', 'scripted'], '--plan FILE'],
     [['run', 'x', '--empty-workspace', '--plan', '/nowhere.json'], 'cannot be read'],
@@ -94,7 +94,7 @@ describe('exit status', () => {
     const { status, stderr } = await runCli(['show', `run_${'f'.repeat(32)}`], { env: loginTo(service) })
 
     expect(status).toBe(3)
-    expect(stderr).toContain('not_found')
+    expect(stderr).toContain('agentweaver runs')
   })
 
   test('4: the key is not accepted', async () => {
@@ -154,7 +154,7 @@ describe('exit status', () => {
     const { status, stderr } = await runCli(['sandbox', 'create', '-w', '/tmp'], { env: loginTo(service) })
 
     expect(status).toBe(2)
-    expect(stderr).toContain('workspace.path: must lie under a root')
+    expect(stderr).toContain('--workspace: must lie under a root')
   })
 })
 

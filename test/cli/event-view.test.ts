@@ -9,8 +9,8 @@ import { anApproval, done, queued } from './events.ts'
 const look = { paint: createPaint(false), width: 80 }
 
 /** The lines that events give, as one text. */
-function shown(events: readonly RunEvent[], options: ViewOptions = {}): string {
-  const view = createEventView(look, options)
+function shown(events: readonly RunEvent[], options: ViewOptions = {}, isColoured = false): string {
+  const view = createEventView({ ...look, paint: createPaint(isColoured) }, options)
   return events
     .flatMap((event, index) => view({ sequence: index + 1, at: '2026-01-01T00:00:00.000Z', event }))
     .join('\n')
@@ -121,6 +121,16 @@ describe('what people see of a run', () => {
     expect(text).toContain('isolation  direct, not isolated, bash  the operator said so')
   })
 
+  test('that a folder could not be searched for git directories, also where none was renamed', () => {
+    const shownWith = (count: number, isComplete: boolean) =>
+      shown([{ type: 'workspace.held', data: { count, names: ['a/.git'].slice(0, count), isComplete } }])
+
+    expect(shownWith(1, true)).toContain('1 git directory in your folder renamed')
+    expect(shownWith(1, true)).not.toContain('Run no git below it')
+    expect(shownWith(0, false)).toContain('Run no git below it')
+    expect(shownWith(0, false)).not.toContain('renamed')
+  })
+
   test('what a run without a sandbox waits for, and what to do', () => {
     const pending = (resource: string, attempt: number): RunEvent => ({
       type: 'subtask.pending_capacity',
@@ -228,10 +238,20 @@ describe('what a sandbox says of itself', () => {
     ['output', anOutput('\u001b[8mlooks empty\n')],
     ['a message', { type: 'agent.message', data: { messageId: 'm', text: '\u001b[30;40mlooks empty' } }],
   ])('colours that %s leaves on end with their line, so that no later line is hidden', (_what, event) => {
-    const lines = shown([event, anApproval()]).split('\n')
+    const lines = shown([event, anApproval()], {}, true).split('\n')
 
     expect(lines[0]).toContain('looks empty\u001b[0m')
-    expect(lines.at(-1)).toBe(' approve?  rm -rf build  rule: delete-tree')
+    expect(lines.at(-1)).toContain('rm -rf build')
+  })
+
+  test.each<[string, RunEvent]>([
+    ['output', anOutput('\u001b[31mred\u001b[0m and\u001b[2J more\n')],
+    [
+      'a message',
+      { type: 'agent.message', data: { messageId: 'm', text: '\u001b[31mred\u001b[0m and\u001b[2J more' } },
+    ],
+  ])('%s has no colours where none are wanted', (_what, event) => {
+    expect(shown([event])).toContain('red and<U+001B>[2J more')
   })
 })
 

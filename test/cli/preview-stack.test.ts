@@ -270,7 +270,9 @@ describe('a failure of Pulumi', () => {
 
   test('shows at most twenty findings, and says how many more there are', async () => {
     const [line = ''] = answers.refused.events.split('\n')
-    const events = Array.from({ length: 30 }, (_, n) => line.replace(/-api"/, `-api-${n}"`)).join('\n')
+    const events = Array.from({ length: 30 }, (_, n) =>
+      line.replace(/("resourceUrn":"[^"]+)"/, `$1-${n}"`),
+    ).join('\n')
     const many = { ...answers.refused, events }
     const { preview } = await aProject({ words: 'up', stack, answer: many })
 

@@ -55,8 +55,48 @@ test('an id that is none is said to be, with where the real ones are', async () 
   const absent = await runCli(['show', `run_${'0'.repeat(32)}`], { env })
 
   expect(wrong.status).toBe(2)
-  expect(wrong.stderr).toMatch(/That is no id.*\n.*agentweaver runs/)
+  expect(wrong.stderr).toMatch(/This is not an id.*\n.*agentweaver runs/)
   expect(absent.status).toBe(3)
+})
+
+test('a folder that the service does not have is refused with the way that works', async () => {
+  const own = await runCli(['sandbox', 'create', '-w', '/etc'], {
+    env: { AGENTWEAVER_STATE_DIR: join(folder, 'state') },
+  })
+  const remote = await runCli(
+    ['run', 'x', '-w', '/etc', ...(await planned([outcome('succeeded')])).slice(-2)],
+    { env },
+  )
+
+  expect([own.status, remote.status]).toEqual([2, 2])
+  expect(own.stderr).toContain('AGENTWEAVER_WORKSPACE_ROOTS="$HOME":/etc agentweaver serve')
+  expect(remote.stderr).toContain('--empty-workspace')
+  for (const { stderr } of [own, remote]) {
+    expect(stderr).toContain(`/etc is outside the folders that this service may work in`)
+    expect(stderr).not.toMatch(/workspace\.path|workspace_invalid/)
+  }
+})
+
+test.each([
+  [['run', '', '--empty-workspace', '--plan', 'PLAN'], 'the task: must not be empty'],
+  [['run', 'x', '--empty-workspace', '--agent', 'copilot'], 'name it in --model'],
+  [['run', 'x', '--empty-workspace', '--agent', 'openai'], 'An agent of kind openai needs an endpoint'],
+  [['run', 'x', '--empty-workspace', '--plan', 'PLAN', '--label', 'a b=c'], '--label a b: is not a name'],
+  [['exec', `sbx_${'0'.repeat(32)}`, '-e', 'A B=1', '--', 'true'], '--env A B: is not a name'],
+  [['runs', '--after', 'zzz'], '--after names no run'],
+  [['runs', '--limit', 'many'], '--limit: must be a number'],
+  [['sandbox', 'rm', `sbx_${'0'.repeat(32)}`], 'There is no sandbox'],
+])('%j is refused in words of the command line', async (words, expected) => {
+  const plan = (await planned([outcome('succeeded')])).at(-1) ?? ''
+
+  const { status, stderr } = await runCli(
+    words.map((word) => (word === 'PLAN' ? plan : word)),
+    { env },
+  )
+
+  expect(stderr).toContain(expected)
+  expect([2, 3]).toContain(status)
+  expect(stderr).not.toMatch(/invalid_request|not_found|Too small|NaN|expected |openaiCompatible|body/)
 })
 
 describe('a run from the command line', () => {

@@ -44,6 +44,24 @@ describe('run', () => {
     expect(stdout).toMatch(/task {2}fix it\n.*intent {2}look around\n.*done {2}succeeded/s)
   })
 
+  test('prints no colours of an agent into a pipe or with NO_COLOR, and keeps them at a terminal', async () => {
+    await using service = await startFakeService()
+    const text = '\u001b[35mpurple\u001b[0m'
+    service.publish(queued, { type: 'agent.message', data: { messageId: 'm', text } }, done('succeeded'))
+    const env = loginTo(service)
+
+    const inPipe = await runCli(RUN, { env })
+    await using plain = startAtTerminal(RUN, { env })
+    await using coloured = startAtTerminal(RUN, { env: { ...env, NO_COLOR: '' } })
+    await Promise.all([plain.exited, coloured.exited])
+
+    expect(inPipe.stdout).toContain('purple')
+    expect(inPipe.stdout).not.toContain('\u001b')
+    expect(plain.screen()).toContain('purple')
+    expect(plain.screen()).not.toContain('\u001b[35m')
+    expect(coloured.screen()).toContain('\u001b[35mpurple')
+  })
+
   test('answers 1 when the run failed', async () => {
     await using service = await startFakeService()
     service.publish(

@@ -28,7 +28,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
     checks.map(({ check, state, detail }) => `${check}: ${state}: ${detail}`).join('\n')
 
   it('finds every fence that is not there', { timeout: SLOW_MS }, async () => {
-    await space.waitForPool('command')
+    await space.waitForPool('agent')
 
     const { status, states, checks } = await run(() => undefined, '--only', 'fences,names,kernel')
 
@@ -178,7 +178,7 @@ describeWith(
   () => {
     const space = useServiceSpace({
       runtimeClass: 'gvisor',
-      replicas: { agent: 0, command: 1 },
+      replicas: { agent: 1, command: 0 },
       ceiling: { network_enabled: true },
     })
     let outside: { stop(): Promise<void> }
@@ -189,7 +189,7 @@ describeWith(
     afterAll(() => outside.stop())
 
     it('sees the same through the service', { timeout: SLOW_MS }, async () => {
-      await space.waitForPool('command')
+      await space.waitForPool('agent')
 
       const { states, checks } = await verifierOf(space)(() => undefined, '--only', 'fences,names')
 

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -14,6 +15,7 @@ import { canAlterMachine, FORBID_NAMESPACES, onMachineWhere } from '../helpers/a
 
 const run = promisify(execFile)
 const NOBODY = 65_534
+const NEWER_SETPRIV = join(FIXTURES, 'setpriv-with-filter.pl')
 
 type Report = { ladder: Rung[]; answers: Record<string, (ExecResult & { stdout: string })[]> }
 
@@ -116,6 +118,29 @@ describe.skipIf(!canAlterMachine)(hiding, () => {
     expect(detection).toMatchObject({ ok: true })
     expect(answers['linux-namespaces']?.[0]?.stdout).toBe(isWithout ? 'set\n' : 'refused\n')
   })
+
+  it.skipIf(process.arch !== 'x64' || !existsSync('/usr/bin/perl'))(
+    'whose setpriv(1) loads the filter keeps the file of the filter from commands',
+    async () => {
+      const workspace = await temporaryFolder()
+      const stand = 'mount --bind /usr/bin/setpriv /usr/bin/chrt && mount --bind'
+      // An instruction that allows every call, in the place of the filter of later commands.
+      const overwrite =
+        "for fd in /proc/[0-9]*/fd/3; do printf '\\006\\0\\0\\0\\0\\0\\377\\177' > $fd; done 2>/dev/null; echo tried"
+      const command = 'touch x && chmod 4755 x 2>/dev/null && echo set || echo refused'
+
+      const { answers } = await report(
+        onMachineWhere(`${stand} ${NEWER_SETPRIV} /usr/bin/setpriv`),
+        workspace,
+        [overwrite, command],
+      )
+
+      await rm(workspace, { recursive: true })
+      const [tried, set] = answers['linux-namespaces'] ?? []
+      expect(tried?.stdout).toBe('tried\n')
+      expect(set?.stdout).toBe('refused\n')
+    },
+  )
 
   it('that forbids user namespaces gets no isolation, and the command that would allow them', async () => {
     const workspace = await temporaryFolder()

@@ -112,6 +112,30 @@ const ATTACKS: Attack[] = [
     after: 'git go',
   },
   {
+    name: 'a filter of the user that is named from the top of the working tree',
+    given: `mkdir tools; printf '#!/bin/sh\\ncat\\n' >tools/clean.sh; chmod +x tools/clean.sh; git add .; git commit -qm tools; git config filter.x.clean '"$(git rev-parse --show-toplevel)"/tools/clean.sh'`,
+    command: `${PROGRAM}; cp evil.sh tools/clean.sh; echo '*.txt filter=x' >.gitattributes; echo more >>a.txt`,
+    after: 'git add a.txt',
+  },
+  {
+    name: 'a program that is missing and named from the top of the working tree',
+    given: `git config core.fsmonitor '"$(git rev-parse --show-toplevel)/tools/watch.sh"'`,
+    command: `${PROGRAM}; mkdir tools; cp evil.sh tools/watch.sh`,
+    after: 'git status',
+  },
+  {
+    name: 'an alias of the user that changes to a folder',
+    given: `mkdir tools; printf '#!/bin/sh\\n' >tools/go.sh; chmod +x tools/go.sh; git add .; git commit -qm go; git config alias.go '!cd tools && ./go.sh'`,
+    command: `${PROGRAM}; cp evil.sh tools/go.sh`,
+    after: 'git go',
+  },
+  {
+    name: 'a program of the user with a blank in its name',
+    given: `mkdir 'my tools'; printf '#!/bin/sh\\ncat "$1"\\n' >'my tools/conv.sh'; chmod +x my*/conv.sh; git add .; git commit -qm conv; git config diff.x.textconv '"./my tools/conv.sh"'`,
+    command: `${PROGRAM}; cp evil.sh 'my tools/conv.sh'; echo '*.txt diff=x' >.gitattributes; echo more >>a.txt`,
+    after: 'git diff',
+  },
+  {
     name: 'a repository of the user in a folder',
     given: 'mkdir lib; cd lib; git init -q; echo l >l; git add .; git commit -qm l',
     command: `cd lib; ${PROGRAM}; git config core.fsmonitor ./evil.sh; mv .git g && mv g .git`,

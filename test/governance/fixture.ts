@@ -3,12 +3,13 @@ import { readAgentPolicy } from '../../policies/agent/load.ts'
 import { createGovernance, type Governance } from '../../runtime/governance/governance.ts'
 import type { RunFacts } from '../../runtime/governance/request.ts'
 import { loadShellGrammar } from '../../runtime/governance/shell/grammar.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
 
 export const policy = readAgentPolicy()
 export const shell = await loadShellGrammar()
 
 export const governanceWith = (settings: Partial<SandboxSettings> = {}): Governance =>
-  createGovernance({ policy, settings: SandboxSettings.parse(settings), shell })
+  createGovernance({ policy, settings: SandboxSettings.parse(settings), shell, log: silentLog })
 
 export const someFacts = (facts: Partial<RunFacts> = {}): RunFacts => ({
   isRealIsolation: true,

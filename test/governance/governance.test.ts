@@ -4,6 +4,8 @@ import { Decision, SandboxSettings } from '../../contracts/policy.ts'
 import { TOOL_NAMES } from '../../contracts/tools.ts'
 import { createGovernance } from '../../runtime/governance/governance.ts'
 import type { Rule } from '../../runtime/governance/rules/rule.ts'
+import { createLog } from '../../runtime/kit/log.ts'
+import { createRedactor } from '../../runtime/redaction/redactor.ts'
 import { decideCommand, governanceWith, policy, shell, someFacts } from './fixture.ts'
 
 const governance = governanceWith()
@@ -243,14 +245,19 @@ describe('every request', () => {
     )
   })
 
-  it('is denied where a rule throws', () => {
+  it('is denied where a rule throws, and the log says what it threw without secrets', () => {
+    const token = `ghp_${'0aB'.repeat(12)}`
     const throwing: Rule = {
       name: 'throwing',
       judge: () => {
-        throw new Error('broken')
+        throw new Error(`broken by ${token}`)
       },
     }
-    const broken = createGovernance({ policy, settings: SandboxSettings.parse({}), shell, rules: [throwing] })
+    const lines: string[] = []
+    const { text: redact } = createRedactor({ secrets: [], pii: false })
+    const log = createLog({ level: 'info', write: (line) => lines.push(line), redact })
+    const settings = SandboxSettings.parse({})
+    const broken = createGovernance({ policy, settings, shell, log, rules: [throwing] })
 
     expect(broken.decide({ tool: 'read_file', arguments: { path: 'a' } }, someFacts())).toEqual({
       verdict: 'deny',
@@ -258,6 +265,14 @@ describe('every request', () => {
       reasons: ['the rule failed'],
       matched: [],
     })
+    expect(JSON.parse(lines.join(''))).toMatchObject({
+      level: 'error',
+      rule: 'throwing',
+      tool: 'read_file',
+      thrown: expect.stringContaining('broken by'),
+      at: expect.stringContaining('governance.test.ts'),
+    })
+    expect(lines.join('')).not.toContain(token)
   })
 
   it('is denied where its arguments throw when they are looked at', () => {

@@ -93,13 +93,26 @@ const JOB_RULES: readonly (readonly [fault: string, is: (seen: Seen) => boolean]
     ({ canLogIn, job }) => canLogIn && firstRun(job, PROGRAM) < firstRun(job, /az aks install-cli/),
   ],
   [
+    'runs the program where no repository variable chooses',
+    ({ canLogIn, job }) => canLogIn && isProgram(job) && !RUNNER.test(job['runs-on']),
+  ],
+  [
+    // A machine of ours keeps what a job leaves behind, and stands in a network.
+    'runs on a machine of ours without need',
+    ({ canLogIn, job }) => job['runs-on'] !== HOSTED && !(canLogIn && isProgram(job)),
+  ],
+  [
     'writes while it runs code of the pull request',
     ({ writes, isPullRequest, job }) => writes && isPullRequest && runsHead(job),
   ],
 ]
 
 /** What starts the program, which logs in to the cluster by kubelogin. */
-const PROGRAM = /\bpulumi (?:up|preview|refresh)|preview-stack (?:up|down|sweep)|scripts\/drift/
+const PROGRAM = /\bpulumi (?:up|preview|refresh)|npm run up |preview-stack (?:up|down|sweep)|scripts\/drift/
+/** Variables of the repository: those of an environment come too late to choose a machine. */
+const HOSTED = 'ubuntu-24.04'
+const RUNNER = /^\$\{\{ .*\bvars\.RUNNER_(?:DEV|PROD) \|\| 'ubuntu-24\.04' \}\}$/
+const isProgram = (job: Job) => firstRun(job, PROGRAM) < job.steps.length
 /** Where a job first runs that; behind its end if it never does. */
 function firstRun({ steps }: Job, what: RegExp): number {
   const at = steps.findIndex(({ run = '' }) => what.test(run))

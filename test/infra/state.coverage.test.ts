@@ -52,8 +52,11 @@ const ARM: Readonly<Record<string, string>> = {
   'privatedns:VirtualNetworkLink': 'Microsoft.Network/privateDnsZones/virtualNetworkLinks',
   'resources:ResourceGroup': 'Microsoft.Resources/subscriptions/resourceGroups',
 }
-/** The controller as an extension of AKS, which none of the committed stacks chooses. */
-const BY_CONFIG = ['Microsoft.KubernetesConfiguration/extensions']
+/** The controller as an extension of AKS, and a peered network: none of the committed stacks chooses them. */
+const BY_CONFIG = [
+  'Microsoft.KubernetesConfiguration/extensions',
+  'Microsoft.Network/virtualNetworks/virtualNetworkPeerings',
+]
 const GRANT = 'azure-native:authorization:RoleAssignment'
 
 const armTypes = (types: Iterable<string>) =>

@@ -4,7 +4,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { findPulumi, isNewEnough } from './cli/find-pulumi.ts'
+import { findPulumi, isNewEnough } from '../../infra/up/find-pulumi.ts'
 import { ROOT } from './helpers/stack-file.ts'
 
 function aPath(script?: string) {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { findPulumi } from './cli/find-pulumi.ts'
+import { findPulumi } from '../../infra/up/find-pulumi.ts'
 import type { Proof } from './cli/proof.ts'
 import { ROOT } from './helpers/stack-file.ts'
 import { PROOF_PAGE, proofPage } from './proof-page.ts'
@@ -12,7 +12,7 @@ import { PROOF_PAGE, proofPage } from './proof-page.ts'
  * `npm run test:pulumi`: the program under the real engine, or a word that there is none. With `--record` it also writes
  * what it has seen: the requests that tests of rules read, and docs/infra-proof.md.
  */
-const found = await findPulumi()
+const found = await findPulumi(process.env)
 if ('skipped' in found) {
   process.stdout.write(`skipped: ${found.skipped}\n`)
   process.exit(0)

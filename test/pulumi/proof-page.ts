@@ -8,6 +8,7 @@ export const PARTS = [
   'A new stack',
   'A stack that is there',
   'What is protected',
+  'Layers',
   'Previews',
   'Destroy',
   'After a failure',

@@ -44,6 +44,17 @@ it('tells of one once, however many commands end at a time', async () => {
   expect(names).toHaveLength(9)
 })
 
+it('tells once that a folder could not be searched as a whole', async () => {
+  const { held, run } = await aUserFolder()
+  const name = 'x'.repeat(200)
+
+  const result = await run(`for i in $(seq 25); do mkdir ${name}; cd ${name}; done; mkdir .git`)
+
+  expect(result.message).toContain('too large or too deep to be searched for git directories')
+  expect((await run('true')).message).toContain('too large or too deep')
+  expect(held.filter(({ isComplete }) => !isComplete)).toHaveLength(1)
+})
+
 it('renames a bare repository that file tools put together', async () => {
   const { root, link } = await aUserFolder()
   for (const path of ['bare/objects/x', 'bare/refs/x']) await link.file({ op: 'write', path })

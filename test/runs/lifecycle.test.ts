@@ -124,7 +124,12 @@ it('fails a run with sandbox_lost when its AgentHost dies in mid-turn, and clean
     process.kill((claim!.handle as { pid: number }).pid, 'SIGKILL')
   })
 
-  expect(dataOf(events, 'run.failed')[0]).toMatchObject({ code: 'sandbox_lost' })
+  const advice = `There is no checkpoint: one is made after each turn, and none had ended. What it changed in the folder itself is kept: see "agentweaver diff ${run.id}". Start the run again to go on.`
+  expect(dataOf(events, 'run.failed')[0]).toMatchObject({
+    code: 'sandbox_lost',
+    message: expect.stringContaining(advice),
+  })
+  expect((await service.readDiff(alice, run.id)).problems).toBeDefined()
   expect(await store.listClaims(['bound', 'requested'])).toEqual([])
   const audit = await store.readAudit({ runId: run.id, limit: 100 })
   const records = audit.items.map(({ record }) => JSON.parse(record))

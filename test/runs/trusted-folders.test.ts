@@ -46,7 +46,7 @@ describe('the settings of one owner', () => {
 
     const isRefused = {
       code: 'workspace_invalid',
-      message: expect.stringContaining('outside the workspace roots'),
+      message: expect.stringContaining('outside the folders that this service may work in'),
     }
     await expect(service.compareSettings(alice, { path: folder })).rejects.toMatchObject(isRefused)
     await expect(service.trustFolder(alice, { path: folder, digest: null })).rejects.toMatchObject(isRefused)

@@ -65,6 +65,16 @@ const PLANTED: readonly (readonly [string, string, RegExp])[] = [
     UP.replace('- run: sudo az aks', '- run: pulumi up\n      - run: sudo az aks'),
     /without kubelogin/,
   ],
+  [
+    'the program on a machine that GitHub hosts',
+    UP.replace(/runs-on: .*/, 'runs-on: ubuntu-24.04'),
+    /no repository variable chooses/,
+  ],
+  [
+    'a machine of ours for code of anybody',
+    PLAN.replace('runs-on: ubuntu-24.04', "runs-on: ${{ vars.RUNNER_DEV || 'ubuntu-24.04' }}"),
+    /on a machine of ours without need/,
+  ],
   ['an action by tag', GOOD.replace(/azure\/login@\w{40}/, 'azure/login@v3'), /not pinned by commit/],
   ['a pin without its version', GOOD.replace(/ # v3\.0\.0/, ''), /no version beside/],
   [

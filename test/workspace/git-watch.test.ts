@@ -161,6 +161,17 @@ describe('a watch for git directories', () => {
     expect(existsSync(join(folder, 'd3', 'e', '.git'))).toBe(false)
   })
 
+  it('finds what is planted behind more folders than it remembers', async () => {
+    const { root, make } = aFolder()
+    for (let index = 0; index < 40; index++) make(`d${index}`)
+    const watch = new GitWatch(root, { maxRemembered: 10 })
+    for (const path of ['a/.git', 'd20/.git', 'z/.git']) {
+      make(path)
+      expect(await watch.hold()).toEqual({ count: 1, names: [path], isComplete: true })
+    }
+    expect(watch.folderCount).toBeGreaterThan(40)
+  })
+
   it('says where a tree is too large to be looked at as a whole', async () => {
     const { root, make } = aFolder()
     for (let index = 0; index < 20; index++) make(`d${index}`)

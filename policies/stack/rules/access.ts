@@ -22,7 +22,7 @@ import {
   SANDBOX_ROLES,
 } from '../roles.ts'
 import type { Problem, RuledPlan, RuledResource, StackRule } from '../rule.ts'
-import { CLUSTER, CREDENTIAL, IDENTITY, ROLE_ASSIGNMENT, ROLE_DEFINITION } from '../types.ts'
+import { CLUSTER, CREDENTIAL, IDENTITY, ROLE_ASSIGNMENT, ROLE_DEFINITION, STACK_REFERENCE } from '../types.ts'
 
 /** An assignment whose role and scope are both known. The others are judged by where the values come from, at the end. */
 function scope(resource: RuledResource): Problem[] {
@@ -116,7 +116,7 @@ function credentialShape(resource: RuledResource): Problem[] {
 
 /** An issuer that is not known yet is the one of a cluster, made here or by the stack that this one is cut from. */
 function issuers(plan: RuledPlan): Problem[] {
-  const trusted = ofType(plan, CLUSTER, 'pulumi:pulumi:StackReference').map(({ urn }) => urn)
+  const trusted = ofType(plan, CLUSTER, STACK_REFERENCE).map(({ urn }) => urn)
   return ofType(plan, CREDENTIAL)
     .filter((one) => isUnknown(one.inputs['issuer']))
     .filter((one) => !originsOf(plan, one, 'issuer').some((urn) => trusted.includes(urn)))

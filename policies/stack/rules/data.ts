@@ -14,7 +14,7 @@ import {
   valueAt,
 } from '../read.ts'
 import type { Problem, RuleContext, RuledPlan, RuledResource, StackRule } from '../rule.ts'
-import { DATABASE, REGISTRY, STORAGE, VAULT } from '../types.ts'
+import { DATABASE, REGISTRY, STACK_REFERENCE, STORAGE, VAULT } from '../types.ts'
 
 type Check = (resource: RuledResource, context: RuleContext) => readonly Problem[]
 
@@ -76,7 +76,7 @@ const storage: Check = (resource) => {
 }
 
 const SUBNET = 'azure-native:network:Subnet'
-const NETWORK = 'azure-native:network:VirtualNetwork'
+const SUBNET_ORIGINS = [SUBNET, 'azure-native:network:VirtualNetwork', STACK_REFERENCE]
 
 /** In a network of its own, by subnet and private zone: such a server has no public address. */
 const privateDatabase: Check = (resource) => [
@@ -92,11 +92,11 @@ function named(resource: RuledResource, path: string, message: string): Problem[
   return isUnknown(value) || isSet.holds(value) ? [] : [problem(resource, path, message)]
 }
 
-/** A subnet that is not known yet comes from a network of this plan. */
+/** A subnet that is not known yet comes from a network of this plan, or from the stack of the network's layer. */
 function subnetsToCome(plan: RuledPlan): Problem[] {
   return ofType(plan, DATABASE)
     .filter(({ inputs }) => isUnknown(valueAt(inputs, SUBNET_ID)))
-    .filter((one) => !originTypes(plan, one, 'network').some((type) => type === SUBNET || type === NETWORK))
+    .filter((one) => !originTypes(plan, one, 'network').some((type) => SUBNET_ORIGINS.includes(type)))
     .map((one) =>
       problem(one, SUBNET_ID, 'comes from no subnet of this plan: give it one delegated to PostgreSQL'),
     )

@@ -155,10 +155,10 @@ const digestKey = (token: string) =>
   new Uint8Array(hkdfSync('sha256', token, '', 'agentweaver/raw-digest/v1', 32))
 
 function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor, openFilter }: Redaction) {
-  const { toolbox, outbox, decisions, policy, shell } = deps
+  const { toolbox, outbox, decisions, policy, shell, log } = deps
   const { settings } = request.governance
   const { isRealIsolation, shell: runs } = toolbox.isolation
-  const governance = createGovernance({ policy, settings, shell })
+  const governance = createGovernance({ policy, settings, shell, log })
   const tracker = createTouchTracker(policy)
   const registry = createToolRegistry({
     toolbox,

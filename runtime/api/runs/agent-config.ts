@@ -9,7 +9,7 @@ const missing = (message: string) => new SandboxError('invalid_request', message
 
 function modelOf(agent: { kind: string; model?: string | undefined }): string {
   if (agent.model !== undefined) return agent.model
-  throw missing(`agent.model: name the model for an agent of kind ${agent.kind}`)
+  throw missing(`an agent of kind ${agent.kind} needs a model: name it in agent.model`)
 }
 
 /** What a sandbox is told of its agent: the caller's wish, joined with the operator's endpoint and credential. */
@@ -31,7 +31,7 @@ export function resolveAgent(
     case 'openaiCompatible': {
       if (!models.openaiBaseUrl) {
         throw missing(
-          'agent.kind: openaiCompatible needs an endpoint; start the service with OPENAI_BASE_URL',
+          'an agent of kind openaiCompatible needs an endpoint: start the service with OPENAI_BASE_URL',
         )
       }
       const token = models.openaiApiKey
@@ -51,5 +51,5 @@ export function resolveAgent(
 function copilotCredential({ secretNameOf, copilotToken }: ModelConfig, owner: string): Credential {
   if (secretNameOf) return { kind: 'keyVault', secretName: secretNameOf(owner) }
   if (copilotToken) return { kind: 'token', token: copilotToken }
-  throw missing('agent.kind: copilot needs a token; start the service with COPILOT_GITHUB_TOKEN')
+  throw missing('an agent of kind copilot needs a token: start the service with COPILOT_GITHUB_TOKEN')
 }

@@ -47,7 +47,7 @@ async function tryUntilRoom(
   let lack: SandboxError | undefined = queue.length > 0 ? OTHERS_WAIT : undefined
   for (let attempt = 0; ; ) {
     if (lack) {
-      if (attempt === wait.attempts) throw givenUp(lack)
+      if (attempt === wait.attempts) throw givenUp(lack, attempt)
       attempt += 1
       current = await recordWait(deps, run, { attempt, lack: lackIn(lack.message), retryMs: wait.retryMs })
       const atLeastMs = Math.min(wait.firstPauseMs * 2 ** (attempt - 1), wait.longestPauseMs)
@@ -71,8 +71,8 @@ function asLack(error: unknown): SandboxError {
   throw error
 }
 
-const givenUp = (cause: SandboxError) => {
-  const message = `there was no room, however long the run waited: ${messageOf(cause)}`
+const givenUp = (cause: SandboxError, attempts: number) => {
+  const message = `no sandbox became free in ${attempts} tries; start the run again later, or ask an operator for more room: ${messageOf(cause)}`
   return new SandboxError('capacity_unavailable', message, { cause })
 }
 

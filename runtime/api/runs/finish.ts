@@ -7,6 +7,7 @@ import type { RunChange, RunRow, Transaction } from '../../store/store.ts'
 import type { Approvals } from './approvals.ts'
 import type { AuditTrail } from './audit-trail.ts'
 import type { RunDeps } from './deps.ts'
+import { lossWords } from './loss-words.ts'
 
 /** How a run ends; the first reason stands. */
 export type Ending =
@@ -78,25 +79,32 @@ export type RunEnd = {
  * the state final. A run that is final already is left as it is.
  */
 export async function finishRun(deps: RunDeps, parts: FinishParts, unredacted: RunEnd): Promise<void> {
-  const end = { ...unredacted, ending: redactedEnding(unredacted.ending, deps.redactText) }
-  const { runId, ending } = end
+  const { runId } = unredacted
   const at = deps.clock().toISOString()
   await deps.store.transaction(async (tx) => {
     const run = await tx.readRun(runId)
-    if (!run || run.endedAt !== undefined || end.onlyIf?.(run) === false) return
+    if (!run || run.endedAt !== undefined || unredacted.onlyIf?.(run) === false) return
+    const ending = redactedEnding(unredacted.ending, run, deps.redactText)
     await parts.approvals.supersedeAll(tx, runId, 'the run ended')
     await closeCalls(tx, run, { audit: parts.audit, at })
     await parts.audit.seal(tx, runId, at)
     await tx.appendEvents(
       runId,
-      lastEvents(end).map((event) => ({ event })),
+      lastEvents({ ...unredacted, ending }).map((event) => ({ event })),
     )
     await tx.changeRun(runId, { state: stateOf(ending), endedAt: at, ...factsOf(ending) })
   })
 }
 
-const redactedEnding = (ending: Ending, redact: RunDeps['redactText']): Ending =>
-  ending.state === 'failed' ? { ...ending, message: redact(ending.message) } : ending
+/** The sandbox, and what was only in it, is gone. */
+const LOSSES: ReadonlySet<ErrorCode> = new Set(['sandbox_lost', 'api_restarted'])
+
+function redactedEnding(ending: Ending, run: RunRow, redact: RunDeps['redactText']): Ending {
+  if (ending.state !== 'failed') return ending
+  const message = redact(ending.message)
+  if (!LOSSES.has(ending.code)) return { ...ending, message }
+  return { ...ending, message: `${message.replace(/\.$/, '')}. ${lossWords(run)}` }
+}
 
 const stateOf = (ending: Ending) => (ending.state === 'outcome-failed' ? 'failed' : ending.state)
 

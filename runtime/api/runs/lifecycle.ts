@@ -144,7 +144,8 @@ export class Lifecycle {
 
   async #reread(id: string): Promise<Run> {
     const run = await this.#parts.deps.store.readRun(id)
-    if (!run) throw new SandboxError('not_found', `there is no run ${id}`)
+    if (!run)
+      throw new SandboxError('not_found', `there is no ${id.startsWith('sbx_') ? 'sandbox' : 'run'} ${id}`)
     return toRun(run)
   }
 }

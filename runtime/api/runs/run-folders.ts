@@ -96,7 +96,8 @@ export function createRunFolders(deps: RunFoldersDeps) {
   ): Promise<void> {
     const directory = placeOf(run.id)
     const conclusion = await concludeFolder(record, directory, await gitSandbox())
-    if (conclusion.held?.count) events.push({ type: 'workspace.held', data: conclusion.held })
+    const { held } = conclusion
+    if (held && (held.count > 0 || !held.isComplete)) events.push({ type: 'workspace.held', data: held })
     // The work of the run is in the copy alone.
     const isLost = record.mode === 'isolated' && !conclusion.isComplete
     if (isLost) await writeFile(join(directory, KEPT_FILE), '')

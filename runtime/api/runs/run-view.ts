@@ -32,5 +32,5 @@ export function toRun(row: RunRow): Run {
 export async function requireRun(store: Store, caller: Caller, id: string): Promise<RunRow> {
   const run = await store.readRun(id)
   if (run && (run.owner === caller.owner || caller.role === 'operator')) return run
-  throw new SandboxError('not_found', `there is no run ${id}`)
+  throw new SandboxError('not_found', `there is no ${id.startsWith('sbx_') ? 'sandbox' : 'run'} ${id}`)
 }

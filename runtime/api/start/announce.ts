@@ -17,9 +17,10 @@ export function announcement(format: 'text' | 'json', service: Announcement): st
 Store and keys are in ${stateDir}
 ${key}
 
-Next, in another terminal, from any folder:
-  npx agentweaver run "fix the failing test" --workspace DIR
-  npx agentweaver doctor
+Next, in another terminal:
+  agentweaver run "fix the failing test" --workspace DIR
+  agentweaver doctor
+From a clone, call it in the clone's folder, as npx agentweaver.
 
 The interface: ${url}/openapi.json. Ctrl-C stops the service.
 `

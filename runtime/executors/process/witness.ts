@@ -14,7 +14,7 @@ import { commandShell } from '../command-shell.ts'
  */
 export const STATUS_FD = 4
 
-/** Descriptor that a backend may hand to its launcher; the command never sees it. */
+/** Descriptor that a backend may hand to its launcher; neither the witness nor the command has it. */
 export const LAUNCHER_FD = 3
 
 export const COMMAND_LIMITS = {
@@ -45,7 +45,8 @@ function limitLines(): string {
 export function witnessScript(): string {
   const { file, args, nameArgument } = commandShell()
   const shell = [file, ...args].join(' ')
-  return `exec 8>&2 2>&${STATUS_FD}
+  // A command can open what its parent has open, with the rights of the owner: setpriv(1) leaves the filter's file there.
+  return `exec 8>&2 2>&${STATUS_FD} ${LAUNCHER_FD}>&-
 trap : TERM INT HUP
 ${limitLines()}
 cd -P -- "$1" && root=\${PWD:?} || exit 125
@@ -54,7 +55,7 @@ case $PWD/ in "$root"/*) ;; *) echo "the working directory $2 leads out of the w
 echo ready >&${STATUS_FD}
 read -r go <&${STATUS_FD} || exit 125
 case $go in env) eval "$(cat <&${STATUS_FD})" ;; go) ;; *) exit 125 ;; esac
-(exec ${shell} "$3" ${nameArgument} 2>&8 ${LAUNCHER_FD}>&- ${STATUS_FD}>&- 8>&-)
+(exec ${shell} "$3" ${nameArgument} 2>&8 ${STATUS_FD}>&- 8>&-)
 status=$?
 echo "exit $status" >&${STATUS_FD}
 exit "$status"`

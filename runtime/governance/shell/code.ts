@@ -66,20 +66,30 @@ const COMMAND_FLAGS: readonly (readonly [RegExp, RegExp])[] = [
   [/^(?:split|sort|rg|rsync|man)$/, /^(?:--filter|--compress-program|--pre|-e|--rsh|-P|--pager)$/],
   [/^(?:ssh|scp|sftp)$/, /^-[oS]$/],
   [/^(?:nc|ncat|netcat)$/, /^(?:-\w*[ec]|--exec|--sh-exec)$/],
+  [
+    /^git$/,
+    /^(?:-u|--upload-pack|--receive-pack|--exec|-x|--extcmd|-O|--open-files-in-pager|--sendmail-cmd|--to-cmd|--cc-cmd)$/,
+  ],
+  [/^(?:ack|ag|bat|fzf)$/, /^(?:--pager|--preview)$/],
+  [/^go$/, /^--?exec$/],
+  [/^zip$/, /^(?:-TT|--unzip-command)$/],
   [/^ansible$/, /^(?:-a|--args)$/],
   [/^(?:mapfile|readarray|compgen|complete|bind|fc)$/, /^-[Cxe]$/],
 ]
 
-/** The values of such flags: in the next word, or behind `=`. */
+/** The values of such flags: in the next word, behind `=`, or in the same word as a short flag. */
 export function commandsInFlags(words: readonly Word[]): string[] {
   const flags = COMMAND_FLAGS.find(([names]) => names.test(nameOf(words)))?.[1]
   if (!flags) return []
   return words.flatMap(({ text }, i) => {
     const isNext = flags.test(words[i - 1]?.text ?? '')
+    if (/^-[A-Za-z]\S*\s/.test(text) && flags.test(text.slice(0, 2))) return withoutKey(text.slice(2))
     const isSame = text.includes('=') && flags.test(text.split('=', 1)[0] ?? '')
-    return isNext || isSame ? text.replace(/^(?:[\w-]+=|"[^"]*":)/, '') : []
+    return isNext || isSame ? withoutKey(text) : []
   })
 }
+
+const withoutKey = (text: string): string => text.replace(/^(?:[\w-]+=|"[^"]*":)/, '')
 
 /** The texts in a file of code that would be run as commands; the file's name tells the language. */
 export const commandsInFile = (name: string, text: string): string[] => {

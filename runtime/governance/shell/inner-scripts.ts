@@ -21,7 +21,21 @@ export interface ScriptFile {
 }
 
 /** `exe`: a shell runs itself as `/proc/self/exe`. */
-const SHELLS = new Set(['exe', 'sh', 'bash', 'dash', 'ash', 'zsh', 'ksh', 'mksh', 'fish', 'rbash', 'posh'])
+const SHELLS = new Set([
+  'exe',
+  'sh',
+  'bash',
+  'dash',
+  'ash',
+  'zsh',
+  'ksh',
+  'mksh',
+  'fish',
+  'csh',
+  'tcsh',
+  'rbash',
+  'posh',
+])
 const STDIN_FILES = /^(?:-|\/dev\/stdin|\/dev\/fd\/0|\/proc\/self\/fd\/0)$/
 
 /** The scripts in the words and the here-documents of a command; `shell` is the one that runs the command. */

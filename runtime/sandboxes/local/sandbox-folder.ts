@@ -7,7 +7,8 @@ import { errnoOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { startTimeOf } from './process-group.ts'
 
-const PREFIX = 'agentweaver-sandbox-'
+/** Begins the names of these folders, which lie in the folder for temporary files. */
+export const SANDBOX_FOLDER_PREFIX = 'agentweaver-sandbox-'
 const OWNER_FILE = 'owner.json'
 const Owner = z.object({ pid: z.int().positive(), startTime: z.string() })
 
@@ -20,7 +21,7 @@ export type SandboxFolder = {
 
 /** A folder of mode 0700 for one sandbox, marked with the process that made it, so that a later one can tell. */
 export async function makeSandboxFolder(): Promise<SandboxFolder> {
-  const directory = await mkdtemp(join(tmpdir(), PREFIX))
+  const directory = await mkdtemp(join(tmpdir(), SANDBOX_FOLDER_PREFIX))
   const folder = {
     directory,
     socketPath: join(directory, 'host.sock'),
@@ -38,13 +39,13 @@ export async function makeSandboxFolder(): Promise<SandboxFolder> {
 
 /** Removes a sandbox's folder; anything that is not one is left alone. */
 export async function removeSandboxFolder(directory: string): Promise<void> {
-  if (dirname(directory) !== tmpdir() || !directory.startsWith(join(tmpdir(), PREFIX))) return
+  if (dirname(directory) !== tmpdir() || !directory.startsWith(join(tmpdir(), SANDBOX_FOLDER_PREFIX))) return
   await rm(directory, { recursive: true, force: true, maxRetries: 3 })
 }
 
 /** Removes the folders of this user whose maker is gone: what a killed service left. */
 export async function sweepSandboxFolders(log: Log): Promise<void> {
-  const names = (await readdir(tmpdir())).filter((name) => name.startsWith(PREFIX))
+  const names = (await readdir(tmpdir())).filter((name) => name.startsWith(SANDBOX_FOLDER_PREFIX))
   for (const name of names) {
     const directory = join(tmpdir(), name)
     if (!(await isAbandoned(directory))) continue

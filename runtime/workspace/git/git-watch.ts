@@ -9,11 +9,16 @@ import { HELD_SUFFIX, isGitDirectory, isGitName } from './git-names.ts'
 export interface WatchOptions {
   /** Entries that were there before the run. @default none */
   readonly base?: readonly GitEntry[]
-  /** @default 300,000 */
+  /** Folders that a search looks at. @default 5,000,000 */
   readonly maxFolders?: number
+  /** Folders that are remembered; others are listed in each search. @default 300,000 */
+  readonly maxRemembered?: number
 }
 
-const MAX_FOLDERS = 300_000
+/** A command that makes this many folders to hide a git directory behind them takes minutes. */
+const MAX_FOLDERS = 5_000_000
+/** Some 100 MB of memory. */
+const MAX_REMEMBERED = 300_000
 const MAX_NAMES = 16
 /** A command that still runs may plant new ones as fast as they are renamed. */
 const MAX_ROUNDS = 16
@@ -42,6 +47,7 @@ interface Folder {
 export class GitWatch {
   readonly #root: number
   readonly #maxFolders: number
+  readonly #maxRemembered: number
   readonly #base = new Map<string, string>()
   #folders = new Map<ByteName, Folder>()
   #isComplete = true
@@ -51,9 +57,11 @@ export class GitWatch {
   #next: Promise<HeldEntries> | undefined
 
   /** `root` is a handle on the folder, which outlives this. */
-  constructor(root: number, { base = [], maxFolders = MAX_FOLDERS }: WatchOptions = {}) {
+  constructor(root: number, options: WatchOptions = {}) {
+    const { base = [], maxFolders = MAX_FOLDERS, maxRemembered = MAX_REMEMBERED } = options
     this.#root = root
     this.#maxFolders = maxFolders
+    this.#maxRemembered = maxRemembered
     for (const entry of base) this.#base.set(pathOf(entry), entry.identity)
   }
 
@@ -98,24 +106,30 @@ export class GitWatch {
     const found: GitEntry[] = []
     this.#folders = new Map()
     this.#isComplete = true
+    let count = 0
     let partEnds = performance.now() + PART_MS
     const waiting: ByteName[] = ['']
     for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
-      if (this.#folders.size >= this.#maxFolders) {
+      if (count >= this.#maxFolders) {
         this.#isComplete = false
         break
       }
       const folder = this.#look(path, known.get(path))
       if (!folder) continue
-      this.#folders.set(path, folder)
+      count += 1
+      this.#remember(path, folder)
       found.push(...folder.found)
       for (const name of folder.folders) waiting.push(join(path, name))
       if (performance.now() < partEnds) continue
       await nextTurn()
       partEnds = performance.now() + PART_MS
     }
-    this.#folderCount = this.#folders.size
+    this.#folderCount = count
     return found
+  }
+
+  #remember(path: ByteName, folder: Folder): void {
+    if (this.#folders.size < this.#maxRemembered) this.#folders.set(path, folder)
   }
 
   #look(path: ByteName, known: Folder | undefined): Folder | undefined {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import {
   appendFileSync,
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -122,6 +123,12 @@ export function openCloud(folder: string) {
     strike,
     /** How many planted faults have not struck yet. */
     faultsLeft: () => every('faults').length,
+    /** Whether whoever runs the engine is outside of the networks, where no private address is reached. */
+    isOutside: () => existsSync(at('outside')),
+    stand(where: 'inside' | 'outside'): void {
+      if (where === 'outside') writeFileSync(at('outside'), '')
+      else rmSync(at('outside'), { force: true })
+    },
     /** Drift: somebody changed the object behind Pulumi's back. */
     alter(id: string, path: string, value: Json | undefined): void {
       const object = get(id)

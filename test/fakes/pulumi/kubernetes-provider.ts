@@ -112,7 +112,8 @@ export function kubernetesStandIn(cloud: Cloud): StandIn {
     host === undefined
       ? undefined
       : cloud.list().find(({ outputs }) => [outputs['fqdn'], outputs['privateFQDN']].includes(host))
-  const isThere = () => clusterObject() !== undefined
+  const isHidden = () => cloud.isOutside() && clusterObject()?.outputs['privateFQDN'] === host
+  const isThere = () => clusterObject() !== undefined && !isHidden()
   function reach(): string {
     if (host !== undefined && isThere()) return host
     throw failed(

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { previewSlug } from '../../../infra/plans/preview-slug.ts'
+import { findPulumi } from '../../../infra/up/find-pulumi.ts'
 import type { AnswerName } from '../../cli/pulumi-answers.ts'
-import { findPulumi } from './find-pulumi.ts'
 import { idsInCloud } from './in-cloud.ts'
 import { prove } from './proof.ts'
 import { recordAnswer } from './record-answer.ts'
@@ -25,7 +25,7 @@ const record = (name: AnswerName, argv: readonly string[]) => recordAnswer({ spa
 let platform: readonly string[] = []
 let objects = 0
 beforeAll(async () => {
-  const found = await findPulumi()
+  const found = await findPulumi(process.env)
   cli = 'version' in found ? found.version : ''
   space = await aWorkspace()
   await space.init('dev')

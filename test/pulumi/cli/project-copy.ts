@@ -20,6 +20,7 @@ const SOURCES = [
     'infra',
     'plans',
     'policies',
+    'reachability',
     'runtime',
     'scripts',
   ],

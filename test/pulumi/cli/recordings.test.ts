@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { findPulumi } from '../../../infra/up/find-pulumi.ts'
 import { FOLDER, type Recorded, readRecording, recordingText } from '../../policies/stack/recording.ts'
-import { findPulumi } from './find-pulumi.ts'
 import { copyFixture } from './project-copy.ts'
 import { recordRequests } from './record-requests.ts'
 import { givenForSlice } from './slice-ground.ts'
@@ -17,7 +17,7 @@ let cli = ''
 let platform: Workspace
 let others: Workspace
 beforeAll(async () => {
-  const found = await findPulumi()
+  const found = await findPulumi(process.env)
   cli = 'version' in found ? found.version : ''
   platform = await aWorkspace()
   others = await aWorkspace(copyFixture('rules-project'))

@@ -73,6 +73,9 @@ const ADDRESSES: Readonly<Record<string, string>> = {
   'network:PublicIPAddress': inGroup('Microsoft.Network/publicIPAddresses/{publicIpAddressName}'),
   'network:PublicIPPrefix': inGroup('Microsoft.Network/publicIPPrefixes/{publicIpPrefixName}'),
   'network:Subnet': inGroup('Microsoft.Network/virtualNetworks/{virtualNetworkName}/subnets/{subnetName}'),
+  'network:VirtualNetworkPeering': inGroup(
+    'Microsoft.Network/virtualNetworks/{virtualNetworkName}/virtualNetworkPeerings/{virtualNetworkPeeringName}',
+  ),
   'network:VirtualNetwork': inGroup('Microsoft.Network/virtualNetworks/{virtualNetworkName}'),
   'operationalinsights:Workspace': inGroup('Microsoft.OperationalInsights/workspaces/{workspaceName}'),
   'privatedns:PrivateRecordSet': inGroup(

@@ -16,7 +16,7 @@ export function isNewEnough(version: string): boolean {
 }
 
 /** Whether there is an engine to try, without asking anything but the program itself. */
-export async function findPulumi(environment: NodeJS.ProcessEnv = process.env): Promise<Found> {
+export async function findPulumi(environment: NodeJS.ProcessEnv): Promise<Found> {
   const env = { ...environment, PULUMI_SKIP_UPDATE_CHECK: 'true' }
   try {
     const { stdout } = await run('pulumi', ['version'], { env, timeout: 150_000 })

@@ -1,0 +1,118 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { type CommittedTree, inMode, readCommittedTree } from '../cluster/packets/committed-tree.ts'
+import { startRenderedCluster } from './rendered-cluster.ts'
+import { aFolder, runCli } from './run-cli.ts'
+
+/** Of the range of Services in `environments/dev.json`. */
+const PROXY = '10.0.0.100'
+
+type Verified = { readonly check: string; readonly state: string; readonly detail: string }
+
+/** `agentweaver verify` against a cluster whose network obeys the policies of a tree. */
+async function verify(tree: CommittedTree, ...argv: string[]) {
+  await using cluster = await startRenderedCluster(tree)
+  const cwd = await aFolder('aw-verify-network-')
+  mkdirSync(join(cwd, 'environments'))
+  const name = tree.environment.name
+  writeFileSync(join(cwd, `environments/${name}.json`), JSON.stringify(tree.environment))
+  const { status, stdout, stderr } = await runCli(
+    ['verify', '--env', name, '--json', '--only', 'fences,names', ...argv],
+    { cwd, env: cluster.env },
+  )
+  if (stdout === '') throw new Error(stderr)
+  const checks: Verified[] = JSON.parse(stdout).checks
+  const told = Object.fromEntries(checks.map(({ check, state, detail }) => [check, `${state}: ${detail}`]))
+  return { status, told, made: cluster.made }
+}
+
+const without = (tree: CommittedTree, name: string): CommittedTree => ({
+  ...tree,
+  policies: tree.policies.filter(({ metadata }) => metadata.name !== name),
+})
+
+describe.each(['dev', 'local', 'pr-example', 'prod'])('the committed tree of %s, in mode fqdn', (name) => {
+  test('passes, asked from the class that the policy lets out', async () => {
+    const tree = readCommittedTree(name)
+
+    const { status, told, made } = await verify(tree)
+
+    expect(tree.environment.egress.mode).toBe('fqdn')
+    expect(told).toEqual({
+      fences: expect.stringMatching(/^pass: \d+ targets, asked from class agent$/),
+      names: expect.stringMatching(
+        /^pass: class agent reaches .*api\.github\.com:443.* and not example\.com:443$/,
+      ),
+    })
+    expect({ status, made }).toEqual({ status: 0, made: ['agent'] })
+  })
+})
+
+describe('a tree that does not hold', () => {
+  test('without its policies of the network, the open fences are named', async () => {
+    const { status, told } = await verify({ ...readCommittedTree('dev'), policies: [] })
+
+    expect(told['fences']).toMatch(/^fail: a sandbox reaches .*169\.254\.169\.254:80/)
+    expect(told['names']).toMatch(/^fail: example\.com:443 is not listed, and reached$/)
+    expect(status).toBe(1)
+  })
+
+  test('with a name in the tree that the policy does not list, the name is told', async () => {
+    const tree = readCommittedTree('dev')
+    const renamed = JSON.stringify(tree.policies).replaceAll('"api.github.com"', '"example.com"')
+
+    const { status, told } = await verify({ ...tree, policies: JSON.parse(renamed) })
+
+    expect(told['names']).toMatch(/^fail: example\.com:443 is not listed, and reached$/)
+    expect(status).toBe(1)
+  })
+
+  test('without the way out of its class, silence shows no fence', async () => {
+    const { status, told } = await verify(without(readCommittedTree('dev'), 'agent-egress'))
+
+    expect(told['fences']).toMatch(/^not run: nothing answers, but neither does what class agent may reach/)
+    expect(told['names']).toMatch(
+      /^fail: .*api\.github\.com:443.*: listed for class agent, and none is reached$/,
+    )
+    expect(status).toBe(1)
+  })
+})
+
+describe('in mode closed', () => {
+  const closed = inMode(readCommittedTree('dev'), 'closed')
+
+  test('a tree that lets nothing out passes', async () => {
+    const { status, told } = await verify(closed)
+
+    expect(told['fences']).toMatch(/^pass: /)
+    expect(told['names']).toBe('not run: egress is closed: no rule of the network has names')
+    expect(status).toBe(0)
+  })
+
+  test('a way out that was left over fails', async () => {
+    const open = readCommittedTree('dev')
+
+    const { status, told } = await verify({ ...closed, policies: open.policies })
+
+    expect(told['fences']).toMatch(/^fail: egress is closed, but a sandbox reaches .*api\.github\.com:443/)
+    expect(status).toBe(1)
+  })
+})
+
+test('runs neither check in mode proxy, where pods reach the proxy alone', async () => {
+  const tree = inMode(readCommittedTree('dev'), 'proxy')
+  const egress = { mode: 'proxy', proxyAddress: PROXY } as const
+
+  const { status, told } = await verify({ ...tree, environment: { ...tree.environment, egress } })
+
+  expect(told['fences']).toMatch(/^not run: nothing answers/)
+  expect(told['names']).toMatch(/^not run: egress is proxy/)
+  expect(status).toBe(1)
+})
+
+test('does not take a listed destination for an unlisted one', async () => {
+  const { told } = await verify(readCommittedTree('dev'), '--unlisted', 'api.github.com:443')
+
+  expect(told['names']).toBe('not run: --unlisted names api.github.com:443, which class agent may reach')
+})
