@@ -79,7 +79,12 @@ const HOST_EVENTS = [
   }),
   z.strictObject({
     type: z.literal('agent.message'),
-    data: z.strictObject({ messageId: Id, text: z.string() }),
+    data: z.strictObject({
+      messageId: Id,
+      text: z.string(),
+      /** The model refused to do what it was asked; `text` is its reason. */
+      refusal: z.literal(true).optional(),
+    }),
   }),
   z.strictObject({
     type: z.literal('agent.turn.usage'),

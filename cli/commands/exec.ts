@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import * as z from 'zod'
 import type { StartCommandInput } from '../../contracts/api.ts'
 import type { RunEnvelope } from '../../contracts/events.ts'
-import { EXEC_LIMITS } from '../../contracts/exec.ts'
+import { EXEC_LIMITS, type ExecResult } from '../../contracts/exec.ts'
 import type { Client } from '../../runtime/client/client.ts'
 import { commandEvents } from '../../runtime/kit/command-events.ts'
 import { CliError } from '../cli-error.ts'
@@ -34,6 +34,12 @@ const ExecOptions = ServiceOptions.extend({
 })
 type ExecOptions = z.infer<typeof ExecOptions>
 
+const MEBIBYTE = 1_048_576
+const MAX_OUTPUT = `${EXEC_LIMITS.defaultMaxOutputBytes / MEBIBYTE} MiB`
+const EXIT_STATUS = `
+Exit status: that of the command; 124 timed out, 128 + n ended by signal n, 125 succeeded
+but wrote more than ${MAX_OUTPUT} to stdout or to stderr: what came after that is lost.`
+
 /** `exec`, and the same under `sandbox`. */
 export function execCommand(context: CliContext): Command {
   const command = newServiceCommand({
@@ -52,7 +58,7 @@ export function execCommand(context: CliContext): Command {
     )
     .option('--network', "allow the sandbox's network, as far as the policy allows it")
     .option('--stdin', 'pass the standard input of this command on')
-    .addHelpText('after', '\nExit status: that of the command; 124 timed out, 128 + n ended by signal n.')
+    .addHelpText('after', EXIT_STATUS)
   command.action(async (runId: string, words: string[]) => {
     const options = parseOptions(ExecOptions, command)
     await using connection = await openConnection(context, options)
@@ -98,10 +104,25 @@ async function runIn(
   terminal.progress.waitFor('the command is running')
   for await (const envelope of commandEvents(stream, commandId)) {
     show(envelope)
-    if (envelope.event.type === 'command.exited')
-      return isInterrupted ? EXIT.interrupted : statusOf(envelope.event.data.result)
+    if (envelope.event.type !== 'command.exited') continue
+    const { result } = envelope.event.data
+    if (result.outputTruncated) terminal.note(cutLines(result))
+    return isInterrupted ? EXIT.interrupted : statusOf(result)
   }
   throw new CliError('The sandbox ended before the command did.', { status: EXIT.runFailed })
+}
+
+/** Which output is not complete, and how to get all of it. */
+function cutLines({ stdoutBytes, stderrBytes }: ExecResult): string[] {
+  const max = EXEC_LIMITS.defaultMaxOutputBytes
+  const cut = Object.entries({ stdout: stdoutBytes, stderr: stderrBytes }).filter(([, bytes]) => bytes > max)
+  return [
+    ...cut.map(
+      ([name, bytes]) =>
+        `${name} was cut: the command wrote ${bytes} bytes, of which the first ${max} are kept.`,
+    ),
+    'To keep all of it, write it to a file in the workspace: agentweaver exec RUN "COMMAND > FILE".',
+  ]
 }
 
 const printer =

@@ -4,6 +4,8 @@ import { quoteWord } from '../terminal/shell-word.ts'
 
 const SIGNAL_STATUS = 128
 const TIMED_OUT_STATUS = 124
+/** As `docker run` and `env` use it: the program that runs the command failed, and not the command. */
+const OUTPUT_CUT_STATUS = 125
 const SIGNALS: Readonly<Record<string, number>> = {
   SIGHUP: 1,
   SIGINT: 2,
@@ -19,9 +21,13 @@ const SIGNALS: Readonly<Record<string, number>> = {
 export const toLine = (words: readonly string[]): string =>
   words.length === 1 ? (words[0] ?? '') : words.map(quoteWord).join(' ')
 
-/** The status that a shell would have: 124 for a timeout, 128 and the number for a signal. */
+/**
+ * The status that a shell would have: 124 for a timeout, 128 and the number for a signal. A command that succeeded
+ * ends with 125 if its output is not complete, so that a script does not take a part for the whole.
+ */
 export function statusOf(result: ExecResult): number {
   if (result.timedOut) return TIMED_OUT_STATUS
+  if (result.exitCode === 0 && result.outputTruncated) return OUTPUT_CUT_STATUS
   if (result.exitCode !== null) return result.exitCode
   if (result.signal !== null) return SIGNAL_STATUS + (SIGNALS[result.signal] ?? 0)
   return EXIT.runFailed

@@ -184,8 +184,10 @@ function messageRenderers(look: Look): Renderers {
   return {
     'agent.intent': ({ intent }) => row(look, ['intent', 'bold'], readable(intent)),
     'agent.message.delta': ({ messageId, text }) => say(messageId, output.take(messageId, text)),
-    'agent.message': ({ messageId, text }) =>
-      say(messageId, output.knows(messageId) ? output.flush(messageId) : text.trimEnd().split('\n')),
+    'agent.message': ({ messageId, text, refusal }) =>
+      refusal
+        ? row(look, ['refuses', 'yellow'], readable(text))
+        : say(messageId, output.knows(messageId) ? output.flush(messageId) : text.trimEnd().split('\n')),
   }
 }
 

@@ -32,6 +32,8 @@ const isArguments = (value: unknown): value is Arguments =>
 
 /** A tool call's arguments in a few words, hidden characters made visible. */
 export function requestWords(tool: string, request: unknown): string {
+  // AgentHost shows arguments that are no JSON, or too long, as null.
+  if (request === null) return '(unusable arguments)'
   const words = isArguments(request) ? WORDS[tool]?.(request) : undefined
   return visible(words ?? text(request))
 }

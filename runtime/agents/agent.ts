@@ -7,6 +7,11 @@ import type { ToolCall, ToolDefinition } from '../tools/tool.ts'
 /** An agent's conversation as files, by relative path: what is checkpointed and restored elsewhere. */
 export type SessionFiles = ReadonlyMap<string, Uint8Array>
 
+export interface CallError {
+  readonly code: string
+  readonly message: string
+}
+
 export interface AgentDeps {
   readonly tools: readonly ToolDefinition[]
   /**
@@ -14,6 +19,11 @@ export interface AgentDeps {
    * turn. The id is ours and is used once in a run, whatever ids the model makes up.
    */
   readonly callTool: (call: ToolCall, signal: AbortSignal) => Promise<ToolOutcome>
+  /**
+   * Records what a model wrote in place of a call: an unknown tool, arguments that are no JSON or too long. Nothing is
+   * decided or run; `error` is what the model is told.
+   */
+  readonly rejectCall: (call: ToolCall, error: CallError, signal: AbortSignal) => Promise<ToolOutcome>
   /** The credential for the model: a GitHub token, or an endpoint's key; undefined where none is needed. */
   readonly fetchToken: () => Promise<string | undefined>
   /** A private folder that the agent's commands can neither read nor write. */

@@ -8,6 +8,7 @@ import { guardWithApiKey } from './http/authenticate.ts'
 import { answerProblems, answerUnknownRoutes, sendProblem } from './http/error-handler.ts'
 import { BrokenAnswersOnly, toFastifyLog } from './http/fastify-log.ts'
 import { refuseForeignHosts } from './http/host-guard.ts'
+import { refuseLongIds } from './http/id-length.ts'
 import { createOnce } from './http/idempotency.ts'
 import { registerOpenapi, serveOpenapi } from './http/openapi.ts'
 import { limitPerKey, registerRateLimit } from './http/rate-limit.ts'
@@ -45,6 +46,9 @@ export interface AppOptions {
   readonly hasOwnMetricsPort?: boolean
 }
 
+/** The longest request line and headers that Node reads. */
+const MAX_HEADER_BYTES = 16_384
+
 /** Limits of a connection. A body is small or a stream; an upload has the time that a run waits for it. */
 const CONNECTION = {
   bodyLimit: 1_048_576,
@@ -54,7 +58,9 @@ const CONNECTION = {
   keepAliveTimeout: 72_000,
   /** Of a start on a machine that has much else to do. */
   pluginTimeout: 60_000,
-  http: { headersTimeout: 20_000, maxHeaderSize: 16_384 },
+  http: { headersTimeout: 20_000, maxHeaderSize: MAX_HEADER_BYTES },
+  // `refuseLongIds` has the limit of ids, behind the guards.
+  routerOptions: { maxParamLength: MAX_HEADER_BYTES },
 } as const
 
 /** The API over a service: never listens, never reads the environment. Closing it closes the service first. */
@@ -106,6 +112,7 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   guarded.addHook('onRequest', async () => void (await started))
   guardWithApiKey(guarded, options.store)
   limitPerKey(guarded)
+  refuseLongIds(guarded)
   const deps = { service, once, streams }
   const runs = { ...deps, prefix: API_ROUTES.runs }
   const sandboxes = { ...deps, prefix: API_ROUTES.sandboxes }

@@ -9,6 +9,7 @@ const agent = await createAgent(
   {
     tools: [],
     callTool: async () => ({ ok: true, content: '', facts: {} }),
+    rejectCall: async (_call, error) => ({ ok: false, ...error }),
     fetchToken: async () => undefined,
     stateDir,
     limits: UNHURRIED,

@@ -6,7 +6,7 @@ import type { AgentConfig } from '../../contracts/configure.ts'
 import type { HostEvent } from '../../contracts/events.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import type { ToolOutcome } from '../../contracts/tools.ts'
-import type { AgentDeps, AgentSession, TurnResult } from '../../runtime/agents/agent.ts'
+import type { AgentDeps, AgentSession, CallError, TurnResult } from '../../runtime/agents/agent.ts'
 import { createAgent } from '../../runtime/agents/create-agent.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import type { ToolCall, ToolDefinition } from '../../runtime/tools/tool.ts'
@@ -48,6 +48,7 @@ export const ok = (content: string): ToolOutcome => ({ ok: true, content, facts:
 /** An agent that is closed when the test ends, with the calls it made. */
 export async function anAgent(config: AgentConfig, deps: Partial<AgentDeps> = {}) {
   const calls: ToolCall[] = []
+  const rejected: (ToolCall & CallError)[] = []
   const callTool = deps.callTool ?? (async () => ok('done'))
   const agent = await createAgent(config, {
     tools: definitions(),
@@ -56,13 +57,17 @@ export async function anAgent(config: AgentConfig, deps: Partial<AgentDeps> = {}
     limits: UNHURRIED,
     log: silentLog,
     ...deps,
+    rejectCall: async (call, error) => {
+      rejected.push({ ...call, ...error })
+      return { ok: false, ...error }
+    },
     callTool: (call, signal) => {
       calls.push(call)
       return callTool(call, signal)
     },
   })
   onTestFinished(() => agent.close())
-  return { agent, calls }
+  return { agent, calls, rejected }
 }
 
 let turns = 0

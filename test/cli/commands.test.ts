@@ -326,6 +326,29 @@ describe('exec', () => {
     })
   })
 
+  test.each([
+    [{ exitCode: 0, stdoutBytes: 4_194_305 }, 125],
+    [{ exitCode: 7, stdoutBytes: 4_194_305 }, 7],
+    [{ exitCode: null, signal: 'SIGKILL', reason: 'signal', stdoutBytes: 4_194_305 }, 137],
+    [{ exitCode: null, signal: 'SIGKILL', timedOut: true, reason: 'timeout', stdoutBytes: 4_194_305 }, 124],
+  ] as const)('reports the cut output of %j on stderr and ends with %i', async (result, expected) => {
+    await using service = await startFakeService()
+    withCommand(service)
+    service.publish(...commandEvents({ ...result, outputTruncated: true }))
+
+    for (const more of [[], ['--json']]) {
+      const { status, stderr } = await runCli(['exec', ...more, RUN_ID, 'make'], { env: loginTo(service) })
+      expect(status).toBe(expected)
+      expect(stderr).toContain('stdout was cut: the command wrote 4194305 bytes')
+      expect(stderr).not.toContain('stderr was cut')
+    }
+  })
+
+  test.each(['exec', 'sandbox exec'])('%s: the help names the statuses', async (name) => {
+    const { stdout } = await runCli([...name.split(' '), '--help'])
+    expect(stdout).toMatch(/125 succeeded\nbut wrote more than 4 MiB/)
+  })
+
   test('hands its own input on with --stdin', async () => {
     await using service = await startFakeService()
     withCommand(service)

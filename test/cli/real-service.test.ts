@@ -236,6 +236,8 @@ test('a sandbox is created, runs commands, and is destroyed', async () => {
     env,
   })
   const piped = await runCli(['exec', '--stdin', id, 'wc -c'], { env, input: 'four' })
+  const fitting = await runCli(['sandbox', 'exec', id, 'head -c 4194304 /dev/zero | tr "\\0" x'], { env })
+  const cut = await runCli(['sandbox', 'exec', id, 'head -c 5000000 /dev/zero | tr "\\0" x'], { env })
   const slow = await execIntoTimeout(id)
   const listed = await runCli(['sandbox', 'ls'], { env })
   const removed = await runCli(['sandbox', 'rm', id], { env })
@@ -244,6 +246,11 @@ test('a sandbox is created, runs commands, and is destroyed', async () => {
   expect(created.status).toBe(0)
   expect(failing).toMatchObject({ status: 7, stdout: 'out\n', stderr: 'err\n' })
   expect(piped.stdout.trim()).toBe('4')
+  expect({ ...fitting, stdout: fitting.stdout.length }).toEqual({ status: 0, stdout: 4_194_304, stderr: '' })
+  expect({ status: cut.status, stdout: cut.stdout.length }).toEqual({ status: 125, stdout: 4_194_304 })
+  expect(cut.stderr).toMatch(
+    /^stdout was cut: the command wrote 5000000 bytes.*\n.*exec RUN "COMMAND > FILE"/,
+  )
   expect(slow).toMatchObject({ status: 124, stdout: 'partial\n' })
   expect(listed.stdout).toContain(id)
   expect(removed.status).toBe(0)

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -25,11 +26,20 @@ export interface ModelToolCall {
   readonly id?: string
 }
 
-/** What the model answers: words and tool calls, an HTTP error, raw bytes of a broken stream, or nothing at all. */
+/**
+ * What the model answers: words and tool calls, an HTTP error, raw bytes of a broken stream, or nothing at all. After
+ * `holdAfter` characters of calls nothing more comes, and the stream stays open.
+ */
 export type ModelReply =
-  | { readonly text?: string; readonly toolCalls?: readonly ModelToolCall[]; readonly pauseMs?: number }
+  | {
+      readonly text?: string
+      readonly toolCalls?: readonly ModelToolCall[]
+      readonly pauseMs?: number
+      readonly holdAfter?: number
+    }
   | { readonly status: number; readonly body?: unknown; readonly headers?: Record<string, string> }
   | { readonly raw: string }
+  | { readonly refusal: string; readonly text?: string }
   | { readonly hang: true }
 
 export interface ModelServer {
@@ -125,6 +135,7 @@ async function answer(response: ServerResponse, request: ModelRequest, reply: Mo
     response.end(reply.raw)
     return
   }
+  if ('refusal' in reply) return refuse(response, request.model, reply)
   if (!request.stream) return sendJson(response, 200, completionOf(request.model, reply))
   await sendStream(response, request.model, reply)
 }
@@ -148,7 +159,7 @@ function sendJson(response: ServerResponse, status: number, body: unknown): void
   response.end(JSON.stringify(body))
 }
 
-type Words = Extract<ModelReply, { text?: string }>
+type Words = Exclude<Extract<ModelReply, { text?: string }>, { refusal: string }>
 
 const USAGE = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 }
 let replies = 0
@@ -184,7 +195,52 @@ function completionOf(model: string, reply: Words) {
   }
 }
 
-/** Streams the words in pieces of a few characters, then each call in two pieces, as real servers do. */
+/** A refusal as OpenAI's API has it: a field of its own beside the content, streamed in pieces. */
+function refuse(response: ServerResponse, model: string, reply: { refusal: string; text?: string }): void {
+  const half = Math.ceil(reply.refusal.length / 2)
+  const deltas = [
+    { role: 'assistant', content: reply.text ?? null, refusal: reply.refusal.slice(0, half) },
+    { refusal: reply.refusal.slice(half) },
+  ]
+  const chunkOf = (delta: object, finish_reason: string | null) => ({
+    id: 'chatcmpl-refusal',
+    object: 'chat.completion.chunk',
+    created: 0,
+    model,
+    choices: [{ index: 0, delta, finish_reason }],
+  })
+  const chunks = [...deltas.map((delta) => chunkOf(delta, null)), chunkOf({}, 'stop')]
+  response.writeHead(200, { 'content-type': 'text/event-stream' })
+  response.end(`${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('')}data: [DONE]\n\n`)
+}
+
+/** Settles when a response can take more, or when its client has gone. */
+async function drained(response: ServerResponse): Promise<void> {
+  const settled = new AbortController()
+  const { signal } = settled
+  const events = ['drain', 'close'].map((event) => once(response, event, { signal }))
+  await Promise.race(events)
+  settled.abort()
+  await Promise.allSettled(events)
+}
+
+/** Longer arguments come in more than two pieces. */
+const MAX_PIECE = 65_536
+
+/** A call as the pieces that its client puts together. */
+function piecesOf(call: ReturnType<typeof wireCalls>[number]) {
+  const { name, arguments: text } = call.function
+  const size = Math.min(Math.ceil(text.length / 2), MAX_PIECE)
+  const first = { ...call, function: { name, arguments: text.slice(0, size) } }
+  const count = size === 0 ? 0 : Math.ceil(text.length / size)
+  const more = Array.from({ length: Math.max(count - 1, 0) }, (_, piece) => ({
+    index: call.index,
+    function: { arguments: text.slice((piece + 1) * size, (piece + 2) * size) },
+  }))
+  return [first, ...more]
+}
+
+/** Streams the words in pieces of a few characters, then each call in two pieces or more, as real servers do. */
 async function sendStream(response: ServerResponse, model: string, reply: Words): Promise<void> {
   replies += 1
   response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -197,18 +253,21 @@ async function sendStream(response: ServerResponse, model: string, reply: Words)
       choices: [{ index: 0, finish_reason: null, ...choice }],
       ...more,
     }
-    response.write(`data: ${JSON.stringify(chunk)}\n\n`)
+    // A client that has gone takes no more.
+    const isTaken = response.write(`data: ${JSON.stringify(chunk)}\n\n`) || response.destroyed
+    return { taken: async () => void (isTaken || (await drained(response))) }
   }
   send({ delta: { role: 'assistant', content: '' } })
   for (const piece of reply.text?.match(/[\s\S]{1,8}/gu) ?? []) {
     send({ delta: { content: piece } })
     if (reply.pauseMs !== undefined) await delay(reply.pauseMs)
   }
-  for (const call of wireCalls(reply)) {
-    const half = Math.ceil(call.function.arguments.length / 2)
-    const { name, arguments: text } = call.function
-    send({ delta: { tool_calls: [{ ...call, function: { name, arguments: text.slice(0, half) } }] } })
-    send({ delta: { tool_calls: [{ index: call.index, function: { arguments: text.slice(half) } }] } })
+  let written = 0
+  for (const delta of wireCalls(reply).flatMap(piecesOf)) {
+    await send({ delta: { tool_calls: [delta] } }).taken()
+    written += delta.function.arguments.length
+    if (written > (reply.holdAfter ?? Number.POSITIVE_INFINITY)) return
+    if (reply.pauseMs !== undefined) await delay(reply.pauseMs)
   }
   send({ delta: {}, finish_reason: finishOf(reply) }, { usage: USAGE })
   response.end('data: [DONE]\n\n')

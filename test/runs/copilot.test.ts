@@ -2,10 +2,18 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { CONTROL_TOOL_NAMES, TOOL_NAMES } from '../../contracts/tools.ts'
+import { recordOf } from '../../runtime/audit/record.ts'
+import type { Store } from '../../runtime/store/store.ts'
 import { type ModelReply, startModelServer, textOf } from '../fakes/model-server.ts'
 import { alice, aRun, dataOf, follow, startService, typesOf } from './service-rig.ts'
 
 const KEY = 'sk-operator-key-that-nobody-may-see-0123456789'
+
+const auditOf = async (store: Pick<Store, 'readAudit'>, runId: string) =>
+  (await store.readAudit({ runId, limit: 200 })).items
+    .map(recordOf)
+    .filter(({ kind }) => kind !== 'seal')
+    .toSorted((a, b) => a.sequence - b.sequence)
 
 /** What the model does, request by request. */
 const SCRIPT: ModelReply[] = [
@@ -70,6 +78,88 @@ it('drives the real Copilot SDK through API, AgentHost, tools and sandbox, with 
   expect(model.requests[0]?.headers['authorization'], 'the control: the model server did get the key').toBe(
     `Bearer ${KEY}`,
   )
+})
+
+it('goes on after a model wrote 40 MB of arguments, with an event and an audit record', async () => {
+  const model = await startModelServer({
+    respond: (_request, index) =>
+      index === 0
+        ? {
+            toolCalls: [{ name: 'create', arguments: { path: 'a', file_text: 'x'.repeat(40_000_000) } }],
+            holdAfter: 12_000_000,
+          }
+        : { text: 'In parts, then.' },
+  })
+  onTestFinished(() => model.close())
+  const { service, store, aWorkspace, close } = await startService({
+    OPENAI_BASE_URL: model.url,
+    OPENAI_API_KEY: KEY,
+  })
+  onTestFinished(close)
+
+  const run = await service.startRun(alice, {
+    ...aRun(aWorkspace(), []),
+    agent: { kind: 'openaiCompatible', model: 'any-model' },
+  })
+  const events = await follow(service, run.id)
+
+  expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
+  expect(dataOf(events, 'tool.call')).toMatchObject([{ tool: 'create', request: null, verdict: 'deny' }])
+  expect(dataOf(events, 'tool.error')).toMatchObject([{ tool: 'create', code: 'arguments_too_large' }])
+  expect(dataOf(events, 'tool.denied')[0]?.reason).toContain('Your last answer was stopped')
+  expect(dataOf(events, 'agent.message').map(({ text }) => text)).toEqual(['In parts, then.'])
+  const records = await auditOf(store, run.id)
+  expect(records).toMatchObject([
+    { kind: 'intent', tool: 'create', decision: 'deny' },
+    { kind: 'outcome', tool: 'create', outcome: 'arguments_too_large' },
+  ])
+})
+
+it('keeps an event and an audit record of calls that are none, with secrets hidden', async () => {
+  const secret = 'ghp_0123456789abcdefghijABCDEFGHIJ012345'
+  const calls = [
+    { name: 'create', arguments: '{"path": "a' },
+    { name: 'frobnicate', arguments: { token: secret } },
+    { name: `tool ${'n'.repeat(300)}`, arguments: `${secret} is no JSON` },
+  ]
+  const model = await startModelServer({
+    respond: (_request, index) => (index === 0 ? { toolCalls: calls } : { text: 'Done.' }),
+  })
+  onTestFinished(() => model.close())
+  const { service, store, aWorkspace, close } = await startService({ OPENAI_BASE_URL: model.url })
+  onTestFinished(close)
+
+  const run = await service.startRun(alice, {
+    ...aRun(aWorkspace(), []),
+    agent: { kind: 'openaiCompatible', model: 'any-model' },
+  })
+  const events = await follow(service, run.id)
+
+  expect(dataOf(events, 'done')).toEqual([{ state: 'succeeded' }])
+  const tools = ['create', 'frobnicate', `tool_${'n'.repeat(123)}`]
+  const announced = dataOf(events, 'tool.call')
+  expect(announced.map(({ tool }) => tool).toSorted()).toEqual(tools)
+  expect(new Set(announced.map(({ verdict }) => verdict))).toEqual(new Set(['deny']))
+  expect(
+    dataOf(events, 'tool.denied')
+      .map(({ tool }) => tool)
+      .toSorted(),
+  ).toEqual(tools)
+  expect(new Set(dataOf(events, 'tool.error').map(({ code }) => code))).toEqual(new Set(['unusable_call']))
+  const records = await auditOf(store, run.id)
+  expect(
+    records.map(({ kind, tool, decision, outcome }) => [kind, tool, decision ?? outcome]).toSorted(),
+  ).toEqual(
+    tools
+      .flatMap((tool) => [
+        ['intent', tool, 'deny'],
+        ['outcome', tool, 'unusable_call'],
+      ])
+      .toSorted(),
+  )
+  expect(JSON.stringify([events, records])).not.toContain(secret)
+  const told = model.requests.at(-1)?.messages.filter(({ role }) => role === 'tool') ?? []
+  expect(told, 'the model is told of each').toHaveLength(3)
 })
 
 it('fails the run with a helpful message when the model cannot be reached', async () => {

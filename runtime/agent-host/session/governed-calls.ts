@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { Verdict } from '../../../contracts/policy.ts'
 import type { ToolOutcome } from '../../../contracts/tools.ts'
+import type { CallError } from '../../agents/agent.ts'
 import { canonicalJson } from '../../kit/canonical-json.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
@@ -8,7 +9,22 @@ import type { ToolCall } from '../../tools/tool.ts'
 import type { DecisionTable, FinalDecision } from '../decisions/decision-table.ts'
 import type { EventIds, Outbox } from '../outbox.ts'
 
+/**
+ * The longest arguments of a call, as characters of JSON. Their announcement is one event, and the API ends a run whose
+ * sandbox sends an event of more than 34,000,000 characters; the rest of that is for the other fields of the event.
+ */
+const MAX_ARGUMENTS = 33_554_432
+
+const TOO_LARGE = {
+  code: 'arguments_too_large',
+  message:
+    `The arguments of this call have more than ${MAX_ARGUMENTS} characters of JSON, and nothing was done. ` +
+    'Make smaller calls: write a large file in parts.',
+}
+
 type GovernedDecision = { readonly verdict: Verdict; readonly reasons: readonly string[] }
+
+type Shown = { readonly request: unknown; readonly redacted?: true; readonly rawDigest?: string }
 
 /** What governs and runs a call. `run` is a pure effect; governance, decision and redaction wrap it here. */
 export type GovernedCallDeps = {
@@ -60,6 +76,13 @@ export class GovernedCalls {
     return outcome.finally(() => this.#open.delete(outcome))
   }
 
+  /** Records a call that is no call: it is announced as refused, and nothing is decided or run. */
+  reject(call: ToolCall, io: CallIo, error: CallError): Promise<ToolOutcome> {
+    const outcome = this.#reject(call, io, error)
+    this.#open.add(outcome)
+    return outcome.finally(() => this.#open.delete(outcome))
+  }
+
   /** Settles when no call is open any more. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#open)
@@ -68,14 +91,18 @@ export class GovernedCalls {
   async #carryOut(call: ToolCall, io: CallIo): Promise<ToolOutcome> {
     const { decide, decisions } = this.#deps
     try {
+      // Before anything reads the arguments: governance and redaction would take time and memory for all of them.
+      if (!fitsEvent(call.arguments)) return await this.#reject({ ...call, arguments: null }, io, TOO_LARGE)
+      const shown = this.#show(call)
+      if (!fitsEvent(shown.request)) return await this.#reject({ ...call, arguments: null }, io, TOO_LARGE)
       const decision = decide({ tool: call.tool, arguments: call.arguments })
       if (decision.verdict === 'deny') {
-        await this.#announce(call, io, decision)
+        await this.#announce(call, io, { ...shown, decision })
         return await this.#refuse(call, io, { outcome: 'policyDenied', reason: decision.reasons.join('; ') })
       }
       const answered = decisions.expect(call.callId, io.signal)
       answered.catch(() => undefined)
-      await this.#announce(call, io, decision)
+      await this.#announce(call, io, { ...shown, decision })
       return await this.#settle(call, io, await answered)
     } catch (error) {
       const code = io.signal.aborted ? 'cancelled' : 'failed'
@@ -83,15 +110,34 @@ export class GovernedCalls {
     }
   }
 
-  async #announce(call: ToolCall, io: CallIo, decision: GovernedDecision): Promise<void> {
-    const { redact, outbox, digestKey } = this.#deps
-    const { callId, tool } = call
+  async #reject(call: ToolCall, io: CallIo, error: CallError): Promise<ToolOutcome> {
+    const reasons = [this.#deps.redact(error.message).value]
+    await this.#announce(call, io, {
+      ...this.#show(call),
+      decision: { verdict: 'deny', reasons },
+    })
+    return this.#tellError(call, io, error)
+  }
+
+  /** The arguments as the announcement has them. */
+  #show(call: ToolCall): Shown {
+    const { redact, digestKey } = this.#deps
     const { value: request, changed } = redact(call.arguments)
-    const digest = () => createHmac('sha256', digestKey).update(canonicalJson(call.arguments)).digest('hex')
-    const hidden = changed ? { redacted: true, rawDigest: digest() } : {}
+    if (!changed) return { request }
+    const rawDigest = createHmac('sha256', digestKey).update(canonicalJson(call.arguments)).digest('hex')
+    return { request, redacted: true, rawDigest }
+  }
+
+  async #announce(
+    call: ToolCall,
+    io: CallIo,
+    decided: Shown & { decision: GovernedDecision },
+  ): Promise<void> {
+    const { callId, tool } = call
+    const { decision, ...shown } = decided
     const { verdict, reasons } = decision
-    const data = { callId, tool, request, verdict, reasons: [...reasons], ...hidden }
-    await outbox.emit({ type: 'tool.call', data }, idsOf(call, io))
+    const data = { callId, tool, verdict, reasons: [...reasons], ...shown }
+    await this.#deps.outbox.emit({ type: 'tool.call', data }, idsOf(call, io))
   }
 
   async #settle(call: ToolCall, io: CallIo, decision: FinalDecision): Promise<ToolOutcome> {
@@ -123,11 +169,7 @@ export class GovernedCalls {
     return this.#tellError(call, io, { code, message })
   }
 
-  async #tellError(
-    call: ToolCall,
-    io: CallIo,
-    error: { code: string; message: string },
-  ): Promise<ToolOutcome> {
+  async #tellError(call: ToolCall, io: CallIo, error: CallError): Promise<ToolOutcome> {
     const { callId, tool } = call
     const { value: message } = this.#deps.redact(error.message)
     await this.#deps.outbox.emit(
@@ -135,6 +177,16 @@ export class GovernedCalls {
       idsOf(call, io),
     )
     return { ok: false, code: error.code, message }
+  }
+}
+
+/** Whether a value fits into an announcement. One that is nested too deeply to be written as JSON does not. */
+function fitsEvent(value: unknown): boolean {
+  try {
+    return (JSON.stringify(value) ?? '').length <= MAX_ARGUMENTS
+  } catch (error) {
+    if (error instanceof RangeError) return false
+    throw error
   }
 }
 

@@ -222,9 +222,11 @@ async function startAgent(
   const stateDir = join(deps.stateDir, 'agent')
   await mkdir(stateDir, { recursive: true, mode: 0o700 })
   const { callTool, credential, sessionFiles, activeTurn } = parts
+  const io = (signal: AbortSignal) => ({ signal, ...present({ taskId: activeTurn() }) })
   return createAgent(request.agent, {
     tools: callTool.definitions,
-    callTool: (call, signal) => callTool.calls.call(call, { signal, ...present({ taskId: activeTurn() }) }),
+    callTool: (call, signal) => callTool.calls.call(call, io(signal)),
+    rejectCall: (call, error, signal) => callTool.calls.reject(call, io(signal), error),
     fetchToken: () => credential.fetch(),
     stateDir,
     runtimeEnv: deps.runtimeEnv,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { CopilotSession } from '@github/copilot-sdk'
+import type { CopilotSession, SessionEvent } from '@github/copilot-sdk'
 import * as z from 'zod'
 import type { ToolOutcome } from '../../../contracts/tools.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
@@ -7,12 +7,14 @@ import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { AgentDeps, AgentSession, SessionFiles, Turn, TurnResult } from '../agent.ts'
 import { decodeMeta, encodeMeta } from '../session-meta.ts'
+import { ANSWER_STOPPED, ANSWERS_TOO_LONG } from './answer-limit.ts'
 import { type CopilotConfig, credentialOf, modelOf } from './model-config.ts'
 import { failed } from './model-failure.ts'
 import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
 import { sessionConfig } from './session-config.ts'
 import { MemorySessionFs } from './session-fs.ts'
 import { TurnWatch } from './turn-watch.ts'
+import type { UnusableCall } from './unusable-calls.ts'
 
 const FILES_PREFIX = 'files/'
 const Meta = z.strictObject({ kind: z.literal('copilot'), sessionId: z.uuid() })
@@ -115,7 +117,7 @@ class CopilotAgent implements AgentSession {
   async #drive(watch: TurnWatch): Promise<TurnResult> {
     if (watch.turn.signal.aborted) return { state: 'cancelled' }
     const session = await this.open()
-    const unsubscribe = session.on(watch.onEvent)
+    const unsubscribe = session.on((event) => this.#onEvent(event, session, watch))
     const sending = session.send({ prompt: watch.turn.prompt.toWellFormed() })
     this.#live?.runtime.orExit(watch.ended).catch(() => watch.end(DIED))
     try {
@@ -126,6 +128,38 @@ class CopilotAgent implements AgentSession {
     } finally {
       unsubscribe()
     }
+  }
+
+  #onEvent(event: SessionEvent, session: CopilotSession, watch: TurnWatch): void {
+    const { limit, unusableCalls } = watch
+    const unusable = unusableCalls.see(event)
+    if (unusable && !limit.isStopping && !watch.hasEnded) this.#orFail(watch, this.#reject(watch, unusable))
+    const step = watch.hasEnded ? undefined : limit.see(event)
+    if (step === 'stop') this.#orFail(watch, this.#stopAnswer(session, watch))
+    if (step === 'give_up') watch.end(failed('agent_failed', ANSWERS_TOO_LONG))
+    if (step === 'ask_again') {
+      watch.goOn()
+      this.#orFail(watch, session.send({ prompt: ANSWER_STOPPED }))
+    } else {
+      watch.onEvent(event)
+    }
+  }
+
+  async #stopAnswer(session: CopilotSession, watch: TurnWatch): Promise<void> {
+    const { tool } = watch.limit
+    await session.abort()
+    if (tool === undefined) return
+    await this.#reject(watch, { tool, arguments: null, error: TOO_LARGE })
+  }
+
+  #reject(watch: TurnWatch, { tool, arguments: args, error }: UnusableCall): Promise<ToolOutcome> {
+    const call = { callId: watch.nextCallId(), tool, arguments: args }
+    return this.#deps.rejectCall(call, error, watch.turn.signal)
+  }
+
+  /** What is done for a turn beside its events; a failure of it ends the turn. */
+  #orFail(watch: TurnWatch, work: Promise<unknown>): void {
+    work.catch((error: unknown) => watch.end(failed('agent_failed', messageOf(error))))
   }
 
   /**
@@ -148,6 +182,8 @@ class CopilotAgent implements AgentSession {
   async #callTool(tool: string, args: unknown, signal: AbortSignal | undefined): Promise<ToolOutcome> {
     const watch = this.#watch
     if (!watch || watch.turn.signal.aborted) return NO_TURN
+    // The whole answer came before the runtime heard that it is stopped.
+    if (watch.limit.isStopping) return { ok: false, ...TOO_LARGE }
     const both = signal ? AbortSignal.any([signal, watch.turn.signal]) : watch.turn.signal
     const call = { callId: watch.nextCallId(), tool, arguments: args ?? {} }
     try {
@@ -163,6 +199,8 @@ class CopilotAgent implements AgentSession {
 
 const notOpened = (cause: unknown) =>
   new SandboxError('configure_failed', `The agent session cannot be opened: ${messageOf(cause)}`, { cause })
+
+const TOO_LARGE = { code: 'arguments_too_large', message: ANSWER_STOPPED }
 
 const DIED = failed('agent_failed', 'The agent runtime ended in mid-turn')
 

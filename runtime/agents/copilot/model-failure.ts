@@ -8,16 +8,17 @@ type SessionErrorData = Extract<SessionEvent, { type: 'session.error' }>['data']
 const QUOTA = { types: ['quota', 'rate_limit'], statuses: [402, 429] }
 const CREDENTIAL = { types: ['authentication', 'authorization'], statuses: [401, 403] }
 
+/** Of what a server says about a failure, as much is shown: it becomes one event of the run. */
+const MAX_SERVER_WORDS = 2_000
+
 /** Why the model did not answer, with what to do about it. */
 export function toFailure(error: SessionErrorData, config: CopilotConfig): Failed {
+  const said = error.message.slice(0, MAX_SERVER_WORDS)
   const words = WORDS[config.kind]
   const server = config.kind === 'copilot' ? 'GitHub Copilot' : `The model server at ${config.model.baseUrl}`
   const status = error.statusCode === undefined ? '' : ` (HTTP ${error.statusCode})`
   if (isOf(QUOTA, error)) {
-    return failed(
-      'agent_quota_exceeded',
-      `${server} says that the quota is used up${status}: ${error.message}`,
-    )
+    return failed('agent_quota_exceeded', `${server} says that the quota is used up${status}: ${said}`)
   }
   if (isOf(CREDENTIAL, error)) {
     return failed('agent_failed', `${server} refused the credential${status}: check ${words.credential}`)
@@ -26,8 +27,15 @@ export function toFailure(error: SessionErrorData, config: CopilotConfig): Faile
     const model = config.kind === 'copilot' ? config.model : config.model.name
     return failed('agent_failed', `${server} has no model "${model}" at this address${status}`)
   }
-  return failed('agent_failed', `${server} gave no usable answer${status}: ${error.message}`)
+  return failed('agent_failed', `${server} gave no usable answer${status}: ${said}`)
 }
+
+/** The model answered, and its answer is that it does not do this. */
+export const refused = (text: string): Failed =>
+  failed(
+    'agent_failed',
+    `The model refused: ${text.slice(0, MAX_SERVER_WORDS)} Change the task, or use another model.`,
+  )
 
 const WORDS = {
   copilot: { credential: 'the GitHub token' },

@@ -1,9 +1,12 @@
 import type { SessionEvent } from '@github/copilot-sdk'
 import type { AgentLimits, Turn, TurnResult } from '../agent.ts'
 import { createCallIds } from '../call-ids.ts'
+import { AnswerLimit } from './answer-limit.ts'
 import type { CopilotConfig } from './model-config.ts'
-import { failed, toFailure } from './model-failure.ts'
+import { failed, refused, toFailure } from './model-failure.ts'
+import { refusalEvent, refusalOf } from './refusal.ts'
 import { toHostEvent } from './to-host-event.ts'
+import { UnusableCalls } from './unusable-calls.ts'
 
 type WatchOptions = { readonly turn: Turn; readonly limits: AgentLimits; readonly config: CopilotConfig }
 
@@ -11,11 +14,14 @@ type WatchOptions = { readonly turn: Turn; readonly limits: AgentLimits; readonl
 export class TurnWatch {
   readonly turn: Turn
   readonly nextCallId: () => string
+  readonly limit = new AnswerLimit()
+  readonly unusableCalls = new UnusableCalls()
   /** Settles once, with the first reason. */
   readonly ended: Promise<TurnResult>
   /** Settles when the runtime says that it rests. */
   readonly rested: Promise<void>
   isResting = false
+  hasEnded = false
 
   readonly #config: CopilotConfig
   readonly #limits: AgentLimits
@@ -25,6 +31,7 @@ export class TurnWatch {
   #idleTimer: NodeJS.Timeout | undefined
   #openCalls = 0
   #failure: TurnResult | undefined
+  #refusal: string | undefined
 
   constructor({ turn, limits, config }: WatchOptions) {
     const ended = Promise.withResolvers<TurnResult>()
@@ -43,19 +50,35 @@ export class TurnWatch {
     this.#touch()
   }
 
-  readonly onEvent = (event: SessionEvent): void => {
+  onEvent(event: SessionEvent): void {
     this.#touch()
-    if (event.type === 'session.error') this.#failure = toFailure(event.data, this.#config)
-    const hostEvent = toHostEvent(event)
-    if (hostEvent && !this.turn.signal.aborted) this.turn.emit(hostEvent)
+    const refusal = refusalOf(event)
+    if (refusal !== undefined) this.#refusal = refusal
+    if (event.type === 'session.error') this.#failure = this.#failureOf(event.data)
+    const hostEvent = refusal === undefined ? toHostEvent(event) : refusalEvent(refusal)
+    if (hostEvent && !this.limit.isStopping && !this.turn.signal.aborted) this.turn.emit(hostEvent)
     if (event.type !== 'session.idle') return
     this.isResting = true
     this.#resolveRested()
     this.end(this.#failure ?? { state: 'completed' })
   }
 
+  /** The runtime reports an answer that is a refusal and nothing else as one that did not come. */
+  #failureOf(error: Extract<SessionEvent, { type: 'session.error' }>['data']): TurnResult {
+    const { statusCode } = error
+    if (this.#refusal === undefined || statusCode !== undefined) return toFailure(error, this.#config)
+    return refused(this.#refusal)
+  }
+
+  /** The turn goes on with another prompt: what the runtime said of the answer before does not end it. */
+  goOn(): void {
+    this.#failure = undefined
+    this.#touch()
+  }
+
   /** Ends the turn with a result, unless it has ended. */
   end(result: TurnResult): void {
+    this.hasEnded = true
     this.#resolve(result)
   }
 

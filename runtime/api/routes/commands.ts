@@ -5,6 +5,7 @@ import { API_ROUTES } from '../../../contracts/routes.ts'
 import { commandEvents } from '../../kit/command-events.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { callerOf } from '../http/authenticate.ts'
+import { MAX_ID_CHARACTERS } from '../http/id-length.ts'
 import { eventStream, GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
 
@@ -63,7 +64,7 @@ export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
         operationId: `cancel${owner}Command`,
         summary: 'Cancel a command',
         headers: MutationHeaders,
-        params: z.object({ id: RunId, commandId: z.string().min(1).max(128) }),
+        params: z.object({ id: RunId, commandId: z.string().min(1).max(MAX_ID_CHARACTERS) }),
         response: { 204: z.null(), ...problems(404, 409, 502, 503) },
       },
     },

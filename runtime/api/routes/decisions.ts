@@ -11,6 +11,7 @@ import {
   RunId,
 } from '../../../contracts/api.ts'
 import { callerOf } from '../http/authenticate.ts'
+import { MAX_ID_CHARACTERS } from '../http/id-length.ts'
 import { GUARDED, MutationHeaders, problems, RunParams } from '../http/schemas.ts'
 import type { RouteDeps } from './deps.ts'
 
@@ -23,7 +24,7 @@ const response = { 200: Approval, ...problems(403, 404, 409, 415) }
 const answerSchema = {
   ...deciding,
   ...named('answerQuestion', 'Answer a question of the agent'),
-  params: z.object({ id: RunId, requestId: z.string().min(1).max(128) }),
+  params: z.object({ id: RunId, requestId: z.string().min(1).max(MAX_ID_CHARACTERS) }),
   body: AnswerQuestion,
   response: { 204: z.null(), ...problems(404, 409, 415) },
 }

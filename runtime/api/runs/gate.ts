@@ -75,7 +75,9 @@ export class Gate {
     const { call, decision } = judged
     const { callId, tool } = call
     if (decision.verdict === 'deny' || call.verdict === 'deny') {
-      const reason = [...decision.reasons, ...call.reasons][0] ?? 'the policy refuses it'
+      // The sandbox knows more of a call that it refused itself: the arguments may be too large to be announced.
+      const own = call.verdict === 'deny' ? call.reasons : []
+      const reason = [...own, ...decision.reasons][0] ?? 'the policy refuses it'
       return {
         events: [{ type: 'tool.denied', data: { callId, tool, by: 'policy', reason } }],
         decision: { callId, outcome: 'policyDenied', reason },

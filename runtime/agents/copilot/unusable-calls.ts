@@ -1,0 +1,86 @@
+import type { SessionEvent } from '@github/copilot-sdk'
+import * as z from 'zod'
+import type { CallError } from '../agent.ts'
+import { toolNameOf } from './answer-limit.ts'
+
+/** A call that the agent runtime answered by itself. */
+export type UnusableCall = { readonly tool: string; readonly arguments: unknown; readonly error: CallError }
+
+/** Arguments and words of the runtime are shown up to here: they become an event of the run. */
+const MAX_SHOWN_ARGUMENTS = 65_536
+const MAX_WORDS = 1_000
+
+type Seen = {
+  tool: string
+  args: unknown
+  /** Calls under this id that the runtime handed to the host, and calls that have their result. */
+  handedOver: number
+  completed: number
+  words?: string
+}
+
+/**
+ * Finds the calls of a model that the agent runtime does not hand to the host, because their tool does not exist or
+ * their arguments are no JSON object. They would leave no trace in the run. A model may use one id for several calls,
+ * so calls are counted: an id with more results than the host was asked for has a call that the runtime answered.
+ */
+export class UnusableCalls {
+  readonly #seen = new Map<string, Seen>()
+
+  see(event: SessionEvent): UnusableCall | undefined {
+    switch (event.type) {
+      case 'assistant.turn_end':
+        this.#seen.clear()
+        return undefined
+      case 'assistant.tool_call_delta':
+        if (event.data.toolName !== undefined)
+          this.#of(event.data.toolCallId).tool = toolNameOf(event.data.toolName)
+        return undefined
+      case 'tool.execution_start': {
+        const seen = this.#of(event.data.toolCallId)
+        seen.tool = toolNameOf(event.data.toolName)
+        seen.args = event.data.arguments
+        return undefined
+      }
+      case 'external_tool.requested':
+        this.#of(event.data.toolCallId).handedOver += 1
+        return undefined
+      case 'tool.execution_complete':
+        return this.#complete(event.data)
+      default:
+        return undefined
+    }
+  }
+
+  #complete({ toolCallId, error, toolTelemetry }: Completion): UnusableCall | undefined {
+    const seen = this.#of(toolCallId)
+    seen.completed += 1
+    if (error) seen.words = error.message.slice(0, MAX_WORDS)
+    if (seen.completed <= seen.handedOver) return undefined
+    // The runtime shows arguments that it could not read as an empty object.
+    const isNoJson = Telemetry.safeParse(toolTelemetry).success
+    const words = seen.words ?? 'the agent runtime answered it by itself'
+    const why = isNoJson ? `its arguments are not JSON: ${words}` : words
+    return {
+      tool: seen.tool,
+      arguments: isNoJson ? null : shown(seen.args),
+      error: { code: 'unusable_call', message: `The model made a call that cannot be carried out: ${why}` },
+    }
+  }
+
+  #of(id: string): Seen {
+    const known = this.#seen.get(id)
+    if (known) return known
+    const seen = { tool: 'unknown', args: null, handedOver: 0, completed: 0 }
+    this.#seen.set(id, seen)
+    return seen
+  }
+}
+
+/** How the runtime marks a call whose arguments are not JSON. */
+const Telemetry = z.object({ properties: z.object({ wasSyntaxError: z.literal('true') }) })
+
+type Completion = Extract<SessionEvent, { type: 'tool.execution_complete' }>['data']
+
+const shown = (args: unknown): unknown =>
+  (JSON.stringify(args) ?? '').length <= MAX_SHOWN_ARGUMENTS ? (args ?? null) : null

@@ -1,0 +1,95 @@
+import { expect, test } from 'vitest'
+import { HostEvent } from '../../contracts/events.ts'
+import type { Decision } from '../../contracts/policy.ts'
+import { DecisionTable } from '../../runtime/agent-host/decisions/decision-table.ts'
+import { Outbox } from '../../runtime/agent-host/outbox.ts'
+import { GovernedCalls } from '../../runtime/agent-host/session/governed-calls.ts'
+
+/** What the API takes as one event at most. */
+const MAX_EVENT_CHARACTERS = 34_000_000
+
+type Redact = <T>(value: T) => { value: T; changed: boolean }
+
+/** Calls that governance allows and nobody decides, with the events that they made. */
+function someCalls(redact: Redact = (value) => ({ value, changed: false })) {
+  const outbox = new Outbox({ maxEvents: 100, maxBytes: 1_000_000_000 })
+  const decided: unknown[] = []
+  const calls = new GovernedCalls({
+    decide: (request) => {
+      decided.push(request)
+      // Governance says more than an announcement may carry.
+      const decision: Decision = { verdict: 'allow', rule: 'default', reasons: [], matched: ['x'] }
+      return decision
+    },
+    onReleased: () => undefined,
+    redact,
+    run: async () => ({ ok: true, content: '', facts: {} }),
+    outbox,
+    decisions: new DecisionTable({ timeoutMs: 60_000 }),
+    digestKey: new Uint8Array(32),
+    now: () => 0,
+  })
+  const events = async (): Promise<HostEvent[]> => {
+    const seen: HostEvent[] = []
+    const last = outbox.lastSequence
+    for await (const { event } of outbox.follow(0, new AbortController().signal, () => last)) {
+      seen.push(HostEvent.parse(event))
+    }
+    return seen
+  }
+  return { calls, events, decided }
+}
+
+const aCall = (file_text: unknown) => ({ callId: 'c', tool: 'create', arguments: { path: 'a', file_text } })
+const io = { signal: new AbortController().signal }
+
+test.each([
+  ['40 MB of text', 'x'.repeat(40_000_000)],
+  ['characters that JSON writes as six', '\u0001'.repeat(7_000_000)],
+  ['a value that is nested too deeply to be JSON', nested(100_000)],
+])('refuses %s, with events that the API takes', async (_what, text) => {
+  const { calls, events, decided } = someCalls()
+
+  const outcome = await calls.call(aCall(text), io)
+
+  expect(outcome).toMatchObject({ ok: false, code: 'arguments_too_large' })
+  const said = await events()
+  expect(said).toMatchObject([
+    { type: 'tool.call', data: { request: null, verdict: 'deny' } },
+    { type: 'tool.error', data: { code: 'arguments_too_large' } },
+  ])
+  expect(JSON.stringify(said).length).toBeLessThan(MAX_EVENT_CHARACTERS)
+  expect(decided, 'governance did not read it').toEqual([])
+})
+
+test('refuses arguments that redaction makes too long', async () => {
+  const longer: Redact = (value) =>
+    value === null || typeof value === 'string'
+      ? { value, changed: false }
+      : { value: { text: 'y'.repeat(40_000_000) } as typeof value, changed: true }
+  const { calls, events } = someCalls(longer)
+
+  const outcome = await calls.call(aCall('x'.repeat(5_000_000)), io)
+
+  expect(outcome).toMatchObject({ ok: false, code: 'arguments_too_large' })
+  expect(JSON.stringify(await events()).length).toBeLessThan(MAX_EVENT_CHARACTERS)
+})
+
+test('takes the largest file that a tool writes', async () => {
+  const { calls, decided, events } = someCalls()
+  const stop = new AbortController()
+
+  const outcome = calls.call(aCall('x'.repeat(16_777_216)), { signal: stop.signal })
+  await new Promise((resolve) => setImmediate(resolve))
+  stop.abort()
+
+  expect(await outcome).toMatchObject({ code: 'cancelled' })
+  expect(decided).toHaveLength(1)
+  expect((await events()).map(({ type }) => type)).toEqual(['tool.call', 'tool.error'])
+})
+
+function nested(depth: number): unknown {
+  let value: unknown = []
+  for (let at = 0; at < depth; at++) value = [value]
+  return value
+}
