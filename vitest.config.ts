@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    exclude: ['test/cluster/**', 'test/pulumi/cli/**'],
+    exclude: ['test/cluster/**', 'test/pulumi/cli/**', 'test/attack/**'],
     globalSetup: ['test/helpers/postgres.setup.ts'],
     // One more than a small machine has processors: many tests wait for processes that they started.
     maxWorkers: 3,

@@ -10,6 +10,8 @@ import { UnusableCalls } from './unusable-calls.ts'
 
 type WatchOptions = { readonly turn: Turn; readonly limits: AgentLimits; readonly config: CopilotConfig }
 
+type SessionError = Extract<SessionEvent, { type: 'session.error' }>['data']
+
 /** One turn under way: what the runtime says of it, its open calls, and how it comes to its end. */
 export class TurnWatch {
   readonly turn: Turn
@@ -30,7 +32,7 @@ export class TurnWatch {
   readonly #turnTimer: NodeJS.Timeout
   #idleTimer: NodeJS.Timeout | undefined
   #openCalls = 0
-  #failure: TurnResult | undefined
+  #error: SessionError | undefined
   #refusal: string | undefined
 
   constructor({ turn, limits, config }: WatchOptions) {
@@ -54,17 +56,20 @@ export class TurnWatch {
     this.#touch()
     const refusal = refusalOf(event)
     if (refusal !== undefined) this.#refusal = refusal
-    if (event.type === 'session.error') this.#failure = this.#failureOf(event.data)
+    if (event.type === 'session.error') this.#error = event.data
     const hostEvent = refusal === undefined ? toHostEvent(event) : refusalEvent(refusal)
     if (hostEvent && !this.limit.isStopping && !this.turn.signal.aborted) this.turn.emit(hostEvent)
     if (event.type !== 'session.idle') return
     this.isResting = true
     this.#resolveRested()
-    this.end(this.#failure ?? { state: 'completed' })
+    this.end(this.#error === undefined ? { state: 'completed' } : this.#failureOf(this.#error))
   }
 
-  /** The runtime reports an answer that is a refusal and nothing else as one that did not come. */
-  #failureOf(error: Extract<SessionEvent, { type: 'session.error' }>['data']): TurnResult {
+  /**
+   * The runtime reports an answer that has only a refusal as a missing answer. The failure is made when the turn ends,
+   * because the refusal may arrive after the error.
+   */
+  #failureOf(error: SessionError): TurnResult {
     const { statusCode } = error
     if (this.#refusal === undefined || statusCode !== undefined) return toFailure(error, this.#config)
     return refused(this.#refusal)
@@ -72,7 +77,7 @@ export class TurnWatch {
 
   /** The turn goes on with another prompt: what the runtime said of the answer before does not end it. */
   goOn(): void {
-    this.#failure = undefined
+    this.#error = undefined
     this.#touch()
   }
 

@@ -25,7 +25,7 @@ import {
   Turn,
   WorkspaceSource,
 } from '../../../contracts/api.ts'
-import { AuditEntry, AuditPage, AuditVerification } from '../../../contracts/audit.ts'
+import { AuditChain, AuditEntry, AuditPage, AuditVerification } from '../../../contracts/audit.ts'
 import { BackendName } from '../../../contracts/backends.ts'
 import { Plan, PlanStep } from '../../../contracts/configure.ts'
 import { ErrorCode, Problem } from '../../../contracts/errors.ts'
@@ -55,6 +55,7 @@ const NAMED = {
   ApprovalPage,
   ApproveShell,
   ApproveTool,
+  AuditChain,
   AuditEntry,
   AuditPage,
   AuditVerification,
