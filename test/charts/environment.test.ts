@@ -162,7 +162,7 @@ describe('an environment file', () => {
     [
       'a control plane that cannot roll out',
       (value) => (value['sizes'].controlPlane.quota.memoryMib = 2048),
-      'sizes.controlPlane.quota.memoryMib: is 2048, but the API needs 2560',
+      'sizes.controlPlane.quota.memoryMib: is 2048, but the API and the Job before it need 2816',
     ],
   ])('is refused with %s', (_, change, message) => {
     expect(mistakesWith('dev', change)).toContainEqual(expect.stringContaining(message))
