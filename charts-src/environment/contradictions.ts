@@ -38,8 +38,16 @@ const RULES: readonly Rule[] = [
     infra && slice && name?.startsWith('pr-') === (slice.kind === 'preview')
       ? setupMistakes(infra, slice)
       : [],
+  ({ gitops, infra }) =>
+    infra?.azure && gitops && !GUID.test(gitops.breakGlassGroup)
+      ? [
+          `gitops.breakGlassGroup: is ${gitops.breakGlassGroup}, and tokens of Entra name groups by object id: take that of "az ad group show --group NAME --query id"`,
+        ]
+      : [],
   ({ images, infra }) => (images && infra ? registryMistakes(images, infra) : []),
 ]
+
+const GUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 interface Cidr {
   readonly path: string
