@@ -9,19 +9,25 @@ import { parseStackFile } from '../../infra/config-schema.ts'
 import type { ConfigProblem, InfraConfig, PlatformConfig } from '../../infra/config-sections.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
+import { type AzureCheck, azureChecks } from '../infra/azure-checks.ts'
 import { capacityBought } from '../infra/capacity-bought.ts'
 import { capacityLines } from '../infra/check-lines.ts'
 import { immutableProblems } from '../infra/immutable.ts'
 import { readStackFile, stackFileOf } from '../infra/read-stack-file.ts'
+import { createCallProgram } from '../program-call/call-program.ts'
 import { type CliContext, newCommand, parseOptions } from './command.ts'
 
-const CheckOptions = z.object({ against: z.string().optional(), json: z.boolean().default(false) })
+const CheckOptions = z.object({
+  against: z.string().optional(),
+  azure: z.boolean().default(false),
+  json: z.boolean().default(false),
+})
 
 /** Everything about the stack files of the infrastructure. */
 export function infraCommand(context: CliContext): Command {
   return new Command('infra')
     .summary('Stack files of the infrastructure')
-    .description('Stack files of the infrastructure: check one without any cloud.')
+    .description('Stack files of the infrastructure: check one, without any cloud unless you ask for it.')
     .addCommand(checkCommand(context))
 }
 
@@ -29,12 +35,16 @@ function checkCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'check',
     about:
-      'Check a stack file without any cloud: ranges, sizes, pools, quota, names, what cannot change; and say what it buys.',
+      'Check a stack file without any cloud: ranges, sizes, pools, quota, names, what cannot change; and say what it buys. With --azure also what the subscription lacks.',
     example:
-      'agentweaver infra check dev\nagentweaver infra check ./Pulumi.dev.yaml --against plans/dev.json',
+      'agentweaver infra check dev\nagentweaver infra check ./Pulumi.dev.yaml --against plans/dev.json\nagentweaver infra check dev --azure',
   })
     .argument('<stack>', 'name of a stack, or the path of its file')
     .option('--against <plan>', 'the plan that was applied last; default: plans/<stack>.json, if it is there')
+    .option(
+      '--azure',
+      'ask Azure, by az, for registrations and the budget; only reads, and is skipped without a login',
+    )
     .addHelpText('after', '\nExit status: 0 it is right, 1 it has problems, 2 it cannot be read.')
   command.action(async (stack: string) => {
     const options = parseOptions(CheckOptions, command)
@@ -47,7 +57,11 @@ function checkCommand(context: CliContext): Command {
     const plan = await readPlan(folder, config.environment, options.against)
     const problems = config.kind === 'platform' && plan.plan ? immutableProblems(config, plan.plan) : []
     if (problems.length > 0) return tellProblems(context, { file, problems, ...options })
-    await tellCapacity(context, { file, config, plan, json: options.json })
+    const azure =
+      options.azure && config.kind === 'platform'
+        ? await azureChecks({ config, call: createCallProgram(terminal.io), today: new Date() })
+        : []
+    await tellCapacity(context, { file, config, plan, azure, json: options.json })
   })
   return command
 }
@@ -68,14 +82,16 @@ interface Right {
   readonly file: string
   readonly config: InfraConfig
   readonly plan: ReadPlan
+  readonly azure: readonly AzureCheck[]
   readonly json: boolean
 }
 
 async function tellCapacity(
   { terminal, exit }: CliContext,
-  { file, config, plan, json }: Right,
+  { file, config, plan, azure, json }: Right,
 ): Promise<void> {
-  exit(EXIT.ok)
+  const ok = azure.every(({ state }) => state !== 'fail')
+  exit(ok ? EXIT.ok : EXIT.runFailed)
   const { path: comparedWith } = plan
   if (config.kind === 'slice') {
     const { slug, expires, ceiling } = config
@@ -85,10 +101,20 @@ async function tellCapacity(
     )
   }
   const capacity = capacityBought(config, await environmentOf(terminal.io.cwd, config))
-  if (json) return terminal.json({ ok: true, file, comparedWith: comparedWith ?? null, capacity })
+  if (json)
+    return terminal.json({
+      ok,
+      file,
+      comparedWith: comparedWith ?? null,
+      capacity,
+      ...(azure.length > 0 && { azure }),
+    })
   const against = comparedWith === undefined ? 'compared with no plan' : `compared with ${comparedWith}`
-  terminal.print([`${file}: right; ${against}`, ...capacityLines(capacity, terminal)])
+  terminal.print([`${file}: right; ${against}`, ...capacityLines(capacity, terminal), ...azureLines(azure)])
 }
+
+const azureLines = (azure: readonly AzureCheck[]) =>
+  azure.map(({ check, state, detail }) => `azure ${check}: ${state}: ${detail}`)
 
 interface ReadPlan {
   readonly path?: string

@@ -82,6 +82,9 @@ const PLATFORM_EXTRAS = [
   'Microsoft.ContainerRegistry/registries/privateEndpointConnectionsApproval/action',
   'Microsoft.ContainerRegistry/registries/importImage/action',
   'Microsoft.Monitor/accounts/*/read',
+  // `infra check --azure` before an `up`: what the subscription has registered.
+  'Microsoft.Features/providers/features/read',
+  'Microsoft.Resources/subscriptions/providers/read',
   'Microsoft.Network/locations/operations/read',
   'Microsoft.Network/locations/operationResults/read',
   'Microsoft.Network/natGateways/join/action',
