@@ -1,6 +1,6 @@
 import type { KubeObject } from '../charts-src/kube-object.ts'
-import { createEvaluator } from '../charts-src/reachability/evaluate.ts'
-import type { ClusterFacts, End, Probe } from '../charts-src/reachability/model.ts'
+import { createEvaluator } from '../reachability/evaluate.ts'
+import type { ClusterFacts, End, Probe } from '../reachability/model.ts'
 import { type Bench, figure } from './harness.ts'
 
 const POLICIES = 500

@@ -19,6 +19,7 @@ import { previewStackCommand } from './commands/preview-stack.ts'
 import { runCommand } from './commands/run.ts'
 import { runsCommand } from './commands/runs.ts'
 import { sandboxCommand } from './commands/sandbox.ts'
+import { serveCommand } from './commands/serve.ts'
 import { showCommand } from './commands/show.ts'
 import { trustCommand } from './commands/trust.ts'
 import { turnCommand } from './commands/turn.ts'
@@ -47,6 +48,7 @@ export function buildProgram(context: CliContext, version: string): Command {
     execCommand,
     sandboxCommand,
     trustCommand,
+    serveCommand,
     doctorCommand,
     configCommand,
     loginCommand,

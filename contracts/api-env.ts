@@ -61,7 +61,9 @@ const AnyApiEnv = z.strictObject({
   /** Folders under which a run may name a workspace, separated by `:`; the default is the user's home. */
   AGENTWEAVER_WORKSPACE_ROOTS: z.string().transform(absolutePaths).optional(),
   /** Isolation of commands: the best that proves itself, or exactly the named one. */
-  AGENTWEAVER_ISOLATION: z.union([z.literal('auto'), BackendName]).default('auto'),
+  AGENTWEAVER_ISOLATION: z
+    .union([z.literal('auto'), BackendName.exclude(['kubernetes-sandbox-claim'])])
+    .default('auto'),
   /** Allows commands with no isolation at all, where nothing isolates. Announced in every run. */
   AGENTWEAVER_DIRECT: z.stringbool().default(false),
   /** Toolchains outside the system folders that commands may read, separated by `:`. */

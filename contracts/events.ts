@@ -267,14 +267,6 @@ const API_EVENTS = [
       nextAttemptAt: When,
     }),
   }),
-  z.strictObject({
-    type: z.literal('preview.opened'),
-    data: z.strictObject({ previewId: Id, port: z.int(), url: z.string() }),
-  }),
-  z.strictObject({
-    type: z.literal('preview.closed'),
-    data: z.strictObject({ previewId: Id, reason: z.string() }),
-  }),
   /** The last event of a run. */
   z.strictObject({
     type: z.literal('done'),

@@ -32,27 +32,47 @@ interface UpFlags {
   readonly gvisor?: boolean
   readonly cilium?: true | IdentityTiming
   readonly kwok?: number
+  readonly service?: boolean
   readonly keep?: boolean
   readonly json?: boolean
 }
 
-async function up({ node, nodes, gvisor, cilium, kwok, keep, json }: UpFlags): Promise<void> {
-  const options = completeOptions({
+async function up({
+  node,
+  nodes,
+  gvisor,
+  cilium,
+  kwok,
+  service = false,
+  keep,
+  json,
+}: UpFlags): Promise<void> {
+  const cluster = completeOptions({
     nodes: nodes ?? (node ? 1 : 0),
-    gvisor: gvisor ?? false,
-    cilium: cilium === true ? 'instant' : (cilium ?? false),
+    gvisor: gvisor ?? service,
+    cilium: cilium === true || (service && cilium === undefined) ? 'instant' : (cilium ?? false),
     kwokNodes: kwok ?? 0,
   })
+  const options = { cluster, service }
   const tell = (summary: ClusterSummary) =>
     print(json ? JSON.stringify(summary) : describe(summary, keep ?? false))
   if (keep) tell(await keepCluster(options, say))
   else await holdCluster(options, say, tell)
 }
 
-function describe({ slot, kubeconfig, steps }: ClusterSummary, keep: boolean): string {
+function describe({ slot, kubeconfig, steps, service }: ClusterSummary, keep: boolean): string {
   const seconds = ((steps['ready'] ?? 0) / 1000).toFixed(1)
   const end = keep ? '`npm run cluster -- down` takes it down' : 'Ctrl-C takes it down'
-  return `cluster ${slot} is ready after ${seconds} s; ${end}\nexport KUBECONFIG=${kubeconfig}`
+  const lines = [`cluster ${slot} is ready after ${seconds} s; ${end}`, `export KUBECONFIG=${kubeconfig}`]
+  if (service) {
+    const { url, apiKey, apiKeyFile } = service
+    lines.push(
+      `API: ${url}`,
+      `API key: ${apiKey}`,
+      `Log in with: npm run agentweaver -- login --url ${url} < ${apiKeyFile}`,
+    )
+  }
+  return lines.join('\n')
 }
 
 async function down({ cluster, all }: { cluster?: number; all?: boolean }): Promise<void> {
@@ -85,6 +105,7 @@ program
     ).choices(IDENTITY_TIMINGS),
   )
   .option('--kwok <count>', 'fake nodes, whose pods are ready at once', wholeNumber)
+  .option('--service', 'the product itself, with a database and keys of its own; brings gVisor and Cilium')
   .option('--keep', 'return when it is ready, and leave it running')
   .option('--json', 'print the result as JSON')
   .action(up)

@@ -32,7 +32,7 @@ function policyLiteral(): string {
   return text
 }
 
-const assetsModule = (): string => `
+const assetsModule = (runnerEntry: string): string => `
   import { readFile } from 'node:fs/promises'
   import { fileURLToPath } from 'node:url'
   const read = async (name) => new Uint8Array(await readFile(new URL(name, import.meta.url)))
@@ -42,25 +42,27 @@ const assetsModule = (): string => `
       runtime: await read('${GRAMMAR_FILES.runtime}'),
       bash: await read('${GRAMMAR_FILES.bash}'),
     }),
-    runnerEntry: fileURLToPath(new URL('../runner/server.cjs', import.meta.url)),
+    runnerEntry: fileURLToPath(new URL('${runnerEntry}', import.meta.url)),
   }`
 
-async function writeGrammar(folder: string): Promise<void> {
+/** Writes the shell grammar beside a bundle. */
+export async function writeGrammar(folder: string): Promise<void> {
   const modules = await readGrammarModules()
   await mkdir(folder, { recursive: true })
   await writeFile(join(folder, GRAMMAR_FILES.runtime), modules.runtime)
   await writeFile(join(folder, GRAMMAR_FILES.bash), modules.bash)
 }
 
-const embedAssets: Plugin = {
+/** Embeds the policy; the grammar is read beside the bundle, and the runner at `runnerEntry`, relative to the bundle. */
+export const embedAssets = (runnerEntry: string): Plugin => ({
   name: 'embed-assets',
   setup(builder) {
-    builder.onLoad({ filter: ASSETS }, () => ({ contents: assetsModule(), loader: 'js' }))
+    builder.onLoad({ filter: ASSETS }, () => ({ contents: assetsModule(runnerEntry), loader: 'js' }))
   },
-}
+})
 
 /** One language is spoken. */
-const oneLocale: Plugin = {
+export const oneLocale: Plugin = {
   name: 'one-locale',
   setup(builder) {
     builder.onLoad({ filter: /\/zod\/v4\/locales\/index\.(?:js|cjs)$/ }, () => ({
@@ -148,7 +150,7 @@ function builtinModule(path: string): string {
   return `module.exports = ${isLate(path) ? `require('late-builtins')[${name}]` : `require(${name})`}`
 }
 
-const COMMON = {
+export const COMMON = {
   absWorkingDir: root,
   bundle: true,
   platform: 'node',
@@ -158,7 +160,7 @@ const COMMON = {
   logLevel: 'warning',
 } satisfies BuildOptions
 
-const PLUGINS = [embedAssets, oneLocale]
+const PLUGINS = [embedAssets('../runner/server.cjs'), oneLocale]
 
 /**
  * Bundles the API below a folder, and beside it the program that makes its role in the database. Returns the API's entry.
@@ -180,9 +182,7 @@ export async function bundleApi(outdir: string): Promise<string> {
     format: 'esm',
     // The last is a binding to a C library that nobody installs, which `pg` looks for.
     external: [...PACKAGES, 'pg-native'],
-    banner: {
-      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
-    },
+    banner: { js: REQUIRE },
     plugins: [...PLUGINS, builtins('esm')],
   })
   await writeGrammar(folder)
@@ -190,7 +190,11 @@ export async function bundleApi(outdir: string): Promise<string> {
 }
 
 /** Native code and a runtime of its own: they stay packages. */
-const PACKAGES = ['koffi', '@github/copilot-sdk']
+export const PACKAGES = ['koffi', '@github/copilot-sdk']
+
+/** CommonJS packages in an ES module call `require` for builtins. */
+export const REQUIRE =
+  "import { createRequire as bundleRequire } from 'node:module'; const require = bundleRequire(import.meta.url);"
 
 /**
  * One program of a sandbox, as one function in one file: V8 keeps what it compiled per file, and Node's loader of modules

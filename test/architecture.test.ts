@@ -26,12 +26,16 @@ const RULES: Readonly<Record<string, Rule>> = {
     rooms: ['contracts'],
     packages: ['zod', 'yaml', 'tldts in agent/egress/', '@pulumi/policy in stack/'],
   },
+  reachability: { rooms: ['contracts', 'charts-src/kube-object.ts'], packages: ['zod'] },
   'charts-src': {
-    rooms: ['contracts', 'policies'],
+    rooms: ['contracts', 'policies', 'reachability'],
     packages: ['zod', 'yaml', 'cdk8s', 'cdk8s-plus-28', 'constructs'],
   },
   'charts-src/capacity': { rooms: ['contracts', 'charts-src/environment'], packages: [] },
-  'charts-src/checks': { rooms: ['contracts', 'policies', 'charts-src'], packages: ['zod', 'yaml'] },
+  'charts-src/checks': {
+    rooms: ['contracts', 'policies', 'reachability', 'charts-src'],
+    packages: ['zod', 'yaml'],
+  },
   infra: { rooms: ['contracts'], packages: ['zod', 'yaml', '@pulumi/'] },
   'infra/plans': { rooms: ['contracts'], packages: [] },
   'infra/shapes': { rooms: ['contracts'], packages: ['ajv', 'typescript'] },
@@ -94,6 +98,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/executors',
       'runtime/audit',
       'runtime/git/find-git.ts',
+      'runtime/system-calls/terminal-input.ts',
       'charts-src/capacity',
       'charts-src/environment',
       'infra/plans',
@@ -104,13 +109,13 @@ const RULES: Readonly<Record<string, Rule>> = {
     packages: ['zod', 'commander', 'diff in view/', 'yaml in infra/', 'yaml in preview-stack/'],
   },
   devcluster: {
-    rooms: ['contracts', 'scripts/bundle.ts'],
-    packages: ['undici', 'yaml', 'tar-stream', 'commander'],
+    rooms: ['contracts', 'charts-src', 'scripts/bundle.ts', 'scripts/make-keys.ts'],
+    packages: ['undici', 'yaml', 'tar-stream', 'commander', 'pg in service/'],
   },
 }
 
 const IMPORT =
-  /(?:^|[\s;])(?:import|export)\s[^'"`;]*?from\s*['"]([^'"]+)['"]|import\s*\(?\s*['"]([^'"]+)['"]/g
+  /(?:^|[\s;])(?:import|export)\s[^'"`;]*?from\s*['"]([^'"]+)['"]|(?<!['"])import\s*\(?\s*['"]([^'"]+)['"]/g
 const roomOf = (path: string) =>
   Object.keys(RULES)
     .filter((room) => path.startsWith(`${room}/`))
@@ -158,6 +163,7 @@ const TREES = [
   'policies',
   'infra',
   'charts-src',
+  'reachability',
   'runtime',
   'cli',
   'devcluster',

@@ -1,5 +1,5 @@
-import { policyFaults } from '../reachability/compile-policies.ts'
-import { titleOf } from '../reachability/policy-context.ts'
+import { policyFaults } from '../../reachability/compile-policies.ts'
+import { titleOf } from '../../reachability/policy-context.ts'
 import type { Check } from './checked-tree.ts'
 
 /** Policies that the API server takes and the agent refuses, which then are only a line in its log. */

@@ -1,5 +1,5 @@
 import { SandboxKind } from '../../contracts/names.ts'
-import { contains, overlaps, parseAddress, parseRange, type Range } from '../reachability/address.ts'
+import { contains, overlaps, parseAddress, parseRange, type Range } from '../../reachability/address.ts'
 import { DATABASE_SETUP_SIZE, podNeeds } from './pod-needs.ts'
 import type { ContainerSize, Environment } from './schema.ts'
 

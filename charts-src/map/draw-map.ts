@@ -1,4 +1,4 @@
-import type { ActorId } from '../reachability/stage.ts'
+import type { ActorId } from '../access-matrix/stage.ts'
 import { type Curve, curveBetween, placeLabel } from './arrows.ts'
 import { type Box, FOOTER_Y, NAME_LISTS, overlap, PLACES, ROOMS, WIDTH } from './map-layout.ts'
 import type { MapEdge, MapModel, MapPool } from './map-model.ts'

@@ -1,4 +1,4 @@
-import type { ActorId } from '../reachability/stage.ts'
+import type { ActorId } from '../access-matrix/stage.ts'
 
 export interface Box {
   readonly x: number

@@ -1,13 +1,13 @@
 import { names, SandboxKind } from '../../contracts/names.ts'
 import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { formatPorts, hasPorts } from '../../reachability/port-set.ts'
+import { worldOf } from '../access-matrix/check-reachability.ts'
+import { expectedNames, isOurs } from '../access-matrix/expectations.ts'
+import { type Actor, type ActorId, IMPOSTORS } from '../access-matrix/stage.ts'
+import type { World } from '../access-matrix/world.ts'
 import { fieldAt, listAt, textAt } from '../checks/read-fields.ts'
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
-import { worldOf } from '../reachability/check-reachability.ts'
-import { expectedNames, isOurs } from '../reachability/expectations.ts'
-import { formatPorts, hasPorts } from '../reachability/port-set.ts'
-import { type Actor, type ActorId, IMPOSTORS } from '../reachability/stage.ts'
-import type { World } from '../reachability/world.ts'
 
 export interface MapEdge {
   readonly from: ActorId

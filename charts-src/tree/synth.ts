@@ -6,12 +6,12 @@ import {
   loadEgressPolicy,
   readEgressPolicyText,
 } from '../../policies/agent/egress/load.ts'
+import { checkReachability } from '../access-matrix/check-reachability.ts'
+import { reachabilityPage } from '../access-matrix/page.ts'
 import { checkTree } from '../checks/check-tree.ts'
 import { describeFinding } from '../checks/checked-tree.ts'
 import { loadEnvironment } from '../environment/load-environment.ts'
 import type { Environment } from '../environment/schema.ts'
-import { checkReachability } from '../reachability/check-reachability.ts'
-import { reachabilityPage } from '../reachability/page.ts'
 import { compareTree, type Difference } from './compare-tree.ts'
 import { renderEnvironment } from './render.ts'
 import { placedObjects, type TreeFiles, treeFiles } from './tree-files.ts'

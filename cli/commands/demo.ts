@@ -15,7 +15,7 @@ export function demoCommand(context: CliContext): Command {
     usage: 'demo',
     about:
       'See the main job on this machine: a sandboxed agent repairs a small project, and is refused what no agent should get. Needs no account, no model, no configuration; leaves nothing behind.',
-    example: 'npm run demo\nnpm run demo -- --yes --json | jq -r .event.type',
+    example: 'agentweaver demo\nagentweaver demo --yes --json | jq -r .event.type',
   })
     .option('-y, --yes', 'approve the deleting command without asking')
     .option(

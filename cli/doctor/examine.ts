@@ -13,14 +13,13 @@ import { examineGit } from './examine-git.ts'
 import type { Finding } from './finding.ts'
 
 const OUTSIDE_PREFIX = ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN']
-const PINNED_MAJOR = 24
 
 /** Looks at everything that a run on this machine needs. */
 export async function examine(config: ClientConfig, env: EnvSource): Promise<Finding[]> {
   const settings = readSettings(env)
   const isolation = await examineLadder('env' in settings ? settings.env : undefined)
   return [
-    examineNode(process.versions.node),
+    { about: 'node', state: 'ok', detail: process.versions.node },
     'env' in settings
       ? { about: 'settings', state: 'ok', detail: 'the AGENTWEAVER_* variables of this shell are understood' }
       : settings.finding,
@@ -30,13 +29,6 @@ export async function examine(config: ClientConfig, env: EnvSource): Promise<Fin
     await examineService(config, env),
     examineModel(env),
   ]
-}
-
-export function examineNode(version: string): Finding {
-  const isPinned = Number(version.split('.')[0]) >= PINNED_MAJOR
-  if (isPinned) return { about: 'node', state: 'ok', detail: version }
-  const detail = `${version}; the sources run unbuilt from Node ${PINNED_MAJOR} on`
-  return { about: 'node', state: 'fault', detail, remedy: 'npm ci, then npx agentweaver' }
 }
 
 /** The settings of a service that would be started from this shell. */
@@ -98,7 +90,11 @@ function examineStore({ stateDir, earlier }: ClientConfig): Finding[] {
   })
   const own: Finding = hasState(stateDir.value)
     ? { about, state: 'ok', detail: stateDir.value }
-    : { about, state: 'missing', detail: `there is none in ${stateDir.value} yet; "npm start" makes it` }
+    : {
+        about,
+        state: 'missing',
+        detail: `there is none in ${stateDir.value} yet; "agentweaver serve" makes it`,
+      }
   return [own, ...moved, ...passedOver]
 }
 
@@ -125,9 +121,9 @@ async function reach({ named, stateDir, socket }: ClientConfig, env: EnvSource):
   if (named) return reachByUrl(named, env)
   const own = await findOwnService({ stateDir: stateDir.value, socket })
   if (own.kind === 'absent')
-    return { about, state: 'missing', detail: `none listens at ${socket.path}`, remedy: 'npm start' }
+    return { about, state: 'missing', detail: `none listens at ${socket.path}`, remedy: 'agentweaver serve' }
   if (own.kind === 'distrusted')
-    return { about, state: 'fault', detail: own.why.message, remedy: 'npm start' }
+    return { about, state: 'fault', detail: own.why.message, remedy: 'agentweaver serve' }
   const place = `the service at ${socket.path}`
   if (own.apiKey) return { place, client: createClient({ socketPath: own.socketPath, apiKey: own.apiKey }) }
   return { about, state: 'missing', detail: `${place} runs, but its first API key is gone`, remedy: LOGIN }

@@ -2,7 +2,8 @@ import type { RunEvent } from '../../contracts/events.ts'
 import type { Client } from '../../runtime/client/client.ts'
 import { duration } from '../terminal/duration.ts'
 import type { Paint } from '../terminal/paint.ts'
-import { visible } from '../terminal/visible.ts'
+import { readable, visible } from '../terminal/visible.ts'
+import { excerpt } from '../view/excerpt.ts'
 import { requestWords } from '../view/request-words.ts'
 
 type ApprovalEvent = Extract<RunEvent, { type: 'shell.approval_required' | 'tool.approval_required' }>
@@ -46,14 +47,22 @@ export async function sendAnswer(client: Client, runId: string, given: { gate: G
 const placeOf = (directory: string) =>
   directory === '.' ? 'the workspace' : `${visible(directory)} of the workspace`
 
-/** What exactly would run: every line of it, hidden characters written out. */
-export function gateLines(gate: Gate, paint: Paint, now: number): string[] {
+type GateLook = {
+  readonly paint: Paint
+  readonly width: number
+  readonly now: number
+  /** The command that shows the request from its first to its last character. */
+  readonly all: string
+}
+
+/** What exactly would run, hidden characters written out; of what is long, how long it is, its beginning and its end. */
+export function gateLines(gate: Gate, { paint, width, now, all }: GateLook): string[] {
   const { data } = gate
   const left = duration(Math.max(Date.parse(data.expiresAt) - now, 0))
   const expires = paint.dim(`Without an answer it expires in ${left}.`)
   if (gate.type === 'agent.question_asked') {
-    const choices = (gate.data.choices ?? []).map((choice, index) => `    ${index + 1}  ${visible(choice)}`)
-    return ['', paint.bold('The agent asks:'), `    ${visible(gate.data.question)}`, ...choices, expires]
+    const choices = (gate.data.choices ?? []).map((choice, index) => `    ${index + 1}  ${readable(choice)}`)
+    return ['', paint.bold('The agent asks:'), `    ${readable(gate.data.question)}`, ...choices, expires]
   }
   const [what, body] =
     gate.type === 'shell.approval_required'
@@ -69,16 +78,7 @@ export function gateLines(gate: Gate, paint: Paint, now: number): string[] {
   const hidden = gate.data.redacted
     ? [paint.red('A part of it is redacted: it contains something secret that is not shown here.')]
     : []
-  return [
-    '',
-    paint.bold(what),
-    ...visible(body)
-      .split('\n')
-      .map((line) => `    ${paint.yellow(line)}`),
-    ...about,
-    ...hidden,
-    expires,
-  ]
+  return ['', paint.bold(what), ...excerpt(body, { paint, width, all }), ...about, ...hidden, expires]
 }
 
 export function gatePrompt(gate: Gate): string {

@@ -10,6 +10,7 @@ const NEXT: Partial<Record<RunEventType, string>> = {
   'policy.settings_ignored': 'waiting for a sandbox',
   'run.started': 'waiting for a sandbox',
   'sandbox.selected': 'waiting for a sandbox',
+  'subtask.pending_capacity': 'waiting for room in the cluster',
   'sandbox.execution_pod.bound': 'starting the agent',
   'tool.call': 'waiting for the tool',
   'command.output': 'the command is running',

@@ -92,7 +92,12 @@ function gateQuestion(
 ): Question {
   return {
     key: gate.data.requestId,
-    lines: gateLines(gate, terminal.notePaint, Date.now()),
+    lines: gateLines(gate, {
+      paint: terminal.notePaint,
+      width: terminal.width,
+      now: Date.now(),
+      all: `agentweaver logs ${runId}${suffix}`,
+    }),
     prompt: gatePrompt(gate),
     settle: async (typed) => {
       if (typed === undefined) {

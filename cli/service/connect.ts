@@ -54,7 +54,7 @@ export async function connect(
   if (mayStart) return embed(terminal, config, workspace)
   throw new CliError('No service is running.', {
     status: EXIT.unreachable,
-    hint: 'Start one with "npm start", or name another with --url or AGENTWEAVER_URL.',
+    hint: 'Start one with "agentweaver serve", or name another with --url or AGENTWEAVER_URL.',
   })
 }
 
@@ -89,7 +89,7 @@ const strayKey = (): CliError =>
 const distrusted = (why: Distrust): CliError =>
   new CliError(why.message, {
     status: EXIT.refused,
-    hint: 'If it is yours, "npm start" makes it private again; otherwise remove it, or name another folder with AGENTWEAVER_STATE_DIR.',
+    hint: 'If it is yours, "agentweaver serve" makes it private again; otherwise remove it, or name another folder with AGENTWEAVER_STATE_DIR.',
     cause: why,
   })
 
@@ -100,7 +100,7 @@ function connectToSocket(
   if (apiKey) return keep(createClient({ socketPath, apiKey }))
   throw new CliError(`There is no API key in ${stateDir.value}; the store has keys of its own.`, {
     status: EXIT.unauthenticated,
-    hint: 'Use one of them: agentweaver login --url with the URL that "npm start" printed.',
+    hint: 'Use one of them: agentweaver login --url with the URL that "agentweaver serve" printed.',
   })
 }
 

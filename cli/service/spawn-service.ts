@@ -13,8 +13,9 @@ import { openPrivateFolder } from '../../runtime/state-folder/private-folder.ts'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 
-/** The API's entry point. It is started as a process; the command never loads it. */
 const SERVER = fileURLToPath(new URL('../../runtime/api/server.ts', import.meta.url))
+/** Starts the API, which is always a process: the command never loads it. Node 22 warns of the SQLite that it has. */
+export const SERVER_COMMAND = [process.execPath, '--disable-warning=ExperimentalWarning', SERVER] as const
 /** A machine that is busy with a build as well may need most of it. */
 const START_TIMEOUT_MS = 120_000
 /** The service drains its runs when it is told to stop; after this it is killed. */
@@ -66,7 +67,8 @@ function serviceEnv({ env, settings }: ServiceOptions): NodeJS.ProcessEnv {
  * whatever happens.
  */
 export async function spawnService(options: ServiceOptions): Promise<ServiceProcess> {
-  const child = spawn(process.execPath, [SERVER], {
+  const [node, ...argv] = SERVER_COMMAND
+  const child = spawn(node, argv, {
     cwd: options.cwd,
     env: serviceEnv(options),
     stdio: 'pipe',
@@ -99,7 +101,7 @@ async function readApiKey({ apiKeyFile }: Ready): Promise<string> {
   if (apiKeyFile !== undefined) return (await readFile(apiKeyFile, 'utf8')).trim()
   throw new CliError('The store has API keys of its own, and the file of the first one is gone.', {
     status: EXIT.unauthenticated,
-    hint: 'Start the service with "npm start", and give one of its keys with "agentweaver login --url".',
+    hint: 'Start the service with "agentweaver serve", and give one of its keys with "agentweaver login --url".',
   })
 }
 

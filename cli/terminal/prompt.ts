@@ -10,8 +10,12 @@ type Question = {
   readonly onInterrupt: () => void
 }
 
-/** Asks one line at the terminal. `undefined`: the input ended or the question was withdrawn. */
+/**
+ * Asks one line at the terminal. What was typed before is discarded: nobody has seen this question then. `undefined`:
+ * the input ended or the question was withdrawn.
+ */
 export async function ask(terminal: Terminal, question: Question): Promise<string | undefined> {
+  if (!(await discardTypedAhead(terminal)) || question.signal.aborted) return undefined
   terminal.progress.clear()
   const lines = createInterface({ input: terminal.io.stdin, output: terminal.io.stderr, terminal: true })
   const { promise: closed, resolve } = Promise.withResolvers<undefined>()
@@ -28,8 +32,17 @@ export async function ask(terminal: Terminal, question: Question): Promise<strin
   }
 }
 
+/** Empties the terminal's queue and the stream's buffer. False where the terminal cannot be emptied, as at its end. */
+async function discardTypedAhead({ io: { stdin } }: Terminal): Promise<boolean> {
+  // Loads the C library, which no other command needs.
+  const { discardTyped } = await import('../../runtime/system-calls/terminal-input.ts')
+  while (stdin.readableLength > 0) stdin.read()
+  return discardTyped(stdin.fd)
+}
+
 /** Asks for a secret, which the terminal does not show. `undefined`: the input ended, or Ctrl-C. */
 export async function askSecret(terminal: Terminal, text: string): Promise<string | undefined> {
+  if (!(await discardTypedAhead(terminal))) return undefined
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
   const lines = createInterface({ input: terminal.io.stdin, output: silent, terminal: true })
   const { promise: closed, resolve } = Promise.withResolvers<undefined>()

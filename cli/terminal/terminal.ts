@@ -4,7 +4,7 @@ import { createProgress, type Progress } from './progress.ts'
 
 /** What the process was given. Only `main.ts` takes it from `process`. */
 export interface CliIo {
-  readonly stdin: NodeJS.ReadStream
+  readonly stdin: NodeJS.ReadStream & { readonly fd: number }
   readonly stdout: NodeJS.WriteStream
   readonly stderr: NodeJS.WriteStream
   readonly env: EnvSource

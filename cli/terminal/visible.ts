@@ -3,13 +3,24 @@
  * zero-width, tags), what a font may ignore, and spaces that are not the space. Tab, line feed and the selector
  * that makes an emoji colourful stay.
  */
-const HIDDEN = /(?![\t\n ]|\ufe0f)[\p{Cc}\p{Cf}\p{Z}\p{Default_Ignorable_Code_Point}]/gu
+const STEERING =
+  /(?![\t\n ]|(?<=\p{Extended_Pictographic})\ufe0f)[\p{Cc}\p{Cf}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/gu
+
+/** Those, marks that change the look of the letter before them, and characters that no font has to show. */
+const HIDDEN =
+  /(?![\t\n ]|(?<=\p{Extended_Pictographic})\ufe0f)[\p{C}\p{Z}\p{M}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
 const codePoint = (character: string) =>
   `<U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}>`
 
-/** The text with every hidden character written out, so that what is shown is what there is. */
+/**
+ * The text with every hidden character written out, so that what is shown is what there is: for commands, paths and
+ * everything else that is decided on.
+ */
 export const visible = (text: string): string => text.replace(HIDDEN, codePoint)
+
+/** Prose in any language: combining marks stay, since many scripts cannot be read without them. */
+export const readable = (text: string): string => text.replace(STEERING, codePoint)
 
 const SGR = /(\u001b\[[0-9;:]*m)/u
 
@@ -21,7 +32,7 @@ export function harmless(text: string): string {
   return text
     .replaceAll('\r\n', '\n')
     .split(SGR)
-    .map((piece) => (SGR.test(piece) ? piece : visible(piece.replaceAll('\r', '\n'))))
+    .map((piece) => (SGR.test(piece) ? piece : readable(piece.replaceAll('\r', '\n'))))
     .join('')
 }
 

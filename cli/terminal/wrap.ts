@@ -11,8 +11,8 @@ export function widthOf(text: string): number {
   return width
 }
 
-/** Cuts a word that is longer than a whole line. */
-function chop(word: string, width: number): string[] {
+/** Cuts a text into pieces of at most `width` columns, wherever that is. */
+export function chop(word: string, width: number): string[] {
   const pieces: string[] = []
   let piece = ''
   for (const { segment } of segments.segment(word)) {

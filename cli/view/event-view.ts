@@ -1,6 +1,7 @@
 import type { RunEnvelope, RunEvent, RunEventType } from '../../contracts/events.ts'
 import { duration } from '../terminal/duration.ts'
-import { harmlessLine, visible } from '../terminal/visible.ts'
+import { harmlessLine, readable, visible } from '../terminal/visible.ts'
+import { capacityWords } from './capacity-words.ts'
 import { changeLines } from './change-lines.ts'
 import { type CommandView, createCommandView, type ViewOptions } from './command-view.ts'
 import { OutputLines } from './output-lines.ts'
@@ -40,7 +41,7 @@ function runRenderers(look: Look): Renderers {
   return {
     'run.queued': ({ task }, at) => {
       queuedAt = Date.parse(at)
-      return row(look, ['task', 'bold'], visible(task).trim())
+      return row(look, ['task', 'bold'], readable(task).trim())
     },
     'sandbox.selected': ({ backend, isRealIsolation, shell, reason }) =>
       row(
@@ -61,13 +62,12 @@ function runRenderers(look: Look): Renderers {
     'workspace.handoff': ({ path, kind }) =>
       row(look, ['hand-off', 'yellow'], `${visible(path)}  ${paint.dim(visible(kind))}`),
     'workspace.results': (data) => row(look, 'changes', resultWords(data)),
-    'subtask.pending_capacity': ({ resource, attempt, nextAttemptAt }) =>
-      row(look, ['waiting', 'yellow'], `for ${resource}, attempt ${attempt}, next at ${nextAttemptAt}`),
+    'subtask.pending_capacity': (data, at) => row(look, ['waiting', 'yellow'], capacityWords(data, at)),
     'run.suspended': () =>
       row(look, ['suspended', 'yellow'], 'The sandbox is given back until the decision.'),
     'run.resumed': ({ generation }) => row(look, 'resumed', `in sandbox number ${generation}`),
     'run.outcome': ({ outcome, summary }) =>
-      row(look, ['outcome', 'bold'], `${outcome}${summary ? `: ${visible(summary)}` : ''}`),
+      row(look, ['outcome', 'bold'], `${outcome}${summary ? `: ${readable(summary)}` : ''}`),
     'run.failed': ({ code, message }) => row(look, ['failed', 'red'], `${visible(message)} (${code})`),
     'run.cancelled': ({ by }) => row(look, ['cancelled', 'yellow'], `by ${visible(by)}`),
     done: ({ state }, at) => {
@@ -162,8 +162,8 @@ function decisionRenderers(look: Look): Renderers {
     'shell.superseded': decided('superseded'),
     'tool.superseded': decided('superseded'),
     'agent.question_asked': ({ question, choices }) => [
-      ...row(look, ['question', 'yellow'], visible(question)),
-      ...quote(look, (choices ?? []).map(visible)),
+      ...row(look, ['question', 'yellow'], readable(question)),
+      ...quote(look, (choices ?? []).map(readable)),
     ],
     'agent.question_answered': ({ by }) => row(look, 'answered', `by ${visible(by)}`),
   }
@@ -179,7 +179,7 @@ function messageRenderers(look: Look): Renderers {
       return row(look, label, harmlessLine(line))
     })
   return {
-    'agent.intent': ({ intent }) => row(look, ['intent', 'bold'], visible(intent)),
+    'agent.intent': ({ intent }) => row(look, ['intent', 'bold'], readable(intent)),
     'agent.message.delta': ({ messageId, text }) => say(messageId, output.take(messageId, text)),
     'agent.message': ({ messageId, text }) =>
       say(messageId, output.knows(messageId) ? output.flush(messageId) : text.trimEnd().split('\n')),

@@ -1,5 +1,4 @@
-import type { ClusterOptions } from '../cluster-options.ts'
-import { holdForParent } from './up.ts'
+import { holdForParent, type UpOptions } from './up.ts'
 
-await holdForParent(JSON.parse(process.argv[2] ?? '{}') as ClusterOptions)
+await holdForParent(JSON.parse(process.argv[2] ?? '') as UpOptions)
 if (process.connected) process.disconnect()

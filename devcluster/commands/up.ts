@@ -5,6 +5,7 @@ import { type Cluster, startCluster } from '../cluster.ts'
 import type { ClusterOptions } from '../cluster-options.ts'
 import { deferred } from '../deferred.ts'
 import { HarnessError, messageOf } from '../harness-error.ts'
+import type { RunningService } from '../service/start-service.ts'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
@@ -14,39 +15,67 @@ type Message =
   | { readonly type: 'ready'; readonly summary: ClusterSummary }
   | { readonly type: 'failed'; readonly message: string }
 
+export interface UpOptions {
+  readonly cluster: ClusterOptions
+  /** Also installs the product itself. */
+  readonly service: boolean
+}
+
 export interface ClusterSummary {
   readonly slot: number
   readonly kubeconfig: string
   readonly steps: Readonly<Record<string, number>>
+  readonly service?: Pick<RunningService, 'url' | 'apiKey' | 'apiKeyFile'>
 }
 
-const summaryOf = ({ slot, kubeconfig, steps }: Cluster): ClusterSummary => ({ slot, kubeconfig, steps })
+function summaryOf(
+  { slot, kubeconfig, steps }: Cluster,
+  service: RunningService | undefined,
+): ClusterSummary {
+  if (!service) return { slot, kubeconfig, steps }
+  const { url, apiKey, apiKeyFile } = service
+  return { slot, kubeconfig, steps, service: { url, apiKey, apiKeyFile } }
+}
 
-/** Holds a cluster until a signal comes. */
+/** Starts a cluster, with the product in it when asked, and holds it until a signal comes. */
 export async function holdCluster(
-  options: ClusterOptions,
+  options: UpOptions,
   say: Say,
   onReady: (summary: ClusterSummary) => void,
 ): Promise<void> {
   const { promise: signalled, resolve } = deferred()
-  let cluster: Cluster | undefined
+  let isReady = false
   for (const signal of SIGNALS) {
     process.on(signal, () => {
       // Half a cluster is not stopped in order: our death ends its processes, and its undertaker does the rest.
-      if (!cluster) process.exit(130)
+      if (!isReady) process.exit(130)
       resolve()
     })
   }
-  cluster = await startCluster(options, say)
-  onReady(summaryOf(cluster))
+  const cluster = await startCluster(options.cluster, say)
+  const service = options.service ? await serviceIn(cluster, say) : undefined
+  isReady = true
+  onReady(summaryOf(cluster, service))
   const alive = setInterval(() => undefined, 60_000)
   await signalled
   clearInterval(alive)
+  await service?.stop()
   await cluster.stop()
 }
 
+/** Loads the renderer and the database's client only where they are used: they take a second to load. */
+async function serviceIn(cluster: Cluster, say: Say): Promise<RunningService> {
+  try {
+    const { startService } = await import('../service/start-service.ts')
+    return await startService(cluster, say)
+  } catch (error) {
+    await cluster.stop()
+    throw error
+  }
+}
+
 /** Starts a process that holds the cluster, and answers once the cluster is ready. */
-export async function keepCluster(options: ClusterOptions, say: Say): Promise<ClusterSummary> {
+export async function keepCluster(options: UpOptions, say: Say): Promise<ClusterSummary> {
   const args = [join(import.meta.dirname, 'holder.ts'), JSON.stringify(options)]
   const child = spawn(process.execPath, args, {
     detached: true,
@@ -75,7 +104,7 @@ function readyMessage(child: ChildProcess, say: Say): Promise<ClusterSummary> {
 }
 
 /** The other side of `keepCluster`: runs in a process of its own, which outlives the one that asked for it. */
-export async function holdForParent(options: ClusterOptions): Promise<void> {
+export async function holdForParent(options: UpOptions): Promise<void> {
   const tell = (message: Message) => {
     if (process.connected) process.send?.(message)
   }

@@ -1,5 +1,5 @@
 import { readFile, realpath } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { SandboxSettings, type SandboxSettingsPatch } from '../../contracts/policy.ts'
 import { policyVersion } from '../../policies/agent/load.ts'
 import { parseRepositorySettings } from '../../policies/agent/settings.ts'
@@ -22,6 +22,7 @@ import type { ApiConfig } from './config.ts'
 import type { DeploymentKeys } from './keys/deployment-keys.ts'
 import { type LoadedKeys, loadKeys } from './keys/load-keys.ts'
 import { userSecretName } from './keys/user-secret-name.ts'
+import { nodeFolder } from './node-folder.ts'
 import { privateFoldersOf, refuseToShow } from './private-folders.ts'
 import { createRunService } from './runs/create-run-service.ts'
 import type { ControlGovernance } from './runs/deps.ts'
@@ -48,7 +49,7 @@ export async function composeRunService(
   { store, log, hostEntry }: Around,
   keys: DeploymentKeys,
 ): Promise<RunService> {
-  const toolRoots = await toolRootsOf(config)
+  const toolRoots = await toolRootsOf(config, log)
   const ceiling = await readCeiling(config)
   const forbidden = await privateFoldersOf(config)
   if (config.sandboxes.kind === 'local') await refuseToShow(shownBy({ toolRoots, ceiling }), forbidden)
@@ -107,10 +108,14 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** The Node that runs this service is a toolchain that every command may use, wherever it is installed. */
-async function toolRootsOf({ toolRoots }: ApiConfig): Promise<string[]> {
-  const own = dirname(dirname(await realpath(process.execPath)))
-  return own === '/' || own.startsWith('/usr') ? [...toolRoots] : [...toolRoots, own]
+/** Commands may use the Node that runs this service as a toolchain, if it has a folder of its own. */
+async function toolRootsOf({ toolRoots }: ApiConfig, log: Log): Promise<string[]> {
+  const executable = await realpath(process.execPath)
+  if (executable.startsWith('/usr/')) return [...toolRoots]
+  const own = await nodeFolder(executable)
+  if (own !== undefined) return [...toolRoots, own]
+  log.warn('commands do not see the Node of the service: its folder holds other files too', { executable })
+  return [...toolRoots]
 }
 
 type Showing = { readonly toolRoots: readonly string[]; readonly ceiling: SandboxSettings }

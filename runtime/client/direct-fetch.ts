@@ -13,7 +13,8 @@ export function directFetch({ socketPath }: { readonly socketPath?: string } = {
   let agent: Agent | undefined
   const send = async (input: unknown, init: object | undefined): Promise<unknown> => {
     // Loaded with the first request: commands that send none start faster.
-    const undici = await import('undici')
+    // By its default export: a bundler gives a CommonJS package that is loaded late no names.
+    const { default: undici } = await import('undici')
     agent ??= new undici.Agent(socketPath === undefined ? {} : { connect: { socketPath } })
     return undici.fetch(input as string, { ...init, dispatcher: agent })
   }

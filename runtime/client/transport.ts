@@ -148,7 +148,7 @@ function unreachable({ origin }: URL, error: unknown): SandboxError {
   const why = isSilent(cause) ? 'nothing listens there' : messageOf(cause)
   return new SandboxError(
     'unavailable',
-    `The service${origin === SOCKET_URL ? '' : ` at ${origin}`} cannot be reached: ${why}. \`npm start\` starts one on this machine.`,
+    `The service${origin === SOCKET_URL ? '' : ` at ${origin}`} cannot be reached: ${why}. \`agentweaver serve\` starts one on this machine.`,
     { cause },
   )
 }

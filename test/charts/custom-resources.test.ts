@@ -4,11 +4,11 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { customResourceFaults } from '../../charts-src/checks/custom-resources.ts'
 import { argoObjects } from '../../charts-src/tree/argo-objects.ts'
 import { fluxObjects } from '../../charts-src/tree/flux-objects.ts'
+import { allCrds } from '../../devcluster/addons/third-party-crds.ts'
 import { readGoVersion } from '../../devcluster/build/go-version.ts'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
 import { anEnvironment, appsOf, aTree, ENVIRONMENTS, objectIn, ROOT } from './fixture.ts'
-import { allCrds } from './third-party-crds.ts'
 
 const TOOLS = join(ROOT, 'devcluster/tools')
 

@@ -175,7 +175,6 @@ describe('the API', () => {
     const roles = tree.objects.filter(({ object }) => object.kind === 'Role').map(({ object }) => object)
     expect(roles.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).sort()).toEqual([
       'agentweaver-sandboxes/agentweaver-api',
-      'agentweaver-sandboxes/agentweaver-preview',
     ])
     expect(
       API_RULES.flatMap(({ resources, verbs }) => resources.map((one) => [one, ...verbs].join(' '))),

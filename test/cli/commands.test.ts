@@ -121,7 +121,7 @@ describe('exit status', () => {
     })
 
     expect(status).toBe(5)
-    expect(stderr).toContain('npm start')
+    expect(stderr).toContain('agentweaver serve')
   })
 
   test('6: the service refuses', async () => {

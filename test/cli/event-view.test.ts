@@ -121,6 +121,22 @@ describe('what people see of a run', () => {
     expect(text).toContain('isolation  direct, not isolated, bash  the operator said so')
   })
 
+  test('what a run without a sandbox waits for, and what to do', () => {
+    const pending = (resource: string, attempt: number): RunEvent => ({
+      type: 'subtask.pending_capacity',
+      data: { resource, requested: 1, available: 0, attempt, nextAttemptAt: '2026-01-01T00:01:00.000Z' },
+    })
+    const told = (...events: RunEvent[]) => shown(events).replaceAll(/\s+/g, ' ')
+
+    const first = told(pending('sandboxes', 1))
+    expect(first).toContain('no room for this run yet: every sandbox is in use')
+    expect(first).toContain('tries again as soon as there is room, at the latest in 1 min 0 s')
+    expect(first).toContain('agentweaver cancel RUN')
+    expect(told(pending('pods', 2))).toContain(
+      'the quota of the namespace for pods is used up (it needs 1, and 0 are left)',
+    )
+  })
+
   test('settings that are put in force by a first run', () => {
     const path = '/p/.agentweaver/settings.yml'
     const first = (settings: 'file' | 'defaults') =>

@@ -296,7 +296,7 @@ describe('without a running service', () => {
       })
 
       expect(status).toBe(5)
-      expect(stderr).toContain('npm start')
+      expect(stderr).toContain('agentweaver serve')
       await rm(home, { recursive: true })
     },
   )

@@ -8,6 +8,7 @@ import { aFolder, runCli, startAtTerminal, startCli, until } from './run-cli.ts'
 const loginTo = ({ url }: FakeService) => ({ AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: FAKE_KEY })
 const RUN = ['run', 'fix it', '--empty-workspace', '--agent', 'copilot']
 const APPROVALS = `/api/runs/${RUN_ID}/shell-approvals`
+const DENIALS = `/api/runs/${RUN_ID}/shell-denials`
 const CANCEL = `/api/runs/${RUN_ID}/cancel`
 
 const bodiesOf = ({ requests }: FakeService, path: string) =>
@@ -174,13 +175,53 @@ describe('run at a terminal', () => {
     service.publish(queued, anApproval({ redacted: true }))
     await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
 
-    await terminal.shows('is redacted')
+    await terminal.shows(/is redacted.*Allow it\?/s)
     terminal.type('r\r')
     await terminal.shows(/Allow it\?.*Allow it\?/s)
     terminal.type('y\r')
 
     expect(await terminal.exited).toBe(0)
     expect(bodiesOf(service, APPROVALS)).toHaveLength(1)
+  })
+
+  test('does not take what was typed before the question was shown for an answer to it', async () => {
+    await using service = await startFakeService()
+    service.answer = ({ path }) => {
+      if (path === APPROVALS || path === DENIALS) service.publish(approved, done('succeeded'))
+      return path === APPROVALS || path === DENIALS ? { body: anApprovalAnswer() } : undefined
+    }
+    service.publish(queued)
+    await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
+    await terminal.shows('fix it')
+
+    terminal.type('y\ry\ry')
+    await terminal.shows(/y\r?\ny\r?\ny/)
+    service.publish(anApproval())
+    await terminal.shows('Allow it?')
+    terminal.type('n not yet\r')
+
+    expect(await terminal.exited).toBe(0)
+    expect(bodiesOf(service, APPROVALS)).toEqual([])
+    expect(bodiesOf(service, DENIALS)).toEqual([{ requestId: 'req-1', reason: 'not yet' }])
+  })
+
+  test('shows of a long command how long it is, its beginning and its end, and where all of it is', async () => {
+    await using service = await startFakeService()
+    answerDecisions(service)
+    const lines = Array.from({ length: 300 }, (_, index) => `echo step-${index + 1}`)
+    service.publish(queued, anApproval({ command: lines.join('\n') }))
+    await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
+
+    await terminal.shows('Allow it?')
+    terminal.type('n\r')
+
+    const question = terminal.screen().slice(terminal.screen().indexOf('wants to run'))
+    expect(question).toContain('4,091 characters in 300 lines')
+    expect(question).toContain('  1  echo step-1\r\n')
+    expect(question).toContain('300  echo step-300\r\n')
+    expect(question).not.toContain('step-150')
+    expect(question).toContain(`agentweaver logs ${RUN_ID}`)
+    expect(question.split('\n').length).toBeLessThan(40)
   })
 
   test('takes the question back when somebody else decides', async () => {

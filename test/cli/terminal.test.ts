@@ -5,7 +5,7 @@ import { createPaint, wantsColour } from '../../cli/terminal/paint.ts'
 import { createProgress } from '../../cli/terminal/progress.ts'
 import { table } from '../../cli/terminal/table.ts'
 import { createTerminal } from '../../cli/terminal/terminal.ts'
-import { harmless, visible } from '../../cli/terminal/visible.ts'
+import { harmless, readable, visible } from '../../cli/terminal/visible.ts'
 import { clip, widthOf, wrap } from '../../cli/terminal/wrap.ts'
 
 const plain = createPaint(false)
@@ -19,6 +19,12 @@ describe('hidden characters', () => {
     ['an escape', '\u001b[2J', '<U+001B>[2J'],
     ['a carriage return that hides the line', 'evil\rgood', 'evil<U+000D>good'],
     ['a line separator', 'a\u2028b', 'a<U+2028>b'],
+    ['a combining mark', 'rm -rf /tmp\u0338x', 'rm -rf /tmp<U+0338>x'],
+    ['a mark around a letter', 'a\u20dd', 'a<U+20DD>'],
+    ['the selector of an emoji after a letter', 'rm\ufe0f', 'rm<U+FE0F>'],
+    ['a pattern of braille without a dot', 'a\u2800b', 'a<U+2800>b'],
+    ['a letter of a private alphabet', 'a\ue000', 'a<U+E000>'],
+    ['half a character', 'a\ud800b', 'a<U+D800>b'],
   ])('%s is written out', (_what, text, expected) => {
     expect(visible(text)).toBe(expected)
   })
@@ -27,6 +33,12 @@ describe('hidden characters', () => {
     const text = 'rm -rf build\n\tand \u26a0\ufe0f über 日本語'
 
     expect(visible(text)).toBe(text)
+  })
+
+  test('prose keeps the marks of its language and loses what hides', () => {
+    expect(readable('\u0928\u092e\u0938\u094d\u0924\u0947 e\u0301\u202e')).toBe(
+      '\u0928\u092e\u0938\u094d\u0924\u0947 e\u0301<U+202E>',
+    )
   })
 
   test('a command may colour its output but not steer the terminal', () => {

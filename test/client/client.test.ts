@@ -138,7 +138,9 @@ describe('the client', () => {
 
   test('says that nothing listens, at once', async () => {
     const client = createClient({ url: 'http://127.0.0.1:1023', apiKey: 'k' })
-    await expect(client.listRuns()).rejects.toThrow(/cannot be reached: nothing listens there.*npm start/)
+    await expect(client.listRuns()).rejects.toThrow(
+      /cannot be reached: nothing listens there.*agentweaver serve/,
+    )
   })
 
   test('gives up with the reason of its signal', async () => {

@@ -11,13 +11,13 @@ import type { RunEvent } from '../../contracts/events.ts'
 import { CONTAINERS } from '../../contracts/names.ts'
 import { POD_USERS } from '../../contracts/pod.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
+import { type PostgresServer, startPostgres } from '../../devcluster/service/postgres-server.ts'
 import { generateApiKey } from '../../runtime/api/http/api-key.ts'
 import { deriveKey, turnToken } from '../../runtime/api/keys/deployment-keys.ts'
 import { userSecretName } from '../../runtime/api/keys/user-secret-name.ts'
 import { keyPair } from '../agent-host/host-rig.ts'
 import { startCopilotService } from '../fakes/copilot-service.ts'
 import { createDatabase } from '../helpers/postgres.ts'
-import { type PostgresServer, startPostgres } from '../helpers/postgres-server.ts'
 import {
   dumpPostgres,
   dumpSqlite,

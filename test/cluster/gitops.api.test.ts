@@ -1,5 +1,7 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { API_RULES } from '../../charts-src/apps/api.ts'
+import { parse } from 'yaml'
 import type { PlanStep } from '../../contracts/configure.ts'
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import { type AuditEvent, createAuditLog } from '../../devcluster/client/audit-log.ts'
@@ -8,8 +10,9 @@ import { auditLogPath } from '../../devcluster/control-plane/api-server.ts'
 import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { readState } from '../../devcluster/host/run-folder.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
+import { SANDBOXES } from '../../devcluster/service/names.ts'
 import type { Client } from '../../runtime/client/client.ts'
-import { API_ACCOUNT, type DeployedApi, deployApi, type Replica, SANDBOXES } from './helpers/deployed-api.ts'
+import { API_ACCOUNT, type DeployedApi, deployApi, type Replica } from './helpers/deployed-api.ts'
 
 const noNodes = whyNoNodes()
 const RUN_MS = 90_000
@@ -271,8 +274,8 @@ describe.skipIf(noNodes !== undefined)(
     })
 
     it('used every right that the tree gives it, was refused none, and asked for nothing else', () => {
-      const granted = API_RULES.flatMap(({ resources, verbs }) =>
-        verbs.map((verb) => `${verb} ${resources[0]}`),
+      const granted = roleRules().flatMap(({ resources, verbs }) =>
+        resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource}`)),
       )
 
       const own = audited().filter(({ objectRef }) => objectRef?.resource !== undefined)
@@ -289,6 +292,15 @@ describe.skipIf(noNodes !== undefined)(
     })
   },
 )
+
+/** The rules of every Role of the rendered tree, whichever app has it. */
+function roleRules(): { resources: string[]; verbs: string[] }[] {
+  const tree = join(import.meta.dirname, '../../gitops/local')
+  const files = readdirSync(tree, { recursive: true, encoding: 'utf8' })
+  return files
+    .filter((file) => /(?:^|\/)Role\.[^/]+\.yaml$/.test(file))
+    .flatMap((file) => parse(readFileSync(join(tree, file), 'utf8')).rules)
+}
 
 const podPath = (name: string) => ({ apiVersion: 'v1', plural: 'pods', namespace: 'agentweaver', name })
 

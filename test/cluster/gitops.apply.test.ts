@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readTreeObjects } from '../../charts-src/apply/read-tree.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import { CLAIM } from '../../contracts/claim.ts'
+import { thirdPartyCrds } from '../../devcluster/addons/third-party-crds.ts'
 import { type KubeObject, pathOf } from '../../devcluster/client/kube-object.ts'
 import { installCrds } from '../../devcluster/client/manifests.ts'
 import { whyNoNodes } from '../../devcluster/host/privileges.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
-import { thirdPartyCrds } from '../charts/third-party-crds.ts'
 import { copyTree, type GitopsRig, startGitopsRig } from './helpers/gitops-rig.ts'
 import {
   aClaim,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CLAIM } from '../../contracts/claim.ts'
+import { thirdPartyCrds } from '../../devcluster/addons/third-party-crds.ts'
 import type { KubeObject } from '../../devcluster/client/kube-object.ts'
 import { installCrds } from '../../devcluster/client/manifests.ts'
-import { thirdPartyCrds } from '../charts/third-party-crds.ts'
 import { type GitopsRig, startGitopsRig } from './helpers/gitops-rig.ts'
 
 const CRDS = { apiVersion: 'apiextensions.k8s.io/v1', plural: 'customresourcedefinitions' }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { policyFaults } from '../../charts-src/reachability/compile-policies.ts'
 import { type KubeObject, pathOf } from '../../devcluster/client/kube-object.ts'
 import { waitUntil } from '../../devcluster/host/wait-until.ts'
+import { policyFaults } from '../../reachability/compile-policies.ts'
 import { describeWith } from './helpers/features.ts'
 import { type PolicyShape, REFUSED_SHAPES } from './packets/refused-shapes.ts'
 import { useStage } from './packets/stage.ts'

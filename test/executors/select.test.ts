@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { BackendName } from '../../contracts/backends.ts'
 import { explainLadder, selectBackend } from '../../runtime/executors/select.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 
@@ -27,11 +28,13 @@ describe('the ladder', () => {
     ])
   })
 
-  it('refuses a backend that it does not have', async () => {
-    const fault = await faultOf(selectBackend({ only: 'macos-seatbelt', allowDirect: true, toolRoots: [] }))
+  it('refuses a backend that runs no command on this machine', async () => {
+    const fault = await faultOf(
+      selectBackend({ only: 'kubernetes-sandbox-claim', allowDirect: true, toolRoots: [] }),
+    )
 
     expect(fault.code).toBe('isolation_unavailable')
-    expect(fault.message).toContain('macos-seatbelt')
+    expect(fault.message).toContain('kubernetes-sandbox-claim')
   })
 
   it('explains every rung in order and chooses the first that proved itself', async () => {
@@ -58,4 +61,11 @@ describe('the ladder', () => {
       expect(fault.message).toMatch(/tool folder|not installed/)
     },
   )
+})
+
+it('knows no backend that nothing implements', async () => {
+  const rungs = await explainLadder({ allowDirect: true, toolRoots: [] })
+
+  const implemented = [...rungs.map(({ name }) => name), 'kubernetes-sandbox-claim']
+  expect(BackendName.options.toSorted()).toEqual(implemented.toSorted())
 })

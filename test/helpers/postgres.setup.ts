@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer } from 'node:net'
 import type { TestProject } from 'vitest/node'
+import { type PostgresServer, startPostgres } from '../../devcluster/service/postgres-server.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
-import { type PostgresServer, startPostgres } from './postgres-server.ts'
 
 /** What the broker answers to a test file that asks for PostgreSQL. */
 export type PostgresOffer = { readonly url: string } | { readonly unavailable: string }

@@ -6,8 +6,8 @@ import type { Environment } from '../../charts-src/environment/schema.ts'
 import type { KubeObject } from '../../charts-src/kube-object.ts'
 import { EGRESS_RULES_FILE } from '../../charts-src/network/egress-proxy.ts'
 import { networkObjects } from '../../charts-src/network/network-objects.ts'
-import { isPolicy } from '../../charts-src/reachability/compile-policies.ts'
 import { loadEgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { isPolicy } from '../../reachability/compile-policies.ts'
 
 const EGRESS = readEgressPolicy()
 

@@ -1,8 +1,8 @@
+import { ROWS } from '../../charts-src/access-matrix/assertion.ts'
 import { FORBIDDEN_EVERYWHERE } from '../../charts-src/network/forbidden.ts'
-import { ROWS } from '../../charts-src/reachability/assertion.ts'
-import { REDUNDANT } from '../../charts-src/reachability/redundant-mutants.ts'
 import { placementText, restrictionsText } from '../../policies/agent/egress/describe.ts'
 import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { REDUNDANT } from '../reachability/redundant-mutants.ts'
 
 /** The generated tables of docs/network.md, by their mark. */
 export const TABLES: Readonly<Record<string, () => string>> = {

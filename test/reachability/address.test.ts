@@ -7,7 +7,7 @@ import {
   overlaps,
   parseAddress,
   parseRange,
-} from '../../charts-src/reachability/address.ts'
+} from '../../reachability/address.ts'
 
 const range = (text: string) => {
   const parsed = parseRange(text)

@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { ROWS } from '../../charts-src/access-matrix/assertion.ts'
+import { assertions } from '../../charts-src/access-matrix/assertions.ts'
+import { checkReachability, worldOf } from '../../charts-src/access-matrix/check-reachability.ts'
+import { reachabilityPage } from '../../charts-src/access-matrix/page.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import type { KubeObject } from '../../charts-src/kube-object.ts'
 import { networkObjects } from '../../charts-src/network/network-objects.ts'
-import { ROWS } from '../../charts-src/reachability/assertion.ts'
-import { assertions } from '../../charts-src/reachability/assertions.ts'
-import { checkReachability, worldOf } from '../../charts-src/reachability/check-reachability.ts'
-import { reachabilityPage } from '../../charts-src/reachability/page.ts'
 import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
 
 const FOLDER = join(import.meta.dirname, '../../environments')

@@ -1,5 +1,5 @@
 import type { KubeObject } from '../../charts-src/kube-object.ts'
-import type { ClusterFacts, PodFacts, Probe } from '../../charts-src/reachability/model.ts'
+import type { ClusterFacts, PodFacts, Probe } from '../../reachability/model.ts'
 import {
   aCiliumPolicy,
   aClusterwidePolicy,

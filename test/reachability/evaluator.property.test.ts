@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Probe } from '../../charts-src/reachability/model.ts'
+import type { Probe } from '../../reachability/model.ts'
 import { denyingPolicy, end, plainPolicy, plainSpec, policies, probe, specOf } from './generated.ts'
 import { oracle, type Side } from './oracle.ts'
 import { address, aNetworkPolicy, evaluatorOf, pod, SMALL_WORLD } from './small-world.ts'

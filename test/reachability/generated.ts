@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import type { KubeObject } from '../../charts-src/kube-object.ts'
-import type { Probe } from '../../charts-src/reachability/model.ts'
+import type { Probe } from '../../reachability/model.ts'
 import { aCiliumPolicy, address, aNetworkPolicy, entity, from, pod } from './small-world.ts'
 
 const APPS = ['client', 'server', 'other']

@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { firstFailure } from '../../charts-src/access-matrix/assertions.ts'
+import { worldOf } from '../../charts-src/access-matrix/check-reachability.ts'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
 import { networkObjects } from '../../charts-src/network/network-objects.ts'
-import { firstFailure } from '../../charts-src/reachability/assertions.ts'
-import { worldOf } from '../../charts-src/reachability/check-reachability.ts'
-import { type Mutant, mutants } from '../../charts-src/reachability/mutate.ts'
-import { REDUNDANT } from '../../charts-src/reachability/redundant-mutants.ts'
 import { readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import { type Mutant, mutants } from './mutate.ts'
+import { REDUNDANT } from './redundant-mutants.ts'
 
 const EGRESS = readEgressPolicy()
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { matchesName } from '../../charts-src/reachability/dns-names.ts'
+import { matchesName } from '../../reachability/dns-names.ts'
 import {
   aCiliumPolicy,
   address,

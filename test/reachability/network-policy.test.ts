@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Probe } from '../../charts-src/reachability/model.ts'
+import type { Probe } from '../../reachability/model.ts'
 import { address, aNetworkPolicy, aPod, entity, evaluatorOf, from, pod, SMALL_WORLD } from './small-world.ts'
 
 const CLIENT = { matchLabels: { app: 'client' } }

@@ -1,5 +1,5 @@
 import type { KubeObject } from '../../charts-src/kube-object.ts'
-import type { PodFacts, Probe } from '../../charts-src/reachability/model.ts'
+import type { PodFacts, Probe } from '../../reachability/model.ts'
 
 interface Selector {
   readonly matchLabels?: Readonly<Record<string, string>>

@@ -11,7 +11,7 @@ import {
   samePorts,
   subtract,
   unite,
-} from '../../charts-src/reachability/port-set.ts'
+} from '../../reachability/port-set.ts'
 
 const port = fc.integer({ min: 1, max: 20 })
 const ranges = fc.array(

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { KubeObject } from '../../charts-src/kube-object.ts'
-import { policyFaults } from '../../charts-src/reachability/compile-policies.ts'
-import { createEvaluator } from '../../charts-src/reachability/evaluate.ts'
+import { policyFaults } from '../../reachability/compile-policies.ts'
+import { createEvaluator } from '../../reachability/evaluate.ts'
 import { aCiliumPolicy, aClusterwidePolicy, aNetworkPolicy, SMALL_WORLD } from './small-world.ts'
 
 const PORTS = [{ ports: [{ port: '80', protocol: 'TCP' }] }]

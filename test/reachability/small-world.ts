@@ -1,6 +1,6 @@
 import type { KubeObject } from '../../charts-src/kube-object.ts'
-import { createEvaluator } from '../../charts-src/reachability/evaluate.ts'
-import type { ClusterFacts, Evaluator, PodFacts, Probe } from '../../charts-src/reachability/model.ts'
+import { createEvaluator } from '../../reachability/evaluate.ts'
+import type { ClusterFacts, Evaluator, PodFacts, Probe } from '../../reachability/model.ts'
 
 type Spec = Readonly<Record<string, unknown>>
 

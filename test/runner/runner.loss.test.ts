@@ -85,7 +85,9 @@ describe('a lost runner', () => {
     onTestFinished(() => void host.kill('SIGKILL'))
     await once(host.stdout, 'data')
     const runner = Number(readFileSync(`/proc/${host.pid}/task/${host.pid}/children`, 'utf8'))
-    const pids = [runner, Number(readFileSync(join(root, 'child'), 'utf8'))]
+    const child = () => Number(readFileSync(join(root, 'child'), 'utf8'))
+    await until('the command has written its number', () => child() > 0)
+    const pids = [runner, child()]
     const folder = environmentOf(runner).get('AGENTWEAVER_RUNNER_TEMP') ?? ''
     expect(pids.map(commandLineOf), 'the control: both run').not.toContain('')
     expect(existsSync(folder)).toBe(true)
@@ -99,11 +101,11 @@ describe('a lost runner', () => {
 
 describe('starting a runner', () => {
   it('tells why it did not come up', async () => {
-    const starting = spawnRunner({ backend: 'macos-seatbelt', toolRoots: [], log: silentLog })
+    const starting = spawnRunner({ backend: 'kubernetes-sandbox-claim', toolRoots: [], log: silentLog })
 
     await expect(starting).rejects.toMatchObject({
       code: 'isolation_unavailable',
-      message: expect.stringContaining('macos-seatbelt'),
+      message: expect.stringContaining('kubernetes-sandbox-claim'),
     })
   })
 

@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { type PostgresNetwork, startPostgres } from '../helpers/postgres-server.ts'
+import { type PostgresNetwork, startPostgres } from '../../devcluster/service/postgres-server.ts'
 
 export const SETUP_ROLE = 'agentweaver-dev-database-setup'
 export const DATABASE = 'agentweaver'

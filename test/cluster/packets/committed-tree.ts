@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { type Stage as Cast, stageOf } from '../../../charts-src/access-matrix/stage.ts'
 import { loadEnvironment } from '../../../charts-src/environment/load-environment.ts'
 import type { Environment } from '../../../charts-src/environment/schema.ts'
 import { networkObjects, placeholderValues } from '../../../charts-src/network/network-objects.ts'
-import { isPolicy } from '../../../charts-src/reachability/compile-policies.ts'
-import { type Stage as Cast, stageOf } from '../../../charts-src/reachability/stage.ts'
 import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
 import { readManifests } from '../../../devcluster/client/manifests.ts'
 import { readEgressPolicy } from '../../../policies/agent/egress/load.ts'
 import { type ResolvedEgress, resolveEgress } from '../../../policies/agent/egress/resolve.ts'
+import { isPolicy } from '../../../reachability/compile-policies.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..', '..')
 

@@ -1,4 +1,4 @@
-import type { ClusterFacts, End, Probe } from '../../../charts-src/reachability/model.ts'
+import type { ClusterFacts, End, Probe } from '../../../reachability/model.ts'
 import type { Question } from './questions.ts'
 import type { Stage, StagePlan } from './stage.ts'
 

@@ -1,4 +1,4 @@
-import type { Probe } from '../../../charts-src/reachability/model.ts'
+import type { Probe } from '../../../reachability/model.ts'
 import { type Cell, cellName, type Outcome } from './cell.ts'
 import type { Prober } from './prober.ts'
 import type { Stage } from './stage.ts'

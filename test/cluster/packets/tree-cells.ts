@@ -5,16 +5,16 @@ import {
   isSandbox,
   openings,
   SOURCES,
-} from '../../../charts-src/reachability/expectations.ts'
-import type { ClusterFacts, End, Probe } from '../../../charts-src/reachability/model.ts'
-import { ALL_PORTS, hasPorts, intersect, portSet } from '../../../charts-src/reachability/port-set.ts'
+} from '../../../charts-src/access-matrix/expectations.ts'
 import {
   ACTORS,
   type Actor,
   type ActorId,
   addressIn,
   IMPOSTORS,
-} from '../../../charts-src/reachability/stage.ts'
+} from '../../../charts-src/access-matrix/stage.ts'
+import type { ClusterFacts, End, Probe } from '../../../reachability/model.ts'
+import { ALL_PORTS, hasPorts, intersect, portSet } from '../../../reachability/port-set.ts'
 import type { Cell } from './cell.ts'
 import { type CommittedTree, namesIn } from './committed-tree.ts'
 import type { ProberName, Question } from './questions.ts'

@@ -1,0 +1,95 @@
+import { formatPorts, hasPorts } from '../../reachability/port-set.ts'
+import { type Assertion, actorsOf, assertion, SANDBOX_IDS } from './assertion.ts'
+import { expectedNames, isOurs } from './expectations.ts'
+import { forbiddenAddresses } from './forbidden-addresses.ts'
+import { strangeNames } from './names-on-stage.ts'
+import type { World } from './world.ts'
+
+/** An address outside that nobody of ours is meant to reach. */
+const LEARNED = '203.0.113.8'
+
+/** Names: what is listed is looked up and connected to, and nothing else is. */
+export function namesOf(world: World): Assertion[] {
+  const { environment, egress, evaluator, stage } = world
+  const sources = stage.actors.filter(({ id, end }) => isOurs(id) && end.kind === 'pod')
+  return sources.flatMap((from) => {
+    const listed = expectedNames(environment, egress, from.id)
+    const strange = strangeNames(world, from.id).filter((name) => !listed.has(name))
+    const asks = (name: string, port: number) =>
+      evaluator.evaluate({ from: from.end, to: { kind: 'name', name }, protocol: 'TCP', port })
+    const looked = [...listed.keys()].map((name) => {
+      const answer = asks(name, 443)
+      return assertion(
+        'name',
+        `${from.title} looks up ${name}`,
+        answer.lookup?.allowed ? undefined : answer.why,
+      )
+    })
+    const connected = [...listed].flatMap(([name, ports]) =>
+      [80, 443, ...ports].map((port) => {
+        const answer = asks(name, port)
+        const isMeant = ports.includes(port)
+        const title = `${from.title} ${isMeant ? 'connects' : 'does not connect'} to ${name}:${port}`
+        return assertion('name', title, answer.allowed === isMeant ? undefined : answer.why)
+      }),
+    )
+    const refused = strange.map((name) => {
+      const answer = asks(name, 443)
+      const isRefused = answer.lookup?.allowed === false && !answer.allowed
+      return assertion(
+        'name',
+        `${from.title} may not even look up ${name}`,
+        isRefused ? undefined : answer.why,
+      )
+    })
+    const learned = strange.map((name) => {
+      const found = evaluator.openPorts(from.end, { kind: 'address', ip: LEARNED, learnedNames: [name] })
+      const title = `${from.title} does not connect to what another pod of the node has looked up as ${name}`
+      return assertion('name', title, hasPorts(found) ? `reaches ${formatPorts(found)}` : undefined)
+    })
+    return [...looked, ...connected, ...refused, ...learned]
+  })
+}
+
+/** Names of the control plane: nobody lists them for a sandbox, and a file that does is wrong. */
+export function neverNamed(world: World): Assertion[] {
+  const { azure, database, dns, registry } = world.environment.infra
+  const names = [
+    ...(azure ? [azure.vaults.controlPlane.host] : []),
+    database.host,
+    `api.${dns.zone}`,
+    registry.host,
+  ]
+  return actorsOf(world, [...SANDBOX_IDS, 'proxy']).flatMap((from) =>
+    names.map((name) => {
+      const { allowed, lookup } = world.evaluator.evaluate({
+        from: from.end,
+        to: { kind: 'name', name },
+        protocol: 'TCP',
+        port: 443,
+      })
+      const title = `${from.title} never reaches ${name}`
+      return assertion('name', title, allowed || lookup?.allowed ? 'the name is listed for it' : undefined)
+    }),
+  )
+}
+
+/** Whoever answers for a listed name can answer with any address. */
+export function rebinding(world: World): Assertion[] {
+  const { environment, egress, evaluator } = world
+  return actorsOf(world, [...SANDBOX_IDS, 'proxy']).flatMap((from) => {
+    const [listed] = expectedNames(environment, egress, from.id)
+    if (listed === undefined) return []
+    const [name, [port = 443]] = listed
+    return forbiddenAddresses(environment).map(({ ip, what }) => {
+      const answer = evaluator.evaluate({
+        from: from.end,
+        to: { kind: 'name', name, ip },
+        protocol: 'TCP',
+        port,
+      })
+      const title = `${from.title} does not connect to ${name} at ${ip}, ${what}`
+      return assertion('rebinding', title, answer.allowed ? answer.why : undefined)
+    })
+  })
+}

@@ -1,0 +1,97 @@
+import { parseRange } from '../../reachability/address.ts'
+import { includesRange, rangesDeniedTo } from '../../reachability/denied-ranges.ts'
+import type { End, Evaluator, PodFacts } from '../../reachability/model.ts'
+import { formatPorts, hasPorts, type PortSet, samePorts } from '../../reachability/port-set.ts'
+import { hurried } from './assert-hurried.ts'
+import { namesOf, neverNamed, rebinding } from './assert-names.ts'
+import { type Assertion, type AssertionRow, actorsOf, assertion, SANDBOX_IDS } from './assertion.ts'
+import { expectedOnSide, isOurs, openings, type Side, SOURCES } from './expectations.ts'
+import { forbiddenAddresses } from './forbidden-addresses.ts'
+import type { World } from './world.ts'
+
+const GROUPS: readonly ((world: World) => Iterable<Assertion>)[] = [
+  (world) => pairs(world, 'pair', world.evaluator),
+  (world) => pairs(world, 'without refusals', world.bare),
+  explicit,
+  ranges,
+  hurried,
+  rebinding,
+  neverNamed,
+  namesOf,
+]
+
+/** Every assertion, held or not. */
+export const assertions = (world: World): Assertion[] => GROUPS.flatMap((group) => [...group(world)])
+
+/** The first that does not hold, for those who ask of very many trees. */
+export function firstFailure(world: World): Assertion | undefined {
+  for (const group of GROUPS) {
+    for (const one of group(world)) if (one.failure !== undefined) return one
+  }
+  return undefined
+}
+
+/** Each side by itself: a lock that only holds because of the other is none. */
+function* pairs(
+  { environment, egress, stage }: World,
+  row: AssertionRow,
+  evaluator: Evaluator,
+): Generator<Assertion> {
+  const all = openings(environment, egress)
+  for (const from of stage.actors.filter(({ id }) => SOURCES.includes(id))) {
+    const targets = stage.actors.filter(({ id }) => id !== from.id && (isOurs(from.id) || isOurs(id)))
+    for (const to of targets) {
+      const found = evaluator.openSides(from.end, to.end)
+      const judge = (side: Side, ports: PortSet) => {
+        const wanted = expectedOnSide(all, { from: from.id, to: to.id }, side)
+        const title = `${from.title} → ${to.title}, ${side}: ${formatPorts(wanted) || 'nothing'}`
+        const failure = samePorts(wanted, ports) ? undefined : `is ${formatPorts(ports) || 'closed'}`
+        return assertion(row, title, failure)
+      }
+      if (isOurs(from.id)) yield judge('leaving', found.egress)
+      if (isOurs(to.id)) yield judge('entering', found.ingress)
+    }
+  }
+}
+
+function ranges(world: World): Assertion[] {
+  return actorsOf(world, [...SANDBOX_IDS, 'stray sandbox']).flatMap((from) =>
+    forbiddenAddresses(world.environment).map(({ ip, what }) => {
+      const found = world.evaluator.openPorts(from.end, { kind: 'address', ip })
+      const title = `${from.title} does not reach ${ip}, ${what}`
+      return assertion('range', title, hasPorts(found) ? `reaches ${formatPorts(found)}` : undefined)
+    }),
+  )
+}
+
+function explicit(world: World): Assertion[] {
+  const { environment, objects, stage } = world
+  const { network, apiServer, database } = environment.infra
+  const wanted = [
+    ...network.serviceCidrs,
+    ...network.podCidrs,
+    ...network.nodeCidrs,
+    ...apiServer.cidrs,
+    database.cidr,
+  ]
+  const guarded = actorsOf(world, [
+    ...SANDBOX_IDS,
+    ...(environment.egress.mode === 'proxy' ? (['proxy'] as const) : []),
+  ])
+  return guarded.flatMap(({ title, end }) => {
+    const pod = stage.facts.pods.find((one) => isThat(one, end))
+    const denied = pod === undefined ? [] : rangesDeniedTo(objects, stage.facts, pod)
+    return [...new Set(wanted)].map((cidr) => {
+      const range = parseRange(cidr)
+      const isDenied = range !== undefined && includesRange(denied, range)
+      return assertion(
+        'explicit',
+        `${cidr} is denied by name to the ${title}`,
+        isDenied ? undefined : 'no policy names it in egressDeny',
+      )
+    })
+  })
+}
+
+const isThat = ({ namespace, name }: PodFacts, end: End): boolean =>
+  end.kind === 'pod' && end.namespace === namespace && end.name === name

@@ -1,0 +1,179 @@
+import { AGENT_HOST_PORT, API_PORT, EGRESS_PROXY_PORT, METRICS_PORT } from '../../contracts/ports.ts'
+import type { ResolvedEgress } from '../../policies/agent/egress/resolve.ts'
+import { destinationsFor } from '../../policies/agent/egress/targets.ts'
+import { ALL_PORTS, intersect, type PortSet, portSet, unite } from '../../reachability/port-set.ts'
+import type { Environment } from '../environment/schema.ts'
+import { workloads } from '../workloads.ts'
+import { type ActorId, IMPOSTORS } from './stage.ts'
+
+const LOOKUPS = portSet({ TCP: [[53, 53]], UDP: [[53, 53]] })
+const tcp = (port: number) => portSet({ TCP: [[port, port]] })
+
+/** Ports of previews, written out: 3000 to 9000 without the one at which a sandbox takes orders. */
+const PREVIEWS = portSet({
+  TCP: [
+    [3000, 8087],
+    [8089, 9000],
+  ],
+})
+
+const SANDBOXES: readonly ActorId[] = ['agent', 'command', 'other agent', 'other command']
+const GATEWAYS: readonly ActorId[] = ['api gateway', 'preview gateway']
+const OURS: readonly ActorId[] = [
+  ...SANDBOXES,
+  ...GATEWAYS,
+  'stray sandbox',
+  'api',
+  'database setup',
+  'stray control plane',
+  'proxy',
+  'stray egress',
+]
+
+/** Who can open a connection at all. */
+export const SOURCES: readonly ActorId[] = [
+  ...OURS,
+  'dns',
+  'monitoring',
+  'gateway controller',
+  'elsewhere',
+  ...IMPOSTORS,
+  'own node',
+  'other node',
+  'api server',
+  'internet',
+]
+
+export const isOurs = (id: ActorId): boolean => OURS.includes(id)
+export const isSandbox = (id: ActorId): boolean => SANDBOXES.includes(id)
+export const isGateway = (id: ActorId): boolean => GATEWAYS.includes(id)
+
+/** One opening: who, to whom, at which ports. Whoever is not in the list is closed. */
+interface Opening {
+  readonly from: readonly ActorId[]
+  readonly to: readonly ActorId[]
+  readonly ports: PortSet
+  /** Open on this side alone, whatever the other says. @default both */
+  readonly side?: Side
+}
+
+/** The two locks of a connection. */
+export type Side = 'leaving' | 'entering'
+
+/** Everything that is meant to be open between two ends, after the table of docs/network.md and nothing else. */
+export function openings(environment: Environment, egress: ResolvedEgress): Opening[] {
+  const { infra } = environment
+  const [podPorts, controller] = [infra.gateway.podPorts, infra.gateway.controller]
+  const setup: readonly ActorId[] = infra.azure?.databaseSetup ? ['database setup'] : []
+  return [
+    { from: ['api'], to: SANDBOXES, ports: tcp(AGENT_HOST_PORT) },
+    { from: ['preview gateway'], to: SANDBOXES, ports: PREVIEWS },
+    { from: ['api gateway'], to: ['api'], ports: tcp(API_PORT) },
+    { from: inNamespace(infra.monitoring.namespace, environment), to: ['api'], ports: tcp(METRICS_PORT) },
+    { from: ['api'], to: ['api server', 'unknown api server'], ports: tcp(infra.apiServer.port) },
+    { from: ['api', ...setup], to: ['database'], ports: tcp(infra.database.port) },
+    { from: ['api', ...setup, ...GATEWAYS], to: ['dns'], ports: LOOKUPS },
+    { from: GATEWAYS, to: inNamespace(controller.namespace, environment), ports: tcp(controller.port) },
+    // The front doors: everybody may come in; who of ours may go there is the other side's business.
+    {
+      from: SOURCES,
+      to: GATEWAYS,
+      ports: portSet({ TCP: podPorts.map((port) => [port, port]) }),
+      side: 'entering',
+    },
+    // The kubelet's probes; Cilium lets a node reach the pods on it, whatever a policy says.
+    { from: ['own node'], to: [...SANDBOXES, 'proxy'], ports: ALL_PORTS },
+    ...openingsOfMode(environment, egress),
+  ]
+}
+
+/** Whoever is in a namespace: the cluster may keep several of them in one, and then a rule for one is a rule for all. */
+function inNamespace(namespace: string, { slice, infra }: Environment): ActorId[] {
+  const homes: readonly (readonly [ActorId, string])[] = [
+    ['dns', workloads(slice).clusterDns.namespace],
+    ['monitoring', infra.monitoring.namespace],
+    ['gateway controller', infra.gateway.controller.namespace],
+  ]
+  return homes.flatMap(([id, home]) => (home === namespace ? [id] : []))
+}
+
+function openingsOfMode(environment: Environment, egress: ResolvedEgress): Opening[] {
+  const { infra } = environment
+  const { mode } = environment.egress
+  if (mode === 'closed') return []
+  if (mode === 'proxy')
+    return [
+      { from: SANDBOXES, to: ['proxy'], ports: tcp(EGRESS_PROXY_PORT) },
+      { from: inNamespace(infra.monitoring.namespace, environment), to: ['proxy'], ports: tcp(METRICS_PORT) },
+      { from: ['proxy'], to: ['dns'], ports: LOOKUPS },
+    ]
+  const looksUp = (['agent', 'command'] as const).filter(
+    (kind) => destinationsFor(egress.classes[kind], 'fqdn').length > 0,
+  )
+  return [{ from: looksUp.flatMap((kind) => [kind, `other ${kind}`] as const), to: ['dns'], ports: LOOKUPS }]
+}
+
+interface Pair {
+  readonly from: ActorId
+  readonly to: ActorId
+}
+
+/** What is meant to be open on one side of a connection. */
+export function expectedOnSide(all: readonly Opening[], pair: Pair, side: Side): PortSet {
+  return unite(
+    all
+      .filter((opening) => opening.from.includes(pair.from) && opening.to.includes(pair.to))
+      .filter((opening) => opening.side === undefined || opening.side === side)
+      .map(({ ports }) => ports),
+  )
+}
+
+/** What is meant to be open from one to another: by both sides, where both have policies of ours. */
+export function expectedPorts(all: readonly Opening[], from: ActorId, to: ActorId): PortSet {
+  const of = (side: Side, id: ActorId) => (isOurs(id) ? expectedOnSide(all, { from, to }, side) : ALL_PORTS)
+  return intersect(of('leaving', from), of('entering', to))
+}
+
+/** Names that an actor may look up and connect to, with the ports; names without ports may only be looked up. */
+export function expectedNames(
+  environment: Environment,
+  egress: ResolvedEgress,
+  actor: ActorId,
+): ReadonlyMap<string, readonly number[]> {
+  const { azure, database, gateway } = environment.infra
+  if (isGateway(actor))
+    return new Map(controllerNames(gateway.controller.namespace).map((name) => [name, []]))
+  if (actor === 'api')
+    return new Map<string, readonly number[]>([
+      [database.host, []],
+      ...(azure
+        ? [azure.loginHost, azure.vaults.controlPlane.host, azure.vaults.userTokens.host].map(
+            (host) => [host, [443]] as const,
+          )
+        : []),
+    ])
+  if (actor === 'database setup')
+    return new Map<string, readonly number[]>(
+      azure?.databaseSetup
+        ? [
+            [database.host, []],
+            [azure.loginHost, [443]],
+          ]
+        : [],
+    )
+  return new Map(destinationsOf(environment, egress, actor).map(({ host, ports }) => [host, ports]))
+}
+
+/** A name of the controller, as a resolver with search domains asks for it. */
+const controllerNames = (namespace: string) =>
+  ['', '.cluster.local', '.control-plane.svc.cluster.local', '.svc.cluster.local'].map(
+    (search) => `controller.${namespace}.svc${search}`,
+  )
+
+function destinationsOf({ egress: { mode } }: Environment, egress: ResolvedEgress, actor: ActorId) {
+  const { agent, command } = egress.classes
+  if (mode === 'proxy' && actor === 'proxy') return destinationsFor([...agent, ...command], 'proxy')
+  if (mode !== 'fqdn') return []
+  if (actor === 'agent' || actor === 'other agent') return destinationsFor(agent, 'fqdn')
+  return actor === 'command' || actor === 'other command' ? destinationsFor(command, 'fqdn') : []
+}

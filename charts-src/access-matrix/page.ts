@@ -1,0 +1,196 @@
+import { notWhole } from '../../policies/agent/egress/describe.ts'
+import { type EgressPolicy, readEgressPolicy } from '../../policies/agent/egress/load.ts'
+import type { Evaluator, Verdict } from '../../reachability/model.ts'
+import { formatPorts, type PortSet } from '../../reachability/port-set.ts'
+import type { Environment } from '../environment/schema.ts'
+import type { KubeObject } from '../kube-object.ts'
+import { type Assertion, type AssertionRow, ROWS } from './assertion.ts'
+import { assertions } from './assertions.ts'
+import { worldOf } from './check-reachability.ts'
+import { expectedNames, isOurs, SOURCES } from './expectations.ts'
+import { type Actor, type ActorId, IMPOSTORS } from './stage.ts'
+import type { World } from './world.ts'
+
+/** Columns of the matrix with short titles; whoever is not among them is as closed as its neighbour. */
+const COLUMNS: readonly (readonly [ActorId, string])[] = [
+  ['agent', 'agent sandbox'],
+  ['command', 'command sandbox'],
+  ['stray sandbox', 'unlabelled in sandboxes'],
+  ['api', 'API'],
+  ['api gateway', 'API gateway'],
+  ['preview gateway', 'preview gateway'],
+  ['proxy', 'egress proxy'],
+  ['dns', 'cluster DNS'],
+  ['gateway controller', "gateways' controller"],
+  ['elsewhere', "somebody else's pod"],
+  ['own node', 'own node'],
+  ['other node', 'other node'],
+  ['api server', 'API server'],
+  ['database', 'database'],
+  ['metadata', 'metadata'],
+  ['internet', 'Internet'],
+]
+
+/** `gitops/<env>/reachability.md`: who may reach whom, computed from the rendered policies, for a person to review. */
+export function reachabilityPage(
+  objects: readonly KubeObject[],
+  environment: Environment,
+  policy: EgressPolicy = readEgressPolicy(),
+): string {
+  const outcome = worldOf(objects, environment, policy)
+  if (!outcome.ok) {
+    const faults = outcome.faults.map(
+      ({ policy, path, kind, reason }) => `- ${policy}, ${path}: ${kind}: ${reason}`,
+    )
+    return `# Who may reach whom: ${environment.name}\n\nNot computed:\n\n${faults.join('\n')}\n`
+  }
+  const { world } = outcome
+  const sections = [
+    heading(environment),
+    matrix(world),
+    nameTable(world),
+    notHere(world),
+    reasons(world),
+    held(assertions(world)),
+  ]
+  return `${sections.join('\n\n')}\n`
+}
+
+const heading = ({ name, egress, isolation }: Environment) => `# Who may reach whom: ${name}
+
+Computed by \`reachability/\` from the NetworkPolicies and CiliumNetworkPolicies of this tree, not written by
+hand; \`npm run synth\` renders it and \`npm run synth:check\` compares it. Egress mode \`${egress.mode}\`, isolation
+\`${isolation}\`. A dot is closed at every port and protocol. What it means and how it is computed: docs/network.md.`
+
+function matrix({ stage, evaluator }: World): string {
+  const rows = sourcesOf(stage.actors).map((from) => [
+    from.title,
+    ...COLUMNS.map(([id]) => {
+      const to = stage.actors.find((actor) => actor.id === id)
+      if (to === undefined || to.id === from.id) return ''
+      if (!isOurs(from.id) && !isOurs(to.id)) return ''
+      return cell(evaluator.openPorts(from.end, to.end))
+    }),
+  ])
+  return `## Between ends
+
+Rows connect to columns. An empty cell is not ours to say: a pod to itself, or two ends outside our namespaces. A second
+sandbox of a class has the row of the first, and a pod of somebody else that carries our labels the row of any other.
+
+${table(['from', ...COLUMNS.map(([, title]) => title)], rows)}`
+}
+
+const cell = (ports: PortSet) => formatPorts(ports) || '·'
+
+function nameTable(world: World): string {
+  const sources = world.stage.actors.filter(({ id }) => isOurs(id) && !id.startsWith('other '))
+  const asking = sources.filter((from) => listed(world, from).length > 0)
+  const hosts = [...new Set(asking.flatMap((from) => listed(world, from)))].sort()
+  if (hosts.length === 0) return '## By name\n\nNobody looks up or reaches any name outside.'
+  const rows = [...hosts, 'any other name'].map((host) => [
+    host === 'any other name' ? host : `\`${host}\``,
+    ...asking.map((from) =>
+      nameCell(world, from, host === 'any other name' ? 'not-listed.example.com' : host),
+    ),
+  ])
+  return `## By name
+
+What may be looked up at the cluster's resolver, and connected to once it has been. "lookup" alone: the address is
+reached by another rule, or not at all.
+
+${table(['name', ...asking.map(({ title }) => title)], rows)}`
+}
+
+const listed = ({ environment, egress }: World, { id }: Actor) => [
+  ...expectedNames(environment, egress, id).keys(),
+]
+
+/** Ports are those that some destination has; others are covered by the assertions. */
+function nameCell({ environment, egress, evaluator }: World, from: Actor, name: string): string {
+  const ask = (port: number) =>
+    evaluator.evaluate({ from: from.end, to: { kind: 'name', name }, protocol: 'TCP', port })
+  if (!ask(443).lookup?.allowed) return '·'
+  const ports = new Set([443, ...[...expectedNames(environment, egress, from.id).values()].flat()])
+  const open = [...ports].filter((port) => ask(port).allowed).sort((a, b) => a - b)
+  return open.length === 0 ? 'lookup' : `TCP ${open.join(', ')}`
+}
+
+/** What policies/agent/egress.yaml lists and this environment does not have as it is written there. */
+function notHere({ environment, egress }: World): string {
+  const { mode } = environment.egress
+  if (mode === 'closed')
+    return '## Left out here\n\nEverything of policies/agent/egress.yaml: the environment is closed.'
+  const absent = egress.absent.map(({ kind, placeholder }) => [
+    kind,
+    placeholder,
+    'no: the environment has no such name',
+  ])
+  const lost = notWhole(egress.classes, mode).map(({ kind, host, text }) => [kind, `\`${host}\``, text])
+  const rows = [...absent, ...lost]
+  if (rows.length === 0) return '## Left out here\n\nNothing of policies/agent/egress.yaml.'
+  return `## Left out here
+
+What policies/agent/egress.yaml lists and a name and a port cannot hold, or what has no name here.
+
+${table(['class', 'destination', 'in'], rows)}`
+}
+
+/** Which rule opens each pair, so that a reviewer knows what to read; sources that are alike share a line. */
+function reasons({ stage, evaluator }: World): string {
+  const pairs = sourcesOf(stage.actors).flatMap((from) =>
+    stage.actors
+      .filter((to) => to.id !== from.id && !isDouble(to) && (isOurs(from.id) || isOurs(to.id)))
+      .map((to) => ({ from, to, ports: evaluator.openPorts(from.end, to.end) })),
+  )
+  const rows = pairs.flatMap((pair) => {
+    const row = reason(pair, evaluator)
+    return row === undefined ? [] : [{ from: pair.from.title, row }]
+  })
+  const alike = [...Map.groupBy(rows, ({ row }) => row.join(' | ')).values()]
+  const lines = alike.map((group) => [group.map(({ from }) => from).join(', '), ...(group[0]?.row ?? [])])
+  return `## By which rule
+
+${table(['from', 'to', 'ports', 'leaving', 'entering'], lines)}`
+}
+
+/** A second sandbox of a class is there to be reached by the first; its own row would be the same. */
+const isDouble = ({ id }: Actor) => id.startsWith('other ') && id !== 'other node'
+
+const sourcesOf = (actors: readonly Actor[]) =>
+  actors.filter((actor) => SOURCES.includes(actor.id) && !isDouble(actor) && !IMPOSTORS.includes(actor.id))
+
+interface Pair {
+  readonly from: Actor
+  readonly to: Actor
+  readonly ports: PortSet
+}
+
+function reason({ from, to, ports }: Pair, evaluator: Evaluator): string[] | undefined {
+  const [protocol, [range]] = Object.entries(ports).find(([, ranges]) => ranges.length > 0) ?? [undefined, []]
+  if (protocol === undefined || range === undefined) return undefined
+  const { egress, ingress } = evaluator.evaluate({
+    from: from.end,
+    to: to.end,
+    protocol: protocol as keyof PortSet,
+    port: range[0],
+  })
+  const text = ({ because, rule }: Verdict) =>
+    rule === undefined ? because : `\`${rule.policy.replace(/^\S+ /, '')}\` ${rule.path}`
+  return [to.title, formatPorts(ports), text(egress), text(ingress)]
+}
+
+function held(all: readonly Assertion[]): string {
+  const rows = (Object.keys(ROWS) as AssertionRow[]).map((row) => {
+    const ofRow = all.filter((one) => one.row === row)
+    const broken = ofRow.filter(({ failure }) => failure !== undefined)
+    return [ROWS[row], String(ofRow.length), String(broken.length)]
+  })
+  return `## Assertions
+
+${table(['what must hold', 'asked', 'broken'], rows)}`
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
+}

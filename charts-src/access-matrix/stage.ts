@@ -1,0 +1,208 @@
+import { names, SandboxKind } from '../../contracts/names.ts'
+import { formatAddress, parseRange } from '../../reachability/address.ts'
+import type { ClusterFacts, End, PodFacts } from '../../reachability/model.ts'
+import type { Environment } from '../environment/schema.ts'
+import type { KubeObject } from '../kube-object.ts'
+import { workloads } from '../workloads.ts'
+import { podsOf } from './pods-of.ts'
+
+/** Who takes part in the matrix. Pods are the rendered ones; beside them stands who could be there. */
+export interface Actor {
+  readonly id: ActorId
+  readonly title: string
+  readonly end: Exclude<End, { readonly kind: 'name' }>
+}
+
+export const ACTORS = {
+  agent: 'sandbox of class agent',
+  command: 'sandbox of class command',
+  'other agent': 'another sandbox of class agent',
+  'other command': 'another sandbox of class command',
+  'stray sandbox': 'pod without labels among the sandboxes',
+  api: 'API',
+  'database setup': "Job that makes the API's role",
+  'api gateway': 'gateway of the API',
+  'preview gateway': 'gateway of previews',
+  'stray control plane': 'pod without labels in the control plane',
+  proxy: 'egress proxy',
+  'stray egress': 'pod without labels among the proxies',
+  dns: 'cluster DNS',
+  monitoring: 'monitoring',
+  'gateway controller': "gateways' controller",
+  elsewhere: 'pod of somebody else',
+  'false api': "pod of somebody else with the API's labels",
+  'false database setup': "pod of somebody else with the labels of the Job that makes the API's role",
+  'false api gateway': "pod of somebody else with the labels of the API's gateway",
+  'false preview gateway': 'pod of somebody else with the labels of the gateway of previews',
+  'false agent': 'pod of somebody else with the labels of class agent',
+  'false command': 'pod of somebody else with the labels of class command',
+  'false proxy': "pod of somebody else with the proxy's labels",
+  'own node': 'node of the sandboxes and the proxy',
+  'other node': 'another node',
+  'api server': 'API server',
+  'unknown api server': 'API server at an address that the outputs do not name',
+  database: 'database',
+  metadata: 'metadata service 169.254.169.254',
+  internet: 'any other address outside',
+} as const
+export type ActorId = keyof typeof ACTORS
+
+/** Anybody may put any label on a pod of their own namespace. */
+export const IMPOSTORS: readonly ActorId[] = [
+  'false api',
+  'false database setup',
+  'false api gateway',
+  'false preview gateway',
+  'false agent',
+  'false command',
+  'false proxy',
+]
+
+/** Namespaces and names of what is not rendered here. */
+const ELSEWHERE = 'somebody-else'
+const OWN_NODE = 'node-of-sandboxes'
+const OTHER_NODE = 'another-node'
+const METADATA = '169.254.169.254'
+const UNKNOWN_API_SERVER = '203.0.113.99'
+
+export interface Stage {
+  readonly facts: ClusterFacts
+  readonly actors: readonly Actor[]
+}
+
+/** Sets the stage of an environment: the pods that its objects make, and everybody else who could talk to them. */
+export function stageOf(objects: readonly KubeObject[], environment: Environment): Stage {
+  const pods = castOf(objects, environment)
+  const addressed = withAddresses(
+    pods.map(({ pod }) => pod),
+    environment,
+  )
+  const node = (name: string, cidr: string, place: bigint) => ({ name, ips: [addressIn(cidr, place)] })
+  const [nodeCidr = ''] = environment.infra.network.nodeCidrs
+  const [apiServerCidr = ''] = environment.infra.apiServer.cidrs
+  const facts: ClusterFacts = {
+    namespaces: namespacesOf(objects, addressed),
+    pods: addressed,
+    nodes: [node(OWN_NODE, nodeCidr, 10n), node(OTHER_NODE, nodeCidr, 11n)],
+    apiServer: { ips: [addressIn(apiServerCidr, 4n), UNKNOWN_API_SERVER] },
+    resolver: { namespace: workloads(environment.slice).clusterDns.namespace, name: 'dns' },
+  }
+  const podActors = pods.map(({ id, pod: { namespace, name } }) =>
+    actor(id, { kind: 'pod', namespace, name }),
+  )
+  return { facts, actors: [...podActors, ...otherActors(facts, environment)] }
+}
+
+const actor = (id: ActorId, end: Actor['end']): Actor => ({ id, title: ACTORS[id], end })
+
+function otherActors(facts: ClusterFacts, { infra }: Environment): Actor[] {
+  const at = (id: ActorId, ip: string) => actor(id, { kind: 'address', ip })
+  const [own, other] = facts.nodes ?? []
+  return [
+    at('own node', own?.ips[0] ?? ''),
+    at('other node', other?.ips[0] ?? ''),
+    actor('api server', { kind: 'entity', entity: 'kube-apiserver' }),
+    at('unknown api server', UNKNOWN_API_SERVER),
+    at('database', addressIn(infra.database.cidr, 4n)),
+    at('metadata', METADATA),
+    actor('internet', { kind: 'entity', entity: 'world' }),
+  ]
+}
+
+interface Cast {
+  readonly id: ActorId
+  readonly pod: PodFacts
+}
+
+/** Pods of ours have the labels of the rendered templates where there are any, so that a selector that misses shows. */
+function castOf(objects: readonly KubeObject[], environment: Environment): Cast[] {
+  const { slice, infra } = environment
+  const { api, databaseSetup, apiGateway, previewGateway, egressProxy, sandbox, clusterDns } =
+    workloads(slice)
+  const { namespaces, pool } = names(slice)
+  const rendered = podsOf(objects)
+  const ours = ({
+    namespace,
+    labels,
+    name,
+  }: {
+    namespace: string
+    labels: PodFacts['labels']
+    name: string
+  }) =>
+    rendered.find((pod) => pod.namespace === namespace && pod.name === name) ?? { namespace, name, labels }
+  // The name of a Job ends with a hash of what it is.
+  const job = (workload: Omit<PodFacts, 'ips'>) =>
+    rendered.find(
+      (pod) => pod.namespace === workload.namespace && pod.name.startsWith(`${workload.name}-`),
+    ) ?? workload
+  const stray = (id: ActorId, namespace: string): Cast => ({
+    id,
+    pod: { namespace, name: 'stray', labels: {} },
+  })
+  const sandboxes = SandboxKind.options.flatMap((kind): Cast[] => {
+    const pod = { ...ours({ ...sandbox(kind), name: pool(kind) }), node: OWN_NODE }
+    return [
+      { id: kind, pod },
+      { id: `other ${kind}`, pod: { ...pod, name: `${pod.name}-other` } },
+    ]
+  })
+  const elsewhere = (id: ActorId, namespace: string, labels: PodFacts['labels'] = {}): Cast => ({
+    id,
+    pod: { namespace, name: id.replaceAll(' ', '-'), labels },
+  })
+  return [
+    ...sandboxes,
+    stray('stray sandbox', namespaces.sandboxes),
+    { id: 'api', pod: ours(api) },
+    { id: 'database setup', pod: job(databaseSetup) },
+    { id: 'api gateway', pod: gatewayPod(apiGateway) },
+    { id: 'preview gateway', pod: gatewayPod(previewGateway) },
+    stray('stray control plane', namespaces.controlPlane),
+    { id: 'proxy', pod: { ...ours(egressProxy), node: OWN_NODE } },
+    stray('stray egress', namespaces.egress),
+    elsewhere('dns', clusterDns.namespace, clusterDns.labels),
+    elsewhere('monitoring', infra.monitoring.namespace),
+    elsewhere('gateway controller', infra.gateway.controller.namespace),
+    elsewhere('elsewhere', ELSEWHERE),
+    elsewhere('false api', ELSEWHERE, api.labels),
+    elsewhere('false database setup', ELSEWHERE, databaseSetup.labels),
+    elsewhere('false api gateway', ELSEWHERE, apiGateway.labels),
+    elsewhere('false preview gateway', ELSEWHERE, previewGateway.labels),
+    elsewhere('false agent', ELSEWHERE, sandbox('agent').labels),
+    elsewhere('false command', ELSEWHERE, sandbox('command').labels),
+    elsewhere('false proxy', ELSEWHERE, egressProxy.labels),
+  ]
+}
+
+/** Made by the Gateway's implementation, so it is in no tree. */
+const gatewayPod = ({ namespace, labels, name }: Omit<PodFacts, 'ips'>): PodFacts => ({
+  namespace,
+  name: `gateway-${name}`,
+  labels,
+})
+
+function namespacesOf(objects: readonly KubeObject[], pods: readonly PodFacts[]): ClusterFacts['namespaces'] {
+  const rendered = objects
+    .filter(({ kind }) => kind === 'Namespace')
+    .map(({ metadata: { name, labels = {} } }) => ({ name, labels }))
+  const others = new Set(pods.map(({ namespace }) => namespace))
+  for (const { name } of rendered) others.delete(name)
+  return [...rendered, ...[...others].map((name) => ({ name }))]
+}
+
+/** Addresses count up through the range of pods: a range must not select a pod, and only a pod with one can show it. */
+function withAddresses(pods: readonly PodFacts[], { infra }: Environment): PodFacts[] {
+  const [cidr = ''] = infra.network.podCidrs
+  return pods.map((pod, index) => ({ ...pod, ips: [addressIn(cidr, BigInt(index + 10))] }))
+}
+
+/** The address so many places into a range, or its last where it is shorter. */
+export function addressIn(cidr: string, place: bigint): string {
+  const range = parseRange(cidr)
+  if (range === undefined) throw new Error(`"${cidr}" is no range of addresses.`)
+  const { family, first, last } = range
+  const wanted = first + place
+  if (wanted > last) return formatAddress({ family, value: last })
+  return formatAddress({ family, value: wanted })
+}

@@ -1,0 +1,65 @@
+import { spawn } from 'node:child_process'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Environment } from '../../charts-src/environment/schema.ts'
+import { renderProject, writeProject } from '../../charts-src/tree/synth.ts'
+import type { Cluster } from '../cluster.ts'
+import { HarnessError } from '../harness-error.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..')
+
+export interface CommandResult {
+  readonly code: number
+  /** Standard output and standard error, in the order in which they arrived. */
+  readonly output: string
+}
+
+export type EnvironmentChange = (environment: Environment) => object
+
+/**
+ * Renders `environments/NAME.json` with a change into `folder`, and returns the path of the rendered tree. The files of
+ * the repository stay as they are.
+ */
+export function renderChanged(folder: string, name: string, change: EnvironmentChange): string {
+  const environments = join(folder, 'environments')
+  mkdirSync(environments, { recursive: true })
+  const environment = JSON.parse(
+    readFileSync(join(ROOT, 'environments', `${name}.json`), 'utf8'),
+  ) as Environment
+  writeFileSync(join(environments, `${name}.json`), JSON.stringify(change(environment)))
+  const rendering = renderProject({ root: folder }, [name])
+  if (!rendering.ok) throw new HarnessError(rendering.mistakes.join('\n'))
+  writeProject({ root: folder }, rendering.trees)
+  return join(folder, 'gitops', name)
+}
+
+/** Runs a program with the cluster's kubeconfig, and with its programs first in PATH. */
+export function runInCluster(
+  { kubeconfig, binFolders }: Pick<Cluster, 'kubeconfig' | 'binFolders'>,
+  program: string,
+  args: readonly string[],
+): Promise<CommandResult> {
+  const PATH = [...binFolders, process.env['PATH']].join(':')
+  const child = spawn(program, [...args], {
+    env: { ...process.env, KUBECONFIG: kubeconfig, PATH },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  const collect = (chunk: Buffer) => {
+    output += chunk.toString()
+  }
+  child.stdout.on('data', collect)
+  child.stderr.on('data', collect)
+  return new Promise((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', (code) => resolve({ code: code ?? -1, output }))
+  })
+}
+
+/** `npm run gitops:apply` on the cluster. */
+export function applyTree(
+  cluster: Pick<Cluster, 'kubeconfig' | 'binFolders'>,
+  args: readonly string[],
+): Promise<CommandResult> {
+  return runInCluster(cluster, process.execPath, [join(ROOT, 'charts-src/apply/main.ts'), ...args])
+}

@@ -1,0 +1,84 @@
+import { join } from 'node:path'
+import type { Environment } from '../../charts-src/environment/schema.ts'
+import { API_KEY_FILE } from '../../contracts/api-env.ts'
+import { makeKeys } from '../../scripts/make-keys.ts'
+import { thirdPartyCrds } from '../addons/third-party-crds.ts'
+import { cacheRoot } from '../build/tool-cache.ts'
+import type { KubeClient } from '../client/kube-client.ts'
+import { installCrds } from '../client/manifests.ts'
+import type { Cluster } from '../cluster.ts'
+import { HarnessError } from '../harness-error.ts'
+import type { ImageSpec } from '../images/image-spec.ts'
+import { importPinned } from '../images/import-images.ts'
+import { apiImage, podImages } from '../images/pod-images.ts'
+import { type Database, startDatabase } from './database.ts'
+import { applyTree, renderChanged } from './gitops-tree.ts'
+import { CONTROL_PLANE } from './names.ts'
+
+export interface InstalledService {
+  readonly apiKey: string
+  readonly apiKeyFile: string
+  readonly database: Database
+}
+
+/**
+ * Installs the committed tree of `environments/local.json`, with images of this clone, new keys and a PostgreSQL. The
+ * cluster needs gVisor and Cilium. The caller stops the database before the cluster.
+ */
+export async function installService(
+  cluster: Cluster,
+  client: KubeClient,
+  say: (line: string) => void,
+): Promise<InstalledService> {
+  say('installing the definitions of the custom resources')
+  await installCrds(client, await thirdPartyCrds())
+  say('starting PostgreSQL')
+  const database = await startDatabase(cluster.folder)
+  try {
+    const folder = join(cluster.folder, 'service')
+    const keys = join(folder, 'keys')
+    const { files, jwks } = await makeKeys(keys)
+    await createKeysSecret(client, files)
+    say('building and importing the images of this clone')
+    const images = await importImages(cluster)
+    say('applying the tree of environments/local.json')
+    const tree = renderChanged(folder, 'local', (environment) => changed(environment, { images, jwks }))
+    const { code, output } = await applyTree(cluster, [tree])
+    if (code !== 0) throw new HarnessError(`the tree was not applied:\n${output}`)
+    return { apiKey: files[API_KEY_FILE] ?? '', apiKeyFile: join(keys, API_KEY_FILE), database }
+  } catch (error) {
+    await database.stop()
+    throw error
+  }
+}
+
+/** The tree contains no Secret: on Azure the keys are in a vault. */
+async function createKeysSecret(client: KubeClient, files: Readonly<Record<string, string>>): Promise<void> {
+  const metadata = { name: `${CONTROL_PLANE}-keys`, namespace: CONTROL_PLANE }
+  await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: CONTROL_PLANE } })
+  await client.create({ apiVersion: 'v1', kind: 'Secret', metadata, stringData: files })
+}
+
+async function importImages(cluster: Cluster) {
+  const [agentHost, toolbox] = await podImages(cacheRoot(), process.execPath)
+  const api = await apiImage(cacheRoot(), process.execPath)
+  if (!agentHost || !toolbox) throw new HarnessError('a sandbox pod has two images')
+  const named = (name: string, spec: ImageSpec) => ({ ...spec, reference: `localhost/agentweaver/${name}:1` })
+  const specs = [named('api', api), named('agent-host', agentHost), named('toolbox', toolbox)]
+  const [ofApi, ofHost, ofToolbox] = await importPinned(cluster, specs)
+  if (!ofApi || !ofHost || !ofToolbox) throw new HarnessError('an image was not imported')
+  return { api: ofApi, agentHost: ofHost, toolbox: ofToolbox }
+}
+
+type Given = { readonly images: Partial<Environment['images']>; readonly jwks: object }
+
+/** Images and keys as a pipeline sets them. Two replicas, so that the load of this machine does not add a third. */
+function changed(environment: Environment, { images, jwks }: Given): object {
+  const { sizes } = environment
+  return {
+    ...environment,
+    images: { ...environment.images, ...images },
+    keys: { jwks },
+    sizes: { ...sizes, api: { ...sizes.api, maxReplicas: sizes.api.replicas } },
+  }
+}

@@ -1,0 +1,84 @@
+import { readlinkSync } from 'node:fs'
+import { HarnessError } from '../harness-error.ts'
+import { planAddresses } from '../host/addresses.ts'
+import { startDaemon } from '../host/daemon.ts'
+import { insideNetwork } from '../host/links.ts'
+import { runCommand } from '../host/run-command.ts'
+import { logPath, readState } from '../host/run-folder.ts'
+import { waitUntil } from '../host/wait-until.ts'
+
+const READY_MS = 10_000
+/** Suites that run at the same time share one link name. The longest holds it for 80 s. */
+const TURN_MS = 150_000
+
+/** A network outside the cluster: which addresses live there, and how the cluster's switch knows it. */
+export interface OutsidePlan {
+  /** The link's name on the switch. When a link of that name exists, opening waits until it is gone. */
+  readonly link: string
+  /** The last byte of its own address on the nodes' link, below those of the nodes. */
+  readonly hostByte: number
+  /** Where it answers: addresses, and ranges of which all addresses are its own. */
+  readonly addresses: readonly string[]
+  /** What the nodes send to it. */
+  readonly ranges: readonly string[]
+}
+
+export interface OutsideNetwork {
+  /** A process in it: `nsenter` finds the namespace by it. */
+  readonly pid: number
+  stop(): Promise<void>
+}
+
+/**
+ * A namespace on the cluster's switch with addresses of its own. Nothing of this machine's own network is touched: the
+ * addresses are in that namespace, the routes to them in the nodes.
+ */
+export async function openOutside(folder: string, plan: OutsidePlan): Promise<OutsideNetwork> {
+  const state = readState(folder)
+  const switchPid = state?.processes.find(({ name }) => name === 'switch')?.pid
+  if (!state || !switchPid) throw new HarnessError(`${folder} has no switch`)
+  const cluster = planAddresses(state.slot)
+  const gateway = cluster.host.replace(/\.1$/, `.${plan.hostByte}`)
+  const holder = startDaemon({
+    name: plan.link,
+    argv: ['unshare', '--net', '--', 'sleep', 'infinity'],
+    logPath: logPath(folder, plan.link),
+  })
+  const { pid } = holder.identity
+  const ours = readlinkSync('/proc/self/ns/net')
+  await waitUntil(
+    { what: 'a namespace', timeoutMs: READY_MS, needs: [holder] },
+    () => readlinkSync(`/proc/${pid}/ns/net`) !== ours,
+  )
+  const peer = ['peer', 'name', plan.link, 'netns', String(switchPid)]
+  await waitUntil(
+    { what: `the link ${plan.link} to be free`, timeoutMs: TURN_MS, needs: [holder], everyMs: 500 },
+    async () => {
+      await runCommand(['ip', 'link', 'add', 'out0', 'netns', String(pid), 'type', 'veth', ...peer])
+      return true
+    },
+  )
+  await insideNetwork(switchPid, [['link', 'set', plan.link, 'master', 'br0', 'up']])
+  await insideNetwork(pid, [
+    ['link', 'set', 'lo', 'up'],
+    ['addr', 'add', `${gateway}/24`, 'dev', 'out0'],
+    ['link', 'set', 'out0', 'up'],
+    ...plan.addresses.map((address) => ['addr', 'add', withPrefix(address), 'dev', 'lo']),
+    ...state.nodes.map((_, index) => ['route', 'add', cluster.podRangeOf(index), 'via', cluster.node(index)]),
+  ])
+  const routes = plan.ranges.map((range) => ['route', 'replace', range, 'via', gateway])
+  // Another may have had this address before, and nodes remember its link for a while.
+  const forget = ['neigh', 'flush', 'to', gateway]
+  for (const node of state.nodes) await insideNetwork(node.pid, [forget, ...routes])
+  return {
+    pid,
+    async stop() {
+      // With its namespace the link would go too, but only when the kernel has the time, and the next one has its name.
+      // It may be gone already, and with the switch it goes in any case.
+      await insideNetwork(switchPid, [['link', 'del', plan.link]]).catch(() => undefined)
+      await holder.stop(0)
+    },
+  }
+}
+
+const withPrefix = (address: string) => (address.includes('/') ? address : `${address}/32`)
