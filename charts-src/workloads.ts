@@ -36,6 +36,11 @@ export function workloads(slice: Slice) {
   })
   return {
     api: { name: serviceAccounts.api, namespace: namespaces.controlPlane, labels: component('api') },
+    databaseSetup: {
+      name: serviceAccounts.databaseSetup,
+      namespace: namespaces.controlPlane,
+      labels: component('databaseSetup'),
+    },
     egressProxy: {
       name: serviceAccounts.egressProxy,
       namespace: namespaces.egress,

@@ -3,7 +3,12 @@ export const CLASS_LABEL = 'agentweaver.io/class'
 
 /** Which of our programs a pod is, by Kubernetes' recommended label. Policies select and demand it. */
 export const COMPONENT_LABEL = 'app.kubernetes.io/component'
-export const COMPONENTS = { api: 'api', egressProxy: 'egress-proxy', sandbox: 'sandbox' } as const
+export const COMPONENTS = {
+  api: 'api',
+  databaseSetup: 'database-setup',
+  egressProxy: 'egress-proxy',
+  sandbox: 'sandbox',
+} as const
 
 /** Labels on claims: a reaper touches only what carries its own deployment id. */
 export const DEPLOYMENT_LABEL = 'agentweaver.io/deployment'

@@ -46,6 +46,8 @@ export function names(slice: Slice) {
       agentHost: `${prefix}-agent-host`,
       commandHost: `${prefix}-command-host`,
       egressProxy: `${prefix}-egress-proxy`,
+      /** Of the Job that makes the API's role in the database. Previews have none. */
+      databaseSetup: `${prefix}-database-setup`,
     },
     executorKeys: `${prefix}-executor-keys`,
     /** Secrets of the control plane's vault, and keys of the Secret of that name where there is no vault. */

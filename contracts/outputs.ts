@@ -26,6 +26,19 @@ const Azure = z.strictObject({
   vaults: z.strictObject({ controlPlane: Vault, userTokens: Vault }),
   /** The command host has none. */
   identities: z.strictObject({ api: Identity, agentHost: Identity, egressProxy: Identity }),
+  /**
+   * Who makes the API's role in the database. Absent in a preview: whoever has this identity administers the server, and
+   * the program of a preview is a branch's.
+   */
+  databaseSetup: z
+    .strictObject({
+      clientId: Guid,
+      /** Its own role in the database: the name of the administrator, as Entra knows it. */
+      role: Label,
+      /** Object id of the API's identity, to which the API's role is mapped. */
+      apiObjectId: Guid,
+    })
+    .optional(),
   /** The one model resource that agents may use, where there is one. */
   modelHost: Host.optional(),
 })

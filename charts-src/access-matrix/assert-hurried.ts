@@ -10,6 +10,7 @@ const NEVER_FROM_SANDBOX: readonly ActorId[] = [
   'other command',
   'stray sandbox',
   'api',
+  'database setup',
   'api gateway',
   'preview gateway',
   'stray control plane',
@@ -50,7 +51,8 @@ export function hurried(world: World): Assertion[] {
       closed(from, to.end, `${from.title} still does not reach ${to.title}`),
     ),
   )
-  const toMetadata = actorsOf(world, ['api', 'api gateway', 'preview gateway']).flatMap((from) =>
+  const setup: readonly ActorId[] = environment.infra.azure?.databaseSetup ? ['database setup'] : []
+  const toMetadata = actorsOf(world, ['api', ...setup, 'api gateway', 'preview gateway']).flatMap((from) =>
     ['169.254.169.254', '168.63.129.16'].map((ip) =>
       closed(from, { kind: 'address', ip }, `${from.title} still does not reach ${ip}`),
     ),

@@ -24,6 +24,7 @@ const OURS: readonly ActorId[] = [
   ...GATEWAYS,
   'stray sandbox',
   'api',
+  'database setup',
   'stray control plane',
   'proxy',
   'stray egress',
@@ -63,14 +64,15 @@ export type Side = 'leaving' | 'entering'
 export function openings(environment: Environment, egress: ResolvedEgress): Opening[] {
   const { infra } = environment
   const [podPorts, controller] = [infra.gateway.podPorts, infra.gateway.controller]
+  const setup: readonly ActorId[] = infra.azure?.databaseSetup ? ['database setup'] : []
   return [
     { from: ['api'], to: SANDBOXES, ports: tcp(AGENT_HOST_PORT) },
     { from: ['preview gateway'], to: SANDBOXES, ports: PREVIEWS },
     { from: ['api gateway'], to: ['api'], ports: tcp(API_PORT) },
     { from: inNamespace(infra.monitoring.namespace, environment), to: ['api'], ports: tcp(METRICS_PORT) },
     { from: ['api'], to: ['api server', 'unknown api server'], ports: tcp(infra.apiServer.port) },
-    { from: ['api'], to: ['database'], ports: tcp(infra.database.port) },
-    { from: ['api', ...GATEWAYS], to: ['dns'], ports: LOOKUPS },
+    { from: ['api', ...setup], to: ['database'], ports: tcp(infra.database.port) },
+    { from: ['api', ...setup, ...GATEWAYS], to: ['dns'], ports: LOOKUPS },
     { from: GATEWAYS, to: inNamespace(controller.namespace, environment), ports: tcp(controller.port) },
     // The front doors: everybody may come in; who of ours may go there is the other side's business.
     {
@@ -150,6 +152,15 @@ export function expectedNames(
           )
         : []),
     ])
+  if (actor === 'database setup')
+    return new Map<string, readonly number[]>(
+      azure?.databaseSetup
+        ? [
+            [database.host, []],
+            [azure.loginHost, [443]],
+          ]
+        : [],
+    )
   return new Map(destinationsOf(environment, egress, actor).map(({ host, ports }) => [host, ports]))
 }
 

@@ -27,6 +27,7 @@ const TEMPLATES: Readonly<Record<string, z.ZodType<{ readonly template: z.infer<
   Deployment: z.object({ spec: z.object({ template: Template }) }).transform(({ spec }) => spec),
   StatefulSet: z.object({ spec: z.object({ template: Template }) }).transform(({ spec }) => spec),
   DaemonSet: z.object({ spec: z.object({ template: Template }) }).transform(({ spec }) => spec),
+  Job: z.object({ spec: z.object({ template: Template }) }).transform(({ spec }) => spec),
   SandboxTemplate: z
     .object({ spec: z.object({ podTemplate: Template }) })
     .transform(({ spec }) => ({ template: spec.podTemplate })),

@@ -20,6 +20,7 @@ export const ACTORS = {
   'other command': 'another sandbox of class command',
   'stray sandbox': 'pod without labels among the sandboxes',
   api: 'API',
+  'database setup': "Job that makes the API's role",
   'api gateway': 'gateway of the API',
   'preview gateway': 'gateway of previews',
   'stray control plane': 'pod without labels in the control plane',
@@ -30,6 +31,7 @@ export const ACTORS = {
   'gateway controller': "gateways' controller",
   elsewhere: 'pod of somebody else',
   'false api': "pod of somebody else with the API's labels",
+  'false database setup': "pod of somebody else with the labels of the Job that makes the API's role",
   'false api gateway': "pod of somebody else with the labels of the API's gateway",
   'false preview gateway': 'pod of somebody else with the labels of the gateway of previews',
   'false agent': 'pod of somebody else with the labels of class agent',
@@ -48,6 +50,7 @@ export type ActorId = keyof typeof ACTORS
 /** Anybody may put any label on a pod of their own namespace. */
 export const IMPOSTORS: readonly ActorId[] = [
   'false api',
+  'false database setup',
   'false api gateway',
   'false preview gateway',
   'false agent',
@@ -114,7 +117,8 @@ interface Cast {
 /** Pods of ours have the labels of the rendered templates where there are any, so that a selector that misses shows. */
 function castOf(objects: readonly KubeObject[], environment: Environment): Cast[] {
   const { slice, infra } = environment
-  const { api, apiGateway, previewGateway, egressProxy, sandbox, clusterDns } = workloads(slice)
+  const { api, databaseSetup, apiGateway, previewGateway, egressProxy, sandbox, clusterDns } =
+    workloads(slice)
   const { namespaces, pool } = names(slice)
   const rendered = podsOf(objects)
   const ours = ({
@@ -127,6 +131,11 @@ function castOf(objects: readonly KubeObject[], environment: Environment): Cast[
     name: string
   }) =>
     rendered.find((pod) => pod.namespace === namespace && pod.name === name) ?? { namespace, name, labels }
+  // The name of a Job ends with a hash of what it is.
+  const job = (workload: Omit<PodFacts, 'ips'>) =>
+    rendered.find(
+      (pod) => pod.namespace === workload.namespace && pod.name.startsWith(`${workload.name}-`),
+    ) ?? workload
   const stray = (id: ActorId, namespace: string): Cast => ({
     id,
     pod: { namespace, name: 'stray', labels: {} },
@@ -146,6 +155,7 @@ function castOf(objects: readonly KubeObject[], environment: Environment): Cast[
     ...sandboxes,
     stray('stray sandbox', namespaces.sandboxes),
     { id: 'api', pod: ours(api) },
+    { id: 'database setup', pod: job(databaseSetup) },
     { id: 'api gateway', pod: gatewayPod(apiGateway) },
     { id: 'preview gateway', pod: gatewayPod(previewGateway) },
     stray('stray control plane', namespaces.controlPlane),
@@ -156,6 +166,7 @@ function castOf(objects: readonly KubeObject[], environment: Environment): Cast[
     elsewhere('gateway controller', infra.gateway.controller.namespace),
     elsewhere('elsewhere', ELSEWHERE),
     elsewhere('false api', ELSEWHERE, api.labels),
+    elsewhere('false database setup', ELSEWHERE, databaseSetup.labels),
     elsewhere('false api gateway', ELSEWHERE, apiGateway.labels),
     elsewhere('false preview gateway', ELSEWHERE, previewGateway.labels),
     elsewhere('false agent', ELSEWHERE, sandbox('agent').labels),

@@ -12,6 +12,7 @@ export const PRUNED_KINDS: Readonly<Record<string, string>> = {
   Gateway: 'gateways.gateway.networking.k8s.io',
   HTTPRoute: 'httproutes.gateway.networking.k8s.io',
   HorizontalPodAutoscaler: 'horizontalpodautoscalers.autoscaling',
+  Job: 'jobs.batch',
   LimitRange: 'limitranges',
   NetworkPolicy: 'networkpolicies.networking.k8s.io',
   PodDisruptionBudget: 'poddisruptionbudgets.policy',

@@ -4,6 +4,7 @@ import { CLAIM } from '../../contracts/claim.ts'
 import { names } from '../../contracts/names.ts'
 import { API_PORT } from '../../contracts/ports.ts'
 import { addApiDeployment } from '../constructs/api-deployment.ts'
+import { databaseSetupObjects } from '../constructs/database-setup.ts'
 import { Gateway, HttpRoute, HttpsRedirect } from '../constructs/gateway.ts'
 import { addMonitoring } from '../constructs/monitoring.ts'
 import { addObject } from '../constructs/plain-object.ts'
@@ -23,7 +24,7 @@ export const API_RULES: readonly Rule[] = [
   { apiGroup: '', resources: ['pods'], verbs: ['get'] },
 ]
 
-/** The API executor: what runs, who may reach it, what it may ask of the cluster, and who watches it. */
+/** The API executor: what prepares its database, what runs, who may reach it, what it may ask of the cluster, and who watches it. */
 export function addApi(chart: Chart, environment: Environment): void {
   const { slice } = environment
   const { name, namespace } = workloads(slice).api
@@ -34,6 +35,7 @@ export function addApi(chart: Chart, environment: Environment): void {
     rules: API_RULES,
     account: { name, namespace },
   })
+  for (const object of databaseSetupObjects(environment)) addObject(chart, object)
   addApiDeployment(chart, environment)
   addScaling(chart, environment)
   addFrontDoor(chart, environment)

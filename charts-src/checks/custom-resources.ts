@@ -9,6 +9,7 @@ const BUILT_IN = [
   'admissionregistration.k8s.io',
   'apps',
   'autoscaling',
+  'batch',
   'networking.k8s.io',
   'node.k8s.io',
   'policy',

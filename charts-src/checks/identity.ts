@@ -23,7 +23,15 @@ const SUBDOMAIN =
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/
 /** Kinds whose names become a DNS label or a label's value. */
-const LABEL_KINDS = ['Namespace', 'Service', 'Gateway', 'Deployment', 'SandboxTemplate', 'SandboxWarmPool']
+const LABEL_KINDS = [
+  'Namespace',
+  'Service',
+  'Gateway',
+  'Deployment',
+  'Job',
+  'SandboxTemplate',
+  'SandboxWarmPool',
+]
 
 export const nameForms: Check = ({ objects }) =>
   objects.flatMap(({ path, object }) => {

@@ -17,6 +17,7 @@ export interface TreeContainer {
 /** Where each kind keeps its pod. What is not here makes no pods. */
 const POD_PATHS: Readonly<Record<string, readonly string[]>> = {
   Deployment: ['spec', 'template'],
+  Job: ['spec', 'template'],
   [`${CLAIM.group}/SandboxTemplate`]: ['spec', 'podTemplate'],
 }
 

@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import { AGENT_HOST_ENV_PREFIX, AgentHostEnv, REACH_KEYS } from '../../contracts/agent-host-env.ts'
 import { API_ENV_PREFIX, ApiEnv, AZURE_KEYS } from '../../contracts/api-env.ts'
 import { missingInPod, POD_VARIABLE } from '../../contracts/api-pod-env.ts'
+import { DATABASE_SETUP_SHARED_KEYS, DatabaseSetupEnv } from '../../contracts/database-setup-env.ts'
 import { CONTAINERS } from '../../contracts/names.ts'
 import { PodRunnerEnv, RUNNER_ENV_PREFIX } from '../../contracts/runner-env.ts'
 import type { Check, Finding } from './checked-tree.ts'
@@ -43,6 +44,12 @@ const CONTRACTS: Readonly<Record<string, Contract>> = {
     missing: (env) =>
       missingInPod({ ...env, [POD_VARIABLE]: 'set' }).map(({ key, message }) => `${key} ${message}`),
     open: 'charts-src/constructs/api-env.ts',
+  },
+  'database-setup': {
+    schema: DatabaseSetupEnv,
+    prefix: API_ENV_PREFIX,
+    also: DATABASE_SETUP_SHARED_KEYS,
+    open: 'charts-src/constructs/database-setup.ts',
   },
 }
 

@@ -63,8 +63,18 @@ function azureEnv(azure: NonNullable<Environment['infra']['azure']>) {
     AGENTWEAVER_DATABASE_AUTH: 'entra',
     AGENTWEAVER_KEY_VAULT: `https://${azure.vaults.controlPlane.host}`,
     AGENTWEAVER_USER_VAULT: 'true',
+    ...azureLogin(azure, azure.identities.api.clientId),
+  }
+}
+
+/** How a pod of ours logs in to Azure as an identity. */
+export function azureLogin(
+  azure: Pick<NonNullable<Environment['infra']['azure']>, 'loginHost' | 'tenantId'>,
+  clientId: string,
+) {
+  return {
     AZURE_AUTHORITY_HOST: `https://${azure.loginHost}/`,
-    AZURE_CLIENT_ID: azure.identities.api.clientId,
+    AZURE_CLIENT_ID: clientId,
     AZURE_FEDERATED_TOKEN_FILE: `${EXCHANGE_TOKEN.mountPath}/${EXCHANGE_TOKEN.file}`,
     AZURE_TENANT_ID: azure.tenantId,
   }

@@ -1,6 +1,6 @@
 import { SandboxKind } from '../../contracts/names.ts'
 import { contains, overlaps, parseAddress, parseRange, type Range } from '../../reachability/address.ts'
-import { podNeeds } from './pod-needs.ts'
+import { DATABASE_SETUP_SIZE, podNeeds } from './pod-needs.ts'
 import type { ContainerSize, Environment } from './schema.ts'
 
 type Rule = (found: Partial<Environment>) => readonly string[]
@@ -34,8 +34,20 @@ const RULES: readonly Rule[] = [
     isolation === 'kata' && infra && !infra.azure
       ? ['infra.azure: is missing, and nodes with isolation kata are only known on Azure']
       : [],
+  ({ infra, slice, name }) =>
+    infra && slice && name?.startsWith('pr-') === (slice.kind === 'preview')
+      ? setupMistakes(infra, slice)
+      : [],
+  ({ gitops, infra }) =>
+    infra?.azure && gitops && !GUID.test(gitops.breakGlassGroup)
+      ? [
+          `gitops.breakGlassGroup: is ${gitops.breakGlassGroup}, and tokens of Entra name groups by object id: take that of "az ad group show --group NAME --query id"`,
+        ]
+      : [],
   ({ images, infra }) => (images && infra ? registryMistakes(images, infra) : []),
 ]
+
+const GUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 interface Cidr {
   readonly path: string
@@ -89,6 +101,14 @@ function proxyMistakes({ mode, proxyAddress }: Environment['egress'], services: 
   return isOfService ? [] : [`egress.proxyAddress: ${proxyAddress} is in none of infra.network.serviceCidrs`]
 }
 
+/** Who makes the API's role administers the server, which is never a preview's. */
+function setupMistakes({ azure }: Environment['infra'], slice: Environment['slice']): string[] {
+  if (!azure || (azure.databaseSetup === undefined) === (slice.kind === 'preview')) return []
+  return slice.kind === 'preview'
+    ? ['infra.azure.databaseSetup: is there, and a preview must not administer the database: take it out']
+    : ['infra.azure.databaseSetup: is missing: run "pulumi up" and "npm run environment" again']
+}
+
 function gatewayMistakes({ gateway, dns }: Environment['infra']): string[] {
   const hasBoth = gateway.tlsOptions !== undefined && gateway.tlsSecret !== undefined
   const hasNone = gateway.tlsOptions === undefined && gateway.tlsSecret === undefined
@@ -131,7 +151,7 @@ function quotaMistakes({ sandboxes, controlPlane, api }: Environment['sizes']): 
       : []
   })
   const pods = quota.claims + SandboxKind.options.reduce((sum, kind) => sum + needs[kind].warm, 0)
-  const apiMemory = api.container.memoryMib * (api.maxReplicas + 1)
+  const apiMemory = api.container.memoryMib * (api.maxReplicas + 1) + DATABASE_SETUP_SIZE.memoryMib
   return [
     ...short,
     ...(quota.pods < pods
@@ -139,7 +159,7 @@ function quotaMistakes({ sandboxes, controlPlane, api }: Environment['sizes']): 
       : []),
     ...(controlPlane.quota.memoryMib < apiMemory
       ? [
-          `sizes.controlPlane.quota.memoryMib: is ${controlPlane.quota.memoryMib}, but the API needs ${apiMemory} while it rolls out`,
+          `sizes.controlPlane.quota.memoryMib: is ${controlPlane.quota.memoryMib}, but the API and the Job before it need ${apiMemory} during a rollout`,
         ]
       : []),
   ]

@@ -1,5 +1,5 @@
 import type { SandboxKind } from '../../contracts/names.ts'
-import type { Environment, PoolSize } from './schema.ts'
+import type { ContainerSize, Environment, PoolSize } from './schema.ts'
 
 type Sandboxes = Environment['sizes']['sandboxes']
 
@@ -44,4 +44,12 @@ export function ephemeralLimits(
     agentHost: agentHost.ephemeralMib + own,
     toolbox: toolbox.ephemeralMib + own + (workspace === 'emptyDir' ? volumes.workspaceMib : 0),
   }
+}
+
+/** The Job that makes the API's role in the database: it opens two connections and ends. */
+export const DATABASE_SETUP_SIZE: ContainerSize = {
+  cpuMillis: 50,
+  maxCpuMillis: 500,
+  memoryMib: 256,
+  ephemeralMib: 64,
 }

@@ -117,7 +117,7 @@ export const ENVIRONMENT_SECTIONS = {
     revision: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$/),
     /** Whom admission lets write templates: the account that the GitOps controller applies with. */
     identity: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9:@._-]{0,252}$/, 'must be the name of one user'),
-    /** The group that may open a shell in a sandbox when everything else failed. */
+    /** The group that may open a shell in a sandbox when everything else failed; on Azure its object id. */
     breakGlassGroup: z.string().min(1).max(256),
   }),
   infra: InfraOutputs,

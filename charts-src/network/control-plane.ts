@@ -17,6 +17,7 @@ export function controlPlanePolicies(environment: Environment): KubeObject[] {
     apiIngress(environment),
     apiToSandboxes(environment),
     apiEgress(environment),
+    ...databaseSetupEgress(environment),
     ...gateways(environment),
   ]
 }
@@ -71,6 +72,24 @@ function apiEgress(environment: Environment): KubeObject {
     ],
     egressDeny: [{ toCIDRSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
   })
+}
+
+/** The database, and the login host for the token that opens it. Nothing else, and nobody comes in. */
+function databaseSetupEgress(environment: Environment): KubeObject[] {
+  const { database, azure } = environment.infra
+  if (azure?.databaseSetup === undefined) return []
+  const policy = ciliumPolicy(placed(environment, 'database-setup-egress'), {
+    endpointSelector: { matchLabels: workloads(environment.slice).databaseSetup.labels },
+    egress: [
+      { toCIDRSet: [{ cidr: database.cidr }], toPorts: [tcpPorts(database.port)] },
+      ...egressToNames(environment.slice, [
+        { hosts: [azure.loginHost], ports: [HTTPS] },
+        { hosts: [database.host], ports: [] },
+      ]),
+    ],
+    egressDeny: [{ toCIDRSet: METADATA_RANGES.map((cidr) => ({ cidr })) }],
+  })
+  return [policy]
 }
 
 function gateways(environment: Environment): KubeObject[] {

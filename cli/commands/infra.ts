@@ -6,22 +6,34 @@ import * as z from 'zod'
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import type { Plan } from '../../contracts/planned-resource.ts'
 import { parseStackFile } from '../../infra/config-schema.ts'
-import type { ConfigProblem, InfraConfig, PlatformConfig } from '../../infra/config-sections.ts'
+import type {
+  ConfigProblem,
+  InfraConfig,
+  LayerConfig,
+  PlatformConfig,
+  SliceConfig,
+} from '../../infra/config-sections.ts'
 import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
+import { type AzureCheck, azureChecks } from '../infra/azure-checks.ts'
 import { capacityBought } from '../infra/capacity-bought.ts'
 import { capacityLines } from '../infra/check-lines.ts'
 import { immutableProblems } from '../infra/immutable.ts'
 import { readStackFile, stackFileOf } from '../infra/read-stack-file.ts'
+import { createCallProgram } from '../program-call/call-program.ts'
 import { type CliContext, newCommand, parseOptions } from './command.ts'
 
-const CheckOptions = z.object({ against: z.string().optional(), json: z.boolean().default(false) })
+const CheckOptions = z.object({
+  against: z.string().optional(),
+  azure: z.boolean().default(false),
+  json: z.boolean().default(false),
+})
 
 /** Everything about the stack files of the infrastructure. */
 export function infraCommand(context: CliContext): Command {
   return new Command('infra')
     .summary('Check stack files of the infrastructure')
-    .description('Check stack files of the infrastructure, without access to a cloud.')
+    .description('Check stack files of the infrastructure, without access to a cloud unless you ask for it.')
     .addCommand(checkCommand(context))
 }
 
@@ -29,12 +41,16 @@ function checkCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'check',
     about:
-      'Check a stack file without access to a cloud: address ranges, sizes, pools, quota, names, and values that cannot change any more. Prints the capacity that it pays for.',
+      'Check a stack file without access to a cloud: address ranges, sizes, pools, quota, names, and values that cannot change any more. Prints the capacity that it pays for. With --azure it also asks the subscription what is missing.',
     example:
-      'agentweaver infra check dev\nagentweaver infra check ./Pulumi.dev.yaml --against plans/dev.json',
+      'agentweaver infra check dev\nagentweaver infra check ./Pulumi.dev.yaml --against plans/dev.json\nagentweaver infra check dev --azure',
   })
     .argument('<stack>', 'name of a stack, or the path of its file')
     .option('--against <plan>', 'the plan that was applied last (default: plans/<stack>.json, if it exists)')
+    .option(
+      '--azure',
+      'ask the subscription for registrations and the budget through az, which must be logged in',
+    )
     .addHelpText('after', '\nExit status: 0 no problems, 1 problems, 2 the file cannot be read.')
   command.action(async (stack: string) => {
     const options = parseOptions(CheckOptions, command)
@@ -50,7 +66,11 @@ function checkCommand(context: CliContext): Command {
         ? immutableProblems(config, plan.plan)
         : []
     if (problems.length > 0) return tellProblems(context, { file, problems, ...options })
-    await tellCapacity(context, { file, config, plan, json: options.json })
+    const azure =
+      options.azure && config.kind === 'platform' && config.layer === 'all'
+        ? await azureChecks({ config, call: createCallProgram(terminal.io), today: new Date() })
+        : []
+    await tellCapacity(context, { file, config, plan, azure, json: options.json })
   })
   return command
 }
@@ -71,34 +91,53 @@ interface Right {
   readonly file: string
   readonly config: InfraConfig
   readonly plan: ReadPlan
+  readonly azure: readonly AzureCheck[]
   readonly json: boolean
 }
 
 async function tellCapacity(
   { terminal, exit }: CliContext,
-  { file, config, plan, json }: Right,
+  { file, config, plan, azure, json }: Right,
 ): Promise<void> {
-  exit(EXIT.ok)
+  const ok = azure.every(({ state }) => state !== 'fail')
+  exit(ok ? EXIT.ok : EXIT.runFailed)
   const { path: comparedWith } = plan
-  if (config.kind === 'slice') {
-    const { slug, expires, ceiling } = config
-    if (json) return terminal.json({ ok: true, file, slice: { slug, expires, ceiling } })
-    return terminal.print(
-      `${file}: right. A slice ${slug} until ${expires}: its nodes are those of ${config.environment}; at most ${ceiling.pods} pods, ${ceiling.cpuMillis}m cpu, ${ceiling.memoryMib} MiB.`,
-    )
-  }
-  if (config.layer !== 'all') {
-    const { environment, layer } = config
-    if (json) return terminal.json({ ok: true, file, layer: { environment, layer } })
-    return terminal.print(
-      `${file}: right. The layer ${layer} of ${environment}: its settings are those of Pulumi.${environment}.yaml.`,
-    )
+  if (config.kind === 'slice' || config.layer !== 'all') {
+    const { record, text } = partOf(config)
+    return json ? terminal.json({ ok, file, ...record }) : terminal.print(`${file}: right. ${text}`)
   }
   const capacity = capacityBought(config, await environmentOf(terminal.io.cwd, config))
-  if (json) return terminal.json({ ok: true, file, comparedWith: comparedWith ?? null, capacity })
+  if (json)
+    return terminal.json({
+      ok,
+      file,
+      comparedWith: comparedWith ?? null,
+      capacity,
+      ...(azure.length > 0 && { azure }),
+    })
   const against = comparedWith === undefined ? 'compared with no plan' : `compared with ${comparedWith}`
-  terminal.print([`${file}: right; ${against}`, ...capacityLines(capacity, terminal)])
+  terminal.print([`${file}: right; ${against}`, ...capacityLines(capacity, terminal), ...azureLines(azure)])
 }
+
+/** A stack that is a part of a platform pays for no capacity of its own. */
+function partOf(config: SliceConfig | LayerConfig): { readonly record: object; readonly text: string } {
+  const { environment } = config
+  if (config.kind === 'slice') {
+    const { slug, expires, ceiling } = config
+    return {
+      record: { slice: { slug, expires, ceiling } },
+      text: `A slice ${slug} until ${expires}: its nodes are those of ${environment}; at most ${ceiling.pods} pods, ${ceiling.cpuMillis}m cpu, ${ceiling.memoryMib} MiB.`,
+    }
+  }
+  const { layer } = config
+  return {
+    record: { layer: { environment, layer } },
+    text: `The layer ${layer} of ${environment}: its settings are those of Pulumi.${environment}.yaml.`,
+  }
+}
+
+const azureLines = (azure: readonly AzureCheck[]) =>
+  azure.map(({ check, state, detail }) => `azure ${check}: ${state}: ${detail}`)
 
 interface ReadPlan {
   readonly path?: string

@@ -23,6 +23,8 @@ export interface DatabaseArgs {
   readonly database: PlatformConfig['database']
   readonly virtualNetworkId: Input<string>
   readonly subnetId: Input<string>
+  /** Identity that makes the API's role, as an administrator beside the group of people. */
+  readonly setup: { readonly name: string; readonly principalId: Input<string> }
 }
 
 /** Name of the one database on the server. */
@@ -110,13 +112,24 @@ export class Database extends ComponentResource {
   }
 
   /** A chain: the server refuses a second change while one runs. */
-  #inside(name: string, { site, tenantId, database }: DatabaseArgs, server: Server): void {
+  #inside(name: string, { site, tenantId, database, setup }: DatabaseArgs, server: Server): void {
     const on = { resourceGroupName: site.resourceGroupName, serverName: server.name }
     const { objectId, name: principalName } = database.adminGroup
     let before: Resource = new AdministratorsMicrosoftEntra(
       `${name}-administrators`,
       { ...on, objectId, principalName, principalType: 'group', tenantId },
       { parent: this },
+    )
+    before = new AdministratorsMicrosoftEntra(
+      `${name}-setup-administrator`,
+      {
+        ...on,
+        objectId: setup.principalId,
+        principalName: setup.name,
+        principalType: 'servicePrincipal',
+        tenantId,
+      },
+      { parent: this, dependsOn: [before] },
     )
     const settings = { require_secure_transport: 'on', ssl_min_protocol_version: 'TLSv1.3' }
     for (const [configurationName, value] of Object.entries(settings)) {

@@ -16,6 +16,8 @@ export interface WorkloadIdentitiesArgs {
 
 /** One identity for each account of a slice that needs one; the command host has none, and the proxy no right at all. */
 export class WorkloadIdentities extends ComponentResource {
+  /** Object id of the API's identity: databases map a role to it. */
+  readonly apiPrincipalId: Output<string>
   readonly clientIds: {
     readonly api: Output<string>
     readonly agentHost: Output<string>
@@ -35,19 +37,21 @@ export class WorkloadIdentities extends ComponentResource {
         `${name}-${purpose}`,
         { site, identityName: identityName(purpose), issuer, serviceAccounts: [account], grants: own },
         { parent: this },
-      ).clientId
+      )
+    const api = identity('api', { namespace: namespaces.controlPlane, name: serviceAccounts.api }, grants.api)
+    this.apiPrincipalId = api.principalId
     this.clientIds = {
-      api: identity('api', { namespace: namespaces.controlPlane, name: serviceAccounts.api }, grants.api),
+      api: api.clientId,
       agentHost: identity(
         'agent-host',
         { namespace: namespaces.sandboxes, name: serviceAccounts.agentHost },
         grants.agentHost,
-      ),
+      ).clientId,
       egressProxy: identity(
         'egress-proxy',
         { namespace: namespaces.egress, name: serviceAccounts.egressProxy },
         [],
-      ),
+      ).clientId,
     }
     this.registerOutputs({})
   }

@@ -40,6 +40,8 @@ function commonPool<Id>(pool: PoolSettings, { subnetId, tags }: Placement<Id>) {
     enableEncryptionAtHost: true,
     enableFIPS: false,
     scaleDownMode: 'Delete',
+    // On by default from Kubernetes 1.37: a cache of the node answers past Cilium, which then learns no address of a name.
+    localDNSProfile: { mode: 'Disabled' },
     tags,
   }
 }

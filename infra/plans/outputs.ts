@@ -44,6 +44,7 @@ interface Facts<T> {
   readonly issuer: T
   readonly databaseHost: T
   readonly clientIds: { readonly api: T; readonly agentHost: T; readonly egressProxy: T }
+  readonly databaseSetup: { readonly clientId: T; readonly role: string; readonly apiObjectId: T }
 }
 
 const vault = (name: string) => ({ name, host: `${name}.vault.azure.net` })
@@ -89,6 +90,7 @@ export function infraOutputs<T>(args: {
         agentHost: { clientId: clientIds.agentHost },
         egressProxy: { clientId: clientIds.egressProxy },
       },
+      databaseSetup: facts.databaseSetup,
       ...(model && { modelHost: model.host }),
     },
   }

@@ -1,7 +1,9 @@
+import { names as clusterNames } from '../../contracts/names.ts'
 import type { Cluster } from '../components/cluster.ts'
 import { DATABASE_NAME, Database } from '../components/database.ts'
 import { Dns } from '../components/dns.ts'
 import { WorkloadIdentities } from '../components/workload-identities.ts'
+import { WorkloadIdentity } from '../components/workload-identity.ts'
 import type { PlatformConfig } from '../config-sections.ts'
 import { infraOutputs } from '../plans/outputs.ts'
 import type { PlatformNames } from '../plans/platform-names.ts'
@@ -15,6 +17,9 @@ export function raiseServices(
   ground: Ground & { readonly cluster: Cluster },
 ) {
   const { site, network, options, cluster } = ground
+  const { issuer } = cluster
+  const setupName = names.identity('database-setup')
+  const setup = databaseSetup(setupName, ground)
   const database = new Database(
     names.base,
     {
@@ -24,12 +29,12 @@ export function raiseServices(
       database: config.database,
       virtualNetworkId: network.virtualNetworkId,
       subnetId: network.subnets.database,
+      setup: { name: setupName, principalId: setup.principalId },
     },
     options,
   )
-  const { issuer } = cluster
   new Dns(`${names.base}-dns`, { site, dns: config.dns, issuer, identity: names.identity }, options)
-  const { clientIds } = new WorkloadIdentities(
+  const { clientIds, apiPrincipalId } = new WorkloadIdentities(
     names.base,
     {
       site,
@@ -45,8 +50,24 @@ export function raiseServices(
     names,
     zone: config.dns.zone,
     databaseName: DATABASE_NAME,
-    facts: { issuer, databaseHost: database.host, clientIds },
+    facts: {
+      issuer,
+      databaseHost: database.host,
+      clientIds,
+      databaseSetup: { clientId: setup.clientId, role: setupName, apiObjectId: apiPrincipalId },
+    },
   })
+}
+
+/** An administrator of the database, which only the Job that makes the API's role may be. It has no right in Azure. */
+function databaseSetup(identityName: string, { site, options, cluster }: Ground & { cluster: Cluster }) {
+  const { namespaces, serviceAccounts } = clusterNames({ kind: 'base' })
+  const account = { namespace: namespaces.controlPlane, name: serviceAccounts.databaseSetup }
+  return new WorkloadIdentity(
+    identityName,
+    { site, identityName, issuer: cluster.issuer, serviceAccounts: [account], grants: [] },
+    options,
+  )
 }
 
 function grants(config: PlatformConfig, names: PlatformNames, { vaults }: Ground) {

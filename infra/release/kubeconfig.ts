@@ -34,5 +34,9 @@ export function parseKubeconfig(answered: string): string {
   return JSON.stringify({ ...config, users })
 }
 
-/** `kubelogin` takes the login of `az`, on a laptop and after `azure/login` in a workflow. */
+/**
+ * On a laptop `kubelogin` uses the login of `az`. A workflow sets AAD_LOGIN_METHOD=workloadidentity, which `kubelogin` obeys
+ * before its arguments: the kubeconfig, which is in the state, is the same in both places. In a workflow the login of `az`
+ * would not do: its assertion lives for minutes (kubelogin#353), and a cluster takes longer.
+ */
 const LOGIN = ['get-token', '--login', 'azurecli', '--server-id', AKS_SERVER]

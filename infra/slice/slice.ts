@@ -12,6 +12,8 @@ import { deploymentSecrets, platformNames, resourceGroupId, sliceNames } from '.
 import { secretGetter } from '../plans/roles.ts'
 import { sliceTags } from '../plans/tags.ts'
 
+type Preview = Extract<Slice, { kind: 'preview' }>
+
 /** The platform that a slice is cut from: how it was configured, and what came out of it. */
 export interface BasePlatform {
   readonly config: PlatformConfig
@@ -23,7 +25,7 @@ export function buildSlice(config: SliceConfig, base: BasePlatform) {
   const { subscriptionId, tenantId, location, grantGeneration } = base.config
   const platform = platformNames(base.config)
   const names = sliceNames(config.environment, config.slug)
-  const slice: Slice = { kind: 'preview', slug: config.slug }
+  const slice: Preview = { kind: 'preview', slug: config.slug }
   const tags = sliceTags(config)
   const azure = new Provider('azure', { subscriptionId, tenantId })
   const options: ComponentResourceOptions = { providers: [azure] }
@@ -61,7 +63,7 @@ export function buildSlice(config: SliceConfig, base: BasePlatform) {
   )
   new SliceNamespaces(names.base, { kube: provider, slice, tags, ceiling: config.ceiling }, options)
   return {
-    infra: sliceOutputs(config, base.outputs, clientIds),
+    infra: sliceOutputs(slice, base.outputs, clientIds),
     /** The group is shared by all slices of an environment: nothing of it is this one's to delete. */
     resourceGroups: [],
     namespaces: Object.values(clusterNames(slice).namespaces).filter((name) => name.startsWith('aw-pr-')),
@@ -73,7 +75,7 @@ export function buildSlice(config: SliceConfig, base: BasePlatform) {
  * Rights on the platform's two vaults: the keys of its own deployment by name, and the reading of users' tokens, whose
  * names this slice can only make with its own key, so that it finds none that was stored for the base.
  */
-function sliceGrants(base: PlatformConfig, slice: Slice) {
+function sliceGrants(base: PlatformConfig, slice: Preview) {
   const platform = platformNames(base)
   const group = resourceGroupId(base.subscriptionId, platform.resourceGroup)
   const vaultId = (name: string) => `${group}/providers/Microsoft.KeyVault/vaults/${name}`
@@ -100,15 +102,18 @@ function sliceGrants(base: PlatformConfig, slice: Slice) {
 
 /** The platform's outputs, but for what is the slice's own. */
 function sliceOutputs<T>(
-  { slug }: SliceConfig,
+  slice: Preview,
   outputs: InfraOutputs,
   clientIds: { readonly api: T; readonly agentHost: T; readonly egressProxy: T },
 ) {
-  const zone = `${slug}.${outputs.dns.zone}`
-  const { azure } = outputs
-  if (azure === undefined) throw new Error('the environment of a slice has no section infra.azure')
+  const zone = `${slice.slug}.${outputs.dns.zone}`
+  if (outputs.azure === undefined) throw new Error('the environment of a slice has no section infra.azure')
+  // The identity that administers the database server is not handed to the program of a branch.
+  const { databaseSetup: _, ...azure } = outputs.azure
   return {
     ...outputs,
+    // A database of its own: a branch's program changes the tables that it finds.
+    database: { ...outputs.database, name: clusterNames(slice).prefix },
     dns: { zone, previewZone: `preview.${zone}` },
     azure: {
       ...azure,

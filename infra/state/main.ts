@@ -80,7 +80,7 @@ function variables(config: StateConfig, outputs: Readonly<Record<string, { value
   const names = stateNames(config)
   const value = (key: string) => String(outputs[key]?.value ?? stop(`az has not told ${key}`, FAILED))
   const duties = config.previews ? (['up', 'plan', 'preview'] as const) : (['up', 'plan'] as const)
-  return duties.flatMap((duty) => [
+  const identities = duties.flatMap((duty) => [
     `environment ${names.gate(duty)}`,
     `  AZURE_CLIENT_ID=${value(`${duty}ClientId`)}`,
     `  AZURE_TENANT_ID=${config.tenantId}`,
@@ -88,6 +88,10 @@ function variables(config: StateConfig, outputs: Readonly<Record<string, { value
     `  PULUMI_BACKEND_URL=${value('backendUrl')}`,
     `  PULUMI_SECRETS_PROVIDER=${value('secretsProvider')}`,
   ])
+  return [
+    ...identities,
+    `object id of ${names.identity('up')}: ${value('upPrincipalId')} ("promotedBy" of an environment whose images come here)`,
+  ]
 }
 
 const [verb = '', file = '', ...more] = process.argv.slice(2)

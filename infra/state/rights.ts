@@ -83,6 +83,9 @@ const PLATFORM_EXTRAS = [
   'Microsoft.ContainerRegistry/registries/privateEndpointConnectionsApproval/action',
   'Microsoft.ContainerRegistry/registries/importImage/action',
   'Microsoft.Monitor/accounts/*/read',
+  // `infra check --azure` before an `up`: what the subscription has registered.
+  'Microsoft.Features/providers/features/read',
+  'Microsoft.Resources/subscriptions/providers/read',
   'Microsoft.Network/locations/operations/read',
   'Microsoft.Network/locations/operationResults/read',
   'Microsoft.Network/natGateways/join/action',
@@ -151,6 +154,33 @@ export const PLANNER: CustomRole = {
   name: 'Agentweaver planner',
   description: 'Sees how to reach the cluster, to compare it with the program.',
   actions: ['Microsoft.ContainerService/managedClusters/listClusterUserCredential/action'],
+  dataActions: [],
+}
+
+/**
+ * Beside Azure's own RBAC Reader for clusters, which knows neither the definitions and the cluster-wide rights that the
+ * program makes nor custom resources. It reads no Secret: Azure has an action of its own for those.
+ */
+export const CLUSTER_PLANNER: CustomRole = {
+  name: 'Agentweaver cluster planner',
+  description: 'Reads the objects of the cluster that the program declares, to compare them with it.',
+  actions: [],
+  dataActions: [
+    'apiextensions.k8s.io/customresourcedefinitions',
+    'customresources',
+    'rbac.authorization.k8s.io/clusterrolebindings',
+    'rbac.authorization.k8s.io/clusterroles',
+  ].map((kind) => `${CLUSTER}/${kind}/read`),
+}
+
+/** Copies images out of this subscription: by reading alone, since the import is a write in the other one. */
+export const IMAGE_READER: CustomRole = {
+  name: 'Agentweaver image reader',
+  description: 'Reads the images of registries, to import them into another subscription.',
+  actions: [
+    'Microsoft.ContainerRegistry/registries/pull/read',
+    'Microsoft.ContainerRegistry/registries/read',
+  ],
   dataActions: [],
 }
 

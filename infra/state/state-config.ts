@@ -23,6 +23,11 @@ export const StateConfig = z.strictObject({
     ),
   /** Whether slices of branches are made in this environment; `prod` has none. */
   previews: z.boolean(),
+  /**
+   * Object id of the identity that copies this environment's images into another one: `…-ci-up` of prod, where prod is in
+   * another subscription. `npm run state -- apply` of prod prints it.
+   */
+  promotedBy: Guid.optional(),
   /** Entra groups whose members run the program from their own machines. */
   operators: z.array(Guid).max(5),
   /**

@@ -3,10 +3,12 @@ import { roleDefinitionId } from '../plans/roles.ts'
 import { API, type ArmResource, type ArmTemplate, GROUP_SCHEMA, SUBSCRIPTION_SCHEMA } from './arm.ts'
 import {
   BOOTSTRAP_ROLES,
+  CLUSTER_PLANNER,
   type CustomRole,
   DEPLOYER,
   grantableRoles,
   grantCondition,
+  IMAGE_READER,
   PLANNER,
   PREVIEWER,
   SECRET_GETTER_ROLE,
@@ -31,10 +33,12 @@ export function stateTemplate(config: StateConfig): ArmTemplate {
   const custom = [
     DEPLOYER,
     PLANNER,
+    CLUSTER_PLANNER,
     STATE_READER,
     STATE_WRITER,
     STATE_SEALER,
     SECRET_GETTER_ROLE,
+    ...(config.promotedBy === undefined ? [] : [IMAGE_READER]),
     ...(config.previews ? [PREVIEWER, SLICE_MAKER] : []),
   ]
   const idOfRole = (role: CustomRole) => roleDefinitionId(config.subscriptionId, guidOf(config, role))
@@ -79,6 +83,7 @@ export function stateTemplate(config: StateConfig): ArmTemplate {
       ...custom.map((role) => definition(config, role)),
       store,
       ...duties.flatMap((duty) => rightsOf({ config, duty, idOfRole, builtIn })),
+      ...promotion(config, idOfRole(IMAGE_READER)),
     ],
     outputs: outputsOf(config, duties),
   }
@@ -130,7 +135,11 @@ function rightsOf({ config, duty, idOfRole, builtIn }: Rights): ArmResource[] {
     assignment(config, { duty, role, roleDefinition, condition })
   const reads = [give('reader', builtIn('Reader')), give('planner', idOfRole(PLANNER))]
   if (duty === 'plan')
-    return [...reads, give('cluster-reader', builtIn('Azure Kubernetes Service RBAC Reader'))]
+    return [
+      ...reads,
+      give('cluster-reader', builtIn('Azure Kubernetes Service RBAC Reader')),
+      give('cluster-planner', idOfRole(CLUSTER_PLANNER)),
+    ]
   const isSlice = duty === 'preview'
   const condition = grantCondition(grantableRoles(config, isSlice), isSlice)
   const grants = give('grantor', builtIn('Role Based Access Control Administrator'), condition)
@@ -146,6 +155,31 @@ function rightsOf({ config, duty, idOfRole, builtIn }: Rights): ArmResource[] {
     grants,
     // Custom resource definitions and the controller are objects of the cluster.
     give('cluster-admin', builtIn('Azure Kubernetes Service RBAC Cluster Admin')),
+  ]
+}
+
+/** Another environment's identity reads the images here; the registry is not there yet, so it reads any of the subscription. */
+function promotion(config: StateConfig, roleDefinition: string): ArmResource[] {
+  const { promotedBy } = config
+  if (promotedBy === undefined) return []
+  return [
+    {
+      type: 'Microsoft.Authorization/roleAssignments',
+      apiVersion: API.assignments,
+      name: roleAssignmentGuid({
+        stack: `state-${config.environment}`,
+        scope: 'subscription',
+        principal: promotedBy,
+        role: 'image-reader',
+        generation: 1,
+      }),
+      dependsOn: rolesMade(config, [IMAGE_READER]),
+      properties: {
+        principalId: promotedBy,
+        principalType: 'ServicePrincipal',
+        roleDefinitionId: roleDefinition,
+      },
+    },
   ]
 }
 
@@ -223,5 +257,6 @@ function outputsOf(config: StateConfig, duties: readonly Duty[]): ArmTemplate['o
         text(`[reference(${store}, '${API.deployments}').outputs.${duty}Client.value]`),
       ]),
     ),
+    upPrincipalId: text(`[reference(${store}, '${API.deployments}').outputs.upPrincipal.value]`),
   }
 }

@@ -4,6 +4,8 @@ interface NameLimit {
   readonly min: number
   readonly max: number
   readonly pattern: RegExp
+  /** Azure makes it: while planning it may be that of a principal to come. */
+  readonly isMadeByAzure?: boolean
 }
 
 const limit = (property: string, [min, max]: readonly [number, number], pattern: RegExp): NameLimit => ({
@@ -42,7 +44,10 @@ export const NAME_LIMITS: Readonly<Record<string, NameLimit>> = {
     /^[a-zA-Z0-9](?:[a-zA-Z0-9_-]*[a-zA-Z0-9])?$/,
   ),
   'dashboard:Grafana': limit('workspaceName', [2, 23], /^[a-zA-Z](?:-?[a-zA-Z0-9])+$/),
-  'dbforpostgresql:AdministratorsMicrosoftEntra': limit('objectId', [36, 36], UUID),
+  'dbforpostgresql:AdministratorsMicrosoftEntra': {
+    ...limit('objectId', [36, 36], UUID),
+    isMadeByAzure: true,
+  },
   'dbforpostgresql:Configuration': limit('configurationName', [1, 128], /^[a-z][a-z0-9_.]*$/),
   'dbforpostgresql:Database': limit('databaseName', [1, 63], /^[a-z_][a-z0-9_-]*$/),
   'dbforpostgresql:Server': limit('serverName', [3, 63], /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/),

@@ -1,7 +1,9 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import process from 'node:process'
-import { type Promoted, promotedText, promotionPage, promotions } from './promote.ts'
+import { parseStackFile } from '../../infra/config-schema.ts'
+import { readStackText } from '../../infra/stack-file.ts'
+import { importArguments, type Promoted, promotedText, promotionPage, promotions } from './promote.ts'
 
 const USAGE = `Usage: node scripts/promote/main.ts <write|copy> <from> <to>
   write  puts the images of one environment into the file of another and prints what changes
@@ -20,23 +22,34 @@ if (!['write', 'copy'].includes(verb) || !isName(from) || !isName(to) || from ==
 const fileOf = (name: string) => `environments/${name}.json`
 const read = (name: string) => ({ name, text: readFileSync(fileOf(name), 'utf8') })
 
-/** By digest, so that nothing else can come under the same name meanwhile. */
-function copy({ from: source, to: target }: Promoted): void {
-  const [host = ''] = target.split('/')
-  const repository = target.slice(host.length + 1, target.indexOf('@'))
-  const { status, error } = spawnSync(
-    'az',
-    ['acr', 'import', '--name', host.split('.')[0] ?? '', '--source', source, '--repository', repository],
-    { stdio: ['ignore', 'inherit', 'inherit'] },
-  )
-  if (error || status !== 0) stop(`${source} was not copied`, 1)
+/** The subscription that the source's registry is in, from its stack file. */
+function subscriptionOf(name: string): string {
+  const parsed = parseStackFile(readStackText(readFileSync(`Pulumi.${name}.yaml`, 'utf8')))
+  if ('problems' in parsed || parsed.config.kind !== 'platform' || parsed.config.layer !== 'all')
+    throw new Error(
+      `Pulumi.${name}.yaml is not the right stack file of a platform: npx agentweaver infra check ${name}`,
+    )
+  return parsed.config.subscriptionId
+}
+
+function copy(one: Promoted, subscription: string): void {
+  const { status, error } = spawnSync('az', importArguments(one, subscription, from), {
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  if (error || status !== 0)
+    stop(
+      `${one.from} was not copied. The identity needs the right to read images in the subscription of ${from}: "promotedBy" in its file for "npm run state" (docs/infra.md)`,
+      1,
+    )
 }
 
 try {
   const target = read(to)
   const promoted = promotions(read(from), target)
-  if (verb === 'copy') for (const one of promoted) copy(one)
-  else {
+  if (verb === 'copy') {
+    const subscription = subscriptionOf(from)
+    for (const one of promoted) copy(one, subscription)
+  } else {
     writeFileSync(fileOf(to), promotedText(target, promoted))
     process.stdout.write(promotionPage(promoted))
   }

@@ -1,5 +1,6 @@
 import { loadEnvironment } from '../../charts-src/environment/load-environment.ts'
 import type { Environment } from '../../charts-src/environment/schema.ts'
+import { resourceGroupId } from '../../infra/plans/platform-names.ts'
 
 /** An environment file: its name and its text. */
 export interface EnvironmentFile {
@@ -12,6 +13,33 @@ export interface Promoted {
   readonly from: string
   readonly to: string
   readonly was: string
+}
+
+/**
+ * Arguments of `az` that copy one image, by digest, so that nothing else can come under the same name meanwhile. The source
+ * is named by its resource id: by its host alone `az` looks for it in the subscription that it is logged in to.
+ */
+export function importArguments(
+  { from, to }: Promoted,
+  sourceSubscription: string,
+  source: string,
+): string[] {
+  const [sourceHost = ''] = from.split('/')
+  const [targetHost = ''] = to.split('/')
+  const nameOf = (host: string) => host.split('.')[0] ?? ''
+  const registry = `${resourceGroupId(sourceSubscription, `agentweaver-${source}`)}/providers/Microsoft.ContainerRegistry/registries/${nameOf(sourceHost)}`
+  return [
+    'acr',
+    'import',
+    '--name',
+    nameOf(targetHost),
+    '--registry',
+    registry,
+    '--source',
+    from.slice(sourceHost.length + 1),
+    '--repository',
+    to.slice(targetHost.length + 1, to.indexOf('@')),
+  ]
 }
 
 const NO_DIGEST = /@sha256:0{64}$/

@@ -228,7 +228,7 @@ const PLANTED: readonly Planted[] = [
     'selectors',
     'a Service that selects the Gateways too',
     (tree) => (objectIn(tree, 'Service')['spec'].selector = {}),
-    'the selector of this Service matches Deployment agentweaver-api and agentweaver-api and agentweaver-preview',
+    ' and Deployment agentweaver-api and agentweaver-api and agentweaver-preview',
   ],
   [
     'selectors',

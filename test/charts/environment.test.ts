@@ -160,9 +160,14 @@ describe('an environment file', () => {
       'infra.sandboxNodes.min: is above infra.sandboxNodes.max',
     ],
     [
+      'a break-glass group that no token of Entra names',
+      (value) => (value['gitops'].breakGlassGroup = 'agentweaver-break-glass'),
+      'gitops.breakGlassGroup: is agentweaver-break-glass, and tokens of Entra name groups by object id',
+    ],
+    [
       'a control plane that cannot roll out',
       (value) => (value['sizes'].controlPlane.quota.memoryMib = 2048),
-      'sizes.controlPlane.quota.memoryMib: is 2048, but the API needs 2560',
+      'sizes.controlPlane.quota.memoryMib: is 2048, but the API and the Job before it need 2816',
     ],
   ])('is refused with %s', (_, change, message) => {
     expect(mistakesWith('dev', change)).toContainEqual(expect.stringContaining(message))

@@ -15,6 +15,7 @@ const Job = z.looseObject({
   if: z.string().optional(),
   permissions: Permissions,
   environment: z.string().optional(),
+  env: z.record(z.string(), z.unknown()).default({}),
   'runs-on': z.string(),
   'timeout-minutes': z.number(),
   steps: z.array(Step).min(1),
@@ -102,10 +103,21 @@ const JOB_RULES: readonly (readonly [fault: string, is: (seen: Seen) => boolean]
     ({ canLogIn, job }) => job['runs-on'] !== HOSTED && !(canLogIn && isProgram(job)),
   ],
   [
+    'logs in to the cluster with an assertion that dies before the cluster is there',
+    ({ canLogIn, job }) =>
+      canLogIn &&
+      ((firstRun(job, PROGRAM) < job.steps.length && !LOGIN.every((name) => name in job.env)) ||
+        job.steps.some(({ run = '' }) => /kubelogin\b.*--login (?!workloadidentity\b)/.test(run)) ||
+        (job.env['AAD_LOGIN_METHOD'] ?? 'workloadidentity') !== 'workloadidentity'),
+  ],
+  [
     'writes while it runs code of the pull request',
     ({ writes, isPullRequest, job }) => writes && isPullRequest && runsHead(job),
   ],
 ]
+
+/** By these kubelogin exchanges a token of GitHub's that it asks for itself. */
+const LOGIN = ['AAD_LOGIN_METHOD', 'AZURE_CLIENT_ID', 'AZURE_TENANT_ID']
 
 /** What starts the program, which logs in to the cluster by kubelogin. */
 const PROGRAM = /\bpulumi (?:up|preview|refresh)|npm run up |preview-stack (?:up|down|sweep)|scripts\/drift/

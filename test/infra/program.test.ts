@@ -182,7 +182,25 @@ describe.each(['dev', 'prod'])('the platform %s', (stack) => {
       'system:serviceaccount:agentweaver-sandboxes:agentweaver-agent-host',
       'system:serviceaccount:agentweaver:agentweaver-api',
       'system:serviceaccount:agentweaver-egress:agentweaver-egress-proxy',
+      'system:serviceaccount:agentweaver:agentweaver-database-setup',
     ])
+  })
+
+  test('lets the Job that makes the API’s role administer the database, and gives its identity no right in Azure', () => {
+    const plan = plans[stack]
+    const name = `agentweaver-${stack}-database-setup`
+    const administrators = ofType(plan, 'dbforpostgresql:AdministratorsMicrosoftEntra')
+
+    expect(administrators.map(({ inputs }) => [inputs['principalName'], inputs['principalType']])).toEqual([
+      [expect.any(String), 'group'],
+      [name, 'servicePrincipal'],
+    ])
+    const identity = ofType(plan, 'managedidentity:UserAssignedIdentity').find((one) => one.name === name)
+    expect(identity && administrators[1] && comesAfter(plan, administrators[1], identity)).toBe(true)
+    const grantees = ofType(plan, 'authorization:RoleAssignment').filter(
+      (grant) => identity && comesAfter(plan, grant, identity),
+    )
+    expect(grantees).toEqual([])
   })
 
   test('never writes an issuer that it does not know', () => {
@@ -190,7 +208,7 @@ describe.each(['dev', 'prod'])('the platform %s', (stack) => {
       ({ inputs }) => inputs['issuer'],
     )
 
-    expect(issuers.length).toBe(5)
+    expect(issuers.length).toBe(6)
     expect(issuers.every(isUnknown)).toBe(true)
   })
 

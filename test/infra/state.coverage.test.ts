@@ -120,4 +120,42 @@ describe('rights against the committed plans', () => {
 
     expect(new Set(groups)).toEqual(new Set(['agentweaver-dev-previews']))
   })
+
+  /** Kinds that Azure's own RBAC Reader for clusters reads (learn.microsoft.com, built-in roles, containers). */
+  const BUILT_IN_READER = [
+    'apps/deployments',
+    'namespaces',
+    'networking.k8s.io/networkpolicies',
+    'policy/poddisruptionbudgets',
+    'resourcequotas',
+    'serviceaccounts',
+    'services',
+  ]
+  const BUILT_IN_GROUPS = [
+    'apiextensions.k8s.io',
+    'apps',
+    'core',
+    'networking.k8s.io',
+    'policy',
+    'rbac.authorization.k8s.io',
+  ]
+
+  test.each(['dev', 'prod'])(
+    'who plans %s reads every object of the cluster that the program declares',
+    (stack) => {
+      const kinds = planOf(stack).resources.flatMap(({ type }) => {
+        const [, group = '', kind = ''] = /^kubernetes:([^/]+)\/\w+:(\w+)$/.exec(type) ?? []
+        if (kind === '') return []
+        const plural = `${kind.toLowerCase()}s`.replace(/ys$/, 'ies')
+        if (!BUILT_IN_GROUPS.includes(group)) return ['customresources']
+        return [group === 'core' ? plural : `${group}/${plural}`]
+      })
+      const readable = rights.CLUSTER_PLANNER.dataActions.map((action) =>
+        action.replace(/^Microsoft\.ContainerService\/managedClusters\/(.*)\/read$/, '$1'),
+      )
+
+      expect(kinds).toContain('customresources')
+      expect(kinds.filter((kind) => ![...BUILT_IN_READER, ...readable].includes(kind))).toEqual([])
+    },
+  )
 })

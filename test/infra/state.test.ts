@@ -97,7 +97,7 @@ describe('rights', () => {
   )
 
   test('no role of ours writes roles or grants, takes keys out, or has a wildcard that writes', () => {
-    expect(custom.length).toBe(8)
+    expect(custom.length).toBe(10)
     for (const { actions, dataActions } of custom)
       for (const action of [...actions, ...dataActions]) {
         expect(action).not.toMatch(
@@ -113,6 +113,7 @@ describe('rights', () => {
 
     expect(name).toBe('agentweaver-dev-ci-plan')
     expect(roles.sort()).toEqual([
+      'Agentweaver cluster planner',
       'Agentweaver planner',
       'Agentweaver state reader',
       'Agentweaver state sealer',
@@ -147,6 +148,18 @@ describe('rights', () => {
       actions.some((one) => one.includes('federatedIdentityCredentials/write')),
     )
     expect(writers.map((role) => role.name)).toEqual(['Agentweaver deployer', 'Agentweaver previewer'])
+  })
+
+  test('the identity that promotes reads images here and nothing else, and is named by prod’s own deployment', () => {
+    const granted = byType(DEV, 'Microsoft.Authorization/roleAssignments').filter(
+      ({ properties }) => properties['principalId'] === DEV.promotedBy,
+    )
+
+    expect(granted.map(({ properties }) => nameOfRole(DEV, String(properties['roleDefinitionId'])))).toEqual([
+      'Agentweaver image reader',
+    ])
+    expect(JSON.stringify(stateTemplate({ ...DEV, promotedBy: undefined }))).not.toContain('image reader')
+    expect(stateTemplate(PROD).outputs).toHaveProperty('upPrincipalId')
   })
 
   test('prod has nobody who makes previews', () => {

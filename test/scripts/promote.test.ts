@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
-import { promotedText, promotions } from '../../scripts/promote/promote.ts'
+import { importArguments, promotedText, promotions } from '../../scripts/promote/promote.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const file = (name: string, digit?: string) => {
@@ -18,6 +18,15 @@ test('the digests of one environment come into the other, in its own registry, a
   expect(promoted.map(({ image }) => image).sort()).toEqual(['agentHost', 'api', 'egressProxy', 'toolbox'])
   expect(text).toBe(target.text.replaceAll('b'.repeat(64), 'a'.repeat(64)))
   expect(text).not.toContain('agentweaverdev.azurecr.io')
+})
+
+test('an image is copied by digest out of the registry of another subscription, which is named', () => {
+  const [api] = promotions(file('dev', 'a'), file('prod', 'b')).filter(({ image }) => image === 'api')
+  if (!api) throw new Error('no api')
+
+  expect(importArguments(api, 'b0000000-0000-4000-8000-000000000000', 'dev').join(' ')).toBe(
+    `acr import --name agentweaverprod --registry /subscriptions/b0000000-0000-4000-8000-000000000000/resourceGroups/agentweaver-dev/providers/Microsoft.ContainerRegistry/registries/agentweaverdev --source agentweaver/api@sha256:${'a'.repeat(64)} --repository agentweaver/api`,
+  )
 })
 
 test.each([

@@ -55,6 +55,15 @@ describe.each(WORKFLOWS)('%s', (file) => {
   })
 })
 
+test('the pull request that promote makes runs the checks, which a push by a workflow does not start', () => {
+  const { jobs } = parseWorkflow(workflowText('promote.yml'))
+  const runs = jobs['propose']?.steps.map(({ run = '' }) => run).join('\n') ?? ''
+
+  expect(runs.indexOf('gh workflow run check.yml --ref "$branch"')).toBeGreaterThan(runs.indexOf('git push'))
+  expect(jobs['propose']?.permissions['actions']).toBe('write')
+  expect(parseWorkflow(workflowText('check.yml')).on).toHaveProperty('workflow_dispatch')
+})
+
 const GOOD = workflowText('preview-stack.yml')
 const PLAN = workflowText('plan.yml')
 const UP = workflowText('up.yml')
@@ -74,6 +83,21 @@ const PLANTED: readonly (readonly [string, string, RegExp])[] = [
     'a machine of ours for code of anybody',
     PLAN.replace('runs-on: ubuntu-24.04', "runs-on: ${{ vars.RUNNER_DEV || 'ubuntu-24.04' }}"),
     /on a machine of ours without need/,
+  ],
+  [
+    'a login of az to the cluster',
+    UP.replace('--login workloadidentity', '--login azurecli'),
+    /assertion that dies/,
+  ],
+  [
+    'a program that is told of no login',
+    GOOD.replaceAll('      AAD_LOGIN_METHOD: workloadidentity\n', ''),
+    /assertion that dies/,
+  ],
+  [
+    'a program that is told of another login',
+    UP.replace('AAD_LOGIN_METHOD: workloadidentity', 'AAD_LOGIN_METHOD: azurecli'),
+    /assertion that dies/,
   ],
   ['an action by tag', GOOD.replace(/azure\/login@\w{40}/, 'azure/login@v3'), /not pinned by commit/],
   ['a pin without its version', GOOD.replace(/ # v3\.0\.0/, ''), /no version beside/],

@@ -1,3 +1,4 @@
+import { isUnknown } from '../../../contracts/planned-resource.ts'
 import { NAME_LIMITS, UNTAGGED } from '../names.ts'
 import { type Demand, demand, isTrue, ofType, originsOf, problem, typeOf, valueAt } from '../read.ts'
 import type { Problem, RuleContext, RuledPlan, RuledResource, StackRule } from '../rule.ts'
@@ -69,7 +70,8 @@ function name(resource: RuledResource): Problem[] {
       ),
     ]
   }
-  const { property, min, max, pattern } = limit
+  const { property, min, max, pattern, isMadeByAzure } = limit
+  if (isMadeByAzure && isUnknown(valueAt(resource.inputs, property))) return []
   const fits: Demand = {
     holds: (value) =>
       typeof value === 'string' && value.length >= min && value.length <= max && pattern.test(value),

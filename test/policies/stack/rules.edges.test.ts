@@ -66,6 +66,16 @@ describe('what is added', () => {
     expect(found.map(({ message }) => message).join()).toMatch(says)
   })
 
+  test('an administrator of a database may be an identity to come, and else is a GUID', () => {
+    const administrator = (objectId: PlannedValue) =>
+      rulesOf(
+        added(recordedPlan(), 'azure-native:dbforpostgresql:AdministratorsMicrosoftEntra', { objectId }),
+      )
+
+    expect(administrator({ $unknown: 'urn:pulumi:prod::agentweaver::identity' })).not.toContain('names')
+    expect(administrator('the-administrators')).toContain('names')
+  })
+
   test('templates are found in development too, preview types only in production', () => {
     expect(rulesOf(added(recordedPlan('dev-new'), 'azure-native:resources:Deployment'))).toContain(
       'no-preview-api',

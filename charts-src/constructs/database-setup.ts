@@ -1,0 +1,103 @@
+import { createHash } from 'node:crypto'
+import { type DatabaseSetupEnv, MAINTENANCE_DATABASE } from '../../contracts/database-setup-env.ts'
+import { names } from '../../contracts/names.ts'
+import { DATABASE_SETUP_SIZE } from '../environment/pod-needs.ts'
+import type { Environment } from '../environment/schema.ts'
+import type { KubeObject } from '../kube-object.ts'
+import { clusterNames, workloads } from '../workloads.ts'
+import { azureLogin } from './api-env.ts'
+import { toEnvVars } from './env-vars.ts'
+import { containerResources } from './quantities.ts'
+import { exchangeToken } from './token-volumes.ts'
+
+const USER = 1001
+const GROUP = 1000
+/** Minutes pass until a new administrator of the database is known to it, and a new name to the resolver. */
+const TRIES = 8
+const DEADLINE_SECONDS = 1800
+const PROGRAM = ['/usr/local/bin/node', '/opt/agentweaver/api/database-setup.mjs']
+
+/**
+ * The Job that makes the API's role in the database, before the API is applied. A Job cannot be changed, so its name ends
+ * with a hash of its spec: another image or setting is another Job, and a GitOps controller prunes the one before.
+ *
+ * Only on Azure, and in no preview: there a person makes the role (docs/deployment.md).
+ */
+export function databaseSetupObjects(environment: Environment): KubeObject[] {
+  const env = setupEnv(environment)
+  if (env === undefined) return []
+  const { name, namespace } = workloads(environment.slice).databaseSetup
+  const spec = jobSpec(environment, env)
+  const hash = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 8)
+  return [
+    {
+      apiVersion: 'v1',
+      kind: 'ServiceAccount',
+      metadata: { name, namespace },
+      automountServiceAccountToken: false,
+    },
+    { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: `${name}-${hash}`, namespace }, spec },
+  ]
+}
+
+type SetupEnv = Record<keyof DatabaseSetupEnv, string>
+
+/** The role is the one that the API logs in as (`api-env.ts`): both read it from the contract's names. */
+function setupEnv({ infra, slice }: Environment): SetupEnv | undefined {
+  const { database, azure } = infra
+  if (azure?.databaseSetup === undefined) return undefined
+  const { clientId, role, apiObjectId } = azure.databaseSetup
+  return {
+    AGENTWEAVER_DATABASE_NAME: database.name,
+    AGENTWEAVER_DATABASE_ROLE: names(slice).serviceAccounts.api,
+    AGENTWEAVER_DATABASE_ROLE_OBJECT_ID: apiObjectId,
+    DATABASE_URL: `postgresql://${role}@${database.host}:${database.port}/${MAINTENANCE_DATABASE}?sslmode=verify-full`,
+    ...azureLogin(azure, clientId),
+  }
+}
+
+function jobSpec({ images, slice }: Environment, env: SetupEnv) {
+  const { name, labels } = workloads(slice).databaseSetup
+  const token = exchangeToken()
+  return {
+    backoffLimit: TRIES,
+    activeDeadlineSeconds: DEADLINE_SECONDS,
+    template: {
+      metadata: { labels: { ...labels } },
+      spec: {
+        serviceAccountName: name,
+        automountServiceAccountToken: false,
+        enableServiceLinks: false,
+        restartPolicy: 'Never',
+        priorityClassName: clusterNames().priorityClasses.controlPlane,
+        securityContext: {
+          runAsNonRoot: true,
+          runAsUser: USER,
+          runAsGroup: GROUP,
+          fsGroup: GROUP,
+          seccompProfile: { type: 'RuntimeDefault' },
+        },
+        containers: [
+          {
+            name: 'database-setup',
+            image: images.api,
+            imagePullPolicy: 'IfNotPresent',
+            command: PROGRAM,
+            env: toEnvVars<keyof DatabaseSetupEnv>(env),
+            resources: containerResources(DATABASE_SETUP_SIZE),
+            securityContext: {
+              allowPrivilegeEscalation: false,
+              capabilities: { drop: ['ALL'] },
+              privileged: false,
+              readOnlyRootFilesystem: true,
+              runAsNonRoot: true,
+              seccompProfile: { type: 'RuntimeDefault' },
+            },
+            volumeMounts: [token.mount],
+          },
+        ],
+        volumes: [token.volume],
+      },
+    },
+  }
+}
