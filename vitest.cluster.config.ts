@@ -9,8 +9,8 @@ const HARNESS = 'test/cluster/harness/**'
 const MACHINE = ['lifecycle', 'packets'].map((name) => `test/cluster/harness/${name}.test.ts`)
 const WAITS = ['node-loss.*', 'identity-timing'].map((name) => `test/cluster/harness/${name}.test.ts`)
 /**
- * A time may be measured once more: other work on the machine is no fault of ours. The gate lists it as flaky. Whatever else
- * fails has failed.
+ * A measurement of time may be repeated once, because other work on the machine can delay it. The gate lists the file as
+ * flaky. Every other failure counts.
  */
 const TIMES = {
   count: 1,
@@ -35,7 +35,7 @@ export default defineConfig({
         },
       },
       {
-        // Whether a packet arrives in time is what these measure, so nothing else works beside them.
+        // These files measure whether a packet arrives in time, so they run alone.
         test: {
           name: 'packets',
           include: [PACKETS],
@@ -49,7 +49,7 @@ export default defineConfig({
         },
       },
       {
-        // A tree has names of the whole cluster in it, so each of these brings a cluster of its own.
+        // A tree contains cluster-wide names, so each of these files starts its own cluster.
         test: {
           name: 'gitops',
           include: GITOPS,
@@ -73,7 +73,7 @@ export default defineConfig({
         },
       },
       {
-        // About clusters of their own, and nothing else of the machine.
+        // Each of these files uses its own clusters and nothing else of the machine.
         test: {
           name: 'harness',
           include: ['test/cluster/harness/*.test.ts'],
@@ -86,7 +86,7 @@ export default defineConfig({
         },
       },
       {
-        // These compare the whole machine before and after: nothing else may come and go beside them.
+        // These files compare the processes and mounts of the whole machine before and after, so they run alone.
         test: {
           name: 'machine',
           include: MACHINE,

@@ -152,7 +152,7 @@ async function countOpens(place: Place): Promise<Figure[]> {
   ]
 }
 
-/** Successful opens of the process itself, not of its children, until it said that it is ready. */
+/** Files that the process itself (not its children) opened before it reported that it is ready. */
 async function opensOf(place: Place, args: string[]): Promise<string[]> {
   const log = join(place.folder, 'trace')
   const strace = [
@@ -179,7 +179,7 @@ async function opensOf(place: Place, args: string[]): Promise<string[]> {
 
 const threadOf = (line: string) => line.split(' ')[0] ?? ''
 
-/** Threads of the programs that the traced one started: whoever became another program, and all it made. */
+/** Threads of the programs that the traced process started, with the threads of their children. */
 function otherProcesses(lines: readonly string[]): ReadonlySet<string> {
   const others = new Set(
     lines

@@ -76,7 +76,7 @@ async function fillPool(client: KubeClient): Promise<void> {
   )
 }
 
-/** A run's launch, as the service does it, through the commit of the event that tells of its sandbox. */
+/** The launch of a run as the service does it, up to the commit of the event that names its sandbox. */
 async function timeLaunch({ provider, ready, store }: Subject): Promise<Sample> {
   const run = await insertRun(store)
   const name = claimName('agent', run.id, 1)
@@ -85,7 +85,7 @@ async function timeLaunch({ provider, ready, store }: Subject): Promise<Sample> 
   const unfollow = store.onEvents(run.id, (events) => {
     if (!events?.some(({ event }) => event.type === 'sandbox.execution_pod.bound')) return
     bound.resolve(performance.now())
-    // Nobody answers on a fake pod's address: what would follow is left out, and the claim given back.
+    // Nothing listens at the address of a fake pod: the bench stops here and releases the claim.
     seen.abort(new Error('measured'))
   })
   let handedAt = 0

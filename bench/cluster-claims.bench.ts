@@ -19,7 +19,7 @@ const ROUNDS = 3
 const RUNTIMES = ['runc', 'gvisor'] as const
 const BIND_MS = 60_000
 const FILL_MS = 120_000
-/** In milliseconds: wide, as they judge a machine as much as the controller; what is of use is the figure. */
+/** Bars in milliseconds. They are wide because they depend on the machine as much as on the controller. */
 const BARS = { single: { p50: 500, p95: 1_500 }, parallel: { p50: 10_000, p95: 20_000 } } as const
 
 type Step = () => Promise<number>

@@ -9,7 +9,7 @@ import { type Bench, type Figure, figure, timeInTurn } from './harness.ts'
 
 const BYTES = 4096
 const BAR = 3
-/** What a person would not notice; the round trip has no bar of its own. */
+/** A person does not notice a delay below this bar. The round trip has no bar. */
 const RUNNER_BAR_MS = 5
 const ROUNDS = { rounds: 2000, warmUp: 300 }
 

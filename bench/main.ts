@@ -28,7 +28,7 @@ const line = ([name = '', ...cells]: readonly string[]): string =>
 
 const HEADER = line(['figure', 'baseline', 'ours', 'measured', 'bar', ''])
 
-/** Beside a figure that is held against a number of milliseconds: a slow machine has a slow baseline too. */
+/** Printed next to a figure with a bar in milliseconds, because the baseline shows how slow the machine is. */
 const besides = ({ measure, value, baseline }: Figure): string =>
   measure !== 'ratio' && baseline > 0 ? ` (×${round(value / baseline)})` : ''
 

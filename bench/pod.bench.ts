@@ -34,7 +34,7 @@ const BAR = { memoryBytes: 90 * 1024 * 1024, memoryRatio: 1.8, startRatio: 2, cp
 const RUNTIMES = ['runc', 'gvisor'] as const
 const never = new AbortController().signal
 
-/** A sandbox pod: what it costs in standby, and how long a command takes that does nothing. */
+/** Memory and processor time of a sandbox pod in standby, and the time of a command that does nothing. */
 export const bench: Bench = { name: 'pod', run }
 
 async function run(): Promise<readonly Figure[]> {
@@ -122,7 +122,7 @@ async function measure(place: Place): Promise<Figure[]> {
   ]
 }
 
-/** One pod after the other, ours and the bare one in turn; the last of ours goes on to serve. */
+/** Starts pods one after the other, alternating between AgentHost and the bare server. The last AgentHost keeps serving. */
 async function measureStarts(place: Place) {
   const { runtime } = place
   const empty = (): Samples => ({ baseline: [], value: [] })
@@ -156,7 +156,7 @@ async function endPod({ client }: Place, pod: KubeObject): Promise<void> {
 
 const classOf = (runtime: Place['runtime']) => (runtime === 'gvisor' ? { runtimeClassName: 'gvisor' } : {})
 
-/** As `subjects/bare-server.mjs`, and says of its start what AgentHost says of its own. */
+/** Runs `subjects/bare-server.mjs`, which reports its start time in the format of AgentHost. */
 const BARE = `import { createServer } from 'node:http'
 const { cpuUsage, memoryUsage } = process
 createServer((_request, response) => response.end('ok')).listen(${AGENT_HOST_PORT}, '::', () => {
@@ -177,7 +177,7 @@ function talkativePodSpec(runtime: Place['runtime']) {
   return { ...spec, containers: withLevel }
 }
 
-/** The same pod with the bare server in AgentHost's place: its toolbox starts beside it and waits in vain. */
+/** The same pod with the bare server instead of AgentHost. The toolbox container starts too and waits for a peer that never connects. */
 function barePodSpec(runtime: Place['runtime']) {
   const { containers, ...spec } = sandboxPodSpec(classOf(runtime))
   const command = ['/usr/local/bin/node', '--input-type=module', '-e', BARE]

@@ -63,7 +63,7 @@ const pods: readonly Extract<End, { kind: 'pod' }>[] = facts.pods.map(({ namespa
   name,
 }))
 
-/** Asks for every ordered pair of pods once, and counts what is open, so that no answer can be left out. */
+/** Evaluates every ordered pair of pods once and counts the open ones, so that no evaluation can be skipped. */
 function countOpen(isOpen: (probe: Probe) => boolean): number {
   let open = 0
   for (const from of pods)

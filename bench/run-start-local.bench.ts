@@ -43,7 +43,7 @@ async function startBareServer(): Promise<void> {
   const socket = join(folder, 'socket')
   const server = await startSubject([BARE_SERVER, socket])
   await get(socket, '/')
-  // Its end is not what is measured.
+  // The bench measures the start of the run, not its end.
   void server.stop().then(() => rmSync(folder, { recursive: true }))
 }
 

@@ -14,7 +14,7 @@ import { watchReady } from './subjects/ready-watch.ts'
 const REPLICAS = 10
 const BATCHES = 4
 const REFILLED_ROUNDS = 8
-/** What a new pod of the pool still loads when it is ready is loaded by then. */
+/** A new pod of the pool still loads modules when it reports ready. After this time it has loaded them. */
 const SETTLE_MS = 700
 /** A pod that ends takes both processors of a small machine too, and its node cleans up after it for a moment longer. */
 const CLEANUP_MS = 300
@@ -56,8 +56,8 @@ async function run(): Promise<readonly Figure[]> {
 type Samples = { readonly baseline: number[]; readonly value: number[] }
 
 /**
- * The pool makes a sandbox for each that is taken, and its pod takes both processors of a small machine: a quota forbids
- * it. Were the pod alone forbidden, the controller would go on trying, and be measured with what it delays.
+ * The pool replaces each claimed sandbox, and starting the new pod takes both processors of a small machine, so a quota
+ * forbids new sandboxes. A quota on pods alone would let the controller retry, and its retries would distort the figure.
  */
 async function measureAlone(subject: Subject): Promise<Figure> {
   const samples: Samples = { baseline: [], value: [] }

@@ -78,7 +78,7 @@ const steps = (): PlanStep[] => [
   ]).flat(),
 ]
 
-/** The whole message follows its only delta at once; the delta is what a waiting reader sees first. */
+/** The complete message follows its only delta at once. A waiting reader sees the delta first. */
 function note(arrivals: Arrivals, { at, event }: Pick<RunEnvelope, 'at' | 'event'>): void {
   if (event.type !== 'agent.message.delta') return
   const now = performance.timeOrigin + performance.now()

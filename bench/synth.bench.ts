@@ -23,7 +23,7 @@ const SUBJECTS = [
 
 const run = promisify(execFile)
 
-/** What everybody waits for before a commit: whole programs from their start, beside one that does nothing. */
+/** The commands that a developer waits for before a commit, from process start, compared with a program that does nothing. */
 export const bench: Bench = {
   name: 'synth',
   run: async () => {
@@ -33,7 +33,7 @@ export const bench: Bench = {
   },
 }
 
-/** Fails where what is committed is not what is rendered: the time of such a check says nothing. */
+/** Fails if the committed trees differ from the rendered ones, because the time of a failing check is not comparable. */
 async function measure({ name, argv, barMs, note }: (typeof SUBJECTS)[number]): Promise<Figure> {
   const samples = await timeInTurn({
     rounds: ROUNDS,

@@ -24,7 +24,7 @@ const isReadyMember = ({ metadata, status }: KubeObject): boolean =>
 
 export type ClusterService = Awaited<ReturnType<typeof startClusterService>>
 
-/** The real service in a process of its own, with a namespace and a pool of real sandbox pods on a cluster. */
+/** The real service in a separate process, with a namespace and a pool of real sandbox pods on a cluster. */
 export async function startClusterService(kube: KubeClient, kubeconfig: string, replicas: number) {
   const slug = `bench-${randomBytes(3).toString('hex')}`
   const { namespaces, pool, serviceAccounts } = names({ kind: 'preview', slug })

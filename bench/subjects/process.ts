@@ -11,7 +11,7 @@ export type Subject = {
   readonly pid: number
   /** From the spawn to the first line that it printed. */
   readonly startMs: number
-  /** What it has written to standard error so far. */
+  /** The standard error of the process so far. */
   readonly said: () => string
   /** Ends it and waits until it is gone. */
   readonly stop: () => Promise<void>
@@ -38,7 +38,7 @@ export async function startSubject(
   const startMs = performance.now() - startedAt
   const pid = child.pid ?? 0
   const stop = async () => {
-    // Its group: a tracer leaves only when what it traces has.
+    // The whole process group: a tracer exits only after the process that it traces.
     process.kill(-pid, 'SIGTERM')
     await exited
   }

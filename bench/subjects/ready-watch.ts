@@ -21,7 +21,7 @@ export async function watchReady(client: KubeClient, namespace: string) {
     if (!end.signal.aborted) throw error
   })
   return {
-    /** Of two watches of one process either may be told first: ours may well be the one. */
+    /** Of two watches in one process either may receive the event first. */
     readyAt: (name: string) =>
       waitUntil({ what: `${name} on the bare watch`, timeoutMs: CLAIM_MS, everyMs: 1 }, () =>
         readyAt.get(name),

@@ -8,12 +8,12 @@ import { AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
 import { createClient } from '../../runtime/client/client.ts'
 
 const STANDBY_TIMEOUT_MS = 60_000
-/** A sandbox loads what a run needs after it is in standby. */
+/** A sandbox loads the modules of a run after it has reported standby. */
 const SETTLE_MS = 700
 
 export type Service = Awaited<ReturnType<typeof startService>>
 
-/** The real service in a process of its own with the local provider, in folders of its own. */
+/** The real service in a separate process with the local provider and temporary folders. */
 export async function startService({ warm }: { warm: number }) {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'bench-')))
   const [stateDir, workspace, temporary] = ['state', 'workspace', 'tmp'].map((name) =>
@@ -61,7 +61,7 @@ async function stateOf(socketPath: string): Promise<unknown> {
   return answer === undefined ? undefined : (JSON.parse(answer) as { state: unknown }).state
 }
 
-/** One request over a Unix socket, on a connection of its own; answers the body. */
+/** Sends one request over a new connection to a Unix socket and returns the body of the response. */
 export function get(socketPath: string, path: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const sent = request({ socketPath, path, agent: false }, (response) => {
