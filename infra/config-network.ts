@@ -39,7 +39,7 @@ const Peering = z.strictObject({
   ranges: z.array(Cidr).min(1).max(20),
 })
 
-/** A network that is there and that the program does not change. What it must have: docs/private-cluster.md. */
+/** An existing network that the program does not change. Its requirements are in docs/private-cluster.md. */
 const ExistingNetwork = z.strictObject({
   virtualNetworkId: VirtualNetworkId,
   subnets: z.strictObject({

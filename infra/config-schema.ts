@@ -19,8 +19,8 @@ export const CONFIG_NAMESPACE = 'agentweaver'
 export type ParsedConfig = { readonly config: InfraConfig } | { readonly problems: readonly ConfigProblem[] }
 
 /**
- * Parses the keys of a stack, without their namespace. Every section is parsed for itself, and the rules between
- * sections run on those that are right, so that all mistakes are told at once.
+ * Parses the keys of a stack without their namespace. Each section is parsed separately, and the rules between sections
+ * run on the valid ones, so that one run reports all mistakes.
  */
 export function parseInfraConfig(record: Readonly<Record<string, unknown>>): ParsedConfig {
   if (record['kind'] === 'platform' && LAYERS.some((layer) => layer === record['layer'])) {
@@ -57,7 +57,7 @@ function settle(whole: z.ZodSafeParseResult<InfraConfig>, problems: readonly Con
   return { problems: whole.error.issues.map((issue) => toProblem(issue, [])) }
 }
 
-/** The sections that are right, and what is wrong with the others. */
+/** The valid sections, and the problems of the others. */
 function parseSections<T>(shape: z.ZodRawShape, record: Readonly<Record<string, unknown>>) {
   const sections: Partial<Record<string, unknown>> = {}
   const problems: ConfigProblem[] = Object.keys(record)
@@ -72,7 +72,7 @@ function parseSections<T>(shape: z.ZodRawShape, record: Readonly<Record<string, 
   return { sections: sections as Partial<T>, problems }
 }
 
-/** What a section that is not there would have to say. */
+/** The problem of a missing section: the keys that it must set. */
 function hint(schema: z.core.$ZodType): string {
   const keys = z.safeParse(schema, {}).error?.issues.filter(({ path }) => path.length > 0) ?? []
   if (keys.length > 0) return `it needs ${keys.map(({ path }) => path.join('.')).join(', ')}`
@@ -91,7 +91,7 @@ function deepFreeze<T>(value: T): T {
   return value
 }
 
-/** Namespaces of the providers' own settings, which a stack file may hold beside ours. */
+/** Namespaces of the providers' own settings, which a stack file may also contain. */
 const FOREIGN = ['azure-native', 'kubernetes', 'pulumi']
 
 /**
@@ -110,7 +110,7 @@ export function parseStackFile({ config, problems: ambiguous }: StackText): Pars
   return withProblems(parsed, [...faults, ...ambiguous])
 }
 
-/** What was found before, and what a schema finds at other places: a value that is read in two ways is told once. */
+/** Earlier problems plus those of a schema at other paths: an ambiguous value is reported once. */
 export function withProblems(parsed: ParsedConfig, found: readonly ConfigProblem[]): ParsedConfig {
   if (found.length === 0) return parsed
   const told = new Set(found.map(({ path }) => path))

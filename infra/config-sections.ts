@@ -69,10 +69,10 @@ const Tags = z.strictObject({
 })
 
 const ApiServer = z.discriminatedUnion('access', [
-  /** Reached from the network alone: whoever runs the program must be in it. */
+  /** Only the network reaches it: the program must run inside the network. */
   z.strictObject({
     access: z.literal('private'),
-    /** A name in public DNS for the private address: for a peered network, which cannot look up names of ours. */
+    /** A public DNS name for the private address, for a peered network that cannot resolve our private zone. */
     publicName: z.boolean().default(false),
   }),
   z.strictObject({ access: z.literal('authorizedRanges'), ranges: z.array(Cidr).min(1).max(200) }),
@@ -81,7 +81,7 @@ const ApiServer = z.discriminatedUnion('access', [
 const poolFields = {
   min: z.int().min(0).max(1000),
   max: z.int().min(1).max(1000),
-  /** Immutable. Two pools of one purpose side by side are told apart by `generation`. */
+  /** Immutable. `generation` distinguishes two pools of one purpose. */
   zones: Zones.default(['1', '2', '3']),
   /** Immutable. Pods of one node; the overlay gives each node 256 addresses. */
   maxPods: z.int().min(30).max(250).default(110),
@@ -114,7 +114,7 @@ const KataPool = z.strictObject({
   osDiskGib: poolFields.osDiskGib.default(256),
   /** What the DaemonSets of every node ask for. */
   daemons: Daemons.prefault({}),
-  /** What a node really offers, as `agentweaver verify` measured it; else it is computed from the size. */
+  /** Allocatable resources of a node as `agentweaver verify` measured them. Default: computed from the size. */
   measured: z
     .strictObject({
       cpuMillis: z.int().positive(),
@@ -259,7 +259,9 @@ const PLATFORM = {
   tags: Tags,
   /** Whether a destroy or a replacement of what holds state is refused. */
   protect: Switch.default(true),
-  /** Rises when an identity was made anew under its old name: Azure refuses to change the principal of a grant. */
+  /**
+   * Increase it when an identity was recreated under its old name: Azure refuses to change the principal of a grant.
+   */
   grantGeneration: Count.pipe(z.int().min(1)).default(1),
   kubernetes: z
     .strictObject({
@@ -291,7 +293,7 @@ const PLATFORM = {
   gateway: Gateway.prefault({}),
   controller: Controller,
   model: Model.optional(),
-  /** Whether what Azure calls a preview may be used; in `prod` it needs `allowPreviewInProd` beside it. */
+  /** Whether Azure preview features may be used. In `prod` it also needs `allowPreviewInProd`. */
   previewFeatures: Switch.default(false),
   allowPreviewInProd: Switch.default(false),
 } as const
@@ -305,7 +307,7 @@ const SLICE = {
   branch: z.string().min(1).max(256),
   expires: z.iso.datetime({ message: 'must be a time in UTC such as 2027-01-31T00:00:00Z' }),
   tags: Tags,
-  /** The most that each of its namespaces may use, whatever the branch's own tree says. */
+  /** The quota of each of its namespaces, whatever the tree of the branch requests. */
   ceiling: z
     .strictObject({
       pods: Quantity.default(12),
@@ -319,7 +321,9 @@ const SLICE = {
 export const PlatformSections = z.strictObject({ kind: z.literal('platform'), ...PLATFORM })
 export const SliceSections = z.strictObject({ kind: z.literal('slice'), ...SLICE })
 
-/** One layer of a platform. All other settings are those of `Pulumi.<environment>.yaml`, so that layers cannot disagree. */
+/**
+ * One layer of a platform. All other settings come from `Pulumi.<environment>.yaml`, so that layers cannot disagree.
+ */
 export const LayerSections = z.strictObject({
   kind: z.literal('platform'),
   layer: z.enum(LAYERS),
@@ -337,7 +341,7 @@ export type InfraConfig = PlatformConfig | LayerConfig | SliceConfig
 export interface ConfigProblem {
   /** Key in the stack file, with dots below it: `pools.kata.size`. */
   readonly path: string
-  /** What is wrong and what to write there. */
+  /** The problem, and the value to write instead. */
   readonly message: string
 }
 

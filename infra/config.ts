@@ -19,7 +19,7 @@ import { readStackText } from './stack-file.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 
-/** Key that `npm run plan` sets beside those of the stack file: nothing is downloaded, and nothing can be made. */
+/** Key that `npm run plan` adds to those of the stack file: the program downloads nothing and can create nothing. */
 const PLAN_KEY = 'plan'
 
 /** The only reader of the stack's configuration. Throws with every mistake, before any resource is registered. */
@@ -43,7 +43,7 @@ async function ambiguities(): Promise<readonly ConfigProblem[]> {
   return existsSync(file) ? readStackText(await readFile(file, 'utf8')).problems : []
 }
 
-/** The engine hands values over as text, those with structure as JSON. A branch may be called `{x`, which is none. */
+/** The engine passes values as text, and structured ones as JSON. A branch named `{x` is plain text. */
 function fromText(text: string): unknown {
   if (!/^[[{]/.test(text)) return text
   try {
@@ -59,8 +59,8 @@ function configOf(parsed: ParsedConfig, what: string): InfraConfig {
 }
 
 /**
- * Objects of the pinned controller: the release's own, or in a plan what is known of them without it. Only a dry run may
- * ask for a plan, so that an `up` never applies half an object.
+ * Objects of the pinned controller: those of the release, or for a plan the names that are known without it. Only a dry
+ * run may ask for a plan, so that `pulumi up` never applies a partial object.
  */
 export async function readControllerRelease({ controller }: PlatformConfig): Promise<KubeManifest[]> {
   if (controller.install !== 'upstream') return []

@@ -7,7 +7,7 @@ export interface BudgetArgs {
   readonly budget: PlatformConfig['budget']
 }
 
-/** Percent of the month's amount: two of what was spent, one of what the month will come to. */
+/** Percent of the monthly amount: two thresholds for actual cost, one for the forecast. */
 const THRESHOLDS = [
   { name: 'spent80', threshold: 80, thresholdType: 'Actual' },
   { name: 'spent100', threshold: 100, thresholdType: 'Actual' },

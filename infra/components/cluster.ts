@@ -59,7 +59,7 @@ export class Cluster extends ComponentResource {
     )
   }
 
-  /** What the control plane needs on a network of ours, and on an identity of ours: without it, creation fails. */
+  /** Roles that the control plane needs with a custom network and a custom identity. Without them, creation fails. */
   #grants({ site, names, network }: ClusterArgs, controlPlane: UserAssignedIdentity): Resource[] {
     const of = {
       site,

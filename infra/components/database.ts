@@ -23,7 +23,7 @@ export interface DatabaseArgs {
   readonly database: PlatformConfig['database']
   readonly virtualNetworkId: Input<string>
   readonly subnetId: Input<string>
-  /** Identity that makes the API's role, as an administrator beside the group of people. */
+  /** Identity that creates the API's role. It is an administrator in addition to the group of people. */
   readonly setup: { readonly name: string; readonly principalId: Input<string> }
 }
 

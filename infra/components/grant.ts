@@ -20,7 +20,7 @@ export interface GrantArgs {
 }
 
 /**
- * One role for one principal on one scope. `principalType` is always said: without it Azure looks a new principal up
+ * One role for one principal on one scope. `principalType` is always set: without it Azure looks up a new principal
  * before it is replicated, and fails.
  */
 export function grant(args: GrantArgs, options: CustomResourceOptions): RoleAssignment {

@@ -8,8 +8,8 @@ export interface KeyVaultArgs {
   readonly tenantId: string
   readonly vaultName: string
   /**
-   * The subnet that may reach it; nobody else on the Internet may. Its id is known before it exists: with one unknown
-   * value among them, the SDK answers all properties of a vault as unknown, and no review could see them.
+   * The only subnet that may reach the vault. Its id is built from names: with one unknown value the SDK reports every
+   * property of a vault as unknown, and no review could see them.
    */
   readonly subnet: { readonly id: string; readonly after: readonly Resource[] }
   /** Where every read of a secret is recorded. */
@@ -17,11 +17,11 @@ export interface KeyVaultArgs {
 }
 
 /**
- * A vault that opens to roles alone, from our nodes alone, and that nobody can purge. It has its public name: sandboxes
- * may open no private address, so the way is a service endpoint of the nodes' subnet.
+ * A vault that only roles and the subnet of the nodes can open, and that nobody can purge. It keeps its public name
+ * because sandboxes may not open private addresses; the traffic uses a service endpoint of the nodes' subnet.
  */
 export class KeyVault extends ComponentResource {
-  /** Made of names, so that a plan shows what a grant is on. */
+  /** Built from names, so that a plan shows the scope of a grant. */
   readonly vaultId: string
   readonly resource: Vault
 

@@ -21,7 +21,10 @@ export interface KubeAccessArgs {
   readonly waitFor?: readonly Resource[]
 }
 
-/** The way to the cluster's API: as whoever runs the program, by Entra, with no credential in the configuration. */
+/**
+ * Access to the cluster's API through Entra, as the account that runs the program. The configuration holds no
+ * credential.
+ */
 export class KubeAccess extends ComponentResource {
   readonly provider: Provider
 
@@ -44,7 +47,7 @@ export class KubeAccess extends ComponentResource {
         kubeconfig: secret(kubeconfig),
         clusterIdentifier: args.clusterIdentifier,
         enableServerSideApply: true,
-        // Never takes a field that somebody else manages.
+        // Never takes over a field of another field manager.
         enablePatchForce: false,
         deleteUnreachable: args.forgetUnreachable,
       },

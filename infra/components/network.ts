@@ -40,7 +40,7 @@ export class Network extends ComponentResource {
   readonly apiServer: Subnet
   readonly database: Subnet
   readonly endpoints: Subnet
-  /** What a cluster must wait for. */
+  /** Resources that a cluster depends on. */
   readonly ready: readonly Resource[]
 
   constructor(name: string, { site, network }: NetworkArgs, options: ComponentResourceOptions) {
@@ -55,7 +55,7 @@ export class Network extends ComponentResource {
     this.virtualNetwork = new VirtualNetwork(
       `${name}-vnet`,
       { ...place, virtualNetworkName: `${name}-vnet`, addressSpace: { addressPrefixes: [network.vnetCidr] } },
-      // Subnets are resources of their own: listed here too, each would undo the other's change.
+      // Subnets are separate resources. Listed here too, each update would undo the other.
       { ...parent, ignoreChanges: ['subnets'], protect: site.protect },
     )
     const group = (purpose: string, flows: readonly Flow[], refused: readonly string[] = []) =>

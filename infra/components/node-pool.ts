@@ -16,7 +16,7 @@ export interface NodePoolArgs {
   readonly after: readonly Resource[]
 }
 
-/** A pool beside the cluster's own. What Azure refuses to change in place is replaced, the old pool first. */
+/** An additional pool. A change that Azure refuses in place replaces the pool, the old one first. */
 export class NodePool extends ComponentResource {
   readonly resource: AgentPool
 

@@ -31,7 +31,7 @@ export class Observability extends ComponentResource {
         workspaceName: `${name}-logs`,
         retentionInDays: observability.retentionDays,
         sku: { name: 'PerGB2018' },
-        // Whoever reads it shows who they are.
+        // Readers must authenticate.
         features: { disableLocalAuth: true, enableLogAccessUsingOnlyResourcePermissions: true },
       },
       { parent: this, protect: site.protect },

@@ -18,7 +18,7 @@ export interface RegistryArgs {
   readonly endpointSubnetId: Input<string>
 }
 
-/** The registry that every image comes from. Nodes pull by their identity; nobody pulls without one. */
+/** The registry of all images. Nodes pull with their identity; anonymous pull is off. */
 export class Registry extends ComponentResource {
   readonly registryId: Output<string>
   readonly loginHost: string

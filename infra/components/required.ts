@@ -1,8 +1,8 @@
 import type { Output } from '@pulumi/pulumi'
 
 /**
- * A value that Azure must have answered. An empty one in its place would pass: a federated credential with no issuer is
- * made and lets nobody in.
+ * A value that Azure must have returned. An empty string would be accepted: a federated credential without an issuer is
+ * created and lets nobody in.
  */
 export function required<T>(value: Output<T | undefined>, what: string): Output<T> {
   return value.apply((known) => {

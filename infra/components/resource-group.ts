@@ -8,7 +8,7 @@ export interface ResourceGroupArgs {
   readonly protect: boolean
 }
 
-/** What everything of a stack lies in, so that a glance shows what it is and a budget can watch it. */
+/** The resource group of a stack. A budget can watch it. */
 export class ResourceGroup extends ComponentResource {
   readonly groupName: Output<string>
   readonly groupId: Output<string>

@@ -12,7 +12,7 @@ import { goesWith, type Site } from './site.ts'
 /** The cluster that the controller runs in. */
 export interface ControllerCluster {
   readonly name: Input<string>
-  /** The cluster itself, where this stack makes it; it takes what is in it along. */
+  /** The cluster, if this stack creates it. Deleting the cluster deletes the objects in it. */
   readonly made: readonly Resource[]
 }
 

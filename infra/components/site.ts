@@ -1,6 +1,6 @@
 import type { Input, Resource } from '@pulumi/pulumi'
 
-/** Where a component's resources go and what they are marked with. */
+/** Location, resource group and tags of a component's resources. */
 export interface Site {
   readonly stack: string
   readonly subscriptionId: string

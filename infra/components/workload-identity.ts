@@ -52,7 +52,7 @@ export class WorkloadIdentity extends ComponentResource {
     )
     let before: Resource = identity
     for (const account of serviceAccounts) {
-      // Azure answers parallel writes on one identity with a conflict, so they form a chain.
+      // Azure rejects parallel writes on one identity with a conflict, so the credentials form a chain.
       before = new FederatedIdentityCredential(
         `${name}-${account.namespace}`,
         {

@@ -1,8 +1,8 @@
 import { UNKNOWN } from './values.ts'
 
 /**
- * Outputs that only Azure knows and that lie inside a property which the program also writes. What is not written at
- * all is unknown without being named; these would otherwise be read back as missing.
+ * Outputs that only Azure knows and that lie inside a property which the program also writes. The program reads a
+ * property that it does not write as unknown; these would be read back as missing.
  */
 const NESTED: Readonly<Record<string, readonly (readonly string[])[]>> = {
   'azure-native:containerservice:ManagedCluster': [

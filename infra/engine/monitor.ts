@@ -34,7 +34,7 @@ export interface MonitorOptions {
 }
 
 /**
- * The engine's side of a dry run: takes down what is registered and answers as if nothing existed yet. It has no
+ * The engine's side of a dry run: records each registered resource and responds as if nothing existed yet. It has no
  * provider and no state, so it makes a plan and never a preview.
  */
 export function createMonitor(options: MonitorOptions, recording: Recording): Handlers {
@@ -73,7 +73,7 @@ export function createMonitor(options: MonitorOptions, recording: Recording): Ha
       }
       return empty()
     },
-    // No provider is asked: what it would say is not known.
+    // No provider is called, so its result is unknown.
     invoke: () => reply('ResourceInvokeResponse', { Unknown: true, Return: toStruct({}) }),
     registerPackage: (request) =>
       reply('RegisterPackageResponse', { Ref: `${request.getName()}@${request.getVersion()}` }),

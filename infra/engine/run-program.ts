@@ -16,7 +16,7 @@ export interface ProgramRun {
   readonly config: Readonly<Record<string, unknown>>
   /** Arguments of Node itself. */
   readonly nodeArguments?: readonly string[]
-  /** Variables beside PATH and HOME, which the program's process has nothing else of. */
+  /** Variables that the program's process gets in addition to PATH and HOME. It gets no others. */
   readonly environment?: Readonly<Record<string, string>>
 }
 
@@ -26,8 +26,8 @@ export class ProgramError extends Error {
 }
 
 /**
- * Runs a Pulumi program by the SDK's own runner in a dry run against an engine in this process, and answers all that it
- * registered. Neither the command line of Pulumi, nor a plugin, nor a login, nor a network is needed.
+ * Runs a Pulumi program with the SDK's own runner as a dry run against an engine in this process, and returns every
+ * registered resource. It needs no Pulumi CLI, plugin, login or network.
  */
 export async function runProgram(run: ProgramRun): Promise<Plan> {
   const recording: Recording = { resources: [], providers: new Map(), outputs: {}, errors: [] }

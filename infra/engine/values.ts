@@ -12,7 +12,7 @@ const RESOURCE_REFERENCE = '5cf8f73096256a8f31e491e813e4eb8e'
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null
 
-/** A value from the wire as a plan holds it. What a secret is does not pass; `from` names where unknowns come from. */
+/** Converts a value from the wire for a plan. Secrets are left out; `from` names the source of unknown values. */
 export function toPlanned(value: unknown, from: string): PlannedValue {
   if (value === UNKNOWN) return { $unknown: from }
   if (Array.isArray(value)) return value.map((item) => toPlanned(item, from))
@@ -41,7 +41,7 @@ function fromOutput(value: Record<string, unknown>, from: string): PlannedValue 
   return 'value' in value ? toPlanned(value['value'], from) : { $unknown: from }
 }
 
-/** Takes the marks of secrets off, so that what a program reads back is shaped as it wrote it. */
+/** Removes the marks of secrets, so that the program reads back values in the shape that it wrote. */
 export function withoutMarks(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutMarks)
   if (!isObject(value)) return value

@@ -27,7 +27,7 @@ interface Options {
   readonly accepted: readonly string[]
 }
 
-/** Plans one stack; answers whether it may pass. */
+/** Plans one stack. Returns whether the plan passes. */
 async function planStack(stack: string, options: Options): Promise<boolean> {
   const { root, base, isCheck } = options
   const plan = await makePlan(root, stack)

@@ -12,7 +12,7 @@ const pathOf = (stack: string) => `plans/${stack}.json`
 /** The bytes that are committed: the same plan gives the same file. */
 export const serialize = (plan: Plan) => `${JSON.stringify(plan, null, 2)}\n`
 
-/** The committed plan of a stack; undefined while there is none. */
+/** The committed plan of a stack. Undefined if there is none. */
 export async function readStored(root: string, stack: string): Promise<string | undefined> {
   try {
     return await readFile(join(root, pathOf(stack)), 'utf8')
@@ -29,7 +29,7 @@ export async function writeStored(root: string, stack: string, content: string):
   return pathOf(stack)
 }
 
-/** The plan as it was committed at a revision; undefined where that revision had none. Throws for an unknown one. */
+/** The plan committed at a revision. Undefined if that revision has none. Throws for an unknown revision. */
 export async function readAtRevision(
   root: string,
   revision: string,

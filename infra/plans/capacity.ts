@@ -50,7 +50,7 @@ export interface Fit {
   readonly limit: 'cpu' | 'memory' | 'pods'
 }
 
-/** How many sandboxes fit on a node beside its DaemonSets. */
+/** The number of sandboxes that fit on a node next to its DaemonSets. */
 export function fitSandboxes(
   node: NodeCapacity,
   daemons: { readonly cpuMillis: number; readonly memoryMib: number; readonly pods: number },

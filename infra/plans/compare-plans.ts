@@ -6,11 +6,11 @@ export interface PlannedChange {
   readonly urn: string
   readonly type: string
   readonly name: string
-  /** Whether it is protected where it is today. */
+  /** Whether the committed plan protects it. */
   readonly protect: boolean
   /** Paths of inputs that differ, sorted; empty for what comes or goes as a whole. */
   readonly paths: readonly string[]
-  /** Those of them that cannot change in place. */
+  /** Changed inputs that cannot change in place. */
   readonly replacing: readonly string[]
 }
 
@@ -29,7 +29,7 @@ export function comparePlans(previous: Plan, next: Plan): PlannedChange[] {
   ]
 }
 
-/** Changes that would destroy what is protected, each in one sentence that begins with its name. */
+/** Changes that would destroy protected resources: one sentence each, which begins with the name. */
 export function destroyed(changes: readonly PlannedChange[]): string[] {
   return changes
     .filter(({ action, protect }) => protect && (action === 'delete' || action === 'replace'))

@@ -132,7 +132,7 @@ export function controllerSurroundings(apiServerPort: number, monitoringNamespac
       metadata: meta('api-server'),
       spec: {
         endpointSelector: { matchLabels: labels },
-        // By what it is: its address may be a node's, which no range selects.
+        // By label: the address may be a node's, which no range selects.
         egress: [
           {
             toEntities: ['kube-apiserver'],
@@ -151,9 +151,9 @@ export function controllerSurroundings(apiServerPort: number, monitoringNamespac
 }
 
 /**
- * Has the controller's figures collected, without which no alert knows how many sandboxes are ready. They name their
- * own `namespace`, that of the sandboxes, which `honorLabels` keeps. By the port alone, which is called so in the
- * release and in its chart, and not by labels, which an extension may choose.
+ * Collects the controller's metrics; without them no alert knows how many sandboxes are ready. The metrics have their
+ * own `namespace` label (the namespace of the sandboxes), which `honorLabels` keeps. The selector is the port name,
+ * which the release and the chart share, and not labels, which an extension may choose.
  */
 export function controllerScrape(): KubeManifest {
   return {

@@ -136,8 +136,8 @@ export const CONTROLLER_FILES: readonly LockedFile[] = [
 ]
 
 /**
- * Objects of the release by name alone, each with the checksum of the file that it is in: what a plan shows where the
- * files themselves cannot be had.
+ * Objects of the release by name only, each with the checksum of its file. A plan shows these if the files are not
+ * available.
  */
 export function lockedObjects(): KubeManifest[] {
   return CONTROLLER_FILES.flatMap(({ sha256, objects }) =>

@@ -6,7 +6,7 @@
  * parameter and every property that Azure's schemas let be set at creation alone.
  */
 interface Immutability {
-  /** Paths whose change the provider answers with delete and create. A path covers all that is below it. */
+  /** Paths whose change makes the provider delete and create the resource. A path covers everything below it. */
   readonly replaces: readonly string[]
   /** Paths that the provider would update in place and Azure refuses with `PropertyChangeNotAllowed`. */
   readonly refused?: readonly string[]
@@ -60,7 +60,7 @@ export const IMMUTABLE: Readonly<Record<string, Immutability>> = {
   'azure-native:storage:StorageAccount': { replaces: ['isHnsEnabled'] },
 }
 
-/** Parameters of a resource's address in Azure: another value is another resource, whatever the type. */
+/** Parameters of a resource's address in Azure. Another value names another resource, whatever the type. */
 export const PATH_PARAMETERS: readonly string[] = ['location', 'resourceGroupName']
 
 const covers = (prefix: string, path: string) =>

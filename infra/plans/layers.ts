@@ -1,6 +1,6 @@
 /**
- * Layers of a platform whose API server is reached from its network alone, in the order in which they are raised. Each is
- * a stack of its own, so that the network and a way into it exist before the first object of Kubernetes is made.
+ * Layers of a platform whose API server is reachable only from its network, in the order of their creation. Each is a
+ * separate stack, so that the network and a way into it exist before the first Kubernetes object is created.
  */
 export const LAYERS = ['network', 'cluster', 'add-ons'] as const
 export type Layer = (typeof LAYERS)[number]
@@ -23,8 +23,8 @@ export interface NetworkBoundary<T> {
 }
 
 /**
- * What the layer of add-ons needs of the cluster's. No credential: the add-ons ask Azure for the kubeconfig themselves,
- * as whoever raises them.
+ * Values of the cluster layer that the add-ons layer needs. No credential: the add-ons layer requests the kubeconfig
+ * from Azure with the account that runs it.
  */
 export interface ClusterBoundary<T> {
   readonly resourceGroupName: T

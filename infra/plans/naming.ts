@@ -2,7 +2,10 @@ import { createHash } from 'node:crypto'
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 
-/** Azure's limits for names, by what is named. `alphabet` is what may stand between the first and last character. */
+/**
+ * Azure's limits for names, by resource type. `alphabet` lists the characters allowed between the first and the last
+ * one.
+ */
 export const NAME_LIMITS = {
   cluster: { max: 63, pattern: /^[a-zA-Z0-9](?:[a-zA-Z0-9_-]*[a-zA-Z0-9])?$/ },
   dnsPrefix: { max: 54, pattern: /^[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?$/ },
@@ -24,8 +27,8 @@ export function fitsAzure(kind: keyof typeof NAME_LIMITS, name: string): boolean
 }
 
 /**
- * A name that the whole of Azure shares. The five hash digits of subscription and name keep it from colliding with one
- * of somebody else, or with a deleted one that is still held; they stay whole, the readable part is what is cut.
+ * A name that is unique across Azure. Five hash digits of subscription and name prevent a collision with the name of
+ * another customer or with a deleted resource that still holds its name. A long name is cut before the digits.
  */
 export function globalName(args: {
   readonly max: number
@@ -59,9 +62,9 @@ function uuidV5(namespace: string, name: string): string {
 }
 
 /**
- * Name of a role assignment, which Azure wants to be a GUID. Made of logical names alone, so that it is known before
- * anything exists; `generation` rises when a principal was made anew under its old name, which Azure refuses to
- * follow.
+ * Name of a role assignment; Azure requires a GUID. It is derived from logical names, so that it is known before
+ * anything exists. `generation` increases when a principal was recreated under its old name, because Azure refuses to
+ * update the principal.
  */
 export function roleAssignmentGuid(args: {
   readonly stack: string

@@ -19,7 +19,7 @@ interface Placement<Id> {
   readonly tags: Readonly<Record<string, string>>
 }
 
-/** What all pools have: scaled, in zones, with no address of their own on the Internet, and their disks encrypted. */
+/** Settings of all pools: autoscaled, zonal, without public addresses, with encrypted disks. */
 function commonPool<Id>(pool: PoolSettings, { subnetId, tags }: Placement<Id>) {
   const hasLocalDisk = (parseVmSize(pool.size)?.tempDiskGib ?? 0) >= pool.osDiskGib
   return {
@@ -40,7 +40,8 @@ function commonPool<Id>(pool: PoolSettings, { subnetId, tags }: Placement<Id>) {
     enableEncryptionAtHost: true,
     enableFIPS: false,
     scaleDownMode: 'Delete',
-    // On by default from Kubernetes 1.37: a cache of the node answers past Cilium, which then learns no address of a name.
+    // On by default from Kubernetes 1.37: the node's cache bypasses Cilium, which then learns no addresses for FQDN
+    // rules.
     localDNSProfile: { mode: 'Disabled' },
     tags,
   }
@@ -76,8 +77,8 @@ export function appPool<Id>(pool: PoolSettings, placement: Placement<Id>) {
 }
 
 /**
- * Sandboxes, each in a machine of its own. Neither FIPS, secure boot, vTPM nor Arm64 go with it, and nothing else runs
- * there: the taint keeps it out.
+ * The sandbox pool, with one virtual machine per sandbox (Kata). FIPS, secure boot, vTPM and Arm64 are not supported
+ * with it. The taint keeps other pods away.
  */
 export function kataPool<Id>(pool: PoolSettings, placement: Placement<Id>) {
   return {
@@ -91,5 +92,5 @@ export function kataPool<Id>(pool: PoolSettings, placement: Placement<Id>) {
   }
 }
 
-/** Part of a pool's name: at most 12 characters, of which the number takes two. */
+/** Part of a pool's name. The limit is 12 characters, two of them for the number. */
 export const poolName = (purpose: 'app' | 'kata', generation: number) => `${purpose}${generation}`

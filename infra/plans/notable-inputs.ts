@@ -1,4 +1,4 @@
-/** Inputs that decide who gets in, what is kept and what can be lost: what a reviewer reads first, by type. */
+/** Inputs that decide access, retention and data loss, by type. A review shows these first. */
 export const NOTABLE_INPUTS: Readonly<Record<string, readonly string[]>> = {
   'azure-native:authorization:RoleDefinition': [
     'permissions[0].actions',

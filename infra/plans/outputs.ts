@@ -2,7 +2,7 @@ import { nodeCapacity } from './capacity.ts'
 import type { PlatformNames } from './platform-names.ts'
 import { parseVmSize } from './vm-sizes.ts'
 
-/** Managed Prometheus and its collectors live here, and read PodMonitors of their own kind. */
+/** The namespace of managed Prometheus and its collectors, which read their own kind of PodMonitor. */
 export const MONITORING_NAMESPACE = 'kube-system'
 /** Port of the Service `kubernetes` and, on AKS, of the API server behind it. */
 export const API_SERVER_PORT = 443

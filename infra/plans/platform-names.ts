@@ -40,8 +40,8 @@ export function platformNames({ environment, subscriptionId, names }: Named) {
 export type PlatformNames = ReturnType<typeof platformNames>
 
 /**
- * Names of a slice, all of which begin alike: what they leave behind is found by the prefix. Slices share a resource group,
- * which an owner makes (`infra/state`): whoever makes slices may write identities there and nowhere else.
+ * Names of a slice. They share a prefix, by which leftovers are found. Slices share a resource group that an owner
+ * creates (`infra/state`): the identity that creates slices may write identities only there.
  */
 export function sliceNames(environment: string, slug: string) {
   const base = `${PRODUCT}-${environment}-pr-${slug}`
@@ -52,7 +52,7 @@ export function sliceNames(environment: string, slug: string) {
   } as const
 }
 
-/** Secrets of a deployment in the control-plane vault; those of a slice are all that its API may read. */
+/** Secrets of a deployment in the control-plane vault. The API of a slice may read only those of the slice. */
 export function deploymentSecrets(prefix: string): readonly string[] {
   return [`${prefix}-deployment-key`, `${prefix}-ticket-key`]
 }

@@ -7,9 +7,9 @@ const HASH_DIGITS = 6
 const UNREADABLE = 'branch'
 
 /**
- * The slug of a branch's preview: what is readable of its name, and six hexadecimal digits of the SHA-256 of the whole
- * name. The same branch has the same slug on every machine; `Fix/A` and `fix-a`, alike when they are made readable,
- * differ in their digits. Throws for an empty name.
+ * The slug of a branch's preview: the readable part of its name and six hexadecimal digits of the SHA-256 of the whole
+ * name. A branch has the same slug on every machine. `Fix/A` and `fix-a` have the same readable part and different
+ * digits. Throws for an empty name.
  */
 export function previewSlug(branch: string): string {
   if (branch === '') throw new RangeError('A preview needs the name of a branch.')

@@ -40,8 +40,8 @@ export const FEATURES: readonly Feature[] = [
 const monthOf = (date: Date) => `${date.toISOString().slice(0, 7)}-01`
 
 /**
- * What is wrong with the first day of a budget that is still to be made. Azure makes none that began in an earlier month,
- * and none that begins more than twelve months from now; one that is there keeps its day.
+ * The problem with the first day of a new budget. Azure creates none that starts in an earlier month or more than
+ * twelve months from now. An existing budget keeps its first day.
  */
 export function budgetStartProblem(startDate: string, today: Date): string | undefined {
   const now = monthOf(today)

@@ -9,7 +9,7 @@ import { nodeHours, vcpusByFamily } from './capacity.ts'
 import { NOTABLE_INPUTS } from './notable-inputs.ts'
 import { BUILT_IN_ROLES, secretGetter } from './roles.ts'
 
-/** What a reviewer reads of a plan, without a word of how it is printed. */
+/** The content of a plan's review, independent of its format. */
 export interface Review {
   readonly stack: string
   readonly components: readonly ReviewedComponent[]
@@ -122,7 +122,7 @@ function valueAt(inputs: PlannedValue | undefined, path: string): PlannedValue |
   )
 }
 
-/** A value in words: what is secret stays so, what is not known says where it comes from. */
+/** A value as text. A secret stays hidden; an unknown value names its source. */
 export function text(value: PlannedValue | undefined): string {
   if (value === undefined) return ''
   if (isSecret(value)) return '(secret)'
@@ -149,8 +149,8 @@ function accessRow(plan: Plan, one: PlannedResource): AccessRow {
 }
 
 /**
- * The name of a built-in role by its GUID, of the owner's one custom role by what its GUID is made of, of one of the plan
- * by its definition; else what was given. A grant's own words are not believed.
+ * The name of a built-in role by its GUID, of the owner's custom role by the inputs of its GUID, or of a role in the
+ * plan by its definition; otherwise the id itself. The description of a grant is not trusted.
  */
 function roleName(plan: Plan, id: PlannedValue | undefined, scope: string): string {
   const given = text(id)
@@ -186,7 +186,7 @@ interface Pool {
   readonly max: number
 }
 
-/** What is paid by time or by size. Amounts, never prices: those are the subscription's. */
+/** Inputs that are billed by time or size. Amounts, never prices: prices belong to the subscription. */
 function costRows(custom: readonly PlannedResource[]): CostRow[] {
   const pools = custom.flatMap(poolsOf)
   const nodes = { min: sum(pools, 'min'), max: sum(pools, 'max') }
@@ -228,7 +228,7 @@ function poolsOf({ type, inputs }: PlannedResource): Pool[] {
   return (inline as Record<string, PlannedValue>[]).map((pool) => toPool(pool['name'], pool))
 }
 
-/** What runs all the time, by type: how it is told. */
+/** Texts for resources that run all the time, by type. */
 const FIXED: Readonly<Record<string, readonly string[]>> = {
   'azure-native:containerservice:ManagedCluster': ['sku.tier'],
   'azure-native:dbforpostgresql:Server': ['sku.name', 'storage.storageSizeGB', 'highAvailability.mode'],

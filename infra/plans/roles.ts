@@ -23,8 +23,8 @@ export const SECRET_GETTER = {
 } as const
 
 /**
- * That role as an owner has made it for a platform (`infra/state`). The program makes no roles: whoever may write one can
- * write any right into it, past every condition on what may be granted.
+ * The custom role that an owner created for a platform (`infra/state`). The program creates no roles: an identity that
+ * may write a role can add any right to it and bypass the conditions on grants.
  */
 export function secretGetter(subscriptionId: string, platform: string) {
   const guid = customRoleGuid(subscriptionId, `${platform}-secret-getter`)

@@ -3,7 +3,7 @@ export interface VmSize {
   readonly name: string
   readonly vcpus: number
   readonly memoryMib: number
-  /** Local disk that an ephemeral OS disk can live on; 0 where there is none. */
+  /** Size in GiB of a local disk that can hold an ephemeral OS disk; 0 if there is none. */
   readonly tempDiskGib: number
   /** Name of the vCPU quota that it counts against, as `az vm list-usage` spells it. */
   readonly family: string
@@ -20,8 +20,8 @@ const MEMORY_PER_VCPU: Readonly<Record<string, number>> = { D: 4096, E: 8192, B:
 const TEMP_PER_VCPU = { v3: 8, later: 37.5 }
 
 /**
- * Reads a size such as `Standard_D8ds_v5`; undefined for a spelling that is none, or for a series that is not known
- * here. Kata-capable are the Intel D and E series of versions 3 to 5 and Dads_v7 (AKS change log 2026-06-19).
+ * Parses a size such as `Standard_D8ds_v5`. Undefined for an invalid spelling or an unknown series. Kata-capable are
+ * the Intel D and E series of versions 3 to 5 and Dads_v7 (AKS change log 2026-06-19).
  */
 export function parseVmSize(name: string): VmSize | undefined {
   const [, series = '', count = '', features = '', version = ''] = NAME.exec(name) ?? []

@@ -10,7 +10,10 @@ import type { NetworkBoundary } from '../plans/layers.ts'
 import { type PlatformNames, resourceGroupId } from '../plans/platform-names.ts'
 import { platformTags } from '../plans/tags.ts'
 
-/** The network as the rest of a platform uses it, whether this stack, another one or nobody here makes it. */
+/**
+ * The network as the rest of a platform uses it, whether this stack creates it, another stack does, or it existed
+ * before.
+ */
 export interface NetworkGround extends NetworkBoundary<Input<string>> {
   /** Id of the nodes' subnet, made of names: known while planning. */
   readonly nodesId: string
@@ -26,8 +29,8 @@ export function openSubscription({ subscriptionId, tenantId }: PlatformConfig): 
 }
 
 /**
- * Where resources of a platform go. Layers share the salt of their names of grants: what an environment grants is called
- * alike, whichever stack makes it.
+ * Location and options of a platform's resources. Layers share the salt for the names of grants: a grant has the same
+ * name whichever stack creates it.
  */
 export function siteOf(
   config: PlatformConfig,
@@ -85,7 +88,7 @@ export function layNetwork(
   return { group, network }
 }
 
-/** Ids of a network that somebody else keeps; nothing where the program makes its own. */
+/** Ids of an existing network. Undefined if the program creates its own. */
 function existingNetwork({ network: { existing } }: PlatformConfig) {
   if (existing === undefined) return undefined
   const { virtualNetworkId, subnets } = existing

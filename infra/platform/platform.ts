@@ -34,7 +34,7 @@ export function buildPlatform(config: PlatformConfig, release: readonly KubeMani
   }
 }
 
-/** The first layer: what must be there before anybody can be inside. */
+/** The first layer: the network and a way into it. */
 export function buildNetworkLayer(config: PlatformConfig) {
   const names = platformNames(config)
   const { network } = layNetwork(config, names, openSubscription(config))
@@ -68,7 +68,7 @@ export function buildClusterLayer(config: PlatformConfig) {
   }
 }
 
-/** The third layer: objects of Kubernetes. Whoever raises it reaches the API server. */
+/** The third layer: Kubernetes objects. The program must reach the API server. */
 export function buildAddOnsLayer(config: PlatformConfig, release: readonly KubeManifest[]) {
   const names = platformNames(config)
   const { resourceGroupName, clusterName } = clusterBoundary(config.environment)
@@ -83,7 +83,7 @@ export function buildAddOnsLayer(config: PlatformConfig, release: readonly KubeM
   return { resourceGroups: [], leftOnDestroy: retained(config) }
 }
 
-/** What a removal of the controller leaves in the cluster, so that sandboxes survive it: its types. */
+/** The CRDs that stay in the cluster when the controller is removed, so that sandboxes survive it. */
 function retained({ controller }: PlatformConfig): string[] {
   if (controller.install !== 'upstream') return []
   return CONTROLLER_FILES.flatMap(({ objects }) => objects)

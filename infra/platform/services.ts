@@ -10,7 +10,7 @@ import type { PlatformNames } from '../plans/platform-names.ts'
 import { secretGetter } from '../plans/roles.ts'
 import type { Ground } from './ground.ts'
 
-/** What the control plane and the sandboxes use, and who of them may; answers the outputs that charts read. */
+/** Services of the control plane and the sandboxes, with their grants. Returns the outputs that charts read. */
 export function raiseServices(
   config: PlatformConfig,
   names: PlatformNames,

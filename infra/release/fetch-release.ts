@@ -14,7 +14,7 @@ export interface ReleaseFetch {
   readonly fetch?: typeof fetch
 }
 
-/** Puts the files of the pinned release into a folder, each once its checksum is right; answers their paths. */
+/** Downloads the files of the pinned release into a folder after checking each checksum. Returns their paths. */
 export async function fetchRelease({ from, into, fetch: get = fetch }: ReleaseFetch): Promise<string[]> {
   const isAddress = /^https?:/.test(from)
   if (isAddress && !from.startsWith('https:')) throw new ReleaseError(`${from} is not https`)

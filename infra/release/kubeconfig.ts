@@ -15,8 +15,8 @@ interface Kubeconfig {
 const AKS_SERVER = '6dae42f8-4368-4678-94ff-3960e28e3630'
 
 /**
- * The user credential that Azure answers (base64), to be used without a person: its own login asks for a code in a
- * browser. It must hold no token, key or certificate of a user, since they would end in the state.
+ * Converts the user kubeconfig of Azure (base64) for use without a person: its own login asks for a code in a browser.
+ * Rejects a kubeconfig with a user's token, key or certificate, because it would be stored in the state.
  */
 export function parseKubeconfig(answered: string): string {
   const config = parse(Buffer.from(answered, 'base64').toString('utf8')) as Kubeconfig | null

@@ -12,7 +12,10 @@ import {
 /** Where `npm run controller -- fetch` puts the files, below the project; git ignores it. */
 export const RELEASE_FOLDER = `.agentweaver/controller/${CONTROLLER_VERSION}`
 
-/** The files of the pinned release are not there, or are not those. Its message is for whoever runs the program. */
+/**
+ * The files of the pinned release are missing or have the wrong checksum. The message is for the person who runs the
+ * program.
+ */
 export class ReleaseError extends Error {
   override readonly name = 'ReleaseError'
 }

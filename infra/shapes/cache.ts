@@ -23,7 +23,9 @@ async function versionedFolder(root: string): Promise<string> {
   return join(root, [...versions, hash.digest('hex').slice(0, 12)].join('_'))
 }
 
-/** What a kept file holds; `digest` is of the schema's text, so that a torn or edited file is made anew. */
+/**
+ * Content of a cache file. `digest` is the digest of the schema's text, so that a truncated or edited file is rebuilt.
+ */
 interface Kept {
   readonly digest: string
   readonly schema: JsonSchema | null

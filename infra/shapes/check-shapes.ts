@@ -5,7 +5,7 @@ import { keepSchema } from './cache.ts'
 import type { Declarations } from './declarations.ts'
 import type { JsonSchema } from './type-schema.ts'
 
-/** What is wrong with one input of one resource: where, and what Azure's types and ranges allow there. */
+/** The problem of one input of one resource: the path, and the types and ranges that Azure allows there. */
 export interface ShapeProblem {
   readonly urn: string
   /** As it is written in a program: `agentPoolProfiles[0].mode`. Empty for the resource itself. */
@@ -19,8 +19,8 @@ export type Shapes = ReadonlyMap<string, ValidateFunction | undefined>
 const AZURE = /^azure-native:([A-Za-z0-9]+):([A-Za-z0-9]+)$/
 
 /**
- * The validators that a plan needs. About two seconds and 200 MB for a dozen types the first time, tens of milliseconds
- * from then on (`cacheRoot` keeps what was made, by version).
+ * The validators that a plan needs. A dozen types take about two seconds and 200 MB the first time and tens of
+ * milliseconds later (`cacheRoot` stores the result by version).
  */
 export async function loadShapes(types: Iterable<string>, cacheRoot: string): Promise<Shapes> {
   const ajv = new Ajv({
@@ -81,7 +81,7 @@ function problemsOf({ type, urn, inputs }: PlannedResource, shapes: Shapes): Sha
   return causes.map((error) => ({ urn, ...told(error) }))
 }
 
-/** `if` only says that a branch failed; the branch has said why. */
+/** `if` only reports that a branch failed; the branch has reported the reason. */
 const isCause = ({ keyword }: ErrorObject) => keyword !== 'if'
 
 /** Whether Azure takes a value though the SDK's enum does not have it. */

@@ -8,8 +8,8 @@ export interface HiddenObject {
 }
 
 /**
- * Whole objects of Azure's inputs that a plan does not show, though Azure declares what is in them. One unknown value
- * inside is enough where the SDK fills in defaults: neither a reader nor a rule nor a shape sees the rest then.
+ * Objects of Azure's inputs that a plan does not show although Azure declares their fields. One unknown value inside is
+ * enough where the SDK fills in defaults: then no reader, rule or shape check sees the rest.
  */
 export function hiddenObjects(plan: Plan, shapes: Shapes): HiddenObject[] {
   return plan.resources.flatMap(({ urn, type, inputs }) => {
