@@ -16,20 +16,20 @@ import { type MadeDiff, makeDiff, makeResultGit, RESULT_MOUNTS } from './results
 import { type BaseState, type FolderGit, type FolderRecord, folderFiles, readBase } from './run-folder.ts'
 import { ignoredSince, type Snapshot, takeSnapshot } from './snapshot.ts'
 
-/** What became of a run's folder. */
+/** The results of a run on a folder. */
 export interface Conclusion {
-  /** Git directories that were renamed at the end; only where the run worked in the user's own folder. */
+  /** Git directories that were renamed at the end. Set only for runs in the user's own folder. */
   readonly held?: HeldEntries
-  /** Files that the run made or changed, also those that git ignores. */
+  /** Files that the run created or changed, ignored files included. */
   readonly written: readonly string[]
   readonly diff?: MadeDiff
-  /** Changed files that git ignores; their content is not kept. */
+  /** Changed files that git ignores. Their content is not stored. */
   readonly ignored?: readonly string[]
   readonly branch?: MadeBranch
   readonly hadUncommittedChanges: boolean
-  /** Whether there is nothing of the run that the results do not have. */
+  /** Whether the results contain every change of the run. */
   readonly isComplete: boolean
-  /** Why a part of the results is missing, in sentences. */
+  /** Why parts of the results are missing, in full sentences. */
   readonly problems: readonly string[]
 }
 
@@ -37,8 +37,9 @@ const EMPTY = { written: [], hadUncommittedChanges: false, isComplete: false } a
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 /**
- * Ends the use of a folder: renames git directories that the run left, takes away what the service put there, and makes
- * the results. No process of the run works in the folder any more. It does not throw for what the run did to it.
+ * Ends the use of a folder: renames git directories that the run left behind, removes the service's
+ * placeholders, and creates the results. All processes of the run must have ended. Does not throw for anything
+ * that the run did to the folder.
  */
 export async function concludeFolder(
   record: FolderRecord,
@@ -105,7 +106,8 @@ async function makeResults(making: Making): Promise<Omit<Conclusion, 'held' | 'p
   await mkdir(files.after, { recursive: true, mode: 0o700 })
   const readOnly = (source: string, target: string) => ({ source, target, writable: false })
   const mounts = [
-    // No more than the run's commands saw: git may execute what the run wrote into its own git directory.
+    // Shows git only what the run's commands saw, because git may execute what the run wrote into its own git
+    // directory.
     ...record.layout.mounts
       .filter(({ target }) => isThere(record.root, target))
       .map((mount) => ({ ...mount, writable: false })),
@@ -118,7 +120,10 @@ async function makeResults(making: Making): Promise<Omit<Conclusion, 'held' | 'p
   return runGit(place, (session) => makeIn(session, making))
 }
 
-/** The user may have removed what a mount of the workspace stood over; it cannot be made again here. */
+/**
+ * The user may have deleted the path that a mount covers. The mount point cannot be created here, because the
+ * folder is read-only.
+ */
 const isThere = (root: string, target: string): boolean =>
   !isWithin(target, SANDBOX_PATHS.workspace) ||
   existsSync(join(root, relative(SANDBOX_PATHS.workspace, target)))
@@ -160,7 +165,7 @@ async function makeIn(session: GitSession, making: Making): Promise<Omit<Conclus
   }
 }
 
-/** Commits of a repository in the folder have no place in a branch of the folder's own. */
+/** Reports nested repositories with changes: their commits cannot be part of the folder's own branch. */
 function elsewhere(changes: readonly Change[], { isRepository, nested }: FolderGit): string[] {
   const isBelow = (root: string) => {
     const start = `${Buffer.from(root).toString('latin1')}/`
@@ -173,7 +178,7 @@ function elsewhere(changes: readonly Change[], { isRepository, nested }: FolderG
     )
 }
 
-/** The folder as it is now. What was ignored before the run is ignored still. */
+/** Takes the snapshot after the run. Files that were ignored before the run are still treated as ignored. */
 async function lookAgain(
   session: GitSession,
   { record, directory, git }: Making,

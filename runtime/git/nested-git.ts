@@ -5,25 +5,27 @@ import { SandboxError } from '../kit/errors.ts'
 import { GitWatch } from '../workspace/git/git-watch.ts'
 import { findGit, type Repository } from './find-git.ts'
 
-/** A repository below the root of a folder. */
 export interface NestedGit {
   readonly path: string
   readonly repository: Repository
 }
 
-/** The git directories in a folder, beside its own. */
+/** The git directories in a folder, except the folder's own. */
 export interface InnerGit {
   readonly entries: readonly GitEntry[]
   readonly nested: readonly NestedGit[]
-  /** Bare repositories, and what is called `.git` and is no repository as it is: nothing may be written there. */
+  /** Bare repositories, and entries named `.git` that are not a valid repository. Mounted read-only. */
   readonly readOnly: readonly string[]
 }
 
-/** Each has a git directory of its own, and mounts in every command. */
+/** Each nested repository adds a git directory and mounts to every command. */
 const MAX_NESTED = 32
 const MAX_ENTRIES = 4096
 
-/** Finds the git directories in a folder. Throws `workspace_invalid` where a run cannot be kept from one of them. */
+/**
+ * Finds the git directories in a folder. Throws `workspace_invalid` if one of them cannot be protected from a
+ * run.
+ */
 export async function findInnerGit(folder: string): Promise<InnerGit> {
   const root = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
   try {

@@ -2,8 +2,8 @@ import { namesSecretFile } from '../secret-files.ts'
 import { deny, type Rule } from './rule.ts'
 
 /**
- * Once a file of secrets was read, nothing that the run does may carry it out: commands of the network are
- * refused, and where commands have a network at all, every other one is asked about.
+ * After a secret file was read, the run must not send its content anywhere: network commands are denied. If
+ * commands have a network, every other command needs approval.
  */
 export const secretEgress: Rule = {
   name: 'secret-egress',

@@ -1,6 +1,6 @@
 import { deny, type Rule } from './rule.ts'
 
-/** Layer C: where the shell is off it stays off; nothing lifts it, `direct` neither. */
+/** Layer C: if the shell is disabled, no setting enables commands, `direct` included. */
 export const shellEnabled: Rule = {
   name: 'shell-enabled',
   judge: ({ request, settings }) =>

@@ -1,6 +1,9 @@
 import { deny, type Rule } from './rule.ts'
 
-/** Layer A: the policy file's rules by name, in its order; a tool that none names does not exist here. */
+/**
+ * Layer A: applies the rules of the policy file by tool name, in file order. A tool that no rule names is
+ * denied.
+ */
 export const toolByName: Rule = {
   name: 'tool-by-name',
   judge: ({ request, facts, policy }) => {
