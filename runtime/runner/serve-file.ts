@@ -7,7 +7,7 @@ type FileHeader = HostToRunner & { type: 'file' }
 
 export const NOT_OPEN: FileError = { ok: false, code: 'denied', message: 'no workspace is open' }
 
-/** Whether an operation could have made one of the names that make a folder a git directory. */
+/** Whether an operation may have created one of the names that make a folder a git directory. */
 const isGitLike = (operation: FileHeader['operation']): boolean =>
   CHANGES.has(operation.op) &&
   Object.values(operation).some((value) => typeof value === 'string' && GIT_LIKE.test(value))
@@ -15,7 +15,6 @@ const isGitLike = (operation: FileHeader['operation']): boolean =>
 const CHANGES: ReadonlySet<string> = new Set(['write', 'mkdir', 'rename'])
 const GIT_LIKE = /(?:^|\/)(?:head|objects|refs|commondir)(?:\/|$)/i
 
-/** Performs one operation of the workspace engine. */
 export function serveFile(
   { connection, binding }: Server,
   { id, operation }: FileHeader,

@@ -18,7 +18,7 @@ export interface RunnerDeps extends BindingDeps {
   readonly warnings?: readonly RunnerWarning[]
 }
 
-/** Serves one AgentHost until the connection ends, then kills what still runs. */
+/** Serves one AgentHost until the connection ends, then kills all commands. */
 export async function serveRunner(deps: RunnerDeps): Promise<void> {
   const { stream, log, role, isolation, warnings } = deps
   stream.on('error', (error) => log.debug('the connection broke', { error }))
@@ -38,7 +38,7 @@ export async function serveRunner(deps: RunnerDeps): Promise<void> {
     )
     for await (const frame of connection.frames()) accept(frame, server, stream)
   } catch (error) {
-    log.error('the connection to AgentHost is given up', { reason: messageOf(error) })
+    log.error('the connection to AgentHost failed', { reason: messageOf(error) })
   } finally {
     stream.destroy()
     connection.abortAll(new Error('the connection to AgentHost ended'))
@@ -46,14 +46,14 @@ export async function serveRunner(deps: RunnerDeps): Promise<void> {
   }
 }
 
-/** What every request is served with. */
+/** The context of every request. */
 export interface Server {
   readonly connection: Connection
   readonly binding: Binding
   readonly log: BindingDeps['log']
 }
 
-/** Starts what a frame asks for and goes on reading: a long request must not hold up a `kill`. */
+/** Starts the request of a frame without waiting for it: a long request must not delay a `kill`. */
 function accept(frame: HostFrame, server: Server, stream: Duplex): void {
   const started = start(frame, server)
   if (started === undefined) server.connection.route(frame)

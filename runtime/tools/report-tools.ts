@@ -2,7 +2,10 @@ import { CONTROL_TOOL_ARGUMENTS, INTENT_MAX_CHARACTERS, TOOL_ARGUMENTS } from '.
 import { failure, success } from './outcome.ts'
 import { defineTool, type Tool } from './tool.ts'
 
-/** An intent as people see it: control characters and what turns text around are gone, and it ends somewhere. */
+/**
+ * Cleans an intent for display: removes control characters and characters that change the text direction, and
+ * truncates it.
+ */
 export const cleanIntent = (intent: string): string =>
   Array.from(
     intent

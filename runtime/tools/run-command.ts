@@ -7,8 +7,8 @@ import { failure, success } from './outcome.ts'
 import { defineTool, type Tool, type ToolDeps, type ToolIo } from './tool.ts'
 
 /**
- * Characters of each stream that the model gets: the beginning says what ran, the end says how it ended. Both
- * streams together stay under about 8,000 tokens.
+ * Characters of each stream that the model receives, taken from the beginning and the end. Both streams
+ * together stay below about 8,000 tokens.
  */
 export const COMMAND_CONTENT = { headCharacters: 6000, tailCharacters: 10_000 } as const
 
@@ -75,7 +75,10 @@ function openStream(name: OutputStream, filter: ReturnType<ToolDeps['openFilter'
 
 type Kept = { readonly stdout: HeadAndTail; readonly stderr: HeadAndTail }
 
-/** A command that ran is an answer, whatever its exit code; one that did not run or was stopped is a failure. */
+/**
+ * A command that ran is a success, whatever its exit code. A command that did not run or was stopped is a
+ * failure.
+ */
 function outcomeOf(result: ExecResult, { stdout, stderr }: Kept): ToolOutcome {
   if (result.reason === 'spawn_failed' || result.reason === 'lost' || result.reason === 'cancelled') {
     return failure(result.reason, result.message ?? WHY[result.reason])

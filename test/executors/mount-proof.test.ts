@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ExecRequest } from '../../contracts/exec.ts'
 import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
+import { supervisorScript } from '../../runtime/executors/process/command-supervisor.ts'
 import { expectedMounts, mountProblem, OTHER_FOLDER } from '../../runtime/executors/process/mount-proof.ts'
 import { onlyChildOf } from '../../runtime/executors/process/process-tree.ts'
 import { type Launch, supervise } from '../../runtime/executors/process/supervise.ts'
-import { witnessScript } from '../../runtime/executors/process/witness.ts'
 import { holdPath, pathIdentity } from '../../runtime/executors/rootfs/host-paths.ts'
 import { bindReadOnly, bindWritable, hiddenFile } from '../../runtime/executors/rootfs/mounts.ts'
 import { temporaryFolder } from '../conformance/executor-cases/site.ts'
@@ -33,9 +33,9 @@ describe('the proof of what is mounted', () => {
   })
   afterEach(() => rm(above, { recursive: true }))
 
-  const witnessed = (workspace: string, command: string): Launch => ({
+  const supervised = (workspace: string, command: string): Launch => ({
     file: '/bin/sh',
-    args: ['-c', witnessScript(), 'sh', workspace, '.', command],
+    args: ['-c', supervisorScript(), 'sh', workspace, '.', command],
     env: { PATH: '/usr/bin:/bin:/usr/sbin:/sbin' },
     hasPidNamespace: false,
   })
@@ -85,7 +85,7 @@ describe('the proof of what is mounted', () => {
   it('stops a command whose sandbox cannot be looked at, and lets go of what was held', async () => {
     let released = 0
     const result = await run({
-      ...witnessed(above, 'echo ran'),
+      ...supervised(above, 'echo ran'),
       expected: [{ target: '/workspace', identity: '1:2', isMountPoint: false }],
       release: () => released++,
     })
@@ -96,7 +96,7 @@ describe('the proof of what is mounted', () => {
 
   it('lets go of what was held before the command starts, and where it never does', async () => {
     let released = 0
-    const launch = { ...witnessed(above, 'echo ran'), release: () => released++ }
+    const launch = { ...supervised(above, 'echo ran'), release: () => released++ }
 
     expect(await run(launch)).toMatchObject({ exitCode: 0, output: 'ran\n' })
     expect(released).toBe(1)
@@ -119,7 +119,7 @@ describe('the proof of what is mounted', () => {
     await rename(place, join(above, 'elsewhere'))
     await symlink(join(above, 'secret'), place)
     const bind = `mount --bind ${place} ${target} && exec "$@"`
-    const { args, ...rest } = witnessed(above, 'cat target/data')
+    const { args, ...rest } = supervised(above, 'cat target/data')
     const launch: Launch = {
       ...rest,
       file: '/usr/bin/unshare',

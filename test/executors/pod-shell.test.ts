@@ -32,7 +32,7 @@ describe.skipIf(process.platform !== 'linux')('the shell of commands in a sandbo
     start,
     isolation,
     home: workspace,
-    // Nothing that this process has started is a stray.
+    // Children that this process started itself are not orphans.
     ownChildren: () => childrenOf(process.pid),
     reap: () => undefined,
   })

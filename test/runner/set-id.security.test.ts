@@ -59,7 +59,7 @@ describe('a command without a filter', () => {
     const { result } = await run('echo ran')
 
     expect(result).toMatchObject({ reason: 'spawn_failed', exitCode: null })
-    expect(result.message).toContain('set-user-ID files cannot be looked for')
+    expect(result.message).toContain('cannot be searched for set-user-ID files')
   })
 })
 

@@ -8,7 +8,7 @@ const WAYS: Readonly<Record<OfflineForm, string>> = {
   filter: 'a system call filter',
 }
 
-/** What is announced of a pod's runner. The pod's own policy holds what uses the network. */
+/** The isolation that a pod's runner reports. The pod's network policy restricts commands that use the network. */
 export function podIsolation(reason: string): Isolation {
   const shell = commandShell().name
   return { backend: 'kubernetes-sandbox-claim', isRealIsolation: true, enforcesEgress: true, shell, reason }

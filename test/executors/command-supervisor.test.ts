@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { parseEnding, releaseMessage } from '../../runtime/executors/process/witness.ts'
+import { parseEnding, releaseMessage } from '../../runtime/executors/process/command-supervisor.ts'
 
-describe('the word of the witness', () => {
+describe('the end of a command as the supervisor reports it', () => {
   it.each([
     ['exit 0\n', { kind: 'exit', code: 0 }],
     ['exit 137\n', { kind: 'exit', code: 137 }],
