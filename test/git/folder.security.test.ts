@@ -6,19 +6,19 @@ import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import { afterRun, runIn, runOn } from './folder-rig.ts'
 import { aPlace, aRepository, type Place } from './repository.ts'
 
-/** A program that leaves a mark in the home folder of whoever runs it. */
+/** A program that leaves a marker file in the home folder of the user who runs it. */
 const MARK = 'evil'
 const PROGRAM = `printf '#!/bin/sh\\ntouch "$HOME/${MARK}"\\n' >evil.sh; chmod +x evil.sh`
 const isMarked = ({ home }: Place) => existsSync(join(home, MARK))
 
 type Attack = {
   readonly name: string
-  /** Made by the user before the run. */
+  /** Script that the user runs before the run. */
   readonly given?: string
   readonly command: string
-  /** What the user types afterwards. */
+  /** Command that the user runs after the run. */
   readonly after: string
-  /** Reached by the way of a folder that has no git directory. */
+  /** The attack reaches git through a folder without a git directory. */
   readonly isWithoutGit?: boolean
 }
 
@@ -168,9 +168,9 @@ const givenFor = ({ isWithoutGit, given }: Attack) => {
 }
 
 describe.each([bwrapBackend, namespacesBackend])(
-  'the git of the user after a run in place under $name',
+  "the user's git after an in-place run under $name",
   (backend) => {
-    it.each(ATTACKS)('does not execute what the run put into $name', async (attack) => {
+    it.each(ATTACKS)('does not execute $name written by the run', async (attack) => {
       const control = givenFor(attack)
       await runIn(backend, { workspace: control.project }, [attack.command])
       control.attempt(attack.after)
@@ -185,8 +185,8 @@ describe.each([bwrapBackend, namespacesBackend])(
   },
 )
 
-describe('the git directory of the user', () => {
-  it('has no part of it changed by a run in place, and none of its secrets shown', async () => {
+describe("the user's git directory", () => {
+  it('is unchanged by an in-place run, and the run sees none of its secrets', async () => {
     const place = aRepository()
     place.shell(
       'git config user.name a; git config user.email a@b.example; git config remote.origin.url https://me:hunter2@example.com/r.git; git config http.extraHeader "Authorization: hunter2"; git config credential.helper "!echo hunter2"',
@@ -208,7 +208,7 @@ describe('the git directory of the user', () => {
     expect(readFileSync(join(place.project, 'a.txt'), 'utf8')).toBe('one\ntwo\n')
   })
 
-  it('is left as it was where there was none, with nothing of the service', async () => {
+  it('is not created by an in-place run in a folder without one', async () => {
     const place = aPlace()
 
     const { outcomes, conclusion } = await afterRun(place, {
@@ -224,7 +224,7 @@ describe('the git directory of the user', () => {
     expect(conclusion.branch).toBeUndefined()
   })
 
-  it('is what the user made meanwhile where there was none', async () => {
+  it('is kept if the user created it during the run', async () => {
     const place = aPlace()
     const run = runOn(place, 'in-place')
     await run.prepare()
@@ -237,7 +237,7 @@ describe('the git directory of the user', () => {
   })
 })
 
-describe('a folder that no run is given', () => {
+describe('folders that are rejected', () => {
   it.each([
     ['a link for its git directory', 'mv .git ../g; ln -s ../g .git', /symbolic link/],
     ['a link for its objects', 'mv .git/objects ../o; ln -s ../../o .git/objects', /is not a folder/],
@@ -268,7 +268,7 @@ describe('a folder that no run is given', () => {
       'mv .git/* .; rm -rf .git; git config core.bare true',
       /bare repository/,
     ],
-  ])('has %s', async (_, script, reason) => {
+  ])('rejects %s', async (_, script, reason) => {
     const place = aRepository()
     place.attempt(script)
 
@@ -279,7 +279,7 @@ describe('a folder that no run is given', () => {
     expect(existsSync(join(place.folder, 'state', 'run'))).toBe(false)
   })
 
-  it('has a git file that names a repository which does not know it', async () => {
+  it('rejects a git file that names a repository which does not name the folder', async () => {
     const secret = aRepository()
     const place = aPlace()
     writeFileSync(join(place.project, '.git'), `gitdir: ${secret.project}/.git\n`)
@@ -288,7 +288,7 @@ describe('a folder that no run is given', () => {
     await expect(runOn(place, 'in-place').prepare()).rejects.toThrow(/does not name .* as its working tree/)
   })
 
-  it('has a setting that names files behind a link, or the whole folder', async () => {
+  it('rejects a setting that names files behind a link, or the whole folder', async () => {
     const linked = aRepository()
     linked.shell('mkdir real; ln -s real hooks; git config core.hooksPath hooks')
     const whole = aRepository()
@@ -298,7 +298,7 @@ describe('a folder that no run is given', () => {
     await expect(runOn(whole, 'in-place').prepare()).rejects.toThrow(/the whole folder/)
   })
 
-  it('leaves nothing behind in it', async () => {
+  it('leaves nothing behind in a rejected folder', async () => {
     const place = aRepository()
     place.shell('git config include.path ../missing; ln -s nowhere hooks; git config core.hooksPath hooks')
 

@@ -4,7 +4,7 @@ export const link = (name: string, linkname: string): Member => ({ name, type: '
 export const hardLink = (name: string, linkname: string): Member => ({ name, type: 'link', linkname })
 export const file = (name: string, content = 'evil'): Member => ({ name, content })
 
-/** What each tries, its members, and the code of its refusal. */
+/** The attempt, the archive's members, and the expected error code. */
 export const HOSTILE_ARCHIVES: readonly [string, readonly Member[], string][] = [
   ['an absolute name', [file('/etc/cron.d/x')], 'path_absolute'],
   ['a name that climbs', [file('../outside/secret.txt')], 'path_outside'],
