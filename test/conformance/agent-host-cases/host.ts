@@ -12,14 +12,14 @@ import type { AgentHostSuite } from '../agent-host.ts'
 import { type Forgery, forge } from './forge.ts'
 import { type Answer, send } from './raw-http.ts'
 
-/** One AgentHost, wherever it is. */
+/** An AgentHost under test, local or in a pod. */
 export interface HostUnderTest {
   readonly instanceId: string
-  /** Where it listens, as the API is told. */
+  /** Its address, as the API receives it. */
   readonly address: AgentHostAddress
-  /** A bare connection, for what no client would send. */
+  /** A raw connection, for requests that no client would send. */
   readonly connect: () => Promise<Socket>
-  /** The workspace as it must be told. */
+  /** Path of the workspace in its configuration. */
   readonly workingDirectory: string
   readonly close: () => Promise<void>
 }
@@ -27,21 +27,20 @@ export interface HostUnderTest {
 export interface TicketKeys {
   readonly kid: string
   readonly privateKey: KeyObject
-  /** The keys that AgentHost trusts from now on. Undefined where a test may not change them. */
+  /** Replaces the keys that AgentHost trusts. Undefined if a test cannot change them. */
   readonly publish?: (keys: readonly JWK[]) => Promise<void>
 }
 
-/** What the cases are given. */
 export type Subject = Pick<AgentHostSuite, 'start' | 'keys' | 'hasIdentity'>
 
-/** An AgentHost in standby for one test. */
+/** A new AgentHost in standby. */
 export async function fresh({ start }: Subject): Promise<HostUnderTest> {
   const host = await start()
   onTestFinished(() => host.close())
   return host
 }
 
-/** One AgentHost for all tests of a block, configured where there is something to configure it with. */
+/** One AgentHost for all tests of a block, configured if `change` is given. */
 export function shared(subject: Subject, change?: Partial<ConfigureRequestInput>): () => HostUnderTest {
   let host: HostUnderTest | undefined
   beforeAll(async () => {
@@ -79,14 +78,14 @@ export const aConfiguration = (
 
 export interface Attempt {
   readonly change?: Partial<ConfigureRequestInput>
-  /** The body in place of a configuration. */
+  /** Replaces the configuration as the body. */
   readonly body?: string
   readonly forgery?: Forgery
-  /** The ticket in place of one that is signed. */
+  /** Replaces the signed ticket. */
   readonly ticket?: string
 }
 
-/** `POST /configure` on a connection of its own, with whatever the test has made of it. */
+/** Sends `POST /configure` on a new connection. */
 export async function configure(subject: Subject, host: HostUnderTest, attempt: Attempt = {}) {
   const body = attempt.body ?? JSON.stringify(aConfiguration(host, attempt.change))
   const runId = attempt.change?.runId ?? 'run-1'
@@ -105,7 +104,7 @@ export async function stateOf(host: HostUnderTest): Promise<HostState> {
   return (json as { state: HostState }).state
 }
 
-/** A configured AgentHost and a client that holds its bearer. */
+/** A configured AgentHost and a client with its bearer. */
 export async function aConfiguredHost(subject: Subject, change: Partial<ConfigureRequestInput> = {}) {
   const host = await fresh(subject)
   assertConfigured(await configure(subject, host, { change }))
@@ -118,12 +117,15 @@ export type ConfiguredHost = Awaited<ReturnType<typeof aConfiguredHost>>
 
 type IsLast = (envelope: HostEnvelope) => boolean
 
-/** Answers calls; undefined leaves one open. */
+/** Decides about a call. Undefined leaves it open. */
 type Decide = (callId: string) => CallDecision | undefined
 
 const release: Decide = (callId) => ({ callId, outcome: 'release' })
 
-/** Events after a sequence, through the first that satisfies; calls are released unless a test decides otherwise. */
+/**
+ * Collects events after a sequence number, up to the first that matches. Calls are released unless the test
+ * decides otherwise.
+ */
 export async function collect(
   { client }: Pick<ConfiguredHost, 'client'>,
   isLast: IsLast,
@@ -149,7 +151,7 @@ export const exited =
   ({ event, commandId: of }) =>
     event.type === 'command.exited' && of === commandId
 
-/** Whether the workspace has a file of that name, which is how an effect shows. */
+/** Returns whether the workspace contains the file. Tests use it to detect effects. */
 export async function hasFile({ client }: Pick<ConfiguredHost, 'client'>, path: string): Promise<boolean> {
   const { result } = await client.file({ op: 'read', path }, new Uint8Array(), never)
   return result.ok
