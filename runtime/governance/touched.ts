@@ -1,12 +1,6 @@
 import type { AgentPolicy } from '../../policies/agent/load.ts'
-import type { ToolRequest } from './request.ts'
+import type { ToolRequest, Touched } from './request.ts'
 import { isSecretFile, namesSecretFile } from './secret-files.ts'
-
-/** What the run has learned through its calls. A flag that is set is never cleared. */
-export interface Touched {
-  /** Whether the agent may have seen the content of a secret file. */
-  readonly secret: boolean
-}
 
 export interface TouchTracker {
   readonly touched: Touched

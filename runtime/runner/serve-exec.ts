@@ -9,7 +9,7 @@ import { failedExec } from '../kit/failed-exec.ts'
 import type { Bound } from './binding.ts'
 import type { Connection, Work } from './connection.ts'
 import { holdGitDirectories } from './hold-git-directories.ts'
-import type { Server } from './serve.ts'
+import type { ServeContext } from './serve-context.ts'
 import { StdinCollector } from './stdin-collector.ts'
 
 type ExecHeader = HostToRunner & { type: 'exec' }
@@ -21,7 +21,7 @@ const MAX_OPEN_REQUESTS = 512
 const QUICK_FOLDERS = 20_000
 
 /** Runs one command. Output is sent as it is produced, and waits while AgentHost does not accept more. */
-export function serveExec({ connection, binding }: Server, header: ExecHeader): Promise<void> {
+export function serveExec({ connection, binding }: ServeContext, header: ExecHeader): Promise<void> {
   const input = header.stdin ? new StdinCollector() : undefined
   return connection.serve(
     header.id,

@@ -1,7 +1,7 @@
 import type { FileError } from '../../contracts/files.ts'
 import type { HostToRunner } from '../../contracts/runner.ts'
 import { holdGitDirectories } from './hold-git-directories.ts'
-import type { Server } from './serve.ts'
+import type { ServeContext } from './serve-context.ts'
 
 type FileHeader = HostToRunner & { type: 'file' }
 
@@ -16,7 +16,7 @@ const CHANGES: ReadonlySet<string> = new Set(['write', 'mkdir', 'rename'])
 const GIT_LIKE = /(?:^|\/)(?:head|objects|refs|commondir)(?:\/|$)/i
 
 export function serveFile(
-  { connection, binding }: Server,
+  { connection, binding }: ServeContext,
   { id, operation }: FileHeader,
   payload: Uint8Array,
 ): Promise<void> {

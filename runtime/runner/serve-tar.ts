@@ -8,7 +8,7 @@ import type { ArchiveSummary } from '../workspace/archive/archive-summary.ts'
 import { toFileError } from '../workspace/file-fault.ts'
 import { isGitName } from '../workspace/git/git-names.ts'
 import type { Connection, HostFrame, Work } from './connection.ts'
-import type { Server } from './serve.ts'
+import type { ServeContext } from './serve-context.ts'
 import { NOT_OPEN } from './serve-file.ts'
 
 const LIMITS = { maxEntries: FILE_LIMITS.maxArchiveEntries, maxBytes: FILE_LIMITS.maxArchiveBytes }
@@ -29,7 +29,7 @@ export async function loadArchives() {
   return { packWorkspace, unpackWorkspace }
 }
 
-export function serveTarOut({ connection, binding, log }: Server, id: string): Promise<void> {
+export function serveTarOut({ connection, binding, log }: ServeContext, id: string): Promise<void> {
   return connection.serve(id, async (work) => {
     const workspace = binding.bound?.workspace
     if (!workspace) return connection.send(tarResult(id, NOTHING, NOT_OPEN))
@@ -49,7 +49,7 @@ export function serveTarOut({ connection, binding, log }: Server, id: string): P
   })
 }
 
-export function serveTarIn({ connection, binding }: Server, id: string): Promise<void> {
+export function serveTarIn({ connection, binding }: ServeContext, id: string): Promise<void> {
   const incoming = new Incoming()
   return connection.serve(
     id,

@@ -4,21 +4,15 @@ import { clockCases } from './agent-host-cases/clock.ts'
 import { commandCases } from './agent-host-cases/commands.ts'
 import { decisionCases } from './agent-host-cases/decisions.ts'
 import { guardCases } from './agent-host-cases/guard.ts'
-import type { HostUnderTest, TicketKeys } from './agent-host-cases/host.ts'
+import type { Subject } from './agent-host-cases/host.ts'
 import { oneShotCases } from './agent-host-cases/one-shot.ts'
 import { smugglingCases } from './agent-host-cases/smuggling.ts'
 import { streamCases } from './agent-host-cases/streams.ts'
 import { ticketCases } from './agent-host-cases/tickets.ts'
 import { turnCases } from './agent-host-cases/turns.ts'
 
-export interface AgentHostSuite {
+export interface AgentHostSuite extends Subject {
   readonly name: string
-  /** Starts a new AgentHost in standby. */
-  readonly start: () => Promise<HostUnderTest>
-  /** Signs tickets, and publishes keys to AgentHost. */
-  readonly keys: () => TicketKeys
-  /** Whether it has a projected token for `GET /identity`, as in a pod. */
-  readonly hasIdentity: boolean
   /** The blocks to run, if another suite runs the others on the same code. @default all */
   readonly only?: readonly Block[]
   /** Why this machine cannot run the suite. The suite is skipped, and its title contains the reason. */

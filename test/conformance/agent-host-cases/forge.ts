@@ -1,5 +1,12 @@
 import { createHash, createHmac, type KeyObject, sign } from 'node:crypto'
-import type { TicketKeys } from './host.ts'
+import type { JWK } from 'jose'
+
+export interface TicketKeys {
+  readonly kid: string
+  readonly privateKey: KeyObject
+  /** Replaces the keys that AgentHost trusts. Undefined if a test cannot change them. */
+  readonly publish?: (keys: readonly JWK[]) => Promise<void>
+}
 
 export interface TicketFor {
   readonly instanceId: string

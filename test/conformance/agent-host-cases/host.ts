@@ -1,6 +1,4 @@
-import { createHash, type KeyObject } from 'node:crypto'
-import type { Socket } from 'node:net'
-import type { JWK } from 'jose'
+import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, onTestFinished } from 'vitest'
 import type { ConfigureRequestInput, HostState } from '../../../contracts/configure.ts'
 import type { CallDecision } from '../../../contracts/decisions.ts'
@@ -8,30 +6,28 @@ import type { HostEnvelope } from '../../../contracts/events.ts'
 import { SandboxSettings } from '../../../contracts/policy.ts'
 import { createAgentHostClient } from '../../../runtime/agent-host-client/client.ts'
 import type { AgentHostAddress } from '../../../runtime/agent-host-client/connection.ts'
-import type { AgentHostSuite } from '../agent-host.ts'
-import { type Forgery, forge } from './forge.ts'
-import { type Answer, send } from './raw-http.ts'
+import { type Forgery, forge, type TicketKeys } from './forge.ts'
+import { type Answer, type Connectable, send } from './raw-http.ts'
 
 /** An AgentHost under test, local or in a pod. */
-export interface HostUnderTest {
+export interface HostUnderTest extends Connectable {
   readonly instanceId: string
   /** Its address, as the API receives it. */
   readonly address: AgentHostAddress
-  /** A raw connection, for requests that no client would send. */
-  readonly connect: () => Promise<Socket>
   /** Path of the workspace in its configuration. */
   readonly workingDirectory: string
   readonly close: () => Promise<void>
 }
 
-export interface TicketKeys {
-  readonly kid: string
-  readonly privateKey: KeyObject
-  /** Replaces the keys that AgentHost trusts. Undefined if a test cannot change them. */
-  readonly publish?: (keys: readonly JWK[]) => Promise<void>
+/** The AgentHosts under test and their ticket keys. */
+export interface Subject {
+  /** Starts a new AgentHost in standby. */
+  readonly start: () => Promise<HostUnderTest>
+  /** Signs tickets, and publishes keys to AgentHost. */
+  readonly keys: () => TicketKeys
+  /** Whether it has a projected token for `GET /identity`, as in a pod. */
+  readonly hasIdentity: boolean
 }
-
-export type Subject = Pick<AgentHostSuite, 'start' | 'keys' | 'hasIdentity'>
 
 /** A new AgentHost in standby. */
 export async function fresh({ start }: Subject): Promise<HostUnderTest> {

@@ -1,6 +1,10 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
-import type { HostUnderTest } from './host.ts'
+
+export interface Connectable {
+  /** Opens a raw connection, for requests that no client would send. */
+  readonly connect: () => Promise<Socket>
+}
 
 export interface Answer {
   readonly status: number
@@ -33,7 +37,7 @@ export async function readToEnd(socket: Socket): Promise<string> {
 }
 
 /** Sends raw bytes and returns everything received until the server closes the connection. */
-export async function sendBytes(host: Pick<HostUnderTest, 'connect'>, bytes: string): Promise<Answer[]> {
+export async function sendBytes(host: Connectable, bytes: string): Promise<Answer[]> {
   const socket = await host.connect()
   const ended = readToEnd(socket).catch((error: NodeJS.ErrnoException) => {
     // A server that rejects a request may close the connection while the rest is still being sent.
@@ -50,7 +54,7 @@ export function headOf({ method, path, headers = {} }: RawRequest): string {
 }
 
 /** Sends one request on a new connection and returns its only response. */
-export async function send(host: Pick<HostUnderTest, 'connect'>, request: RawRequest): Promise<Answer> {
+export async function send(host: Connectable, request: RawRequest): Promise<Answer> {
   const { body } = request
   const length = body === undefined ? '' : `content-length: ${Buffer.byteLength(body)}\r\n`
   const [answer, second] = await sendBytes(
@@ -62,7 +66,7 @@ export async function send(host: Pick<HostUnderTest, 'connect'>, request: RawReq
 }
 
 /** Returns the status of a response that may never end, and disconnects. */
-export async function statusOf(host: Pick<HostUnderTest, 'connect'>, request: RawRequest): Promise<number> {
+export async function statusOf(host: Connectable, request: RawRequest): Promise<number> {
   const socket = await host.connect()
   socket.setTimeout(DEADLINE_MS, () => socket.destroy(new Error('there was no answer')))
   socket.write(`${headOf(request)}content-length: 0\r\n\r\n`)
