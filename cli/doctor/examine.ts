@@ -63,7 +63,7 @@ async function examineLadder(env: ApiEnv | undefined): Promise<Finding[]> {
 
 /** What a person at a shell can do about it; the library only knows the policy. */
 const DIRECT_REMEDY =
-  'start the service with AGENTWEAVER_DIRECT=true if you accept that commands can do all that this user can'
+  'start the service with AGENTWEAVER_DIRECT=true if you accept that commands have all permissions of this user'
 
 function toFinding({ name, isChosen, detection }: Rung): Finding {
   const about = 'isolation'

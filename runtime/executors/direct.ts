@@ -23,7 +23,7 @@ const MARKER = 'AGENTWEAVER_COMMAND_ID'
 /** Rejects requests for protections that direct execution cannot provide, instead of ignoring them. */
 function unkept(request: ExecRequest, layout: Layout | undefined): string | undefined {
   if (layout && layout.mounts.length + layout.readOnly.length > 0)
-    return 'direct execution cannot show a command another git directory than the real one'
+    return 'direct execution cannot hide the real git directory from a command'
   if (request.denied.length > 0) return 'direct execution cannot hide paths from a command'
   if (request.readOnly.length > 0) return 'direct execution cannot make paths read-only for a command'
   return undefined
@@ -59,9 +59,9 @@ export const directBackend: Backend = {
       warnings: [
         {
           category: 'no-isolation',
-          message: 'commands run as this user with all its files, processes and secrets in reach',
+          message: 'commands run as this user and can reach all its files, processes and secrets',
         },
-        { category: 'network-unrestricted', message: 'every command reaches the network, allowed or not' },
+        { category: 'network-unrestricted', message: 'every command can reach the network, allowed or not' },
       ],
     }
   },

@@ -158,7 +158,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
 }
 
 const NO_LOADER =
-  'nothing here can load the system call filter, so a command may use all of the kernel that needs no privilege (keyrings, io_uring, vsock): install perl, or util-linux 2.41 or newer'
+  'nothing here can load the system call filter, so commands can use every unprivileged kernel interface (keyrings, io_uring, vsock): install perl, or util-linux 2.41 or newer'
 
 function warnings({ hasSyscallFilter }: Executor) {
   const why = seccompProgram(process.arch) ? NO_LOADER : NO_FILTER_FOR_PROCESSOR
@@ -166,7 +166,7 @@ function warnings({ hasSyscallFilter }: Executor) {
     ...(hasSyscallFilter ? [] : [why]),
     ...(loopbackCommand()
       ? []
-      : ['commands without network have no loopback: iproute2, net-tools or perl starts it']),
+      : ['commands without network have no loopback interface: install iproute2, net-tools or perl']),
     ...(isRoot() && !hasNamespacedPidMax() ? [UNBOUNDED_PROCESSES] : []),
   ])
 }

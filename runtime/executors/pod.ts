@@ -81,7 +81,7 @@ function unkept({ denied, readOnly, readOnlyRoots }: ExecRequest): string | unde
 
 /**
  * Opens the folder, following links, and checks that it lies in the workspace. The command starts in the open
- * folder, whatever the path names by then.
+ * folder, even if the path names another folder by then.
  */
 function startIn(
   { workspace, directory }: { readonly workspace: string; readonly directory: string },

@@ -25,7 +25,7 @@ const SHELL_PROOF = { bash: `check test -n "$BASH_VERSION"; check shopt -qo priv
 
 /** Checks that must pass inside the sandbox. A failing check prints itself. */
 const PROOF = `
-check() { "$@" || { echo "in the sandbox this does not hold: $*" >&2; exit 1; }; }
+check() { "$@" || { echo "check failed in the sandbox: $*" >&2; exit 1; }; }
 check test "$PWD" = /workspace
 ${SHELL_PROOF[commandShell().name]}
 echo proof > proof

@@ -90,7 +90,7 @@ const DIRECT_NOT_ALLOWED: Detection = {
   ok: false,
   reason: 'it would run commands without isolation, which only the operator may allow',
   remedy:
-    'start the service with AGENTWEAVER_DIRECT=true if you accept that commands can do all that this user can',
+    'start the service with AGENTWEAVER_DIRECT=true if you accept that commands have all permissions of this user',
 }
 
 function toPassedOver(name: BackendName, { reason, remedy }: Extract<Detection, { ok: false }>): PassedOver {

@@ -166,7 +166,7 @@ async function tryMake(git: GitSession, parts: ResultParts, own: OwnState): Prom
   const known = parts.tips.concat(parts.head ?? [])
   await git.write('entries', entriesOf(parts, own))
   await git.write('known', known.map((tip) => `^${tip}\n`).join(''))
-  await git.write('message', `Changes of ${parts.runId} that it did not commit\n`)
+  await git.write('message', `Uncommitted changes of ${parts.runId}\n`)
   const output = await git.run({
     script: MAKE,
     environment: { PARENT: own.tip ?? '', REF: branchRef(parts.runId) },

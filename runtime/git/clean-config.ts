@@ -70,7 +70,7 @@ function objectFormatOf(own: readonly ConfigEntry[]): { name: ObjectFormat } | {
 }
 
 const PARTIAL =
-  'it is a partial clone, and only its remote has the objects that are missing. Clone it without --filter'
+  'it is a partial clone, so its missing objects are only on the remote. Clone it without --filter'
 
 const isKnownExtension = (key: string, value: string) =>
   HARMLESS_EXTENSIONS.includes(key) ||

@@ -57,10 +57,10 @@ export async function concludeFolder(
   }
   const held =
     record.mode === 'in-place'
-      ? await attempt('Git directories could not be looked for', () => hold(record))
+      ? await attempt('Git directories could not be searched for', () => hold(record))
       : undefined
   const results = await resultsOf({ record, directory, attempt, problems }, runGit)
-  await attempt('Empty files of the service are left', () =>
+  await attempt('Placeholder files of the service could not be removed', () =>
     removePlaceholders(record.root, record.placeholders),
   )
   return { ...EMPTY, ...results, ...present({ held }), problems }
@@ -72,7 +72,7 @@ async function resultsOf(ending: Ending, runGit: RunGit | undefined) {
   const { record, attempt, problems } = ending
   const { git, problem } = record
   if (git && runGit && problem === undefined)
-    return attempt('The results could not be made', () => makeResults({ ...ending, git, runGit }))
+    return attempt('The results could not be created', () => makeResults({ ...ending, git, runGit }))
   problems.push(`There are no results: ${problem ?? 'nothing isolates git on this machine'}.`)
   return undefined
 }
@@ -144,9 +144,9 @@ async function makeIn(session: GitSession, making: Making): Promise<Omit<Conclus
     head: git.head,
     tree: base.tree,
   }
-  const diff = await attempt('The difference could not be made', () => makeDiff(session, parts))
+  const diff = await attempt('The diff could not be created', () => makeDiff(session, parts))
   const made = git.isRepository
-    ? await attempt('The branch could not be made', () => makeBranch(session, parts))
+    ? await attempt('The branch could not be created', () => makeBranch(session, parts))
     : undefined
   if (made?.kind === 'branch' && made.problem !== undefined) problems.push(made.problem)
   problems.push(...elsewhere(changes, git))
@@ -173,9 +173,7 @@ function elsewhere(changes: readonly Change[], { isRepository, nested }: FolderG
   }
   return nested
     .filter((root) => isRepository && isBelow(root))
-    .map(
-      (root) => `What the run changed in ${root}, a repository of its own, is in the diff and in no branch.`,
-    )
+    .map((root) => `What the run changed in ${root}, a nested repository, is in the diff but in no branch.`)
 }
 
 /** Takes the snapshot after the run. Files that were ignored before the run are still treated as ignored. */
@@ -185,7 +183,7 @@ async function lookAgain(
   base: BaseState,
 ): Promise<Snapshot> {
   const listed = await listFiles(session, git.nested)
-  if (!listed) throw new Error('git is not installed any more')
+  if (!listed) throw new Error('git is no longer installed')
   const ignored = {
     files: union(git.ignored.files, listed.ignored.files),
     folders: union(git.ignored.folders, listed.ignored.folders),

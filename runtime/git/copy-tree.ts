@@ -121,7 +121,7 @@ class Copying {
       const to = atFolder(this.#copy, path)
       if (this.#share(file, to)) return setFacts(to, stats)
       this.#free -= stats.size
-      if (this.#free < 0) throw tooLarge('more than what is free on the disk')
+      if (this.#free < 0) throw tooLarge('more than the free disk space')
       if (stats.size > SMALL_BYTES) {
         await copyFile(handlePath(file), to, constants.COPYFILE_EXCL)
         setFacts(to, stats)

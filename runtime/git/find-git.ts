@@ -37,7 +37,7 @@ export async function findGit(folder: string): Promise<FoundGit> {
       case 'file':
         return await followGitFile(folder, entry)
       case 'link':
-        return refused(`${entry} is a symbolic link. Replace it by the folder that it leads to`)
+        return refused(`${entry} is a symbolic link. Replace it with its target folder`)
       default:
         return { kind: 'broken' }
     }

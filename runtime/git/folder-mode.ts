@@ -27,13 +27,16 @@ export async function chooseFolderMode({
   if (git.kind === 'refused') throw refused(path, git.reason)
   const isRepository = git.kind === 'repository'
   if (wanted === 'isolated' && !isRepository)
-    throw refused(path, 'it is no git repository, so no branch could bring changes of an isolated copy back')
+    throw refused(
+      path,
+      'it is not a git repository, so the changes of an isolated copy could not come back as a branch',
+    )
   if (wanted === undefined && isForAgent && !isRepository) await refuseInside(path)
   const mode = wanted ?? (isForAgent && isRepository ? 'isolated' : 'in-place')
   if (mode === 'isolated' && !canIsolate)
     throw refused(
       path,
-      'an isolated copy needs isolation on this machine, where the results are made. Work in the folder itself (--in-place)',
+      'an isolated copy needs isolation on this machine to create its results. Work in the folder itself (--in-place)',
     )
   return mode
 }
@@ -47,6 +50,6 @@ async function refuseInside(path: string): Promise<void> {
   if (enclosing === undefined) return
   throw refused(
     path,
-    `it lies in the git repository ${enclosing.root}. Name that folder to work on an isolated copy, or work in this one itself (--in-place)`,
+    `it lies in the git repository ${enclosing.root}. Name the repository to work on an isolated copy, or work in this folder itself (--in-place)`,
   )
 }

@@ -47,7 +47,7 @@ export const IN = '/run/in'
 export const NO_GIT = 127
 const MAX_STDERR = 2_000
 
-/** Settings that apply to every git process, whatever the configuration of the git directory says. */
+/** Settings that apply to every git process, regardless of the git directory's configuration. */
 const SETTINGS = {
   'core.hooksPath': '/dev/null',
   'core.fsmonitor': 'false',

@@ -157,7 +157,7 @@ async function locateInside(
   { isThere, missing }: { isThere: boolean; missing: Candidate['missing'] },
 ): Promise<Located> {
   if (!isThere && !missing) return 'elsewhere'
-  // The run could replace the link itself, whatever its target is.
+  // The run could replace the link itself, regardless of its target.
   if (await hasLink(folder, path)) return { reason: 'which is reached through a symbolic link' }
   if (!isThere) return missing ? { path, state: missing } : 'elsewhere'
   // A word of a command that is the name of a folder is not a program.

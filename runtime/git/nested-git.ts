@@ -30,7 +30,7 @@ export async function findInnerGit(folder: string): Promise<InnerGit> {
   const root = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
   try {
     const { found, isComplete } = await new GitWatch(root).find()
-    if (!isComplete) throw refused(folder, 'it cannot be looked through as a whole for git directories')
+    if (!isComplete) throw refused(folder, 'it cannot be searched completely for git directories')
     if (found.length > MAX_ENTRIES) throw refused(folder, `it has more than ${MAX_ENTRIES} git directories`)
     return await classify(folder, found)
   } finally {
@@ -51,7 +51,7 @@ async function classify(folder: string, entries: readonly GitEntry[]): Promise<I
 }
 
 const tooMany = (count: number) =>
-  `it has ${count} repositories in it; name one of them, or a folder with at most ${MAX_NESTED}`
+  `it contains ${count} repositories; name one of them, or a folder with at most ${MAX_NESTED}`
 
 async function classifyOne(folder: string, entry: GitEntry): Promise<NestedGit | { readonly path: string }> {
   const path = textOf(folder, entry.folder)

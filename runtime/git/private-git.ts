@@ -53,7 +53,7 @@ export async function makePrivateGit(git: PrivateGit): Promise<void> {
   const { gitDir, commonDir } = repository
   const head = await readData(join(gitDir, 'HEAD'), LIMITS.refBytes)
   if (head === undefined || !REF_CONTENT.test(head.toString('latin1')))
-    throw new NotData(`${join(gitDir, 'HEAD')} is not what git writes`)
+    throw new NotData(`${join(gitDir, 'HEAD')} is not a valid git file`)
   await writeFile(join(directory, 'HEAD'), head)
   await copyRefs(join(commonDir, 'refs'), directory)
   await copyPackedRefs(commonDir, directory)

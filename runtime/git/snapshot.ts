@@ -62,7 +62,7 @@ export async function takeSnapshot(root: number, options: SnapshotOptions): Prom
     if (taking.files.size + taking.ignored.size >= taking.limits.maxFiles)
       problem ??= `the folder has more than ${taking.limits.maxFiles} files`
     if (performance.now() > ends)
-      problem ??= `the folder could not be looked through in ${taking.limits.timeoutMs / 1000} s`
+      problem ??= `taking a snapshot of the folder took longer than ${taking.limits.timeoutMs / 1000} s`
     return problem !== undefined
   }
   await walkTree(root, {

@@ -53,7 +53,7 @@ export class Binding {
     if (only !== undefined && root !== only)
       return { ok: false, code: 'denied', message: `the workspace of this sandbox is ${only}` }
     if (only !== undefined && layout)
-      return { ok: false, code: 'denied', message: 'nothing is mounted over the workspace of this sandbox' }
+      return { ok: false, code: 'denied', message: 'this sandbox cannot mount anything over its workspace' }
     this.#taken = true
     const opened = await this.#tryOpen(root, layout)
     this.#taken = 'workspace' in opened
@@ -71,7 +71,7 @@ export class Binding {
     }
     if (workspace.path !== withoutSlashes(root)) {
       workspace.close()
-      return { ok: false, code: 'symlink', message: `a link leads from ${root} to another folder` }
+      return { ok: false, code: 'symlink', message: `${root} is reached through a link to another folder` }
     }
     try {
       const { backend, toolRoots, hostRoots = [], clearsSetId, log } = this.#deps

@@ -82,7 +82,7 @@ class Incoming {
     if (header.type !== 'data') return
     this.#waiting += costOf(payload)
     if (this.#waiting > RUNNER_FRAME.windowBytes) {
-      throw new FrameError('window_exceeded', 'more data is under way than was granted')
+      throw new FrameError('window_exceeded', 'received more data than the window allows')
     }
     this.#queue.push(payload)
   }

@@ -19,7 +19,7 @@ export const cleanIntent = (intent: string): string =>
 export const reportIntentTool = (): Tool =>
   defineTool({
     name: 'report_intent',
-    description: 'Tell the people who watch, in one short sentence, what you are about to do next.',
+    description: 'Tell the user in one short sentence what you are about to do next.',
     schema: TOOL_ARGUMENTS.report_intent,
     run: ({ intent }) => {
       const clean = cleanIntent(intent)
@@ -32,13 +32,13 @@ export const askQuestionTool = (): Tool =>
   defineTool({
     name: 'ask_question',
     description: [
-      'Ask the person who started this run, and wait for the answer.',
-      'Only for what you cannot find out yourself and what changes the result.',
+      'Ask the user who started this run a question, and wait for the answer.',
+      'Use it only for questions that you cannot answer yourself and that affect the result.',
     ].join(' '),
     schema: CONTROL_TOOL_ARGUMENTS.ask_question,
     run: (_args, { answer }) =>
       answer === undefined
-        ? failure('no_answer', 'Nobody answered. Go on as well as you can')
+        ? failure('no_answer', 'Nobody answered. Continue as well as you can')
         : success(answer),
   })
 
@@ -46,7 +46,7 @@ export const reportOutcomeTool = (): Tool =>
   defineTool({
     name: 'report_outcome',
     description: [
-      'Say once, at the very end, whether the task succeeded or failed, with a short summary for people.',
+      'Say once, at the very end, whether the task succeeded or failed, with a short summary for the user.',
       'Say succeeded only after you have checked the result.',
     ].join(' '),
     schema: CONTROL_TOOL_ARGUMENTS.report_outcome,

@@ -21,7 +21,7 @@ export async function writeAllOrNothing(
     if (result.ok) continue
     const stuck = await undoAll(undos)
     const rest =
-      stuck.length === 0 ? 'Nothing was changed' : `These could not be put back: ${stuck.join(', ')}`
+      stuck.length === 0 ? 'Nothing was changed' : `These files could not be restored: ${stuck.join(', ')}`
     return { ...result, message: `${write.path}: ${result.message}. ${rest}` }
   }
   return { ok: true }

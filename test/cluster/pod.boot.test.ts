@@ -10,7 +10,7 @@ import { type SandboxPod, startSandboxPod } from './helpers/sandbox-pod.ts'
 
 const RUNTIMES: readonly (readonly [name: string, feature: Feature, form: RegExp])[] = [
   ['runc', 'real node', /system call filter/],
-  ['gvisor', 'gvisor', /network namespace of its own/],
+  ['gvisor', 'gvisor', /private network namespace/],
 ]
 
 describe.each(RUNTIMES)('a sandbox pod under %s', (runtime, feature, form) => {

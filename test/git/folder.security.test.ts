@@ -254,7 +254,7 @@ describe('folders that are rejected', () => {
     ],
     ['refs in the reftable format', 'mkdir .git/reftable', /reftable/],
     [
-      'an extension that nobody knows',
+      'an unknown extension',
       'git config core.repositoryformatversion 1; git config extensions.newThing x',
       /newthing/,
     ],

@@ -40,7 +40,7 @@ describe('an isolated run', () => {
     expect(record.root).not.toBe(place.project)
     fetched(place, conclusion.branch)
     expect(place.shell(`git log --format='%an: %s' main..${REF}`)).toBe(
-      `Agentweaver: Changes of ${RUN_ID} that it did not commit\nAgent: second\n`,
+      `Agentweaver: Uncommitted changes of ${RUN_ID}\nAgent: second\n`,
     )
     expect(place.shell(`git show ${REF}:a.txt ${REF}:new.txt`)).toBe('one\ntwo\nnew\n')
     expect(conclusion).toMatchObject({ isComplete: true, problems: [] })
@@ -195,7 +195,7 @@ describe('an isolated run', () => {
 
     expect(outcomes.map(({ stdout }) => stdout)).toEqual(['lib\n', ' m libs/one\n?? x\n'])
     expect(patch).toContain('libs/one/l')
-    expect(conclusion.problems).toEqual([expect.stringContaining('libs/one, a repository of its own')])
+    expect(conclusion.problems).toEqual([expect.stringContaining('libs/one, a nested repository')])
     fetched(place, conclusion.branch)
     expect(place.shell(`git diff --name-only main ${REF}`)).toBe('x\n')
   })

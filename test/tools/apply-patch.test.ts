@@ -89,7 +89,7 @@ describe('apply_patch', () => {
 
     const outcome = await callsOn(toolbox)('apply_patch', { patch: patchOf(UPDATE_A, DELETE_C, ADD_B) })
 
-    expect(outcome).toMatchObject({ message: expect.stringContaining('could not be put back: c.txt') })
+    expect(outcome).toMatchObject({ message: expect.stringContaining('could not be restored: c.txt') })
     expect(toolbox.text('a.txt')).toBe('one\n')
   })
 

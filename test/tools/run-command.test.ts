@@ -95,7 +95,7 @@ describe('run_command', () => {
       { exitCode: null, signal: 'SIGKILL', timedOut: true, reason: 'timeout', durationMs: 50 },
       'Timed out after 50 ms',
     ],
-    ['lost output', { outputTruncated: true }, 'larger than the limit'],
+    ['lost output', { outputTruncated: true }, 'exceeded the limit'],
   ] as const)('reports %s as a success', async (_what, result, text) => {
     const toolbox = new MemoryToolbox()
     toolbox.command = async () => result

@@ -4,7 +4,7 @@ import { pathIdentity } from '../rootfs/host-paths.ts'
 import { parseMountInfo } from '../rootfs/mount-info.ts'
 import { isWithin, type Mount, SANDBOX_PATHS } from '../rootfs/mounts.ts'
 
-export const OTHER_FOLDER = 'the workspace is not the folder that it was'
+export const OTHER_FOLDER = 'the workspace was replaced by another folder'
 
 /**
  * What the sandbox must show at a path before its command starts. A launcher mounts by path, and another

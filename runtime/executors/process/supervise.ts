@@ -140,7 +140,7 @@ class Run {
     return this.#ended(outputs, endingOf(rest, exit))
   }
 
-  /** Tells the supervisor to start the command. Returns a result if it could not start. */
+  /** Signals the supervisor to start the command. Returns a result if it could not start. */
   async #handOver(child: StartedProgram, said: StatusLines): Promise<ExecResult | undefined> {
     const failure = await Promise.race([said.ready, child.exited])
     if (failure !== 'ready') return this.#neverReady(child, said, failure)
@@ -158,7 +158,7 @@ class Run {
     return this.#child
   }
 
-  /** Returns what is wrong with the prepared sandbox, before its command starts. */
+  /** Returns a problem of the prepared sandbox, before its command starts. */
   #problemOf({ pid }: StartedProgram): string | undefined {
     const { hasPidNamespace, expected = [] } = this.#launch
     if (hasPidNamespace) this.#leader = onlyChildOf(pid)
@@ -207,7 +207,7 @@ class Run {
     // The backend finds processes that hold no output open, if it can.
     if (this.#launch.onEnded && (await endsAtOnce(done))) return
     this.#kill()
-    // A remaining process may write forever. An error here occurs again at the end, where it is reported.
+    // A remaining process may write forever. An error here occurs again at the end, which reports it.
     await this.#launch.onEnded?.().catch(() => undefined)
     await closeWhenIdle(outputs, done)
   }
@@ -282,7 +282,7 @@ class Run {
     if (this.#stopReason) return this.#notStarted(this.#stopReason, STOPPED_EARLY)
     const launcherSaid = await textOf(child.stderr)
     const words = `${await said.end}${launcherSaid}`.trim().slice(0, MAX_DIAGNOSTIC_CHARS)
-    const why = words || `the launcher ended with ${failure.code ?? failure.signal}`
+    const why = words || `the launcher exited with ${failure.code ?? failure.signal}`
     return this.#notStarted('spawn_failed', why)
   }
 
@@ -306,7 +306,7 @@ class Run {
     if (reason === 'timeout') return { message: `Stopped after ${this.#request.timeoutMs} ms.` }
     if (reason === 'cancelled') return { message: 'Stopped because it was cancelled.' }
     if (reason === 'lost')
-      return { message: 'The command ended its own parent, so its outcome is not known.' }
+      return { message: 'The command killed its own supervisor, so its result is unknown.' }
     return {}
   }
 }

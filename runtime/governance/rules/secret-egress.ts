@@ -13,9 +13,9 @@ export const secretEgress: Rule = {
     const mentions = shell.words.some((word) => namesSecretFile(word, policy.secretFiles))
     if (!facts.touched.secret && !mentions) return undefined
     const [network] = shell.network
-    if (network) return deny(`a file of secrets was read, so network commands are refused: ${network.text}`)
+    if (network) return deny(`a secret file was read, so network commands are denied: ${network.text}`)
     return settings.network_enabled
-      ? { verdict: 'ask', reason: 'a file of secrets was read and commands have a network', matched: [] }
+      ? { verdict: 'ask', reason: 'a secret file was read and commands have network access', matched: [] }
       : undefined
   },
 }

@@ -5,6 +5,6 @@ export const shellEnabled: Rule = {
   name: 'shell-enabled',
   judge: ({ request, settings }) =>
     request.tool === 'run_command' && !settings.shell_enabled
-      ? deny('the settings of this run have the shell off')
+      ? deny('the settings of this run disable the shell')
       : undefined,
 }

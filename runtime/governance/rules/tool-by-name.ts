@@ -11,7 +11,7 @@ export const toolByName: Rule = {
     if (!rule) return deny(`the tool ${shown(request.tool)} is not known here`)
     if (rule.action === 'Deny') return deny(`${rule.name}: ${rule.reason}`)
     if (rule.phases && !rule.phases.includes(facts.phase)) {
-      return deny(`${rule.name}: ${request.tool} is not for the phase ${facts.phase}`)
+      return deny(`${rule.name}: ${request.tool} is not allowed in the phase ${facts.phase}`)
     }
     return undefined
   },

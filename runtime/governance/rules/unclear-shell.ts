@@ -1,6 +1,6 @@
 import type { Rule } from './rule.ts'
 
-/** Asks for approval if the text of a command does not show what it will run. */
+/** Asks for approval if the text of a command does not show all commands that will run. */
 export const unclearShell: Rule = {
   name: 'unclear-shell',
   judge: ({ judgement }) => {

@@ -90,7 +90,7 @@ const MAYBE_NAMED = new RegExp(
   'i',
 )
 
-/** Names of digests and versions. Their values are kept, whatever service they belong to. */
+/** Names of digests and versions. Their values are kept, for every service. */
 const DIGEST = /sha\d*|hash|digest|checksum|integrity|commit|revision|etag|fingerprint|version|image|\bref\b/i
 
 /** Returns the key formats of all services named in a text. */

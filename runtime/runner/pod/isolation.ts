@@ -4,7 +4,7 @@ import type { OfflineForm } from '../../../contracts/runner-env.ts'
 import { commandShell } from '../../executors/command-shell.ts'
 
 const WAYS: Readonly<Record<OfflineForm, string>> = {
-  namespace: 'a network namespace of its own',
+  namespace: 'a private network namespace',
   filter: 'a system call filter',
 }
 
@@ -16,11 +16,11 @@ export function podIsolation(reason: string): Isolation {
 
 export function offlineReason(form: OfflineForm, whyFilter?: string): string {
   const why = whyFilter === undefined ? '' : ` (no namespace: ${whyFilter})`
-  return `a sandbox pod; a command without network is held by ${WAYS[form]}${why}`
+  return `a sandbox pod; commands without network are restricted by ${WAYS[form]}${why}`
 }
 
 export const NO_LOOPBACK: RunnerWarning = {
   category: 'no-loopback',
   message:
-    'a command without network has no loopback either: a test that starts a server and asks it on 127.0.0.1 fails here',
+    'a command without network has no loopback interface either: tests that connect to a server on 127.0.0.1 fail',
 }

@@ -11,7 +11,7 @@ import { SandboxError } from '../../kit/errors.ts'
 export async function proveNetworkOff(form: OfflineForm): Promise<{ hasLoopback: boolean }> {
   const canListen = await canListenOnLoopback()
   if (form === 'filter') {
-    if (canListen) throw leak('it can make internet sockets')
+    if (canListen) throw leak('it can create internet sockets')
     return { hasLoopback: false }
   }
   const outward = Object.entries(networkInterfaces()).filter(([, found]) =>

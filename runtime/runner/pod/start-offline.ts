@@ -13,7 +13,7 @@ export type Choice = { readonly form: OfflineForm; readonly whyFilter?: string }
 
 /** Chooses a namespace if the runtime permits one, unless the pod's settings name a form. */
 export function chooseForm(wanted: PodRunnerEnv['AGENTWEAVER_RUNNER_OFFLINE']): Choice {
-  if (wanted === 'filter') return { form: 'filter', whyFilter: 'the settings of this pod say so' }
+  if (wanted === 'filter') return { form: 'filter', whyFilter: 'configured for this pod' }
   const problem = namespaceProblem()
   if (problem === undefined) return { form: 'namespace' }
   if (wanted === 'auto') return { form: 'filter', whyFilter: problem }

@@ -172,7 +172,7 @@ async function addEntry(
   if (content) {
     for await (const piece of content) {
       if (!entry.write(piece)) await untilDrained(entry)
-      if (archive.destroyed) throw new FileFault('io_error', 'the archive was given up')
+      if (archive.destroyed) throw new FileFault('io_error', 'the archive was closed')
     }
   }
   if (content) entry.end(null)

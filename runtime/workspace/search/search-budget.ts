@@ -6,7 +6,7 @@ const SLICE_MS = 8
 /** Maximum number of names per search. */
 const MAX_NAMES = 500_000
 
-/** The limits of one search. When `spent` is true, the search must stop and return what it has. */
+/** The limits of one search. When `spent` is true, the search must stop and return its results so far. */
 export class SearchBudget {
   readonly #endsAt: number
   readonly #signal: AbortSignal | undefined

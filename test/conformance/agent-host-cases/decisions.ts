@@ -58,7 +58,7 @@ export function decisionCases(subject: Subject): void {
   })
 
   it.each(['denied', 'expired', 'superseded', 'policyDenied'] as const)(
-    'does not run a call that is %s, whatever decision follows',
+    'does not run a call that is %s, regardless of later decisions',
     async (outcome) => {
       const { host, callId, decide, end } = await aWaitingCall(subject)
 

@@ -32,7 +32,7 @@ async function configureAndLeave(subject: Subject, host: HostUnderTest): Promise
 }
 
 export function oneShotCases(subject: Subject): void {
-  it('lets exactly one of many concurrent requests win, and tells the others which run it belongs to', async () => {
+  it('lets exactly one of many concurrent requests win, and returns the configured run to the others', async () => {
     const host = await fresh(subject)
 
     const answers = await Promise.all(

@@ -60,7 +60,7 @@ export function attackCases(subject: Subject): void {
       expect(before.exitCode).toBe(0)
       expect(unisolated.stdout).toBe(CANARY)
       expect(outcome).toMatchObject({ reason: 'spawn_failed', stdout: '' })
-      expect(outcome.message).toBe('the workspace is not the folder that it was')
+      expect(outcome.message).toBe('the workspace was replaced by another folder')
     })
 
     it
