@@ -30,7 +30,7 @@ const ATTACKS: Attack[] = [
     after: 'git commit -q --allow-empty -m x',
   },
   {
-    name: 'another git directory in the place of the own one',
+    name: 'another git directory in place of its own',
     command: `${PROGRAM}; mv .git g; git init -q; git config core.fsmonitor ./evil.sh`,
     after: 'git status',
   },
@@ -45,7 +45,7 @@ const ATTACKS: Attack[] = [
     after: 'cd sub; git status',
   },
   {
-    name: 'a git file with a configuration of its own',
+    name: 'a git file with its own configuration',
     command: `mkdir sub; git init -q --bare other; git -C other config core.bare false; git -C other config core.fsmonitor ../evil.sh; ${PROGRAM}; echo 'gitdir: ../other' >sub/.git`,
     after: 'cd sub; git status',
   },
@@ -65,90 +65,90 @@ const ATTACKS: Attack[] = [
     after: 'cd sub; git status',
   },
   {
-    name: 'the include of the user',
+    name: "the user's include",
     given:
       'echo "[user]" >shared.gitconfig; git add .; git commit -qm shared; git config include.path ../shared.gitconfig',
     command: `${PROGRAM}; printf '[core]\\n fsmonitor = ./evil.sh\\n' >>shared.gitconfig || { rm shared.gitconfig; printf '[core]\\n fsmonitor = ./evil.sh\\n' >shared.gitconfig; }`,
     after: 'git status',
   },
   {
-    name: 'an include that is missing',
+    name: 'a missing include',
     given: 'git config include.path ../shared.gitconfig',
     command: `${PROGRAM}; printf '[core]\\n fsmonitor = ./evil.sh\\n' >shared.gitconfig`,
     after: 'git status',
   },
   {
-    name: 'the hooks folder of the user',
+    name: "the user's hooks folder",
     given:
       'mkdir hooks; printf "#!/bin/sh\\n" >hooks/pre-commit; chmod +x hooks/pre-commit; git add .; git commit -qm hooks; git config core.hooksPath hooks',
     command: `${PROGRAM}; cp evil.sh hooks/pre-commit; mv hooks old; mkdir hooks; cp evil.sh hooks/pre-commit`,
     after: 'git commit -q --allow-empty -m x',
   },
   {
-    name: 'a hooks folder that is missing',
+    name: 'a missing hooks folder',
     given: 'git config core.hooksPath tools/hooks',
     command: `${PROGRAM}; mkdir -p tools/hooks; cp evil.sh tools/hooks/pre-commit`,
     after: 'git commit -q --allow-empty -m x',
   },
   {
-    name: 'a filter of the user',
+    name: "the user's filter",
     given:
       'mkdir tools; printf "#!/bin/sh\\ncat\\n" >tools/clean.sh; chmod +x tools/clean.sh; git add .; git commit -qm tools; git config filter.x.clean "sh ./tools/clean.sh %f"',
     command: `${PROGRAM}; cp evil.sh tools/clean.sh; mv tools old; mkdir tools; cp evil.sh tools/clean.sh; echo '*.txt filter=x' >.gitattributes; echo more >>a.txt`,
     after: 'git add a.txt',
   },
   {
-    name: 'a textconv of the user',
+    name: "the user's textconv",
     given:
       'printf "#!/bin/sh\\ncat\\n" >conv.sh; chmod +x conv.sh; git add .; git commit -qm conv; git config diff.x.textconv ./conv.sh',
     command: `${PROGRAM}; cp evil.sh conv.sh; echo '*.txt diff=x' >.gitattributes; echo more >>a.txt`,
     after: 'git diff',
   },
   {
-    name: 'an alias of the user',
+    name: "the user's alias",
     given:
       'printf "#!/bin/sh\\n" >go.sh; chmod +x go.sh; git add .; git commit -qm go; git config alias.go "!bash go.sh"',
     command: `${PROGRAM}; cp evil.sh go.sh`,
     after: 'git go',
   },
   {
-    name: 'a filter of the user that is named from the top of the working tree',
+    name: "the user's filter, named from the top of the working tree",
     given: `mkdir tools; printf '#!/bin/sh\\ncat\\n' >tools/clean.sh; chmod +x tools/clean.sh; git add .; git commit -qm tools; git config filter.x.clean '"$(git rev-parse --show-toplevel)"/tools/clean.sh'`,
     command: `${PROGRAM}; cp evil.sh tools/clean.sh; echo '*.txt filter=x' >.gitattributes; echo more >>a.txt`,
     after: 'git add a.txt',
   },
   {
-    name: 'a program that is missing and named from the top of the working tree',
+    name: 'a missing program, named from the top of the working tree',
     given: `git config core.fsmonitor '"$(git rev-parse --show-toplevel)/tools/watch.sh"'`,
     command: `${PROGRAM}; mkdir tools; cp evil.sh tools/watch.sh`,
     after: 'git status',
   },
   {
-    name: 'an alias of the user that changes to a folder',
+    name: "the user's alias that changes to a folder",
     given: `mkdir tools; printf '#!/bin/sh\\n' >tools/go.sh; chmod +x tools/go.sh; git add .; git commit -qm go; git config alias.go '!cd tools && ./go.sh'`,
     command: `${PROGRAM}; cp evil.sh tools/go.sh`,
     after: 'git go',
   },
   {
-    name: 'a program of the user with a blank in its name',
+    name: "the user's program with a blank in its name",
     given: `mkdir 'my tools'; printf '#!/bin/sh\\ncat "$1"\\n' >'my tools/conv.sh'; chmod +x my*/conv.sh; git add .; git commit -qm conv; git config diff.x.textconv '"./my tools/conv.sh"'`,
     command: `${PROGRAM}; cp evil.sh 'my tools/conv.sh'; echo '*.txt diff=x' >.gitattributes; echo more >>a.txt`,
     after: 'git diff',
   },
   {
-    name: 'a repository of the user in a folder',
+    name: "the user's repository in a folder",
     given: 'mkdir lib; cd lib; git init -q; echo l >l; git add .; git commit -qm l',
     command: `cd lib; ${PROGRAM}; git config core.fsmonitor ./evil.sh; mv .git g && mv g .git`,
     after: 'cd lib; git status',
   },
   {
-    name: 'a bare repository of the user in a folder',
+    name: "the user's bare repository in a folder",
     given: 'git init -q --bare lib.git',
     command: `cd lib.git; ${PROGRAM}; mkdir -p hooks; cp evil.sh hooks/post-update; cp evil.sh hooks/update; cp evil.sh hooks/pre-receive`,
     after: 'git push -q ./lib.git HEAD:refs/heads/main',
   },
   {
-    name: 'an unfinished git directory of the user in a folder',
+    name: "the user's unfinished git directory in a folder",
     given: 'mkdir -p half/.git',
     command: `cd half; ${PROGRAM}; git init -q; git config core.fsmonitor ./evil.sh`,
     after: 'cd half; git status',
@@ -239,9 +239,9 @@ describe("the user's git directory", () => {
 
 describe('folders that are rejected', () => {
   it.each([
-    ['a link for its git directory', 'mv .git ../g; ln -s ../g .git', /symbolic link/],
-    ['a link for its objects', 'mv .git/objects ../o; ln -s ../../o .git/objects', /is not a folder/],
-    ['a link in the place of a ref', 'ln -s ../../../../x .git/refs/heads/evil', /symbolic link/],
+    ['a link in place of its git directory', 'mv .git ../g; ln -s ../g .git', /symbolic link/],
+    ['a link in place of its objects', 'mv .git/objects ../o; ln -s ../../o .git/objects', /is not a folder/],
+    ['a link in place of a ref', 'ln -s ../../../../x .git/refs/heads/evil', /symbolic link/],
     [
       'objects of another repository',
       'mkdir ../o; echo "$PWD/../o" >.git/objects/info/alternates',
@@ -264,7 +264,7 @@ describe('folders that are rejected', () => {
       /partial clone/,
     ],
     [
-      'a bare repository for itself',
+      'a folder that is itself a bare repository',
       'mv .git/* .; rm -rf .git; git config core.bare true',
       /bare repository/,
     ],

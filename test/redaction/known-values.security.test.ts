@@ -25,7 +25,7 @@ const FORMS: readonly (readonly [name: string, form: string])[] = [
   ['in JSON for ASCII', JSON.stringify(SECRET).slice(1, -1).replace('ü', '\\u00fc')],
   ['in percent form', encodeURIComponent(SECRET)],
   [
-    'in percent form with small digits',
+    'in percent form with lower-case digits',
     encodeURIComponent(SECRET).replace(/%../g, (hex) => hex.toLowerCase()),
   ],
   ['in hex', bytes.toString('hex')],
@@ -46,7 +46,7 @@ const FORMS: readonly (readonly [name: string, form: string])[] = [
   ]),
   ['in UTF-16 without a mark, little-endian', Buffer.from(ASCII_SECRET, 'utf16le').toString('utf8')],
   ['in UTF-16 without a mark, big-endian', Buffer.from(ASCII_SECRET, 'utf16le').swap16().toString('utf8')],
-  ['in base64 of UTF-16, as PowerShell takes it', Buffer.from(SECRET, 'utf16le').toString('base64')],
+  ['in base64 of UTF-16, as PowerShell accepts it', Buffer.from(SECRET, 'utf16le').toString('base64')],
 ]
 
 function mixedCase(text: string): string {

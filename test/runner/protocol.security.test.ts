@@ -39,25 +39,25 @@ const run = (link: RunnerLink) => link.exec(command, { onChunk: () => undefined 
 
 const ATTACKS: readonly [string, (frame: HostToRunner) => Uint8Array[]][] = [
   ['noise', () => [Buffer.alloc(64, 0xff)]],
-  ['a second introduction', () => [frame(HELLO)]],
-  ['an answer to what was never asked', () => [frame({ type: 'exit', id: '99', result: EXITED })]],
-  ['an id that is no number', () => [frame({ type: 'exit', id: 'x', result: EXITED })]],
+  ['a second hello', () => [frame(HELLO)]],
+  ['a reply to no request', () => [frame({ type: 'exit', id: '99', result: EXITED })]],
+  ['an id that is not a number', () => [frame({ type: 'exit', id: 'x', result: EXITED })]],
   [
-    'git directories that nobody asked it to look for',
+    'an unrequested search for git directories',
     () => [frame({ type: 'held', id: 'held', held: { count: 1, names: ['x'], isComplete: true } })],
   ],
-  ['an answer of another kind', ({ id }) => [frame({ type: 'file-result', id, result: { ok: true } })]],
-  ['a credit that no one needs', ({ id }) => [frame({ type: 'credit', id, bytes: 1 })]],
+  ['a reply of another type', ({ id }) => [frame({ type: 'file-result', id, result: { ok: true } })]],
+  ['an unnecessary credit', ({ id }) => [frame({ type: 'credit', id, bytes: 1 })]],
   ['an archive in place of output', ({ id }) => [frame({ type: 'data', id }, Buffer.from('x'))]],
   [
-    'more output than it was granted',
+    'more output than the window allows',
     ({ id }) =>
       Array.from({ length: RUNNER_FRAME.windowBytes / RUNNER_FRAME.maxChunkBytes + 1 }, () =>
         frame({ type: 'chunk', id, stream: 'stdout' }, Buffer.alloc(RUNNER_FRAME.maxChunkBytes)),
       ),
   ],
   [
-    'more empty output than it was granted',
+    'more empty output than the window allows',
     ({ id }) =>
       Array.from({ length: RUNNER_FRAME.windowBytes / RUNNER_FRAME.costBytes + 1 }, () =>
         frame({ type: 'chunk', id, stream: 'stdout' }),
@@ -79,8 +79,8 @@ describe('a runner that violates the protocol', () => {
   })
 
   it.each([
-    ['a payload for what is no read', { op: 'stat', path: 'x' } as const, 1],
-    ['more bytes than were asked for', { op: 'read', path: 'x', length: 10 } as const, 11],
+    ['a payload for another operation', { op: 'stat', path: 'x' } as const, 1],
+    ['more bytes than requested', { op: 'read', path: 'x', length: 10 } as const, 11],
   ])('is disconnected for %s', async (_title, operation, bytes) => {
     const link = await aHostileRunner(({ id }) => [
       frame({ type: 'file-result', id, result: { ok: true } }, Buffer.alloc(bytes)),

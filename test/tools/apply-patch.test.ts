@@ -51,7 +51,7 @@ describe('apply_patch', () => {
     ['the target of a move exists', [UPDATE_A, '*** Update File: d.txt\n*** Move to: c.txt'], 'exists'],
     ['a path leads outside', [UPDATE_A, '*** Add File: ../evil\n+x'], 'path_outside'],
     ['a move leads outside', [UPDATE_A, '*** Update File: d.txt\n*** Move to: ../evil'], 'path_outside'],
-    ['the patch cannot be read', [UPDATE_A, 'nonsense'], 'invalid_patch'],
+    ['the patch cannot be parsed', [UPDATE_A, 'nonsense'], 'invalid_patch'],
   ])('writes nothing if %s', async (_why, sections, code) => {
     const toolbox = workspace()
     const before = snapshot(toolbox)

@@ -20,10 +20,10 @@ describe('the tool registry', () => {
   })
 
   it.each([
-    ['the policy has no shell', { settings: SandboxSettings.parse({ shell_enabled: false }) }],
-    ['nothing isolates', { shellAcceptable: false }],
+    ['the settings disable the shell', { settings: SandboxSettings.parse({ shell_enabled: false }) }],
+    ['nothing isolates commands', { shellAcceptable: false }],
     [
-      'nothing isolates, and the policy has none',
+      'nothing isolates commands and the settings disable the shell',
       {
         settings: SandboxSettings.parse({ shell_enabled: false, direct: true }),
         shellAcceptable: false,

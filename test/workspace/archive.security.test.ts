@@ -48,7 +48,7 @@ describe('a hostile archive', () => {
   })
 
   it.each([
-    ['too many members', { maxEntries: 2, maxBytes: 1000 }],
+    ['too many entries', { maxEntries: 2, maxBytes: 1000 }],
     ['too many bytes', { maxEntries: 10, maxBytes: 25 }],
   ])('is stopped at %s', async (_title, limits) => {
     const { workspace, root } = await aWorkspace()

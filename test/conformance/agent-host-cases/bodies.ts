@@ -103,8 +103,8 @@ export function bodyCases(subject: Subject): void {
     ['"null"', () => 'null'],
     ['two values', (genuine) => `${genuine}${genuine}`],
     ['a prototype', (genuine) => genuine.replace('{', '{"__proto__":{"runId":"run-9"},')],
-    ['a depth without end', () => '['.repeat(4_000_000)],
-    ['no text', () => '\x1f\x8b\x08\0'.repeat(10)],
+    ['endless nesting', () => '['.repeat(4_000_000)],
+    ['not JSON', () => '\x1f\x8b\x08\0'.repeat(10)],
     ['a byte order mark before it', (genuine) => `\uFEFF${genuine}`],
   ])('rejects a signed body that is %s', async (_what, make) => {
     const host = unspent()

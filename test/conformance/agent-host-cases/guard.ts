@@ -8,7 +8,7 @@ const OPEN = new Set(['GET /healthz', 'HEAD /healthz', 'POST /configure', 'GET /
 const CREDENTIALS: [string, Record<string, string>][] = [
   ['without a credential', {}],
   ['with a wrong one', { authorization: `Bearer ${'B'.repeat(43)}` }],
-  ["with one that is nearly this run's", { authorization: `Bearer ${BEARER.slice(0, 42)}_` }],
+  ['with a near miss', { authorization: `Bearer ${BEARER.slice(0, 42)}_` }],
   ['with a truncated one', { authorization: `Bearer ${BEARER.slice(0, 42)}` }],
   ['with a longer one', { authorization: `Bearer ${BEARER}A` }],
   ['with a padded one', { authorization: `Bearer ${BEARER}=` }],

@@ -75,7 +75,7 @@ export function stoppingCases(subject: Subject): void {
         'a daemon that forked twice',
         (sleep: string) => `(setsid ${sleep} </dev/null >/dev/null 2>&1 &); sleep 60`,
       ],
-      ['a child in a session of its own', (sleep: string) => `setsid ${sleep} & sleep 60`],
+      ['a child in its own session', (sleep: string) => `setsid ${sleep} & sleep 60`],
     ])('leaves no survivor of a timeout: %s', async (_what, command) => {
       let seen = false
       for (const timeoutMs of TIMEOUTS_MS) {
@@ -166,8 +166,8 @@ export function stoppingCases(subject: Subject): void {
     })
 
     it.each([
-      ['a process that begins', '"sleep 600; exit 7"', { exitCode: 7, signal: null }],
-      ['a program that a process takes', '"exec sleep 600"', { exitCode: null, signal: 'SIGTERM' }],
+      ['a process that starts later', '"sleep 600; exit 7"', { exitCode: 7, signal: null }],
+      ['a program that a process executes later', '"exec sleep 600"', { exitCode: null, signal: 'SIGTERM' }],
     ])('sends SIGTERM to %s too, without waiting for SIGKILL', async (_what, onTerm, end) => {
       killNever()
       const stop = new AbortController()
