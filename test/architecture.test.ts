@@ -84,7 +84,15 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/sandboxes',
       'runtime/agent-host-client',
     ],
-    packages: ['zod', 'fastify', 'fastify-type-provider-zod', '@fastify/', 'jose', 'tar-stream'],
+    packages: [
+      'zod',
+      'fastify',
+      'fastify-type-provider-zod',
+      '@fastify/',
+      'jose',
+      'tar-stream',
+      'prom-client in runs/',
+    ],
   },
   'runtime/agent-host': {
     rooms: [...RULED, ...LIBRARIES, 'runtime/azure', 'runtime/system-calls'],
