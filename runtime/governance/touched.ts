@@ -1,12 +1,6 @@
 import type { AgentPolicy } from '../../policies/agent/load.ts'
-import type { ToolRequest } from './request.ts'
+import type { ToolRequest, Touched } from './request.ts'
 import { isSecretFile, namesSecretFile } from './secret-files.ts'
-
-/** What a run has come to know by its own actions. Rules look at it; it never goes back. */
-export interface Touched {
-  /** The contents of a secret-labelled file may have been shown to the agent. */
-  readonly secret: boolean
-}
 
 export interface TouchTracker {
   readonly touched: Touched
