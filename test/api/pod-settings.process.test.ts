@@ -79,9 +79,9 @@ describe('the command in a pod', () => {
     const doctor = await runCli(['doctor'], settings)
 
     expect(run.status).toBe(5)
-    expect(run.stderr).toContain('AGENTWEAVER_SANDBOXES: must be given in a pod')
+    expect(run.stderr).toContain('AGENTWEAVER_SANDBOXES: is required in a pod')
     expect(doctor.status).toBe(1)
-    expect(doctor.stdout).toContain('AGENTWEAVER_SANDBOXES: must be given in a pod')
+    expect(doctor.stdout).toContain('AGENTWEAVER_SANDBOXES: is required in a pod')
   })
 
   test('plays the demo, which says itself that it is local', async () => {
