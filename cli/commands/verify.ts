@@ -40,7 +40,7 @@ const VerifyOptions = ServiceOptions.extend({
   warmMs: z.coerce.number().positive().max(600_000),
 })
 
-/** Looks at a cluster from outside and, through the service, from inside a sandbox. */
+/** Checks a cluster from outside and, through the service, from inside a sandbox. */
 export function verifyCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'verify',
@@ -97,7 +97,7 @@ async function verifyAll(
   return verified
 }
 
-/** Nothing that ran shows nothing, so it is not well either. */
+/** A result with no executed check counts as a failure. */
 function isWell(verified: readonly Verified[], isStrict: boolean): boolean {
   const states = verified.map(({ state }) => state)
   if (states.includes('fail') || (isStrict && states.includes('not run'))) return false

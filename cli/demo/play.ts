@@ -29,7 +29,7 @@ export interface DemoOptions {
 }
 
 const SHOWN_OUTPUT_LINES = 13
-/** Settings of the caller's shell that the demo's own service takes over. */
+/** Settings that the demo's service inherits from the caller's shell. */
 const KEPT_SETTINGS = new Set([
   'AGENTWEAVER_ISOLATION',
   'AGENTWEAVER_TOOL_ROOTS',
@@ -37,10 +37,10 @@ const KEPT_SETTINGS = new Set([
   'AGENTWEAVER_LOG_LEVEL',
 ])
 
-/** Plays the demo and answers its exit status: 0 only if all of it really happened and nothing is left. */
+/** Plays the demo. Returns exit status 0 only if every check passed and nothing is left behind. */
 export async function playDemo(terminal: Terminal, options: DemoOptions): Promise<number> {
   checkOptions(terminal, options)
-  // From the first file to the last one gone: a signal must not end the process before it has cleaned up.
+  // Installed before the first file is created, so that a signal cannot end the process before the cleanup.
   let isInterrupted = false
   using _interrupts = onInterrupt(() => {
     isInterrupted = true
@@ -56,26 +56,27 @@ export async function playDemo(terminal: Terminal, options: DemoOptions): Promis
   const problems = [...played.problems, ...left.map((what) => `everything was cleaned up (left: ${what})`)]
   if (problems.length > 0) {
     terminal.note([
-      terminal.notePaint.red('The demo did not show all it should. Not true:'),
+      terminal.notePaint.red('The demo failed. These checks did not pass:'),
       ...problems.map((what) => `  ${what}`),
-      ...(played.isDenied ? ['You denied the command. Play it again and answer y to see all of it.'] : []),
+      ...(played.isDenied
+        ? ['You denied the command. Run the demo again and answer y to see everything.']
+        : []),
       ...(played.log === '' ? [] : ["The end of the service's log:", played.log]),
     ])
     return EXIT.runFailed
   }
-  if (!options.json)
-    terminal.print(terminal.paint.dim('All of it really happened; no process and no file is left.'))
+  if (!options.json) terminal.print(terminal.paint.dim('Every check passed; no process and no file is left.'))
   return EXIT.ok
 }
 
 function checkOptions({ io }: Terminal, { model, cluster }: DemoOptions): void {
   if (cluster && model !== undefined)
-    throw usageError('On a cluster the scripted agent plays: take --model or --cluster.')
+    throw usageError('Give either --model or --cluster, not both: on a cluster the agent is scripted.')
   if (cluster && !io.env['KUBECONFIG'])
     throw usageError('--cluster needs KUBECONFIG.', 'npm run cluster -- exec npm run demo -- --cluster')
   if (model === undefined || io.env['OPENAI_BASE_URL']) return
   throw usageError(
-    'A real model needs OPENAI_BASE_URL, and OPENAI_API_KEY where the endpoint asks for one.',
+    'A real model needs OPENAI_BASE_URL, and OPENAI_API_KEY if the endpoint asks for a key.',
     'Without --model the demo needs neither.',
   )
 }
@@ -85,7 +86,7 @@ type Played = {
   readonly problems: readonly string[] | 'interrupted'
   /** The end of the service's log. */
   readonly log: string
-  /** The person said no, and so decided that not all can be shown. */
+  /** The person denied the command, so some checks cannot pass. */
   readonly isDenied?: boolean
 }
 
@@ -98,7 +99,7 @@ async function onStage(
   try {
     return await playOn(stage, { terminal, options, isInterrupted })
   } catch (error) {
-    // Ctrl-C can reach the service as well: it gets a session of its own a moment after it was forked.
+    // Ctrl-C can also reach the service, because it gets its own session only shortly after the fork.
     if (isInterrupted()) return { root: stage.root, problems: 'interrupted', log: '' }
     throw error
   }
@@ -133,7 +134,7 @@ async function playOn(
   })
   if (cluster) terminal.progress.waitFor('waiting for a warm sandbox')
   await cluster?.open(stage.stateDir)
-  // Awaited here: what is in use ends with this function.
+  // Awaited here, because the resources above are disposed when this function returns.
   return await playRun({ terminal, options, stage, service, ...present({ cluster }) }, isInterrupted)
 }
 
@@ -153,7 +154,7 @@ function showResult({ terminal, options }: Scene, evidence: Evidence, { timing, 
   terminal.print(['', ...told, ...refused, ...changeOf(terminal, diff), ''])
 }
 
-/** What the demo should have shown and did not, in words. */
+/** The checks that failed, as text. */
 async function problemsOf({ options, stage, cluster }: Scene, client: Client, evidence: Evidence) {
   const isScripted = options.model === undefined
   const shown = isScripted ? missing(evidence) : missingOfModel(evidence, await passesTests(client, stage))
@@ -161,7 +162,7 @@ async function problemsOf({ options, stage, cluster }: Scene, client: Client, ev
   return [...shown, ...left.map((name) => `the cluster is clean (left: ${name})`)]
 }
 
-/** The run from its request to what it left. */
+/** Starts the run, follows it, and checks what it left. */
 async function playRun(scene: Scene, isInterrupted: () => boolean): Promise<Played> {
   const { terminal, options, stage, service, cluster } = scene
   const { root } = stage
@@ -189,7 +190,7 @@ const isAsked = ({ isInteractive }: Terminal, { yes }: DemoOptions): boolean => 
 const hasDenial = (events: readonly RunEnvelope[]): boolean =>
   events.some(({ event }) => event.type === 'shell.denied')
 
-/** The host's environment as the service gets it: with bait, without settings that would change the demo. */
+/** The service's environment: with the canary, without settings that would change the demo. */
 function serviceEnv(
   env: Terminal['io']['env'],
   { canary, temporary }: Stage,
@@ -204,7 +205,7 @@ function introduce({ print, paint }: Terminal, options: DemoOptions, { workspace
   if (options.json) return
   const who = options.model === undefined ? 'A scripted agent' : `The model ${options.model}`
   const where = options.cluster
-    ? 'It is uploaded to a pod of its own, and what changed comes back.'
+    ? 'The project is uploaded to its own pod, and the changes are downloaded at the end.'
     : 'Its commands run in the best isolation that works here.'
   print([paint.bold('Agentweaver Sandbox demo'), paint.dim(`${who} works in ${workspace}. ${where}`), ''])
 }
@@ -220,7 +221,7 @@ const toRequest = ({ workspace, hostUrl }: Stage, { model, cluster }: DemoOption
 
 type Watching = { terminal: Terminal; client: Client; runId: string; options: DemoOptions }
 
-/** Follows the run, keeps its events, and notes when the two moments came that the table tells. */
+/** Follows the run, collects its events, and records when the sandbox and the agent's first event came. */
 async function watch({ terminal, client, runId, options }: Watching) {
   const events: RunEnvelope[] = []
   const marks: { sandbox?: number; agent?: number } = {}
@@ -244,7 +245,7 @@ async function watch({ terminal, client, runId, options }: Watching) {
   return { events, marks, isComplete: ending.kind === 'done' }
 }
 
-/** The person decides about the one command; by itself the demo approves that one and nothing else. */
+/** The person decides about the one command. Without a person, the demo approves only that command. */
 function decide(gate: Gate, terminal: Terminal, options: DemoOptions): 'ask' | GateAnswer {
   if (isAsked(terminal, options)) return 'ask'
   if (gate.type === 'agent.question_asked') return { kind: 'answer', answer: 'Use your own judgement.' }
@@ -256,7 +257,7 @@ function decide(gate: Gate, terminal: Terminal, options: DemoOptions): 'ask' | G
   return { kind: 'approve', scope: 'once' }
 }
 
-/** Whether the model's work holds: the tests pass in a sandbox of their own. */
+/** Runs the tests in a fresh sandbox to check the model's work. */
 async function passesTests(client: Client, { workspace }: Stage): Promise<boolean> {
   const { id } = await client.createSandbox({ workspace: { kind: 'path', path: workspace } })
   for await (const { event } of client.runCommand(id, { command: TEST_COMMAND })) {

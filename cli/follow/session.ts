@@ -16,10 +16,10 @@ import {
   settledRequest,
 } from './gates.ts'
 
-/** Somebody else was faster; the stream tells what came of it. */
+/** Codes that mean the request was already settled. The stream reports the decision. */
 const DECIDED_ELSEWHERE = new Set(['already_decided', 'run_ended', 'not_found', 'conflict'])
 
-/** The two-way half of following a run: what it asks goes to a person, what the person wants goes to it. */
+/** The interactive part of following a run: questions of the run, and Ctrl-C. */
 export function createSession(options: FollowOptions) {
   const { terminal, client, runId, suffix } = options
   const { notePaint } = terminal
@@ -53,7 +53,7 @@ export function createSession(options: FollowOptions) {
       await sendAnswer(client, runId, { gate, answer })
     } catch (error) {
       if (!(error instanceof SandboxError) || !DECIDED_ELSEWHERE.has(error.code)) throw error
-      terminal.note(notePaint.dim(`It was decided elsewhere (${error.code}).`))
+      terminal.note(notePaint.dim(`The request was decided elsewhere (${error.code}).`))
     }
   }
   const handleGate = (gate: Gate) => {

@@ -4,7 +4,7 @@ import { accounts, identity } from './identity-checks.ts'
 import { capacity, pools, taints } from './node-checks.ts'
 import { fences, fqdn, kernel, warm } from './sandbox-checks.ts'
 
-/** In the order in which they are told. */
+/** In output order. */
 export const CHECKS: readonly Check[] = [
   pools,
   capacity,
@@ -17,7 +17,7 @@ export const CHECKS: readonly Check[] = [
   warm,
 ]
 
-/** Runs the checks one after another: they share a sandbox, and a claim that is timed has the service for itself. */
+/** Runs the checks one by one, because they share a sandbox, and timed claims must not compete with other work. */
 export async function verify(
   stage: Stage,
   checks: readonly Check[],
@@ -31,7 +31,7 @@ export async function verify(
   return verified
 }
 
-/** A check that cannot say is `not run`; one that breaks has failed, as what it would have shown is not shown. */
+/** `NotRun` makes the check `not run`. Any other error is a failure. */
 async function outcomeOf(check: Check, stage: Stage) {
   try {
     return await check.run(stage)

@@ -27,7 +27,7 @@ describe('a service in a pod', () => {
 
     expect(await service.exited).toBe(78)
     expect(service.stderr()).toMatch(
-      /^The configuration has problems:\n {2}AGENTWEAVER_SANDBOXES: must be given/,
+      /^The configuration has problems:\n {2}AGENTWEAVER_SANDBOXES: is required/,
     )
     expect(service.stdout()).toBe('')
     expect(existsSync(join(home, '.local'))).toBe(false)
@@ -46,10 +46,10 @@ describe('a service in a pod', () => {
   })
 
   test.each([
-    ['AGENTWEAVER_HOST', /AGENTWEAVER_HOST: must be given/],
-    ['AGENTWEAVER_STATE_DIR', /AGENTWEAVER_STATE_DIR: must be given/],
-    ['DATABASE_URL', /DATABASE_URL: must be given/],
-    ['AGENTWEAVER_KEYS_DIR', /AGENTWEAVER_KEYS_DIR or AGENTWEAVER_KEY_VAULT: must be given/],
+    ['AGENTWEAVER_HOST', /AGENTWEAVER_HOST: is required/],
+    ['AGENTWEAVER_STATE_DIR', /AGENTWEAVER_STATE_DIR: is required/],
+    ['DATABASE_URL', /DATABASE_URL: is required/],
+    ['AGENTWEAVER_KEYS_DIR', /AGENTWEAVER_KEYS_DIR or AGENTWEAVER_KEY_VAULT: is required/],
   ])('with sandboxes in pods stops without %s', async (key, message) => {
     const stateDir = join(await aFolder('aw-pod-state-'), 'state')
     const { [key]: _left, ...env } = { ...CLUSTER, AGENTWEAVER_STATE_DIR: stateDir } as Record<string, string>
@@ -58,7 +58,7 @@ describe('a service in a pod', () => {
 
     expect(await service.exited).toBe(78)
     expect(service.stderr()).toMatch(message)
-    expect(service.stderr().match(/must be given/g)).toHaveLength(1)
+    expect(service.stderr().match(/is required/g)).toHaveLength(1)
     expect([existsSync(stateDir), existsSync(join(home, '.local'))]).toEqual([false, false])
   })
 

@@ -126,8 +126,8 @@ describe('what people see of a run', () => {
       shown([{ type: 'workspace.held', data: { count, names: ['a/.git'].slice(0, count), isComplete } }])
 
     expect(shownWith(1, true)).toContain('1 git directory in your folder renamed')
-    expect(shownWith(1, true)).not.toContain('Run no git below it')
-    expect(shownWith(0, false)).toContain('Run no git below it')
+    expect(shownWith(1, true)).not.toContain('Run no git command below it')
+    expect(shownWith(0, false)).toContain('Run no git command below it')
     expect(shownWith(0, false)).not.toContain('renamed')
   })
 
@@ -157,9 +157,9 @@ describe('what people see of a run', () => {
   })
 
   test.each([
-    ['changed', 'is not obeyed: it differs'],
-    ['added', 'is not obeyed: the defaults are in force'],
-    ['removed', 'is gone: the settings in force stay'],
+    ['changed', 'is ignored: it differs'],
+    ['added', 'is ignored: the defaults are in force'],
+    ['removed', 'is missing: the settings in force stay'],
   ] as const)('settings that are not obeyed since they were %s, and how to accept them', (reason, words) => {
     const ignored = (path: string): RunEvent => ({ type: 'policy.settings_ignored', data: { path, reason } })
 

@@ -18,7 +18,7 @@ const setting = (value: string) => `[safe]\n\tbareRepository = ${value}\n`
 test('asks for safe.bareRepository=explicit, and says how', async () => {
   expect(await examine({})).toMatchObject({
     state: 'missing',
-    detail: expect.stringContaining('takes any folder with HEAD, objects and refs'),
+    detail: expect.stringContaining('treats any folder that contains HEAD, objects and refs'),
     remedy: 'git config --global safe.bareRepository explicit',
   })
 })

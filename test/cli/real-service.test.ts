@@ -174,7 +174,7 @@ describe('a run from the command line', () => {
     await terminal.shows('Allow it?')
 
     process.kill(killed.pid, 'SIGKILL')
-    await terminal.shows('The service does not answer; trying again')
+    await terminal.shows('The service does not answer. Trying again')
     terminal.type('y\r')
 
     expect(await terminal.exited).toBe(5)
@@ -267,7 +267,7 @@ describe('without a running service', () => {
     const run = await runCli([...(await planned([command('pwd')])), '--json'], settings)
     const runs = await runCli(['runs'], settings)
 
-    expect(run.stderr).toContain(`starting one for this command (store: ${home}/.local/state/agentweaver)`)
+    expect(run.stderr).toContain(`Starting one for this command (store: ${home}/.local/state/agentweaver)`)
     expect(run.status).toBe(0)
     expect(runs.stdout).toMatch(/run_\w+ +succeeded/)
     await untilQuiet(home)

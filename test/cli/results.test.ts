@@ -132,7 +132,7 @@ describe('fetch', () => {
     expect(first).toMatchObject({ status: 0, stdout: `${REF}\n` })
     expect(first.stderr).toContain(`git diff HEAD...${REF}`)
     expect(first.stderr).toContain(`git merge ${REF}`)
-    expect(first.stderr).toContain('commit or stash')
+    expect(first.stderr).toContain('Commit or stash')
     expect(JSON.parse(again.stdout)).toMatchObject({ ref: REF, commit: branch.commit, isKnown: true })
     expect(place.shell('cat a.txt .git/HEAD .git/config; sha1sum .git/index')).toBe(before)
     expect(existsSync(join(place.home, 'ran'))).toBe(false)

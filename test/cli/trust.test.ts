@@ -64,7 +64,7 @@ const DIFFERENCE = [
   '+shell_enabled: true',
   ' redact_pii: true',
   '+network_enabled: true',
-  'For runs this means:',
+  'Changes for runs:',
   '  shell_enabled: false → true',
   'Not granted: network_enabled: the deployment has the network off',
 ]
@@ -79,7 +79,7 @@ describe('trust', () => {
 
     expect(await terminal.exited).toBe(0)
     for (const line of DIFFERENCE) expect(terminal.screen()).toContain(line)
-    expect(terminal.screen()).toContain(`In force from now on, for your runs in ${project}.`)
+    expect(terminal.screen()).toContain(`The settings are now in force for your runs in ${project}.`)
     expect(await inForce(project)).toBe(WEAK)
   })
 
@@ -154,7 +154,7 @@ describe('trust', () => {
 
     const { stdout } = await runCli(['trust', project], { env })
 
-    expect(stdout).toMatch(/^\+# why\n shell_enabled: false\n redact_pii: true\nFor runs nothing changes\.$/m)
+    expect(stdout).toMatch(/^\+# why\n shell_enabled: false\n redact_pii: true\nNothing changes for runs\.$/m)
   })
 
   test('accepts that the file is gone', async () => {
@@ -254,7 +254,7 @@ describe('a run', () => {
 
     const { stdout } = await run(project)
 
-    expect(unwrapped(stdout)).toContain(`${project}/.agentweaver/settings.yml is not obeyed: it differs from`)
+    expect(unwrapped(stdout)).toContain(`${project}/.agentweaver/settings.yml is ignored: it differs from`)
     expect(unwrapped(stdout)).toContain(`${accept} `)
   })
 
@@ -275,7 +275,7 @@ describe('a run', () => {
 
     expect(detached.stdout).toMatch(/^run_[0-9a-f]{32}\n$/)
     for (const { stderr } of [detached, sandbox]) {
-      expect(unwrapped(stderr)).toContain('settings.yml is not obeyed')
+      expect(unwrapped(stderr)).toContain('settings.yml is ignored')
       expect(unwrapped(stderr)).toContain(`agentweaver trust ${project}`)
     }
   })

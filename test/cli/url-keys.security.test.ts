@@ -106,7 +106,7 @@ describe('a key goes to the URL that it was given for', () => {
     const named = await runCli([...LIST, '--url', port.url], { env, cwd: home })
 
     expect([own.status, named.status]).toEqual([2, 4])
-    expect(own.stderr).toContain('AGENTWEAVER_URL is not')
+    expect(own.stderr).toContain('is set without AGENTWEAVER_URL')
     expect(named.stderr).toContain('AGENTWEAVER_API_KEY is not sent there')
     expect(port.connections()).toBe(0)
   })
@@ -121,11 +121,11 @@ describe('a key goes to the URL that it was given for', () => {
   })
 
   test.each([
-    ['http://api.example', 'over TLS alone'],
-    ['http://192.0.2.1:8080', 'over TLS alone'],
-    ['http://127.0.0.1.example.org', 'over TLS alone'],
-    ['http://[2001:db8::1]', 'over TLS alone'],
-    ['http://0.0.0.0:8080', 'over TLS alone'],
+    ['http://api.example', 'only over TLS'],
+    ['http://192.0.2.1:8080', 'only over TLS'],
+    ['http://127.0.0.1.example.org', 'only over TLS'],
+    ['http://[2001:db8::1]', 'only over TLS'],
+    ['http://0.0.0.0:8080', 'only over TLS'],
     ['http://127.0.0.1@api.example/', 'a user or a password'],
     ['https://ada:hunter2@api.example', 'a user or a password'],
     ['https://api.example/path', 'has a path'],

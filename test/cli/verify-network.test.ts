@@ -40,7 +40,7 @@ describe.each(['dev', 'local', 'pr-example', 'prod'])('the committed tree of %s,
 
     expect(tree.environment.egress.mode).toBe('fqdn')
     expect(told).toEqual({
-      fences: expect.stringMatching(/^pass: \d+ targets, asked from class agent$/),
+      fences: expect.stringMatching(/^pass: \d+ targets, probed from class agent$/),
       names: expect.stringMatching(
         /^pass: class agent reaches .*api\.github\.com:443.* and not example\.com:443$/,
       ),
@@ -54,7 +54,7 @@ describe('a tree that does not hold', () => {
     const { status, told } = await verify({ ...readCommittedTree('dev'), policies: [] })
 
     expect(told['fences']).toMatch(/^fail: a sandbox reaches .*169\.254\.169\.254:80/)
-    expect(told['names']).toMatch(/^fail: example\.com:443 is not listed, and reached$/)
+    expect(told['names']).toMatch(/^fail: example\.com:443 is not allowed, but reachable$/)
     expect(status).toBe(1)
   })
 
@@ -64,16 +64,16 @@ describe('a tree that does not hold', () => {
 
     const { status, told } = await verify({ ...tree, policies: JSON.parse(renamed) })
 
-    expect(told['names']).toMatch(/^fail: example\.com:443 is not listed, and reached$/)
+    expect(told['names']).toMatch(/^fail: example\.com:443 is not allowed, but reachable$/)
     expect(status).toBe(1)
   })
 
   test('without the way out of its class, silence shows no fence', async () => {
     const { status, told } = await verify(without(readCommittedTree('dev'), 'agent-egress'))
 
-    expect(told['fences']).toMatch(/^not run: nothing answers, but neither does what class agent may reach/)
+    expect(told['fences']).toMatch(/^not run: nothing answers, including the destinations that class agent may reach/)
     expect(told['names']).toMatch(
-      /^fail: .*api\.github\.com:443.*: listed for class agent, and none is reached$/,
+      /^fail: .*api\.github\.com:443.*: allowed for class agent, but none is reachable$/,
     )
     expect(status).toBe(1)
   })
@@ -86,7 +86,7 @@ describe('in mode closed', () => {
     const { status, told } = await verify(closed)
 
     expect(told['fences']).toMatch(/^pass: /)
-    expect(told['names']).toBe('not run: egress is closed: no rule of the network has names')
+    expect(told['names']).toBe('not run: egress is closed: no network rule uses names')
     expect(status).toBe(0)
   })
 
