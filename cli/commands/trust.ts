@@ -74,8 +74,8 @@ async function trust(context: CliContext, options: TrustOptions, path: string): 
   }
   const name = visible(found.path)
   if (found.isSame) {
-    answer(found, `The settings in force in ${name} are those of its file: nothing to do.`)
     answer(found, `The settings in force in ${name} equal its settings file: nothing to do.`)
+    return EXIT.ok
   }
   if (options.json) terminal.note(differenceLines(found, terminal.notePaint))
   else terminal.print(differenceLines(found, terminal.paint))
@@ -93,8 +93,8 @@ const putInForce = (client: Client, { path, file }: SettingsComparison): Promise
 /** Asks for confirmation. Without a terminal, the answer is no. */
 async function isConfirmed({ terminal }: CliContext, { file }: SettingsComparison): Promise<boolean> {
   if (!terminal.isInteractive) {
-    terminal.note('There is no terminal to ask at: confirm with --yes.')
     terminal.note('There is no terminal to ask at. Confirm with --yes.')
+    return false
   }
   const stop = new AbortController()
   const what = file.text === undefined ? 'the defaults' : 'this file'

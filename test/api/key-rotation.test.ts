@@ -133,7 +133,7 @@ describe.each(['folder', 'vault'] as const)('a key that is given in a %s', (kind
       put(name, text)
       await until('it was said', () => said.length > 0)
 
-      expect(said[0]).toMatch(/could not be read again/)
+      expect(said[0]).toMatch(/could not read the keys again/)
       if (text !== '') expect(said.join('\n')).not.toContain(text)
       expect(keys.ticketKey.kid).toBe(kid)
       expect(keys.derive('turn')).toEqual(turnKey)
@@ -148,7 +148,7 @@ describe.each(['folder', 'vault'] as const)('a key that is given in a %s', (kind
     take('ticket-key')
     await until('it was said', () => said.length > 0)
 
-    expect(said[0]).toMatch(/could not be read again.*ticket-key/)
+    expect(said[0]).toMatch(/could not read the keys again.*ticket-key/)
     expect(keys.ticketKey.kid).toBe(kid)
     put('ticket-key', pkcs8(aKey()))
     await until('the next key is in use', () => keys.ticketKey.kid !== kid)

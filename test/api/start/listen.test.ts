@@ -21,7 +21,7 @@ test('a port in use is one sentence with the remedy', async () => {
   const refused = listen(startApp().app, { host: '127.0.0.1', port })
   // then
   await expect(refused).rejects.toThrow(
-    `Port ${port} of 127.0.0.1 is in use: stop the program that listens there, or choose another port with AGENTWEAVER_PORT.`,
+    `Port ${port} of 127.0.0.1 is in use. Stop the program that uses it, or choose another port with AGENTWEAVER_PORT.`,
   )
 })
 
