@@ -67,7 +67,7 @@ test('a port in use is one clear sentence, and the service that has it goes on',
   // then
   expect(await second.exited).toBe(1)
   expect(second.stderr().trim()).toMatch(
-    new RegExp(`^Port ${port} of 127.0.0.1 is in use: .*choose another port with AGENTWEAVER_PORT`),
+    new RegExp(`^Port ${port} of 127.0.0.1 is in use. .*choose another port with AGENTWEAVER_PORT`),
   )
   expect((await fetch(`${url}/healthz`)).status).toBe(200)
 })

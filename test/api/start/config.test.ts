@@ -137,10 +137,10 @@ test('weaker isolation is a word that somebody wrote', () => {
 
 test('a setting of the other kind of sandboxes is refused', () => {
   expect(() => read({ AGENTWEAVER_DEPLOYMENT_ID: 'prod' })).toThrow(
-    /AGENTWEAVER_DEPLOYMENT_ID: has no meaning/,
+    /AGENTWEAVER_DEPLOYMENT_ID: cannot be used/,
   )
   expect(() => read({ ...CLUSTER, AGENTWEAVER_WORKSPACE_ROOTS: '/a' })).toThrow(
-    /WORKSPACE_ROOTS: has no meaning/,
+    /WORKSPACE_ROOTS: cannot be used/,
   )
 })
 

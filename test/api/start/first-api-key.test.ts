@@ -61,7 +61,7 @@ test('a store with keys of its own takes no key from a file', async () => {
 
 test('a file that holds no key is refused with what to do', async () => {
   await writeFile(join(stateDir, 'api-key'), 'hello')
-  await expect(ensure(new MemoryStore())).rejects.toThrow('Remove it')
+  await expect(ensure(new MemoryStore())).rejects.toThrow('Remove the file')
 })
 
 test('the state folder is closed to others', async () => {
