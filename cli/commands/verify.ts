@@ -6,7 +6,7 @@ import { EXIT } from '../exit-status.ts'
 import { visible } from '../terminal/visible.ts'
 import { wrap } from '../terminal/wrap.ts'
 import type { Target, Verified } from '../verify/check.ts'
-import { openStage } from '../verify/open-stage.ts'
+import { openCheckInputs } from '../verify/open-check-inputs.ts'
 import { CHECKS, verify } from '../verify/verify.ts'
 import { GUTTER, row } from '../view/row.ts'
 import {
@@ -86,13 +86,13 @@ async function verifyAll(
   checks: typeof CHECKS,
 ): Promise<Verified[]> {
   const { terminal } = context
-  await using stage = await openStage({
+  await using inputs = await openCheckInputs({
     ...options,
     io: terminal.io,
     environment: readEnvironment(options.env, terminal.io.cwd),
     connect: () => openConnection(context, options),
   })
-  const verified = await verify(stage, checks, ({ id }) => terminal.progress.waitFor(`checking ${id}`))
+  const verified = await verify(inputs, checks, ({ id }) => terminal.progress.waitFor(`checking ${id}`))
   terminal.progress.clear()
   return verified
 }

@@ -12,11 +12,11 @@ import { onInterrupt } from '../terminal/interrupts.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { packFolder } from './archive.ts'
 import { type Evidence, missing, missingOfModel } from './checks.ts'
-import { type ClusterStage, clusterSettings, clusterStage } from './cluster-stage.ts'
+import { clusterSettings, createDemoCluster, type DemoCluster } from './demo-cluster.ts'
+import { createDemoSetup, type DemoSetup } from './demo-setup.ts'
 import { leftBehind } from './left-behind.ts'
 import { CLEAN_COMMAND, demoPlan, MODEL_CHARTER, TASK, TEST_COMMAND } from './plan.ts'
 import { changeOf, readResult } from './result.ts'
-import { type Stage, setStage } from './stage.ts'
 import { refusals, summary, type Timing } from './summary.ts'
 
 export interface DemoOptions {
@@ -45,7 +45,7 @@ export async function playDemo(terminal: Terminal, options: DemoOptions): Promis
   using _interrupts = onInterrupt(() => {
     isInterrupted = true
   })
-  const played = await onStage(terminal, options, () => isInterrupted)
+  const played = await playInSetup(terminal, options, () => isInterrupted)
   const left = await leftBehind(played.root)
   if (played.problems === 'interrupted') {
     terminal.note(
@@ -90,23 +90,23 @@ type Played = {
   readonly isDenied?: boolean
 }
 
-async function onStage(
+async function playInSetup(
   terminal: Terminal,
   options: DemoOptions,
   isInterrupted: () => boolean,
 ): Promise<Played> {
-  await using stage = await setStage()
+  await using setup = await createDemoSetup()
   try {
-    return await playOn(stage, { terminal, options, isInterrupted })
+    return await playWithService(setup, { terminal, options, isInterrupted })
   } catch (error) {
     // Ctrl-C can also reach the service, because it gets its own session only shortly after the fork.
-    if (isInterrupted()) return { root: stage.root, problems: 'interrupted', log: '' }
+    if (isInterrupted()) return { root: setup.root, problems: 'interrupted', log: '' }
     throw error
   }
 }
 
-async function playOn(
-  stage: Stage,
+async function playWithService(
+  setup: DemoSetup,
   {
     terminal,
     options,
@@ -117,60 +117,60 @@ async function playOn(
     readonly isInterrupted: () => boolean
   },
 ): Promise<Played> {
-  introduce(terminal, options, stage)
+  introduce(terminal, options, setup)
   const kubeconfig = options.cluster ? terminal.io.env['KUBECONFIG'] : undefined
-  await using cluster = kubeconfig === undefined ? undefined : clusterStage(kubeconfig)
+  await using cluster = kubeconfig === undefined ? undefined : createDemoCluster(kubeconfig)
   terminal.progress.waitFor('starting the service')
   await using service = await spawnService({
-    env: serviceEnv(terminal.io.env, stage),
-    cwd: stage.root,
+    env: serviceEnv(terminal.io.env, setup),
+    cwd: setup.root,
     settings: {
-      AGENTWEAVER_STATE_DIR: stage.stateDir,
+      AGENTWEAVER_STATE_DIR: setup.stateDir,
       ...(kubeconfig === undefined
-        ? { AGENTWEAVER_SANDBOXES: 'local', AGENTWEAVER_WORKSPACE_ROOTS: stage.root }
+        ? { AGENTWEAVER_SANDBOXES: 'local', AGENTWEAVER_WORKSPACE_ROOTS: setup.root }
         : clusterSettings(kubeconfig)),
-      TMPDIR: stage.temporary,
+      TMPDIR: setup.temporary,
     },
   })
   if (cluster) terminal.progress.waitFor('waiting for a warm sandbox')
-  await cluster?.open(stage.stateDir)
+  await cluster?.open(setup.stateDir)
   // Awaited here, because the resources above are disposed when this function returns.
-  return await playRun({ terminal, options, stage, service, ...present({ cluster }) }, isInterrupted)
+  return await playRun({ terminal, options, setup, service, ...present({ cluster }) }, isInterrupted)
 }
 
-type Scene = {
+type DemoRun = {
   readonly terminal: Terminal
   readonly options: DemoOptions
-  readonly stage: Stage
+  readonly setup: DemoSetup
   readonly service: ServiceProcess
-  readonly cluster?: ClusterStage
+  readonly cluster?: DemoCluster
 }
 
 type Shown = { readonly timing: Timing; readonly diff: readonly string[] }
 
-function showResult({ terminal, options }: Scene, evidence: Evidence, { timing, diff }: Shown): void {
+function showResult({ terminal, options }: DemoRun, evidence: Evidence, { timing, diff }: Shown): void {
   const refused = options.model === undefined ? refusals(terminal, evidence) : []
   const told = summary(terminal, evidence.events, timing)
   terminal.print(['', ...told, ...refused, ...changeOf(terminal, diff), ''])
 }
 
 /** The checks that failed, as text. */
-async function problemsOf({ options, stage, cluster }: Scene, client: Client, evidence: Evidence) {
+async function problemsOf({ options, setup, cluster }: DemoRun, client: Client, evidence: Evidence) {
   const isScripted = options.model === undefined
-  const shown = isScripted ? missing(evidence) : missingOfModel(evidence, await passesTests(client, stage))
+  const shown = isScripted ? missing(evidence) : missingOfModel(evidence, await passesTests(client, setup))
   const left = (await cluster?.leftovers()) ?? []
   return [...shown, ...left.map((name) => `the cluster is clean (left: ${name})`)]
 }
 
 /** Starts the run, follows it, and checks what it left. */
-async function playRun(scene: Scene, isInterrupted: () => boolean): Promise<Played> {
-  const { terminal, options, stage, service, cluster } = scene
-  const { root } = stage
+async function playRun(demo: DemoRun, isInterrupted: () => boolean): Promise<Played> {
+  const { terminal, options, setup, service, cluster } = demo
+  const { root } = setup
   if (isInterrupted()) return { root, problems: 'interrupted', log: '' }
   const { client } = service
   const begun = performance.now()
-  const { id } = await client.startRun(toRequest(stage, options))
-  if (cluster) await client.uploadWorkspace(id, packFolder(stage.workspace))
+  const { id } = await client.startRun(toRequest(setup, options))
+  if (cluster) await client.uploadWorkspace(id, packFolder(setup.workspace))
   const { events, isComplete, marks } = await watch({ terminal, client, runId: id, options })
   if (!isComplete || isInterrupted()) return { root, problems: 'interrupted', log: '' }
   const timing = {
@@ -178,11 +178,11 @@ async function playRun(scene: Scene, isInterrupted: () => boolean): Promise<Play
     firstEventMs: marks.agent && marks.agent - begun,
     totalMs: performance.now() - begun,
   }
-  const { diff, ...result } = await readResult(client, stage, cluster ? id : undefined)
-  const { secret, canary, hostUrl } = stage
-  const evidence = { events, secret, canary, hostUrl, hostConnections: stage.hostConnections(), ...result }
-  if (!options.json) showResult(scene, evidence, { timing, diff })
-  const problems = await problemsOf(scene, client, evidence)
+  const { diff, ...result } = await readResult(client, setup, cluster ? id : undefined)
+  const { secret, canary, hostUrl } = setup
+  const evidence = { events, secret, canary, hostUrl, hostConnections: setup.hostConnections(), ...result }
+  if (!options.json) showResult(demo, evidence, { timing, diff })
+  const problems = await problemsOf(demo, client, evidence)
   return { root, problems, log: service.log(), isDenied: isAsked(terminal, options) && hasDenial(events) }
 }
 
@@ -193,7 +193,7 @@ const hasDenial = (events: readonly RunEnvelope[]): boolean =>
 /** The service's environment: with the canary, without settings that would change the demo. */
 function serviceEnv(
   env: Terminal['io']['env'],
-  { canary, temporary }: Stage,
+  { canary, temporary }: DemoSetup,
 ): Record<string, string | undefined> {
   const kept = Object.entries(env).filter(
     ([key]) => key !== 'DATABASE_URL' && (!key.startsWith('AGENTWEAVER_') || KEPT_SETTINGS.has(key)),
@@ -201,7 +201,7 @@ function serviceEnv(
   return { ...Object.fromEntries(kept), HOME: temporary, [canary.name]: canary.value }
 }
 
-function introduce({ print, paint }: Terminal, options: DemoOptions, { workspace }: Stage): void {
+function introduce({ print, paint }: Terminal, options: DemoOptions, { workspace }: DemoSetup): void {
   if (options.json) return
   const who = options.model === undefined ? 'A scripted agent' : `The model ${options.model}`
   const where = options.cluster
@@ -210,7 +210,7 @@ function introduce({ print, paint }: Terminal, options: DemoOptions, { workspace
   print([paint.bold('Agentweaver Sandbox demo'), paint.dim(`${who} works in ${workspace}. ${where}`), ''])
 }
 
-const toRequest = ({ workspace, hostUrl }: Stage, { model, cluster }: DemoOptions): StartRunInput => ({
+const toRequest = ({ workspace, hostUrl }: DemoSetup, { model, cluster }: DemoOptions): StartRunInput => ({
   task: TASK,
   workspace: cluster ? { kind: 'upload' } : { kind: 'path', path: workspace },
   agent:
@@ -258,7 +258,7 @@ function decide(gate: Gate, terminal: Terminal, options: DemoOptions): 'ask' | G
 }
 
 /** Runs the tests in a fresh sandbox to check the model's work. */
-async function passesTests(client: Client, { workspace }: Stage): Promise<boolean> {
+async function passesTests(client: Client, { workspace }: DemoSetup): Promise<boolean> {
   const { id } = await client.createSandbox({ workspace: { kind: 'path', path: workspace } })
   for await (const { event } of client.runCommand(id, { command: TEST_COMMAND })) {
     if (event.type === 'command.exited') return event.data.result.exitCode === 0

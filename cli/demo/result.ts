@@ -5,8 +5,8 @@ import type { Client } from '../../runtime/client/client.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { visible } from '../terminal/visible.ts'
 import { diffFolders, unpackTo } from './archive.ts'
+import type { DemoSetup } from './demo-setup.ts'
 import { FIXED_FILE } from './plan.ts'
-import type { Stage } from './stage.ts'
 
 /** The workspace after the run, read on this machine. */
 export interface Result {
@@ -17,11 +17,11 @@ export interface Result {
 }
 
 /** Reads the run's folder, or downloads the workspace of an uploaded run. */
-export async function readResult(client: Client, stage: Stage, uploadedFor?: string): Promise<Result> {
-  if (uploadedFor === undefined) return { ...(await look(stage.workspace)), diff: [] }
-  const folder = join(stage.root, 'result')
+export async function readResult(client: Client, setup: DemoSetup, uploadedFor?: string): Promise<Result> {
+  if (uploadedFor === undefined) return { ...(await look(setup.workspace)), diff: [] }
+  const folder = join(setup.root, 'result')
   await unpackTo(folder, await client.downloadWorkspace(uploadedFor))
-  const diff = await diffFolders(stage.root, basename(stage.workspace), basename(folder))
+  const diff = await diffFolders(setup.root, basename(setup.workspace), basename(folder))
   return { ...(await look(folder)), diff }
 }
 

@@ -22,7 +22,7 @@ export interface Target {
 }
 
 /** What the checks can use. */
-export interface Stage {
+export interface CheckInputs {
   readonly environment: Environment
   /** Pools of the stack file by name, or undefined without that file. */
   readonly pools:
@@ -48,7 +48,7 @@ export interface Check {
   readonly id: string
   /** What the check proves, as a sentence. */
   readonly shows: string
-  run(stage: Stage): Promise<Outcome>
+  run(inputs: CheckInputs): Promise<Outcome>
 }
 
 /** Thrown if a check lacks something that it needs. The check then counts as `not run`. */

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { names } from '../../contracts/names.ts'
 import { SECRET_GETTER, secretGetter } from '../../infra/plans/roles.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
-import { type Check, NotRun, type Stage, verdict } from './check.ts'
+import { type Check, type CheckInputs, NotRun, verdict } from './check.ts'
 
 /** Permissions that an attacker with a sandbox's token would want. */
 const WISHES = [
@@ -19,9 +19,9 @@ const WISHES = [
 
 const CAN_MS = 20_000
 
-async function can(stage: Stage, wish: readonly string[], as?: string): Promise<boolean> {
-  const { sandboxes } = names(stage.environment.slice).namespaces
-  const { status, stdout, stderr } = await stage.call({
+async function can(inputs: CheckInputs, wish: readonly string[], as?: string): Promise<boolean> {
+  const { sandboxes } = names(inputs.environment.slice).namespaces
+  const { status, stdout, stderr } = await inputs.call({
     program: 'kubectl',
     args: ['auth', 'can-i', ...wish, '-n', sandboxes, ...(as === undefined ? [] : ['--as', as])],
     timeoutMs: CAN_MS,
@@ -39,14 +39,14 @@ async function can(stage: Stage, wish: readonly string[], as?: string): Promise<
 export const accounts: Check = {
   id: 'accounts',
   shows: 'the service accounts of sandboxes may do nothing at the API server',
-  async run(stage) {
-    if (!(await can(stage, ['get', 'secrets'])))
+  async run(inputs) {
+    if (!(await can(inputs, ['get', 'secrets'])))
       throw new NotRun('you may not read secrets there yourself, so a "no" would prove nothing')
-    const { namespaces, serviceAccounts } = names(stage.environment.slice)
+    const { namespaces, serviceAccounts } = names(inputs.environment.slice)
     const wrong: string[] = []
     for (const account of [serviceAccounts.agentHost, serviceAccounts.commandHost])
       for (const wish of WISHES)
-        if (await can(stage, wish, `system:serviceaccount:${namespaces.sandboxes}:${account}`))
+        if (await can(inputs, wish, `system:serviceaccount:${namespaces.sandboxes}:${account}`))
           wrong.push(`${account} may ${wish.join(' ')}`)
     return verdict(wrong, `2 accounts, ${WISHES.length} questions each`)
   },
@@ -80,11 +80,11 @@ export const identity: Check = {
   id: 'identity',
   shows:
     'the identity of sandboxes may read secrets of the user-token vault by name, and nothing else in Azure',
-  async run(stage) {
-    const { azure } = stage.environment.infra
+  async run(inputs) {
+    const { azure } = inputs.environment.infra
     if (!azure) throw new NotRun('this environment is not on Azure')
-    const { cluster } = stage.environment.infra
-    const assigned = await assignments(stage, azure.identities.agentHost.clientId)
+    const { cluster } = inputs.environment.infra
+    const assigned = await assignments(inputs, azure.identities.agentHost.clientId)
     const vault = `/vaults/${azure.vaults.userTokens.name.toLowerCase()}`
     const readsTokens = ({ roleDefinitionId, scope }: Assignment) =>
       scope.toLowerCase().endsWith(vault) && isSecretGetter(roleDefinitionId, scope, cluster.name)
@@ -101,7 +101,7 @@ export const identity: Check = {
   },
 }
 
-async function assignments({ call }: Stage, clientId: string) {
+async function assignments({ call }: CheckInputs, clientId: string) {
   const args = [
     'role',
     'assignment',

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 const EXAMPLE = fileURLToPath(new URL('../../examples/parcel-rates', import.meta.url))
 
 /** The demo's temporary folder, and the secrets that a sandbox must not reach. */
-export interface Stage extends AsyncDisposable {
+export interface DemoSetup extends AsyncDisposable {
   readonly root: string
   readonly workspace: string
   readonly stateDir: string
@@ -46,7 +46,7 @@ async function startHostServer() {
 }
 
 /** Creates the folder, copies the example project into it, and writes the secrets. */
-export async function setStage(): Promise<Stage> {
+export async function createDemoSetup(): Promise<DemoSetup> {
   const root = await realpath(await mkdtemp(join(tmpdir(), 'aw-demo-')))
   const workspace = join(root, 'parcel-rates')
   const temporary = join(root, 'tmp')

@@ -9,13 +9,13 @@ import { readStackFile } from '../infra/read-stack-file.ts'
 import { type CallProgram, createCallProgram } from '../program-call/call-program.ts'
 import type { Connection } from '../service/connect.ts'
 import type { CliIo } from '../terminal/terminal.ts'
-import { NotRun, type Stage, type Target } from './check.ts'
+import { type CheckInputs, NotRun, type Target } from './check.ts'
 import { type Listed, listedDestinations } from './listed.ts'
 import { type InPod, makeSandbox, type Sandbox } from './sandbox.ts'
 
 const KUBECTL_MS = 30_000
 
-export interface StageOptions {
+export interface CheckInputOptions {
   readonly io: CliIo
   readonly environment: Environment
   /** A destination that sandboxes may reach. @default the destinations of the egress policy */
@@ -28,7 +28,7 @@ export interface StageOptions {
 }
 
 /** Creates what the checks use. Disposing it destroys the shared sandboxes. */
-export async function openStage(options: StageOptions): Promise<Stage & AsyncDisposable> {
+export async function openCheckInputs(options: CheckInputOptions): Promise<CheckInputs & AsyncDisposable> {
   const { io, environment, unlisted, claims, warmMs } = options
   const call = createCallProgram(io)
   let connection: Connection | undefined
@@ -72,7 +72,7 @@ export async function openStage(options: StageOptions): Promise<Stage & AsyncDis
 }
 
 /** A destination from the command line is also probed from the class that the policy allows to connect. */
-function listedOf({ environment, allowed }: StageOptions): Listed | undefined {
+function listedOf({ environment, allowed }: CheckInputOptions): Listed | undefined {
   const listed = listedDestinations(environment)
   return allowed === undefined ? listed : { kind: listed?.kind ?? 'command', targets: [allowed] }
 }
@@ -98,7 +98,7 @@ const inPodOf =
   }
 
 /** Without a service, or without an accepted key, checks are not run. The cluster has not failed. */
-async function connected({ connect }: StageOptions): Promise<Connection> {
+async function connected({ connect }: CheckInputOptions): Promise<Connection> {
   try {
     return await connect()
   } catch (error) {
@@ -107,7 +107,7 @@ async function connected({ connect }: StageOptions): Promise<Connection> {
 }
 
 /** Pools of the stack file by their names in Azure. */
-async function poolsOf(folder: string, environment: string): Promise<Stage['pools']> {
+async function poolsOf(folder: string, environment: string): Promise<CheckInputs['pools']> {
   if (!existsSync(join(folder, `Pulumi.${environment}.yaml`))) return undefined
   const parsed = parseStackFile(await readStackFile(folder, environment))
   if ('problems' in parsed) return undefined

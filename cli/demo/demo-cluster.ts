@@ -33,14 +33,14 @@ export const clusterSettings = (kubeconfig: string): Readonly<Record<string, str
 })
 
 /** The demo's namespace; it is deleted at the end. */
-export interface ClusterStage extends AsyncDisposable {
+export interface DemoCluster extends AsyncDisposable {
   /** Creates the namespace with the public keys and waits for a warm pod. */
   open(stateDir: string): Promise<void>
   /** Names of claims that still exist. */
   leftovers(): Promise<readonly string[]>
 }
 
-export function clusterStage(kubeconfig: string): ClusterStage {
+export function createDemoCluster(kubeconfig: string): DemoCluster {
   const kubectl = async (...args: string[]): Promise<string> => {
     try {
       const { stdout } = await run('kubectl', ['--kubeconfig', kubeconfig, ...args], { timeout: KUBECTL_MS })

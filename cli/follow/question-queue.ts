@@ -12,7 +12,7 @@ export interface Question {
   readonly settle: (answer: string | undefined) => Promise<'settled' | 'again'>
 }
 
-type Desk = {
+type QuestionQueue = {
   /** Adds a question to the end of the queue. */
   put(question: Question): void
   /** Removes a question that was answered elsewhere. */
@@ -24,10 +24,10 @@ type Desk = {
 }
 
 /** Asks the person at the terminal one question after another. */
-export function createDesk(
+export function createQuestionQueue(
   terminal: Terminal,
   events: { onInterrupt: () => void; onFault: (error: unknown) => void },
-): Desk {
+): QuestionQueue {
   const waiting: Question[] = []
   let open: AbortController | undefined
   let isClosed = false
