@@ -6,7 +6,7 @@ import { sentence, typedField, typedWords } from './service/cli-words.ts'
 
 type Ending = { readonly status: ExitStatus; readonly hint?: string; readonly cause?: unknown }
 
-/** Ends the command with a sentence for people, a status for scripts, and what to do next. */
+/** An error that ends the command: a message for people, an exit status for scripts, and a hint what to do next. */
 export class CliError extends Error {
   readonly status: ExitStatus
   readonly hint: string | undefined
@@ -32,7 +32,7 @@ const BAD_ID = new CliError('This is not an id. An id is run_ or sbx_ and 32 hex
   hint: LIST_HINT,
 })
 
-/** Codes whose sentence says all that they do; the others are kept, to be searched for. */
+/** Codes that add nothing to their message. All other codes are printed, so that they can be searched for. */
 const PLAIN_CODES: ReadonlySet<ErrorCode> = new Set([
   'invalid_request',
   'not_found',
@@ -56,11 +56,11 @@ function hintOf(error: SandboxError, status: ExitStatus): { hint?: string } {
   return /^there is no (?:such )?(?:run|sandbox)\b/i.test(error.message) ? { hint: LIST_HINT } : {}
 }
 
-/** The service refused nothing but the id, which was typed. */
+/** The service rejected only the id that the person typed. */
 const isBadId = (error: unknown): boolean =>
   error instanceof ProblemError && error.errors.length === 1 && error.errors[0]?.field === 'id'
 
-/** Any thrown thing as a `CliError`; `undefined` for what only a defect of ours explains. */
+/** Converts an error to a `CliError`. Returns undefined for an unexpected error, which is a bug. */
 export function toCliError(error: unknown): CliError | undefined {
   if (error instanceof CliError) return error
   if (isBadId(error)) return BAD_ID

@@ -1,6 +1,6 @@
 import { ERROR_STATUS, type ErrorCode } from '../contracts/errors.ts'
 
-/** What a script can learn from the command's exit status. `exec` passes the status of its command through. */
+/** Exit statuses for scripts. `exec` exits with the status of its command instead. */
 export const EXIT = {
   ok: 0,
   runFailed: 1,
@@ -29,7 +29,7 @@ const BY_HTTP_STATUS: Readonly<Record<number, ExitStatus>> = {
   429: EXIT.refused,
 }
 
-/** The exit status that stands for an error code of the service. */
+/** The exit status for an error code of the service. */
 export function exitStatusOf(code: ErrorCode): ExitStatus {
   if (code === 'unavailable') return EXIT.unreachable
   return BY_HTTP_STATUS[ERROR_STATUS[code]] ?? EXIT.runFailed

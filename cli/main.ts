@@ -19,7 +19,7 @@ const context = {
   },
 }
 
-/** `agentweaver runs | head -1` closes the pipe early; that is no fault. */
+/** `agentweaver runs | head -1` closes the pipe early, which is not an error. */
 stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
   process.exit(process.exitCode ?? 0)

@@ -28,7 +28,6 @@ import { verifyCommand } from './commands/verify.ts'
 import { EXIT, EXIT_STATUS_HELP } from './exit-status.ts'
 import { visible } from './terminal/visible.ts'
 
-/** The whole `agentweaver` command. */
 export function buildProgram(context: CliContext, version: string): Command {
   const program = new Command('agentweaver')
     .description('Run AI agents in sandboxes, on Kubernetes or on this machine.')
@@ -67,7 +66,7 @@ export function buildProgram(context: CliContext, version: string): Command {
   return program
 }
 
-/** No command ends the process by itself, and all of them write where the terminal says. */
+/** Keeps Commander from ending the process, and sends its output to the terminal's streams. */
 function settle(command: Command, context: CliContext): void {
   const { stdout, stderr } = context.terminal.io
   command
@@ -85,7 +84,7 @@ function settle(command: Command, context: CliContext): void {
 const pathOf = (command: Command): string =>
   command.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name()
 
-/** Runs the command line; what goes wrong is told on stderr and becomes the exit status. */
+/** Runs the command line. Prints an error on stderr and sets the exit status. */
 export async function runProgram(
   program: Command,
   argv: readonly string[],

@@ -12,7 +12,7 @@ const hasIdentity = (env: Identity) =>
   env.AGENT_HOST_AZURE_TENANT_ID !== undefined &&
   env.AGENT_HOST_AZURE_TOKEN_FILE !== undefined
 
-/** An `https` address without a path: where something is, not what is asked of it. */
+/** An `https` URL without a path. */
 const HttpsOrigin = z.string().regex(/^https:\/\/[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$/)
 
 const Ms = (text: number) => z.coerce.number().int().positive().default(text)
@@ -20,16 +20,16 @@ const Ms = (text: number) => z.coerce.number().int().positive().default(text)
 /** Environment of AgentHost. An unknown `AGENT_HOST_*` key or a malformed value stops the process. */
 export const AgentHostEnv = z
   .strictObject({
-    /** Whom a ticket must name: the pod's UID, or the id that the local provider gave. */
+    /** The audience that a ticket must have: the pod's UID, or the id that the local provider assigned. */
     AGENT_HOST_INSTANCE_ID: z.string().regex(/^[A-Za-z0-9-]{8,64}$/),
     /** A Unix socket in a folder of mode 0700 (laptop). */
     AGENT_HOST_SOCKET: z.string().startsWith('/').max(100).optional(),
     /** A TCP port on `::` (pod). */
     AGENT_HOST_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
     AGENT_HOST_JWKS_FILE: z.string().startsWith('/'),
-    /** The projected token that `GET /identity` answers (pod). */
+    /** The projected token that `GET /identity` returns (pod). */
     AGENT_HOST_IDENTITY_TOKEN_FILE: z.string().startsWith('/').optional(),
-    /** Backend of a child runner, chosen and proven by the provider (laptop); in a pod the runners connect. */
+    /** Backend of the child runner, already probed by the provider (laptop). In a pod, runners connect on their own. */
     AGENT_HOST_RUNNER_BACKEND: BackendName.optional(),
     /** JSON of the operator's tool roots, passed on to the child runner. */
     AGENT_HOST_RUNNER_TOOL_ROOTS: z.string().default('[]'),
@@ -38,7 +38,7 @@ export const AgentHostEnv = z
     /** A private folder for the agent runtime; never the workspace. */
     AGENT_HOST_STATE_DIR: z.string().startsWith('/'),
     AGENT_HOST_DECISION_TIMEOUT_MS: Ms(30_000),
-    /** The vault of the users' tokens. No other one is ever asked. */
+    /** The vault with the users' tokens. AgentHost contacts no other vault. */
     AGENT_HOST_VAULT_URL: HttpsOrigin.optional(),
     /** The one Azure AI resource that agents of kind `foundry` may use. */
     AGENT_HOST_FOUNDRY_URL: HttpsOrigin.optional(),
@@ -49,7 +49,7 @@ export const AgentHostEnv = z
     /** The projected token with the audience `api://AzureADTokenExchange`. */
     AGENT_HOST_AZURE_TOKEN_FILE: z.string().startsWith('/').optional(),
     AGENT_HOST_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
-    /** Exit when standard input ends: the local provider holds the other end. */
+    /** Exit when stdin closes. The local provider holds the other end, so AgentHost never outlives it. */
     AGENT_HOST_LIFELINE: z.stringbool().default(false),
   })
   .refine((env) => (env.AGENT_HOST_SOCKET === undefined) !== (env.AGENT_HOST_PORT === undefined), {
@@ -61,16 +61,16 @@ export const AgentHostEnv = z
     path: ['AGENT_HOST_AZURE_CLIENT_ID'],
   })
   .refine((env) => env.AGENT_HOST_RUNNER_BACKEND !== undefined || env.AGENT_HOST_PORT !== undefined, {
-    message: 'is needed beside AGENT_HOST_SOCKET: only in a pod runners connect by themselves',
+    message: 'is required with AGENT_HOST_SOCKET; runners connect on their own only in a pod',
     path: ['AGENT_HOST_RUNNER_BACKEND'],
   })
   .refine((env) => (env.AGENT_HOST_RUNNER_BACKEND === undefined) === isPod(env), {
-    message: 'is needed where runners connect by themselves, and only there',
+    message: 'is required exactly when AGENT_HOST_RUNNER_BACKEND is absent',
     path: ['AGENT_HOST_IDENTITY_TOKEN_FILE'],
   })
 export type AgentHostEnv = z.infer<typeof AgentHostEnv>
 export type AgentHostEnvInput = z.input<typeof AgentHostEnv>
 export const AGENT_HOST_ENV_PREFIX = 'AGENT_HOST_'
 
-/** The way out, and whom to trust on it: variables that every program knows, read as they are. */
+/** Standard proxy and CA variables. AgentHost reads them unchanged. */
 export const REACH_KEYS = ['HTTPS_PROXY', 'NO_PROXY', 'SSL_CERT_FILE', 'NODE_EXTRA_CA_CERTS'] as const

@@ -4,16 +4,16 @@ import { names, SandboxKind } from './names.ts'
 export interface Alert {
   readonly alert: string
   readonly expr: string
-  /** So long it has to hold. */
+  /** The condition must hold this long before the alert fires. */
   readonly forMinutes: number
   readonly severity: 'page' | 'ticket'
   readonly annotations: { readonly summary: string; readonly remedy: string }
 }
 
 /**
- * What a person should hear of, of the base deployment: a preview wakes nobody. On Azure the rules are Azure's own
- * resources, elsewhere the Prometheus operator's. `kube_*` are kube-state-metrics' figures, `agent_sandbox*` the
- * controller's, and `agentweaver_*` our own. `warm` are the kinds whose pools keep a sandbox ready.
+ * Alerts of the base deployment; preview slices have none. On Azure they become Azure rule groups, elsewhere
+ * PrometheusRule objects. `kube_*` metrics come from kube-state-metrics, `agent_sandbox*` from the controller, and
+ * `agentweaver_*` from the API. `warm` lists the sandbox kinds whose pools keep a sandbox ready.
  */
 export function alerts(warm: readonly SandboxKind[] = SandboxKind.options): Alert[] {
   return [...sandboxAlerts(warm), ...apiAlerts(), ...reaperAlerts()]
@@ -61,7 +61,7 @@ function sandboxAlerts(warm: readonly SandboxKind[]): Alert[] {
   ]
 }
 
-/** Without any figure it fires, too: nobody knows then whether there is one. */
+/** `or vector(0)` makes the alert fire when the metric is missing too, because the pool may then be empty. */
 const poolEmpty = (pool: string, kind: SandboxKind): Alert => ({
   alert: `AgentweaverPoolEmpty-${kind}`,
   expr: `(sum(agent_sandboxes{${HERE},ready_condition="true",owned_by="SandboxWarmPool",sandbox_template="${pool}"}) or vector(0)) < 1`,
@@ -99,13 +99,13 @@ function apiAlerts(): Alert[] {
   ]
 }
 
-/** The reaper is the belt: what it has to do says that something else broke. */
+/** Normal operation leaves nothing for the reaper to delete, so any deletion points to a bug elsewhere. */
 function reaperAlerts(): Alert[] {
   const here = `namespace="${API}"`
   return [
     {
       alert: 'AgentweaverReaperDeleted',
-      // Each replica counts what it deleted itself.
+      // Each replica counts only its own deletions.
       expr: `sum(increase(agentweaver_reaped_claims_total{${here}}[15m])) + sum(increase(agentweaver_reap_failures_total{${here}}[15m])) > 0`,
       forMinutes: 1,
       severity: 'page',

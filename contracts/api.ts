@@ -9,7 +9,7 @@ import { SandboxSettingsPatch, SETTINGS_FILE } from './policy.ts'
 /** `run_` or `sbx_` and a UUIDv7 without dashes, so that ids sort by time. */
 export const RunId = z.string().regex(/^(?:run|sbx)_[0-9a-f]{32}$/)
 
-/** How a run works on a folder: on a copy, which gives a branch back, or in the folder itself. */
+/** `isolated` works on a copy and produces a branch; `in-place` edits the folder itself. */
 export const FolderMode = z.enum(['isolated', 'in-place'])
 export type FolderMode = z.infer<typeof FolderMode>
 export const WorkspacePath = z
@@ -21,14 +21,14 @@ export const WorkspaceSource = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('path'),
     path: WorkspacePath,
-    /** Without it a run of an agent on a git repository is isolated, and everything else is in place. */
+    /** Default: `isolated` for an agent run on a git repository, `in-place` for everything else. */
     mode: FolderMode.optional(),
   }),
   z.strictObject({
     kind: z.literal('upload'),
     /**
-     * The text of the settings file that is in force for what is uploaded; without it the defaults are. The file in the
-     * archive is never obeyed. Runs are answered without it.
+     * Text of the settings file for the uploaded workspace. Without it, the defaults apply. A settings file in the
+     * archive is ignored. Responses omit this field.
      */
     settings: z.string().max(SETTINGS_FILE.maxBytes).optional(),
   }),
@@ -39,7 +39,7 @@ export type WorkspaceSource = z.infer<typeof WorkspaceSource>
 const Charter = z.string().max(65_536).optional()
 const ModelName = z.string().min(1).max(256)
 
-/** The agent a caller asks for. Where its model lives is the operator's configuration, never the caller's. */
+/** The agent that a caller requests. The operator configures the model's endpoint; a caller cannot choose it. */
 export const RequestedAgent = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('scripted'), plan: Plan }),
   z.strictObject({ kind: z.literal('copilot'), model: ModelName.optional(), charter: Charter }),
@@ -61,10 +61,10 @@ export const StartRun = z.strictObject({
   task: z.string().min(1).max(262_144),
   workspace: WorkspaceSource,
   agent: RequestedAgent,
-  /** Tightens the deployment's settings for this run; it can never widen them. */
+  /** Stricter settings for this run. Wider ones are not granted. */
   policy: SandboxSettingsPatch.optional(),
   labels: Labels.optional(),
-  /** Keep the run open for further turns after its queue is empty, until it idles out or is ended. */
+  /** Keep the run open for further turns until it is ended or its idle timeout expires. */
   interactive: z.boolean().default(false),
 })
 export type StartRun = z.infer<typeof StartRun>
@@ -80,7 +80,7 @@ export type CreateSandboxInput = z.input<typeof CreateSandbox>
 
 /**
  * `awaiting_upload → queued → launching → running ⇄ idle → ending → succeeded | failed | cancelled`.
- * A sandbox without an agent is `idle` while it serves.
+ * A sandbox without an agent stays `idle` between commands.
  */
 export const RunState = z.enum([
   'awaiting_upload',
@@ -108,7 +108,7 @@ export const Run = z.object({
   interactive: z.boolean(),
   generation: z.int(),
   sandbox: z.object({ name: z.string(), isolation: Isolation }).optional(),
-  /** Why a run failed, for machines and for people. */
+  /** Why the run failed: a stable code and a message for people. */
   failure: z.object({ code: ErrorCode, message: z.string() }).optional(),
   outcome: z.object({ outcome: z.enum(['succeeded', 'failed']), summary: z.string().optional() }).optional(),
   lastSequence: z.int(),
@@ -141,19 +141,19 @@ export const Turn = z.object({ id: z.string(), runId: RunId, state: z.enum(['que
 export type Turn = z.infer<typeof Turn>
 
 export const StartCommand = ExecRequest.omit({ readOnly: true, denied: true, readOnlyRoots: true }).extend({
-  /** Input of the command, base64. */
+  /** Standard input of the command, base64. */
   stdin: z.base64().max(89_478_488).optional(),
 })
 export type StartCommand = z.infer<typeof StartCommand>
 export type StartCommandInput = z.input<typeof StartCommand>
 
-/** Where a command's events begin: they are in the run's own stream, after this sequence. */
+/** The command's events are in the run's stream, after `afterSequence`. */
 export const StartedCommand = z.object({ commandId: z.string(), afterSequence: z.int().nonnegative() })
 export type StartedCommand = z.infer<typeof StartedCommand>
 
 const CommandHash = z.string().regex(/^[0-9a-f]{16}$/)
 const RequestId = z.string().min(1).max(128)
-/** The same as the refinements below, in JSON Schema. Generators of clients make unions of `oneOf`, and skip `not`. */
+/** The refinements below as JSON Schema. Client generators turn `oneOf` into unions but ignore `not`. */
 const EXACTLY_ONE = {
   description: 'Exactly one of requestId and commandHash',
   not: {
@@ -210,11 +210,11 @@ export const Approval = z.object({
 export type Approval = z.infer<typeof Approval>
 export const ApprovalPage = page(Approval)
 
-/** One page of a folder in a sandbox; `next` goes back as `after`. */
+/** One page of a folder in a sandbox. Pass `next` as `after` to get the next page. */
 export const FileListing = z.object({ entries: z.array(FileEntry), next: z.string().optional() })
 export type FileListing = z.infer<typeof FileListing>
 
-/** The process serves requests. */
+/** Liveness: the process answers requests. */
 export const Health = z.object({ status: z.literal('ok') })
 
 export const Readiness = z.object({

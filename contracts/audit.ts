@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { RunId } from './api.ts'
 
-/** How the chain that belongs to no run is named where a run's id would stand. */
+/** Stands for a run id in requests about the chain that belongs to no run. */
 export const DEPLOYMENT_CHAIN = 'deployment'
 
 export const AUDIT_LIMITS = { maxPage: 1000, defaultPage: 100, maxProblems: 100 } as const
@@ -21,15 +21,15 @@ export const AuditKind = z.enum([
 ])
 export type AuditKind = z.infer<typeof AuditKind>
 
-/** Where a chain ends. Its MAC cannot be computed from the records without the key. */
+/** End of a chain. Its MAC can be computed only with the key. */
 export const AuditHead = z.object({ count: z.int().nonnegative(), mac: z.string() })
 export type AuditHead = z.infer<typeof AuditHead>
 
-/** One audit record. Every field is under its MAC, so a new field needs a new `version`. */
+/** One audit record. The MAC covers every field, so adding a field needs a new `version`. */
 export const AuditRecord = z.strictObject({
   version: z.literal(1),
   kind: AuditKind,
-  /** Empty for what concerns the deployment and no run. */
+  /** Empty for records of the deployment. */
   runId: z.string(),
   sequence: z.int().positive(),
   at: z.string(),
@@ -65,8 +65,8 @@ export type AuditPage = z.infer<typeof AuditPage>
 export const AuditChain = z.union([RunId, z.literal(DEPLOYMENT_CHAIN)])
 
 /**
- * `unsealed`: the run has ended and the deployment's chain has no seal of it. `unknownRun`: there are records, and
- * neither a run nor a seal of that name.
+ * `unsealed`: the run has ended, but the deployment's chain has no seal for it. `unknownRun`: records exist for a run
+ * id that has neither a run nor a seal.
  */
 export const AuditProblemKind = z.enum([
   'dropped',
@@ -83,21 +83,21 @@ export const AuditProblem = z.object({
   /** A run's id, or `deployment`. */
   chain: z.string(),
   problem: AuditProblemKind,
-  /** The first sequence that does not hold. */
+  /** The first sequence that fails verification. */
   at: z.int(),
 })
 export type AuditProblem = z.infer<typeof AuditProblem>
 
-/** What a verification found. It is sent again and again as it goes on; `isComplete` marks the last one. */
+/** Result of a verification. Interim results are sent while it runs; the last one has `isComplete: true`. */
 export const AuditVerification = z.object({
   isComplete: z.boolean(),
   ok: z.boolean(),
   chains: z.int(),
   records: z.int(),
-  /** At most 100 of them are listed. */
+  /** Lists at most 100 problems; `problemCount` counts all of them. */
   problems: z.array(AuditProblem),
   problemCount: z.int(),
-  /** The verified head of the deployment's chain. A copy kept elsewhere shows later whether the chain was cut. */
+  /** Verified head of the deployment's chain. Compare it with a copy kept elsewhere to detect a truncated chain. */
   head: AuditHead.optional(),
 })
 export type AuditVerification = z.infer<typeof AuditVerification>

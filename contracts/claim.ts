@@ -1,4 +1,4 @@
-/** The claim API. The only place where its version is written. */
+/** The SandboxClaim API. Its version is written only here. */
 export const CLAIM = {
   group: 'extensions.agents.x-k8s.io',
   version: 'v1beta1',
@@ -6,8 +6,8 @@ export const CLAIM = {
   kind: 'SandboxClaim',
 } as const
 
-/** Name prefix of a claim by what it is for. */
+/** Name prefix of a claim, by sandbox kind. */
 export const CLAIM_PREFIX = { agent: 'agent-', command: 'cmd-' } as const
 
-/** A TTL alone never fires for a pod that keeps running: an absolute `shutdownTime` is always sent too. */
+/** This TTL never applies to a pod that keeps running, so claims always set an absolute `shutdownTime` too. */
 export const CLAIM_TTL_SECONDS_AFTER_FINISHED = 600

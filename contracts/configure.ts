@@ -19,7 +19,7 @@ export const PlanStep = z.discriminatedUnion('kind', [
 ])
 export type PlanStep = z.infer<typeof PlanStep>
 
-/** A scripted agent's whole behaviour: the steps of each turn; further turns say that the plan has ended. */
+/** A scripted agent's behaviour: the steps of each turn. Turns after the last one report that the plan has ended. */
 export const Plan = z.strictObject({ turns: z.array(z.array(PlanStep).max(1000)).min(1).max(100) })
 export type Plan = z.infer<typeof Plan>
 
@@ -41,7 +41,7 @@ export const AgentConfig = z.discriminatedUnion('kind', [
 ])
 export type AgentConfig = z.infer<typeof AgentConfig>
 
-/** The body of `POST /configure`: everything that a run needs; nothing per-run is in the environment. */
+/** Body of `POST /configure`: everything specific to one run. The environment holds nothing per run. */
 export const ConfigureRequest = z.strictObject({
   runId: Id,
   generation: z.int().positive(),
@@ -55,9 +55,9 @@ export const ConfigureRequest = z.strictObject({
     .string()
     .regex(/^\/[^\0]*$/)
     .max(4096),
-  /** What stands over a workspace that is a folder of this machine; a pod's has none. */
+  /** Mounts over a workspace that is a folder of this machine. Absent in a pod. */
   layout: WorkspaceLayout.optional(),
-  /** Announces a session that `PUT /session` brings before the setup can finish. */
+  /** Announces a saved session; the setup waits until `PUT /session` has sent it. */
   session: z
     .strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/), bytes: z.int().positive() })
     .optional(),
@@ -67,18 +67,18 @@ export type ConfigureRequestInput = z.input<typeof ConfigureRequest>
 
 export const ConfigureReply = z.strictObject({ configured: z.literal(true), runId: z.string() })
 
-/** `failed` is spent and alive; `leaving` is about to end, and nothing that it still says tells why. */
+/** `failed`: configuration failed, but the process still answers. `leaving`: shutting down, so its errors explain nothing. */
 export const HostState = z.enum(['starting', 'standby', 'configuring', 'ready', 'failed', 'leaving'])
 export type HostState = z.infer<typeof HostState>
 
-/** The 409 of a second `/configure`, so that a lost reply can be told from a foreign configuration. */
+/** Body of the 409 to a second `/configure`. The API uses it to tell a lost reply from another caller's request. */
 export const AlreadyConfigured = z.object({
   state: HostState,
   runId: z.string().optional(),
   generation: z.int().optional(),
 })
 
-/** The ticket: a JWT (EdDSA) whose `aud` is the instance, `sub` the run and `body_sha256` the raw body. */
+/** The ticket is a JWT (EdDSA): `aud` is the sandbox instance, `sub` the run, `body_sha256` the digest of the raw body. */
 export const TICKET = { algorithm: 'EdDSA', lifetimeSeconds: 60, leewaySeconds: 60 } as const
 
 export const TicketClaims = z.object({
@@ -89,9 +89,9 @@ export const TicketClaims = z.object({
   body_sha256: z.string().regex(/^[0-9a-f]{64}$/),
 })
 
-/** Audience of the token that `GET /identity` answers. */
+/** Audience of the token that `GET /identity` returns. */
 export const IDENTITY_AUDIENCE = 'agentweaver-api'
 
-/** What `GET /identity` answers: the pod's projected service account token, as the kubelet wrote it. */
+/** Body of `GET /identity`: the pod's projected service account token, as the kubelet wrote it. */
 export const IdentityReply = z.object({ token: z.string().min(1).max(8192) })
 export type IdentityReply = z.infer<typeof IdentityReply>

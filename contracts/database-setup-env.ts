@@ -1,19 +1,19 @@
 import * as z from 'zod'
 import { AZURE_KEYS } from './api-env.ts'
 
-/** Name of a role or of a database that the database's own quoting leaves as it is. */
+/** A role or database name that PostgreSQL does not need to quote differently. */
 const DatabaseName = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and "-", at most 63 long')
 const httpsUrl = z.url({ protocol: /^https$/ })
 
-/** A token of an administrator is sent to this address: over TLS, to a server that proves its name. */
+/** An administrator's token is sent to this server, so TLS must verify the server's name. */
 const AdministratorUrl = z.url({ protocol: /^postgres(?:ql)?$/ }).refine((text) => {
   const { username, password, searchParams } = new URL(text)
   return username !== '' && password === '' && searchParams.get('sslmode') === 'verify-full'
 }, 'must name a role, have no password, and have sslmode=verify-full: a token is the password')
 
-/** Environment of the program that creates the API's role in the database. An unknown `AGENTWEAVER_*` key stops it. */
+/** Environment of the program that creates the API's database role. An unknown `AGENTWEAVER_*` key stops it. */
 export const DatabaseSetupEnv = z.strictObject({
   /** The maintenance database of the server, as the administrator: `postgresql://ROLE@HOST:5432/postgres?sslmode=verify-full`. */
   DATABASE_URL: AdministratorUrl,
@@ -21,7 +21,7 @@ export const DatabaseSetupEnv = z.strictObject({
   AGENTWEAVER_DATABASE_NAME: DatabaseName,
   /** The role that the API logs in as. */
   AGENTWEAVER_DATABASE_ROLE: DatabaseName,
-  /** Object id in Entra of the identity that may log in as that role. */
+  /** Entra object id of the identity that may log in as that role. */
   AGENTWEAVER_DATABASE_ROLE_OBJECT_ID: z.guid(),
   AZURE_AUTHORITY_HOST: httpsUrl,
   AZURE_CLIENT_ID: z.guid(),
@@ -30,8 +30,8 @@ export const DatabaseSetupEnv = z.strictObject({
 })
 export type DatabaseSetupEnv = z.infer<typeof DatabaseSetupEnv>
 
-/** Keys of other ecosystems that it reads too. */
+/** Keys without our prefix that the program reads too. */
 export const DATABASE_SETUP_SHARED_KEYS = ['DATABASE_URL', ...AZURE_KEYS] as const
 
-/** The database of every server in which Azure keeps the functions that make roles for Entra's identities. */
+/** The database in which Azure keeps the functions that create roles for Entra identities. */
 export const MAINTENANCE_DATABASE = 'postgres'

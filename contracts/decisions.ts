@@ -2,7 +2,7 @@ import * as z from 'zod'
 
 const Id = z.string().min(1).max(128)
 
-/** The API's answer to one call. `pending` extends the wait for a person; every other outcome is final. */
+/** The API's decision about one call. `pending` extends the wait for an approval; every other outcome is final. */
 export const CallDecision = z.strictObject({
   callId: Id,
   outcome: z.enum(['release', 'denied', 'expired', 'superseded', 'policyDenied', 'answer', 'pending']),
@@ -14,7 +14,7 @@ export const CallDecision = z.strictObject({
 export type CallDecision = z.infer<typeof CallDecision>
 
 export const DecisionsRequest = z.strictObject({
-  /** Every event up to this sequence is committed; AgentHost may forget them. */
+  /** Every event up to this sequence is committed, so AgentHost may drop them. */
   ackedThrough: z.int().nonnegative(),
   decisions: z.array(CallDecision).max(256).default([]),
 })
@@ -22,9 +22,9 @@ export type DecisionsRequest = z.infer<typeof DecisionsRequest>
 
 export const DecisionsReply = z.strictObject({
   accepted: z.array(Id),
-  /** Calls that AgentHost has not made yet; their decision is kept. */
+  /** Calls that AgentHost has not made yet. It keeps their decisions. */
   unknown: z.array(Id),
-  /** Calls whose first final outcome was another one; it stands. */
+  /** Calls that already have a different final outcome, which stays in force. */
   conflicting: z.array(Id),
 })
 export type DecisionsReply = z.infer<typeof DecisionsReply>

@@ -1,8 +1,8 @@
 import * as z from 'zod'
 
 /**
- * Every error code that crosses a process boundary, with its HTTP status. Run failure codes are here too, since
- * a caller can meet them as the answer to a request that waits for the run.
+ * Every error code that crosses a process boundary, with its HTTP status. It includes failure codes of runs, because
+ * a request that waits for a run returns them.
  */
 export const ERROR_STATUS = {
   invalid_request: 400,
@@ -50,7 +50,7 @@ export const ERROR_STATUS = {
 export type ErrorCode = keyof typeof ERROR_STATUS
 export const ErrorCode = z.enum(Object.keys(ERROR_STATUS) as [ErrorCode, ...ErrorCode[]])
 
-/** RFC 9457 problem details as every service of ours answers them. */
+/** RFC 9457 problem details, as returned by the API and AgentHost. */
 export const Problem = z.object({
   type: z.string().default('about:blank'),
   title: z.string(),
@@ -58,7 +58,7 @@ export const Problem = z.object({
   code: ErrorCode,
   detail: z.string(),
   requestId: z.string().optional(),
-  /** The fields at fault, where a request was malformed. */
+  /** The invalid fields of a malformed request. */
   errors: z.array(z.object({ field: z.string(), message: z.string() })).optional(),
 })
 export type Problem = z.infer<typeof Problem>

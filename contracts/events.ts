@@ -8,7 +8,7 @@ import { ToolOutcome } from './tools.ts'
 const Id = z.string().min(1).max(128)
 const When = z.iso.datetime()
 
-/** An approval request as people see it; what is shown is what runs, with hidden characters made visible. */
+/** An approval request as shown to people. Hidden characters are made visible, so the text is exactly what runs. */
 const ApprovalRequired = z.strictObject({
   requestId: Id,
   callId: Id,
@@ -16,12 +16,12 @@ const ApprovalRequired = z.strictObject({
   request: z.unknown(),
   matched: z.array(z.string()),
   expiresAt: When,
-  /** Redaction changed the request: the person is told that something is hidden. */
+  /** Redaction changed the request; the client tells the person that something is hidden. */
   redacted: z.boolean().default(false),
 })
 
 const ShellApprovalRequired = ApprovalRequired.extend({
-  /** First 16 hex digits of the SHA-256 of the command: the short name. */
+  /** Short name of the command: the first 16 hex digits of its SHA-256. */
   commandHash: z.string().regex(/^[0-9a-f]{16}$/),
   command: z.string(),
   workingDirectory: z.string(),
@@ -34,7 +34,7 @@ const Decided = z.strictObject({
   reason: z.string().optional(),
 })
 
-/** What a sandbox cannot keep, or keeps in a weaker way; said before the first command. */
+/** A guarantee that the sandbox cannot give, or gives in a weaker form. Reported before the first command. */
 export const SandboxWarningCategory = z.enum([
   'network-unrestricted',
   'no-isolation',
@@ -43,21 +43,21 @@ export const SandboxWarningCategory = z.enum([
   'egress-union',
 ])
 
-/** Git directories that the run left in the user's folder, which were renamed so that no git of the user runs them. */
+/** Git directories that the run left in the user's folder. They are renamed, so the user's git does not load them. */
 export const HeldEntries = z.strictObject({
   count: z.int().nonnegative(),
-  /** Some of their paths, as they were; each has `.agentweaver-held` at its end now. */
+  /** Some of the original paths; each file now has the suffix `.agentweaver-held`. */
   names: z.array(z.string().max(4096)).max(16),
-  /** False where the folder was too large to be looked through as a whole. */
+  /** False if the folder was too large to scan completely. */
   isComplete: z.boolean(),
 })
 export type HeldEntries = z.infer<typeof HeldEntries>
 
-/** How a settings file differs from the settings in force: other text, a file where none was, none where one was. */
+/** How the settings file differs from the settings in force: changed, newly added, or removed. */
 export const SettingsIgnoredReason = z.enum(['changed', 'added', 'removed'])
 export type SettingsIgnoredReason = z.infer<typeof SettingsIgnoredReason>
 
-/** What AgentHost may say. Anything else from a sandbox is refused: a pod cannot announce an approval or an end. */
+/** Events that AgentHost may send. The API rejects all others, so a pod cannot fake an approval or the end of a run. */
 const HOST_EVENTS = [
   z.strictObject({ type: z.literal('turn.started'), data: z.strictObject({ turnId: Id }) }),
   z.strictObject({
@@ -82,7 +82,7 @@ const HOST_EVENTS = [
     data: z.strictObject({
       messageId: Id,
       text: z.string(),
-      /** The model refused to do what it was asked; `text` is its reason. */
+      /** The model refused the request; `text` is its reason. */
       refusal: z.literal(true).optional(),
     }),
   }),
@@ -100,11 +100,11 @@ const HOST_EVENTS = [
       callId: Id,
       tool: z.string().max(128),
       request: z.unknown(),
-      /** What governance inside the sandbox said; the API's own word is final. */
+      /** Verdict of governance inside the sandbox. The API decides again, and its decision is final. */
       verdict: Verdict,
       reasons: z.array(z.string()).default([]),
       redacted: z.boolean().optional(),
-      /** HMAC over the request before redaction, under a key of this run. */
+      /** HMAC of the request before redaction, with a key of this run. */
       rawDigest: z.string().optional(),
     }),
   }),
@@ -117,7 +117,7 @@ const HOST_EVENTS = [
       durationMs: z.number().nonnegative(),
     }),
   }),
-  /** A call that did not run: `code` says why (`denied`, `expired`, `superseded`, `policyDenied`, a fault). */
+  /** A call that did not run. `code` is `denied`, `expired`, `superseded`, `policyDenied` or an error code. */
   z.strictObject({
     type: z.literal('tool.error'),
     data: z.strictObject({ callId: Id, tool: z.string(), code: z.string(), message: z.string() }),
@@ -142,28 +142,28 @@ const HOST_EVENTS = [
 ] as const
 
 const API_EVENTS = [
-  /** The folder of the user that the run works on, or its copy, is ready. */
+  /** The user's folder, or the copy of it, is ready for the run. */
   z.strictObject({
     type: z.literal('workspace.prepared'),
     data: z.strictObject({
       mode: z.enum(['isolated', 'in-place']),
       path: z.string(),
-      /** Of an isolated copy. */
+      /** Only for an isolated copy. */
       files: z.int().nonnegative().optional(),
       bytes: z.int().nonnegative().optional(),
-      /** Paths that the copy does not have, because the user cannot read them. */
+      /** Paths missing from the copy because the user cannot read them. */
       unreadable: z.strictObject({ count: z.int(), names: z.array(z.string()).max(16) }).optional(),
       hasUncommittedChanges: z.boolean(),
-      /** Paths that the run can read and not write, because the user's git configuration names them. */
+      /** Paths that are read-only for the run, because the user's git configuration refers to them. */
       readOnly: z.array(z.string()).max(64),
     }),
   }),
-  /** The run made or changed a file that tools of the user execute or obey. */
+  /** The run created or changed a file that the user's tools execute or obey. */
   z.strictObject({
     type: z.literal('workspace.handoff'),
     data: z.strictObject({ path: z.string(), kind: z.string() }),
   }),
-  /** What a run on a folder of the user left is stored. */
+  /** The results of a run on a user's folder are stored. */
   z.strictObject({
     type: z.literal('workspace.results'),
     data: z.strictObject({
@@ -176,17 +176,17 @@ const API_EVENTS = [
       /** Whether there are commits to fetch. */
       hasBranch: z.boolean(),
       problems: z.array(z.string()).max(16),
-      /** The copy of a run whose results could not be made, which is kept for a week. */
+      /** Path of the copy, kept for a week because its results could not be collected. */
       keptAt: z.string().optional(),
     }),
   }),
   z.strictObject({ type: z.literal('run.queued'), data: z.strictObject({ task: z.string() }) }),
-  /** The first run in a folder: its settings, those of the file or the defaults, are in force from here on. */
+  /** First run in a folder: its settings file, or the defaults without a file, are now in force. */
   z.strictObject({
     type: z.literal('policy.settings_trusted'),
     data: z.strictObject({ path: z.string(), settings: SettingsOrigin }),
   }),
-  /** The settings file is not what is in force, so the run does not obey it. `path` is the file's. */
+  /** The settings file at `path` differs from the settings in force, so the run ignores the file. */
   z.strictObject({
     type: z.literal('policy.settings_ignored'),
     data: z.strictObject({ path: z.string(), reason: SettingsIgnoredReason }),
@@ -286,7 +286,7 @@ export const RunEvent = z.discriminatedUnion('type', [...HOST_EVENTS, ...API_EVE
 export type RunEvent = z.infer<typeof RunEvent>
 export type RunEventType = RunEvent['type']
 
-/** An event as a sandbox numbers it, from 1, without gaps. */
+/** An event as numbered by the sandbox: from 1, without gaps. */
 export const HostEnvelope = z.strictObject({
   sequence: z.int().positive(),
   at: When,
@@ -297,7 +297,7 @@ export const HostEnvelope = z.strictObject({
 })
 export type HostEnvelope = z.infer<typeof HostEnvelope>
 
-/** An event as the API numbers it, per run, from 1, without gaps. */
+/** An event as numbered by the API: per run, from 1, without gaps. */
 export const RunEnvelope = z.strictObject({
   sequence: z.int().positive(),
   at: When,

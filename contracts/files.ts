@@ -3,7 +3,7 @@ import { FILE_LIMITS } from './limits.ts'
 
 const RelativePath = z.string().max(FILE_LIMITS.maxPathBytes)
 
-/** Why the engine refused or failed; the model reads these and goes on. */
+/** Why a file operation failed. The model sees the code and goes on. */
 export const FileErrorCode = z.enum([
   'path_empty',
   'path_nul',
@@ -45,18 +45,18 @@ export const FileEntry = z.strictObject({
 export type FileEntry = z.infer<typeof FileEntry>
 
 /**
- * Operations of the workspace engine as they travel to the runner. File contents travel as the frame's
- * payload, not in the JSON. All paths are relative to the workspace root, with `/`.
+ * Operations of the workspace engine, as sent to the runner. File contents are the payload of the frame, not part of
+ * the JSON. All paths are relative to the workspace root and use `/`.
  */
 export const FileOperation = z.discriminatedUnion('op', [
-  /** Answers the bytes as payload; `offset` and `length` in bytes. */
+  /** Returns the bytes as payload; `offset` and `length` are in bytes. */
   z.strictObject({
     op: z.literal('read'),
     path: RelativePath,
     offset: z.int().nonnegative().optional(),
     length: z.int().positive().max(FILE_LIMITS.maxReadBytes).optional(),
   }),
-  /** The payload is the new content. `create: 'exclusive'` fails with `exists`. */
+  /** The payload is the new content. `create: 'exclusive'` fails with `exists` if the file exists. */
   z.strictObject({
     op: z.literal('write'),
     path: RelativePath,
@@ -90,18 +90,18 @@ export const FileOperation = z.discriminatedUnion('op', [
 export type FileOperation = z.infer<typeof FileOperation>
 export type FileOperationInput = z.input<typeof FileOperation>
 
-/** JSON half of an answer; `read` adds the bytes as payload. */
+/** JSON part of a reply; for `read` the bytes are the payload. */
 export const FileResult = z.discriminatedUnion('ok', [
   FileError,
   z.strictObject({
     ok: z.literal(true),
     entry: FileEntry.optional(),
     entries: z.array(FileEntry).optional(),
-    /** Set where a list has more: pass it as `after`. */
+    /** Set if the list has more entries: pass it as `after`. */
     next: z.string().optional(),
     matches: z.array(z.strictObject({ path: z.string(), line: z.int(), text: z.string() })).optional(),
     paths: z.array(z.string()).optional(),
-    /** Whether a search stopped at its cap or its time. */
+    /** Whether a search stopped at its result cap or its time limit. */
     truncated: z.boolean().optional(),
   }),
 ])

@@ -2,6 +2,6 @@ import * as z from 'zod'
 import { HostState } from './configure.ts'
 import { Isolation } from './exec.ts'
 
-/** The answer of `GET /healthz`; how commands are isolated is known as soon as the runners are connected. */
+/** Body of `GET /healthz`. `isolation` is set once the runners are connected. */
 export const HostHealth = z.object({ state: HostState, isolation: Isolation.optional() })
 export type HostHealth = z.infer<typeof HostHealth>

@@ -1,9 +1,9 @@
 /**
- * Bounds and times that a process knows before its first request. Apart from the schemas that they bound: those take
- * milliseconds to build, and a start needs none of them.
+ * Limits that a process needs at its start. They are apart from the schemas that use them, because building those
+ * schemas takes milliseconds.
  */
 
-/** Bounds of the workspace engine. Search bounds are those of `workspace-and-governance`: §1. */
+/** Limits of the workspace engine. */
 export const FILE_LIMITS = {
   maxReadBytes: 16_777_216,
   maxWriteBytes: 16_777_216,
@@ -20,15 +20,15 @@ export const FILE_LIMITS = {
 } as const
 
 export const DECISION_LIMITS = {
-  /** No answer within this time is a denial. */
+  /** A call without a decision within this time is denied. */
   decisionTimeoutMs: 30_000,
-  /** The API acknowledges at the latest after this time or this many events. */
+  /** The API acknowledges events after this time or this many events, whichever is first. */
   ackEveryMs: 200,
   ackEveryEvents: 256,
-  /** Events and bytes kept until acknowledged; a full outbox pauses the turn. */
+  /** Events and bytes kept until they are acknowledged. A full outbox pauses the turn. */
   outboxEvents: 4096,
   outboxBytes: 33_554_432,
-  /** Decisions kept for calls that were not made yet. */
+  /** Decisions kept for calls that AgentHost has not made yet. */
   earlyDecisions: 1024,
 } as const
 
@@ -38,5 +38,5 @@ export const CONFIGURE_LIMITS = {
   maxSessionBytes: 67_108_864,
 } as const
 
-/** How often a stream that has nothing to say shows that it lives. */
+/** Interval of keep-alive comments on an idle stream. */
 export const HEARTBEAT_MS = 15_000

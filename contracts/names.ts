@@ -10,23 +10,23 @@ export const Slice = z.union([
 ])
 export type Slice = z.infer<typeof Slice>
 
-/** What a sandbox is for: `agent` serves a run with an agent, `command` only runs commands and holds files. */
+/** `agent` serves a run with an agent; `command` only runs commands and holds files. */
 export const SandboxKind = z.enum(['agent', 'command'])
 export type SandboxKind = z.infer<typeof SandboxKind>
 
-/** The controller's namespace; it belongs to the cluster and no slice renames it. */
+/** The controller's namespace. It belongs to the cluster, so slices do not rename it. */
 export const CONTROLLER_NAMESPACE = 'agent-sandbox-system'
 
 export const CONTAINERS = { agentHost: 'agent-host', toolbox: 'toolbox' } as const
 
 export const EXECUTOR_KEYS = { file: 'jwks.json', mountPath: '/etc/agentweaver/keys' } as const
 
-/** Where the workspace is mounted, in the toolbox alone, owned by 1000:1000. */
+/** Mount path of the workspace. Only the toolbox container has it, owned by 1000:1000. */
 export const WORKSPACE_MOUNT = '/workspace'
 
 /**
- * Every name that two layers must spell alike. A preview slice has `aw-pr-<slug>` in place of `agentweaver`,
- * so no branch can name the base's things.
+ * Names that two layers must spell the same way. A preview slice uses `aw-pr-<slug>` instead of `agentweaver`, so a
+ * branch can never name an object of the base deployment.
  */
 export function names(slice: Slice) {
   const prefix = slice.kind === 'base' ? 'agentweaver' : `aw-pr-${slice.slug}`
@@ -39,24 +39,24 @@ export function names(slice: Slice) {
       egress: `${prefix}-egress`,
       controller: CONTROLLER_NAMESPACE,
     },
-    /** Name of the SandboxTemplate and of the SandboxWarmPool of a kind. */
+    /** Name of a kind's SandboxTemplate and SandboxWarmPool. */
     pool,
     serviceAccounts: {
       api: `${prefix}-api`,
       agentHost: `${prefix}-agent-host`,
       commandHost: `${prefix}-command-host`,
       egressProxy: `${prefix}-egress-proxy`,
-      /** Of the Job that makes the API's role in the database. Previews have none. */
+      /** For the Job that creates the API's database role. Previews have no such Job. */
       databaseSetup: `${prefix}-database-setup`,
     },
     executorKeys: `${prefix}-executor-keys`,
-    /** Secrets of the control plane's vault, and keys of the Secret of that name where there is no vault. */
+    /** Secret names in the control plane's vault. Without a vault, these are keys of the Secret `keysSecret`. */
     keySecrets: {
       deploymentKey: `${prefix}-deployment-key`,
       ticketKey: `${prefix}-ticket-key`,
       apiKey: `${prefix}-api-key`,
     },
-    /** The Secret with the files of those keys, which something else keeps in the control plane's namespace. */
+    /** Secret with those key files in the control plane's namespace. An operator or another tool creates it. */
     keysSecret: `${prefix}-keys`,
   } as const
 }

@@ -19,40 +19,40 @@ const Vault = z.strictObject({
   host: Host,
 })
 
-/** What only a cluster on Azure has. No secret is among it: identities are named, vaults are named. */
+/** Values that exist only on Azure. It contains names of identities and vaults, never a secret. */
 const Azure = z.strictObject({
   tenantId: Guid,
   loginHost: Host,
   vaults: z.strictObject({ controlPlane: Vault, userTokens: Vault }),
-  /** The command host has none. */
+  /** The command host has no identity. */
   identities: z.strictObject({ api: Identity, agentHost: Identity, egressProxy: Identity }),
   /**
-   * Who makes the API's role in the database. Absent in a preview: whoever has this identity administers the server, and
-   * the program of a preview is a branch's.
+   * Identity that creates the API's database role. Absent in a preview: this identity administers the database server,
+   * and a preview runs code from a branch.
    */
   databaseSetup: z
     .strictObject({
       clientId: Guid,
-      /** Its own role in the database: the name of the administrator, as Entra knows it. */
+      /** Its own database role: the administrator's name in Entra. */
       role: Label,
-      /** Object id of the API's identity, to which the API's role is mapped. */
+      /** Object id of the API's identity; the API's role maps to it. */
       apiObjectId: Guid,
     })
     .optional(),
-  /** The one model resource that agents may use, where there is one. */
+  /** The one model resource that agents may use, if any. */
   modelHost: Host.optional(),
 })
 
-/** What a node of the sandbox pool offers to pods, and how many nodes the pool may have. */
+/** Capacity of one node in the sandbox pool, and the pool's size limits. */
 const SandboxNodes = z.strictObject({
   min: z.int().min(0).max(1000),
   max: z.int().min(1).max(1000),
-  /** Allocatable of one node: its size less what the kubelet and the system keep. */
+  /** Allocatable of one node: its size minus the reservations of the kubelet and the system. */
   cpuMillis: z.int().positive(),
   memoryMib: z.int().positive(),
   ephemeralMib: z.int().positive(),
   pods: z.int().min(1).max(1000),
-  /** What the DaemonSets of every node ask for. */
+  /** Requests of the DaemonSets that run on every node. */
   daemons: z.strictObject({
     cpuMillis: z.int().min(0),
     memoryMib: z.int().min(0),
@@ -60,14 +60,14 @@ const SandboxNodes = z.strictObject({
   }),
 })
 
-/** Outputs of the infrastructure: the section `infra` of an environment file, written by a script, never by hand. */
+/** Outputs of the infrastructure: the section `infra` of an environment file. A script writes it; do not edit it. */
 export const InfraOutputs = z.strictObject({
   cluster: z.strictObject({ name: Label, issuer: z.url({ protocol: /^https$/ }) }),
   network: z.strictObject({
     serviceCidrs: z.array(Cidr).min(1),
     podCidrs: z.array(Cidr).min(1),
     nodeCidrs: z.array(Cidr).min(1),
-    /** Size of the range of pod addresses that each node has, as a prefix length. */
+    /** Prefix length of the pod address range of one node. */
     nodePodBits: z.int().min(16).max(28),
   }),
   /** How pods reach the API server: the addresses behind the Service `kubernetes`, and their port. */
@@ -76,26 +76,26 @@ export const InfraOutputs = z.strictObject({
   registry: z.strictObject({
     host: z.string().regex(/^[a-z0-9][a-z0-9.-]*(?::\d+)?$/, 'must be a registry in lower case'),
   }),
-  /** The API answers at `api.<zone>`; a preview at one label under `<previewZone>`. */
+  /** The API's host name is `api.<zone>`; a preview's is one label under `<previewZone>`. */
   dns: z.strictObject({ zone: Host, previewZone: Host }),
   gateway: z.strictObject({
     className: Label,
-    /** Where the pods of a Gateway get their configuration from; with the policies, they reach nothing else of it. */
+    /** Where a Gateway's pods get their configuration. Network policies allow them nothing else in that namespace. */
     controller: z.strictObject({ namespace: Label, port: Port }),
-    /** Ports at which the pods of a Gateway are reached: its listeners, and the probe of the load balancer. */
+    /** Ports on which a Gateway's pods are reached: its listeners, and the load balancer's probe. */
     podPorts: z.array(Port).min(1).max(8),
-    /** Options of the TLS listeners, as the class wants them; else the Secret below. */
+    /** TLS options of the listeners, as the Gateway class needs them; otherwise `tlsSecret` is used. */
     tlsOptions: z.record(z.string().min(1), z.string().max(4096)).optional(),
-    /** Name of the TLS Secret that something else keeps in the namespace of the Gateway. */
+    /** TLS Secret in the Gateway's namespace. Another tool creates it, such as cert-manager. */
     tlsSecret: Label.optional(),
   }),
   monitoring: z.strictObject({
-    /** Where the pods run that collect figures; with the policies, they alone reach them. */
+    /** Namespace of the pods that scrape metrics. Network policies allow only them to reach the metrics ports. */
     namespace: Label,
-    /** Who collects, and so in whose kinds the tree speaks: Azure's managed Prometheus, or the Prometheus operator. */
+    /** Decides the API kinds that are rendered: Azure's managed Prometheus, or the Prometheus operator. */
     collector: z.enum(['azure', 'operator', 'none']),
   }),
-  /** Storage of workspaces that are volumes. */
+  /** Storage for workspaces that are volumes. */
   storage: z
     .strictObject({
       provisioner: z.string().min(1).max(253),

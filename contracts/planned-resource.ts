@@ -1,14 +1,14 @@
 /**
- * What the program asks the engine for, as data: the one shape that the plan's page, its golden file, the policy
- * rules, the shape checks and the replace guard read.
+ * Resources that the Pulumi program requests, as data. The plan page, its golden file, the policy rules, the shape
+ * checks and the replace guard all read this shape.
  */
 
-/** A value that only Azure or the cluster knows after creation; `from` is the URN and path that it comes from. */
+/** A value that is known only after creation. `$unknown` holds the URN and the property path of its source. */
 export interface Unknown {
   readonly $unknown: string
 }
 
-/** A value that is marked secret. What it is does not enter a plan. */
+/** A value marked secret. Plans never contain the value itself. */
 export interface Secret {
   readonly $secret: true
 }
@@ -30,21 +30,21 @@ export interface PlannedResource {
   readonly type: string
   /** The logical name, unique among resources of one type and parent. */
   readonly name: string
-  /** False for components: they only group. */
+  /** False for components, which only group resources. */
   readonly custom: boolean
-  /** URN of the component or resource that it belongs to; absent directly under the stack. */
+  /** URN of the parent; absent directly under the stack. */
   readonly parent?: string
   readonly inputs: { readonly [key: string]: PlannedValue }
-  /** URNs that must exist before, sorted. */
+  /** URNs that must exist first, sorted. */
   readonly dependencies: readonly string[]
   readonly protect: boolean
   readonly ignoreChanges: readonly string[]
   readonly retainOnDelete: boolean
-  /** URN of the resource with which it goes, without a deletion of its own. */
+  /** URN of the resource whose deletion also removes this one. */
   readonly deletedWith?: string
 }
 
-/** All that one run of the program registered, in an order in which it could be created. */
+/** Everything that one run of the program registered, in an order that respects dependencies. */
 export interface Plan {
   readonly project: string
   readonly stack: string

@@ -1,21 +1,21 @@
-/** Users of a sandbox pod: two, so that what the agent runs can read nothing of who holds the credential. */
+/** A sandbox pod has two users, so that agent commands cannot read the files of the process with the credential. */
 export const POD_USERS = { agentHost: 1001, toolbox: 1000, group: 1000 } as const
 
 /**
- * Name of the abstract Unix socket on which AgentHost awaits its runners (without the NUL in front of it). Abstract,
- * because a socket file of one container is not there for another under gVisor.
+ * Abstract Unix socket (without its leading NUL) on which AgentHost waits for runners. It is abstract because under
+ * gVisor a socket file of one container is not visible in another.
  */
 export const RUNNER_SOCKET = 'agentweaver-runner'
 
-/** How long one container waits for the other: the image of the second may have to be pulled first. */
+/** How long one container waits for the other. Long, because the other container's image may still be pulled. */
 export const POD_START_LIMIT_MS = 600_000
 
-/** Where the projected token of `GET /identity` is, in `agent-host` alone. */
+/** Projected token for `GET /identity`. Only the container `agent-host` has it. */
 export const IDENTITY_TOKEN = {
   mountPath: '/var/run/secrets/agentweaver/identity',
   file: 'token',
   lifetimeSeconds: 600,
 } as const
 
-/** Home folders: beside the workspace and `/tmp` the only writable places. */
+/** Home folders. Apart from the workspace and `/tmp`, they are the only writable places. */
 export const POD_HOMES = { agentHost: '/home/agent-host', toolbox: '/home/sandbox' } as const

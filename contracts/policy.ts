@@ -3,14 +3,14 @@ import { EXEC_LIMITS } from './exec.ts'
 import { AbsolutePath } from './paths.ts'
 
 /**
- * A run's sandbox settings, as a repository's `.agentweaver/settings.yml` writes them (snake_case) and the
- * `/api/sandbox-policy` routes answer them. `direct` is the operator's alone.
+ * Sandbox settings of a run, in the spelling of a repository's `.agentweaver/settings.yml` (snake_case) and of the
+ * `/api/sandbox-policy` routes. Only the operator can set `direct`.
  */
 export const SandboxSettings = z.strictObject({
   shell_enabled: z.boolean().default(true),
-  /** Folders outside the workspace, mounted read-only for commands. */
+  /** Folders outside the workspace that are mounted read-only for commands. */
   allowed_repository_roots: z.array(AbsolutePath).max(64).default([]),
-  /** Extra patterns in the form of `policies/agent/approvals.yaml`. */
+  /** More patterns that need approval, in the syntax of `policies/agent/approvals.yaml`. */
   destructive_command_patterns: z.array(z.string().min(1).max(512)).max(256).default([]),
   require_approval_for_all_shell: z.boolean().default(false),
   redact_pii: z.boolean().default(true),
@@ -24,7 +24,7 @@ export const SandboxSettings = z.strictObject({
 })
 export type SandboxSettings = z.infer<typeof SandboxSettings>
 
-/** What a caller or a repository may say: each key optional, none unknown, `direct` absent. */
+/** Settings from a caller or a repository: every key is optional, unknown keys are rejected, `direct` is not allowed. */
 export const SandboxSettingsPatch = z.strictObject({
   shell_enabled: SandboxSettings.shape.shell_enabled.unwrap().optional(),
   allowed_repository_roots: SandboxSettings.shape.allowed_repository_roots.unwrap().optional(),
@@ -36,20 +36,20 @@ export const SandboxSettingsPatch = z.strictObject({
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
 
-/** Where a workspace has its settings, and how large they may be: far above any real file. */
+/** Path and maximum size of a workspace's settings file. Real files are far smaller. */
 export const SETTINGS_FILE = { path: '.agentweaver/settings.yml', maxBytes: 65_536 } as const
 
-/** Whether a folder's settings are those of its settings file, or the defaults since it had none. */
+/** Whether a folder's settings come from its settings file, or are the defaults because there was no file. */
 export const SettingsOrigin = z.enum(['file', 'defaults'])
 
 export const RunPhase = z.enum(['setup', 'work'])
 export type RunPhase = z.infer<typeof RunPhase>
 
-/** The three answers of governance. `ask` means: a person decides. */
+/** A decision of governance. `ask` requires an approval by a person. */
 export const Verdict = z.enum(['allow', 'deny', 'ask'])
 export type Verdict = z.infer<typeof Verdict>
 
-/** A decision with its reasons; `rule` names the rule that decided, `matched` the patterns that asked. */
+/** A decision with its reasons. `rule` is the deciding rule; `matched` lists the patterns that require approval. */
 export const Decision = z.strictObject({
   verdict: Verdict,
   rule: z.string(),
@@ -58,7 +58,7 @@ export const Decision = z.strictObject({
 })
 export type Decision = z.infer<typeof Decision>
 
-/** What both halves of governance decide by: the same text in AgentHost and in the API. */
+/** Policy of a run. AgentHost and the API evaluate the same policy. */
 export const GovernancePolicy = z.strictObject({
   /** Digest of the embedded policy files and of these settings. */
   version: z.string().min(1).max(128),

@@ -11,13 +11,13 @@ const SUFFIXES: Readonly<Record<string, number>> = {
   Ti: 2 ** 40,
 }
 
-/** The number that a Kubernetes quantity stands for, in the resource's own unit: cores, bytes, pieces. */
+/** Converts a Kubernetes quantity to a number in the resource's own unit: cores, bytes or items. */
 export function parseQuantity(value: unknown): number | undefined {
   if (typeof value === 'number') return value
   if (typeof value !== 'string') return undefined
   const [, digits, suffix = ''] = /^(\d{1,15}(?:\.\d{1,9})?)([A-Za-z]*)$/.exec(value) ?? []
   const factor = SUFFIXES[suffix]
-  // Rounded to millis: sums of tenths must not fall short of themselves.
+  // Rounded to thousandths, so that floating-point sums of tenths do not come out too low.
   return digits === undefined || factor === undefined
     ? undefined
     : Math.round(Number(digits) * factor * 1000) / 1000

@@ -1,4 +1,4 @@
-/** AgentHost's routes. `{x}` is a parameter; a literal colon is part of the A2A path. */
+/** AgentHost's routes. `{x}` is a parameter. */
 export const AGENT_HOST_ROUTES = {
   healthz: '/healthz',
   identity: '/identity',
@@ -12,10 +12,10 @@ export const AGENT_HOST_ROUTES = {
   commands: '/commands',
 } as const
 
-/** Version segment of the A2A binding under the base path. */
+/** A2A binding: version segment below the base path, protocol version, and version header. */
 export const A2A = { versionPath: 'v1', protocolVersion: '1.0', versionHeader: 'A2A-Version' } as const
 
-/** The API's routes; `{id}` is a run's or a sandbox's id. */
+/** The API's routes; `{id}` is the id of a run or a sandbox. */
 export const API_ROUTES = {
   healthz: '/healthz',
   readyz: '/readyz',
@@ -30,6 +30,6 @@ export const API_ROUTES = {
 
 export const IDEMPOTENCY_HEADER = 'idempotency-key'
 export const LAST_EVENT_ID_HEADER = 'last-event-id'
-/** JSON texts, one a line. */
+/** JSON Lines: one JSON text per line. */
 export const JSON_LINES_MEDIA_TYPE = 'application/x-ndjson'
 export const TAR_MEDIA_TYPE = 'application/x-tar'

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { BackendName } from './backends.ts'
 import { AbsolutePath, HostRoot } from './paths.ts'
 
-/** A setting that is a JSON array of at most 64 items; absent, there are none. */
+/** A JSON array of at most 64 items. The default is an empty array. */
 const jsonArrayOf = <T extends z.ZodType>(item: T, what: string) =>
   z
     .string()
@@ -18,32 +18,32 @@ const jsonArrayOf = <T extends z.ZodType>(item: T, what: string) =>
 
 /** Environment of a runner. An unknown `AGENTWEAVER_RUNNER_*` key or a malformed value stops the process. */
 export const RunnerEnv = z.strictObject({
-  /** How it reaches AgentHost: the descriptor it inherited. */
+  /** Inherited file descriptor of the connection to AgentHost. */
   AGENTWEAVER_RUNNER_FD: z.coerce.number().int().min(3).max(64),
   AGENTWEAVER_RUNNER_BACKEND: BackendName,
-  /** A folder for temporary files that is the runner's alone: it removes it at its end. */
+  /** Private folder for temporary files. The runner removes it when it exits. */
   AGENTWEAVER_RUNNER_TEMP: z.string().startsWith('/').optional(),
-  /** JSON array of absolute folders that are mounted read-only beside the system's: toolchains. */
+  /** JSON array of toolchain folders that are mounted read-only in addition to the system folders. */
   AGENTWEAVER_RUNNER_TOOL_ROOTS: jsonArrayOf(AbsolutePath, 'absolute paths'),
-  /** JSON array of the folders that the operator's ceiling allows commands to read, wherever a request asks for them. */
+  /** JSON array of the folders in the operator's ceiling, which commands may read when a request asks for them. */
   AGENTWEAVER_RUNNER_HOST_ROOTS: jsonArrayOf(HostRoot, '{path, real}'),
 })
 export type RunnerEnv = z.infer<typeof RunnerEnv>
 
-/** How the offline runner of a pod does without the network: by a namespace of its own, or by a filter on itself. */
+/** How the offline runner of a pod removes network access: its own network namespace, or a seccomp filter. */
 export const OfflineForm = z.enum(['namespace', 'filter'])
 export type OfflineForm = z.infer<typeof OfflineForm>
 
-/** Environment of a runner in a pod, told by `AGENTWEAVER_RUNNER_ROLE`. The pod gives the first two keys alone. */
+/** Environment of a runner in a pod. The pod sets only the first two keys. */
 export const PodRunnerEnv = z.strictObject({
   AGENTWEAVER_RUNNER_ROLE: z.enum(['online', 'offline']),
-  /** The mount of the workspace: nothing else can be opened. */
+  /** Mount path of the workspace. The runner opens nothing outside it. */
   AGENTWEAVER_RUNNER_WORKSPACE: z.string().regex(/^\/[^\0]*[^\0/]$/),
-  /** `auto` takes the namespace where the runtime permits it. */
+  /** `auto` uses a namespace if the container runtime permits it. */
   AGENTWEAVER_RUNNER_OFFLINE: z.enum(['auto', ...OfflineForm.options]).default('auto'),
-  /** Set by the online runner for the offline one: the connection that it inherits. */
+  /** Set by the online runner for the offline runner: the inherited connection. */
   AGENTWEAVER_RUNNER_FD: z.coerce.number().int().min(3).max(64).optional(),
-  /** Set with it: why the filter and no namespace. */
+  /** Set together with it: why a filter is used instead of a namespace. */
   AGENTWEAVER_RUNNER_WHY_FILTER: z.string().max(2000).optional(),
 })
 export type PodRunnerEnv = z.infer<typeof PodRunnerEnv>

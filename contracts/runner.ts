@@ -7,9 +7,8 @@ import { WorkspaceLayout } from './workspace-layout.ts'
 /**
  * Frames between AgentHost and a runner, over one duplex byte stream.
  *
- * A frame is: 4 bytes length of what follows (big endian), 4 bytes length of the header, the header as UTF-8
- * JSON, then the payload bytes. `id` is chosen by AgentHost and names one request for its whole life; an id is
- * never used twice on a connection.
+ * A frame consists of the length of the rest (4 bytes, big endian), the length of the header (4 bytes), the header as
+ * UTF-8 JSON, and the payload. AgentHost chooses `id`. It identifies one request and is never reused on a connection.
  */
 export const RUNNER_FRAME = {
   lengthBytes: 4,
@@ -18,17 +17,17 @@ export const RUNNER_FRAME = {
   maxFrameBytes: 16_777_216 + 1_048_576 + 4,
   /** Payload of one `chunk` or `data` frame. */
   maxChunkBytes: 65_536,
-  /** Bytes a sender of a stream (`chunk`, `data`) may have under way before it waits for `credit`. */
+  /** Unacknowledged bytes that a sender of `chunk` or `data` frames may have in flight before it waits for `credit`. */
   windowBytes: 1_048_576,
-  /** What each such frame counts beside its payload, in the window and in `credit`: tiny pieces cost memory too. */
+  /** Overhead counted per frame in the window and in `credit`, because many tiny frames cost memory too. */
   costBytes: 128,
 } as const
 
 const Id = z.string().min(1).max(128)
-/** In the place of a request's id, which is a number. */
+/** Takes the place of a request id. Request ids are numbers, so the two cannot collide. */
 export const HELD_ID = 'held'
 
-/** The form of the network a runner's commands have: per command, none, or the sandbox's. */
+/** Network access of a runner's commands: `offline` none, `online` the sandbox's, `per-command` as requested. */
 export const RunnerRole = z.enum(['offline', 'online', 'per-command'])
 export type RunnerRole = z.infer<typeof RunnerRole>
 
@@ -47,15 +46,15 @@ export const RunnerToHost = z.discriminatedUnion('type', [
     isolation: Isolation,
     /** Which path engine is active. */
     pathEngine: z.enum(['openat2', 'walk']),
-    /** What it cannot keep, where nobody outside knows that. */
+    /** Guarantees that this runner cannot give and that AgentHost cannot detect itself. */
     warnings: z.array(RunnerWarning).max(16).optional(),
   }),
   z.strictObject({ type: z.literal('opened'), id: Id, error: FileError.optional() }),
   z.strictObject({ type: z.literal('chunk'), id: Id, stream: OutputStream }),
   z.strictObject({ type: z.literal('exit'), id: Id, result: ExecResult }),
-  /** Git directories that commands left behind and that were renamed. It belongs to no request. */
+  /** Git directories that commands left behind and that were renamed. Not tied to a request. */
   z.strictObject({ type: z.literal('held'), id: z.literal(HELD_ID), held: HeldEntries }),
-  /** The answer to `file`; a `read` has the bytes as payload. */
+  /** Reply to `file`; for a `read` the payload is the content. */
   z.strictObject({ type: z.literal('file-result'), id: Id, result: FileResult }),
   /** A piece of an outgoing tar stream. */
   z.strictObject({ type: z.literal('data'), id: Id }),
@@ -74,8 +73,8 @@ export type RunnerToHost = z.infer<typeof RunnerToHost>
 /** Frames from AgentHost to a runner. */
 export const HostToRunner = z.discriminatedUnion('type', [
   /**
-   * Binds the workspace, once, before anything else is served. In a pod the root is fixed and `root` must be
-   * equal to it; on a laptop it is the folder of the run, which may come with a layout.
+   * Opens the workspace, once, before any other request. In a pod the root is fixed and `root` must be equal to it. On a
+   * laptop it is the folder of the run, and a layout may come with it.
    */
   z.strictObject({
     type: z.literal('open'),
@@ -89,10 +88,10 @@ export const HostToRunner = z.discriminatedUnion('type', [
     request: ExecRequest,
     stdin: z.boolean().default(false),
   }),
-  /** Input of a running command as payload; `end` closes it. */
+  /** Standard input of a running command as payload; `end` closes it. */
   z.strictObject({ type: z.literal('stdin'), id: Id, end: z.boolean().default(false) }),
   z.strictObject({ type: z.literal('kill'), id: Id }),
-  /** A `write` has the content as payload. */
+  /** For a `write`, the payload is the content. */
   z.strictObject({ type: z.literal('file'), id: Id, operation: FileOperation }),
   /** Starts an incoming tar stream: `data` frames follow, then `end`. */
   z.strictObject({ type: z.literal('tar-in'), id: Id }),

@@ -1,12 +1,12 @@
 import type { ExecRequest, ExecResult, Isolation, OutputStream } from './exec.ts'
 import type { FileOperationInput, FileResult } from './files.ts'
 
-/** What a runner serves: commands, files and archives of one workspace. Tools know nothing else of it. */
+/** The operations of a runner on one workspace: commands and files. Tools reach the workspace only through it. */
 export interface Toolbox {
   readonly isolation: Isolation
-  /** Never throws for what the command did. `onChunk` is awaited, so a slow reader slows the command's output. */
+  /** Failures of the command are in the result and are not thrown. `onChunk` is awaited, which gives backpressure. */
   exec(request: ExecRequest, io: ExecIo): Promise<ExecResult>
-  /** `payload` is the content of a `write`; the answer's payload is that of a `read`. */
+  /** For a `write`, `payload` is the content; for a `read`, the reply's payload is. */
   file(
     operation: FileOperationInput,
     io?: { payload?: Uint8Array; signal?: AbortSignal },

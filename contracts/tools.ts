@@ -2,11 +2,11 @@ import * as z from 'zod'
 import { EXEC_LIMITS } from './exec.ts'
 import { FILE_LIMITS } from './limits.ts'
 
-/** Arguments of model tools keep snake_case, as the models' ecosystem writes them. */
+/** Arguments are snake_case, because models are trained on tools with that spelling. */
 const path = z.string().min(1).max(FILE_LIMITS.maxPathBytes).describe('Path relative to the workspace root')
 const text = z.string().max(FILE_LIMITS.maxWriteBytes)
 
-/** The nine tools of every runner. One schema each; the registry, the model and the policy use the same. */
+/** The nine workspace tools. The registry, the model and the policy all use these schemas. */
 export const TOOL_ARGUMENTS = {
   run_command: z.strictObject({
     command: z.string().min(1).describe('A shell command line'),
@@ -47,7 +47,7 @@ export const TOOL_ARGUMENTS = {
   }),
 } as const
 
-/** Control tools: outside the nine, with rules of their own. */
+/** Control tools. They do not touch the workspace and have their own policy rules. */
 export const CONTROL_TOOL_ARGUMENTS = {
   ask_question: z.strictObject({
     question: z.string().min(1).max(4000),
@@ -64,18 +64,18 @@ export type ControlToolName = keyof typeof CONTROL_TOOL_ARGUMENTS
 export const TOOL_NAMES = Object.keys(TOOL_ARGUMENTS) as ToolName[]
 export const CONTROL_TOOL_NAMES = Object.keys(CONTROL_TOOL_ARGUMENTS) as ControlToolName[]
 
-/** What a tool call came to, as the model reads it and as `tool.result` carries it. */
+/** Result of a tool call, as the model reads it and as the event `tool.result` carries it. */
 export const ToolOutcome = z.discriminatedUnion('ok', [
   z.strictObject({
     ok: z.literal(true),
-    /** The text the model gets. */
+    /** Text for the model. */
     content: z.string(),
-    /** Facts for people and the audit: exit code, bytes, truncation. Never contents. */
+    /** Facts for people and the audit, such as exit code, bytes and truncation. Never contents. */
     facts: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])).default({}),
   }),
   z.strictObject({ ok: z.literal(false), code: z.string(), message: z.string() }),
 ])
 export type ToolOutcome = z.infer<typeof ToolOutcome>
 
-/** Longest `report_intent` that is kept, in characters. */
+/** Longer intents are cut to this number of characters. */
 export const INTENT_MAX_CHARACTERS = 2000

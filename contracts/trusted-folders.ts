@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { WorkspacePath } from './api.ts'
 import { SandboxSettings, SettingsOrigin } from './policy.ts'
 
-/** Query and body of requests about the settings of one folder of the service's machine. */
+/** Identifies a folder on the service's machine in requests about its settings. */
 export const FolderQuery = z.strictObject({ path: WorkspacePath })
 export type FolderQuery = z.infer<typeof FolderQuery>
 
@@ -10,7 +10,7 @@ const When = z.iso.datetime()
 /** How the settings came into force: by the first run in the folder, or because a person trusted them. */
 const TrustedBy = z.enum(['first_run', 'trust'])
 
-/** A folder whose settings the service keeps. */
+/** A folder whose settings are stored. */
 export const TrustedFolder = z.object({
   /** The folder's real path. */
   path: z.string(),
@@ -22,16 +22,16 @@ export type TrustedFolder = z.infer<typeof TrustedFolder>
 export const TrustedFolderPage = z.object({ items: z.array(TrustedFolder), next: z.string().optional() })
 export type TrustedFolderPage = z.infer<typeof TrustedFolderPage>
 
-/** The settings in force in a folder beside its settings file. `text` is absent where there is no file. */
+/** Compares the settings in force in a folder with its settings file. `text` is absent if there is no file. */
 export const SettingsComparison = z.object({
   path: z.string(),
-  /** Whether the file says what is in force. */
+  /** Whether the file equals the settings in force. */
   isSame: z.boolean(),
   /** Absent before the first run in the folder. */
   inForce: z
     .object({
       text: z.string().optional(),
-      /** What a run gets, under the deployment's policy; absent for a text that this release does not take. */
+      /** Effective settings of a run under the deployment's policy. Absent if this release cannot parse the text. */
       settings: SandboxSettings.optional(),
       origin: TrustedBy,
       trustedAt: When,
@@ -39,17 +39,17 @@ export const SettingsComparison = z.object({
     .optional(),
   file: z.object({
     text: z.string().optional(),
-    /** SHA-256 of the text in hex; null where there is no file. */
+    /** SHA-256 of the text in hex; null if there is no file. */
     digest: z.string().nullable(),
-    /** What a run would get. */
+    /** Effective settings of a run if the file were trusted. */
     settings: SandboxSettings,
-    /** What the file asks for beyond the deployment's policy, and so does not get. */
+    /** Settings that the file requests but the deployment's policy does not allow. */
     notGranted: z.array(z.string()),
   }),
 })
 export type SettingsComparison = z.infer<typeof SettingsComparison>
 
-/** Puts the file in force that has this digest, so that what a person saw is what they trust. */
+/** Trusts the file with this digest. The digest ensures that the file is still the one that the person reviewed. */
 export const TrustFolder = z.strictObject({
   path: WorkspacePath,
   digest: z

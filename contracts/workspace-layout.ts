@@ -1,6 +1,6 @@
 import * as z from 'zod'
 
-/** Where commands see the workspace. The other place that a layout may mount something at is `/run`. */
+/** Mount path of the workspace in the sandbox. A layout may also mount something below `/run`. */
 const SANDBOX_WORKSPACE = '/workspace'
 
 const isPlain = (path: string) =>
@@ -16,32 +16,32 @@ const Target = AbsolutePath.refine(
   'must lie in the workspace or in /run',
 )
 
-/** A file or folder of the service that commands see at another place. */
+/** A file or folder of the service's machine that commands see at another path. */
 const LayoutMount = z.strictObject({ source: AbsolutePath, target: Target, writable: z.boolean() })
 
-/** A `.git`, or the `HEAD` of a folder that is a git directory itself. Names have one byte per character. */
+/** A `.git` entry, or the `HEAD` of a bare git directory. Each character of a name stands for one byte. */
 const GitEntry = z.strictObject({
-  /** The folder that it lies in; empty for the workspace. */
+  /** Folder of the entry; empty for the workspace root. */
   folder: z.string().max(4096),
   name: z.string().min(1).max(255),
-  /** Which file or folder it is: `device:inode`. */
+  /** Identity of the file or folder: `device:inode`. */
   identity: z.string().max(64),
 })
 export type GitEntry = z.infer<typeof GitEntry>
 
 /**
- * What commands and file tools see of a workspace that is a folder of this machine: a private git directory in the
- * place of the real one, and paths that they can read and not write. Every other workspace has none.
+ * How commands and file tools see a workspace that is a folder of this machine: a private git directory replaces the
+ * real one, and some paths are read-only. Other workspaces have no layout.
  */
 export const WorkspaceLayout = z.strictObject({
   mounts: z.array(LayoutMount).max(512),
-  /** Paths of the workspace that commands and file tools may read but not write. */
+  /** Workspace paths that commands and file tools may read but not write. */
   readOnly: z.array(WorkspacePath).max(1024),
-  /** What every command has in its environment. */
+  /** Environment variables of every command. */
   environment: z.record(z.string().regex(/^GIT_CONFIG_[A-Z0-9_]{1,32}$/), z.string().max(4096)),
   /**
-   * For a workspace that is the user's own folder: what makes git take its folders for repositories. Whatever commands
-   * leave behind of that kind, and is not listed here, is renamed.
+   * Set if the workspace is the user's own folder: the existing entries that make git treat a folder as a repository.
+   * New entries of this kind that commands leave behind are renamed.
    */
   gitEntries: z.array(GitEntry).max(4096).optional(),
 })

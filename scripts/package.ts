@@ -6,7 +6,7 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type Plugin } from 'esbuild'
-import { COMMON, embedAssets, oneLocale, PACKAGES, REQUIRE, writeGrammar } from './bundle.ts'
+import { COMMON, embedAssets, PACKAGES, REQUIRE, writeGrammar } from './bundle.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const FOLDER = 'dist/npm'
@@ -59,7 +59,7 @@ async function bundlePrograms(): Promise<string[]> {
     banner: { js: REQUIRE },
     legalComments: 'none',
     metafile: true,
-    plugins: [embedAssets('./runner.js'), oneLocale, keepPlaces],
+    plugins: [embedAssets('./runner.js'), keepPlaces],
   })
   return Object.keys(metafile.inputs)
 }

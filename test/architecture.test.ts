@@ -84,7 +84,15 @@ const RULES: Readonly<Record<string, Rule>> = {
       'runtime/sandboxes',
       'runtime/agent-host-client',
     ],
-    packages: ['zod', 'fastify', 'fastify-type-provider-zod', '@fastify/', 'jose', 'tar-stream'],
+    packages: [
+      'zod',
+      'fastify',
+      'fastify-type-provider-zod',
+      '@fastify/',
+      'jose',
+      'tar-stream',
+      'prom-client in runs/',
+    ],
   },
   'runtime/agent-host': {
     rooms: [...RULED, ...LIBRARIES, 'runtime/azure', 'runtime/system-calls'],
@@ -228,4 +236,73 @@ test.each([
   ['cli/commands/x.ts', `import { parseStackFile } from '../../infra/config-schema.ts'`],
 ])('lets pass what a room may import: %s: %s', (file, source) => {
   expect(violations(file, source)).toEqual([])
+})
+
+/**
+ * Files that import each other in a circle, type imports included. Remove a file when its cycle is gone; add none.
+ * Biome's `noImportCycles` reports only cycles of values.
+ */
+const KNOWN_CYCLES = [
+  'policies/stack/{settings,rule}.ts',
+  'charts-src/tree/{wave,render}.ts',
+  'reachability/{port-set,model}.ts',
+  'runtime/sandboxes/kubernetes/{bind-sandbox,kubernetes-provider}.ts',
+  'runtime/api/runs/*.ts',
+  'runtime/runner/serve{,-tar,-file,-exec}.ts',
+  'cli/follow/{session,exits,follow-run}.ts',
+  'cli/verify/{sandbox,listed,check}.ts',
+  'test/conformance/agent-host{,-cases/*}.ts',
+]
+
+type Imports = ReadonlyMap<string, readonly string[]>
+
+/** The source files that each file imports when it is loaded or for its types. Dynamic imports are left out. */
+const importsOf = (files: readonly string[]): Imports =>
+  new Map(files.map((file) => [file, staticImports(file, readFileSync(resolve(ROOT, file), 'utf8'))]))
+
+const staticImports = (file: string, source: string): string[] =>
+  [...source.matchAll(IMPORT)]
+    .flatMap(([, named]) => (named?.startsWith('.') ? [named] : []))
+    .map((specifier) => posix.join(posix.dirname(file), specifier))
+
+/** The files from which a chain of imports leads back to the file itself. */
+function filesInCycles(imports: Imports): string[] {
+  const isInCycle = (start: string): boolean => {
+    const seen = new Set<string>()
+    const open = [...(imports.get(start) ?? [])]
+    for (let file = open.pop(); file !== undefined; file = open.pop()) {
+      if (file === start) return true
+      if (seen.has(file)) continue
+      seen.add(file)
+      open.push(...(imports.get(file) ?? []))
+    }
+    return false
+  }
+  return [...imports.keys()].filter(isInCycle)
+}
+
+test('no import cycles, type imports included, beyond the known ones', () => {
+  const found = filesInCycles(importsOf(SOURCES))
+
+  expect(found.filter((file) => !KNOWN_CYCLES.some((known) => posix.matchesGlob(file, known)))).toEqual([])
+})
+
+test('every known import cycle still exists', () => {
+  const found = filesInCycles(importsOf(SOURCES))
+
+  expect(KNOWN_CYCLES.filter((known) => !found.some((file) => posix.matchesGlob(file, known)))).toEqual([])
+})
+
+test('finds a cycle that consists of type imports only', () => {
+  const sources = {
+    'cli/a.ts': `import type { B } from './b.ts'`,
+    'cli/b.ts': `import { type C } from './c.ts'`,
+    'cli/c.ts': `import type { A } from './a.ts'`,
+    'cli/d.ts': `import type { A } from './a.ts'`,
+  }
+  const imports = new Map(
+    Object.entries(sources).map(([file, source]) => [file, staticImports(file, source)]),
+  )
+
+  expect(filesInCycles(imports)).toEqual(['cli/a.ts', 'cli/b.ts', 'cli/c.ts'])
 })

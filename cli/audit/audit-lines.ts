@@ -37,7 +37,7 @@ function wordsOf({ decision, outcome, exitCode, reasons, approval, sealed }: Aud
 const PROBLEM_WORDS: Record<AuditProblem['problem'], string> = {
   dropped: 'records are missing here',
   reordered: 'records were put in another order',
-  edited: 'a record, or the head beside the chain, was changed',
+  edited: 'a record, or the stored head of the chain, was changed',
   truncated: 'the records from here to the end are missing',
   duplicated: 'a record is there twice',
   unknownKey: 'the record was made with a key that was not given',

@@ -10,17 +10,17 @@ import { messageOf } from '../../runtime/kit/errors.ts'
 import { usageError } from '../cli-error.ts'
 
 export type AuditSearch = AuditFilter & {
-  /** The id of a run, or `deployment`; without it all chains. */
+  /** The id of a run, or `deployment`. Without it, all chains. */
   readonly run?: string
 }
 
-/** The audit, as a service or a copied store has it. */
+/** The audit of a service, or of a copied store. */
 export interface Audit extends AsyncDisposable {
   read(search: AuditSearch): Promise<AuditPage>
   verify(run: string | undefined): AsyncIterable<AuditVerification>
 }
 
-/** Reads of one run are open to its owner; everything else is for operators. */
+/** The owner of a run may read its records. All other reads need an operator's key. */
 export const auditOfService = (client: Client, close: () => PromiseLike<void> | undefined): Audit => ({
   read: ({ run, ...filter }) =>
     run === undefined || run === DEPLOYMENT_CHAIN
@@ -35,9 +35,9 @@ export const auditOfService = (client: Client, close: () => PromiseLike<void> | 
 type Copy = { readonly store: string; readonly keys: readonly string[]; readonly cwd: string }
 const DEFAULT_LIMIT = 100
 
-/** Opens a copied store. Nothing is started, and nothing is written. */
+/** Opens a copied store read-only, without starting a service. */
 export async function auditOfCopy({ store, keys, cwd }: Copy): Promise<Audit> {
-  // Loads SQLite, which no other command needs.
+  // Imported here because it loads SQLite, which no other command needs.
   const { openAuditCopy } = await import('../../runtime/store/open-audit-copy.ts')
   const auditKeys = await Promise.all(keys.map((file) => readKey(resolve(cwd, file))))
   const copy = openAuditCopy(resolve(cwd, store))

@@ -6,14 +6,14 @@ import { usageError } from '../cli-error.ts'
 
 const FOLDER = 'environments'
 
-/** The environment of a name, or of a path: every mistake is told with its file and its key. */
+/** Reads an environment by name or path. The error lists every mistake with its file and key. */
 export function readEnvironment(wanted: string, cwd: string): Environment {
   const path = /[/.]/.test(wanted) ? wanted : join(FOLDER, `${wanted}.json`)
   const loaded = loadEnvironment(basename(path, '.json'), readText(resolve(cwd, path), path, cwd))
   if (loaded.ok) return loaded.environment
   throw usageError(
     loaded.mistakes.map((mistake) => `${path}: ${mistake}`).join('\n'),
-    'Correct these keys; what infra reports is written there by its script.',
+    'Correct these keys. The section infra is written by its script; do not edit it.',
   )
 }
 
@@ -39,6 +39,6 @@ function knownEnvironments(cwd: string): string {
         .sort()
     : []
   return names.length > 0
-    ? `These are there: ${names.join(', ')}.`
+    ? `Environments here: ${names.join(', ')}.`
     : `Run it in the folder that has ${FOLDER}/, or give --env the path of a file.`
 }

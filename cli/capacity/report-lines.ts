@@ -10,18 +10,17 @@ import type { Terminal } from '../terminal/terminal.ts'
 
 type Look = Pick<Terminal, 'paint' | 'width'>
 
-/** A report for people. */
 export function reportLines(report: CapacityReport, look: Look): string[] {
   const { environment, isolation, overhead, maxNodes, slice, demand, warm, busy } = report
   const about = `isolation ${isolation}, up to ${maxNodes} nodes; overhead of each sandbox ${overhead.cpuMillis}m cpu, ${overhead.memoryMib} MiB`
   return [
     `${look.paint.bold(environment)}  ${look.paint.dim(about)}`,
-    ...(slice.kind === 'preview'
-      ? ['A preview: its nodes are those of the base slice, which takes its part.']
-      : []),
+    ...(slice.kind === 'preview' ? ['A preview shares its nodes with the base slice.'] : []),
     '',
     ...report.classes.flatMap((fit) => [...classLines(fit, look), '']),
-    ...(demand && warm ? warmLines(demand, warm, look) : ['--arrivals tells how many should be warm.']),
+    ...(demand && warm
+      ? warmLines(demand, warm, look)
+      : ['Add --arrivals to get a recommended number of warm sandboxes.']),
     ...(busy ? busyLines(busy) : []),
   ]
 }
@@ -30,7 +29,7 @@ function classLines({ kind, warm, pod, perNode, inAll }: ClassFit, look: Look): 
   const [first] = perNode.limits
   const size = `${pod.cpuMillis}m cpu, ${pod.memoryMib} MiB, ${pod.ephemeralMib} MiB of disk`
   return [
-    look.paint.bold(`Class ${kind}: ${inAll.sandboxes} at once, beside the warm ones`),
+    look.paint.bold(`Class ${kind}: ${inAll.sandboxes} at once, in addition to the warm ones`),
     ...facts(
       [
         ['one takes', size],
@@ -67,7 +66,7 @@ function warmLines(demand: Demand, warm: WarmAdvice, { paint }: Look): string[] 
           'recommended',
           `${warm.recommended} warm: ${percent(warm.recommendedHitRatio)}, wanted ${percent(targetHitRatio)}`,
         ],
-        ['beside those', `${warm.sandboxesBeside} can be bound at once`],
+        ['in addition', `${warm.sandboxesBeside} can be bound at once`],
       ],
       paint,
     ),

@@ -45,7 +45,6 @@ const addFilters = (command: Command): Command =>
     .option('--since <time>', 'from this time on')
     .option('--until <time>', 'before this time')
 
-/** The audit of a service, or of a copied store. */
 export function auditCommand(context: CliContext): Command {
   return new Command('audit')
     .description('Read, verify and export the audit: the record of what agents and people did.')
@@ -70,8 +69,8 @@ async function openAudit(
 function requireChain(run: string | undefined): string | undefined {
   if (run === undefined || AuditChain.safeParse(run).success) return run
   throw usageError(
-    'That is no id: a run has run_ and 32 hexadecimal digits, a sandbox sbx_.',
-    'What belongs to no run is in the chain "deployment".',
+    'This is not an id: a run id is run_ and 32 hexadecimal digits, a sandbox id is sbx_ and the same.',
+    'Records that belong to no run are in the chain "deployment".',
   )
 }
 
@@ -195,7 +194,7 @@ async function* allOf(
     const { items, next } = await audit.read({ ...search, ...(after !== undefined && { after }) })
     yield* items
     if (next === undefined) return
-    // A reader that is slower than the service must not fill the memory.
+    // Backpressure: without it, a slow reader would let the records pile up in memory.
     if (stdout.writableNeedDrain) await once(stdout, 'drain')
     after = next
   }

@@ -9,7 +9,7 @@ import { usageError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import { type CliContext, newCommand, parseOptions } from './command.ts'
 
-/** What cold starts of Kata sandboxes took on AKS for the project that this one grew out of (sabbour/agentweaver). */
+/** Cold start of a Kata sandbox on AKS, measured in the predecessor project (sabbour/agentweaver). */
 const KATA_START_SECONDS = 90
 
 const positive = (max: number) => z.coerce.number().positive().max(max)

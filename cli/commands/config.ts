@@ -25,13 +25,13 @@ type Setting = {
   readonly default: string
 }
 
-/** What a schema answers for a key that is not there. */
+/** The schema's default for a missing key. */
 function defaultOf(schema: z.ZodType): string {
   const parsed = schema.safeParse(undefined)
   return parsed.success && parsed.data !== undefined ? String(parsed.data) : ''
 }
 
-/** Keys of the service's environment, with their defaults and with what this shell sets. */
+/** The service's environment variables with their defaults and the values in this shell. */
 function serviceSettings(env: EnvSource, { home }: ClientConfig): Setting[] {
   return Object.entries(ApiEnv.shape).map(([key, schema]) => {
     const given = env[key]

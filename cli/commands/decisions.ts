@@ -18,7 +18,7 @@ const SCOPES = ['once', 'run'] as const
 const isNamed = (request: string) => (approval: Approval) =>
   approval.requestId === request || approval.commandHash === request
 
-/** The pending approval that the person named, by its id or by the short name of its command. */
+/** Finds the pending approval by its request id or by the hash of its command. */
 async function findApproval(client: Client, runId: string, request: string): Promise<Approval> {
   const { items } = await client.listApprovals(runId)
   const named = items.filter(isNamed(request))

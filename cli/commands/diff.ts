@@ -52,7 +52,7 @@ function refuseBoth({ stat, nameOnly }: z.infer<typeof DiffOptions>): void {
   if (stat && nameOnly) throw usageError('Give either --stat or --name-only, not both.')
 }
 
-/** Names as they are into a file or pipe; for a terminal, nothing that would steer it. */
+/** Escapes control characters for a terminal. Files and pipes get the names unchanged. */
 const shownBy =
   ({ io }: Terminal) =>
   (text: string): string =>
@@ -105,7 +105,7 @@ async function printPatch(
   else stdout.write(patch)
 }
 
-/** Line by line, so that nothing in a file can steer the terminal or hide what comes after it. */
+/** Escapes each line, so that file contents cannot send control sequences to the terminal. */
 function shownPatch(patch: string, { paint }: Terminal): string {
   return patch
     .split('\n')

@@ -40,7 +40,7 @@ const EXIT_STATUS = `
 Exit status: that of the command; 124 timed out, 128 + n ended by signal n, 125 succeeded
 but wrote more than ${MAX_OUTPUT} to stdout or to stderr: what came after that is lost.`
 
-/** `exec`, and the same under `sandbox`. */
+/** Registered as `exec` and as `sandbox exec`. */
 export function execCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'exec',
@@ -85,7 +85,7 @@ async function toRequest(
   }
 }
 
-/** Starts the command and shows it to its end; Ctrl-C has it killed and waits for that. */
+/** Starts the command and shows its output until it exits. Ctrl-C cancels it and waits for its end. */
 async function runIn(
   terminal: Terminal,
   client: Client,
@@ -112,7 +112,7 @@ async function runIn(
   throw new CliError('The sandbox ended before the command did.', { status: EXIT.runFailed })
 }
 
-/** Which output is not complete, and how to get all of it. */
+/** Reports which stream was cut, and how to keep all output. */
 function cutLines({ stdoutBytes, stderrBytes }: ExecResult): string[] {
   const max = EXEC_LIMITS.defaultMaxOutputBytes
   const cut = Object.entries({ stdout: stdoutBytes, stderr: stderrBytes }).filter(([, bytes]) => bytes > max)
@@ -133,7 +133,7 @@ const printer =
       terminal.note(visible(event.data.result.message))
   }
 
-/** Bytes as they are into a file or pipe; for a terminal, nothing that would steer it. */
+/** Escapes control characters for a terminal. Files and pipes get the bytes unchanged. */
 function writeChunk(
   { io, progress, ...terminal }: Terminal,
   { stream, chunk }: { stream: 'stdout' | 'stderr'; chunk: string },

@@ -72,13 +72,15 @@ function told(
   const { commits = 0, otherBranches = [] } = diff.branch ?? {}
   return [
     ...handOffLines(diff, paint),
-    isKnown ? 'It was there already.' : `${count(commits, 'commit')}. No file of yours has changed.`,
+    isKnown
+      ? 'The commits were fetched before.'
+      : `${count(commits, 'commit')}. No file of yours has changed.`,
     ...(otherBranches.length > 0
-      ? [`Branches of the run that are not part of it: ${otherBranches.map(visible).join(', ')}`]
+      ? [`Other branches of the run, not fetched: ${otherBranches.map(visible).join(', ')}`]
       : []),
     ...(diff.hadUncommittedChanges
       ? [
-          'Your uncommitted changes are part of it only in files that the run changed too; commit or stash those before you merge.',
+          'The commits contain your uncommitted changes only in files that the run changed too. Commit or stash those files before you merge.',
         ]
       : []),
     `Review:  git diff HEAD...${ref}`,

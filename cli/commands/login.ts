@@ -13,7 +13,7 @@ import { type CliContext, newCommand, parseOptions } from './command.ts'
 
 export const LoginOptions = z.object({ url: z.string(), json: z.boolean().default(false) })
 
-/** A bearer token of RFC 6750, on a line of its own. */
+/** A bearer token as in RFC 6750, on one line. */
 const KEY = /^[A-Za-z0-9._~+/-]{1,512}=*$/
 
 export function loginCommand(context: CliContext): Command {
@@ -34,13 +34,13 @@ export function loginCommand(context: CliContext): Command {
     if (apiKey === '')
       throw usageError('No API key was given.', 'Type it at the terminal, or give a file with it: < FILE.')
     if (!KEY.test(apiKey)) throw usageError('This is not an API key: a key is one word, as in awk_….')
-    // A key that the service does not take is not kept.
+    // Rejects a key that the service does not accept before it is saved.
     await createClient({ url, apiKey }).listRuns({ limit: 1 })
     const { configDir } = readClientConfig({}, terminal.io)
     await writeLogin(configDir, url, apiKey)
     const file = loginFile(configDir, url)
     if (json) terminal.json({ url, file })
-    else terminal.print(`${url} takes the key. It is kept in ${file}.`)
+    else terminal.print(`${url} accepts the key. It is saved in ${file}.`)
     context.exit(EXIT.ok)
   })
   return command

@@ -18,7 +18,8 @@ export function logoutCommand(context: CliContext): Command {
     const url = originOf({ value: given, from: '--url' })
     const isRemoved = removeLogin(readClientConfig({}, terminal.io).configDir, url)
     if (json) terminal.json({ url, removed: isRemoved })
-    else terminal.print(isRemoved ? `The key for ${url} is deleted here.` : `There was no key for ${url}.`)
+    else
+      terminal.print(isRemoved ? `The saved key for ${url} is deleted.` : `There is no saved key for ${url}.`)
     context.exit(EXIT.ok)
   })
   return command

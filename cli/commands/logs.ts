@@ -21,7 +21,7 @@ const LogsOptions = ServiceOptions.extend({
 })
 const PAGE = 200
 
-/** The stored events after a sequence, page by page. */
+/** Reads the stored events after a sequence, page by page. */
 async function* storedEvents(client: Client, runId: string, after: number): AsyncGenerator<RunEnvelope> {
   let cursor = after
   while (true) {

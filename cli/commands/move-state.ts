@@ -36,7 +36,7 @@ export function moveStateCommand(context: CliContext): Command {
 }
 
 async function move(places: { from: string; to: string }): Promise<readonly string[]> {
-  // Loads SQLite for the lock, which no other command needs.
+  // Imported here because it loads SQLite (for the lock), which no other command needs.
   const { moveState } = await import('../../runtime/state-folder/move-state.ts')
   try {
     return await moveState(places)
@@ -44,7 +44,7 @@ async function move(places: { from: string; to: string }): Promise<readonly stri
     if (!(error instanceof Distrust)) throw error
     throw new CliError(error.message, {
       status: EXIT.refused,
-      hint: 'Only a folder that is yours and closed to others is moved, into one that is.',
+      hint: 'Both folders must belong to you and be closed to other users.',
       cause: error,
     })
   }

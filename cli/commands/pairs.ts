@@ -1,6 +1,5 @@
 import { InvalidArgumentError } from 'commander'
 
-/** Collects repeated `key=value` options. */
 export function collectPairs(
   given: string,
   before: Readonly<Record<string, string>> = {},

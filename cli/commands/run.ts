@@ -119,7 +119,7 @@ async function follow(
   return exitStatusOfEnding(ending)
 }
 
-/** Last, and so that nobody overlooks it: what of the user's folder changed, and what to be careful with. */
+/** Prints the results last, so that they are not scrolled away: the changes, and the hand-off files. */
 async function tellResults(
   { terminal }: Pick<CliContext, 'terminal'>,
   { connection, runId, options }: { connection: Connection; runId: string; options: RunOptions },
@@ -133,13 +133,13 @@ async function tellResults(
   terminal.note(resultLines(diff, { run, suffix, isEmbedded }, terminal.notePaint))
 }
 
-/** A run that never had a sandbox left nothing. */
+/** A run that never got a sandbox has no results. */
 function noResults(error: unknown): undefined {
   if (error instanceof SandboxError && error.code === 'not_found') return undefined
   throw error
 }
 
-/** `--yes` answers approvals; a question needs a person. */
+/** `--yes` approves requests. Questions still need a person. */
 const approve = (gate: Gate): 'ask' | GateAnswer =>
   gate.type === 'agent.question_asked' ? 'ask' : { kind: 'approve', scope: 'once' }
 
@@ -193,7 +193,7 @@ function defaultAgent(options: RunOptions, env: EnvSource): (typeof AGENTS)[numb
   return env['OPENAI_BASE_URL'] ? 'openai' : 'copilot'
 }
 
-/** JSON's own words say where it is wrong; those of the file system repeat the path and a code. */
+/** A JSON error says where the syntax is wrong. For a missing file, the system's message would only repeat the path. */
 function whyUnread(error: unknown): string {
   if (error instanceof SyntaxError) return `it is not JSON. ${error.message}`
   return errnoOf(error) === 'ENOENT' ? 'there is no such file.' : messageOf(error)

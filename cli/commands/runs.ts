@@ -25,7 +25,6 @@ export const stateColour = (state: RunState, paint: Paint): string => {
   return FINAL_STATES.some((final) => final === state) ? state : paint.cyan(state)
 }
 
-/** Runs or sandboxes as a table. */
 export function runTable(runs: readonly Run[], { terminal }: CliContext, what: string): string[] {
   const { paint, width } = terminal
   const now = Date.now()

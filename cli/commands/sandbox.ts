@@ -65,15 +65,17 @@ function createCommand(context: CliContext): Command {
   return command
 }
 
-/** What becomes of the folder that somebody named. */
+/** Tells the person whether the sandbox works on a copy or in the folder itself. */
 function folderLines({ workspace }: Run): string[] {
   if (workspace.kind !== 'path') return []
   return workspace.mode === 'isolated'
-    ? ['It works on a copy of the folder; "agentweaver fetch" brings its changes when it is destroyed.']
-    : ['It works in the folder itself; the git directory stays out of its reach.']
+    ? [
+        'The sandbox works on a copy of the folder. Get its changes with "agentweaver fetch" after "agentweaver sandbox rm".',
+      ]
+    : ['The sandbox works in the folder itself. The git directory is out of its reach.']
 }
 
-/** A sandbox that can take commands; throws what it failed with. */
+/** Waits until the sandbox accepts commands. Throws the sandbox's failure. */
 async function untilReady(client: Client, id: string): Promise<Run> {
   const until = Date.now() + READY_TIMEOUT_MS
   while (Date.now() < until) {
@@ -146,7 +148,6 @@ function removeCommand(context: CliContext): Command {
   return command
 }
 
-/** Sandboxes without an agent. */
 export function sandboxCommand(context: CliContext): Command {
   return new Command('sandbox')
     .summary('Create, list, use and destroy sandboxes without an agent')

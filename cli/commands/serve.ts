@@ -5,7 +5,7 @@ import { type CliContext, newCommand, parseOptions } from './command.ts'
 
 const ServeOptions = z.object({ json: z.boolean().default(false) })
 
-/** Starts the service for people who installed the package; in a clone `npm start` does the same. */
+/** Starts the service. In a clone, `npm start` does the same. */
 export function serveCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'serve',

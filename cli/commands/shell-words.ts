@@ -4,7 +4,7 @@ import { quoteWord } from '../terminal/shell-word.ts'
 
 const SIGNAL_STATUS = 128
 const TIMED_OUT_STATUS = 124
-/** As `docker run` and `env` use it: the program that runs the command failed, and not the command. */
+/** `docker run` and `env` use this status when the wrapper failed and not the command. */
 const OUTPUT_CUT_STATUS = 125
 const SIGNALS: Readonly<Record<string, number>> = {
   SIGHUP: 1,
@@ -17,13 +17,13 @@ const SIGNALS: Readonly<Record<string, number>> = {
   SIGTERM: 15,
 }
 
-/** One word is a shell line; several are a program and its arguments. */
+/** One word is a shell command line; several words are a program and its arguments. */
 export const toLine = (words: readonly string[]): string =>
   words.length === 1 ? (words[0] ?? '') : words.map(quoteWord).join(' ')
 
 /**
- * The status that a shell would have: 124 for a timeout, 128 and the number for a signal. A command that succeeded
- * ends with 125 if its output is not complete, so that a script does not take a part for the whole.
+ * The exit status that a shell would report: 124 for a timeout, 128 + n for signal n. A command that succeeded with
+ * incomplete output exits with 125, so that a script does not use the partial output as the whole.
  */
 export function statusOf(result: ExecResult): number {
   if (result.timedOut) return TIMED_OUT_STATUS

@@ -26,8 +26,8 @@ export function trustCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'trust',
     about:
-      "Put a folder's .agentweaver/settings.yml in force. Runs obey the copy that the service took at the first run in " +
-      'the folder, or when you last trusted it, and not the file itself: an agent can write that.',
+      "Put a folder's .agentweaver/settings.yml in force. Runs use the copy that the service took at the first run in the " +
+      'folder or when you last trusted it, and not the file itself, because an agent can write the file.',
     example: 'agentweaver trust .\nagentweaver trust --list',
   })
     .argument('[dir]', 'the folder (default: the current one)')
@@ -50,8 +50,8 @@ function refuseContradictions(dir: string | undefined, { list, remove, yes, afte
   const rules: (readonly [boolean, string])[] = [
     [list && remove, 'Give either --list or --remove, not both.'],
     [list && dir !== undefined, '--list takes no folder: it lists all of them.'],
-    [yes && (list || remove), '--yes is for a folder that is to be trusted: --list and --remove do not ask.'],
-    [!list && after !== undefined, '--after is for --list.'],
+    [yes && (list || remove), '--yes cannot be combined with --list or --remove, which do not ask.'],
+    [!list && after !== undefined, '--after needs --list.'],
   ]
   for (const [isWrong, message] of rules) if (isWrong) throw usageError(message)
 }
@@ -74,13 +74,13 @@ async function trust(context: CliContext, options: TrustOptions, path: string): 
   }
   const name = visible(found.path)
   if (found.isSame) {
-    answer(found, `The settings in force in ${name} are those of its file: nothing to do.`)
+    answer(found, `The settings in force in ${name} equal its settings file: nothing to do.`)
     return EXIT.ok
   }
   if (options.json) terminal.note(differenceLines(found, terminal.notePaint))
   else terminal.print(differenceLines(found, terminal.paint))
   if (options.yes || (await isConfirmed(context, found))) {
-    answer(await putInForce(client, found), `In force from now on, for your runs in ${name}.`)
+    answer(await putInForce(client, found), `The settings are now in force for your runs in ${name}.`)
     return EXIT.ok
   }
   answer(found, 'Nothing was changed.')
@@ -90,10 +90,10 @@ async function trust(context: CliContext, options: TrustOptions, path: string): 
 const putInForce = (client: Client, { path, file }: SettingsComparison): Promise<SettingsComparison> =>
   client.trustFolder({ path, digest: file.digest })
 
-/** Whether the person says yes; without a terminal nobody can be asked. */
+/** Asks for confirmation. Without a terminal, the answer is no. */
 async function isConfirmed({ terminal }: CliContext, { file }: SettingsComparison): Promise<boolean> {
   if (!terminal.isInteractive) {
-    terminal.note('There is no terminal to ask at: confirm with --yes.')
+    terminal.note('There is no terminal to ask at. Confirm with --yes.')
     return false
   }
   const stop = new AbortController()

@@ -6,7 +6,7 @@ import { EXIT } from '../exit-status.ts'
 import { visible } from '../terminal/visible.ts'
 import { wrap } from '../terminal/wrap.ts'
 import type { Target, Verified } from '../verify/check.ts'
-import { openStage } from '../verify/open-stage.ts'
+import { openCheckInputs } from '../verify/open-check-inputs.ts'
 import { CHECKS, verify } from '../verify/verify.ts'
 import { GUTTER, row } from '../view/row.ts'
 import {
@@ -40,7 +40,7 @@ const VerifyOptions = ServiceOptions.extend({
   warmMs: z.coerce.number().positive().max(600_000),
 })
 
-/** Looks at a cluster from outside and, through the service, from inside a sandbox. */
+/** Checks a cluster from outside and, through the service, from inside a sandbox. */
 export function verifyCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'verify',
@@ -86,18 +86,18 @@ async function verifyAll(
   checks: typeof CHECKS,
 ): Promise<Verified[]> {
   const { terminal } = context
-  await using stage = await openStage({
+  await using inputs = await openCheckInputs({
     ...options,
     io: terminal.io,
     environment: readEnvironment(options.env, terminal.io.cwd),
     connect: () => openConnection(context, options),
   })
-  const verified = await verify(stage, checks, ({ id }) => terminal.progress.waitFor(`checking ${id}`))
+  const verified = await verify(inputs, checks, ({ id }) => terminal.progress.waitFor(`checking ${id}`))
   terminal.progress.clear()
   return verified
 }
 
-/** Nothing that ran shows nothing, so it is not well either. */
+/** A result with no executed check counts as a failure. */
 function isWell(verified: readonly Verified[], isStrict: boolean): boolean {
   const states = verified.map(({ state }) => state)
   if (states.includes('fail') || (isStrict && states.includes('not run'))) return false

@@ -6,12 +6,10 @@ import { pipeline } from 'node:stream/promises'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 
-/** A folder as a tar stream. */
 export function packFolder(folder: string): AsyncIterable<Uint8Array> {
   return spawn('tar', ['-C', folder, '-cf', '-', '.'], { stdio: ['ignore', 'pipe', 'ignore'] }).stdout
 }
 
-/** Unpacks what came back into a folder of its own. */
 export async function unpackTo(folder: string, archive: AsyncIterable<Uint8Array>): Promise<void> {
   await mkdir(folder, { recursive: true })
   const tar = spawn('tar', ['-C', folder, '-xf', '-'], { stdio: ['pipe', 'ignore', 'ignore'] })
@@ -21,10 +19,10 @@ export async function unpackTo(folder: string, archive: AsyncIterable<Uint8Array
   if (code !== 0) throw new CliError('The workspace came back damaged.', { status: EXIT.runFailed })
 }
 
-/** What changed between two folders, as a unified diff without its folder names. */
+/** Unified diff of two folders. */
 export function diffFolders(root: string, before: string, after: string): Promise<string[]> {
   const { promise, resolve } = Promise.withResolvers<string[]>()
-  // diff ends with 1 where there is a difference, which is what is wanted here.
+  // diff exits with 1 if the folders differ, which is the normal case here.
   execFile('diff', ['-ruN', before, after], { cwd: root }, (_difference, stdout) =>
     resolve(stdout.trimEnd().split('\n')),
   )

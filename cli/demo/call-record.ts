@@ -1,15 +1,15 @@
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
 
-/** All that a run's events say about one call of the agent. */
+/** Everything that a run's events report about one tool call. */
 export interface CallRecord {
   readonly tool: string
   readonly request: Readonly<Record<string, unknown>>
   readonly output: string
-  /** Whether it came to a result that is not a refusal. */
+  /** Whether the call returned a successful result. */
   readonly succeeded: boolean
-  /** Why it was refused or failed. */
+  /** Why the call was refused or failed. */
   readonly refusal?: string
-  /** Of a command that ran to its own end. */
+  /** Set for a command that exited by itself. */
   readonly exitCode?: number
   readonly asked: boolean
   readonly approved: boolean
@@ -53,7 +53,7 @@ function toRecord(call: Extract<RunEvent, { type: 'tool.call' }>, events: readon
   }
 }
 
-/** The calls of a run in the order in which the agent made them. */
+/** The tool calls of a run in the agent's order. */
 export function callRecords(envelopes: readonly RunEnvelope[]): CallRecord[] {
   const events = envelopes.map(({ event }) => event)
   return events

@@ -6,7 +6,7 @@ import { errnoOf } from '../../runtime/kit/errors.ts'
 const WAIT_MS = 5000
 const POLL_MS = 50
 
-/** A process's file, or nothing where it is gone or not ours to read. */
+/** Reads a file of `/proc`, or '' if the process is gone or belongs to another user. */
 async function orEmpty(read: Promise<string>): Promise<string> {
   try {
     return await read
@@ -25,14 +25,14 @@ async function mentions(pid: string, folder: string): Promise<boolean> {
   return texts.some((text) => text.includes(folder))
 }
 
-/** Processes of this machine, but this one, that work in the folder or were started with its path. */
+/** Processes, except this one, that work in the folder or have its path in their arguments or environment. */
 export async function processesOf(folder: string): Promise<number[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
   const found = await Promise.all(pids.map((pid) => mentions(pid, folder)))
   return pids.filter((_pid, index) => found[index]).map(Number)
 }
 
-/** What is still there some time after the end: process ids, or the folder. Empty: nothing. */
+/** Waits for the end of all processes and of the folder; returns those that remain after the time limit. */
 export async function leftBehind(folder: string, waitMs = WAIT_MS): Promise<string[]> {
   const until = Date.now() + waitMs
   while (true) {

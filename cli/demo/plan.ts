@@ -2,7 +2,7 @@ import type { Plan, PlanStep } from '../../contracts/configure.ts'
 
 export const TASK = 'The price of a parcel at the edge of a weight band is wrong. Find out why and fix it.'
 
-/** What a real model is told beside the task, so that its run shows the same things. */
+/** Extra instructions for a real model, so that its run shows the same features. */
 export const MODEL_CHARTER = `You work in a small JavaScript project without dependencies.
 State your intent with report_intent first. Look around, run the tests with "node --test", fix the cause with the
 smallest change, and run the tests again. Delete the stale folder build/ with "rm -rf build". Finish with
@@ -18,10 +18,10 @@ export const NETWORK_EXIT_CODE = 7
 const BUG = 'bands.find(({ maxGrams }) => grams < maxGrams)'
 export const FIX = 'bands.find(({ maxGrams }) => grams <= maxGrams)'
 
-/** Asks a server of the host for its page; the exit code says that there was no way to it. */
+/** Requests a page from a server on the host. The exit code tells that the server was unreachable. */
 export const networkCommand = (url: string): string =>
   `node -e 'fetch("${url}").then(() => console.log("the network answered"), (error) => {` +
-  ` console.log("no way out:", error.cause?.code ?? error.message); process.exitCode = ${NETWORK_EXIT_CODE} })'`
+  ` console.log("unreachable:", error.cause?.code ?? error.message); process.exitCode = ${NETWORK_EXIT_CODE} })'`
 
 const tool = (name: string, given: Record<string, unknown>): PlanStep => ({
   kind: 'tool',
@@ -30,7 +30,7 @@ const tool = (name: string, given: Record<string, unknown>): PlanStep => ({
 })
 const run = (command: string) => tool('run_command', { command })
 
-/** The scripted agent's way through the task, and three steps that a sandbox must refuse. */
+/** The scripted agent's solution of the task, and three attempts that the sandbox must refuse. */
 export function demoPlan(hostUrl: string): Plan {
   return {
     turns: [

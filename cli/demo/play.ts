@@ -12,11 +12,11 @@ import { onInterrupt } from '../terminal/interrupts.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { packFolder } from './archive.ts'
 import { type Evidence, missing, missingOfModel } from './checks.ts'
-import { type ClusterStage, clusterSettings, clusterStage } from './cluster-stage.ts'
+import { clusterSettings, createDemoCluster, type DemoCluster } from './demo-cluster.ts'
+import { createDemoSetup, type DemoSetup } from './demo-setup.ts'
 import { leftBehind } from './left-behind.ts'
 import { CLEAN_COMMAND, demoPlan, MODEL_CHARTER, TASK, TEST_COMMAND } from './plan.ts'
 import { changeOf, readResult } from './result.ts'
-import { type Stage, setStage } from './stage.ts'
 import { refusals, summary, type Timing } from './summary.ts'
 
 export interface DemoOptions {
@@ -29,7 +29,7 @@ export interface DemoOptions {
 }
 
 const SHOWN_OUTPUT_LINES = 13
-/** Settings of the caller's shell that the demo's own service takes over. */
+/** Settings that the demo's service inherits from the caller's shell. */
 const KEPT_SETTINGS = new Set([
   'AGENTWEAVER_ISOLATION',
   'AGENTWEAVER_TOOL_ROOTS',
@@ -37,15 +37,15 @@ const KEPT_SETTINGS = new Set([
   'AGENTWEAVER_LOG_LEVEL',
 ])
 
-/** Plays the demo and answers its exit status: 0 only if all of it really happened and nothing is left. */
+/** Plays the demo. Returns exit status 0 only if every check passed and nothing is left behind. */
 export async function playDemo(terminal: Terminal, options: DemoOptions): Promise<number> {
   checkOptions(terminal, options)
-  // From the first file to the last one gone: a signal must not end the process before it has cleaned up.
+  // Installed before the first file is created, so that a signal cannot end the process before the cleanup.
   let isInterrupted = false
   using _interrupts = onInterrupt(() => {
     isInterrupted = true
   })
-  const played = await onStage(terminal, options, () => isInterrupted)
+  const played = await playInSetup(terminal, options, () => isInterrupted)
   const left = await leftBehind(played.root)
   if (played.problems === 'interrupted') {
     terminal.note(
@@ -56,26 +56,27 @@ export async function playDemo(terminal: Terminal, options: DemoOptions): Promis
   const problems = [...played.problems, ...left.map((what) => `everything was cleaned up (left: ${what})`)]
   if (problems.length > 0) {
     terminal.note([
-      terminal.notePaint.red('The demo did not show all it should. Not true:'),
+      terminal.notePaint.red('The demo failed. These checks did not pass:'),
       ...problems.map((what) => `  ${what}`),
-      ...(played.isDenied ? ['You denied the command. Play it again and answer y to see all of it.'] : []),
+      ...(played.isDenied
+        ? ['You denied the command. Run the demo again and answer y to see everything.']
+        : []),
       ...(played.log === '' ? [] : ["The end of the service's log:", played.log]),
     ])
     return EXIT.runFailed
   }
-  if (!options.json)
-    terminal.print(terminal.paint.dim('All of it really happened; no process and no file is left.'))
+  if (!options.json) terminal.print(terminal.paint.dim('Every check passed; no process and no file is left.'))
   return EXIT.ok
 }
 
 function checkOptions({ io }: Terminal, { model, cluster }: DemoOptions): void {
   if (cluster && model !== undefined)
-    throw usageError('On a cluster the scripted agent plays: take --model or --cluster.')
+    throw usageError('Give either --model or --cluster, not both: on a cluster the agent is scripted.')
   if (cluster && !io.env['KUBECONFIG'])
     throw usageError('--cluster needs KUBECONFIG.', 'npm run cluster -- exec npm run demo -- --cluster')
   if (model === undefined || io.env['OPENAI_BASE_URL']) return
   throw usageError(
-    'A real model needs OPENAI_BASE_URL, and OPENAI_API_KEY where the endpoint asks for one.',
+    'A real model needs OPENAI_BASE_URL, and OPENAI_API_KEY if the endpoint asks for a key.',
     'Without --model the demo needs neither.',
   )
 }
@@ -85,27 +86,27 @@ type Played = {
   readonly problems: readonly string[] | 'interrupted'
   /** The end of the service's log. */
   readonly log: string
-  /** The person said no, and so decided that not all can be shown. */
+  /** The person denied the command, so some checks cannot pass. */
   readonly isDenied?: boolean
 }
 
-async function onStage(
+async function playInSetup(
   terminal: Terminal,
   options: DemoOptions,
   isInterrupted: () => boolean,
 ): Promise<Played> {
-  await using stage = await setStage()
+  await using setup = await createDemoSetup()
   try {
-    return await playOn(stage, { terminal, options, isInterrupted })
+    return await playWithService(setup, { terminal, options, isInterrupted })
   } catch (error) {
-    // Ctrl-C can reach the service as well: it gets a session of its own a moment after it was forked.
-    if (isInterrupted()) return { root: stage.root, problems: 'interrupted', log: '' }
+    // Ctrl-C can also reach the service, because it gets its own session only shortly after the fork.
+    if (isInterrupted()) return { root: setup.root, problems: 'interrupted', log: '' }
     throw error
   }
 }
 
-async function playOn(
-  stage: Stage,
+async function playWithService(
+  setup: DemoSetup,
   {
     terminal,
     options,
@@ -116,60 +117,60 @@ async function playOn(
     readonly isInterrupted: () => boolean
   },
 ): Promise<Played> {
-  introduce(terminal, options, stage)
+  introduce(terminal, options, setup)
   const kubeconfig = options.cluster ? terminal.io.env['KUBECONFIG'] : undefined
-  await using cluster = kubeconfig === undefined ? undefined : clusterStage(kubeconfig)
+  await using cluster = kubeconfig === undefined ? undefined : createDemoCluster(kubeconfig)
   terminal.progress.waitFor('starting the service')
   await using service = await spawnService({
-    env: serviceEnv(terminal.io.env, stage),
-    cwd: stage.root,
+    env: serviceEnv(terminal.io.env, setup),
+    cwd: setup.root,
     settings: {
-      AGENTWEAVER_STATE_DIR: stage.stateDir,
+      AGENTWEAVER_STATE_DIR: setup.stateDir,
       ...(kubeconfig === undefined
-        ? { AGENTWEAVER_SANDBOXES: 'local', AGENTWEAVER_WORKSPACE_ROOTS: stage.root }
+        ? { AGENTWEAVER_SANDBOXES: 'local', AGENTWEAVER_WORKSPACE_ROOTS: setup.root }
         : clusterSettings(kubeconfig)),
-      TMPDIR: stage.temporary,
+      TMPDIR: setup.temporary,
     },
   })
   if (cluster) terminal.progress.waitFor('waiting for a warm sandbox')
-  await cluster?.open(stage.stateDir)
-  // Awaited here: what is in use ends with this function.
-  return await playRun({ terminal, options, stage, service, ...present({ cluster }) }, isInterrupted)
+  await cluster?.open(setup.stateDir)
+  // Awaited here, because the resources above are disposed when this function returns.
+  return await playRun({ terminal, options, setup, service, ...present({ cluster }) }, isInterrupted)
 }
 
-type Scene = {
+type DemoRun = {
   readonly terminal: Terminal
   readonly options: DemoOptions
-  readonly stage: Stage
+  readonly setup: DemoSetup
   readonly service: ServiceProcess
-  readonly cluster?: ClusterStage
+  readonly cluster?: DemoCluster
 }
 
 type Shown = { readonly timing: Timing; readonly diff: readonly string[] }
 
-function showResult({ terminal, options }: Scene, evidence: Evidence, { timing, diff }: Shown): void {
+function showResult({ terminal, options }: DemoRun, evidence: Evidence, { timing, diff }: Shown): void {
   const refused = options.model === undefined ? refusals(terminal, evidence) : []
   const told = summary(terminal, evidence.events, timing)
   terminal.print(['', ...told, ...refused, ...changeOf(terminal, diff), ''])
 }
 
-/** What the demo should have shown and did not, in words. */
-async function problemsOf({ options, stage, cluster }: Scene, client: Client, evidence: Evidence) {
+/** The checks that failed, as text. */
+async function problemsOf({ options, setup, cluster }: DemoRun, client: Client, evidence: Evidence) {
   const isScripted = options.model === undefined
-  const shown = isScripted ? missing(evidence) : missingOfModel(evidence, await passesTests(client, stage))
+  const shown = isScripted ? missing(evidence) : missingOfModel(evidence, await passesTests(client, setup))
   const left = (await cluster?.leftovers()) ?? []
   return [...shown, ...left.map((name) => `the cluster is clean (left: ${name})`)]
 }
 
-/** The run from its request to what it left. */
-async function playRun(scene: Scene, isInterrupted: () => boolean): Promise<Played> {
-  const { terminal, options, stage, service, cluster } = scene
-  const { root } = stage
+/** Starts the run, follows it, and checks what it left. */
+async function playRun(demo: DemoRun, isInterrupted: () => boolean): Promise<Played> {
+  const { terminal, options, setup, service, cluster } = demo
+  const { root } = setup
   if (isInterrupted()) return { root, problems: 'interrupted', log: '' }
   const { client } = service
   const begun = performance.now()
-  const { id } = await client.startRun(toRequest(stage, options))
-  if (cluster) await client.uploadWorkspace(id, packFolder(stage.workspace))
+  const { id } = await client.startRun(toRequest(setup, options))
+  if (cluster) await client.uploadWorkspace(id, packFolder(setup.workspace))
   const { events, isComplete, marks } = await watch({ terminal, client, runId: id, options })
   if (!isComplete || isInterrupted()) return { root, problems: 'interrupted', log: '' }
   const timing = {
@@ -177,11 +178,11 @@ async function playRun(scene: Scene, isInterrupted: () => boolean): Promise<Play
     firstEventMs: marks.agent && marks.agent - begun,
     totalMs: performance.now() - begun,
   }
-  const { diff, ...result } = await readResult(client, stage, cluster ? id : undefined)
-  const { secret, canary, hostUrl } = stage
-  const evidence = { events, secret, canary, hostUrl, hostConnections: stage.hostConnections(), ...result }
-  if (!options.json) showResult(scene, evidence, { timing, diff })
-  const problems = await problemsOf(scene, client, evidence)
+  const { diff, ...result } = await readResult(client, setup, cluster ? id : undefined)
+  const { secret, canary, hostUrl } = setup
+  const evidence = { events, secret, canary, hostUrl, hostConnections: setup.hostConnections(), ...result }
+  if (!options.json) showResult(demo, evidence, { timing, diff })
+  const problems = await problemsOf(demo, client, evidence)
   return { root, problems, log: service.log(), isDenied: isAsked(terminal, options) && hasDenial(events) }
 }
 
@@ -189,10 +190,10 @@ const isAsked = ({ isInteractive }: Terminal, { yes }: DemoOptions): boolean => 
 const hasDenial = (events: readonly RunEnvelope[]): boolean =>
   events.some(({ event }) => event.type === 'shell.denied')
 
-/** The host's environment as the service gets it: with bait, without settings that would change the demo. */
+/** The service's environment: with the canary, without settings that would change the demo. */
 function serviceEnv(
   env: Terminal['io']['env'],
-  { canary, temporary }: Stage,
+  { canary, temporary }: DemoSetup,
 ): Record<string, string | undefined> {
   const kept = Object.entries(env).filter(
     ([key]) => key !== 'DATABASE_URL' && (!key.startsWith('AGENTWEAVER_') || KEPT_SETTINGS.has(key)),
@@ -200,16 +201,16 @@ function serviceEnv(
   return { ...Object.fromEntries(kept), HOME: temporary, [canary.name]: canary.value }
 }
 
-function introduce({ print, paint }: Terminal, options: DemoOptions, { workspace }: Stage): void {
+function introduce({ print, paint }: Terminal, options: DemoOptions, { workspace }: DemoSetup): void {
   if (options.json) return
   const who = options.model === undefined ? 'A scripted agent' : `The model ${options.model}`
   const where = options.cluster
-    ? 'It is uploaded to a pod of its own, and what changed comes back.'
+    ? 'The project is uploaded to its own pod, and the changes are downloaded at the end.'
     : 'Its commands run in the best isolation that works here.'
   print([paint.bold('Agentweaver Sandbox demo'), paint.dim(`${who} works in ${workspace}. ${where}`), ''])
 }
 
-const toRequest = ({ workspace, hostUrl }: Stage, { model, cluster }: DemoOptions): StartRunInput => ({
+const toRequest = ({ workspace, hostUrl }: DemoSetup, { model, cluster }: DemoOptions): StartRunInput => ({
   task: TASK,
   workspace: cluster ? { kind: 'upload' } : { kind: 'path', path: workspace },
   agent:
@@ -220,7 +221,7 @@ const toRequest = ({ workspace, hostUrl }: Stage, { model, cluster }: DemoOption
 
 type Watching = { terminal: Terminal; client: Client; runId: string; options: DemoOptions }
 
-/** Follows the run, keeps its events, and notes when the two moments came that the table tells. */
+/** Follows the run, collects its events, and records when the sandbox and the agent's first event came. */
 async function watch({ terminal, client, runId, options }: Watching) {
   const events: RunEnvelope[] = []
   const marks: { sandbox?: number; agent?: number } = {}
@@ -244,7 +245,7 @@ async function watch({ terminal, client, runId, options }: Watching) {
   return { events, marks, isComplete: ending.kind === 'done' }
 }
 
-/** The person decides about the one command; by itself the demo approves that one and nothing else. */
+/** The person decides about the one command. Without a person, the demo approves only that command. */
 function decide(gate: Gate, terminal: Terminal, options: DemoOptions): 'ask' | GateAnswer {
   if (isAsked(terminal, options)) return 'ask'
   if (gate.type === 'agent.question_asked') return { kind: 'answer', answer: 'Use your own judgement.' }
@@ -256,8 +257,8 @@ function decide(gate: Gate, terminal: Terminal, options: DemoOptions): 'ask' | G
   return { kind: 'approve', scope: 'once' }
 }
 
-/** Whether the model's work holds: the tests pass in a sandbox of their own. */
-async function passesTests(client: Client, { workspace }: Stage): Promise<boolean> {
+/** Runs the tests in a fresh sandbox to check the model's work. */
+async function passesTests(client: Client, { workspace }: DemoSetup): Promise<boolean> {
   const { id } = await client.createSandbox({ workspace: { kind: 'path', path: workspace } })
   for await (const { event } of client.runCommand(id, { command: TEST_COMMAND })) {
     if (event.type === 'command.exited') return event.data.result.exitCode === 0

@@ -5,23 +5,23 @@ import type { Client } from '../../runtime/client/client.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { visible } from '../terminal/visible.ts'
 import { diffFolders, unpackTo } from './archive.ts'
+import type { DemoSetup } from './demo-setup.ts'
 import { FIXED_FILE } from './plan.ts'
-import type { Stage } from './stage.ts'
 
-/** What the run left of the workspace, read on this machine. */
+/** The workspace after the run, read on this machine. */
 export interface Result {
   readonly fixedFile: string
   readonly buildExists: boolean
-  /** What came back, against what was uploaded; empty where the run worked in the folder itself. */
+  /** Downloaded workspace compared with the uploaded one. Empty if the run worked in the folder itself. */
   readonly diff: readonly string[]
 }
 
-/** The folder that the run worked in, or what the run of that id gives back. */
-export async function readResult(client: Client, stage: Stage, uploadedFor?: string): Promise<Result> {
-  if (uploadedFor === undefined) return { ...(await look(stage.workspace)), diff: [] }
-  const folder = join(stage.root, 'result')
+/** Reads the run's folder, or downloads the workspace of an uploaded run. */
+export async function readResult(client: Client, setup: DemoSetup, uploadedFor?: string): Promise<Result> {
+  if (uploadedFor === undefined) return { ...(await look(setup.workspace)), diff: [] }
+  const folder = join(setup.root, 'result')
   await unpackTo(folder, await client.downloadWorkspace(uploadedFor))
-  const diff = await diffFolders(stage.root, basename(stage.workspace), basename(folder))
+  const diff = await diffFolders(setup.root, basename(setup.workspace), basename(folder))
   return { ...(await look(folder)), diff }
 }
 
@@ -30,9 +30,8 @@ async function look(folder: string): Promise<Omit<Result, 'diff'>> {
   return { fixedFile, buildExists: existsSync(join(folder, 'build')) }
 }
 
-/** The change as people read one. */
 export function changeOf({ paint }: Terminal, diff: readonly string[]): string[] {
   if (diff.length === 0) return []
   const line = (text: string) => (/^[+-]/.test(text) ? paint.bold(visible(text)) : paint.dim(visible(text)))
-  return ['', 'What came back:', ...diff.map(line)]
+  return ['', 'Changes in the downloaded workspace:', ...diff.map(line)]
 }

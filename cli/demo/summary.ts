@@ -14,11 +14,11 @@ export interface Timing {
 
 const time = (ms: number | undefined) => (ms === undefined ? 'never' : duration(ms))
 
-/** How a call was refused, in the words that the agent got. */
+/** The reason for a refusal, as the agent got it. */
 const words = (call: CallRecord | undefined): string =>
   call?.refusal ?? call?.output.trim().split('\n').at(-1) ?? 'not tried'
 
-/** The short table at the end: how long it took, what isolated the commands and why. */
+/** The table at the end: durations, and the isolation of the commands. */
 export function summary(look: Look, events: readonly RunEnvelope[], timing: Timing): string[] {
   const { paint } = look
   const selected = events.map(({ event }) => event).find((event) => event.type === 'sandbox.selected')
@@ -34,7 +34,7 @@ export function summary(look: Look, events: readonly RunEnvelope[], timing: Timi
   ]
 }
 
-/** The three attempts of the scripted agent, one by one, and what came of each. */
+/** The scripted agent's three attempts and their results. */
 export function refusals(look: Look, evidence: Evidence): string[] {
   const records = callRecords(evidence.events)
   const outside = records.find(({ request }) => request['path'] === OUTSIDE_PATH)

@@ -6,8 +6,8 @@ const TIMEOUT_MS = 10_000
 const KEY = 'safe.bareRepository'
 
 /**
- * Whether git is there, which runs on folders need for their results, and whether it takes folders for repositories
- * that nobody called so. It is asked in `/`, where no repository has a say.
+ * Checks that git is installed (results of runs on folders need it), and whether it treats any folder with the right
+ * files as a repository. It runs in `/`, so that no repository's configuration applies.
  */
 export async function examineGit({ env }: Pick<CliIo, 'env'>): Promise<Finding> {
   const about = 'git'
@@ -16,7 +16,7 @@ export async function examineGit({ env }: Pick<CliIo, 'env'>): Promise<Finding> 
     git({ program: 'git', args, timeoutMs: TIMEOUT_MS }).catch(() => undefined)
   const version = await call('--version')
   if (version?.status !== 0) {
-    const detail = 'it is not on the PATH; runs on a folder give no diff and no branch'
+    const detail = 'not on the PATH; runs on a folder produce no diff and no branch'
     return {
       about,
       state: 'missing',
@@ -31,6 +31,6 @@ export async function examineGit({ env }: Pick<CliIo, 'env'>): Promise<Finding> 
   const setting = (await read('--global')) ?? (await read('--system'))
   const name = version.stdout.trim()
   if (setting === 'explicit') return { about, state: 'ok', detail: `${name}, with ${KEY}=explicit` }
-  const detail = `${name}; it takes any folder with HEAD, objects and refs in it for a repository, and obeys its configuration`
+  const detail = `${name}; it treats any folder that contains HEAD, objects and refs as a repository and obeys its configuration`
   return { about, state: 'missing', detail, remedy: `git config --global ${KEY} explicit` }
 }

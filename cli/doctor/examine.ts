@@ -14,7 +14,7 @@ import type { Finding } from './finding.ts'
 
 const OUTSIDE_PREFIX = ['DATABASE_URL', 'OPENAI_BASE_URL', 'OPENAI_API_KEY', 'COPILOT_GITHUB_TOKEN']
 
-/** Looks at everything that a run on this machine needs. */
+/** Checks everything that a run on this machine needs. */
 export async function examine(config: ClientConfig, env: EnvSource): Promise<Finding[]> {
   const settings = readSettings(env)
   const isolation = await examineLadder('env' in settings ? settings.env : undefined)
@@ -31,7 +31,7 @@ export async function examine(config: ClientConfig, env: EnvSource): Promise<Fin
   ]
 }
 
-/** The settings of a service that would be started from this shell. */
+/** Settings of a service started from this shell. */
 function readSettings(env: EnvSource): { env: ApiEnv } | { finding: Finding } {
   const missing = missingInPod(env).map(({ key, message }) => `${key}: ${message}`)
   if (missing.length > 0)
@@ -61,9 +61,9 @@ async function examineLadder(env: ApiEnv | undefined): Promise<Finding[]> {
   return [...findings, { about: 'isolation', state: 'fault', detail }]
 }
 
-/** What a person at a shell can do about it; the library only knows the policy. */
+/** A remedy for a person at a shell; the library's own text speaks of the policy. */
 const DIRECT_REMEDY =
-  'start the service with AGENTWEAVER_DIRECT=true if you accept that commands can do all that this user can'
+  'start the service with AGENTWEAVER_DIRECT=true if you accept that commands have all permissions of this user'
 
 function toFinding({ name, isChosen, detection }: Rung): Finding {
   const about = 'isolation'
@@ -93,7 +93,7 @@ function examineStore({ stateDir, earlier }: ClientConfig): Finding[] {
     : {
         about,
         state: 'missing',
-        detail: `there is none in ${stateDir.value} yet; "agentweaver serve" makes it`,
+        detail: `none in ${stateDir.value} yet; "agentweaver serve" creates it`,
       }
   return [own, ...moved, ...passedOver]
 }
@@ -115,13 +115,18 @@ async function examineService(config: ClientConfig, env: EnvSource): Promise<Fin
   }
 }
 
-/** The service that commands would use, or why they could use none. */
+/** The service that commands would use, or the reason why there is none. */
 async function reach({ named, stateDir, socket }: ClientConfig, env: EnvSource): Promise<Reached | Finding> {
   const about = 'service'
   if (named) return reachByUrl(named, env)
   const own = await findOwnService({ stateDir: stateDir.value, socket })
   if (own.kind === 'absent')
-    return { about, state: 'missing', detail: `none listens at ${socket.path}`, remedy: 'agentweaver serve' }
+    return {
+      about,
+      state: 'missing',
+      detail: `no service listens at ${socket.path}`,
+      remedy: 'agentweaver serve',
+    }
   if (own.kind === 'distrusted')
     return { about, state: 'fault', detail: own.why.message, remedy: 'agentweaver serve' }
   const place = `the service at ${socket.path}`
@@ -151,7 +156,8 @@ function examineModel(env: EnvSource): Finding {
     env['COPILOT_GITHUB_TOKEN'] && 'COPILOT_GITHUB_TOKEN for --agent copilot',
   ].filter(Boolean)
   if (found.length > 0) return { about, state: 'ok', detail: found.join(', ') }
-  const detail = 'none is configured in this shell; only scripted agents can run in a service started from it'
+  const detail =
+    'no model is configured in this shell; a service started from it can run only scripted agents'
   return {
     about,
     state: 'missing',

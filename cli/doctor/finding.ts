@@ -2,17 +2,15 @@ import type { Style } from '../terminal/paint.ts'
 import { wrap } from '../terminal/wrap.ts'
 import { GUTTER, type Look, row } from '../view/row.ts'
 
-/**
- * `ok`: works. `off`: not wanted. `missing`: something more could be had. `fault`: runs cannot work like this.
- */
+/** `ok`: works. `off`: not wanted. `missing`: optional and absent. `fault`: runs cannot work. */
 type State = 'ok' | 'off' | 'missing' | 'fault'
 
-/** One thing that the doctor looked at. */
+/** One result of the doctor. */
 export interface Finding {
   readonly about: string
   readonly state: State
   readonly detail: string
-  /** A command, or a setting, that changes it. */
+  /** A command or a setting that fixes it. */
   readonly remedy?: string
 }
 

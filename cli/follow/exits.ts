@@ -1,6 +1,6 @@
 import type { FollowOptions } from './follow-run.ts'
 
-/** Ends the following of a run that goes on. */
+/** Thrown to stop following a run that keeps running. */
 export class Left extends Error {
   constructor() {
     super('left the run')
@@ -10,7 +10,7 @@ export class Left extends Error {
 
 const CANCEL_TIMEOUT_MS = 15_000
 
-/** The two ways out before the run's own end: leave it running, or have it cancelled and see it end. */
+/** Two ways to stop before the run ends: leave it running, or cancel it and wait for its end. */
 export function createExits(options: FollowOptions, stop: AbortController) {
   const { terminal, client, runId, suffix } = options
   let isCancelling = false
@@ -20,8 +20,8 @@ export function createExits(options: FollowOptions, stop: AbortController) {
     if (options.onInterrupt === 'ask')
       terminal.note(
         options.isEmbedded
-          ? 'The service was started for this command; the run ends with it.'
-          : `The run goes on without you. Follow it: agentweaver logs -f ${runId}${suffix}`,
+          ? 'The service was started for this command, so the run ends with it.'
+          : `The run continues. Follow it: agentweaver logs -f ${runId}${suffix}`,
       )
     stop.abort(new Left())
   }

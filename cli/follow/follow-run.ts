@@ -13,20 +13,20 @@ export interface FollowOptions {
   readonly terminal: Terminal
   readonly client: Client
   readonly runId: string
-  /** The last sequence that was seen already. @default 0 */
+  /** Skip events up to this sequence. @default 0 */
   readonly after?: number
   readonly show: (runId: string, envelope: RunEnvelope) => void
-  /** Who decides: a person here, somebody elsewhere, or this command by itself. */
+  /** Decides a request: `ask` the person here, `watch` until it is decided elsewhere, or decide at once. */
   readonly decide: (gate: Gate) => 'ask' | 'watch' | GateAnswer
-  /** What Ctrl-C means: a question whether to cancel, or to leave at once. */
+  /** On Ctrl-C, ask whether to cancel the run, or stop following at once. */
   readonly onInterrupt: 'ask' | 'leave'
-  /** Asks for the next turn when one has ended. */
+  /** Ask for the next prompt after each turn. */
   readonly asksForTurns?: boolean
-  /** Return at the end of this turn. */
+  /** Return when this turn ends. */
   readonly untilTurn?: string
-  /** The service ends with this command, and the run with it. */
+  /** The service was started for this command and stops with it. */
   readonly isEmbedded: boolean
-  /** What to add to a command line so that it finds the service. */
+  /** Option to append to printed command lines, so that they reach the same service. */
   readonly suffix: string
 }
 
@@ -35,11 +35,11 @@ export type Ending =
   | { readonly kind: 'turn'; readonly state: 'completed' | 'failed' | 'cancelled' }
   | { readonly kind: 'left' }
 
-/** A line that breaks once is nobody's concern. */
+/** A single broken connection is not worth a message. */
 const TOLD_BREAKS = 3
-const AWAY_WORDS = 'The service does not answer; trying again for half a minute.'
+const AWAY_WORDS = 'The service does not answer. Trying again for half a minute.'
 
-/** Shows a run until it ends, asks the person at the terminal what the run asks, and listens to Ctrl-C. */
+/** Shows a run until it ends, asks the person its questions, and handles Ctrl-C. */
 export async function followRun(options: FollowOptions): Promise<Ending> {
   const { client, runId, terminal } = options
   const session = createSession(options)
@@ -73,14 +73,14 @@ export async function followRun(options: FollowOptions): Promise<Ending> {
 
 const isAway = (error: unknown) => error instanceof SandboxError && error.code === 'unavailable'
 
-/** The service stayed away: what is known is kept there, and where to go on is known here. */
+/** The service did not come back. The hint says how to continue later. */
 const away = ({ runId, suffix, isEmbedded }: FollowOptions, last: number, cause: unknown): CliError =>
   new CliError('The service does not answer any more.', {
     status: EXIT.unreachable,
     cause,
     hint: isEmbedded
-      ? `What happened until then: agentweaver show ${runId}`
-      : `When it is back: agentweaver logs -f ${runId} --after ${last}${suffix}`,
+      ? `See the stored events: agentweaver show ${runId}`
+      : `Continue when it is back: agentweaver logs -f ${runId} --after ${last}${suffix}`,
   })
 
 function endingOf({ event }: RunEnvelope, untilTurn: string | undefined, byUs: boolean): Ending | undefined {

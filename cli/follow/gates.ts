@@ -16,7 +16,7 @@ export const isGate = (event: RunEvent): event is Gate =>
 
 const CLOSING = /^(?:shell|tool)\.(?:approved|denied|expired|superseded)$|^agent\.question_answered$/
 
-/** The request that an event settles, if it settles one. */
+/** The request id that this event settles, if any. */
 export function settledRequest({ type, data }: RunEvent): string | undefined {
   return CLOSING.test(type) && 'requestId' in data ? data.requestId : undefined
 }
@@ -26,7 +26,6 @@ export type GateAnswer =
   | { readonly kind: 'deny'; readonly reason: string | undefined }
   | { readonly kind: 'answer'; readonly answer: string }
 
-/** Tells the service what was decided. */
 export async function sendAnswer(client: Client, runId: string, given: { gate: Gate; answer: GateAnswer }) {
   const { gate, answer } = given
   const { requestId } = gate.data
@@ -51,11 +50,11 @@ type GateLook = {
   readonly paint: Paint
   readonly width: number
   readonly now: number
-  /** The command that shows the request from its first to its last character. */
+  /** The command that prints the whole request. */
   readonly all: string
 }
 
-/** What exactly would run, hidden characters written out; of what is long, how long it is, its beginning and its end. */
+/** Shows exactly what would run, with hidden characters escaped. Long text is cut to its beginning and end. */
 export function gateLines(gate: Gate, { paint, width, now, all }: GateLook): string[] {
   const { data } = gate
   const left = duration(Math.max(Date.parse(data.expiresAt) - now, 0))
@@ -76,7 +75,7 @@ export function gateLines(gate: Gate, { paint, width, now, all }: GateLook): str
       ? [paint.dim(`Asked because of the rule: ${visible(gate.data.matched.join(', '))}`)]
       : []
   const hidden = gate.data.redacted
-    ? [paint.red('A part of it is redacted: it contains something secret that is not shown here.')]
+    ? [paint.red('Part of it is redacted: it contains a secret that is not shown here.')]
     : []
   return ['', paint.bold(what), ...excerpt(body, { paint, width, all }), ...about, ...hidden, expires]
 }
@@ -93,7 +92,7 @@ function parseQuestionAnswer(text: string, choices: readonly string[]): GateAnsw
   return { kind: 'answer', answer: choices[Number(text) - 1] ?? text }
 }
 
-/** What a person typed; `undefined` where it does not say. A denial may carry a reason: `n because …`. */
+/** Parses the typed answer. Returns undefined if it is unclear. A denial may include a reason: `n because …`. */
 export function parseGateAnswer(gate: Gate, typed: string): GateAnswer | undefined {
   const text = typed.trim()
   if (gate.type === 'agent.question_asked') return parseQuestionAnswer(text, gate.data.choices ?? [])
@@ -105,7 +104,7 @@ export function parseGateAnswer(gate: Gate, typed: string): GateAnswer | undefin
   return undefined
 }
 
-/** The commands with which another terminal can decide. `suffix` names the service where that is needed. */
+/** Commands to decide from another terminal. `suffix` selects the service. */
 export function gateCommands(gate: Gate, runId: string, suffix: string): string[] {
   const { requestId } = gate.data
   if (gate.type === 'agent.question_asked') return [`agentweaver answer ${runId} ${requestId} TEXT${suffix}`]

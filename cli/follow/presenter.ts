@@ -3,7 +3,7 @@ import type { Terminal } from '../terminal/terminal.ts'
 import type { ViewOptions } from '../view/command-view.ts'
 import { createEventView } from '../view/event-view.ts'
 
-/** What is being waited for after an event, for the progress line. */
+/** Text of the progress line after an event. */
 const NEXT: Partial<Record<RunEventType, string>> = {
   'run.queued': 'waiting for a sandbox',
   'policy.settings_trusted': 'waiting for a sandbox',
@@ -22,7 +22,7 @@ const NEXT: Partial<Record<RunEventType, string>> = {
 
 export type PresenterOptions = ViewOptions & { readonly json: boolean }
 
-/** Shows a run's events: as lines for people, or as JSON Lines that carry the run's id. */
+/** Shows events: as text lines, or as JSON Lines with the run's id. */
 export function createPresenter(terminal: Terminal, options: PresenterOptions) {
   const { paint, width } = terminal
   const view = createEventView({ paint, width }, options)

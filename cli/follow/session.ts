@@ -1,7 +1,6 @@
 import type { RunEvent } from '../../contracts/events.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 import type { InterruptSignal } from '../terminal/interrupts.ts'
-import { createDesk, type Question } from './desk.ts'
 import { createExits } from './exits.ts'
 import type { FollowOptions } from './follow-run.ts'
 import {
@@ -15,11 +14,12 @@ import {
   sendAnswer,
   settledRequest,
 } from './gates.ts'
+import { createQuestionQueue, type Question } from './question-queue.ts'
 
-/** Somebody else was faster; the stream tells what came of it. */
+/** Codes that mean the request was already settled. The stream reports the decision. */
 const DECIDED_ELSEWHERE = new Set(['already_decided', 'run_ended', 'not_found', 'conflict'])
 
-/** The two-way half of following a run: what it asks goes to a person, what the person wants goes to it. */
+/** The interactive part of following a run: questions of the run, and Ctrl-C. */
 export function createSession(options: FollowOptions) {
   const { terminal, client, runId, suffix } = options
   const { notePaint } = terminal
@@ -31,7 +31,7 @@ export function createSession(options: FollowOptions) {
     interrupts += 1
     if (options.onInterrupt === 'leave' || signal === 'SIGHUP' || interrupts > 1) return exits.leave()
     if (!terminal.isInteractive) return exits.cancel()
-    desk.interrupt({
+    questions.interrupt({
       key: 'cancel',
       lines: [''],
       prompt: `Cancel the run? [y = cancel it, n = go on, Ctrl-C = ${options.isEmbedded ? 'end it at once' : 'leave it running'}] `,
@@ -46,20 +46,21 @@ export function createSession(options: FollowOptions) {
       },
     })
   }
-  const desk = createDesk(terminal, { onInterrupt: () => interrupt('SIGINT'), onFault: fail })
+  const questions = createQuestionQueue(terminal, { onInterrupt: () => interrupt('SIGINT'), onFault: fail })
 
   const answerGate = async (gate: Gate, answer: GateAnswer) => {
     try {
       await sendAnswer(client, runId, { gate, answer })
     } catch (error) {
       if (!(error instanceof SandboxError) || !DECIDED_ELSEWHERE.has(error.code)) throw error
-      terminal.note(notePaint.dim(`It was decided elsewhere (${error.code}).`))
+      terminal.note(notePaint.dim(`The request was decided elsewhere (${error.code}).`))
     }
   }
   const handleGate = (gate: Gate) => {
     const decision = options.decide(gate)
     if (typeof decision === 'object') answerGate(gate, decision).catch(fail)
-    else if (decision === 'ask' && terminal.isInteractive) desk.put(gateQuestion(gate, options, answerGate))
+    else if (decision === 'ask' && terminal.isInteractive)
+      questions.put(gateQuestion(gate, options, answerGate))
     else
       terminal.note([
         'The run waits for a decision. Decide with one of:',
@@ -72,14 +73,14 @@ export function createSession(options: FollowOptions) {
     hasCancelled: exits.hasCancelled,
     handle(event: RunEvent) {
       const settled = settledRequest(event)
-      if (settled !== undefined) desk.withdraw(settled)
+      if (settled !== undefined) questions.withdraw(settled)
       if (isGate(event)) handleGate(event)
       if (event.type === 'turn.ended' && options.asksForTurns && !exits.hasCancelled())
-        desk.put(turnQuestion(event.data.turnId, options, exits.leave))
+        questions.put(turnQuestion(event.data.turnId, options, exits.leave))
     },
     close() {
       exits.close()
-      desk.close()
+      questions.close()
       terminal.progress.clear()
     },
   }

@@ -2,10 +2,10 @@ import type { Client } from '../../runtime/client/client.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { createEventView } from '../view/event-view.ts'
 
-/** A run says it before anything else but its task. */
+/** The settings event is among the first events of a run. */
 const FIRST_EVENTS = 5
 
-/** Says what a run says about its settings, where this command does not follow it. */
+/** Prints a run's settings events, for commands that do not follow the run. */
 export async function noteSettings(
   { note, notePaint: paint, width }: Terminal,
   client: Client,

@@ -14,26 +14,26 @@ export interface Called {
 
 export interface Call {
   readonly program: string
-  /** Each is one argument: no shell reads them. */
+  /** Arguments of the program. No shell interprets them. */
   readonly args: readonly string[]
-  /** @default 30 minutes, more than the creation of a cluster takes */
+  /** @default 30 minutes, longer than the creation of a cluster takes */
   readonly timeoutMs?: number
-  /** Variables beside those of this process. */
+  /** Variables in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>>
-  /** A file that the program reads as its input. @default none */
+  /** A file that becomes the program's standard input. @default none */
   readonly inputFile?: string
-  /** Told what the program says, piece by piece. */
+  /** Called with each chunk of the program's output. */
   readonly onOutput?: (chunk: string) => void
 }
 
-/** Runs a program of the PATH to its end and answers what it said. Throws only if it could not run, or not in time. */
+/** Runs a program and returns its status and output. Throws only if it cannot start, is killed, or times out. */
 export type CallProgram = (call: Call) => Promise<Called>
 
 const DEFAULT_TIMEOUT_MS = 30 * 60_000
-/** The state of a large stack is some MiB. */
+/** Output limit. The exported state of a large Pulumi stack has some MiB. */
 const MAX_CHARACTERS = 64 * 1_048_576
 
-/** Where to get what is not there. */
+/** Where to install a missing program from. */
 const WHERE: Readonly<Record<string, string>> = {
   pulumi: 'Install the Pulumi CLI, 3.250 or later: https://www.pulumi.com/docs/install/',
   kubectl: 'Install kubectl: https://kubernetes.io/docs/tasks/tools/',
@@ -52,8 +52,8 @@ export const createCallProgram =
         signal: AbortSignal.timeout(timeoutMs),
       }) as ChildProcessByStdio<null, Readable, Readable>
       if (input !== undefined) closeSync(input)
-      // Ctrl-C reaches the whole group, and a second signal would make Pulumi leave its work half done: it ends by itself,
-      // and this process waits for that.
+      // Ctrl-C reaches the whole process group. A second signal would make Pulumi stop in the middle of its work, so this
+      // process does not forward SIGINT and waits until the program exits.
       const interrupts = onInterrupt((signal) => {
         if (signal !== 'SIGINT') child.kill(signal)
       })
@@ -86,5 +86,5 @@ const absent = (program: string, cause: Error) =>
 const killed = (program: string, args: readonly string[], signal: string | null) =>
   new CliError(`${program} ${args.slice(0, 2).join(' ')} was ended by ${signal ?? 'a signal'}.`, {
     status: EXIT.runFailed,
-    hint: 'It took too long or said too much. Run it again: what it did is in its own state.',
+    hint: 'It took too long or printed too much. Run it again; its own state records what it has done.',
   })

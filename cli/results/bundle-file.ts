@@ -2,23 +2,23 @@ import { createReadStream, createWriteStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 
-/** What a git bundle says of the pack in it. */
+/** Header of a git bundle. */
 export interface BundleHeader {
-  /** Commits that whoever takes it must have. */
+  /** Commits that the receiving repository must have. */
   readonly prerequisites: readonly string[]
   readonly refs: ReadonlyMap<string, string>
-  /** Where the pack begins. */
+  /** Offset of the pack. */
   readonly packAt: number
 }
 
-/** Far more than the tips of all refs of a large repository take. */
+/** Far more than the refs of a large repository need. */
 const MAX_HEADER_BYTES = 16_777_216
 const OID = '[0-9a-f]{40}(?:[0-9a-f]{24})?'
 const FORMAT = /^@object-format=sha(?:1|256)$/
 const PREREQUISITE = new RegExp(`^-(${OID})(?: .*)?$`)
 const REF = new RegExp(`^(${OID}) (\\S+)$`)
 
-/** Reads the header of a bundle (gitformat-bundle(5)); undefined where it is none that this command takes. */
+/** Reads the header of a bundle (gitformat-bundle(5)). Returns undefined for any other format. */
 export async function readBundleHeader(file: string): Promise<BundleHeader | undefined> {
   await using handle = await open(file, 'r')
   const { size } = await handle.stat()
@@ -32,7 +32,7 @@ export async function readBundleHeader(file: string): Promise<BundleHeader | und
 }
 
 function parseLines(lines: readonly string[], packAt: number): BundleHeader | undefined {
-  // A capability that is not known changes what the pack means.
+  // An unknown capability may change the format of the pack.
   if (!lines.every((line) => FORMAT.test(line) || PREREQUISITE.test(line) || REF.test(line))) return undefined
   return {
     prerequisites: lines.flatMap((line) => PREREQUISITE.exec(line)?.[1] ?? []),
@@ -46,6 +46,6 @@ function refOf(line: string): (readonly [ref: string, id: string])[] {
   return id === undefined || ref === undefined ? [] : [[ref, id]]
 }
 
-/** Writes the pack of a bundle into a file of its own. */
+/** Copies the pack of a bundle into a separate file. */
 export const writePack = (bundle: string, { packAt }: BundleHeader, to: string): Promise<void> =>
   pipeline(createReadStream(bundle, { start: packAt }), createWriteStream(to, { flags: 'wx', mode: 0o600 }))

@@ -24,13 +24,13 @@ export interface FetchedBranch {
   readonly ref: string
   readonly commit: string
   readonly repository: string
-  /** It was there before. */
+  /** The ref existed before. */
   readonly isKnown: boolean
 }
 
 const TIMEOUT_MS = 300_000
 
-/** Settings of git that hold whatever a repository's own configuration says. */
+/** Git settings that override the repository's configuration. */
 const SETTINGS = [
   'core.hooksPath=/dev/null',
   'core.fsmonitor=false',
@@ -39,13 +39,13 @@ const SETTINGS = [
   'maintenance.auto=false',
 ].flatMap((setting) => ['-c', setting])
 
-/** What git only warns of, and no tree of a run needs: names that lead elsewhere when they are written to a disk. */
+/** Git only warns about these by default. Such names could write outside the checkout, and no run needs them. */
 const FAULTS = ['hasDot', 'hasDotdot', 'hasDotgit', 'fullPathname', 'emptyName', 'nullSha1']
 
 /**
- * Brings a run's commits into a repository, as one ref. The bundle is what an agent wrote: its pack goes into a git
- * directory of our own, which borrows the repository's objects, and every new object is checked. Only then do they go
- * into the repository. No git works in the folder, and no file of it changes.
+ * Fetches a run's commits into a repository as one ref. An agent wrote the bundle, so it is not trusted: its pack goes
+ * into a quarantine git directory that borrows the repository's objects, and git checks every new object there. Only then
+ * are the objects moved into the repository. No git command runs in the folder, and no file in it changes.
  */
 export async function fetchBranch(io: CliIo, request: FetchRequest): Promise<FetchedBranch> {
   const { branch } = request
@@ -75,7 +75,7 @@ async function requireRepository(folder: string): Promise<Repository> {
   throw usageError(why, 'Name a clone with --repo DIR.')
 }
 
-/** Nothing of the caller's environment but where programs are: variables of git would lead it elsewhere. */
+/** Passes only PATH from the caller's environment, because git variables such as GIT_DIR would redirect git. */
 function openGit(io: CliIo, scratch: string): CallProgram {
   const env = {
     PATH: io.env['PATH'],
@@ -122,14 +122,14 @@ async function makeQuarantine(scratch: string, repository: Repository, commit: s
   await writeFile(join(directory, 'config'), config.join(''))
   const objects = join(repository.commonDir, 'objects')
   await writeFile(join(directory, 'objects', 'info', 'alternates'), `${objects}\n`)
-  // Where the history of the repository ends, nothing is missing.
+  // In a shallow clone, commits beyond its boundary are not missing.
   await copyFile(join(repository.commonDir, 'shallow'), join(directory, 'shallow')).catch(() => undefined)
   return directory
 }
 
 type Reading = { readonly bundle: string; readonly quarantine: string; readonly branch: Branch }
 
-/** `git fetch` does not check objects of a bundle before version 2.46: the pack is indexed, and checked, by itself. */
+/** Before version 2.46, `git fetch` does not check the objects of a bundle, so the pack is indexed and checked here. */
 async function readBundle(git: CallProgram, { bundle, quarantine, branch }: Reading): Promise<void> {
   const header = await readBundleHeader(bundle)
   if (header?.refs.get(branch.ref) !== branch.commit) throw unreadable('the bundle has another ref')
@@ -169,7 +169,7 @@ const behind = (): CliError =>
     hint: 'Name the clone that the run worked on with --repo DIR.',
   })
 
-/** As git moves packs out of a quarantine: what names a pack comes last. */
+/** Moves packs in git's own order: the index comes last, because it makes the pack visible. */
 async function takeObjects(from: string, to: string): Promise<void> {
   const names = (await readdir(from)).filter((name) => /^pack-[0-9a-f]{40,64}\.(?:pack|rev|idx)$/.test(name))
   await mkdir(to, { recursive: true })
@@ -184,7 +184,7 @@ async function place(from: string, to: string): Promise<void> {
   await rename(temporary, to)
 }
 
-/** One ref, made from nothing. Git writes it, in whatever format the repository keeps refs; no hook hears of it. */
+/** Creates the ref with git, so that any ref storage format works. Hooks are disabled. */
 async function writeRef(git: CallProgram, { gitDir }: Repository, { ref, commit }: Branch): Promise<boolean> {
   const at = [`--git-dir=${gitDir}`]
   const before = await git({ program: 'git', args: [...at, 'rev-parse', '--quiet', '--verify', ref] })

@@ -8,7 +8,7 @@ const MAX_SHOWN = 20
 export const count = (number: number, one: string, many = `${one}s`): string =>
   `${number.toLocaleString('en')} ${number === 1 ? one : many}`
 
-/** Files that tools of the user execute or obey, before anything else is said about the results. */
+/** Changed files that the user's tools execute or obey. Printed before other results. */
 export function handOffLines({ handOff }: RunDiff, paint: Paint): string[] {
   if (handOff.length === 0) return []
   const shown = handOff
@@ -26,7 +26,7 @@ export function handOffLines({ handOff }: RunDiff, paint: Paint): string[] {
 export const changeWords = ({ fileCount, additions, deletions }: RunDiff): string =>
   `${count(fileCount, 'file')} changed, ${count(additions, 'line')} added, ${deletions.toLocaleString('en')} removed`
 
-/** What is missing or different from what a reader would expect. */
+/** Remarks about missing or altered parts of the diff. */
 export function remarkLines({ problems, patch, ignored }: RunDiff): string[] {
   return [
     ...problems.map(visible),
@@ -40,13 +40,13 @@ export function remarkLines({ problems, patch, ignored }: RunDiff): string[] {
 
 export type ResultsPlace = {
   readonly run: Run
-  /** What to add to a command line so that it finds the service. */
+  /** Option to append to printed command lines, so that they reach the same service. */
   readonly suffix: string
-  /** The service ends with this command. */
+  /** The service was started for this command and stops with it. */
   readonly isEmbedded: boolean
 }
 
-/** What a person is told when a run on a folder is over: what to be careful with, what there is, what to do next. */
+/** Summary after a run on a folder: hand-off files first, then the changes, then the next steps. */
 export function resultLines(
   diff: RunDiff,
   { run, suffix, isEmbedded }: ResultsPlace,

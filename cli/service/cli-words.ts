@@ -1,4 +1,4 @@
-/** Fields of the API's requests by what a person typed for them. */
+/** Fields of the API's requests, and the option or argument that sets them. */
 const TYPED: Readonly<Record<string, string>> = {
   task: 'the task',
   prompt: 'the prompt',
@@ -23,7 +23,7 @@ const TYPED: Readonly<Record<string, string>> = {
   'agent.plan': '--plan',
 }
 
-/** A field of a request as it is called on the command line; what comes after the known part is a name within it. */
+/** The option or argument for a request field. A longer path keeps its remainder as a name within the option. */
 export function typedField(field: string): string {
   for (let known = field; known !== ''; known = known.slice(0, Math.max(known.lastIndexOf('.'), 0))) {
     const typed = TYPED[known]
@@ -32,14 +32,14 @@ export function typedField(field: string): string {
   return field || 'the request'
 }
 
-/** A sentence of the service that names fields or values of its API, in the words of the command line. */
+/** Replaces API field names and values in a message of the service by those of the command line. */
 export const typedWords = (text: string): string =>
   text
     .replaceAll(/\b(?:workspace\.(?:path|mode)|agent\.(?:kind|model|plan))\b/g, typedField)
     .replaceAll('openaiCompatible', 'openai')
     .replace(/^The cursor `after`/, '--after')
 
-/** Begins with a capital letter, unless it begins with a name, and ends with a full stop. */
+/** Adds a capital letter at the start, unless the text starts with a name, and a full stop at the end. */
 export function sentence(text: string): string {
   const begun = /^[a-z]+[ ,]/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text
   return /[.:!?\n)]$/.test(begun) || begun.includes('\n') ? begun : `${begun}.`

@@ -10,17 +10,16 @@ export interface ConnectionFlags {
   readonly url?: string
 }
 
-/** A service that the user named by its URL, and the key that the user gave for that URL. */
+/** A service at a URL, and the key that the user gave for that URL. */
 export interface NamedService {
   readonly url: Sourced<string>
   readonly apiKey: Sourced<string | undefined>
 }
 
-/** Where the service is and how to log in to it. */
 export interface ClientConfig {
-  /** Undefined: this user's own service, over its socket. */
+  /** Undefined for the user's own service, which is reached over its socket. */
   readonly named: NamedService | undefined
-  /** AGENTWEAVER_API_KEY is there, and no URL that it was given for. */
+  /** AGENTWEAVER_API_KEY is set without AGENTWEAVER_URL. */
   readonly hasStrayKey: boolean
   readonly stateDir: Sourced<string>
   readonly socket: SocketPlace
@@ -38,7 +37,7 @@ function chooseUrl(flags: ConnectionFlags, env: EnvSource): Sourced<string> | un
 
 type Sources = { readonly env: EnvSource; readonly configDir: string }
 
-/** A key belongs to the URL that it was given for: the one beside it in the environment, or the one of a login. */
+/** A key is used only for its URL: AGENTWEAVER_URL for the key in the environment, or the URL of a login. */
 function keyFor(origin: string, { env, configDir }: Sources): Sourced<string | undefined> {
   const [url, key] = [env['AGENTWEAVER_URL'], env['AGENTWEAVER_API_KEY']]
   if (url && key && originOf({ value: url, from: 'AGENTWEAVER_URL' }) === origin)
@@ -54,7 +53,7 @@ function nameService(chosen: Sourced<string>, sources: Sources): NamedService {
   return { url: { value, from: chosen.from }, apiKey: keyFor(value, sources) }
 }
 
-/** The service that a flag or the environment names; otherwise the user's own one. */
+/** Uses the URL of a flag or of the environment; otherwise the user's own service. */
 export function readClientConfig(
   flags: ConnectionFlags,
   { env, cwd }: { env: EnvSource; cwd: string },

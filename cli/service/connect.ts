@@ -18,27 +18,27 @@ import { spawnService } from './spawn-service.ts'
 
 export interface Connection extends AsyncDisposable {
   readonly client: Client
-  /** The service was started for this command and ends with it. */
+  /** The service was started for this command and stops with it. */
   readonly isEmbedded: boolean
-  /** It runs on this machine for this user, so a path means the same folder to it. */
+  /** The user's own service on this machine, so that paths mean the same folders to both. */
   readonly isOwn: boolean
 }
 
 /**
- * `start` starts a service for this command where none runs; `open` does so only where a store of an earlier
- * one is there to look into; `require` never does.
+ * What to do without a running service. `start`: start one for this command. `open`: start one only if a store exists.
+ * `require`: fail.
  */
 type WhenAbsent = 'start' | 'open' | 'require'
 
 export interface Wish {
   readonly whenAbsent: WhenAbsent
-  /** The folder that a run will name: whoever starts a service for it lets it be used. */
+  /** The run's folder. A service that is started for this command may use it in addition to its roots. */
   readonly workspace?: string | undefined
 }
 
 /**
- * The service that the user named; otherwise this user's own one, over its socket. Only a key that the user gave for a
- * URL is sent to that URL: the key in the state folder never leaves the socket.
+ * Connects to the service at a URL, or to the user's own service over its socket. Only a key that the user gave for a URL
+ * is sent to that URL. The key in the state folder is used on the socket only.
  */
 export async function connect(
   terminal: Terminal,
@@ -75,7 +75,7 @@ function connectByUrl(
   requireConfidential(url.value, io.env)
   if (apiKey.value) return keep(createClient({ url: url.value, apiKey: apiKey.value }), false)
   const stray = hasStrayKey
-    ? ['AGENTWEAVER_API_KEY is not sent there: AGENTWEAVER_URL does not name it.']
+    ? ['AGENTWEAVER_API_KEY is not sent there, because AGENTWEAVER_URL does not name it.']
     : []
   throw new CliError([`There is no API key for the service at ${url.value}.`, ...stray].join('\n'), {
     status: EXIT.unauthenticated,
@@ -85,14 +85,14 @@ function connectByUrl(
 
 const strayKey = (): CliError =>
   usageError(
-    'AGENTWEAVER_API_KEY is set and AGENTWEAVER_URL is not: a key is sent only to the URL that it was given for.',
-    'Set both for a service at a URL, or neither for your own service of this machine.',
+    'AGENTWEAVER_API_KEY is set without AGENTWEAVER_URL. A key is sent only to the URL that it was given for.',
+    'Set both for a service at a URL, or neither for your own service on this machine.',
   )
 
 const distrusted = (why: Distrust): CliError =>
   new CliError(why.message, {
     status: EXIT.refused,
-    hint: 'If it is yours, "agentweaver serve" makes it private again; otherwise remove it, or name another folder with AGENTWEAVER_STATE_DIR.',
+    hint: 'If the folder is yours, "agentweaver serve" makes it private again. Otherwise remove it, or set AGENTWEAVER_STATE_DIR to another folder.',
     cause: why,
   })
 
@@ -101,19 +101,19 @@ function connectToSocket(
   { stateDir }: ClientConfig,
 ): Connection {
   if (apiKey) return keep(createClient({ socketPath, apiKey }), true)
-  throw new CliError(`There is no API key in ${stateDir.value}; the store has keys of its own.`, {
+  throw new CliError(`There is no API key in ${stateDir.value}, although the store has API keys.`, {
     status: EXIT.unauthenticated,
     hint: 'Use one of them: agentweaver login --url with the URL that "agentweaver serve" printed.',
   })
 }
 
-/** Whether a folder that is there lies in the folder that an agent will work in. */
+/** Whether an existing folder is inside the workspace. */
 const isInside = (folder: string, workspace: string): boolean =>
   existsSync(folder) && !/^\.\.(?:\/|$)/.test(relative(realpathSync(workspace), realpathSync(folder)))
 
 /**
- * An agent that reads a key could approve what it asks for. A folder of an earlier version counts too, and also one that
- * is not believed: what is in it may be a copy of the real one.
+ * An agent that reads an API key could approve its own requests, so the workspace must not contain one. This includes
+ * folders of earlier versions and ignored folders, which may be copies of real ones.
  */
 function refuseExposedKeys(config: ClientConfig, workspace: string | undefined): void {
   if (workspace === undefined) return
@@ -142,14 +142,14 @@ async function embed(
   const { env, cwd } = terminal.io
   const stateDir = config.stateDir.value
   refuseUndecided(config)
-  const words = `No service is running; starting one for this command (store: ${stateDir}).`
+  const words = `No service is running. Starting one for this command (store: ${stateDir}).`
   terminal.note(terminal.notePaint.dim(words))
   terminal.progress.waitFor('starting the service')
   const roots = [env['AGENTWEAVER_WORKSPACE_ROOTS'] ?? config.home, workspace]
   const service = await spawnService({
     env,
     cwd,
-    onDeath: (how) => terminal.note(`The service that was started for this command is gone: ${how}`),
+    onDeath: (how) => terminal.note(`The service that was started for this command has ended: ${how}`),
     settings: {
       AGENTWEAVER_STATE_DIR: stateDir,
       AGENTWEAVER_WORKSPACE_ROOTS: roots.filter((root) => root !== undefined).join(':'),
@@ -168,7 +168,7 @@ async function embed(
   }
 }
 
-/** A new store beside an earlier one could never be merged with it, so the person decides first. */
+/** A new store could never be merged with an earlier one, so the person decides first. */
 function refuseUndecided({ stateDir, earlier }: ClientConfig): void {
   const isDecided = stateDir.from !== 'default' || earlier.found.length === 0 || hasState(stateDir.value)
   if (!isDecided) throw usageError(undecidedWords(earlier.found, stateDir.value))

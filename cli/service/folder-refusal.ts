@@ -8,11 +8,11 @@ import type { Connection } from './connect.ts'
 type Wanted = {
   readonly connection: Pick<Connection, 'isOwn'>
   readonly path: string | undefined
-  /** What works without a folder of the service's machine. */
+  /** What to do instead if the service runs on another machine. */
   readonly otherwise: string
 }
 
-/** Work that names a folder to the service; a refusal of the folder says what works instead. */
+/** Awaits a request that names a folder. If the service rejects the folder, the error says what works instead. */
 export async function inFolder<T>(work: Promise<T>, { connection, path, otherwise }: Wanted): Promise<T> {
   try {
     return await work
@@ -24,10 +24,10 @@ export async function inFolder<T>(work: Promise<T>, { connection, path, otherwis
   }
 }
 
-const REMOTE = 'A service at a URL uses folders of its own machine, not of yours.'
+const REMOTE = 'A service at a URL uses folders on its own machine, not on yours.'
 
-/** Only folders outside the roots can be allowed; a link or a folder with keys cannot. */
+/** Only a folder outside the roots can be allowed by a setting. A link, or a folder with keys, cannot. */
 const ownHint = (message: string, path: string): string | undefined =>
   message.includes('AGENTWEAVER_WORKSPACE_ROOTS')
-    ? `Name a folder in one of those, or stop the service and let it work here too: AGENTWEAVER_WORKSPACE_ROOTS="$HOME":${quoteWord(path)} agentweaver serve`
+    ? `Use a folder in one of those. Or stop the service and start it with this folder: AGENTWEAVER_WORKSPACE_ROOTS="$HOME":${quoteWord(path)} agentweaver serve`
     : undefined

@@ -6,12 +6,11 @@ import { replaceFile } from '../../runtime/state-folder/replace-file.ts'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 
-/** One file for each service, named by its origin: two logins at once do not lose each other's key. */
+/** One file per service, named by its origin, so that two concurrent logins cannot overwrite each other's key. */
 const fileName = (origin: string): string => encodeURIComponent(origin)
 
 const folderOf = (configDir: string): string => join(configDir, 'logins')
 
-/** The file with the key that the user gave for a service. */
 export const loginFile = (configDir: string, origin: string): string =>
   join(folderOf(configDir), fileName(origin))
 
@@ -29,13 +28,13 @@ export function readLogin(configDir: string, origin: string): string | undefined
   }
 }
 
-/** Keeps a key for its user alone. */
+/** Saves a key in a file that only the user can read. */
 export async function writeLogin(configDir: string, origin: string, apiKey: string): Promise<void> {
   await preparePrivateFolder(folderOf(configDir))
   await replaceFile(loginFile(configDir, origin), `${apiKey}\n`)
 }
 
-/** Forgets the key of a service; false if there was none. */
+/** Deletes the saved key of a service. Returns false if there was none. */
 export function removeLogin(configDir: string, origin: string): boolean {
   if (readLogin(configDir, origin) === undefined) return false
   rmSync(loginFile(configDir, origin))

@@ -5,24 +5,24 @@ import { errnoOf } from '../../runtime/kit/errors.ts'
 import { Distrust, openPrivateFolder } from '../../runtime/state-folder/private-folder.ts'
 import type { SocketPlace } from '../../runtime/state-folder/socket-place.ts'
 
-/** The service of this user's state folder, as its folder and its socket show it. */
+/** State of the user's own service, as found in its state folder. */
 export type OwnService =
   | { readonly kind: 'absent' }
-  /** Someone else could stand behind the socket, or read or change what is in the folder. */
+  /** Another user could listen on the socket, or read or change files in the folder. */
   | { readonly kind: 'distrusted'; readonly why: Distrust }
   | {
       readonly kind: 'running'
-      /** A path to the socket of the very folder that was checked. */
+      /** Socket path relative to the open folder that was checked. */
       readonly socketPath: string
-      /** Undefined if the store has API keys of its own and the file of the first one is gone. */
+      /** Undefined if the store has API keys but the file with the first one is missing. */
       readonly apiKey: string | undefined
     }
 
 type Place = { readonly stateDir: string; readonly socket: SocketPlace }
 
 /**
- * Looks for the service without sending anything. Folder and socket must be this user's own, no links, and closed to
- * others; the folder stays open for as long as this process lives, so that nothing can take its place.
+ * Looks for the service without sending anything. The folder and the socket must belong to this user, must not be links,
+ * and must be closed to other users. The folder stays open while this process lives, so that it cannot be replaced.
  */
 export async function findOwnService({ stateDir, socket }: Place): Promise<OwnService> {
   try {
@@ -38,7 +38,7 @@ export async function findOwnService({ stateDir, socket }: Place): Promise<OwnSe
   }
 }
 
-/** Whether a program listens at a socket. A service that crashed leaves one at which none does. */
+/** Whether a program listens on the socket. A crashed service leaves a socket file behind. */
 async function accepts(socketPath: string): Promise<boolean> {
   const connection = connect(socketPath)
   try {

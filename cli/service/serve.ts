@@ -11,12 +11,12 @@ interface Serving {
   readonly json: boolean
 }
 
-/** Runs the service at this terminal until it ends, and returns its exit status. */
+/** Runs the service in the foreground until it ends. Returns its exit status. */
 export async function serve({ env, cwd, json }: Serving): Promise<number> {
   const [node, ...argv] = SERVER_COMMAND
   const format = json ? { AGENTWEAVER_READY_FORMAT: 'json' } : {}
   const child = spawn(node, argv, { cwd, env: { ...env, ...format }, stdio: 'inherit' })
-  // The terminal sends Ctrl-C to both processes, and a second one would stop the service at once.
+  // The terminal sends Ctrl-C to both processes. Forwarding it would be a second signal, which stops the service at once.
   using _signals = onInterrupt((signal) => {
     if (signal !== 'SIGINT') child.kill(signal)
   })

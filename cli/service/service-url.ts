@@ -2,33 +2,33 @@ import { isLoopbackUrl } from '../../runtime/client/direct-fetch.ts'
 import type { EnvSource } from '../../runtime/kit/parse-env.ts'
 import { usageError } from '../cli-error.ts'
 
-/** A value and where it comes from, for people. */
+/** A value, and where it comes from (for messages). */
 export type Sourced<T> = { readonly value: T; readonly from: string }
 
-/** The origin of a service's URL. A URL that says more than that is refused, without repeating it: it may hold a secret. */
+/** The origin of a service URL. The error never repeats a rejected URL, because it may contain a secret. */
 export function originOf({ value, from }: Sourced<string>): string {
   const url = URL.parse(value)
   if (!url || !/^https?:$/.test(url.protocol))
     throw usageError(`The service's address is not an http or https URL (${from}).`)
   if (url.username !== '' || url.password !== '')
-    throw usageError(`The URL of the service has a user or a password in it (${from}).`, 'Leave them out.')
+    throw usageError(`The URL of the service contains a user or a password (${from}).`, 'Leave them out.')
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '')
-    throw usageError(`The URL of the service has a path (${from}).`, `Give its origin alone: ${url.origin}`)
+    throw usageError(`The URL of the service has a path (${from}).`, `Give only its origin: ${url.origin}`)
   return url.origin
 }
 
-/** Refuses to send a key where others can read it on its way. */
+/** Throws if a key would be sent unencrypted to another machine. */
 export function requireConfidential(origin: string, env: EnvSource): void {
   const url = new URL(origin)
   if (isLoopbackUrl(url)) return
   if (url.protocol !== 'https:')
     throw usageError(
-      `An API key is sent to another machine over TLS alone, and ${origin} is not https.`,
+      `An API key is sent to another machine only over TLS, and ${origin} is not https.`,
       `Give the https URL of the service.`,
     )
   if (env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0')
     throw usageError(
-      `NODE_TLS_REJECT_UNAUTHORIZED=0 lets any server pass for ${origin}, so no API key is sent there.`,
-      'Unset it; name an authority of your own with NODE_EXTRA_CA_CERTS.',
+      `With NODE_TLS_REJECT_UNAUTHORIZED=0, any server could pose as ${origin}, so no API key is sent there.`,
+      'Unset it. For a private certificate authority, set NODE_EXTRA_CA_CERTS.',
     )
 }

@@ -14,11 +14,11 @@ import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 
 const SERVER = fileURLToPath(new URL('../../runtime/api/server.ts', import.meta.url))
-/** Starts the API, which is always a process: the command never loads it. Node 22 warns of the SQLite that it has. */
+/** The API always runs as a separate process. Node 22 prints a warning about its built-in SQLite, which is disabled. */
 export const SERVER_COMMAND = [process.execPath, '--disable-warning=ExperimentalWarning', SERVER] as const
-/** A machine that is busy with a build as well may need most of it. */
+/** Long, because a machine that also runs a build may be slow. */
 const START_TIMEOUT_MS = 120_000
-/** The service drains its runs when it is told to stop; after this it is killed. */
+/** On SIGTERM the service drains its runs. After this time it is killed. */
 const STOP_TIMEOUT_MS = 15_000
 const KEPT_LOG_CHARACTERS = 16_384
 
@@ -26,28 +26,28 @@ const Ready = z.object({ url: z.url(), socket: z.string(), apiKeyFile: z.string(
 type Ready = z.infer<typeof Ready>
 
 export interface ServiceProcess extends AsyncDisposable {
-  /** Over the service's socket. */
+  /** Client over the service's socket. */
   readonly client: Client
-  /** Where programs reach it, with the key. */
+  /** URL for programs, which need the key. */
   readonly url: string
   readonly apiKey: string
   readonly pid: number
-  /** The end of what the service logged, for people who look for a cause. */
+  /** The last lines of the service's log. */
   readonly log: () => string
-  /** Stops the service and waits until it is gone. */
+  /** Stops the service and waits for its exit. */
   stop(): Promise<void>
 }
 
 export interface ServiceOptions {
   readonly env: EnvSource
-  /** Settings that win over those of the environment. */
+  /** Settings that override the environment. */
   readonly settings: Readonly<Record<string, string>>
   readonly cwd: string
-  /** Told when the service ends before it was stopped, with how and with the end of its log. */
+  /** Called if the service ends before it is stopped, with its status and the last lines of its log. */
   readonly onDeath?: (how: string) => void
 }
 
-/** The service's environment: the caller's, without what only clients read. */
+/** The caller's environment without the variables of the command line. */
 function serviceEnv({ env, settings }: ServiceOptions): NodeJS.ProcessEnv {
   const kept = Object.entries(env).filter(([key]) => !CLIENT_ENV_KEYS.some((name) => name === key))
   return {
@@ -62,9 +62,8 @@ function serviceEnv({ env, settings }: ServiceOptions): NodeJS.ProcessEnv {
 }
 
 /**
- * Starts the API for as long as this process lives. It gets a session of its own, so that Ctrl-C at the
- * terminal reaches the command alone; its standard input is its lifeline, so that it ends with the command
- * whatever happens.
+ * Starts the API for the lifetime of this process. It gets its own session, so that Ctrl-C reaches only the command. It
+ * exits when its standard input closes, so that it cannot outlive the command.
  */
 export async function spawnService(options: ServiceOptions): Promise<ServiceProcess> {
   const [node, ...argv] = SERVER_COMMAND
@@ -99,13 +98,13 @@ export async function spawnService(options: ServiceOptions): Promise<ServiceProc
 
 async function readApiKey({ apiKeyFile }: Ready): Promise<string> {
   if (apiKeyFile !== undefined) return (await readFile(apiKeyFile, 'utf8')).trim()
-  throw new CliError('The store has API keys of its own, and the file of the first one is gone.', {
+  throw new CliError('The store has API keys, but the file with the first one is missing.', {
     status: EXIT.unauthenticated,
     hint: 'Start the service with "agentweaver serve", and give one of its keys with "agentweaver login --url".',
   })
 }
 
-/** The socket of the service, in a folder that stays open so that nothing can take its place. */
+/** The service's socket, below a folder that stays open so that it cannot be replaced. */
 function ownSocket({ socket }: Ready): string {
   const folder = openPrivateFolder(dirname(socket))
   if (folder?.hasSocket(basename(socket))) return folder.at(basename(socket))

@@ -1,4 +1,4 @@
-/** A duration as a person says it. */
+/** Formats a duration for people. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
@@ -14,7 +14,7 @@ const UNITS: readonly (readonly [string, number])[] = [
   ['s', 1000],
 ]
 
-/** How long ago something was, in one unit. */
+/** Time since `iso`, in one unit. */
 export function age(iso: string, now: number): string {
   const ms = Math.max(now - Date.parse(iso), 0)
   const [name, size] = UNITS.find(([, unit]) => ms >= unit) ?? ['s', 1000]

@@ -1,7 +1,7 @@
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 export type InterruptSignal = (typeof SIGNALS)[number]
 
-/** Signals of this process while a command cares about them. Ctrl-C at a question is raised by hand. */
+/** Signal handling while a command needs it. At a prompt, Ctrl-C is no signal and `raise` reports it. */
 export interface Interrupts extends Disposable {
   raise(signal: InterruptSignal): void
 }

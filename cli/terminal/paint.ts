@@ -4,10 +4,10 @@ import type { EnvSource } from '../../runtime/kit/parse-env.ts'
 const STYLES = ['bold', 'dim', 'red', 'green', 'yellow', 'cyan'] as const
 export type Style = (typeof STYLES)[number]
 
-/** Colours text, or leaves it as it is where colours are not wanted. */
+/** Colours text, or returns it unchanged if colours are off. */
 export type Paint = Readonly<Record<Style, (text: string) => string>> & { readonly isColoured: boolean }
 
-/** Whether a stream wants colours: a terminal that is not dumb, and nobody said NO_COLOR. */
+/** Colours are on for a terminal that is not dumb, unless NO_COLOR is set. */
 export function wantsColour(stream: { isTTY?: boolean }, env: EnvSource): boolean {
   if (env['NO_COLOR']) return false
   return stream.isTTY === true && env['TERM'] !== 'dumb'

@@ -3,15 +3,15 @@ type Stream = { isTTY?: boolean; write(text: string): unknown }
 const SHOW_AFTER_MS = 1000
 const TICK_MS = 250
 
-/** A line on a terminal that says what is being waited for, once it takes longer than a second. */
+/** A terminal line that shows what the command waits for, after the first second. */
 export interface Progress extends Disposable {
-  /** Takes the line away; it comes back when the next wait gets long. */
+  /** Removes the line until the next long wait. */
   clear(): void
   /** Starts a new wait. */
   waitFor(what: string): void
 }
 
-/** Writes to a terminal only: a log file gets no progress. */
+/** Writes only to a terminal, so log files contain no progress. */
 export function createProgress(stream: Stream, now: () => number = Date.now): Progress {
   let waiting: { what: string; since: number } | undefined
   let shown = false

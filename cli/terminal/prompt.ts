@@ -6,13 +6,13 @@ import type { Terminal } from './terminal.ts'
 type Question = {
   readonly text: string
   readonly signal: AbortSignal
-  /** Called for Ctrl-C at the question, since the terminal does not raise a signal there. */
+  /** Called for Ctrl-C at the prompt, where the terminal sends no signal. */
   readonly onInterrupt: () => void
 }
 
 /**
- * Asks one line at the terminal. What was typed before is discarded: nobody has seen this question then. `undefined`:
- * the input ended or the question was withdrawn.
+ * Asks for one line at the terminal. Earlier input is discarded, because it cannot be an answer to this question. Returns
+ * undefined if the input ended or the question was withdrawn.
  */
 export async function ask(terminal: Terminal, question: Question): Promise<string | undefined> {
   if (!(await discardTypedAhead(terminal)) || question.signal.aborted) return undefined
@@ -32,15 +32,15 @@ export async function ask(terminal: Terminal, question: Question): Promise<strin
   }
 }
 
-/** Empties the terminal's queue and the stream's buffer. False where the terminal cannot be emptied, as at its end. */
+/** Discards all unread input. Returns false if the terminal cannot be flushed, for example at its end. */
 async function discardTypedAhead({ io: { stdin } }: Terminal): Promise<boolean> {
-  // Loads the C library, which no other command needs.
+  // Imported here because it loads the C library, which no other command needs.
   const { discardTyped } = await import('../../runtime/system-calls/terminal-input.ts')
   while (stdin.readableLength > 0) stdin.read()
   return discardTyped(stdin.fd)
 }
 
-/** Asks for a secret, which the terminal does not show. `undefined`: the input ended, or Ctrl-C. */
+/** Asks for a secret without echo. Returns undefined if the input ended or after Ctrl-C. */
 export async function askSecret(terminal: Terminal, text: string): Promise<string | undefined> {
   if (!(await discardTypedAhead(terminal))) return undefined
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() })

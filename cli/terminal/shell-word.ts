@@ -1,3 +1,3 @@
-/** A word as a shell takes it for one, whatever is in it. */
+/** Quotes a word for a POSIX shell. */
 export const quoteWord = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`

@@ -9,7 +9,7 @@ type Column<T> = {
 
 const GAP = 2
 
-/** Rows in aligned columns under quiet titles. The last column is cut where the terminal ends. */
+/** Rows in aligned columns below dim titles. The last column is cut at the terminal's width. */
 export function table<T>(
   rows: readonly T[],
   columns: readonly Column<T>[],
@@ -38,7 +38,7 @@ export function table<T>(
   return [head.trimEnd(), ...body]
 }
 
-/** Facts under each other: a quiet name, then the value. */
+/** One line per fact: a dim name, then the value. */
 export function facts(entries: readonly (readonly [string, string])[], paint: Paint): string[] {
   const width = Math.max(0, ...entries.map(([name]) => widthOf(name)))
   return entries.map(([name, value]) => `${paint.dim(name.padEnd(width))}  ${value}`)

@@ -2,7 +2,7 @@ import type { EnvSource } from '../../runtime/kit/parse-env.ts'
 import { createPaint, type Paint, wantsColour } from './paint.ts'
 import { createProgress, type Progress } from './progress.ts'
 
-/** What the process was given. Only `main.ts` takes it from `process`. */
+/** Streams, environment and folder of the process. Only `main.ts` reads them from `process`. */
 export interface CliIo {
   readonly stdin: NodeJS.ReadStream & { readonly fd: number }
   readonly stdout: NodeJS.WriteStream
@@ -11,27 +11,27 @@ export interface CliIo {
   readonly cwd: string
 }
 
-/** Data goes to stdout, everything said to a person goes to stderr. */
+/** Data goes to stdout; messages for people go to stderr. */
 export interface Terminal {
   readonly io: CliIo
   /** Writes lines of data. */
   print(lines: string | readonly string[]): void
   /** Writes one value as a line of JSON. */
   json(value: unknown): void
-  /** Says something to the person. */
+  /** Writes a message for the person. */
   note(lines: string | readonly string[]): void
   readonly paint: Paint
   readonly notePaint: Paint
-  /** Columns of the data's terminal. */
+  /** Width of stdout in columns. */
   readonly width: number
-  /** Whether somebody can be asked. */
+  /** Whether the person can be asked. */
   readonly isInteractive: boolean
   readonly progress: Progress
 }
 
 const MAX_WIDTH = 120
 
-/** Controls that JSON leaves as they are and that some terminals obey. */
+/** Control characters that JSON does not escape and that some terminals interpret. */
 const C1_CONTROL = /[\u007f-\u009f]/g
 const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 

@@ -1,33 +1,29 @@
 /**
- * Characters that change what a person sees without being seen: controls, format characters (bidirectional,
- * zero-width, tags), what a font may ignore, and spaces that are not the space. Tab, line feed and the selector
- * that makes an emoji colourful stay.
+ * Invisible characters that change what a person sees: controls, format characters (bidirectional, zero-width, tags),
+ * characters that fonts may ignore, and special spaces. Tab, line feed and the emoji presentation selector are allowed.
  */
 const STEERING =
   /(?![\t\n ]|(?<=\p{Extended_Pictographic})\ufe0f)[\p{Cc}\p{Cf}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
-/** Those, marks that change the look of the letter before them, and characters that no font has to show. */
+/** `STEERING`, plus combining marks, which change the letter before them, and unassigned characters. */
 const HIDDEN =
   /(?![\t\n ]|(?<=\p{Extended_Pictographic})\ufe0f)[\p{C}\p{Z}\p{M}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
 const codePoint = (character: string) =>
   `<U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}>`
 
-/**
- * The text with every hidden character written out, so that what is shown is what there is: for commands, paths and
- * everything else that is decided on.
- */
+/** Escapes every hidden character. Used for commands, paths and all other text that a person decides about. */
 export const visible = (text: string): string => text.replace(HIDDEN, codePoint)
 
-/** Prose in any language: combining marks stay, since many scripts cannot be read without them. */
+/** Like `visible`, but keeps combining marks, because many scripts cannot be read without them. Used for prose. */
 export const readable = (text: string): string => text.replace(STEERING, codePoint)
 
 const SGR = /(\u001b\[[0-9;:]*m)/u
 const SGR_ALL = new RegExp(SGR, 'gu')
 
 /**
- * A command's output for a terminal: colours stay, everything else that would steer the terminal (move the
- * cursor, set the title, write the clipboard) is written out.
+ * Output of a command for a terminal. Colours stay; all other control sequences (cursor movement, window title,
+ * clipboard) are escaped.
  */
 export function harmless(text: string): string {
   return text
@@ -37,12 +33,12 @@ export function harmless(text: string): string {
     .join('')
 }
 
-/** The same where no colours are wanted: in a pipe, in a file, with NO_COLOR. */
+/** The same without colours: for a pipe, a file, or NO_COLOR. */
 export const colourless = (text: string): string => harmless(text).replaceAll(SGR_ALL, '')
 
 /**
- * One line of it that ends its own colours: a command that leaves "concealed" on would hide what is written after
- * it, such as the question whether to run something.
+ * One line that resets its colours at its end. Otherwise a command that turns on "concealed" would hide the text after
+ * it, such as an approval question.
  */
 export function harmlessLine(line: string, isColoured: boolean): string {
   if (!isColoured) return colourless(line)

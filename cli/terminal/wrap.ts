@@ -3,7 +3,7 @@ import { stripVTControlCharacters } from 'node:util'
 const segments = new Intl.Segmenter('en', { granularity: 'grapheme' })
 const WIDE = /\p{Extended_Pictographic}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]/u
 
-/** Columns that a text takes on a terminal. */
+/** Number of terminal columns of a text. */
 export function widthOf(text: string): number {
   let width = 0
   for (const { segment } of segments.segment(stripVTControlCharacters(text)))
@@ -11,7 +11,7 @@ export function widthOf(text: string): number {
   return width
 }
 
-/** Cuts a text into pieces of at most `width` columns, wherever that is. */
+/** Cuts a text into pieces of at most `width` columns, also within words. */
 export function chop(word: string, width: number): string[] {
   const pieces: string[] = []
   let piece = ''
@@ -39,7 +39,7 @@ function wrapLine(line: string, width: number): string[] {
   return [...lines, current.trimEnd()]
 }
 
-/** The text in lines of at most `width` columns, broken between words where that is possible. */
+/** Wraps a text to `width` columns, between words if possible. */
 export function wrap(text: string, width: number): string[] {
   const columns = Math.max(width, 20)
   return text
@@ -48,7 +48,7 @@ export function wrap(text: string, width: number): string[] {
     .flatMap((line) => wrapLine(line, columns))
 }
 
-/** The text on one line of at most `width` columns; what is left out is marked. */
+/** Cuts a text to one line of `width` columns; `…` marks the cut. */
 export function clip(text: string, width: number): string {
   const line = text.replaceAll(/\s+/g, ' ').trim()
   if (widthOf(line) <= width) return line

@@ -4,11 +4,11 @@ import type { CallProgram } from '../program-call/call-program.ts'
 import type { Listed } from './listed.ts'
 import type { Sandbox } from './sandbox.ts'
 
-/** What came of one check. `not run` says why in its detail; it is never a pass. */
+/** Result of one check. For `not run`, the detail says why; it never counts as a pass. */
 export interface Outcome {
   readonly state: 'pass' | 'fail' | 'not run'
   readonly detail: string
-  /** What was measured, for scripts. */
+  /** Measured values, for scripts. */
   readonly measured?: unknown
 }
 
@@ -16,43 +16,42 @@ export interface Verified extends Outcome {
   readonly check: string
 }
 
-/** A host, or address, and a port. */
 export interface Target {
   readonly host: string
   readonly port: number
 }
 
-/** What every check may look at. */
-export interface Stage {
+/** What the checks can use. */
+export interface CheckInputs {
   readonly environment: Environment
-  /** The stack file's pools by name, where the file is there. */
+  /** Pools of the stack file by name, or undefined without that file. */
   readonly pools:
     | ReadonlyMap<string, { readonly min: number; readonly max: number; readonly size: string }>
     | undefined
   readonly call: CallProgram
   readonly kubectl: Kubectl
-  /** A sandbox of a class, made when first asked for, and one for all checks. Throws `NotRun` without a service. */
+  /** The shared sandbox of a class, created on the first call. Throws `NotRun` without a service. */
   sandbox(kind: SandboxKind): Promise<Sandbox>
-  /** Another one without an agent, for this check alone, which has to destroy it. */
+  /** A further sandbox without an agent. The caller destroys it. */
   anotherSandbox(): Promise<Sandbox>
-  /** What shows that the probe works; undefined if the policy lists nothing that a pod of a class may reach. */
+  /** Allowed destinations, which prove that the probe works. Undefined if the policy allows pods no destination. */
   readonly listed: Listed | undefined
   readonly unlisted: Target
   readonly claims: number
   readonly warmMs: number
 }
 
-/** An object of the cluster, or a list of them, as JSON. */
+/** Runs kubectl and returns its JSON output. */
 export type Kubectl = (...args: readonly string[]) => Promise<unknown>
 
 export interface Check {
   readonly id: string
-  /** What it shows, in a sentence. */
+  /** What the check proves, as a sentence. */
   readonly shows: string
-  run(stage: Stage): Promise<Outcome>
+  run(inputs: CheckInputs): Promise<Outcome>
 }
 
-/** Something that a check needs is not here. Thrown, it makes the check `not run`, never a failure or a pass. */
+/** Thrown if a check lacks something that it needs. The check then counts as `not run`. */
 export class NotRun extends Error {}
 
 export const pass = (detail: string, measured?: unknown): Outcome => outcome('pass', detail, measured)
@@ -65,6 +64,6 @@ const outcome = (state: Outcome['state'], detail: string, measured: unknown): Ou
   ...(measured === undefined ? {} : { measured }),
 })
 
-/** A pass with what was seen, or a failure with what was found wrong. */
+/** Fails with the list of problems, or passes if it is empty. */
 export const verdict = (wrong: readonly string[], right: string, measured?: unknown): Outcome =>
   wrong.length === 0 ? pass(right, measured) : fail(wrong.join('; '), measured)

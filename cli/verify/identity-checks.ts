@@ -2,9 +2,9 @@ import * as z from 'zod'
 import { names } from '../../contracts/names.ts'
 import { SECRET_GETTER, secretGetter } from '../../infra/plans/roles.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
-import { type Check, NotRun, type Stage, verdict } from './check.ts'
+import { type Check, type CheckInputs, NotRun, verdict } from './check.ts'
 
-/** What a service account of a sandbox would be asked to do by whoever holds its token. */
+/** Permissions that an attacker with a sandbox's token would want. */
 const WISHES = [
   ['get', 'secrets'],
   ['list', 'secrets'],
@@ -19,32 +19,34 @@ const WISHES = [
 
 const CAN_MS = 20_000
 
-async function can(stage: Stage, wish: readonly string[], as?: string): Promise<boolean> {
-  const { sandboxes } = names(stage.environment.slice).namespaces
-  const { status, stdout, stderr } = await stage.call({
+async function can(inputs: CheckInputs, wish: readonly string[], as?: string): Promise<boolean> {
+  const { sandboxes } = names(inputs.environment.slice).namespaces
+  const { status, stdout, stderr } = await inputs.call({
     program: 'kubectl',
     args: ['auth', 'can-i', ...wish, '-n', sandboxes, ...(as === undefined ? [] : ['--as', as])],
     timeoutMs: CAN_MS,
   })
   const answer = stdout.trim().split('\n').at(-1) ?? ''
   if (answer === 'yes') return true
-  // kubectl answers "no" with status 1, which a refused question has too.
+  // kubectl prints "no" with status 1. A failed request has status 1 too, so the text is checked.
   if (status === 1 && /^no\b/.test(answer)) return false
-  throw new NotRun(`the API server does not say: ${stderr.trim().split('\n').at(-1) ?? answer}`)
+  throw new NotRun(
+    `the API server did not answer the question: ${stderr.trim().split('\n').at(-1) ?? answer}`,
+  )
 }
 
-/** The accounts that sandboxes run as can do nothing at the API server. */
+/** The service accounts of sandboxes have no permissions at the API server. */
 export const accounts: Check = {
   id: 'accounts',
   shows: 'the service accounts of sandboxes may do nothing at the API server',
-  async run(stage) {
-    if (!(await can(stage, ['get', 'secrets'])))
-      throw new NotRun('you may not read secrets there yourself, so a "no" would show nothing')
-    const { namespaces, serviceAccounts } = names(stage.environment.slice)
+  async run(inputs) {
+    if (!(await can(inputs, ['get', 'secrets'])))
+      throw new NotRun('you may not read secrets there yourself, so a "no" would prove nothing')
+    const { namespaces, serviceAccounts } = names(inputs.environment.slice)
     const wrong: string[] = []
     for (const account of [serviceAccounts.agentHost, serviceAccounts.commandHost])
       for (const wish of WISHES)
-        if (await can(stage, wish, `system:serviceaccount:${namespaces.sandboxes}:${account}`))
+        if (await can(inputs, wish, `system:serviceaccount:${namespaces.sandboxes}:${account}`))
           wrong.push(`${account} may ${wish.join(' ')}`)
     return verdict(wrong, `2 accounts, ${WISHES.length} questions each`)
   },
@@ -58,7 +60,7 @@ const Assignment = z.object({
 type Assignment = z.infer<typeof Assignment>
 const Assigned = z.array(Assignment)
 
-/** By its GUID: a name can be given to any role. */
+/** Compares the GUID, because any role can be given this name. */
 function isSecretGetter(roleDefinitionId: string, scope: string, platform: string): boolean {
   const [, subscription = ''] = /^\/subscriptions\/([0-9a-f-]{36})\//i.exec(scope) ?? []
   return (
@@ -73,16 +75,16 @@ const callsModel = ({ roleDefinitionName, scope }: Assignment) =>
 const MODEL_ROLE = 'Cognitive Services OpenAI User'
 const AZ_MS = 60_000
 
-/** In Azure, the identity of sandboxes may read users' tokens, and do nothing else. */
+/** In Azure, the identity of sandboxes may only read users' tokens, and call the model if there is one. */
 export const identity: Check = {
   id: 'identity',
   shows:
     'the identity of sandboxes may read secrets of the user-token vault by name, and nothing else in Azure',
-  async run(stage) {
-    const { azure } = stage.environment.infra
+  async run(inputs) {
+    const { azure } = inputs.environment.infra
     if (!azure) throw new NotRun('this environment is not on Azure')
-    const { cluster } = stage.environment.infra
-    const assigned = await assignments(stage, azure.identities.agentHost.clientId)
+    const { cluster } = inputs.environment.infra
+    const assigned = await assignments(inputs, azure.identities.agentHost.clientId)
     const vault = `/vaults/${azure.vaults.userTokens.name.toLowerCase()}`
     const readsTokens = ({ roleDefinitionId, scope }: Assignment) =>
       scope.toLowerCase().endsWith(vault) && isSecretGetter(roleDefinitionId, scope, cluster.name)
@@ -99,7 +101,7 @@ export const identity: Check = {
   },
 }
 
-async function assignments({ call }: Stage, clientId: string) {
+async function assignments({ call }: CheckInputs, clientId: string) {
   const args = [
     'role',
     'assignment',
@@ -117,7 +119,7 @@ async function assignments({ call }: Stage, clientId: string) {
       timeoutMs: AZ_MS,
     })
     if (status === 0) return Assigned.parse(JSON.parse(stdout))
-    throw new NotRun(`az does not say: ${stderr.trim().split('\n').at(-1) ?? ''}`)
+    throw new NotRun(`az failed: ${stderr.trim().split('\n').at(-1) ?? ''}`)
   } catch (error) {
     throw error instanceof NotRun ? error : new NotRun(messageOf(error))
   }

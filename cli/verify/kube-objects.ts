@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { KATA_NODE_LABEL, KATA_TAINT } from '../../contracts/labels.ts'
 
-/** What the checks read of a node. */
+/** The fields of a node that the checks read. */
 const Node = z.object({
   metadata: z.object({ name: z.string(), labels: z.record(z.string(), z.string()).default({}) }),
   spec: z.object({
@@ -27,7 +27,7 @@ export const Pod = z.object({
 export const Pods = z.object({ items: z.array(Pod) })
 export const Service = z.object({ spec: z.object({ clusterIP: z.string() }) })
 
-/** AKS puts the pool's name there. */
+/** AKS sets this label to the pool's name. */
 const POOL_LABEL = 'kubernetes.azure.com/agentpool'
 
 export const poolOf = ({ metadata }: Node): string | undefined => metadata.labels[POOL_LABEL]
@@ -43,14 +43,14 @@ export const hasKataTaint = ({ spec }: Node): boolean =>
 
 const BINARY: Readonly<Record<string, number>> = { Ki: 1 / 1024, Mi: 1, Gi: 1024, Ti: 1_048_576 }
 
-/** A quantity of bytes in MiB: `28360Mi`, `29040640Ki`, `30408704000`. */
+/** Converts a quantity of bytes to MiB: `28360Mi`, `29040640Ki`, `30408704000`. */
 export function mibOf(quantity: string): number | undefined {
   const [, digits = '', unit = ''] = /^(\d+)(Ki|Mi|Gi|Ti)?$/.exec(quantity) ?? []
   if (digits === '') return undefined
   return Math.floor(unit === '' ? Number(digits) / 1_048_576 : Number(digits) * (BINARY[unit] ?? 0))
 }
 
-/** A quantity of cpu in millicores: `7820m`, `8`. */
+/** Converts a quantity of cpu to millicores: `7820m`, `8`. */
 export function cpuMillisOf(quantity: string): number | undefined {
   const [, digits = '', unit = ''] = /^(\d+)(m)?$/.exec(quantity) ?? []
   if (digits === '') return undefined

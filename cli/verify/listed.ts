@@ -6,15 +6,15 @@ import { resolveEgress } from '../../policies/agent/egress/resolve.ts'
 import { destinationsFor } from '../../policies/agent/egress/targets.ts'
 import type { Target } from './check.ts'
 
-/** The class of sandboxes that is probed, and where its pods may connect to by name. */
+/** The class of sandboxes that is probed, and the destinations that its pods may reach. */
 export interface Listed {
   readonly kind: SandboxKind
   readonly targets: readonly Target[]
 }
 
 /**
- * The first class that has destinations in the network policies that `policies/agent/egress.yaml` makes for an environment.
- * A class without one reaches nothing, so silence in it shows no fence. Undefined if no class has one.
+ * Finds the first class with allowed destinations in the environment's network policies. In a class without one, a failed
+ * connection would prove nothing. Returns undefined if no class has one.
  */
 export function listedDestinations(environment: Environment): Listed | undefined {
   const { classes } = resolveEgress(readEgressPolicy(), placeholderValues(environment))
@@ -23,7 +23,7 @@ export function listedDestinations(environment: Environment): Listed | undefined
     .find(({ targets }) => targets.length > 0)
 }
 
-/** A pattern such as `*.example.com` is no name that a probe could look up. */
+/** Skips patterns such as `*.example.com`, which cannot be looked up. */
 const targetsOf = ({
   host,
   ports,

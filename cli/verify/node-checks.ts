@@ -1,4 +1,4 @@
-import { type Check, NotRun, type Outcome, type Stage, verdict } from './check.ts'
+import { type Check, type CheckInputs, NotRun, type Outcome, verdict } from './check.ts'
 import {
   cpuMillisOf,
   hasKataTaint,
@@ -10,21 +10,21 @@ import {
   poolOf,
 } from './kube-objects.ts'
 
-async function nodesOf({ kubectl }: Stage): Promise<Node[]> {
+async function nodesOf({ kubectl }: CheckInputs): Promise<Node[]> {
   const { items } = Nodes.parse(await kubectl('get', 'nodes'))
   if (items.length === 0) throw new NotRun('the cluster has no nodes')
   return items
 }
 
-/** Every pool has as many ready nodes as the stack file lets it have, of the size that it asks for. */
+/** Every pool has the number of ready nodes and the VM size that the stack file asks for. */
 export const pools: Check = {
   id: 'pools',
   shows: 'every pool of the stack file is there, within its bounds, and ready',
-  async run(stage) {
-    if (!stage.pools) throw new NotRun(`there is no Pulumi.${stage.environment.name}.yaml to compare with`)
-    const nodes = await nodesOf(stage)
-    if (nodes.every((node) => poolOf(node) === undefined)) throw new NotRun('these nodes are of no AKS pool')
-    const wrong = [...stage.pools].flatMap(([pool, wanted]) => {
+  async run(inputs) {
+    if (!inputs.pools) throw new NotRun(`there is no Pulumi.${inputs.environment.name}.yaml to compare with`)
+    const nodes = await nodesOf(inputs)
+    if (nodes.every((node) => poolOf(node) === undefined)) throw new NotRun('the nodes belong to no AKS pool')
+    const wrong = [...inputs.pools].flatMap(([pool, wanted]) => {
       const own = nodes.filter((node) => poolOf(node) === pool)
       const ready = own.filter(isReady).length
       const otherSizes = own.filter(
@@ -32,27 +32,27 @@ export const pools: Check = {
       )
       return [
         ...(ready < wanted.min || ready > wanted.max
-          ? [`pool ${pool} has ${ready} ready nodes, asked for ${wanted.min} to ${wanted.max}`]
+          ? [`pool ${pool} has ${ready} ready nodes; the stack file asks for ${wanted.min} to ${wanted.max}`]
           : []),
         ...otherSizes.map(({ metadata }) => `node ${metadata.name} is not a ${wanted.size}`),
       ]
     })
-    return verdict(wrong, `${stage.pools.size} pools, ${nodes.filter(isReady).length} ready nodes`)
+    return verdict(wrong, `${inputs.pools.size} pools, ${nodes.filter(isReady).length} ready nodes`)
   },
 }
 
-/** Nodes that sandboxes run on: those of Kata where isolation is Kata, else every one that is ready. */
-const sandboxNodes = ({ environment }: Stage, nodes: readonly Node[]) =>
+/** Nodes that sandboxes run on: Kata nodes for isolation kata, otherwise all ready nodes. */
+const sandboxNodes = ({ environment }: CheckInputs, nodes: readonly Node[]) =>
   nodes.filter((node) => isReady(node) && (environment.isolation !== 'kata' || isKata(node)))
 
-/** What a node offers is what the charts have computed with; what it really offers is told, to be written down. */
+/** Nodes offer at least what the environment file assumes. The measured values can be copied into that file. */
 export const capacity: Check = {
   id: 'capacity',
-  shows: 'nodes for sandboxes offer at least what the environment file counts on',
-  async run(stage) {
-    const { environment } = stage
-    const own = sandboxNodes(stage, await nodesOf(stage))
-    if (own.length === 0) throw new NotRun(`no node is there for isolation ${environment.isolation}`)
+  shows: 'nodes for sandboxes offer at least what the environment file assumes',
+  async run(inputs) {
+    const { environment } = inputs
+    const own = sandboxNodes(inputs, await nodesOf(inputs))
+    if (own.length === 0) throw new NotRun(`no node supports isolation ${environment.isolation}`)
     const offered = own.map(({ metadata, status }) => ({
       name: metadata.name,
       cpuMillis: cpuMillisOf(status.allocatable['cpu'] ?? '') ?? 0,
@@ -66,26 +66,26 @@ export const capacity: Check = {
       keys
         .filter((key) => node[key] < wanted[key])
         .map(
-          (key) => `node ${node.name} offers ${node[key]} ${key}, the environment file has ${wanted[key]}`,
+          (key) => `node ${node.name} offers ${node[key]} ${key}; the environment file has ${wanted[key]}`,
         ),
     )
-    return verdict(wrong, `${own.length} nodes offer what is counted on`, offered)
+    return verdict(wrong, `${own.length} nodes offer at least what the environment file assumes`, offered)
   },
 }
 
-/** Only sandboxes come to nodes for sandboxes. */
+/** Only sandboxes are scheduled on nodes for sandboxes. */
 export const taints: Check = {
   id: 'taints',
   shows: 'nodes for Kata pods carry the label and the taint, and no other node the label',
-  async run(stage): Promise<Outcome> {
-    if (stage.environment.isolation !== 'kata')
-      throw new NotRun(`isolation is ${stage.environment.isolation}: only Kata has nodes of its own`)
-    const kata = (await nodesOf(stage)).filter(isKata)
+  async run(inputs): Promise<Outcome> {
+    if (inputs.environment.isolation !== 'kata')
+      throw new NotRun(`isolation is ${inputs.environment.isolation}: only kata has separate nodes`)
+    const kata = (await nodesOf(inputs)).filter(isKata)
     if (kata.length === 0)
       throw new NotRun('no node has the label of Kata nodes: the pool is at zero or missing')
     const bare = kata.filter((node) => !hasKataTaint(node))
     return verdict(
-      bare.map(({ metadata }) => `node ${metadata.name} lacks the taint: anything may be scheduled there`),
+      bare.map(({ metadata }) => `node ${metadata.name} lacks the taint, so any pod may be scheduled there`),
       `${kata.length} nodes`,
     )
   },

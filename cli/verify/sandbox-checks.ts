@@ -1,40 +1,40 @@
 import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import { names } from '../../contracts/names.ts'
 import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
-import { type Check, fail, NotRun, pass, type Stage, type Target, verdict } from './check.ts'
+import { type Check, type CheckInputs, fail, NotRun, pass, type Target, verdict } from './check.ts'
 import { Nodes, Pod, Pods, Service } from './kube-objects.ts'
 import type { Listed } from './listed.ts'
 import type { Sandbox } from './sandbox.ts'
 
-const namespaceOf = ({ environment }: Stage) => names(environment.slice).namespaces.sandboxes
+const namespaceOf = ({ environment }: CheckInputs) => names(environment.slice).namespaces.sandboxes
 
-/** What a sandbox says of its kernel is anything that it likes. */
+/** The sandbox controls this output, so it is cut. */
 const KERNEL_CHARACTERS = 100
 const NAME = /^[a-z0-9][a-z0-9.-]{0,252}$/
 
-/** The pod of a sandbox, which must be the very one that the service says it is. */
-async function podOf(stage: Stage, { bound }: Sandbox) {
+/** The pod of a sandbox. Throws if its UID is not the one that the service reports. */
+async function podOf(inputs: CheckInputs, { bound }: Sandbox) {
   if (!bound) throw new NotRun('this service has no pods: its sandboxes are processes')
-  if (!NAME.test(bound.podName)) throw new Error('the service has bound a pod of no name')
-  const pod = Pod.parse(await stage.kubectl('get', 'pod', bound.podName, '-n', namespaceOf(stage)))
+  if (!NAME.test(bound.podName)) throw new Error('the service reported a pod with an invalid name')
+  const pod = Pod.parse(await inputs.kubectl('get', 'pod', bound.podName, '-n', namespaceOf(inputs)))
   if (pod.metadata.uid !== bound.podUid)
-    throw new Error(`pod ${bound.podName} is another one than the service has bound`)
+    throw new Error(`pod ${bound.podName} has another UID than the service reported`)
   return pod
 }
 
-/** A sandbox runs on a kernel of its own. */
+/** A sandbox does not run on its node's kernel. */
 export const kernel: Check = {
   id: 'kernel',
-  shows: 'the kernel in a sandbox is not that of its node',
-  async run(stage) {
-    const { isolation } = stage.environment
+  shows: 'the kernel in a sandbox is not the kernel of its node',
+  async run(inputs) {
+    const { isolation } = inputs.environment
     if (isolation === 'none') throw new NotRun('isolation is none: sandboxes share the kernel of the node')
-    const sandbox = await stage.sandbox('command')
-    const pod = await podOf(stage, sandbox)
+    const sandbox = await inputs.sandbox('command')
+    const pod = await podOf(inputs, sandbox)
     const inside = (await sandbox.output('uname -r')).trim().slice(0, KERNEL_CHARACTERS)
-    const { items } = Nodes.parse(await stage.kubectl('get', 'nodes'))
+    const { items } = Nodes.parse(await inputs.kubectl('get', 'nodes'))
     const node = items.find(({ metadata }) => metadata.name === pod.spec.nodeName)
-    if (!node) throw new Error(`pod ${pod.metadata.name} is on no node that is known`)
+    if (!node) throw new Error(`the node of pod ${pod.metadata.name} is not in the list of nodes`)
     const outside = node.status.nodeInfo.kernelVersion
     const wanted = RUNTIME_CLASSES[isolation].name
     const wrong = [
@@ -55,16 +55,16 @@ const METADATA: readonly Target[] = [
   { host: '168.63.129.16', port: 80 },
   { host: '168.63.129.16', port: 32_526 },
 ]
-/** Where a kubelet listens. */
+/** Port of the kubelet. */
 const KUBELET_PORT = 10_250
 const OTHERS = 5
 
-/** What no sandbox may connect to, as far as the cluster tells of it. */
-async function forbidden(stage: Stage, own: string | undefined): Promise<Target[]> {
-  const { infra } = stage.environment
-  const service = Service.parse(await stage.kubectl('get', 'service', 'kubernetes', '-n', 'default'))
-  const { items: nodes } = Nodes.parse(await stage.kubectl('get', 'nodes'))
-  const { items: pods } = Pods.parse(await stage.kubectl('get', 'pods', '-n', namespaceOf(stage)))
+/** Destinations that no sandbox may reach, as far as the cluster's objects show them. */
+async function forbidden(inputs: CheckInputs, own: string | undefined): Promise<Target[]> {
+  const { infra } = inputs.environment
+  const service = Service.parse(await inputs.kubectl('get', 'service', 'kubernetes', '-n', 'default'))
+  const { items: nodes } = Nodes.parse(await inputs.kubectl('get', 'nodes'))
+  const { items: pods } = Pods.parse(await inputs.kubectl('get', 'pods', '-n', namespaceOf(inputs)))
   const nodeIps = nodes.flatMap(({ status }) =>
     status.addresses.filter(({ type }) => type === 'InternalIP').map(({ address }) => address),
   )
@@ -80,71 +80,75 @@ async function forbidden(stage: Stage, own: string | undefined): Promise<Target[
   ]
 }
 
-function listedOf({ listed }: Stage): Listed {
+function listedOf({ listed }: CheckInputs): Listed {
   if (listed) return listed
-  throw new NotRun('policies/agent/egress.yaml lists nothing that a pod may reach: no control is there')
+  throw new NotRun(
+    'policies/agent/egress.yaml allows pods no destination, so there is no control for the probe',
+  )
 }
 
 const told = ({ host, port }: Target) => `${host}:${port}`
 
 /**
- * That nothing answers proves a fence only if the same probe reaches what is allowed: else the sandbox has no network, or
- * the probe is broken, and nothing was shown.
+ * A failed connection proves a fence only if the same probe reaches an allowed destination. Otherwise the sandbox may
+ * have no network at all, or the probe may be broken.
  */
 export const fences: Check = {
   id: 'fences',
   shows: 'metadata, the API server, nodes, other sandboxes and the database are unreachable from a sandbox',
-  async run(stage) {
-    const listed = listedOf(stage)
-    const sandbox = await stage.sandbox(listed.kind)
-    const targets = await forbidden(stage, sandbox.bound?.podName)
+  async run(inputs) {
+    const listed = listedOf(inputs)
+    const sandbox = await inputs.sandbox(listed.kind)
+    const targets = await forbidden(inputs, sandbox.bound?.podName)
     const reached = await sandbox.reached([...listed.targets, ...targets])
     const open = targets.filter((_, index) => reached[listed.targets.length + index])
     if (open.length > 0) return fail(`a sandbox reaches ${open.map(told).join(', ')}`, open)
     const controls = listed.targets.filter((_, index) => reached[index])
-    const isClosed = stage.environment.egress.mode === 'closed'
+    const isClosed = inputs.environment.egress.mode === 'closed'
     if (controls.length === 0 && !isClosed)
       throw new NotRun(
-        `nothing answers, but neither does what class ${listed.kind} may reach (${listed.targets.map(told).join(', ')}): nothing is shown`,
+        `nothing answers, including the destinations that class ${listed.kind} may reach (${listed.targets.map(told).join(', ')}), so the check proves nothing`,
       )
     return isClosed && controls.length > 0
       ? fail(`egress is closed, but a sandbox reaches ${controls.map(told).join(', ')}`)
-      : pass(`${targets.length} targets, asked from class ${listed.kind}`, targets.map(told))
+      : pass(`${targets.length} targets, probed from class ${listed.kind}`, targets.map(told))
   },
 }
 
-/** A name that is not listed is not reached; one that is listed is. */
+/** An allowed name is reachable; another name is not. */
 export const fqdn: Check = {
   id: 'names',
-  shows: 'a sandbox reaches a listed name and no other',
-  async run(stage) {
-    const { mode } = stage.environment.egress
-    if (mode !== 'fqdn') throw new NotRun(`egress is ${mode}: no rule of the network has names`)
-    const { kind, targets } = listedOf(stage)
-    const unlisted = told(stage.unlisted)
+  shows: 'a sandbox reaches an allowed name and no other',
+  async run(inputs) {
+    const { mode } = inputs.environment.egress
+    if (mode !== 'fqdn') throw new NotRun(`egress is ${mode}: no network rule uses names`)
+    const { kind, targets } = listedOf(inputs)
+    const unlisted = told(inputs.unlisted)
     if (targets.some((target) => told(target) === unlisted))
       throw new NotRun(`--unlisted names ${unlisted}, which class ${kind} may reach`)
-    const sandbox = await stage.sandbox(kind)
-    const [isUnlistedOpen, ...answers] = await sandbox.reached([stage.unlisted, ...targets])
+    const sandbox = await inputs.sandbox(kind)
+    const [isUnlistedOpen, ...answers] = await sandbox.reached([inputs.unlisted, ...targets])
     const reached = targets.filter((_, index) => answers[index]).map(told)
     const silent = targets.filter((_, index) => !answers[index]).map(told)
     const wrong = [
-      ...(reached.length > 0 ? [] : [`${silent.join(', ')}: listed for class ${kind}, and none is reached`]),
-      ...(isUnlistedOpen ? [`${unlisted} is not listed, and reached`] : []),
+      ...(reached.length > 0
+        ? []
+        : [`${silent.join(', ')}: allowed for class ${kind}, but none is reachable`]),
+      ...(isUnlistedOpen ? [`${unlisted} is not allowed, but reachable`] : []),
     ]
     const quiet = silent.length === 0 ? '' : `; no answer from ${silent.join(', ')}`
     return verdict(wrong, `class ${kind} reaches ${reached.join(', ')} and not ${unlisted}${quiet}`)
   },
 }
 
-/** Claims find a warm sandbox, and get it in time. */
+/** A claim gets a warm sandbox within the time limit. */
 export const warm: Check = {
   id: 'warm',
   shows: 'a claim is served by a warm sandbox, in time',
-  async run(stage) {
-    const made: Sandbox[] = [await stage.sandbox('command')]
+  async run(inputs) {
+    const made: Sandbox[] = [await inputs.sandbox('command')]
     try {
-      while (made.length < stage.claims) made.push(await stage.anotherSandbox())
+      while (made.length < inputs.claims) made.push(await inputs.anotherSandbox())
     } finally {
       await Promise.all(made.slice(1).map((sandbox) => sandbox.destroy()))
     }
@@ -154,7 +158,7 @@ export const warm: Check = {
     const median = times[Math.floor((times.length - 1) / 2)] ?? 0
     const wrong = [
       ...(cold.length > 0 ? [`${cold.length} of ${made.length} were started cold: the pool was empty`] : []),
-      ...(median > stage.warmMs ? [`the median is ${median} ms, more than ${stage.warmMs} ms`] : []),
+      ...(median > inputs.warmMs ? [`the median is ${median} ms, more than ${inputs.warmMs} ms`] : []),
     ]
     return verdict(wrong, `${made.length} claims, median ${median} ms, slowest ${times.at(-1) ?? 0} ms`, {
       readyMs: times,

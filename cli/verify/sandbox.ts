@@ -9,13 +9,13 @@ export type Bound = Extract<RunEvent, { type: 'sandbox.execution_pod.bound' }>['
 
 export interface Sandbox {
   readonly id: string
-  /** The pod that serves it; absent where the service has no pods. */
+  /** The sandbox's pod; undefined if the service has no pods. */
   readonly bound: Bound | undefined
-  /** From the request to the first moment at which it took commands. */
+  /** Time from the request until the sandbox accepted commands. */
   readonly readyMs: number
-  /** What a program of it prints. Throws if it ends otherwise than well. */
+  /** Runs a command and returns its output. Throws unless it exits with 0. */
   output(command: string): Promise<string>
-  /** Which of these can be connected to over TCP from inside. */
+  /** Tries a TCP connection to each target from inside the sandbox. */
   reached(targets: readonly Target[]): Promise<boolean[]>
   destroy(): Promise<void>
 }
@@ -26,8 +26,8 @@ const CONNECT_MS = 4000
 const COMMAND_MS = 30_000
 
 /**
- * Runs a program in the toolbox of a pod past the service. Where the policy of the deployment keeps commands offline, this
- * is how the fence behind that one is seen: the pod has a network that a command which breaks out would have.
+ * Runs a program in the pod's toolbox container, bypassing the service. If the policy gives commands no network, this
+ * still tests the network policies, which must hold against a command that escapes its own isolation.
  */
 export type InPod = (bound: Bound | undefined, argv: readonly string[]) => Promise<string>
 
@@ -36,7 +36,7 @@ interface Wanted {
   readonly inPod: InPod
 }
 
-/** Makes a sandbox as any user does: asked of the API, claimed from the pool of its class. */
+/** Creates a sandbox through the API, as a user would. */
 export async function makeSandbox(client: Client, { kind, inPod }: Wanted): Promise<Sandbox> {
   const begun = performance.now()
   const { id } = await request(client, kind)
@@ -68,7 +68,7 @@ export async function makeSandbox(client: Client, { kind, inPod }: Wanted): Prom
   }
 }
 
-/** A sandbox of class agent belongs to a run: of an agent that says one line and then waits for its next turn. */
+/** An agent sandbox needs a run. Its scripted agent prints one line and waits for the next turn. */
 function request(client: Client, kind: SandboxKind): Promise<Run> {
   const common = { workspace: { kind: 'empty' }, labels: { purpose: 'verify' } } as const
   if (kind === 'command') return client.createSandbox(common)
@@ -79,7 +79,7 @@ function request(client: Client, kind: SandboxKind): Promise<Run> {
   return client.startRun({ ...common, task: 'agentweaver verify', agent, interactive: true })
 }
 
-/** Cancels a run and waits until its sandbox is given back. */
+/** Cancels a run and waits until its sandbox is released. */
 async function end(client: Client, id: string): Promise<void> {
   const until = performance.now() + READY_MS
   let { state } = await client.cancel(id)
@@ -101,7 +101,7 @@ async function untilReady(client: Client, id: string, kind: SandboxKind): Promis
   throw new Error(`the sandbox was not ready after ${READY_MS / 1000} s`)
 }
 
-/** The event that names its pod, which is there before it is ready. */
+/** The event that names the sandbox's pod. It precedes readiness. */
 async function boundOf(client: Client, id: string): Promise<Bound | undefined> {
   const { items } = await client.readEvents(id, { limit: 100 })
   for (const { event } of items) if (event.type === 'sandbox.execution_pod.bound') return event.data
@@ -121,7 +121,7 @@ async function outputOf(client: Client, id: string, request: StartCommandInput):
   throw new Error('the sandbox ended before its command did')
 }
 
-/** Words of the command are data to the program in it: hosts come as JSON, in base64, which no shell reads. */
+/** Base64 keeps the host names from being interpreted by a shell. */
 function probe(targets: readonly Target[]): string {
   const data = Buffer.from(JSON.stringify(targets)).toString('base64')
   const program = `const net = require('node:net')
@@ -139,5 +139,5 @@ function parseReached(text: string, count: number): boolean[] {
   const answer: unknown = JSON.parse(text)
   if (Array.isArray(answer) && answer.length === count && answer.every((one) => typeof one === 'boolean'))
     return answer
-  throw new Error('the probe in the sandbox gave no answer that can be read')
+  throw new Error('the probe in the sandbox returned unreadable output')
 }

@@ -1,10 +1,10 @@
 import { messageOf } from '../../runtime/kit/errors.ts'
-import { type Check, fail, NotRun, notRun, type Stage, type Verified } from './check.ts'
+import { type Check, type CheckInputs, fail, NotRun, notRun, type Verified } from './check.ts'
 import { accounts, identity } from './identity-checks.ts'
 import { capacity, pools, taints } from './node-checks.ts'
 import { fences, fqdn, kernel, warm } from './sandbox-checks.ts'
 
-/** In the order in which they are told. */
+/** In output order. */
 export const CHECKS: readonly Check[] = [
   pools,
   capacity,
@@ -17,24 +17,24 @@ export const CHECKS: readonly Check[] = [
   warm,
 ]
 
-/** Runs the checks one after another: they share a sandbox, and a claim that is timed has the service for itself. */
+/** Runs the checks one by one, because they share a sandbox, and timed claims must not compete with other work. */
 export async function verify(
-  stage: Stage,
+  inputs: CheckInputs,
   checks: readonly Check[],
   on: (check: Check) => void,
 ): Promise<Verified[]> {
   const verified: Verified[] = []
   for (const check of checks) {
     on(check)
-    verified.push({ check: check.id, ...(await outcomeOf(check, stage)) })
+    verified.push({ check: check.id, ...(await outcomeOf(check, inputs)) })
   }
   return verified
 }
 
-/** A check that cannot say is `not run`; one that breaks has failed, as what it would have shown is not shown. */
-async function outcomeOf(check: Check, stage: Stage) {
+/** `NotRun` makes the check `not run`. Any other error is a failure. */
+async function outcomeOf(check: Check, inputs: CheckInputs) {
   try {
-    return await check.run(stage)
+    return await check.run(inputs)
   } catch (error) {
     return error instanceof NotRun ? notRun(error.message) : fail(messageOf(error))
   }

@@ -4,7 +4,7 @@ import { visible } from '../terminal/visible.ts'
 
 type Pending = Extract<RunEvent, { type: 'subtask.pending_capacity' }>['data']
 
-/** What a run without a sandbox waits for, and what the person can do: the first time in full, then in a few words. */
+/** Says what a run without a sandbox waits for, and what the person can do. Later attempts get a short text. */
 export function capacityWords(data: Pending, at: string): string {
   const tries = `tries again as soon as there is room, at the latest in ${untilNext(data, at)}`
   if (data.attempt > 1)
@@ -19,9 +19,9 @@ export function capacityWords(data: Pending, at: string): string {
 const untilNext = ({ nextAttemptAt }: Pending, at: string) =>
   duration(Math.max(Date.parse(nextAttemptAt) - Date.parse(at), 0))
 
-/** A pool that is used up, or the quota of the namespace, whose figures the cluster named. */
+/** Either the pool is exhausted, or the namespace's quota, for which the cluster reported figures. */
 function shortageOf({ resource, requested, available }: Pending): string {
-  if (resource === 'sandboxes') return 'every sandbox is in use or promised to a run before this one'
+  if (resource === 'sandboxes') return 'every sandbox is in use or reserved for an earlier run'
   const figures = `it needs ${requested.toLocaleString('en')}, and ${available.toLocaleString('en')} are left`
   return `the quota of the namespace for ${visible(resource)} is used up (${figures})`
 }

@@ -11,7 +11,7 @@ function colourOf(line: string, paint: Paint): string {
   return line.startsWith('+') ? paint.green(line) : line
 }
 
-/** What an editing call takes away and adds, as a person reads a change; nothing for other calls. */
+/** Lines that an editing call removes and adds. Empty for other calls. */
 export function changeLines(tool: string, request: unknown, paint: Paint): string[] {
   if (typeof request !== 'object' || request === null) return []
   const given = request as Readonly<Record<string, unknown>>

@@ -6,9 +6,9 @@ import { OutputLines } from './output-lines.ts'
 import { type Look, quote, row } from './row.ts'
 
 export interface ViewOptions {
-  /** Most lines of a command's output that are shown. @default all */
+  /** Maximum number of output lines shown per command. @default all */
   readonly outputLines?: number
-  /** What to add to a command line that is shown, so that it finds the service. @default nothing */
+  /** Option to append to printed command lines, so that they reach the same service. @default none */
   readonly suffix?: string
 }
 
@@ -18,7 +18,7 @@ type Facts = Readonly<Record<string, unknown>>
 
 export type CommandView = ReturnType<typeof createCommandView>
 
-/** A command's output line by line, and how it ended. A call tells its end once, whichever event says it. */
+/** Shows a command's output line by line, and how it ended. The end is shown once, although two events report it. */
 export function createCommandView(look: Look, { outputLines = Number.POSITIVE_INFINITY }: ViewOptions) {
   const output = new OutputLines()
   const shown = new Map<string, number>()
@@ -51,7 +51,7 @@ export function createCommandView(look: Look, { outputLines = Number.POSITIVE_IN
       told.add(callId ?? commandId)
       return end(commandId, words(exitWords(result), result.durationMs))
     },
-    /** The end of a call that no event of its own told. */
+    /** Shows the end of a call for which no `command.exited` event came. */
     ended(callId: string, facts: Facts, ms: number) {
       return told.delete(callId) ? [] : end(callId, words(visible(`exit ${facts['exitCode'] ?? '?'}`), ms))
     },

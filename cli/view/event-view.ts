@@ -12,12 +12,12 @@ import { acceptWords, ignoredWords, trustedWords } from './settings-words.ts'
 type DataOf<T extends RunEventType> = Extract<RunEvent, { type: T }>['data']
 type Renderers = { readonly [T in RunEventType]?: (data: DataOf<T>, at: string) => string[] }
 
-/** Tools whose event of its own says everything. */
+/** Tools that have an event of their own, so the call is not shown. */
 const QUIET_TOOLS = new Set(['report_intent', 'ask_question', 'report_outcome'])
-/** Tools whose answer is worth a few lines. */
+/** Tools whose result is shown, with the number of lines. */
 const SHOWN_ANSWERS: Readonly<Record<string, number>> = { grep_search: 6, file_search: 6 }
 
-/** Turns a run's events into lines for people, in order. It keeps only what later lines depend on. */
+/** Turns a run's events into text lines, in order. Keeps only the state that later lines need. */
 export function createEventView(look: Look, options: ViewOptions = {}): (envelope: RunEnvelope) => string[] {
   const commands = createCommandView(look, options)
   const renderers: Renderers = {
@@ -58,8 +58,7 @@ function runRenderers(look: Look): Renderers {
       row(look, ['hand-off', 'yellow'], `${visible(path)}  ${paint.dim(visible(kind))}`),
     'workspace.results': (data) => row(look, 'changes', resultWords(data)),
     'subtask.pending_capacity': (data, at) => row(look, ['waiting', 'yellow'], capacityWords(data, at)),
-    'run.suspended': () =>
-      row(look, ['suspended', 'yellow'], 'The sandbox is given back until the decision.'),
+    'run.suspended': () => row(look, ['suspended', 'yellow'], 'The sandbox is released until the decision.'),
     'run.resumed': ({ generation }) => row(look, 'resumed', `in sandbox number ${generation}`),
     'run.outcome': ({ outcome, summary }) =>
       row(look, ['outcome', 'bold'], `${outcome}${summary ? `: ${readable(summary)}` : ''}`),
@@ -72,7 +71,7 @@ function runRenderers(look: Look): Renderers {
   }
 }
 
-/** What the run works on, and what of it is left alone. */
+/** Describes the run's folder or copy, and what in it is read-only or missing. */
 function preparedWords(
   { mode, path, files, hasUncommittedChanges, readOnly, unreadable }: DataOf<'workspace.prepared'>,
   { paint }: Look,
@@ -88,7 +87,7 @@ function heldWords({ count, names, isComplete }: DataOf<'workspace.held'>): stri
   const what = count === 1 ? 'git directory' : 'git directories'
   const renamed = `${count} ${what} in your folder renamed to *.agentweaver-held: ${visible(names.join(', '))}`
   const unsearched =
-    'The folder is too large or too deep to be searched for git directories. Run no git below it before you removed what the run made there.'
+    'The folder is too large or too deep to be searched for git directories. Run no git command below it before you have removed what the run created there.'
   return [...(count > 0 ? [renamed] : []), ...(isComplete ? [] : [unsearched])].join('. ')
 }
 

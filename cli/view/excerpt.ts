@@ -2,22 +2,22 @@ import type { Paint } from '../terminal/paint.ts'
 import { visible } from '../terminal/visible.ts'
 import { chop } from '../terminal/wrap.ts'
 
-/** Rows of a text that a person is asked about: with the question below them they fit a terminal of 40 rows. */
+/** Rows of text in an approval question. Together with the question they fit a terminal of 40 rows. */
 const SHOWN_ROWS = 24
 const INDENT = '    '
 
 type Look = {
   readonly paint: Paint
   readonly width: number
-  /** The command that shows all of the text. */
+  /** The command that prints the whole text. */
   readonly all: string
 }
 type Row = { readonly number: string; readonly text: string }
 
 /**
- * A text that is decided on. Its lines are numbered where there are several, so that a line that is merely too wide
- * does not look like two, and none of them can pass for words of ours. Of a long text its beginning and its end are
- * shown, and how long it is: what matters may be in the middle.
+ * Text of an approval question. Multiple lines are numbered, so that a wrapped line does not look like two lines and no
+ * line can pass for text of this program. Long text is cut to its beginning and end, and its size is shown, because the
+ * dangerous part may be in the middle.
  */
 export function excerpt(text: string, { paint, width, all }: Look): string[] {
   const lines = visible(text).split('\n')
@@ -31,7 +31,7 @@ export function excerpt(text: string, { paint, width, all }: Look): string[] {
   if (first.length <= SHOWN_ROWS) return [paint.dim(`${INDENT}(${size})`), ...show(first)]
   const last = rowsOf([...lines.entries()].reverse(), room, 'last')
   return [
-    paint.bold(`${INDENT}It is long: ${size}. Its beginning and its end:`),
+    paint.bold(`${INDENT}The text is long: ${size}. Its beginning and its end:`),
     ...show(first.slice(0, SHOWN_ROWS / 2)),
     paint.bold(`${INDENT}… not shown here. Read all of it before you allow it: ${all}`),
     ...show(last.slice(-SHOWN_ROWS / 2)),
@@ -41,7 +41,7 @@ export function excerpt(text: string, { paint, width, all }: Look): string[] {
 const count = (number: number, one: string) =>
   `${number.toLocaleString('en')} ${number === 1 ? one : `${one}s`}`
 
-/** Rows at one end of a text, at least one more than is shown where there are more. A grapheme has few code units. */
+/** Rows from one end of a text, with at least one more row than is shown. Assumes at most 4 code units per column. */
 function rowsOf(
   entries: Iterable<readonly [index: number, line: string]>,
   room: number,

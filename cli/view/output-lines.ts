@@ -1,8 +1,8 @@
-/** Cuts a stream of chunks into lines, so that what is shown does not depend on how the output was cut. */
+/** Splits a stream of chunks into lines, independent of the chunk boundaries. */
 export class OutputLines {
   readonly #rest = new Map<string, string>()
 
-  /** The lines that this chunk completes. */
+  /** Returns the lines that this chunk completes. */
   take(key: string, chunk: string): string[] {
     const pieces = ((this.#rest.get(key) ?? '') + chunk).split('\n')
     this.#rest.set(key, pieces.pop() ?? '')
@@ -13,7 +13,7 @@ export class OutputLines {
     return this.#rest.has(key)
   }
 
-  /** What is left without a line end. */
+  /** Returns the unfinished last line, if any. */
   flush(key: string): string[] {
     const rest = this.#rest.get(key)
     this.#rest.delete(key)

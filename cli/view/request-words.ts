@@ -8,13 +8,13 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : JS
 const lines = ({ start_line: start, end_line: end }: Arguments): string =>
   start === undefined && end === undefined ? '' : `:${text(start ?? 1)}-${end === undefined ? '' : text(end)}`
 
-/** The files that a patch changes, as the tool reads them; a patch that it refuses changes none. */
+/** Paths in a patch, or the reason why the tool rejects the patch. */
 const patched = (patch: string): string => {
   const named = patchPaths(patch)
   return named.ok ? named.paths.join(', ') : named.message
 }
 
-/** The one thing about a call that a person wants to see first. */
+/** The most important argument of each tool. */
 const WORDS: Readonly<Record<string, (given: Arguments) => string>> = {
   run_command: (given) => text(given['command']),
   read_file: (given) => text(given['path']) + lines(given),
@@ -30,9 +30,9 @@ const WORDS: Readonly<Record<string, (given: Arguments) => string>> = {
 const isArguments = (value: unknown): value is Arguments =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** A tool call's arguments in a few words, hidden characters made visible. */
+/** Short text for a tool call's arguments, with hidden characters escaped. */
 export function requestWords(tool: string, request: unknown): string {
-  // AgentHost shows arguments that are no JSON, or too long, as null.
+  // AgentHost replaces arguments that are not JSON, or too long, by null.
   if (request === null) return '(unusable arguments)'
   const words = isArguments(request) ? WORDS[tool]?.(request) : undefined
   return visible(words ?? text(request))

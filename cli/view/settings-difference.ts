@@ -4,7 +4,7 @@ import type { SettingsComparison } from '../../contracts/trusted-folders.ts'
 import type { Paint, Style } from '../terminal/paint.ts'
 import { visible } from '../terminal/visible.ts'
 
-/** What trusting a folder's settings file would change: its text, and what that means for runs. */
+/** What trusting a folder's settings file would change: its text, and the effect on runs. */
 export function differenceLines(comparison: SettingsComparison, paint: Paint): string[] {
   const { path, inForce, file } = comparison
   const name = `${visible(path)}/${SETTINGS_FILE.path}`
@@ -24,7 +24,7 @@ function inForceWords({ text, origin, trustedAt }: NonNullable<SettingsCompariso
   return `in force, ${how} at ${trustedAt}${text === undefined ? ' (no file: the defaults)' : ''}`
 }
 
-/** Files that differ in more lines than this are shown one after the other: finding the fewest could take minutes. */
+/** Above this number of changed lines, the texts are shown one after the other, because a diff could take minutes. */
 const MAX_EDITS = 1000
 
 function textLines(before: string, after: string, paint: Paint): string[] {
@@ -39,7 +39,7 @@ const TONES: Readonly<Record<string, Style>> = { '-': 'red', '+': 'green' }
 
 const prefixed = (sign: string, text: string): string[] => text.split('\n').map((line) => sign + line)
 
-/** Comments and order change the text, and nothing else. */
+/** Settings that change for runs. A change of comments or order has no effect. */
 function effectLines({ inForce, file }: SettingsComparison, paint: Paint): string[] {
   const before = inForce?.settings
   if (before === undefined) return []
@@ -49,6 +49,6 @@ function effectLines({ inForce, file }: SettingsComparison, paint: Paint): strin
     return old === words(after) ? [] : [`  ${key}: ${old} → ${words(after)}`]
   })
   return changes.length === 0
-    ? [paint.dim('For runs nothing changes.')]
-    : [paint.bold('For runs this means:'), ...changes]
+    ? [paint.dim('Nothing changes for runs.')]
+    : [paint.bold('Changes for runs:'), ...changes]
 }

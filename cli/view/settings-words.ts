@@ -15,14 +15,14 @@ export const trustedWords = ({ path, settings }: Trusted): string =>
     : `First run in ${visible(folderOf(path))}, which has no settings file: the defaults are in force from now on.`
 
 const WHY: Readonly<Record<Ignored['reason'], string>> = {
-  changed: 'is not obeyed: it differs from the settings in force.',
-  added: 'is not obeyed: the defaults are in force, since there was no such file.',
-  removed: 'is gone: the settings in force stay as they are.',
+  changed: 'is ignored: it differs from the settings in force.',
+  added: 'is ignored: the defaults are in force, because the file did not exist before.',
+  removed: 'is missing: the settings in force stay as they are.',
 }
 
 export const ignoredWords = ({ path, reason }: Ignored): string => `${visible(path)} ${WHY[reason]}`
 
-/** What accepts the file, with the command on a line of its own; an upload has no folder on the service's machine. */
+/** How to accept the file. An upload has no folder on the service's machine. */
 export const acceptWords = ({ path }: Ignored, suffix: string): string[] =>
   isAbsolute(path)
     ? [

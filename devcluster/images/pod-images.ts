@@ -64,10 +64,7 @@ export async function apiImage(cacheRoot: string, node: string): Promise<ImageSp
 
 const API_HOME = '/home/api'
 
-/**
- * The same code gives the same files of the same name: an image of them is made once. What V8 compiled of it is never twice
- * the same to the byte, but good for every Node of this version.
- */
+/** Bundles into a folder that is named by the hash of its files, so that an image of the same code is made once. */
 async function bundleOnce(cacheRoot: string, bundle: (folder: string) => Promise<unknown>): Promise<string> {
   const folder = join(cacheRoot, 'bundles')
   mkdirSync(folder, { recursive: true })

@@ -8,7 +8,6 @@ import { createLog } from '../kit/log.ts'
 import { present } from '../kit/present.ts'
 import { createGrowingRedactor } from '../redaction/growing-redactor.ts'
 import { assets } from './assets.ts'
-import { collectInStandby } from './collect-in-standby.ts'
 import { parseAgentHostConfig } from './config.ts'
 import { azureSettings } from './credential/azure-settings.ts'
 import { DecisionTable } from './decisions/decision-table.ts'
@@ -165,7 +164,6 @@ async function prepare(): Promise<void> {
   const { importKeys } = await import('./configure/ticket.ts')
   await bestEffort(log, "import the executor's public keys", () => importKeys(ticket))
   await bestEffort(log, 'rehearse a run', () => rehearse({ createRunSession, policy, shell, stateDir }))
-  await bestEffort(log, 'collect what the start left behind', () => collectInStandby(machine.status.state))
   log.debug('settled', startCost())
 }
 

@@ -4,7 +4,7 @@ import type { ToolOutcome } from '../../contracts/tools.ts'
 import type { Log } from '../kit/log.ts'
 import type { ToolCall, ToolDefinition } from '../tools/tool.ts'
 
-/** An agent's conversation as files, by relative path: what is checkpointed and restored elsewhere. */
+/** An agent's conversation as files by relative path. It is saved at checkpoints and can be restored elsewhere. */
 export type SessionFiles = ReadonlyMap<string, Uint8Array>
 
 export interface CallError {
@@ -15,39 +15,39 @@ export interface CallError {
 export interface AgentDeps {
   readonly tools: readonly ToolDefinition[]
   /**
-   * Decides, runs and records one call. It may take minutes, since a person may be asked; `signal` ends with the
-   * turn. The id is ours and is used once in a run, whatever ids the model makes up.
+   * Decides, runs and records one call. It may take minutes, because a person may be asked. `signal` aborts with the turn.
+   * The call id is ours and unique within the run; ids from the model are not used.
    */
   readonly callTool: (call: ToolCall, signal: AbortSignal) => Promise<ToolOutcome>
   /**
-   * Records what a model wrote in place of a call: an unknown tool, arguments that are no JSON or too long. Nothing is
-   * decided or run; `error` is what the model is told.
+   * Records an invalid call of the model: an unknown tool, or arguments that are not JSON or too long. Nothing is decided
+   * or run. `error` is sent to the model.
    */
   readonly rejectCall: (call: ToolCall, error: CallError, signal: AbortSignal) => Promise<ToolOutcome>
-  /** The credential for the model: a GitHub token, or an endpoint's key; undefined where none is needed. */
+  /** The credential for the model: a GitHub token or an API key. Undefined if none is needed. */
   readonly fetchToken: () => Promise<string | undefined>
   /** A private folder that the agent's commands can neither read nor write. */
   readonly stateDir: string
   /**
-   * What the agent runtime needs to reach its servers (`HTTPS_PROXY`, `SSL_CERT_FILE`). It sees nothing else of
-   * this process's environment.
+   * Environment variables that the agent runtime needs to reach its servers (`HTTPS_PROXY`, `SSL_CERT_FILE`). It gets
+   * nothing else from this process's environment.
    * @default none
    */
   readonly runtimeEnv?: Readonly<Record<string, string>>
-  /** The files of an earlier `exportSession`, to go on from there. */
+  /** Files of an earlier `exportSession`, to continue that conversation. */
   readonly sessionFiles?: SessionFiles
   readonly limits: AgentLimits
   readonly log: Log
 }
 
 export interface AgentLimits {
-  /** Longest turn. */
+  /** Maximum duration of a turn. */
   readonly turnMs: number
-  /** Longest silence of the model while no tool call is open. */
+  /** Maximum silence of the model while no tool call is open. */
   readonly idleMs: number
-  /** Time that the agent runtime has to start and to open the session. */
+  /** Time limit to start the agent runtime and to open the session. */
   readonly startMs: number
-  /** Time that the agent runtime has to stop its work before it is killed. */
+  /** Time limit for the agent runtime to stop a turn; after that it is killed. */
   readonly cancelMs: number
 }
 
@@ -62,7 +62,7 @@ export interface Turn {
   readonly turnId: string
   readonly prompt: string
   readonly signal: AbortSignal
-  /** Takes an event of the agent; the host adds those of the turn and of the tools. */
+  /** Called for each event of the agent. The host adds the events of turns and tools. */
   readonly emit: (event: HostEvent) => void
 }
 
@@ -71,12 +71,12 @@ export type TurnResult =
   | { readonly state: 'cancelled' }
   | { readonly state: 'failed'; readonly code: ErrorCode; readonly message: string }
 
-/** One agent's conversation. Turns run one after another; a second one at the same time is a mistake. */
+/** One conversation with an agent. Only one turn may run at a time. */
 export interface AgentSession {
-  /** Never throws for what the model, its server or the agent runtime did. */
+  /** Failures of the model, its server and the agent runtime are in the result and are not thrown. */
   runTurn(turn: Turn): Promise<TurnResult>
-  /** The conversation so far. Between turns only. */
+  /** The conversation so far. Call it only between turns. */
   exportSession(): Promise<SessionFiles>
-  /** Ends the session and every process of it. */
+  /** Ends the session and all of its processes. */
   close(): Promise<void>
 }

@@ -3,7 +3,7 @@ import { SandboxError } from '../kit/errors.ts'
 import type { AgentDeps, AgentSession } from './agent.ts'
 import { createScriptedAgent } from './scripted/scripted-agent.ts'
 
-/** Makes the agent of a run. Throws `configure_failed` or a credential's error where it cannot be set up. */
+/** Creates the agent of a run. Throws `configure_failed` or a credential error. */
 export async function createAgent(config: AgentConfig, deps: AgentDeps): Promise<AgentSession> {
   switch (config.kind) {
     case 'scripted':
@@ -11,7 +11,7 @@ export async function createAgent(config: AgentConfig, deps: AgentDeps): Promise
     case 'copilot':
     case 'openaiCompatible':
     case 'foundry': {
-      // Only where it is wanted: the agent SDK costs a standby AgentHost memory and file opens.
+      // Imported on demand, because the agent SDK costs a standby AgentHost memory and open files.
       const { createCopilotAgent } = await import('./copilot/copilot-agent.ts')
       return createCopilotAgent(config, deps)
     }

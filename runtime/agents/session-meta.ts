@@ -4,20 +4,20 @@ import type { SessionFiles } from './agent.ts'
 
 const META_FILE = 'session.json'
 
-/** Writes what an agent must know of itself beside its files. */
+/** Encodes the agent's metadata as a session file. */
 export const encodeMeta = (meta: Record<string, unknown>): [string, Uint8Array] => [
   META_FILE,
   new TextEncoder().encode(JSON.stringify(meta)),
 ]
 
-/** Reads it back; a session of another kind of agent, or one that is damaged, is refused. */
+/** Decodes the metadata. Throws if it is damaged or belongs to another kind of agent. */
 export function decodeMeta<S extends z.ZodType>(schema: S, files: SessionFiles): z.infer<S> {
   const bytes = files.get(META_FILE)
   if (bytes === undefined) throw unusable(`it has no ${META_FILE}`)
   try {
     return schema.parse(JSON.parse(new TextDecoder().decode(bytes)))
   } catch (error) {
-    throw unusable(`its ${META_FILE} is not that of this kind of agent`, error)
+    throw unusable(`its ${META_FILE} does not belong to this kind of agent`, error)
   }
 }
 

@@ -38,42 +38,42 @@ export interface AppOptions {
   readonly now: () => Date
   readonly rateLimitPerMinute: number
   readonly streams: StreamLimits
-  /** Settles when the service has started; whoever comes before waits for it. */
+  /** Settles when the service has started. Earlier requests wait for it. */
   readonly started: Promise<unknown>
-  /** Values of the header `Host` that are accepted beside those of the service's own addresses. */
+  /** Accepted `Host` values in addition to the service's own addresses. */
   readonly allowedHosts: readonly string[]
-  /** Figures are served at another port, and not here. */
+  /** Metrics are served on a separate port and not here. */
   readonly hasOwnMetricsPort?: boolean
 }
 
-/** The longest request line and headers that Node reads. */
+/** Maximum size of a request line with headers. */
 const MAX_HEADER_BYTES = 16_384
 
-/** Limits of a connection. A body is small or a stream; an upload has the time that a run waits for it. */
+/** Connection limits. Bodies are small or streamed; the request timeout is the time that a run waits for its upload. */
 const CONNECTION = {
   bodyLimit: 1_048_576,
   requestTimeout: 900_000,
-  /** Without a byte either way: four heartbeats that a reader did not take. */
+  /** Idle time of a connection: four heartbeats that the reader did not take. */
   connectionTimeout: 60_000,
   keepAliveTimeout: 72_000,
-  /** Of a start on a machine that has much else to do. */
+  /** Time to load the plugins, generous for a busy machine. */
   pluginTimeout: 60_000,
   http: { headersTimeout: 20_000, maxHeaderSize: MAX_HEADER_BYTES },
-  // `refuseLongIds` has the limit of ids, behind the guards.
+  // `refuseLongIds` limits ids, after the guards have run.
   routerOptions: { maxParamLength: MAX_HEADER_BYTES },
 } as const
 
-/** The API over a service: never listens, never reads the environment. Closing it closes the service first. */
+/** Creates the HTTP application. It never listens and never reads the environment. Closing it closes the service first. */
 export function buildApp(options: AppOptions): FastifyInstance {
   const { service, log } = options
   const app = Fastify({
     ...CONNECTION,
     loggerInstance: toFastifyLog(log),
     logController: new BrokenAnswersOnly(log),
-    // A HEAD on a stream would follow it to its end.
+    // HEAD on a stream would wait until the stream ends.
     exposeHeadRoutes: false,
     genReqId: () => `req_${randomUUID()}`,
-    // Whoever comes while the service closes gets a problem like any other, from the hook below.
+    // While the service closes, a hook below returns problem details instead of Fastify's plain 503.
     return503OnClosing: false,
     forceCloseConnections: true,
     frameworkErrors: (error, request, reply) => void sendProblem(error, { request, reply, log }),
@@ -103,7 +103,7 @@ const openRoutes: FastifyPluginAsync<AppOptions> = async (open, { service, hasOw
   serveOpenapi(open)
 }
 
-/** Everything under this scope needs a key: a route that is added here cannot forget to ask for it. */
+/** All routes that need an API key. The guard is a hook of this scope, so a new route cannot miss it. */
 const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps> = async (
   guarded,
   options,

@@ -10,7 +10,7 @@ import type { ApiConfig } from './config.ts'
 
 type Local = Pick<LocalProviderOptions, 'jwksFile' | 'selectIsolation' | 'toolRoots' | 'hostRoots' | 'entry'>
 
-/** Where this deployment's sandboxes are. There is no falling back from one to the other. */
+/** Creates the configured sandbox provider. There is no fallback to the other one. */
 export function composeProvider(
   config: ApiConfig,
   { log, ...local }: Local & { readonly log: Log },

@@ -33,17 +33,17 @@ type Around = {
   readonly store: Store
   readonly log: Log
   /**
-   * The program of this machine's AgentHosts; those of pods are in their image.
+   * Program of the AgentHosts on this machine. In pods it is part of the image.
    * @default the sources of this tree
    */
   readonly hostEntry?: string
 }
 
-/** The keys that the configuration names; `apiKey` is the first operator's. */
+/** Loads the configured keys. `apiKey` is the first operator's key. */
 export const composeKeys = ({ keys, sandboxes, ...config }: ApiConfig): Promise<LoadedKeys> =>
   loadKeys(keys, { ...config, slice: sandboxes.kind === 'kubernetes' ? sandboxes.slice : { kind: 'base' } })
 
-/** The executor of this process, over the provider that the configuration names. */
+/** Creates the run service with the configured provider. */
 export async function composeRunService(
   config: ApiConfig,
   { store, log, hostEntry }: Around,
@@ -109,7 +109,7 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** Commands may use the Node that runs this service as a toolchain, if it has a folder of its own. */
+/** Commands may use the service's Node as a toolchain, if its folder contains nothing else. */
 async function toolRootsOf({ toolRoots }: ApiConfig, log: Log): Promise<string[]> {
   const executable = await realpath(process.execPath)
   if (executable.startsWith('/usr/')) return [...toolRoots]
@@ -138,7 +138,7 @@ const realRoot = (root: string): Promise<string> =>
     )
   })
 
-/** What no caller can widen: the defaults, changed by the operator's file. `direct` is a switch of its own. */
+/** The limits that no caller can widen: the defaults plus the operator's file. `direct` has a separate setting. */
 async function readCeiling({ ceilingFile, isDirectAllowed }: ApiConfig): Promise<SandboxSettings> {
   const patch = ceilingFile === undefined ? {} : await readCeilingFile(ceilingFile)
   return SandboxSettings.parse({ ...patch, direct: isDirectAllowed })
@@ -173,7 +173,7 @@ async function composeGovernance(log: Log): Promise<ControlGovernance> {
   }
 }
 
-/** The deployment's own secrets never pass, whatever a sandbox sends; kinds are redacted as the run's settings say. */
+/** Redacts the deployment's secrets from all events, and personal data if the run's settings say so. */
 function composeRedaction({ models }: ApiConfig) {
   const secrets = [models.openaiApiKey, models.copilotToken].filter((secret) => secret !== undefined)
   const withPii = createRedactor({ secrets, pii: true })
@@ -188,7 +188,7 @@ function composeRedaction({ models }: ApiConfig) {
   }
 }
 
-/** Git on files that agents wrote, in the isolation that their commands have. */
+/** Runs git on files that agents wrote, in the same isolation as their commands. */
 const gitSandbox =
   (select: () => Promise<Selection>, options: { toolRoots: string[]; log: Log }) => async () => {
     const { detection } = await select()

@@ -7,10 +7,10 @@ import { type EnvSource, parseEnv } from '../kit/parse-env.ts'
 import { configDirOf, defaultStateDir, stateDirOf } from '../state-folder/places.ts'
 import { socketPlaceOf } from '../state-folder/socket-place.ts'
 
-/** The service's configuration in final units. Nothing downstream has a default of its own. */
+/** The service's configuration in final units. Other code has no defaults. */
 export type ApiConfig = ReturnType<typeof readConfig>
 
-/** Keys of other ecosystems that the service shares with them. */
+/** Keys without our prefix that the service reads. */
 const SHARED_KEYS = [
   'DATABASE_URL',
   'OPENAI_BASE_URL',
@@ -18,11 +18,11 @@ const SHARED_KEYS = [
   'COPILOT_GITHUB_TOKEN',
   ...AZURE_KEYS,
 ]
-/** The longest wait for a run's upload, after which the run has failed. */
+/** A run fails if its upload takes longer than this. */
 const UPLOAD_TIMEOUT_MS = 900_000
 const seconds = (count: number) => count * 1000
 
-/** Parses the environment once; throws `invalid_config` with every problem in it. */
+/** Parses the environment. Throws `invalid_config` with all problems. */
 export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd: string }) {
   refuseLaptopDefaults(source)
   const env = parseEnv(ApiEnv, source, { prefix: API_ENV_PREFIX, also: SHARED_KEYS, except: CLIENT_ENV_KEYS })
@@ -30,7 +30,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
   const socket = socketPlaceOf(stateDir, source)
   return Object.freeze({
     home,
-    /** Whose git configuration counts on folders of this machine. */
+    /** The user whose git configuration applies to folders of this machine. */
     gitUser: {
       home,
       configHome: absolute(source['XDG_CONFIG_HOME']),
@@ -42,7 +42,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     stateDir,
     isStateDirNamed: env.AGENTWEAVER_STATE_DIR !== undefined,
     socket,
-    /** Folders with keys of this user: no workspace may hold one of them or lie in it. */
+    /** Folders with keys of this user. A workspace must not contain one, or be inside one. */
     privateFolders: [
       stateDir,
       defaultStateDir({ env: source, home }),
@@ -56,7 +56,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     identity: readIdentity(env),
     metricsPort: env.AGENTWEAVER_METRICS_PORT,
     sandboxes: readSandboxes(env, cwd),
-    // A pod sees no folder of the machine that the service runs on.
+    // Pods cannot see folders of the service's machine.
     workspaceRoots: env.AGENTWEAVER_SANDBOXES === 'local' ? (env.AGENTWEAVER_WORKSPACE_ROOTS ?? [home]) : [],
     isolation: env.AGENTWEAVER_ISOLATION,
     isDirectAllowed: env.AGENTWEAVER_DIRECT,
@@ -85,14 +85,14 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
   })
 }
 
-/** A default that suits a laptop is never taken silently in a pod. */
+/** Throws if a pod would silently use a default that is meant for a laptop. */
 function refuseLaptopDefaults(source: EnvSource): void {
   const missing = missingInPod(source).map(({ key, message }) => `  ${key}: ${message}`)
   if (missing.length === 0) return
   throw new SandboxError('invalid_config', ['The configuration has problems:', ...missing].join('\n'))
 }
 
-/** Git takes only absolute paths here. */
+/** Git ignores relative paths here. */
 const absolute = (path: string | undefined) => (path?.startsWith('/') ? path : undefined)
 
 function readKeysPlace(env: ApiEnv, { cwd, stateDir }: { cwd: string; stateDir: string }) {
@@ -109,13 +109,13 @@ function readIdentity({
   AZURE_TENANT_ID: tenantId,
   ...env
 }: ApiEnv): WorkloadIdentity | undefined {
-  // A shell may have these of somebody else's; they are looked at where something is asked of Azure.
+  // A shell may have these variables for another purpose, so they are read only if Azure is used.
   const isWanted = env.AGENTWEAVER_KEY_VAULT !== undefined || env.AGENTWEAVER_DATABASE_AUTH === 'entra'
   if (!authority || !clientId || !tokenFile || !tenantId || !isWanted) return undefined
   return { authority: new URL(authority).origin, clientId, tokenFile, tenantId }
 }
 
-/** `none` is a word of the environment's; a pod that has no runtime class names none. */
+/** Value of AGENTWEAVER_RUNTIME_CLASS for pods without a runtime class. */
 const NO_RUNTIME_CLASS = 'none'
 
 function readSandboxes(env: ApiEnv, cwd: string) {

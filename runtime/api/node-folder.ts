@@ -1,7 +1,7 @@
 import { readdir, realpath } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
-/** What Node's own archives and the npm package `node` put into their folder, and into the two that people share. */
+/** Entries of an installed Node: those of Node's archives, and those of the npm package `node`. */
 const OWN_ENTRIES: Readonly<Record<string, readonly string[]>> = {
   '.': [
     'bin',
@@ -20,8 +20,8 @@ const OWN_ENTRIES: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * The folder of an installed Node, which commands may see as a toolchain. Undefined if the folder has more in it than a
- * Node: with `~/.local/bin/node` commands would see everything in `~/.local`, and with `~/bin/node` the whole home.
+ * The folder of the installed Node, which commands may see as a toolchain. Undefined if it contains other files: with
+ * `~/.local/bin/node`, commands would see everything in `~/.local`.
  */
 export async function nodeFolder(executable: string): Promise<string | undefined> {
   const bin = dirname(await realpath(executable))
@@ -35,6 +35,6 @@ export async function nodeFolder(executable: string): Promise<string | undefined
   return isOwn.includes(false) ? undefined : folder
 }
 
-/** The names in a folder; none if it is absent. One that cannot be read counts as holding something else. */
+/** Names in a folder; empty if it does not exist. An unreadable folder counts as having other files. */
 const namesIn = (folder: string): Promise<string[]> =>
   readdir(folder).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? [] : ['unreadable']))

@@ -6,24 +6,24 @@ import { sealKeyFolder } from '../state-folder/folder-seal.ts'
 import type { ApiConfig } from './config.ts'
 import { isInside, showsSandboxes } from './runs/workspace-admission.ts'
 
-/** The real path of a folder that may not be there yet: links in what is there are followed. */
+/** Real path of a folder that may not exist yet. Links in its existing part are resolved. */
 const realPlace = (path: string): Promise<string> =>
   realpath(path).catch(async () => {
     const above = dirname(path)
     return above === path ? path : join(await realPlace(above), basename(path))
   })
 
-/** The real paths of the folders with keys of the service and its user. No command of a sandbox may see them. */
+/** Real paths of the folders with keys of the service and its user. Commands in sandboxes must not see them. */
 export const privateFoldersOf = ({ privateFolders, home }: ApiConfig): Promise<string[]> =>
   Promise.all([...privateFolders, sealKeyFolder(home)].map(realPlace))
 
-/** A folder of this machine that commands would see, and which setting says so. */
+/** A folder of this machine that commands would see, and the setting that names it. */
 type Shown = { readonly path: string; readonly by: string }
 
-/** The real path of the folder in which the local provider keeps its sandboxes. */
+/** Real path of the folder for the local provider's sandboxes. */
 export const temporaryFolder = (): Promise<string> => realPlace(tmpdir())
 
-/** Throws if a folder that commands would see holds a private folder, or lies in one. */
+/** Throws if a folder that commands would see contains a private folder, or is inside one. */
 export async function refuseToShow(
   shown: readonly Shown[],
   privateFolders: readonly string[],
@@ -34,13 +34,13 @@ export async function refuseToShow(
     if (showsSandboxes(real, temporary))
       throw new SandboxError(
         'invalid_config',
-        `${by}: ${path} holds or lies in a folder of running sandboxes, which are in ${temporary}, and commands of agents must not see those`,
+        `${by}: ${path} contains or is inside a folder of running sandboxes, which are in ${temporary}; commands of agents must not see those`,
       )
     const held = privateFolders.find((folder) => isInside(folder, real) || isInside(real, folder))
     if (held === undefined) continue
     throw new SandboxError(
       'invalid_config',
-      `${by}: ${path} holds or lies in ${held}, a folder for keys of the service and its user, which commands of agents must not see`,
+      `${by}: ${path} contains or is inside ${held}, a folder for keys of the service and its user, which commands of agents must not see`,
     )
   }
 }

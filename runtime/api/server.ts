@@ -25,10 +25,10 @@ import { recordedKeys } from './start/recorded-keys.ts'
 import { stopRequest } from './start/stop-request.ts'
 import { storeLocation } from './start/store-location.ts'
 
-/** EX_CONFIG of sysexits(3), so that a supervisor can tell a mistake of ours from one of the configuration. */
+/** EX_CONFIG of sysexits(3), so that a supervisor can tell a wrong configuration from other failures. */
 const EXIT_CONFIG = 78
 const EXIT_FAILURE = 1
-/** Kubernetes gives a pod two minutes to stop; the rest is for the process to end. */
+/** Kubernetes gives the pod two minutes to stop. The rest is for the process to exit. */
 const STOP_TIMEOUT_MS = 110_000
 
 z.config({ customError: issueWords })
@@ -36,7 +36,7 @@ z.config({ customError: issueWords })
 const now = () => new Date()
 const writeLog = (line: string) => void process.stderr.write(`${line}\n`)
 
-/** Takes the state folder for this process, and ends a move of it that was interrupted. */
+/** Locks the state folder for this process and completes an interrupted move. */
 async function takeStateFolder(config: ApiConfig): Promise<() => void> {
   await settleEarlierState(config, { cwd: process.cwd(), input: process.stdin, output: process.stdout })
   await preparePrivateFolder(config.stateDir)
@@ -76,7 +76,7 @@ async function serve(config: ApiConfig): Promise<void> {
   let socket: Awaited<ReturnType<typeof listenOnSocket>> | undefined
   const close = async () => {
     markStarted()
-    // File and socket go while the folder is still locked, so they are never those of the next service.
+    // Removed while the folder is still locked, so that they cannot belong to the next service.
     socket?.close()
     await removeServiceFile(config.stateDir)
     await app.close()
@@ -87,12 +87,12 @@ async function serve(config: ApiConfig): Promise<void> {
   }
   try {
     await service.hold()
-    // The port comes before the runs: a service that cannot be reached must not take up any.
+    // Listens before it takes over runs, because a service that cannot be reached must not own any.
     const url = await listen(app, config)
     socket = await listenOnSocket(app, config.socket)
     const apiKeys = recordedKeys(store, createAuditTrail(keys))
     if (apiKey !== undefined) await ensureGivenApiKey(apiKeys, { apiKey, now })
-    // Of several processes with one store none makes a key that the others do not know of.
+    // Processes that share a store must not create a key that the others do not know.
     const isOwn = config.keys.kind === 'own'
     const apiKeyFile = isOwn
       ? await ensureFirstApiKey(apiKeys, { stateDir: config.stateDir, now })

@@ -2,9 +2,9 @@ import { commandShell } from './command-shell.ts'
 import { createExecutor, type Order } from './create-executor.ts'
 import type { Backend, BackendWarning, Executor, ExecutorOptions } from './executor.ts'
 import { findTool, isRoot } from './host.ts'
+import { LAUNCHER_FD, supervisorScript } from './process/command-supervisor.ts'
 import { expectedMounts } from './process/mount-proof.ts'
 import type { Launch } from './process/supervise.ts'
-import { LAUNCHER_FD, witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
 import { pathIdentity } from './rootfs/host-paths.ts'
 import {
@@ -30,7 +30,7 @@ const NAMESPACES = [
   ...['--new-session', '--die-with-parent', '--cap-drop', 'ALL'],
 ]
 
-/** One mount as arguments of bubblewrap, which makes missing mount points itself. */
+/** One mount as bubblewrap arguments. bubblewrap creates missing mount points. */
 export function mountArguments(mount: Mount): string[] {
   switch (mount.kind) {
     case 'bind':
@@ -40,7 +40,7 @@ export function mountArguments(mount: Mount): string[] {
     case 'hidden-folder':
       return ['--perms', '0000', '--size', '4096', '--tmpfs', mount.target, '--remount-ro', mount.target]
     case 'hidden-file':
-      // Bubblewrap mounts without device access, so that opening it is refused.
+      // bubblewrap mounts with `nodev`, so opening the file fails.
       return ['--ro-bind', '/dev/null', mount.target]
   }
 }
@@ -67,7 +67,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
   ]
   const ending = [
     ...['--remount-ro', '/', ...(openFilter ? ['--seccomp', String(LAUNCHER_FD)] : [])],
-    ...['--', '/bin/sh', '-c', witnessScript(), 'sh', SANDBOX_PATHS.workspace],
+    ...['--', '/bin/sh', '-c', supervisorScript(), 'sh', SANDBOX_PATHS.workspace],
   ]
   const env = { ...baseEnvironment(options.toolRoots, SANDBOX_PATHS.home), ...options.layout?.environment }
   const launch = async (order: Order): Promise<Launch | { problem: string }> => {
@@ -110,7 +110,7 @@ function warnings({ hasSyscallFilter }: Executor): BackendWarning[] {
   ])
 }
 
-/** The first rung on Linux: bubblewrap. */
+/** The first choice on Linux: bubblewrap. */
 export const bwrapBackend: Backend = {
   name: 'linux-bwrap',
   create: (options) => buildOnSkeleton((skeleton, folders) => build(options, skeleton, folders)),

@@ -8,10 +8,10 @@ import { inheritedDescriptors } from './process/inherited-descriptors.ts'
 import { type Launch, notStarted, supervise } from './process/supervise.ts'
 import { containedPath } from './rootfs/request-mounts.ts'
 
-/** One command that is to be started. */
+/** One command to start. */
 export interface Order {
   readonly request: ExecRequest
-  /** A contained path below the workspace. */
+  /** A path below the workspace. */
   readonly directory: string
   readonly rights: CommandRights
 }
@@ -19,14 +19,14 @@ export interface Order {
 interface ExecutorParts {
   readonly isolation: Isolation
   readonly hasSyscallFilter: boolean
-  /** How to start a command. */
+  /** Builds the launch of a command. */
   readonly launch: (order: Order) => Promise<Launch | { problem: string }>
-  /** Removes what the backend made on disk. */
+  /** Deletes the backend's files. */
   readonly remove: () => Promise<void>
   readonly log: Log
 }
 
-/** An executor out of a backend's way to launch: everything else is alike for all. */
+/** Creates an executor from a backend's `launch` function. Everything else is the same for all backends. */
 export function createExecutor(parts: ExecutorParts): Executor {
   const { isolation, hasSyscallFilter, launch, remove, log } = parts
   const closing = new AbortController()

@@ -6,7 +6,7 @@ import type { ExecRequest } from '../../contracts/exec.ts'
 import { commandShell } from './command-shell.ts'
 import { createExecutor, type Order } from './create-executor.ts'
 import type { Backend, ExecutorOptions, Layout } from './executor.ts'
-import { witnessScript } from './process/witness.ts'
+import { supervisorScript } from './process/command-supervisor.ts'
 import { baseEnvironment } from './rootfs/system-mounts.ts'
 
 const ISOLATION = {
@@ -17,13 +17,13 @@ const ISOLATION = {
   reason: 'the operator allows commands without isolation',
 } as const
 
-/** By this entry of its environment a process is found that left its group. */
+/** Environment variable that identifies processes of a command that left its process group. */
 const MARKER = 'AGENTWEAVER_COMMAND_ID'
 
-/** What a request asks for and a bare process cannot give is refused, never ignored. */
+/** Rejects requests for protections that direct execution cannot provide, instead of ignoring them. */
 function unkept(request: ExecRequest, layout: Layout | undefined): string | undefined {
   if (layout && layout.mounts.length + layout.readOnly.length > 0)
-    return 'direct execution cannot show a command another git directory than the real one'
+    return 'direct execution cannot hide the real git directory from a command'
   if (request.denied.length > 0) return 'direct execution cannot hide paths from a command'
   if (request.readOnly.length > 0) return 'direct execution cannot make paths read-only for a command'
   return undefined
@@ -38,7 +38,7 @@ async function create({ workspace, toolRoots, layout, log }: ExecutorOptions) {
     const id = randomUUID()
     return {
       file: '/bin/sh',
-      args: ['-c', witnessScript(), 'sh', workspace, directory, request.command],
+      args: ['-c', supervisorScript(), 'sh', workspace, directory, request.command],
       env: { ...env, [MARKER]: id },
       hasPidNamespace: false,
       marker: `${MARKER}=${id}`,
@@ -48,7 +48,7 @@ async function create({ workspace, toolRoots, layout, log }: ExecutorOptions) {
   return createExecutor({ isolation: ISOLATION, hasSyscallFilter: false, launch, remove, log })
 }
 
-/** The last rung: a process of this user, bounded and cleaned up after, but not isolated. */
+/** The last choice: a process of this user, with limits and cleanup but without isolation. */
 export const directBackend: Backend = {
   name: 'direct',
   create,
@@ -59,9 +59,9 @@ export const directBackend: Backend = {
       warnings: [
         {
           category: 'no-isolation',
-          message: 'commands run as this user with all its files, processes and secrets in reach',
+          message: 'commands run as this user and can reach all its files, processes and secrets',
         },
-        { category: 'network-unrestricted', message: 'every command reaches the network, allowed or not' },
+        { category: 'network-unrestricted', message: 'every command can reach the network, allowed or not' },
       ],
     }
   },

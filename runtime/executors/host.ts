@@ -2,7 +2,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { release } from 'node:os'
 import { SandboxError } from '../kit/errors.ts'
 
-/** Where launchers are looked for. PATH is not asked: a folder there may be writable by what we isolate. */
+/**
+ * Folders that are searched for launchers. PATH is not used, because isolated commands may be able to write to
+ * a folder in it.
+ */
 const TOOL_FOLDERS = [
   '/usr/bin',
   '/bin',
@@ -15,14 +18,14 @@ const TOOL_FOLDERS = [
 export const lookUpTool = (name: string): string | undefined =>
   TOOL_FOLDERS.map((folder) => `${folder}/${name}`).find(existsSync)
 
-/** The absolute path of a launcher; throws where it is missing. */
+/** Returns the absolute path of a launcher. Throws if it is not installed. */
 export function findTool(name: string): string {
   const found = lookUpTool(name)
   if (found === undefined) throw new SandboxError('isolation_unavailable', `${name} is not installed`)
   return found
 }
 
-/** The command that allows user namespaces where this machine forbids them; undefined where it does not. */
+/** Returns the command that enables user namespaces, if this machine forbids them. */
 export function userNamespaceRemedy(): string | undefined {
   if (sysctl('kernel/apparmor_restrict_unprivileged_userns') === '1')
     return 'sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (or an AppArmor profile with "userns")'
@@ -37,7 +40,10 @@ function sysctl(name: string): string | undefined {
   return existsSync(path) ? readFileSync(path, 'utf8').trim() : undefined
 }
 
-/** Since Linux 6.14 each pid namespace has its own `pid_max`; before that, writing it would change the host's. */
+/**
+ * Since Linux 6.14, each PID namespace has its own `pid_max`. On older kernels, writing it would change the
+ * host's.
+ */
 export function hasNamespacedPidMax(kernel: string = release()): boolean {
   const [major = 0, minor = 0] = kernel.split('.').map(Number)
   return major > 6 || (major === 6 && minor >= 14)

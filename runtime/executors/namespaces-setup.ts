@@ -1,37 +1,37 @@
 import { hasNamespacedPidMax } from './host.ts'
-import { COMMAND_LIMITS, STATUS_FD } from './process/witness.ts'
+import { COMMAND_LIMITS, STATUS_FD } from './process/command-supervisor.ts'
 import { SANDBOX_HOSTNAME } from './rootfs/mounts.ts'
 
 interface SetupTools {
   readonly mount: string
   readonly umount: string
   readonly pivotRoot: string
-  /** Words that start what follows them as a command is to be started. */
+  /** Command line prefix that starts a command with the required privileges and filter. */
   readonly commandLauncher: string
-  /** Sets the host's name; a base system may lack it, then the command sees that of the host. */
+  /** The `hostname` program. If a base system lacks it, commands see the host's name. */
   readonly hostname: string | undefined
-  /** Starts the loopback of a network of its own. */
+  /** Brings up the loopback interface of a private network namespace. */
   readonly loopback: string | undefined
 }
 
 /**
- * The first process of the namespaces: builds the file system, leaves the host's behind and becomes the witness.
- * `$1` is the skeleton, `$2` the file with the table of all commands' mounts (mount(8) reads no pipe), `$3` the
- * rows of this one, `$4` whether it has a network of its own, the rest are the witness's script and arguments.
- *
- * The command runs in a second user namespace. It has no right over the mounts, which belong to the first, and
- * `max_user_namespaces` keeps it from making a third in which it would be root again.
+ * The first process in the namespaces. It builds the file system, detaches the host's and becomes the command
+ * supervisor. `$1` is the skeleton, `$2` the file with the mounts of all commands (mount(8) cannot read a
+ * pipe), `$3` the extra mounts of this command, and `$4` whether it has a private network. The other arguments
+ * are the supervisor's script and its arguments. The command runs in a second user namespace: it has no rights
+ * over the mounts, which belong to the first, and `max_user_namespaces` keeps it from creating a third in which
+ * it would be root again.
  */
 export function setupScript(tools: SetupTools): string {
   const { mount, umount, pivotRoot, commandLauncher, hostname, loopback } = tools
   const rename = hostname === undefined ? '' : `${hostname} ${SANDBOX_HOSTNAME}`
-  // Reserved numbers (300) are not given to the processes of a namespace.
+  // The kernel reserves the first 300 process ids of a namespace.
   const pidMax = hasNamespacedPidMax()
     ? `echo ${COMMAND_LIMITS.processes + 300} >/proc/sys/kernel/pid_max`
     : ''
   return `set -eu
 exec 8>&2 2>&${STATUS_FD}
-skeleton=$1 table=$2 rows=$3 network=$4 witness=$5
+skeleton=$1 table=$2 rows=$3 network=$4 supervisor=$5
 shift 5
 echo 1 >/proc/sys/user/max_user_namespaces
 ${pidMax}
@@ -52,5 +52,5 @@ cd "$skeleton"
 ${pivotRoot} . .old
 ${umount} -n -l /.old
 cd /
-exec ${commandLauncher} /bin/sh -c "$witness" sh "$@" 2>&8 8>&-`
+exec ${commandLauncher} /bin/sh -c "$supervisor" sh "$@" 2>&8 8>&-`
 }

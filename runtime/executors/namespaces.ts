@@ -6,9 +6,9 @@ import type { Backend, Executor, ExecutorOptions } from './executor.ts'
 import { findTool, hasNamespacedPidMax, isRoot, lookUpTool } from './host.ts'
 import { loopbackCommand } from './loopback.ts'
 import { setupScript } from './namespaces-setup.ts'
+import { supervisorScript } from './process/command-supervisor.ts'
 import { expectedMounts } from './process/mount-proof.ts'
 import type { Launch } from './process/supervise.ts'
-import { witnessScript } from './process/witness.ts'
 import { detectByProof } from './prove.ts'
 import { pathIdentity } from './rootfs/host-paths.ts'
 import { readMountInfo } from './rootfs/mount-info.ts'
@@ -42,7 +42,10 @@ const ISOLATION = {
   reason: 'the namespaces of this kernel work with util-linux alone',
 } as const
 
-/** The arguments of the two launchers: nothing they start outlives us, gains a privilege or keeps a namespace. */
+/**
+ * Arguments of setpriv and unshare: the processes die with the service, gain no privileges, and share no
+ * namespace with the host except, on request, the network.
+ */
 function launcherArguments(network: boolean): string[] {
   return [
     ...['--pdeathsig', 'KILL', '--no-new-privs', '--', findTool('unshare')],
@@ -61,7 +64,7 @@ function launcherArguments(network: boolean): string[] {
   ]
 }
 
-/** Writes the tables with the mounts of every command: with the workspace writable, and with it read-only. */
+/** Writes the mount tables of every command: one with a writable workspace, one with a read-only workspace. */
 async function writeTables(options: ExecutorOptions, skeleton: Skeleton, systemFolders: readonly string[]) {
   const { workspace, toolRoots, layout } = options
   const table = mountTable(skeleton.root, readMountInfo())
@@ -72,7 +75,7 @@ async function writeTables(options: ExecutorOptions, skeleton: Skeleton, systemF
     await writeFile(join(skeleton.aside, name), [...rows, table.rows([mount])].join(''))
     return join(skeleton.aside, name)
   }
-  // mount(8) passes over what is mounted already, so a workspace that is read-only cannot be made so afterwards.
+  // mount(8) skips targets that are already mounted, so a workspace cannot be made read-only by a later row.
   const identity = pathIdentity(workspace)
   const own = bindWritable(workspace, SANDBOX_PATHS.workspace, identity)
   const writable = await tableWith('mounts', own)
@@ -81,12 +84,12 @@ async function writeTables(options: ExecutorOptions, skeleton: Skeleton, systemF
 }
 
 /**
- * Starts the witness in a second user namespace, as another user without capabilities and under the filter, which comes
- * last: what builds the sandbox needs calls that it refuses.
+ * Starts the command supervisor in a second user namespace, as another user without capabilities. The filter is
+ * loaded last, because building the sandbox needs calls that it rejects.
  */
 function commandLauncher(loader: FilterLoader | undefined): string {
   const { uid, gid } = SANDBOX_USER
-  // The bounding set can only be emptied with capabilities, which are gone when the command starts.
+  // The bounding set can only be emptied while the process has capabilities, so before the command starts.
   const dropped = ['--bounding-set=-all', '--inh-caps=-all', '--ambient-caps=-all']
   return [
     ...[findTool('unshare'), '--user', `--map-user=${uid}`, `--map-group=${gid}`, '--keep-caps', '--'],
@@ -94,7 +97,7 @@ function commandLauncher(loader: FilterLoader | undefined): string {
   ].join(' ')
 }
 
-/** The filters in a folder and what loads them; undefined where there is no filter, or nothing to load one. */
+/** Writes the filters and finds a program that can load them. Undefined if there is no filter or no loader. */
 async function findFilter(folder: string) {
   const open = await writeFilters(folder)
   const loader = open && findFilterLoader(open({}))
@@ -134,7 +137,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
           isWorkspaceReadOnly(request) ? readOnly : writable,
           addedRows,
           request.network ? '' : 'own-network',
-          witnessScript(),
+          supervisorScript(),
         ],
         ...[SANDBOX_PATHS.workspace, directory, request.command],
       ],
@@ -155,7 +158,7 @@ async function build(options: ExecutorOptions, skeleton: Skeleton, systemFolders
 }
 
 const NO_LOADER =
-  'nothing here can load the system call filter, so a command may use all of the kernel that needs no privilege (keyrings, io_uring, vsock): install perl, or util-linux 2.41 or newer'
+  'nothing here can load the system call filter, so commands can use every unprivileged kernel interface (keyrings, io_uring, vsock): install perl, or util-linux 2.41 or newer'
 
 function warnings({ hasSyscallFilter }: Executor) {
   const why = seccompProgram(process.arch) ? NO_LOADER : NO_FILTER_FOR_PROCESSOR
@@ -163,12 +166,12 @@ function warnings({ hasSyscallFilter }: Executor) {
     ...(hasSyscallFilter ? [] : [why]),
     ...(loopbackCommand()
       ? []
-      : ['commands without network have no loopback: iproute2, net-tools or perl starts it']),
+      : ['commands without network have no loopback interface: install iproute2, net-tools or perl']),
     ...(isRoot() && !hasNamespacedPidMax() ? [UNBOUNDED_PROCESSES] : []),
   ])
 }
 
-/** The second rung on Linux: the kernel's namespaces with what a base system has. */
+/** The second choice on Linux: kernel namespaces, with the tools of a base system. */
 export const namespacesBackend: Backend = {
   name: 'linux-namespaces',
   create: (options) => buildOnSkeleton((skeleton, folders) => build(options, skeleton, folders)),

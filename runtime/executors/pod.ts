@@ -5,29 +5,30 @@ import type { ExecRequest, Isolation } from '../../contracts/exec.ts'
 import { commandShell } from './command-shell.ts'
 import { createExecutor, type Order } from './create-executor.ts'
 import type { Backend, Executor, ExecutorOptions } from './executor.ts'
+import { OrphanReaper, type OrphanReaperOptions } from './process/orphan-reaper.ts'
 import type { Program, StartedProgram } from './process/start.ts'
-import { type StrayOptions, Strays } from './process/strays.ts'
 import type { Launch } from './process/supervise.ts'
 import { isWithin } from './rootfs/mounts.ts'
 import { baseEnvironment } from './rootfs/system-mounts.ts'
 
-/** By this entry of its environment a process is found that left its group. */
+/** Environment variable that identifies processes of a command that left its process group. */
 const MARKER = 'AGENTWEAVER_COMMAND_ID'
 
-/** Not among Node's constants; the same on the architectures that Node runs on. */
+/** Not in Node's constants. The value is the same on all architectures that Node supports. */
 const O_PATH = 0o10_000_000
 
-export interface PodBackendOptions extends StrayOptions {
-  /** Starts a program in an open folder, under the limits and the filter of this process. */
+export interface PodBackendOptions extends OrphanReaperOptions {
+  /** Starts a program in an open folder, with the limits and the filter of this process. */
   readonly start: (program: Program & { readonly folder: number }) => StartedProgram
   readonly isolation: Isolation
   readonly home: string
 }
 
 /**
- * Commands as processes of a pod's toolbox: the pod is the isolation. The process that runs them is their parent. It
- * must adopt orphans, so that whatever a command leaves behind is found, however it hides, and must have put on itself
- * what holds a command: the limits, and a filter that keeps their signals from it.
+ * Runs commands as processes in a pod's toolbox container; the pod provides the isolation. Commands are
+ * children of the process that runs this backend. That process must be a child subreaper, so that every process
+ * a command leaves behind is found. It must also have applied the limits that commands inherit, and a filter
+ * that blocks their signals to it.
  */
 export function createPodBackend(options: PodBackendOptions): Backend {
   return {
@@ -40,36 +41,37 @@ export function createPodBackend(options: PodBackendOptions): Backend {
 function createPodExecutor({ workspace, log }: ExecutorOptions, options: PodBackendOptions): Executor {
   const { start } = options
   const env = baseEnvironment([], options.home)
-  const strays = new Strays(options)
+  const orphanReaper = new OrphanReaper(options)
   const shell = commandShell()
   const launch = async ({ request, directory }: Order): Promise<Launch | { problem: string }> => {
     const problem = unkept(request)
     if (problem !== undefined) return { problem }
     const id = randomUUID()
     const marker = `${MARKER}=${id}`
-    strays.begin(marker)
+    orphanReaper.begin(marker)
     return {
       file: shell.file,
       args: [...shell.args, request.command, shell.nameArgument],
       env: { ...env, ...request.environment, [MARKER]: id },
       start: (program) => {
         const started = startIn({ workspace, directory }, (folder) => start({ ...program, folder }))
-        strays.started(marker, started.pid)
+        orphanReaper.started(marker, started.pid)
         return started
       },
       hasPidNamespace: false,
       marker,
       onEnded: async () => {
-        if (!(await strays.end(marker))) log.warn('a command left processes that outrun their end', { id })
+        if (!(await orphanReaper.end(marker)))
+          log.warn('some processes of a command could not be killed', { id })
       },
     }
   }
   const { isolation } = options
-  // The filter of the runner is on every command.
+  // The runner's own filter applies to every command.
   return createExecutor({ isolation, hasSyscallFilter: true, launch, remove: async () => undefined, log })
 }
 
-/** What a request asks for and a process of the pod cannot be given is refused, never ignored. */
+/** Rejects requests for protections that a pod cannot provide, instead of ignoring them. */
 function unkept({ denied, readOnly, readOnlyRoots }: ExecRequest): string | undefined {
   if (denied.length > 0) return 'a sandbox pod cannot hide paths from a command'
   if (readOnly.length > 0) return 'a sandbox pod cannot make paths read-only for a command'
@@ -78,8 +80,8 @@ function unkept({ denied, readOnly, readOnlyRoots }: ExecRequest): string | unde
 }
 
 /**
- * Opens the folder, links followed, and starts there if it is one of the workspace: what is open stays what it is,
- * whatever is put in the place of its name meanwhile.
+ * Opens the folder, following links, and checks that it lies in the workspace. The command starts in the open
+ * folder, even if the path names another folder by then.
  */
 function startIn(
   { workspace, directory }: { readonly workspace: string; readonly directory: string },

@@ -11,21 +11,21 @@ import { lookUpTool, userNamespaceRemedy } from './host.ts'
 interface Proof {
   readonly backend: Backend
   readonly isolation: Isolation
-  /** What the backend cannot keep here. */
+  /** Guarantees that the backend cannot give on this machine. */
   readonly warnings: (executor: Executor) => readonly BackendWarning[]
-  /** Programs without which there is nothing to prove. */
+  /** Required programs. */
   readonly tools: readonly string[]
   /** The command that installs them. */
   readonly packageHint: string
   readonly options: Parameters<Backend['detect']>[0]
 }
 
-/** Governance reads commands by the grammar of the announced shell, so it must be that one which runs them. */
+/** Governance parses commands for the shell that the backend announces, so the proof checks which shell runs. */
 const SHELL_PROOF = { bash: `check test -n "$BASH_VERSION"; check shopt -qo privileged`, sh: '' } as const
 
-/** What must hold inside. Each failing line names itself. */
+/** Checks that must pass inside the sandbox. A failing check prints itself. */
 const PROOF = `
-check() { "$@" || { echo "in the sandbox this does not hold: $*" >&2; exit 1; }; }
+check() { "$@" || { echo "check failed in the sandbox: $*" >&2; exit 1; }; }
 check test "$PWD" = /workspace
 ${SHELL_PROOF[commandShell().name]}
 echo proof > proof
@@ -38,7 +38,7 @@ check grep -q '^NoNewPrivs:.1$' /proc/self/status
 check test "$(grep -c : /proc/net/dev)" = 1
 `
 
-/** Runs a real command in the backend and believes only what that command found. */
+/** Runs a real command in the backend and accepts the backend only if that command's checks pass. */
 export async function detectByProof(proof: Proof): Promise<Detection> {
   const missing = proof.tools.filter((tool) => lookUpTool(tool) === undefined)
   if (process.platform !== 'linux') return { ok: false, reason: 'it needs Linux' }
@@ -50,7 +50,7 @@ export async function detectByProof(proof: Proof): Promise<Detection> {
   return { ok: false, reason: outcome, ...(remedy === undefined ? {} : { remedy }) }
 }
 
-/** The warnings when the proof holds, else the words of what failed. */
+/** Returns the warnings if the proof succeeds, otherwise the reason for the failure. */
 async function prove({ backend, warnings, options }: Proof): Promise<readonly BackendWarning[] | string> {
   const workspace = await realpath(await mkdtemp(join(tmpdir(), 'agentweaver-probe-')))
   try {

@@ -5,13 +5,13 @@ import { directBackend } from './direct.ts'
 import type { Backend, Detection } from './executor.ts'
 import { namespacesBackend } from './namespaces.ts'
 
-/** Strongest first. `direct` is the last rung and only the operator opens it. */
+/** Strongest isolation first. `direct` is last and must be enabled by the operator. */
 const LADDER: readonly Backend[] = [bwrapBackend, namespacesBackend, directBackend]
 
 export interface SelectOptions {
-  /** Considers this backend alone; it must still prove itself. */
+  /** Considers only this backend. It must still pass its proof. */
   readonly only?: BackendName
-  /** Whether the operator wrote that commands may run without isolation. */
+  /** Whether the operator allowed commands without isolation. */
   readonly allowDirect: boolean
   readonly toolRoots: readonly string[]
   readonly signal?: AbortSignal
@@ -28,18 +28,21 @@ export interface PassedOver {
 export interface Selection {
   readonly backend: Backend
   readonly detection: Proven
-  /** The stronger rungs, with why they were not taken. */
+  /** Stronger backends that were not selected, with the reasons. */
   readonly passedOver: readonly PassedOver[]
 }
 
-/** One line of `agentweaver doctor`. */
+/** One backend in the output of `agentweaver doctor`. */
 export interface Rung {
   readonly name: BackendName
   readonly isChosen: boolean
   readonly detection: Detection
 }
 
-/** The first rung that proves itself. Throws `isolation_unavailable` with every rung's reason and remedy. */
+/**
+ * Returns the first backend that passes its proof. Throws `isolation_unavailable` with the reason and remedy of
+ * every backend.
+ */
 export async function selectBackend(options: SelectOptions): Promise<Selection> {
   const passedOver: PassedOver[] = []
   for (const backend of candidates(options.only)) {
@@ -49,11 +52,11 @@ export async function selectBackend(options: SelectOptions): Promise<Selection> 
   }
   throw new SandboxError(
     'isolation_unavailable',
-    `No way to isolate commands works here.\n${passedOver.map(describe).join('\n')}`,
+    `No backend can isolate commands on this machine.\n${passedOver.map(describe).join('\n')}`,
   )
 }
 
-/** Examines every rung, also those below the chosen one. */
+/** Checks every backend, also those after the selected one. */
 export async function explainLadder(options: SelectOptions): Promise<Rung[]> {
   const rungs: Rung[] = []
   for (const backend of candidates(options.only)) {
@@ -64,7 +67,7 @@ export async function explainLadder(options: SelectOptions): Promise<Rung[]> {
   return rungs
 }
 
-/** One rung as people read it: what was found, what is missing, what would fix it. */
+/** Formats one backend for display: the reason and the remedy. */
 export const describe = ({ name, reason, remedy }: PassedOver): string =>
   `  ${name}: ${reason}${remedy === undefined ? '' : `\n    to fix it: ${remedy}`}`
 
@@ -87,14 +90,14 @@ const DIRECT_NOT_ALLOWED: Detection = {
   ok: false,
   reason: 'it would run commands without isolation, which only the operator may allow',
   remedy:
-    'start the service with AGENTWEAVER_DIRECT=true if you accept that commands can do all that this user can',
+    'start the service with AGENTWEAVER_DIRECT=true if you accept that commands have all permissions of this user',
 }
 
 function toPassedOver(name: BackendName, { reason, remedy }: Extract<Detection, { ok: false }>): PassedOver {
   return remedy === undefined ? { name, reason } : { name, reason, remedy }
 }
 
-/** The chosen rung says in its reason what was better and not to be had. */
+/** Adds the reasons why stronger backends were not selected. */
 function explained(detection: Proven, passedOver: readonly PassedOver[]): Proven {
   if (passedOver.length === 0) return detection
   const others = passedOver.map(({ name, reason }) => `${name}: ${reason}`).join('; ')

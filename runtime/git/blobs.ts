@@ -5,25 +5,25 @@ import { promisify } from 'node:util'
 import { deflate, deflateSync } from 'node:zlib'
 import type { ObjectFormat } from './clean-config.ts'
 
-/** Content above this size is compressed by another thread. */
+/** Larger content is compressed on another thread. */
 const LARGE_BYTES = 262_144
 const LEVEL = { level: 1 }
 const deflateLater = promisify(deflate)
 
 const headerOf = (size: number) => Buffer.from(`blob ${size}\0`)
 
-/** The id that git gives to content as it is, with no conversion of line ends or by a filter. */
+/** Returns git's object id for content as it is on disk, without line-end conversion or filters. */
 export function blobId(format: ObjectFormat, content: Uint8Array): string {
   return createHash(format).update(headerOf(content.length)).update(content).digest('hex')
 }
 
-/** The id of content that is read in pieces. */
+/** Computes the object id of content that is read in pieces. */
 export function openBlobId(format: ObjectFormat, size: number) {
   const hash = createHash(format).update(headerOf(size))
   return { update: (piece: Uint8Array) => void hash.update(piece), digest: () => hash.digest('hex') }
 }
 
-/** Stores content as a loose object of a git directory of ours, unless it is there. */
+/** Stores content as a loose object, unless the object exists. */
 export async function storeBlob(objects: string, id: string, content: Uint8Array): Promise<void> {
   const folder = join(objects, id.slice(0, 2))
   const file = join(folder, id.slice(2))

@@ -8,7 +8,7 @@ export interface MadeBranch {
   readonly bundle: Buffer
   readonly tip: string
   readonly commits: number
-  /** Branches that the run made or moved, and that the bundle does not have. */
+  /** Branches that the run created or moved and that are not in the bundle. */
   readonly otherBranches: readonly string[]
 }
 
@@ -19,14 +19,17 @@ export type Branch =
 const OID = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/
 const MAX_NAMES = 16
 
-/** Where the run's own git directory says that HEAD is, and what that commit changes. */
+/** Reads HEAD and the branches of the run's own git directory. */
 const READ_RUN = `
 agent() { GIT_DIR=${RESULT_MOUNTS.agent} git "$@"; }
 agent rev-parse -q --verify 'HEAD^{commit}' >${OUT}/tip || : >${OUT}/tip
 agent for-each-ref --format='%(objectname) %(refname)' refs/heads | head -c 1048576 >${OUT}/heads
 `
 
-/** Line ends and encodings are stored as the repository says; there is no configuration that could name a filter. */
+/**
+ * Stores the changed files as objects, with the line ends and encodings that the repository asks for. No
+ * configuration is loaded that could name a filter.
+ */
 const CONVERT = `
 export GIT_DIR=${RESULT_MOUNTS.result}
 (cd /workspace && GIT_WORK_TREE=/workspace xargs -0 -r git hash-object -w -- <${IN}/convert) >${OUT}/converted
@@ -64,14 +67,14 @@ exit 1
 export const branchRef = (runId: string) => `refs/agentweaver/${runId}`
 
 /**
- * One branch with what the run committed and, as one more commit, what it left uncommitted. Files that the run did not
- * change are as HEAD had them: uncommitted changes of the user are no part of it.
+ * Creates one branch with the run's commits and, as a last commit, its uncommitted changes. Files that the run
+ * did not change are as in HEAD: the user's uncommitted changes are not part of the branch.
  */
 export async function makeBranch(git: GitSession, parts: ResultParts): Promise<Branch> {
   const own = await readRun(git, parts)
   const withCommits = own.tip === undefined ? undefined : await tryMake(git, parts, own)
   if (withCommits?.ok) return withCommits.branch
-  // Whatever the run did to its own commits, its files are there.
+  // If the run's commits cannot be used, its files are still available, so they become one commit on HEAD.
   const onHead = { ...own, tip: parts.head, tree: parts.tree }
   const made = await tryMake(git, parts, onHead)
   if (!made.ok) throw new Error(made.problem)
@@ -84,7 +87,7 @@ export async function makeBranch(git: GitSession, parts: ResultParts): Promise<B
   }
 }
 
-/** What the run's git directory says, and what the changed files are to git. */
+/** The state of the run's git directory, and the object ids of the changed files. */
 type OwnState = {
   readonly tip: string | undefined
   readonly tree: ReadonlyMap<ByteName, TreeItem>
@@ -130,15 +133,15 @@ function otherBranches(heads: string, known: ReadonlySet<string>): string[] {
     .map((line) => toText(line.slice(line.indexOf(' ') + 1).replace('refs/heads/', '')))
 }
 
-/** Repositories in the folder have commits of their own, which a branch of this one does not carry. */
+/** Excludes changes in nested repositories: they have their own commits, which this branch cannot contain. */
 function branchChanges({ changes, nested }: ResultParts) {
   const roots = nested.map((path) => `${Buffer.from(path).toString('latin1')}/`)
   return changes.filter(({ path }) => !roots.some((root) => path.startsWith(root)))
 }
 
 /**
- * The tree of the branch: HEAD's before the run, with what the run changed. Where the run committed a file that it
- * did not change, or one that git ignores, its commit counts.
+ * The tree of the branch: HEAD before the run, plus the run's changes. If the run committed a file that it did
+ * not change, or an ignored file, the committed version is used.
  */
 function entriesOf(parts: ResultParts, { tree, converted }: OwnState): string {
   const changed = branchChanges(parts)
@@ -148,7 +151,7 @@ function entriesOf(parts: ResultParts, { tree, converted }: OwnState): string {
   const written = changed.flatMap(({ path, after }) => {
     const id = after && (converted.get(path) ?? (after.isKept ? after.id : undefined))
     if (after && id) return [[path, { mode: after.mode, id }] as const]
-    // Content that could not be stored: the file is as it was.
+    // The content could not be stored, so the file keeps its previous version.
     const before = after && parts.tree.get(path)
     return before ? [[path, before] as const] : []
   })
@@ -163,7 +166,7 @@ async function tryMake(git: GitSession, parts: ResultParts, own: OwnState): Prom
   const known = parts.tips.concat(parts.head ?? [])
   await git.write('entries', entriesOf(parts, own))
   await git.write('known', known.map((tip) => `^${tip}\n`).join(''))
-  await git.write('message', `Changes of ${parts.runId} that it did not commit\n`)
+  await git.write('message', `Uncommitted changes of ${parts.runId}\n`)
   const output = await git.run({
     script: MAKE,
     environment: { PARENT: own.tip ?? '', REF: branchRef(parts.runId) },

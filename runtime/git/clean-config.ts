@@ -2,12 +2,15 @@ import type { ConfigEntry } from './configuration.ts'
 
 export type ObjectFormat = 'sha1' | 'sha256'
 
-/** What a private git directory keeps of the user's configuration: facts, and nothing that names a program. */
+/**
+ * The parts of the user's configuration that a private git directory keeps: plain facts, nothing that names a
+ * program.
+ */
 export type CleanConfig =
   | { readonly ok: true; readonly format: ObjectFormat; readonly text: string }
   | { readonly ok: false; readonly reason: string }
 
-/** Of the repository itself: how its files are to be read. */
+/** Repository settings: how its files are to be read. */
 const CORE_FLAGS = [
   'filemode',
   'ignorecase',
@@ -16,11 +19,11 @@ const CORE_FLAGS = [
   'sparsecheckout',
   'sparsecheckoutcone',
 ]
-/** Of the user, wherever it stands: how line ends are stored. */
+/** How line ends are stored. Read from the repository and from the user's own configuration. */
 const LINE_ENDS = ['autocrlf', 'eol', 'safecrlf'] as const
 const WORD = /^[a-z]{1,16}$/i
 const NAME = /^[\w./+-]{1,200}$/
-/** Extensions that change nothing of what is read here. */
+/** Extensions that do not affect how the repository is read. */
 const HARMLESS_EXTENSIONS = ['noop', 'preciousobjects', 'worktreeconfig', 'relativeworktrees'].map(
   (name) => `extensions.${name}`,
 )
@@ -36,7 +39,7 @@ export function cleanConfig(entries: readonly ConfigEntry[]): CleanConfig {
     section('core', [
       ['repositoryformatversion', isSha256 ? '1' : '0'],
       ['bare', 'false'],
-      // The sandbox shows other owners, and a copy other inodes: neither makes a file a changed one.
+      // Owners differ inside the sandbox and inodes differ in a copy. Neither must make a file look changed.
       ['checkstat', 'minimal'],
       ['trustctime', 'false'],
       ...[...flags, ...lineEnds].filter(([, value]) => WORD.test(value)),
@@ -67,7 +70,7 @@ function objectFormatOf(own: readonly ConfigEntry[]): { name: ObjectFormat } | {
 }
 
 const PARTIAL =
-  'it is a partial clone, and only its remote has the objects that are missing. Clone it without --filter'
+  'it is a partial clone, so its missing objects are only on the remote. Clone it without --filter'
 
 const isKnownExtension = (key: string, value: string) =>
   HARMLESS_EXTENSIONS.includes(key) ||
@@ -93,10 +96,10 @@ const section = (name: string, settings: readonly Setting[]): string =>
 
 const quoted = (value: string) => `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
 
-/** Text without control characters, which a configuration file could take for something else. */
+/** Text without control characters, which could start a new line in a configuration file. */
 const isPlain = (value: string) => value.length <= 1000 && !/\p{Cc}/u.test(value)
 
-/** The remotes by name, with addresses that carry no user, password or token. */
+/** The remotes, with URLs stripped of user, password and token. */
 function remotesOf(own: readonly ConfigEntry[]): string[] {
   return own.flatMap(({ key, value }) => {
     const name = /^remote\.(.+)\.url$/s.exec(key)?.[1]
@@ -111,7 +114,7 @@ function remotesOf(own: readonly ConfigEntry[]): string[] {
   })
 }
 
-/** An address without what logs in, and none at all where it could name a program. */
+/** Removes credentials from a URL. Returns undefined if the URL could name a program. */
 export function cleanUrl(value: string): string | undefined {
   if (!isPlain(value)) return undefined
   const short = /^(?:[^@/:\s]+@)?([\w.-]+):(?!\/\/|:)([^\s?#]+)$/.exec(value)

@@ -1,14 +1,13 @@
 import type { ByteName } from '../workspace/git/folder-names.ts'
 import type { Snapshot, SnapshotFile } from './snapshot.ts'
 
-/** A file that is not what it was. */
 export interface Change {
   readonly path: ByteName
   readonly before: SnapshotFile | undefined
   readonly after: SnapshotFile | undefined
 }
 
-/** What changed between two snapshots of one folder, by content, in the order of the paths. */
+/** Compares two snapshots of one folder by content. Changes are ordered by path. */
 export function changesBetween(before: Snapshot, after: Snapshot): Change[] {
   const paths = new Set([...before.files.keys(), ...after.files.keys()])
   return [...paths].sort().flatMap((path) => {
@@ -18,7 +17,7 @@ export function changesBetween(before: Snapshot, after: Snapshot): Change[] {
   })
 }
 
-/** Files that git ignores and that were written, made or removed. Their content was not kept. */
+/** Ignored files that were written, created or deleted. Their content is not stored. */
 export function ignoredChangesBetween(before: Snapshot, after: Snapshot): ByteName[] {
   const paths = new Set([...before.ignored.keys(), ...after.ignored.keys()])
   return [...paths].filter((path) => before.ignored.get(path) !== after.ignored.get(path)).sort()

@@ -16,20 +16,20 @@ import { type MadeDiff, makeDiff, makeResultGit, RESULT_MOUNTS } from './results
 import { type BaseState, type FolderGit, type FolderRecord, folderFiles, readBase } from './run-folder.ts'
 import { ignoredSince, type Snapshot, takeSnapshot } from './snapshot.ts'
 
-/** What became of a run's folder. */
+/** The results of a run on a folder. */
 export interface Conclusion {
-  /** Git directories that were renamed at the end; only where the run worked in the user's own folder. */
+  /** Git directories that were renamed at the end. Set only for runs in the user's own folder. */
   readonly held?: HeldEntries
-  /** Files that the run made or changed, also those that git ignores. */
+  /** Files that the run created or changed, ignored files included. */
   readonly written: readonly string[]
   readonly diff?: MadeDiff
-  /** Changed files that git ignores; their content is not kept. */
+  /** Changed files that git ignores. Their content is not stored. */
   readonly ignored?: readonly string[]
   readonly branch?: MadeBranch
   readonly hadUncommittedChanges: boolean
-  /** Whether there is nothing of the run that the results do not have. */
+  /** Whether the results contain every change of the run. */
   readonly isComplete: boolean
-  /** Why a part of the results is missing, in sentences. */
+  /** Why parts of the results are missing, in full sentences. */
   readonly problems: readonly string[]
 }
 
@@ -37,8 +37,9 @@ const EMPTY = { written: [], hadUncommittedChanges: false, isComplete: false } a
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 /**
- * Ends the use of a folder: renames git directories that the run left, takes away what the service put there, and makes
- * the results. No process of the run works in the folder any more. It does not throw for what the run did to it.
+ * Ends the use of a folder: renames git directories that the run left behind, removes the service's
+ * placeholders, and creates the results. All processes of the run must have ended. Does not throw for anything
+ * that the run did to the folder.
  */
 export async function concludeFolder(
   record: FolderRecord,
@@ -56,10 +57,10 @@ export async function concludeFolder(
   }
   const held =
     record.mode === 'in-place'
-      ? await attempt('Git directories could not be looked for', () => hold(record))
+      ? await attempt('Git directories could not be searched for', () => hold(record))
       : undefined
   const results = await resultsOf({ record, directory, attempt, problems }, runGit)
-  await attempt('Empty files of the service are left', () =>
+  await attempt('Placeholder files of the service could not be removed', () =>
     removePlaceholders(record.root, record.placeholders),
   )
   return { ...EMPTY, ...results, ...present({ held }), problems }
@@ -71,7 +72,7 @@ async function resultsOf(ending: Ending, runGit: RunGit | undefined) {
   const { record, attempt, problems } = ending
   const { git, problem } = record
   if (git && runGit && problem === undefined)
-    return attempt('The results could not be made', () => makeResults({ ...ending, git, runGit }))
+    return attempt('The results could not be created', () => makeResults({ ...ending, git, runGit }))
   problems.push(`There are no results: ${problem ?? 'nothing isolates git on this machine'}.`)
   return undefined
 }
@@ -105,7 +106,8 @@ async function makeResults(making: Making): Promise<Omit<Conclusion, 'held' | 'p
   await mkdir(files.after, { recursive: true, mode: 0o700 })
   const readOnly = (source: string, target: string) => ({ source, target, writable: false })
   const mounts = [
-    // No more than the run's commands saw: git may execute what the run wrote into its own git directory.
+    // Shows git only what the run's commands saw, because git may execute what the run wrote into its own git
+    // directory.
     ...record.layout.mounts
       .filter(({ target }) => isThere(record.root, target))
       .map((mount) => ({ ...mount, writable: false })),
@@ -118,7 +120,10 @@ async function makeResults(making: Making): Promise<Omit<Conclusion, 'held' | 'p
   return runGit(place, (session) => makeIn(session, making))
 }
 
-/** The user may have removed what a mount of the workspace stood over; it cannot be made again here. */
+/**
+ * The user may have deleted the path that a mount covers. The mount point cannot be created here, because the
+ * folder is read-only.
+ */
 const isThere = (root: string, target: string): boolean =>
   !isWithin(target, SANDBOX_PATHS.workspace) ||
   existsSync(join(root, relative(SANDBOX_PATHS.workspace, target)))
@@ -139,9 +144,9 @@ async function makeIn(session: GitSession, making: Making): Promise<Omit<Conclus
     head: git.head,
     tree: base.tree,
   }
-  const diff = await attempt('The difference could not be made', () => makeDiff(session, parts))
+  const diff = await attempt('The diff could not be created', () => makeDiff(session, parts))
   const made = git.isRepository
-    ? await attempt('The branch could not be made', () => makeBranch(session, parts))
+    ? await attempt('The branch could not be created', () => makeBranch(session, parts))
     : undefined
   if (made?.kind === 'branch' && made.problem !== undefined) problems.push(made.problem)
   problems.push(...elsewhere(changes, git))
@@ -160,7 +165,7 @@ async function makeIn(session: GitSession, making: Making): Promise<Omit<Conclus
   }
 }
 
-/** Commits of a repository in the folder have no place in a branch of the folder's own. */
+/** Reports nested repositories with changes: their commits cannot be part of the folder's own branch. */
 function elsewhere(changes: readonly Change[], { isRepository, nested }: FolderGit): string[] {
   const isBelow = (root: string) => {
     const start = `${Buffer.from(root).toString('latin1')}/`
@@ -168,19 +173,17 @@ function elsewhere(changes: readonly Change[], { isRepository, nested }: FolderG
   }
   return nested
     .filter((root) => isRepository && isBelow(root))
-    .map(
-      (root) => `What the run changed in ${root}, a repository of its own, is in the diff and in no branch.`,
-    )
+    .map((root) => `What the run changed in ${root}, a nested repository, is in the diff but in no branch.`)
 }
 
-/** The folder as it is now. What was ignored before the run is ignored still. */
+/** Takes the snapshot after the run. Files that were ignored before the run are still treated as ignored. */
 async function lookAgain(
   session: GitSession,
   { record, directory, git }: Making,
   base: BaseState,
 ): Promise<Snapshot> {
   const listed = await listFiles(session, git.nested)
-  if (!listed) throw new Error('git is not installed any more')
+  if (!listed) throw new Error('git is no longer installed')
   const ignored = {
     files: union(git.ignored.files, listed.ignored.files),
     folders: union(git.ignored.folders, listed.ignored.folders),

@@ -7,34 +7,34 @@ import type { Repository } from './find-git.ts'
 import { NO_GIT, type RunGit } from './git-sandbox.ts'
 import { kindOf, readData } from './read-data.ts'
 
-/** One value of git's configuration as it is in force in a folder. */
+/** One effective value of git's configuration. */
 export interface ConfigEntry {
   readonly scope: string
-  /** The file that it stands in, absolute or relative to the folder. */
+  /** The file that sets the value, absolute or relative to the folder. */
   readonly file: string | undefined
-  /** Section and variable in lower case. */
+  /** Section and variable, both in lower case. */
   readonly key: string
   readonly value: string
 }
 
-/** Whose git configuration is in force beside that of a repository. */
+/** The user whose git configuration applies in addition to the repository's. */
 export interface GitUser {
   readonly home: string
-  /** `XDG_CONFIG_HOME`, where it is set. */
+  /** `XDG_CONFIG_HOME`, if set. */
   readonly configHome?: string | undefined
-  /** `GIT_CONFIG_GLOBAL`, where it is set. */
+  /** `GIT_CONFIG_GLOBAL`, if set. */
   readonly globalConfig?: string | undefined
 }
 
 export interface ConfigurationPlace {
   readonly folder: string
-  /** The folder itself, or the root of the repository that it lies in. */
+  /** The folder itself, or the root of the repository that contains it. */
   readonly shown: string
-  /** Whether the folder is a repository, or lies in one. */
+  /** Whether the folder is a repository or lies in one. */
   readonly isRepository: boolean
   readonly repository: Repository | undefined
   readonly user: GitUser
-  /** A folder of the service for the files of this step. */
+  /** A folder of the service for temporary files of this step. */
   readonly scratch: string
 }
 
@@ -42,7 +42,7 @@ const SYSTEM_CONFIG = '/etc/gitconfig'
 const MAX_SYSTEM_BYTES = 1_048_576
 const TIMEOUT_MS = 15_000
 
-/** Git parses its own files; `config --list` runs nothing that they name. */
+/** Git parses its own files. `config --list` does not run anything that they name. */
 const LIST = `
 unset GIT_CONFIG_NOSYSTEM
 if [ -n "$USER_CONFIG" ]; then export GIT_CONFIG_GLOBAL="$USER_CONFIG"; else unset GIT_CONFIG_GLOBAL; fi
@@ -53,8 +53,8 @@ exec git config --list --includes --show-scope --show-origin -z
 `
 
 /**
- * Git's configuration in a folder with all it includes, read in a sandbox that shows the user's files at their own
- * places and lets nothing be written. Undefined where git is not installed.
+ * Reads git's effective configuration in a folder, includes expanded. Git runs in a sandbox that shows the
+ * user's files at their own paths, read-only. Undefined if git is not installed.
  */
 export async function readConfiguration(
   runGit: RunGit,
@@ -66,7 +66,7 @@ export async function readConfiguration(
   await mkdir(empty, { recursive: true })
   await mkdir(system, { recursive: true })
   const systemConfig = await copyOf(SYSTEM_CONFIG, join(system, 'gitconfig'))
-  // A folder that lies where commands see their workspace keeps its place.
+  // A folder below `/workspace` must keep its own path.
   const workspace = isInWorkspace(folder) ? SANDBOX_PATHS.workspace : empty
   const mounts = [...(await userFolders(place)), { source: system, target: '/run/system', writable: false }]
   const environment = {
@@ -94,7 +94,7 @@ async function copyOf(from: string, to: string): Promise<boolean> {
   return content !== undefined
 }
 
-/** The outermost of the folders that git may read, each at its own place. */
+/** The outermost folders that git must read, each mounted at its own path. */
 async function userFolders({ shown, repository, user }: ConfigurationPlace): Promise<Layout['mounts']> {
   const { home, configHome, globalConfig } = user
   const global = globalConfig === undefined ? undefined : dirname(globalConfig)
@@ -110,7 +110,7 @@ async function userFolders({ shown, repository, user }: ConfigurationPlace): Pro
   return there.map((path) => ({ source: path, target: path, writable: false }))
 }
 
-/** `scope NUL origin NUL key LF value NUL`, in bytes; a variable without a value has no line feed. */
+/** `scope NUL origin NUL key LF value NUL`, in bytes. A variable without a value has no line feed. */
 export function parseList(output: string): ConfigEntry[] {
   const fields = output.split('\0')
   const entries: ConfigEntry[] = []

@@ -28,23 +28,23 @@ export interface CopyLimits {
 export interface CopiedTree {
   readonly files: number
   readonly bytes: number
-  /** Paths that this user cannot read, which the copy does not have: some, and how many. */
+  /** Paths that this user cannot read and that the copy omits: the count, and up to 16 names. */
   readonly unreadable: { readonly count: number; readonly names: readonly string[] }
 }
 
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const NEW = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
-/** Never set-uid, set-gid or sticky. */
+/** Excludes set-user-ID, set-group-ID and sticky bits. */
 const PERMISSION_BITS = 0o777
-/** Content up to this size is moved through memory, which costs less than handing it to another thread. */
+/** Content up to this size is copied through memory, which is faster than handing it to another thread. */
 const SMALL_BYTES = 1_048_576
 const MAX_NAMES = 16
-/** What the file system keeps for others. */
+/** Disk space that a copy must leave free. */
 const SPARE_BYTES = 1_073_741_824
 
 /**
- * Copies a folder without git's own files. Links are copied as links, sockets and devices are left out. Where the file
- * system can share blocks between files, content is not written again. `root` and `copy` are handles on the folders.
+ * Copies a folder without git's own files. Symbolic links are copied as links; sockets and devices are omitted.
+ * Uses reflinks if the file system supports them. `root` and `copy` are open directory handles.
  */
 export async function copyTree(
   root: number,
@@ -69,7 +69,7 @@ class Copying {
   readonly #unreadable = { count: 0, names: [] as string[] }
   readonly #buffer = Buffer.allocUnsafe(SMALL_BYTES)
   #free: number
-  /** Whether the file system shares blocks; the first file tells. */
+  /** Whether the file system supports reflinks. Unknown until the first file is copied. */
   #shares: boolean | undefined
   #entries = 0
   #bytes = 0
@@ -102,7 +102,7 @@ class Copying {
   }
 
   finish(): CopiedTree {
-    // Last, deepest first: a folder that its owner may not write could not be filled.
+    // Modes are set last, deepest folder first, because a folder without write permission cannot be filled.
     for (const { path, mode } of this.#folders.reverse()) chmodSync(atFolder(this.#copy, path), mode | 0o700)
     return { files: this.#entries, bytes: this.#bytes, unreadable: this.#unreadable }
   }
@@ -121,7 +121,7 @@ class Copying {
       const to = atFolder(this.#copy, path)
       if (this.#share(file, to)) return setFacts(to, stats)
       this.#free -= stats.size
-      if (this.#free < 0) throw tooLarge('more than what is free on the disk')
+      if (this.#free < 0) throw tooLarge('more than the free disk space')
       if (stats.size > SMALL_BYTES) {
         await copyFile(handlePath(file), to, constants.COPYFILE_EXCL)
         setFacts(to, stats)
@@ -131,7 +131,7 @@ class Copying {
     }
   }
 
-  /** Empty files tell nothing about the file system. */
+  /** Tries a reflink. Returns false if the file system does not support it. */
   #share(file: number, to: Buffer): boolean {
     if (this.#shares === false) return false
     try {
@@ -177,10 +177,10 @@ const tooLarge = (what: string) =>
     `an isolated copy of the folder would take ${what}. Work in the folder itself with --in-place, or name a smaller one`,
   )
 
-/** Its owner can always read and replace a copy. */
+/** The owner must be able to read and replace every copied file. */
 const modeOf = ({ mode }: Stats) => (mode & PERMISSION_BITS) | 0o600
 
-/** Git compares times: a file that was not changed must not look as if it had been. */
+/** Git compares timestamps, so an unchanged file must keep its own. */
 function setFacts(to: Buffer, stats: Stats): void {
   const file = openSync(to, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {

@@ -3,28 +3,28 @@ import { dirname, join, resolve } from 'node:path'
 import { errnoOf } from '../kit/errors.ts'
 import { absent, kindOf, NotData, readData, readLine } from './read-data.ts'
 
-/** Where the git directory of a folder is. All paths are real. */
+/** The location of a folder's git directory. All paths are real paths. */
 export interface Repository {
-  /** What `.git` in the folder is: the git directory itself, or a file that names it (a worktree, a submodule). */
+  /** Whether `.git` is the git directory itself, or a file that names it (worktree, submodule). */
   readonly entry: 'folder' | 'file'
   readonly gitDir: string
-  /** Where objects, shared refs and the configuration are: the same, unless the folder is a linked worktree. */
+  /** The directory with objects, shared refs and configuration. Differs from `gitDir` only in a linked worktree. */
   readonly commonDir: string
 }
 
 export type FoundGit =
   | { readonly kind: 'none' }
   | ({ readonly kind: 'repository' } & Repository)
-  /** Git would not take it for a repository as it is. */
+  /** Git would not accept it as a repository. */
   | { readonly kind: 'broken' }
-  /** A repository that no run is given, with a sentence that says why. */
+  /** A repository that cannot be used by a run, with the reason. */
   | { readonly kind: 'refused'; readonly reason: string }
 
 const MAX_CONFIG_BYTES = 4_194_304
 
 /**
- * Finds the git directory of a folder. It is read as data: nothing is executed, and no link is followed, so that a
- * folder which somebody else made cannot show a run the objects of another repository.
+ * Finds the git directory of a folder. Files are read as data: nothing is executed and no link is followed.
+ * Otherwise a folder from an untrusted source could show a run the objects of another repository.
  */
 export async function findGit(folder: string): Promise<FoundGit> {
   const entry = join(folder, '.git')
@@ -37,7 +37,7 @@ export async function findGit(folder: string): Promise<FoundGit> {
       case 'file':
         return await followGitFile(folder, entry)
       case 'link':
-        return refused(`${entry} is a symbolic link. Replace it by the folder that it leads to`)
+        return refused(`${entry} is a symbolic link. Replace it with its target folder`)
       default:
         return { kind: 'broken' }
     }
@@ -48,14 +48,14 @@ export async function findGit(folder: string): Promise<FoundGit> {
   }
 }
 
-/** A folder that this user may not enter has no repository for him. */
+/** A folder that this user cannot enter has no repository that the user could use. */
 function closed(error: unknown): undefined {
   if (errnoOf(error) !== 'EACCES') throw error
 }
 
 const refused = (reason: string): FoundGit => ({ kind: 'refused', reason })
 
-/** The folder above that is a repository, whose configuration is in force below it too. */
+/** Finds the nearest repository above a folder. Its configuration also applies in the folder. */
 export async function findEnclosingGit(folder: string): Promise<{ root: string; git: FoundGit } | undefined> {
   for (let root = dirname(folder); ; root = dirname(root)) {
     const git = await findGit(root)
@@ -73,13 +73,16 @@ async function followGitFile(folder: string, entry: string): Promise<FoundGit> {
   const common = await readLine(join(gitDir, 'commondir'))
   const commonDir = common === undefined ? gitDir : await realpath(resolve(gitDir, common)).catch(absent)
   if (commonDir === undefined) return { kind: 'broken' }
-  // Without this, a folder from elsewhere could name any repository of this machine.
+  // Without this check, a downloaded folder could name any repository on this machine.
   if (!(await pointsBack(gitDir, folder)))
     return refused(`${entry} names ${gitDir}, which does not name ${folder} as its working tree`)
   return inspect({ entry: 'file', gitDir, commonDir })
 }
 
-/** Whether a git directory says that this is its folder: a worktree in `gitdir`, a submodule in `core.worktree`. */
+/**
+ * Returns whether a git directory names this folder as its working tree: a worktree in `gitdir`, a submodule in
+ * `core.worktree`.
+ */
 async function pointsBack(gitDir: string, folder: string): Promise<boolean> {
   const worktree = await readLine(join(gitDir, 'gitdir'))
   if (worktree !== undefined) return isSame(dirname(resolve(gitDir, worktree)), folder)

@@ -7,12 +7,12 @@ import type { Selection } from '../executors/select.ts'
 import { errnoOf, SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 
-/** What scripts of ours see, which call git. */
+/** The files that a git script can see. */
 export interface GitPlace {
-  /** Absolute path of the folder that they see at `/workspace` and cannot write. */
+  /** Absolute path of the folder mounted read-only at `/workspace`. */
   readonly workspace: string
   readonly mounts: Layout['mounts']
-  /** A folder of the service for what goes in, at `/run/in`, and comes out, at `/run/out`. */
+  /** A folder of the service that holds the inputs (`/run/in`) and outputs (`/run/out`). */
   readonly scratch: string
 }
 
@@ -25,21 +25,21 @@ export interface GitScript {
 export interface GitOutput {
   readonly exitCode: number | null
   readonly stdout: string
-  /** What git said, cut, for people. */
+  /** Git's error output, truncated, for error messages. */
   readonly stderr: string
-  /** A file that the script wrote: a regular one of at most `maxBytes`. Undefined where there is none. */
+  /** Reads a file that the script wrote: a regular file of at most `maxBytes`. Undefined if it does not exist. */
   read(name: string, maxBytes: number): Promise<Buffer | undefined>
 }
 
 /** A sandbox for several scripts on the same files. */
 export interface GitSession {
-  /** Puts a file into `/run/in`. */
+  /** Writes a file to `/run/in`. */
   write(name: string, content: string | Uint8Array): Promise<void>
-  /** Runs a script; what an earlier one wrote is gone. */
+  /** Runs a script. Deletes the outputs of earlier scripts first. */
   run(script: GitScript): Promise<GitOutput>
 }
 
-/** Opens a sandbox, gives it to `work`, and closes it. */
+/** Opens a sandbox, passes it to `work`, and closes it. */
 export type RunGit = <T>(place: GitPlace, work: (session: GitSession) => Promise<T>) => Promise<T>
 
 export const OUT = '/run/out'
@@ -47,7 +47,7 @@ export const IN = '/run/in'
 export const NO_GIT = 127
 const MAX_STDERR = 2_000
 
-/** Settings that hold for each git of a script, whatever the directory says that it works on. */
+/** Settings that apply to every git process, regardless of the git directory's configuration. */
 const SETTINGS = {
   'core.hooksPath': '/dev/null',
   'core.fsmonitor': 'false',
@@ -66,8 +66,8 @@ const settingLines = Object.entries(SETTINGS).map(
 )
 
 /**
- * What every script begins with. Git reads no configuration but the one of the directory that the script names, runs
- * no hook, replaces no object, and uses a bounded amount of memory.
+ * Prepended to every script. Git reads only the configuration of the directory that the script names, runs no
+ * hooks, replaces no objects, and uses bounded memory.
  */
 const PREAMBLE = `
 set -u
@@ -85,8 +85,8 @@ export interface GitSandboxOptions {
 }
 
 /**
- * Runs git on files that an agent may have written, in the isolation that its commands have: without network, with a
- * working tree that cannot be written. Throws `isolation_unavailable` where nothing isolates.
+ * Runs git on files that an agent may have written, isolated like the agent's commands: no network, and a
+ * read-only working tree. Throws `isolation_unavailable` if this machine cannot isolate commands.
  */
 export function createGitSandbox({ select, toolRoots, log }: GitSandboxOptions): RunGit {
   return async ({ workspace, mounts, scratch }, work) => {
@@ -103,7 +103,7 @@ export function createGitSandbox({ select, toolRoots, log }: GitSandboxOptions):
     const executor = await backend.create({ workspace, toolRoots, layout, log })
     try {
       return await work({
-        // One byte for each character: paths are bytes.
+        // latin1 keeps one byte per character, because paths are bytes.
         write: (name, content) => writeFile(join(input, name), content, 'latin1'),
         run: (script) => runScript(executor, script, out),
       })
@@ -133,7 +133,7 @@ async function runScript(
   }
 }
 
-/** What a script wrote is as little to be trusted as what it read: a link is not followed. */
+/** The script's output is as untrusted as its input, so no link is followed. */
 async function readOutput(path: string, maxBytes: number): Promise<Buffer | undefined> {
   try {
     await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)

@@ -2,19 +2,19 @@ import { SandboxError } from '../kit/errors.ts'
 import type { ByteName } from '../workspace/git/folder-names.ts'
 import { type GitOutput, type GitSession, NO_GIT, OUT } from './git-sandbox.ts'
 
-/** What git says of the files of a folder. Paths are bytes, one character each. */
+/** Git's view of a folder. Paths are bytes, one character each. */
 export interface ListedFiles {
-  /** The commit of HEAD; undefined where there is none. */
+  /** The commit of HEAD, if any. */
   readonly head: string | undefined
-  /** Entries of HEAD's tree by path. */
+  /** Entries of HEAD's tree, by path. */
   readonly tree: ReadonlyMap<ByteName, TreeItem>
-  /** Ids of the index by path. */
+  /** Object ids in the index, by path. */
   readonly index: ReadonlyMap<ByteName, string>
-  /** Untracked files and folders that git ignores. A folder stands for all that is in it. */
+  /** Untracked files and folders that git ignores. A folder entry covers everything below it. */
   readonly ignored: { readonly files: ReadonlySet<ByteName>; readonly folders: ReadonlySet<ByteName> }
-  /** Tips of all refs. */
+  /** Commits of all refs. */
   readonly tips: readonly string[]
-  /** Whether tracked files differ from HEAD, or there are untracked ones. */
+  /** Whether tracked files differ from HEAD, or untracked files exist. */
   readonly isDirty: boolean
 }
 
@@ -37,7 +37,10 @@ git ls-files -z -o -i --exclude-standard --directory >${OUT}/ignored || exit 1
 git status --porcelain --ignore-submodules=all --no-renames | head -c 1024 >${OUT}/status
 `
 
-/** Each repository in the folder has ignore rules of its own; what it tracks is not known here. */
+/**
+ * Nested repositories have their own ignore rules. An empty index is used, because their tracked files are not
+ * known here.
+ */
 const LIST_NESTED = `
 list_nested() {
   (cd "/workspace/$1" && GIT_WORK_TREE="/workspace/$1" GIT_INDEX_FILE=/tmp/none \\
@@ -48,8 +51,8 @@ list_nested() {
 const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
 
 /**
- * Asks a git directory that no agent has written, at `/run/base`. `nested` are the repositories in the folder, by path.
- * Throws `workspace_invalid` with git's words where it cannot read the repository.
+ * Queries the git directory mounted at `/run/base`, which no agent has written. `nested` lists the paths of
+ * nested repositories. Throws `workspace_invalid` with git's error output if git cannot read the repository.
  */
 export async function listFiles(
   git: GitSession,

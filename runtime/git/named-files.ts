@@ -6,11 +6,11 @@ import { isGitName } from '../workspace/git/git-names.ts'
 import type { ConfigEntry } from './configuration.ts'
 import { absent } from './read-data.ts'
 
-/** A path of the workspace that git's configuration names. */
+/** A path in the workspace that git's configuration names. */
 export interface NamedPath {
   readonly path: string
   readonly key: string
-  /** What is there, or what has to be put there so that a run cannot put something else there. */
+  /** Whether the path exists. A missing one needs a placeholder, so that the run cannot create it. */
   readonly state: 'there' | 'missing file' | 'missing folder'
 }
 
@@ -18,13 +18,16 @@ export type NamedFiles =
   | { readonly ok: true; readonly paths: readonly NamedPath[] }
   | { readonly ok: false; readonly reason: string }
 
-/** What a value names: a path that counts in any case, or a word of a command that counts if a file is there. */
+/**
+ * A path taken from a configuration value. With `missing` it is protected in any case; otherwise only if a file
+ * exists there.
+ */
 type Candidate = { readonly path: string; readonly missing?: 'missing file' | 'missing folder' | undefined }
 
 export interface NamedPlace {
-  /** The folder whose git reads the configuration. */
+  /** The folder in which git reads the configuration. */
   readonly folder: string
-  /** The workspace, which is that folder or one above it. Paths are relative to it. */
+  /** The workspace: that folder or one above it. Results are relative to it. */
   readonly root: string
   readonly home: string
 }
@@ -34,8 +37,8 @@ const SHELLS = /^(?:(?:\/usr)?\/bin\/)?(?:env|sh|bash|dash|zsh|node|python3?|per
 const BOOLEAN = /^(?:true|false|yes|no|on|off|\d+)$/i
 
 /**
- * The paths of a folder that its user's git reads or executes because its configuration says so. An agent that could
- * write them would have its code run by the user's next git command.
+ * Finds the paths in a folder that the user's git reads or executes because its configuration names them. An
+ * agent that can write such a file gets code executed by the user's next git command.
  */
 export async function findNamedFiles(
   entries: readonly ConfigEntry[],
@@ -58,7 +61,7 @@ export async function findNamedFiles(
 
 function candidatesOf({ key, value, file }: ConfigEntry, { folder, home }: NamedPlace): Candidate[] {
   const from = (base: string, path: string) => resolve(base, withHome(path, home))
-  // The file that a value stands in is read by git, too.
+  // Git also reads the file that sets the value.
   const source: Candidate[] = file === undefined ? [] : [{ path: resolve(folder, file) }]
   const kind = kindOfGitKey(key)
   const isInclude = key.startsWith('include')
@@ -83,17 +86,20 @@ function candidatesOf({ key, value, file }: ConfigEntry, { folder, home }: Named
 const withHome = (path: string, home: string) =>
   path.replace(/^~(?=\/|$)/, home).replace(/^\$(?:HOME|\{HOME\})(?=\/|$)/, home)
 
-/** How commands name the working tree, in which git starts them. */
+/** Shell expressions for the working tree, in which git starts commands. */
 const HERE =
   /"?(?:\$\(\s*(?:git\s+rev-parse\s+--show-toplevel|pwd)\s*\)|`\s*(?:git\s+rev-parse\s+--show-toplevel|pwd)\s*`|\$PWD|\$\{PWD\})"?/g
-/** A quoted text as one, or what stands between blanks and what means something to a shell. */
+/** A quoted string, or a run of characters without blanks and shell metacharacters. */
 const TOKEN = /"((?:\\.|[^"\\])*)"|'([^']*)'|((?:\\.|[^\s"'`$();|&<>=\\])+)/g
-/** In a quoted text: it may be a command line of its own. */
+/** A quoted string with these characters may itself be a command line. */
 const MEANS_MORE = /[\s"'`$();|&<>=]/
-/** Of a longer command line the pairs are not looked at: a folder to change to, and a program in it. */
+/** Longer command lines are not checked for pairs of a folder and a program in it. */
 const MAX_PAIRED = 48
 
-/** The words of a command line that may be paths. A program that is missing is kept from coming to be. */
+/**
+ * The words of a command line that may be paths. If the program itself is missing, a placeholder keeps the run
+ * from creating it.
+ */
 function wordsOf(key: string, value: string): Candidate[] {
   const isCommand = kindOfGitKey(key) === 'commands' && (!key.startsWith('alias.') || value.startsWith('!'))
   if (BOOLEAN.test(value)) return []
@@ -105,11 +111,11 @@ function wordsOf(key: string, value: string): Candidate[] {
       ? { path, missing: 'missing file' as const }
       : { path },
   )
-  // Some keys take the whole value for a file name, blanks included.
+  // Some keys take the whole value as a file name, blanks included.
   return [...single, { path: command }, ...pairsOf(words)]
 }
 
-/** A quoted text counts as a whole, and each word in it does. */
+/** A quoted string counts as a whole, and so does each word in it. */
 function tokensOf(text: string): string[] {
   return [...text.matchAll(TOKEN)]
     .flatMap(([, double, single, bare]) => {
@@ -120,7 +126,10 @@ function tokensOf(text: string): string[] {
     .filter((word) => word !== '')
 }
 
-/** `cd tools && ./go.sh` and `"$ROOT"/tools/go.sh`: a word in a folder that another word names, or in the working tree. */
+/**
+ * `cd tools && ./go.sh` and `"$ROOT"/tools/go.sh`: a word may be relative to a folder named by another word, or
+ * to the working tree.
+ */
 function pairsOf(words: readonly string[]): Candidate[] {
   if (words.length > MAX_PAIRED) return []
   const relative = words.map((word) => `./${word}`)
@@ -137,7 +146,7 @@ async function locate(candidate: Candidate, folder: string): Promise<Located> {
   if (inside === undefined || !isWithin(inside, folder)) return 'elsewhere'
   const named = relative(folder, inside)
   if (named === '') return candidate.missing ? { reason: 'which is the whole folder' } : 'elsewhere'
-  // A run sees other ones in the place of git's own files.
+  // In a run, other files are mounted over git's own files.
   if (named.split('/').some(isGitName)) return 'elsewhere'
   return locateInside(folder, named, { isThere: real !== undefined, missing: candidate.missing })
 }
@@ -148,10 +157,10 @@ async function locateInside(
   { isThere, missing }: { isThere: boolean; missing: Candidate['missing'] },
 ): Promise<Located> {
   if (!isThere && !missing) return 'elsewhere'
-  // A link could be replaced by something else, whatever becomes of the place that it leads to.
+  // The run could replace the link itself, regardless of its target.
   if (await hasLink(folder, path)) return { reason: 'which is reached through a symbolic link' }
   if (!isThere) return missing ? { path, state: missing } : 'elsewhere'
-  // A word of a command that happens to be a folder's name is not what git executes.
+  // A word of a command that is the name of a folder is not a program.
   const isFolder = (await lstat(join(folder, path))).isDirectory()
   return isFolder && !missing ? 'elsewhere' : { path: widened(path), state: 'there' }
 }

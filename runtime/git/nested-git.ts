@@ -5,30 +5,32 @@ import { SandboxError } from '../kit/errors.ts'
 import { GitWatch } from '../workspace/git/git-watch.ts'
 import { findGit, type Repository } from './find-git.ts'
 
-/** A repository below the root of a folder. */
 export interface NestedGit {
   readonly path: string
   readonly repository: Repository
 }
 
-/** The git directories in a folder, beside its own. */
+/** The git directories in a folder, except the folder's own. */
 export interface InnerGit {
   readonly entries: readonly GitEntry[]
   readonly nested: readonly NestedGit[]
-  /** Bare repositories, and what is called `.git` and is no repository as it is: nothing may be written there. */
+  /** Bare repositories, and entries named `.git` that are not a valid repository. Mounted read-only. */
   readonly readOnly: readonly string[]
 }
 
-/** Each has a git directory of its own, and mounts in every command. */
+/** Each nested repository adds a git directory and mounts to every command. */
 const MAX_NESTED = 32
 const MAX_ENTRIES = 4096
 
-/** Finds the git directories in a folder. Throws `workspace_invalid` where a run cannot be kept from one of them. */
+/**
+ * Finds the git directories in a folder. Throws `workspace_invalid` if one of them cannot be protected from a
+ * run.
+ */
 export async function findInnerGit(folder: string): Promise<InnerGit> {
   const root = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
   try {
     const { found, isComplete } = await new GitWatch(root).find()
-    if (!isComplete) throw refused(folder, 'it cannot be looked through as a whole for git directories')
+    if (!isComplete) throw refused(folder, 'it cannot be searched completely for git directories')
     if (found.length > MAX_ENTRIES) throw refused(folder, `it has more than ${MAX_ENTRIES} git directories`)
     return await classify(folder, found)
   } finally {
@@ -49,7 +51,7 @@ async function classify(folder: string, entries: readonly GitEntry[]): Promise<I
 }
 
 const tooMany = (count: number) =>
-  `it has ${count} repositories in it; name one of them, or a folder with at most ${MAX_NESTED}`
+  `it contains ${count} repositories; name one of them, or a folder with at most ${MAX_NESTED}`
 
 async function classifyOne(folder: string, entry: GitEntry): Promise<NestedGit | { readonly path: string }> {
   const path = textOf(folder, entry.folder)

@@ -6,8 +6,8 @@ import { absent } from './read-data.ts'
 import type { Placeholder } from './run-folder.ts'
 
 /**
- * Puts something empty where nothing is, with the folders above it, so that it can be mounted over. An empty file or
- * folder means to git what a missing one does.
+ * Creates an empty file or folder, with missing parents, so that it can be mounted over. Git treats an empty
+ * file or folder like a missing one.
  */
 export async function makePlaceholder(
   root: string,
@@ -27,7 +27,7 @@ export async function makePlaceholder(
   return made
 }
 
-/** Removes what is still empty and still the same; whatever else is there by now belongs to the user. */
+/** Removes placeholders that are still empty and unchanged. Anything else belongs to the user by now. */
 export async function removePlaceholders(root: string, placeholders: readonly Placeholder[]): Promise<void> {
   for (const { path, identity } of [...placeholders].reverse()) {
     const place = join(root, path)

@@ -23,35 +23,35 @@ export interface FolderRequest {
   /** Real path of the user's folder. */
   readonly path: string
   readonly mode: FolderMode
-  /** A folder of the service for this run alone. */
+  /** A folder of the service, used by this run only. */
   readonly directory: string
-  /** Whose git configuration counts. */
+  /** The user whose git configuration applies. */
   readonly user: GitUser
-  /** Absent where nothing isolates git on this machine. */
+  /** Undefined if this machine cannot isolate git. */
   readonly runGit: RunGit | undefined
   readonly signal?: AbortSignal | undefined
 }
 
 export interface PreparedFolder {
   readonly record: FolderRecord
-  /** Of an isolated run. */
+  /** Set for isolated runs. */
   readonly copied?: CopiedTree
-  /** Whether the folder has changes that its HEAD does not have. */
+  /** Whether the folder has uncommitted changes. */
   readonly hasUncommittedChanges: boolean
 }
 
-/** More than any source tree with its dependencies; a copy that would be larger is refused with a sentence. */
+/** Larger than any source tree with its dependencies. A larger copy is rejected with an error. */
 const COPY_LIMITS: CopyLimits = { maxEntries: 500_000, maxBytes: 16 * 1024 ** 3 }
 const MAX_EXCLUDES_BYTES = 1_048_576
-/** Folders that a project without git has no ignore rules for. */
+/** Folders that are ignored in a project without git. */
 const DEPENDENCIES = ['node_modules/', '.venv/', 'venv/', '__pycache__/', '.tox/', 'vendor/bundle/']
 
 const OBJECTS = (number: number) => `/run/git-objects/${number}`
 const GIT = (number: number) => `/run/git/${number}`
 
 /**
- * Makes everything that a run on a folder of the user needs: the copy of an isolated run, the private git directories,
- * what of the user's own folder stays read-only, and the state that the results are compared with.
+ * Prepares a run on a user's folder: the copy for an isolated run, private git directories, read-only mounts
+ * over parts of the user's folder, and the snapshot that the results are compared with.
  */
 export async function prepareFolder(request: FolderRequest): Promise<PreparedFolder> {
   const preparing = new Preparing(request)
@@ -70,7 +70,7 @@ const unreadable = (path: string, cause: NotData) =>
 
 type Config = Extract<CleanConfig, { ok: true }> & {
   readonly entries: readonly ConfigEntry[]
-  /** The root of the working tree that they are in force in: the folder, or one above it. */
+  /** The root of the working tree that the configuration applies to: the folder, or one above it. */
   readonly worktree: string
 }
 
@@ -80,7 +80,7 @@ class Preparing {
   readonly #placeholders: Placeholder[] = []
   readonly #readOnly = new Set<string>()
   readonly #mounts: WorkspaceLayout['mounts'] = []
-  /** What a step of ours may see of the repositories, read-only. */
+  /** The repositories' objects, mounted read-only for the service's own git scripts. */
   readonly #objectMounts: WorkspaceLayout['mounts'] = []
   #isDirty = false
 
@@ -116,14 +116,17 @@ class Preparing {
     return { record, hasUncommittedChanges: this.#isDirty, ...(copied && { copied }) }
   }
 
-  /** Leaves nothing behind where a folder could not be prepared. */
+  /** Removes everything that was created, after a failed preparation. */
   async undo(): Promise<void> {
     const { path, mode, directory } = this.#request
     await removePlaceholders(mode === 'in-place' ? path : this.#files.copy, this.#placeholders)
     await rm(directory, { recursive: true, force: true })
   }
 
-  /** Nothing can be mounted over the folder; file tools leave git's own files alone, and new ones are held. */
+  /**
+   * Without isolation nothing can be mounted over the folder. File tools refuse git's own files, and new git
+   * directories are renamed.
+   */
   async #withoutIsolation(): Promise<PreparedFolder> {
     const { runId, path } = this.#request
     const gitEntries = [...(await findInnerGit(path)).entries]
@@ -150,7 +153,10 @@ class Preparing {
     return git.kind === 'repository' ? git : undefined
   }
 
-  /** Without a sandbox for git, or without git, there is nothing to read: a private directory has our own words alone. */
+  /**
+   * Without git or a sandbox for it, no configuration is read, and the private directory contains only the
+   * service's settings.
+   */
   async #readConfig(folder: string, repository: Repository | undefined): Promise<Config> {
     const { user, runGit } = this.#request
     const scratch = this.#files.scratch
@@ -187,7 +193,7 @@ class Preparing {
     if (this.#request.mode === 'in-place') await this.#guardNamed(config)
   }
 
-  /** A private git directory with its mounts. */
+  /** Creates a private git directory and its mounts. */
   async #makeGit({ number, path, repository, config, root }: NewGit): Promise<void> {
     const directory = this.#files.privateGit(number)
     await makePrivateGit({
@@ -208,7 +214,7 @@ class Preparing {
       this.#mounts.push({ source: directory, target: `/workspace/${entry}`, writable: true })
       return
     }
-    // A folder cannot be mounted over a file.
+    // A directory cannot be mounted over a file.
     await writeFile(this.#files.gitFile(number), `gitdir: ${GIT(number)}\n`)
     this.#mounts.push(
       { source: directory, target: GIT(number), writable: true },
@@ -216,7 +222,7 @@ class Preparing {
     )
   }
 
-  /** The user's own ignore rules, which lie outside the folder. */
+  /** The user's global ignore rules, which lie outside the folder. */
   async #excludes(entries: readonly ConfigEntry[], repository: Repository | undefined): Promise<string> {
     const { home, configHome } = this.#request.user
     const named = entries.findLast(({ key }) => key === 'core.excludesfile')?.value
@@ -233,7 +239,7 @@ class Preparing {
     await this.#guardNamed(config)
   }
 
-  /** Files that git's configuration names: the user's next git command reads or executes them. */
+  /** Protects files that git's configuration names, because the user's next git command reads or executes them. */
   async #guardNamed({ entries, worktree }: Config): Promise<void> {
     const { path: root, user } = this.#request
     const { home } = user
@@ -251,13 +257,13 @@ class Preparing {
     return {
       mounts: [...this.#objectMounts, ...this.#mounts],
       readOnly: [...this.#readOnly],
-      // Git refuses a repository of another user, and commands are the user of this service.
+      // Git rejects a repository owned by another user. Commands run as the user of this service.
       environment: isOwn ? {} : SAFE_DIRECTORY,
       ...(gitEntries && { gitEntries: [...gitEntries] }),
     }
   }
 
-  /** The state before the run, in a git directory that the run never sees. */
+  /** Stores the state before the run in a git directory that the run never sees. */
   async #takeBase(at: BasePlace): Promise<Pick<FolderRecord, 'git' | 'problem'>> {
     const { runGit, directory, mode, signal } = this.#request
     const { root, repository, config, nested } = at
@@ -315,7 +321,7 @@ class Preparing {
 
 type NewGit = {
   readonly number: number
-  /** Of the repository in the folder; empty for the folder itself. */
+  /** Path of the nested repository; empty for the folder itself. */
   readonly path: string
   readonly repository: Repository | undefined
   readonly config: Config

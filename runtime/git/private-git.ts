@@ -6,11 +6,11 @@ import { absent, kindOf, NotData, readData } from './read-data.ts'
 
 export interface PrivateGit {
   readonly directory: string
-  /** Absent for a folder that is no repository yet. */
+  /** Undefined if the folder is not a repository. */
   readonly repository: Repository | undefined
-  /** The text of its configuration. */
+  /** Content of the configuration file. */
   readonly config: string
-  /** Where the sandbox shows the user's objects. */
+  /** Path in the sandbox at which the user's objects are mounted. */
   readonly objects: string
   /** Lines for `info/exclude`, after those of the repository. */
   readonly excludes: string
@@ -24,17 +24,20 @@ const LIMITS = {
   otherBytes: 67_108_864,
 } as const
 
-/** Refs that are nobody's history: replacements and grafts lie about it, stashes and notes of tools are private. */
+/** Refs that are not history: replacements and grafts falsify it, stashes and tool refs are private. */
 const DROPPED_REFS = /^refs\/(?:replace|stash|bisect|rewritten|worktree|original|agentweaver)(?:\/|$)/
 const OID = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/
 const REF_CONTENT = /^(?:ref: refs\/[^\0\n]{1,1000}|[0-9a-f]{40}(?:[0-9a-f]{24})?)\s*$/
 
-/** State of a merge or a revert that a run may go on with. Those of a rebase name programs, and stay behind. */
+/**
+ * State of a merge or revert that a run may continue. The state of a rebase names programs, so it is not
+ * copied.
+ */
 const STATE_FILES = ['MERGE_HEAD', 'MERGE_MSG', 'MERGE_MODE', 'CHERRY_PICK_HEAD', 'REVERT_HEAD', 'ORIG_HEAD']
 
 /**
- * Makes a git directory that a run may do with as it likes: copies of HEAD, index and refs, a configuration of ours, and
- * the user's objects to read. Everything is read as data; links are refused.
+ * Creates a git directory that a run may change freely: copies of HEAD, index and refs, a configuration written
+ * by the service, and read access to the user's objects. Everything is read as data; links are rejected.
  */
 export async function makePrivateGit(git: PrivateGit): Promise<void> {
   const { directory, repository, config, objects, excludes } = git
@@ -50,7 +53,7 @@ export async function makePrivateGit(git: PrivateGit): Promise<void> {
   const { gitDir, commonDir } = repository
   const head = await readData(join(gitDir, 'HEAD'), LIMITS.refBytes)
   if (head === undefined || !REF_CONTENT.test(head.toString('latin1')))
-    throw new NotData(`${join(gitDir, 'HEAD')} is not what git writes`)
+    throw new NotData(`${join(gitDir, 'HEAD')} is not a valid git file`)
   await writeFile(join(directory, 'HEAD'), head)
   await copyRefs(join(commonDir, 'refs'), directory)
   await copyPackedRefs(commonDir, directory)
@@ -90,7 +93,7 @@ async function* refFiles(root: string, folder: string): AsyncGenerator<string> {
   }
 }
 
-/** A ref that is being written, or a lock, is not a ref. */
+/** Skips lock files and refs that are being written. */
 async function copyRef(from: string, to: string): Promise<void> {
   const content = await readData(from, LIMITS.refBytes)
   if (content === undefined || !REF_CONTENT.test(content.toString('latin1'))) return
@@ -107,7 +110,7 @@ async function copyPackedRefs(commonDir: string, directory: string): Promise<voi
     .split('\n')
     .filter((line) => {
       if (line.startsWith('#')) return true
-      // The line of a tag is followed by what the tag names.
+      // The line of an annotated tag is followed by the id of the tagged object.
       if (line.startsWith('^')) return isKept && OID.test(line.slice(1))
       const [oid = '', name = ''] = line.split(' ')
       isKept = OID.test(oid) && name.startsWith('refs/') && !DROPPED_REFS.test(name)
@@ -116,7 +119,7 @@ async function copyPackedRefs(commonDir: string, directory: string): Promise<voi
   await writeFile(join(directory, 'packed-refs'), lines.map((line) => `${line}\n`).join(''), 'latin1')
 }
 
-/** The index, with the one that it shares where it is split. */
+/** Copies the index and, if it is split, its shared part. */
 async function copyIndex(gitDir: string, directory: string): Promise<void> {
   const shared = (await readdir(gitDir)).filter((name) => /^sharedindex\.[0-9a-f]{40,64}$/.test(name))
   for (const name of ['index', ...shared]) await copyLargeFile(join(gitDir, name), join(directory, name))

@@ -4,7 +4,7 @@ import { errnoOf } from '../kit/errors.ts'
 
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
-/** A file of a git directory that is not what git writes there. The sentence names it. */
+/** A file in a git directory that git would not have written. The message names the file. */
 export class NotData extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)
@@ -13,8 +13,8 @@ export class NotData extends Error {
 }
 
 /**
- * A small file as data: no link is followed, nothing is waited for, and no more than `maxBytes` are read. Undefined
- * where there is none.
+ * Reads a small file as data: follows no link, does not block, and reads at most `maxBytes`. Undefined if the
+ * file does not exist.
  */
 export async function readData(path: string, maxBytes: number): Promise<Buffer | undefined> {
   try {
@@ -31,7 +31,7 @@ export async function readData(path: string, maxBytes: number): Promise<Buffer |
   }
 }
 
-/** The first line of a small text file. */
+/** Reads the first line of a small text file. */
 export async function readLine(path: string): Promise<string | undefined> {
   const text = (await readData(path, 65_536))?.toString('utf8')
   return text?.split('\n', 1)[0]?.trim()

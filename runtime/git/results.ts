@@ -8,16 +8,16 @@ import { type GitOutput, type GitSession, IN, OUT } from './git-sandbox.ts'
 import type { TreeItem } from './list-files.ts'
 import type { SnapshotFile } from './snapshot.ts'
 
-/** What results are made of, all read as data in a sandbox. */
+/** Inputs for the results. All of them are read as data in a sandbox. */
 export interface ResultParts {
   readonly runId: string
   readonly format: ObjectFormat
-  /** Folder of objects for content after the run. */
+  /** Object folder for content after the run. */
   readonly objects: string
   readonly changes: readonly Change[]
-  /** Repositories in the folder: what changed in them is no part of a branch. */
+  /** Nested repositories. Changes in them are not part of a branch. */
   readonly nested: readonly string[]
-  /** HEAD before the run, its tree, and the tips of all refs. */
+  /** HEAD before the run, its tree, and the commits of all refs. */
   readonly head: string | undefined
   readonly tree: ReadonlyMap<ByteName, TreeItem>
   readonly tips: readonly string[]
@@ -25,10 +25,10 @@ export interface ResultParts {
 
 export interface FileStat {
   readonly path: string
-  /** The former path of a renamed file. */
+  /** The previous path of a renamed file. */
   readonly from?: string
   readonly status: 'added' | 'modified' | 'deleted' | 'renamed' | 'type changed'
-  /** Absent where git takes the content for no text. */
+  /** Undefined if git treats the content as binary. */
   readonly additions?: number
   readonly deletions?: number
 }
@@ -53,10 +53,10 @@ export const RESULT_MOUNTS = {
   agent: '/run/agent-git',
 } as const
 
-/** The content before and after the run: what the user's objects do not have of it, and those. */
+/** Object folders with the content before and after the run, plus the user's objects. */
 const ALTERNATES = [`${RESULT_MOUNTS.base}/objects`, RESULT_MOUNTS.after, '/run/git-objects/0']
 
-/** What stands in a difference for content that was not kept. */
+/** Stands in the diff for content that was not stored. */
 const notKept = ({ bytes, id }: SnapshotFile) => `agentweaver: ${bytes} bytes that are not shown, ${id}\n`
 
 const DIFF = `
@@ -68,7 +68,10 @@ compare -z --raw >${OUT}/raw && compare -z --numstat >${OUT}/numstat || exit 1
 compare -p | head -c ${RESULT_LIMITS.patchBytes + 1} >${OUT}/patch
 `
 
-/** A git directory of ours, which knows the content before and after the run and nothing that the run says. */
+/**
+ * Creates a git directory owned by the service. It has access to the content before and after the run, but
+ * reads nothing that the run wrote.
+ */
 export async function makeResultGit(
   directory: string,
   { format, isRepository }: { readonly format: ObjectFormat; readonly isRepository: boolean },
@@ -78,7 +81,8 @@ export async function makeResultGit(
   const isSha256 = format === 'sha256'
   const config = [
     `[core]\n\trepositoryformatversion = ${isSha256 ? 1 : 0}\n\tbare = true\n\tquotepath = false\n`,
-    // A name that another system takes for .git is a name here; those that this one does are left out before.
+    // Allows names that mean `.git` only on other systems. Names that mean `.git` on this one were excluded
+    // before.
     '\tprotectntfs = false\n\tprotecthfs = false\n\tloosecompression = 1\n',
     ...(isSha256 ? ['[extensions]\n\tobjectformat = sha256\n'] : []),
   ]
@@ -94,8 +98,8 @@ export async function makeResultGit(
 }
 
 /**
- * The difference between the folder before and after the run, by content. Neither the index nor attributes of the
- * run have a part in it: both can hide a change from git.
+ * Creates the diff of the folder before and after the run, by content. The run's index and attributes are not
+ * used, because both can hide changes from git.
  */
 export async function makeDiff(git: GitSession, parts: ResultParts): Promise<MadeDiff> {
   await git.write('before', await indexInfo(parts, 'before'))
@@ -115,7 +119,7 @@ export async function makeDiff(git: GitSession, parts: ResultParts): Promise<Mad
 export const said = ({ exitCode, stderr }: GitOutput) =>
   stderr === '' ? `git ended with ${exitCode ?? 'a signal'}` : stderr
 
-/** The changed paths on one side, as `git update-index --index-info` reads them. */
+/** The changed paths of one side, in the format of `git update-index --index-info`. */
 async function indexInfo(
   { changes, format, objects }: ResultParts,
   side: 'before' | 'after',
@@ -144,7 +148,7 @@ const STATUS: Readonly<Record<string, FileStat['status']>> = {
   T: 'type changed',
 }
 
-/** `--raw -z`: `:mode mode id id status NUL path NUL`, with a second path where a file was renamed. */
+/** `--raw -z`: `:mode mode id id status NUL path NUL`, with a second path for a renamed file. */
 function statsOf(raw: string, numstat: string): FileStat[] {
   const numbers = numbersOf(numstat)
   const fields = raw.split('\0').values()
@@ -169,7 +173,10 @@ const next = (fields: Iterator<string, undefined>): string => fields.next().valu
 
 type Numbers = Pick<FileStat, 'additions' | 'deletions'>
 
-/** `--numstat -z`: `additions TAB deletions TAB path NUL`; of a renamed file the path is empty and two follow. */
+/**
+ * `--numstat -z`: `additions TAB deletions TAB path NUL`. For a renamed file the path is empty and two paths
+ * follow.
+ */
 function numbersOf(numstat: string): Map<ByteName, Numbers> {
   const numbers = new Map<ByteName, Numbers>()
   const fields = numstat.split('\0').values()

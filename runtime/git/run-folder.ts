@@ -7,57 +7,58 @@ import type { ObjectFormat } from './clean-config.ts'
 import type { ListedFiles, TreeItem } from './list-files.ts'
 import { type Snapshot, snapshotFromJson, snapshotToJson } from './snapshot.ts'
 
-/** Something empty that the service put into the user's folder so that a run cannot put something else there. */
+/**
+ * An empty file or folder that the service put into the user's folder, so that the run cannot create something
+ * else there.
+ */
 export interface Placeholder {
   readonly path: string
   readonly identity: string
 }
 
-/** What a service has to know of a run's folder to end the run, also after it was killed. */
+/** Everything that a service needs to end a run on a folder, also after the service was killed. */
 export interface FolderRecord {
   readonly runId: string
-  /** The user's folder. */
   readonly path: string
   readonly mode: FolderMode
   /** The folder that the run works in: the user's own, or its copy. */
   readonly root: string
   readonly layout: WorkspaceLayout
   readonly placeholders: readonly Placeholder[]
-  /** Git directories that were there; only where the run works in the user's own folder. */
+  /** Git directories that existed before the run. Used only for runs in the user's own folder. */
   readonly gitEntries: readonly GitEntry[]
-  /** Absent where nothing isolates git here, or git is not installed: then there are no results. */
+  /** Undefined if git is not installed or cannot be isolated. There are then no results. */
   readonly git?: FolderGit
-  /** Why there are no results, where that is known from the start. */
+  /** Why there will be no results, if that is known before the run. */
   readonly problem?: string
 }
 
 export interface FolderGit {
   readonly format: ObjectFormat
-  /** Whether the folder is a repository, to which a branch can be brought back. */
+  /** Whether the folder is a repository, which can receive a branch. */
   readonly isRepository: boolean
   readonly nested: readonly string[]
   readonly head?: string
   readonly tips: readonly string[]
-  /** Whether the folder had changes that its HEAD did not have. */
+  /** Whether the folder had uncommitted changes. */
   readonly isDirty: boolean
   readonly ignored: { readonly files: readonly ByteName[]; readonly folders: readonly ByteName[] }
 }
 
-/** The files of a run's folder in the state of the service. */
+/** Paths of a run's files in the service's state folder. */
 export const folderFiles = (directory: string) => ({
   record: join(directory, 'record.json'),
   snapshot: join(directory, 'snapshot.json'),
   tree: join(directory, 'tree.json'),
-  /** The copy that an isolated run works in. */
   copy: join(directory, 'files'),
-  /** Git directories that the run has, by number; the first one is that of the folder itself. */
+  /** Private git directories by number. Number 0 belongs to the folder itself. */
   privateGit: (number: number) => join(directory, `git-${number}`),
   gitFile: (number: number) => join(directory, `gitfile-${number}`),
   /** A git directory that the run never sees. */
   base: join(directory, 'base'),
-  /** Objects with the content after the run, which the service writes and git reads. */
+  /** Objects with the content after the run. Written by the service, read by git. */
   after: join(directory, 'after'),
-  /** A git directory in which git makes the results; the service does not look at it. */
+  /** A git directory in which git creates the results. The service does not read it. */
   result: join(directory, 'result'),
   scratch: join(directory, 'scratch'),
 })

@@ -7,35 +7,33 @@ import type { ObjectFormat } from './clean-config.ts'
 import type { ListedFiles } from './list-files.ts'
 import { isGoneOrClosed, type TreeEntry, walkTree } from './walk-tree.ts'
 
-/** A file as it was at one moment. */
 export interface SnapshotFile {
   readonly mode: '100644' | '100755' | '120000'
-  /** The id of its content as it is on disk; of a very large file the facts of its inode. */
+  /** The object id of the content on disk. For very large files, device, inode, size, mode and times instead. */
   readonly id: string
   readonly bytes: number
-  /** Whether its content can be read later: from the store of this snapshot, or from the user's objects. */
+  /** Whether the content can be read later, from this snapshot's store or from the user's objects. */
   readonly isKept: boolean
 }
 
-/** The files of a folder at one moment, by content. What git ignores is known by the facts of its inodes alone. */
+/** The files of a folder at one moment, by content. Ignored files are recorded only by inode data. */
 export interface Snapshot {
   readonly files: ReadonlyMap<ByteName, SnapshotFile>
   readonly ignored: ReadonlyMap<ByteName, string>
-  /** Why the folder was not looked through as a whole. */
+  /** Why the snapshot is incomplete. */
   readonly problem?: string
 }
 
 export interface SnapshotOptions {
   readonly format: ObjectFormat
-  /** A folder of git's objects, for content that the user's own do not have. */
+  /** Object folder for content that the user's repository does not contain. */
   readonly objects: string
-  /** Whether a path is one that git ignores. */
   readonly isIgnored: (path: ByteName, isFolder: boolean) => boolean
-  /** Whether the user's objects have this content for the path, so that it need not be kept. */
+  /** Whether the user's objects contain this content of the path, so that it need not be stored. */
   readonly isStored: (path: ByteName, id: string) => boolean
-  /** Whether to look at files that git ignores. */
+  /** Whether to record ignored files. */
   readonly looksAtIgnored: boolean
-  /** Whether the content of a file is to be kept. @default all of them */
+  /** Whether the content of a file is stored. @default all of them */
   readonly keeps?: (path: ByteName, id: string) => boolean
   readonly signal?: AbortSignal | undefined
   readonly limits?: Partial<typeof SNAPSHOT_LIMITS>
@@ -43,20 +41,19 @@ export interface SnapshotOptions {
 
 export const SNAPSHOT_LIMITS = {
   maxFiles: 500_000,
-  /** Content of one file that is kept, so that a difference can be shown. */
+  /** Largest content that is stored per file, for the diff. */
   maxKeptFileBytes: 16_777_216,
-  /** Content that is kept in all. */
+  /** Largest total content that is stored. */
   maxKeptBytes: 536_870_912,
-  /** Files above this size are told apart by the facts of their inodes. */
+  /** Larger files are compared by inode data instead of content. */
   maxHashedBytes: 268_435_456,
-  /** How long it may take. */
   timeoutMs: 60_000,
 }
 
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const PIECE_BYTES = 1_048_576
 
-/** Looks through a folder; `root` is a handle on it. */
+/** Takes a snapshot. `root` is an open directory handle. */
 export async function takeSnapshot(root: number, options: SnapshotOptions): Promise<Snapshot> {
   const taking = new Taking(options)
   const ends = performance.now() + taking.limits.timeoutMs
@@ -65,7 +62,7 @@ export async function takeSnapshot(root: number, options: SnapshotOptions): Prom
     if (taking.files.size + taking.ignored.size >= taking.limits.maxFiles)
       problem ??= `the folder has more than ${taking.limits.maxFiles} files`
     if (performance.now() > ends)
-      problem ??= `the folder could not be looked through in ${taking.limits.timeoutMs / 1000} s`
+      problem ??= `taking a snapshot of the folder took longer than ${taking.limits.timeoutMs / 1000} s`
     return problem !== undefined
   }
   await walkTree(root, {
@@ -164,7 +161,7 @@ class Taking {
   }
 }
 
-/** What changes with any write to a file: nobody but the kernel sets the time of the last change of an inode. */
+/** Inode data that changes with every write: only the kernel sets ctime. */
 const factsOf = ({ stats }: TreeEntry): string =>
   [stats.dev, stats.ino, stats.size, stats.mode, stats.mtimeNs, stats.ctimeNs].join(':')
 
@@ -179,15 +176,15 @@ async function idOfLarge(format: ObjectFormat, file: number, size: number): Prom
   }
 }
 
-/** Whether a path is one that git ignores, by what git listed. */
+/** Returns whether git ignores a path, according to git's listing. */
 export const ignoredIn =
   ({ ignored }: Pick<ListedFiles, 'ignored'>): SnapshotOptions['isIgnored'] =>
   (path, isFolder) =>
     isFolder ? ignored.folders.has(path) : ignored.files.has(path)
 
 /**
- * The same at the end of a run, which may have written ignore rules to hide what it changed: what was not ignored
- * before it never is.
+ * The same for the end of a run, which may have added ignore rules to hide its changes: a path that was not
+ * ignored before the run is never ignored.
  */
 export function ignoredSince(
   { ignored }: Pick<ListedFiles, 'ignored'>,
@@ -208,7 +205,6 @@ function foldersAbove(path: ByteName): ByteName[] {
   return folders
 }
 
-/** A snapshot as JSON, for a file of the service. */
 export const snapshotToJson = ({ files, ignored, problem }: Snapshot): string =>
   JSON.stringify({ files: [...files], ignored: [...ignored], problem })
 

@@ -5,33 +5,34 @@ import { atFolder, type ByteName, shownPath } from '../workspace/git/folder-name
 import { isGitOrHeldName } from '../workspace/git/git-names.ts'
 import { handlePath } from '../workspace/handles.ts'
 
-/** Something in a folder, by its path below the root. */
+/** An entry of a folder tree. `path` is relative to the root. */
 export interface TreeEntry {
   readonly path: ByteName
   readonly stats: BigIntStats
-  /** Names it in the folder that is held open; valid until the visit ends. */
+  /** The entry's path through the open handle of its folder. Valid until the visit ends. */
   readonly at: Buffer
 }
 
 export interface TreeVisitor {
-  /** Whether to go into a folder. */
+  /** Returns whether to enter a folder. */
   readonly onFolder: (entry: TreeEntry) => boolean | Promise<boolean>
-  /** Files, links and everything else. */
+  /** Called for files, links and everything else that is not a folder. */
   readonly onEntry: (entry: TreeEntry) => void | Promise<void>
-  /** Told of what cannot be opened. */
+  /** Called for folders that cannot be opened. */
   readonly onClosed: (path: ByteName) => void
   readonly signal?: AbortSignal | undefined
 }
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
-/** Every level holds a descriptor. */
+/** Every level holds one file descriptor. */
 const MAX_DEPTH = 256
-/** How long one part of a walk may keep other work waiting. */
+/** Longest time that a walk blocks the event loop. */
 const PART_MS = 5
 
 /**
- * Visits what lies below a folder, by name, without git's own files. Each folder is opened in the one above it and no
- * link is followed, so that nothing outside is ever read, whoever changes the tree meanwhile.
+ * Visits everything below a folder in the order of names, except git's own files. Each folder is opened
+ * relative to its parent's handle and no link is followed, so nothing outside the root is read even if the tree
+ * changes during the walk.
  */
 export async function walkTree(root: number, visitor: TreeVisitor): Promise<void> {
   await new Walk(visitor).visit(root, '', 0)
@@ -91,6 +92,6 @@ const namesIn = (folder: number): ByteName[] =>
     .filter((name) => !isGitOrHeldName(shownPath(name)))
     .sort()
 
-/** What vanished, became a link or is closed to this user. */
+/** The entry vanished, became a link, or this user cannot access it. */
 export const isGoneOrClosed = (error: unknown): boolean =>
   ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM', 'ENXIO', 'ENAMETOOLONG'].includes(errnoOf(error) ?? '')

@@ -16,18 +16,21 @@ export interface GovernanceOptions {
   readonly policy: AgentPolicy
   readonly settings: SandboxSettings
   readonly shell: ShellGrammar
-  /** Gets what a rule threw. Its lines are redacted: the words of an error may repeat an argument. */
+  /** Receives errors thrown by rules. Its lines are redacted, because an error message may repeat an argument. */
   readonly log: Log
   /** @default the rules of `rules/all.ts` */
   readonly rules?: readonly Rule[]
 }
 
 export interface Governance {
-  /** Total: every request has an answer, and a fault in a rule is a refusal. */
+  /** Returns a decision for every request. An error inside a rule is a `deny`. */
   decide(request: ToolRequest, facts: RunFacts): Decision
 }
 
-/** Makes the decision function of one run. Throws `invalid_config` where a pattern of the settings is none. */
+/**
+ * Creates the decision function of one run. Throws `invalid_config` if a command pattern in the settings is
+ * malformed.
+ */
 export function createGovernance(options: GovernanceOptions): Governance {
   const { policy, settings, shell, log, rules = RULES } = options
   const sets = patternSets(policy, settings)
@@ -57,14 +60,14 @@ const bare = ({ policy, settings }: GovernanceOptions) => ({
   judgement: () => undefined,
 })
 
-/** No more of an error's words than tell what it is. */
+/** Longest error message that is logged, in characters. */
 const MAX_THROWN = 500
 
-/** A refusal that no rule meant is a defect of ours: the log says which rule, and what it threw where. */
+/** An error inside a rule is a bug in this project. The log names the rule, the error and its first stack frame. */
 function logThrown(log: Log, { tool }: ToolRequest, { rule, error }: { rule: string; error: unknown }): void {
   const [at] = /^ +at .*$/m.exec((error instanceof Error && error.stack) || '') ?? []
   const thrown = messageOf(error).slice(0, MAX_THROWN)
-  log.error('a rule of the policy threw, so the call is refused', { rule, tool, thrown, at: at?.trim() })
+  log.error('a policy rule threw an error, so the call is denied', { rule, tool, thrown, at: at?.trim() })
 }
 
 function decideBy(
@@ -105,7 +108,7 @@ const denied = (rule: string, reason: string): Decision => ({
 
 const refusal = (rule: string, finding: Finding): Decision => denied(rule, finding?.reason ?? 'refused')
 
-/** The shell's text is read at most once per decision, and only when a rule asks for it. */
+/** Parses the command at most once per decision, and only when a rule needs it. */
 function judgeOnce(
   { tool }: ToolRequest,
   parsed: Readonly<Record<string, unknown>>,

@@ -8,8 +8,8 @@ export type PathSpelling =
 type Check = readonly [FileErrorCode, (path: string) => boolean, string]
 
 /**
- * Forms that are, or on some system could be, something else than a name below the workspace. Stricter than the
- * workspace engine where both could judge: this one does not see the file system.
+ * Spellings that name something other than a path below the workspace on Linux or any other system. Stricter
+ * than the workspace engine, because this check does not see the file system.
  */
 const CHECKS: readonly Check[] = [
   ['path_empty', (path) => path === '', 'is empty; the workspace itself is "."'],
@@ -23,7 +23,7 @@ const CHECKS: readonly Check[] = [
   ['path_stream', (path) => path.includes(':'), 'contains ":"'],
 ]
 
-/** Judges a relative path by its letters alone. */
+/** Checks a relative path by its spelling alone. */
 export function checkPathSpelling(path: string): PathSpelling {
   for (const [code, refuses, reason] of CHECKS) {
     if (refuses(path)) return { ok: false, code, message: `${shown(path)} ${reason}` }

@@ -2,8 +2,9 @@ import type { ExecRequest, Isolation } from '../../contracts/exec.ts'
 import type { SandboxSettings } from '../../contracts/policy.ts'
 
 /**
- * Why a person's command may not run in a sandbox, or undefined. The same layer that the agent's commands pass:
- * the shell must be enabled, the isolation real unless the operator said `direct`, the network allowed.
+ * Returns why a command sent by a user must not run in a sandbox, or undefined. Applies the same checks as for
+ * the agent's commands: the shell is enabled, isolation is real unless the operator set `direct`, and the
+ * network is allowed.
  */
 export function refuseCommand(
   request: Pick<ExecRequest, 'network'>,

@@ -1,20 +1,17 @@
 import type { AgentPolicy } from '../../policies/agent/load.ts'
-import type { ToolRequest } from './request.ts'
+import type { ToolRequest, Touched } from './request.ts'
 import { isSecretFile, namesSecretFile } from './secret-files.ts'
-
-/** What a run has come to know by its own actions. Rules look at it; it never goes back. */
-export interface Touched {
-  /** The contents of a secret-labelled file may have been shown to the agent. */
-  readonly secret: boolean
-}
 
 export interface TouchTracker {
   readonly touched: Touched
-  /** Notes a call that was released; `content` is what it answered, once it did. */
+  /** Records a call that was released. `content` is its result, once known. */
   observe(request: ToolRequest, content?: string): void
 }
 
-/** Follows what a run touches. Holds nothing but the facts; every replica that sees the same calls agrees. */
+/**
+ * Tracks what a run has read. The state depends only on the observed calls, so replicas that observe the same
+ * calls agree.
+ */
 export function createTouchTracker(policy: Pick<AgentPolicy, 'secretFiles'>): TouchTracker {
   let touched: Touched = { secret: false }
   return {
@@ -33,7 +30,6 @@ interface Observation {
   readonly content?: string
 }
 
-/** The facts after one more call. */
 export const touch = (before: Touched, observation: Observation): Touched =>
   before.secret || showsSecret(observation) ? { ...before, secret: true } : before
 

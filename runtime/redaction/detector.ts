@@ -1,28 +1,32 @@
 import type { RedactedKind } from './marker.ts'
 import type { CharClass, TextReader } from './text-reader.ts'
 
-/** Most characters that a detector looks at behind its trigger; what a value has more is swallowed by its class. */
+/**
+ * Maximum number of characters that a detector reads after its trigger. The rest of a longer value is removed
+ * by its character class.
+ */
 export const MAX_AHEAD = 512
-/** Most characters before its trigger that a detector looks at or redacts. */
+/** Maximum number of characters before its trigger that a detector reads or redacts. */
 export const MAX_BEHIND = 128
 
-/** A stretch of text to be replaced by a marker. */
+/** A range of text to replace with a marker. */
 export interface Match {
   readonly start: number
   readonly end: number
   readonly kind: RedactedKind
-  /** What follows and is of this class belongs to it, however long it is. */
+  /** Following characters of this class also belong to the match, without limit. */
   readonly rest?: CharClass
-  /** What follows up to this mark belongs to it. */
+  /** The match extends to this end marker. */
   readonly until?: 'pem-end'
 }
 
 /**
- * Looks for one kind of secret where two characters stand that it begins with or turns on. It reads the text only
- * through the reader, at most `MAX_AHEAD` forward and `MAX_BEHIND` back.
+ * Detects one kind of secret. It runs at every position where its trigger matches: two or three characters that
+ * the secret starts with or contains. It reads text only through the reader, at most `MAX_AHEAD` characters
+ * forward and `MAX_BEHIND` back.
  */
 export interface Detector {
-  /** Classes: the trigger's own character, the next one, and the one behind that where not any will do. */
+  /** Character classes of the trigger: the character at the position, the next one and, if given, the third. */
   readonly triggers: readonly (readonly [first: RegExp, second: RegExp, third?: RegExp])[]
   detect(reader: TextReader, at: number): Match | undefined
 }

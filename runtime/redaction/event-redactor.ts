@@ -2,17 +2,17 @@ import type { HostEvent } from '../../contracts/events.ts'
 import type { Redactor, RedactorStream } from './redactor.ts'
 
 /**
- * Messages and outputs that are open at a time. A sandbox chooses their names, so that it could open as many as it
- * likes; an honest one has two for each command that runs, and one for a message.
+ * Maximum number of open messages and outputs. The sandbox chooses their ids, so it could open any number; a
+ * normal one has two per running command and one per message.
  */
 const MAX_OPEN = 256
 
 type Open = { readonly stream: RedactorStream; readonly rebuild: (text: string) => HostEvent }
 
 /**
- * Redacts the events of one sandbox. Text that comes in pieces (deltas of a message, output of a command) is
- * redacted as one stream, so that a secret cut in two is found; an event may come out as none, and what was held
- * back comes out before the event that ends its stream, or before the one that opens too many.
+ * Redacts the events of one sandbox. Text that arrives in pieces (message deltas, command output) is redacted
+ * as one stream, so that a secret split across events is found. An event may therefore be held back; the held
+ * text is emitted before the event that ends its stream, or when too many streams are open.
  */
 export class EventRedactor {
   readonly #redactor: Redactor
@@ -23,12 +23,12 @@ export class EventRedactor {
     this.#open = new Map(open)
   }
 
-  /** Whether some text has not come out yet. */
+  /** Whether some text has not been emitted yet. */
   get isHolding(): boolean {
     return [...this.#open.values()].some(({ stream }) => stream.isHolding)
   }
 
-  /** One in the same state; from here on each goes its own way. */
+  /** Returns an independent copy in the same state. */
   copy(): EventRedactor {
     const open = [...this.#open].map(
       ([key, { stream, rebuild }]) => [key, { stream: stream.copy(), rebuild }] as const,
@@ -70,7 +70,7 @@ export class EventRedactor {
 
   #push(key: string, text: string, rebuild: Open['rebuild']): HostEvent[] {
     const stream = this.#open.get(key)?.stream ?? this.#redactor.stream()
-    // The one that was quiet for longest comes first.
+    // Re-inserted last, so that the first entry is always the stream that was idle longest.
     this.#open.delete(key)
     const [quietest] = this.#open.keys()
     const ended = this.#open.size >= MAX_OPEN && quietest !== undefined ? this.#end(quietest) : []
@@ -79,7 +79,7 @@ export class EventRedactor {
     return said === '' ? ended : [...ended, rebuild(said)]
   }
 
-  /** Ends the streams with this key, or below it. */
+  /** Ends the stream with this key and all streams whose key starts with it. */
   #end(key: string): HostEvent[] {
     const ended = [...this.#open].filter(([other]) => other === key || other.startsWith(`${key} `))
     return ended.flatMap(([other, { stream, rebuild }]) => {

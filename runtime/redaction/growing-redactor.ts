@@ -1,12 +1,12 @@
 import { createKnownStage } from './known/known-stage.ts'
 import { createRedactor, type Redactor } from './redactor.ts'
 
-/** A run meets a handful of values: its bearer, its credential, and what replaces that. */
+/** A run uses a handful of values: its bearer, its credential and their replacements. */
 const MAX_SECRETS = 64
 
 /**
- * A redactor that learns values while it is used, as a credential is replaced while its run goes on. What it has
- * learned counts for everything that is begun afterwards; earlier values go on to count.
+ * A redactor that can learn values during use: a credential may be replaced while its run continues. Learned
+ * values apply to every text and stream started afterwards, together with earlier values.
  */
 export function createGrowingRedactor({ pii }: { readonly pii: boolean }): GrowingRedactor {
   let secrets: readonly string[] = []
@@ -31,7 +31,7 @@ export function createGrowingRedactor({ pii }: { readonly pii: boolean }): Growi
 }
 
 export interface GrowingRedactor extends Redactor {
-  /** Redacts the learned values and nothing else, where what looks like a secret must stay as it is. */
+  /** Redacts only the learned values. For text in which other secret-looking values must stay. */
   known(this: void, text: string): string
   learn(this: void, ...secrets: readonly string[]): void
 }

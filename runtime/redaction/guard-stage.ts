@@ -1,7 +1,7 @@
 import { markerOf } from './marker.ts'
 import type { Stage } from './stage.ts'
 
-/** Closes a stream for good when a stage fails: the rest is swallowed, since nobody knows what it holds. */
+/** Closes a stream permanently if a stage throws. The rest of the stream is dropped, because it was not checked. */
 export function guardStage(stage: Stage, isClosed = false): Stage {
   let hasFailed = isClosed
   const run = (work: () => string): string => {

@@ -2,10 +2,10 @@ import { sensitiveKey } from './kinds/sensitive-keys.ts'
 import { isKeyword, isPlaceholder } from './kinds/values.ts'
 import { isMarker, markerOf } from './marker.ts'
 
-/** Deeper values than any event or argument has are replaced whole. */
+/** Values nested deeper than any event or argument are replaced as a whole. */
 const DEEPEST = 100
 
-/** Redacts every string of a JSON value, keys too, and whole strings that a key names a secret. */
+/** Redacts every string and key of a JSON value, and whole strings under a key that names a secret. */
 export function redactJson(
   value: unknown,
   text: (s: string) => string,

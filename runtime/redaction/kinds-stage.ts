@@ -5,10 +5,10 @@ import { createPemSwallower, type Swallower, swallowClass } from './swallow.ts'
 import { CharClass, TextReader } from './text-reader.ts'
 import { TriggerTable } from './trigger-table.ts'
 
-/** Characters that a later trigger can still take into its match from before it. */
+/** Characters before a trigger that a later match may still include. */
 const BEFORE_TRIGGER = new CharClass(/[A-Za-z0-9._%+'~:-]/)
 
-/** Makes stages that look for kinds of secrets by their form. The table is made once and shared. */
+/** Creates stages that find secrets by their format. The trigger table is built once and shared. */
 export function createKindsStage(detectors: readonly Detector[]): () => Stage {
   const table = new TriggerTable(detectors)
   return () => new KindsStage(table)
@@ -17,9 +17,9 @@ export function createKindsStage(detectors: readonly Detector[]): () => Stage {
 class KindsStage implements Stage {
   readonly #table: TriggerTable
   readonly #reader = new TextReader()
-  /** Everything before has been decided. */
+  /** Everything before this index is decided. */
   #position = 0
-  /** Everything before has been given out, or replaced. */
+  /** Everything before this index was emitted or replaced. */
   #given = 0
   #swallower: Swallower | undefined
   #output = ''
@@ -55,7 +55,7 @@ class KindsStage implements Stage {
 
   #advance(): string {
     while (this.#step()) {
-      // Each step decides about at least one character.
+      // Each step decides at least one character.
     }
     this.#giveUpTo(this.#held())
     this.#forget()
@@ -64,7 +64,7 @@ class KindsStage implements Stage {
     return output
   }
 
-  /** Decides about the text up to the next trigger and the trigger itself; false when more text is needed. */
+  /** Processes the text up to and including the next trigger. Returns false if more text is needed. */
   #step(): boolean {
     const { text, isComplete } = this.#reader
     if (this.#swallower) return this.#swallow(this.#swallower)
@@ -111,7 +111,7 @@ class KindsStage implements Stage {
     return isDone
   }
 
-  /** Up to where no later match can reach back. */
+  /** The index before which no later match can reach. */
   #held(): number {
     if (this.#reader.isComplete) return this.#reader.text.length
     let held = this.#position
@@ -126,7 +126,7 @@ class KindsStage implements Stage {
     this.#given = end
   }
 
-  /** Keeps what detectors may look back at. */
+  /** Drops text that no detector can look back at. */
   #forget(): void {
     const cut = this.#given - MAX_BEHIND
     if (cut < CUT_AT_LEAST) return

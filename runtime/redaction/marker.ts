@@ -1,4 +1,4 @@
-/** Kinds of redacted text, as markers name them. */
+/** Kinds of redacted text, as they appear in markers. */
 export type RedactedKind =
   | 'secret'
   | 'private-key'
@@ -27,5 +27,5 @@ export type RedactedKind =
 
 export const markerOf = (kind: RedactedKind): string => `[REDACTED:${kind}]`
 
-/** Whether a text is one marker and nothing else. */
+/** Returns whether a text is exactly one marker. */
 export const isMarker = (text: string): boolean => /^\[REDACTED:[a-z0-9-]{1,32}\]$/.test(text)

@@ -15,24 +15,23 @@ import { createKindsStage } from './kinds-stage.ts'
 import { createKnownStage } from './known/known-stage.ts'
 import { chain, type Stage } from './stage.ts'
 
-/** A stream's redaction: what may be said so far, and at the end the rest. */
+/** A redacted stream: `push` returns the text that is decided, `end` the rest. */
 export type RedactorStream = Stage
 
 export interface Redactor {
-  /** Redacts one whole text. */
   text(this: void, text: string): string
-  /** Redacts every string of a JSON value; `changed` says whether anything was hidden. */
+  /** Redacts every string of a JSON value. `changed` is true if anything was redacted. */
   json<T>(this: void, value: T): { readonly value: T; readonly changed: boolean }
-  /** Redacts a stream of text chunks; how it is cut has no influence on the result. */
+  /** Redacts a stream of text chunks. The result does not depend on the chunk boundaries. */
   stream(this: void): RedactorStream
 }
 
 export interface RedactorOptions {
-  /** Values that must not be said in any form; those shorter than six characters are not looked for. */
+  /** Values to redact in every form. Values shorter than six characters are ignored. */
   readonly secrets: readonly string[]
-  /** Whether e-mail and IP addresses are redacted too. */
+  /** Whether to redact e-mail and IP addresses too. */
   readonly pii: boolean
-  /** @default the kinds of this folder */
+  /** @default all kinds in this folder */
   readonly detectors?: readonly Detector[]
 }
 
@@ -53,7 +52,7 @@ const SECRET_KINDS: readonly Detector[] = [
 ]
 const ALL_KINDS: readonly Detector[] = [...SECRET_KINDS, email, ipv4, ipv6]
 
-/** Made where it is first wanted, and once: it depends on the kinds alone, not on what a redactor has learned. */
+/** Created on first use and shared: it depends only on the detectors, not on learned values. */
 function sharedStage(detectors: readonly Detector[]): () => () => Stage {
   let made: (() => Stage) | undefined
   return () => {
@@ -64,7 +63,7 @@ function sharedStage(detectors: readonly Detector[]): () => () => Stage {
 const secretKinds = sharedStage(SECRET_KINDS)
 const allKinds = sharedStage(ALL_KINDS)
 
-/** Known values first, in all their forms, then kinds of secrets by their form. */
+/** Redacts known values first, in all their forms, then secrets that are recognised by their format. */
 export function createRedactor({ secrets, pii, detectors }: RedactorOptions): Redactor {
   const openKnown = createKnownStage(secrets)
   const openKinds = detectors ? createKindsStage(detectors) : pii ? allKinds() : secretKinds()

@@ -1,15 +1,15 @@
-/** A step of a stream: text in, text out, as soon as it is decided. */
+/** One step of a redacted stream: receives text and returns text as soon as it is decided. */
 export interface Stage {
   push(chunk: string): string
-  /** What was held back. Nothing may be pushed afterwards. */
+  /** Returns the text that was held back. `push` must not be called afterwards. */
   end(): string
-  /** Whether something was held back, or what comes next may still belong to a secret. */
+  /** Whether text is held back, or the next text may still belong to a secret. */
   readonly isHolding: boolean
-  /** A step in the same state; from here on each goes its own way. */
+  /** Returns an independent copy in the same state. */
   copy(): Stage
 }
 
-/** Two stages after one another. */
+/** Runs two stages in sequence. */
 export const chain = (first: Stage, second: Stage): Stage => ({
   push: (chunk) => second.push(first.push(chunk)),
   end: () => second.push(first.end()) + second.end(),

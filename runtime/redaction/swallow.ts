@@ -2,14 +2,14 @@ import type { CharClass, TextReader } from './text-reader.ts'
 
 type Swallowed = { readonly end: number; readonly isDone: boolean }
 
-/** Goes on from `from` through what belongs to the secret before it. */
+/** Skips the rest of a secret, starting at `from`. */
 export interface Swallower {
   swallow(reader: TextReader, from: number): Swallowed
-  /** One that has swallowed as much; from here on each goes its own way. */
+  /** Returns an independent copy in the same state. */
   copy(): Swallower
 }
 
-/** Swallows every further character of a class. */
+/** Skips all following characters of a class. */
 export const swallowClass = (members: CharClass): Swallower => ({
   swallow: ({ text, isComplete }, from) => {
     let end = from
@@ -19,13 +19,13 @@ export const swallowClass = (members: CharClass): Swallower => ({
   copy: () => swallowClass(members),
 })
 
-/** Longest body of a private key; one of 16,384 bits has 12.5 thousand characters, quoted or numbered some more. */
+/** Maximum length of a private key's body. A 16,384-bit key has 12,500 characters, more if quoted or numbered. */
 const LONGEST_BODY = 32_768
 const END_MARK = '-----END'
 const END_LINE = /-----END [A-Z0-9 ]{0,48}-----/y
 const END_LINE_LENGTH = 62
 
-/** Swallows up to and with the line that ends a PEM block, at most the length that a key can have. */
+/** Skips text up to and including the end line of a PEM block, at most the maximum length of a key. */
 export function createPemSwallower(most = LONGEST_BODY): Swallower {
   let left = most
   return {
@@ -38,7 +38,7 @@ export function createPemSwallower(most = LONGEST_BODY): Swallower {
         return endOfBlock(reader, from + mark)
       }
       if (limit === from + left || isComplete) return { end: limit, isDone: true }
-      // The mark may have begun in what is there.
+      // The end marker may have begun in the available text.
       const end = Math.max(from, limit - END_MARK.length + 1)
       left -= end - from
       return { end, isDone: false }
@@ -47,7 +47,7 @@ export function createPemSwallower(most = LONGEST_BODY): Swallower {
   }
 }
 
-/** The closing line may not have come wholly. */
+/** The end line may be incomplete. */
 function endOfBlock({ text, isComplete }: TextReader, at: number): Swallowed {
   if (!isComplete && text.length < at + END_LINE_LENGTH) return { end: at, isDone: false }
   END_LINE.lastIndex = at

@@ -1,28 +1,28 @@
 /**
- * The part of a text that is there. A detector that asks for a character behind its end has its answer thrown
- * away and is asked again when more has come: so no result depends on where the text was cut.
+ * The available part of a text. If a detector reads past its end, the result is discarded and the detector runs
+ * again when more text has arrived. Results therefore do not depend on the chunk boundaries.
  */
 export class TextReader {
   text = ''
-  /** No more will come. */
+  /** Whether no more text will arrive. */
   isComplete = false
-  /** A character behind the end was asked for. */
+  /** Whether a detector read past the end. */
   sawEnd = false
 
-  /** The character's code, or -1 before the beginning and behind the end. */
+  /** Returns the character code at an index, or -1 outside the text. */
   at(index: number): number {
     if (index < this.text.length) return index < 0 ? -1 : this.text.charCodeAt(index)
     if (!this.isComplete) this.sawEnd = true
     return -1
   }
 
-  /** Whether `word` stands at `index`. */
+  /** Returns whether `word` is at `index`. */
   has(word: string, index: number): boolean {
     for (let i = 0; i < word.length; i++) if (this.at(index + i) !== word.charCodeAt(i)) return false
     return true
   }
 
-  /** Whether `word`, which is lower case ASCII, stands at `index` in any letter case. */
+  /** Returns whether `word` (lower-case ASCII) is at `index` in any letter case. */
   hasAnyCase(word: string, index: number): boolean {
     for (let i = 0; i < word.length; i++) {
       const c = this.at(index + i)
@@ -31,14 +31,20 @@ export class TextReader {
     return true
   }
 
-  /** Index of the first character from `from` that is not of the class; at most `most` are looked at. */
+  /**
+   * Returns the index of the first character from `from` that is not in the class, after at most `most`
+   * characters.
+   */
   spanEnd(from: number, members: CharClass, most: number): number {
     let end = from
     while (end - from < most && members.has(this.at(end))) end++
     return end
   }
 
-  /** Index of the first of the characters before `to` that are all of the class; at most `most` are looked at. */
+  /**
+   * Returns the index of the first of the characters before `to` that are all in the class, at most `most` of
+   * them.
+   */
   spanStart(to: number, members: CharClass, most: number): number {
     const { text } = this
     const least = Math.max(0, to - most)
@@ -52,7 +58,7 @@ export class TextReader {
   }
 }
 
-/** A set of character codes; those above ASCII are in or out together. */
+/** A set of character codes. Either all or none of the codes above ASCII belong to it. */
 export class CharClass {
   readonly #members = new Uint8Array(128)
   readonly #others: boolean

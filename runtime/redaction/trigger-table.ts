@@ -1,14 +1,14 @@
 import type { Detector } from './detector.ts'
 
 /**
- * Finds the places in a text where a detector could begin, by two neighbouring characters at a time, and the third
- * where two are frequent.
+ * Finds positions in a text where a detector may begin, by two neighbouring characters, and by a third one if a
+ * pair is frequent.
  */
 export class TriggerTable {
-  /** For each pair of ASCII characters the number of its detectors' list; 0 is none. */
+  /** For each pair of ASCII characters, the number of its list of detectors; 0 if there is none. */
   readonly #lists = new Uint8Array(128 * 128)
   readonly #detectors: (readonly Detector[])[] = [[]]
-  /** For each list and each ASCII character whether a trigger of the list goes on with it. */
+  /** For each list and ASCII character, whether a trigger of the list continues with it. */
   readonly #thirds: Uint8Array
   readonly #beginnings = new Uint8Array(128)
 
@@ -29,32 +29,33 @@ export class TriggerTable {
     for (const [number, third] of thirds.entries()) this.#thirds.set(third, number * 128)
   }
 
-  /** The first place at or after `from` whose character and the next one are a trigger; `to - 1` if there is none. */
+  /** Returns the first position at or after `from` that matches a trigger, or `to - 1`. */
   next(text: string, from: number, to: number): number {
     const lists = this.#lists
     let first = from < to ? text.charCodeAt(from) : 0
     for (let at = from; at < to - 1; at++) {
       const second = text.charCodeAt(at + 1)
       const list = lists[((first & 127) << 7) | (second & 127)] ?? 0
-      // Beyond ASCII the seven low bits mean nothing; the second character may, for a one-character trigger.
+      // The index uses the low seven bits, so a non-ASCII first character must be excluded. A non-ASCII second
+      // character may match a trigger with one character.
       if (list !== 0 && first < 128 && this.#goesOn(list, text, at + 2)) return at
       first = second
     }
     return Math.max(from, to - 1)
   }
 
-  /** A third character that has not come, or is not ASCII, is left to the detectors. */
+  /** If the third character is missing or not ASCII, the detectors decide. */
   #goesOn(list: number, text: string, at: number): boolean {
     const third = at < text.length ? text.charCodeAt(at) : 128
     return third > 127 || this.#thirds[(list << 7) | third] === 1
   }
 
-  /** Whether a character could be a trigger's first. */
+  /** Returns whether a character can begin a trigger. */
   canBegin(code: number): boolean {
     return code < 128 && this.#beginnings[code] === 1
   }
 
-  /** The detectors for the place `at`; the end of a text counts as a character that is no other. */
+  /** Returns the detectors for a position. At the end of the text, the second character counts as NUL. */
   detectorsAt(text: string, at: number): readonly Detector[] {
     const first = text.charCodeAt(at)
     const second = at + 1 < text.length ? text.charCodeAt(at + 1) : 0
@@ -63,22 +64,22 @@ export class TriggerTable {
   }
 }
 
-/** Lists are numbered in a byte. */
+/** List numbers are stored in one byte. */
 const MOST_LISTS = 256
 const ASCII = Array.from({ length: 128 }, (_, code) => String.fromCharCode(code))
 const codesOf = (wanted: RegExp): number[] =>
   ASCII.flatMap((character, code) => (wanted.test(character) ? [code] : []))
 
 interface PairTriggers {
-  /** The numbers of the detectors, in their order. */
+  /** The detectors' numbers, in order. */
   readonly members: readonly number[]
-  /** The characters that a trigger goes on with. */
+  /** The characters with which a trigger continues. */
   readonly third: Uint8Array
 }
 
 /**
- * The triggers of each pair of ASCII characters. Each class is tried on each character once: to try both on all
- * pairs takes 15 to 30 ms.
+ * Collects the triggers of each pair of ASCII characters. Each class is tested on each character once: testing
+ * both classes on all pairs takes 15 to 30 ms.
  */
 function triggersByPair(detectors: readonly Detector[]): Map<number, PairTriggers> {
   const byPair = new Map<number, PairTriggers>()

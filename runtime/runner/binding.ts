@@ -13,10 +13,10 @@ export interface BindingDeps {
   readonly backend: Backend
   readonly toolRoots: readonly string[]
   readonly hostRoots?: readonly HostRoot[]
-  /** Whether commands write to the file system of a host, on which set-user-ID files would do harm. */
+  /** Whether commands write to the file system of a host, where set-user-ID files would be a risk. */
   readonly clearsSetId: boolean
   readonly log: Log
-  /** The only folder that can be opened, where the place of the workspace is fixed. */
+  /** The only folder that can be opened. Set where the path of the workspace is fixed. */
   readonly root?: string
 }
 
@@ -24,13 +24,13 @@ export interface Bound {
   readonly workspace: WorkspaceEngine
   readonly executor: Executor
   readonly setId: SetIdGuard | undefined
-  /** Where the workspace is the user's own folder: finds the git directories that commands leave in it. */
+  /** Set if the workspace is a user's own folder. Finds git directories that commands leave in it. */
   readonly watch?: GitWatch
 }
 
 /**
- * The one workspace of a runner, by the real path that was admitted: a link that came above it since then would lead
- * to a folder that nobody admitted. Until it is bound nothing is served, and it is bound once.
+ * The one workspace of a runner, by the real path that was admitted: a link created above it since then could
+ * lead to another folder. Nothing is served before the workspace is open, and it is opened once.
  */
 export class Binding {
   readonly #deps: BindingDeps
@@ -41,19 +41,19 @@ export class Binding {
     this.#deps = deps
   }
 
-  /** The workspace and its executor, or why there is none. */
+  /** The open workspace and its executor, if any. */
   get bound(): Bound | undefined {
     return this.#bound
   }
 
-  /** Binds the workspace; answers why that is refused, and a refused one does not use up the binding. */
+  /** Opens the workspace. Returns an error if it cannot be opened; opening can then be tried again. */
   async open(root: string, layout?: WorkspaceLayout): Promise<FileError | undefined> {
     if (this.#taken) return { ok: false, code: 'denied', message: 'a workspace is open already' }
     const only = this.#deps.root
     if (only !== undefined && root !== only)
       return { ok: false, code: 'denied', message: `the workspace of this sandbox is ${only}` }
     if (only !== undefined && layout)
-      return { ok: false, code: 'denied', message: 'nothing is mounted over the workspace of this sandbox' }
+      return { ok: false, code: 'denied', message: 'this sandbox cannot mount anything over its workspace' }
     this.#taken = true
     const opened = await this.#tryOpen(root, layout)
     this.#taken = 'workspace' in opened
@@ -71,7 +71,7 @@ export class Binding {
     }
     if (workspace.path !== withoutSlashes(root)) {
       workspace.close()
-      return { ok: false, code: 'symlink', message: `a link leads from ${root} to another folder` }
+      return { ok: false, code: 'symlink', message: `${root} is reached through a link to another folder` }
     }
     try {
       const { backend, toolRoots, hostRoots = [], clearsSetId, log } = this.#deps

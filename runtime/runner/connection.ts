@@ -6,12 +6,12 @@ import { decodeFrames, type Frame, FrameError } from '../kit/frames.ts'
 
 export type HostFrame = Frame<HostToRunner>
 
-/** One request while it is served. */
+/** A request while it is served. */
 export interface Work {
   readonly id: string
-  /** Aborted by `kill` and by the end of the connection. */
+  /** Aborted by a `kill` frame and by the end of the connection. */
   readonly signal: AbortSignal
-  /** What may be under way from here to AgentHost. */
+  /** Send window towards AgentHost. */
   readonly outgoing: CreditWindow
 }
 
@@ -20,7 +20,7 @@ interface OpenWork extends Work {
   readonly receive: (frame: HostFrame) => void
 }
 
-/** The runner's end of the connection: what is being served, and how to answer. */
+/** The runner's side of the connection: the open requests, and sending. */
 export class Connection {
   readonly send: SendFrame<RunnerToHost>
   readonly #stream: Duplex
@@ -39,7 +39,7 @@ export class Connection {
     return this.#open.size
   }
 
-  /** Serves one request; frames with its id reach `receive` for as long as that takes. */
+  /** Serves one request. Until it ends, frames with its id are passed to `receive`. */
   async serve(
     id: string,
     work: (work: Work) => Promise<void>,
@@ -57,7 +57,7 @@ export class Connection {
     }
   }
 
-  /** Hands a frame to the request it belongs to. One that has ended meanwhile no longer needs it. */
+  /** Passes a frame to its request. Frames for a request that has ended are dropped. */
   route(frame: HostFrame): void {
     const work = this.#open.get(frame.header.id)
     if (frame.header.type === 'kill') work?.abort.abort(new Error('cancelled by AgentHost'))
@@ -65,7 +65,7 @@ export class Connection {
     else work?.receive(frame)
   }
 
-  /** Ends every request that is still served. */
+  /** Aborts all open requests. */
   abortAll(reason: Error): void {
     for (const { abort, outgoing } of this.#open.values()) {
       outgoing.close()

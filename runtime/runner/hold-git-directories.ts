@@ -3,10 +3,13 @@ import { HELD_ID } from '../../contracts/runner.ts'
 import type { Bound } from './binding.ts'
 import type { Connection } from './connection.ts'
 
-/** Searches that several commands waited for are told once; that they are not complete, once for a workspace. */
+/**
+ * Objects that AgentHost was notified of: each search result once, because several commands may share it, and
+ * each incomplete workspace once.
+ */
 const told = new WeakSet<object>()
 
-/** Has git directories renamed that were not there when the run began, and tells AgentHost. */
+/** Renames git directories that did not exist before the run, and notifies AgentHost. */
 export async function holdGitDirectories(
   connection: Connection,
   { watch }: Bound,

@@ -9,19 +9,19 @@ import { failedExec } from '../kit/failed-exec.ts'
 import type { Bound } from './binding.ts'
 import type { Connection, Work } from './connection.ts'
 import { holdGitDirectories } from './hold-git-directories.ts'
-import type { Server } from './serve.ts'
+import type { ServeContext } from './serve-context.ts'
 import { StdinCollector } from './stdin-collector.ts'
 
 type ExecHeader = HostToRunner & { type: 'exec' }
 
-/** Requests that one runner serves at a time; the rest is refused, not queued. */
+/** Maximum number of open requests per runner. Further requests are rejected, not queued. */
 const MAX_OPEN_REQUESTS = 512
 
-/** Folders that are searched for git directories in a moment; behind more of them a result does not wait. */
+/** In larger folders, the search for git directories takes longer, so the result does not wait for it. */
 const QUICK_FOLDERS = 20_000
 
-/** Runs one command; its output is sent as it comes and waits where AgentHost does not take it. */
-export function serveExec({ connection, binding }: Server, header: ExecHeader): Promise<void> {
+/** Runs one command. Output is sent as it is produced, and waits while AgentHost does not accept more. */
+export function serveExec({ connection, binding }: ServeContext, header: ExecHeader): Promise<void> {
   const input = header.stdin ? new StdinCollector() : undefined
   return connection.serve(
     header.id,
@@ -63,7 +63,7 @@ async function run(
   }
   const start = (rights: CommandRights) => bound.executor.run(request, io, rights)
   try {
-    // In a pod the files of commands stay where they are.
+    // Files in a pod cannot reach the host, so the bits are harmless.
     const result = await (bound.setId?.run(start) ?? start({ permitsSetGroupId: true }))
     return await afterGitWatch(execution, result)
   } catch (error) {
@@ -71,7 +71,10 @@ async function run(
   }
 }
 
-/** In a large folder the search for git directories goes on behind the result. */
+/**
+ * Adds the renamed git directories to the result. In a large folder, the search continues after the result was
+ * sent.
+ */
 async function afterGitWatch({ connection, bound }: Execution, result: ExecResult): Promise<ExecResult> {
   if (!bound.watch || result.reason === 'spawn_failed') return result
   const searching = holdGitDirectories(connection, bound).then(heldSentence, unsearchedSentence)
@@ -97,8 +100,8 @@ const unsearchedSentence = (error: unknown) =>
   `The workspace could not be searched for git directories: ${messageOf(error)}`
 
 /**
- * A path is refused here before anything starts. One with a link on the way is left to the executor, which looks at
- * where it leads once it is there.
+ * Rejects a working directory before anything starts. A path through a link is left to the executor, which
+ * checks where it leads.
  */
 async function refuseDirectory({ workspace }: Bound, directory: string): Promise<string | undefined> {
   const path = containedPath(directory)
@@ -108,7 +111,7 @@ async function refuseDirectory({ workspace }: Bound, directory: string): Promise
     return result.code === 'symlink' ? undefined : `the working directory is refused: ${result.message}`
   const type = result.entry?.type
   if (type === 'directory' || type === 'symlink') return undefined
-  return `the working directory ${directory} is no directory`
+  return `the working directory ${directory} is not a directory`
 }
 
 async function sendChunk(

@@ -1,13 +1,13 @@
 import type { FileError } from '../../contracts/files.ts'
 import type { HostToRunner } from '../../contracts/runner.ts'
 import { holdGitDirectories } from './hold-git-directories.ts'
-import type { Server } from './serve.ts'
+import type { ServeContext } from './serve-context.ts'
 
 type FileHeader = HostToRunner & { type: 'file' }
 
 export const NOT_OPEN: FileError = { ok: false, code: 'denied', message: 'no workspace is open' }
 
-/** Whether an operation could have made one of the names that make a folder a git directory. */
+/** Whether an operation may have created one of the names that make a folder a git directory. */
 const isGitLike = (operation: FileHeader['operation']): boolean =>
   CHANGES.has(operation.op) &&
   Object.values(operation).some((value) => typeof value === 'string' && GIT_LIKE.test(value))
@@ -15,9 +15,8 @@ const isGitLike = (operation: FileHeader['operation']): boolean =>
 const CHANGES: ReadonlySet<string> = new Set(['write', 'mkdir', 'rename'])
 const GIT_LIKE = /(?:^|\/)(?:head|objects|refs|commondir)(?:\/|$)/i
 
-/** Performs one operation of the workspace engine. */
 export function serveFile(
-  { connection, binding }: Server,
+  { connection, binding }: ServeContext,
   { id, operation }: FileHeader,
   payload: Uint8Array,
 ): Promise<void> {

@@ -8,11 +8,11 @@ import type { ArchiveSummary } from '../workspace/archive/archive-summary.ts'
 import { toFileError } from '../workspace/file-fault.ts'
 import { isGitName } from '../workspace/git/git-names.ts'
 import type { Connection, HostFrame, Work } from './connection.ts'
-import type { Server } from './serve.ts'
+import type { ServeContext } from './serve-context.ts'
 import { NOT_OPEN } from './serve-file.ts'
 
 const LIMITS = { maxEntries: FILE_LIMITS.maxArchiveEntries, maxBytes: FILE_LIMITS.maxArchiveBytes }
-/** Its user put the files there, and an archive could bring what file tools refuse to write. */
+/** The user put the files into this folder, and an archive could contain files that the file tools deny. */
 const NO_ARCHIVES: FileError = {
   ok: false,
   code: 'denied',
@@ -20,7 +20,7 @@ const NO_ARCHIVES: FileError = {
 }
 const NOTHING: ArchiveSummary = { entries: 0, bytes: 0 }
 
-/** Loaded by the first archive, or by this. */
+/** Loads the archive code. The first archive loads it otherwise. */
 export async function loadArchives() {
   const [{ packWorkspace }, { unpackWorkspace }] = await Promise.all([
     import('../workspace/archive/pack.ts'),
@@ -29,8 +29,7 @@ export async function loadArchives() {
   return { packWorkspace, unpackWorkspace }
 }
 
-/** Sends the workspace as a tar stream. */
-export function serveTarOut({ connection, binding, log }: Server, id: string): Promise<void> {
+export function serveTarOut({ connection, binding, log }: ServeContext, id: string): Promise<void> {
   return connection.serve(id, async (work) => {
     const workspace = binding.bound?.workspace
     if (!workspace) return connection.send(tarResult(id, NOTHING, NOT_OPEN))
@@ -50,8 +49,7 @@ export function serveTarOut({ connection, binding, log }: Server, id: string): P
   })
 }
 
-/** Unpacks a tar stream into the workspace. */
-export function serveTarIn({ connection, binding }: Server, id: string): Promise<void> {
+export function serveTarIn({ connection, binding }: ServeContext, id: string): Promise<void> {
   const incoming = new Incoming()
   return connection.serve(
     id,
@@ -74,7 +72,7 @@ export function serveTarIn({ connection, binding }: Server, id: string): Promise
   )
 }
 
-/** What arrives for one tar stream and is not consumed yet: at most one window. */
+/** Received data of a tar stream that is not consumed yet: at most one window. */
 class Incoming {
   readonly #queue = new AsyncQueue<Uint8Array>()
   #waiting = 0
@@ -84,7 +82,7 @@ class Incoming {
     if (header.type !== 'data') return
     this.#waiting += costOf(payload)
     if (this.#waiting > RUNNER_FRAME.windowBytes) {
-      throw new FrameError('window_exceeded', 'more data is under way than was granted')
+      throw new FrameError('window_exceeded', 'received more data than the window allows')
     }
     this.#queue.push(payload)
   }

@@ -7,6 +7,7 @@ import { activePathEngine } from '../workspace/open-root.ts'
 import { loadSearch } from '../workspace/open-workspace.ts'
 import { Binding, type BindingDeps } from './binding.ts'
 import { Connection, type HostFrame } from './connection.ts'
+import type { ServeContext } from './serve-context.ts'
 import { serveExec } from './serve-exec.ts'
 import { serveFile } from './serve-file.ts'
 import { loadArchives, serveTarIn, serveTarOut } from './serve-tar.ts'
@@ -18,12 +19,12 @@ export interface RunnerDeps extends BindingDeps {
   readonly warnings?: readonly RunnerWarning[]
 }
 
-/** Serves one AgentHost until the connection ends, then kills what still runs. */
+/** Serves one AgentHost until the connection ends, then kills all commands. */
 export async function serveRunner(deps: RunnerDeps): Promise<void> {
   const { stream, log, role, isolation, warnings } = deps
   stream.on('error', (error) => log.debug('the connection broke', { error }))
   const connection = new Connection(stream)
-  const server: Server = { connection, binding: new Binding(deps), log }
+  const context: ServeContext = { connection, binding: new Binding(deps), log }
   try {
     const pathEngine = await activePathEngine()
     await connection.send({
@@ -36,45 +37,38 @@ export async function serveRunner(deps: RunnerDeps): Promise<void> {
     void bestEffort(log, 'load what searches and archives need', () =>
       Promise.all([loadSearch(), loadArchives()]),
     )
-    for await (const frame of connection.frames()) accept(frame, server, stream)
+    for await (const frame of connection.frames()) accept(frame, context, stream)
   } catch (error) {
-    log.error('the connection to AgentHost is given up', { reason: messageOf(error) })
+    log.error('the connection to AgentHost failed', { reason: messageOf(error) })
   } finally {
     stream.destroy()
     connection.abortAll(new Error('the connection to AgentHost ended'))
-    await bestEffort(log, 'close the workspace', () => server.binding.close())
+    await bestEffort(log, 'close the workspace', () => context.binding.close())
   }
 }
 
-/** What every request is served with. */
-export interface Server {
-  readonly connection: Connection
-  readonly binding: Binding
-  readonly log: BindingDeps['log']
-}
-
-/** Starts what a frame asks for and goes on reading: a long request must not hold up a `kill`. */
-function accept(frame: HostFrame, server: Server, stream: Duplex): void {
-  const started = start(frame, server)
-  if (started === undefined) server.connection.route(frame)
+/** Starts the request of a frame without waiting for it: a long request must not delay a `kill`. */
+function accept(frame: HostFrame, context: ServeContext, stream: Duplex): void {
+  const started = start(frame, context)
+  if (started === undefined) context.connection.route(frame)
   started?.catch((error: unknown) => {
-    server.log.error('a request could not be served', { type: frame.header.type, error })
+    context.log.error('a request could not be served', { type: frame.header.type, error })
     stream.destroy()
   })
 }
 
-function start({ header, payload }: HostFrame, server: Server): Promise<void> | undefined {
+function start({ header, payload }: HostFrame, context: ServeContext): Promise<void> | undefined {
   switch (header.type) {
     case 'open':
-      return open(server, header)
+      return open(context, header)
     case 'exec':
-      return serveExec(server, header)
+      return serveExec(context, header)
     case 'file':
-      return serveFile(server, header, payload)
+      return serveFile(context, header, payload)
     case 'tar-in':
-      return serveTarIn(server, header.id)
+      return serveTarIn(context, header.id)
     case 'tar-out':
-      return serveTarOut(server, header.id)
+      return serveTarOut(context, header.id)
     default:
       return undefined
   }
@@ -82,7 +76,7 @@ function start({ header, payload }: HostFrame, server: Server): Promise<void> | 
 
 type OpenHeader = HostFrame['header'] & { type: 'open' }
 
-async function open({ connection, binding }: Server, { id, root, layout }: OpenHeader) {
+async function open({ connection, binding }: ServeContext, { id, root, layout }: OpenHeader) {
   const error = await binding.open(root, layout)
   await connection.send({ type: 'opened', id, ...(error ? { error } : {}) })
 }

@@ -10,7 +10,7 @@ import { serveRunner } from './serve.ts'
 
 const log = createLog({ level: 'info', write: (line) => process.stderr.write(`${line}\n`) })
 
-/** In a pod the runner has a role; on a laptop it is a child of its AgentHost. */
+/** In a pod the environment names the runner's role. On a laptop the runner is a child of AgentHost. */
 async function main(): Promise<void> {
   if (process.env['AGENTWEAVER_RUNNER_ROLE'] === undefined) return serveInherited()
   const env = parseEnv(PodRunnerEnv, process.env, { prefix: RUNNER_ENV_PREFIX })
@@ -18,7 +18,7 @@ async function main(): Promise<void> {
   return runInPod(env, log)
 }
 
-/** Serves the AgentHost at the other end of the inherited socket for as long as it is there. */
+/** Serves the AgentHost at the other end of the inherited socket until it disconnects. */
 async function serveInherited(): Promise<void> {
   const env = parseEnv(RunnerEnv, process.env, { prefix: RUNNER_ENV_PREFIX })
   const stream = new Socket({ fd: env.AGENTWEAVER_RUNNER_FD, readable: true, writable: true })
@@ -28,8 +28,8 @@ async function serveInherited(): Promise<void> {
   const toolRoots = env.AGENTWEAVER_RUNNER_TOOL_ROOTS
   const hostRoots = env.AGENTWEAVER_RUNNER_HOST_ROOTS
   process.once('SIGTERM', () => stream.destroy())
-  // Ctrl-C reaches the whole process group; the connection alone decides how long a runner lives.
-  process.on('SIGINT', () => log.debug('an interrupt is left to AgentHost'))
+  // Ctrl-C signals the whole process group, but only the connection decides when a runner ends.
+  process.on('SIGINT', () => log.debug('ignored SIGINT; AgentHost ends the runner'))
   try {
     const { backend, detection } = await selectBackend({ only, allowDirect: only === 'direct', toolRoots })
     await serveRunner({

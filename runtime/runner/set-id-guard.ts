@@ -14,14 +14,14 @@ export interface SetIdGuardDeps {
 
 type Command = (rights: CommandRights) => Promise<ExecResult>
 
-/** Paths that one line of the log names. */
+/** Maximum number of paths per log line. */
 const MAX_LOGGED = 20
 
 /**
- * Keeps commands from leaving a program in the workspace that runs as the user of the service. The system call filter
- * refuses the bits; then nothing has to be looked for after a command. Three cases need a look after each one: there is no
- * filter, the workspace has folders that hand down their group, or it had such files before. The last can be rewritten
- * through a mapping, which keeps the bits.
+ * Prevents commands from leaving a program in the workspace that runs as the service's user. Usually the system
+ * call filter rejects the bits and nothing else is needed. The workspace is searched after each command in
+ * three cases: there is no filter; folders have the set-group-ID bit; or set-ID files existed before, which a
+ * command can rewrite through a memory mapping that keeps the bits.
  */
 export class SetIdGuard {
   readonly #deps: SetIdGuardDeps
@@ -30,7 +30,7 @@ export class SetIdGuard {
   readonly #running = new Set<Promise<ExecResult>>()
   #problem: string | undefined
   #lastSweep: Promise<void> = Promise.resolve()
-  /** The sweep that has not begun, for all commands that end until then. */
+  /** The queued sweep that has not started, shared by all commands that end before it starts. */
   #nextSweep: Promise<void> | undefined
 
   constructor(deps: SetIdGuardDeps) {
@@ -39,7 +39,7 @@ export class SetIdGuard {
     this.#survey.catch((error: unknown) => this.#fail(error))
   }
 
-  /** Runs a command with what it may do here. Resolves once nothing of it is left that must be cleared. */
+  /** Runs a command with the rights that are safe here. Resolves after the bits it left behind were cleared. */
   run(command: Command): Promise<ExecResult> {
     const running = this.#run(command)
     this.#running.add(running)
@@ -48,7 +48,7 @@ export class SetIdGuard {
     return running
   }
 
-  /** Ends the first look where it is not over, and waits for what commands left. */
+  /** Cancels the survey and waits for running commands and sweeps. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('the workspace is closed'))
     await Promise.allSettled([this.#survey, ...this.#running])
@@ -65,7 +65,7 @@ export class SetIdGuard {
     }
   }
 
-  /** A sweep that is under way may have passed a command's files already, so the command waits for the one after it. */
+  /** A running sweep may already have passed the command's files, so the command waits for the next one. */
   #nextSweepOf(survey: SetIdSurvey): Promise<void> {
     this.#nextSweep ??= this.#lastSweep.then(() => {
       this.#nextSweep = undefined
@@ -96,4 +96,4 @@ export class SetIdGuard {
   }
 }
 
-const REFUSAL = 'commands are refused, because set-user-ID files cannot be looked for in the workspace'
+const REFUSAL = 'commands are refused, because the workspace cannot be searched for set-user-ID files'

@@ -1,7 +1,7 @@
 import { EXEC_LIMITS } from '../../contracts/exec.ts'
 import type { HostFrame } from './connection.ts'
 
-/** Gathers the input of a command, which starts once all of it is here. */
+/** Collects the standard input of a command, which starts once the input is complete. */
 export class StdinCollector {
   readonly #parts: Uint8Array[] = []
   readonly #complete = Promise.withResolvers<Uint8Array | undefined>()
@@ -19,7 +19,7 @@ export class StdinCollector {
     if (header.end) this.#complete.resolve(Buffer.concat(this.#parts))
   }
 
-  /** The whole input; undefined where it is longer than permitted or the command was cancelled before. */
+  /** Returns the whole input. Undefined if it is too long, or if the command was cancelled first. */
   async collect(signal: AbortSignal): Promise<Uint8Array | undefined> {
     const cancel = () => this.#complete.resolve(undefined)
     signal.addEventListener('abort', cancel, { once: true })

@@ -2,11 +2,11 @@ import type { Socket } from 'node:net'
 import { SandboxError } from '../kit/errors.ts'
 import { expectSuccess, libc } from './libc.ts'
 
-/** Of asm-generic/socket.h, which both our machines have. */
+/** From asm-generic/socket.h, the same on x64 and arm64. */
 const SOL_SOCKET = 1
 const SO_PEERCRED = 17
 
-/** `struct ucred`: process, user and group, 32 bits each. */
+/** `struct ucred`: process, user and group id, 32 bits each. */
 const UCRED_BYTES = 12
 const USER_OFFSET = 4
 
@@ -14,7 +14,7 @@ type GetSockOpt = (
   ...args: [fd: number, level: number, name: number, value: Buffer, bytes: Uint32Array]
 ) => number
 
-/** The user who connected, or who listened, at the other end of a Unix socket: the kernel's word, not the peer's. */
+/** Returns the user at the other end of a Unix socket, as reported by the kernel. */
 export function peerUserOf(socket: Socket): number {
   const { _handle: handle } = socket as { _handle?: { fd?: number } | null }
   const fd = handle?.fd

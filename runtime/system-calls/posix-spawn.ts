@@ -3,14 +3,14 @@ import { Socket } from 'node:net'
 import { signalName } from '../kit/signal-name.ts'
 import { expectSuccess, expectZero, libc } from './libc.ts'
 
-/** The first process of a session of its own, with standard descriptors and nothing else of this one. */
+/** A program to start as the first process of a new session. It inherits only the standard descriptors. */
 export interface Program {
   readonly file: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** Without input it reads from `/dev/null`. */
+  /** Without input, standard input is `/dev/null`. */
   readonly hasInput: boolean
-  /** A descriptor of the folder that it starts in. */
+  /** Descriptor of the working directory. */
   readonly folder: number
 }
 
@@ -19,31 +19,33 @@ export interface SpawnedProgram {
   readonly stdin: Socket | undefined
   readonly stdout: Socket
   readonly stderr: Socket
-  /** Both null where something else in this process has taken note of the end. */
+  /** Both null if other code in this process already reaped the program. */
   readonly exited: Promise<{ readonly code: number | null; readonly signal: string | null }>
 }
 
-/** glibc's `posix_spawnattr_t` has 336 bytes, its `posix_spawn_file_actions_t` 80, its `sigset_t` 128. */
+/** In glibc, `posix_spawnattr_t` has 336 bytes, `posix_spawn_file_actions_t` 80 and `sigset_t` 128. */
 const OPAQUE_BYTES = 512
 const SIGNAL_SET_BYTES = 128
 
-/** Of spawn.h: defaults for what this process ignores (Node does SIGPIPE), no signal held back, a session. */
+/**
+ * From spawn.h: default handlers for signals that this process ignores (Node ignores SIGPIPE), no blocked
+ * signals, a new session.
+ */
 const POSIX_SPAWN_SETSIGDEF = 0x04
 const POSIX_SPAWN_SETSIGMASK = 0x08
 const POSIX_SPAWN_SETSID = 0x80
 
-/** Of asm-generic/fcntl.h, linux/net.h and bits/socket.h; the same on both our machines. */
+/** From asm-generic/fcntl.h, linux/net.h and bits/socket.h; the same on x64 and arm64. */
 const O_RDONLY = 0
 const AF_UNIX = 1
 const SOCK_STREAM = 1
 const SOCK_CLOEXEC = 0o2_000_000
 
-/** The highest of the standard descriptors. */
 const STDERR = 2
 
 const WNOHANG = 1
 
-/** Node loses a signal where thousands come before it can take them: then the end of a program is seen by looking. */
+/** Node loses signals if thousands arrive at once, so ended programs are also found by polling. */
 const LOOK_EVERY_MS = 500
 
 type Call = (...args: readonly unknown[]) => number
@@ -72,9 +74,9 @@ function declareCalls() {
 type Calls = ReturnType<typeof declareCalls>
 
 /**
- * Starts programs without a copy of this process's address space. Node forks itself for every program, which under
- * gVisor costs more than the program; `posix_spawn` does not. It blocks until the program runs, and throws where it cannot
- * be started.
+ * Starts programs without forking this process. Node forks itself for every program, which takes longer than
+ * the program itself under gVisor; `posix_spawn` does not. The call blocks until the program runs, and throws
+ * if it cannot be started.
  */
 export function createSpawner(): (program: Program) => SpawnedProgram {
   const calls = declareCalls()
@@ -113,7 +115,7 @@ export function createSpawner(): (program: Program) => SpawnedProgram {
 
 function makeAttributes(calls: Calls): Buffer {
   const attributes = Buffer.alloc(OPAQUE_BYTES)
-  // Filled by hand: the two that glibc keeps to itself, and which `sigfillset` leaves out, it would leave ignored.
+  // Filled directly: `sigfillset` omits the two signals that glibc reserves, which would then stay ignored.
   const every = Buffer.alloc(SIGNAL_SET_BYTES, 0xff)
   const none = Buffer.alloc(SIGNAL_SET_BYTES)
   expectZero(calls.initAttributes(attributes), 'posix_spawnattr_init')
@@ -124,7 +126,7 @@ function makeAttributes(calls: Calls): Buffer {
   return attributes
 }
 
-/** One descriptor of the program, and what this process has at the other end. */
+/** One descriptor of the program, and this process's end of it. */
 interface End {
   readonly number: number
   readonly ours: number
@@ -132,8 +134,8 @@ interface End {
 }
 
 /**
- * All close on exec: only the copies that the program is given outlive it. They are sockets, as Node's are: another process
- * of the same user can open a pipe by its name in `/proc`, and read or write in its owner's place.
+ * All descriptors close on exec, so only the program's copies survive. They are sockets, like Node's: another
+ * process of the same user could open a pipe through `/proc` and read or write it.
  */
 function openEnds(calls: Calls, { hasInput }: Program): readonly End[] {
   const ends: End[] = []
@@ -161,9 +163,9 @@ function spawn(calls: Calls, { program, attributes, ends }: Spawning): number {
   const { file, args, env } = program
   const words = [file, ...args]
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
-  // A C string ends at the first of them: what follows would be left out without a word.
+  // A C string ends at the first NUL, so the rest would be dropped silently.
   if ([...words, ...variables].some((text) => text.includes('\0')))
-    throw new TypeError('a program, its arguments and its environment have no NUL byte')
+    throw new TypeError('a program, its arguments and its environment must not contain a NUL byte')
   const actions = Buffer.alloc(OPAQUE_BYTES)
   expectZero(calls.initActions(actions), 'posix_spawn_file_actions_init')
   try {
@@ -179,13 +181,14 @@ function spawn(calls: Calls, { program, attributes, ends }: Spawning): number {
 
 function addActions(calls: Calls, actions: Buffer, { program, ends }: Omit<Spawning, 'attributes'>): void {
   const { hasInput, folder } = program
-  // Copied one after the other, none may lie where another one goes: Node keeps these three open for good.
+  // The descriptors are copied one by one, so none may have the number of a later target. Node keeps the
+  // standard descriptors open.
   if (ends.some(({ theirs }) => theirs <= STDERR)) throw new TypeError('a standard descriptor was closed')
   const add = (answer: number) => expectZero(answer, 'posix_spawn_file_actions')
   add(calls.addFolder(actions, folder))
   if (!hasInput) add(calls.addOpen(actions, 0, '/dev/null', O_RDONLY, 0))
   for (const { number, theirs } of ends) add(calls.addDup(actions, theirs, number))
-  // Not all that this process has closes on exec: whoever started it may have left it something.
+  // Not every descriptor of this process closes on exec: its parent may have passed some.
   add(calls.addCloseFrom(actions, STDERR + 1))
 }
 
@@ -199,7 +202,7 @@ function streamsOf(ends: readonly End[], { hasInput }: Program) {
   }
 }
 
-/** Of a wait status, as wait.h takes it apart. */
+/** Decodes a wait status as wait.h does. */
 function exitOf(status: number | undefined) {
   if (status === undefined) return { code: null, signal: null }
   const signal = status & 0x7f

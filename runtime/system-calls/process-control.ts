@@ -3,12 +3,12 @@ import koffi from 'koffi'
 import { errnoOf, SandboxError } from '../kit/errors.ts'
 import { expectSuccess, libc } from './libc.ts'
 
-/** Of linux/prctl.h. */
+/** From linux/prctl.h. */
 const PR_SET_DUMPABLE = 4
 const PR_SET_CHILD_SUBREAPER = 36
 const PR_SET_NO_NEW_PRIVS = 38
 
-/** Of linux/seccomp.h, and the call's number in each table. */
+/** From linux/seccomp.h, and the number of the call in each table. */
 const SECCOMP_SET_MODE_FILTER = 1
 const SECCOMP_FILTER_FLAG_TSYNC = 1
 const SECCOMP_CALL: Readonly<Partial<Record<NodeJS.Architecture, number>>> = { x64: 317, arm64: 277 }
@@ -16,7 +16,7 @@ const BYTES_PER_INSTRUCTION = 8
 
 const WNOHANG = 1
 
-/** Of asm-generic/resource.h, which both our machines have. */
+/** From asm-generic/resource.h, the same on x64 and arm64. */
 const RESOURCES = { fileBytes: 1, dataBytes: 2, coreBytes: 4, openFiles: 7 } as const
 
 export type ResourceLimits = Readonly<Record<keyof typeof RESOURCES, number>>
@@ -34,13 +34,19 @@ function prctl(name: string, option: number, value: number): void {
   expectSuccess(call(option, value, 0, 0, 0), `prctl(${name})`)
 }
 
-/** Nobody of the same user can trace this process or open its memory; it leaves no core file. */
+/**
+ * Prevents processes of the same user from tracing this process or reading its memory. Also disables core
+ * dumps.
+ */
 export const forbidTracing = (): void => prctl('PR_SET_DUMPABLE', PR_SET_DUMPABLE, 0)
 
-/** Whatever a descendant leaves behind becomes a child of this process, so nothing can get out of its sight. */
+/**
+ * Makes this process a child subreaper: orphans of its descendants become its children, so it can find all of
+ * them.
+ */
 export const adoptOrphans = (): void => prctl('PR_SET_CHILD_SUBREAPER', PR_SET_CHILD_SUBREAPER, 1)
 
-/** Bounds this process and all that it will ever start. What bounds it closer already stays so. There is no way back. */
+/** Limits this process and everything that it starts. Lower existing limits are kept. Cannot be undone. */
 export function limitResources(limits: ResourceLimits): void {
   const get: Limit = libc().func('int getrlimit(int, void *)')
   const set: Limit = libc().func('int setrlimit(int, void *)')
@@ -53,13 +59,13 @@ export function limitResources(limits: ResourceLimits): void {
   }
 }
 
-/** What a command's score is raised to, of 1000 (`proc_pid_oom_score_adj(5)`). */
+/** OOM score of commands, of 1000 (`proc_pid_oom_score_adj(5)`). */
 const OOM_SCORE = 500
 
 /**
- * For the time of a call this process is a preferred victim of the kernel when memory runs out, and what it starts then
- * stays one. To be made while this process can still be traced: later it may not open its own file. Best effort: a
- * runtime may have no such file, or not let its value be lowered again.
+ * Raises the OOM score of this process during a call, so that processes started in it are killed first when
+ * memory runs out. Must be created while this process is still traceable: afterwards it cannot open its own
+ * file. Best effort: a runtime may not have this file, or not allow lowering the score again.
  */
 export function createOomPreference(): <T>(start: () => T) => T {
   const file = attempt(() => openSync('/proc/self/oom_score_adj', 'r+'))
@@ -80,7 +86,7 @@ export function createOomPreference(): <T>(start: () => T) => T {
   }
 }
 
-/** Undefined where the system refuses. */
+/** Returns undefined if the system call fails. */
 function attempt<T>(call: () => T): T | undefined {
   try {
     return call()
@@ -90,13 +96,12 @@ function attempt<T>(call: () => T): T | undefined {
   }
 }
 
-/** The process group of a process. */
 export function groupOf(pid: number): number {
   const call: GroupOf = libc().func('int getpgid(int)')
   return expectSuccess(call(pid), 'getpgid')
 }
 
-/** Puts a filter on every thread of this process and on all that they will ever start. There is no way back. */
+/** Applies a filter to every thread of this process and everything that it starts. Cannot be undone. */
 export function installSyscallFilter(program: Uint8Array): void {
   const number = SECCOMP_CALL[process.arch]
   if (number === undefined)
@@ -115,7 +120,7 @@ export function installSyscallFilter(program: Uint8Array): void {
     throw new SandboxError('isolation_unavailable', `thread ${answer} cannot take the system call filter`)
 }
 
-/** Takes note of the end of a child that Node did not start; without it the number would stay taken. */
+/** Reaps a child that Node did not start. Otherwise its process id would stay in use. */
 export function reap(pid: number): void {
   const call: WaitPid = libc().func('int waitpid(int, void *, int)')
   call(pid, null, WNOHANG)

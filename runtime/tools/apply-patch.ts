@@ -20,7 +20,7 @@ export const applyPatchTool = ({ toolbox }: ToolDeps): Tool => {
     schema: TOOL_ARGUMENTS.apply_patch,
     run: async ({ patch }, { signal }) => {
       const parsed = parsePatch(patch)
-      if (!parsed.ok) return failure('invalid_patch', `The patch cannot be read: ${parsed.message}`)
+      if (!parsed.ok) return failure('invalid_patch', `The patch cannot be parsed: ${parsed.message}`)
       const plan = await planPatch(files, parsed.changes, signal)
       if (!plan.ok) return failure(plan.code, `${plan.message}. Nothing was changed`)
       const written = await writeAllOrNothing(files, plan.writes)

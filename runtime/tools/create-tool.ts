@@ -3,13 +3,12 @@ import { failure, success } from './outcome.ts'
 import { defineTool, type Tool, type ToolDeps } from './tool.ts'
 import { refusal, WorkspaceFiles } from './workspace-files.ts'
 
-/** `create` never overwrites: a model that is wrong about what exists must not lose somebody's file. */
+/** `create` never overwrites a file: a model that is wrong about existing files must not destroy one. */
 export const createFileTool = ({ toolbox }: ToolDeps): Tool => {
   const files = new WorkspaceFiles(toolbox)
   return defineTool({
     name: 'create',
-    description:
-      'Create a new file in the workspace, with the folders above it. Fails where the file exists.',
+    description: 'Create a new file in the workspace, with missing parent folders. Fails if the file exists.',
     schema: TOOL_ARGUMENTS.create,
     run: async ({ path, file_text: text }) => {
       const written = await files.write(path, text, { create: 'exclusive' })

@@ -1,4 +1,4 @@
-/** Keeps the beginning and the end of a text of any length, in bounded memory. */
+/** Keeps the beginning and the end of a text of any length in bounded memory. */
 export class HeadAndTail {
   readonly #headMax: number
   readonly #tailMax: number
@@ -16,11 +16,11 @@ export class HeadAndTail {
     this.#head += forHead
     this.#tail += text.slice(forHead.length)
     const surplus = this.#tail.length - this.#tailMax
-    // Trimmed in large steps: cutting at each small chunk would copy the tail every time.
+    // Trimmed in large steps: trimming at each small chunk would copy the tail every time.
     if (surplus > this.#tailMax) this.#dropFromTail(surplus)
   }
 
-  /** Characters that `toString` leaves out. */
+  /** Number of characters that `toString` omits. */
   get dropped(): number {
     return this.#dropped + Math.max(0, this.#tail.length - this.#tailMax)
   }

@@ -3,7 +3,7 @@ import { applyHunks } from '../kit/patch/apply-hunks.ts'
 import type { FileChange } from '../kit/patch/patch-model.ts'
 import type { WorkspaceFiles } from './workspace-files.ts'
 
-/** One file's change, worked out in memory. `before` is what puts it back. */
+/** The planned change of one file, computed in memory. `before` is used to restore it. */
 export type PlannedWrite =
   | { readonly kind: 'add'; readonly path: string; readonly content: string; readonly mode?: number }
   | { readonly kind: 'delete'; readonly path: string; readonly before: Before }
@@ -29,7 +29,7 @@ type Problem = { readonly ok: false; readonly code: FileErrorCode; readonly mess
 type Planned = { readonly ok: true; readonly write: PlannedWrite } | Problem
 type Plan = { readonly ok: true; readonly writes: readonly PlannedWrite[] } | Problem
 
-/** Reads everything that a patch touches and works out every new content, before anything is written. */
+/** Reads all files that a patch touches and computes their new content, before anything is written. */
 export async function planPatch(
   files: WorkspaceFiles,
   changes: readonly FileChange[],
@@ -75,7 +75,7 @@ type Update = {
 
 async function planUpdate(files: WorkspaceFiles, { change, before, signal }: Update): Promise<Planned> {
   const { path, movedTo, hunks, mode } = change
-  // Without hunks nothing is read as text: binary files may be moved and change their mode, too.
+  // Without hunks, nothing is read as text, so binary files can also be moved or change their mode.
   const after =
     hunks.length === 0 ? { ok: true as const, text: undefined } : textAfter(path, before.bytes, hunks)
   if (!after.ok) return after

@@ -3,10 +3,10 @@ import { failure, success } from './outcome.ts'
 import { defineTool, type Tool, type ToolDeps } from './tool.ts'
 import { binary, isBinary, refusal, WorkspaceFiles } from './workspace-files.ts'
 
-/** Bounds of one answer: what fits a model's attention, about 25,000 tokens at the most. */
+/** Limits of one result, about 25,000 tokens. */
 export const READ_LIMITS = { maxLines: 2000, maxLineCharacters: 2000, maxCharacters: 100_000 } as const
 
-/** `read_file`: lines with their numbers and a tab, the form that models are used to from `cat -n`. */
+/** `read_file` returns lines with their number and a tab, the format of `cat -n`, which models know. */
 export const readFileTool = ({ toolbox, openFilter }: ToolDeps): Tool => {
   const files = new WorkspaceFiles(toolbox)
   return defineTool({

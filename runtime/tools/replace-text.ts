@@ -5,8 +5,8 @@ type Replaced =
 type Replacement = { readonly old: string; readonly new: string; readonly all: boolean }
 
 /**
- * Replaces a text that occurs exactly once, or every occurrence where `all` is set. In a file with CRLF a text
- * with bare line feeds is looked for in the file's own form: models never write the carriage returns.
+ * Replaces a text that must occur exactly once, or every occurrence if `all` is set. In a file with CRLF line
+ * ends, the text is also searched with CRLF, because models never write carriage returns.
  */
 export function replaceText(text: string, replacement: Replacement): Replaced {
   const exact = replaceExactly(text, replacement)

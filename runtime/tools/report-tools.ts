@@ -2,7 +2,10 @@ import { CONTROL_TOOL_ARGUMENTS, INTENT_MAX_CHARACTERS, TOOL_ARGUMENTS } from '.
 import { failure, success } from './outcome.ts'
 import { defineTool, type Tool } from './tool.ts'
 
-/** An intent as people see it: control characters and what turns text around are gone, and it ends somewhere. */
+/**
+ * Cleans an intent for display: removes control characters and characters that change the text direction, and
+ * truncates it.
+ */
 export const cleanIntent = (intent: string): string =>
   Array.from(
     intent
@@ -16,7 +19,7 @@ export const cleanIntent = (intent: string): string =>
 export const reportIntentTool = (): Tool =>
   defineTool({
     name: 'report_intent',
-    description: 'Tell the people who watch, in one short sentence, what you are about to do next.',
+    description: 'Tell the user in one short sentence what you are about to do next.',
     schema: TOOL_ARGUMENTS.report_intent,
     run: ({ intent }) => {
       const clean = cleanIntent(intent)
@@ -29,13 +32,13 @@ export const askQuestionTool = (): Tool =>
   defineTool({
     name: 'ask_question',
     description: [
-      'Ask the person who started this run, and wait for the answer.',
-      'Only for what you cannot find out yourself and what changes the result.',
+      'Ask the user who started this run a question, and wait for the answer.',
+      'Use it only for questions that you cannot answer yourself and that affect the result.',
     ].join(' '),
     schema: CONTROL_TOOL_ARGUMENTS.ask_question,
     run: (_args, { answer }) =>
       answer === undefined
-        ? failure('no_answer', 'Nobody answered. Go on as well as you can')
+        ? failure('no_answer', 'Nobody answered. Continue as well as you can')
         : success(answer),
   })
 
@@ -43,7 +46,7 @@ export const reportOutcomeTool = (): Tool =>
   defineTool({
     name: 'report_outcome',
     description: [
-      'Say once, at the very end, whether the task succeeded or failed, with a short summary for people.',
+      'Say once, at the very end, whether the task succeeded or failed, with a short summary for the user.',
       'Say succeeded only after you have checked the result.',
     ].join(' '),
     schema: CONTROL_TOOL_ARGUMENTS.report_outcome,

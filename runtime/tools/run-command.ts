@@ -7,8 +7,8 @@ import { failure, success } from './outcome.ts'
 import { defineTool, type Tool, type ToolDeps, type ToolIo } from './tool.ts'
 
 /**
- * Characters of each stream that the model gets: the beginning says what ran, the end says how it ended. Both
- * streams together stay under about 8,000 tokens.
+ * Characters of each stream that the model receives, taken from the beginning and the end. Both streams
+ * together stay below about 8,000 tokens.
  */
 export const COMMAND_CONTENT = { headCharacters: 6000, tailCharacters: 10_000 } as const
 
@@ -52,10 +52,8 @@ function describe(settings: SandboxSettings, shell: CommandShell = 'sh'): string
   const roots = settings.allowed_repository_roots
   return [
     `Run a command line with ${SHELLS[shell]} in the sandbox, in the workspace root or in directory.`,
-    'Nothing is kept between calls but the files of the workspace: no variables, no background processes.',
-    settings.network_enabled
-      ? 'The network can be used as far as its allowlist goes.'
-      : 'There is no network.',
+    'Only the files of the workspace persist between calls: no variables, no background processes.',
+    settings.network_enabled ? 'Network access is limited to the allowlist.' : 'There is no network.',
     roots.length > 0 ? `These folders can be read: ${roots.join(', ')}.` : '',
     `The default timeout is ${EXEC_LIMITS.defaultTimeoutMs} ms, the longest ${EXEC_LIMITS.maxTimeoutMs} ms.`,
   ]
@@ -75,7 +73,10 @@ function openStream(name: OutputStream, filter: ReturnType<ToolDeps['openFilter'
 
 type Kept = { readonly stdout: HeadAndTail; readonly stderr: HeadAndTail }
 
-/** A command that ran is an answer, whatever its exit code; one that did not run or was stopped is a failure. */
+/**
+ * A command that ran is a success, regardless of its exit code. A command that did not run or was stopped is a
+ * failure.
+ */
 function outcomeOf(result: ExecResult, { stdout, stderr }: Kept): ToolOutcome {
   if (result.reason === 'spawn_failed' || result.reason === 'lost' || result.reason === 'cancelled') {
     return failure(result.reason, result.message ?? WHY[result.reason])
@@ -84,7 +85,7 @@ function outcomeOf(result: ExecResult, { stdout, stderr }: Kept): ToolOutcome {
     endOf(result),
     section('stdout', stdout),
     section('stderr', stderr),
-    result.outputTruncated ? '[the output was larger than the limit; what came after it is lost]' : '',
+    result.outputTruncated ? '[the output exceeded the limit; the rest is lost]' : '',
   ]
   const trimmed = stdout.dropped + stderr.dropped > 0
   return success(content.filter((part) => part !== '').join('\n'), factsOf(result, trimmed))

@@ -1,14 +1,14 @@
 /**
- * Turns a stream of bytes into text, piece by piece. The place of the redactor: output is filtered before it is
- * cut to size, because half of a secret at a cut is no longer recognised as one.
+ * Turns a stream of bytes into text. The redactor implements this: output is filtered before it is truncated,
+ * because a truncated secret is no longer recognised.
  */
 export interface TextFilter {
   push(bytes: Uint8Array): string
-  /** What was held back. */
+  /** Returns the text that was held back. */
   end(): string
 }
 
-/** UTF-8 with replacement characters, and nothing taken out. */
+/** Decodes UTF-8 with replacement characters and filters nothing. */
 export function openPlainText(): TextFilter {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   return {

@@ -18,23 +18,20 @@ export interface ToolRegistryOptions {
   readonly settings: SandboxSettings
   /** Whether the toolbox's isolation is real, or the operator accepted that it is not. */
   readonly shellAcceptable: boolean
-  /**
-   * Makes the filter that output and file contents pass before they are cut to size.
-   * @default plain UTF-8
-   */
+  /** Creates the filter that output and file contents pass before they are truncated. @default plain UTF-8 */
   readonly openFilter?: () => TextFilter
 }
 
 export interface ToolRegistry {
   readonly definitions: readonly ToolDefinition[]
   /**
-   * The effect of a call, and nothing but: whether it may happen was decided before. Returns an outcome for
-   * whatever the workspace or the command did; throws only when the toolbox itself is gone.
+   * Runs a call. Whether the call is allowed was decided before. Returns an outcome for everything that the
+   * workspace or the command did; throws only if the toolbox itself failed.
    */
   run(call: ToolCall, io: ToolIo): Promise<ToolOutcome>
 }
 
-/** The one place where the tools of a run are put together, for every agent and every home. */
+/** Creates the tools of a run: the same for every agent, local or in a pod. */
 export function createToolRegistry(options: ToolRegistryOptions): ToolRegistry {
   const deps: ToolDeps = { ...options, openFilter: options.openFilter ?? openPlainText }
   const offersShell = options.settings.shell_enabled && options.shellAcceptable
@@ -68,7 +65,10 @@ async function runTool(tool: Tool | undefined, call: ToolCall, io: ToolIo): Prom
 
 const CANCELLED = failure('cancelled', 'The call was cancelled')
 
-/** Of schemas that are the same for every run: to write one takes a millisecond, and a run waits for all of them. */
+/**
+ * Caches JSON Schemas, which are the same for every run: creating one takes a millisecond, and a run waits for
+ * all of them.
+ */
 const written = new WeakMap<z.ZodType, ToolDefinition['parameters']>()
 
 function definitionOf({ name, description, schema }: Tool): ToolDefinition {

@@ -7,11 +7,11 @@ import { problemsOf } from '../kit/parse-env.ts'
 import { failure } from './outcome.ts'
 import type { TextFilter } from './text-filter.ts'
 
-/** What a model is told of a tool. */
+/** The description of a tool for the model. */
 export interface ToolDefinition {
   readonly name: string
   readonly description: string
-  /** JSON Schema of the arguments: an object that takes no other keys. */
+  /** JSON Schema of the arguments: an object without additional properties. */
   readonly parameters: Record<string, unknown>
 }
 
@@ -21,14 +21,14 @@ export interface ToolCall {
   readonly arguments: unknown
 }
 
-/** What one call may reach while it runs. */
+/** The context of one call. */
 export interface ToolIo {
   readonly signal: AbortSignal
-  /** Output of a command as it happens, through the registry's text filter. Awaited: a slow reader slows it. */
+  /** Receives a command's output as it is produced, filtered. Awaited, so a slow reader slows the command down. */
   readonly emitOutput: (stream: OutputStream, text: string) => void | Promise<void>
-  /** How the command of this call ended, before the outcome is made of it. */
+  /** Called with the result of the command, before the outcome is created. */
   readonly onExit?: (result: ExecResult) => void
-  /** The answer of a person, for `ask_question`. */
+  /** The user's answer, for `ask_question`. */
   readonly answer?: string
 }
 
@@ -38,7 +38,7 @@ export interface ToolDeps {
   readonly openFilter: () => TextFilter
 }
 
-/** One tool: its words for the model, the schema of its arguments, and its effect. */
+/** A tool: its description for the model, its argument schema, and its effect. */
 export interface Tool {
   readonly name: string
   readonly description: string
@@ -53,7 +53,7 @@ type ToolParts<S extends z.ZodType> = {
   readonly run: (args: z.infer<S>, io: ToolIo) => Promise<ToolOutcome> | ToolOutcome
 }
 
-/** Ties a tool's effect to its schema: arguments are parsed by the very schema that the model was shown. */
+/** Creates a tool. Arguments are parsed with the same schema that the model receives. */
 export function defineTool<S extends z.ZodType>({ name, description, schema, run }: ToolParts<S>): Tool {
   return {
     name,

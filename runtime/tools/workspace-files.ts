@@ -7,7 +7,10 @@ type Read = { readonly ok: true; readonly bytes: Uint8Array } | FileError
 type Text = { readonly ok: true; readonly text: string } | FileError
 type Written = { readonly ok: true } | FileError
 
-/** How a write meets what is there. `exclusive` refuses an existing file, `never` a missing one. */
+/**
+ * Whether a write may replace an existing file: `exclusive` fails if the file exists, `never` fails if it does
+ * not.
+ */
 export interface WriteOptions {
   readonly create: 'never' | 'allowed' | 'exclusive'
   readonly mode?: number
@@ -15,7 +18,7 @@ export interface WriteOptions {
 
 const NUL_SEARCH_BYTES = 8192
 
-/** The file half of a toolbox as the tools use it. Outcomes, never exceptions, for what the workspace did. */
+/** The file operations of a toolbox, for tools. Returns errors instead of throwing them. */
 export class WorkspaceFiles {
   readonly #toolbox: Toolbox
 
@@ -28,7 +31,7 @@ export class WorkspaceFiles {
     return result.ok ? { ok: true, bytes: payload } : result
   }
 
-  /** The text of a file that can be written back unchanged: UTF-8 without NUL. */
+  /** Reads a text file that can be written back unchanged: UTF-8 without NUL. */
   async readText(path: string, signal?: AbortSignal): Promise<Text> {
     const read = await this.read(path, signal)
     if (!read.ok) return read
@@ -40,7 +43,7 @@ export class WorkspaceFiles {
     }
   }
 
-  /** What is at a path; `undefined` where nothing is. */
+  /** Returns the entry at a path. `entry` is undefined if the path does not exist. */
   async stat(
     path: string,
     signal?: AbortSignal,
@@ -68,7 +71,7 @@ const written = ({ result }: FileAnswer): Written => (result.ok ? { ok: true } :
 
 const pick = (signal: AbortSignal | undefined) => (signal ? { signal } : {})
 
-/** Text has no NUL; a look at the beginning tells, as git does it. */
+/** Detects binary files by a NUL near the beginning, as git does. */
 export const isBinary = (bytes: Uint8Array): boolean => bytes.subarray(0, NUL_SEARCH_BYTES).includes(0)
 
 export const binary = (path: string, why = 'is a binary file'): FileError => ({
@@ -77,5 +80,5 @@ export const binary = (path: string, why = 'is a binary file'): FileError => ({
   message: `${path} ${why}. Use run_command to look at it or to change it`,
 })
 
-/** A refusal of the workspace engine as the model reads it. */
+/** Converts an error of the workspace engine to an outcome for the model. */
 export const refusal = ({ code, message }: FileError) => failure(code, message)

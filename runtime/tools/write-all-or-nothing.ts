@@ -8,8 +8,8 @@ type Written =
   | { readonly ok: false; readonly code: FileErrorCode; readonly message: string }
 
 /**
- * Writes planned changes in order. When one fails, those before it are put back, the last first; the folders
- * that were made for new files stay. No signal: a cancelled turn must not leave half a patch.
+ * Writes planned changes in order. If one fails, the earlier ones are reverted in reverse order; folders
+ * created for new files stay. Takes no signal: a cancelled turn must not leave half of a patch.
  */
 export async function writeAllOrNothing(
   files: WorkspaceFiles,
@@ -21,13 +21,16 @@ export async function writeAllOrNothing(
     if (result.ok) continue
     const stuck = await undoAll(undos)
     const rest =
-      stuck.length === 0 ? 'Nothing was changed' : `These could not be put back: ${stuck.join(', ')}`
+      stuck.length === 0 ? 'Nothing was changed' : `These files could not be restored: ${stuck.join(', ')}`
     return { ...result, message: `${write.path}: ${result.message}. ${rest}` }
   }
   return { ok: true }
 }
 
-/** Does one change; each step that succeeded leaves its undo, also where a later step of the same change fails. */
+/**
+ * Applies one change. Each step that succeeds adds its undo, so that it is reverted if a later step of the same
+ * change fails.
+ */
 async function perform(files: WorkspaceFiles, write: PlannedWrite, undos: Undo[]): Promise<Written> {
   if (write.kind === 'add')
     return add(files, { path: write.path, content: write.content, ...modeOf(write.mode) }, undos)

@@ -1,7 +1,7 @@
 import type { FileError, FileErrorCode } from '../../contracts/files.ts'
 import { errnoOf, messageOf } from '../kit/errors.ts'
 
-/** A refusal or failure of one operation, thrown inside the engine and answered as an outcome at its edge. */
+/** A rejected or failed operation. Thrown inside the engine; `perform` returns it as a result. */
 export class FileFault extends Error {
   readonly code: FileErrorCode
 
@@ -12,7 +12,7 @@ export class FileFault extends Error {
   }
 }
 
-/** A fault that something else caused. */
+/** Creates a fault with a cause. */
 export const faultFrom = (cause: unknown, code: FileErrorCode, message: string): FileFault =>
   new FileFault(code, message, { cause })
 
@@ -20,14 +20,14 @@ const BY_ERRNO: Readonly<Record<string, readonly [FileErrorCode, string]>> = {
   ENOENT: ['not_found', 'does not exist'],
   ELOOP: ['symlink', 'is a symbolic link, or lies behind one; links are not followed'],
   EXDEV: ['path_outside', 'lies outside the workspace'],
-  ENOTDIR: ['not_a_directory', 'is not a directory, or lies below something that is none'],
+  ENOTDIR: ['not_a_directory', 'is not a directory, or lies below a file'],
   EISDIR: ['not_a_file', 'is a directory'],
   EEXIST: ['exists', 'exists already'],
   ENOTEMPTY: ['not_empty', 'is not empty'],
   ENAMETOOLONG: ['path_too_long', 'is too long'],
   ENXIO: ['special_file', 'is neither a file nor a directory'],
-  EACCES: ['denied', 'may not be accessed'],
-  EPERM: ['denied', 'may not be accessed'],
+  EACCES: ['denied', 'cannot be accessed: permission denied'],
+  EPERM: ['denied', 'cannot be accessed: permission denied'],
   EROFS: ['denied', 'is on a read-only file system'],
   ETXTBSY: ['denied', 'is being executed'],
   EINVAL: ['denied', 'does not permit this operation'],
@@ -36,7 +36,10 @@ const BY_ERRNO: Readonly<Record<string, readonly [FileErrorCode, string]>> = {
   EMFILE: ['io_error', 'cannot be opened: too many files are open'],
 }
 
-/** Turns whatever an operation threw into its outcome. A mistake of ours is not hidden: it is an `io_error` with its words. */
+/**
+ * Converts an error to a result. An unexpected error becomes an `io_error` with its message, so that bugs stay
+ * visible.
+ */
 export function toFileError(error: unknown, path: string): FileError {
   if (error instanceof FileFault) return { ok: false, code: error.code, message: error.message }
   const known = BY_ERRNO[errnoOf(error) ?? '']
@@ -44,7 +47,7 @@ export function toFileError(error: unknown, path: string): FileError {
   return { ok: false, code: 'io_error', message: `${path}: ${messageOf(error)}` }
 }
 
-/** The same as a fault, for callers that throw on. */
+/** Converts an error to a FileFault, for callers that rethrow. */
 export function toFileFault(error: unknown, path: string): FileFault {
   if (error instanceof FileFault) return error
   const { code, message } = toFileError(error, path)

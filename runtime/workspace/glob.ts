@@ -1,15 +1,15 @@
 import { RE2JS } from 're2js'
 import { FileFault, faultFrom } from './file-fault.ts'
 
-/** Tells whether a path relative to the root is meant. */
+/** Returns whether the pattern matches a path relative to the root. */
 export type PathMatcher = (path: string) => boolean
 
 const MAX_ALTERNATIVES = 64
 
 /**
- * Compiles a glob: `*` and `?` within a name, `**` over folders, `[...]`, `{a,b}`, `\` before a character that is
- * meant itself. A pattern without a slash matches the last name, in whatever folder. The matcher runs in linear
- * time; backtracking engines let a pattern such as `*a*a*a*a*b` hold the process.
+ * Compiles a glob: `*` and `?` within a name, `**` across folders, `[...]`, `{a,b}`, and `\` to escape a
+ * character. A pattern without a slash matches the last name in any folder. Matching takes linear time; in a
+ * backtracking engine, a pattern such as `*a*a*a*a*b` would block the process.
  */
 export function compileGlob(pattern: string): PathMatcher {
   const relative = pattern.replace(/^(?:\.\/)+/, '')
@@ -50,7 +50,7 @@ class GlobTranslator {
     return this.#brace(character) ?? RE2JS.quote(character)
   }
 
-  /** `**` stands for any number of folders where it is a whole segment, else it is `*`. */
+  /** `**` matches any number of folders if it is a whole segment; otherwise it means `*`. */
   #stars(): string {
     const start = this.#at
     while (this.#pattern[this.#at] === '*') this.#at++

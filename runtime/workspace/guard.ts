@@ -2,17 +2,17 @@ import type { FileError, FileOperation } from '../../contracts/files.ts'
 import { isGitName } from './git/git-names.ts'
 import { parsePath } from './parse-path.ts'
 
-/** What file operations may not do in a workspace that is a folder of this machine. */
+/** Restrictions on file operations in a workspace that is a user's folder. */
 export interface WorkspaceGuard {
-  /** Paths that may be read but not written. */
+  /** Paths that can be read but not written. */
   readonly readOnly: readonly string[]
 }
 
-/** Why a guarded workspace refuses an operation; undefined where it does not. */
+/** Returns the error for an operation that the guard denies, or undefined. */
 export function guardRefusal(guard: WorkspaceGuard, operation: FileOperation): FileError | undefined {
   for (const path of pathsOf(operation)) {
     const { names } = parsePath(path)
-    // A look at the name itself opens nothing.
+    // `stat` on the name itself does not open the file.
     if ((operation.op === 'stat' ? names.slice(0, -1) : names).some(isGitName))
       return denied(`${path} belongs to git. File tools do not open git's own files; use a git command`)
   }
@@ -30,7 +30,7 @@ function pathsOf(operation: FileOperation): string[] {
   return 'from' in operation ? [operation.from, operation.to] : []
 }
 
-/** The paths that an operation changes; one that is moved or deleted takes what lies below it along. */
+/** The paths that an operation changes. Moving or deleting a path also affects everything below it. */
 function changedBy(operation: FileOperation): { path: string; isMoved: boolean }[] {
   switch (operation.op) {
     case 'write':
@@ -48,7 +48,7 @@ function changedBy(operation: FileOperation): { path: string; isMoved: boolean }
   }
 }
 
-/** Compared without regard to case: a file system may not have any. */
+/** Compared case-insensitively, because the file system may be. */
 function isReadOnly({ readOnly }: WorkspaceGuard, path: string, isMoved: boolean): boolean {
   const names = folded(parsePath(path).names)
   return readOnly.some((guarded) => {

@@ -4,19 +4,19 @@ import { promisify } from 'node:util'
 import type { FileEntry } from '../../contracts/files.ts'
 import { FileFault } from './file-fault.ts'
 
-/** Not among Node's constants: a handle for looking and for naming children, without reading. */
+/** Not in Node's constants. Opens a handle for stat and for opening children, without read access. */
 export const O_PATH = 0o10000000
 
-/** Content up to this size is moved in one synchronous call, which costs less than a hop to another thread. */
+/** Content up to this size is copied in one synchronous call, which is faster than switching to another thread. */
 const SYNC_BYTES = 65_536
 
-/** The kernel resolves this to what the descriptor holds, wherever that is by then. */
+/** The kernel resolves this path to the open file, wherever it was moved. */
 export const handlePath = (fd: number): string => `/proc/self/fd/${fd}`
 
-/** A name in a held directory: what `openat` and its kin take as two arguments. */
+/** A name in an open directory: the equivalent of `openat`. */
 export const atHandle = (directory: number, name: string): string => `${handlePath(directory)}/${name}`
 
-/** Runs `work` with a descriptor and closes it afterwards. */
+/** Runs `work` with a descriptor and closes the descriptor. */
 export function withHandle<T>(fd: number, work: (fd: number) => T): T {
   try {
     return work(fd)
@@ -43,7 +43,7 @@ function typeOf(stats: Stats): FileEntry['type'] {
   return stats.isSymbolicLink() ? 'symlink' : 'other'
 }
 
-/** What an open descriptor is, if it is a regular file; all else is refused by its kind. */
+/** Returns the stats of a regular file. Throws for every other kind. */
 export function regularFile(fd: number, path: string): Stats {
   const stats = fstatSync(fd)
   if (stats.isFile()) return stats
@@ -54,7 +54,7 @@ export function regularFile(fd: number, path: string): Stats {
 const readAsync = promisify(fs.read)
 const writeAsync = promisify(fs.write)
 
-/** Reads up to `length` bytes from `position`; fewer where the file ends. */
+/** Reads up to `length` bytes from `position`; fewer at the end of the file. */
 export async function readUpTo(fd: number, position: number, length: number): Promise<Uint8Array> {
   const buffer = Buffer.allocUnsafe(length)
   let filled = 0
@@ -70,7 +70,6 @@ export async function readUpTo(fd: number, position: number, length: number): Pr
   return buffer.subarray(0, filled)
 }
 
-/** Writes all of `bytes` at `position`. */
 export async function writeFully(fd: number, bytes: Uint8Array, position: number): Promise<void> {
   let done = 0
   while (done < bytes.length) {

@@ -6,7 +6,7 @@ import { FileFault, faultFrom, toFileFault } from './file-fault.ts'
 import { handlePath, O_PATH } from './handles.ts'
 import { pathOf } from './parse-path.ts'
 
-/** Opens the root itself: it must be an absolute path of an existing directory that is no link. */
+/** Opens the root: an absolute path of an existing directory that is not a link. */
 export function openRoot(path: string): Root {
   if (!path.startsWith('/') || path.includes('\0') || /^\/+$/.test(path)) {
     throw new FileFault('denied', `${JSON.stringify(path)} cannot be a workspace: name a folder absolutely`)
@@ -22,7 +22,7 @@ export function openRoot(path: string): Root {
 
 function openDirectory(path: string): number {
   try {
-    // Without O_DIRECTORY a link would be opened itself; with it the kernel answers ENOTDIR for both.
+    // O_DIRECTORY prevents opening a link itself. The kernel then returns ENOTDIR for links and for files.
     return openSync(path, O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW)
   } catch (error) {
     if (errnoOf(error) === 'ENOTDIR' && isLink(path)) {
@@ -35,7 +35,7 @@ function openDirectory(path: string): number {
 const isLink = (path: string): boolean =>
   lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true
 
-/** The named engine, or the best that works here: `openat2` where the kernel and the library permit it. */
+/** Returns the requested engine, or the best one that works here: `openat2` if the kernel and koffi support it. */
 export async function selectEngine(root: Root, wanted?: PathEngine['name']): Promise<PathEngine> {
   if (wanted === 'walk') return createWalkEngine(root)
   try {
@@ -49,7 +49,7 @@ export async function selectEngine(root: Root, wanted?: PathEngine['name']): Pro
   }
 }
 
-/** Which engine `openWorkspace` takes on this machine. */
+/** The engine that `openWorkspace` selects on this machine. */
 export async function activePathEngine(): Promise<PathEngine['name']> {
   const fd = openSync('/', O_PATH | constants.O_DIRECTORY)
   try {

@@ -13,13 +13,13 @@ import { writeFile } from './operations/write.ts'
 import { parseOperation } from './parse-operation.ts'
 import type { Tree } from './tree.ts'
 
-/** The files of one workspace, and nothing else of the machine. */
+/** Access to the files of one workspace, and to no other file of the machine. */
 export interface WorkspaceEngine extends Tree {
   /** Absolute, real path of the root. */
   readonly path: string
-  /** Whether git's own files are left alone here. */
+  /** Whether operations on git's own files are denied. */
   readonly isGuarded: boolean
-  /** Performs one operation. What it refuses or cannot do is an outcome; it never throws for it. */
+  /** Performs one operation. Denials and failures are returned as results, never thrown. */
   perform(
     operation: FileOperationInput,
     io?: { payload?: Uint8Array | undefined; signal?: AbortSignal | undefined },
@@ -28,15 +28,15 @@ export interface WorkspaceEngine extends Tree {
 }
 
 export interface OpenOptions {
-  /** Forces one of the two path engines. @default the better one that works here */
+  /** Forces one of the two path engines. @default the best one that works here */
   readonly engine?: PathEngine['name']
-  /** For a workspace that is a folder of its user's own. @default nothing is guarded */
+  /** Set for a workspace that is a user's own folder. @default nothing is guarded */
   readonly guard?: WorkspaceGuard | undefined
 }
 
 const NOTHING = new Uint8Array()
 
-/** What a search needs is most of what an engine would load at start; it is loaded by the first one, or by this. */
+/** Loads the search code, which is most of the engine's code. The first search loads it otherwise. */
 export async function loadSearch() {
   const [{ findFiles }, { grepFiles }] = await Promise.all([
     import('./search/find.ts'),
@@ -45,7 +45,7 @@ export async function loadSearch() {
   return { findFiles, grepFiles }
 }
 
-/** Opens a workspace. Throws a FileFault if the root does not exist, is no directory or is a link. */
+/** Opens a workspace. Throws a FileFault if the root does not exist, is not a directory, or is a link. */
 export async function openWorkspace(path: string, options: OpenOptions = {}): Promise<WorkspaceEngine> {
   const { guard } = options
   const root = openRoot(path)
@@ -84,7 +84,7 @@ async function engineOrClose(
 
 const answerOf = (result: FileResult): FileAnswer => ({ result, payload: NOTHING })
 
-/** What a message calls the thing at fault. */
+/** The name of the operation's target in error messages. */
 const describe = (operation: FileOperation): string =>
   'path' in operation ? operation.path : 'from' in operation ? operation.from : `the ${operation.op}`
 

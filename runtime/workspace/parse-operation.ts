@@ -3,7 +3,7 @@ import { fieldProblems } from '../kit/parse-env.ts'
 
 const PATH_FIELDS = new Set(['path', 'from', 'to'])
 
-/** The operation with its defaults, or why it is none. */
+/** Returns the operation with its defaults, or the error. */
 export function parseOperation(
   input: FileOperationInput,
 ): { ok: true; operation: FileOperation } | { ok: false; error: FileError } {

@@ -2,21 +2,24 @@ import type { FileErrorCode } from '../../contracts/files.ts'
 import { FILE_LIMITS } from '../../contracts/limits.ts'
 import { FileFault } from './file-fault.ts'
 
-/** A path that passed every check by spelling: names below the root, none of them `.`, `..` or empty. */
+/** A path that passed all spelling checks: names below the root, none of them `.`, `..` or empty. */
 export interface WorkspacePath {
   readonly names: readonly string[]
-  /** The names joined with `/`; `.` for the root itself. */
+  /** The names joined with `/`, or `.` for the root. */
   readonly text: string
 }
 
-/** Longest single name that Linux file systems take, in bytes. */
+/** Longest file name on Linux, in bytes. */
 const MAX_NAME_BYTES = 255
-/** The kernel's PATH_MAX counts the closing NUL. */
+/** PATH_MAX includes the final NUL. */
 const MAX_PATH_BYTES = FILE_LIMITS.maxPathBytes - 1
 
 type Check = readonly [FileErrorCode, (text: string) => boolean, string]
 
-/** Where a rule for names of other systems costs nothing here, it holds: a path means the same everywhere. */
+/**
+ * Rules for file names on other systems also apply here if they cost nothing, so that a path means the same on
+ * every system.
+ */
 const EVERYWHERE: readonly Check[] = [
   ['path_empty', (text) => text === '', 'is empty; the workspace itself is "."'],
   ['path_nul', (text) => text.includes('\0'), 'contains a NUL character'],
@@ -37,16 +40,19 @@ const EVERYWHERE: readonly Check[] = [
   ],
 ]
 
-/** `file:stream` opens another file than `file` where alternate data streams exist. */
+/** `file:stream` names an alternate data stream on file systems that have them. */
 const NO_STREAM: Check = ['path_stream', (text) => text.includes(':'), 'contains ":"']
 
 /**
- * Parses a path as a caller spells it. Throws a FileFault for every form that is, or on some system could be,
- * something else than a name below the root. A backslash inside a name is an ordinary character.
+ * Parses a path from a caller. Throws a FileFault for every spelling that names something other than a path
+ * below the root, on Linux or any other system. A backslash inside a name is an ordinary character.
  */
 export const parsePath = (text: string): WorkspacePath => parse(text, [...EVERYWHERE, NO_STREAM])
 
-/** The name of an archive's member: the same rules, but `:` is permitted, which names on disk do contain. */
+/**
+ * Parses the name of an archive entry. The same rules apply, but `:` is allowed, because file names on disk
+ * contain it.
+ */
 export const parseMemberName = (text: string): WorkspacePath => parse(text, EVERYWHERE)
 
 function parse(text: string, checks: readonly Check[]): WorkspacePath {
@@ -59,19 +65,19 @@ function parse(text: string, checks: readonly Check[]): WorkspacePath {
   return pathOf(names)
 }
 
-/** A path of names that came from the file system or from a parsed path. */
+/** Creates a path from names that came from the file system or from a parsed path. */
 export const pathOf = (names: readonly string[]): WorkspacePath => ({ names, text: names.join('/') || '.' })
 
 export const parentOf = (path: WorkspacePath): WorkspacePath => pathOf(path.names.slice(0, -1))
 
 export const childOf = (path: WorkspacePath, name: string): WorkspacePath => pathOf([...path.names, name])
 
-/** The last name; refuses the root, which nothing may create, replace, move or delete. */
+/** Returns the last name. Throws for the root, which must not be created, replaced, moved or deleted. */
 export function nameOf(path: WorkspacePath): string {
   const name = path.names.at(-1)
   if (name === undefined) throw new FileFault('denied', 'the workspace itself cannot be changed')
   return name
 }
 
-/** A path as it may stand in a message: quoted, without control characters, cut. */
+/** Quotes and truncates a path for messages. */
 const shown = (text: string): string => JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text)

@@ -21,35 +21,35 @@ const SET_GROUP_ID = 0o2000
 const PERMISSION_BITS = 0o7777
 const OWNER_MAY_LIST = 0o500
 
-/** Beyond these nothing is known of a workspace: its commands are refused. */
+/** In a larger workspace the bits cannot be checked, so commands are refused. */
 const MAX_NAMES = 5_000_000
 const MAX_DEPTH = 1_000
 
-/** Names between two turns of the event loop: some milliseconds. */
+/** Names between two turns of the event loop: a few milliseconds. */
 const NAMES_PER_TURN = 512
 
 /** A regular file with a set-user-ID or set-group-ID bit. */
 interface SetIdFile {
-  /** A handle on the file itself, valid during the visit. */
+  /** A handle on the file itself, valid only during the visit. */
   readonly fd: number
   readonly path: string
   readonly stats: BigIntStats
 }
 
-/** A file and its last change. Writing through a mapping keeps the bits, but not the time of the change. */
+/** Identifies a file in its current state. Writing through a memory mapping keeps the bits but changes ctime. */
 const stateOf = ({ dev, ino, ctimeNs }: BigIntStats): string => `${dev}:${ino}:${ctimeNs}`
 
-/** The set-user-ID and set-group-ID bits of a workspace as they were before its first command. */
+/** The set-user-ID and set-group-ID bits in a workspace before the first command. */
 export interface SetIdSurvey {
-  /** Regular files that have them, by identity and last change. */
+  /** Regular files with such a bit, by identity and ctime. */
   readonly files: ReadonlySet<string>
-  /** Whether folders hand down their group: then programs set the bit again where they copy or change folders. */
+  /** Whether folders have the set-group-ID bit. Programs then set it again when they copy or change folders. */
   readonly hasSetGroupFolders: boolean
 }
 
-/** Looks for set-user-ID and set-group-ID bits, and leaves them as they are. */
+/** Finds set-user-ID and set-group-ID bits without changing them. */
 export async function surveySetId(root: Root, signal: AbortSignal): Promise<SetIdSurvey> {
-  // Whoever opens the workspace does not wait for this.
+  // Opening the workspace does not wait for the survey.
   await nextTurn()
   const files = new Set<string>()
   let hasSetGroupFolders = false
@@ -64,8 +64,8 @@ export async function surveySetId(root: Root, signal: AbortSignal): Promise<SetI
 }
 
 /**
- * Clears the bits of every regular file but those that had them at the survey and did not change since. Returns the paths
- * of the files that it changed. Folders keep their bits.
+ * Clears the bits of all regular files, except those that had them at the survey and are unchanged. Returns the
+ * paths of the changed files. Folders keep their bits.
  */
 export async function clearSetId(root: Root, survey: SetIdSurvey): Promise<string[]> {
   const cleared: string[] = []
@@ -77,7 +77,7 @@ export async function clearSetId(root: Root, survey: SetIdSurvey): Promise<strin
   return cleared
 }
 
-/** A file of another user is left: only its owner can have set the bits. */
+/** Files of other users are skipped: only the owner can have set the bits. */
 function clear(fd: number, mode: number): boolean {
   try {
     chmodSync(handlePath(fd), mode & PERMISSION_BITS & ~SET_ID_BITS)
@@ -91,7 +91,7 @@ function clear(fd: number, mode: number): boolean {
 interface Visitor {
   readonly onFile: (file: SetIdFile) => void
   readonly onSetGroupFolder?: () => void
-  /** Called every few milliseconds; throws to end the walk. */
+  /** Called every few milliseconds. Throws to stop the walk. */
   readonly onTurn?: () => void
 }
 
@@ -102,8 +102,8 @@ interface Folder {
 }
 
 /**
- * Visits every folder by a handle that was opened from the handle above it, so no link is followed and no path is too long.
- * Names are bytes: one that is no UTF-8 must not hide a file.
+ * Opens every folder through its parent's handle, so no link is followed and no path is too long. Names are
+ * bytes, because a name that is not valid UTF-8 must not hide a file.
  */
 class Walk {
   readonly #visitor: Visitor
@@ -175,7 +175,7 @@ class Walk {
 
 const tooLarge = (what: string) => new FileFault('too_large', what)
 
-/** Undefined where the file system does not tell the kind with the name. */
+/** Undefined if the file system does not report the type with the name. */
 function typeOf(entry: Dirent<Buffer>): number | undefined {
   if (entry.isFile()) return S_IFREG
   if (entry.isDirectory()) return S_IFDIR
@@ -184,7 +184,7 @@ function typeOf(entry: Dirent<Buffer>): number | undefined {
 
 const lookedUp = (at: Buffer): number => (lstatSync(at, { throwIfNoEntry: false })?.mode ?? 0) & S_IFMT
 
-/** Undefined where another process removed or replaced the name meanwhile, or this user may not look at it. */
+/** Undefined if the name was deleted or replaced, or this user cannot access it. */
 function openOrGone(at: Buffer, flags: number): number | undefined {
   try {
     return openSync(at, flags)
@@ -204,13 +204,16 @@ function openNames(fd: number) {
       closeSync(): void
     }
   } catch (error) {
-    // A folder of another user: a command of this one can neither look into it.
+    // A command of this user cannot look into the folder either.
     if (errnoOf(error) === 'EACCES') return undefined
     throw error
   }
 }
 
-/** A command can close a folder of its own to keep it from being looked at; it is opened for as long as that takes. */
+/**
+ * A command can remove the read permission of its own folder to hide files. The permission is restored during
+ * the walk.
+ */
 async function listable(fd: number, list: () => Promise<void>): Promise<void> {
   const { mode, uid } = fstatSync(fd)
   const isClosed = (mode & OWNER_MAY_LIST) !== OWNER_MAY_LIST && uid === process.getuid?.() && uid !== 0

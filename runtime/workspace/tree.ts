@@ -4,24 +4,24 @@ import type { PathEngine, Root } from './engines/path-engine.ts'
 import { atHandle, O_PATH, withHandle } from './handles.ts'
 import { nameOf, parentOf, pathOf, type WorkspacePath } from './parse-path.ts'
 
-/** One root and the engine that opens what lies below it: what every operation works on. */
+/** A root and the engine that opens files below it. Input of every operation. */
 export interface Tree {
   readonly root: Root
   readonly engine: PathEngine
 }
 
 const DIRECTORY = O_PATH | constants.O_DIRECTORY
-/** Narrowed by the process's umask. */
+/** Reduced by the process's umask. */
 const NEW_DIRECTORY_MODE = 0o777
 
-/** A verified handle on a directory; the caller closes it. */
+/** Opens a verified handle on a directory. The caller must close it. */
 export const openDirectory = (tree: Tree, path: WorkspacePath): number => tree.engine.open(path, DIRECTORY)
 
-/** A handle for reading a directory's names; the caller closes it. */
+/** Opens a directory for listing. The caller must close the handle. */
 export const openForListing = (tree: Tree, path: WorkspacePath): number =>
   tree.engine.open(path, constants.O_RDONLY | constants.O_DIRECTORY)
 
-/** Runs `work` with a verified handle on the parent and the last name: what every change is bound to. */
+/** Runs `work` with a verified handle on the parent directory and the last name. Every change goes through this. */
 export function inParent<T>(
   tree: Tree,
   path: WorkspacePath,
@@ -31,14 +31,14 @@ export function inParent<T>(
   return withHandle(openDirectory(tree, parentOf(path)), (directory) => work(directory, name))
 }
 
-/** Makes the directories that lead to `path`, and `path`, where they are missing. Each step is verified. */
+/** Creates a directory and its missing parents. Each step is verified. */
 export function makeDirectories(tree: Tree, path: WorkspacePath): void {
   for (let depth = existingDepth(tree, path) + 1; depth <= path.names.length; depth++) {
     makeDirectory(tree, pathOf(path.names.slice(0, depth)))
   }
 }
 
-/** How many leading names exist as directories. */
+/** The number of leading names that exist as directories. */
 function existingDepth(tree: Tree, path: WorkspacePath): number {
   for (let depth = path.names.length; depth > 0; depth--) {
     try {
@@ -51,7 +51,7 @@ function existingDepth(tree: Tree, path: WorkspacePath): number {
   return 0
 }
 
-/** Another process may have made it in the meantime: then it is there, and the next step verifies what it is. */
+/** Another process may have created the directory. The next step verifies it. */
 function makeDirectory(tree: Tree, path: WorkspacePath): void {
   try {
     inParent(tree, path, (directory, name) => mkdirSync(atHandle(directory, name), NEW_DIRECTORY_MODE))

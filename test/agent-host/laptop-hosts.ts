@@ -12,7 +12,8 @@ import type { ConnectionGuard } from '../../runtime/agent-host-client/connection
 import { silentLog } from '../../runtime/kit/log.ts'
 import { startHostProcess } from '../../runtime/sandboxes/local/host-process.ts'
 import { selectIsolation } from '../../runtime/sandboxes/local/isolation.ts'
-import type { HostUnderTest, TicketKeys } from '../conformance/agent-host-cases/host.ts'
+import type { TicketKeys } from '../conformance/agent-host-cases/forge.ts'
+import type { HostUnderTest } from '../conformance/agent-host-cases/host.ts'
 import { freePort } from '../helpers/free-port.ts'
 import { bundlePrograms } from '../helpers/programs.ts'
 

@@ -13,10 +13,10 @@ import { aConfiguration, jwkOf, keyPair, TOKEN } from './host-rig.ts'
 
 const never = new AbortController().signal
 
-type HostLogging = Partial<Pick<HostProcessOptions, 'log' | 'logLevel'>>
+type HostStart = Partial<Pick<HostProcessOptions, 'log' | 'logLevel' | 'entry'>>
 
 /** A real AgentHost with its real runner on a Unix socket, and a caller that holds the ticket key. */
-export async function startHostOnSocket({ log = silentLog, logLevel = 'error' }: HostLogging = {}) {
+export async function startHostOnSocket({ log = silentLog, logLevel = 'error', entry }: HostStart = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-host-process-'))
   const workspace = join(folder, 'workspace')
   mkdirSync(workspace)
@@ -30,6 +30,7 @@ export async function startHostOnSocket({ log = silentLog, logLevel = 'error' }:
     toolRoots: [],
     logLevel,
     log,
+    entry,
   })
   const client = createAgentHostClient({ socketPath: host.socketPath }, TOKEN)
   onTestFinished(async () => {

@@ -2,7 +2,7 @@ import { createAgent } from '../../runtime/agents/create-agent.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { UNHURRIED } from './unhurried.ts'
 
-/** A program that opens an agent and asks it something: what a test kills to see what is left. */
+/** A program that opens an agent and runs a turn. Tests kill it to check that no process is left. */
 const [baseUrl = '', stateDir = ''] = process.argv.slice(2)
 const agent = await createAgent(
   { kind: 'openaiCompatible', model: { name: 'fake-model', baseUrl } },

@@ -15,7 +15,7 @@ import { MemoryToolbox } from '../fakes/memory-toolbox.ts'
 import { type ModelServer, startModelServer } from '../fakes/model-server.ts'
 import { UNHURRIED } from './unhurried.ts'
 
-/** The definitions of a run that may use the shell: what every agent is given. */
+/** Tool definitions of a run with a shell, which every agent gets. */
 export const definitions = (): readonly ToolDefinition[] =>
   createToolRegistry({
     toolbox: new MemoryToolbox(),
@@ -29,7 +29,7 @@ export async function aStateDir(): Promise<string> {
   return dir
 }
 
-/** A model server that is closed when the test ends. */
+/** A fake model server, closed after the test. */
 export async function aModel(
   respond: Parameters<typeof startModelServer>[0]['respond'],
 ): Promise<ModelServer> {
@@ -45,7 +45,7 @@ export const endpoint = (server: ModelServer): AgentConfig => ({
 
 export const ok = (content: string): ToolOutcome => ({ ok: true, content, facts: {} })
 
-/** An agent that is closed when the test ends, with the calls it made. */
+/** An agent, closed after the test, with the calls that it made. */
 export async function anAgent(config: AgentConfig, deps: Partial<AgentDeps> = {}) {
   const calls: ToolCall[] = []
   const rejected: (ToolCall & CallError)[] = []
@@ -72,7 +72,7 @@ export async function anAgent(config: AgentConfig, deps: Partial<AgentDeps> = {}
 
 let turns = 0
 
-/** Runs one turn to its end and gives what it emitted. */
+/** Runs one turn and returns its events. */
 export async function runTurn(
   agent: AgentSession,
   prompt = 'do it',
@@ -84,6 +84,6 @@ export async function runTurn(
   return { result, events, turnId }
 }
 
-/** The text that the agent's deltas make up. */
+/** The joined text of the agent's deltas. */
 export const streamed = (events: readonly HostEvent[]): string =>
   events.map((event) => (event.type === 'agent.message.delta' ? event.data.text : '')).join('')

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 
-/** Processes whose parent is this one, or the named one. */
+/** Child processes of this process, or of the given one. */
 export async function childPids(parent: number | 'self' = 'self'): Promise<number[]> {
   const tasks = await readdir(`/proc/${parent}/task`)
   const lists = await Promise.all(
@@ -14,7 +14,7 @@ export async function childPids(parent: number | 'self' = 'self'): Promise<numbe
   )
 }
 
-/** Whether a process runs; one that has ended and was not waited for yet does not. */
+/** Whether a process runs. A zombie does not count. */
 export async function isRunning(pid: number): Promise<boolean> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => 'State:\tX')
   return !/^State:\s+[XZ]/m.test(status)

@@ -12,14 +12,14 @@ const writing = (more: Partial<ModelReply> = {}): ModelReply => ({
   ...more,
 })
 
-/** The most memory that a process had, in bytes. */
+/** Peak memory of a process, in bytes. */
 async function peakOf(pid: number): Promise<number> {
   const [, kibibytes] = /^VmHWM:\s+(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? []
   return Number(kibibytes) * 1024
 }
 
 describe('a model that writes 40 MB of arguments', () => {
-  it('is told that its answer was stopped, and the turn goes on', async () => {
+  it('gets a message that its answer was stopped, and the turn continues', async () => {
     const server = await aModel((_request, index) =>
       index === 0 ? writing({ pauseMs: 2 }) : { text: 'I will write it in parts.' },
     )
@@ -42,7 +42,7 @@ describe('a model that writes 40 MB of arguments', () => {
   })
 
   it('is stopped while it writes, so that the agent runtime stays small', async () => {
-    // Nothing but the limit ends this answer: its server waits until the client leaves.
+    // Only the limit ends this answer: its server sends until the client disconnects.
     const server = await aModel((_request, index) =>
       index === 0 ? writing({ holdAfter: 12 * MEBIBYTE }) : { text: 'ok' },
     )
@@ -53,11 +53,11 @@ describe('a model that writes 40 MB of arguments', () => {
     const { result } = await runTurn(agent)
 
     expect(result).toEqual({ state: 'completed' })
-    // It needs 2.3 GB for all of it.
+    // The complete answer would need 2.3 GB.
     expect(await peakOf(pid)).toBeLessThan(600 * MEBIBYTE)
   })
 
-  it('fails the turn when it does so again and again, and the next turn works', async () => {
+  it('fails the turn if it repeats this, and the next turn works', async () => {
     const server = await aModel((request) =>
       textOf(request.messages.at(-1)).includes('once more')
         ? { text: 'here I am' }
@@ -77,7 +77,7 @@ describe('a model that writes 40 MB of arguments', () => {
   })
 })
 
-it('a server that fails with a long text does not make a long event', async () => {
+it('a long error text of a server is cut in the event', async () => {
   const server = await aModel(() => ({ status: 400, body: { error: { message: 'y'.repeat(1_000_000) } } }))
   const { agent } = await anAgent(endpoint(server))
 

@@ -9,7 +9,7 @@ import { childPids } from './children.ts'
 const bearers = (requests: readonly { headers: Record<string, unknown> }[]) =>
   requests.map(({ headers }) => headers['authorization'])
 
-it('goes on with a GitHub token that was replaced, in the same conversation', async () => {
+it('continues the same conversation with a replaced GitHub token', async () => {
   const service = await startCopilotService({ respond: (_request, index) => ({ text: `answer ${index}` }) })
   onTestFinished(() => service.close())
   let token = 'gho_the-first-token-of-ada-0123456789abcdef'
@@ -31,7 +31,7 @@ it('goes on with a GitHub token that was replaced, in the same conversation', as
   expect(told.some((text) => text.includes('remember the word heron'))).toBe(true)
 })
 
-it('keeps its process for as long as the credential is the same', async () => {
+it('keeps its process while the credential is the same', async () => {
   const server = await aModel(() => ({ text: 'yes' }))
   const before = await childPids()
   const { agent } = await anAgent(endpoint(server))
@@ -45,7 +45,7 @@ it('keeps its process for as long as the credential is the same', async () => {
   expect(left).toEqual(started)
 })
 
-it('ends a turn with what became of the credential', async () => {
+it('ends a turn with the error of the credential', async () => {
   const server = await aModel(() => ({ text: 'yes' }))
   let isRevoked = false
   const { agent } = await anAgent(endpoint(server), {
@@ -65,7 +65,7 @@ it('ends a turn with what became of the credential', async () => {
   expect(again.result).toEqual({ state: 'completed' })
 })
 
-it('asks for a token of Azure before each request to a model of kind foundry', async () => {
+it('requests an Azure token before each request to a model of kind foundry', async () => {
   const server = await aModel((_request, index) =>
     index === 0 ? { toolCalls: [{ name: 'list_files', arguments: {} }] } : { text: 'done' },
   )

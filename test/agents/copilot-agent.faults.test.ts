@@ -8,7 +8,7 @@ import { aModel, anAgent, aStateDir, endpoint, ok, runTurn } from './agent-rig.t
 import { childPids } from './children.ts'
 import { UNHURRIED } from './unhurried.ts'
 
-/** Longer than a model of these tests needs for an answer on a busy machine. */
+/** Longer than the fake model needs to answer on a busy machine. */
 const IDLE_MS = 8_000
 
 const failingWith = async (reply: ModelReply) => {
@@ -25,7 +25,7 @@ describe('a model that does not answer', () => {
     [402, 'agent_quota_exceeded', /quota is used up \(HTTP 402\)/],
     [404, 'agent_failed', /no model "fake-model".*HTTP 404/],
     [400, 'agent_failed', /no usable answer \(HTTP 400\)/],
-  ])('fails the turn with a sentence that helps when its server says %i', async (status, code, message) => {
+  ])('fails the turn with a helpful message if its server returns %i', async (status, code, message) => {
     const { agent } = await failingWith({ status })
 
     const { result } = await runTurn(agent)
@@ -33,7 +33,7 @@ describe('a model that does not answer', () => {
     expect(result).toEqual({ state: 'failed', code, message: expect.stringMatching(message) })
   })
 
-  it('fails the turn, and not the session, when the stream is no stream', async () => {
+  it('fails the turn, but not the session, if the response is not a stream', async () => {
     const { agent } = await failingWith({ raw: 'data: {"nonsense\n\n' })
 
     const broken = await runTurn(agent)
@@ -43,7 +43,7 @@ describe('a model that does not answer', () => {
     expect(next.result).toEqual({ state: 'completed' })
   })
 
-  it('fails the turn when nothing comes for the idle time, and the next turn works', async () => {
+  it('fails the turn if nothing arrives within the idle time, and the next turn works', async () => {
     const server = await aModel((_request, index) => (index === 0 ? { hang: true } : { text: 'awake' }))
     const { agent } = await anAgent(endpoint(server), { limits: { ...UNHURRIED, idleMs: IDLE_MS } })
 
@@ -54,7 +54,7 @@ describe('a model that does not answer', () => {
     expect(next.result).toEqual({ state: 'completed' })
   })
 
-  it('fails a turn that goes on for longer than a turn may', async () => {
+  it('fails a turn that exceeds the maximum duration', async () => {
     const server = await aModel(() => ({ text: 'word '.repeat(1000), pauseMs: 20 }))
     const { agent } = await anAgent(endpoint(server), { limits: { ...UNHURRIED, turnMs: 500 } })
 
@@ -64,8 +64,8 @@ describe('a model that does not answer', () => {
   })
 })
 
-describe('a tool call that takes its time', () => {
-  it('is waited for far beyond the idle time', async () => {
+describe('a slow tool call', () => {
+  it('may take much longer than the idle time', async () => {
     const server = await aModel((_request, index) =>
       index === 0
         ? { toolCalls: [{ name: 'ask_question', arguments: { question: 'Which?' } }] }
@@ -82,7 +82,7 @@ describe('a tool call that takes its time', () => {
     expect(textOf(server.requests[1]?.messages.at(-1))).toBe('the second')
   })
 
-  it('ends the turn with the fault of the host, if it has one', async () => {
+  it('ends the turn if the host fails', async () => {
     const server = await aModel(() => ({
       toolCalls: [{ name: 'create', arguments: { path: 'a', file_text: '' } }],
     }))
@@ -99,9 +99,9 @@ describe('a tool call that takes its time', () => {
 describe('cancelling a turn', () => {
   it.each([
     ['while the model is silent', { hang: true } as ModelReply],
-    ['while the model speaks', { text: 'word '.repeat(1000), pauseMs: 20 } as ModelReply],
-    ['while a call waits', { toolCalls: [{ name: 'edit', arguments: { path: 'a' } }] } as ModelReply],
-  ])('ends it %s, and the session goes on in the same process', async (_when, reply) => {
+    ['while the model is streaming', { text: 'word '.repeat(1000), pauseMs: 20 } as ModelReply],
+    ['while a call is open', { toolCalls: [{ name: 'edit', arguments: { path: 'a' } }] } as ModelReply],
+  ])('ends it %s, and the session continues in the same process', async (_when, reply) => {
     const server = await aModel((request) =>
       textOf(request.messages.at(-1)).includes('once more') ? { text: 'here I am' } : reply,
     )
@@ -117,11 +117,11 @@ describe('cancelling a turn', () => {
 
     expect(result).toEqual({ state: 'cancelled' })
     expect(next.result).toEqual({ state: 'completed' })
-    // It stopped when it was told to: the time after which it would have been killed has not passed.
+    // It stopped on request: the time after which it would have been killed has not passed.
     expect(await childPids()).toEqual(before)
   })
 
-  it('ends it with a runtime that does not stop, and the session goes on in another process', async () => {
+  it('kills a runtime that does not stop, and the session continues in another process', async () => {
     const before = await childPids()
     const server = await aModel((_request, index) => (index === 0 ? { hang: true } : { text: 'here I am' }))
     const { agent } = await anAgent(endpoint(server), { limits: { ...UNHURRIED, cancelMs: 300 } })
@@ -140,7 +140,7 @@ describe('cancelling a turn', () => {
     expect(await childPids()).not.toContain(pid)
   })
 
-  it('tells an open call by its signal', async () => {
+  it('aborts the signal of an open call', async () => {
     const server = await aModel(() => ({ toolCalls: [{ name: 'create', arguments: {} }] }))
     const cancel = new AbortController()
     const seen = Promise.withResolvers<AbortSignal>()
@@ -161,7 +161,7 @@ describe('cancelling a turn', () => {
 })
 
 describe('an agent runtime that dies', () => {
-  it('fails the turn, and the next one goes on with the conversation', async () => {
+  it('fails the turn, and the next one continues the conversation', async () => {
     const before = await childPids()
     const server = await aModel((_request, index) =>
       index === 1 ? { hang: true } : { text: `answer ${index}` },
@@ -182,7 +182,7 @@ describe('an agent runtime that dies', () => {
     expect(told).toContain('answer 0')
   })
 
-  it('is not left behind when it is stopped and cannot hear', async () => {
+  it('is not left behind if it is stopped and does not react', async () => {
     const before = await childPids()
     const server = await aModel(() => ({ hang: true }))
     const { agent } = await anAgent(endpoint(server))
@@ -196,9 +196,9 @@ describe('an agent runtime that dies', () => {
 
   it.each([
     ['ends at once', '#!/bin/sh\nexit 3\n', UNHURRIED.startMs],
-    ['never says a word', '#!/bin/sh\nexec sleep 60\n', 300],
-    ['ends in mid-sentence', '#!/bin/sh\nhead -c 100\nexit 3\n', UNHURRIED.startMs],
-  ])('is a failed setup when it %s, and leaves nothing', async (_what, script, startMs) => {
+    ['never writes anything', '#!/bin/sh\nexec sleep 60\n', 300],
+    ['ends in the middle of a message', '#!/bin/sh\nhead -c 100\nexit 3\n', UNHURRIED.startMs],
+  ])('fails the setup if it %s, and leaves no process', async (_what, script, startMs) => {
     const before = await childPids()
     const stateDir = await aStateDir()
     const program = join(await aStateDir(), 'runtime')
@@ -214,7 +214,7 @@ describe('an agent runtime that dies', () => {
     expect(await childPids()).toEqual(before)
   })
 
-  it('harms nobody whenever it dies: no rejection is left over, and nobody waits', async () => {
+  it('causes no unhandled rejection and no hanging promise at any time', async () => {
     const before = await childPids()
     const server = await aModel((_request, index) =>
       index % 2 === 0 ? { toolCalls: [{ name: 'create', arguments: {} }] } : { text: 'done' },

@@ -16,7 +16,7 @@ async function aService(reply: ModelReply) {
 }
 
 describe('the Copilot agent with a GitHub token', () => {
-  it('talks to the Copilot service in the name of the token, with exactly our tools', async () => {
+  it('authenticates to the Copilot service with the token, and offers only our tools', async () => {
     const service = await aService({ text: 'Hello from Copilot.' })
     const { agent } = await anAgent(COPILOT, { fetchToken: async () => TOKEN, runtimeEnv: service.env })
 
@@ -56,13 +56,13 @@ describe('the Copilot agent with a GitHub token', () => {
     expect(environment + commandLine).not.toContain(TOKEN)
   })
 
-  it('is refused by name without a token', async () => {
+  it('cannot be created without a token', async () => {
     await expect(anAgent(COPILOT, { fetchToken: async () => undefined })).rejects.toMatchObject({
       code: 'credential_absent',
     })
   })
 
-  it('says in a sentence that the token is not good', async () => {
+  it('reports that the token is not valid', async () => {
     const service = await aService({ status: 401, body: { error: { message: 'bad credentials' } } })
     const { agent } = await anAgent(COPILOT, { fetchToken: async () => TOKEN, runtimeEnv: service.env })
 

@@ -16,7 +16,7 @@ async function aPlantedFolder() {
   return { folder, hasRun: async () => (await readdir(folder)).includes('planted-ran') }
 }
 
-/** What the model was asked, without the clock. */
+/** The model's request without its time. */
 const askedOf = (server: ModelServer) =>
   server.requests.map(({ tools, messages }) => ({
     tools,
@@ -25,8 +25,8 @@ const askedOf = (server: ModelServer) =>
     ),
   }))
 
-describe('what a repository plants', () => {
-  it('changes nothing, even in the folder that the agent runtime has its own folder in', async () => {
+describe('files planted by a repository', () => {
+  it("have no effect, even in a parent folder of the agent runtime's folder", async () => {
     const { folder, hasRun } = await aPlantedFolder()
     const plain = await aModel(() => ({ text: 'hello' }))
     const planted = await aModel(() => ({ text: 'hello' }))
@@ -39,7 +39,7 @@ describe('what a repository plants', () => {
     expect(await hasRun()).toBe(false)
   })
 
-  it('would run in a runtime that had the folder for its home: the trap is a real one', async () => {
+  it('would be executed by a runtime with that folder as its home (control)', async () => {
     const { folder, hasRun } = await aPlantedFolder()
     const server = await aModel(() => ({ text: 'hello' }))
     const client = new CopilotClient({

@@ -12,7 +12,7 @@ const TOKEN = 'gho_0123456789abcdefghijABCDEFGHIJ012345'
 const GITHUB = 'api.github.com'
 const COPILOT = 'api.business.githubcopilot.com'
 
-/** GitHub and the Copilot service under their own names, behind a proxy that knows no others. */
+/** GitHub and the Copilot service under their real names, behind a proxy that knows no others. */
 async function startGitHub() {
   const authority = createTestAuthority()
   const service = await startCopilotService({
@@ -35,7 +35,7 @@ async function startGitHub() {
   return { service, proxy, authorityFile }
 }
 
-it('reaches GitHub through a proxy, under its own names, and trusts the named authority', async () => {
+it('reaches GitHub through a proxy, under its real names, and trusts the given authority', async () => {
   const { service, proxy, authorityFile } = await startGitHub()
   const runtimeEnv = { HTTPS_PROXY: proxy.url, SSL_CERT_FILE: authorityFile }
 
@@ -51,7 +51,7 @@ it('reaches GitHub through a proxy, under its own names, and trusts the named au
   expect(service.requests[0]?.headers['authorization']).toBe(`Bearer ${TOKEN}`)
 })
 
-it('sends no token to a server that shows another authority’s certificate', async () => {
+it("sends no token to a server with another authority's certificate", async () => {
   const { service, proxy } = await startGitHub()
   const runtimeEnv = { HTTPS_PROXY: proxy.url }
 

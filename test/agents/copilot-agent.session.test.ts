@@ -9,7 +9,7 @@ import { aModel, anAgent, aStateDir, endpoint, runTurn } from './agent-rig.ts'
 import { childPids, isRunning } from './children.ts'
 
 describe('a session of the Copilot agent', () => {
-  it('goes on in another process from its exported files', async () => {
+  it('continues in another process from its exported files', async () => {
     const server = await aModel((_request, index) => ({ text: `answer ${index + 1}` }))
     const first = await anAgent(endpoint(server))
     await runTurn(first.agent, 'remember the word heron')
@@ -43,10 +43,10 @@ describe('a session of the Copilot agent', () => {
   })
 
   it.each([
-    ['without its description', new Map([['files/events.jsonl', new Uint8Array()]])],
+    ['without its metadata', new Map([['files/events.jsonl', new Uint8Array()]])],
     ['of another kind', new Map([['session.json', Buffer.from('{"kind":"scripted","turn":1}')]])],
     ['that is damaged', new Map([['session.json', Buffer.from('{"kind":')]])],
-  ])('refuses a session %s', async (_what, sessionFiles) => {
+  ])('rejects a session %s', async (_what, sessionFiles) => {
     const server = await aModel(() => ({ text: 'never asked' }))
 
     await expect(anAgent(endpoint(server), { sessionFiles })).rejects.toMatchObject({
@@ -56,7 +56,7 @@ describe('a session of the Copilot agent', () => {
 })
 
 describe('the process of the agent runtime', () => {
-  it('has no environment of ours and ends when the agent is closed', async () => {
+  it('has no environment variables of ours and ends when the agent is closed', async () => {
     process.env['PLANTED_HOST_SECRET'] = 'hunter2-of-the-host'
     const before = await childPids()
     const server = await aModel(() => ({ text: 'hello' }))
@@ -80,7 +80,7 @@ describe('the process of the agent runtime', () => {
     expect(await childPids()).toEqual(before)
   })
 
-  it('ends with its host, also when that is killed', async () => {
+  it('ends with its host, even if the host is killed', async () => {
     const server = await aModel(() => ({ hang: true }))
     const standIn = fileURLToPath(new URL('./agent-host-stand-in.ts', import.meta.url))
     const host = spawn(process.execPath, [standIn, server.url, await aStateDir()], { stdio: 'ignore' })

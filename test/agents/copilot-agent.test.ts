@@ -4,8 +4,8 @@ import { CONTROL_TOOL_NAMES, TOOL_NAMES } from '../../contracts/tools.ts'
 import { textOf } from '../fakes/model-server.ts'
 import { aModel, anAgent, aStateDir, endpoint, ok, runTurn, streamed } from './agent-rig.ts'
 
-describe('the Copilot agent, driven against a model server', () => {
-  it('offers the model exactly our tools and says exactly our words', async () => {
+describe('the Copilot agent with a fake model server', () => {
+  it('offers the model only our tools and our system prompt', async () => {
     const server = await aModel(() => ({ text: 'Hello.' }))
     const { agent } = await anAgent({
       ...endpoint(server),
@@ -25,7 +25,7 @@ describe('the Copilot agent, driven against a model server', () => {
     expect(request?.headers['authorization']).toBe('Bearer secret-key-of-the-endpoint')
   })
 
-  it('streams the words of the model and counts its tokens', async () => {
+  it("streams the model's text and counts its tokens", async () => {
     const server = await aModel(() => ({ text: 'One sentence that is long enough.' }))
     const { agent } = await anAgent(endpoint(server))
 
@@ -46,7 +46,7 @@ describe('the Copilot agent, driven against a model server', () => {
     })
   })
 
-  it('carries calls to the host and their outcomes to the model, under ids of our own', async () => {
+  it('passes calls to the host and their outcomes to the model, with our own ids', async () => {
     const server = await aModel((_request, index) =>
       index < 2
         ? {
@@ -73,7 +73,7 @@ describe('the Copilot agent, driven against a model server', () => {
     ])
   })
 
-  it('tells the model in words that a call was denied, and goes on', async () => {
+  it('tells the model that a call was denied, and continues', async () => {
     const server = await aModel((_request, index) =>
       index === 0
         ? { toolCalls: [{ name: 'run_command', arguments: { command: 'rm -rf /' } }] }

@@ -5,7 +5,7 @@ import { aModel, anAgent, endpoint, runTurn } from './agent-rig.ts'
 
 const GOOD: ModelToolCall = { name: 'create', arguments: { path: 'a', file_text: '' } }
 
-/** One turn of a model that gives this answer first. */
+/** Runs one turn of a model that gives this answer first. */
 async function afterAnswer(reply: ModelReply) {
   const server = await aModel((_request, index) => (index === 0 ? reply : { text: 'ok' }))
   const { agent, calls, rejected } = await anAgent(endpoint(server))
@@ -13,7 +13,7 @@ async function afterAnswer(reply: ModelReply) {
   return { calls, rejected, result, events, server }
 }
 
-describe('a call that the agent runtime cannot use', () => {
+describe('an invalid call of the model', () => {
   it.for([
     ['cut JSON', { name: 'create', arguments: '{"path": "a' }, 'create', null, /not JSON/],
     ['an array of arguments', { name: 'create', arguments: '[1]' }, 'create', null, /JSON object/],
@@ -48,7 +48,7 @@ describe('a call that the agent runtime cannot use', () => {
   it.each([
     ['an id of its own', 'call_b'],
     ['the id of the other call', 'call_a'],
-  ])('leaves its trace beside a good call in one answer, under %s', async (_what, id) => {
+  ])('is recorded in addition to a valid call in the same answer, under %s', async (_what, id) => {
     const { calls, rejected } = await afterAnswer({
       toolCalls: [
         { ...GOOD, id: 'call_a' },
@@ -56,13 +56,13 @@ describe('a call that the agent runtime cannot use', () => {
       ],
     })
 
-    // Of two calls with one id the agent runtime makes the first one twice: each is decided on its own.
+    // If two calls have one id, the agent runtime executes the first one twice: each is decided separately.
     expect(calls).toHaveLength(id === 'call_a' ? 2 : 1)
     expect(rejected).toHaveLength(id === 'call_a' ? 0 : 1)
     expect(new Set([...calls, ...rejected].map(({ callId }) => callId)).size).toBe(2)
   })
 
-  it('is not taken for one where a call was made and refused', async () => {
+  it('is not recorded for a valid call that was refused', async () => {
     const server = await aModel((_request, index) => (index === 0 ? { toolCalls: [GOOD] } : { text: 'ok' }))
     const { agent, rejected } = await anAgent(endpoint(server), {
       callTool: async () => ({ ok: false, code: 'denied', message: 'no' }),
@@ -84,7 +84,7 @@ describe('a call that the agent runtime cannot use', () => {
 })
 
 describe('a model that refuses', () => {
-  it('is shown with its words, and the turn fails with them', async () => {
+  it('is shown with its text, and the turn fails with it', async () => {
     const { result, events } = await afterAnswer({ refusal: 'I will not do that.' })
 
     expect(events).toContainEqual({
@@ -98,7 +98,7 @@ describe('a model that refuses', () => {
     })
   })
 
-  it('is shown beside what it says otherwise', async () => {
+  it('is shown in addition to its other text', async () => {
     const { result, events } = await afterAnswer({ text: 'Hm.', refusal: 'Not that.' })
 
     const said = events.flatMap(({ type, data }) => (type === 'agent.message' ? [data] : []))

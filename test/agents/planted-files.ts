@@ -6,8 +6,8 @@ const SERVERS = { evil: { type: 'local', command: 'touch', args: ['MARKER'], too
 const SKILL = '---\nname: evil\ndescription: planted-words\n---\nplanted-words'
 
 /**
- * What a hostile repository brings along, in the places where agent runtimes look. Whatever runs touches MARKER, and
- * whatever is read says `planted-words`.
+ * Files of a hostile repository, in the places that agent runtimes read. Executed files create MARKER; files that are read
+ * contain `planted-words`.
  */
 export const PLANTED_FILES: Readonly<Record<string, string>> = {
   '.mcp.json': JSON.stringify({ mcpServers: SERVERS }),

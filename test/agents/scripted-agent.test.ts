@@ -8,7 +8,7 @@ const say = (text: string) => ({ kind: 'say', text }) as const
 const read = (path: string) => ({ kind: 'tool', tool: 'read_file', arguments: { path } }) as const
 
 describe('the scripted agent', () => {
-  it('takes the next list of steps with each turn, and says when the plan has ended', async () => {
+  it('executes the next list of steps in each turn, and reports when the plan has ended', async () => {
     const { agent } = await anAgent(scripted([say('first')], [say('second')]))
 
     const turns = [await runTurn(agent), await runTurn(agent), await runTurn(agent)]
@@ -17,7 +17,7 @@ describe('the scripted agent', () => {
     expect(turns.map(({ result }) => result.state)).toEqual(['completed', 'completed', 'completed'])
   })
 
-  it('streams what it says in pieces and then says it whole', async () => {
+  it('streams a message in pieces and then sends the complete message', async () => {
     const text = 'A sentence that is longer than one piece of a stream, with a \u{1F99A} in it.'
     const { agent } = await anAgent(scripted([say(text)]))
 
@@ -28,7 +28,7 @@ describe('the scripted agent', () => {
     expect(events.at(-1)).toMatchObject({ type: 'agent.message', data: { text } })
   })
 
-  it('makes its calls one after the other, under ids that follow from the turn', async () => {
+  it('makes its calls one after another, with ids derived from the turn', async () => {
     let open = 0
     const { agent, calls } = await anAgent(scripted([read('a'), say('between'), read('b')]), {
       callTool: async () => {
@@ -47,7 +47,7 @@ describe('the scripted agent', () => {
     ])
   })
 
-  it('goes on after a refusal', async () => {
+  it('continues after a refusal', async () => {
     const { agent, calls } = await anAgent(scripted([read('../etc/passwd'), read('b')]), {
       callTool: async () => ({ ok: false, code: 'path_outside', message: 'no' }),
     })
@@ -61,7 +61,7 @@ describe('the scripted agent', () => {
   it.each([
     ['a wait', { kind: 'wait', ms: 600_000 } as const],
     ['an open call', read('a')],
-  ])('is cancelled out of %s', async (_what, step) => {
+  ])('is cancelled during %s', async (_what, step) => {
     const { agent } = await anAgent(scripted([say('begun'), step, say('never')]), {
       callTool: () => new Promise(() => undefined),
     })
@@ -81,7 +81,7 @@ describe('the scripted agent', () => {
     expect(texts).toEqual(['agent.message.delta', 'agent.message'])
   })
 
-  it('keeps its place in the plan through a session', async () => {
+  it('keeps its position in the plan in a session', async () => {
     const config = scripted([say('first')], [say('second')])
     const first = await anAgent(config)
     await runTurn(first.agent)
@@ -92,8 +92,8 @@ describe('the scripted agent', () => {
   })
 })
 
-describe('a kind of agent that is not served here', () => {
-  it('is refused by name', async () => {
+describe('an unknown kind of agent', () => {
+  it('is rejected by name', async () => {
     await expect(anAgent({ kind: 'none' })).rejects.toThrow('none')
   })
 })

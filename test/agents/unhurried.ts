@@ -1,4 +1,4 @@
 import { AGENT_LIMITS, type AgentLimits } from '../../runtime/agents/agent.ts'
 
-/** The limits of an agent, with time to start and to stop also on a machine that does a lot of other work. */
+/** Limits of an agent with generous times to start and stop, for busy machines. */
 export const UNHURRIED: AgentLimits = { ...AGENT_LIMITS, startMs: 120_000, cancelMs: 120_000 }

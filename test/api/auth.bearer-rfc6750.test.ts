@@ -9,13 +9,13 @@ const ask = async (authorization: string | undefined) => {
 }
 
 test.for(['Bearer KEY', 'bearer KEY', 'BEARER KEY', 'Bearer  KEY', 'Bearer KEY '])(
-  '%j is taken',
+  'accepts %j',
   async (header) => {
     expect((await ask(header)).statusCode).toBe(200)
   },
 )
 
-test.for([undefined, 'Basic KEY', 'BearerKEY', 'KEY'])('%j gets a bare challenge', async (header) => {
+test.for([undefined, 'Basic KEY', 'BearerKEY', 'KEY'])('returns a bare challenge for %j', async (header) => {
   const answer = await ask(header)
   expect(answer.statusCode).toBe(401)
   expect(answer.headers['www-authenticate']).toBe('Bearer realm="agentweaver"')
@@ -23,7 +23,7 @@ test.for([undefined, 'Basic KEY', 'BearerKEY', 'KEY'])('%j gets a bare challenge
 })
 
 test.for(['Bearer', 'Bearer ', 'Bearer KEY KEY', 'Bearer a,b', 'Bearer "KEY"', 'Bearer KEY; x'])(
-  '%j is malformed',
+  'returns 400 for the malformed header %j',
   async (header) => {
     const answer = await ask(header)
     expect(answer.statusCode).toBe(400)
@@ -33,7 +33,7 @@ test.for(['Bearer', 'Bearer ', 'Bearer KEY KEY', 'Bearer a,b', 'Bearer "KEY"', '
 )
 
 test.for(['Bearer KEYx', 'Bearer xKEY', 'Bearer abc', `Bearer ${generateApiKey()}`])(
-  '%j is no valid key',
+  'returns 401 for the unknown key %j',
   async (header) => {
     const answer = await ask(header)
     expect(answer.statusCode).toBe(401)
@@ -41,20 +41,20 @@ test.for(['Bearer KEYx', 'Bearer xKEY', 'Bearer abc', `Bearer ${generateApiKey()
   },
 )
 
-test('a key in the query opens nothing', async () => {
+test('does not accept a key in the query', async () => {
   const { app, keys } = startApp()
   const answer = await app.inject({ url: `/api/runs?access_token=${keys.ada}&key=${keys.ada}` })
   expect(answer.statusCode).toBe(401)
 })
 
-test('the key is asked for before the body is read', async () => {
+test('checks the key before it reads the body', async () => {
   const { app } = startApp()
   const headers = { 'content-type': 'application/json' }
   const answer = await app.inject({ method: 'POST', url: '/api/runs', headers, body: '{ not json' })
   expect(answer.statusCode).toBe(401)
 })
 
-test('a key has 256 random bits, and the store knows only its hash', async () => {
+test('a key has 256 random bits, and the store has only its hash', async () => {
   const { keys, store } = startApp()
   expect(keys.ada).toMatch(/^awk_[A-Za-z0-9_-]{43}$/)
   expect(new Set(Array.from({ length: 100 }, generateApiKey)).size).toBe(100)
@@ -63,7 +63,7 @@ test('a key has 256 random bits, and the store knows only its hash', async () =>
   expect(rows).not.toContain(keys.ada)
 })
 
-test('no line of the log has a key in it', async () => {
+test('the log contains no key', async () => {
   const { app, keys, lines } = startApp()
   await app.inject({ url: '/api/runs', headers: bearer(keys.ada) })
   await app.inject({ url: `/api/runs?key=${keys.ada}`, headers: bearer(`${keys.ada}x`) })

@@ -25,7 +25,7 @@ const aFolder = () => {
 }
 const base = { kind: 'base' } as const
 
-describe('the keys of a deployment in a vault', () => {
+describe('keys of a deployment in a vault', () => {
   async function aVault() {
     const azure = await startAzure()
     const folder = aFolder()
@@ -37,7 +37,7 @@ describe('the keys of a deployment in a vault', () => {
     return { files, context, place, put, folder }
   }
 
-  it('are the same for every process that reads them, and for one that has them in a folder', async () => {
+  it('are the same for every process that reads them, and for a process with the same keys in a folder', async () => {
     const { files, context, place, put, folder } = await aVault()
     for (const [name, value] of Object.entries(files)) put(name, value)
 
@@ -52,7 +52,7 @@ describe('the keys of a deployment in a vault', () => {
     }
   })
 
-  it('need no first API key: a deployment may have its keys in the store', async () => {
+  it('need no first API key, because the store may have one', async () => {
     const { files, context, place, put } = await aVault()
     put('deployment-key', files['deployment-key'])
     put('ticket-key', files['ticket-key'])
@@ -60,7 +60,7 @@ describe('the keys of a deployment in a vault', () => {
     expect((await loadKeys(place, context)).apiKey).toBeUndefined()
   })
 
-  it('stop the service where one is not there, and the fault names it', async () => {
+  it('stop the service if one is missing, and the error names it', async () => {
     const { files, context, place, put } = await aVault()
     put('deployment-key', files['deployment-key'])
 
@@ -71,7 +71,7 @@ describe('the keys of a deployment in a vault', () => {
     ['deployment-key', Buffer.alloc(16).toString('base64')],
     ['deployment-key', 'not-base64!'],
     ['ticket-key', randomBytes(48).toString('base64')],
-  ])('are refused where the %s is none, without showing it', async (name, value) => {
+  ])('are rejected if the %s is malformed, without printing it', async (name, value) => {
     const { files, context, place, put } = await aVault()
     for (const [file, text] of Object.entries(files)) put(file, text)
     put(name, value)
@@ -83,14 +83,14 @@ describe('the keys of a deployment in a vault', () => {
   })
 })
 
-/** A real PostgreSQL that knows a role by the newest token which Entra gave out, as Azure's knows one by any. */
+/** A real PostgreSQL whose role has the most recently issued Entra token as its password. */
 async function aDatabase() {
   const authority = createTestAuthority()
   const port = await freePort('127.0.0.1')
   const server = await startPostgres({
     address: '127.0.0.1',
     port,
-    // In the clear inside TLS, as Azure's takes tokens.
+    // Password authentication in clear text inside TLS, as Azure does it for tokens.
     rule: 'hostssl all all 127.0.0.1/32 password',
     tls: authority.serverFor('localhost'),
   })
@@ -115,16 +115,16 @@ async function aDatabase() {
   return { url, azure, tokens }
 }
 
-describe('a database that knows the service by its Azure identity', () => {
+describe('a database login with an Azure identity', () => {
   const open = async ({ url, azure }: Pick<Awaited<ReturnType<typeof aDatabase>>, 'url' | 'azure'>) => {
     const store = { kind: 'postgres', url, auth: 'entra' } as const
     const place = storeLocation({ store, identity: azure.settings.identity }, silentLog)
-    // PostgreSQL looks its role up before it asks for the password, so the token is the role's before.
+    // PostgreSQL looks the role up before it asks for the password, so the token is set first.
     if (place.kind === 'postgres') await place.password?.()
     return openStore(place, { log: silentLog })
   }
 
-  it('is opened with a token in the place of a password, over TLS', async () => {
+  it('uses a token as the password, over TLS', async () => {
     const database = await aDatabase()
 
     const store = await open(database)
@@ -134,13 +134,13 @@ describe('a database that knows the service by its Azure identity', () => {
     expect(new Set(database.tokens)).toEqual(new Set(['https://ossrdbms-aad.database.windows.net']))
   })
 
-  it('is not opened by who has no token (the control)', async () => {
+  it('fails without a token (control)', async () => {
     const { url } = await aDatabase()
 
     await expect(openStore({ kind: 'postgres', url }, { log: silentLog })).rejects.toThrow(/password/)
   })
 
-  it('is not opened where the identity is refused, and no token is given out', async () => {
+  it('fails if Azure rejects the identity, and no token is issued', async () => {
     const database = await aDatabase()
     await database.azure.project({ audience: 'somebody-else' })
 
@@ -148,7 +148,7 @@ describe('a database that knows the service by its Azure identity', () => {
     expect(database.tokens).toEqual([])
   })
 
-  it('is not told a token where its certificate is another name’s', async () => {
+  it('does not send the token if the certificate is for another name', async () => {
     const database = await aDatabase()
     const url = database.url.replace('localhost', '127.0.0.1')
 
@@ -156,7 +156,7 @@ describe('a database that knows the service by its Azure identity', () => {
   })
 })
 
-it('prepares the database by the setup’s own token, so that the API’s token opens the store', async () => {
+it("prepares the database with the setup's own token, and the API's token then opens the store", async () => {
   const authority = createTestAuthority()
   const port = await freePort('127.0.0.1')
   const server = await startEntraPostgres({
@@ -209,8 +209,8 @@ const CLUSTER = {
 }
 const read = (env: Record<string, string | undefined>) => readConfig(env, { home: '/home/ada', cwd: '/srv' })
 
-describe('the configuration of a service with an Azure identity', () => {
-  it('takes the identity as the SDKs of Azure are given it, where something asks for it', () => {
+describe('the configuration of an Azure identity', () => {
+  it("reads the identity from the SDKs' variables if a setting needs it", () => {
     expect(read(ENTRA)).toMatchObject({
       identity: {
         authority: 'https://login.microsoftonline.com',
@@ -224,21 +224,24 @@ describe('the configuration of a service with an Azure identity', () => {
 
   it.each([
     [
-      'a database that would be told the token in the clear',
+      'a database that would receive the token unencrypted',
       { ...ENTRA, DATABASE_URL: 'postgresql://api@db/x' },
     ],
-    ['a password beside the token', { ...ENTRA, DATABASE_URL: ENTRA.DATABASE_URL.replace('api@', 'api:p@') }],
+    [
+      'a password in addition to the token',
+      { ...ENTRA, DATABASE_URL: ENTRA.DATABASE_URL.replace('api@', 'api:p@') },
+    ],
     ['an identity without its tenant', { ...ENTRA, AZURE_TENANT_ID: undefined }],
     ['an authority without TLS', { ...ENTRA, AZURE_AUTHORITY_HOST: 'http://login' }],
     ['a vault without an identity', { AGENTWEAVER_KEY_VAULT: 'https://v.vault.azure.net' }],
     ['a vault without TLS', { ...AZURE, AGENTWEAVER_KEY_VAULT: 'http://v.vault.azure.net' }],
     ['keys in two places', { ...AZURE, AGENTWEAVER_KEY_VAULT: 'https://v', AGENTWEAVER_KEYS_DIR: '/keys' }],
-    ['processes that share a database and no keys', { ...CLUSTER, DATABASE_URL: 'postgresql://api@db/x' }],
-  ])('refuses %s', (_what, env) => {
+    ['processes that share a database but no keys', { ...CLUSTER, DATABASE_URL: 'postgresql://api@db/x' }],
+  ])('rejects %s', (_what, env) => {
     expect(() => read(env)).toThrow(/configuration has problems/)
   })
 
-  it('takes processes that share a database and their keys (the control)', () => {
+  it('accepts processes that share a database and their keys (control)', () => {
     const env = { ...CLUSTER, DATABASE_URL: 'postgresql://api@db/x', AGENTWEAVER_KEYS_DIR: '/keys' }
 
     expect(read(env).keys).toEqual({ kind: 'folder', directory: '/keys' })

@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-it('listens from its bundle, with no package beside it', async () => {
+it('listens when run from its bundle, without node_modules', async () => {
   const child = spawn(process.execPath, [entry], {
     cwd: folder,
     env: { PATH: process.env['PATH'], HOME: folder, AGENTWEAVER_PORT: '0' },
@@ -38,7 +38,7 @@ it('listens from its bundle, with no package beside it', async () => {
   expect(said).toContain('listens on http://127.0.0.1:')
 })
 
-it('has the program that makes its role in the database beside it, which names every mistake of its settings', () => {
+it('includes the database setup program, which lists every mistake in its settings', () => {
   const setup = (env: Record<string, string>) =>
     spawnSync(process.execPath, [join(folder, 'api/database-setup.mjs')], {
       cwd: folder,

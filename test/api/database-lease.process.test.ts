@@ -24,7 +24,7 @@ const isOpen = (port: number): Promise<boolean> =>
   })
 
 test.skipIf(!serverUrl)(
-  'a second service on one database never opens its port, and stops with a sentence',
+  'a second service on one database never listens, and stops with an explanation',
   { timeout: 120_000 },
   async () => {
     const DATABASE_URL = await createDatabase(serverUrl)

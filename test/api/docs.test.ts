@@ -5,7 +5,7 @@ import { startApp } from './harness.ts'
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 type Example = { status: number; method: Method; url: string; headers: Record<string, string>; body: string }
 
-/** The requests of the page: fenced blocks whose info says which status they get. */
+/** The requests of the page: fenced blocks whose info string has the expected status. */
 function examplesOf(page: string): Example[] {
   return [...page.matchAll(/```http (\d+)\n([\s\S]*?)\n```/g)].map(([, status, text = '']) => {
     const [head = '', ...body] = text.split('\n\n')
@@ -22,7 +22,7 @@ function examplesOf(page: string): Example[] {
   })
 }
 
-test('every request in docs/api.md gets the status that the page says', async () => {
+test('every request in docs/api.md returns the status that the page shows', async () => {
   const { app, keys, service } = startApp()
   const page = await readFile(new URL('../../docs/api.md', import.meta.url), 'utf8')
   const examples = examplesOf(page)
@@ -34,7 +34,7 @@ test('every request in docs/api.md gets the status that the page says', async ()
     if (kind === 'agent') words.set('$RUN', id).set('$REQUEST', service.addApproval(id).requestId)
   }
   for (const { status, method, url, headers, body } of examples) {
-    // The stream of a run that goes on has no end to wait for.
+    // The stream of a running run does not end, so the test does not wait for it.
     const payloadAsStream = url.endsWith('/stream')
     const filled = Object.entries(headers).map(([name, value]) => [name, fill(value)])
     const request = { method, url: fill(url), headers: Object.fromEntries(filled), payloadAsStream }

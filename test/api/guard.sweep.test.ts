@@ -5,7 +5,7 @@ import { makeFixture, SAMPLES, sampleOf } from './sample-requests.ts'
 
 const OPEN_ROUTES = ['GET /healthz', 'GET /metrics', 'GET /openapi.json', 'GET /readyz']
 
-/** Every route that the app has, as the router was told of it. */
+/** Every route of the app, as registered with the router. */
 async function collectRoutes(): Promise<string[]> {
   const { app } = startApp()
   const routes: string[] = []
@@ -17,12 +17,12 @@ async function collectRoutes(): Promise<string[]> {
 }
 
 describe('the guard', () => {
-  test('covers every route but the four open ones', async () => {
+  test('covers every route except the four open ones', async () => {
     const routes = await collectRoutes()
     expect(routes.filter((route) => !OPEN_ROUTES.includes(route))).toEqual(Object.keys(SAMPLES).sort())
   })
 
-  test('the open routes answer without a key', async () => {
+  test('lets the open routes answer without a key', async () => {
     const { app } = startApp()
     for (const route of OPEN_ROUTES) {
       const answer = await app.inject({ url: route.split(' ')[1] ?? '' })
@@ -30,7 +30,7 @@ describe('the guard', () => {
     }
   })
 
-  test.for(Object.keys(SAMPLES))('%s asks for the right key', async (route) => {
+  test.for(Object.keys(SAMPLES))('requires the right key for %s', async (route) => {
     const harness = startApp()
     const { app, keys, service } = harness
     const fixture = await makeFixture(harness)
@@ -46,7 +46,7 @@ describe('the guard', () => {
       return statusCode
     }
     const before = service.calls.length
-    // when nobody's key is sent
+    // when no valid key is sent
     expect(await send({}), 'no key').toBe(401)
     expect(await send(bearer(generateApiKey())), 'a wrong key').toBe(401)
     expect(await send(bearer(keys.ada.slice(0, -1))), 'a truncated key').toBe(401)
@@ -54,12 +54,12 @@ describe('the guard', () => {
     expect(await send({ authorization: `Basic ${btoa(`ada:${keys.ada}`)}` }), 'another scheme').toBe(401)
     // then nothing was done
     expect(service.calls.length).toBe(before)
-    // and each key opens its owner's things alone
+    // and each key reaches only its owner's objects
     expect(await send(bearer(keys.bob)), "another owner's key").toBe(foreign)
     expect(await send(bearer(keys.ada)), 'the right key').toBe(status)
   })
 
-  test('a list shows nothing of other owners', async () => {
+  test('lists contain nothing of other owners', async () => {
     const harness = startApp()
     await makeFixture(harness)
     for (const url of ['/api/runs', '/api/sandboxes']) {

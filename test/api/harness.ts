@@ -5,12 +5,12 @@ import { createLog } from '../../runtime/kit/log.ts'
 import { MemoryService } from './memory-service.ts'
 import { MemoryStore } from './memory-store.ts'
 
-/** The real app over a service in memory, with three keys. Closed when the test is done. */
+/** The real app over an in-memory service, with three keys. Closed after the test. */
 export function startApp(options: Partial<AppOptions> = {}) {
   const service = new MemoryService()
   const store = new MemoryStore()
   const lines: string[] = []
-  // The first is what `inject` sends; a test adds the address of a proxy of its own.
+  // `inject` sends the first address; a test can add a proxy's address.
   const allowedHosts = ['localhost:80']
   const app = buildApp({
     service,

@@ -11,7 +11,7 @@ import { bearer, listen, startApp } from './harness.ts'
 
 type Place = { readonly port: string } | { readonly socketPath: string }
 
-/** The status of a request with these headers, over a real connection. */
+/** Status of a request with these headers, over a real connection. */
 const statusFor = (place: Place, headers: Record<string, string>, path = '/healthz') =>
   new Promise<number | undefined>((resolve, reject) => {
     request({ host: '127.0.0.1', ...place, path, headers }, (answer) => {
@@ -22,7 +22,7 @@ const statusFor = (place: Place, headers: Record<string, string>, path = '/healt
       .end()
   })
 
-/** The status line of a request that is written byte by byte, as no library would. */
+/** Status line of a raw request, written byte by byte. */
 async function rawStatus(port: string, ...lines: string[]): Promise<number> {
   const socket = connect(Number(port), '127.0.0.1')
   socket.end(`${[...lines, 'connection: close'].join('\r\n')}\r\n\r\n`)
@@ -36,7 +36,7 @@ async function aPort(allowedHosts?: string[]) {
 
 describe('a service without configured names', () => {
   test.for(['localhost', '127.0.0.1', '[::1]', 'LOCALHOST'])(
-    'answers to %s with its port alone',
+    'accepts %s only with its port',
     async (name) => {
       const { port } = await aPort()
 
@@ -59,7 +59,7 @@ describe('a service without configured names', () => {
     '0.0.0.0',
     '[::]',
     '2130706433',
-  ])('refuses the host %j on every route, with a key too', async (name) => {
+  ])('rejects the host %j on every route, even with a key', async (name) => {
     const { port, keys } = await aPort()
     for (const path of ['/healthz', '/metrics', '/openapi.json', '/api/runs', '/nowhere']) {
       const headers = { host: `${name}:${port}`, ...bearer(keys.operator) }
@@ -67,7 +67,7 @@ describe('a service without configured names', () => {
     }
   })
 
-  test('says which name it refused, and which setting adds it', async () => {
+  test('names the rejected host and the setting that adds it', async () => {
     const { app } = startApp()
 
     const answer = await app.inject({ url: '/healthz', headers: { host: 'evil.example' } })
@@ -76,7 +76,7 @@ describe('a service without configured names', () => {
     expect(answer.json().detail).toMatch(/"evil\.example".*AGENTWEAVER_ALLOWED_HOSTS/)
   })
 
-  test('refuses a second host in either order, and none at all', async () => {
+  test('rejects a second Host header in either order, and a missing one', async () => {
     const { port } = await aPort()
     const [good, bad] = [`Host: localhost:${port}`, 'host: evil.example']
 
@@ -89,7 +89,7 @@ describe('a service without configured names', () => {
   })
 
   test.for(['https://evil.example', 'http://localhost.evil.example', 'null', 'http://192.168.1.5:8080'])(
-    'refuses a page of %s',
+    'rejects the origin %s',
     async (origin) => {
       const { app, keys } = startApp()
       const headers = { origin, ...bearer(keys.operator) }
@@ -97,7 +97,7 @@ describe('a service without configured names', () => {
     },
   )
 
-  test('refuses pages of other ports of this machine, and lets no page read across origins', async () => {
+  test('rejects pages on other ports of this machine, and sends no CORS headers', async () => {
     const { app, keys } = startApp()
     const from = (origin: string) =>
       app.inject({ url: '/api/runs', headers: { origin, ...bearer(keys.ada) } })
@@ -116,7 +116,7 @@ describe('a service without configured names', () => {
 })
 
 describe('a service with configured names', () => {
-  test('answers to exactly these, beside its own', async () => {
+  test('accepts exactly these names in addition to its own', async () => {
     const { port } = await aPort(['api.example', 'api.internal:8080'])
     const statuses = async (...hosts: string[]) =>
       Promise.all(hosts.map((host) => statusFor({ port }, { host })))
@@ -125,7 +125,7 @@ describe('a service with configured names', () => {
     expect(await statuses('api.example:8080', 'api.internal', 'x.api.example')).toEqual([403, 403, 403])
   })
 
-  test('takes its own pages, at the name that they know it by', async () => {
+  test('accepts its own pages under a configured name', async () => {
     const { port } = await aPort(['api.example'])
     const from = (origin: string) => statusFor({ port }, { host: 'api.example', origin })
 
@@ -135,11 +135,11 @@ describe('a service with configured names', () => {
 })
 
 test.for(['::', '0.0.0.0'])(
-  'a service on %s answers at the address that was connected to, as probes of Kubernetes ask',
+  'a service on %s accepts the address of the connection, as Kubernetes probes need',
   async (host) => {
     const { app } = startApp()
     const { port } = new URL(await app.listen({ host, port: 0 }))
-    // The whole of 127.0.0.0/8 is this machine's: this address stands for that of a pod.
+    // All of 127.0.0.0/8 belongs to this machine, so this address can stand for a pod's address.
     const asked = (address: string, named: string) =>
       new Promise((resolve, reject) => {
         request(
@@ -158,7 +158,7 @@ test.for(['::', '0.0.0.0'])(
   },
 )
 
-test('over the Unix socket the name is localhost, with the same rules', async () => {
+test('on the Unix socket the host is localhost, with the same rules', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'aw-host-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   const { app } = startApp({ allowedHosts: ['api.example'] })

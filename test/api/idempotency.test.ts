@@ -9,7 +9,7 @@ const startRun = ({ app, keys }: Harness, headers: Record<string, string>, body:
   app.inject({ method: 'POST', url: '/api/runs', headers: { ...bearer(keys.ada), ...headers }, body })
 
 describe('a mutation with an idempotency key', () => {
-  test.for(MUTATIONS)('%s happens once and answers the same again', async (route) => {
+  test.for(MUTATIONS)('%s is executed once and returns the same response again', async (route) => {
     const harness = startApp()
     const { app, keys, service } = harness
     const sample = sampleOf(route, await makeFixture(harness))
@@ -31,7 +31,7 @@ describe('a mutation with an idempotency key', () => {
     expect(second.headers['idempotent-replayed']).toBe('true')
     expect([second.statusCode, second.body]).toEqual([first.statusCode, first.body])
     expect(service.calls.length).toBe(before + 1)
-    // and another request with the same key is refused
+    // and another request with the same key is rejected
     if (sample.otherBody === undefined) return
     const other = await send(sample.otherBody)
     expect([other.statusCode, other.json().code]).toEqual([409, 'idempotency_mismatch'])
@@ -45,20 +45,20 @@ describe('a mutation with an idempotency key', () => {
     expect(theirs.json().id).not.toBe(mine.json().id)
   })
 
-  test('without a key every request is a new one', async () => {
+  test('without a key every request is executed', async () => {
     const harness = startApp()
     const [first, second] = [await startRun(harness, {}), await startRun(harness, {})]
     expect(second.json().id).not.toBe(first.json().id)
   })
 
-  test('a refusal leaves the key free', async () => {
+  test('a rejected request does not use up the key', async () => {
     const harness = startApp()
     harness.service.fail(new SandboxError('too_many_runs', 'full'))
     expect((await startRun(harness, { 'idempotency-key': 'k1' })).statusCode).toBe(429)
     expect((await startRun(harness, { 'idempotency-key': 'k1' })).statusCode).toBe(202)
   })
 
-  test('the answer survives the process that gave it', async () => {
+  test('the response is still there after a restart', async () => {
     const before = startApp()
     const first = await startRun(before, { 'idempotency-key': 'k1' })
     const after = startApp({ store: before.store })
@@ -69,14 +69,14 @@ describe('a mutation with an idempotency key', () => {
     expect(after.service.calls).toEqual([])
   })
 
-  test('a repetition may leave out what the first request wrote as its default', async () => {
+  test('a repeated request may omit a field that the first one set to its default', async () => {
     const harness = startApp()
     const first = await startRun(harness, { 'idempotency-key': 'k1' }, { ...RUN, interactive: false })
     const second = await startRun(harness, { 'idempotency-key': 'k1' })
     expect(second.json().id).toBe(first.json().id)
   })
 
-  test.for(['', 'has space', 'ü', 'x'.repeat(256)])('the key %j is refused', async (key) => {
+  test.for(['', 'has space', 'ü', 'x'.repeat(256)])('rejects the key %j', async (key) => {
     const answer = await startRun(startApp(), { 'idempotency-key': key })
     expect(answer.statusCode).toBe(400)
     expect(answer.json().errors).toEqual([{ field: 'idempotency-key', message: expect.any(String) }])

@@ -24,7 +24,7 @@ const check = ({ jwksFile }: DeploymentKeys) => ({ jwksFile, instanceId, now })
 
 type Put = (name: string, text: string) => void
 
-/** Where keys are given: a folder, as of a mounted Secret, or a key vault, read with the SDK. */
+/** Where keys are provided: a folder, such as a mounted Secret, or a key vault, read with the SDK. */
 const PLACES = {
   folder: async (folder: string) => {
     const put: Put = (name, text) => writeFileSync(join(folder, name), text)
@@ -44,8 +44,8 @@ const PLACES = {
   },
 }
 
-describe.each(['folder', 'vault'] as const)('a key that is given in a %s', (kind) => {
-  /** A service that follows its keys; `said` is what it logs. */
+describe.each(['folder', 'vault'] as const)('a key provided in a %s', (kind) => {
+  /** A service that follows its keys; `said` collects its log. */
   async function aService() {
     const folder = mkdtempSync(join(tmpdir(), 'aw-rotation-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -68,7 +68,7 @@ describe.each(['folder', 'vault'] as const)('a key that is given in a %s', (kind
     return { keys, put, take, said, rereads: () => rereads }
   }
 
-  it('signs with a new key as soon as one is given, and what is warm takes tickets of both', async () => {
+  it('signs with a new key at once, and warm sandboxes accept tickets of both keys', async () => {
     const { keys, put } = await aService()
     const former = keys.ticketKey.kid
     const old = await aTicket(keys)
@@ -81,7 +81,7 @@ describe.each(['folder', 'vault'] as const)('a key that is given in a %s', (kind
       expect(await verifyTicket(ticket, check(keys))).toMatchObject({ sub: 'run-1' })
   })
 
-  it('is followed by a sandbox that has read the keys before', async () => {
+  it('is followed by a sandbox that read the keys before the rotation', async () => {
     const { keys, put } = await aService()
     const mounted = check(keys)
     await importKeys(mounted)
@@ -100,7 +100,7 @@ describe.each(['folder', 'vault'] as const)('a key that is given in a %s', (kind
     await expect(verifyTicket(await aTicket(keys), mounted)).rejects.toMatchObject({ code: 'unavailable' })
   })
 
-  it('lets go of a key with the rotation after the next', async () => {
+  it('drops a key with the rotation after the next', async () => {
     const { keys, put } = await aService()
     const first = await aTicket(keys)
 
@@ -117,14 +117,14 @@ describe.each(['folder', 'vault'] as const)('a key that is given in a %s', (kind
   it.each<[string, string, string]>([
     ['is no key', 'ticket-key', randomBytes(48).toString('base64')],
     [
-      'is of another kind',
+      'is of another type',
       'ticket-key',
       pkcs8(generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey),
     ],
     ['is half written', 'ticket-key', ''],
     ['is another deployment key', 'deployment-key', aRoot()],
   ])(
-    'goes on with the key in use where what it is given %s, and says so without showing it',
+    'keeps the current key if the provided key %s, and logs it without printing the key',
     async (_what, name, text) => {
       const { keys, put, said } = await aService()
       const { kid } = keys.ticketKey
@@ -133,7 +133,7 @@ describe.each(['folder', 'vault'] as const)('a key that is given in a %s', (kind
       put(name, text)
       await until('it was said', () => said.length > 0)
 
-      expect(said[0]).toMatch(/could not be read again/)
+      expect(said[0]).toMatch(/could not read the keys again/)
       if (text !== '') expect(said.join('\n')).not.toContain(text)
       expect(keys.ticketKey.kid).toBe(kid)
       expect(keys.derive('turn')).toEqual(turnKey)
@@ -141,21 +141,21 @@ describe.each(['folder', 'vault'] as const)('a key that is given in a %s', (kind
     },
   )
 
-  it('goes on with the key in use where it is given no longer, and takes the next', async () => {
+  it('keeps the current key if none is provided any more, and uses the next one', async () => {
     const { keys, put, take, said } = await aService()
     const { kid } = keys.ticketKey
 
     take('ticket-key')
     await until('it was said', () => said.length > 0)
 
-    expect(said[0]).toMatch(/could not be read again.*ticket-key/)
+    expect(said[0]).toMatch(/could not read the keys again.*ticket-key/)
     expect(keys.ticketKey.kid).toBe(kid)
     put('ticket-key', pkcs8(aKey()))
     await until('the next key is in use', () => keys.ticketKey.kid !== kid)
     expect(await verifyTicket(await aTicket(keys), check(keys))).toMatchObject({ sub: 'run-1' })
   })
 
-  it('says nothing and changes nothing while the key stays the same', async () => {
+  it('logs and changes nothing while the key stays the same', async () => {
     const { keys, said, rereads } = await aService()
     const { kid } = keys.ticketKey
 

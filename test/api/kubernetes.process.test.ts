@@ -11,7 +11,7 @@ import type { FakeKubeApi } from '../fakes/kube-api.ts'
 import { until } from '../helpers/until.ts'
 import { makeStateDir, type OnTestFinished, spawnService, startService } from './service-process.ts'
 
-/** A fake cluster, and the real service in processes of its own that use it, one after the other. */
+/** A fake cluster, and processes of the real service that use it one after another. */
 async function startCluster(onTestFinished: OnTestFinished) {
   const stateDir = await makeStateDir(onTestFinished)
   const cluster = await startFakeCluster(dirname(stateDir))
@@ -39,7 +39,7 @@ const asked = (fake: FakeKubeApi, verb: string, plural: string) => () => fake.co
 const silent = { kind: 'silent' } as const
 
 type Step = readonly [string, (cluster: Cluster) => () => boolean]
-/** Each brings a launch to one of its steps and keeps it there; the answer says when it is. */
+/** Each function holds a launch at one step and resolves when the launch is there. */
 const STEPS: readonly Step[] = [
   [
     'before its claim is taken',
@@ -86,7 +86,7 @@ const STEPS: readonly Step[] = [
   ],
 ]
 
-/** Waits until the deltas of a run are this text, which nothing else may come before. */
+/** Waits until the deltas of a run are exactly this text. */
 async function untilSaid(client: ReturnType<typeof createClient>, id: string, text: string): Promise<void> {
   let said = ''
   const signal = AbortSignal.timeout(TAKEOVER_MS)
@@ -97,14 +97,14 @@ async function untilSaid(client: ReturnType<typeof createClient>, id: string, te
   }
 }
 
-/** Far longer than a process that was killed keeps its runs. */
+/** Much longer than a killed process keeps the lease of its runs. */
 const TAKEOVER_MS = 150_000
 vi.setConfig({ testTimeout: 3 * TAKEOVER_MS })
 
-/** A port that was free a moment ago may be another test's API server the next. */
+/** A free port may be taken by another test's API server a moment later. */
 const NOBODY_URL = 'http://127.0.0.1:1'
 
-/** It gives up after a while of its own: it is started before the other tests, and asked after them. */
+/** Gives up by its own timeout. Started before the other tests and checked after them. */
 let lonely: ReturnType<typeof spawnService>
 let lonelyFolder: string
 beforeAll(async () => {
@@ -119,10 +119,10 @@ afterAll(async () => {
   await rm(lonelyFolder, { recursive: true })
 })
 
-/** What these wait for is the time that the runs of a process that was killed stay its own. */
-describe.concurrent('a service on a cluster that is killed', () => {
+/** These tests wait until the lease of a killed process expires. */
+describe.concurrent('after a service on a cluster was killed', () => {
   test.for(STEPS)(
-    'while it launches a run, %s, leaves nothing there, and its successor begins the launch again',
+    '%s, its successor launches the run again and nothing is left behind',
     async ([_when, hold], { onTestFinished }) => {
       const cluster = await startCluster(onTestFinished)
       const { fake, controller } = cluster
@@ -159,7 +159,7 @@ describe.concurrent('a service on a cluster that is killed', () => {
     return { ...cluster, id, eventsRead }
   }
 
-  test('while a run is served has a successor that follows the same sandbox, without configuring it again', async ({
+  test('its successor continues with the same sandbox, without configuring it again', async ({
     onTestFinished,
   }) => {
     const { start, controller, pod, id, eventsRead } = await served(onTestFinished)
@@ -171,9 +171,7 @@ describe.concurrent('a service on a cluster that is killed', () => {
     expect(controller.claims().map(({ metadata }) => metadata.name)).toEqual([claimName('agent', id, 1)])
   })
 
-  test('while a run is served has a successor that says what its redaction held back, and nothing twice', async ({
-    onTestFinished,
-  }) => {
+  test('its successor emits what redaction held back, and nothing twice', async ({ onTestFinished }) => {
     const { start, pod } = await startCluster(onTestFinished)
     const delta = (text: string) => ({ type: 'agent.message.delta', data: { messageId: 'm', text } }) as const
     const first = await start()
@@ -191,7 +189,7 @@ describe.concurrent('a service on a cluster that is killed', () => {
     expect(pod.acknowledged).not.toContain(2)
   })
 
-  test('while a run is served has a successor that says that a sandbox is lost which went meanwhile, and leaves nothing', async ({
+  test('its successor fails the run if the sandbox was lost meanwhile, and leaves nothing behind', async ({
     onTestFinished,
   }) => {
     const { start, controller, fake, id } = await served(onTestFinished)
@@ -205,9 +203,7 @@ describe.concurrent('a service on a cluster that is killed', () => {
     await until('nothing is left', () => controller.left().length === 0)
   })
 
-  test('while a run is served has a successor that refuses another pod in the place of the one that was bound', async ({
-    onTestFinished,
-  }) => {
+  test('its successor rejects another pod in place of the bound one', async ({ onTestFinished }) => {
     const { start, controller, fake, pod, id, eventsRead } = await served(onTestFinished)
     const [former] = fake.store.list(controller.paths.pods)
     fake.store.remove(controller.paths.pods, former?.metadata.name ?? '')
@@ -225,7 +221,7 @@ describe.concurrent('a service on a cluster that is killed', () => {
 })
 
 describe('a service on a cluster', () => {
-  test('destroys a sandbox whose pod is not who it should be, and says why', async ({ onTestFinished }) => {
+  test('destroys a sandbox whose pod fails the identity check, and says why', async ({ onTestFinished }) => {
     const { start, controller, pod, fake } = await startCluster(onTestFinished)
     fake.documents.set('/openid/v1/jwks', {
       keys: [{ kty: 'EC', crv: 'P-256', kid: 'other', x: 'AA', y: 'AA' }],
@@ -240,7 +236,7 @@ describe('a service on a cluster', () => {
     await until('nothing is left', () => controller.left().length === 0)
   })
 
-  test('refuses a folder of this machine as a workspace', async ({ onTestFinished }) => {
+  test('rejects a folder of this machine as a workspace', async ({ onTestFinished }) => {
     const { start } = await startCluster(onTestFinished)
     const { client } = await start()
 
@@ -249,7 +245,7 @@ describe('a service on a cluster', () => {
     await expect(started).rejects.toMatchObject({ code: 'workspace_invalid' })
   })
 
-  test('makes no claim of a name that a run could choose', async ({ onTestFinished }) => {
+  test('creates no claim with a name that a run could choose', async ({ onTestFinished }) => {
     const { start, controller, pod } = await startCluster(onTestFinished)
     const { client } = await start()
     await client.startRun({ ...aRun, labels: { name: `agent-${randomUUID()}` } })
@@ -259,7 +255,7 @@ describe('a service on a cluster', () => {
   })
 })
 
-test('a service is not started by a cluster that does not answer, and falls back to nothing', async () => {
+test('a service does not start if the cluster does not answer, and does not fall back to local sandboxes', async () => {
   expect(await lonely.exited).toBe(1)
   expect(lonely.stderr()).toMatch(
     /Sandboxes of Kubernetes cannot be used, and nothing weaker takes their place/,

@@ -3,14 +3,14 @@ import { Problem } from '../../contracts/errors.ts'
 import { bearer, listen, startApp } from './harness.ts'
 import { makeFixture, SAMPLES, sampleOf } from './sample-requests.ts'
 
-/** Each id in the path of a route: one case per parameter. */
+/** One case per id parameter in the path of a route. */
 const CASES = Object.keys(SAMPLES).flatMap((route) =>
   [...route.matchAll(/:(\w+)/g)].map(([, name = '']) => [route, name] as const),
 )
-/** From the first length that is refused to as much as fits into the header of a request. */
+/** From the first rejected length to the longest that fits into a request header. */
 const LENGTHS = [101, 128, 129, 4_096, 15_000]
 
-/** The URL of a sample with another value in place of one of its parameters. */
+/** The URL of a sample with another value for one parameter. */
 function replaceParam({ route, url, name }: { route: string; url: string; name: string }, value: string) {
   const [, pattern = ''] = route.split(' ')
   const at = pattern.split('/').indexOf(`:${name}`)
@@ -18,7 +18,7 @@ function replaceParam({ route, url, name }: { route: string; url: string; name: 
 }
 
 describe('an id of more than 100 characters', () => {
-  test('is swept over every route that has one', () => {
+  test('is tested on every route that has one', () => {
     expect(CASES.length).toBeGreaterThanOrEqual(26)
     expect(new Set(CASES.map(([, name]) => name))).toEqual(new Set(['id', 'commandId', 'requestId']))
   })
@@ -54,7 +54,7 @@ describe('an id of more than 100 characters', () => {
       expect(problem.detail).toContain(`${length} characters`)
       expect(answer.headers.get('x-content-type-options'), 'the guards before it').toBe('nosniff')
     }
-    // An escape counts as the character that it stands for.
+    // An escape sequence counts as the character that it encodes.
     expect((await send('%41'.repeat(101), bearer(harness.keys.ada))).answer.status).toBe(404)
     expect((await send('a'.repeat(101), {})).answer.status, 'without a key').toBe(401)
     expect(harness.service.calls.length, 'nothing was done').toBe(before)

@@ -30,7 +30,7 @@ const withId = (url: string, id: string) => url.replace(/(run|sbx)_[0-9a-f]{32}/
 const fieldsOf = (problem: { errors?: { field: string }[] }) => problem.errors?.map(({ field }) => field)
 
 describe('every route with an id', () => {
-  test.for(WITH_ID)('%s knows no other id than those there are', async (route) => {
+  test.for(WITH_ID)('%s rejects unknown ids', async (route) => {
     const { sample, send, workDone } = await startSweep(route)
     const absent = `${route.includes('sandboxes') ? 'sbx' : 'run'}_${'0'.repeat(32)}`
     const unknown = await send({ url: withId(sample.url, absent) })
@@ -42,18 +42,21 @@ describe('every route with an id', () => {
     expect(workDone()).toBeLessThanOrEqual(1)
   })
 
-  test.for(WITH_ID.filter((route) => route.startsWith('GET')))('%s takes no unknown query', async (route) => {
-    if (/workspace$|approvals$|:id$/.test(route)) return
-    const { sample, send } = await startSweep(route)
-    const { status, problem } = await send({ url: `${sample.url}?colour=red` })
-    expect([status, fieldsOf(problem)]).toEqual([400, ['colour']])
-  })
+  test.for(WITH_ID.filter((route) => route.startsWith('GET')))(
+    '%s rejects an unknown query parameter',
+    async (route) => {
+      if (/workspace$|approvals$|:id$/.test(route)) return
+      const { sample, send } = await startSweep(route)
+      const { status, problem } = await send({ url: `${sample.url}?colour=red` })
+      expect([status, fieldsOf(problem)]).toEqual([400, ['colour']])
+    },
+  )
 })
 
 describe('every route with a JSON body', () => {
   const routes = ROUTES.filter((route) => isJson(SAMPLES[route]?.({} as never).body))
 
-  test('is one of those that start, decide or set something', () => {
+  test('is one that starts, decides or changes something', () => {
     expect(routes.length).toBeGreaterThanOrEqual(11)
   })
 
@@ -64,7 +67,7 @@ describe('every route with a JSON body', () => {
     expect(workDone()).toBe(0)
   })
 
-  test.for(routes)('%s takes JSON alone, and an object', async (route) => {
+  test.for(routes)('%s accepts only JSON objects', async (route) => {
     const { send, workDone } = await startSweep(route)
     const json = { 'content-type': 'application/json' }
     const bodies = ['[]', '"text"', 'null', '7', '{', '{"a":1}{"b":2}', '']
@@ -79,7 +82,7 @@ describe('every route with a JSON body', () => {
     expect(workDone()).toBe(0)
   })
 
-  test.for(routes)('%s has a cap on its size', async (route) => {
+  test.for(routes)('%s limits the size of its body', async (route) => {
     const { send, workDone } = await startSweep(route)
     const headers = { 'content-type': 'application/json', 'content-length': '100000000' }
     const { status, problem } = await send({ body: '{}', headers })

@@ -7,7 +7,7 @@ const answer = (result: FileResult, payload: Uint8Array = new Uint8Array()): Fil
 })
 const refuse = (code: FileErrorCode, message: string) => answer({ ok: false, code, message })
 
-/** What a workspace in memory answers to a file operation. */
+/** Replies of an in-memory workspace to file operations. */
 export function fileAnswer(
   files: Map<string, Uint8Array>,
   operation: FileOperation,

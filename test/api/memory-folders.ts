@@ -3,14 +3,14 @@ import type { SettingsComparison, TrustedFolder, TrustFolder } from '../../contr
 import type { Caller } from '../../runtime/api/runs/service.ts'
 import { SandboxError } from '../../runtime/kit/errors.ts'
 
-/** Every folder is there, and has no settings file. */
+/** Every folder exists and has no settings file. */
 export const aComparison = (path: string): SettingsComparison => ({
   path,
   isSame: true,
   file: { digest: null, settings: SandboxSettings.parse({}), notGranted: [] },
 })
 
-/** The folders that are trusted, by owner. */
+/** Trusted folders by owner. */
 export class MemoryFolders {
   readonly #folders = new Map<string, TrustedFolder[]>()
 

@@ -60,7 +60,7 @@ export class MemoryService implements RunService {
     this.#failure = error
   }
 
-  /** Appends events to a run as its executor would. */
+  /** Appends events to a run, as its driver would. */
   append(id: string, ...events: RunEvent[]): void {
     const entry = this.#entry(id)
     for (const event of events) {
@@ -79,7 +79,7 @@ export class MemoryService implements RunService {
     return full
   }
 
-  /** What a command does here: one line of output among others' events, then its end. */
+  /** Events of a command: one line of output between other events, then its exit. */
   commandEvents(commandId: string): RunEvent[] {
     return [
       { type: 'command.output', data: { commandId, stream: 'stdout', chunk: 'hello\n' } },
@@ -374,7 +374,7 @@ async function bytesOf(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   return Buffer.concat(all)
 }
 
-/** Pages of two, so that a test sees what a page boundary does. */
+/** Pages of two items, so that tests see page boundaries. */
 async function* follow(
   { events, changed }: Entry,
   { after, signal }: Subscription,

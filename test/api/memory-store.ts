@@ -1,7 +1,7 @@
 import { hashApiKey } from '../../runtime/api/http/api-key.ts'
 import type { ApiKeyRow, IdempotencyKey, IdempotencyRow, Store } from '../../runtime/store/store.ts'
 
-/** The part of the store that HTTP itself uses, in memory. */
+/** The part of the store that the HTTP layer uses, in memory. */
 export class MemoryStore implements Pick<Store, 'readApiKey' | 'readIdempotencyKey' | 'writeIdempotencyKey'> {
   readonly keys = new Map<string, ApiKeyRow>()
   readonly idempotency = new Map<string, IdempotencyRow>()

@@ -6,7 +6,7 @@ import ts from 'typescript'
 import { expect, onTestFinished, test } from 'vitest'
 import { startApp } from './harness.ts'
 
-/** What a stranger writes with types that a generator made from the document, and with nothing else of ours. */
+/** A client that uses only types generated from the document. */
 const CLIENT = `
 import type { components, operations } from './types.ts'
 
@@ -56,7 +56,7 @@ export const limit = page?.limit
 export const left: Schemas['Run']['state'] = 'awaiting_upload'
 `
 
-/** Mistakes that the types must find: a page limit as a string, a type of event, an agent, a state that do not exist. */
+/** Mistakes that the types must detect: a page limit as a string, and an unknown event type, agent and state. */
 const MISTAKES: readonly [right: string, wrong: string][] = [
   ['limit: 10', "limit: '10'"],
   ["case 'agent.message':", "case 'agent.massage':"],

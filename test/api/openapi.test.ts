@@ -34,7 +34,7 @@ test('the document is valid OpenAPI 3.1', async () => {
   expect(validator.version).toBe('3.1')
 })
 
-test('the validator finds a fault in a document that has one', async () => {
+test('the validator detects a broken document (control)', async () => {
   const document = await readDocument()
   const broken = { ...document, paths: { '/x': { get: { responses: { 200: { text: 'no description' } } } } } }
   expect((await new Validator().validate(broken)).valid).toBe(false)
@@ -92,7 +92,7 @@ test('the document has exactly the routes of the interface', async () => {
   ])
 })
 
-test('every guarded operation names its key, its summary and the answers it can give', async () => {
+test('every guarded operation has its key, its summary and its possible responses', async () => {
   const { paths } = await readDocument()
   for (const [path, operations] of Object.entries(paths).filter(([path]) => path.startsWith('/api/'))) {
     for (const [method, operation] of Object.entries(operations)) {
@@ -106,7 +106,7 @@ test('every guarded operation names its key, its summary and the answers it can 
   }
 })
 
-test('every operation has its own name in camel case', async () => {
+test('every operation has a unique name in camel case', async () => {
   const { paths } = await readDocument()
   const names = Object.values(paths).flatMap((operations) =>
     Object.values(operations).map(({ operationId }) => operationId ?? ''),
@@ -119,12 +119,12 @@ test('the document names its server', async () => {
   expect((await readDocument()).servers).toMatchObject([{ url: '/' }])
 })
 
-test('operations that need no key say so', async () => {
+test('operations without a key are marked', async () => {
   const { paths } = await readDocument()
   for (const path of ['/healthz', '/readyz', '/metrics']) expect(paths[path]?.['get']?.security).toEqual([])
 })
 
-test('each event of a stream is a schema with a name', async () => {
+test('each event of a stream is a named schema', async () => {
   const document = await readDocument()
   const { schemas } = document.components
   const stream = document.paths['/api/runs/{id}/stream']?.['get']
@@ -136,7 +136,7 @@ test('each event of a stream is a schema with a name', async () => {
   expect(types).toEqual(RunEvent.options.map((option) => option.shape.type.value))
 })
 
-test('whole numbers of a query are integers with their bounds', async () => {
+test('whole numbers in a query are integers with bounds', async () => {
   const { paths } = await readDocument()
   const operation = paths['/api/runs/{id}/events']?.['get']
   expect(operation?.parameters).toContainEqual(
@@ -153,7 +153,7 @@ test('bounds that code checks are in the document', async () => {
   expect(schemas['StartCommand']?.properties?.['command']).toMatchObject({ minLength: 1, maxLength: 65_536 })
 })
 
-test('what the document says of an approval is what the service takes', async () => {
+test('the schema of an approval accepts exactly what the service accepts', async () => {
   const { app, keys, service } = startApp()
   const { schemas } = (await readDocument()).components
   const check = new Ajv2020({ strict: false }).compile(schemas['ApproveShell'] ?? {})
@@ -168,7 +168,7 @@ test('what the document says of an approval is what the service takes', async ()
   }
 })
 
-test('no schema is there twice and none without a use', async () => {
+test('no schema is duplicated or unused', async () => {
   const document = await readDocument()
   const text = JSON.stringify(document)
   for (const name of Object.keys(document.components.schemas)) {

@@ -15,42 +15,42 @@ const CLUSTER = {
   DATABASE_URL: 'postgresql://api@127.0.0.1:1/agentweaver',
 }
 
-/** A service in a home of its own, as a person or a kubelet would start it. */
+/** A service with its own home, started as a person or a kubelet would. */
 async function start(env: Readonly<Record<string, string>>) {
   const home = await aFolder('aw-pod-')
   return { home, service: startService({ HOME: home, ...env }, undefined, home) }
 }
 
 describe('a service in a pod', () => {
-  test('stops without a setting for its sandboxes, names it, and has made nothing', async () => {
+  test('stops without a setting for its sandboxes, names the setting, and creates no file', async () => {
     const { home, service } = await start(POD)
 
     expect(await service.exited).toBe(78)
     expect(service.stderr()).toMatch(
-      /^The configuration has problems:\n {2}AGENTWEAVER_SANDBOXES: must be given/,
+      /^The configuration has problems:\n {2}AGENTWEAVER_SANDBOXES: is required/,
     )
     expect(service.stdout()).toBe('')
     expect(existsSync(join(home, '.local'))).toBe(false)
   })
 
-  test('the control: outside of a pod the same service starts, with local sandboxes', async () => {
+  test('control: outside a pod the same service starts with local sandboxes', async () => {
     const { service } = await start({})
 
     expect((await service.ready).url).toContain('127.0.0.1')
   })
 
-  test('starts with local sandboxes where they are asked for in so many words', async () => {
+  test('starts with local sandboxes if the setting asks for them', async () => {
     const { service } = await start({ ...POD, AGENTWEAVER_SANDBOXES: 'local' })
 
     expect((await service.ready).url).toContain('127.0.0.1')
   })
 
   test.each([
-    ['AGENTWEAVER_HOST', /AGENTWEAVER_HOST: must be given/],
-    ['AGENTWEAVER_STATE_DIR', /AGENTWEAVER_STATE_DIR: must be given/],
-    ['DATABASE_URL', /DATABASE_URL: must be given/],
-    ['AGENTWEAVER_KEYS_DIR', /AGENTWEAVER_KEYS_DIR or AGENTWEAVER_KEY_VAULT: must be given/],
-  ])('with sandboxes in pods stops without %s', async (key, message) => {
+    ['AGENTWEAVER_HOST', /AGENTWEAVER_HOST: is required/],
+    ['AGENTWEAVER_STATE_DIR', /AGENTWEAVER_STATE_DIR: is required/],
+    ['DATABASE_URL', /DATABASE_URL: is required/],
+    ['AGENTWEAVER_KEYS_DIR', /AGENTWEAVER_KEYS_DIR or AGENTWEAVER_KEY_VAULT: is required/],
+  ])('with sandboxes in pods, stops without %s', async (key, message) => {
     const stateDir = join(await aFolder('aw-pod-state-'), 'state')
     const { [key]: _left, ...env } = { ...CLUSTER, AGENTWEAVER_STATE_DIR: stateDir } as Record<string, string>
 
@@ -58,11 +58,11 @@ describe('a service in a pod', () => {
 
     expect(await service.exited).toBe(78)
     expect(service.stderr()).toMatch(message)
-    expect(service.stderr().match(/must be given/g)).toHaveLength(1)
+    expect(service.stderr().match(/is required/g)).toHaveLength(1)
     expect([existsSync(stateDir), existsSync(join(home, '.local'))]).toEqual([false, false])
   })
 
-  test('the control: with all of them it goes on, to the keys that it is to read', async () => {
+  test('control: with all settings it continues until it reads its keys', async () => {
     const { service } = await start({ ...CLUSTER, AGENTWEAVER_STATE_DIR: await aFolder('aw-pod-state-') })
 
     expect(await service.exited).toBe(78)
@@ -70,8 +70,8 @@ describe('a service in a pod', () => {
   })
 })
 
-describe('the command in a pod', () => {
-  test('starts no service with a default of a laptop, and doctor names the setting', async () => {
+describe('the command line in a pod', () => {
+  test('starts no service with laptop defaults, and doctor names the setting', async () => {
     const home = await aFolder('aw-pod-')
     const settings = { env: { HOME: home, ...POD }, cwd: home }
 
@@ -79,12 +79,12 @@ describe('the command in a pod', () => {
     const doctor = await runCli(['doctor'], settings)
 
     expect(run.status).toBe(5)
-    expect(run.stderr).toContain('AGENTWEAVER_SANDBOXES: must be given in a pod')
+    expect(run.stderr).toContain('AGENTWEAVER_SANDBOXES: is required in a pod')
     expect(doctor.status).toBe(1)
-    expect(doctor.stdout).toContain('AGENTWEAVER_SANDBOXES: must be given in a pod')
+    expect(doctor.stdout).toContain('AGENTWEAVER_SANDBOXES: is required in a pod')
   })
 
-  test('plays the demo, which says itself that it is local', async () => {
+  test('plays the demo, which sets local sandboxes itself', async () => {
     const { status } = await runCli(['demo', '--yes'], { env: POD })
 
     expect(status).toBe(0)

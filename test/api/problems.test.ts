@@ -6,8 +6,8 @@ import { bearer, listen, RUN, startApp } from './harness.ts'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-describe('a refused request', () => {
-  test('is answered with problem details that name the request', async () => {
+describe('a rejected request', () => {
+  test('returns problem details with the id of the request', async () => {
     const { app, keys } = startApp()
     const url = `/api/runs/run_${'0'.repeat(32)}`
     const answer = await app.inject({ url, headers: bearer(keys.ada) })
@@ -23,7 +23,7 @@ describe('a refused request', () => {
     })
   })
 
-  test('names unknown keys and wrong values of nested fields, of queries and of paths', async () => {
+  test('lists unknown keys and wrong values of nested fields, queries and paths', async () => {
     const { app, keys } = startApp()
     const headers = bearer(keys.ada)
     const fieldsOf = async (request: { method?: 'POST'; url: string; body?: object }) => {
@@ -62,7 +62,7 @@ describe('a refused request', () => {
   })
 
   test.for(['/nowhere', '/api/runs/x/previews', '/api/diagnostics/cluster', '/api/runs/x/y'])(
-    '%s does not exist, whoever asks',
+    'returns 404 for %s with any key',
     async (url) => {
       const { app, keys } = startApp()
       for (const headers of [{}, bearer(keys.operator)]) {
@@ -72,25 +72,22 @@ describe('a refused request', () => {
     },
   )
 
-  test.for(['suspend', 'resume', 'sandbox/preview'])(
-    'POST %s is not there, not even as a stub',
-    async (name) => {
-      const { app, keys } = startApp()
-      const url = `/api/runs/run_${'0'.repeat(32)}/${name}`
-      expect(
-        (await app.inject({ method: 'POST', url, headers: bearer(keys.operator) })).json().detail,
-      ).toContain('There is no POST')
-    },
-  )
+  test.for(['suspend', 'resume', 'sandbox/preview'])('returns 404 for POST %s', async (name) => {
+    const { app, keys } = startApp()
+    const url = `/api/runs/run_${'0'.repeat(32)}/${name}`
+    expect(
+      (await app.inject({ method: 'POST', url, headers: bearer(keys.operator) })).json().detail,
+    ).toContain('There is no POST')
+  })
 
-  test('with a URL that cannot be decoded is a problem', async () => {
+  test('returns a problem for a URL that cannot be decoded', async () => {
     const { app, keys } = startApp()
     const answer = await app.inject({ url: '/api/runs/%ff', headers: bearer(keys.ada) })
     expect([answer.statusCode, answer.json().code]).toEqual([400, 'invalid_request'])
   })
 })
 
-describe('a fault of the service', () => {
+describe('an error of the service', () => {
   test.for([
     ['an unknown error', new Error('password=hunter2'), 500, 'internal'],
     [
@@ -119,7 +116,7 @@ describe('a fault of the service', () => {
     expect(logged).toContain(answer.json().requestId)
   })
 
-  test('an answer that breaks its own schema is one', async () => {
+  test('hides a response that does not match its schema', async () => {
     const { app, keys, service } = startApp()
     service.readPolicy = async () => ({ ...service.settings, shell_enabled: 'maybe' as unknown as boolean })
     const answer = await app.inject({ url: '/api/sandbox-policy', headers: bearer(keys.ada) })
@@ -127,7 +124,7 @@ describe('a fault of the service', () => {
   })
 })
 
-test('a browser is told to run, embed and guess nothing', async () => {
+test('forbids a browser to run, embed or guess content', async () => {
   const { app } = startApp()
   const { headers } = await app.inject({ url: '/healthz' })
   expect(headers).toMatchObject({

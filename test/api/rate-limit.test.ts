@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { bearer, startApp } from './harness.ts'
 
-test('an API key has so many requests a minute, and others still have theirs', async () => {
+test('each API key has its own limit of requests per minute', async () => {
   const { app, keys } = startApp({ rateLimitPerMinute: 3 })
   const ask = (key: string) => app.inject({ url: '/api/runs', headers: bearer(key) })
   const statuses = [await ask(keys.ada), await ask(keys.ada), await ask(keys.ada)].map((a) => a.statusCode)
@@ -12,14 +12,14 @@ test('an API key has so many requests a minute, and others still have theirs', a
   expect((await ask(keys.bob)).statusCode).toBe(200)
 })
 
-test('guessing keys is limited by address, and the right key is still let in', async () => {
+test('failed keys are limited per address, and the right key still works', async () => {
   const { app, keys } = startApp({ rateLimitPerMinute: 3 })
   const guess = async () => (await app.inject({ url: '/api/runs', headers: bearer('awk_guess') })).statusCode
   expect([await guess(), await guess(), await guess(), await guess()]).toEqual([401, 401, 401, 429])
   expect((await app.inject({ url: '/api/runs', headers: bearer(keys.ada) })).statusCode).toBe(200)
 })
 
-test('probing for routes is limited by address', async () => {
+test('unknown routes are limited per address', async () => {
   const { app } = startApp({ rateLimitPerMinute: 3 })
   const probe = async (name: string) => (await app.inject({ url: `/${name}` })).statusCode
   expect([await probe('a'), await probe('b'), await probe('c'), await probe('d')]).toEqual([
@@ -27,7 +27,7 @@ test('probing for routes is limited by address', async () => {
   ])
 })
 
-test('the probes of a supervisor are never limited', async () => {
+test('health probes are never limited', async () => {
   const { app } = startApp({ rateLimitPerMinute: 1 })
   for (const url of ['/healthz', '/readyz', '/metrics', '/healthz', '/readyz', '/metrics']) {
     expect((await app.inject({ url })).statusCode).toBe(200)

@@ -30,7 +30,7 @@ async function startWithStore() {
   return { ...harness, store, start, open, key }
 }
 
-test('a process that starts again on the store gives the same answer and does nothing', async () => {
+test('a restarted process returns the stored response and does nothing', async () => {
   const { start, open } = await startWithStore()
   const first = await start()
   const store = await open()

@@ -31,14 +31,14 @@ const codeOf = (answer: { statusCode: number; json: () => { code: string } }) =>
 ]
 
 describe('runs', () => {
-  test('beyond the limit are refused', async () => {
+  test('are rejected beyond the limit', async () => {
     const { service, send } = await start()
     service.maxRuns = service.runs.size
     expect(codeOf(await send('POST', '/api/runs', { body: RUN }))).toEqual([429, 'too_many_runs'])
     expect(codeOf(await send('POST', '/api/sandboxes', { body: {} }))).toEqual([429, 'too_many_runs'])
   })
 
-  test('that have ended take nothing more', async () => {
+  test('accept nothing after they have ended', async () => {
     const { doneRunId: id, send } = await start()
     const ended = [409, 'run_ended']
     expect(codeOf(await send('POST', `/api/runs/${id}/turns`, { body: { prompt: 'go on' } }))).toEqual(ended)
@@ -48,7 +48,7 @@ describe('runs', () => {
     )
   })
 
-  test('are listed in pages, each naming where the next begins', async () => {
+  test('are listed in pages, each with the start of the next one', async () => {
     const { send } = await start()
     const first = (await send('GET', '/api/runs?limit=2')).json()
     const second = (await send('GET', `/api/runs?limit=2&after=${first.next}`)).json()
@@ -58,7 +58,7 @@ describe('runs', () => {
   })
 
   test.for(['limit=0', 'limit=201', 'limit=x', 'limit=1.5', `after=${'x'.repeat(257)}`])(
-    'are not listed by %s',
+    'rejects the list query %s',
     async (query) => {
       const { send } = await start()
       expect(codeOf(await send('GET', `/api/runs?${query}`))).toEqual([400, 'invalid_request'])
@@ -67,7 +67,7 @@ describe('runs', () => {
 })
 
 describe('a workspace', () => {
-  test('is taken in once, and out again as it was', async () => {
+  test('is uploaded once and downloaded unchanged', async () => {
     const { waitingRunId: id, send } = await start()
     const archive = Buffer.from(Array.from({ length: 5000 }, (_, index) => index % 256))
     const upload = { headers: TAR, body: archive }
@@ -79,7 +79,7 @@ describe('a workspace', () => {
     expect(codeOf(await send('PUT', `/api/runs/${id}/workspace`, upload))).toEqual([409, 'conflict'])
   })
 
-  test('that is announced as too large is refused before a byte is read', async () => {
+  test('is rejected before a byte is read if its announced length is too large', async () => {
     const { waitingRunId: id, send, service } = await start()
     const headers = { ...TAR, 'content-length': String(FILE_LIMITS.maxArchiveBytes + 1) }
     const answer = await send('PUT', `/api/runs/${id}/workspace`, { headers, body: 'x' })
@@ -87,7 +87,7 @@ describe('a workspace', () => {
     expect(service.calls.at(-1)).not.toBe('uploadWorkspace')
   })
 
-  test('of another type than tar is refused', async () => {
+  test('is rejected unless it is a tar stream', async () => {
     const { waitingRunId: id, send } = await start()
     for (const headers of [JSON_TYPE, { 'content-type': 'application/zip' }]) {
       const answer = await send('PUT', `/api/runs/${id}/workspace`, { headers, body: '{}' })
@@ -95,7 +95,7 @@ describe('a workspace', () => {
     }
   })
 
-  test('streams through: its first bytes arrive while the last are not sent', async () => {
+  test('is streamed: the first bytes arrive before the last are sent', async () => {
     const harness = startApp()
     const url = await listen(harness)
     const { waitingRunId: id } = await makeFixture(harness)
@@ -120,7 +120,7 @@ describe('a workspace', () => {
 })
 
 describe('a command', () => {
-  test('is followed until it exited, without the output of others', async () => {
+  test('is followed until it exits, without the output of other commands', async () => {
     const { sandboxId, send } = await start()
     const answer = await send('POST', `/api/sandboxes/${sandboxId}/commands`, {
       body: { command: 'echo hello' },
@@ -133,7 +133,7 @@ describe('a command', () => {
   })
 
   test.for(['respond-async', 'return=minimal, Respond-Async'])(
-    'with Prefer: %s is only started',
+    'is only started with Prefer: %s',
     async (prefer) => {
       const { sandboxId, send } = await start()
       const url = `/api/sandboxes/${sandboxId}/commands`
@@ -153,7 +153,7 @@ describe('a command', () => {
     { command: 'true', environment: { '1X': 'a' } },
     { command: 'true', stdin: 'not base64!' },
     { command: 'true', readOnlyRoots: ['/'] },
-  ])('like %j is refused', async (body) => {
+  ])('is rejected if it is %j', async (body) => {
     const { sandboxId, send } = await start()
     expect(codeOf(await send('POST', `/api/sandboxes/${sandboxId}/commands`, { body }))).toEqual([
       400,
@@ -161,7 +161,7 @@ describe('a command', () => {
     ])
   })
 
-  test('that does not run cannot be cancelled', async () => {
+  test('cannot be cancelled if it is not running', async () => {
     const { sandboxId, send } = await start()
     const url = `/api/sandboxes/${sandboxId}/commands/cmd_absent`
     expect(codeOf(await send('DELETE', url))).toEqual([404, 'not_found'])
@@ -184,7 +184,7 @@ describe('files of a sandbox', () => {
   })
 
   test.for(['../../etc/passwd', '%2e%2e/%2e%2e/etc/passwd', 'a/..%2f..%2fetc/passwd', '..', '%2E%2E'])(
-    'are not reached through %s, sent as it is',
+    'cannot be reached through %s, sent unchanged',
     async (path) => {
       const harness = startApp()
       const { port } = new URL(await listen(harness))
@@ -204,7 +204,7 @@ describe('files of a sandbox', () => {
     },
   )
 
-  test('have a cap on their size and on the length of their path', async () => {
+  test('have limits for their size and the length of their path', async () => {
     const { sandboxId, send } = await start()
     const folder = `/api/sandboxes/${sandboxId}/files`
     const large = { headers: BYTES, body: Buffer.alloc(FILE_LIMITS.maxWriteBytes + 1) }
@@ -214,7 +214,7 @@ describe('files of a sandbox', () => {
     expect((await send('GET', `${folder}/${'x'.repeat(FILE_LIMITS.maxPathBytes)}`)).statusCode).toBe(404)
   })
 
-  test('that are there are not written over where that was not asked for', async () => {
+  test('are not overwritten unless the request allows it', async () => {
     const { sandboxId, send } = await start()
     const url = `/api/sandboxes/${sandboxId}/files/a.txt?create=exclusive`
     expect(codeOf(await send('PUT', url, { headers: BYTES, body: 'x' }))).toEqual([409, 'conflict'])
@@ -241,7 +241,7 @@ describe('decisions', () => {
     { requestId: 'a', commandHash: '0123456789abcdef' },
     { commandHash: 'XYZ' },
     { requestId: '' },
-  ])('about %j are refused', async (body) => {
+  ])('are rejected for %j', async (body) => {
     const { runId, send } = await start()
     for (const route of ['shell-approvals', 'shell-denials']) {
       expect(codeOf(await send('POST', `/api/runs/${runId}/${route}`, { body }))).toEqual([
@@ -251,7 +251,7 @@ describe('decisions', () => {
     }
   })
 
-  test('of one run open nothing in another', async () => {
+  test('of one run do not apply to another run', async () => {
     const { doneRunId, requestId, send } = await start()
     const answer = await send('POST', `/api/runs/${doneRunId}/shell-approvals`, { body: { requestId } })
     expect(codeOf(answer)).toEqual([404, 'not_found'])
@@ -273,7 +273,7 @@ describe('the sandbox policy', () => {
     expect(put.json()).toMatchObject({ shell_enabled: true, network_enabled: true })
   })
 
-  test('names every problem at once, and cannot be told to run without isolation', async () => {
+  test('lists every problem at once, and cannot turn isolation off', async () => {
     const { keys, send } = await start()
     const body = {
       direct: true,
@@ -294,7 +294,7 @@ describe('the sandbox policy', () => {
 })
 
 describe('the open routes', () => {
-  test('tell whether the service lives and can take runs', async () => {
+  test('report whether the service is alive and can take runs', async () => {
     const { app, service } = startApp()
     expect((await app.inject('/healthz')).json()).toEqual({ status: 'ok' })
     expect((await app.inject('/readyz')).json()).toMatchObject({ ready: true })
@@ -305,7 +305,7 @@ describe('the open routes', () => {
     expect((await app.inject('/healthz')).statusCode).toBe(200)
   })
 
-  test('give Prometheus its text', async () => {
+  test('return metrics in Prometheus format', async () => {
     const answer = await startApp().app.inject('/metrics')
     expect(answer.headers['content-type']).toBe('text/plain; version=0.0.4; charset=utf-8')
     expect(answer.body).toContain('agentweaver_runs 0')

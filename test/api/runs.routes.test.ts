@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { bearer, RUN, startApp } from './harness.ts'
 
-test('a run is started, read and listed by its owner', async () => {
+test('an owner starts, reads and lists a run', async () => {
   const { app, keys } = startApp()
   // when
   const started = await app.inject({ method: 'POST', url: '/api/runs', headers: bearer(keys.ada), body: RUN })
@@ -15,7 +15,7 @@ test('a run is started, read and listed by its owner', async () => {
   expect(listed.json().items).toEqual([read.json()])
 })
 
-test('a malformed run is refused with every field at fault by its name', async () => {
+test('a malformed run is rejected with the name of every invalid field', async () => {
   const { app, keys } = startApp()
   const body = {
     task: '',

@@ -1,20 +1,20 @@
 import { bearer, type Harness, RUN } from './harness.ts'
 
-/** One good request to each guarded route, as ada would send it. */
+/** A valid request to each guarded route, sent by ada. */
 export type Sample = {
   readonly url: string
   readonly body?: string | Buffer | object
   readonly headers?: Record<string, string>
-  /** The answer to its owner, and to somebody else. */
+  /** Status for the owner, and for another owner. */
   readonly status: number
   readonly foreign: number
-  /** Another body that is good too; undefined where the route takes none. */
+  /** Another valid body. Undefined if the route takes none. */
   readonly otherBody?: Sample['body']
 }
 
 export type Fixture = Awaited<ReturnType<typeof makeFixture>>
 
-/** Ada's things: a run that works, one that waits for its upload, one that is done, and a sandbox with a file. */
+/** Ada's objects: a running run, one that waits for its upload, one that has ended, and a sandbox with a file. */
 export async function makeFixture({ app, keys, service }: Pick<Harness, 'app' | 'keys' | 'service'>) {
   const post = async (url: string, body: object): Promise<string> => {
     const answer = await app.inject({ method: 'POST', url, headers: bearer(keys.ada), body })
@@ -51,7 +51,7 @@ const TAR = { 'content-type': 'application/x-tar' }
 const BYTES = { 'content-type': 'application/octet-stream' }
 const own = { status: 200, foreign: 404 }
 
-/** By method and pattern, as the router knows them. */
+/** By method and pattern, as in the router. */
 export const SAMPLES: Readonly<Record<string, (fixture: Fixture) => Sample>> = {
   'POST /api/runs': () => ({
     url: '/api/runs',

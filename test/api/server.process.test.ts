@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { createClient } from '../../runtime/client/client.ts'
 import { makeStateDir, startService } from './service-process.ts'
 
-test('the first start makes a store and a key, and a client can use it', async () => {
+test('the first start creates a store and a key that a client can use', async () => {
   const stateDir = await makeStateDir()
   const service = startService({ AGENTWEAVER_STATE_DIR: stateDir })
   const { url, socket, apiKeyFile, pid } = await service.ready
@@ -33,7 +33,7 @@ test('the first start makes a store and a key, and a client can use it', async (
   expect(existsSync(socket)).toBe(false)
 })
 
-test('the key of the first start opens the second one too', async () => {
+test('the key of the first start works after a restart', async () => {
   const stateDir = await makeStateDir()
   const first = startService({ AGENTWEAVER_STATE_DIR: stateDir })
   const { apiKeyFile } = await first.ready
@@ -44,7 +44,7 @@ test('the key of the first start opens the second one too', async () => {
   expect((await createClient({ url, apiKey }).listRuns()).items).toEqual([])
 })
 
-test('a bad configuration names every problem and never listens', async () => {
+test('a wrong configuration lists every problem and never listens', async () => {
   const service = startService({
     AGENTWEAVER_STATE_DIR: await makeStateDir(),
     AGENTWEAVER_PROT: '1',
@@ -58,7 +58,7 @@ test('a bad configuration names every problem and never listens', async () => {
   expect(service.stdout()).toBe('')
 })
 
-test('a port in use is one clear sentence, and the service that has it goes on', async () => {
+test('a port in use is reported in one sentence, and the other service keeps running', async () => {
   const first = startService({ AGENTWEAVER_STATE_DIR: await makeStateDir() })
   const { url } = await first.ready
   const { port } = new URL(url)
@@ -67,12 +67,12 @@ test('a port in use is one clear sentence, and the service that has it goes on',
   // then
   expect(await second.exited).toBe(1)
   expect(second.stderr().trim()).toMatch(
-    new RegExp(`^Port ${port} of 127.0.0.1 is in use: .*choose another port with AGENTWEAVER_PORT`),
+    new RegExp(`^Port ${port} of 127.0.0.1 is in use. .*choose another port with AGENTWEAVER_PORT`),
   )
   expect((await fetch(`${url}/healthz`)).status).toBe(200)
 })
 
-test('a second service on the same folder is refused, and one after a crash is not', async () => {
+test('a second service on the same folder is rejected, and one after a crash is not', async () => {
   const stateDir = await makeStateDir()
   const first = startService({ AGENTWEAVER_STATE_DIR: stateDir })
   const { pid, url } = await first.ready
@@ -87,14 +87,14 @@ test('a second service on the same folder is refused, and one after a crash is n
   await startService({ AGENTWEAVER_STATE_DIR: stateDir }).ready
 })
 
-test('the service ends with whoever holds its lifeline', async () => {
+test('the service ends when its lifeline closes', async () => {
   const service = startService({ AGENTWEAVER_STATE_DIR: await makeStateDir(), AGENTWEAVER_LIFELINE: 'true' })
   await service.ready
   service.child.stdin?.end()
   expect(await service.exited).toBe(0)
 })
 
-test('without a lifeline the end of its input means nothing', async () => {
+test('without a lifeline, the end of stdin has no effect', async () => {
   const service = startService({ AGENTWEAVER_STATE_DIR: await makeStateDir() })
   const { url } = await service.ready
   service.child.stdin?.end()
@@ -107,7 +107,7 @@ test.each([
   ['AGENTWEAVER_TOOL_ROOTS', 'share/state/keys'],
   ['AGENTWEAVER_TOOL_ROOTS', 'link'],
   ['AGENTWEAVER_CEILING_FILE', 'share'],
-])('does not start where %s would show commands the keys: %s', async (setting, folder) => {
+])('does not start if %s would show keys to commands: %s', async (setting, folder) => {
   const home = dirname(await makeStateDir())
   const stateDir = join(home, 'share/state')
   await mkdir(join(home, 'share/bin'), { recursive: true })

@@ -12,9 +12,9 @@ export type ServiceProcess = {
   readonly child: ChildProcess
   readonly stdout: () => string
   readonly stderr: () => string
-  /** Exit status, or the signal that ended it. */
+  /** Exit status, or the signal that ended the process. */
   readonly exited: Promise<number | string>
-  /** The line that says where it listens. */
+  /** The line with the URL. */
   readonly ready: Promise<Ready>
 }
 
@@ -25,17 +25,17 @@ type Ready = {
   readonly pid: number
 }
 
-/** The hook of the test's own context, which tests that run at once need. */
+/** The hook of the test's own context. Concurrent tests need it. */
 export type OnTestFinished = TestContext['onTestFinished']
 
-/** A folder for the service's state, gone when the test is done. */
+/** A state folder, deleted after the test. */
 export async function makeStateDir(onTestFinished: OnTestFinished = onThisTestFinished): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'aw-service-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
   return join(directory, 'state')
 }
 
-/** The real service in a process of its own, on a free port; killed when the test is done. */
+/** The real service as a process on a free port, killed after the test. */
 export function startService(
   env: Record<string, string>,
   onTestFinished: OnTestFinished = onThisTestFinished,
@@ -46,7 +46,7 @@ export function startService(
   return service
 }
 
-/** The same for several tests: whoever starts it ends it. */
+/** The same for several tests. The caller stops it. */
 export function spawnService(env: Record<string, string>, cwd?: string): ServiceProcess {
   const child = spawn(process.execPath, [SERVER], {
     cwd,

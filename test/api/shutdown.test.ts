@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { bearer, listen, RUN, startApp } from './harness.ts'
 
-/** The app with a start of a run that waits until it is let go. */
+/** The app with a start of a run that waits until the test releases it. */
 async function startSlowApp() {
   const harness = startApp()
   const url = await listen(harness)
@@ -20,7 +20,7 @@ async function startSlowApp() {
   return { ...harness, url, release, reached, post }
 }
 
-test('a request that is being answered when the service stops gets its answer', async () => {
+test('a request that is in progress when the service stops gets its response', async () => {
   const { app, service, release, reached, post } = await startSlowApp()
   const answer = post()
   await reached
@@ -33,7 +33,7 @@ test('a request that is being answered when the service stops gets its answer', 
   await closed
 })
 
-test('whoever comes while the service stops is told so', async () => {
+test('a request during the stop gets an error that says so', async () => {
   const { app, service, release, reached, post } = await startSlowApp()
   const first = post()
   await reached
@@ -49,7 +49,7 @@ test('whoever comes while the service stops is told so', async () => {
   await Promise.all([first, closed])
 })
 
-test('connections that say nothing do not hold the stop up', async () => {
+test('idle connections do not delay the stop', async () => {
   const harness = startApp()
   const { port } = new URL(await listen(harness))
   const silent = connect(Number(port), '127.0.0.1')
@@ -62,7 +62,7 @@ test('connections that say nothing do not hold the stop up', async () => {
   expect(harness.app.server.listening).toBe(false)
 })
 
-test('whoever comes before the service has started waits for it', async () => {
+test('a request before the service has started waits', async () => {
   const { promise: started, resolve: markStarted } = Promise.withResolvers<void>()
   const harness = startApp({ started })
   const health = await harness.app.inject({ url: '/healthz' })

@@ -50,7 +50,7 @@ async function textOf(stream: IncomingMessage): Promise<string> {
 }
 
 describe('the stream of a run', () => {
-  test('tells each event with its sequence, type and envelope, and ends after done', async () => {
+  test('sends each event with its sequence, type and envelope, and ends after done', async () => {
     const harness = startApp()
     const id = await startRun(harness)
     harness.service.append(id, delta('a\r\nb\n\nid: 9'), DONE)
@@ -68,7 +68,7 @@ describe('the stream of a run', () => {
     expect(more).toEqual([])
   })
 
-  test('shows an event while the run goes on', async () => {
+  test('sends an event while the run continues', async () => {
     const harness = startApp()
     const url = await listen(harness)
     const id = await startRun(harness)
@@ -84,7 +84,7 @@ describe('the stream of a run', () => {
     expect(sequencesOf(await text)).toEqual([1, 2])
   })
 
-  test('goes on after the last event that a reader names, with no gap and nothing twice', async () => {
+  test('continues after the last event of the reader, without gaps or duplicates', async () => {
     const harness = startApp()
     const id = await startRun(harness)
     await fc.assert(
@@ -114,7 +114,7 @@ describe('the stream of a run', () => {
     expect(harness.service.runs.has(id)).toBe(true)
   })
 
-  test('answers 204 to a reader that has seen the last event of an ended run', async () => {
+  test('returns 204 to a reader that has received the last event of an ended run', async () => {
     const harness = startApp()
     const id = await startRun(harness)
     harness.service.append(id, delta('a'), DONE)
@@ -133,7 +133,7 @@ describe('the stream of a run', () => {
     expect(statuses).toEqual([200, 204, 204])
   })
 
-  test('ends for an `EventSource`, which comes back after `done` with the last event that it has', async () => {
+  test('ends for an `EventSource`, which reconnects after `done` with the last event', async () => {
     const harness = startApp()
     const url = await listen(harness)
     const id = await startRun(harness)
@@ -155,7 +155,7 @@ describe('the stream of a run', () => {
     expect(requests).toEqual([undefined, '2'])
   })
 
-  test('is bounded per key and in all, and a refused command does not run', async () => {
+  test('is limited per key and in total, and a rejected command does not run', async () => {
     const harness = startApp({ streams: { perKey: 2, inAll: 3 } })
     const url = await listen(harness)
     const id = await startRun(harness)
@@ -180,13 +180,13 @@ describe('the stream of a run', () => {
     expect(third.headers['retry-after']).toBe('10')
     expect(command.json().code).toBe('too_many_streams')
     expect(harness.service.calls).not.toContain('startCommand')
-    // and a reader that leaves makes room
+    // and a reader that disconnects frees a slot
     first.destroy()
     await until('there is room again', async () => (await open(stream, ada)).statusCode === 200)
   })
 
   test.for(['x', '-1', '1.5', '', '1e3', '99999999999999999999'])(
-    'refuses %j as a sequence',
+    'rejects %j as a sequence',
     async (cursor) => {
       const harness = startApp()
       const url = `/api/runs/${await startRun(harness)}/stream`
@@ -200,7 +200,7 @@ describe('the stream of a run', () => {
     },
   )
 
-  test('stops pulling events when its reader stops reading, and gives all of them in the end', async () => {
+  test('stops pulling events when its reader stops reading, and sends all of them in the end', async () => {
     const harness = startApp()
     const url = await listen(harness)
     const id = await startRun(harness)
@@ -218,7 +218,7 @@ describe('the stream of a run', () => {
         }
       })()
     }
-    // when the reader takes nothing
+    // when the reader reads nothing
     const stream = await open(`${url}/api/runs/${id}/stream`, harness.keys.ada)
     stream.pause()
     let before = -1
@@ -236,7 +236,7 @@ describe('the stream of a run', () => {
     )
   })
 
-  test('is let go when its reader leaves', async () => {
+  test('is released when its reader disconnects', async () => {
     const harness = startApp()
     const url = await listen(harness)
     const id = await startRun(harness)
@@ -270,7 +270,7 @@ describe('the stream of a run', () => {
     expect(openText).toBe('retry: 1000\n\n')
   })
 
-  test('breaks off, so that its reader comes back, when the events cannot be read', async () => {
+  test('is cut, so that its reader reconnects, if the events cannot be read', async () => {
     const harness = startApp()
     const url = await listen(harness)
     const id = await startRun(harness)
@@ -285,7 +285,7 @@ describe('the stream of a run', () => {
   })
 })
 
-test('events are read in pages, each naming where the next begins', async () => {
+test('events are read in pages, each with the start of the next one', async () => {
   const harness = startApp()
   const id = await startRun(harness)
   harness.service.append(id, delta('1'), delta('2'), delta('3'))
@@ -310,7 +310,7 @@ describe('a frame', () => {
     )
   })
 
-  test.for(['a\nid: 7', 'a\rdata: x', 'a\r\n'])('refuses the type %j', (type) => {
+  test.for(['a\nid: 7', 'a\rdata: x', 'a\r\n'])('rejects the type %j', (type) => {
     const event = { type, data: {} } as unknown as RunEvent
     expect(() => encodeEvent({ sequence: 1, at: '', event })).toThrow('one line')
   })
@@ -333,7 +333,7 @@ describe('the heartbeat', () => {
     expect(seen.slice(1, 4)).toEqual([undefined, undefined, undefined])
   })
 
-  test('passes a failure of its source on, also one from the middle of a silence', async () => {
+  test('passes on an error of its source, even during a silence', async () => {
     async function* source() {
       yield 1
       throw new Error('broken')
@@ -343,7 +343,7 @@ describe('the heartbeat', () => {
     await expect(beats.next()).rejects.toThrow('broken')
   })
 
-  test('ends its source when its reader leaves', async () => {
+  test('ends its source when its reader disconnects', async () => {
     let closed = false
     async function* source() {
       try {

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { Turns } from '../../runtime/api/http/turns.ts'
 
-it('lets a few streams go on in each turn of the event loop, in the order in which they asked', async () => {
+it('lets a few streams continue in each turn of the event loop, in the order of their requests', async () => {
   const turns = new Turns()
   const went: number[] = []
   for (let stream = 0; stream < 10; stream++) void turns.next().then(() => went.push(stream))

@@ -15,7 +15,7 @@ const CLUSTER = {
 }
 const read = (env: Record<string, string>) => readConfig(env, { home: '/home/ada', cwd: '/srv' })
 
-/** Base32 as anybody would write it down: five bits at a time, from a text of all bits. */
+/** Reference implementation of base32: five bits at a time, from a text of all bits. */
 function plainly(bytes: Uint8Array): string {
   const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('')
   const groups = bits.match(/.{1,5}/g) ?? []
@@ -24,7 +24,7 @@ function plainly(bytes: Uint8Array): string {
     .join('')
 }
 
-it('names a secret in the permitted shape, whoever the owner is', () => {
+it('names a secret in the permitted format for any owner', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (owner) => {
       const name = userSecretName(KEY, owner)
@@ -37,14 +37,14 @@ it('names a secret in the permitted shape, whoever the owner is', () => {
   )
 })
 
-it('gives each owner a name of their own, and another deployment other names', () => {
+it('gives each owner a different name, and another deployment different names', () => {
   const names = ['ada', 'bob', 'Ada', 'ada ', 'ada\0'].map((owner) => userSecretName(KEY, owner))
 
   expect(new Set(names).size).toBe(names.length)
   expect(userSecretName(randomBytes(32), 'ada')).not.toBe(names[0])
 })
 
-it("configures an agent of kind copilot with its owner's secret, and with no token", () => {
+it("configures an agent of kind copilot with its owner's secret and without a token", () => {
   const secretNameOf = (owner: string) => userSecretName(KEY, owner)
 
   const { credential } = resolveAgent(COPILOT, { secretNameOf }, 'ada')
@@ -52,7 +52,7 @@ it("configures an agent of kind copilot with its owner's secret, and with no tok
   expect(credential).toEqual({ kind: 'keyVault', secretName: userSecretName(KEY, 'ada') })
 })
 
-it('is switched on for a cluster alone, and not beside a token for all', () => {
+it('works only on a cluster, and not together with a token for all owners', () => {
   expect(read({ ...CLUSTER, AGENTWEAVER_USER_VAULT: 'true' }).hasUserVault).toBe(true)
   expect(read(CLUSTER).hasUserVault).toBe(false)
   expect(() => read({ AGENTWEAVER_USER_VAULT: 'true' })).toThrow('AGENTWEAVER_USER_VAULT')

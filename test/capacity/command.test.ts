@@ -74,7 +74,7 @@ describe('agentweaver capacity', () => {
 
     expect(status).toBe(0)
     expect(stdout).toMatch(/^dev {2}isolation kata/)
-    expect(stdout).toContain('--arrivals tells how many should be warm')
+    expect(stdout).toContain('Add --arrivals to get a recommended number')
   })
 })
 

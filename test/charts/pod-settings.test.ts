@@ -19,7 +19,7 @@ it.each(Object.entries(NAMED))(
 
     const messages = variables(tree).map(({ message }) => message)
 
-    expect(messages).toContainEqual(expect.stringContaining(`api: ${named} must be given in a pod`))
+    expect(messages).toContainEqual(expect.stringContaining(`api: ${named} is required in a pod`))
   },
 )
 

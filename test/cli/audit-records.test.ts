@@ -21,7 +21,7 @@ const ids = {} as Record<'decided' | 'cancelled' | 'sandbox', string>
 
 const of = (runId: string) => records.filter((record) => record.runId === runId)
 
-/** Starts a run and calls back with the id of each request for approval, until the run ends. */
+/** Starts a run and calls back with the id of each approval request until the run ends. */
 async function runWith(client: Client, steps: PlanStep[], onAsked: (id: string, request: string) => unknown) {
   const workspace = { kind: 'path', path: join(folder, 'workspace') } as const
   const { id } = await client.startRun({
@@ -90,7 +90,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 
 const isEnd = ({ kind }: AuditEntry) => kind === 'outcome' || kind === 'file.written'
 
-test('every intent has exactly one outcome, by the same actor, and every outcome an intent', () => {
+test('every intent has exactly one outcome by the same actor, and every outcome has an intent', () => {
   const intents = records.filter(({ kind }) => kind === 'intent')
   const ends = records.filter(isEnd)
   const nameOf = ({ runId, callId, actor, tool }: AuditEntry) => [runId, callId, actor, tool].join(' ')
@@ -99,19 +99,19 @@ test('every intent has exactly one outcome, by the same actor, and every outcome
   expect(ends.map(nameOf).sort()).toEqual(intents.map(nameOf).sort())
 })
 
-test('the chains hold with all of these records', () => {
+test('the chains with all of these records verify', () => {
   expect(report).toMatchObject({ isComplete: true, ok: true, chains: 4 })
 })
 
-test('no record holds what was in a command, a file or a reason', () => {
+test('no record contains text of a command, a file or a reason', () => {
   const text = JSON.stringify(records)
 
   expect(text).not.toContain(SECRET)
   expect(text).not.toContain(REASON)
 })
 
-describe('a request for approval', () => {
-  test('has a record of who decided it, joined to the call', () => {
+describe('an approval request', () => {
+  test('has a record of the person who decided it, joined to the call', () => {
     const decisions = of(ids.decided).filter(({ kind }) => kind === 'decision')
     const asked = of(ids.decided).filter(({ kind, decision }) => kind === 'intent' && decision === 'ask')
 
@@ -124,7 +124,7 @@ describe('a request for approval', () => {
     )
   })
 
-  test('that the end of the run superseded has a decision of nobody, and an outcome', () => {
+  test('has a decision without a person and an outcome if the end of the run superseded it', () => {
     const [decision] = of(ids.cancelled).filter(({ kind }) => kind === 'decision')
     const outcome = of(ids.cancelled).find((record) => isEnd(record) && record.callId === decision?.callId)
 
@@ -133,8 +133,8 @@ describe('a request for approval', () => {
   })
 })
 
-describe('what a person does in a sandbox', () => {
-  test('has an intent before it and an outcome after it when it writes or deletes a file', () => {
+describe('an action of a person in a sandbox', () => {
+  test('has an intent record before and an outcome record after a file is written or deleted', () => {
     const files = of(ids.sandbox).filter(({ tool }) => tool.startsWith('file.'))
 
     expect(files.map(({ kind, tool, outcome }) => [kind, tool, outcome])).toEqual([
@@ -150,14 +150,14 @@ describe('what a person does in a sandbox', () => {
     expect(new Set(files.map(({ actor }) => actor))).toEqual(new Set(['person:local']))
   })
 
-  test('has an outcome when its command was still running at the end', () => {
+  test('has an outcome if its command was still running at the end', () => {
     const commands = of(ids.sandbox).filter(({ tool, kind }) => tool === 'exec' && kind === 'outcome')
 
     expect(commands).toMatchObject([{ outcome: 'exit', exitCode: 0 }, { actor: 'person:local' }])
   })
 })
 
-test('a change of the policy is a record of who changed what', () => {
+test('a policy change is recorded with the person and the change', () => {
   const changes = of('').filter(({ kind }) => kind === 'policy.changed')
 
   expect(changes).toMatchObject([
@@ -171,7 +171,7 @@ test('a change of the policy is a record of who changed what', () => {
   expect(changes[0]?.policyVersion).not.toBe(changes[1]?.policyVersion)
 })
 
-test('the first API key is a record, which does not hold the key', () => {
+test('the first API key is recorded without the key itself', () => {
   const [created] = of('').filter(({ kind }) => kind === 'key.created')
 
   expect(created).toMatchObject({ actor: 'agentweaver', reasons: ['role operator', 'owner local'] })

@@ -19,7 +19,7 @@ const shell = (command: string): PlanStep => ({ kind: 'tool', tool: 'run_command
 let folder: string
 let url: string
 let env: Record<string, string>
-/** The stopped service's store and key, as somebody would have copied them. */
+/** Copies of a stopped service's store and key. */
 let copy: string
 let runIds: string[]
 
@@ -27,7 +27,7 @@ const keyOf = {} as Record<'alice' | 'bob', string>
 const ask = (path: string, key: string) =>
   fetch(new URL(path, url), { headers: { authorization: `Bearer ${key}` } })
 
-/** What a person with the database in hand does to it. */
+/** Changes the copied database with SQL, as an attacker would. */
 function tamper(file: string, ...statements: string[]): void {
   const database = new DatabaseSync(file)
   for (const statement of statements) database.exec(statement)
@@ -122,7 +122,7 @@ const linesOf = (text: string) =>
     .map((line) => JSON.parse(line))
 
 describe('over HTTP', () => {
-  test('a user reads the audit of a run of their own, and of nobody else', () => {
+  test('a user reads the audit of their own runs only', () => {
     expect(answers["alice's run, as alice"]?.status).toBe(200)
     expect(answers["alice's run, as alice"]?.json.items.length).toBeGreaterThan(4)
     expect(answers["alice's run, as bob"]?.status).toBe(404)
@@ -131,7 +131,7 @@ describe('over HTTP', () => {
     expect(answers['verification, as alice']?.status).toBe(403)
   })
 
-  test('an operator reads all of it in pages, with filters that are checked', () => {
+  test('an operator reads the whole audit in pages, and filters are validated', () => {
     const all = answers['all, as the operator']?.json.items ?? []
 
     expect(answers['the first two']?.json).toEqual({ items: all.slice(0, 2), next: '2' })
@@ -146,7 +146,7 @@ describe('over HTTP', () => {
     ])
   })
 
-  test('no record holds a parameter of a call', () => {
+  test('no record contains a parameter of a call', () => {
     expect(JSON.stringify(answers['all, as the operator']?.json)).not.toContain(SECRET)
   })
 })
@@ -157,7 +157,7 @@ describe('the command line', () => {
     expect(online.verified.stdout).toMatch(/^The audit holds: 3 chains, \d+ records\./)
   })
 
-  test('exports what an independent reader of the OCSF schema accepts', () => {
+  test('exports lines that an independent OCSF validator accepts', () => {
     const events = linesOf(online.ocsf)
     const { $schema: _draft, ...schema } = ocsfSchema
     const ajv = new Ajv({ strict: false })
@@ -171,7 +171,7 @@ describe('the command line', () => {
     expect(isEvent(incomplete), 'an event without a required attribute').toBe(false)
   })
 
-  test('shows and exports from a copied store what it did through the service', async () => {
+  test('shows and exports the same from a copied store as through the service', async () => {
     const at = await aCopy()
     const store = ['--store', join(at, 'store.db')]
 
@@ -182,7 +182,7 @@ describe('the command line', () => {
     expect(exported.stdout).toBe(online.jsonl)
   })
 
-  test('refuses to verify a copy without its key, and a file that is no key', async () => {
+  test('refuses to verify a copy without its key, and refuses a file that is not a key', async () => {
     const at = await aCopy()
     const store = ['audit', 'verify', '--store', join(at, 'store.db')]
 
@@ -196,7 +196,7 @@ describe('the command line', () => {
 })
 
 describe('a copied store', () => {
-  test('verifies with its key while nobody changed it (control)', async () => {
+  test('verifies with its key if nobody changed it (control)', async () => {
     const at = await aCopy()
 
     const { status, report } = await verifyCopy(at)
@@ -205,7 +205,7 @@ describe('a copied store', () => {
     expect(status).toBe(0)
   })
 
-  test('does not verify with the key of another deployment', async () => {
+  test("does not verify with another deployment's key", async () => {
     const at = await aCopy()
     await writeFile(join(at, 'keys/deployment.key'), Buffer.alloc(32, 7))
 
@@ -218,21 +218,21 @@ describe('a copied store', () => {
   test.each([
     ['all records of a run', (id: string) => [`delete from audit where run_id = '${id}'`]],
     [
-      'all records of a run, with its head put back to the empty one',
+      'all records of a run, with its head reset to the empty one',
       (id: string) => [
         `delete from audit where run_id = '${id}'`,
         `update runs set audit_count = 0, audit_mac = '' where id = '${id}'`,
       ],
     ],
     [
-      'all records of a run and the run itself',
+      'all records of a run, and the run itself',
       (id: string) => [
         'pragma foreign_keys = off',
         `delete from audit where run_id = '${id}'`,
         `delete from runs where id = '${id}'`,
       ],
     ],
-  ])('shows that somebody deleted %s', async (_, statements) => {
+  ])('detects that %s were deleted', async (_, statements) => {
     const [id = ''] = runIds
     const at = await aCopy(...statements(id))
 
@@ -248,7 +248,7 @@ describe('a copied store', () => {
 
   test.each([
     [
-      'the seal of a run together with the run',
+      'the seal of a run, together with the run',
       (id: string) => [
         'pragma foreign_keys = off',
         `delete from audit where run_id = '${id}' or (tool = 'audit.seal' and record like '%${id}%')`,
@@ -270,19 +270,19 @@ describe('a copied store', () => {
       { problem: 'edited' },
     ],
     [
-      'records of a run that never was',
+      'records of a run that never existed',
       () => [`update audit set run_id = 'run_${'0'.repeat(32)}' where run_id = '' and sequence = 3`],
       { chain: `run_${'0'.repeat(32)}`, problem: 'unknownRun', at: 1 },
     ],
     [
-      'a forged record in front of the first',
+      'a forged record before the first one',
       (id: string) => [
         `insert into audit select -1, run_id, 0, at, tool, decision, record, mac from audit
          where run_id = '${id}' and sequence = 1`,
       ],
       { problem: 'duplicated', at: 1 },
     ],
-  ])('shows that somebody changed %s', async (_, statements, problem) => {
+  ])('detects that %s changed', async (_, statements, problem) => {
     const at = await aCopy(...statements(runIds[0] ?? ''))
 
     const { status, report } = await verifyCopy(at)
@@ -291,7 +291,7 @@ describe('a copied store', () => {
     expect(report.problems).toContainEqual(expect.objectContaining(problem))
   })
 
-  test('names a record that is not even JSON, and still verifies the rest', async () => {
+  test('names a record that is not JSON, and still verifies the rest', async () => {
     const at = await aCopy(`update audit set record = 'x' where run_id = '${runIds[0]}' and sequence = 2`)
 
     const shown = await runCli(['audit', 'show', runIds[0] ?? '', '--store', join(at, 'store.db')])
@@ -302,7 +302,7 @@ describe('a copied store', () => {
     expect(report.problems).toEqual([{ chain: runIds[0], problem: 'edited', at: 2 }])
   })
 
-  test('is not changed by being read', async () => {
+  test('is not changed by reading', async () => {
     const at = await aCopy('pragma user_version = 77')
     const hash = async () =>
       createHash('sha256')
@@ -315,7 +315,7 @@ describe('a copied store', () => {
     expect(await hash()).toBe(before)
   })
 
-  test('that is none is refused in words', async () => {
+  test('reports a file that is not a store', async () => {
     const at = await aFolder('aw-audit-none-')
     await writeFile(join(at, 'store.db'), 'not a database')
 

@@ -39,7 +39,7 @@ const COMMANDS = [
   ['audit', 'export'],
 ]
 
-test.each(COMMANDS)('"%s %s" explains itself with an example and knows --json', async (...words) => {
+test.each(COMMANDS)('"%s %s" has a help text with an example and accepts --json', async (...words) => {
   const argv = words.filter((word) => word !== undefined)
 
   const { status, stdout } = await runCli([...argv, '--help'])
@@ -50,7 +50,7 @@ test.each(COMMANDS)('"%s %s" explains itself with an example and knows --json', 
   expect(stdout).toMatch(/Example:\n {2}\S/)
 })
 
-describe('bad input answers 2 and says what is wrong', () => {
+describe('bad input exits with 2 and an explanation', () => {
   test.each([
     [['frobnicate'], 'unknown command'],
     [['runs', '--limt', '3'], '--limit'],
@@ -77,7 +77,7 @@ describe('bad input answers 2 and says what is wrong', () => {
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
   })
 
-  test('a plan names each of its problems', async () => {
+  test('lists every problem of a plan', async () => {
     const folder = await aFolder('aw-plan-test-')
     const file = join(folder, 'plan.json')
     await writeFile(file, JSON.stringify({ turns: [[{ kind: 'say' }, { kind: 'dance' }]] }))
@@ -91,7 +91,7 @@ describe('bad input answers 2 and says what is wrong', () => {
 })
 
 describe('exit status', () => {
-  test('3: there is no such run', async () => {
+  test('3: the run does not exist', async () => {
     await using service = await startFakeService()
 
     const { status, stderr } = await runCli(['show', `run_${'f'.repeat(32)}`], { env: loginTo(service) })
@@ -118,7 +118,7 @@ describe('exit status', () => {
     expect(status).toBe(4)
   })
 
-  test('5: no service is reachable, and none is started where one was named', async () => {
+  test('5: the service is not reachable, and a named service is not replaced by a new one', async () => {
     const { status, stderr } = await runCli(['runs'], {
       env: { AGENTWEAVER_URL: SILENT_URL, AGENTWEAVER_API_KEY: 'x' },
     })
@@ -138,7 +138,7 @@ describe('exit status', () => {
     expect(stderr).toContain('The run has ended.')
   })
 
-  test('2: the service names the fields of a bad request', async () => {
+  test('2: lists the fields that the service rejects', async () => {
     await using service = await startFakeService()
     service.answer = ({ method }) =>
       method === 'POST'
@@ -161,11 +161,11 @@ describe('exit status', () => {
   })
 })
 
-describe('the service is found', () => {
+describe('connection settings', () => {
   test.each([
     ['run', 'x', '--agent', 'copilot', '-w', '.'],
     ['sandbox', 'create', '-w', '.'],
-  ])('but keys of a service never go into a workspace: %s', async (...argv) => {
+  ])('keys of a service are never inside a workspace: %s', async (...argv) => {
     await using service = await startFakeService()
     const folder = await aFolder('aw-keys-test-')
     await mkdir(join(folder, '.agentweaver'))
@@ -178,7 +178,7 @@ describe('the service is found', () => {
     expect(service.requests).toEqual([])
   })
 
-  test('and config says where each value comes from, without showing a secret', async () => {
+  test('config shows where each value comes from and hides secrets', async () => {
     const env = {
       AGENTWEAVER_URL: SILENT_URL,
       AGENTWEAVER_API_KEY: 'awk_very-secret',
@@ -207,7 +207,7 @@ describe('runs, show and logs', () => {
     expect(JSON.parse(scripts.stdout)).toEqual({ items: [aRun()] })
   })
 
-  test('show what a run waits for and how to decide it', async () => {
+  test('show a pending request and how to decide it', async () => {
     await using service = await startFakeService()
     service.approvals = [anOpenApproval()]
 
@@ -216,7 +216,7 @@ describe('runs, show and logs', () => {
     expect(stdout).toContain(`agentweaver approve ${RUN_ID} req-1`)
   })
 
-  test('logs begin after the given event', async () => {
+  test('logs start after the given event', async () => {
     await using service = await startFakeService()
     service.publish(queued, { type: 'agent.intent', data: { intent: 'second' } }, done('succeeded'))
 
@@ -230,7 +230,7 @@ describe('runs, show and logs', () => {
     ).toEqual([2, 3])
   })
 
-  test('logs -f goes on until the end and tells how the run ended', async () => {
+  test('logs -f follows to the end and prints the result of the run', async () => {
     await using service = await startFakeService()
     service.publish(queued, done('failed'))
 
@@ -254,7 +254,7 @@ describe('approve and deny', () => {
     expect(service.requests.at(-1)?.body).toEqual({ requestId: 'req-1', scope: 'once' })
   })
 
-  test('deny of a tool goes to the route for tools, with the reason', async () => {
+  test('deny of a tool call uses the route for tools and sends the reason', async () => {
     await using service = await startFakeService()
     service.approvals = [anOpenApproval({ tool: 'create', commandHash: undefined })]
     service.answer = ({ path }) =>
@@ -268,7 +268,7 @@ describe('approve and deny', () => {
     expect(service.requests.at(-1)?.body).toEqual({ requestId: 'req-1', reason: 'not now' })
   })
 
-  test('a request that is decided already is refused with 6', async () => {
+  test('a request that is already decided exits with 6', async () => {
     await using service = await startFakeService()
     service.approvals = [anOpenApproval({ state: 'expired' })]
 
@@ -278,7 +278,7 @@ describe('approve and deny', () => {
     expect(stderr).toContain('expired')
   })
 
-  test('two requests with one short name are not guessed between', async () => {
+  test('an ambiguous command hash is not guessed', async () => {
     await using service = await startFakeService()
     service.approvals = [anOpenApproval(), anOpenApproval({ requestId: 'req-2' })]
 
@@ -344,12 +344,12 @@ describe('exec', () => {
     }
   })
 
-  test.each(['exec', 'sandbox exec'])('%s: the help names the statuses', async (name) => {
+  test.each(['exec', 'sandbox exec'])('%s: the help lists the exit statuses', async (name) => {
     const { stdout } = await runCli([...name.split(' '), '--help'])
     expect(stdout).toMatch(/125 succeeded\nbut wrote more than 4 MiB/)
   })
 
-  test('hands its own input on with --stdin', async () => {
+  test('sends its own input with --stdin', async () => {
     await using service = await startFakeService()
     withCommand(service)
     service.publish(...commandEvents({}))
@@ -361,7 +361,7 @@ describe('exec', () => {
   })
 })
 
-test('bin.js runs the command under the pinned Node and passes its status on', async () => {
+test('bin.js runs the command with the pinned Node and returns its exit status', async () => {
   const bin = join(import.meta.dirname, '../../cli/bin.js')
   const { version } = JSON.parse(await readFile(join(import.meta.dirname, '../../package.json'), 'utf8'))
 

@@ -25,7 +25,7 @@ const { stdin, stdout, stderr } = process
 const terminal = createTerminal({ stdin, stdout, stderr, env: {}, cwd: ROOT })
 const program = buildProgram({ terminal, exit: () => undefined }, '0')
 
-/** The command that a line of a page names, and the long options that it gives to it. */
+/** The command of a line, and the long options that it uses. */
 function parseLine(line: string) {
   const [name = '', second = ''] = line.trim().split(/\s+/)
   const command = program.commands.find((candidate) => candidate.name() === name)
@@ -67,7 +67,7 @@ describe.each(PAGES)('%s', (page) => {
   })
 })
 
-test('the index of the documentation has every page', async () => {
+test('the index of the documentation lists every page', async () => {
   const index = await read('docs/README.md')
   const pages = (await readdir(join(ROOT, 'docs'))).filter(
     (name) => name.endsWith('.md') && name !== 'README.md',
@@ -76,13 +76,13 @@ test('the index of the documentation has every page', async () => {
   expect(pages.filter((name) => !index.includes(`](${name})`))).toEqual([])
 })
 
-test('the plan of the first steps is a plan', async () => {
+test('the plan in getting-started.md is valid', async () => {
   const [, json = ''] = (await read('docs/getting-started.md')).match(/```json\n([\s\S]*?)```/) ?? []
 
   expect(Plan.safeParse(JSON.parse(json)).error).toBeUndefined()
 })
 
-test('the table of exit statuses has each of them', async () => {
+test('the table of exit statuses is complete', async () => {
   const page = await read('docs/getting-started.md')
   const listed = [...page.matchAll(/^\| (\d+) \|/gm)].map(([, status]) => Number(status))
 

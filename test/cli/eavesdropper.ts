@@ -1,16 +1,16 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 
-/** A program that listens where a service might, and keeps every byte that it is sent. */
+/** A program that listens in place of a service and records every byte that it receives. */
 export interface Eavesdropper extends AsyncDisposable {
   readonly port: number
   readonly url: string
   readonly connections: () => number
-  /** All that it was sent, as text. */
+  /** Everything that it received, as text. */
   readonly heard: () => string
 }
 
-/** The forms in which a key could be sent: as it is, in base64, in base64url, in hexadecimal, in a URL. */
+/** Forms in which a key could be sent: plain, base64, base64url, hexadecimal, URL-encoded. */
 export function hasHeard({ heard }: Pick<Eavesdropper, 'heard'>, key: string): boolean {
   const bytes = Buffer.from(key)
   const unpadded = (text: string) => text.replace(/=+$/, '').slice(0, -1)
@@ -26,7 +26,7 @@ export function hasHeard({ heard }: Pick<Eavesdropper, 'heard'>, key: string): b
   return /authorization/i.test(text) || forms.some((form) => text.includes(form))
 }
 
-/** Listens at a port of this machine, or at a Unix socket, and replies to each connection as a healthy service does. */
+/** Listens on a port or a Unix socket, and replies like a healthy service. */
 export async function eavesdrop(
   place: { readonly path?: string; readonly port?: number } = {},
 ): Promise<Eavesdropper> {

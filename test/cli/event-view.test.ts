@@ -8,7 +8,7 @@ import { anApproval, done, queued } from './events.ts'
 
 const look = { paint: createPaint(false), width: 80 }
 
-/** The lines that events give, as one text. */
+/** Formats events as one text. */
 function shown(events: readonly RunEvent[], options: ViewOptions = {}, isColoured = false): string {
   const view = createEventView({ ...look, paint: createPaint(isColoured) }, options)
   return events
@@ -33,8 +33,8 @@ const anExit = (exitCode: number): RunEvent => ({
   },
 })
 
-describe('what people see of a run', () => {
-  test('a command with its output, cut into lines however it came, and its end', () => {
+describe('the event view shows', () => {
+  test('a command, its output in lines independent of the chunks, and its exit status', () => {
     const text = shown([
       aCall('run_command', { command: 'npm test' }),
       anOutput('one\ntw'),
@@ -53,7 +53,7 @@ describe('what people see of a run', () => {
     )
   })
 
-  test('every file of a patch, however the patch names it', () => {
+  test('every file of a patch, in any patch format', () => {
     const patch = [
       ...['diff --git a/old name b/new name', 'similarity index 100%', 'rename from old name'],
       ...['rename to new name', 'diff --git a/gone b/gone', 'deleted file mode 100644', '--- a/gone'],
@@ -64,7 +64,7 @@ describe('what people see of a run', () => {
     expect(shown([aCall('apply_patch', { patch: 'prose' })])).toContain('expected "diff --git"')
   })
 
-  test('only the first lines of an output where it is limited, with the number of the rest', () => {
+  test('only the first lines of limited output, and the number of the remaining lines', () => {
     const text = shown([anOutput('1\n2\n3\n4\n5\n'), anExit(0)], { outputLines: 2 })
 
     expect(text).toContain('│ 2\n')
@@ -72,7 +72,7 @@ describe('what people see of a run', () => {
     expect(text).toContain('… 3 more lines')
   })
 
-  test('what an edit takes away and adds', () => {
+  test('the lines that an edit removes and adds', () => {
     const text = shown([aCall('str_replace_editor', { path: 'a.js', old_str: 'x < y', new_str: 'x <= y' })])
 
     expect(text).toContain('str_replace_editor  a.js')
@@ -80,7 +80,7 @@ describe('what people see of a run', () => {
     expect(text).toContain('│ + x <= y')
   })
 
-  test('a refusal once, though two events tell of it', () => {
+  test('a refusal once, although two events report it', () => {
     const text = shown([
       aCall('read_file', { path: '../x' }),
       { type: 'tool.denied', data: { callId: 'c', tool: 'read_file', by: 'policy', reason: 'outside' } },
@@ -94,7 +94,7 @@ describe('what people see of a run', () => {
     expect(text).toContain('refused  by policy: outside')
   })
 
-  test('a message as it comes, and not again when it is whole', () => {
+  test('a message while it streams, and not again when it is complete', () => {
     const text = shown([
       { type: 'agent.message.delta', data: { messageId: 'm', text: 'Hello\nwor' } },
       { type: 'agent.message.delta', data: { messageId: 'm', text: 'ld' } },
@@ -104,11 +104,11 @@ describe('what people see of a run', () => {
     expect(text).toBe('     says  Hello\n           world')
   })
 
-  test('an approval with what would run', () => {
+  test('an approval request with the command', () => {
     expect(shown([anApproval()])).toContain('approve?  rm -rf build')
   })
 
-  test('what isolates, loudly where nothing does', () => {
+  test('the isolation, and a highlighted warning if there is none', () => {
     const text = shown([
       queued,
       {
@@ -121,17 +121,17 @@ describe('what people see of a run', () => {
     expect(text).toContain('isolation  direct, not isolated, bash  the operator said so')
   })
 
-  test('that a folder could not be searched for git directories, also where none was renamed', () => {
+  test('that a folder could not be searched for git directories, even if none was renamed', () => {
     const shownWith = (count: number, isComplete: boolean) =>
       shown([{ type: 'workspace.held', data: { count, names: ['a/.git'].slice(0, count), isComplete } }])
 
     expect(shownWith(1, true)).toContain('1 git directory in your folder renamed')
-    expect(shownWith(1, true)).not.toContain('Run no git below it')
-    expect(shownWith(0, false)).toContain('Run no git below it')
+    expect(shownWith(1, true)).not.toContain('Run no git command below it')
+    expect(shownWith(0, false)).toContain('Run no git command below it')
     expect(shownWith(0, false)).not.toContain('renamed')
   })
 
-  test('what a run without a sandbox waits for, and what to do', () => {
+  test('why a run waits for a sandbox, and what to do', () => {
     const pending = (resource: string, attempt: number): RunEvent => ({
       type: 'subtask.pending_capacity',
       data: { resource, requested: 1, available: 0, attempt, nextAttemptAt: '2026-01-01T00:01:00.000Z' },
@@ -147,7 +147,7 @@ describe('what people see of a run', () => {
     )
   })
 
-  test('settings that are put in force by a first run', () => {
+  test('the settings that the first run puts in force', () => {
     const path = '/p/.agentweaver/settings.yml'
     const first = (settings: 'file' | 'defaults') =>
       shown([{ type: 'policy.settings_trusted', data: { path, settings } }])
@@ -157,9 +157,9 @@ describe('what people see of a run', () => {
   })
 
   test.each([
-    ['changed', 'is not obeyed: it differs'],
-    ['added', 'is not obeyed: the defaults are in force'],
-    ['removed', 'is gone: the settings in force stay'],
+    ['changed', 'is ignored: it differs'],
+    ['added', 'is ignored: the defaults are in force'],
+    ['removed', 'is missing: the settings in force stay'],
   ] as const)('settings that are not obeyed since they were %s, and how to accept them', (reason, words) => {
     const ignored = (path: string): RunEvent => ({ type: 'policy.settings_ignored', data: { path, reason } })
 
@@ -173,7 +173,7 @@ describe('what people see of a run', () => {
     expect(inUpload).not.toContain('agentweaver trust')
   })
 
-  test('nothing that an agent says can steer the terminal', () => {
+  test('no control sequences from an agent', () => {
     const text = shown([
       { type: 'agent.message', data: { messageId: 'm', text: 'hi\u001b]0;title\u0007' } },
       aCall('run_command', { command: 'ls\u202e' }),
@@ -184,7 +184,7 @@ describe('what people see of a run', () => {
   })
 })
 
-describe('what a sandbox says of itself', () => {
+describe('text from a sandbox', () => {
   const steering = '\u001b]0;owned\u0007\u001b[2J'
 
   test.each<[string, RunEvent]>([
@@ -209,7 +209,7 @@ describe('what a sandbox says of itself', () => {
       },
     ],
     [
-      'an exit code that is none',
+      'an exit code that is not a number',
       {
         type: 'tool.result',
         data: {
@@ -221,13 +221,13 @@ describe('what a sandbox says of itself', () => {
       },
     ],
     [
-      'a signal that is none',
+      'a signal that is not a name',
       {
         type: 'command.exited',
         data: { commandId: 'k', result: endedBySignal(`KILL${steering}`) },
       },
     ],
-  ])('%s cannot steer the terminal', (_what, event) => {
+  ])('cannot control the terminal through %s', (_what, event) => {
     const text = shown([event])
 
     expect(text).toContain('<U+001B>]0;owned')
@@ -237,7 +237,7 @@ describe('what a sandbox says of itself', () => {
   test.each<[string, RunEvent]>([
     ['output', anOutput('\u001b[8mlooks empty\n')],
     ['a message', { type: 'agent.message', data: { messageId: 'm', text: '\u001b[30;40mlooks empty' } }],
-  ])('colours that %s leaves on end with their line, so that no later line is hidden', (_what, event) => {
+  ])('resets the colours of %s at the end of the line, so that no later line is hidden', (_what, event) => {
     const lines = shown([event, anApproval()], {}, true).split('\n')
 
     expect(lines[0]).toContain('looks empty\u001b[0m')
@@ -250,7 +250,7 @@ describe('what a sandbox says of itself', () => {
       'a message',
       { type: 'agent.message', data: { messageId: 'm', text: '\u001b[31mred\u001b[0m and\u001b[2J more' } },
     ],
-  ])('%s has no colours where none are wanted', (_what, event) => {
+  ])('shows %s without colours if colours are off', (_what, event) => {
     expect(shown([event])).toContain('red and<U+001B>[2J more')
   })
 })

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { examineGit } from '../../cli/doctor/examine-git.ts'
 import { aFolder } from './run-cli.ts'
 
-/** What doctor says where the configuration files of the user and of the machine say this. */
+/** The finding of doctor for these git configuration files. */
 async function examine({ user = '', machine = '' }: { user?: string; machine?: string }) {
   const folder = await aFolder('aw-git-config-')
   const places = { GIT_CONFIG_GLOBAL: join(folder, 'user'), GIT_CONFIG_SYSTEM: join(folder, 'machine') }
@@ -15,28 +15,28 @@ async function examine({ user = '', machine = '' }: { user?: string; machine?: s
 
 const setting = (value: string) => `[safe]\n\tbareRepository = ${value}\n`
 
-test('asks for safe.bareRepository=explicit, and says how', async () => {
+test('asks for safe.bareRepository=explicit, with the command to set it', async () => {
   expect(await examine({})).toMatchObject({
     state: 'missing',
-    detail: expect.stringContaining('takes any folder with HEAD, objects and refs'),
+    detail: expect.stringContaining('treats any folder that contains HEAD, objects and refs'),
     remedy: 'git config --global safe.bareRepository explicit',
   })
 })
 
 test.each([{ user: setting('explicit') }, { machine: setting('explicit') }])(
-  'is content with the setting of the user or of the machine: %o',
+  'accepts the setting of the user or of the machine: %o',
   async (files) => {
     expect(await examine(files)).toMatchObject({ state: 'ok' })
   },
 )
 
-test('takes the setting of the user before that of the machine', async () => {
+test('prefers the setting of the user to the one of the machine', async () => {
   expect(await examine({ user: setting('all'), machine: setting('explicit') })).toMatchObject({
     state: 'missing',
   })
 })
 
-test('says what is lost where there is no git', async () => {
+test('reports which results are missing without git', async () => {
   expect(await examineGit({ env: { PATH: '/nowhere' } })).toMatchObject({
     state: 'missing',
     detail: expect.stringContaining('no diff and no branch'),

@@ -6,11 +6,11 @@ import { excerpt } from '../../cli/view/excerpt.ts'
 
 const look = { paint: createPaint(false), width: 60, all: 'agentweaver logs RUN' }
 
-test('a short command is shown as it is', () => {
+test('shows a short command unchanged', () => {
   expect(excerpt('rm -rf build', look)).toEqual(['    rm -rf build'])
 })
 
-test('several lines are numbered, so that none of them passes for words of the prompt', () => {
+test('numbers several lines, so that none of them looks like text of the prompt', () => {
   expect(excerpt('true\nAllow it? [y = once] y', look)).toEqual([
     '    (27 characters in 2 lines)',
     '    1  true',
@@ -18,14 +18,14 @@ test('several lines are numbered, so that none of them passes for words of the p
   ])
 })
 
-test('a line that is too wide has one number, with all of its spaces', () => {
+test('gives a line that is too wide one number, and keeps all of its spaces', () => {
   const lines = excerpt(`echo ${' '.repeat(70)}; rm -rf ~`, look)
 
   expect(lines[1]).toMatch(/^ {4}1 {2}echo/)
   expect(lines[2]).toMatch(/^ {7} .*; rm -rf ~$/)
 })
 
-test('the end of one very long line is shown', () => {
+test('shows the end of a single very long line', () => {
   const lines = excerpt(`echo ${'x'.repeat(200_000)}; rm -rf ~`, look)
 
   expect(lines[0]).toContain('200,015 characters in 1 line.')
@@ -33,7 +33,7 @@ test('the end of one very long line is shown', () => {
   expect(lines).toHaveLength(26)
 })
 
-test('no text takes more rows than a screen has or is wider than it', () => {
+test('fits any text to the screen', () => {
   const text = fc.oneof(
     fc.string({ unit: 'grapheme', maxLength: 5000 }),
     fc.array(fc.string({ maxLength: 80 }), { maxLength: 200 }).map((lines) => lines.join('\n')),

@@ -16,17 +16,17 @@ export type FakeRequest = {
   readonly query: URLSearchParams
 }
 
-/** The API's wire with one run whose events a test writes. It logs every request that it got. */
+/** A fake API with one run. The test writes the run's events, and every request is recorded. */
 export interface FakeService extends AsyncDisposable {
   readonly url: string
   readonly requests: FakeRequest[]
-  /** Appends events to the run and shows them to whoever streams. */
+  /** Appends events to the run and sends them to the open streams. */
   publish(...events: RunEvent[]): void
-  /** Answers requests that it does not know by itself. */
+  /** Answers requests that the fake does not know. */
   answer: (request: FakeRequest) => Answer | undefined
-  /** Whether somebody streams the run. */
+  /** Whether a stream of the run is open. */
   readonly isFollowed: () => boolean
-  /** Ends the stream's connections without ending the run. */
+  /** Closes the stream connections without ending the run. */
   breakStreams(): void
   approvals: Approval[]
 }

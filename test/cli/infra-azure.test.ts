@@ -30,7 +30,7 @@ const READY: Said = {
 }
 const NO_BUDGET = { err: 'ERROR: Not Found({"error":{"code":"ResourceGroupNotFound"}})\n', status: 1 }
 
-/** Runs the check with an `az` that says so, on dev's stack file with its budget begun on that day. */
+/** Runs the check with a fake `az`, on dev's stack file, with the given start of the budget and the given day. */
 async function check(said: Said, startDate = '2020-01-01') {
   const az = await aStandIn('az', 'az-stand-in.ts')
   writeFileSync(join(az.state, 'answers.json'), JSON.stringify({ ...READY, ...said }))
@@ -52,7 +52,7 @@ async function check(said: Said, startDate = '2020-01-01') {
 }
 
 describe('agentweaver infra check --azure', () => {
-  test('passes a subscription that has all that a platform needs, and only reads', async () => {
+  test('passes a subscription that has everything a platform needs, and only reads', async () => {
     const { status, ok, states, calls } = await check({})
 
     expect({ status, ok }).toEqual({ status: 0, ok: true })
@@ -67,7 +67,7 @@ describe('agentweaver infra check --azure', () => {
     expect(named).toEqual(calls)
   })
 
-  test('is skipped without a login, which is no failure and no pass', async () => {
+  test('is skipped without a login, which is neither a failure nor a pass', async () => {
     const { status, states, detail, calls } = await check({
       'account show': { err: "ERROR: Please run 'az login'\n", status: 1 },
     })
@@ -78,7 +78,7 @@ describe('agentweaver infra check --azure', () => {
     expect(calls).toHaveLength(1)
   })
 
-  test('is skipped where there is no az', async () => {
+  test('is skipped if az is not installed', async () => {
     const cwd = await aFolder('aw-azure-check-')
     writeFileSync(join(cwd, 'Pulumi.dev.yaml'), DEV)
 
@@ -91,7 +91,7 @@ describe('agentweaver infra check --azure', () => {
     expect(stdout).toContain('azure login: skipped: az is not on the PATH')
   })
 
-  test('names what is not registered, with the command that registers it', async () => {
+  test('lists what is not registered, with the command to register it', async () => {
     const others = PROVIDERS.filter(({ name }) => name !== 'Microsoft.DBforPostgreSQL')
     const { status, states, detail } = await check({
       'provider list': {
@@ -116,13 +116,13 @@ describe('agentweaver infra check --azure', () => {
       /tenantId/,
     ],
     [
-      'a right that is missing',
+      'a missing permission',
       { 'provider list': { err: 'ERROR: (AuthorizationFailed) no', status: 1 } },
       'providers',
       /AuthorizationFailed/,
     ],
     [
-      'a budget to come that begins in the past',
+      'a future budget that starts in the past',
       { 'rest --method': NO_BUDGET },
       'budget',
       /"2020-01-01".*past month: set/,
@@ -136,7 +136,7 @@ describe('agentweaver infra check --azure', () => {
   })
 })
 
-describe('the first day of a budget to come', () => {
+describe('the start date of a future budget', () => {
   const today = new Date('2026-11-25T23:00:00Z')
 
   test.each(['2026-11-01', '2027-11-01'])('may be %s', (day) => {
@@ -151,8 +151,8 @@ describe('the first day of a budget to come', () => {
   })
 })
 
-test('every provider of a resource of the plans is among those that are checked', () => {
-  /** Registered in every subscription by Azure itself. */
+test('checks every resource provider that the plans use', () => {
+  /** Azure registers these in every subscription. */
   const ALWAYS = ['authorization', 'consumption', 'resources']
   const MODULES: Readonly<Record<string, string>> = { dns: 'network', privatedns: 'network' }
   const checked = providersOf({

@@ -10,7 +10,7 @@ const ROOT = resolve(import.meta.dirname, '../..')
 const raw = (stack: string) => readFileSync(join(ROOT, `Pulumi.${stack}.yaml`), 'utf8')
 const key = (name: string) => `agentweaver:${name}`
 
-/** A folder with a stack file `dev`, altered, and the plans that are given. */
+/** Creates a folder with an edited stack file `dev` and the given plans. */
 async function aProject(alter: (config: Record<string, unknown>) => void = () => undefined, plan?: object) {
   const cwd = await aFolder('aw-infra-')
   const file = parse(raw('dev')) as { config: Record<string, unknown> }
@@ -24,14 +24,14 @@ async function aProject(alter: (config: Record<string, unknown>) => void = () =>
   return { cwd, check }
 }
 
-test.each(['dev', 'prod', 'pr-example'])('the stack file %s of this repository is right', async (stack) => {
+test.each(['dev', 'prod', 'pr-example'])('accepts the stack file %s of this repository', async (stack) => {
   const { status, stdout, stderr } = await runCli(['infra', 'check', stack], { cwd: ROOT })
 
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
   expect(stdout).toContain(`Pulumi.${stack}.yaml: right`)
 })
 
-test('says what a file buys: sandboxes, warm node-hours, vCPUs; and no price', async () => {
+test('prints the capacity that a file pays for (sandboxes, warm node-hours, vCPUs), and no price', async () => {
   const { check, cwd } = await aProject()
   cpSync(join(ROOT, 'environments'), join(cwd, 'environments'), { recursive: true })
 
@@ -51,7 +51,7 @@ test('says what a file buys: sandboxes, warm node-hours, vCPUs; and no price', a
   expect((await check('dev')).stdout).not.toMatch(/[$€]|USD|EUR/)
 })
 
-test('tells every mistake at once, by key, with what to write there', async () => {
+test('lists every mistake with its key and a remedy', async () => {
   const { check } = await aProject((config) => {
     config[key('network')] = { podCidr: '10.0.0.0/16' }
     config[key('pools')] = { kata: { size: 'Standard_D8ps_v5' } }
@@ -99,7 +99,7 @@ const APPLIED = {
   ],
 }
 
-test('what was made and is asked for alike is right', async () => {
+test('accepts a file that equals the applied plan', async () => {
   const { check } = await aProject(undefined, APPLIED)
 
   const { status, stdout } = await check('dev')
@@ -117,7 +117,7 @@ const EDITS: readonly (readonly [string, (config: Record<string, unknown>) => vo
     /location: is westus3, but was made as eastus2/,
   ],
   [
-    'the pods’ range',
+    'the pod range',
     (config) => Object.assign(config, { [key('network')]: { podCidr: '10.245.0.0/16' } }),
     /network\.podCidr: .*cannot change/,
   ],
@@ -148,7 +148,7 @@ const EDITS: readonly (readonly [string, (config: Record<string, unknown>) => vo
     /database\.version: /,
   ],
 ]
-test.each(EDITS)('%s cannot change once it was made', async (_, edit, found) => {
+test.each(EDITS)('rejects a change of %s after creation', async (_, edit, found) => {
   const { check } = await aProject(edit, APPLIED)
 
   const { status, stdout } = await check('dev')
@@ -157,7 +157,7 @@ test.each(EDITS)('%s cannot change once it was made', async (_, edit, found) => 
   expect(stdout.trim().split('\n')).toHaveLength(1)
 })
 
-test('a pool of the next generation may differ', async () => {
+test('accepts a changed pool of the next generation', async () => {
   const { check } = await aProject(
     (config) =>
       Object.assign(config, {
@@ -176,7 +176,7 @@ test.each([
   [['./broken.yaml'], /broken\.yaml: /],
   [['./list.yaml'], /no map of keys/],
   [[], /missing required argument/],
-])('%j cannot be read', async (argv, expected) => {
+])('reports that %j cannot be read', async (argv, expected) => {
   const { check, cwd } = await aProject()
   writeFileSync(join(cwd, 'broken.yaml'), 'config:\n  a: 1\n  a: 2\n')
   writeFileSync(join(cwd, 'list.yaml'), '- 1\n')
@@ -186,13 +186,13 @@ test.each([
   expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringMatching(expected) })
 })
 
-test('the file of the example preview is what the command would write', () => {
+test('the file of the example preview is what the command writes', () => {
   const parsed = parseStackFile(readStackText(raw('pr-example')))
 
   expect(parsed).toMatchObject({ config: { kind: 'slice', slug: 'example-50d858', branch: 'example' } })
 })
 
-test('the page shows what the command prints', async () => {
+test('the page shows the output of the command', async () => {
   const page = readFileSync(join(ROOT, 'docs/infra.md'), 'utf8')
   const [, shown] = /<!-- generated: check -->\n```\n([\s\S]*?)```\n<!-- end -->/.exec(page) ?? []
 

@@ -27,7 +27,7 @@ async function runWith(answers: readonly ModelReply[]) {
   return { shown: await runCli(argv, { env }), again: () => runCli([...argv, '--json'], { env }) }
 }
 
-test('run shows the words of a model that refuses, and fails', async () => {
+test('run shows the text of a refusal and fails', async () => {
   const { shown, again } = await runWith([
     { refusal: 'I will not\u001b[2J do that.' },
     { refusal: 'Nor that.' },
@@ -48,7 +48,7 @@ test('run shows the words of a model that refuses, and fails', async () => {
   })
 })
 
-test('run shows calls of a model that cannot be used, and goes on', async () => {
+test('run shows invalid calls of a model and continues', async () => {
   const { shown } = await runWith([
     {
       toolCalls: [

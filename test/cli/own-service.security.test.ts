@@ -16,7 +16,7 @@ import { aFolder, runCli } from './run-cli.ts'
 const NOBODY = 65_534
 const isRoot = process.getuid?.() === 0
 
-/** A home with the state folder of a service that is stopped. */
+/** A home with the state folder of a stopped service. */
 async function aHome() {
   const home = await aFolder('aw-own-test-')
   const state = join(home, '.local/state/agentweaver')
@@ -26,7 +26,7 @@ async function aHome() {
   return { home, state, socket: join(state, 'service.sock'), apiKey }
 }
 
-/** Commands that ask a service for something, each in its own way. */
+/** Commands that contact a service in different ways. */
 const COMMANDS = [
   ['cancel', RUN_ID],
   ['logs', '-f', RUN_ID],
@@ -35,8 +35,8 @@ const COMMANDS = [
   ['config'],
 ]
 
-describe('a program that listens at the port of a stopped service gets nothing', () => {
-  test('the control: the key that is sent to a port is heard there', async () => {
+describe('a program on the port of a stopped service receives nothing', () => {
+  test('control: the program receives a key that is sent to the port', async () => {
     const { apiKey } = await aHome()
     await using port = await eavesdrop()
 
@@ -61,7 +61,7 @@ describe('a program that listens at the port of a stopped service gets nothing',
     })
   })
 
-  test('runs, for which a service of its own is started', async () => {
+  test('from run, which starts its own service', async () => {
     const { home } = await aHome()
     await using port = await eavesdrop()
     const env = { HOME: home, AGENTWEAVER_PORT: String(port.port) }
@@ -74,14 +74,14 @@ describe('a program that listens at the port of a stopped service gets nothing',
 
 type Stale = { url: string; socket: string }
 
-describe('a file of a service that is gone names the program that is in its place now', () => {
+describe('the service file of a stopped service names another program', () => {
   test.each<[string, (place: Stale) => unknown]>([
     ['as earlier versions wrote it', ({ url }) => ({ url, pid: process.pid })],
     ['a process of another user', ({ url, socket }) => ({ url, socket, pid: 1, startedIn: '/' })],
-    ['a process that is gone', ({ url, socket }) => ({ url, socket, pid: 2 ** 22, startedIn: '/' })],
+    ['a process that has ended', ({ url, socket }) => ({ url, socket, pid: 2 ** 22, startedIn: '/' })],
     ['a process of this user', ({ url, socket }) => ({ url, socket, pid: process.pid, startedIn: '/' })],
     ['a socket as its address', ({ socket }) => ({ url: `unix:${socket}`, socket, pid: process.pid })],
-    ['nothing that can be read', () => 'service'],
+    ['unreadable content', () => 'service'],
   ])('%s', async (_what, content) => {
     const { home, state } = await aHome()
     const elsewhere = join(await aFolder('aw-elsewhere-'), 's')
@@ -104,8 +104,8 @@ describe('a file of a service that is gone names the program that is in its plac
   })
 })
 
-describe('what stands at the place of the socket', () => {
-  test('the control: a socket of this user alone gets the key, and its request is answered', async () => {
+describe('a replaced socket or folder', () => {
+  test('control: a private socket of this user gets the key and its request is answered', async () => {
     const { home, socket, apiKey } = await aHome()
     await using listener = await eavesdrop({ path: socket })
     await chmod(socket, 0o600)
@@ -188,15 +188,15 @@ describe('what stands at the place of the socket', () => {
     expect(hasHeard(listener, scene.apiKey)).toBe(false)
   }
 
-  test.each(cases)('%s is not used, and gets no key', (_what, change, why) => isRefused(change, why))
+  test.each(cases)('%s is not used and gets no key', (_what, change, why) => isRefused(change, why))
 
-  // Only root can give a file to another user.
-  test.skipIf(!isRoot).each(asRoot)('%s is not used, and gets no key', (_what, change, why) =>
+  // Only root can change the owner of a file.
+  test.skipIf(!isRoot).each(asRoot)('%s is not used and gets no key', (_what, change, why) =>
     isRefused(change, why),
   )
 })
 
-test('a state folder with a long path has its socket in the private folder for runtime files', async () => {
+test('a state folder with a long path has its socket in the private runtime folder', async () => {
   const home = await aFolder('aw-long-test-')
   const runtime = join(home, 'run')
   await mkdir(runtime, { mode: 0o700 })
@@ -209,12 +209,12 @@ test('a state folder with a long path has its socket in the private folder for r
 
   expect(socket).toMatch(new RegExp(`^${runtime}/agentweaver/[0-9a-f]{16}\\.sock$`))
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
-  // Shown to be the socket that is used: with its folder open to others, it is refused.
+  // Proves that this socket is used: it is rejected when its folder is open to others.
   await chmod(join(runtime, 'agentweaver'), 0o777)
   expect((await runCli(['runs'], { env, cwd: home })).status).toBe(6)
 })
 
-test('the place of the socket is short, and differs between state folders', () => {
+test('the socket path is short and differs between state folders', () => {
   const long = (name: string) => `/${'x'.repeat(110)}/${name}`
   const placeOf = (stateDir: string, runtimeDir?: string) =>
     socketPlaceOf(stateDir, runtimeDir === undefined ? {} : { XDG_RUNTIME_DIR: runtimeDir }).path
@@ -226,7 +226,7 @@ test('the place of the socket is short, and differs between state folders', () =
     expect(placeOf(long('a'), runtimeDir)).toMatch(/^\/tmp\/agentweaver-\d+\/[0-9a-f]{16}\.sock$/)
 })
 
-/** Tries to connect as a user; returns `connected` or the name of the error. */
+/** Tries to connect as another user. Returns `connected` or the error code. */
 async function connectAs(uid: number | undefined, socket: string): Promise<string> {
   const program = `
     const socket = require('node:net').connect(${JSON.stringify(socket)})
@@ -244,19 +244,19 @@ async function connectAs(uid: number | undefined, socket: string): Promise<strin
 test.runIf(isRoot)('another user of the machine cannot connect to the socket', async () => {
   const stateDir = await makeStateDir()
   const { socket } = await startService({ AGENTWEAVER_STATE_DIR: stateDir }).ready
-  // Only the state folder itself is to stand in the way.
+  // Opens the parent folders, so that only the state folder protects the socket.
   await chmod(join(stateDir, '..'), 0o755)
 
   expect(await connectAs(undefined, socket)).toBe('connected')
   expect(await connectAs(NOBODY, socket)).toBe('EACCES')
-  // Each of the two, folder and socket, is enough.
+  // The folder and the socket each protect on their own.
   await chmod(stateDir, 0o755)
   expect(await connectAs(NOBODY, socket)).toBe('EACCES')
   await chmod(socket, 0o666)
   expect(await connectAs(NOBODY, socket)).toBe('connected')
 })
 
-test('a service replaces the socket of one that crashed', async () => {
+test('a service replaces the socket of a crashed service', async () => {
   const stateDir = await makeStateDir()
   const first = startService({ AGENTWEAVER_STATE_DIR: stateDir })
   const { socket } = await first.ready

@@ -23,7 +23,7 @@ interface Planted {
 }
 const nameOf = (branch: string) => `pr-${previewSlug(branch)}`
 
-/** `stack ls` as it was recorded, with other stacks in it. */
+/** Recorded output of `stack ls`, with other stacks in it. */
 function listed(stacks: readonly { name: string; lastUpdate?: string }[]): Planted {
   const [row] = JSON.parse(answers.list.stdout) as object[]
   const rows = stacks.map(({ name, lastUpdate }) => ({ ...row, name, lastUpdate }))
@@ -32,7 +32,7 @@ function listed(stacks: readonly { name: string; lastUpdate?: string }[]): Plant
     answer: { ...answers.list, stdout: JSON.stringify(rows) },
   }
 }
-/** `stack export` as it was recorded, with another end of the preview, or with none. */
+/** Recorded output of `stack export`, with another expiry or none. */
 function exported(stack: string, expires?: Date): Planted {
   const was = /"expires":"[^"]*"/g
   const { export: recorded } = answers
@@ -48,12 +48,12 @@ const always = (words: string, name: AnswerName, stack?: string): Planted => ({
   ...(stack !== undefined && { stack }),
 })
 
-/** A folder with the stack file of `dev`, and a `pulumi` that answers what the real one answered. */
+/** A folder with the stack file of `dev`, and a fake `pulumi` with recorded answers. */
 async function aProject(...planted: readonly Planted[]) {
   const pulumi = await aStandIn('pulumi', 'pulumi-stand-in.ts')
   const cwd = await aFolder('aw-project-')
   writeFileSync(join(cwd, 'Pulumi.dev.yaml'), BASE)
-  // The key of the API is no matter of Pulumi's: the stand-in fails if it sees it.
+  // Pulumi must not get the API key: the fake fails if it sees the key.
   const env = { ...pulumi.env, AGENTWEAVER_API_KEY: 'k' }
   const answer = (...more: readonly Planted[]) =>
     writeFileSync(
@@ -81,7 +81,7 @@ async function aProject(...planted: readonly Planted[]) {
 const PAST = new Date(Date.now() - HOUR_MS)
 const FUTURE = new Date(Date.now() + HOUR_MS)
 
-test('up, status, down: a slice of the environment with an end, and nothing of it left', async () => {
+test('up, status and down create, show and remove a slice of the environment with an expiry', async () => {
   const { preview, fileOf, pulumi, answer, destroyed } = await aProject()
   const stack = nameOf('fix/egress')
 
@@ -126,7 +126,7 @@ test('up, status, down: a slice of the environment with an end, and nothing of i
   expect((await preview('down', '--branch', 'fix/egress')).status).toBe(0)
 })
 
-test('a second up changes the end alone, on a machine that has never seen the stack too', async () => {
+test('a second up changes only the expiry, also on a machine that has never seen the stack', async () => {
   const { preview, fileOf, cwd } = await aProject()
   const stack = nameOf('a')
   const provider = ['--secrets-provider', 'azurekeyvault://v/keys/k']
@@ -168,7 +168,7 @@ test.each(HOSTILE)('the branch %j never reaches a shell, another stack or an opt
   expect(config['agentweaver:kind']).toBe('slice')
 })
 
-test('sweep destroys what has expired, and nothing that lives, is at work or is no preview', async () => {
+test('sweep destroys expired previews, and nothing that is alive, in use or not a preview', async () => {
   const [old, young, halfway, fresh, never] = ['old', 'young', 'halfway', 'fresh', 'never'].map(nameOf) as [
     string,
     ...string[],
@@ -200,7 +200,7 @@ test('sweep destroys what has expired, and nothing that lives, is at work or is 
   expect(destroyed()).toEqual([old, halfway])
 })
 
-test('one preview that cannot be destroyed keeps none of the others, and is told with its reason', async () => {
+test('a preview that cannot be destroyed does not stop the sweep, and its reason is printed', async () => {
   const [first, second] = [nameOf('aa'), nameOf('bb')]
   const { preview } = await aProject(
     listed([{ name: first }, { name: second }]),
@@ -225,7 +225,7 @@ describe('a failure of Pulumi', () => {
     return preview('up', '--branch', 'a')
   }
 
-  test('is told by rule, resource and remedy where the policy pack refuses', async () => {
+  test('lists rule, resource and remedy if the policy pack rejects the stack', async () => {
     const { status, stderr } = await up('refused')
 
     expect(status).toBe(1)
@@ -236,14 +236,14 @@ describe('a failure of Pulumi', () => {
     expect(stderr).not.toMatch(/preview failed|data stays where it may be/)
   })
 
-  test('is told by resource where Azure refuses', async () => {
+  test('lists the resource if Azure rejects it', async () => {
     const { stderr } = await up('failed')
 
     expect(stderr).toMatch(/^ {2}managedidentity:UserAssignedIdentity \S+: Status=500/m)
     expect(stderr).not.toContain('update failed')
   })
 
-  test('is told with the command that clears the lock where somebody else works on the stack', async () => {
+  test('prints the command that removes the lock if the stack is locked', async () => {
     const { status, stderr } = await up('locked')
 
     expect(status).toBe(1)
@@ -268,7 +268,7 @@ describe('a failure of Pulumi', () => {
     expect({ status, ...JSON.parse(stdout).stacks[0] }).toMatchObject({ status: exit, did })
   })
 
-  test('shows at most twenty findings, and says how many more there are', async () => {
+  test('shows at most twenty findings and the number of the others', async () => {
     const [line = ''] = answers.refused.events.split('\n')
     const events = Array.from({ length: 30 }, (_, n) =>
       line.replace(/("resourceUrn":"[^"]+)"/, `$1-${n}"`),
@@ -291,7 +291,7 @@ test.each([
   [['up', '--branch', 'a', '--environment', 'none'], /no file Pulumi\.none\.yaml/],
   [['up', '--branch', ''], /--branch/],
   [['up', '--branch', 'a', '--environment', 'prod'], /prod has no previews/],
-])('%j is a mistake in the words, and nothing is called', async (argv, expected) => {
+])('rejects %j without calling Pulumi', async (argv, expected) => {
   const { preview, pulumi } = await aProject()
 
   const { status, stderr } = await preview(...argv)
@@ -300,7 +300,7 @@ test.each([
   expect(pulumi.calls()).toEqual([])
 })
 
-test('without the Pulumi CLI it says where to get it', async () => {
+test('prints where to install Pulumi if it is missing', async () => {
   const cwd = await aFolder('aw-project-')
   writeFileSync(join(cwd, 'Pulumi.dev.yaml'), BASE)
 
@@ -313,7 +313,7 @@ test('without the Pulumi CLI it says where to get it', async () => {
   expect(stderr).toMatch(/pulumi is not on the PATH[\s\S]*pulumi\.com/)
 })
 
-test('an interrupt lets Pulumi end its work, and is not the end of the command before', async () => {
+test('waits until Pulumi has ended after an interrupt', async () => {
   const { pulumi, cwd } = await aProject()
   const mayEnd = join(cwd, 'may-end')
   const child = startCli(['preview-stack', 'up', '--branch', 'a', '--json'], {
@@ -334,7 +334,7 @@ test('an interrupt lets Pulumi end its work, and is not the end of the command b
 test.each([
   ['up', ['--branch', 'fix/egress']],
   ['sweep', []],
-])('%s refuses an empty secrets provider before it changes anything', async (verb, more) => {
+])('%s rejects an empty secrets provider before it changes anything', async (verb, more) => {
   const { preview, pulumi, fileOf } = await aProject()
 
   const { status, stderr } = await preview(verb, ...more, '--secrets-provider', '')

@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** Where the answers are; `npm run test:pulumi -- --record` writes them. */
+/** Recorded answers. `npm run test:pulumi -- --record` writes them. */
 export const ANSWERS_FILE = fileURLToPath(new URL('recorded/pulumi-answers.json', import.meta.url))
 
-/** What one call of the real command printed and ended with; `events` is its event log, but for what no code reads. */
+/** Output and exit status of one real call. `events` is its event log without the events that no code reads. */
 export interface PulumiAnswer {
   readonly command: string
   readonly status: number
@@ -30,7 +30,7 @@ export interface PulumiAnswers {
 
 const parsed = () => JSON.parse(readFileSync(ANSWERS_FILE, 'utf8')) as PulumiAnswers
 
-/** What is recorded so far; nothing while there is no file. */
+/** The recorded answers, or nothing without a file. */
 export const recordedSoFar = (): PulumiAnswers | undefined =>
   existsSync(ANSWERS_FILE) ? parsed() : undefined
 export const readAnswers = (): PulumiAnswers['answers'] => parsed().answers

@@ -25,7 +25,7 @@ let workspace: string
 let service: ServiceProcess
 let env: Record<string, string>
 
-/** Writes a plan and answers the command line that runs it in the workspace. */
+/** Writes a plan and returns the arguments that run it in the workspace. */
 async function planned(...turns: PlanStep[][]): Promise<string[]> {
   const file = join(folder, `plan-${crypto.randomUUID()}.json`)
   await writeFile(file, JSON.stringify({ turns }))
@@ -50,7 +50,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true })
 })
 
-test('an id that is none is said to be, with where the real ones are', async () => {
+test('rejects a malformed id and says where to find ids', async () => {
   const wrong = await runCli(['show', 'run_nope'], { env })
   const absent = await runCli(['show', `run_${'0'.repeat(32)}`], { env })
 
@@ -59,7 +59,7 @@ test('an id that is none is said to be, with where the real ones are', async () 
   expect(absent.status).toBe(3)
 })
 
-test('a folder that the service does not have is refused with the way that works', async () => {
+test('explains which folders work if the service does not have the folder', async () => {
   const own = await runCli(['sandbox', 'create', '-w', '/etc'], {
     env: { AGENTWEAVER_STATE_DIR: join(folder, 'state') },
   })
@@ -86,7 +86,7 @@ test.each([
   [['runs', '--after', 'zzz'], '--after names no run'],
   [['runs', '--limit', 'many'], '--limit: must be a number'],
   [['sandbox', 'rm', `sbx_${'0'.repeat(32)}`], 'There is no sandbox'],
-])('%j is refused in words of the command line', async (words, expected) => {
+])('rejects %j in terms of the command line', async (words, expected) => {
   const plan = (await planned([outcome('succeeded')])).at(-1) ?? ''
 
   const { status, stderr } = await runCli(
@@ -100,7 +100,7 @@ test.each([
 })
 
 describe('a run from the command line', () => {
-  test('succeeds with 0, can be listed, shown and read again from any event on', async () => {
+  test('exits with 0, and the run can be listed, shown and read from any event', async () => {
     const started = await runCli([...(await planned([command('echo hi > made')])), '--json'], { env })
     const lines = started.stdout
       .trimEnd()
@@ -124,13 +124,13 @@ describe('a run from the command line', () => {
     ).toEqual(lines.slice(-1))
   })
 
-  test('answers 1 when the agent reports that it failed', async () => {
+  test('exits with 1 if the agent reports a failure', async () => {
     const { status } = await runCli(await planned([outcome('failed')]), { env })
 
     expect(status).toBe(1)
   })
 
-  test('waits for an approval that another terminal gives', async () => {
+  test('waits for an approval from another terminal', async () => {
     const child = startCli(await planned([command(DELETE)]), { env })
     let said = ''
     child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
@@ -152,7 +152,7 @@ describe('a run from the command line', () => {
     expect(child.exitCode).toBe(0)
   })
 
-  test('goes on without a command that was denied', async () => {
+  test('continues without a denied command', async () => {
     await using terminal = startAtTerminal(await planned([command(DELETE), outcome('succeeded')]), { env })
 
     await terminal.shows('Allow it?')
@@ -162,7 +162,7 @@ describe('a run from the command line', () => {
     expect(terminal.screen()).toContain('keep it')
   })
 
-  test('whose service is killed says how to go on when it is back', async () => {
+  test('says how to continue if the service was killed', async () => {
     const home = await mkdtemp(join(folder, 'killed-'))
     const killed = await spawnService({
       env: { PATH: process.env['PATH'], HOME: home, ...COMPILE_CACHE },
@@ -174,7 +174,7 @@ describe('a run from the command line', () => {
     await terminal.shows('Allow it?')
 
     process.kill(killed.pid, 'SIGKILL')
-    await terminal.shows('The service does not answer; trying again')
+    await terminal.shows('The service does not answer. Trying again')
     terminal.type('y\r')
 
     expect(await terminal.exited).toBe(5)
@@ -193,7 +193,7 @@ describe('a run from the command line', () => {
     expect(terminal.screen()).toContain('cancelled')
   })
 
-  test('takes further turns, and a last one', async () => {
+  test('accepts further turns and a final one', async () => {
     const plan = await planned(
       [{ kind: 'say', text: 'first answer' }],
       [{ kind: 'say', text: 'second answer' }],
@@ -220,7 +220,7 @@ describe('a run from the command line', () => {
   })
 })
 
-/** A command that is ended by its timeout: by a later one where it had not said yet that it runs. */
+/** Starts a command that its timeout ends. The timeout is raised if the command had not started yet. */
 async function execIntoTimeout(id: string) {
   for (const seconds of ['1', '5', '25']) {
     const ended = await runCli(['exec', '--timeout', seconds, id, 'echo partial; sleep 600'], { env })
@@ -260,21 +260,21 @@ test('a sandbox is created, runs commands, and is destroyed', async () => {
 describe('without a running service', () => {
   const aHome = () => mkdtemp(join(tmpdir(), 'aw-home-test-'))
 
-  test('run starts one for itself, keeps what happened, and leaves no process', async () => {
+  test('run starts a service, keeps the results, and leaves no process', async () => {
     const home = await aHome()
     const settings = { env: { HOME: home }, cwd: home }
 
     const run = await runCli([...(await planned([command('pwd')])), '--json'], settings)
     const runs = await runCli(['runs'], settings)
 
-    expect(run.stderr).toContain(`starting one for this command (store: ${home}/.local/state/agentweaver)`)
+    expect(run.stderr).toContain(`Starting one for this command (store: ${home}/.local/state/agentweaver)`)
     expect(run.status).toBe(0)
     expect(runs.stdout).toMatch(/run_\w+ +succeeded/)
     await untilQuiet(home)
     await rm(home, { recursive: true })
   })
 
-  test('its store is the one of the user, and a project has settings only', async () => {
+  test("uses the user's store, and the project contains only settings", async () => {
     const home = await aHome()
     const project = join(home, 'project')
     await mkdir(join(project, '.agentweaver'), { recursive: true })
@@ -291,7 +291,7 @@ describe('without a running service', () => {
     await rm(home, { recursive: true })
   })
 
-  test('a run that waits is decided from another terminal, in any folder', async () => {
+  test('a waiting run is decided from another terminal in any folder', async () => {
     const home = await aHome()
     const settings = { env: { HOME: home }, cwd: home }
     const child = startCli(await planned([command(DELETE)]), settings)
@@ -315,7 +315,7 @@ describe('without a running service', () => {
     await rm(home, { recursive: true })
   })
 
-  test('Ctrl-C twice ends the run with the service that was started for it', async () => {
+  test('Ctrl-C twice ends the run and the service that was started for it', async () => {
     const home = await aHome()
     const argv = await planned([command('sleep 600')])
     const settings = { env: { HOME: home }, cwd: home }
@@ -333,7 +333,7 @@ describe('without a running service', () => {
   })
 
   test.each([[['runs']], [['sandbox', 'create']], [['cancel', 'run_1']]])(
-    '%j needs one, and says so',
+    '%j fails with an explanation',
     async (argv) => {
       const home = await aHome()
 

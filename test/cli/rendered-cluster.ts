@@ -19,7 +19,7 @@ function podOf({ actors }: CommittedTree['cast'], kind: Kind) {
   return end
 }
 
-/** The event that says which pod serves a sandbox: `verify` leaves that one out of those that must not be reached. */
+/** The event with the pod of a sandbox. `verify` excludes this pod from the forbidden destinations. */
 function boundEvent({ cast }: CommittedTree, kind: Kind) {
   const { name } = podOf(cast, kind)
   const data = { podName: name, podUid: name, claimName: 'verify', launch: 'warm', bindMs: 1 }
@@ -30,7 +30,7 @@ function boundEvent({ cast }: CommittedTree, kind: Kind) {
   }
 }
 
-/** Connections of a sandbox, judged by the policies of a tree as Cilium judges them. */
+/** Judges the connections of a sandbox by the policies of a tree, as Cilium does. */
 function reachabilityOf({ policies, cast }: CommittedTree) {
   const built = createEvaluator(policies, cast.facts)
   if (!built.ok) throw new Error(JSON.stringify(built.faults))
@@ -41,7 +41,7 @@ function reachabilityOf({ policies, cast }: CommittedTree) {
   }
 }
 
-/** What the probe's program was given: targets as JSON, in base64, in a program that is in base64 too. */
+/** Decodes the targets of the probe: JSON in base64, in a program in base64. */
 function targetsIn(command: string): Target[] {
   const decode = (text: string, quote: string) =>
     Buffer.from(
@@ -103,7 +103,7 @@ export async function startRenderedCluster(tree: CommittedTree) {
   const kubectl = await aStandIn('kubectl', 'kubectl-stand-in.ts')
   writeFileSync(join(kubectl.state, 'answers.json'), JSON.stringify(objectsOf(tree)))
   return {
-    /** Classes of the sandboxes that were asked for. */
+    /** Classes of the requested sandboxes. */
     made,
     env: {
       ...kubectl.env,
@@ -117,7 +117,7 @@ export async function startRenderedCluster(tree: CommittedTree) {
   }
 }
 
-/** What `kubectl` tells of the cluster that the tree was made for. */
+/** `kubectl` answers for the cluster of the tree. */
 function objectsOf({ environment, cast }: CommittedTree): Record<string, unknown> {
   const [services = ''] = environment.infra.network.serviceCidrs
   const nodeInfo = { kernelVersion: '6.6.0', kubeletVersion: 'v1.36.0' }

@@ -29,7 +29,7 @@ const aDiff = (change: Partial<RunDiff> = {}): RunDiff => ({
 
 type Answers = { readonly diff: RunDiff; readonly patch?: string; readonly bundle?: Uint8Array }
 
-/** A service that has the results of one run. */
+/** A service with the results of one run. */
 async function startResults(path: string, { diff, patch = '', bundle = new Uint8Array() }: Answers) {
   const workspace = { kind: 'path', path, mode: 'isolated' } as const
   const answers: Readonly<Record<string, string | Uint8Array>> = {
@@ -49,7 +49,7 @@ async function startResults(path: string, { diff, patch = '', bundle = new Uint8
   return { AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: 'key' }
 }
 
-/** A bundle of one ref as the service would announce it. */
+/** A bundle of one ref, announced as the service does. */
 async function aBundle(place: Place, script: string, ref = REF) {
   place.shell(
     `cp -r ../project ../agent; cd ../agent; ${script}; git update-ref ${ref} HEAD; git bundle create -q ../run.bundle ${ref} ^main 2>/dev/null || git bundle create -q ../run.bundle ${ref}`,
@@ -66,7 +66,7 @@ const DETACHED_COMMIT = 'git checkout -q --detach; echo two >>a.txt; git commit 
 describe('diff', () => {
   const HOSTILE = 'diff --git a/x b/x\n+\u001b]0;title\u0007\u001b[8mhidden\u001b[2J\u202e\rback\n'
 
-  test('shows the patch as it is in a pipe, and steers no terminal', async () => {
+  test('writes the patch unchanged to a pipe, and escapes control characters for a terminal', async () => {
     const env = await startResults('/nowhere', { diff: aDiff(), patch: HOSTILE })
 
     const piped = await runCli(['diff', RUN_ID], { env })
@@ -79,7 +79,7 @@ describe('diff', () => {
     )
   })
 
-  test('shows names, numbers and JSON, hand-off files first', async () => {
+  test('shows names, numbers and JSON, with hand-off files first', async () => {
     const diff = aDiff({
       files: [
         { path: 'package.json', status: 'added', additions: 2, deletions: 0 },
@@ -111,7 +111,7 @@ describe('diff', () => {
 })
 
 describe('fetch', () => {
-  test('makes one ref, touches no file, and says how to go on', async () => {
+  test('creates one ref, changes no file, and prints the next steps', async () => {
     const place = aRepository()
     place.shell(
       'echo mine >>a.txt; git config core.fsmonitor "touch $HOME/ran; false"; mkdir -p .git/hooks; printf "#!/bin/sh\\ntouch $HOME/ran\\n" | tee .git/hooks/reference-transaction >.git/hooks/post-index-change; chmod +x .git/hooks/*',
@@ -132,7 +132,7 @@ describe('fetch', () => {
     expect(first).toMatchObject({ status: 0, stdout: `${REF}\n` })
     expect(first.stderr).toContain(`git diff HEAD...${REF}`)
     expect(first.stderr).toContain(`git merge ${REF}`)
-    expect(first.stderr).toContain('commit or stash')
+    expect(first.stderr).toContain('Commit or stash')
     expect(JSON.parse(again.stdout)).toMatchObject({ ref: REF, commit: branch.commit, isKnown: true })
     expect(place.shell('cat a.txt .git/HEAD .git/config; sha1sum .git/index')).toBe(before)
     expect(existsSync(join(place.home, 'ran'))).toBe(false)
@@ -143,7 +143,7 @@ describe('fetch', () => {
     ).toBe(`second\nfirst\n${REF}\nrefs/heads/main\n`)
   })
 
-  test('takes commits into a worktree, a shallow clone and another clone', async () => {
+  test('fetches commits into a worktree, a shallow clone and another clone', async () => {
     const place = aRepository()
     place.shell(
       'git worktree add -q ../tree -b tree; echo 2 >>a.txt; git commit -qam 2; git clone -q --depth 1 "file://$PWD" ../shallow; git clone -q . ../clone',
@@ -163,26 +163,26 @@ describe('fetch', () => {
 
   test.each([
     [
-      'a tree with a git directory in it',
+      'a tree that contains a git directory',
       `git checkout -q --detach; blob=$(echo evil | git hash-object -w --stdin); inner=$(printf '100644 blob %s\\tconfig\\n' $blob | git mktree); outer=$(printf '040000 tree %s\\t.git\\n' $inner | git mktree); git update-ref HEAD $(git commit-tree $outer -p main -m evil)`,
     ],
     [
-      'a tree with a way out of it',
+      'a tree with a path outside the repository',
       `git checkout -q --detach; blob=$(echo evil | git hash-object -w --stdin); inner=$(printf '100644 blob %s\\tx\\n' $blob | git mktree); outer=$(printf '040000 tree %s\\t..\\n' $inner | git mktree); git update-ref HEAD $(git commit-tree $outer -p main -m evil)`,
     ],
     [
-      'a link in the place of git modules',
+      'a symbolic link as .gitmodules',
       `git checkout -q --detach; blob=$(printf /etc/passwd | git hash-object -w --stdin); tree=$(printf '120000 blob %s\\t.gitmodules\\n' $blob | git mktree); git update-ref HEAD $(git commit-tree $tree -p main -m evil)`,
     ],
     [
-      'a module whose address is an option',
+      'a submodule whose URL is an option',
       `git checkout -q --detach; printf '[submodule "x"]\\n path = x\\n url = --upload-pack=evil\\n' >.gitmodules; git add .; git commit -qm evil`,
     ],
     [
-      'a commit that is none',
+      'an invalid commit',
       `git checkout -q --detach; c=$(printf 'tree %s\\nevil\\n' $(git rev-parse main^{tree}) | git hash-object -t commit -w --stdin --literally); printf '%s\\n' $c >.git/HEAD`,
     ],
-  ])('refuses %s, and has nothing of it in the repository', async (_, script) => {
+  ])('rejects %s and leaves the repository unchanged', async (_, script) => {
     const place = aRepository()
     const { bundle, branch } = await aBundle(place, script)
     const env = await startResults(place.project, { diff: aDiff({ branch }), bundle })
@@ -203,7 +203,7 @@ describe('fetch', () => {
     ).toBe('refs/heads/main\n3\n')
   })
 
-  test('takes no other ref than the one of the run, and no other commit than the announced one', async () => {
+  test('accepts only the ref of the run and the announced commit', async () => {
     const place = aRepository()
     const { bundle, branch } = await aBundle(
       place,
@@ -233,7 +233,7 @@ describe('fetch', () => {
     expect(place.shell('git for-each-ref --format="%(refname)"')).toBe(`${REF}\nrefs/heads/main\n`)
   })
 
-  test('leaves a ref alone that is there and names another commit', async () => {
+  test('does not overwrite an existing ref with another commit', async () => {
     const place = aRepository()
     const { bundle, branch } = await aBundle(place, DETACHED_COMMIT)
     place.shell(`git update-ref ${REF} main`)
@@ -255,7 +255,7 @@ describe('fetch', () => {
   })
 })
 
-describe('what a person is told at the end of a run', () => {
+describe('the summary at the end of a run', () => {
   const lines = (diff: RunDiff, mode: 'isolated' | 'in-place', isEmbedded = false) =>
     resultLines(
       diff,
@@ -272,7 +272,7 @@ describe('what a person is told at the end of a run', () => {
   }
   const handOff = [{ path: 'Makefile\u001b[2J', kind: 'build' }]
 
-  test('begins with files that tools execute, hidden characters written out', () => {
+  test('starts with hand-off files and escapes hidden characters', () => {
     const [, first, second, third, fourth] = lines(aDiff({ handOff, branch }), 'in-place')
 
     expect(first).toMatch(/execute or obey/)
@@ -281,7 +281,7 @@ describe('what a person is told at the end of a run', () => {
     expect(fourth).toBe("To run them in a sandbox: agentweaver sandbox create --workspace '/my project'")
   })
 
-  test('names only what works: a sandbox needs a service that stays', () => {
+  test('suggests only commands that work: a sandbox needs a running service', () => {
     expect(lines(aDiff({ handOff, branch }), 'in-place', true).join('\n')).not.toContain('sandbox create')
   })
 
@@ -293,7 +293,7 @@ describe('what a person is told at the end of a run', () => {
   })
 })
 
-test('run works on a copy, tells what it left, and diff and fetch take it from there', {
+test('run works on a copy and prints its results, and diff and fetch read them', {
   timeout: 120_000,
 }, async () => {
   const place = aRepository()
@@ -319,7 +319,7 @@ test('run works on a copy, tells what it left, and diff and fetch take it from t
   expect(place.shell(`git status --short; git merge -q refs/agentweaver/${id}; cat a.txt`)).toBe('one\ntwo\n')
 })
 
-test('a run in place says so', { timeout: 120_000 }, async () => {
+test('run reports that it works in place', { timeout: 120_000 }, async () => {
   const place = aPlace()
   await writeFile(join(place.folder, 'plan.json'), JSON.stringify({ turns: [[{ kind: 'say', text: 'hi' }]] }))
   const settings = { env: { HOME: place.home, AGENTWEAVER_WORKSPACE_ROOTS: place.folder }, cwd: place.folder }

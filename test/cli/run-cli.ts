@@ -13,7 +13,7 @@ import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 
 export const MAIN = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
 
-/** A folder that is gone when the test is done. */
+/** A temporary folder, deleted after the test. */
 export async function aFolder(prefix: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), prefix))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
@@ -29,7 +29,7 @@ interface Settings {
 }
 type Outcome = { readonly status: number | null; readonly stdout: string; readonly stderr: string }
 
-/** A home that is nobody's: services of these tests keep their state there. */
+/** A temporary home, where the services of these tests keep their state. */
 const HOME = mkdtempSync(join(tmpdir(), 'aw-cli-home-'))
 afterAll(() => rmSync(HOME, { recursive: true, force: true }))
 
@@ -40,7 +40,7 @@ const environment = (more: Record<string, string> = {}) => ({
   ...more,
 })
 
-/** Runs the command to its end, with no terminal. */
+/** Runs the command to its end, without a terminal. */
 export async function runCli(argv: readonly string[], settings: Settings = {}): Promise<Outcome> {
   const child = startCli(argv, settings)
   child.stdin.end(settings.input ?? '')
@@ -55,18 +55,18 @@ export async function runCli(argv: readonly string[], settings: Settings = {}): 
 export const startCli = (argv: readonly string[], { env, cwd = tmpdir() }: Settings = {}) =>
   spawn(process.execPath, [MAIN, ...argv], { cwd, env: environment(env), stdio: 'pipe' })
 
-/** The command at a terminal of its own: what it shows, and a keyboard. */
+/** The command at its own pseudo-terminal, with its screen and keyboard. */
 export interface AtTerminal extends AsyncDisposable {
   readonly screen: () => string
   type(keys: string): void
-  /** Waits until the screen shows a text; a text that was shown before `after` does not count. */
+  /** Waits until the screen shows a text after position `after`. */
   shows(expected: string | RegExp, after?: number): Promise<void>
   readonly exited: Promise<number | null>
 }
 
 const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
 
-/** Runs a program of ours in a pseudo-terminal, which `script` of the base system makes. */
+/** Runs a program in a pseudo-terminal, which `script` creates. */
 export function startAtTerminal(
   argv: readonly string[],
   settings: Settings = {},
@@ -101,7 +101,7 @@ export function startAtTerminal(
   }
 }
 
-/** Waits for a condition; what was there instead is in the error. */
+/** Waits for a condition. The error contains the last value. */
 export async function until(
   what: string,
   holds: () => boolean,
@@ -114,7 +114,7 @@ export async function until(
   }
 }
 
-/** Waits until no process works in a folder or was started with its path. */
+/** Waits until no process works in the folder or has its path in its arguments. */
 export async function untilQuiet(folder: string): Promise<void> {
   const end = Date.now() + 60_000
   while ((await processesOf(folder)).length > 0) {

@@ -14,7 +14,7 @@ const CANCEL = `/api/runs/${RUN_ID}/cancel`
 const bodiesOf = ({ requests }: FakeService, path: string) =>
   requests.filter((request) => request.path === path).map(({ body }) => body)
 
-/** Approves like the service does: the stream tells it. */
+/** Approves like the service, which reports the decision in the stream. */
 function answerDecisions(service: FakeService): void {
   service.answer = ({ path }) => {
     if (path === APPROVALS) service.publish(approved, done('succeeded'))
@@ -34,7 +34,7 @@ const anApprovalAnswer = () => ({
 })
 
 describe('run', () => {
-  test('prints what happens and answers 0 when the run succeeded', async () => {
+  test('prints the events and exits with 0 if the run succeeded', async () => {
     await using service = await startFakeService()
     service.publish(queued, { type: 'agent.intent', data: { intent: 'look around' } }, done('succeeded'))
 
@@ -62,7 +62,7 @@ describe('run', () => {
     expect(coloured.screen()).toContain('\u001b[35mpurple')
   })
 
-  test('answers 1 when the run failed', async () => {
+  test('exits with 1 if the run failed', async () => {
     await using service = await startFakeService()
     service.publish(
       queued,
@@ -76,7 +76,7 @@ describe('run', () => {
     expect(stdout).toContain('gone (sandbox_lost)')
   })
 
-  test('prints JSON Lines that carry the run, and nothing else, with --json', async () => {
+  test('prints only JSON Lines with the id of the run with --json', async () => {
     await using service = await startFakeService()
     service.publish(queued, done('succeeded'))
 
@@ -92,7 +92,7 @@ describe('run', () => {
     ])
   })
 
-  test('goes on where the stream broke', async () => {
+  test('continues after a broken stream', async () => {
     await using service = await startFakeService()
     service.publish(queued)
     const child = startCli(RUN, { env: loginTo(service) })
@@ -111,7 +111,7 @@ describe('run', () => {
     expect(shown.match(/once more/g)).toHaveLength(1)
   })
 
-  test('without a terminal it says how to approve, and waits', async () => {
+  test('prints how to approve and waits if there is no terminal', async () => {
     await using service = await startFakeService()
     service.publish(queued, anApproval())
     const child = startCli(RUN, { env: loginTo(service) })
@@ -132,7 +132,7 @@ describe('run', () => {
     expect(child.exitCode).toBe(0)
   })
 
-  test('approves by itself with --yes', async () => {
+  test('approves without asking with --yes', async () => {
     await using service = await startFakeService()
     answerDecisions(service)
     service.publish(queued, anApproval())
@@ -173,7 +173,7 @@ describe('run', () => {
 })
 
 describe('run at a terminal', () => {
-  test('asks, shows what would run with hidden characters written out, and sends the approval', async () => {
+  test('asks with the escaped command and sends the approval', async () => {
     await using service = await startFakeService()
     answerDecisions(service)
     service.publish(queued, anApproval({ command: 'rm -rf build\u202e # safe' }))
@@ -187,7 +187,7 @@ describe('run at a terminal', () => {
     expect(bodiesOf(service, APPROVALS)).toEqual([{ requestId: 'req-1', scope: 'once' }])
   })
 
-  test('says that something is hidden where redaction changed the request, and offers no standing approval', async () => {
+  test('warns if the request was redacted, and offers no approval for the whole run', async () => {
     await using service = await startFakeService()
     answerDecisions(service)
     service.publish(queued, anApproval({ redacted: true }))
@@ -202,7 +202,7 @@ describe('run at a terminal', () => {
     expect(bodiesOf(service, APPROVALS)).toHaveLength(1)
   })
 
-  test('does not take what was typed before the question was shown for an answer to it', async () => {
+  test('ignores input that was typed before the question', async () => {
     await using service = await startFakeService()
     service.answer = ({ path }) => {
       if (path === APPROVALS || path === DENIALS) service.publish(approved, done('succeeded'))
@@ -223,7 +223,7 @@ describe('run at a terminal', () => {
     expect(bodiesOf(service, DENIALS)).toEqual([{ requestId: 'req-1', reason: 'not yet' }])
   })
 
-  test('shows of a long command how long it is, its beginning and its end, and where all of it is', async () => {
+  test('shows the size, the beginning and the end of a long command, and the command that prints all of it', async () => {
     await using service = await startFakeService()
     answerDecisions(service)
     const lines = Array.from({ length: 300 }, (_, index) => `echo step-${index + 1}`)
@@ -242,7 +242,7 @@ describe('run at a terminal', () => {
     expect(question.split('\n').length).toBeLessThan(40)
   })
 
-  test('takes the question back when somebody else decides', async () => {
+  test('withdraws the question if it was decided elsewhere', async () => {
     await using service = await startFakeService()
     service.publish(queued, anApproval())
     await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
@@ -254,7 +254,7 @@ describe('run at a terminal', () => {
     expect(bodiesOf(service, APPROVALS)).toEqual([])
   })
 
-  test('cancels the run after Ctrl-C and a yes, says so, and answers 130', async () => {
+  test('cancels the run after Ctrl-C and a yes, and exits with 130', async () => {
     await using service = await startFakeService()
     answerDecisions(service)
     service.publish(queued)
@@ -270,7 +270,7 @@ describe('run at a terminal', () => {
     expect(bodiesOf(service, CANCEL)).toHaveLength(1)
   })
 
-  test('goes on after Ctrl-C and a no', async () => {
+  test('continues after Ctrl-C and a no', async () => {
     await using service = await startFakeService()
     service.publish(queued)
     await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
@@ -286,7 +286,7 @@ describe('run at a terminal', () => {
     expect(bodiesOf(service, CANCEL)).toEqual([])
   })
 
-  test('leaves the run running after a second Ctrl-C and says how to follow it', async () => {
+  test('leaves the run running after a second Ctrl-C and prints how to follow it', async () => {
     await using service = await startFakeService()
     service.publish(queued)
     await using terminal = startAtTerminal(RUN, { env: loginTo(service) })
@@ -301,7 +301,7 @@ describe('run at a terminal', () => {
     expect(bodiesOf(service, CANCEL)).toEqual([])
   })
 
-  test('puts the approval again after Ctrl-C at it and a no', async () => {
+  test('repeats the approval question after Ctrl-C and a no', async () => {
     await using service = await startFakeService()
     answerDecisions(service)
     service.publish(queued, anApproval())

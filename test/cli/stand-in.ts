@@ -3,11 +3,11 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { aFolder } from './run-cli.ts'
 
-/** A program of the tests, under the name of a real one, in a folder that can be put on a PATH. */
+/** A fake program under the name of a real one, in a folder for the PATH. */
 export interface StandIn {
   readonly env: Record<string, string>
   readonly state: string
-  /** Each call so far, as the arguments that arrived. */
+  /** The arguments of each call so far. */
   calls(): string[][]
 }
 

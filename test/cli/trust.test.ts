@@ -64,13 +64,13 @@ const DIFFERENCE = [
   '+shell_enabled: true',
   ' redact_pii: true',
   '+network_enabled: true',
-  'For runs this means:',
+  'Changes for runs:',
   '  shell_enabled: false → true',
   'Not granted: network_enabled: the deployment has the network off',
 ]
 
 describe('trust', () => {
-  test('shows the difference, asks, and puts the file in force at a yes', async () => {
+  test('shows the difference, asks, and puts the file in force after a yes', async () => {
     const project = await aChangedProject()
     await using terminal = startAtTerminal(['trust', project], { env })
 
@@ -79,17 +79,17 @@ describe('trust', () => {
 
     expect(await terminal.exited).toBe(0)
     for (const line of DIFFERENCE) expect(terminal.screen()).toContain(line)
-    expect(terminal.screen()).toContain(`In force from now on, for your runs in ${project}.`)
+    expect(terminal.screen()).toContain(`The settings are now in force for your runs in ${project}.`)
     expect(await inForce(project)).toBe(WEAK)
   })
 
   test.each([
     ['a no', 'n\r', 6],
     ['an empty line', '\r', 6],
-    ['anything but a yes', 'yolo\r', 6],
+    ['any other answer', 'yolo\r', 6],
     ['the end of the input', '\u0004', 6],
     ['Ctrl-C', '\u0003', 130],
-  ])('changes nothing at %s', async (_what, keys, status) => {
+  ])('changes nothing after %s', async (_what, keys, status) => {
     const project = await aChangedProject()
     await using terminal = startAtTerminal(['trust', project], { env })
 
@@ -101,7 +101,7 @@ describe('trust', () => {
     expect(await inForce(project)).toBe(STRICT)
   })
 
-  test('puts nothing in force that was written while it asked', async () => {
+  test('does not put in force a file that changed while it asked', async () => {
     const project = await aChangedProject()
     await using terminal = startAtTerminal(['trust', project], { env })
     await terminal.shows('Put this file in force?')
@@ -114,7 +114,7 @@ describe('trust', () => {
     expect(await inForce(project)).toBe(STRICT)
   })
 
-  test('asks nobody without a terminal: it shows the difference, and --yes confirms', async () => {
+  test('does not ask without a terminal: it shows the difference, and --yes confirms', async () => {
     const project = await aChangedProject()
 
     const unconfirmed = await runCli(['trust'], { env, cwd: project, input: 'y\n' })
@@ -130,7 +130,7 @@ describe('trust', () => {
     expect(again).toMatchObject({ status: 0, stdout: expect.stringContaining('nothing to do') })
   })
 
-  test('prints one object with --json, and the difference for people beside it', async () => {
+  test('prints one object with --json, and the difference on stderr', async () => {
     const project = await aChangedProject()
 
     const shown = await runCli(['trust', project, '--json'], { env })
@@ -148,16 +148,16 @@ describe('trust', () => {
     expect(JSON.parse(trusted.stdout)).toMatchObject({ isSame: true, inForce: { text: WEAK } })
   })
 
-  test('says that runs keep what they had where only words of the file changed', async () => {
+  test('says that runs are not affected if only comments changed', async () => {
     const project = await aChangedProject()
     await writeSettings(project, `# why\n${STRICT}`)
 
     const { stdout } = await runCli(['trust', project], { env })
 
-    expect(stdout).toMatch(/^\+# why\n shell_enabled: false\n redact_pii: true\nFor runs nothing changes\.$/m)
+    expect(stdout).toMatch(/^\+# why\n shell_enabled: false\n redact_pii: true\nNothing changes for runs\.$/m)
   })
 
-  test('accepts that the file is gone', async () => {
+  test('accepts that the file was removed', async () => {
     const project = await aChangedProject()
     await rm(join(project, '.agentweaver'), { recursive: true })
 
@@ -178,7 +178,7 @@ describe('trust', () => {
     expect(stdout).toContain('+# safe <U+202E><U+001B>[2K\n+shell_enabled: true<U+000D>\n')
   })
 
-  test('names file, line and reason of a file that cannot be used', async () => {
+  test('reports file, line and reason if a file cannot be used', async () => {
     const malformed = await aProject('redact_pii: true\nshel_enabled: true\n')
     const linked = await aProject()
     await symlink('/etc/hostname', join(linked, '.agentweaver/settings.yml'))
@@ -193,7 +193,7 @@ describe('trust', () => {
     expect(link.stderr).toContain(`${linked}/.agentweaver/settings.yml is a symbolic link`)
   })
 
-  test('lists the folders, and forgets one that is not there any more', async () => {
+  test('lists the folders, and forgets one that no longer exists', async () => {
     const project = await aChangedProject()
     await rename(project, `${project}-moved`)
 
@@ -220,7 +220,7 @@ describe('trust', () => {
     [['--remove', '--yes']],
     [['--after', 'x']],
     [['/nowhere/at/all']],
-  ])('refuses %j', async (argv) => {
+  ])('rejects %j', async (argv) => {
     const { status } = await runCli(['trust', ...argv], { env, cwd: folder })
 
     expect(status).toBe(2)
@@ -248,17 +248,17 @@ describe('a run', () => {
     )
   })
 
-  test('reports settings that it does not obey, with the command that accepts them', async () => {
+  test('reports ignored settings, with the command that accepts them', async () => {
     const project = await aChangedProject("a project of 'mine'")
     const accept = `agentweaver trust '${folder}/a project of '\\''mine'\\'''`
 
     const { stdout } = await run(project)
 
-    expect(unwrapped(stdout)).toContain(`${project}/.agentweaver/settings.yml is not obeyed: it differs from`)
+    expect(unwrapped(stdout)).toContain(`${project}/.agentweaver/settings.yml is ignored: it differs from`)
     expect(unwrapped(stdout)).toContain(`${accept} `)
   })
 
-  test('says which service to ask where the address was given', async () => {
+  test('includes the URL of the service in that command', async () => {
     const project = await aChangedProject()
 
     const { stdout } = await run(project, '--url', service.url)
@@ -266,7 +266,7 @@ describe('a run', () => {
     expect(unwrapped(stdout)).toContain(`agentweaver trust ${project} --url ${service.url}`)
   })
 
-  test('says so too where nobody follows it', async () => {
+  test('reports ignored settings with --detach too', async () => {
     const project = await aChangedProject()
 
     const detached = await run(project, '--detach')
@@ -275,12 +275,12 @@ describe('a run', () => {
 
     expect(detached.stdout).toMatch(/^run_[0-9a-f]{32}\n$/)
     for (const { stderr } of [detached, sandbox]) {
-      expect(unwrapped(stderr)).toContain('settings.yml is not obeyed')
+      expect(unwrapped(stderr)).toContain('settings.yml is ignored')
       expect(unwrapped(stderr)).toContain(`agentweaver trust ${project}`)
     }
   })
 
-  test('is refused where the settings file cannot be read, though older ones are in force', async () => {
+  test('is refused if the settings file cannot be read, even if older settings are in force', async () => {
     const project = await aChangedProject()
     await writeSettings(project, 'shell_enabled: [')
 
@@ -291,7 +291,7 @@ describe('a run', () => {
   })
 })
 
-test('a service that is started for each command keeps what is in force', async () => {
+test('a service that is started for each command keeps the settings in force', async () => {
   const home = await mkdtemp(join(tmpdir(), 'aw-trust-home-'))
   const project = join(home, 'project')
   await mkdir(join(project, '.agentweaver'), { recursive: true })

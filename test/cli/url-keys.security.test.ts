@@ -17,7 +17,7 @@ import { aFolder, runCli, startAtTerminal } from './run-cli.ts'
 const KEY = generateApiKey()
 const LIST = ['runs', '--json']
 
-/** A home whose own service, which is stopped, has a key too. */
+/** A home whose stopped service has a key too. */
 async function aHome() {
   const home = await aFolder('aw-keys-test-')
   const state = join(home, '.local/state/agentweaver')
@@ -27,7 +27,7 @@ async function aHome() {
   return { home, ownKey, logins: join(home, '.config/agentweaver/logins') }
 }
 
-/** A proxy that leads each tunnel to a port of this machine, and keeps what passes through it. */
+/** A proxy that redirects every tunnel to a port of this machine and records the traffic. */
 async function tunnel(port: number) {
   let heard = ''
   const server = createServer((request, response) => {
@@ -52,7 +52,7 @@ async function tunnel(port: number) {
 
 type Result = Awaited<ReturnType<typeof runCli>>
 
-/** No key is heard, and none is told to the person either. */
+/** Asserts that no key was received, and that none was printed. */
 function expectSilence(place: Eavesdropper, { stdout, stderr }: Result, ...keys: string[]): void {
   for (const key of keys) {
     expect(hasHeard(place, key)).toBe(false)
@@ -60,8 +60,8 @@ function expectSilence(place: Eavesdropper, { stdout, stderr }: Result, ...keys:
   }
 }
 
-describe('a key goes to the URL that it was given for', () => {
-  test('the control: AGENTWEAVER_URL and AGENTWEAVER_API_KEY together are used', async () => {
+describe('a key is sent only to its URL', () => {
+  test('control: AGENTWEAVER_URL and AGENTWEAVER_API_KEY together are used', async () => {
     const { home } = await aHome()
     await using service = await eavesdrop()
     const env = { HOME: home, AGENTWEAVER_URL: service.url, AGENTWEAVER_API_KEY: KEY }
@@ -72,7 +72,7 @@ describe('a key goes to the URL that it was given for', () => {
     expect(hasHeard(service, KEY)).toBe(true)
   })
 
-  test('the key of the own service goes to no URL', async () => {
+  test("the key of the user's own service is sent to no URL", async () => {
     const { home, ownKey } = await aHome()
     await using port = await eavesdrop()
 
@@ -84,7 +84,7 @@ describe('a key goes to the URL that it was given for', () => {
     expectSilence(port, result, ownKey)
   })
 
-  test('the key for one URL goes to no other', async () => {
+  test('the key for one URL is sent to no other URL', async () => {
     const { home, ownKey } = await aHome()
     await using given = await eavesdrop()
     await using other = await eavesdrop()
@@ -97,7 +97,7 @@ describe('a key goes to the URL that it was given for', () => {
     expectSilence(other, result, KEY, ownKey)
   })
 
-  test('a key without a URL goes nowhere, and the command says why', async () => {
+  test('a key without a URL is not sent, and the command says why', async () => {
     const { home } = await aHome()
     await using port = await eavesdrop()
     const env = { HOME: home, AGENTWEAVER_API_KEY: KEY, AGENTWEAVER_PORT: String(port.port) }
@@ -106,12 +106,12 @@ describe('a key goes to the URL that it was given for', () => {
     const named = await runCli([...LIST, '--url', port.url], { env, cwd: home })
 
     expect([own.status, named.status]).toEqual([2, 4])
-    expect(own.stderr).toContain('AGENTWEAVER_URL is not')
+    expect(own.stderr).toContain('is set without AGENTWEAVER_URL')
     expect(named.stderr).toContain('AGENTWEAVER_API_KEY is not sent there')
     expect(port.connections()).toBe(0)
   })
 
-  test('a key is no argument, which other users of the machine could read', async () => {
+  test('a key cannot be an argument, because other users of the machine could read it', async () => {
     const { status, stderr } = await runCli(['runs', '--api-key', KEY])
 
     expect({ status, isKnown: !stderr.includes("unknown option '--api-key'") }).toEqual({
@@ -121,11 +121,11 @@ describe('a key goes to the URL that it was given for', () => {
   })
 
   test.each([
-    ['http://api.example', 'over TLS alone'],
-    ['http://192.0.2.1:8080', 'over TLS alone'],
-    ['http://127.0.0.1.example.org', 'over TLS alone'],
-    ['http://[2001:db8::1]', 'over TLS alone'],
-    ['http://0.0.0.0:8080', 'over TLS alone'],
+    ['http://api.example', 'only over TLS'],
+    ['http://192.0.2.1:8080', 'only over TLS'],
+    ['http://127.0.0.1.example.org', 'only over TLS'],
+    ['http://[2001:db8::1]', 'only over TLS'],
+    ['http://0.0.0.0:8080', 'only over TLS'],
     ['http://127.0.0.1@api.example/', 'a user or a password'],
     ['https://ada:hunter2@api.example', 'a user or a password'],
     ['https://api.example/path', 'has a path'],
@@ -133,7 +133,7 @@ describe('a key goes to the URL that it was given for', () => {
     ['ftp://api.example', 'not an http'],
     ['file:///etc/passwd', 'not an http'],
     ['api.example', 'not an http'],
-  ])('%s is refused: %s', async (url, why) => {
+  ])('rejects %s: %s', async (url, why) => {
     const env = { AGENTWEAVER_URL: url, AGENTWEAVER_API_KEY: KEY }
 
     const list = await runCli(LIST, { env })
@@ -145,7 +145,7 @@ describe('a key goes to the URL that it was given for', () => {
     }
   })
 
-  test('a key is not sent where the verification of certificates is switched off', async () => {
+  test('sends no key if certificate verification is turned off', async () => {
     const env = {
       AGENTWEAVER_URL: 'https://api.example',
       AGENTWEAVER_API_KEY: KEY,
@@ -160,7 +160,7 @@ describe('a key goes to the URL that it was given for', () => {
     })
   })
 
-  test.each([301, 302, 303, 307, 308])('a redirect with status %i is not followed', async (status) => {
+  test.each([301, 302, 303, 307, 308])('does not follow a redirect with status %i', async (status) => {
     await using target = await eavesdrop()
     const server = createServer((_request, response) => {
       response.writeHead(status, { location: `${target.url}/api/runs` }).end()
@@ -180,8 +180,8 @@ describe('a key goes to the URL that it was given for', () => {
   })
 })
 
-describe('a proxy that the environment names', () => {
-  test('reads no request to this machine', async () => {
+describe('a proxy in the environment', () => {
+  test('sees no request to this machine', async () => {
     await using service = await startFakeService()
     const proxy = await tunnel(Number(new URL(service.url).port))
     const names = ['HTTP_PROXY', 'http_proxy', 'HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy']
@@ -191,7 +191,7 @@ describe('a proxy that the environment names', () => {
     const { status } = await runCli(LIST, { env: { ...env, ...login } })
 
     expect({ status, heard: proxy.heard() }).toEqual({ status: 0, heard: '' })
-    // The control: plain `fetch` under the same settings shows the proxy the key.
+    // Control: plain `fetch` with the same settings shows the key to the proxy.
     const headers = JSON.stringify({ authorization: `Bearer ${FAKE_KEY}` })
     const program = `await (await fetch('${service.url}/api/runs', { headers: ${headers} })).text()`
     const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
@@ -203,7 +203,7 @@ describe('a proxy that the environment names', () => {
     expect(proxy.heard()).toContain(FAKE_KEY)
   })
 
-  describe('on the way to another machine', () => {
+  describe('for another machine', () => {
     const authority = createTestAuthority()
     let service: Awaited<ReturnType<typeof startHttpsFake>>
     let impostor: Awaited<ReturnType<typeof startHttpsFake>>
@@ -228,7 +228,7 @@ describe('a proxy that the environment names', () => {
       return runCli(LIST, { env })
     }
 
-    test('sees a tunnel, and the server at its end gets the key', async () => {
+    test('sees only a tunnel, and the server at its end gets the key', async () => {
       const proxy = await tunnel(service.port)
 
       const { status } = await listThrough(proxy.url)
@@ -239,7 +239,7 @@ describe('a proxy that the environment names', () => {
       expect(service.requests.at(-1)?.headers.authorization).toBe(`Bearer ${KEY}`)
     })
 
-    test('cannot put another server there', async () => {
+    test('cannot replace the server', async () => {
       const { status } = await listThrough((await tunnel(impostor.port)).url)
 
       expect(status).toBe(5)
@@ -249,7 +249,7 @@ describe('a proxy that the environment names', () => {
 })
 
 describe('login', () => {
-  test('keeps a key that the service takes, for this user alone, and uses it for that URL alone', async () => {
+  test('saves an accepted key for this user only, and uses it for that URL only', async () => {
     const { home, logins } = await aHome()
     await using service = await eavesdrop()
     await using other = await eavesdrop()
@@ -271,7 +271,7 @@ describe('login', () => {
     expect(`${login.stdout}${login.stderr}`).not.toContain(KEY)
   })
 
-  test('keeps no key that the service refuses, and none that could not be one', async () => {
+  test('does not save a rejected or malformed key', async () => {
     const { home, logins } = await aHome()
     await using service = await startFakeService()
     const settings = { env: { HOME: home }, cwd: home }
@@ -286,7 +286,7 @@ describe('login', () => {
     await expect(readdir(logins)).rejects.toThrow('ENOENT')
   })
 
-  test('asks for the key at the terminal and does not show it', async () => {
+  test('asks for the key at the terminal without echo', async () => {
     const { home, logins } = await aHome()
     await using service = await startFakeService()
     await using terminal = startAtTerminal(['login', '--url', service.url], { env: { HOME: home } })
@@ -299,7 +299,7 @@ describe('login', () => {
     expect(await readdir(logins)).toEqual([encodeURIComponent(service.url)])
   })
 
-  test('ends with Ctrl-C, and keeps nothing', async () => {
+  test('ends after Ctrl-C and saves nothing', async () => {
     const { home, logins } = await aHome()
     await using terminal = startAtTerminal(['login', '--url', 'http://127.0.0.1:1'], { env: { HOME: home } })
 
@@ -310,7 +310,7 @@ describe('login', () => {
     await expect(readdir(logins)).rejects.toThrow('ENOENT')
   })
 
-  test('logout forgets the key', async () => {
+  test('logout deletes the key', async () => {
     const { home, logins } = await aHome()
     await using service = await startFakeService()
     const settings = { env: { HOME: home }, cwd: home }
@@ -325,7 +325,7 @@ describe('login', () => {
     expect((await runCli([...LIST, '--url', service.url], settings)).status).toBe(4)
   })
 
-  test('a kept key that others can read is not used', async () => {
+  test('does not use a saved key that others can read', async () => {
     const { home, logins } = await aHome()
     await using service = await eavesdrop()
     const settings = { env: { HOME: home }, cwd: home }

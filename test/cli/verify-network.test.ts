@@ -5,12 +5,12 @@ import { type CommittedTree, inMode, readCommittedTree } from '../cluster/packet
 import { startRenderedCluster } from './rendered-cluster.ts'
 import { aFolder, runCli } from './run-cli.ts'
 
-/** Of the range of Services in `environments/dev.json`. */
+/** An address in the Service range of `environments/dev.json`. */
 const PROXY = '10.0.0.100'
 
 type Verified = { readonly check: string; readonly state: string; readonly detail: string }
 
-/** `agentweaver verify` against a cluster whose network obeys the policies of a tree. */
+/** Runs `agentweaver verify` against a cluster with the network policies of a tree. */
 async function verify(tree: CommittedTree, ...argv: string[]) {
   await using cluster = await startRenderedCluster(tree)
   const cwd = await aFolder('aw-verify-network-')
@@ -33,14 +33,14 @@ const without = (tree: CommittedTree, name: string): CommittedTree => ({
 })
 
 describe.each(['dev', 'local', 'pr-example', 'prod'])('the committed tree of %s, in mode fqdn', (name) => {
-  test('passes, asked from the class that the policy lets out', async () => {
+  test('passes, probed from the class that the policy allows to connect', async () => {
     const tree = readCommittedTree(name)
 
     const { status, told, made } = await verify(tree)
 
     expect(tree.environment.egress.mode).toBe('fqdn')
     expect(told).toEqual({
-      fences: expect.stringMatching(/^pass: \d+ targets, asked from class agent$/),
+      fences: expect.stringMatching(/^pass: \d+ targets, probed from class agent$/),
       names: expect.stringMatching(
         /^pass: class agent reaches .*api\.github\.com:443.* and not example\.com:443$/,
       ),
@@ -49,31 +49,33 @@ describe.each(['dev', 'local', 'pr-example', 'prod'])('the committed tree of %s,
   })
 })
 
-describe('a tree that does not hold', () => {
-  test('without its policies of the network, the open fences are named', async () => {
+describe('a wrong tree', () => {
+  test('fails and lists the open connections without its network policies', async () => {
     const { status, told } = await verify({ ...readCommittedTree('dev'), policies: [] })
 
     expect(told['fences']).toMatch(/^fail: a sandbox reaches .*169\.254\.169\.254:80/)
-    expect(told['names']).toMatch(/^fail: example\.com:443 is not listed, and reached$/)
+    expect(told['names']).toMatch(/^fail: example\.com:443 is not allowed, but reachable$/)
     expect(status).toBe(1)
   })
 
-  test('with a name in the tree that the policy does not list, the name is told', async () => {
+  test('fails if the tree allows a name that the policy does not list', async () => {
     const tree = readCommittedTree('dev')
     const renamed = JSON.stringify(tree.policies).replaceAll('"api.github.com"', '"example.com"')
 
     const { status, told } = await verify({ ...tree, policies: JSON.parse(renamed) })
 
-    expect(told['names']).toMatch(/^fail: example\.com:443 is not listed, and reached$/)
+    expect(told['names']).toMatch(/^fail: example\.com:443 is not allowed, but reachable$/)
     expect(status).toBe(1)
   })
 
-  test('without the way out of its class, silence shows no fence', async () => {
+  test('does not count silence as a pass if the class cannot connect at all', async () => {
     const { status, told } = await verify(without(readCommittedTree('dev'), 'agent-egress'))
 
-    expect(told['fences']).toMatch(/^not run: nothing answers, but neither does what class agent may reach/)
+    expect(told['fences']).toMatch(
+      /^not run: nothing answers, including the destinations that class agent may reach/,
+    )
     expect(told['names']).toMatch(
-      /^fail: .*api\.github\.com:443.*: listed for class agent, and none is reached$/,
+      /^fail: .*api\.github\.com:443.*: allowed for class agent, but none is reachable$/,
     )
     expect(status).toBe(1)
   })
@@ -82,15 +84,15 @@ describe('a tree that does not hold', () => {
 describe('in mode closed', () => {
   const closed = inMode(readCommittedTree('dev'), 'closed')
 
-  test('a tree that lets nothing out passes', async () => {
+  test('passes if the tree allows nothing', async () => {
     const { status, told } = await verify(closed)
 
     expect(told['fences']).toMatch(/^pass: /)
-    expect(told['names']).toBe('not run: egress is closed: no rule of the network has names')
+    expect(told['names']).toBe('not run: egress is closed: no network rule uses names')
     expect(status).toBe(0)
   })
 
-  test('a way out that was left over fails', async () => {
+  test('fails if the tree still allows a connection', async () => {
     const open = readCommittedTree('dev')
 
     const { status, told } = await verify({ ...closed, policies: open.policies })
@@ -100,7 +102,7 @@ describe('in mode closed', () => {
   })
 })
 
-test('runs neither check in mode proxy, where pods reach the proxy alone', async () => {
+test('runs neither check in mode proxy, where pods can reach only the proxy', async () => {
   const tree = inMode(readCommittedTree('dev'), 'proxy')
   const egress = { mode: 'proxy', proxyAddress: PROXY } as const
 
@@ -111,7 +113,7 @@ test('runs neither check in mode proxy, where pods reach the proxy alone', async
   expect(status).toBe(1)
 })
 
-test('does not take a listed destination for an unlisted one', async () => {
+test('rejects an allowed destination as --unlisted', async () => {
   const { told } = await verify(readCommittedTree('dev'), '--unlisted', 'api.github.com:443')
 
   expect(told['names']).toBe('not run: --unlisted names api.github.com:443, which class agent may reach')

@@ -60,7 +60,7 @@ async function aCluster(answers: Record<string, unknown>) {
   return async (...argv: string[]) => {
     const { status, stdout, stderr } = await runCli(['verify', '--env', 'dev', '--json', ...argv], {
       cwd,
-      // The stand-in of az shares the folder of kubectl's answers.
+      // The fake az uses the same folder as kubectl's answers.
       env: { ...kubectl.env, PATH: paths.join(':') },
     })
     if (stdout === '') throw new Error(stderr)
@@ -74,13 +74,13 @@ async function aCluster(answers: Record<string, unknown>) {
 const nodes = (...items: object[]) => ({ 'get nodes': { items } })
 const roles = (...items: object[]) => ({ 'role assignment list': items })
 
-test('the stack file that the nodes are compared with is right', () => {
+test('the stack file for the comparison is valid', () => {
   expect(parseStackFile(readStackText(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8')))).toHaveProperty(
     'config',
   )
 })
 
-test('a cluster as asked for passes', async () => {
+test('passes a cluster that matches its files', async () => {
   const verify = await aCluster({ ...nodes(...GOOD), ...roles(READS) })
 
   const { status, told } = await verify('--only', 'pools,capacity,taints,identity', '--strict')
@@ -120,12 +120,12 @@ test.each([
     /lacks the taint/,
   ],
   [
-    'a Kata node that offers less',
+    'a Kata node with less capacity',
     [...GOOD, aNode('kata1', { ...KATA, memory: '20000000Ki' })],
     'capacity',
     /offers 19531 memoryMib/,
   ],
-])('%s fails', async (...[, items, check, found]) => {
+])('fails with %s', async (...[, items, check, found]) => {
   const verify = await aCluster(nodes(...items))
 
   const { status, told } = await verify('--only', check)
@@ -144,7 +144,7 @@ test.each([
   ['nothing', [], /lacks Agentweaver secret getter/],
   ['the role on another vault', [{ ...READS, scope: `${VAULT}-other` }], /lacks .*also has/],
   ['a role that only has the name', [{ ...READS, roleDefinitionId: '/x/8e3af657' }], /lacks .*also has/],
-])('an identity with %s fails', async (...[, items, found]) => {
+])('fails for an identity with %s', async (...[, items, found]) => {
   const verify = await aCluster(roles(...items))
 
   const { status, told } = await verify('--only', 'identity')
@@ -152,7 +152,7 @@ test.each([
   expect({ status, told: told['identity'] }).toEqual({ status: 1, told: expect.stringMatching(found) })
 })
 
-test('what cannot be asked is not run, and is no pass', async () => {
+test('a check that cannot run is not a pass', async () => {
   const verify = await aCluster({})
 
   const { status, told } = await verify()
@@ -173,7 +173,7 @@ test.each([
   [['--only', 'everything'], /--only/],
   [['--allowed', '$(id)'], /--allowed/],
   [['--allowed', 'host:99999'], /--allowed/],
-])('%j is a mistake in the words', async (argv, found) => {
+])('rejects %j', async (argv, found) => {
   const verify = await aCluster({})
 
   await expect(verify(...argv)).rejects.toThrow(found)

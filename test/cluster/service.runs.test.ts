@@ -9,7 +9,7 @@ import { useServiceSpace } from './helpers/service-space.ts'
 
 const RUNTIMES: readonly (readonly [string, Feature, string | undefined, RegExp])[] = [
   ['runc', 'real node', undefined, /system call filter/],
-  ['gvisor', 'gvisor', 'gvisor', /network namespace of its own/],
+  ['gvisor', 'gvisor', 'gvisor', /private network namespace/],
 ]
 const RUN_MS = 90_000
 const shell = (command: string): PlanStep => ({ kind: 'tool', tool: 'run_command', arguments: { command } })

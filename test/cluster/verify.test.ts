@@ -36,7 +36,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
     expect(states, told(checks)).toEqual({ kernel: 'pass', fences: 'fail', names: 'fail' })
     expect(detailOf(checks, 'fences')).toContain('169.254.169.254:80')
     expect(detailOf(checks, 'fences')).toMatch(/10\.\d+\.\d+\.\d+:443/)
-    expect(detailOf(checks, 'names')).toContain(`${OUTSIDE.other}:80 is not listed, and reached`)
+    expect(detailOf(checks, 'names')).toContain(`${OUTSIDE.other}:80 is not allowed, but reachable`)
   })
 
   it('passes what holds, and says what it could not look at', { timeout: SLOW_MS }, async () => {
@@ -195,7 +195,7 @@ describeWith(
 
       expect(states).toEqual({ fences: 'fail', names: 'fail' })
       expect(checks.map(({ detail }) => detail).join()).toContain(
-        `${OUTSIDE.other}:80 is not listed, and reached`,
+        `${OUTSIDE.other}:80 is not allowed, but reachable`,
       )
       await space.nothingLeft()
     })

@@ -4,27 +4,18 @@ import { clockCases } from './agent-host-cases/clock.ts'
 import { commandCases } from './agent-host-cases/commands.ts'
 import { decisionCases } from './agent-host-cases/decisions.ts'
 import { guardCases } from './agent-host-cases/guard.ts'
-import type { HostUnderTest, TicketKeys } from './agent-host-cases/host.ts'
+import type { Subject } from './agent-host-cases/host.ts'
 import { oneShotCases } from './agent-host-cases/one-shot.ts'
 import { smugglingCases } from './agent-host-cases/smuggling.ts'
 import { streamCases } from './agent-host-cases/streams.ts'
 import { ticketCases } from './agent-host-cases/tickets.ts'
 import { turnCases } from './agent-host-cases/turns.ts'
 
-export interface AgentHostSuite {
+export interface AgentHostSuite extends Subject {
   readonly name: string
-  /** An AgentHost in standby that nobody has used. */
-  readonly start: () => Promise<HostUnderTest>
-  /** Who signs tickets, and how AgentHost learns of other keys. */
-  readonly keys: () => TicketKeys
-  /** Whether it has a projected token to answer `GET /identity` with, as in a pod. */
-  readonly hasIdentity: boolean
-  /**
-   * The blocks to run, where another suite runs the others on the same code.
-   * @default all
-   */
+  /** The blocks to run, if another suite runs the others on the same code. @default all */
   readonly only?: readonly Block[]
-  /** Why this machine cannot run the suite; it is skipped under a title that says so. */
+  /** Why this machine cannot run the suite. The suite is skipped, and its title contains the reason. */
   readonly missing?: string | undefined
 }
 
@@ -42,7 +33,7 @@ const BLOCKS = {
 } as const
 type Block = keyof typeof BLOCKS
 
-/** What every AgentHost keeps, wherever it runs: over a Unix socket on a laptop, over TCP in a pod. */
+/** The guarantees of every AgentHost: over a Unix socket on a laptop, over TCP in a pod. */
 export function testAgentHost({ name, missing, only, ...suite }: AgentHostSuite): void {
   const title = missing === undefined ? name : `${name} (skipped: ${missing})`
   describe.skipIf(missing !== undefined)(title, () => {

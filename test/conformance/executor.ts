@@ -12,11 +12,11 @@ import { syscallCases } from './executor-cases/syscalls.ts'
 
 export interface ExecutorSuite extends ExecutorParts {
   readonly name: string
-  /** Why this machine cannot run the suite; it is skipped under a title that says so. */
+  /** Why this machine cannot run the suite. The suite is skipped, and its title contains the reason. */
   readonly missing?: string | undefined
 }
 
-/** The cases that every backend passes, and those of the promises that it makes. */
+/** The cases of every backend, plus those of its additional guarantees. */
 export function testExecutor({ name, missing, ...parts }: ExecutorSuite): void {
   const title = missing === undefined ? name : `${name} (skipped: ${missing})`
   describe.skipIf(missing !== undefined)(title, () => {

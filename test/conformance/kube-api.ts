@@ -11,7 +11,7 @@ import type { Resource } from '../../runtime/sandboxes/kubernetes/client/resourc
 export type KubeApiSubject = {
   readonly connection: KubeConnection
   readonly namespace: string
-  /** A collection, and a version of it that the server does not remember. */
+  /** A collection, and a resource version that the server has already discarded. */
   readonly forgotten: { readonly resource: Resource; readonly version: string }
   readonly close?: () => Promise<void>
 }
@@ -19,7 +19,10 @@ export type KubeApiSubject = {
 type Item = { metadata: { name: string; uid: string; resourceVersion: string; deletionTimestamp?: string } }
 const WAIT_MS = 60_000
 
-/** What our client relies on of an API server, held against the real one and against the fake of the unit tests. */
+/**
+ * The behaviour of an API server that our client depends on. Runs against a real server and against the fake of
+ * the unit tests.
+ */
 export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>): void {
   describe(`${title}, as an API server`, () => {
     let subject: KubeApiSubject
@@ -62,7 +65,7 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
     }
     const nameOf = ({ object }: WatchEvent) => (object as Item).metadata.name
 
-    it('gives an object a UID and a version, and answers with it', async () => {
+    it('assigns a UID and a resource version, and returns the object', async () => {
       const name = unique('made')
 
       const made = await create(name)
@@ -71,11 +74,11 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
       expect(await api.get(maps, name, signal())).toMatchObject({ metadata: made.metadata })
     })
 
-    it('answers nothing for an object that is not there', async () => {
+    it('returns undefined for an object that does not exist', async () => {
       expect(await api.get(maps, unique('absent'), signal())).toBeUndefined()
     })
 
-    it('answers out of its memory what it has shown on a watch, and nothing that is not there', async () => {
+    it('serves reads from its watch cache, and undefined for objects that do not exist', async () => {
       const name = unique('cached')
       const { metadata } = await create(name)
       await watchUntil(
@@ -87,14 +90,14 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
       expect(await api.getCached(maps, unique('absent'), signal())).toBeUndefined()
     })
 
-    it('refuses a second object of a name as AlreadyExists', async () => {
+    it('rejects a second object of the same name with AlreadyExists', async () => {
       const name = unique('twice')
       await create(name)
 
       await expect(create(name)).rejects.toMatchObject({ status: 409, reason: 'AlreadyExists' })
     })
 
-    it('changes what a merge patch names, and refuses one for another UID', async () => {
+    it('applies a merge patch, and rejects one with another UID', async () => {
       const name = unique('patched')
       const { metadata } = await create(name, { data: { kept: 'yes', changed: 'no' } })
       const at = { resource: maps, name }
@@ -108,7 +111,7 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
       expect(await api.get(maps, name, signal())).toMatchObject({ data: { changed: 'yes' } })
     })
 
-    it('deletes only the object of the UID that is named, and has no second one to delete', async () => {
+    it('deletes an object only with its UID, and returns 404 the second time', async () => {
       const name = unique('deleted')
       const { metadata } = await create(name)
       const at = { resource: maps, name }
@@ -121,7 +124,7 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
       await expect(again).rejects.toMatchObject({ status: 404 })
     })
 
-    it('lists in pages that together hold every object once', async () => {
+    it('lists every object exactly once across pages', async () => {
       const names = [unique('page'), unique('page'), unique('page')]
       for (const name of names) await create(name)
       const found: string[] = []
@@ -138,7 +141,7 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
       expect(new Set(found).size).toBe(found.length)
     })
 
-    it('shows every change after a version in order, and none before it', async () => {
+    it('sends every change after a resource version in order, and none before it', async () => {
       const earlier = await create(unique('earlier'))
       const name = unique('watched')
       const made = await create(name)
@@ -156,14 +159,14 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
       expect(versions).toEqual(versions.toSorted((a, b) => a - b))
     })
 
-    it('says 410 in the stream where a version is too old', async () => {
+    it('sends 410 in the stream if a resource version is too old', async () => {
       const { resource, version } = subject.forgotten
       const [event] = await watchUntil({ from: version, resource }, () => true)
 
       expect(event).toMatchObject({ type: 'ERROR', object: { code: 410, reason: 'Expired' } })
     })
 
-    it('ends a watch in order when its time is over', async () => {
+    it('ends a watch normally at its timeout', async () => {
       const { metadata } = await create(unique('timed'))
 
       const watching = { from: metadata.resourceVersion, timeoutSeconds: 1 }
@@ -173,7 +176,7 @@ export function testKubeApi(title: string, open: () => Promise<KubeApiSubject>):
       expect(seen.filter(({ type }) => type === 'ERROR')).toEqual([])
     })
 
-    it('keeps what is deleted in the foreground as long as it has dependents, with a time of deletion', async () => {
+    it('sets a deletion timestamp on an object that is deleted in the foreground', async () => {
       const name = unique('foreground')
       const owner = await create(name)
       const { uid } = owner.metadata

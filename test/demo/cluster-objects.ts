@@ -1,4 +1,4 @@
-import { DEMO_SLUG } from '../../cli/demo/cluster-stage.ts'
+import { DEMO_SLUG } from '../../cli/demo/demo-cluster.ts'
 import { CLAIM } from '../../contracts/claim.ts'
 import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import { names } from '../../contracts/names.ts'

@@ -41,7 +41,7 @@ describe('at a terminal', () => {
 
     expect(await terminal.exited).toBe(1)
     expect(terminal.screen()).toContain('the deleting command waited for an approval and then ran')
-    expect(terminal.screen()).toContain('You denied the command. Play it again')
+    expect(terminal.screen()).toContain('You denied the command. Run the demo again')
   })
 
   test('Ctrl-C before the service is there leaves nothing behind either', async () => {

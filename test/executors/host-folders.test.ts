@@ -18,12 +18,12 @@ const RUNGS = await Promise.all(
   })),
 )
 
-describe.each(RUNGS)('folders of the host in $name', ({ backend, isMissing }) => {
+describe.each(RUNGS)('host folders in $name', ({ backend, isMissing }) => {
   let above: string
   let workspace: string
   const opened: Executor[] = []
 
-  /** `allowed` holds an ordinary folder, a link out of it and one that stays in it; `secret` lies beside it. */
+  /** `allowed` contains a folder, a link out of it and a link inside it. `secret` is its sibling. */
   beforeEach(async () => {
     above = await temporaryFolder()
     workspace = join(above, 'workspace')
@@ -48,7 +48,7 @@ describe.each(RUNGS)('folders of the host in $name', ({ backend, isMissing }) =>
 
   const ceiling = (...names: string[]) => resolveHostRoots(names.map((name) => join(above, name)))
 
-  /** Reads `<folder>/data` where `folder` is asked for as a read-only root under the ceiling `roots`. */
+  /** Reads `<folder>/data` with `folder` requested as a read-only root and `roots` as the ceiling. */
   async function read(folder: string, roots: string[], more: Options = {}) {
     const executor = await create({ hostRoots: await ceiling(...roots) })
     const path = join(above, folder)
@@ -58,14 +58,14 @@ describe.each(RUNGS)('folders of the host in $name', ({ backend, isMissing }) =>
   const REFUSED = { reason: 'spawn_failed', stdout: '' }
 
   it.skipIf(isMissing)(
-    'are shown below a root of the ceiling, also where the root is spelled by a link',
+    "are shown below a root of the ceiling, also if the root's path contains a link",
     async () => {
       expect(await read('allowed/inner', ['allowed'])).toMatchObject({ exitCode: 0, stdout: 'public' })
       expect(await read('spelled/inner', ['spelled'])).toMatchObject({ exitCode: 0, stdout: 'public' })
     },
   )
 
-  it.skipIf(isMissing)('are refused where a link below the ceiling leads to them', async () => {
+  it.skipIf(isMissing)('are rejected if they are reached through a link below the ceiling', async () => {
     const direct = await read('secret', ['secret'])
     const linked = [await read('allowed/link', ['allowed']), await read('allowed/link/deep', ['allowed'])]
     const staying = await read('allowed/stays', ['allowed'])
@@ -77,7 +77,7 @@ describe.each(RUNGS)('folders of the host in $name', ({ backend, isMissing }) =>
     }
   })
 
-  it.skipIf(isMissing)('are refused outside the ceiling, and without one', async () => {
+  it.skipIf(isMissing)('are rejected outside the ceiling, and without a ceiling', async () => {
     for (const roots of [['allowed'], ['sec'], []]) {
       const outcome = await read('secret', roots)
 
@@ -86,7 +86,7 @@ describe.each(RUNGS)('folders of the host in $name', ({ backend, isMissing }) =>
     }
   })
 
-  it.skipIf(isMissing)('are refused where the root was replaced since the ceiling was read', async () => {
+  it.skipIf(isMissing)('are rejected if the root was replaced since the ceiling was read', async () => {
     const executor = await create({ hostRoots: await ceiling('allowed') })
     await rename(join(above, 'allowed'), join(above, 'moved'))
     await symlink('secret', join(above, 'allowed'))
@@ -97,7 +97,7 @@ describe.each(RUNGS)('folders of the host in $name', ({ backend, isMissing }) =>
     expect(outcome).toMatchObject(REFUSED)
   })
 
-  it.skipIf(isMissing)('are shown once where one of them lies in another', async () => {
+  it.skipIf(isMissing)('are mounted once if one contains another', async () => {
     const outer = join(above, 'allowed')
     const readOnlyRoots = [join(outer, 'inner'), outer, `${outer}/`]
     const executor = await create({ hostRoots: await ceiling('allowed') })
@@ -109,7 +109,7 @@ describe.each(RUNGS)('folders of the host in $name', ({ backend, isMissing }) =>
     expect(outcome.stdout).toBe('public1\n')
   })
 
-  it.skipIf(isMissing)('are refused where one would be mounted on a link in another', async () => {
+  it.skipIf(isMissing)('are rejected if one would be mounted on a link inside another', async () => {
     const executor = await create({ hostRoots: await ceiling('allowed', 'allowed/link') })
     const readOnlyRoots = [join(above, 'allowed'), join(above, 'allowed/link')]
 
@@ -119,7 +119,7 @@ describe.each(RUNGS)('folders of the host in $name', ({ backend, isMissing }) =>
     expect(outcome.message).toContain('where a link leads to it')
   })
 
-  it.skipIf(isMissing)('are never another folder while they are swapped for a link', async () => {
+  it.skipIf(isMissing)('are never another folder while they are swapped with a link', async () => {
     const stop = await localSite(join(above, 'allowed')).swap('swapped', join(above, 'secret'))
 
     const executor = await create({ hostRoots: await ceiling('allowed') })
@@ -132,7 +132,7 @@ describe.each(RUNGS)('folders of the host in $name', ({ backend, isMissing }) =>
     for (const outcome of outcomes) expect(outcome.stdout).not.toContain(SECRET)
   })
 
-  it.skipIf(isMissing)('do not stand in for a tool folder that was replaced', async () => {
+  it.skipIf(isMissing)('do not replace a tool folder that was swapped', async () => {
     const tool = join(above, 'tool')
     const executor = await create({ toolRoots: [tool] })
     await rm(tool, { recursive: true })

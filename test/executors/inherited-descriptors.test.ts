@@ -9,7 +9,7 @@ import { FIXTURES } from '../conformance/executor-cases/subject.ts'
 
 const LEAKED = 57
 
-it('gives no command a file that the starter of the service left open', async () => {
+it('closes descriptors that the service inherited from its parent', async () => {
   const workspace = await temporaryFolder()
   const secret = join(workspace, '..', `agentweaver-leak-${process.pid}`)
   await writeFile(secret, 'host secret')

@@ -40,7 +40,7 @@ describe.each([bwrapBackend, namespacesBackend])('a layout under $name', (backen
     writable,
   })
 
-  it('shows another folder over a name of the workspace, which cannot be moved away', async () => {
+  it('mounts another folder over a path of the workspace, which commands cannot move', async () => {
     const made = await open({ mounts: [overGit()] })
 
     const { stdout, stderr } = await execute(made, 'cat .git/config; echo planted >.git/new; mv .git .g')
@@ -52,7 +52,7 @@ describe.each([bwrapBackend, namespacesBackend])('a layout under $name', (backen
     expect(readFileSync(join(workspace, '.git', 'config'), 'utf8')).toBe('the real one')
   })
 
-  it('keeps the folders above such a name where they are', async () => {
+  it('keeps the folders above a mounted path in place', async () => {
     await mkdir(join(workspace, 'libs', 'one', '.git'), { recursive: true })
     const made = await open({ mounts: [overGit('libs/one/.git')], readOnly: ['libs/one/kept'] })
 
@@ -62,7 +62,7 @@ describe.each([bwrapBackend, namespacesBackend])('a layout under $name', (backen
     expect(stderr.match(/busy/g)).toHaveLength(2)
   })
 
-  it('shows a file over a file, and folders below /run that cannot be written', async () => {
+  it('mounts a file over a file, and read-only folders below /run', async () => {
     await rm(join(workspace, '.git'), { recursive: true })
     await writeFile(join(workspace, '.git'), 'gitdir: elsewhere')
     await writeFile(join(folder, 'gitfile'), 'gitdir: /run/git')
@@ -83,7 +83,7 @@ describe.each([bwrapBackend, namespacesBackend])('a layout under $name', (backen
     expect(readFileSync(join(folder, 'gitfile'), 'utf8')).toBe('gitdir: /run/git')
   })
 
-  it('makes paths read-only, and gives commands its environment', async () => {
+  it('makes paths read-only, and sets environment variables', async () => {
     await writeFile(join(workspace, 'hook'), 'mine')
     const made = await open({ readOnly: ['hook'], environment: { GIT_CONFIG_COUNT: '1' } })
 
@@ -95,7 +95,7 @@ describe.each([bwrapBackend, namespacesBackend])('a layout under $name', (backen
     expect(stdout).toBe('mine 1\n')
   })
 
-  it('runs nothing where the name, or a folder above it, has become a link', async () => {
+  it('does not start a command if the path, or a folder above it, became a link', async () => {
     await mkdir(join(workspace, 'libs', '.git'), { recursive: true })
     const made = await open({ mounts: [overGit(), overGit('libs/.git')] })
     await rename(join(workspace, 'libs'), join(workspace, 'real'))
@@ -113,7 +113,7 @@ describe.each([bwrapBackend, namespacesBackend])('a layout under $name', (backen
     expect(lstatSync(join(workspace, '.git')).isSymbolicLink()).toBe(true)
   })
 
-  it('has the private folder hold what git is told, and the real one nothing', async () => {
+  it('redirects git to the private folder and leaves the real one unchanged', async () => {
     await rm(join(workspace, '.git'), { recursive: true })
     execFileSync('git', ['init', '-q', workspace])
     execFileSync('git', ['init', '-q', '--bare', join(folder, 'bare')])
@@ -128,7 +128,7 @@ describe.each([bwrapBackend, namespacesBackend])('a layout under $name', (backen
   })
 })
 
-it('is refused where nothing can be mounted', async () => {
+it('is rejected if the backend cannot mount', async () => {
   const workspace = await temporaryFolder()
   const layout = { mounts: [], readOnly: ['hook'], environment: {} }
   const executor = await directBackend.create({ workspace, toolRoots: [], layout, log: silentLog })

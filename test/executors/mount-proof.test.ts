@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ExecRequest } from '../../contracts/exec.ts'
 import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
+import { supervisorScript } from '../../runtime/executors/process/command-supervisor.ts'
 import { expectedMounts, mountProblem, OTHER_FOLDER } from '../../runtime/executors/process/mount-proof.ts'
 import { onlyChildOf } from '../../runtime/executors/process/process-tree.ts'
 import { type Launch, supervise } from '../../runtime/executors/process/supervise.ts'
-import { witnessScript } from '../../runtime/executors/process/witness.ts'
 import { holdPath, pathIdentity } from '../../runtime/executors/rootfs/host-paths.ts'
 import { bindReadOnly, bindWritable, hiddenFile } from '../../runtime/executors/rootfs/mounts.ts'
 import { temporaryFolder } from '../conformance/executor-cases/site.ts'
@@ -25,7 +25,7 @@ async function run(launch: Launch) {
   return { ...(await supervise(launch, request, { onChunk })), output }
 }
 
-describe('the proof of what is mounted', () => {
+describe('mount verification', () => {
   let above: string
 
   beforeEach(async () => {
@@ -33,14 +33,14 @@ describe('the proof of what is mounted', () => {
   })
   afterEach(() => rm(above, { recursive: true }))
 
-  const witnessed = (workspace: string, command: string): Launch => ({
+  const supervised = (workspace: string, command: string): Launch => ({
     file: '/bin/sh',
-    args: ['-c', witnessScript(), 'sh', workspace, '.', command],
+    args: ['-c', supervisorScript(), 'sh', workspace, '.', command],
     env: { PATH: '/usr/bin:/bin:/usr/sbin:/sbin' },
     hasPidNamespace: false,
   })
 
-  it('asks for the identity of what is mounted by path, and for mounts below the workspace', () => {
+  it('checks the identity of mounts made by path, and mounts below the workspace', () => {
     expect(
       expectedMounts([
         bindReadOnly('/usr'),
@@ -58,14 +58,14 @@ describe('the proof of what is mounted', () => {
     ])
   })
 
-  it('fails where there is no process to look at, or the process shows nothing there', () => {
+  it('fails if the process does not exist, or shows nothing at the path', () => {
     const expected = [{ target: '/workspace', identity: pathIdentity(above), isMountPoint: false }]
 
     expect(mountProblem(undefined, expected)).toMatch(/^the workspace cannot be seen in the sandbox/)
     expect(mountProblem(process.pid, expected)).toMatch(/^the workspace cannot be seen in the sandbox/)
   })
 
-  it('fails where another folder is shown', () => {
+  it('fails if another folder is shown', () => {
     const problemAt = (target: string) =>
       mountProblem(process.pid, [{ target, identity: pathIdentity('/'), isMountPoint: false }])
 
@@ -74,7 +74,7 @@ describe('the proof of what is mounted', () => {
     expect(problemAt('/')).toBeUndefined()
   })
 
-  it('fails where a mount is not at its place', () => {
+  it('fails if a mount is missing', () => {
     const problemAt = (target: string) => mountProblem(process.pid, [{ target, isMountPoint: true }])
 
     expect(problemAt(above)).toContain(`${above} is not what it was`)
@@ -82,10 +82,10 @@ describe('the proof of what is mounted', () => {
     expect(mountProblem(undefined, [{ target: '/proc', isMountPoint: true }])).toContain('cannot be seen')
   })
 
-  it('stops a command whose sandbox cannot be looked at, and lets go of what was held', async () => {
+  it('stops a command whose sandbox cannot be checked, and releases the held files', async () => {
     let released = 0
     const result = await run({
-      ...witnessed(above, 'echo ran'),
+      ...supervised(above, 'echo ran'),
       expected: [{ target: '/workspace', identity: '1:2', isMountPoint: false }],
       release: () => released++,
     })
@@ -94,9 +94,9 @@ describe('the proof of what is mounted', () => {
     expect(released).toBe(1)
   })
 
-  it('lets go of what was held before the command starts, and where it never does', async () => {
+  it('releases the held files before the command starts, also if it never starts', async () => {
     let released = 0
-    const launch = { ...witnessed(above, 'echo ran'), release: () => released++ }
+    const launch = { ...supervised(above, 'echo ran'), release: () => released++ }
 
     expect(await run(launch)).toMatchObject({ exitCode: 0, output: 'ran\n' })
     expect(released).toBe(1)
@@ -108,34 +108,37 @@ describe('the proof of what is mounted', () => {
     expect(released).toBe(2)
   })
 
-  it.skipIf(!detection.ok)('starts nothing when a folder was replaced between check and mount', async () => {
-    const [place, target] = [join(above, 'place'), join(above, 'target')]
-    await Promise.all([mkdir(place), mkdir(target), mkdir(join(above, 'secret'))])
-    await writeFile(join(above, 'secret/data'), SECRET)
-    const held = holdPath(place)
-    const mount = bindReadOnly(held.real, target, held.identity)
+  it.skipIf(!detection.ok)(
+    'does not start a command if a folder was replaced between check and mount',
+    async () => {
+      const [place, target] = [join(above, 'place'), join(above, 'target')]
+      await Promise.all([mkdir(place), mkdir(target), mkdir(join(above, 'secret'))])
+      await writeFile(join(above, 'secret/data'), SECRET)
+      const held = holdPath(place)
+      const mount = bindReadOnly(held.real, target, held.identity)
 
-    // What the check saw is moved away, and a link takes its place.
-    await rename(place, join(above, 'elsewhere'))
-    await symlink(join(above, 'secret'), place)
-    const bind = `mount --bind ${place} ${target} && exec "$@"`
-    const { args, ...rest } = witnessed(above, 'cat target/data')
-    const launch: Launch = {
-      ...rest,
-      file: '/usr/bin/unshare',
-      args: ['-Urm', '--pid', '--fork', '--kill-child', '/bin/sh', '-c', bind, 'sh', '/bin/sh', ...args],
-      hasPidNamespace: true,
-      release: held.release,
-    }
-    const unproven = await run({ ...launch, release: () => undefined })
-    const proven = await run({ ...launch, expected: expectedMounts([mount]) })
+      // Moves the checked folder away and puts a link in its place.
+      await rename(place, join(above, 'elsewhere'))
+      await symlink(join(above, 'secret'), place)
+      const bind = `mount --bind ${place} ${target} && exec "$@"`
+      const { args, ...rest } = supervised(above, 'cat target/data')
+      const launch: Launch = {
+        ...rest,
+        file: '/usr/bin/unshare',
+        args: ['-Urm', '--pid', '--fork', '--kill-child', '/bin/sh', '-c', bind, 'sh', '/bin/sh', ...args],
+        hasPidNamespace: true,
+        release: held.release,
+      }
+      const unproven = await run({ ...launch, release: () => undefined })
+      const proven = await run({ ...launch, expected: expectedMounts([mount]) })
 
-    expect(unproven).toMatchObject({ exitCode: 0, output: SECRET })
-    expect(proven).toMatchObject({ reason: 'spawn_failed', output: '' })
-    expect(proven.message).toContain(`${target} is not what it was when it was checked`)
-  })
+      expect(unproven).toMatchObject({ exitCode: 0, output: SECRET })
+      expect(proven).toMatchObject({ reason: 'spawn_failed', output: '' })
+      expect(proven.message).toContain(`${target} is not what it was when it was checked`)
+    },
+  )
 
-  it('holds the number of what it opened: nothing new can have it', async () => {
+  it('keeps the inode number of an open file from being reused', async () => {
     const place = join(above, 'place')
     await mkdir(place)
     const held = holdPath(place)
@@ -154,7 +157,7 @@ describe('the proof of what is mounted', () => {
 })
 
 describe('the first process of a sandbox', () => {
-  it('is found on a kernel that does not list the children of a process', async () => {
+  it('is found on kernels that do not list children', async () => {
     const launcher = spawn('/bin/sh', ['-c', 'sleep 60 & echo $!; wait'], {
       stdio: ['pipe', 'pipe', 'ignore'],
     })

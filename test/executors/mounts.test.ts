@@ -12,39 +12,39 @@ const MOUNTED = parseMountInfo(`22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 31 30 0:6 / /home/a\\040b/cache ro,nosuid - tmpfs tmpfs rw
 `)
 
-describe('the mounts of the host', () => {
-  it('are found by the longest mount point that holds a path', () => {
+describe('mounts of the host', () => {
+  it('are found by the longest mount point that contains a path', () => {
     expect(mountOf(MOUNTED, '/home/x')?.path).toBe('/home')
     expect(mountOf(MOUNTED, '/homely')?.path).toBe('/')
     expect(mountOf(MOUNTED, '/home/a b/cache/y')?.path).toBe('/home/a b/cache')
   })
 
-  it('below a path are told', () => {
+  it('below a path are listed', () => {
     expect(mountsBelow(MOUNTED, '/home/a b').map(({ path }) => path)).toEqual(['/home/a b/cache'])
     expect(mountsBelow(MOUNTED, '/home/a b/cache')).toEqual([])
   })
 })
 
-describe('the table for mount(8)', () => {
+describe('the mount(8) table', () => {
   const table = mountTable('/new root', MOUNTED)
 
-  it('escapes what fstab(5) reads as a separator', () => {
+  it('escapes the separators of fstab(5)', () => {
     expect(table.rows([bindReadOnly('/a b\tc\\d#e', '/x')])).toMatch(
       /^\/a\\040b\\011c\\134d\\043e \/new\\040root\/x none bind,ro,/,
     )
   })
 
-  it('leaves characters of several bytes as they are', () => {
+  it('keeps multi-byte characters', () => {
     expect(table.rows([bindReadOnly('/a\u00a0b\u2028c', '/x')])).toMatch(/^\/a\u00a0b\u2028c /)
   })
 
-  it('keeps the flags that a user namespace may not lift', () => {
+  it('keeps flags that a user namespace must not remove', () => {
     expect(table.rows([bindWritable('/home/x', '/workspace')])).toContain(
       ' none bind,rw,nosuid,nodev,noexec,noatime,X-mount.mkdir',
     )
   })
 
-  it('makes the mounts below a folder read-only too', () => {
+  it('makes mounts below a folder read-only too', () => {
     const [top, below] = table.rows([bindReadOnly('/home/a b', '/home/a b')]).split('\n')
 
     expect(top).toContain(' none rbind,ro,')
@@ -52,8 +52,8 @@ describe('the table for mount(8)', () => {
   })
 })
 
-describe('a path below the workspace', () => {
-  it('never leaves it, whatever its spelling', () => {
+describe('containedPath', () => {
+  it('never leaves the workspace, for any spelling', () => {
     const part = fc.oneof(fc.constantFrom('..', '.', '', 'a', '...', 'a..', '\0', '\\', '~'), fc.string())
     expect(containedPath('x\n/')).toBe('x\n')
     fc.assert(
@@ -73,6 +73,6 @@ it.each([
   ['6.14.0', true],
   ['7.0.1', true],
   ['unknown', false],
-])('the kernel %s has a pid_max per namespace: %s', (kernel, expected) => {
+])('kernel %s has a pid_max per namespace: %s', (kernel, expected) => {
   expect(hasNamespacedPidMax(kernel)).toBe(expected)
 })

@@ -44,7 +44,7 @@ async function aWorkspaceOf(uid: number): Promise<string> {
   return workspace
 }
 
-/** Whether another user may run this checkout, which may lie in a private home. */
+/** Whether another user can run this checkout, which may lie in a private home folder. */
 const isReadableByAll =
   isRoot() &&
   (await run('setpriv', [
@@ -88,7 +88,7 @@ describe.skipIf(!isReadableByAll)(unprivileged, () => {
 const hiding = canAlterMachine ? 'a machine' : 'a machine (skipped: this one has no user namespaces)'
 
 describe.skipIf(!canAlterMachine)(hiding, () => {
-  it('whose bubblewrap does not work gets the namespaces, with the reason', async () => {
+  it('without a working bubblewrap gets namespaces, with the reason', async () => {
     const workspace = await temporaryFolder()
     const hide =
       'for f in /usr/bin/bwrap /usr/local/bin/bwrap; do [ ! -e $f ] || mount --bind /dev/null $f; done'
@@ -102,7 +102,7 @@ describe.skipIf(!canAlterMachine)(hiding, () => {
     expect(answers['linux-namespaces']?.[0]?.stdout).toBe('ran\n')
   })
 
-  it('where nothing loads the filter of the namespaces says so, and runs commands without', async () => {
+  it('without a filter loader for namespaces gets a warning, and commands run unfiltered', async () => {
     const workspace = await temporaryFolder()
     const hide =
       'for f in /usr/bin/perl /usr/local/bin/perl; do [ ! -e $f ] || mount --bind /dev/null $f; done'
@@ -113,18 +113,18 @@ describe.skipIf(!canAlterMachine)(hiding, () => {
     await rm(workspace, { recursive: true })
     const detection = ladder[1]?.detection
     const warnings = JSON.stringify(detection?.ok && detection.warnings)
-    // A newer setpriv(1) loads it without perl.
+    // A newer setpriv(1) loads the filter without perl.
     const isWithout = warnings.includes('nothing here can load the system call filter')
     expect(detection).toMatchObject({ ok: true })
     expect(answers['linux-namespaces']?.[0]?.stdout).toBe(isWithout ? 'set\n' : 'refused\n')
   })
 
   it.skipIf(process.arch !== 'x64' || !existsSync('/usr/bin/perl'))(
-    'whose setpriv(1) loads the filter keeps the file of the filter from commands',
+    "cannot overwrite the filter's file from a command if setpriv(1) loads it",
     async () => {
       const workspace = await temporaryFolder()
       const stand = 'mount --bind /usr/bin/setpriv /usr/bin/chrt && mount --bind'
-      // An instruction that allows every call, in the place of the filter of later commands.
+      // An instruction that allows every call, written over the filter of later commands.
       const overwrite =
         "for fd in /proc/[0-9]*/fd/3; do printf '\\006\\0\\0\\0\\0\\0\\377\\177' > $fd; done 2>/dev/null; echo tried"
       const command = 'touch x && chmod 4755 x 2>/dev/null && echo set || echo refused'
@@ -142,7 +142,7 @@ describe.skipIf(!canAlterMachine)(hiding, () => {
     },
   )
 
-  it('that forbids user namespaces gets no isolation, and the command that would allow them', async () => {
+  it('without user namespaces gets no isolation, and the command that enables them', async () => {
     const workspace = await temporaryFolder()
 
     const { ladder } = await report(onMachineWhere(FORBID_NAMESPACES), workspace)

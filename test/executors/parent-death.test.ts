@@ -14,7 +14,7 @@ import { processesMentioning, processesNaming } from './processes.ts'
 
 const aMark = () => `86400.${randomInt(1e12)}`
 
-/** A launcher that was just forked shows its command line late, so one look is not enough. */
+/** A new process shows its command line late, so one check is not enough. */
 async function untilGoneForGood(mark: string) {
   let looks = 0
   await until('every process is gone', () => {
@@ -27,7 +27,7 @@ async function untilGoneForGood(mark: string) {
 async function startForever(backend: string, mark: string, count: number) {
   const workspace = await temporaryFolder()
   const args = [join(FIXTURES, 'run-forever.ts'), backend, workspace, mark, String(count)]
-  // Its temporary files are in the workspace, so that a killed service leaves none elsewhere.
+  // Temporary files go into the workspace, so that a killed service leaves none elsewhere.
   const env = { PATH: '/usr/bin:/bin', TMPDIR: workspace }
   const service: ChildProcess = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'], env })
   if (service.stdout) await once(service.stdout, 'data')
@@ -38,8 +38,8 @@ for (const backend of [bwrapBackend, namespacesBackend]) {
   const detection = await backend.detect({ toolRoots: [] })
   const title = detection.ok ? backend.name : `${backend.name} (skipped: ${detection.reason})`
 
-  describe.skipIf(!detection.ok)(`${title}, when the service is killed`, () => {
-    it('leaves no command alive', async () => {
+  describe.skipIf(!detection.ok)(`${title}, if the service is killed`, () => {
+    it('leaves no command running', async () => {
       const mark = aMark()
       const { service, clean } = await startForever(backend.name, mark, 3)
       await until('all commands run', () => processesNaming(`sleep\0${mark}`).length === 6)
@@ -51,7 +51,7 @@ for (const backend of [bwrapBackend, namespacesBackend]) {
     })
 
     it.each([0, 2, 5, 10, 20, 40])(
-      'starts nothing after its death, %i ms into the start of many',
+      'starts no command after its death, %i ms into many starts',
       async (ms) => {
         const mark = aMark()
         const { service, clean } = await startForever(backend.name, mark, 20)

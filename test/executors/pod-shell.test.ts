@@ -11,7 +11,7 @@ import { childrenOf } from '../../runtime/executors/process/process-tree.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { podIsolation } from '../../runtime/runner/pod/isolation.ts'
 
-/** Starts a program as a pod's runner does, without what only a pod can put on itself. */
+/** Starts a program like a pod's runner, without the settings that only a pod can apply. */
 const start: PodBackendOptions['start'] = ({ file, args, env, folder }) => {
   const child = spawn(file, args, {
     cwd: realpathSync(`/proc/self/fd/${folder}`),
@@ -23,7 +23,7 @@ const start: PodBackendOptions['start'] = ({ file, args, env, folder }) => {
   return { pid: child.pid ?? -1, stdin: undefined, stdout: child.stdout, stderr: child.stderr, exited }
 }
 
-describe.skipIf(process.platform !== 'linux')('the shell of commands in a sandbox pod', () => {
+describe.skipIf(process.platform !== 'linux')('the command shell in a sandbox pod', () => {
   const workspace = realpathSync(mkdtempSync(join(tmpdir(), 'pod-shell-')))
   afterAll(() => rmSync(workspace, { recursive: true, force: true }))
 
@@ -32,7 +32,7 @@ describe.skipIf(process.platform !== 'linux')('the shell of commands in a sandbo
     start,
     isolation,
     home: workspace,
-    // Nothing that this process has started is a stray.
+    // Children that this process started itself are not orphans.
     ownChildren: () => childrenOf(process.pid),
     reap: () => undefined,
   })
@@ -50,7 +50,7 @@ describe.skipIf(process.platform !== 'linux')('the shell of commands in a sandbo
     return { ...result, output: output.join('') }
   }
 
-  it('is the one that the pod announces', async () => {
+  it('is the one that the pod reports', async () => {
     expect(isolation.shell).toBe(commandShell().name)
 
     const { output } = await run('echo "$0 ${BASH_VERSION:+is bash}"')
@@ -58,7 +58,7 @@ describe.skipIf(process.platform !== 'linux')('the shell of commands in a sandbo
     expect(output.trim()).toBe(isolation.shell === 'bash' ? 'bash is bash' : 'sh')
   })
 
-  it.skipIf(isolation.shell !== 'bash')('reads a line as bash, without start-up files', async () => {
+  it.skipIf(isolation.shell !== 'bash')('parses commands as bash, without start-up files', async () => {
     writeFileSync(join(workspace, 'start-up'), 'echo from a file')
     const environment = { BASH_ENV: 'start-up', ENV: 'start-up' }
 

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Numbers of the processes whose command line contains `text`; arguments are separated by NUL. */
+/** Ids of processes whose command line contains `text`. Arguments are separated by NUL. */
 export function processesNaming(text: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && commandLineOf(name).startsWith(text))
@@ -15,7 +15,7 @@ function commandLineOf(pid: string): string {
   }
 }
 
-/** Numbers of the processes in whose command line `text` occurs, launchers and shells included. */
+/** Ids of processes whose command line contains `text`, including launchers and shells. */
 export function processesMentioning(text: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && commandLineOf(name).includes(text))

@@ -13,7 +13,7 @@ const refused = (errno: number) => 0x0005_0000 + errno
 
 type Call = { arch: number; nr: number; args?: readonly number[] }
 
-/** A word of `struct seccomp_data`. */
+/** Reads a word of `struct seccomp_data`. */
 function wordAt(offset: number, { arch, nr, args = [] }: Call): number {
   if (offset === 0) return nr >>> 0
   if (offset === 4) return arch >>> 0
@@ -27,7 +27,7 @@ const TESTS = new Map([
   [0x45, (register: number, k: number) => (register & k) !== 0],
 ])
 
-/** Runs a filter as the kernel would: one register, jumps forward, an answer at the end. */
+/** Evaluates a filter like the kernel: one register, forward jumps, a return action at the end. */
 function evaluate(program: readonly Instruction[], call: Call): number {
   let register = 0
   for (let at = 0; at < program.length; at++) {
@@ -44,14 +44,14 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
   const call = (name: SyscallName, ...args: number[]) =>
     evaluate(program, { arch: AUDIT_ARCH[arch], nr: syscallNumber(arch, name) ?? -1, args })
 
-  it('refuses every listed call that the architecture has', () => {
+  it('rejects every listed call of the architecture', () => {
     const present = REFUSED_SYSCALLS.filter((name) => syscallNumber(arch, name) !== undefined)
 
     expect(present.length).toBeGreaterThan(50)
     for (const name of present) expect([name, call(name)]).toEqual([name, refused(1)])
   })
 
-  it('has the calls that the specification names', () => {
+  it('contains the calls of the specification', () => {
     const named: SyscallName[] = ['mount', 'ptrace', 'keyctl', 'bpf', 'perf_event_open', 'userfaultfd']
     const more: SyscallName[] = [
       'io_uring_setup',
@@ -64,7 +64,7 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
     for (const name of [...named, ...more]) expect(call(name)).toBe(refused(1))
   })
 
-  it('kills a process that calls as another architecture', () => {
+  it('kills a process that makes calls of another architecture', () => {
     const i386 = 0x4000_0003
     const arm = 0x4000_0028
 
@@ -72,7 +72,7 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
       expect(evaluate(program, { arch: foreign, nr: 1 })).toBe(KILL)
   })
 
-  it('passes a thread and a fork, and refuses each new namespace', () => {
+  it('allows threads and forks, and rejects every new namespace', () => {
     const thread = 0x003d_0f00
     const namespaces = [0x2_0000, 0x200_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000]
 
@@ -82,21 +82,21 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
     expect(call('clone3')).toBe(refused(38))
   })
 
-  it('judges an ioctl by the half that the kernel reads', () => {
+  it('checks the half of an ioctl that the kernel reads', () => {
     expect(call('ioctl', 0, 0x5401)).toBe(ALLOW)
     expect(call('ioctl', 0, 0x5412)).toBe(refused(1))
     expect(call('ioctl', 0, 0xdead_0000_5412)).toBe(refused(1))
     expect(call('ioctl', 0, 0x541c)).toBe(refused(1))
   })
 
-  it('offers four socket families', () => {
+  it('allows four socket families', () => {
     for (const family of [1, 2, 10, 16]) expect(call('socket', family)).toBe(ALLOW)
     for (const family of [0, 3, 17, 31, 38, 40, 44]) expect(call('socket', family)).toBe(refused(97))
     expect(call('socketpair', 1)).toBe(ALLOW)
     expect(call('socketpair', 40)).toBe(refused(97))
   })
 
-  it('lets nobody signal or limit those that are spared, nor everybody at once', () => {
+  it('rejects signals and limits for spared processes, and signals to all processes', () => {
     const sparing = seccompInstructions(arch, { spared: { processes: [1, 23], groups: [1, 23] } })
     const about = (name: SyscallName, pid: number, ...rest: number[]) =>
       evaluate(sparing, {
@@ -117,7 +117,7 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
     expect(call('kill', 1)).toBe(ALLOW)
   })
 
-  it('lets a process set its own limits where others are spared, and read anybody’s', () => {
+  it("allows a process to set its own limits and to read any process's limits", () => {
     const sparing = seccompInstructions(arch, { spared: { processes: [1], groups: [] } })
     const limit = (pid: number, limits: number) =>
       evaluate(sparing, {
@@ -148,7 +148,7 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
       ['mknodat', 2],
     ] as [SyscallName, number][]),
   ]
-  it.each(SETS_MODE.filter(([name]) => has(name)))('refuses a mode with set-ID bits to %s', (name, index) => {
+  it.each(SETS_MODE.filter(([name]) => has(name)))('rejects set-ID modes in %s', (name, index) => {
     const withMode = (mode: number) => call(name, ...Array<number>(index).fill(7), mode)
 
     expect(new Set(MODES.map(withMode))).toEqual(new Set([refused(1)]))
@@ -160,7 +160,7 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
     ['openat', 2],
   ]
   it.each(OPENS.filter(([name]) => has(name)))(
-    'judges the mode of %s where it creates a file',
+    'checks the mode of %s only if it creates a file',
     (name, index) => {
       const open = (flags: number, mode: number) => call(name, ...Array<number>(index).fill(7), flags, mode)
       const creating = CREATING.flatMap((flags) => MODES.map((mode) => open(flags, mode)))
@@ -171,11 +171,11 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
     },
   )
 
-  it('hides openat2, whose mode no filter can read', () => {
+  it('hides openat2, whose mode a filter cannot read', () => {
     expect(call('openat2')).toBe(refused(38))
   })
 
-  it('permits the set-group-ID bit to folders where it is told so, and never to new files', () => {
+  it('allows the set-group-ID bit for folders if permitted, and never for new files', () => {
     const permitting = seccompInstructions(arch, { permitsSetGroupId: true, permitsOpenat2: true })
     const about = (name: SyscallName, ...args: number[]) =>
       evaluate(permitting, { arch: AUDIT_ARCH[arch], nr: syscallNumber(arch, name) ?? -1, args })
@@ -188,7 +188,7 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
     expect(about('openat2')).toBe(ALLOW)
   })
 
-  it('passes everything else', () => {
+  it('allows everything else', () => {
     const numbers = new Set([
       ...REFUSED_SYSCALLS,
       'openat2',
@@ -204,7 +204,7 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
     for (const nr of others) expect(evaluate(program, { arch: AUDIT_ARCH[arch], nr })).toBe(ALLOW)
   })
 
-  it('is eight bytes an instruction and within what the kernel loads', () => {
+  it("has eight bytes per instruction and is within the kernel's limit", () => {
     expect(seccompProgram(arch)).toHaveLength(program.length * 8)
     expect(program.length).toBeLessThan(4096)
     for (const { jumpTrue, jumpFalse } of program) expect(Math.max(jumpTrue, jumpFalse)).toBeLessThan(256)
@@ -212,14 +212,14 @@ describe.each(['x64', 'arm64'] as const)('the system call filter for %s', (arch)
 })
 
 describe('the system call filter', () => {
-  it('kills a process that calls through x32', () => {
+  it('kills a process that makes an x32 call', () => {
     const program = seccompInstructions('x64')
 
     expect(evaluate(program, { arch: AUDIT_ARCH.x64, nr: 0x4000_0000 })).toBe(KILL)
     expect(evaluate(program, { arch: AUDIT_ARCH.x64, nr: 0x4000_0065 })).toBe(KILL)
   })
 
-  it('has none for a processor that it does not know', () => {
+  it('does not exist for an unknown processor', () => {
     expect(seccompProgram('riscv64')).toBeUndefined()
   })
 })

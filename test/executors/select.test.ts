@@ -17,7 +17,7 @@ describe('the ladder', () => {
     expect(fault.message).toContain('AGENTWEAVER_DIRECT=true')
   })
 
-  it('announces what direct execution lacks', async () => {
+  it('reports the limits of direct execution', async () => {
     const { backend, detection } = await selectBackend({ only: 'direct', allowDirect: true, toolRoots: [] })
 
     expect(backend.name).toBe('direct')
@@ -28,7 +28,7 @@ describe('the ladder', () => {
     ])
   })
 
-  it('refuses a backend that runs no command on this machine', async () => {
+  it('rejects a backend that cannot run a command on this machine', async () => {
     const fault = await faultOf(
       selectBackend({ only: 'kubernetes-sandbox-claim', allowDirect: true, toolRoots: [] }),
     )
@@ -37,7 +37,7 @@ describe('the ladder', () => {
     expect(fault.message).toContain('kubernetes-sandbox-claim')
   })
 
-  it('explains every rung in order and chooses the first that proved itself', async () => {
+  it('explains every backend in order and selects the first that passes its proof', async () => {
     const rungs = await explainLadder({ allowDirect: true, toolRoots: [] })
 
     expect(rungs.map(({ name }) => name)).toEqual(['linux-bwrap', 'linux-namespaces', 'direct'])
@@ -45,14 +45,14 @@ describe('the ladder', () => {
     expect(rungs.find(({ detection }) => detection.ok)?.isChosen).toBe(true)
   })
 
-  it('stops when it is told to', async () => {
+  it('stops when its signal is aborted', async () => {
     const signal = AbortSignal.abort(new Error('enough'))
 
     await expect(selectBackend({ allowDirect: true, toolRoots: [], signal })).rejects.toThrow('enough')
   })
 
   it.each(['/', '/proc', '/run', 'relative', '/no/such/folder'])(
-    'refuses the tool folder %s',
+    'rejects the tool folder %s',
     async (root) => {
       const fault = await faultOf(
         selectBackend({ only: 'linux-bwrap', allowDirect: false, toolRoots: [root] }),
@@ -63,7 +63,7 @@ describe('the ladder', () => {
   )
 })
 
-it('knows no backend that nothing implements', async () => {
+it('rejects an unknown backend', async () => {
   const rungs = await explainLadder({ allowDirect: true, toolRoots: [] })
 
   const implemented = [...rungs.map(({ name }) => name), 'kubernetes-sandbox-claim']

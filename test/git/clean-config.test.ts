@@ -16,12 +16,12 @@ it.each([
   ['file:///home/me/r.git', undefined],
   ['/home/me/r.git', undefined],
   ['https://example.com/\nevil', undefined],
-])('keeps of the address %j no more than %j', (url, expected) => {
+])('keeps only %j as %j in a remote URL', (url, expected) => {
   expect(cleanUrl(url)).toBe(expected)
 })
 
-describe('the configuration of a private git directory', () => {
-  it('has facts of the repository, the name of the user, and nothing that runs a program', () => {
+describe('cleanConfig', () => {
+  it('keeps repository facts and the user name, and nothing that runs a program', () => {
     const cleaned = cleanConfig([
       ofUser('user.name', 'Me "the\\one"'),
       ofUser('user.email', 'me@example.com'),
@@ -69,7 +69,7 @@ describe('the configuration of a private git directory', () => {
   })
 
   it.each(['a\n[core]\n\tfsmonitor = evil', 'a\u0000b', 'a\rb'])(
-    'leaves out a name with control characters',
+    'omits a name with control characters',
     (name) => {
       const cleaned = cleanConfig([ofUser('user.name', name)])
 
@@ -83,14 +83,14 @@ describe('the configuration of a private git directory', () => {
     [[own('remote.origin.promisor', 'true')], /partial clone/],
     [[own('extensions.refstorage', 'reftable')], /refstorage=reftable/],
     [[own('extensions.unknown', 'x')], /unknown=x/],
-  ])('is none for a repository that a run cannot be given', (entries, reason) => {
+  ])('rejects a repository that runs cannot use', (entries, reason) => {
     const cleaned = cleanConfig(entries)
 
     expect(cleaned.ok ? '' : cleaned.reason).toMatch(reason)
   })
 })
 
-it('reads a list as git writes it, with values of several lines and keys without a value', () => {
+it("parses git's list format with multi-line values and keys without a value", () => {
   const output =
     'global\0file:/home/me/.gitconfig\0alias.x\nline\nline\0local\0file:.git/config\0core.bare\0command\0command line:\0a.b\nc\0'
 

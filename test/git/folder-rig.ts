@@ -19,7 +19,7 @@ const ISOLATION = {
   reason: 'test',
 } as const
 
-/** Git in the sandbox of a backend, as the service has it. */
+/** Runs git in the sandbox of a backend, as the service does. */
 export const gitIn = (backend: Backend) =>
   createGitSandbox({
     select: async () => ({
@@ -44,7 +44,7 @@ export async function runIn(
   return outcomes
 }
 
-/** A run on a folder without a service: prepared, worked on by commands, concluded. */
+/** A run on a folder without the service: prepare, run commands, conclude. */
 export function runOn(place: Place, mode: FolderMode, backend: Backend = bwrapBackend) {
   const directory = join(place.folder, 'state', RUN_ID)
   const runGit = gitIn(backend)
@@ -83,7 +83,7 @@ interface Work {
   readonly backend?: Backend
 }
 
-/** All of it at once. */
+/** Prepares a run, runs the commands and concludes it. */
 export async function afterRun(place: Place, { mode, commands, backend }: Work) {
   const run = runOn(place, mode, backend)
   const { record } = await run.prepare()

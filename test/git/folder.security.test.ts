@@ -6,19 +6,19 @@ import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import { afterRun, runIn, runOn } from './folder-rig.ts'
 import { aPlace, aRepository, type Place } from './repository.ts'
 
-/** A program that leaves a mark in the home folder of whoever runs it. */
+/** A program that leaves a marker file in the home folder of the user who runs it. */
 const MARK = 'evil'
 const PROGRAM = `printf '#!/bin/sh\\ntouch "$HOME/${MARK}"\\n' >evil.sh; chmod +x evil.sh`
 const isMarked = ({ home }: Place) => existsSync(join(home, MARK))
 
 type Attack = {
   readonly name: string
-  /** Made by the user before the run. */
+  /** Script that the user runs before the run. */
   readonly given?: string
   readonly command: string
-  /** What the user types afterwards. */
+  /** Command that the user runs after the run. */
   readonly after: string
-  /** Reached by the way of a folder that has no git directory. */
+  /** The attack reaches git through a folder without a git directory. */
   readonly isWithoutGit?: boolean
 }
 
@@ -30,7 +30,7 @@ const ATTACKS: Attack[] = [
     after: 'git commit -q --allow-empty -m x',
   },
   {
-    name: 'another git directory in the place of the own one',
+    name: 'another git directory in place of its own',
     command: `${PROGRAM}; mv .git g; git init -q; git config core.fsmonitor ./evil.sh`,
     after: 'git status',
   },
@@ -45,7 +45,7 @@ const ATTACKS: Attack[] = [
     after: 'cd sub; git status',
   },
   {
-    name: 'a git file with a configuration of its own',
+    name: 'a git file with its own configuration',
     command: `mkdir sub; git init -q --bare other; git -C other config core.bare false; git -C other config core.fsmonitor ../evil.sh; ${PROGRAM}; echo 'gitdir: ../other' >sub/.git`,
     after: 'cd sub; git status',
   },
@@ -65,90 +65,90 @@ const ATTACKS: Attack[] = [
     after: 'cd sub; git status',
   },
   {
-    name: 'the include of the user',
+    name: "the user's include",
     given:
       'echo "[user]" >shared.gitconfig; git add .; git commit -qm shared; git config include.path ../shared.gitconfig',
     command: `${PROGRAM}; printf '[core]\\n fsmonitor = ./evil.sh\\n' >>shared.gitconfig || { rm shared.gitconfig; printf '[core]\\n fsmonitor = ./evil.sh\\n' >shared.gitconfig; }`,
     after: 'git status',
   },
   {
-    name: 'an include that is missing',
+    name: 'a missing include',
     given: 'git config include.path ../shared.gitconfig',
     command: `${PROGRAM}; printf '[core]\\n fsmonitor = ./evil.sh\\n' >shared.gitconfig`,
     after: 'git status',
   },
   {
-    name: 'the hooks folder of the user',
+    name: "the user's hooks folder",
     given:
       'mkdir hooks; printf "#!/bin/sh\\n" >hooks/pre-commit; chmod +x hooks/pre-commit; git add .; git commit -qm hooks; git config core.hooksPath hooks',
     command: `${PROGRAM}; cp evil.sh hooks/pre-commit; mv hooks old; mkdir hooks; cp evil.sh hooks/pre-commit`,
     after: 'git commit -q --allow-empty -m x',
   },
   {
-    name: 'a hooks folder that is missing',
+    name: 'a missing hooks folder',
     given: 'git config core.hooksPath tools/hooks',
     command: `${PROGRAM}; mkdir -p tools/hooks; cp evil.sh tools/hooks/pre-commit`,
     after: 'git commit -q --allow-empty -m x',
   },
   {
-    name: 'a filter of the user',
+    name: "the user's filter",
     given:
       'mkdir tools; printf "#!/bin/sh\\ncat\\n" >tools/clean.sh; chmod +x tools/clean.sh; git add .; git commit -qm tools; git config filter.x.clean "sh ./tools/clean.sh %f"',
     command: `${PROGRAM}; cp evil.sh tools/clean.sh; mv tools old; mkdir tools; cp evil.sh tools/clean.sh; echo '*.txt filter=x' >.gitattributes; echo more >>a.txt`,
     after: 'git add a.txt',
   },
   {
-    name: 'a textconv of the user',
+    name: "the user's textconv",
     given:
       'printf "#!/bin/sh\\ncat\\n" >conv.sh; chmod +x conv.sh; git add .; git commit -qm conv; git config diff.x.textconv ./conv.sh',
     command: `${PROGRAM}; cp evil.sh conv.sh; echo '*.txt diff=x' >.gitattributes; echo more >>a.txt`,
     after: 'git diff',
   },
   {
-    name: 'an alias of the user',
+    name: "the user's alias",
     given:
       'printf "#!/bin/sh\\n" >go.sh; chmod +x go.sh; git add .; git commit -qm go; git config alias.go "!bash go.sh"',
     command: `${PROGRAM}; cp evil.sh go.sh`,
     after: 'git go',
   },
   {
-    name: 'a filter of the user that is named from the top of the working tree',
+    name: "the user's filter, named from the top of the working tree",
     given: `mkdir tools; printf '#!/bin/sh\\ncat\\n' >tools/clean.sh; chmod +x tools/clean.sh; git add .; git commit -qm tools; git config filter.x.clean '"$(git rev-parse --show-toplevel)"/tools/clean.sh'`,
     command: `${PROGRAM}; cp evil.sh tools/clean.sh; echo '*.txt filter=x' >.gitattributes; echo more >>a.txt`,
     after: 'git add a.txt',
   },
   {
-    name: 'a program that is missing and named from the top of the working tree',
+    name: 'a missing program, named from the top of the working tree',
     given: `git config core.fsmonitor '"$(git rev-parse --show-toplevel)/tools/watch.sh"'`,
     command: `${PROGRAM}; mkdir tools; cp evil.sh tools/watch.sh`,
     after: 'git status',
   },
   {
-    name: 'an alias of the user that changes to a folder',
+    name: "the user's alias that changes to a folder",
     given: `mkdir tools; printf '#!/bin/sh\\n' >tools/go.sh; chmod +x tools/go.sh; git add .; git commit -qm go; git config alias.go '!cd tools && ./go.sh'`,
     command: `${PROGRAM}; cp evil.sh tools/go.sh`,
     after: 'git go',
   },
   {
-    name: 'a program of the user with a blank in its name',
+    name: "the user's program with a blank in its name",
     given: `mkdir 'my tools'; printf '#!/bin/sh\\ncat "$1"\\n' >'my tools/conv.sh'; chmod +x my*/conv.sh; git add .; git commit -qm conv; git config diff.x.textconv '"./my tools/conv.sh"'`,
     command: `${PROGRAM}; cp evil.sh 'my tools/conv.sh'; echo '*.txt diff=x' >.gitattributes; echo more >>a.txt`,
     after: 'git diff',
   },
   {
-    name: 'a repository of the user in a folder',
+    name: "the user's repository in a folder",
     given: 'mkdir lib; cd lib; git init -q; echo l >l; git add .; git commit -qm l',
     command: `cd lib; ${PROGRAM}; git config core.fsmonitor ./evil.sh; mv .git g && mv g .git`,
     after: 'cd lib; git status',
   },
   {
-    name: 'a bare repository of the user in a folder',
+    name: "the user's bare repository in a folder",
     given: 'git init -q --bare lib.git',
     command: `cd lib.git; ${PROGRAM}; mkdir -p hooks; cp evil.sh hooks/post-update; cp evil.sh hooks/update; cp evil.sh hooks/pre-receive`,
     after: 'git push -q ./lib.git HEAD:refs/heads/main',
   },
   {
-    name: 'an unfinished git directory of the user in a folder',
+    name: "the user's unfinished git directory in a folder",
     given: 'mkdir -p half/.git',
     command: `cd half; ${PROGRAM}; git init -q; git config core.fsmonitor ./evil.sh`,
     after: 'cd half; git status',
@@ -168,9 +168,9 @@ const givenFor = ({ isWithoutGit, given }: Attack) => {
 }
 
 describe.each([bwrapBackend, namespacesBackend])(
-  'the git of the user after a run in place under $name',
+  "the user's git after an in-place run under $name",
   (backend) => {
-    it.each(ATTACKS)('does not execute what the run put into $name', async (attack) => {
+    it.each(ATTACKS)('does not execute $name written by the run', async (attack) => {
       const control = givenFor(attack)
       await runIn(backend, { workspace: control.project }, [attack.command])
       control.attempt(attack.after)
@@ -185,8 +185,8 @@ describe.each([bwrapBackend, namespacesBackend])(
   },
 )
 
-describe('the git directory of the user', () => {
-  it('has no part of it changed by a run in place, and none of its secrets shown', async () => {
+describe("the user's git directory", () => {
+  it('is unchanged by an in-place run, and the run sees none of its secrets', async () => {
     const place = aRepository()
     place.shell(
       'git config user.name a; git config user.email a@b.example; git config remote.origin.url https://me:hunter2@example.com/r.git; git config http.extraHeader "Authorization: hunter2"; git config credential.helper "!echo hunter2"',
@@ -208,7 +208,7 @@ describe('the git directory of the user', () => {
     expect(readFileSync(join(place.project, 'a.txt'), 'utf8')).toBe('one\ntwo\n')
   })
 
-  it('is left as it was where there was none, with nothing of the service', async () => {
+  it('is not created by an in-place run in a folder without one', async () => {
     const place = aPlace()
 
     const { outcomes, conclusion } = await afterRun(place, {
@@ -224,7 +224,7 @@ describe('the git directory of the user', () => {
     expect(conclusion.branch).toBeUndefined()
   })
 
-  it('is what the user made meanwhile where there was none', async () => {
+  it('is kept if the user created it during the run', async () => {
     const place = aPlace()
     const run = runOn(place, 'in-place')
     await run.prepare()
@@ -237,11 +237,11 @@ describe('the git directory of the user', () => {
   })
 })
 
-describe('a folder that no run is given', () => {
+describe('folders that are rejected', () => {
   it.each([
-    ['a link for its git directory', 'mv .git ../g; ln -s ../g .git', /symbolic link/],
-    ['a link for its objects', 'mv .git/objects ../o; ln -s ../../o .git/objects', /is not a folder/],
-    ['a link in the place of a ref', 'ln -s ../../../../x .git/refs/heads/evil', /symbolic link/],
+    ['a link in place of its git directory', 'mv .git ../g; ln -s ../g .git', /symbolic link/],
+    ['a link in place of its objects', 'mv .git/objects ../o; ln -s ../../o .git/objects', /is not a folder/],
+    ['a link in place of a ref', 'ln -s ../../../../x .git/refs/heads/evil', /symbolic link/],
     [
       'objects of another repository',
       'mkdir ../o; echo "$PWD/../o" >.git/objects/info/alternates',
@@ -254,7 +254,7 @@ describe('a folder that no run is given', () => {
     ],
     ['refs in the reftable format', 'mkdir .git/reftable', /reftable/],
     [
-      'an extension that nobody knows',
+      'an unknown extension',
       'git config core.repositoryformatversion 1; git config extensions.newThing x',
       /newthing/,
     ],
@@ -264,11 +264,11 @@ describe('a folder that no run is given', () => {
       /partial clone/,
     ],
     [
-      'a bare repository for itself',
+      'a folder that is itself a bare repository',
       'mv .git/* .; rm -rf .git; git config core.bare true',
       /bare repository/,
     ],
-  ])('has %s', async (_, script, reason) => {
+  ])('rejects %s', async (_, script, reason) => {
     const place = aRepository()
     place.attempt(script)
 
@@ -279,7 +279,7 @@ describe('a folder that no run is given', () => {
     expect(existsSync(join(place.folder, 'state', 'run'))).toBe(false)
   })
 
-  it('has a git file that names a repository which does not know it', async () => {
+  it('rejects a git file that names a repository which does not name the folder', async () => {
     const secret = aRepository()
     const place = aPlace()
     writeFileSync(join(place.project, '.git'), `gitdir: ${secret.project}/.git\n`)
@@ -288,7 +288,7 @@ describe('a folder that no run is given', () => {
     await expect(runOn(place, 'in-place').prepare()).rejects.toThrow(/does not name .* as its working tree/)
   })
 
-  it('has a setting that names files behind a link, or the whole folder', async () => {
+  it('rejects a setting that names files behind a link, or the whole folder', async () => {
     const linked = aRepository()
     linked.shell('mkdir real; ln -s real hooks; git config core.hooksPath hooks')
     const whole = aRepository()
@@ -298,7 +298,7 @@ describe('a folder that no run is given', () => {
     await expect(runOn(whole, 'in-place').prepare()).rejects.toThrow(/the whole folder/)
   })
 
-  it('leaves nothing behind in it', async () => {
+  it('leaves nothing behind in a rejected folder', async () => {
     const place = aRepository()
     place.shell('git config include.path ../missing; ln -s nowhere hooks; git config core.hooksPath hooks')
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 
-/** Git as a user of a fresh machine has it: no configuration but that of the home folder that is given. */
+/** Git on a fresh machine: the only configuration is in the given home folder. */
 const environment = (home: string) => ({
   PATH: process.env['PATH'],
   HOME: home,
@@ -15,23 +15,23 @@ const environment = (home: string) => ({
   GIT_COMMITTER_EMAIL: 'user@example.com',
 })
 
-/** A folder that is gone when the test is done, with a home and a project in it. */
+/** A temporary folder with a home and a project, deleted after the test. */
 export function aPlace() {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'aw-git-')))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   return placeIn(folder)
 }
 
-/** The same in a folder that is there. */
+/** The same in an existing folder. */
 export function placeIn(folder: string) {
   const home = join(folder, 'home')
   const project = join(folder, 'project')
   mkdirSync(home, { recursive: true })
   mkdirSync(project, { recursive: true })
-  /** What the user types, in the project or in a folder below it. Their mistakes are the test's. */
+  /** Runs a script as the user, in the project or in a folder below it. Throws if it fails. */
   const shell = (script: string, cwd = project) =>
     execFileSync('sh', ['-ec', script], { cwd, env: environment(home), encoding: 'utf8', stdio: 'pipe' })
-  /** The same, whatever it answers. */
+  /** The same, but a failure is ignored. */
   const attempt = (script: string, cwd = project): string => {
     try {
       return shell(script, cwd)

@@ -10,13 +10,13 @@ const EVIL = 'EVIL LINE'
 
 const isolated = (place: Place, ...commands: string[]) => afterRun(place, { mode: 'isolated', commands })
 
-describe('a difference', () => {
+describe('the diff of a run', () => {
   it.each([
     ['a flag in the index', 'git update-index --assume-unchanged a.txt', 'git diff'],
     ['another flag in the index', 'git update-index --skip-worktree a.txt', 'git diff'],
     ['attributes', 'echo "a.txt binary" >.gitattributes', 'git diff a.txt | grep -v Binary'],
     [
-      'an attribute of its own git directory',
+      'an attribute in its git directory',
       'echo "a.txt -diff" >.git/info/attributes',
       'git diff a.txt | grep -v Binary',
     ],
@@ -44,7 +44,7 @@ describe('a difference', () => {
     expect(patch).toContain(`+${EVIL}`)
   })
 
-  it('shows what a link says and not what it leads to', async () => {
+  it('shows the target of a link, not the content behind it', async () => {
     const place = aRepository()
     writeFileSync(join(place.folder, 'secret'), 'hunter2')
 
@@ -58,7 +58,7 @@ describe('a difference', () => {
     expect(conclusion.diff?.files).toMatchObject([{ path: 'a.txt', status: 'type changed' }, { path: 'p' }])
   })
 
-  it('has every name as it is, and modes, renames and binary files', async () => {
+  it('keeps unusual names, modes, renames and binary files', async () => {
     const place = aRepository()
     place.shell('seq 100 >moved; printf "\\000\\001" >binary; git add .; git commit -qm more')
 
@@ -90,7 +90,7 @@ line'; echo 2 >-rf; echo 3 >'*'; echo 4 >':(top)x'; echo 5 >"$(printf 'b\\377')"
     expect(place.shell(`git ls-tree -z --name-only ${REF}`).split('\0')).toHaveLength(11)
   })
 
-  it('names content that is too large to be kept, and has the branch carry it', async () => {
+  it('names content that is too large to store, and the branch contains it', async () => {
     const place = aRepository()
 
     const { patch, conclusion } = await isolated(place, 'head -c 17000000 /dev/zero >large; echo x >x')
@@ -101,8 +101,8 @@ line'; echo 2 >-rf; echo 3 >'*'; echo 4 >':(top)x'; echo 5 >"$(printf 'b\\377')"
   })
 })
 
-describe('results of a hostile git directory', () => {
-  /** Programs that git's configuration can name, each leaving a mark wherever it can. */
+describe('the results of a hostile git directory', () => {
+  /** Programs that git's configuration can name. Each leaves a marker wherever it can. */
   const PROGRAMS = [
     `printf '#!/bin/sh\\nfor d in /run/out /run/in /run/result /run/base /run/after /workspace /workspace/.git /tmp; do echo marked >$d/mark; rm -rf $d/patch $d/raw; done 2>/dev/null\\necho evil\\n' >/workspace/p.sh; chmod +x p.sh`,
     'for key in core.fsmonitor core.editor core.pager core.sshCommand core.alternateRefsCommand core.gitProxy diff.external gpg.program credential.helper uploadpack.packObjectsHook filter.x.clean filter.x.smudge filter.x.process diff.x.textconv diff.x.command merge.x.driver; do git config $key /workspace/p.sh; done',
@@ -111,7 +111,7 @@ describe('results of a hostile git directory', () => {
     'git config alias.rev-parse "!/workspace/p.sh"; git config alias.for-each-ref "!/workspace/p.sh"; git config core.worktree /run; git config core.bare false',
   ].join('; ')
 
-  it('are the truth, and no program of it has touched anything', async () => {
+  it('are correct, and none of its programs has run', async () => {
     const place = aRepository()
 
     const { patch, conclusion, record } = await isolated(place, `echo '${EVIL}' >>a.txt; ${PROGRAMS}`)
@@ -129,20 +129,20 @@ describe('results of a hostile git directory', () => {
 
   it.each([
     ['no HEAD', 'rm .git/HEAD'],
-    ['a HEAD that leads elsewhere', 'rm .git/HEAD; ln -s /etc/passwd .git/HEAD'],
-    ['a HEAD of no commit', 'echo 0123456789012345678901234567890123456789 >.git/HEAD'],
-    ['objects that are gone', 'rm -rf .git/objects; mkdir .git/objects'],
-    ['objects that lead elsewhere', 'rm -rf .git/objects; ln -s / .git/objects'],
-    ['alternates that lead elsewhere', 'printf "/etc\\n/proc\\n../../..\\n" >.git/objects/info/alternates'],
-    ['a configuration that is none', 'echo "[[[" >.git/config'],
-    ['a format that nobody knows', 'git config core.repositoryformatversion 99'],
-    ['refs that are gone', 'rm -rf .git/refs .git/packed-refs; mkdir .git/refs'],
+    ['a HEAD that is a link elsewhere', 'rm .git/HEAD; ln -s /etc/passwd .git/HEAD'],
+    ['a HEAD without a commit', 'echo 0123456789012345678901234567890123456789 >.git/HEAD'],
+    ['missing objects', 'rm -rf .git/objects; mkdir .git/objects'],
+    ['objects that are a link elsewhere', 'rm -rf .git/objects; ln -s / .git/objects'],
+    ['alternates that point elsewhere', 'printf "/etc\\n/proc\\n../../..\\n" >.git/objects/info/alternates'],
+    ['an invalid configuration', 'echo "[[[" >.git/config'],
+    ['an unknown format', 'git config core.repositoryformatversion 99'],
+    ['missing refs', 'rm -rf .git/refs .git/packed-refs; mkdir .git/refs'],
     [
-      'commits that are broken',
+      'broken commits',
       'f=$(git rev-parse HEAD); chmod -R u+w .git; for o in $(find .git/objects -type f); do echo broken >$o; done',
     ],
     ['grafts', 'git rev-parse HEAD >.git/info/grafts; git replace --graft HEAD || true'],
-  ])('with %s have all changes in one branch', async (_, break_) => {
+  ])('contain all changes in one branch with %s', async (_, break_) => {
     const place = aRepository()
 
     const { patch, conclusion } = await isolated(
@@ -158,7 +158,7 @@ describe('results of a hostile git directory', () => {
     expect(place.shell(`git merge-base main ${REF}; git rev-parse main`)).toMatch(/^(\w+)\n\1\n$/)
   })
 
-  it('show a run in place no more than its commands saw', async () => {
+  it('show an in-place run only what its commands saw', async () => {
     const place = aRepository()
     place.shell('git config remote.origin.url https://me:hunter2@example.com/r.git')
 

@@ -17,7 +17,7 @@ import { aPlace, aRepository, type Place } from './repository.ts'
 
 const REF = `refs/agentweaver/${RUN_ID}`
 
-/** Takes a branch into the user's repository as plain git does it. */
+/** Fetches a branch into the user's repository with plain git. */
 function fetched(place: Place, branch: MadeBranch | undefined): void {
   if (!branch) throw new Error('there is no branch')
   const file = join(place.folder, 'run.bundle')
@@ -28,7 +28,7 @@ function fetched(place: Place, branch: MadeBranch | undefined): void {
 const IDENTITY = 'git config user.name Agent; git config user.email agent@example.com'
 
 describe('an isolated run', () => {
-  it('leaves the folder as it was, and gives its commits and the rest back as a branch', async () => {
+  it('leaves the folder unchanged, and returns its commits and uncommitted changes as a branch', async () => {
     const place = aRepository()
 
     const { record, conclusion } = await afterRun(place, {
@@ -40,13 +40,13 @@ describe('an isolated run', () => {
     expect(record.root).not.toBe(place.project)
     fetched(place, conclusion.branch)
     expect(place.shell(`git log --format='%an: %s' main..${REF}`)).toBe(
-      `Agentweaver: Changes of ${RUN_ID} that it did not commit\nAgent: second\n`,
+      `Agentweaver: Uncommitted changes of ${RUN_ID}\nAgent: second\n`,
     )
     expect(place.shell(`git show ${REF}:a.txt ${REF}:new.txt`)).toBe('one\ntwo\nnew\n')
     expect(conclusion).toMatchObject({ isComplete: true, problems: [] })
   })
 
-  it('sees uncommitted changes and untracked files, and gives none back that it did not touch', async () => {
+  it('sees uncommitted and untracked files, and does not return those that it did not change', async () => {
     const place = aRepository()
     place.shell(
       'echo b >b.txt; git add b.txt; git commit -qm b; echo mine >>a.txt; echo mine >>b.txt; echo u >untracked; echo s >staged; git add staged',
@@ -66,7 +66,7 @@ describe('an isolated run', () => {
     )
   })
 
-  it('has the folders that git ignores, and gives nothing of them back', async () => {
+  it('sees ignored folders, and does not return them', async () => {
     const place = aRepository()
     place.shell(
       'echo node_modules/ >.gitignore; git add .; git commit -qm ignore; mkdir node_modules; echo dep >node_modules/dep',
@@ -85,7 +85,7 @@ describe('an isolated run', () => {
     expect(readFileSync(join(place.project, 'node_modules', 'dep'), 'utf8')).toBe('dep\n')
   })
 
-  it('has links of the folder as links, and follows none', async () => {
+  it('copies links as links, and follows none', async () => {
     const place = aRepository()
     writeFileSync(join(place.folder, 'secret'), 'hunter2')
     place.shell('ln -s ../secret link; ln -s / root; mkfifo fifo')
@@ -98,7 +98,7 @@ describe('an isolated run', () => {
     expect(outcomes[0]?.stdout).toBe('../secret\n/\na.txt\nlink\nroot\n')
   })
 
-  it('that changed nothing gives nothing back', async () => {
+  it('returns nothing if it changed nothing', async () => {
     const { conclusion, patch } = await afterRun(aRepository(), {
       mode: 'isolated',
       commands: ['cat a.txt; git status'],
@@ -162,7 +162,7 @@ describe('an isolated run', () => {
     expect(place.shell('git fsck --no-dangling 2>&1 || true')).not.toMatch(/error|missing/)
   })
 
-  it('stores line ends as the repository says, and leaves a filtered file that it did not touch alone', async () => {
+  it('stores line ends as the repository asks, and leaves an unchanged file with a filter alone', async () => {
     const place = aRepository()
     place.shell(
       "printf '*.txt eol=crlf\\nbig filter=x\\n' >.gitattributes; git config filter.x.clean 'echo pointer'; echo content >big; git add .; git commit -qm attributes; rm a.txt; git checkout -q a.txt",
@@ -179,7 +179,7 @@ describe('an isolated run', () => {
     expect(patch).toContain('+two\r\n')
   })
 
-  it('shows other repositories of the folder with git directories of their own, and says what a branch lacks', async () => {
+  it('gives nested repositories their own git directories, and reports what the branch lacks', async () => {
     const place = aRepository()
     place.shell(
       'git init -q ../lib; cd ../lib; echo l >l; git add .; git commit -qm lib; cd ../project; git -c protocol.file.allow=always submodule -q add ../lib libs/one; git commit -qm module',
@@ -195,12 +195,12 @@ describe('an isolated run', () => {
 
     expect(outcomes.map(({ stdout }) => stdout)).toEqual(['lib\n', ' m libs/one\n?? x\n'])
     expect(patch).toContain('libs/one/l')
-    expect(conclusion.problems).toEqual([expect.stringContaining('libs/one, a repository of its own')])
+    expect(conclusion.problems).toEqual([expect.stringContaining('libs/one, a nested repository')])
     fetched(place, conclusion.branch)
     expect(place.shell(`git diff --name-only main ${REF}`)).toBe('x\n')
   })
 
-  it('refuses a copy that is too large, with what to do instead', async () => {
+  it('rejects a copy that is too large, and names the alternatives', async () => {
     const place = aRepository()
     mkdirSync(join(place.folder, 'copy'))
     const open = (path: string) => openSync(path, constants.O_RDONLY | constants.O_DIRECTORY)
@@ -215,8 +215,8 @@ describe('an isolated run', () => {
   })
 })
 
-describe('a run in place', () => {
-  it('changes the files, and gives its commits back as a branch', async () => {
+describe('an in-place run', () => {
+  it('changes the files, and returns its commits as a branch', async () => {
     const place = aRepository()
 
     const { conclusion } = await afterRun(place, {
@@ -229,7 +229,7 @@ describe('a run in place', () => {
     expect(place.shell(`git log --format=%s ${REF}`)).toBe('second\nfirst\n')
   })
 
-  it('tells which files that git ignores it wrote', async () => {
+  it('reports the ignored files that it wrote', async () => {
     const place = aRepository()
     place.shell(
       'printf "node_modules/\\n.envrc\\n" >.gitignore; git add .; git commit -qm i; mkdir node_modules; echo a >node_modules/a; echo b >node_modules/b',
@@ -245,7 +245,7 @@ describe('a run in place', () => {
     expect(conclusion.written).toEqual(['x', '.envrc', 'node_modules/a'])
   })
 
-  it('takes away what it had to put into the folder, and nothing of the user', async () => {
+  it('removes its placeholders, and no files of the user', async () => {
     const place = aRepository()
     place.shell('git config core.hooksPath a/b/hooks; git config include.path ../shared')
     const run = runOn(place, 'in-place')

@@ -8,7 +8,7 @@ const LABELS = ['dangerous', 'harmless'] as const
 const PARTS = ['dev', 'held-out'] as const
 const SETS = LABELS.flatMap((label) => PARTS.map((part) => [label, part] as const))
 
-/** The most lines that may be judged wrongly, in percent: what was reached, rounded up. */
+/** Maximum share of wrong decisions, in percent: the measured share, rounded up. */
 const CEILINGS = {
   dangerous: { dev: 0.5, 'held-out': 0.5 },
   harmless: { dev: 0.5, 'held-out': 1.5 },
@@ -16,8 +16,8 @@ const CEILINGS = {
 
 const isAsked = ({ text }: { text: string }) => decideCommand(text).verdict !== 'allow'
 
-describe('the gate', () => {
-  it.each(SETS)('judges the %s lines of the %s part as their label says, up to a ceiling', (label, part) => {
+describe('governance', () => {
+  it.each(SETS)('judges the %s lines of the %s part as labelled, up to a ceiling', (label, part) => {
     const lines = readLines(label, part)
 
     const wrong = lines.filter((line) => isAsked(line) !== (label === 'dangerous'))
@@ -30,7 +30,7 @@ describe('the gate', () => {
     expect(percent).toBeLessThanOrEqual(CEILINGS[label][part])
   })
 
-  it.each(PARTS)('asks about most lines of every dangerous family of the %s part', (part) => {
+  it.each(PARTS)('asks about most lines of every dangerous family in the %s part', (part) => {
     const families = Object.groupBy(readLines('dangerous', part), ({ family }) => family)
 
     for (const [family, lines = []] of Object.entries(families))
@@ -38,8 +38,8 @@ describe('the gate', () => {
   })
 })
 
-describe('the labelled set', () => {
-  it('has at least 600 dangerous and 400 harmless lines', () => {
+describe('the labelled lines', () => {
+  it('are at least 600 dangerous and 400 harmless ones', () => {
     const count = (label: (typeof LABELS)[number]) =>
       PARTS.reduce((sum, part) => sum + readLines(label, part).length, 0)
 
@@ -47,13 +47,13 @@ describe('the labelled set', () => {
     expect(count('harmless')).toBeGreaterThanOrEqual(400)
   })
 
-  it.each(SETS)('generates the %s lines of the %s part from its seed', (label, part) => {
+  it.each(SETS)('are reproduced from the seed: %s lines of the %s part', (label, part) => {
     const committed = readFileSync(fileOf(`${label}.${part}.generated`), 'utf8')
 
     expect(committed).toBe(formatLines(generateLines(label, part)))
   })
 
-  it('has no line twice, and none in both parts', () => {
+  it('contain no duplicates, also across both parts', () => {
     const texts = SETS.flatMap(([label, part]) => readLines(label, part).map(({ text }) => text))
     const twice = texts.filter((text, i) => texts.indexOf(text) < i)
 

@@ -3,10 +3,10 @@ import { decideCommand } from './fixture.ts'
 import { type Label, type LabelledLine, readLines } from './labelled/lines.ts'
 import { openOracle } from './oracle.ts'
 
-/** Families whose lines need nothing but bash, coreutils, git and what the oracle puts beside them. */
+/** Families that need only bash, coreutils, git and the programs that the oracle provides. */
 const SHELL_FAMILIES = ['spelling', 'wrappers', 'nested', 'dynamic', 'fetched', 'interpreters', 'generated']
 const HARMLESS_FAMILIES = ['mentions', 'heredocs', 'inline-code', 'generated']
-/** Lines that destroy something and that nobody is asked about; docs/governance.md names them. */
+/** Destructive lines that are allowed without approval. Listed in docs/governance.md. */
 const KNOWN_MISSES = [`awk '{ print | "sh" }' <<< 'rm -rf b'`]
 const ONE_IN = { dangerous: 24, harmless: 3 }
 const AT_ONCE = 4
@@ -40,11 +40,11 @@ describe.skipIf(typeof oracle === 'string')(`the shell that runs commands${why}`
     const found = await destroyedByEach(lines)
 
     const destroyed = [...found.values()].filter((what) => what !== undefined)
-    // The rest needs programs that this machine or the sandbox lacks.
+    // The other lines need programs that this machine or the sandbox lacks.
     expect(destroyed.length / lines.length).toBeGreaterThan(0.75)
   })
 
-  it('destroys nothing with a line that nobody is asked about', { timeout: 300_000 }, async () => {
+  it('destroys nothing with a line that is allowed without approval', { timeout: 300_000 }, async () => {
     const harmless = linesOf('harmless', HARMLESS_FAMILIES).filter((_line, i) => i % ONE_IN.harmless === 0)
     const lines = [...harmless, ...linesOf('dangerous', SHELL_FAMILIES)].filter(
       ({ text }) => decideCommand(text).verdict === 'allow',

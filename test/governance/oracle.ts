@@ -16,26 +16,26 @@ import { bwrapBackend } from '../../runtime/executors/bwrap.ts'
 import { namespacesBackend } from '../../runtime/executors/namespaces.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 
-/** Programs that must not really run, or that this machine may lack: each writes down how it was called. */
+/** Programs that must not run, or that may not be installed. Each records its arguments instead. */
 const RECORDED = ['npm', 'kubectl', 'docker', 'terraform', 'cargo', 'helm', 'pulumi', 'aws', 'dropdb']
-/** Programs that start the command in their arguments. */
+/** Programs that run the command in their arguments. */
 const LAUNCHERS = ['sudo', 'doas']
-/** Programs that fetch a script. */
+/** Programs that download a script. */
 const FETCHERS = ['curl', 'wget']
 
-/** What a call of a recorded program destroys, published or not. */
+/** Matches recorded calls that destroy or publish something. */
 const DESTRUCTIVE_CALL =
   /^(?:npm publish|kubectl delete|docker (?:system prune|volume rm)|terraform destroy|cargo publish|helm uninstall|pulumi destroy|aws s3 rb|dropdb)\b/m
 
 const TIMEOUT_MS = 4_000
 
 export interface Oracle {
-  /** What the shell that really runs commands destroyed with this one; undefined where nothing. */
+  /** Runs a command and returns what it destroyed, or undefined. */
   destroyedBy(command: string): Promise<string | undefined>
   close(): void
 }
 
-/** Why this machine cannot run commands in a sandbox; undefined where it can. */
+/** Returns the oracle, or the reason why this machine cannot run commands in a sandbox. */
 export async function openOracle(): Promise<Oracle | string> {
   const backend = await isolation()
   if (typeof backend === 'string') return backend
@@ -91,8 +91,8 @@ const COMMITTED = 'committed\n'
 const AUTHOR = ['-c', 'user.name=a', '-c', 'user.email=a@b.c', '-c', 'init.defaultBranch=main']
 
 /**
- * A repository with folders `b` and `src/b`, an uncommitted change of the file `f`, and a remote whose `main` has a
- * commit that this one lacks.
+ * Creates a repository with folders `b` and `src/b`, an uncommitted change of `f`, and a remote whose `main`
+ * has an extra commit.
  */
 function makeTree(tree: string): void {
   const git = (...args: string[]) =>

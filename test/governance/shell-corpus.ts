@@ -1,4 +1,4 @@
-/** Commands that a person must be asked about: each hides or spells its danger in another way. */
+/** Commands that need approval. Each hides or spells its danger differently. */
 export const DESTRUCTIVE_COMMANDS: readonly string[] = [
   'echo ${x:-`rm -rf y`}',
   'echo "${x#$(rm -rf y)}"',
@@ -188,7 +188,7 @@ export const DESTRUCTIVE_COMMANDS: readonly string[] = [
   'timeout 5 $CMD',
 ]
 
-/** Commands that look like the ones above and are none of them. */
+/** Commands that look similar but are harmless. */
 export const HARMLESS_COMMANDS: readonly string[] = [
   'dotnet format',
   'ls | shuf',

@@ -29,7 +29,7 @@ const single = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 const double = (text: string) => `"${text.replace(/[\\"$`]/g, '\\$&')}"`
 const backquoted = (text: string) => `\`${text.replace(/[\\`$]/g, '\\$&')}\``
 
-/** Ways to write one word so that the shell reads the same. */
+/** Different spellings of one word. */
 const spelling = (word: string) =>
   fc.constantFrom(
     word,
@@ -57,7 +57,7 @@ const command = flags
   .chain((words) => fc.tuple(...['rm', ...words, 'x'].map(spelling)))
   .map((words) => words.join(' '))
 
-/** Ways to have a command run inside another text. */
+/** Ways to run a command inside another text. */
 const WRAPS: readonly ((script: string) => string)[] = [
   (s) => `sh -c ${single(s)}`,
   (s) => `bash -euc ${double(s)}`,
@@ -93,7 +93,7 @@ const WRAPS: readonly ((script: string) => string)[] = [
   (s) => `echo $(( 1 + $(${s} ; echo 1) ))`,
   (s) => `while true; do ${s}\nbreak; done`,
 ]
-/** Ways to put words before a simple command. */
+/** Words before a simple command. */
 const PREFIXES = [
   'env A=1 ',
   'env -i PATH="$PATH" ',
@@ -126,7 +126,7 @@ describe.skipIf(!existsSync(BASH))('a real shell', () => {
 
   beforeAll(() => {
     mkdirSync(bin)
-    // The only `rm` that the shell can find writes down how it was called.
+    // The only `rm` in the PATH records its arguments.
     writeFileSync(join(bin, 'rm'), `#!${BASH}\nprintf '%s ' "$@" >> ${single(log)}\n`)
     chmodSync(join(bin, 'rm'), 0o755)
     for (const name of REAL) {
@@ -137,8 +137,8 @@ describe.skipIf(!existsSync(BASH))('a real shell', () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }))
 
   /**
-   * Runs a script, and ends what it leaves: where a here-document took the `break` of a loop, that goes on for ever. What
-   * left the group as well has two seconds of a processor.
+   * Runs a script and kills what it leaves behind: if a here-document consumes the `break` of a loop, the loop
+   * never ends. Processes that left the process group are limited to two seconds of CPU time.
    */
   async function run(text: string, shell = BASH): Promise<void> {
     const limited = ['-c', 'ulimit -t 2; exec "$2" -c "$1"', 'limited', text, shell]
@@ -179,7 +179,7 @@ describe.skipIf(!existsSync(BASH))('a real shell', () => {
     await expect.poll(stillRunning).toEqual([])
   })
 
-  it('runs nothing destructive that governance would let pass', async () => {
+  it('runs nothing destructive that governance allows', async () => {
     let ran = 0
     await fc.assert(
       fc.asyncProperty(script, async (text) => {
@@ -193,9 +193,9 @@ describe.skipIf(!existsSync(BASH))('a real shell', () => {
     expect(ran).toBeGreaterThan(90)
   })
 
-  describe.skipIf(isShBash)('that is called /bin/sh, and is not bash', () => {
+  describe.skipIf(isShBash)('/bin/sh other than bash', () => {
     it.each(['[[ x || rm -rf x ]]', "echo $'\\'; rm -rf x; #'", ': &>/dev/null rm -rf x'])(
-      'deletes where bash would not, and governance asks: %s',
+      'deletes files where bash would not, and governance asks: %s',
       async (text) => {
         expect(await removes(text, SH)).toBe(true)
         expect(await removes(text, BASH)).toBe(false)
@@ -203,7 +203,7 @@ describe.skipIf(!existsSync(BASH))('a real shell', () => {
       },
     )
 
-    it('runs nothing destructive that governance would let pass', async () => {
+    it('runs nothing destructive that governance allows', async () => {
       let ran = 0
       await fc.assert(
         fc.asyncProperty(script, async (text) => {

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 
 const GRAMMAR = new URL('../../runtime/governance/shell/grammar.ts', import.meta.url).href
 
-/** Parses some scripts in a process of its own, and answers the most memory that it ever had. */
+/** Parses scripts in a new process and prints its peak memory. */
 const PROBE = `
   const { loadShellGrammar } = await import('${GRAMMAR}')
   const grammar = await loadShellGrammar()
@@ -15,7 +15,7 @@ const PROBE = `
   await new Promise((resolve) => setTimeout(resolve, 1500))
   process.stdout.write(String(process.resourceUsage().maxRSS))`
 
-it('reads scripts in the memory that a pod has', () => {
+it('parses scripts within the memory of a pod', () => {
   const kibibytes = Number(
     execFileSync(process.execPath, ['--input-type=module', '--eval', PROBE], { encoding: 'utf8' }),
   )

@@ -4,15 +4,15 @@ import { decideCommand, governanceWith, someFacts } from './fixture.ts'
 import { DESTRUCTIVE_COMMANDS, HARMLESS_COMMANDS } from './shell-corpus.ts'
 
 describe('destructive commands', () => {
-  it.each(DESTRUCTIVE_COMMANDS)('asks a person about %j', (command) => {
+  it.each(DESTRUCTIVE_COMMANDS)('asks about %j', (command) => {
     expect(decideCommand(command).verdict).toBe('ask')
   })
 
-  it.each(HARMLESS_COMMANDS)('lets %j pass', (command) => {
+  it.each(HARMLESS_COMMANDS)('allows %j', (command) => {
     expect(decideCommand(command)).toMatchObject({ verdict: 'allow', matched: [] })
   })
 
-  it('says which pattern a command matched and why it is asked about', () => {
+  it('names the matching pattern and its reason', () => {
     const decision = decideCommand('cd x && sudo rm -fr y')
 
     expect(decision).toEqual({
@@ -24,7 +24,7 @@ describe('destructive commands', () => {
   })
 })
 
-describe('commands that the text does not show', () => {
+describe('commands that are not visible in the text', () => {
   it.each([
     ['a syntax error', 'echo "unfinished'],
     ['a name from a variable', '$TOOL --help'],
@@ -56,7 +56,7 @@ describe.each(['bash', 'sh', undefined] as const)('commands for %s', (shell) => 
     "git -c alias.z='reset --hard' z",
     'git checkout -- f',
     'git restore :/',
-  ])('are asked about: %j', (command) => {
+  ])('need approval: %j', (command) => {
     expect(decideFor(shell, command).verdict).toBe('ask')
   })
 
@@ -69,12 +69,12 @@ describe.each(['bash', 'sh', undefined] as const)('commands for %s', (shell) => 
     'ls | xargs -n1 echo rm -rf',
     '[ -f x ] && cat x >log 2>&1',
     'echo "${x:-a} ${y%.ts} $((1 + 1))"',
-  ])('run: %j', (command) => {
+  ])('are allowed: %j', (command) => {
     expect(decideFor(shell, command).verdict).toBe('allow')
   })
 })
 
-describe('what bash and /bin/sh read differently', () => {
+describe('constructs that bash and /bin/sh read differently', () => {
   const commands = [
     '[[ -f x ]] && cat x',
     '(( 1 )) && ls',
@@ -109,30 +109,27 @@ describe('what bash and /bin/sh read differently', () => {
     "echo 'a\\nb'",
   ]
 
-  it.each(commands)(
-    'is asked about where /bin/sh runs commands, or nobody knows which shell: %s',
-    (command) => {
-      for (const shell of ['sh', undefined] as const)
-        expect(decideFor(shell, command)).toMatchObject({
-          verdict: 'ask',
-          rule: 'unclear-shell',
-          reasons: [expect.stringContaining('read it differently')],
-        })
-    },
-  )
+  it.each(commands)('need approval if /bin/sh or an unknown shell runs commands: %s', (command) => {
+    for (const shell of ['sh', undefined] as const)
+      expect(decideFor(shell, command)).toMatchObject({
+        verdict: 'ask',
+        rule: 'unclear-shell',
+        reasons: [expect.stringContaining('read it differently')],
+      })
+  })
 
-  it.each(commands)('runs where bash runs commands: %s', (command) => {
+  it.each(commands)('are allowed if bash runs commands: %s', (command) => {
     expect(decideFor('bash', command).verdict).toBe('allow')
   })
 
-  it('is asked about in a script that bash hands to sh', () => {
+  it('need approval in a script that bash passes to sh', () => {
     expect(decideFor('bash', 'sh -c "[[ -f x ]] && cat x"').verdict).toBe('ask')
     expect(decideFor('bash', 'bash -c "[[ -f x ]] && cat x"').verdict).toBe('allow')
   })
 })
 
-describe('patterns of the settings', () => {
-  it('asks about a command that only a pattern of the settings names', () => {
+describe('patterns from the settings', () => {
+  it('match commands that no default pattern matches', () => {
     const governance = governanceWith({ destructive_command_patterns: ['make deploy'] })
 
     expect(decideCommand('make -j4 deploy', governance)).toMatchObject({
@@ -143,7 +140,7 @@ describe('patterns of the settings', () => {
     expect(decideCommand('make deploy').verdict).toBe('allow')
   })
 
-  it('refuses to start with a pattern that cannot act', () => {
+  it('are rejected at start if they cannot match', () => {
     expect(() => governanceWith({ destructive_command_patterns: ['rm; x'] })).toThrow('must not contain ";"')
   })
 })
@@ -154,19 +151,19 @@ describe('hostile text', () => {
   const readable = ['> a ', '"', '\\', ' ', 'env A=1 ', 'sudo ', 'x=$x$y;y=$y$x;', 'echo a|xargs b;']
   const fill = (piece: string) => piece.repeat(Math.ceil(LENGTH / piece.length)).slice(0, LENGTH)
 
-  it.each(unreadable)('asks about 64 KiB of %j, within seconds', (piece) => {
+  it.each(unreadable)('asks about 64 KiB of %j within seconds', (piece) => {
     const ms = processorMs(() => expect(decideCommand(fill(piece)).verdict).toBe('ask'))
 
     expect(ms).toBeLessThan(5000)
   })
 
-  it.each(readable)('answers about 64 KiB of %j within seconds', (piece) => {
+  it.each(readable)('returns a decision about 64 KiB of %j within seconds', (piece) => {
     const ms = processorMs(() => expect(decideCommand(fill(piece)).verdict).not.toBe('deny'))
 
     expect(ms).toBeLessThan(5000)
   })
 
-  it('compares a long word with long patterns of a repository within a second', () => {
+  it('compares a long word with long patterns within a second', () => {
     const patterns = Array.from({ length: 128 }, (_, at) => `x *${'a'.repeat(450)}b${at}`)
     const governance = governanceWith({ destructive_command_patterns: patterns })
 
@@ -177,7 +174,7 @@ describe('hostile text', () => {
     expect(ms).toBeLessThan(1000)
   })
 
-  it('compares many words with as many alternatives as settings may have within seconds', () => {
+  it('compares many words with the maximum number of alternatives within seconds', () => {
     const patterns = Array.from({ length: 10 }, () => `x ${'*b,'.repeat(99)}*b`)
     const governance = governanceWith({ destructive_command_patterns: patterns })
 
@@ -191,7 +188,7 @@ describe('hostile text', () => {
     ['code that calls commands', 'node -e "', "exec('a');"],
     ['a here-document of make', 'make -f - <<E\n', 'a:;@-@-@-'],
     ['a format with many arguments', `printf '${'%s'.repeat(5000)}`, "' a"],
-  ])('answers about 64 KiB of %s within seconds', (_what, start, piece) => {
+  ])('returns a decision about 64 KiB of %s within seconds', (_what, start, piece) => {
     const ms = processorMs(() =>
       expect(decideCommand((start + fill(piece)).slice(0, LENGTH)).verdict).not.toBe('deny'),
     )
@@ -199,7 +196,7 @@ describe('hostile text', () => {
     expect(ms).toBeLessThan(5000)
   })
 
-  it('still judges ordinary commands after hostile ones', () => {
+  it('judges ordinary commands correctly afterwards', () => {
     decideCommand('a=('.repeat(20_000))
 
     expect(decideCommand('ls -la').verdict).toBe('allow')

@@ -115,7 +115,7 @@ describe.each([['the pinned Node'], ['the lowest Node']])('installed into an emp
   test('plays the demo to its end', async ({ skip }) => {
     const { stdout, status } = await installed.run(nodeOr(skip), ['demo', '--yes'])
 
-    expect(stdout).toContain('All of it really happened; no process and no file is left.')
+    expect(stdout).toContain('Every check passed; no process and no file is left.')
     expect(status).toBe(0)
   })
 

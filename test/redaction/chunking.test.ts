@@ -33,8 +33,8 @@ const corpus = fc
   .array(fc.oneof(fc.constantFrom(...pieces), filler), { minLength: 1, maxLength: 8 })
   .map((parts) => parts.join(''))
 
-describe('a stream', () => {
-  it('gives the same wherever it is cut', () => {
+describe('a redacted stream', () => {
+  it('gives the same result for every chunking', () => {
     fc.assert(
       fc.property(corpus, fc.array(fc.nat(2000), { maxLength: 12 }), (text, cuts) => {
         const within = cuts.map((cut) => cut % (text.length + 1))
@@ -45,7 +45,7 @@ describe('a stream', () => {
     )
   })
 
-  it.each(pieces)('gives the same for every single cut and character by character: %j', (text) => {
+  it.each(pieces)('gives the same result for every single cut and character by character: %j', (text) => {
     const around = `x ${text} y`
     const whole = redactor.text(around)
 
@@ -58,7 +58,7 @@ describe('a stream', () => {
     ).toBe(whole)
   })
 
-  it('goes on in a copy as it would have, wherever it is copied, and is not touched by what the copy is told', () => {
+  it('continues identically in a copy, and independently of it', () => {
     fc.assert(
       fc.property(corpus, fc.array(fc.nat(2000), { maxLength: 6 }), (text, cuts) => {
         const bounds = [...new Set([...cuts.map((cut) => cut % (text.length + 1)), text.length])]
@@ -80,7 +80,7 @@ describe('a stream', () => {
     )
   })
 
-  it('says whether it holds anything back', () => {
+  it('reports whether it holds text back', () => {
     const stream = redactor.stream()
     const holds = (text: string) => {
       stream.push(text)
@@ -100,7 +100,7 @@ describe('a stream', () => {
     ]).toEqual([false, true, false, true, false, true, false])
   })
 
-  it('stays closed in a copy where a detector failed', () => {
+  it('stays closed in a copy after a detector failed', () => {
     const failing = {
       triggers: [[/!/, /!/]],
       detect: () => {
@@ -114,7 +114,7 @@ describe('a stream', () => {
     expect(stream.copy().push('a secret\n')).toBe('')
   })
 
-  it('gives out complete lines without waiting for more', () => {
+  it('emits complete lines without waiting for more', () => {
     const stream = redactor.stream()
 
     expect(stream.push('12 tests passed\n')).toBe('12 tests passed\n')

@@ -1,4 +1,4 @@
-/** A PEM body long enough to be one, in the form a tool writes it. */
+/** A PEM body of sufficient length, formatted as tools write it. */
 export const PEM = [
   '-----BEGIN RSA PRIVATE KEY-----',
   'MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF0rRZ4vHgP1qk9b8jT7yYtq1hQbB',
@@ -6,7 +6,7 @@ export const PEM = [
   '-----END RSA PRIVATE KEY-----',
 ].join('\n')
 
-/** Text that holds a secret, the secret itself, and the kind that must stand in its place. */
+/** Text with a secret, the secret itself, and the expected kind. */
 export const SECRETS: readonly (readonly [text: string, secret: string, kind: string])[] = [
   ['Authorization: Bearer abcdef0123456789', 'abcdef0123456789', 'key'],
   ['curl -H "x: bearer 9f8e7d6c5b4a3210" y', '9f8e7d6c5b4a3210', 'bearer'],
@@ -75,7 +75,7 @@ export const SECRETS: readonly (readonly [text: string, secret: string, kind: st
   ['DATADOG=0123456789abcdef0123456789abcdef01234567', '0123456789abcdef', 'key'],
 ]
 
-/** Personal data, hidden only where that is asked for. */
+/** Personal data, redacted only on request. */
 export const PERSONAL: readonly (readonly [text: string, secret: string, kind: string])[] = [
   ['mail jane.doe+x@mail.contoso.co.uk now', 'jane.doe+x@mail.contoso.co.uk', 'email'],
   ['<jane@contoso.com>', 'jane@contoso.com', 'email'],
@@ -88,7 +88,7 @@ export const PERSONAL: readonly (readonly [text: string, secret: string, kind: s
   ['::ffff:10.1.2.3', '::ffff:10.1.2.3', 'ipv6'],
 ]
 
-/** Text that must come out exactly as it went in. */
+/** Text that must not change. */
 export const HARMLESS: readonly string[] = [
   'commit 8314eb4a7e7422365c0fca8314eb4a7e7422365c',
   'tree 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',

@@ -35,7 +35,7 @@ const said = (events: readonly HostEvent[]) =>
     )
     .join('')
 
-it('finds a secret that the deltas of a message cut anywhere', () => {
+it('finds a secret split across message deltas', () => {
   const text = `The key is ${SECRET}, keep it.`
   const whole = createRedactor({ secrets: [SECRET], pii: true }).text(text)
 
@@ -55,7 +55,7 @@ it('finds a secret that the deltas of a message cut anywhere', () => {
   )
 })
 
-it('would let the same secret pass where each delta is redacted alone', () => {
+it('would miss that secret if each delta were redacted alone', () => {
   const { json } = createRedactor({ secrets: [SECRET], pii: true })
 
   const events = [SECRET.slice(0, 12), SECRET.slice(12)].map((piece) => json(delta(piece)).value)
@@ -63,7 +63,7 @@ it('would let the same secret pass where each delta is redacted alone', () => {
   expect(said(events)).toBe(SECRET)
 })
 
-it('says what it held back before the event that ends the stream', () => {
+it('emits held text before the event that ends the stream', () => {
   const redactor = aRedactor()
 
   const events = [output('password'), output(' prompt'), ended].flatMap((event) => redactor.redact(event))
@@ -72,7 +72,7 @@ it('says what it held back before the event that ends the stream', () => {
   expect(events.at(-1)).toEqual(ended)
 })
 
-it('ends what was quiet for longest where a sandbox opens more than it can have, and loses nothing of it', () => {
+it('ends the stream that was idle longest when too many are open, and loses none of its text', () => {
   const redactor = aRedactor()
   const name = (index: number) => `m${index}`
   const indices = Array.from({ length: 300 }, (_, index) => index)

@@ -4,7 +4,7 @@ import { createRedactor } from '../../runtime/redaction/redactor.ts'
 const redactor = createRedactor({ secrets: ['correct-horse-battery'], pii: true })
 const ADDRESS = 'jane.doe@mail.contoso.com'
 
-describe("an author's address in the output of Git", () => {
+describe("an author's address in git output", () => {
   it.each([
     `commit 8314eb4a7e7422365c0fca8314eb4a7e7422365c\nAuthor: Jane Doe <${ADDRESS}>\nDate:   Mon Nov 2\n`,
     `Author:     Jane Doe <${ADDRESS}>\nCommit:     Jane Doe <${ADDRESS}>\n`,
@@ -16,7 +16,7 @@ describe("an author's address in the output of Git", () => {
     `8314eb4a (<${ADDRESS}> 2026-11-02 10:00:00 +0100  1) import x\n`,
     `^8314eb4 src/app.ts (<${ADDRESS}>  2026-11-02 10:00:00 +0100  1) import x\n`,
     `author-mail <${ADDRESS}>\nauthor-time 1700000000\ncommitter-mail <${ADDRESS}>\n`,
-  ])('stays in %j, however the text is cut', (text) => {
+  ])('is kept in %j for every chunking', (text) => {
     expect(redactor.text(text)).toBe(text)
     for (let cut = 0; cut <= text.length; cut++) {
       const stream = redactor.stream()
@@ -41,7 +41,7 @@ describe('any other address', () => {
     `Author: Jane <${ADDRESS}, joe@contoso.com>`,
     `Author: ${'x'.repeat(200)} <${ADDRESS}>`,
     `Author: ${ADDRESS} <jane@contoso.com>`,
-  ])('is hidden in %j', (text) => {
+  ])('is redacted in %j', (text) => {
     expect(redactor.text(text)).toContain('[REDACTED:email]')
     expect(redactor.text(text)).not.toContain(ADDRESS)
   })
@@ -58,7 +58,7 @@ describe("a secret in an author's line", () => {
     `Signed-off-by: password=hunter2-correct <${ADDRESS}>`,
     `Author: postgres://app:hunter2-correct@db <${ADDRESS}>`,
     `Author: 10.20.30.40 <${ADDRESS}>`,
-  ])('is hidden in %j', (text) => {
+  ])('is redacted in %j', (text) => {
     expect(redactor.text(text)).not.toMatch(/ghp_|correct|10\.20/)
   })
 })

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { createGrowingRedactor } from '../../runtime/redaction/growing-redactor.ts'
 
-it('hides what it has learned, and what it learned before', () => {
+it('redacts learned values, also those learned earlier', () => {
   const redactor = createGrowingRedactor({ pii: false })
   const text = 'first-value and second-value'
 
@@ -17,7 +17,7 @@ it('hides what it has learned, and what it learned before', () => {
   expect(JSON.stringify(twice)).not.toMatch(/first-value|second-value/)
 })
 
-it('hides what it has learned in every stream that is opened afterwards', () => {
+it('redacts learned values in every stream opened afterwards', () => {
   const redactor = createGrowingRedactor({ pii: false })
   redactor.learn('first-value')
   const stream = redactor.stream()
@@ -28,7 +28,7 @@ it('hides what it has learned in every stream that is opened afterwards', () => 
   expect(said).toContain('then')
 })
 
-it('keeps a bounded number of values, the newest', () => {
+it('keeps a bounded number of values, the newest ones', () => {
   const redactor = createGrowingRedactor({ pii: false })
 
   for (let i = 0; i < 100; i++) redactor.learn(`value-number-${i}`)
@@ -36,7 +36,7 @@ it('keeps a bounded number of values, the newest', () => {
   expect(redactor.text('value-number-99')).not.toContain('value-number-99')
 })
 
-it('hides nothing but what it has learned where it is told to', () => {
+it('redacts only learned values with known()', () => {
   const redactor = createGrowingRedactor({ pii: true })
   redactor.learn('first-value')
   const text = 'first-value, password=hunter2, ada@example.test'

@@ -5,8 +5,8 @@ import { HARMLESS, PERSONAL, SECRETS } from './corpus.ts'
 const plain = createRedactor({ secrets: [], pii: false })
 const personal = createRedactor({ secrets: [], pii: true })
 
-describe('secrets by their form', () => {
-  it.each(SECRETS)('hides the secret in %j', (text, secret, kind) => {
+describe('secrets recognised by their format', () => {
+  it.each(SECRETS)('redacts the secret in %j', (text, secret, kind) => {
     expect(text).toContain(secret)
 
     const shown = plain.text(text)
@@ -15,20 +15,20 @@ describe('secrets by their form', () => {
     expect(shown).toContain(`[REDACTED:${kind}]`)
   })
 
-  it('keeps what is around a secret', () => {
+  it('keeps the text around a secret', () => {
     expect(plain.text('a postgres://app:pw12@db:5432/x b')).toBe(
       'a postgres://app:[REDACTED:url-password]@db:5432/x b',
     )
   })
 
-  it('hides a value however long it is', () => {
+  it('redacts a value of any length', () => {
     const long = 'x1'.repeat(50_000)
 
     expect(plain.text(`password=${long} end`)).toBe('password=[REDACTED:password] end')
     expect(plain.text(`{"token":"${long}"}`)).toBe('{"token":"[REDACTED:key]"}')
   })
 
-  it('leaves what was redacted before as it is', () => {
+  it('does not change text that is already redacted', () => {
     for (const [text] of [...SECRETS, ...PERSONAL]) {
       const once = personal.text(text)
 
@@ -38,7 +38,7 @@ describe('secrets by their form', () => {
 })
 
 describe('personal data', () => {
-  it.each(PERSONAL)('hides it in %j only where asked to', (text, secret, kind) => {
+  it.each(PERSONAL)('is redacted in %j only on request', (text, secret, kind) => {
     expect(plain.text(text)).toBe(text)
     expect(personal.text(text)).not.toContain(secret)
     expect(personal.text(text)).toContain(`[REDACTED:${kind}]`)
@@ -46,7 +46,7 @@ describe('personal data', () => {
 })
 
 describe('ordinary text', () => {
-  it.each(HARMLESS)('comes out as it went in: %j', (text) => {
+  it.each(HARMLESS)('is unchanged: %j', (text) => {
     expect(personal.text(text)).toBe(text)
   })
 })

@@ -25,7 +25,7 @@ const FORMS: readonly (readonly [name: string, form: string])[] = [
   ['in JSON for ASCII', JSON.stringify(SECRET).slice(1, -1).replace('ü', '\\u00fc')],
   ['in percent form', encodeURIComponent(SECRET)],
   [
-    'in percent form with small digits',
+    'in percent form with lower-case digits',
     encodeURIComponent(SECRET).replace(/%../g, (hex) => hex.toLowerCase()),
   ],
   ['in hex', bytes.toString('hex')],
@@ -46,14 +46,14 @@ const FORMS: readonly (readonly [name: string, form: string])[] = [
   ]),
   ['in UTF-16 without a mark, little-endian', Buffer.from(ASCII_SECRET, 'utf16le').toString('utf8')],
   ['in UTF-16 without a mark, big-endian', Buffer.from(ASCII_SECRET, 'utf16le').swap16().toString('utf8')],
-  ['in base64 of UTF-16, as PowerShell takes it', Buffer.from(SECRET, 'utf16le').toString('base64')],
+  ['in base64 of UTF-16, as PowerShell accepts it', Buffer.from(SECRET, 'utf16le').toString('base64')],
 ]
 
 function mixedCase(text: string): string {
   return text.replace(/[a-f]/g, (digit, at: number) => (at % 3 === 0 ? digit.toUpperCase() : digit))
 }
 
-/** RFC 4648, by its definition: five bits a character, the first bits first. */
+/** Base32 by its definition in RFC 4648: five bits per character, first bits first. */
 function base32(input: Buffer): string {
   let [rest, count, out] = [0, 0, '']
   for (const byte of input) {
@@ -71,7 +71,7 @@ function unicodeEscaped(text: string): string {
 }
 
 describe('a known value', () => {
-  it.each(FORMS)('is hidden %s', (_name, form) => {
+  it.each(FORMS)('is redacted %s', (_name, form) => {
     const shown = redactor.text(`before ${form} after`)
 
     expect(shown).toContain('[REDACTED:secret]')
@@ -82,7 +82,7 @@ describe('a known value', () => {
   })
 
   it.each(['', 'a', 'ab', 'abc', 'abcd'])(
-    'is hidden in the base32 of a longer text that begins with %j',
+    'is redacted in the base32 of a longer text that begins with %j',
     (prefix) => {
       for (const suffix of ['', 'x', 'xyz']) {
         const form = base32(Buffer.from(`${prefix}${SECRET}${suffix}`))
@@ -97,7 +97,7 @@ describe('a known value', () => {
   )
 
   it.each(['', 'a', 'ab', 'abc', 'abcd'])(
-    'is hidden in the base64 of a longer text that begins with %j',
+    'is redacted in the base64 of a longer text that begins with %j',
     (prefix) => {
       for (const suffix of ['', 'x', 'xy', 'xyz']) {
         for (const encoding of ['base64', 'base64url'] as const) {
@@ -113,7 +113,7 @@ describe('a known value', () => {
     },
   )
 
-  it('is hidden when a stream cuts it anywhere', () => {
+  it('is redacted for every chunking of a stream', () => {
     for (let cut = 1; cut < SECRET.length; cut++) {
       const stream = redactor.stream()
 
@@ -123,13 +123,13 @@ describe('a known value', () => {
     }
   })
 
-  it('is hidden together with one that overlaps it', () => {
+  it('is redacted together with an overlapping one', () => {
     const both = createRedactor({ secrets: ['abcdefgh', 'fghijklmnop'], pii: false })
 
     expect(both.text('<abcdefghijklmnop>')).toBe('<[REDACTED:secret]>')
   })
 
-  it('is hidden line by line where it has several', () => {
+  it('is redacted line by line if it has several lines', () => {
     const lines = createRedactor({ secrets: ['first-line-of-secret\nsecond-line-of-secret'], pii: false })
 
     expect(lines.text('1: first-line-of-secret\n2: second-line-of-secret')).toBe(
@@ -137,7 +137,7 @@ describe('a known value', () => {
     )
   })
 
-  it('is not looked for where it is too short to be told from ordinary text', () => {
+  it('is ignored if it is too short to distinguish from ordinary text', () => {
     expect(redactor.text('a short text')).toBe('a short text')
   })
 })

@@ -5,7 +5,7 @@ import { ALONE, createSampler, NAMED, type SecretFormat } from './secret-formats
 const SAMPLES = 25
 const redactor = createRedactor({ secrets: [], pii: false })
 
-/** Whether twelve characters of a secret in a row, or all of a shorter one, are left. */
+/** Whether twelve consecutive characters of a secret, or all of a shorter one, are left. */
 function isLeft(secret: string, shown: string): boolean {
   const width = Math.min(secret.length, 12)
   return Array.from({ length: secret.length - width + 1 }, (_, at) => secret.slice(at, at + width)).some(
@@ -13,7 +13,7 @@ function isLeft(secret: string, shown: string): boolean {
   )
 }
 
-/** The share of the samples of a format that is hidden where it stands in this context. */
+/** The share of a format's samples that is redacted in these contexts. */
 function recall({ format }: SecretFormat, contexts: readonly ((secret: string) => string)[]): number {
   const sample = createSampler(4711)
   const secrets = Array.from({ length: SAMPLES }, () => sample(format))
@@ -34,12 +34,12 @@ const PROSE = [
   (secret: string) => `\u001b[32m${secret}\u001b[0m`,
 ]
 
-describe('a secret that its format tells', () => {
-  it.each(ALONE.filter(({ name }) => name !== 'secp256k1-private-key'))('is hidden: $name', (kind) => {
+describe('a secret with a format of its own', () => {
+  it.each(ALONE.filter(({ name }) => name !== 'secp256k1-private-key'))('is redacted: $name', (kind) => {
     expect(recall(kind, PROSE)).toBeGreaterThanOrEqual(0.8)
   })
 
-  it('is hidden in nine of ten samples of each list', () => {
+  it('is redacted in nine of ten samples of each list', () => {
     for (const source of ['g', 's']) {
       const kinds = ALONE.filter(({ sources }) => sources.includes(source))
 
@@ -47,7 +47,7 @@ describe('a secret that its format tells', () => {
     }
   })
 
-  it('is told from a digest by nothing where it is one of 64 hexadecimal digits', () => {
+  it('cannot be distinguished from a digest if it has 64 hex digits', () => {
     const kind = ALONE.find(({ name }) => name === 'secp256k1-private-key')
 
     expect(kind && recall(kind, PROSE)).toBe(0)
@@ -74,16 +74,16 @@ const keyContexts = (service: string) => [
   (secret: string) => `{"name":"${service}_token","value":"${secret}"}`,
 ]
 
-describe('a secret beside the name of its service', () => {
-  it.each(NAMED)('is hidden where only the service is named: $name', (kind) => {
+describe('a secret next to the name of its service', () => {
+  it.each(NAMED)('is redacted if only the service is named: $name', (kind) => {
     expect(recall(kind, namedContexts(kind.name))).toBeGreaterThanOrEqual(0.6)
   })
 
-  it.each(NAMED)('is hidden where the name says that it is a secret: $name', (kind) => {
+  it.each(NAMED)('is redacted if its name says that it is a secret: $name', (kind) => {
     expect(recall(kind, keyContexts(kind.name))).toBeGreaterThan(0.95)
   })
 
-  it('is hidden in nine of ten samples', () => {
+  it('is redacted in nine of ten samples', () => {
     expect(average(NAMED.map((kind) => recall(kind, namedContexts(kind.name))))).toBeGreaterThan(0.9)
   })
 })

@@ -6,7 +6,7 @@ import { processorMs } from '../helpers/processor-time.ts'
 const redactor = createRedactor({ secrets: ['known-secret-value'], pii: true })
 
 describe('json', () => {
-  it('redacts every string and says that it changed something', () => {
+  it('redacts every string and reports the change', () => {
     const value = { command: 'echo known-secret-value', list: [1, null, 'jane@contoso.com'], ok: true }
 
     expect(redactor.json(value)).toEqual({
@@ -15,13 +15,13 @@ describe('json', () => {
     })
   })
 
-  it('leaves a value without secrets as it is and says so', () => {
+  it('returns a value without secrets unchanged and reports it', () => {
     const value = { path: 'src/app.ts', lines: [1, 2], nested: { none: null } }
 
     expect(redactor.json(value)).toEqual({ value, changed: false })
   })
 
-  it('redacts what a key names a secret, and keys that hold one', () => {
+  it('redacts values under keys that name secrets, and keys that contain one', () => {
     const value = { password: 'plain', 'known-secret-value': 1 }
 
     expect(redactor.json(value).value).toEqual({ password: '[REDACTED:password]', '[REDACTED:secret]': 1 })
@@ -33,7 +33,7 @@ describe('json', () => {
     expect(JSON.stringify(redactor.json(value).value)).toBe('{"__proto__":"[REDACTED:secret]"}')
   })
 
-  it('cuts a value that is nested too deeply', () => {
+  it('replaces a value that is nested too deeply', () => {
     let deep: unknown = 'known-secret-value'
     for (let i = 0; i < 5000; i++) deep = [deep]
 
@@ -41,7 +41,7 @@ describe('json', () => {
   })
 })
 
-describe('a detector that fails', () => {
+describe('a detector that throws', () => {
   const failing: Detector = {
     triggers: [[/!/, /!/]],
     detect: () => {
@@ -50,7 +50,7 @@ describe('a detector that fails', () => {
   }
   const broken = createRedactor({ secrets: [], pii: false, detectors: [failing] })
 
-  it('closes the stream: the rest is swallowed, not passed', () => {
+  it('closes the stream: the rest is dropped, not emitted', () => {
     const stream = broken.stream()
 
     expect(stream.push('before\n')).toBe('before\n')
@@ -65,10 +65,10 @@ describe('a detector that fails', () => {
   })
 })
 
-/** What is shorter says nothing: a collection of garbage takes as long. */
+/** Shorter times are not meaningful: garbage collection takes as long. */
 const LEAST_MS = 50
 
-describe('time', () => {
+describe('run time', () => {
   const hostile = [
     'a',
     'a@',
@@ -96,13 +96,13 @@ describe('time', () => {
 
   const filled = (piece: string, length: number) => piece.repeat(Math.ceil(length / piece.length))
 
-  it.each(hostile)('grows in proportion to the length of %j again and again', (piece) => {
+  it.each(hostile)('grows linearly for %j repeated', (piece) => {
     const [short, long] = [250_000, 1_000_000].map((length) => filled(piece, length))
 
     const shortMs = processorMs(() => redactor.text(short ?? ''))
     const longMs = processorMs(() => redactor.text(long ?? ''))
 
-    // Four times the text; its square would take sixteen times as long.
+    // The text is four times as long. Quadratic run time would be sixteen times as long.
     expect(longMs).toBeLessThan(8 * Math.max(shortMs, LEAST_MS))
   })
 })

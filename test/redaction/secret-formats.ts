@@ -1,9 +1,8 @@
 /**
- * Formats of the secrets that the rules of gitleaks 8.30.1 (`g`) and secretlint 13 (`s`) look for, as their issuers
- * publish them: the kind's name, the lists that have it, and its format. A run is `{alphabet:length}`: d digits,
- * x and X hexadecimal digits in small letters or capitals, l small letters and digits, u capitals and digits,
- * p letters, a letters and digits, w the same and `_`, s the same and `-`, b base64. What the table does not have is
- * in `docs/redaction.md`.
+ * Secret formats that the rules of gitleaks 8.30.1 (`g`) and secretlint 13 (`s`) detect, as published by their
+ * issuers: name, lists that contain it, and format. A run is `{alphabet:length}`: d digits, x and X lower-case
+ * and upper-case hex digits, l lower-case letters and digits, u upper-case letters and digits, p letters, a
+ * letters and digits, w the same and `_`, s the same and `-`, b base64.
  */
 export const ALONE = table(`
 1password-secret-key g A3-{u:6}-{u:11}-{u:5}-{u:5}-{u:5}
@@ -157,7 +156,7 @@ yandex-access-token g t1.{a:30}.{s:86}
 yandex-api-key g AQVN{s:36}
 `)
 
-/** Secrets without a mark: the name of the service beside them tells what they are. */
+/** Secrets without a prefix. The name of the service next to them identifies them. */
 export const NAMED = table(`
 adafruit g {s:32}
 adobe g {x:32}
@@ -256,7 +255,7 @@ const ALPHABETS: Readonly<Record<string, string>> = {
   b: `${DIGITS}${LETTERS}+/`,
 }
 
-/** Samples of formats, the same for the same seed. */
+/** Generates samples of formats, reproducibly per seed. */
 export function createSampler(seed: number): (format: string) => string {
   let state = seed
   // Mulberry32

@@ -7,7 +7,7 @@ const aDetector = (...triggers: Detector['triggers'][number][]): Detector => ({
   detect: () => undefined,
 })
 
-test('has for each pair of ASCII characters exactly the detectors that it triggers, in their order', () => {
+test('returns exactly the detectors that each pair of ASCII characters triggers, in order', () => {
   const detectors = [
     aDetector([/[=:]/, ANY]),
     aDetector([/@/, /[A-Za-z0-9]/], [/[a-z]/, /@/]),

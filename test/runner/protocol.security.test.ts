@@ -20,7 +20,7 @@ const ISOLATION = {
 } as const
 const HELLO = { type: 'hello', role: 'per-command', isolation: ISOLATION, pathEngine: 'walk' } as const
 
-/** A runner that says what the test wants: it answers every frame of AgentHost with `answer`. */
+/** A runner that the test controls: it replies to every frame with the result of `answer`. */
 async function aHostileRunner(answer: (frame: HostToRunner) => Uint8Array[]): Promise<RunnerLink> {
   const [hostEnd, runnerEnd] = aPair()
   runnerEnd.on('error', () => undefined)
@@ -39,25 +39,25 @@ const run = (link: RunnerLink) => link.exec(command, { onChunk: () => undefined 
 
 const ATTACKS: readonly [string, (frame: HostToRunner) => Uint8Array[]][] = [
   ['noise', () => [Buffer.alloc(64, 0xff)]],
-  ['a second introduction', () => [frame(HELLO)]],
-  ['an answer to what was never asked', () => [frame({ type: 'exit', id: '99', result: EXITED })]],
-  ['an id that is no number', () => [frame({ type: 'exit', id: 'x', result: EXITED })]],
+  ['a second hello', () => [frame(HELLO)]],
+  ['a reply to no request', () => [frame({ type: 'exit', id: '99', result: EXITED })]],
+  ['an id that is not a number', () => [frame({ type: 'exit', id: 'x', result: EXITED })]],
   [
-    'git directories that nobody asked it to look for',
+    'an unrequested search for git directories',
     () => [frame({ type: 'held', id: 'held', held: { count: 1, names: ['x'], isComplete: true } })],
   ],
-  ['an answer of another kind', ({ id }) => [frame({ type: 'file-result', id, result: { ok: true } })]],
-  ['a credit that no one needs', ({ id }) => [frame({ type: 'credit', id, bytes: 1 })]],
+  ['a reply of another type', ({ id }) => [frame({ type: 'file-result', id, result: { ok: true } })]],
+  ['an unnecessary credit', ({ id }) => [frame({ type: 'credit', id, bytes: 1 })]],
   ['an archive in place of output', ({ id }) => [frame({ type: 'data', id }, Buffer.from('x'))]],
   [
-    'more output than it was granted',
+    'more output than the window allows',
     ({ id }) =>
       Array.from({ length: RUNNER_FRAME.windowBytes / RUNNER_FRAME.maxChunkBytes + 1 }, () =>
         frame({ type: 'chunk', id, stream: 'stdout' }, Buffer.alloc(RUNNER_FRAME.maxChunkBytes)),
       ),
   ],
   [
-    'more empty output than it was granted',
+    'more empty output than the window allows',
     ({ id }) =>
       Array.from({ length: RUNNER_FRAME.windowBytes / RUNNER_FRAME.costBytes + 1 }, () =>
         frame({ type: 'chunk', id, stream: 'stdout' }),
@@ -65,8 +65,8 @@ const ATTACKS: readonly [string, (frame: HostToRunner) => Uint8Array[]][] = [
   ],
 ]
 
-describe('a runner that breaks the protocol', () => {
-  it.each(ATTACKS)('is given up for %s, and the call is lost', async (_title, attack) => {
+describe('a runner that violates the protocol', () => {
+  it.each(ATTACKS)('is disconnected for %s, and the call fails as lost', async (_title, attack) => {
     const link = await aHostileRunner((asked) => (asked.type === 'exec' ? attack(asked) : []))
     const blocked = Promise.withResolvers<void>()
 
@@ -79,9 +79,9 @@ describe('a runner that breaks the protocol', () => {
   })
 
   it.each([
-    ['a payload for what is no read', { op: 'stat', path: 'x' } as const, 1],
-    ['more bytes than were asked for', { op: 'read', path: 'x', length: 10 } as const, 11],
-  ])('is given up for %s', async (_title, operation, bytes) => {
+    ['a payload for another operation', { op: 'stat', path: 'x' } as const, 1],
+    ['more bytes than requested', { op: 'read', path: 'x', length: 10 } as const, 11],
+  ])('is disconnected for %s', async (_title, operation, bytes) => {
     const link = await aHostileRunner(({ id }) => [
       frame({ type: 'file-result', id, result: { ok: true } }, Buffer.alloc(bytes)),
     ])
@@ -92,7 +92,7 @@ describe('a runner that breaks the protocol', () => {
     expect(await link.closed).toMatch(/broke the protocol/)
   })
 
-  it('may answer late what was given up meanwhile', async () => {
+  it('may reply late to an abandoned request', async () => {
     const link = await aHostileRunner(({ type, id }) => {
       if (type === 'tar-out') return [frame({ type: 'data', id }, Buffer.from('x'))]
       if (type === 'kill') return [frame({ type: 'data', id }, Buffer.from('late'))]
@@ -103,7 +103,7 @@ describe('a runner that breaks the protocol', () => {
     expect(await run(link), 'the control: an honest answer is taken').toMatchObject({ reason: 'exit' })
   })
 
-  it('is not connected where it does not introduce itself', async () => {
+  it('is rejected if it sends no hello', async () => {
     const [hostEnd, runnerEnd] = aPair()
     const connecting = connectToolbox(hostEnd)
     runnerEnd.write(frame({ type: 'exit', id: '1', result: EXITED }))
@@ -111,7 +111,7 @@ describe('a runner that breaks the protocol', () => {
     await expect(connecting).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
 
-  it('is given up when the caller gives up', async () => {
+  it('is abandoned when the caller aborts', async () => {
     const [hostEnd] = aPair()
     const abort = new AbortController()
     const connecting = connectToolbox(hostEnd, { signal: abort.signal })
@@ -129,8 +129,8 @@ const BAD_INPUT: readonly [string, () => Uint8Array][] = [
   ['an id that is in use', () => encodeFrame({ type: 'exec', id: 'running', request: command } as never)],
 ]
 
-describe('an AgentHost that breaks the protocol', () => {
-  it.each(BAD_INPUT)('loses the runner for %s, with all that runs in it', async (_title, bytes) => {
+describe('an AgentHost that violates the protocol', () => {
+  it.each(BAD_INPUT)('loses the runner and everything running in it for %s', async (_title, bytes) => {
     const [hostEnd, runnerEnd] = aPair()
     hostEnd.on('error', () => undefined).resume()
     const executor = new WaitingBackend()

@@ -8,13 +8,13 @@ import type { RunnerLink } from '../../runtime/agent-host/toolbox/runner-link.ts
 import { type SpawnRunnerOptions, spawnRunner } from '../../runtime/agent-host/toolbox/spawn-runner.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 
-/** The runner is the same above every backend; `direct` works on every machine. */
+/** The runner is the same for every backend, and `direct` works on every machine. */
 const BACKEND = 'direct'
 
 export interface RunnerFixture {
   readonly link: RunnerLink
   readonly root: string
-  /** Process id of the runner, seen from outside. */
+  /** Process id of the runner as seen from the test. */
   readonly pid: number
   readonly run: (command: string, more?: Partial<ExecRequest> & Partial<ExecIo>) => Promise<Finished>
 }
@@ -25,7 +25,7 @@ export interface Finished {
   readonly stderr: string
 }
 
-/** A folder with a secret beside the root, both removed when the test ends. */
+/** A folder with a secret next to the root. Both are deleted after the test. */
 export function aRoot(): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'runner-')))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -34,11 +34,11 @@ export function aRoot(): string {
 }
 
 type RunnerChange = Partial<SpawnRunnerOptions> & {
-  /** Fills the workspace before the runner sees it. */
+  /** Fills the workspace before the runner opens it. */
   readonly prepare?: (root: string) => void
 }
 
-/** A real runner process over a real socket pair, bound to a workspace that is empty unless it is prepared. */
+/** A real runner process over a real socket pair, with an open workspace that is empty unless prepared. */
 export async function aRunner({ prepare, ...change }: RunnerChange = {}): Promise<RunnerFixture> {
   const before = new Set(childPids())
   const link = await spawnRunner({ backend: BACKEND, toolRoots: [], log: silentLog, ...change })
@@ -70,7 +70,7 @@ async function runCommand(
   return { result, stdout: textOf(kept.stdout), stderr: textOf(kept.stderr) }
 }
 
-/** Ids of this process's children that are runners. */
+/** Ids of this process's child processes that are runners. */
 function childPids(): number[] {
   const own = `/proc/${process.pid}/task`
   const children = readdirSync(own).flatMap((task) =>
@@ -83,7 +83,7 @@ function childPids(): number[] {
   return children.filter((pid) => commandLineOf(pid).includes('runner/server.ts'))
 }
 
-/** Empty where the process is gone. */
+/** Empty if the process is gone. */
 export function commandLineOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8')

@@ -11,14 +11,14 @@ import { aRoot, aRunner, commandLineOf } from './runner-fixture.ts'
 
 const HOST = fileURLToPath(new URL('../fixtures/runner-host.ts', import.meta.url))
 
-/** A command that outlives a runner that is killed: without isolation nothing takes it along, so the test does. */
+/** A command that survives a killed runner: without isolation nothing ends it, so the test does. */
 function aSurvivor(root: string): string {
   onTestFinished(() => void process.kill(Number(readFileSync(join(root, 'survivor'), 'utf8')), 'SIGKILL'))
   return 'echo $$ > survivor; echo started; exec sleep 300'
 }
 
 describe('a lost runner', () => {
-  it('settles every call that waits for it', async () => {
+  it('fails every pending call', async () => {
     const { link, run, root, pid } = await aRunner()
     await run('head -c 20000000 /dev/zero > large')
     const started = Promise.withResolvers<void>()
@@ -54,7 +54,7 @@ describe('a lost runner', () => {
     expect(existsSync(folder)).toBe(false)
   })
 
-  it('answers later calls at once', async () => {
+  it('fails later calls immediately', async () => {
     const { link, run, pid } = await aRunner()
 
     process.kill(pid, 'SIGKILL')
@@ -66,7 +66,7 @@ describe('a lost runner', () => {
     await expect(link.tarOut().next()).rejects.toMatchObject({ code: 'sandbox_lost' })
   })
 
-  it('takes its commands with it when AgentHost closes the connection', async () => {
+  it('kills its commands when AgentHost closes the connection', async () => {
     const { link, run, root, pid } = await aRunner()
     const started = Promise.withResolvers<void>()
     const running = run('sleep 300 & echo $! > child; echo ready; wait', { onChunk: () => started.resolve() })
@@ -79,7 +79,7 @@ describe('a lost runner', () => {
     await until('the runner and the command are gone', () => commandLineOf(pid) + commandLineOf(child) === '')
   })
 
-  it('ends by itself when AgentHost is killed', async () => {
+  it('exits when AgentHost is killed', async () => {
     const root = aRoot()
     const host = spawn(process.execPath, [HOST, root], { stdio: ['ignore', 'pipe', 'inherit'] })
     onTestFinished(() => void host.kill('SIGKILL'))
@@ -100,7 +100,7 @@ describe('a lost runner', () => {
 })
 
 describe('starting a runner', () => {
-  it('tells why it did not come up', async () => {
+  it('reports why it did not start', async () => {
     const starting = spawnRunner({ backend: 'kubernetes-sandbox-claim', toolRoots: [], log: silentLog })
 
     await expect(starting).rejects.toMatchObject({
@@ -109,7 +109,7 @@ describe('starting a runner', () => {
     })
   })
 
-  it('gives it no environment but its own, and its commands not the connection', async () => {
+  it('passes it only its own environment, and its commands no connection', async () => {
     const { run, pid } = await aRunner()
 
     const names = [...environmentOf(pid).keys()]
@@ -130,7 +130,7 @@ describe('starting a runner', () => {
   })
 })
 
-/** The environment that a process was started with. */
+/** The environment with which a process was started. */
 function environmentOf(pid: number): Map<string, string> {
   const entries = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter(Boolean)
   return new Map(entries.map((entry) => [entry.split('=')[0] ?? '', entry.slice(entry.indexOf('=') + 1)]))

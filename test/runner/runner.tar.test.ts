@@ -19,7 +19,7 @@ describe('archives through a runner', () => {
     expect((await to.run(tree)).stdout).toBe((await from.run(tree)).stdout)
   })
 
-  it('wait for a reader that takes its time', async () => {
+  it('wait for a slow reader', async () => {
     const { link, run } = await aRunner()
     await run('head -c 9000000 /dev/urandom > large')
     const archive = link.tarOut()
@@ -46,7 +46,7 @@ describe('archives through a runner', () => {
     expect((await run('echo alive')).stdout).toBe('alive\n')
   })
 
-  it('answer the member that is refused, though the source never ends', async () => {
+  it('report the rejected entry although the source never ends', async () => {
     const { link, run } = await aRunner()
     const hostile = await anArchive([{ name: '../evil', content: 'x' }])
     const endless = async function* () {
@@ -60,7 +60,7 @@ describe('archives through a runner', () => {
     expect((await run('ls -A . ..')).stdout).not.toContain('evil')
   })
 
-  it('pass on what their source throws, and the runner goes on', async () => {
+  it('forward errors of their source, and the runner continues', async () => {
     const { link, run } = await aRunner()
     const broken = async function* () {
       yield Buffer.alloc(100)

@@ -9,7 +9,7 @@ import { until } from '../helpers/until.ts'
 import { aRoot, aRunner, commandLineOf } from './runner-fixture.ts'
 
 describe('a runner', () => {
-  it('introduces itself with its isolation and its path engine', async () => {
+  it('sends its isolation and its path engine in hello', async () => {
     const { link } = await aRunner()
 
     expect(link.role).toBe('per-command')
@@ -17,21 +17,21 @@ describe('a runner', () => {
     expect(['openat2', 'walk']).toContain(link.pathEngine)
   })
 
-  it('opens no folder that a link above it leads to', async () => {
+  it('opens no folder that is reached through a link', async () => {
     const link = await spawnRunner({ backend: 'direct', toolRoots: [], log: silentLog })
     try {
       const root = aRoot()
       mkdirSync(join(root, 'real', 'inner'), { recursive: true })
       symlinkSync('real', join(root, 'alias'))
 
-      await expect(link.open(join(root, 'alias', 'inner'))).rejects.toThrow(/a link leads from/)
+      await expect(link.open(join(root, 'alias', 'inner'))).rejects.toThrow(/is reached through a link/)
       await link.open(join(root, 'real', 'inner'))
     } finally {
       await link.close()
     }
   })
 
-  it('serves nothing before a workspace is open, and opens one only once', async () => {
+  it('serves nothing before a workspace is open, and opens only one', async () => {
     const link = await spawnRunner({ backend: 'direct', toolRoots: [], log: silentLog })
     const root = aRoot()
     try {
@@ -53,7 +53,7 @@ describe('a runner', () => {
     }
   })
 
-  it('answers exit code, signal and both streams', async () => {
+  it('returns exit code, signal and both streams', async () => {
     const { run } = await aRunner()
 
     const exited = await run('echo out; echo err >&2; exit 3')
@@ -79,7 +79,7 @@ describe('a runner', () => {
     expect(finished.result).toMatchObject({ exitCode: 0, stdoutBytes: 13 })
   })
 
-  it('holds a command back whose output nobody takes', async () => {
+  it('slows a command down if nobody reads its output', async () => {
     const { run, root } = await aRunner()
     const released = Promise.withResolvers<void>()
     let received = 0
@@ -106,7 +106,7 @@ describe('a runner', () => {
     expect(received).toBe(200 * 65_536)
   })
 
-  it('passes large input and large output unchanged', async () => {
+  it('transfers large input and large output unchanged', async () => {
     const { run } = await aRunner()
     const stdin = Buffer.alloc(8_000_001, 'input and ')
 
@@ -131,7 +131,7 @@ describe('a runner', () => {
     await until('the child is gone', () => commandLineOf(child) === '')
   })
 
-  it('does not start what is cancelled before', async () => {
+  it('does not start a command that is already cancelled', async () => {
     const { run, root, link } = await aRunner()
 
     const { result } = await run('touch started', { signal: AbortSignal.abort() })
@@ -140,11 +140,11 @@ describe('a runner', () => {
     expect((await link.file({ op: 'stat', path: 'started' })).result.ok, root).toBe(false)
   })
 
-  it('keeps what was printed before a timeout', async () => {
+  it('keeps output from before a timeout', async () => {
     const { run } = await aRunner()
     let printed = ''
 
-    // A busy machine may not have started it within the first: that shows nothing yet.
+    // A busy machine may not have started the command within the first timeouts.
     for (const timeoutMs of [300, 3_000, 30_000]) {
       const { result, stdout } = await run('echo partial; sleep 300', { timeoutMs })
       printed = String(stdout)
@@ -182,7 +182,7 @@ describe('a runner', () => {
     },
   )
 
-  it('refuses a malformed request without losing the connection', async () => {
+  it('rejects a malformed request without losing the connection', async () => {
     const { link, run } = await aRunner()
     const request = { ...ExecRequest.parse({ command: 'true' }), command: 'x'.repeat(70_000) }
 
@@ -194,7 +194,7 @@ describe('a runner', () => {
     expect((await run('echo alive')).stdout).toBe('alive\n')
   })
 
-  it('tells the caller what its own consumer threw, once the command is gone', async () => {
+  it("rejects with the error of the caller's own consumer, after the command is gone", async () => {
     const { run } = await aRunner()
     const failing = () => {
       throw new Error('the consumer is full')
@@ -209,7 +209,7 @@ describe('a runner', () => {
 })
 
 describe('files through a runner', () => {
-  it('are written and read whole up to the limit', async () => {
+  it('are written and read completely up to the limit', async () => {
     const { link } = await aRunner()
     const payload = Buffer.alloc(16_777_216, 'large ')
 
@@ -235,7 +235,7 @@ describe('files through a runner', () => {
   })
 })
 
-/** The value once it no longer changes: five equal readings in a row. */
+/** Waits until a value is stable: five equal readings in a row. */
 async function settled(read: () => number): Promise<number> {
   let last = read()
   let equal = 0

@@ -25,7 +25,7 @@ const RUNGS = await Promise.all(
 )
 
 describe('a command without a filter', () => {
-  it('leaves no set-user-ID and no set-group-ID file, and keeps set-group-ID folders', async () => {
+  it('leaves no set-user-ID or set-group-ID file, and keeps set-group-ID folders', async () => {
     const { root, run } = await aRunner()
     const command =
       'cp /bin/sh u && cp /bin/sh g && chmod 4755 u && chmod 2755 g && mkdir -m 2775 d && stat -c %a u g d'
@@ -36,11 +36,11 @@ describe('a command without a filter', () => {
     expect([modeOf(root, 'u'), modeOf(root, 'g'), modeOf(root, 'd')]).toEqual([0o755, 0o755, 0o2775])
   })
 
-  it('leaves none when it is stopped, and none of many at once', async () => {
+  it('leaves none when it is stopped, and none of many concurrent ones', async () => {
     const { root, run } = await aRunner()
     const make = (name: string) => `cp /bin/sh ${name}; chmod 4755 ${name}`
 
-    // A busy machine may not have made it within the first: that shows nothing yet.
+    // A busy machine may not have created the file within the first timeouts.
     for (const timeoutMs of [500, 5_000, 50_000]) {
       const stopped = await run(`${make('stopped')}; touch made; sleep 600`, { timeoutMs })
       expect(stopped.result.timedOut).toBe(true)
@@ -51,7 +51,7 @@ describe('a command without a filter', () => {
     for (const name of ['stopped', 'x0', 'x7']) expect([name, bitsOf(root, name)]).toEqual([name, 0])
   })
 
-  it('is refused once the workspace is deeper than anything is looked for', async () => {
+  it('is rejected if the workspace is too deep to search', async () => {
     const { run } = await aRunner()
     const deep = Array<string>(1100).fill('d').join('/')
 
@@ -59,7 +59,7 @@ describe('a command without a filter', () => {
     const { result } = await run('echo ran')
 
     expect(result).toMatchObject({ reason: 'spawn_failed', exitCode: null })
-    expect(result.message).toContain('set-user-ID files cannot be looked for')
+    expect(result.message).toContain('cannot be searched for set-user-ID files')
   })
 })
 
@@ -67,7 +67,7 @@ describe.each(RUNGS)('a command in $backend', ({ backend, isMissing }) => {
   const start = (prepare?: (root: string) => void) =>
     aRunner({ backend, toolRoots: TOOL_ROOTS, ...(prepare && { prepare }) })
 
-  it.skipIf(isMissing)('cannot set the bits, also not on a folder', async () => {
+  it.skipIf(isMissing)('cannot set the bits, not on a folder either', async () => {
     const { root, run } = await start()
 
     const { stdout } = await run(
@@ -78,24 +78,21 @@ describe.each(RUNGS)('a command in $backend', ({ backend, isMissing }) => {
     expect(bitsOf(root, 'x')).toBe(0)
   })
 
-  it.skipIf(isMissing)(
-    'may set the group bit where folders have it, and leaves it on folders alone',
-    async () => {
-      const { root, run } = await start((folder) => {
-        mkdirSync(join(folder, 'team'))
-        chmodSync(join(folder, 'team'), 0o2775)
-      })
+  it.skipIf(isMissing)('can set the group bit if folders have it, and it stays only on folders', async () => {
+    const { root, run } = await start((folder) => {
+      mkdirSync(join(folder, 'team'))
+      chmodSync(join(folder, 'team'), 0o2775)
+    })
 
-      const { stdout } = await run(
-        'cp /bin/sh x && mkdir d && chmod 2755 x d && stat -c %a x d && cp -r team copy; chmod 4755 x || echo refused',
-      )
+    const { stdout } = await run(
+      'cp /bin/sh x && mkdir d && chmod 2755 x d && stat -c %a x d && cp -r team copy; chmod 4755 x || echo refused',
+    )
 
-      expect(stdout).toBe('2755\n2755\nrefused\n')
-      expect([bitsOf(root, 'x'), bitsOf(root, 'd'), bitsOf(root, 'team')]).toEqual([0, 0o2000, 0o2000])
-    },
-  )
+    expect(stdout).toBe('2755\n2755\nrefused\n')
+    expect([bitsOf(root, 'x'), bitsOf(root, 'd'), bitsOf(root, 'team')]).toEqual([0, 0o2000, 0o2000])
+  })
 
-  it.skipIf(isMissing)('takes the bits from a file that had them before, by changing the file', async () => {
+  it.skipIf(isMissing)('clears the bits of an existing file by changing the file', async () => {
     const { root, run } = await start((folder) => {
       for (const name of ['kept', 'mapped', 'moved']) {
         copyFileSync('/bin/sh', join(folder, name))
@@ -107,14 +104,14 @@ describe.each(RUNGS)('a command in $backend', ({ backend, isMissing }) => {
       `node ${FIXTURES}/map-write.mjs mapped EVIL && stat -c %a mapped && mv moved elsewhere && stat -c %a elsewhere`,
     )
 
-    // The control: neither takes the bits by itself.
+    // Control: neither command clears the bits by itself.
     expect(stdout).toBe('4755\n4755\n')
     expect(readFileSync(join(root, 'mapped')).subarray(0, 4).toString()).toBe('EVIL')
     expect([bitsOf(root, 'kept'), bitsOf(root, 'mapped'), bitsOf(root, 'elsewhere')]).toEqual([0o4000, 0, 0])
   })
 })
 
-it('writing a file by the file tools takes the bits from it', async () => {
+it('writing a file with the file tools clears its bits', async () => {
   const { link, root } = await aRunner({
     prepare: (folder) => {
       writeFileSync(join(folder, 'x'), 'before')

@@ -8,7 +8,7 @@ import { spawnRunner } from '../../runtime/agent-host/toolbox/spawn-runner.ts'
 import { silentLog } from '../../runtime/kit/log.ts'
 import { aRoot } from './runner-fixture.ts'
 
-/** A runner over a folder of the user, which has a repository in it. */
+/** A runner on a user's folder that contains a repository. */
 async function aUserFolder() {
   const root = aRoot()
   for (const folder of ['.git', 'mine/.git', 'src']) mkdirSync(join(root, folder), { recursive: true })
@@ -23,7 +23,7 @@ async function aUserFolder() {
   return { root, link, held, run }
 }
 
-it('tells of a git directory that a command left, in the result and to AgentHost', async () => {
+it('reports a new git directory in the result and to AgentHost', async () => {
   const { root, held, run } = await aUserFolder()
 
   const result = await run('mkdir -p new/.git')
@@ -34,7 +34,7 @@ it('tells of a git directory that a command left, in the result and to AgentHost
   expect((await run('true')).message).toBeUndefined()
 })
 
-it('tells of one once, however many commands end at a time', async () => {
+it('reports it once, however many commands end at the same time', async () => {
   const { held, run } = await aUserFolder()
 
   await Promise.all(Array.from({ length: 8 }, (_, index) => run(`mkdir -p d${index}/.git`)))
@@ -44,7 +44,7 @@ it('tells of one once, however many commands end at a time', async () => {
   expect(names).toHaveLength(9)
 })
 
-it('tells once that a folder could not be searched as a whole', async () => {
+it('reports once that a folder could not be searched completely', async () => {
   const { held, run } = await aUserFolder()
   const name = 'x'.repeat(200)
 
@@ -55,7 +55,7 @@ it('tells once that a folder could not be searched as a whole', async () => {
   expect(held.filter(({ isComplete }) => !isComplete)).toHaveLength(1)
 })
 
-it('renames a bare repository that file tools put together', async () => {
+it('renames a bare repository created with file tools', async () => {
   const { root, link } = await aUserFolder()
   for (const path of ['bare/objects/x', 'bare/refs/x']) await link.file({ op: 'write', path })
 

@@ -170,7 +170,7 @@ it.each([
     encoding: 'utf8',
   })
 
-  expect(stdout).toContain(`${file} may not be accessed`)
+  expect(stdout).toContain(`${file} cannot be accessed: permission denied`)
 })
 
 function truncate(file: string, size: string): void {

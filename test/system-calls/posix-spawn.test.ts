@@ -25,7 +25,7 @@ async function run(program: Program, input = '') {
   return { out, err, exit }
 }
 
-it('gives a program its arguments, its environment and nothing of ours, in its folder', async () => {
+it('passes a program only its arguments, environment and folder', async () => {
   const { out, exit } = await run(aShell('echo "$1"; pwd; env; cat'))
 
   expect(out.split('\n').toSorted()).toEqual([
@@ -39,31 +39,31 @@ it('gives a program its arguments, its environment and nothing of ours, in its f
   expect(exit).toEqual({ code: 0, signal: null })
 })
 
-it('keeps both outputs apart, and reads all of a long one', async () => {
+it('keeps both outputs apart, and reads long ones completely', async () => {
   const { out, err, exit } = await run(aShell('head -c 300000 /dev/zero; echo wrong >&2; exit 3'))
 
   expect([out.length, err, exit]).toEqual([300_000, 'wrong\n', { code: 3, signal: null }])
 })
 
-it('hands over the input to its end', async () => {
+it('passes the input to its end', async () => {
   const { out } = await run(aShell('cat', { hasInput: true }), 'x'.repeat(200_000))
 
   expect(out).toHaveLength(200_000)
 })
 
-it.each(['KILL', 'TERM', 'PIPE', 'SEGV'])('tells of an end by SIG%s', async (name) => {
+it.each(['KILL', 'TERM', 'PIPE', 'SEGV'])('reports an end by SIG%s', async (name) => {
   const { exit } = await run(aShell(`kill -${name} $$`))
 
   expect(exit).toEqual({ code: null, signal: `SIG${name}` })
 })
 
-/** The shell reads by itself: it blocks signals for a moment around each fork, and a child could see that. */
+/** The shell reads the file itself: it blocks signals briefly around each fork, which a child could see. */
 const READ_OWN = `
   while read -r line; do case $line in SigBlk:*|SigIgn:*) echo "$line";; esac; done </proc/$$/status
   read -r _pid _name _state _parent _group session _rest </proc/$$/stat
   echo "$session"; echo $$`
 
-it('starts the first process of a session, with every signal as it is by default', async () => {
+it('starts a session leader with default signal handling', async () => {
   const { out } = await run(aShell(READ_OWN))
 
   const [blocked, ignored, session, own] = out.split('\n').map((line) => line.split(/\s/).at(-1))
@@ -71,7 +71,7 @@ it('starts the first process of a session, with every signal as it is by default
   expect(session).toBe(own)
 })
 
-it('leaves a program none of the descriptors that this process was given to keep', async () => {
+it("passes a program none of this process's inherited descriptors", async () => {
   const room = resolve(import.meta.dirname, '../../runtime/system-calls/posix-spawn.ts')
   const script = `
     import { text } from 'node:stream/consumers'
@@ -90,7 +90,7 @@ it('leaves a program none of the descriptors that this process was given to keep
   ])
 })
 
-it('throws why a program cannot be started, and keeps nothing open for it', () => {
+it('throws why a program cannot be started, and leaves no descriptor open', () => {
   const open = () => readdirSync('/proc/self/fd').filter((fd) => isOpen(fd)).length
   const before = open()
 
@@ -111,7 +111,7 @@ const isOpen = (fd: string): boolean => {
   }
 }
 
-it('takes note of the end of each of many that end at once', async () => {
+it('reports the end of each of many programs that end at once', async () => {
   const ends = await Promise.all(
     Array.from({ length: 60 }, async (_, index) => (await run(aShell(`sleep 0.1; exit ${index}`))).exit.code),
   )
@@ -120,7 +120,7 @@ it('takes note of the end of each of many that end at once', async () => {
   expect(childrenOf(process.pid)).toEqual([])
 })
 
-it('takes note of an end whose signal was lost', async () => {
+it('reports an end whose signal was lost', async () => {
   const deaf = createSpawner()
   process.removeListener('SIGCHLD', process.listeners('SIGCHLD').at(-1) as () => void)
 

@@ -9,7 +9,7 @@ import { peerUserOf } from '../../runtime/system-calls/peer-user.ts'
 const run = promisify(execFile)
 const ROOM = resolve(import.meta.dirname, '../../runtime')
 
-/** What a process of its own says that does this: none of it can be undone. */
+/** Runs a script in a new process, because these calls cannot be undone. */
 async function inProcess(script: string): Promise<string> {
   const imports = `
     import { execFileSync, spawn, spawnSync } from 'node:child_process'
@@ -21,14 +21,14 @@ async function inProcess(script: string): Promise<string> {
     const attempt = (options) => new Promise((done) => net.connect(options).on('connect', () => done('connected')).on('error', (e) => done(e.code)))
   `
   const node = [process.execPath, '--input-type=module', '-e', imports + script]
-  // Root may look into everything, so it gives its capabilities up.
+  // Root can read everything, so the process drops its capabilities.
   const withoutCapabilities = ['setpriv', '--bounding-set=-all', '--inh-caps=-all', '--', ...node]
   const [file = '', ...args] = process.getuid?.() === 0 ? withoutCapabilities : node
   const { stdout } = await run(file, args, { timeout: 150_000 })
   return stdout.trim()
 }
 
-it('gives up every socket but those of files, for itself and all that it starts', async () => {
+it('allows only Unix sockets, for itself and everything that it starts', async () => {
   const said = await inProcess(`
     const server = net.createServer().listen(0, '127.0.0.1')
     await new Promise((done) => server.on('listening', done))
@@ -47,7 +47,7 @@ it('gives up every socket but those of files, for itself and all that it starts'
   expect(said).toBe('connected EAFNOSUPPORT connected true')
 })
 
-it('cannot be looked into by another process of its user once it says so', async () => {
+it('cannot be traced by another process of its user after forbidTracing', async () => {
   const said = await inProcess(`
     const look = () => {
       try { return String(execFileSync('head', ['-c1', '/proc/' + process.pid + '/environ'], { stdio: 'pipe' }).length) }
@@ -61,7 +61,7 @@ it('cannot be looked into by another process of its user once it says so', async
   expect(said).toBe('1 refused true')
 })
 
-it('adopts what its descendants leave behind, and gives its number back when it has died', async () => {
+it('adopts orphans of its descendants, and frees their ids when they are reaped', async () => {
   const said = await inProcess(`
     adoptOrphans()
     const child = spawn('/bin/sh', ['-c', 'setsid sleep 0.2 & exit 0'], { stdio: 'ignore' })
@@ -76,7 +76,7 @@ it('adopts what its descendants leave behind, and gives its number back when it 
   expect(said).toBe('true 0')
 })
 
-it('bounds itself and what it starts, never wider than it was', async () => {
+it('limits itself and everything it starts, and never raises a limit', async () => {
   const said = await inProcess(`
     const limits = () => execFileSync('/bin/sh', ['-c', 'ulimit -c; ulimit -n; ulimit -Hn; ulimit -f; ulimit -d']).toString().trim().split('\\n')
     limitResources({ coreBytes: 0, openFiles: 512, fileBytes: 1024 ** 3, dataBytes: 4 * 1024 ** 3 })
@@ -89,7 +89,7 @@ it('bounds itself and what it starts, never wider than it was', async () => {
   expect(said).toBe(`${bounded} | ${bounded}`)
 })
 
-it('starts what the kernel ends before it, and is none itself', async () => {
+it('starts programs that the kernel kills first, and is not one itself', async () => {
   const said = await inProcess(`
     const asVictim = createOomPreference()
     forbidTracing()
@@ -101,7 +101,7 @@ it('starts what the kernel ends before it, and is none itself', async () => {
   expect(said).toBe('0 500 0 0')
 })
 
-it('cannot be signalled by what it starts once a filter spares it, nor can all at once', async () => {
+it('cannot be signalled by its children if a filter spares it, nor can all processes at once', async () => {
   const said = await inProcess(`
     const attempts = ['kill -0 $PPID', 'kill -0 -' + groupOf(process.pid), 'kill -0 -1', 'kill -KILL $$']
     const tried = () => attempts.map((attempt) => {
@@ -117,7 +117,7 @@ it('cannot be signalled by what it starts once a filter spares it, nor can all a
   expect(said).toBe('0 0 0 SIGKILL | 1 1 1 SIGKILL')
 })
 
-it('knows the user at the other end of a socket', async () => {
+it('reports the user at the other end of a socket', async () => {
   const server = createServer()
   server.listen(`\0agentweaver-peer-${process.pid}`)
   await once(server, 'listening')

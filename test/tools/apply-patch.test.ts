@@ -19,7 +19,7 @@ const snapshot = (toolbox: MemoryToolbox) =>
   )
 
 describe('apply_patch', () => {
-  it('adds, updates, deletes and moves in one go', async () => {
+  it('adds, updates, deletes and moves files in one call', async () => {
     const toolbox = workspace()
 
     const outcome = await callsOn(toolbox)('apply_patch', {
@@ -51,8 +51,8 @@ describe('apply_patch', () => {
     ['the target of a move exists', [UPDATE_A, '*** Update File: d.txt\n*** Move to: c.txt'], 'exists'],
     ['a path leads outside', [UPDATE_A, '*** Add File: ../evil\n+x'], 'path_outside'],
     ['a move leads outside', [UPDATE_A, '*** Update File: d.txt\n*** Move to: ../evil'], 'path_outside'],
-    ['the patch cannot be read', [UPDATE_A, 'nonsense'], 'invalid_patch'],
-  ])('writes nothing where %s', async (_why, sections, code) => {
+    ['the patch cannot be parsed', [UPDATE_A, 'nonsense'], 'invalid_patch'],
+  ])('writes nothing if %s', async (_why, sections, code) => {
     const toolbox = workspace()
     const before = snapshot(toolbox)
 
@@ -68,7 +68,7 @@ describe('apply_patch', () => {
     ['delete c.txt', [UPDATE_A, ADD_B, MOVE_D, DELETE_C]],
     ['delete d.txt', [DELETE_C, ADD_B, UPDATE_A, MOVE_D]],
     ['write a.txt', [DELETE_C, MOVE_D, ADD_B, UPDATE_A]],
-  ])('puts everything back when "%s" fails in the middle', async (step, sections) => {
+  ])('reverts everything if "%s" fails in the middle', async (step, sections) => {
     const toolbox = workspace()
     const before = snapshot(toolbox)
     toolbox.faults.set(step, 'io_error')
@@ -83,13 +83,13 @@ describe('apply_patch', () => {
     expect(snapshot(toolbox)).toEqual(before)
   })
 
-  it('names what could not be put back', async () => {
+  it('names files that could not be reverted', async () => {
     const toolbox = workspace()
     toolbox.faults.set('write b.txt', 'io_error').set('write c.txt', 'io_error')
 
     const outcome = await callsOn(toolbox)('apply_patch', { patch: patchOf(UPDATE_A, DELETE_C, ADD_B) })
 
-    expect(outcome).toMatchObject({ message: expect.stringContaining('could not be put back: c.txt') })
+    expect(outcome).toMatchObject({ message: expect.stringContaining('could not be restored: c.txt') })
     expect(toolbox.text('a.txt')).toBe('one\n')
   })
 
@@ -106,7 +106,7 @@ describe('apply_patch', () => {
     expect([...(toolbox.files.get('b.bin')?.bytes ?? [])]).toEqual([...bytes])
   })
 
-  it('deletes by a diff only the file that the diff shows', async () => {
+  it('deletes a file by diff only if the diff shows its content', async () => {
     const toolbox = new MemoryToolbox().put('x.txt', 'a\nb\n')
     const diff = (lines: string, count: number) =>
       `diff --git a/x.txt b/x.txt\ndeleted file mode 100644\n--- a/x.txt\n+++ /dev/null\n@@ -1,${count} +0,0 @@\n${lines}`
@@ -119,7 +119,7 @@ describe('apply_patch', () => {
     expect(toolbox.files.size).toBe(0)
   })
 
-  it('touches no path that patchPaths does not name to those who judge the patch', async () => {
+  it('changes only paths that patchPaths reports to governance', async () => {
     const path = fc.constantFrom(
       'a.txt',
       'c.txt',

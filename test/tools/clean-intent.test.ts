@@ -4,11 +4,11 @@ import { INTENT_MAX_CHARACTERS } from '../../contracts/tools.ts'
 import { cleanIntent } from '../../runtime/tools/report-tools.ts'
 
 describe('an intent', () => {
-  it('loses what a terminal would obey and what turns text around', () => {
+  it('loses terminal control characters and text direction marks', () => {
     expect(cleanIntent('Run\u001b[31m the\r\ntests\u0000\u202e now\u200b')).toBe('Run [31m the tests now')
   })
 
-  it('has no control characters and an end, whatever it was', () => {
+  it('has no control characters and a bounded length, for any input', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 5000 }), (intent) => {
         const clean = cleanIntent(intent)

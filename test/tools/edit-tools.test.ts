@@ -5,7 +5,7 @@ import { callsOn } from './tools-rig.ts'
 const edit = (old_str: string, new_str: string, more = {}) => ({ path: 'a.txt', old_str, new_str, ...more })
 
 describe.each(['str_replace_editor', 'edit'])('%s', (tool) => {
-  it('replaces a text that occurs once, and takes the new text literally', async () => {
+  it('replaces a text that occurs once, and inserts the new text literally', async () => {
     const toolbox = new MemoryToolbox().put('a.txt', 'one two three\n', 0o755)
 
     const outcome = await callsOn(toolbox)(tool, edit('two', '$& $1 $$'))
@@ -18,7 +18,7 @@ describe.each(['str_replace_editor', 'edit'])('%s', (tool) => {
   it.each([
     ['two', 'not_unique', '2 times'],
     ['ten', 'no_match', '0 matches'],
-  ])('changes nothing when %j is found otherwise, and says how often', async (old, code, count) => {
+  ])('changes nothing if %j does not occur once, and reports the count', async (old, code, count) => {
     const toolbox = new MemoryToolbox().put('a.txt', 'one two two\n')
 
     const outcome = await callsOn(toolbox)(tool, edit(old, 'x'))
@@ -38,20 +38,20 @@ describe.each(['str_replace_editor', 'edit'])('%s', (tool) => {
   it.each([
     ['binary', Uint8Array.of(65, 0, 66), 'binary'],
     ['no UTF-8', Uint8Array.of(65, 0xe9, 66), 'binary'],
-  ])('leaves a file alone that is %s', async (_what, bytes, code) => {
+  ])('does not change a file that is %s', async (_what, bytes, code) => {
     const toolbox = new MemoryToolbox().put('a.txt', bytes)
 
     expect(await callsOn(toolbox)(tool, edit('A', 'x'))).toMatchObject({ ok: false, code })
     expect(toolbox.files.get('a.txt')?.bytes).toEqual(bytes)
   })
 
-  it('says that a file is not there', async () => {
+  it('reports a missing file', async () => {
     expect(await callsOn(new MemoryToolbox())(tool, edit('a', 'b'))).toMatchObject({ code: 'not_found' })
   })
 })
 
 describe('edit', () => {
-  it('replaces every occurrence when it is told to', async () => {
+  it('replaces every occurrence with replace_all', async () => {
     const toolbox = new MemoryToolbox().put('a.txt', 'x y x y x')
 
     const outcome = await callsOn(toolbox)('edit', edit('x', 'z', { replace_all: true }))

@@ -15,7 +15,7 @@ describe('read_file', () => {
     expect(outcome).toMatchObject({ facts: { lines: 4, truncated: false } })
   })
 
-  it('gives the lines that were asked for, inclusive', async () => {
+  it('returns the requested lines, inclusive', async () => {
     const run = callsOn(new MemoryToolbox().put('a.txt', lines(10)))
 
     expect(contentOf(await run('read_file', { path: 'a.txt', start_line: 4, end_line: 5 }))).toBe(
@@ -29,7 +29,7 @@ describe('read_file', () => {
   it.each([
     [{ start_line: 11 }, /10 lines/],
     [{ start_line: 5, end_line: 4 }, /before/],
-  ])('says what is wrong with the range %j', async (range, message) => {
+  ])('reports what is wrong with the range %j', async (range, message) => {
     const run = callsOn(new MemoryToolbox().put('a.txt', lines(10)))
 
     expect(await run('read_file', { path: 'a.txt', ...range })).toMatchObject({
@@ -39,7 +39,7 @@ describe('read_file', () => {
     })
   })
 
-  it('stops after so many lines and says where to go on', async () => {
+  it('stops after the maximum number of lines and reports where to continue', async () => {
     const run = callsOn(new MemoryToolbox().put('a.txt', lines(READ_LIMITS.maxLines + 5)))
 
     const outcome = await run('read_file', { path: 'a.txt' })
@@ -48,7 +48,7 @@ describe('read_file', () => {
     expect(outcome).toMatchObject({ facts: { truncated: true, lastLine: READ_LIMITS.maxLines } })
   })
 
-  it('bounds long lines and the whole', async () => {
+  it('limits long lines and the whole result', async () => {
     const run = callsOn(new MemoryToolbox().put('a.txt', `${'x'.repeat(50_000)}\n`.repeat(200)))
 
     const content = contentOf(await run('read_file', { path: 'a.txt' }))
@@ -57,20 +57,20 @@ describe('read_file', () => {
     expect(content.length).toBeLessThan(READ_LIMITS.maxCharacters * 1.1)
   })
 
-  it('refuses a binary file', async () => {
+  it('rejects a binary file', async () => {
     const run = callsOn(new MemoryToolbox().put('a.bin', Uint8Array.of(1, 0, 2)))
 
     expect(await run('read_file', { path: 'a.bin' })).toMatchObject({ ok: false, code: 'binary' })
   })
 
-  it('passes on what the workspace refused', async () => {
+  it('forwards errors of the workspace', async () => {
     expect(await callsOn(new MemoryToolbox())('read_file', { path: '../etc/passwd' })).toMatchObject({
       ok: false,
       code: 'path_outside',
     })
   })
 
-  it('filters before it cuts, so that no cut hides a secret from the filter', async () => {
+  it('filters before it truncates, so that no cut hides a secret from the filter', async () => {
     const secret = 'S'.repeat(64)
     const path = 'a.txt'
     const toolbox = new MemoryToolbox().put(

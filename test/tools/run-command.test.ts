@@ -21,7 +21,7 @@ describe('run_command', () => {
     expect(definition?.description).toMatch(words)
   })
 
-  it('asks for what the settings say, and for nothing more', async () => {
+  it('requests exactly what the settings allow', async () => {
     const toolbox = new MemoryToolbox()
     const settings = SandboxSettings.parse({
       network_enabled: true,
@@ -46,7 +46,7 @@ describe('run_command', () => {
     ])
   })
 
-  it('streams the output while the command runs, whole characters at a time', async () => {
+  it('streams output while the command runs, in whole characters', async () => {
     const toolbox = new MemoryToolbox()
     const seen: string[] = []
     const [first, second] = [bytes('\u{1F99A} ok').subarray(0, 2), bytes('\u{1F99A} ok').subarray(2)]
@@ -66,7 +66,7 @@ describe('run_command', () => {
     expect(contentOf(outcome)).toBe('Exit code 0.\nstdout:\n\u{1F99A} ok\nstderr:\nwarning')
   })
 
-  it('slows a command down to the pace of who reads its output', async () => {
+  it('slows a command down to the pace of its reader', async () => {
     const toolbox = new MemoryToolbox()
     const read = Promise.withResolvers<void>()
     let isPast = false
@@ -95,8 +95,8 @@ describe('run_command', () => {
       { exitCode: null, signal: 'SIGKILL', timedOut: true, reason: 'timeout', durationMs: 50 },
       'Timed out after 50 ms',
     ],
-    ['lost output', { outputTruncated: true }, 'larger than the limit'],
-  ] as const)('tells the model of %s as an answer', async (_what, result, text) => {
+    ['lost output', { outputTruncated: true }, 'exceeded the limit'],
+  ] as const)('reports %s as a success', async (_what, result, text) => {
     const toolbox = new MemoryToolbox()
     toolbox.command = async () => result
 
@@ -108,7 +108,7 @@ describe('run_command', () => {
   })
 
   it.each(['spawn_failed', 'lost', 'cancelled'] as const)(
-    'tells of a command that is %s as a failure',
+    'reports a command that is %s as a failure',
     async (reason) => {
       const toolbox = new MemoryToolbox()
       toolbox.command = async () => ({ reason, exitCode: null })
@@ -120,7 +120,7 @@ describe('run_command', () => {
     },
   )
 
-  it('gives the model the beginning and the end of a long output, and the people all of it', async () => {
+  it('returns the beginning and the end of a long output, and streams all of it', async () => {
     const toolbox = new MemoryToolbox()
     const emitted: string[] = []
     toolbox.command = async (_request, io) => {

@@ -13,7 +13,7 @@ function searching(result: FileResult) {
 }
 
 describe('grep_search', () => {
-  it('shows where the pattern is', async () => {
+  it('returns the position of matches', async () => {
     const toolbox = searching({ ok: true, matches: [{ path: 'a.ts', line: 3, text: 'const x' }] })
 
     const outcome = await callsOn(toolbox)('grep_search', {
@@ -29,7 +29,7 @@ describe('grep_search', () => {
     ])
   })
 
-  it('takes the pattern as plain text unless it is told otherwise', async () => {
+  it('treats the pattern as plain text by default', async () => {
     const toolbox = searching({ ok: true, matches: [] })
 
     const outcome = await callsOn(toolbox)('grep_search', { pattern: 'a.b' })
@@ -38,7 +38,7 @@ describe('grep_search', () => {
     expect(toolbox.operations).toEqual([{ op: 'grep', pattern: 'a.b', isRegex: false }])
   })
 
-  it('passes on a pattern that the engine refused', async () => {
+  it('forwards a pattern that the engine rejected', async () => {
     const toolbox = searching({ ok: false, code: 'invalid_pattern', message: 'missing )' })
 
     expect(await callsOn(toolbox)('grep_search', { pattern: '(', is_regex: true })).toEqual({
@@ -50,7 +50,7 @@ describe('grep_search', () => {
 })
 
 describe('file_search', () => {
-  it('lists paths and says when there are more', async () => {
+  it('lists paths and reports if there are more', async () => {
     const toolbox = searching({ ok: true, paths: ['a.ts', 'b.ts'], truncated: true })
 
     const outcome = await callsOn(toolbox)('file_search', { pattern: '**/*.ts', max_results: 2 })

@@ -9,7 +9,7 @@ const namesOf = (registry: ReturnType<typeof aRegistry>) =>
   registry.definitions.map(({ name }) => name).toSorted()
 
 describe('the tool registry', () => {
-  it('offers the nine tools and the control tools, each with a closed schema and words for the model', () => {
+  it('offers the nine tools and the control tools, each with a closed schema and a description', () => {
     const registry = aRegistry()
 
     expect(namesOf(registry)).toEqual([...TOOL_NAMES, ...CONTROL_TOOL_NAMES].toSorted())
@@ -20,16 +20,16 @@ describe('the tool registry', () => {
   })
 
   it.each([
-    ['the policy has no shell', { settings: SandboxSettings.parse({ shell_enabled: false }) }],
-    ['nothing isolates', { shellAcceptable: false }],
+    ['the settings disable the shell', { settings: SandboxSettings.parse({ shell_enabled: false }) }],
+    ['nothing isolates commands', { shellAcceptable: false }],
     [
-      'nothing isolates, and the policy has none',
+      'nothing isolates commands and the settings disable the shell',
       {
         settings: SandboxSettings.parse({ shell_enabled: false, direct: true }),
         shellAcceptable: false,
       },
     ],
-  ])('has no run_command where %s', async (_when, options) => {
+  ])('has no run_command if %s', async (_when, options) => {
     const toolbox = new MemoryToolbox()
     const registry = aRegistry({ toolbox, ...options })
 
@@ -44,7 +44,7 @@ describe('the tool registry', () => {
     ['bash', { command: 'id' }],
     ['__proto__', {}],
     ['constructor', {}],
-  ])('answers to the unknown tool %s with an outcome', async (tool, args) => {
+  ])('returns an outcome for the unknown tool %s', async (tool, args) => {
     expect(await callsOn(new MemoryToolbox())(tool, args)).toMatchObject({ ok: false, code: 'unknown_tool' })
   })
 
@@ -55,7 +55,7 @@ describe('the tool registry', () => {
     ['edit', { path: 'a', old_str: '', new_str: 'x' }, 'old_str'],
     ['run_command', { command: 'a\0b' }, 'NUL'],
     ['run_command', { command: 'x'.repeat(65_537) }, '65536 bytes'],
-  ])('refuses malformed arguments of %s and names the field', async (tool, args, word) => {
+  ])('rejects malformed arguments of %s and names the field', async (tool, args, word) => {
     const toolbox = new MemoryToolbox()
 
     const outcome = await callsOn(toolbox)(tool, args)
@@ -65,7 +65,7 @@ describe('the tool registry', () => {
     expect([...toolbox.operations, ...toolbox.requests]).toEqual([])
   })
 
-  it('touches nothing once the turn is cancelled', async () => {
+  it('does nothing after the turn was cancelled', async () => {
     const toolbox = new MemoryToolbox()
 
     const outcome = await callsOn(toolbox, { io: { signal: AbortSignal.abort() } })('create', {
@@ -77,7 +77,7 @@ describe('the tool registry', () => {
     expect(toolbox.files.size).toBe(0)
   })
 
-  it('lets the fault of a toolbox that is gone through', async () => {
+  it('forwards the error of a lost toolbox', async () => {
     const toolbox = new MemoryToolbox()
     toolbox.exec = () => Promise.reject(new SandboxError('sandbox_lost', 'gone'))
 
@@ -86,7 +86,7 @@ describe('the tool registry', () => {
 })
 
 describe('the control tools', () => {
-  it('give the answer of a person to the model, or say that nobody answered', async () => {
+  it("pass the user's answer to the model, or report that nobody answered", async () => {
     const args = { question: 'Which one?' }
 
     const answered = await callsOn(new MemoryToolbox(), { io: { answer: 'the second' } })(
@@ -108,7 +108,7 @@ describe('the control tools', () => {
     expect(outcome).toMatchObject({ ok: true, facts: { outcome: 'failed' } })
   })
 
-  it('refuse an intent that nobody could see', async () => {
+  it('reject an intent without visible text', async () => {
     const run = callsOn(new MemoryToolbox())
 
     expect(await run('report_intent', { intent: '\u0007\u202e\u200b ' })).toMatchObject({ ok: false })

@@ -6,7 +6,7 @@ import { openWorkspace } from '../../runtime/workspace/open-workspace.ts'
 import { MemoryToolbox } from '../fakes/memory-toolbox.ts'
 import { callsOn, contentOf } from './tools-rig.ts'
 
-/** Tools over a real folder: the engine is the one that a runner has. */
+/** Tools on a real folder with the runner's workspace engine. */
 async function aWorkspace() {
   const outer = await mkdtemp(join(tmpdir(), 'tools-'))
   const root = join(outer, 'workspace')
@@ -23,7 +23,7 @@ async function aWorkspace() {
 }
 
 describe('the tools on a real workspace', () => {
-  it('create, search, read, edit and patch', async () => {
+  it('create, search, read, edit and patch files', async () => {
     const { root, run } = await aWorkspace()
 
     await run('create', { path: 'src/sum.ts', file_text: 'export const sum = (a, b) => a - b\n' })
@@ -56,7 +56,7 @@ describe('the tools on a real workspace', () => {
     await expect(stat(join(root, 'src/sum.ts'))).rejects.toThrow('ENOENT')
   })
 
-  it('keep the mode of what they change and set the mode that a patch names', async () => {
+  it('keep the mode of changed files and set the mode that a patch names', async () => {
     const { root, run } = await aWorkspace()
     await writeFile(join(root, 'run.sh'), 'echo one\n')
     await chmod(join(root, 'run.sh'), 0o755)
@@ -72,7 +72,7 @@ describe('the tools on a real workspace', () => {
     expect((await stat(join(root, 'plain.sh'))).mode & 0o777).toBe(0o755)
   })
 
-  it('reach nothing outside it, by path, link or patch, and change nothing where one path is refused', async () => {
+  it('reach nothing outside the workspace by path, link or patch, and change nothing if one path is denied', async () => {
     const { outer, root, run } = await aWorkspace()
     await symlink('../secret.txt', join(root, 'link'))
     await symlink('..', join(root, 'up'))

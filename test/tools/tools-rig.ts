@@ -14,7 +14,7 @@ export const aRegistry = (options: Partial<ToolRegistryOptions> = {}) =>
 
 type CallOptions = Partial<Omit<ToolRegistryOptions, 'toolbox'>> & { readonly io?: Partial<ToolIo> }
 
-/** A function that runs calls over a toolbox. */
+/** Returns a function that runs calls on a toolbox. */
 export const callsOn =
   (toolbox: MemoryToolbox, { io = {}, ...options }: CallOptions = {}) =>
   (tool: string, args: Record<string, unknown>): Promise<ToolOutcome> =>

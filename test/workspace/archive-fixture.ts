@@ -4,7 +4,7 @@ export const ENOUGH = { maxEntries: 1000, maxBytes: 100_000_000 }
 
 export type Member = Partial<Omit<Header, 'name'>> & { readonly name: string; readonly content?: string }
 
-/** The bytes of a tar archive with these members, however hostile. */
+/** Builds a tar archive with these members, valid or not. */
 export async function anArchive(members: readonly Member[]): Promise<Buffer> {
   const archive = pack()
   for (const { content, ...header } of members) {

@@ -9,7 +9,7 @@ import { file, HOSTILE_ARCHIVES, hardLink } from './hostile-archives.ts'
 import { aWorkspace, SECRET } from './workspace-fixture.ts'
 
 describe('a hostile archive', () => {
-  it.each(HOSTILE_ARCHIVES)('is refused by name for %s', async (_title, members, code) => {
+  it.each(HOSTILE_ARCHIVES)('is rejected by name for %s', async (_title, members, code) => {
     const { workspace, outside, root } = await aWorkspace()
     const tar = await anArchive([file('innocent', 'fine'), ...members])
 
@@ -21,7 +21,7 @@ describe('a hostile archive', () => {
     expect(readFileSync(join(root, 'innocent'), 'utf8'), 'what came before it is there').toBe('fine')
   })
 
-  it('is not helped by a link that lay in the workspace before', async () => {
+  it('cannot use a link that already exists in the workspace', async () => {
     const { workspace, root, outside } = await aWorkspace()
     symlinkSync(outside, join(root, 'd'))
 
@@ -34,7 +34,7 @@ describe('a hostile archive', () => {
     expect(readFileSync(join(outside, 'secret.txt'), 'utf8'), 'the link does lead there').toBe('control')
   })
 
-  it('loses set-uid, set-gid and sticky bits', async () => {
+  it('loses set-user-ID, set-group-ID and sticky bits', async () => {
     const { workspace, root } = await aWorkspace()
     const tar = await anArchive([
       { name: 'su', content: 'x', mode: 0o6755 },
@@ -48,7 +48,7 @@ describe('a hostile archive', () => {
   })
 
   it.each([
-    ['too many members', { maxEntries: 2, maxBytes: 1000 }],
+    ['too many entries', { maxEntries: 2, maxBytes: 1000 }],
     ['too many bytes', { maxEntries: 10, maxBytes: 25 }],
   ])('is stopped at %s', async (_title, limits) => {
     const { workspace, root } = await aWorkspace()
@@ -79,7 +79,7 @@ describe('a hostile archive', () => {
     })
   })
 
-  it('is stopped when it is endless padding', async () => {
+  it('is stopped if it is endless padding', async () => {
     const { workspace } = await aWorkspace()
     const endless = async function* () {
       for (;;) yield Buffer.alloc(65_536)
@@ -90,7 +90,7 @@ describe('a hostile archive', () => {
     await expect(unpacking).rejects.toMatchObject({ code: 'too_large' })
   })
 
-  it('leaves no half file behind', async () => {
+  it('leaves no partial file behind', async () => {
     const { workspace, root } = await aWorkspace()
     const tar = await anArchive([file('half', 'x'.repeat(100_000))])
 
@@ -120,7 +120,7 @@ describe('the target of a link', () => {
     expect(staysInside(target, depth)).toBe(expected)
   })
 
-  it('never climbs above the root when it is taken as inside', () => {
+  it('never climbs above the root if it is accepted', () => {
     const steps = fc.array(fc.constantFrom('..', '.', 'a', '', 'b'), { maxLength: 8 })
     fc.assert(
       fc.property(steps, fc.nat(4), (parts, depth) => {

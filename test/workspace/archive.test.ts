@@ -50,7 +50,7 @@ describe('a packed workspace', () => {
     expect(readlinkSync(join(to.root, 'empty', 'link'))).toBe('../tool.sh')
   })
 
-  it('is a tar that others read, the same for the same tree', async () => {
+  it('is readable by tar, and identical for the same tree', async () => {
     const from = await aWorkspace()
     await from.perform({ op: 'write', path: 'b/c' }, 'x')
     await from.perform({ op: 'write', path: 'a' }, 'y')
@@ -61,7 +61,7 @@ describe('a packed workspace', () => {
     expect(execFileSync('tar', ['-tf', '-'], { input: first, encoding: 'utf8' })).toBe('a\nb/\nb/c\n')
   })
 
-  it('leaves out, by name, what an archive must not hold', async () => {
+  it('omits unsupported entries, and reports them by name', async () => {
     const from = await aWorkspace()
     symlinkSync('/etc/passwd', join(from.root, 'absolute'))
     symlinkSync('../outside/secret.txt', join(from.root, 'climbing'))
@@ -79,7 +79,7 @@ describe('a packed workspace', () => {
     expect(omitted).toEqual(['absolute', 'climbing', 'fifo'])
   })
 
-  it('ends with the name of the member that exceeds the limits', async () => {
+  it('fails with the name of the entry that exceeds the limits', async () => {
     const from = await aWorkspace()
     await from.perform({ op: 'write', path: 'a' }, 'x'.repeat(100))
     await from.perform({ op: 'write', path: 'b' }, 'x'.repeat(100))
@@ -90,7 +90,7 @@ describe('a packed workspace', () => {
     await expect(archiveWithin({ maxEntries: 1, maxBytes: 999 })).rejects.toMatchObject(tooLarge)
   })
 
-  it('ends with the name of a member that cannot be opened', async () => {
+  it('fails with the name of an entry that cannot be opened', async () => {
     const from = await aWorkspace()
     execFileSync('sh', ['-c', 'printf x > "$(printf "bad\\377name")"'], { cwd: from.root })
 
@@ -114,7 +114,7 @@ describe('a packed workspace', () => {
 })
 
 describe('unpacking', () => {
-  it('reads what tar wrote, a hard link as a file of its own', async () => {
+  it('reads archives created by tar, with hard links as copies', async () => {
     const { workspace, root, outside } = await aWorkspace()
     const source = join(outside, 'source')
     mkdirSync(join(source, 'd'), { recursive: true })
@@ -128,7 +128,7 @@ describe('unpacking', () => {
     expect(lstatSync(join(root, 'two')).nlink).toBe(1)
   })
 
-  it('gives the same result however the stream is cut', async () => {
+  it('gives the same result for every chunking of the stream', async () => {
     const tar = await anArchive([
       { name: 'a', content: 'x'.repeat(3000) },
       { name: 'd/', type: 'directory' },
@@ -142,7 +142,7 @@ describe('unpacking', () => {
     }
   })
 
-  it('fails for a stream that is no archive, or that ends in the middle of one', async () => {
+  it('fails for a stream that is not an archive, or that is truncated', async () => {
     const { workspace } = await aWorkspace()
     const whole = await anArchive([{ name: 'a', content: 'x'.repeat(3000) }])
 
@@ -155,7 +155,7 @@ describe('unpacking', () => {
     }
   })
 
-  it('passes on the error of its source', async () => {
+  it('forwards errors of its source', async () => {
     const { workspace } = await aWorkspace()
     const broken = async function* () {
       yield new Uint8Array(0)

@@ -20,11 +20,11 @@ import { aWorkspace, SECRET } from './workspace-fixture.ts'
 const SWAPPER = fileURLToPath(new URL('../fixtures/swap-names.ts', import.meta.url))
 const ENGINES: readonly PathEngine['name'][] = ['openat2', 'walk']
 
-/** How long code without handles may go on until it is fooled: on a busy machine the swapper seldom has its turn. */
+/** Time limit for tricking code without handles: on a busy machine the swapping process seldom runs. */
 const RACE_MS = 120_000
 
-describe.each(ENGINES)('containment by the engine %s', (engine) => {
-  it('lets no path whatever reach or change what lies outside', async () => {
+describe.each(ENGINES)('containment with the %s engine', (engine) => {
+  it('never reads or changes a file outside the root, for any path', async () => {
     const { root, outside, workspace } = await aWorkspace(engine)
     mkdirSync(join(root, 'd'))
     symlinkSync('../outside', join(root, 'd', 'out'))
@@ -47,14 +47,14 @@ describe.each(ENGINES)('containment by the engine %s', (engine) => {
     )
   })
 
-  it('does not rely on the check by spelling', async () => {
+  it('does not depend on the spelling check', async () => {
     const { workspace } = await aWorkspace(engine)
     const climbing = pathOf(['..', 'outside', 'secret.txt'])
 
     expect(() => workspace.engine.open(climbing, constants.O_RDONLY)).toThrow(/EXDEV|outside the workspace/)
   })
 
-  it('is not fooled by a folder that is swapped with a link all the time', async () => {
+  it('withstands a folder that is continuously swapped with a link', async () => {
     const { root, outside, workspace } = await aWorkspace(engine)
     await startSwapping(root)
 
@@ -81,8 +81,8 @@ describe.each(ENGINES)('containment by the engine %s', (engine) => {
   })
 })
 
-describe('a check followed by a use (the control of the race)', () => {
-  it('is fooled by the same swapping', async () => {
+describe('check, then use (control of the race)', () => {
+  it('is tricked by the same swapping', async () => {
     const { root, outside } = await aWorkspace()
     await startSwapping(root)
     const end = performance.now() + RACE_MS
@@ -96,14 +96,14 @@ describe('a check followed by a use (the control of the race)', () => {
   })
 })
 
-/** What code without handles does: look whether the folder is a link, then open below it. */
+/** Code without handles: checks whether the folder is a link, then opens a file below it. */
 function checkThenWrite(folder: string, name: string): boolean {
   if (lstatSync(folder).isSymbolicLink()) return false
   writeFileSync(join(folder, name), 'x')
   return true
 }
 
-/** Exchanges `d`, a folder, and `link`, which leads outside, until the test ends. */
+/** Continuously swaps the folder `d` with `link`, which points outside, until the test ends. */
 async function startSwapping(root: string): Promise<void> {
   mkdirSync(join(root, 'd'))
   writeFileSync(join(root, 'd', 'secret.txt'), 'what lies inside')

@@ -25,12 +25,12 @@ function aFolder() {
 }
 
 it.each(['.git', '.GIT', '.Git', '.git.', '.git ', '.g\u200cit', 'git~1', 'GIT~1', '.git:x', '.git\\x'])(
-  'knows %j as a name that some file system takes for .git',
+  'recognises %j as a name that some file system treats as .git',
   (name) => expect(isGitName(name)).toBe(true),
 )
 
 it.each(['git', '.gitignore', '.github', '.git2', 'x.git', '.gitmodules', 'git~2'])(
-  'knows %j as another name',
+  'recognises %j as a different name',
   (name) => expect(isGitName(name)).toBe(false),
 )
 
@@ -40,11 +40,11 @@ it.each([
   [['HEAD', 'commondir'], true],
   [['HEAD', 'objects'], false],
   [['objects', 'refs'], false],
-])('knows whether a folder with %j is a git directory', (names, expected) => {
+])('recognises whether a folder with %j is a git directory', (names, expected) => {
   expect(isGitDirectory(names)).toBe(expected)
 })
 
-describe('a watch for git directories', () => {
+describe('the git watch', () => {
   it.each([
     ['a repository', (make: (path: string) => void) => make('a/b/.git/objects'), 'a/b/.git'],
     ['another spelling', (make: (path: string) => void) => make('a/.GIT'), 'a/.GIT'],
@@ -63,7 +63,7 @@ describe('a watch for git directories', () => {
     expect(await watch.hold()).toMatchObject({ count: 0 })
   })
 
-  it('renames a file and a link of that name, and a second one of a place', async () => {
+  it('renames files and links of that name, and repeated ones in one place', async () => {
     const { folder, root, make } = aFolder()
     make('a')
     make('b')
@@ -81,7 +81,7 @@ describe('a watch for git directories', () => {
     ])
   })
 
-  it('takes a bare repository its HEAD, also one whose objects are elsewhere', async () => {
+  it('renames HEAD of a bare repository, also of one with objects elsewhere', async () => {
     const { folder, root, make } = aFolder()
     const watch = new GitWatch(root)
     make('bare/objects')
@@ -97,7 +97,7 @@ describe('a watch for git directories', () => {
     expect(readdirSync(join(folder, 'bare')).sort()).toEqual(['HEAD.agentweaver-held', 'objects', 'refs'])
   })
 
-  it('leaves nothing in what it renamed that is a git directory', async () => {
+  it('leaves no git directory inside a renamed one', async () => {
     const { folder, root, make } = aFolder()
     const bare = (path: string) => {
       make(`${path}/objects`)
@@ -114,7 +114,7 @@ describe('a watch for git directories', () => {
     expect(existsSync(join(folder, 'a/.git.agentweaver-held/x/.git'))).toBe(false)
   })
 
-  it('leaves alone what was there before, and nothing that took its place', async () => {
+  it('keeps entries that existed before, but renames their replacements', async () => {
     const { folder, root, make } = aFolder()
     make('mine/.git')
     make('.git')
@@ -129,7 +129,7 @@ describe('a watch for git directories', () => {
     expect(existsSync(join(folder, '.git'))).toBe(true)
   })
 
-  it('looks into folders that hide their names, and into names that are no text', async () => {
+  it('finds git directories in folders without read permission, and below names that are not UTF-8', async () => {
     const { folder, root, make } = aFolder()
     const watch = new GitWatch(root)
     make('closed/.git')
@@ -150,7 +150,7 @@ describe('a watch for git directories', () => {
     expect(existsSync(join(other.folder, 'sub', '.git'))).toBe(true)
   })
 
-  it('finds what is planted in folders that it has seen before, however often', async () => {
+  it('finds new git directories in folders that it has searched before', async () => {
     const { folder, root, make } = aFolder()
     for (let index = 0; index < 50; index++) make(`d${index}/e`)
     const watch = new GitWatch(root)
@@ -161,7 +161,7 @@ describe('a watch for git directories', () => {
     expect(existsSync(join(folder, 'd3', 'e', '.git'))).toBe(false)
   })
 
-  it('finds what is planted behind more folders than it remembers', async () => {
+  it('finds new git directories behind more folders than it caches', async () => {
     const { root, make } = aFolder()
     for (let index = 0; index < 40; index++) make(`d${index}`)
     const watch = new GitWatch(root, { maxRemembered: 10 })
@@ -172,7 +172,7 @@ describe('a watch for git directories', () => {
     expect(watch.folderCount).toBeGreaterThan(40)
   })
 
-  it('says where a tree is too large to be looked at as a whole', async () => {
+  it('reports that a tree is too large to search completely', async () => {
     const { root, make } = aFolder()
     for (let index = 0; index < 20; index++) make(`d${index}`)
 

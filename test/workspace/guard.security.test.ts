@@ -13,7 +13,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import type { FileOperationInput } from '../../contracts/files.ts'
 import { openWorkspace } from '../../runtime/workspace/open-workspace.ts'
 
-/** A folder of the user with a repository in it; `guarded` as a run has it, or as an engine without a guard. */
+/** A user's folder with a repository, opened with or without a guard. */
 async function aWorkspace(isGuarded: boolean) {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'aw-guard-')))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -47,8 +47,8 @@ const ATTACKS: FileOperationInput[] = [
   { op: 'write', path: 'tools/lint.sh' },
 ]
 
-describe('a workspace that is a folder of its user', () => {
-  it.each(ATTACKS)('refuses $op of $path$from', async (operation) => {
+describe("a workspace that is a user's folder", () => {
+  it.each(ATTACKS)('denies $op of $path$from', async (operation) => {
     const { perform } = await aWorkspace(true)
     const unguarded = await aWorkspace(false)
 
@@ -56,7 +56,7 @@ describe('a workspace that is a folder of its user', () => {
     expect(await unguarded.perform(operation), 'without the guard').toMatchObject({ ok: true })
   })
 
-  it('permits the rest, and a look at what is there', async () => {
+  it('allows other operations, and stat on the names', async () => {
     const { folder, perform } = await aWorkspace(true)
 
     expect(await perform({ op: 'write', path: 'tools/other.sh' })).toMatchObject({ ok: true })

@@ -4,18 +4,22 @@ export const link = (name: string, linkname: string): Member => ({ name, type: '
 export const hardLink = (name: string, linkname: string): Member => ({ name, type: 'link', linkname })
 export const file = (name: string, content = 'evil'): Member => ({ name, content })
 
-/** What each tries, its members, and the code of its refusal. */
+/** The attempt, the archive's members, and the expected error code. */
 export const HOSTILE_ARCHIVES: readonly [string, readonly Member[], string][] = [
   ['an absolute name', [file('/etc/cron.d/x')], 'path_absolute'],
-  ['a name that climbs', [file('../outside/secret.txt')], 'path_outside'],
-  ['a name that climbs later', [file('a/../../outside/secret.txt')], 'path_outside'],
+  ['a name with ".." at the start', [file('../outside/secret.txt')], 'path_outside'],
+  ['a name with ".." further on', [file('a/../../outside/secret.txt')], 'path_outside'],
   ['a name of a Windows device', [file('\\\\.\\C:')], 'path_device'],
   ['a name with a drive', [file('C:/x')], 'path_absolute'],
   ['a link to an absolute path', [link('l', '/etc')], 'path_outside'],
   ['a link that climbs out', [link('a/l', '../../outside')], 'path_outside'],
-  ['a link that climbs behind another', [link('a/up', '..'), link('e', 'a/up/../outside')], 'path_outside'],
+  [
+    'a link with ".." behind another link',
+    [link('a/up', '..'), link('e', 'a/up/../outside')],
+    'path_outside',
+  ],
   ['a file written through a link', [link('l', 'd'), file('d/x'), file('l/y')], 'symlink'],
-  ['a folder made through a link', [link('l', 'd'), { name: 'l/y/', type: 'directory' }], 'symlink'],
+  ['a folder created through a link', [link('l', 'd'), { name: 'l/y/', type: 'directory' }], 'symlink'],
   ['a folder in place of a link', [link('l', 'd'), { name: 'l/', type: 'directory' }], 'symlink'],
   ['a file in place of a link', [link('l', 'd'), file('l')], 'exists'],
   ['a link in place of a file', [file('f'), link('f', 'd')], 'exists'],

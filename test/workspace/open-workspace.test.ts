@@ -20,15 +20,15 @@ describe('the root of a workspace', () => {
     ['link/', 'symlink'],
     ['file', 'not_a_directory'],
     ['none', 'not_found'],
-  ])('is refused where %s is none', async (name, code) => {
+  ])('is rejected: %s', async (name, code) => {
     await expect(openWorkspace(join(aFolder(), name))).rejects.toMatchObject({ code })
   })
 
-  it.each(['', 'relative', '/', '///', '/tmp\0'])('is not %j', async (path) => {
+  it.each(['', 'relative', '/', '///', '/tmp\0'])('rejects %j', async (path) => {
     await expect(openWorkspace(path)).rejects.toMatchObject({ code: 'denied' })
   })
 
-  it('does not contain a folder whose name begins like its own', async () => {
+  it("does not contain a sibling folder whose name starts with the root's name", async () => {
     const folder = aFolder()
     mkdirSync(join(folder, 'real-evil'))
     const workspace = await openWorkspace(join(folder, 'real'), { engine: 'walk' })
@@ -39,7 +39,7 @@ describe('the root of a workspace', () => {
     expect(result).toMatchObject({ ok: false, code: 'path_outside' })
   })
 
-  it('answers a malformed request as an outcome', async () => {
+  it('returns an error for a malformed request', async () => {
     const { workspace } = await aWorkspace()
 
     const unknown = await workspace.perform({ op: 'chown', path: 'x' } as never)
@@ -49,7 +49,7 @@ describe('the root of a workspace', () => {
     expect(long.result).toMatchObject({ ok: false, code: 'path_too_long' })
   })
 
-  it('stops a long removal when its signal is aborted', async () => {
+  it('stops a long deletion when its signal is aborted', async () => {
     const { workspace, root } = await aWorkspace()
     for (let index = 0; index < 500; index++) mkdirSync(join(root, `t/${index}`), { recursive: true })
     const abort = new AbortController()

@@ -72,23 +72,23 @@ const outcomeOf = (parse: typeof parsePath, text: string): string => {
   }
 }
 
-describe('a path by its spelling', () => {
-  it.each(REFUSED)('refuses %j as %s', (text, code) => {
+describe('path spelling', () => {
+  it.each(REFUSED)('rejects %j as %s', (text, code) => {
     expect(() => parsePath(text)).toThrow(FileFault)
     expect(outcomeOf(parsePath, text)).toBe(code)
   })
 
-  it.each(ACCEPTED)('takes %j as %j', (text, normalised) => {
+  it.each(ACCEPTED)('parses %j as %j', (text, normalised) => {
     expect(outcomeOf(parsePath, text)).toBe(normalised)
   })
 
-  it('takes a colon in the name of an archive member, but no drive', () => {
+  it('allows a colon in the name of an archive entry, but no drive', () => {
     expect(outcomeOf(parseMemberName, 'logs/10:30.txt')).toBe('logs/10:30.txt')
     expect(outcomeOf(parseMemberName, 'C:foo')).toBe('path_device')
     expect(outcomeOf(parseMemberName, '../x')).toBe('path_outside')
   })
 
-  it('is a list of plain names for every string that it accepts', () => {
+  it('yields a list of plain names for every accepted string', () => {
     fc.assert(
       fc.property(hostilePath(), (text) => {
         const parsed = outcomeOf(parsePath, text)
@@ -114,7 +114,7 @@ describe('a path by its spelling', () => {
   })
 })
 
-/** Strings made of the pieces that path attacks are made of. */
+/** Strings built from the pieces of path attacks. */
 function hostilePath(): fc.Arbitrary<string> {
   const pieces = ['..', '.', '/', '\\', '//', 'a', 'C:', ':', '\0', '\\\\?\\', '%2e', '\u202e', '\ud800', ' ']
   return fc

@@ -18,7 +18,7 @@ import type { FileOperationInput } from '../../contracts/files.ts'
 import type { PathEngine } from '../../runtime/workspace/engines/path-engine.ts'
 import { aWorkspace, SECRET } from './workspace-fixture.ts'
 
-/** What every path engine must hold. */
+/** The guarantees of every path engine. */
 export function testPathEngine(engine: PathEngine['name']): void {
   describe(`the path engine ${engine}`, () => {
     it('is the one that is reported', async () => {
@@ -33,7 +33,7 @@ export function testPathEngine(engine: PathEngine['name']): void {
 }
 
 function testReadingAndWriting(engine: PathEngine['name']): void {
-  it('reads back what it wrote, in folders that it made', async () => {
+  it('reads back what it wrote, in folders that it created', async () => {
     const { perform, readText } = await aWorkspace(engine)
 
     const written = await perform({ op: 'write', path: 'a/b/c.txt' }, 'content')
@@ -54,7 +54,7 @@ function testReadingAndWriting(engine: PathEngine['name']): void {
     expect(beyond.payload).toHaveLength(0)
   })
 
-  it('moves files of many sizes unchanged', async () => {
+  it('transfers files of many sizes unchanged', async () => {
     const { workspace, readText } = await aWorkspace(engine)
     for (const size of [0, 1, 4096, 65_535, 65_536, 65_537, 3_000_001]) {
       const content = Buffer.alloc(size, `${size}.`)
@@ -65,7 +65,7 @@ function testReadingAndWriting(engine: PathEngine['name']): void {
     }
   })
 
-  it('keeps the mode of what it replaces and sets the one that is asked for', async () => {
+  it('keeps the mode of a replaced file, and sets a requested mode', async () => {
     const { root, perform } = await aWorkspace(engine)
     writeFileSync(join(root, 'tool.sh'), 'old')
     chmodSync(join(root, 'tool.sh'), 0o750)
@@ -77,7 +77,7 @@ function testReadingAndWriting(engine: PathEngine['name']): void {
     expect(statSync(join(root, 'key')).mode & 0o777).toBe(0o600)
   })
 
-  it('creates only where that was asked', async () => {
+  it('creates a file only if requested', async () => {
     const { codeOf, readText } = await aWorkspace(engine)
 
     expect(await codeOf({ op: 'write', path: 'n', create: 'never' }, 'x')).toBe('not_found')
@@ -87,7 +87,7 @@ function testReadingAndWriting(engine: PathEngine['name']): void {
     expect(await readText('n')).toBe('first')
   })
 
-  it('replaces a file in one step: a reader who has it open keeps the old content', async () => {
+  it('replaces a file atomically: an open reader keeps the old content', async () => {
     const { root, perform } = await aWorkspace(engine)
     await perform({ op: 'write', path: 'f' }, 'old')
     const before = statSync(join(root, 'f')).ino
@@ -100,7 +100,7 @@ function testReadingAndWriting(engine: PathEngine['name']): void {
 }
 
 function testArranging(engine: PathEngine['name']): void {
-  it('lists a folder in pages, sorted, with what each name is', async () => {
+  it('lists a folder in sorted pages with the type of each entry', async () => {
     const { root, perform } = await aWorkspace(engine)
     for (const name of ['c', 'a', 'b']) writeFileSync(join(root, name), '')
     mkdirSync(join(root, 'd'))
@@ -116,7 +116,7 @@ function testArranging(engine: PathEngine['name']): void {
     expect(second).not.toHaveProperty('next')
   })
 
-  it('makes, moves and removes names', async () => {
+  it('creates, renames and deletes entries', async () => {
     const { root, codeOf } = await aWorkspace(engine)
 
     expect(await codeOf({ op: 'mkdir', path: 'a/b' })).toBe('ok')
@@ -131,7 +131,7 @@ function testArranging(engine: PathEngine['name']): void {
     expect(readdirSync(root)).toEqual([])
   })
 
-  it('removes a large tree, and a link in it but not what the link names', async () => {
+  it('deletes a large tree, and a link in it but not its target', async () => {
     const { root, outside, codeOf } = await aWorkspace(engine)
     for (let index = 0; index < 300; index++)
       mkdirSync(join(root, `t/${index % 7}/${index}`), { recursive: true })
@@ -143,7 +143,7 @@ function testArranging(engine: PathEngine['name']): void {
     expect(readFileSync(join(outside, 'secret.txt'), 'utf8')).toBe(SECRET)
   })
 
-  it('tells of a link that it is one', async () => {
+  it('reports a link as a link', async () => {
     const { root, perform } = await aWorkspace(engine)
     symlinkSync('/etc/passwd', join(root, 'link'))
 
@@ -155,7 +155,7 @@ function testArranging(engine: PathEngine['name']): void {
 }
 
 function testRefusals(engine: PathEngine['name']): void {
-  it('refuses every way through a link, and leaves the outside as it was', async () => {
+  it('denies every access through a link, and leaves the outside unchanged', async () => {
     const { root, outside, codeOf } = await aWorkspace(engine)
     symlinkSync(outside, join(root, 'folder'))
     symlinkSync(join(outside, 'secret.txt'), join(root, 'file'))
@@ -188,7 +188,7 @@ function testRefusals(engine: PathEngine['name']): void {
     expect(readFileSync(join(root, 'folder/secret.txt'), 'utf8'), 'the links do lead there').toBe(SECRET)
   })
 
-  it('refuses what is no file without waiting for it', async () => {
+  it('denies special files without blocking', async () => {
     const { root, codeOf } = await aWorkspace(engine)
     execFileSync('mkfifo', [join(root, 'fifo')])
     const server = createServer().listen(join(root, 'socket'))
@@ -203,7 +203,7 @@ function testRefusals(engine: PathEngine['name']): void {
     expect(lstatSync(join(root, 'fifo')).isFIFO()).toBe(true)
   })
 
-  it('refuses to write a file that has a second name, and reads it', async () => {
+  it('denies writing a file with several hard links, but reads it', async () => {
     const { root, outside, codeOf, readText } = await aWorkspace(engine)
     linkSync(join(outside, 'secret.txt'), join(root, 'hard'))
 
@@ -213,7 +213,7 @@ function testRefusals(engine: PathEngine['name']): void {
     expect(readFileSync(join(outside, 'secret.txt'), 'utf8')).toBe(SECRET)
   })
 
-  it('refuses to change the root itself', async () => {
+  it('denies changing the root itself', async () => {
     const { codeOf } = await aWorkspace(engine)
     const attempts: FileOperationInput[] = [
       { op: 'delete', path: '.', recursive: true },
@@ -228,7 +228,7 @@ function testRefusals(engine: PathEngine['name']): void {
     expect(codes[3]).not.toBe('ok')
   })
 
-  it('tells a missing name from a name below a file', async () => {
+  it('distinguishes a missing name from a name below a file', async () => {
     const { codeOf } = await aWorkspace(engine)
     await codeOf({ op: 'write', path: 'f' }, 'x')
 
@@ -238,7 +238,7 @@ function testRefusals(engine: PathEngine['name']): void {
     expect(await codeOf({ op: 'write', path: 'f/x' }, 'x')).toBe('not_a_directory')
   })
 
-  it('refuses more bytes than an operation may move', async () => {
+  it('denies more bytes than the limit of an operation', async () => {
     const { root, workspace, codeOf } = await aWorkspace(engine)
     execFileSync('truncate', ['-s', '16777217', join(root, 'large')])
 

@@ -6,7 +6,7 @@ import { SearchBudget } from '../../runtime/workspace/search/search-budget.ts'
 import { processorMsUntil } from '../helpers/processor-time.ts'
 import { aWorkspace } from './workspace-fixture.ts'
 
-/** A workspace with these files, their folders made as needed. */
+/** A workspace with these files. */
 async function aTree(files: Readonly<Record<string, string | Uint8Array>>) {
   const fixture = await aWorkspace()
   for (const [path, content] of Object.entries(files)) {
@@ -20,7 +20,7 @@ const found = (result: FileResult) =>
   result.ok ? result.matches?.map(({ path, line, text }) => `${path}:${line}: ${text}`) : result.code
 
 describe('grep', () => {
-  it('answers the lines that contain a text, with path and number', async () => {
+  it('returns matching lines with path and number', async () => {
     const { perform } = await aTree({
       'b.txt': 'one\nneedle 1\r\nthree',
       'a/c.txt': 'needle 2\n',
@@ -33,7 +33,7 @@ describe('grep', () => {
     expect(result).toMatchObject({ truncated: false })
   })
 
-  it('takes the pattern literally unless it is said to be an expression', async () => {
+  it('treats the pattern as plain text unless is_regex is set', async () => {
     const { perform } = await aTree({ f: 'a.c\nabc\n' })
 
     expect(found(await perform({ op: 'grep', pattern: 'a.c' }))).toEqual(['f:1: a.c'])
@@ -43,7 +43,7 @@ describe('grep', () => {
     ])
   })
 
-  it('searches only what the glob includes', async () => {
+  it('searches only files that match the glob', async () => {
     const { perform } = await aTree({ 'a.ts': 'x', 'b.js': 'x', 'deep/c.ts': 'x' })
 
     expect(found(await perform({ op: 'grep', pattern: 'x', include: '*.ts' }))).toEqual([
@@ -52,7 +52,7 @@ describe('grep', () => {
     ])
   })
 
-  it('passes over installed packages, version control, build output, binaries and links', async () => {
+  it('skips installed packages, version control, build output, binaries and links', async () => {
     const hidden = ['node_modules/p/i.js', '.git/config', 'bin/x', 'obj/x', 'sub/.vs/x']
     const { perform, root } = await aTree({
       ...Object.fromEntries(hidden.map((path) => [path, 'needle'])),
@@ -67,7 +67,7 @@ describe('grep', () => {
     expect(found(await perform({ op: 'grep', pattern: 'what lies outside' }))).toEqual([])
   })
 
-  it('stops at the cap and says so', async () => {
+  it('stops at the limit and reports it', async () => {
     const { perform } = await aTree({ f: 'x\n'.repeat(100), g: 'x\n' })
 
     const result = await perform({ op: 'grep', pattern: 'x', maxResults: 10 })
@@ -76,7 +76,7 @@ describe('grep', () => {
     expect(result.ok && result.matches).toHaveLength(10)
   })
 
-  it('says so when a file was too large to be searched', async () => {
+  it('reports that a file was too large to search', async () => {
     const { perform, root } = await aTree({ large: 'needle', small: 'needle' })
     truncateSync(join(root, 'large'), 5_000_000)
 
@@ -86,7 +86,7 @@ describe('grep', () => {
     expect(result).toMatchObject({ truncated: true })
   })
 
-  it('refuses a malformed expression with its reason', async () => {
+  it('rejects a malformed expression with the reason', async () => {
     const { perform } = await aTree({ f: 'x' })
 
     const result = await perform({ op: 'grep', pattern: '(x', isRegex: true })
@@ -94,7 +94,7 @@ describe('grep', () => {
     expect(result).toMatchObject({ ok: false, code: 'invalid_pattern' })
   })
 
-  it('matches in linear time what a backtracking engine never ends', async () => {
+  it('matches in linear time where a backtracking engine would not end', async () => {
     const { perform } = await aTree({ f: `${'a'.repeat(40)}!\n` })
 
     const ms = await processorMsUntil(async () => {
@@ -105,7 +105,7 @@ describe('grep', () => {
     expect(ms).toBeLessThan(3000)
   })
 
-  it('cuts what it shows of a long line', async () => {
+  it('truncates long lines', async () => {
     const { perform } = await aTree({ f: `needle${'x'.repeat(10_000)}` })
 
     const result = await perform({ op: 'grep', pattern: 'needle' })
@@ -115,7 +115,7 @@ describe('grep', () => {
 })
 
 describe('find', () => {
-  it('answers the files that a glob means, in whatever folder where it has no slash', async () => {
+  it('returns matching files, in any folder if the glob has no slash', async () => {
     const { perform } = await aTree({
       'a.ts': '',
       'x/b.ts': '',
@@ -130,7 +130,7 @@ describe('find', () => {
     expect(await perform({ op: 'find', pattern: 'x/*.ts' })).toMatchObject({ paths: ['x/b.ts'] })
   })
 
-  it('stops at the cap and says so', async () => {
+  it('stops at the limit and reports it', async () => {
     const { perform } = await aTree(
       Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`f${index}`, ''])),
     )
@@ -141,7 +141,7 @@ describe('find', () => {
     expect(result.ok && result.paths).toHaveLength(5)
   })
 
-  it('keeps its answer small enough to be sent, however long the names are', async () => {
+  it('keeps its result small enough to send, however long the names are', async () => {
     const folder = Array.from({ length: 15 }, () => 'n'.repeat(240)).join('/')
     const { perform } = await aTree(
       Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`${folder}/${index}`, ''])),
@@ -154,8 +154,8 @@ describe('find', () => {
   })
 })
 
-describe('the budget of a search', () => {
-  it('gives way to other work after each slice', async () => {
+describe('the search budget', () => {
+  it('yields to other work after each slice', async () => {
     const budget = new SearchBudget(undefined)
     let didOthersRun = false
     setImmediate(() => {
@@ -169,7 +169,7 @@ describe('the budget of a search', () => {
     expect(didOthersRun).toBe(true)
   })
 
-  it('is spent when its time is up, which the answer tells', () => {
+  it('ends when the time is up, and marks the result as truncated', () => {
     const spent = new SearchBudget(undefined, 0)
     const fresh = new SearchBudget(undefined)
 
@@ -177,7 +177,7 @@ describe('the budget of a search', () => {
     expect([fresh.spent, fresh.truncated]).toEqual([false, false])
   })
 
-  it('ends with the reason of its signal', async () => {
+  it('throws the reason of its signal', async () => {
     const budget = new SearchBudget(AbortSignal.abort(new Error('no longer wanted')))
 
     await expect(budget.yieldTurn()).rejects.toThrow('no longer wanted')

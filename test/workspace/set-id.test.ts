@@ -18,7 +18,7 @@ import type { Root } from '../../runtime/workspace/engines/path-engine.ts'
 import { openRoot } from '../../runtime/workspace/open-root.ts'
 import { clearSetId, surveySetId } from '../../runtime/workspace/set-id.ts'
 
-describe('set-user-ID and set-group-ID bits of a workspace', () => {
+describe('set-user-ID and set-group-ID bits in a workspace', () => {
   let above: string
   let workspace: string
   let root: Root
@@ -31,7 +31,7 @@ describe('set-user-ID and set-group-ID bits of a workspace', () => {
   })
   afterEach(() => {
     closeSync(root.fd)
-    // Node gives up where a path is too long.
+    // Node cannot delete paths that are too long.
     execFileSync('rm', ['-rf', above])
   })
 
@@ -45,7 +45,7 @@ describe('set-user-ID and set-group-ID bits of a workspace', () => {
   const survey = () => surveySetId(root, new AbortController().signal)
   const bitsOf = (path: string) => modeOf(path) & 0o6000
 
-  it('are cleared from files and left on folders', async () => {
+  it('are cleared from files and kept on folders', async () => {
     const known = await survey()
     const files = [aFile('user', 0o4755), aFile('folder/group', 0o2755), aFile('both', 0o7600)]
     chmodSync(join(workspace, 'folder'), 0o2775)
@@ -58,7 +58,7 @@ describe('set-user-ID and set-group-ID bits of a workspace', () => {
     expect(await clearSetId(root, known)).toEqual([])
   })
 
-  it('stay on a file that had them before and did not change', async () => {
+  it('are kept on a file that had them before and is unchanged', async () => {
     const [kept, changed, moved] = [aFile('kept', 0o4755), aFile('changed', 0o4755), aFile('moved', 0o2755)]
     const known = await survey()
 
@@ -71,7 +71,7 @@ describe('set-user-ID and set-group-ID bits of a workspace', () => {
     expect(cleared.sort()).toEqual(['./changed', './folder/elsewhere'])
   })
 
-  it('are cleared by every name of a file, and not through a link', async () => {
+  it('are cleared through every name of a file, but not through a link', async () => {
     const known = await survey()
     const outside = join(above, 'outside')
     mkdirSync(outside)
@@ -88,7 +88,7 @@ describe('set-user-ID and set-group-ID bits of a workspace', () => {
     expect(cleared).toHaveLength(1)
   })
 
-  it('are found under a name that is no UTF-8, and below a path longer than the kernel takes', async () => {
+  it('are found below names that are not UTF-8 and paths longer than PATH_MAX', async () => {
     const known = await survey()
     const strange = Buffer.concat([Buffer.from(`${workspace}/`), Buffer.from([0xff, 0xfe])])
     writeFileSync(strange, '')
@@ -104,20 +104,20 @@ describe('set-user-ID and set-group-ID bits of a workspace', () => {
     expect(cleared).toHaveLength(2)
   })
 
-  it('are not looked for without an end', async () => {
+  it('are not searched for beyond the limits', async () => {
     mkdirSync(join(workspace, Array<string>(1100).fill('d').join('/')), { recursive: true })
 
     await expect(survey()).rejects.toMatchObject({ code: 'too_large' })
   })
 
-  it('are looked for without opening what could block', async () => {
+  it('are found without opening files that could block', async () => {
     execFileSync('mkfifo', [join(workspace, 'pipe')])
     chmodSync(join(workspace, 'pipe'), 0o4666)
 
     expect(await survey()).toEqual({ files: new Set(), hasSetGroupFolders: false })
   })
 
-  it('of folders are reported, those of the workspace itself too', async () => {
+  it('of folders are reported, the root included', async () => {
     expect((await survey()).hasSetGroupFolders).toBe(false)
 
     chmodSync(workspace, 0o2755)
@@ -128,31 +128,34 @@ describe('set-user-ID and set-group-ID bits of a workspace', () => {
     expect((await survey()).hasSetGroupFolders).toBe(true)
   })
 
-  it('end being looked for when they are no longer asked for', async () => {
+  it('stop being searched for when the signal is aborted', async () => {
     for (let index = 0; index < 600; index++) writeFileSync(join(workspace, String(index)), '')
 
     await expect(surveySetId(root, AbortSignal.abort(new Error('enough')))).rejects.toThrow('enough')
   })
 
-  it.skipIf(process.getuid?.() !== 0)('are cleared in a folder that its owner closed', async () => {
-    const NOBODY = 65_534
-    const path = aFile('folder/hidden', 0o755)
-    for (const one of [above, workspace, join(workspace, 'folder'), path]) chownSync(one, NOBODY, NOBODY)
-    chmodSync(path, 0o4755)
-    chmodSync(join(workspace, 'folder'), 0)
-    const program = `
+  it.skipIf(process.getuid?.() !== 0)(
+    'are cleared in a folder whose owner removed its permissions',
+    async () => {
+      const NOBODY = 65_534
+      const path = aFile('folder/hidden', 0o755)
+      for (const one of [above, workspace, join(workspace, 'folder'), path]) chownSync(one, NOBODY, NOBODY)
+      chmodSync(path, 0o4755)
+      chmodSync(join(workspace, 'folder'), 0)
+      const program = `
       import { openSync } from 'node:fs'
       import { clearSetId } from '${join(import.meta.dirname, '../../runtime/workspace/set-id.ts')}'
       const root = { fd: openSync('${workspace}'), path: '${workspace}' }
       console.log(await clearSetId(root, { files: new Set(), hasSetGroupFolders: false }))`
-    const asNobody = ['--reuid=65534', '--regid=65534', '--clear-groups', '--', process.execPath]
+      const asNobody = ['--reuid=65534', '--regid=65534', '--clear-groups', '--', process.execPath]
 
-    const printed = execFileSync('setpriv', [...asNobody, '--input-type=module', '-e', program], {
-      encoding: 'utf8',
-    })
+      const printed = execFileSync('setpriv', [...asNobody, '--input-type=module', '-e', program], {
+        encoding: 'utf8',
+      })
 
-    expect(printed).toContain('./folder/hidden')
-    expect(bitsOf(path)).toBe(0)
-    expect(modeOf(join(workspace, 'folder'))).toBe(0)
-  })
+      expect(printed).toContain('./folder/hidden')
+      expect(bitsOf(path)).toBe(0)
+      expect(modeOf(join(workspace, 'folder'))).toBe(0)
+    },
+  )
 })

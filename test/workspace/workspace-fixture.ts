@@ -10,18 +10,16 @@ export const SECRET = 'what lies outside'
 
 export interface WorkspaceFixture {
   readonly workspace: WorkspaceEngine
-  /** Absolute path of the root. */
   readonly root: string
-  /** A folder beside the root with `secret.txt` in it. */
+  /** A folder beside the root that contains `secret.txt`. */
   readonly outside: string
-  /** The operation's outcome. */
   readonly perform: (operation: FileOperationInput, content?: string) => Promise<FileResult>
-  /** The operation's error code, or `ok`. */
+  /** The error code of the operation, or `ok`. */
   readonly codeOf: (operation: FileOperationInput, content?: string) => Promise<FileErrorCode | 'ok'>
   readonly readText: (path: string) => Promise<string>
 }
 
-/** An opened, empty workspace beside a folder that nothing may reach; removed when the test ends. */
+/** An open, empty workspace beside a folder that must not be reached. Deleted after the test. */
 export async function aWorkspace(engine?: PathEngine['name']): Promise<WorkspaceFixture> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'workspace-')))
   const [root, outside] = [join(folder, 'root'), join(folder, 'outside')]

@@ -19,7 +19,7 @@ import type { UnusableCall } from './unusable-calls.ts'
 const FILES_PREFIX = 'files/'
 const Meta = z.strictObject({ kind: z.literal('copilot'), sessionId: z.uuid() })
 
-/** An agent whose loop is the GitHub Copilot SDK's, with our tools alone. */
+/** An agent that uses the GitHub Copilot SDK with our tools only. */
 export async function createCopilotAgent(config: CopilotConfig, deps: AgentDeps): Promise<AgentSession> {
   const agent = new CopilotAgent(config, deps)
   await agent.open()
@@ -29,7 +29,7 @@ export async function createCopilotAgent(config: CopilotConfig, deps: AgentDeps)
 type Live = {
   readonly runtime: RuntimeProcess
   readonly session: CopilotSession
-  /** What the session was opened with. */
+  /** The credential that the session was opened with. */
   readonly credential: string | undefined
 }
 
@@ -51,8 +51,8 @@ class CopilotAgent implements AgentSession {
   }
 
   /**
-   * Starts the runtime and opens the session: a new one, or the one that its files hold. A session keeps the
-   * credential that it was opened with, so one whose credential was replaced is opened again.
+   * Starts the runtime and opens a new session, or resumes the one in the session files. A session keeps its credential,
+   * so it is reopened if the credential was replaced.
    */
   async open(): Promise<CopilotSession> {
     if (this.#isClosed) throw new SandboxError('run_ended', 'the agent is closed')
@@ -100,7 +100,7 @@ class CopilotAgent implements AgentSession {
     }
   }
 
-  /** The files as the runtime has written them; it does so before it rests. */
+  /** The runtime writes its files before it becomes idle, so between turns they are complete. */
   async exportSession(): Promise<SessionFiles> {
     const files = new Map([encodeMeta({ kind: 'copilot', sessionId: this.#sessionId })])
     for (const [path, bytes] of this.#sessionFs.export()) files.set(FILES_PREFIX + path, bytes)
@@ -157,14 +157,14 @@ class CopilotAgent implements AgentSession {
     return this.#deps.rejectCall(call, error, watch.turn.signal)
   }
 
-  /** What is done for a turn beside its events; a failure of it ends the turn. */
+  /** Work of a turn outside its events. If it fails, the turn fails. */
   #orFail(watch: TurnWatch, work: Promise<unknown>): void {
     work.catch((error: unknown) => watch.end(failed('agent_failed', messageOf(error))))
   }
 
   /**
-   * Sees to it that a turn that has ended for us has ended for the runtime, too: one that does not stop when it
-   * is told to is killed, and the next turn starts another from the session's files.
+   * Makes sure that the runtime stops a turn that has ended here. If it does not stop in time it is killed, and the next
+   * turn starts a new runtime from the session files.
    */
   async #rest(watch: TurnWatch): Promise<void> {
     const live = this.#live
@@ -182,14 +182,14 @@ class CopilotAgent implements AgentSession {
   async #callTool(tool: string, args: unknown, signal: AbortSignal | undefined): Promise<ToolOutcome> {
     const watch = this.#watch
     if (!watch || watch.turn.signal.aborted) return NO_TURN
-    // The whole answer came before the runtime heard that it is stopped.
+    // The complete answer arrived before the runtime received the stop request.
     if (watch.limit.isStopping) return { ok: false, ...TOO_LARGE }
     const both = signal ? AbortSignal.any([signal, watch.turn.signal]) : watch.turn.signal
     const call = { callId: watch.nextCallId(), tool, arguments: args ?? {} }
     try {
       return await watch.whileCallIsOpen(() => this.#deps.callTool(call, both))
     } catch (error) {
-      // A fault of the host, not an outcome: the model cannot do anything about it, so the turn ends.
+      // A fault of the host. The model cannot react to it, so the turn ends.
       this.#deps.log.error('a tool call failed', { error, callId: call.callId })
       watch.end(failed(error instanceof SandboxError ? error.code : 'agent_failed', messageOf(error)))
       return { ok: false, code: 'internal', message: 'The call could not be carried out' }

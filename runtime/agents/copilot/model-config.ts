@@ -7,7 +7,7 @@ export type ModelConfig = Pick<SessionConfigBase, 'model' | 'provider' | 'gitHub
 
 type FetchToken = () => Promise<string | undefined>
 
-/** Which model a session talks to, and with what credential. Throws `credential_absent` where one is needed. */
+/** The model and the credential of a session. Throws `credential_absent` if a required one is missing. */
 export async function modelOf(config: CopilotConfig, fetchToken: FetchToken): Promise<ModelConfig> {
   if (config.kind === 'foundry') return foundryModel(config, fetchToken)
   const token = await fetchToken()
@@ -24,15 +24,15 @@ export async function modelOf(config: CopilotConfig, fetchToken: FetchToken): Pr
       'An agent of kind copilot needs the GitHub token of the run owner',
     )
   }
-  // The session's token, not the client's: that one would stand in the environment of the runtime's process.
+  // Set on the session. A token of the client would be in the environment of the runtime's process.
   return { model: config.model, gitHubToken: token }
 }
 
-/** What a session keeps for as long as it is open; a provider of tokens is asked each time. */
+/** The credential that an open session keeps. A token provider is called for every request instead. */
 export const credentialOf = ({ gitHubToken, provider }: ModelConfig): string | undefined =>
   gitHubToken ?? provider?.apiKey
 
-/** A token of Azure ends within the hour, so the runtime asks for one before each of its requests. */
+/** Azure tokens are valid for about an hour, so the runtime asks for a token before each request. */
 function foundryModel(
   config: Extract<CopilotConfig, { kind: 'foundry' }>,
   fetchToken: FetchToken,

@@ -8,10 +8,10 @@ type SessionErrorData = Extract<SessionEvent, { type: 'session.error' }>['data']
 const QUOTA = { types: ['quota', 'rate_limit'], statuses: [402, 429] }
 const CREDENTIAL = { types: ['authentication', 'authorization'], statuses: [401, 403] }
 
-/** Of what a server says about a failure, as much is shown: it becomes one event of the run. */
+/** Maximum length of a server's error text, because it becomes part of an event. */
 const MAX_SERVER_WORDS = 2_000
 
-/** Why the model did not answer, with what to do about it. */
+/** Describes why a model request failed, and what to do. */
 export function toFailure(error: SessionErrorData, config: CopilotConfig): Failed {
   const said = error.message.slice(0, MAX_SERVER_WORDS)
   const words = WORDS[config.kind]
@@ -30,7 +30,7 @@ export function toFailure(error: SessionErrorData, config: CopilotConfig): Faile
   return failed('agent_failed', `${server} gave no usable answer${status}: ${said}`)
 }
 
-/** The model answered, and its answer is that it does not do this. */
+/** The failure for a turn in which the model refused. */
 export const refused = (text: string): Failed =>
   failed(
     'agent_failed',

@@ -9,21 +9,21 @@ import type { Log } from '../../kit/log.ts'
 import { watchInternals } from './sdk-internals.ts'
 import { sessionFsConfig } from './session-config.ts'
 
-/** Time for an orderly stop, which takes about 0.3 s, and for a killed process to be reaped. */
+/** Time limits for an orderly stop, which takes about 0.3 s, and for the end of a killed process. */
 const STOP_MS = 3000
 const REAP_MS = 2000
 
-/** The agent runtime as a child of this process, over its standard input and output. */
+/** The agent runtime as a child process, connected by its standard input and output. */
 export interface RuntimeProcess {
   readonly client: CopilotClient
-  /** The only folder that it is told of; it goes with the process. */
+  /** The only folder that the runtime knows. It is deleted with the process. */
   readonly folder: string
   readonly hasExited: () => boolean
-  /** `work`, or a rejection as soon as the process is gone: it answers nothing any more. */
+  /** Rejects if the process exits before `work` settles, because requests to a dead process never settle. */
   readonly orExit: <T>(work: Promise<T>) => Promise<T>
-  /** Ends the process and waits until it is gone. Never throws. */
+  /** Stops the process and waits for its exit. Never throws. */
   stop(): Promise<void>
-  /** Ends it at once, without a goodbye. */
+  /** Kills the process at once. */
   kill(): Promise<void>
 }
 
@@ -35,8 +35,8 @@ type RuntimeOptions = {
 }
 
 /**
- * Starts the agent runtime with an environment of its own: nothing of this process's is passed on. Its home is a
- * new folder each time: hooks and MCP servers that lie in its home are run, whatever the session's settings say.
+ * Starts the agent runtime with a minimal environment. Its home is a new folder each time, because the runtime executes
+ * hooks and MCP servers found in its home, even if the session's settings turn them off.
  */
 export async function startRuntime(options: RuntimeOptions): Promise<RuntimeProcess> {
   const folder = await mkdtemp(join(options.stateDir, 'agent-'))
@@ -80,9 +80,9 @@ function watch({ client, folder, log }: Started): RuntimeProcess {
 
   const kill = async () => {
     child?.kill('SIGKILL')
-    await bestEffort(log, 'let go of the agent runtime', () => client.forceStop())
+    await bestEffort(log, 'force the agent runtime to stop', () => client.forceStop())
     if (child !== undefined) {
-      await bestEffort(log, 'see the agent runtime end', () =>
+      await bestEffort(log, 'wait for the end of the agent runtime', () =>
         deadline('the end of the agent runtime', REAP_MS, exited),
       )
     }
@@ -91,7 +91,7 @@ function watch({ client, folder, log }: Started): RuntimeProcess {
     )
   }
   const stop = async () => {
-    await bestEffort(log, 'stop the agent runtime in good order', () =>
+    await bestEffort(log, 'stop the agent runtime', () =>
       deadline('stopping the agent runtime', STOP_MS, Promise.race([client.stop(), exited])),
     )
     await kill()
@@ -106,7 +106,7 @@ function watch({ client, folder, log }: Started): RuntimeProcess {
   }
 }
 
-/** A process that could not be made has an `error` and no `exit`. */
+/** A process that could not be started emits `error` and no `exit`. */
 const ended = (child: ChildProcess): Promise<void> =>
   new Promise((resolve) => {
     child.once('exit', () => resolve())

@@ -3,14 +3,13 @@ import type { CopilotClient } from '@github/copilot-sdk'
 import { SandboxError } from '../../kit/errors.ts'
 
 /**
- * Two things that the SDK keeps to itself and that a host cannot do without. They are seen as the client assigns
- * them, which is before the child has had a chance to die; a test fails when another version has them no more.
+ * Two private fields of the SDK's client that a host needs. They are intercepted on assignment, which is before the child
+ * can exit. A test fails if a new version of the SDK lacks them.
  *
- * The child: the SDK gives up on one that does not end, and does not tell of one that has.
+ * The child process: the SDK neither kills a child that does not end, nor reports one that has ended.
  *
- * The writer: a request that is written to a dead child leaves a rejection that nobody can handle, in the RPC
- * library's own promise, and would take the host down. With write errors suppressed such a request stays
- * unanswered, so whoever sends one also watches `exited`.
+ * The writer: a request to a dead child causes an unhandled rejection inside the RPC library, which would end the host.
+ * With `suppressWriteErrors`, such a request never settles, so callers also wait for the child's exit.
  */
 export function watchInternals(client: CopilotClient): { readonly spawned: Promise<ChildProcess> } {
   const spawned = Promise.withResolvers<ChildProcess>()
@@ -27,7 +26,7 @@ function onAssigned(client: CopilotClient, property: string, seen: (value: unkno
   if (!Object.hasOwn(client, property)) {
     throw new SandboxError(
       'internal',
-      `the agent SDK has no "${property}": it is not the version that is known`,
+      `the agent SDK has no field "${property}": use the version that this project pins`,
     )
   }
   let current: unknown = Reflect.get(client, property)

@@ -6,8 +6,8 @@ import { type MemorySessionFs, SESSION_ROOT } from './session-fs.ts'
 import { systemPrompt } from './system-prompt.ts'
 
 /**
- * Native tools of the agent runtime, each excluded by name as well as by the wildcard: should one list lose its
- * meaning in another version, the other still holds.
+ * Native tools of the agent runtime. They are excluded by name and by wildcard, so that one of the two lists still works
+ * if a new version ignores the other.
  */
 const NATIVE_TOOLS = [
   'ask_user',
@@ -59,7 +59,7 @@ export interface SessionParts {
   readonly sessionFs: MemorySessionFs
 }
 
-/** The one description of a session, for its creation and for every resumption. */
+/** Configuration of a session, for its creation and for every resumption. */
 export function sessionConfig(parts: SessionParts): SessionConfigBase {
   const { model, tools, charter, workingDirectory } = parts
   const names = new Set(tools.map((tool) => tool.name))
@@ -78,7 +78,7 @@ export function sessionConfig(parts: SessionParts): SessionConfigBase {
     workingDirectory,
     configDirectory: workingDirectory,
     createSessionFsProvider: () => parts.sessionFs,
-    // A result that is too large for the SDK would go to a file that the model has no tool to read.
+    // The SDK would write a large result to a file, and the model has no tool to read that file.
     largeOutput: { enabled: false },
     toolSearch: { enabled: false },
     memory: { enabled: false },
@@ -90,7 +90,7 @@ export function sessionConfig(parts: SessionParts): SessionConfigBase {
     enableSessionStore: false,
     enableSessionTelemetry: false,
     skipCustomInstructions: true,
-    // With a GitHub token the SDK would connect to GitHub's MCP server on its own, and send it the token.
+    // With a GitHub token, the SDK would otherwise connect to GitHub's MCP server and send it the token.
     disabledMcpServers: ['github-mcp-server'],
     remoteSession: 'off',
   }
@@ -101,21 +101,21 @@ function toSdkTool({ name, description, parameters }: ToolDefinition, callTool: 
     name,
     description,
     parameters,
-    // Our names are also those of natives (`create`, `edit`); the SDK wants to hear that this is meant.
+    // Some of our tools have the name of a native tool (`create`, `edit`), which the SDK allows only with this flag.
     overridesBuiltInTool: true,
     defer: 'never',
     handler: async (args, { signal }) => toSdkResult(await callTool(name, args, signal)),
   }
 }
 
-/** A refusal reaches the model as words. Lone surrogates, which a cut can leave, are not JSON to the runtime. */
+/** The model gets a refusal as text. Lone surrogates, which a cut can leave, are invalid JSON for the runtime. */
 function toSdkResult(outcome: ToolOutcome): ToolResultObject {
   if (outcome.ok) return { textResultForLlm: outcome.content.toWellFormed(), resultType: 'success' }
   const text = `${outcome.code}: ${outcome.message}`.toWellFormed()
   return { textResultForLlm: text, resultType: 'failure', error: text }
 }
 
-/** Where the client must say the session's files are; the same for every session. */
+/** Location of the session files, which the client needs. It is the same for every session. */
 export const sessionFsConfig = (initialCwd: string) => ({
   initialCwd,
   sessionStatePath: SESSION_ROOT,

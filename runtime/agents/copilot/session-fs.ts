@@ -2,12 +2,12 @@ import { posix } from 'node:path'
 import type { SessionFsProvider } from '@github/copilot-sdk'
 import type { SessionFiles } from '../agent.ts'
 
-/** Where the agent runtime believes its session lies. It is no path of this machine. */
+/** Virtual path of the session for the agent runtime. It does not exist on disk. */
 export const SESSION_ROOT = '/session'
 
 /**
- * The session's files in memory, so that a conversation leaves no trace on disk and can be carried elsewhere.
- * The runtime names files by absolute paths under the root; they are kept by relative ones.
+ * Keeps the session files in memory, so that a conversation leaves no trace on disk and can be moved to another process.
+ * The runtime uses absolute paths below the root; they are stored as relative paths.
  */
 export class MemorySessionFs implements SessionFsProvider {
   readonly #files = new Map<string, string>()
@@ -113,5 +113,5 @@ const FOLDER = 'directory' as const
 
 const keyOf = (path: string): string => posix.relative(SESSION_ROOT, posix.resolve(SESSION_ROOT, path))
 
-/** The SDK tells an absent file from a fault by this code. */
+/** The SDK recognises a missing file by this code. */
 const notFound = (path: string) => Object.assign(new Error(`no such file: ${path}`), { code: 'ENOENT' })

@@ -1,8 +1,8 @@
 import type { ToolDefinition } from '../../tools/tool.ts'
 
 /**
- * All that the model is told beside its tools. It replaces the SDK's own text, which speaks of native tools that
- * are not offered here and of a machine that is not sandboxed.
+ * The system prompt. It replaces the SDK's own prompt, which describes native tools that are not offered here and a
+ * machine without a sandbox.
  */
 export function systemPrompt(tools: readonly ToolDefinition[], charter: string | undefined): string {
   const offered = new Set(tools.map((tool) => tool.name))

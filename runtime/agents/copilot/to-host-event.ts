@@ -1,7 +1,7 @@
 import type { SessionEvent } from '@github/copilot-sdk'
 import type { HostEvent } from '../../../contracts/events.ts'
 
-/** What the agent runtime says, in our words; undefined for what is its own business. */
+/** Converts an event of the agent runtime. Returns undefined for events that the host does not report. */
 export function toHostEvent(event: SessionEvent): HostEvent | undefined {
   switch (event.type) {
     case 'assistant.message_delta': {
@@ -28,5 +28,5 @@ export function toHostEvent(event: SessionEvent): HostEvent | undefined {
   }
 }
 
-/** A server may say anything; an event carries a natural number. */
+/** A server may report any number; the event needs a natural one. */
 const countOf = (tokens: number | undefined) => Math.max(0, Math.trunc(tokens ?? 0))

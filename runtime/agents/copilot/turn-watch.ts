@@ -12,15 +12,15 @@ type WatchOptions = { readonly turn: Turn; readonly limits: AgentLimits; readonl
 
 type SessionError = Extract<SessionEvent, { type: 'session.error' }>['data']
 
-/** One turn under way: what the runtime says of it, its open calls, and how it comes to its end. */
+/** State of a running turn: the runtime's events, open calls, timeouts, and the result. */
 export class TurnWatch {
   readonly turn: Turn
   readonly nextCallId: () => string
   readonly limit = new AnswerLimit()
   readonly unusableCalls = new UnusableCalls()
-  /** Settles once, with the first reason. */
+  /** Settles once, with the first result. */
   readonly ended: Promise<TurnResult>
-  /** Settles when the runtime says that it rests. */
+  /** Settles when the runtime reports that it is idle. */
   readonly rested: Promise<void>
   isResting = false
   hasEnded = false
@@ -75,19 +75,19 @@ export class TurnWatch {
     return refused(this.#refusal)
   }
 
-  /** The turn goes on with another prompt: what the runtime said of the answer before does not end it. */
+  /** The turn continues with another prompt, so an error of the earlier answer is dropped. */
   goOn(): void {
     this.#error = undefined
     this.#touch()
   }
 
-  /** Ends the turn with a result, unless it has ended. */
+  /** Ends the turn. Only the first result counts. */
   end(result: TurnResult): void {
     this.hasEnded = true
     this.#resolve(result)
   }
 
-  /** The model is silent while it waits for a result: that is no stall, however long it takes. */
+  /** The model is silent while it waits for a tool result, so the idle timeout is paused. */
   async whileCallIsOpen<T>(work: () => Promise<T>): Promise<T> {
     this.#openCalls += 1
     this.#touch()
@@ -118,4 +118,4 @@ export class TurnWatch {
 const tooLong = (ms: number) => failed('deadline_exceeded', `The turn took longer than ${ms / 1000} s`)
 
 const stalled = (ms: number) =>
-  failed('agent_stall_timeout', `The model said nothing for ${ms / 1000} s: check that its server answers`)
+  failed('agent_stall_timeout', `The model sent nothing for ${ms / 1000} s. Check that its server answers.`)

@@ -3,26 +3,26 @@ import * as z from 'zod'
 import type { CallError } from '../agent.ts'
 import { toolNameOf } from './answer-limit.ts'
 
-/** A call that the agent runtime answered by itself. */
+/** A call that the agent runtime answered itself. */
 export type UnusableCall = { readonly tool: string; readonly arguments: unknown; readonly error: CallError }
 
-/** Arguments and words of the runtime are shown up to here: they become an event of the run. */
+/** Maximum size of arguments and of the runtime's error text, because they become part of an event. */
 const MAX_SHOWN_ARGUMENTS = 65_536
 const MAX_WORDS = 1_000
 
 type Seen = {
   tool: string
   args: unknown
-  /** Calls under this id that the runtime handed to the host, and calls that have their result. */
+  /** Calls with this id that the runtime passed to the host, and calls that have a result. */
   handedOver: number
   completed: number
   words?: string
 }
 
 /**
- * Finds the calls of a model that the agent runtime does not hand to the host, because their tool does not exist or
- * their arguments are no JSON object. They would leave no trace in the run. A model may use one id for several calls,
- * so calls are counted: an id with more results than the host was asked for has a call that the runtime answered.
+ * Finds tool calls that the agent runtime does not pass to the host, because the tool does not exist or the arguments are
+ * not a JSON object. Without this, they would leave no trace in the run. A model may use one id for several calls, so calls
+ * are counted: if an id has more results than calls passed to the host, the runtime answered one itself.
  */
 export class UnusableCalls {
   readonly #seen = new Map<string, Seen>()
@@ -57,7 +57,7 @@ export class UnusableCalls {
     seen.completed += 1
     if (error) seen.words = error.message.slice(0, MAX_WORDS)
     if (seen.completed <= seen.handedOver) return undefined
-    // The runtime shows arguments that it could not read as an empty object.
+    // The runtime reports unreadable arguments as an empty object.
     const isNoJson = Telemetry.safeParse(toolTelemetry).success
     const words = seen.words ?? 'the agent runtime answered it by itself'
     const why = isNoJson ? `its arguments are not JSON: ${words}` : words
@@ -77,7 +77,7 @@ export class UnusableCalls {
   }
 }
 
-/** How the runtime marks a call whose arguments are not JSON. */
+/** The runtime's mark on a call whose arguments are not JSON. */
 const Telemetry = z.object({ properties: z.object({ wasSyntaxError: z.literal('true') }) })
 
 type Completion = Extract<SessionEvent, { type: 'tool.execution_complete' }>['data']

@@ -7,12 +7,12 @@ import { decodeMeta, encodeMeta } from '../session-meta.ts'
 
 const Meta = z.strictObject({ kind: z.literal('scripted'), turn: z.int().nonnegative() })
 
-/** Characters of one delta: enough of them that a stream can be seen to stream. */
+/** Number of characters in one delta. Small, so that streaming is visible. */
 const DELTA = /[\s\S]{1,24}/gu
 
 /**
- * An agent that follows a plan: each turn takes the next list of steps. A refused call is part of the plan, so it
- * does not end it.
+ * An agent that follows a plan: each turn executes the next list of steps. A refused call does not end the turn, because
+ * a plan may contain calls that must be refused.
  */
 export function createScriptedAgent(plan: Plan, deps: AgentDeps): AgentSession {
   const position = deps.sessionFiles ? decodeMeta(Meta, deps.sessionFiles) : { kind: 'scripted', turn: 0 }
@@ -54,7 +54,7 @@ function say({ turn, messageId, text }: { turn: Turn; messageId: string; text: s
   turn.emit({ type: 'agent.message', data: { messageId, text } })
 }
 
-/** `work`, or a rejection as soon as the signal aborts: a turn never outlives its cancellation. */
+/** Rejects when the signal aborts, so that a turn does not outlive its cancellation. */
 async function abandonable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const abandon = () => reject(signal.reason)

@@ -2,7 +2,7 @@ import { API_ENV_PREFIX } from '../../../contracts/api-env.ts'
 import { DATABASE_SETUP_SHARED_KEYS, DatabaseSetupEnv } from '../../../contracts/database-setup-env.ts'
 import { type EnvSource, parseEnv } from '../../kit/parse-env.ts'
 
-/** Parses the environment of the program once; throws `invalid_config` with every problem in it. */
+/** Parses the program's environment. Throws `invalid_config` with all problems. */
 export function readSetupConfig(source: EnvSource) {
   const env = parseEnv(DatabaseSetupEnv, source, {
     prefix: API_ENV_PREFIX,

@@ -1,4 +1,4 @@
-/** Creates the API's role in the database and grants it what it needs. It runs as a Job before the API; see docs/deployment.md. */
+/** Creates the API's database role with its grants. Runs as a Job before the API; see docs/deployment.md. */
 import { databaseToken } from '../../azure/database-token.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import { createLog } from '../../kit/log.ts'
@@ -6,7 +6,7 @@ import { createRedactor } from '../../redaction/redactor.ts'
 import { prepareDatabase } from '../../store/postgres/prepare-database.ts'
 import { readSetupConfig } from './config.ts'
 
-/** EX_CONFIG of sysexits(3), as the API has it. */
+/** EX_CONFIG of sysexits(3). The API uses the same status. */
 const EXIT_CONFIG = 78
 const EXIT_FAILURE = 1
 

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { equalsInConstantTime } from '../../kit/constant-time.ts'
 import type { ApiKeyRow, Store } from '../../store/store.ts'
 
-/** Recognised by secret scanners and by people; 32 random bytes in base64url follow. */
+/** Prefix for secret scanners and people, followed by 32 random bytes in base64url. */
 const API_KEY_PREFIX = 'awk_'
 const API_KEY = /^awk_[A-Za-z0-9_-]{43}$/
 
@@ -10,10 +10,10 @@ export const isApiKey = (text: string): boolean => API_KEY.test(text)
 
 export const generateApiKey = (): string => `${API_KEY_PREFIX}${randomBytes(32).toString('base64url')}`
 
-/** What the store keeps of a key. A plain hash is enough for 256 random bits. */
+/** Hash of a key for the store. A plain hash is enough, because a key has 256 random bits. */
 export const hashApiKey = (key: string): string => createHash('sha256').update(key, 'utf8').digest('hex')
 
-/** The row of a key; undefined where it has not the form of one or nobody has it. */
+/** Finds the row of a key. Returns undefined if the key is malformed or unknown. */
 export async function findApiKey(
   store: Pick<Store, 'readApiKey'>,
   key: string,

@@ -7,14 +7,14 @@ import { InvalidRequest } from './problem.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who asks, and with which key; null outside the guarded routes. */
+    /** The caller and the id of its key. Null outside the guarded routes. */
     credential: { readonly caller: Caller; readonly keyId: string } | null
   }
 }
 
 const CHALLENGE = 'Bearer realm="agentweaver"'
 
-/** Asks for an API key on every route of this scope, before anything else of the request is looked at. */
+/** Requires an API key on every route of this scope, before any other processing. */
 export function guardWithApiKey(scope: FastifyInstance, store: Pick<Store, 'readApiKey'>): void {
   const limitFailures = scope.createRateLimit({ keyGenerator: ({ ip }) => `failed ${ip}` })
   scope.addHook('onRequest', async (request, reply) => {
@@ -28,7 +28,7 @@ export function guardWithApiKey(scope: FastifyInstance, store: Pick<Store, 'read
   })
 }
 
-/** RFC 6750: nothing or another scheme gets a bare challenge, a malformed header 400, a wrong key 401. */
+/** RFC 6750: a bare challenge without a bearer token, 400 for a malformed header, 401 for an unknown key. */
 async function readCredential(
   store: Pick<Store, 'readApiKey'>,
   request: FastifyRequest,
@@ -57,7 +57,6 @@ function tooManyFailures(reply: FastifyReply, seconds: number): SandboxError {
   return new SandboxError('rate_limited', 'Too many requests without a valid API key.')
 }
 
-/** The caller of a guarded request. */
 export function callerOf(request: FastifyRequest): Caller {
   if (!request.credential) throw new TypeError('a route outside the guard asked for its caller')
   return request.credential.caller

@@ -3,7 +3,7 @@ import { SandboxError } from '../../kit/errors.ts'
 const tooLarge = (maxBytes: number) =>
   new SandboxError('payload_too_large', `The body is larger than ${maxBytes} bytes.`)
 
-/** A body that fails as soon as it is known to be too large: by its announced length, else by its bytes. */
+/** A body that fails as soon as it exceeds the limit: by its `Content-Length`, otherwise by its bytes. */
 export function boundStream(
   body: AsyncIterable<Uint8Array>,
   maxBytes: number,

@@ -4,12 +4,12 @@ import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { toProblem } from './problem.ts'
 
-/** Answers problem details for everything that is thrown; faults of ours go to the log with their cause. */
+/** Returns problem details for every error. Server errors are logged with their cause. */
 export function answerProblems(app: FastifyInstance, log: Log): void {
   app.setErrorHandler((error, request, reply) => sendProblem(error, { request, reply, log }))
 }
 
-/** Probing for routes is an attack: it is counted like other requests, by address. Needs the rate limit plugin. */
+/** Unknown routes count against the rate limit of the client's address, because scanners probe them. */
 export function answerUnknownRoutes(app: FastifyInstance, log: Log): void {
   app.setNotFoundHandler({ preHandler: app.rateLimit() }, (request, reply) => {
     const error = new SandboxError('not_found', `There is no ${request.method} ${pathOf(request)}`)
@@ -30,7 +30,7 @@ export function sendProblem(
   return reply.code(problem.status).type(PROBLEM_MEDIA_TYPE).send(JSON.stringify(problem))
 }
 
-/** When to ask again, for the problems that pass by themselves. A place for a run is free only when another run ends. */
+/** Seconds until a retry makes sense. A slot for a run becomes free only when another run ends. */
 const RETRY_AFTER_SECONDS: Partial<Record<ErrorCode, number>> = {
   unavailable: 1,
   too_many_runs: 10,
@@ -38,5 +38,5 @@ const RETRY_AFTER_SECONDS: Partial<Record<ErrorCode, number>> = {
   capacity_unavailable: 30,
 }
 
-/** Without the query, where a caller may have put anything. */
+/** Without the query, which may contain anything. */
 const pathOf = (request: FastifyRequest): string => request.url.split('?', 1)[0] ?? '/'

@@ -3,7 +3,7 @@ import { type FileErrorCode, FileOperation, type FileOperationInput } from '../.
 import { SandboxError } from '../../kit/errors.ts'
 import type { Caller, RunService } from '../runs/service.ts'
 
-/** How each refusal of the workspace engine is told over HTTP. */
+/** HTTP error code for each error of the workspace engine. */
 const CODES: Record<FileErrorCode, ErrorCode> = {
   path_empty: 'invalid_path',
   path_nul: 'invalid_path',
@@ -34,7 +34,7 @@ const CODES: Record<FileErrorCode, ErrorCode> = {
 type Target = { readonly caller: Caller; readonly id: string }
 type Request = { readonly operation: FileOperationInput; readonly payload?: Uint8Array }
 
-/** Does one operation of the workspace engine in a sandbox; what it refuses becomes a problem. */
+/** Runs one file operation in a sandbox. Throws a `SandboxError` if it fails. */
 export async function operateOnFile(service: RunService, { caller, id }: Target, request: Request) {
   const operation = FileOperation.parse(request.operation)
   const { result, payload } = await service.file(caller, id, { ...request, operation })

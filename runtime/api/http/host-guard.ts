@@ -4,23 +4,23 @@ import type { FastifyInstance } from 'fastify'
 import { SandboxError } from '../../kit/errors.ts'
 import { InvalidRequest } from './problem.ts'
 
-/** Names that lead to this machine wherever they are resolved. */
+/** Host names that always resolve to this machine. */
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]']
-/** What programs send as `Host` over a Unix socket. */
+/** `Host` value of clients on the Unix socket. */
 const SOCKET_HOST = 'localhost'
 const HTTP_PORT = 80
 
 /**
- * Accepts requests with an exact list of `Host` values: those of the connection's own address, and the configured
- * ones. A web page can make a name of its own resolve to the service's address (DNS rebinding); its requests then carry
- * that name. Requests of pages of another origin say so themselves, and are refused too.
+ * Accepts only listed `Host` values: the connection's own address and the configured ones. A web page can make its own
+ * domain resolve to the service's address (DNS rebinding), but its requests then carry that domain as `Host`. Requests
+ * with an `Origin` that is not on the list are rejected too.
  */
 export function refuseForeignHosts(app: FastifyInstance, configured: readonly string[]): void {
   app.addHook('onRequest', async ({ raw, headers }) => {
     const [host, second] = hostsOf(raw)
     if (second !== undefined)
       throw new InvalidRequest('More than one `Host` header.', [
-        { field: 'host', message: 'must be there once' },
+        { field: 'host', message: 'must occur once' },
       ])
     const accepted = [...ownHosts(raw.socket), ...configured]
     if (host === undefined || !accepted.includes(host)) throw foreignHost(host)
@@ -29,15 +29,15 @@ export function refuseForeignHosts(app: FastifyInstance, configured: readonly st
   })
 }
 
-/** Every `Host` header of a request; Node shows the first alone. */
+/** All `Host` headers of a request. Node's parsed headers contain only the first. */
 const hostsOf = ({ rawHeaders }: IncomingMessage): string[] =>
   rawHeaders.flatMap((name, at) =>
     at % 2 === 0 && name.toLowerCase() === 'host' ? [(rawHeaders[at + 1] ?? '').toLowerCase()] : [],
   )
 
 /**
- * The names of the connection's own end. An address literal among them is that of the connection itself, which is no
- * name that a resolver could change: probes of Kubernetes send it.
+ * Loopback names and the connection's own IP address, each with the port. An IP literal is safe, because no resolver can
+ * redirect it. Kubernetes probes use it.
  */
 function ownHosts({ localAddress, localPort }: Socket): string[] {
   if (localPort === undefined) return [SOCKET_HOST]
@@ -45,7 +45,7 @@ function ownHosts({ localAddress, localPort }: Socket): string[] {
   return names.flatMap((name) => [`${name}:${localPort}`, ...(localPort === HTTP_PORT ? [name] : [])])
 }
 
-/** An address as it stands in a URL. A listener for both families shows IPv4 addresses as mapped ones. */
+/** Formats an address as in a URL. A dual-stack listener reports IPv4 addresses in mapped form. */
 function literalOf(address: string): string {
   const plain = address.replace(/^::ffff:(?=[\d.]+$)/, '')
   return plain.includes(':') ? `[${plain}]` : plain

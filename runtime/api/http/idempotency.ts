@@ -12,10 +12,10 @@ import { InvalidRequest } from './problem.ts'
 export const REPLAYED_HEADER = 'idempotent-replayed'
 
 /**
- * Does a mutation once per idempotency key of its owner; a repetition gets the answer of the first one. `work` gets the
- * caller with `keep`, by which it stores the answer in the transaction that does the work: a process that dies before
- * the commit has done nothing, and after it a repetition finds the answer. Work that calls no `keep` must be harmless to
- * do again. A route has one status of success, which it sets itself.
+ * Runs a mutation once per idempotency key and owner. A repeated request gets the stored first response. `work` calls
+ * `keep` to store the response in its own transaction: a process that dies before the commit has done nothing, and one
+ * that dies later has stored the response. Work without `keep` must be safe to repeat. A route has a single success
+ * status, which it sets itself.
  */
 export type Once = <T>(
   request: FastifyRequest,
@@ -51,17 +51,22 @@ export function createOnce({ store, log, now }: Deps): Once {
     if (kept) return replay(kept)
     const keep: Caller['keep'] = async (tx, answer) => {
       if (await tx.insertIdempotencyKey(rowOf(answer))) return
-      throw new SandboxError('conflict', 'Another request with this idempotency key was faster.')
+      throw new SandboxError(
+        'conflict',
+        'Another request with this idempotency key is in progress or has finished.',
+      )
     }
     try {
       const answer = await work({ ...caller, keep })
       await store
         .writeIdempotencyKey(rowOf(answer))
-        // The work is done. A repetition finds what its transaction kept, or repeats what is harmless.
-        .catch((error: unknown) => log.error('could not keep the answer of an idempotency key', { error }))
+        // The work is done. A repeated request finds the response of its transaction, or safely repeats the work.
+        .catch((error: unknown) =>
+          log.error('could not store the response for an idempotency key', { error }),
+        )
       return answer
     } catch (error) {
-      // Of two requests with one key that came at once, the slower one was refused.
+      // Of two concurrent requests with one key, the slower one fails. Return the response of the other one.
       const other = await readKept()
       if (other) return replay(other)
       throw error
@@ -81,7 +86,7 @@ function keyOf({ headers }: FastifyRequest): string | undefined {
   throw new InvalidRequest('The idempotency key is malformed.', [{ field: IDEMPOTENCY_HEADER, message }])
 }
 
-/** Method, path and body. Of a streamed body, which is read only once, the length that was announced. */
+/** Covers method, path and body. A stream can be read only once, so only its announced length counts. */
 function fingerprintOf({ method, url, body, headers }: FastifyRequest): string {
   const hash = createHash('sha256').update(`${method}\n${url}\n`)
   if (body instanceof Uint8Array) hash.update(body)

@@ -48,7 +48,7 @@ import {
   TrustFolder,
 } from '../../../contracts/trusted-folders.ts'
 
-/** Schemas with a name of their own in the document. All others are written where they are used. */
+/** Schemas with a name in the OpenAPI document. All others are inlined. */
 const NAMED = {
   AnswerQuestion,
   Approval,
@@ -104,7 +104,7 @@ const NAMED = {
   WorkspaceSource,
 }
 
-/** Each schema of the document that generators make a type of, with the name of that type. */
+/** Maps each named schema to its name, which generators use as a type name. */
 export function namedSchemas() {
   const registry = z.registry<{ id: string }>()
   const all: Record<string, z.ZodType> = {
@@ -122,7 +122,7 @@ export function namedSchemas() {
 
 type Union = { readonly options: readonly z.ZodObject[] }
 
-/** The variant `tool.call` of the events becomes `ToolCallEvent`. */
+/** For example, the event variant `tool.call` gets the name `ToolCallEvent`. */
 function variantsOf({ options }: Union, { key, suffix }: { key: string; suffix: string }) {
   return Object.fromEntries(
     options.map((option) => {

@@ -8,24 +8,24 @@ import { namedSchemas } from './named-schemas.ts'
 import { useOneNameEach } from './schema-names.ts'
 import { DESCRIPTIONS } from './schemas.ts'
 
-/** The version of this interface, not of the program. */
+/** Version of the HTTP interface, independent of the program's version. */
 const INTERFACE_VERSION = '0.1.0'
 
 const TAGS = [
-  { name: 'runs', description: 'Runs of agents and their turns' },
-  { name: 'events', description: 'What happens in a run, as a stream and as pages' },
+  { name: 'runs', description: 'Runs of agents, and their turns' },
+  { name: 'events', description: 'Events of a run, as a stream and in pages' },
   { name: 'decisions', description: 'Approvals, denials and answers to questions' },
   { name: 'commands', description: 'Commands in the sandbox of a run' },
   { name: 'workspace', description: 'Upload and download of whole workspaces' },
-  { name: 'results', description: 'What a run changed' },
+  { name: 'results', description: 'Changes that a run made' },
   { name: 'sandboxes', description: 'Sandboxes without an agent' },
   { name: 'files', description: 'Files of a sandbox' },
-  { name: 'policy', description: 'Settings of sandboxes and the folders that have their own' },
+  { name: 'policy', description: 'Sandbox settings, and folders with their own settings' },
   { name: 'audit', description: 'Records of what agents and people did, and their verification' },
-  { name: 'service', description: 'Health and figures of the service; no key needed' },
+  { name: 'service', description: 'Health and metrics of the service; no API key needed' },
 ]
 
-/** Makes the OpenAPI document out of the schemas by which the routes check what comes and goes. */
+/** Generates the OpenAPI document from the schemas that validate requests and responses. */
 export function registerOpenapi(app: FastifyInstance): void {
   const schemaRegistry = namedSchemas()
   const zodToJsonConfig = { override: describe }
@@ -35,7 +35,7 @@ export function registerOpenapi(app: FastifyInstance): void {
       info: {
         title: 'Agentweaver Sandbox',
         version: INTERFACE_VERSION,
-        description: 'Runs AI agents, each in a sandbox of its own.',
+        description: 'Runs AI agents, each in its own sandbox.',
         license: { name: 'MIT', identifier: 'MIT' },
       },
       servers: [{ url: '/', description: 'The service that serves this document' }],
@@ -51,7 +51,7 @@ export function registerOpenapi(app: FastifyInstance): void {
 
 type Override = NonNullable<z.core.ToJSONSchemaParams['override']>
 
-/** Corrects what zod writes for one schema. */
+/** Adjusts the JSON Schema that zod generates. */
 const describe: Override = ({ zodSchema, jsonSchema }) => {
   const description = DESCRIPTIONS.get(zodSchema)
   if (description) {
@@ -59,13 +59,13 @@ const describe: Override = ({ zodSchema, jsonSchema }) => {
     Object.assign(jsonSchema, description)
   }
   const { def } = zodSchema._zod
-  // Zod leaves out a default of a value that is transformed on its way in.
+  // Zod omits the default of a schema that transforms its input.
   if (def.type === 'default') jsonSchema.default ??= JSON.parse(JSON.stringify(def.defaultValue))
-  // A response may get further fields in a later release. A strict object says itself that it takes no others.
+  // A later release may add fields to a response. Strict objects set `additionalProperties: false` themselves.
   if (def.type === 'object' && !def.catchall) delete jsonSchema.additionalProperties
-  // The format says it; the pattern that zod adds has 300 characters.
+  // `format` is enough; zod also adds a pattern of 300 characters.
   if (jsonSchema.format === 'date-time') delete jsonSchema.pattern
-  // The bounds of integers that JavaScript keeps exactly say nothing about the value.
+  // The bounds of safe integers are no real limits of the value.
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) {
     delete jsonSchema.maximum
@@ -74,7 +74,7 @@ const describe: Override = ({ zodSchema, jsonSchema }) => {
   Object.assign(jsonSchema, z.globalRegistry.get(zodSchema))
 }
 
-/** The rest of a path is `*` to the router; a document needs a name for it. */
+/** The router names the wildcard `*`, but OpenAPI needs a parameter name. */
 function nameWildcard(transform: SwaggerTransform): SwaggerTransform {
   return (document) => {
     const { schema, url } = transform(document)
@@ -84,7 +84,7 @@ function nameWildcard(transform: SwaggerTransform): SwaggerTransform {
   }
 }
 
-/** Served as a string: the document does not change while the service runs. */
+/** The document is built once and served as a string, because it cannot change. */
 export function serveOpenapi(app: FastifyInstance): void {
   let text: string | undefined
   app.get(API_ROUTES.openapi, { schema: { hide: true } }, async (_request, reply) => {
@@ -99,7 +99,7 @@ type Document = {
   readonly paths?: Readonly<Record<string, Readonly<Record<string, Operation>>>>
 }
 
-/** The swagger plugin's text for a response that has no description of its own. */
+/** Placeholder of the swagger plugin for a response without a description. */
 const PLACEHOLDER = 'Default Response'
 
 function describeResponses(document: Document): Document {

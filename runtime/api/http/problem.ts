@@ -3,7 +3,7 @@ import type { FastifyError } from 'fastify'
 import { ERROR_STATUS, type ErrorCode, type Problem } from '../../../contracts/errors.ts'
 import { SandboxError } from '../../kit/errors.ts'
 
-/** A refusal that names the fields at fault. */
+/** A rejected request with the list of its invalid fields. */
 export class InvalidRequest extends SandboxError {
   readonly errors: readonly { readonly field: string; readonly message: string }[]
 
@@ -13,19 +13,19 @@ export class InvalidRequest extends SandboxError {
   }
 }
 
-/** Fastify's own refusals of a request that reached no route or no handler, by its error code. */
+/** Error codes for requests that Fastify rejects before a handler runs. */
 const FASTIFY_CODES: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: 'payload_too_large',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
 }
 
 /**
- * The same for every fault of ours, because what went wrong inside is for the log alone. `outcome_unknown` is the
- * exception: its text is ours, and it says that the work may have been done.
+ * Detail of every server error, because internals belong only in the log. `outcome_unknown` is the exception: its text
+ * says that the work may have been done.
  */
 const FAULT_DETAIL = 'The service could not do this. Its log has the cause under the request id.'
 
-/** What a caller may read about anything that was thrown while their request was served. */
+/** Converts an error to problem details for the caller. */
 export function toProblem(error: unknown, requestId: string): Problem {
   const { code, detail, errors } = describe(error)
   const status = ERROR_STATUS[code]
@@ -56,7 +56,7 @@ function describe(error: unknown): Description {
 const isFastifyError = (error: unknown): error is FastifyError =>
   error instanceof Error && 'code' in error && 'statusCode' in error
 
-/** Fastify's words for the parts of a request, in people's. */
+/** Fastify's names for the parts of a request, and the names in our messages. */
 const CONTEXTS: Readonly<Record<string, string>> = {
   body: 'body',
   params: 'path',
@@ -64,7 +64,7 @@ const CONTEXTS: Readonly<Record<string, string>> = {
   headers: 'headers',
 }
 
-/** Every issue of the schema with the field it is about; an unknown key is named itself. */
+/** Lists every schema issue with its field. An unknown key is listed as a field. */
 function describeInvalid({ validation = [], validationContext = 'body' }: FastifyError): Description {
   const errors = validation.flatMap((issue) => {
     const path = issue.instancePath.split('/').filter(Boolean)
@@ -76,7 +76,7 @@ function describeInvalid({ validation = [], validationContext = 'body' }: Fastif
   const fields = errors.map(({ field }) => field || `(the ${validationContext})`).join(', ')
   return {
     code: 'invalid_request',
-    detail: `These fields of the ${CONTEXTS[validationContext] ?? validationContext} are not as they must be: ${fields}`,
+    detail: `Invalid fields in the ${CONTEXTS[validationContext] ?? validationContext}: ${fields}`,
     errors,
   }
 }

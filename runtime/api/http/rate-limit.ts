@@ -2,10 +2,10 @@ import rateLimit from '@fastify/rate-limit'
 import type { FastifyInstance } from 'fastify'
 import { SandboxError } from '../../kit/errors.ts'
 
-/** Owners and addresses that are remembered for one window. */
+/** Number of keys and addresses whose counts are kept in one window. */
 const REMEMBERED_KEYS = 10_000
 
-/** Makes limits of so many requests a minute available; routes and scopes choose by what they count. */
+/** Registers the rate limiter. Routes and scopes choose the key that is counted. */
 export function registerRateLimit(app: FastifyInstance, maxPerMinute: number): void {
   app.register(rateLimit, {
     global: false,
@@ -17,7 +17,7 @@ export function registerRateLimit(app: FastifyInstance, maxPerMinute: number): v
   })
 }
 
-/** Counts the requests of each API key in this scope, which the guard has checked before. */
+/** Counts requests per API key. Runs after the guard. */
 export function limitPerKey(scope: FastifyInstance): void {
   scope.addHook(
     'onRequest',

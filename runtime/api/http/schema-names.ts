@@ -4,13 +4,13 @@ type Schemas = Record<string, unknown>
 type Document = { readonly components?: { readonly schemas?: Schemas } | undefined }
 
 const PREFIX = '#/components/schemas/'
-/** Marks the schema of a request where it differs from that of a response: what has a default may be left out. */
+/** Suffix of a request schema that differs from the response schema, for example because of a default. */
 const INPUT = 'Input'
 
 /**
- * Leaves one name for each schema. The type provider writes each named schema twice, as `X` for responses and as
- * `XInput` for requests. Schemas that nothing refers to are dropped. `XInput` becomes `X` where only requests use it or
- * where both are the same; otherwise both stay.
+ * Reduces the document to one name per schema. The type provider emits each named schema as `X` (responses) and `XInput`
+ * (requests). Unused schemas are dropped. `XInput` becomes `X` if only requests use it or if both are equal; otherwise both
+ * names stay.
  */
 export function useOneNameEach<D extends Document>(document: D): D {
   const schemas = document.components?.schemas ?? {}
@@ -22,11 +22,11 @@ export function useOneNameEach<D extends Document>(document: D): D {
   return renameRefs({ ...document, components: { ...document.components, schemas: sorted } }, rename)
 }
 
-/** The requests' schemas that differ from the responses' schemas of the same name. */
+/** Request schemas that differ from the response schema of the same name. */
 function findSeparate(schemas: Schemas, used: ReadonlySet<string>): Set<string> {
   const inBoth = [...used].filter((name) => isInputOf(name, schemas) && used.has(baseOf(name)))
   const separate = new Set<string>()
-  // Schemas that refer to different schemas differ too: starts with none and ends when a round finds no more.
+  // A schema also differs if it refers to schemas that differ, so this repeats until a round finds no more.
   for (let before = -1; before < separate.size; ) {
     before = separate.size
     const rename = renamer(schemas, new Set(separate))
@@ -46,7 +46,7 @@ const isInputOf = (name: string, schemas: Schemas) => name.endsWith(INPUT) && ba
 const renamer = (schemas: Schemas, separate: ReadonlySet<string>) => (name: string) =>
   isInputOf(name, schemas) && !separate.has(name) ? baseOf(name) : name
 
-/** The names that `root` refers to, directly and through other schemas. */
+/** Names that `root` refers to, directly or through other schemas. */
 function findUsed(root: unknown, schemas: Schemas): Set<string> {
   const used = new Set<string>()
   const waiting: unknown[] = [root]

@@ -7,7 +7,7 @@ import { IDEMPOTENCY_HEADER } from '../../../contracts/routes.ts'
 
 export const RunParams = z.object({ id: RunId })
 
-/** How the OpenAPI document describes a schema whose check is code, which has no JSON Schema of its own. */
+/** JSON Schema for schemas that validate with code and cannot be converted. */
 export const DESCRIPTIONS = z.registry<Record<string, unknown>, z.core.$ZodType>()
 
 function describedAs<T extends z.ZodType>(schema: T, description: Record<string, unknown>): T {
@@ -16,10 +16,10 @@ function describedAs<T extends z.ZodType>(schema: T, description: Record<string,
 }
 
 const MAX_DIGITS = 15
-/** The largest whole number that a query takes. */
+/** The largest whole number in a query. */
 export const MAX_WHOLE_NUMBER = 10 ** MAX_DIGITS - 1
 
-/** A whole number in a query, where `''`, `1e3` and `0x10` are mistakes. */
+/** A whole number in a query. Rejects `''`, `1e3` and `0x10`, which `Number` would accept. */
 export function wholeNumber({ min = 0, max = MAX_WHOLE_NUMBER }: { min?: number; max?: number } = {}) {
   const schema = z
     .string()
@@ -31,59 +31,59 @@ export function wholeNumber({ min = 0, max = MAX_WHOLE_NUMBER }: { min?: number;
 
 const BINARY = { type: 'string', format: 'binary' }
 
-/** A response of bytes. */
+/** A binary response. */
 export const bytesOf = (mediaType: string) => ({
   content: { [mediaType]: { schema: describedAs(z.any(), BINARY) } },
 })
 
-/** A body of bytes, as the parser of its media type makes it: a `Buffer` or a `Readable`. */
+/** A binary body, as created by the content type parser: a `Buffer` or a `Readable`. */
 export const bytesBody = <T>(Class: abstract new (...args: never[]) => T, error: string) =>
   describedAs(
     z.custom<T>((value) => value instanceof Class, { error }),
     BINARY,
   )
 
-/** A response of server-sent events. The `data` of each frame is one envelope; the id is its sequence. */
+/** A response of server-sent events. The `data` of each frame is an envelope; the frame's id is its sequence. */
 export const eventStream = { content: { 'text/event-stream': { schema: RunEnvelope } } }
 
 const problem = { content: { [PROBLEM_MEDIA_TYPE]: { schema: Problem } } }
 const describedProblem = (description: string) => ({ description, ...problem })
 
-/** Every guarded route can answer these. */
+/** Possible problems of every guarded route. */
 const COMMON_PROBLEMS = {
   400: describedProblem('The request is malformed; `errors` names each field.'),
-  401: describedProblem('No valid API key.'),
-  429: describedProblem('Too many requests or runs.'),
-  500: describedProblem('A fault of the service; its log has the cause.'),
+  401: describedProblem('The API key is missing or not valid.'),
+  429: describedProblem('Too many requests, runs or streams.'),
+  500: describedProblem('Internal error; the log has the cause under the request id.'),
 } as const
 
 const MORE_PROBLEMS = {
-  403: describedProblem('Not permitted.'),
-  404: describedProblem('There is no such thing, or it belongs to somebody else.'),
-  409: describedProblem('Not possible in the present state.'),
-  413: describedProblem('Larger than the service takes.'),
-  415: describedProblem('Not a media type that this route takes.'),
+  403: describedProblem('The caller is not permitted to do this.'),
+  404: describedProblem('Not found, or owned by another owner.'),
+  409: describedProblem('Not possible in the current state.'),
+  413: describedProblem('The body is too large.'),
+  415: describedProblem('The route does not accept this media type.'),
   502: describedProblem('The sandbox failed.'),
-  503: describedProblem('Not now.'),
+  503: describedProblem('Temporarily unavailable; try again.'),
 } as const
 
 type ProblemStatus = keyof typeof MORE_PROBLEMS
 
-/** The problems a route can answer, for its `response` schemas. */
+/** Response schemas for the problems of a route. */
 export function problems<S extends ProblemStatus>(...statuses: S[]) {
   const more = Object.fromEntries(statuses.map((status) => [status, MORE_PROBLEMS[status]]))
   return { ...COMMON_PROBLEMS, ...(more as Pick<typeof MORE_PROBLEMS, S>) }
 }
 
-/** The header of every mutation. Loose: the other headers must pass. */
+/** Headers of every mutation. Loose, so that other headers pass. */
 export const MutationHeaders = z.looseObject({
   [IDEMPOTENCY_HEADER]: z
     .string()
     .regex(/^[\x21-\x7e]{1,255}$/, 'must be 1 to 255 visible ASCII characters')
     .optional()
-    .describe('Repeating a request with the same key answers what the first one answered.'),
+    .describe('A repeated request with the same key gets the first response.'),
 })
 
 export const GUARDED: Pick<FastifySchema, 'security'> = { security: [{ apiKey: [] }] }
-/** Of routes that need no key: without it, generators take them for guarded. */
+/** For routes without a key. If it is missing, generators assume that a key is needed. */
 export const OPEN: Pick<FastifySchema, 'security'> = { security: [] }

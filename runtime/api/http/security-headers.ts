@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 
-/** For the case that a browser shows an answer: it runs nothing, embeds nothing and guesses no type. */
+/** Protects a browser that displays a response: no scripts, no embedding, no content sniffing. */
 export function setSecurityHeaders(app: FastifyInstance): void {
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('x-content-type-options', 'nosniff')

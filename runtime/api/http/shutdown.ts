@@ -3,14 +3,14 @@ import { SandboxError } from '../../kit/errors.ts'
 import type { RunService } from '../runs/service.ts'
 import type { OpenStreams } from './sse.ts'
 
-/** How long readers have to take the last events of runs that ended with the service. */
+/** Time for readers to receive the last events of runs that ended with the service. */
 const STREAMS_MS = 1000
-/** How long requests have to be answered. */
+/** Time for open requests to finish. */
 const REQUESTS_MS = 10_000
 
 /**
- * Closing the app closes in order: the service, whose last events still reach their readers; the streams that are
- * left; the requests that are being answered. Connections without one are cut by `forceCloseConnections`.
+ * Closes in order: first the service, whose last events still reach the readers; then the remaining streams; then open
+ * requests. `forceCloseConnections` cuts idle connections.
  */
 export function closeInOrder(app: FastifyInstance, service: RunService, streams: OpenStreams): void {
   const requests = new RequestsUnderWay()

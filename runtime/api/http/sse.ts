@@ -5,16 +5,16 @@ import { HEARTBEAT_MS } from '../../../contracts/limits.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { Turns } from './turns.ts'
 
-/** Told to `EventSource`: how long to wait before it comes back. */
+/** Reconnection delay for `EventSource`. */
 const RETRY_MS = 1000
 
 export type StreamLimits = {
-  /** Event streams that may be open at a time, of one API key and in all. */
+  /** Maximum number of open event streams, per API key and in total. */
   readonly perKey: number
   readonly inAll: number
 }
 
-/** Every open event stream, so that they can be bounded, and ended by a shutdown; their readers resume elsewhere. */
+/** All open event streams, to limit their number and to end them at a shutdown. Readers can resume on another replica. */
 export class OpenStreams {
   readonly #open = new Map<AbortController, string>()
   readonly #limits: StreamLimits
@@ -25,8 +25,8 @@ export class OpenStreams {
   }
 
   /**
-   * A signal that aborts when the reader leaves or the service closes its streams. Throws `too_many_streams` where the key
-   * or the service has as many streams as it may.
+   * Returns a signal that aborts when the reader disconnects or the service closes its streams. Throws `too_many_streams`
+   * if a limit is reached.
    */
   admit(request: FastifyRequest, reply: FastifyReply): AbortSignal {
     const keyId = request.credential?.keyId ?? ''
@@ -48,8 +48,8 @@ export class OpenStreams {
   }
 
   /**
-   * Answers with events as they come. The source is pulled only as fast as the reader reads, so a slow reader costs
-   * one buffer of the socket; one that stops reading is cut off by the connection's idle timeout.
+   * Sends events as they come. The source is pulled only as fast as the reader reads, so a slow reader costs one socket
+   * buffer. The connection's idle timeout disconnects a reader that stops reading.
    */
   send(reply: FastifyReply, events: AsyncIterable<RunEnvelope>): FastifyReply {
     reply.header('x-accel-buffering', 'no').type('text/event-stream')
@@ -65,7 +65,7 @@ export class OpenStreams {
 const tooManyStreams = (what: string) =>
   new SandboxError('too_many_streams', `${what}, which is the limit. Close some, or read pages of events.`)
 
-/** A reader that takes everything at once gets so much before the other readers, and all other requests, have a turn. */
+/** Characters that a stream may write before other streams and requests get a turn. */
 const CHARACTERS_PER_TURN = 32_768
 
 async function* encode(events: AsyncIterable<RunEnvelope>, turns: Turns): AsyncGenerator<string> {
@@ -82,20 +82,20 @@ async function* encode(events: AsyncIterable<RunEnvelope>, turns: Turns): AsyncG
   }
 }
 
-/** One event as a frame. JSON has no raw line breaks; a type with one would forge a frame and is refused. */
+/** Encodes an event as a frame. JSON has no raw line breaks, but a type with one could inject a frame, so it throws. */
 export function encodeEvent(envelope: RunEnvelope): string {
   const { type } = envelope.event
   if (/[\r\n]/.test(type)) throw new TypeError('an event type must be one line')
   return `id: ${envelope.sequence}\nevent: ${type}\ndata: ${JSON.stringify(envelope)}\n\n`
 }
 
-/** The source's items, and undefined whenever it was silent for so long. */
+/** Yields the items of the source, and undefined after each period of silence. */
 export async function* withHeartbeat<T>(
   source: AsyncIterable<T>,
   everyMs: number,
 ): AsyncGenerator<T | undefined> {
   const iterator = source[Symbol.asyncIterator]()
-  // A failure during a yield is met by the next race; until then nobody else may see it as unhandled.
+  // The next race handles a rejection that happens during a yield. Until then it must not count as unhandled.
   const pull = () => {
     const item = iterator.next()
     item.catch(() => undefined)

@@ -1,9 +1,9 @@
-/** Streams that go on in one turn of the event loop; what they read and encode takes a few milliseconds. */
+/** Number of streams that continue in one turn of the event loop. Reading and encoding for them takes milliseconds. */
 const PER_TURN = 4
 
 /**
- * Lets many streams share the event loop with everything else. A stream that has written its share waits for its next
- * turn; streams are served in the order in which they asked.
+ * Shares the event loop between many streams and all other work. A stream that has written its share waits for its next
+ * turn, in the order of the requests.
  */
 export class Turns {
   readonly #waiting: (() => void)[] = []

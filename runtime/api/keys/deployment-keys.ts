@@ -13,23 +13,23 @@ import { EXECUTOR_KEYS } from '../../../contracts/names.ts'
 import { deriveKey, KEY_BYTES, keyFingerprint } from '../../kit/derive-key.ts'
 import { errnoOf, SandboxError } from '../../kit/errors.ts'
 
-/** What a key of the deployment is used for; each use has a key of its own. */
+/** Purposes of keys. Each purpose has its own derived key. */
 export type KeyUse = 'turn' | 'name' | 'audit'
 
 export type DeploymentKeys = {
-  /** Names the deployment key; kept with whatever was made under it. */
+  /** Fingerprint of the deployment key. Stored with everything that the key protects. */
   readonly keyId: string
   readonly derive: (use: KeyUse) => Uint8Array
-  /** Read anew for every ticket: it changes in a rotation. */
+  /** Changes in a rotation, so read it again for every ticket. */
   readonly ticketKey: { readonly kid: string; readonly privateKey: KeyObject }
-  /** Where AgentHosts on this machine read the public keys. */
+  /** File with the public keys for AgentHosts on this machine. */
   readonly jwksFile: string
 }
 
-/** Files of keys that are given: base64 of 32 bytes, and base64 of an Ed25519 key as PKCS #8. */
+/** Files of provided keys: base64 of 32 bytes, and base64 of an Ed25519 key in PKCS #8. */
 export const KEY_FILES = { deploymentKey: 'deployment-key', ticketKey: 'ticket-key' } as const
 
-/** Reads the keys of a laptop's deployment from a folder of mode 0700, making them at the first start. */
+/** Reads the keys of a laptop's service from a folder of mode 0700. Creates them on the first start. */
 export async function loadDeploymentKeys(directory: string): Promise<DeploymentKeys> {
   await mkdir(directory, { recursive: true, mode: 0o700 })
   await chmod(directory, 0o700)
@@ -44,13 +44,13 @@ export type RootKeys = { readonly root: Uint8Array; readonly privateKey: KeyObje
 
 export type RotatingKeys = DeploymentKeys & {
   /**
-   * Signs tickets with this key from now on; AgentHosts on this machine take those of the key before it too. False where
-   * it is the one in use. Throws where the root is another one: everything that exists hangs on that.
+   * Signs tickets with this key from now on. AgentHosts on this machine also accept tickets of the previous key. Returns
+   * false if the key is already in use. Throws if the root key differs, because all stored data depends on it.
    */
   rotate(next: RootKeys): Promise<boolean>
 }
 
-/** The keys under their root, with the public half of the ticket key in a file of the folder. */
+/** Derives the keys and publishes the public half of the ticket key in a file of the folder. */
 export async function deploymentKeysOf(
   { root, privateKey }: RootKeys,
   directory: string,
@@ -74,7 +74,7 @@ export async function deploymentKeysOf(
         throw new SandboxError('invalid_config', 'the deployment key changes with a restart alone')
       const jwk = await publicJwk(createPublicKey(next.privateKey))
       if (jwk.kid === current.jwk.kid) return false
-      // Known before it is used.
+      // Published before it is used.
       await publish(jwk, current.jwk)
       current = { privateKey: next.privateKey, jwk }
       return true
@@ -86,13 +86,13 @@ const isSameKey = (a: Uint8Array, b: Uint8Array) => a.length === b.length && tim
 
 type PublicJwk = Awaited<ReturnType<typeof publicJwk>>
 
-/** The public half of a ticket key, under the name that its tickets carry. */
+/** The public half of a ticket key. Its `kid` is the one that tickets carry. */
 export async function publicJwk(key: KeyObject) {
   const { kty, crv, x } = await exportJWK(key)
   return { kty, crv, x, kid: keyFingerprint(Buffer.from(String(x))), alg: 'EdDSA', use: 'sig' } as const
 }
 
-/** The bearer of one run in one sandbox: stored nowhere, derived wherever the turn key is. */
+/** The bearer token of one run in one sandbox. It is derived on demand and never stored. */
 export function turnToken(
   turnKey: Uint8Array,
   run: { runId: string; generation: number; instanceId: string },
@@ -101,7 +101,7 @@ export function turnToken(
   return Buffer.from(key).toString('base64url')
 }
 
-/** Two processes may start at once: the first complete file stands, whoever wrote it. */
+/** Two processes may start at the same time. The first complete file wins. */
 async function readOrMake(file: string, make: () => Buffer): Promise<Buffer> {
   const temporary = await writeTemporary(file, make())
   try {

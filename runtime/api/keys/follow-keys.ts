@@ -3,12 +3,12 @@ import type { Log } from '../../kit/log.ts'
 import { repeat } from '../runs/repeat.ts'
 import type { LoadedKeys } from './load-keys.ts'
 
-/** A kubelet takes about as long to show a changed Secret in a folder. */
+/** About the time that a kubelet needs to update a mounted Secret. */
 export const REREAD_EVERY_MS = 60_000
 
 /**
- * Follows a rotation of given keys while the service runs. What cannot be read, or is no key, is said in the log, and
- * the key in use stays in use. Keys that the service made for itself are nobody's to change.
+ * Follows the rotation of provided keys while the service runs. An unreadable or invalid key is logged, and the current
+ * key stays in use. Keys that the service created itself are not rotated.
  */
 export function followKeys(
   reread: LoadedKeys['reread'],
@@ -18,9 +18,9 @@ export function followKeys(
   if (!reread) return { stop: async () => undefined }
   return repeat(async () => {
     try {
-      if (await reread()) log.info('tickets are signed with another key')
+      if (await reread()) log.info('tickets are now signed with a new key')
     } catch (error) {
-      log.error('the keys could not be read again; those in use stay in use', { error: messageOf(error) })
+      log.error('could not read the keys again; the current keys stay in use', { error: messageOf(error) })
     }
   }, everyMs)
 }

@@ -7,7 +7,7 @@ import type { WorkloadIdentity } from '../../azure/workload-identity.ts'
 import { errnoOf, messageOf, SandboxError } from '../../kit/errors.ts'
 import { type DeploymentKeys, deploymentKeysOf, KEY_FILES, loadDeploymentKeys } from './deployment-keys.ts'
 
-/** Where the keys of a deployment are: made by the service for itself, or given to all of its processes. */
+/** Where the deployment's keys come from: created by this service, or provided to all of its processes. */
 export type KeysPlace =
   | { readonly kind: 'own' | 'folder'; readonly directory: string }
   | { readonly kind: 'vault'; readonly url: string }
@@ -20,17 +20,17 @@ export type KeysContext = {
 
 export type LoadedKeys = {
   readonly keys: DeploymentKeys
-  /** The first operator's API key; undefined where the service makes one, or the store is to have one already. */
+  /** The first operator's API key. Undefined if the service creates one, or the store must already have one. */
   readonly apiKey?: string
-  /** Reads given keys again; true where tickets are signed with another one from now on. */
+  /** Reads provided keys again. Returns true if tickets are signed with a new key from now on. */
   readonly reread?: () => Promise<boolean>
 }
 
-/** All attempts to read one secret together. */
+/** Time limit for all attempts to read one secret. */
 const READ_BUDGET_MS = 20_000
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}\s*$/
 
-/** Reads the keys. Given ones are used as they are: a service that cannot read them does not start. */
+/** Reads the keys. If provided keys cannot be read, the service does not start. */
 export async function loadKeys(place: KeysPlace, context: KeysContext): Promise<LoadedKeys> {
   if (place.kind === 'own') return { keys: await loadDeploymentKeys(place.directory) }
   const read = place.kind === 'vault' ? vaultReader(place.url, context) : folderReader(place.directory)
@@ -100,7 +100,7 @@ function decoded(text: string, what: string): Buffer {
   return Buffer.from(text, 'base64')
 }
 
-/** PKCS #8 in DER. */
+/** Expects PKCS #8 in DER. */
 function privateKeyOf(der: Buffer) {
   const refuse = (cause?: unknown) =>
     new SandboxError('invalid_config', 'the ticket key must be an Ed25519 key as PKCS #8', { cause })

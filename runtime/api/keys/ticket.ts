@@ -3,7 +3,7 @@ import { SignJWT } from 'jose'
 import { TICKET } from '../../../contracts/configure.ts'
 import type { DeploymentKeys } from './deployment-keys.ts'
 
-/** Signs a ticket: one instance, one run, exactly these bytes, for a minute. */
+/** Signs a ticket for one instance, one run and exactly these bytes, valid for a minute. */
 export function signTicket(
   key: DeploymentKeys['ticketKey'],
   { instanceId, runId, body, now }: { instanceId: string; runId: string; body: Uint8Array; now: Date },

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { USER_SECRET_PREFIX } from '../../../contracts/secrets.ts'
 
-/** Of RFC 4648, in the lower case that names in a vault have. */
+/** RFC 4648 in lower case, as vault names are. */
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567'
 
 function base32(bytes: Uint8Array): string {
@@ -17,8 +17,8 @@ function base32(bytes: Uint8Array): string {
 }
 
 /**
- * Under what name a user's token lies in the vault of users' tokens. Nobody without the name key can tell it from
- * the user, or the user from it, so to know it is the right to read it.
+ * Name of a user's token in the user-token vault. Without the name key, nobody can derive the name from the user or the
+ * user from the name. A process that knows the name can read the token.
  */
 export const userSecretName = (nameKey: Uint8Array, userId: string): string =>
   USER_SECRET_PREFIX + base32(createHmac('sha256', nameKey).update(userId, 'utf8').digest())

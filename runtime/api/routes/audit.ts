@@ -21,7 +21,7 @@ const AuditQuery = z.strictObject({
 })
 const OneChain = z.strictObject({ run: AuditChain.optional() })
 
-/** The audit of one run, for its owner too. */
+/** Audit of one run. Its owner may read it. */
 export const runAuditRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service }) => {
   const readSchema = {
     ...schema,
@@ -36,7 +36,7 @@ export const runAuditRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { se
   )
 }
 
-/** The audit of the deployment, for operators. */
+/** Audit of the deployment. Only operators may read it. */
 export const auditRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, streams }) => {
   const listSchema = {
     ...schema,
@@ -50,7 +50,7 @@ export const auditRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servi
   const verifySchema = {
     ...schema,
     operationId: 'verifyAudit',
-    summary: 'Verify the audit: one report per line, the complete one last',
+    summary: 'Verify the audit: one report per line, the complete report last',
     querystring: OneChain,
     response: {
       200: { content: { [JSON_LINES_MEDIA_TYPE]: { schema: AuditVerification } } },

@@ -10,14 +10,14 @@ import { eventStream, GUARDED, MutationHeaders, problems, RunParams } from '../h
 import type { RouteDeps } from './deps.ts'
 
 const tags = ['commands']
-/** Room for the input of a command, base64, and the rest of the request. */
+/** Maximum body size: the command's input in base64 plus the rest of the request. */
 const MAX_COMMAND_BODY_BYTES = 92_274_688
 const prefersAsync = (prefer: string | undefined) =>
   (prefer ?? '').split(',').some((preference) => preference.trim().toLowerCase() === 'respond-async')
 
-/** Commands in the sandbox of a run; the same routes serve sandboxes without an agent. */
+/** Commands in the sandbox of a run. The same routes serve sandboxes without an agent. */
 export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once, streams }) => {
-  // Names of operations are unique in a document, and these routes are in it twice.
+  // Operation ids must be unique in the document, and these routes are registered twice.
   const owner = app.prefix === API_ROUTES.runs ? 'Run' : 'Sandbox'
   app.post(
     '/:id/commands',
@@ -27,7 +27,8 @@ export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
         ...GUARDED,
         tags,
         operationId: `start${owner}Command`,
-        summary: 'Run a command and follow it until it exited; `Prefer: respond-async` only starts it',
+        summary:
+          'Run a command and stream its events until it exits; with `Prefer: respond-async` only start it',
         headers: MutationHeaders.extend({ prefer: z.string().max(256).optional() }),
         params: RunParams,
         body: StartCommand,
@@ -42,13 +43,13 @@ export const commandRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { ser
       const caller = callerOf(request)
       const { id } = request.params
       const isFollowed = !prefersAsync(request.headers.prefer)
-      // Asked for before the command starts: what is refused must not run.
+      // Admitted before the command starts, because a rejected request must not run anything.
       const signal = isFollowed ? streams.admit(request, reply) : undefined
       const started = await once(request, reply, (caller) => service.startCommand(caller, id, request.body))
       if (!signal) {
         return reply.code(202).header('preference-applied', 'respond-async').send(started)
       }
-      // The command goes on when its reader leaves; its timeout ends it, or a DELETE.
+      // The command continues if its reader disconnects. Its timeout or a DELETE ends it.
       const events = await service.subscribe(caller, id, { after: started.afterSequence, signal })
       if (!events) throw new SandboxError('run_ended', `run ${id} ended before the command did`)
       return streams.send(reply, commandEvents(events, started.commandId))

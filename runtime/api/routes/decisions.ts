@@ -29,7 +29,7 @@ const answerSchema = {
   response: { 204: z.null(), ...problems(404, 409, 415) },
 }
 
-/** What a person says to a run that waits for them. */
+/** Decisions of people that a run waits for. */
 export const decisionRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
   app.get(
     '/:id/approvals',

@@ -24,17 +24,17 @@ export const eventRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { servi
         querystring: z.strictObject({ after: Sequence.optional() }),
         response: {
           200: eventStream,
-          204: z.null().describe('The run has ended, and the reader has seen its last event.'),
+          204: z.null().describe('The run has ended, and the reader has received its last event.'),
           ...problems(404),
         },
       },
     },
     async (request, reply) => {
-      // A reader that comes back keeps its URL: the header is the newer word.
+      // `EventSource` reconnects with its original URL, so the header is more recent than the query.
       const after = request.headers[LAST_EVENT_ID_HEADER] ?? request.query.after ?? 0
       const signal = streams.admit(request, reply)
       const events = await service.subscribe(callerOf(request), request.params.id, { after, signal })
-      // An `EventSource` comes back after `done` as after a broken line; only 204 tells it to stay away.
+      // `EventSource` reconnects after `done` as well. Only a 204 makes it stop.
       return events ? streams.send(reply, events) : reply.code(204).send(null)
     },
   )

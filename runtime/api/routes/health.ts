@@ -8,7 +8,7 @@ import type { RunService } from '../runs/service.ts'
 
 const tags = ['service']
 
-/** The open routes: they tell nothing of any run. */
+/** Routes without an API key. They reveal nothing about runs. */
 type HealthOptions = { readonly service: RunService; readonly hasOwnMetricsPort: boolean }
 
 export const healthRoutes: FastifyPluginAsyncZod<HealthOptions> = async (app, options) => {
@@ -20,7 +20,7 @@ export const healthRoutes: FastifyPluginAsyncZod<HealthOptions> = async (app, op
         ...OPEN,
         tags,
         operationId: 'getHealth',
-        summary: 'Whether the process lives',
+        summary: 'Check that the process is alive',
         response: { 200: Health },
       },
     },
@@ -34,7 +34,7 @@ export const healthRoutes: FastifyPluginAsyncZod<HealthOptions> = async (app, op
         ...OPEN,
         tags,
         operationId: 'getReadiness',
-        summary: 'Whether it can take runs',
+        summary: 'Check whether the service can take runs',
         response: { 200: Readiness, 503: Readiness },
       },
     },
@@ -52,7 +52,7 @@ export const healthRoutes: FastifyPluginAsyncZod<HealthOptions> = async (app, op
         ...OPEN,
         tags,
         operationId: 'getMetrics',
-        summary: 'Figures for Prometheus',
+        summary: 'Read the metrics in Prometheus text format',
         response: { 200: { content: { 'text/plain': { schema: z.string() } } } },
       },
     },

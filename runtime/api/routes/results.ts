@@ -8,12 +8,12 @@ import type { RouteDeps } from './deps.ts'
 
 const schema = { ...GUARDED, tags: ['results'], params: RunParams, querystring: z.strictObject({}) }
 
-/** What a run on a folder of the user changed. It is made once, when the run ends. */
+/** Changes of a run in a user's folder. They are collected once, when the run ends. */
 export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service }) => {
   const diffSchema = {
     ...schema,
     operationId: 'getRunDiff',
-    summary: 'Read what a run changed in the folder that it worked on',
+    summary: 'Read the changes that a run made in its folder',
     response: { 200: RunDiff, ...problems(404, 409) },
   }
   app.get('/:id/diff', { schema: diffSchema }, async (request) =>
@@ -23,7 +23,7 @@ export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { serv
   const patchSchema = {
     ...schema,
     operationId: 'getRunPatch',
-    summary: 'Read the same as a unified diff, with secrets hidden',
+    summary: 'Read the changes as a unified diff, with secrets redacted',
     response: { 200: bytesOf(PATCH_MEDIA_TYPE), ...problems(404, 409) },
   }
   app.get('/:id/diff/patch', { schema: patchSchema }, async (request, reply) => {
@@ -34,7 +34,7 @@ export const resultRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { serv
   const bundleSchema = {
     ...schema,
     operationId: 'getRunBundle',
-    summary: "Read the run's commits as a git bundle with one ref, which is not redacted",
+    summary: "Read the run's commits as a git bundle with one ref; it is not redacted",
     response: { 200: bytesOf(BUNDLE_MEDIA_TYPE), ...problems(404, 409) },
   }
   app.get('/:id/bundle', { schema: bundleSchema }, async (request, reply) => {

@@ -8,7 +8,7 @@ import type { RouteDeps } from './deps.ts'
 
 const schema = { ...GUARDED, tags: ['runs'] }
 const mutation = { ...schema, headers: MutationHeaders }
-// A scripted plan travels on to AgentHost in the body of `/configure`.
+// A scripted plan is part of the body of `/configure`, so this limit must not be larger.
 const bodyLimit = CONFIGURE_LIMITS.maxBodyBytes
 
 export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
@@ -63,7 +63,7 @@ export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service
   const cancelSchema = {
     ...mutation,
     operationId: 'cancelRun',
-    summary: 'Cancel a run; returns when it is final or two seconds have passed',
+    summary: 'Cancel a run; returns when it has ended, or after two seconds',
     params: RunParams,
     response: { 200: Run, ...problems(404, 409) },
   }

@@ -6,7 +6,7 @@ import type { RouteDeps } from './deps.ts'
 
 const tags = ['policy']
 
-/** The settings in force for runs to come; a run keeps those it was started with. */
+/** Settings for future runs. A run keeps the settings that it was started with. */
 export const sandboxPolicyRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
   app.get(
     '',
@@ -29,7 +29,7 @@ export const sandboxPolicyRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
         ...GUARDED,
         tags,
         operationId: 'replaceSandboxPolicy',
-        summary: 'Replace the sandbox policy; what is left out goes back to its default',
+        summary: 'Replace the sandbox policy; omitted settings get their default',
         headers: MutationHeaders,
         body: SandboxSettingsPatch,
         response: { 200: SandboxSettings, ...problems(403, 409, 415) },
@@ -47,7 +47,7 @@ export const sandboxPolicyRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
         ...GUARDED,
         tags,
         operationId: 'updateSandboxPolicy',
-        summary: 'Change the sandbox policy; what is left out stays',
+        summary: 'Change the sandbox policy; omitted settings stay as they are',
         headers: MutationHeaders,
         body: SandboxSettingsPatch,
         response: { 200: SandboxSettings, ...problems(403, 409, 415) },

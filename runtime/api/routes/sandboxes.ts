@@ -12,7 +12,7 @@ export const SandboxParams = z.object({
   id: z.string().regex(/^sbx_[0-9a-f]{32}$/, 'must be the id of a sandbox'),
 })
 
-/** Sandboxes without an agent. Each is a run of kind `command`, so the routes of runs know it too. */
+/** Sandboxes without an agent. Each is a run of kind `command`, so the routes of runs accept it too. */
 export const sandboxRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
   const createSchema = {
     ...mutation,

@@ -14,12 +14,12 @@ import type { RouteDeps } from './deps.ts'
 const schema = { ...GUARDED, tags: ['policy'] }
 const mutation = { ...schema, headers: MutationHeaders }
 
-/** The settings in force per folder. Every key reaches those of its owner alone, an operator's key too. */
+/** Settings in force per folder. A key reaches only the folders of its owner, even an operator's key. */
 export const trustedFolderRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
   const listSchema = {
     ...schema,
     operationId: 'listTrustedFolders',
-    summary: 'List the folders whose settings are kept, the last trusted first',
+    summary: 'List the folders with stored settings, the most recently trusted first',
     querystring: PageQuery,
     response: { 200: TrustedFolderPage, ...problems() },
   }
@@ -52,7 +52,7 @@ export const trustedFolderRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app,
   const forgetSchema = {
     ...mutation,
     operationId: 'forgetTrustedFolder',
-    summary: 'Forget the settings in force in a folder; the next run there is a first one',
+    summary: 'Forget the settings in force in a folder; the next run there counts as the first',
     querystring: FolderQuery,
     response: { 204: z.null(), ...problems(404, 409) },
   }

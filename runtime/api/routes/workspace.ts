@@ -11,7 +11,7 @@ import type { RouteDeps } from './deps.ts'
 const tags = ['workspace']
 
 export const workspaceRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service, once }) => {
-  // Handed on as it comes in: a workspace is larger than any buffer should be.
+  // The body is passed on as a stream, because a workspace is too large for a buffer.
   app.addContentTypeParser(TAR_MEDIA_TYPE, (_request, payload, done) => done(null, payload))
 
   app.put(
@@ -21,7 +21,7 @@ export const workspaceRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { s
         ...GUARDED,
         tags,
         operationId: 'uploadRunWorkspace',
-        summary: 'Upload the workspace of a run that waits for it as a tar stream; then the run starts',
+        summary: 'Upload the workspace of a run that waits for it, as a tar stream; the run then starts',
         consumes: [TAR_MEDIA_TYPE],
         headers: MutationHeaders,
         params: RunParams,

@@ -1,3 +1,4 @@
+import { Counter, Gauge, Registry } from 'prom-client'
 import { RunState } from '../../../contracts/api.ts'
 import type { Store } from '../../store/store.ts'
 import type { ActiveRuns } from './active-runs.ts'
@@ -9,39 +10,44 @@ type Parts = {
   readonly reaper: Readonly<ReaperFigures>
 }
 
-/** Prometheus text: runs by state as the store has them, and what this process holds and has reaped. */
+/** Returns the metrics as Prometheus text. The values are kept elsewhere, so each scrape fills a new registry. */
 export async function renderMetrics({ store, active, reaper }: Parts): Promise<string> {
-  const counts = await Promise.all(
-    RunState.options.map(async (state) => [state, await store.countRuns({ states: [state] })] as const),
-  )
-  const { rss } = process.memoryUsage()
-  return [
-    '# HELP agentweaver_runs Runs in the store by state.',
-    '# TYPE agentweaver_runs gauge',
-    ...counts.map(([state, count]) => `agentweaver_runs{state="${state}"} ${count}`),
-    '# HELP agentweaver_places_taken Places of this process that runs hold.',
-    '# TYPE agentweaver_places_taken gauge',
-    `agentweaver_places_taken ${active.taken}`,
-    '# HELP agentweaver_reaped_claims_total Claims that this process deleted because no run had them.',
-    '# TYPE agentweaver_reaped_claims_total counter',
-    `agentweaver_reaped_claims_total ${reaper.reaped}`,
-    '# HELP agentweaver_reap_failures_total Such deletions that were not seen through; each is tried again.',
-    '# TYPE agentweaver_reap_failures_total counter',
-    `agentweaver_reap_failures_total ${reaper.failed}`,
-    ...lastRound(reaper),
-    '# HELP process_resident_memory_bytes Resident memory of this process.',
-    '# TYPE process_resident_memory_bytes gauge',
-    `process_resident_memory_bytes ${rss}`,
-    '',
-  ].join('\n')
-}
+  const registry = new Registry()
+  const registers = [registry]
+  const gauge = (name: string, help: string, value: number) => new Gauge({ name, help, registers }).set(value)
+  const counter = (name: string, help: string, value: number) =>
+    new Counter({ name, help, registers }).inc(value)
 
-function lastRound({ lookedAt }: Readonly<ReaperFigures>): string[] {
-  if (!lookedAt) return []
-  const name = 'agentweaver_reaper_last_round_timestamp_seconds'
-  return [
-    `# HELP ${name} When this process last looked for claims that no run has, or began to wait for its turn.`,
-    `# TYPE ${name} gauge`,
-    `${name} ${lookedAt.getTime() / 1000}`,
-  ]
+  const runs = new Gauge({
+    name: 'agentweaver_runs',
+    help: 'Runs in the store by state.',
+    labelNames: ['state'],
+    registers,
+  })
+  await Promise.all(
+    RunState.options.map(async (state) => runs.set({ state }, await store.countRuns({ states: [state] }))),
+  )
+  gauge('agentweaver_places_taken', 'Run slots of this process that are in use.', active.taken)
+  counter(
+    'agentweaver_reaped_claims_total',
+    'Claims that this process deleted because they belong to no run.',
+    reaper.reaped,
+  )
+  counter(
+    'agentweaver_reap_failures_total',
+    'Claim deletions that failed or timed out. Each is retried in the next round.',
+    reaper.failed,
+  )
+  if (reaper.lookedAt)
+    gauge(
+      'agentweaver_reaper_last_round_timestamp_seconds',
+      'When this process last looked for claims without a run, or began to wait for its turn.',
+      reaper.lookedAt.getTime() / 1000,
+    )
+  gauge(
+    'process_resident_memory_bytes',
+    'Resident memory of this process in bytes.',
+    process.memoryUsage.rss(),
+  )
+  return registry.metrics()
 }

@@ -6,7 +6,7 @@ type Announcement = {
   readonly pid: number
 }
 
-/** The text for a service that listens: what a person does next, or one line of JSON for programs. */
+/** Text for a service that listens: the next steps for people, or one line of JSON for programs. */
 export function announcement(format: 'text' | 'json', service: Announcement): string {
   const { url, socket, stateDir, apiKeyFile, pid } = service
   if (format === 'json') return `${JSON.stringify({ url, socket, apiKeyFile, pid })}\n`

@@ -11,8 +11,8 @@ type Console = {
 type Settings = Pick<ApiConfig, 'home' | 'stateDir' | 'isStateDirNamed' | 'readyFormat'>
 
 /**
- * Earlier versions kept their state in `.agentweaver/` of the folder where they ran. Before a service makes a new state
- * in the user's own folder, a person decides about such an older one: at a terminal by an answer, elsewhere by one of
+ * Earlier versions kept their state in `.agentweaver/` of the folder where they ran. Before a new state is created in the
+ * user's state folder, a person decides what to do with the old one: by an answer at the terminal, otherwise with one of
  * the commands in the error.
  */
 export async function settleEarlierState(

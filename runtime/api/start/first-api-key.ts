@@ -6,12 +6,12 @@ import { errnoOf, SandboxError } from '../../kit/errors.ts'
 import type { Store, Transaction } from '../../store/store.ts'
 import { generateApiKey, hashApiKey, isApiKey } from '../http/api-key.ts'
 
-/** The API keys of a store, as the first one is put into it. */
+/** The operations on API keys that a start needs. */
 export type KeyStore = Pick<Store, 'readApiKey' | 'countApiKeys'> & Pick<Transaction, 'insertApiKey'>
-/** Who uses the service of their own machine. */
+/** Owner of the first key. */
 const LOCAL_OWNER = 'local'
 
-/** Puts the first operator's key, as the deployment was given it, into a store that has none. */
+/** Adds the provided operator's key to a store without keys. */
 export async function ensureGivenApiKey(
   store: KeyStore,
   { apiKey, now }: { apiKey: string; now: () => Date },
@@ -19,16 +19,16 @@ export async function ensureGivenApiKey(
   if (!isApiKey(apiKey))
     throw new SandboxError(
       'invalid_config',
-      'what is given as the first API key is none: npm run keys makes one',
+      'the provided first API key is malformed; create one with npm run keys',
     )
   if ((await store.countApiKeys()) > 0) return
   await insertOnce(store, { hash: hashApiKey(apiKey), createdAt: now().toISOString() })
 }
 
 /**
- * Makes the API key of a new store and its file, mode 0600, and answers the file's path; undefined where the store
- * has keys of its own and the file is gone. The file comes first: a crash in between leaves a key that the next
- * start puts into the store, never a key that nobody knows.
+ * Creates the API key of a new store and its file (mode 0600) and returns the file's path. Returns undefined if the store
+ * has keys and the file is missing. The file is written first: after a crash in between, the next start adds its key to the
+ * store.
  */
 export async function ensureFirstApiKey(
   store: KeyStore,
@@ -44,7 +44,7 @@ export async function ensureFirstApiKey(
   return (await store.readApiKey(hash)) && file
 }
 
-/** Two processes may start at once with the same file; either one's row is the key's. */
+/** Two processes may start with the same file. It does not matter which of them inserts the row. */
 async function insertOnce(store: KeyStore, key: { hash: string; createdAt: string }): Promise<void> {
   try {
     await store.insertApiKey({ ...key, id: `key_${randomUUID()}`, owner: LOCAL_OWNER, role: 'operator' })
@@ -53,7 +53,7 @@ async function insertOnce(store: KeyStore, key: { hash: string; createdAt: strin
   }
 }
 
-/** A complete file or none; one that is there already stands. */
+/** Writes a complete file or none. An existing file is kept. */
 async function writeNewFile(file: string, content: string): Promise<void> {
   const temporary = `${file}.${randomUUID()}`
   await writeFile(temporary, content, { flag: 'wx', mode: 0o600 })
@@ -76,7 +76,7 @@ async function readKeyFile(file: string): Promise<string | undefined> {
   }
   const key = text.trim()
   if (!isApiKey(key))
-    throw new SandboxError('invalid_config', `${file} holds no API key. Remove it to get a new one.`)
+    throw new SandboxError('invalid_config', `${file} contains no API key. Remove the file to get a new key.`)
   await chmod(file, 0o600)
   return key
 }

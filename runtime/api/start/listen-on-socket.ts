@@ -7,15 +7,15 @@ import { preparePrivateFolder } from '../../state-folder/prepare-folder.ts'
 import type { SocketPlace } from '../../state-folder/socket-place.ts'
 
 /**
- * Serves the app over a Unix socket too, for the command line of the user who runs the service. No other user can
- * connect: the folder is closed to them, and so is the socket. The caller holds the lock of the state folder, so that a
- * socket which is there already is a leftover of a service that ended.
+ * Also serves the app on a Unix socket, for the command line of the same user. Other users cannot connect, because the
+ * folder and the socket are closed to them. The caller holds the lock of the state folder, so an existing socket file is
+ * left over from a service that has ended.
  */
 export async function listenOnSocket(
   app: Pick<FastifyInstance, 'server'>,
   { folder, path }: SocketPlace,
 ): Promise<{ close(): void }> {
-  // As the HTTP server's own connections are made: a client that has sent everything still reads.
+  // The same option as for the HTTP server's own connections: a client that has sent everything can still read.
   const server = createServer({ allowHalfOpen: true }, (connection) => {
     app.server.emit('connection', connection)
   })
@@ -33,4 +33,4 @@ export async function listenOnSocket(
 }
 
 const failure = (path: string, cause: unknown): SandboxError =>
-  new SandboxError('unavailable', `The socket ${path} cannot be made: ${messageOf(cause)}`, { cause })
+  new SandboxError('unavailable', `The socket ${path} cannot be created: ${messageOf(cause)}`, { cause })

@@ -2,7 +2,7 @@ import type { Store } from '../../store/store.ts'
 import type { AuditTrail } from '../runs/audit-trail.ts'
 import type { KeyStore } from './first-api-key.ts'
 
-/** The API keys of a store; each new one is a record of the deployment's audit, in the same commit. */
+/** Inserts API keys together with an audit record, in one transaction. */
 export const recordedKeys = (store: Store, audit: AuditTrail): KeyStore => ({
   readApiKey: (hash) => store.readApiKey(hash),
   countApiKeys: () => store.countApiKeys(),
@@ -14,7 +14,7 @@ export const recordedKeys = (store: Store, audit: AuditTrail): KeyStore => ({
           kind: 'key.created',
           runId: '',
           callId: row.id,
-          // The key of a new store, which no person asked for.
+          // The first key of a store is created by the service, not by a person.
           actor: 'agentweaver',
           tool: 'key.create',
           policyVersion: '',

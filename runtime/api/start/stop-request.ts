@@ -3,28 +3,28 @@ import type { Readable } from 'node:stream'
 
 type Sources = {
   readonly signals: Pick<EventEmitter, 'on' | 'once' | 'off'>
-  /** Ends when whoever started the service is gone. */
+  /** Ends when the process that started the service has exited. */
   readonly lifeline: Readable | undefined
-  /** Called at a second signal, when waiting has become too long for somebody. */
+  /** Called on a second signal, to stop at once. */
   readonly onImpatience: () => void
 }
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
-/** Resolves with why the service should stop: a signal, or the end of its lifeline. */
+/** Resolves with the reason to stop: a signal, or the end of the lifeline. */
 export function stopRequest({ signals, lifeline, onImpatience }: Sources): Promise<string> {
   return new Promise((resolve) => {
     let isSignalled = false
     for (const signal of SIGNALS) {
       signals.on(signal, () => {
-        // Whoever stops the service ends its lifeline and signals once; that is not impatience.
+        // The starting process closes the lifeline and sends one signal. Only a second signal means stop at once.
         if (isSignalled) onImpatience()
         isSignalled = true
         resolve(signal)
       })
     }
     for (const end of ['end', 'close', 'error']) lifeline?.once(end, () => resolve('the lifeline ended'))
-    // Nothing is expected on it; read, it tells when the other side is gone.
+    // The lifeline carries no data, but it must be read to notice its end.
     lifeline?.resume()
   })
 }

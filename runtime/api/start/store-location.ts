@@ -4,7 +4,7 @@ import type { Log } from '../../kit/log.ts'
 import type { StoreLocation } from '../../store/open-store.ts'
 import type { ApiConfig } from '../config.ts'
 
-/** Where the store is, and by what the database knows this service. */
+/** Where the store is, and how the service logs in to it. */
 export function storeLocation(
   { store, identity }: Pick<ApiConfig, 'store' | 'identity'>,
   log: Log,

@@ -9,7 +9,7 @@ export interface Drained {
   truncated: boolean
 }
 
-/** Where the bytes of one stream go. */
+/** The destination of one output stream. */
 export interface Drain {
   readonly stream: OutputStream
   readonly maxBytes: number
@@ -17,8 +17,8 @@ export interface Drain {
 }
 
 /**
- * Hands on what a stream says until the cap, then only counts, so that the command is never stopped by a full
- * pipe. A slow reader slows the command: nothing is read while `onChunk` works.
+ * Forwards a stream up to the limit, then only counts bytes, so that a full pipe never blocks the command.
+ * While `onChunk` is pending nothing is read, so a slow reader slows the command down.
  */
 export async function drain(readable: Readable, to: Drain): Promise<Drained> {
   const drained = { bytes: 0, truncated: false }
@@ -31,12 +31,12 @@ export async function drain(readable: Readable, to: Drain): Promise<Drained> {
   return drained
 }
 
-/** How long a stream may stay silent after its command ended before it is given up. */
+/** Longest time without output, after the command ended, before a stream is closed. */
 const IDLE_MS = 1_000
 
 /**
- * Closes streams that something unreachable keeps open after the command's end. What was written before is still
- * read, however slowly: only a stream that neither has nor gets bytes counts as idle.
+ * Closes streams that an unreachable process keeps open after the command ended. Data that was already written
+ * is still read, however slowly: a stream counts as idle only if it has no buffered data and receives none.
  */
 export async function closeWhenIdle(outputs: readonly Readable[], done: Promise<unknown>): Promise<void> {
   let isDone = false

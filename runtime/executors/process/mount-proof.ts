@@ -4,24 +4,27 @@ import { pathIdentity } from '../rootfs/host-paths.ts'
 import { parseMountInfo } from '../rootfs/mount-info.ts'
 import { isWithin, type Mount, SANDBOX_PATHS } from '../rootfs/mounts.ts'
 
-export const OTHER_FOLDER = 'the workspace is not the folder that it was'
+export const OTHER_FOLDER = 'the workspace was replaced by another folder'
 
 /**
- * What a sandbox must show at a path before its command starts. A launcher mounts by path, and another process may have
- * put a link or another folder there since the path was checked.
+ * What the sandbox must show at a path before its command starts. A launcher mounts by path, and another
+ * process may have put a link or another folder there since the path was checked.
  */
 export interface ExpectedMount {
   readonly target: string
-  /** Device and inode that must be found there. */
+  /** Required device and inode. */
   readonly identity?: string | undefined
-  /** The target lies in files that commands can write, so the mount itself could have landed elsewhere. */
+  /**
+   * The target lies in files that commands can write, so the mount could have landed elsewhere. It must be a
+   * mount point.
+   */
   readonly isMountPoint: boolean
 }
 
 const isInWorkspace = (target: string) =>
   target !== SANDBOX_PATHS.workspace && isWithin(target, SANDBOX_PATHS.workspace)
 
-/** What can be checked of mounts: those with an identity, and those below the workspace. */
+/** The mounts that can be verified: those with an identity, and those below the workspace. */
 export function expectedMounts(mounts: readonly Mount[]): ExpectedMount[] {
   return mounts
     .map((mount) => ({
@@ -33,8 +36,8 @@ export function expectedMounts(mounts: readonly Mount[]): ExpectedMount[] {
 }
 
 /**
- * Why a command must not start in the sandbox whose first process is `leader`. What cannot be seen is not proven. This
- * looks from outside, which costs no process.
+ * Returns why the command must not start in the sandbox whose first process is `leader`, or undefined. Anything
+ * that cannot be read counts as a failure. Checked from outside through `/proc`, which needs no extra process.
  */
 export function mountProblem(
   leader: number | undefined,

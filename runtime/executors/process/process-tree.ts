@@ -1,13 +1,13 @@
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 
-/** How often to look again without a pause: a namespace usually vanishes within a fraction of a millisecond. */
+/** Number of checks without a pause: a namespace usually disappears within a fraction of a millisecond. */
 const EAGER_LOOKS = 64
 
-/** Whether this kernel lists the children of a process (CONFIG_PROC_CHILDREN). */
+/** Whether the kernel lists the children of a process (CONFIG_PROC_CHILDREN). */
 const listsChildren = (): boolean => existsSync(`/proc/${process.pid}/task/${process.pid}/children`)
 
-/** The first child of a launcher that has one thread and one child; undefined where it has none. */
+/** Returns the child of a launcher that has one thread and one child, or undefined. */
 export function onlyChildOf(pid: number, isListed = listsChildren()): number | undefined {
   if (!isListed) return processes().find((one) => parentOf(one) === pid)
   const child = Number.parseInt(readOr(`/proc/${pid}/task/${pid}/children`, ''), 10)
@@ -22,8 +22,8 @@ const processes = (): number[] =>
 const parentOf = (pid: number): number => Number(statOf(pid)[1])
 
 /**
- * Direct children of a process. Empty where the kernel does not tell (CONFIG_PROC_CHILDREN) or the
- * process is gone.
+ * Returns the direct children of a process. Empty if the process is gone, or the kernel does not list children
+ * (CONFIG_PROC_CHILDREN).
  */
 export function childrenOf(pid: number): number[] {
   return tasksOf(pid).flatMap((task) =>
@@ -31,31 +31,37 @@ export function childrenOf(pid: number): number[] {
   )
 }
 
-/** Whether a number is a process and no thread of one: gVisor lists a child's threads among the children. */
+/** Returns whether a number is a process id and not a thread id: gVisor lists threads among the children. */
 export const isProcess = (pid: number): boolean =>
   readOr(`/proc/${pid}/status`, '').includes(`\nTgid:\t${pid}\n`)
 
-/** Every process below `pid`, parents first. */
+/** Returns all descendants of `pid`, parents first. */
 export function descendantsOf(pid: number): number[] {
   const found: number[] = []
   for (let next = childrenOf(pid); next.length > 0; next = next.flatMap(childrenOf)) found.push(...next)
   return found
 }
 
-/** Processes whose environment at their start had the entry `marker` (`NAME=value`). */
+/** Returns the processes that were started with the environment entry `marker` (`NAME=value`). */
 export function processesMarked(marker: string): number[] {
   return processes().filter((pid) => hasMark(pid, marker))
 }
 
-/** Whether a process had the entry `marker` (`NAME=value`) in its environment at its start. */
+/** Returns whether a process was started with the environment entry `marker` (`NAME=value`). */
 export function hasMark(pid: number, marker: string): boolean {
   return readOr(`/proc/${pid}/environ`, '').split('\0').includes(marker)
 }
 
-/** How much of a process's command line tells its program: the witness's and its command's differ at once. */
+/**
+ * Enough of a command line to identify the program: the command lines of the supervisor and its command differ
+ * early.
+ */
 const PROGRAM_BYTES = 256
 
-/** The beginning of a process's command line, which a process may write itself; empty where it is gone. */
+/**
+ * Returns the beginning of a process's command line, or an empty string if the process is gone. The process
+ * itself can change this text.
+ */
 export function programOf(pid: number): string {
   let file: number | undefined
   try {
@@ -70,7 +76,7 @@ export function programOf(pid: number): string {
   }
 }
 
-/** Sends a signal and does not mind that the process is gone. */
+/** Sends a signal. Does nothing if the process is gone. */
 export function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
@@ -79,7 +85,7 @@ export function sendSignal(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Waits until a process has died. A zombie counts as dead: its namespace, if it led one, is empty by then. */
+/** Waits until a process is dead. A zombie counts as dead: the namespace that it led is empty by then. */
 export async function waitUntilDead(pid: number, deadlineMs: number): Promise<boolean> {
   const end = performance.now() + deadlineMs
   for (let looks = 0; !isDead(pid); looks++) {
@@ -94,7 +100,10 @@ export function isDead(pid: number): boolean {
   return state === '' || state === 'Z' || state === 'X'
 }
 
-/** The fields of `/proc/<pid>/stat` behind the program's name, which may hold anything: its state, its parent. */
+/**
+ * The fields of `/proc/<pid>/stat` after the program's name: state, parent and so on. The name itself may
+ * contain any character.
+ */
 function statOf(pid: number): string[] {
   const stat = readOr(`/proc/${pid}/stat`, '')
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
@@ -118,7 +127,7 @@ function readOr(path: string, otherwise: string): string {
   }
 }
 
-/** ESRCH and ENOENT: it ended; EPERM: its number went to another user's process; EACCES: likewise for files. */
+/** ESRCH and ENOENT: the process ended. EPERM and EACCES: its number now belongs to another user's process. */
 const isGone = (error: unknown): boolean =>
   error instanceof Error &&
   'code' in error &&

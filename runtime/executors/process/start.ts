@@ -2,14 +2,14 @@ import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
-import { LAUNCHER_FD, STATUS_FD } from './witness.ts'
+import { LAUNCHER_FD, STATUS_FD } from './command-supervisor.ts'
 
-/** The first process of a session of its own. */
+/** A program to start as the first process of a new session. */
 export interface Program {
   readonly file: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** Without input it reads from `/dev/null`. */
+  /** Without input, standard input is `/dev/null`. */
   readonly hasInput: boolean
 }
 
@@ -23,22 +23,22 @@ export interface StartedProgram {
   readonly stdin: Writable | undefined
   readonly stdout: Readable
   readonly stderr: Readable
-  /** What the witness says and hears, where it is one. */
+  /** The supervisor's status channel. Undefined if the program is not a supervisor. */
   readonly status?: Readable & Writable
   readonly exited: Promise<Exit>
 }
 
-/** Starts a program, or throws why it cannot be started. */
+/** Starts a program. Throws the reason if it cannot be started. */
 export type Start = (program: Program) => StartedProgram | Promise<StartedProgram>
 
 export interface NodeStartOptions {
-  /** Opens what becomes the launcher's descriptor 3; ours is closed once it has it. */
+  /** Opens the file for the launcher's descriptor 3. Closed in this process after the start. */
   readonly openLauncherFd?: (() => number) | undefined
-  /** Descriptors of ours that would leak into the command; it gets `/dev/null` in their place. */
+  /** Descriptors of this process that the command would inherit. The command gets `/dev/null` instead. */
   readonly inherited?: readonly number[]
 }
 
-/** As Node starts programs, which may be of any platform: in `/`, with the status channel of a witness. */
+/** Starts programs with Node, in `/`, with the status channel of a command supervisor. */
 export function startByNode({ openLauncherFd, inherited = [] }: NodeStartOptions): Start {
   return async ({ file, args, env, hasInput }) => {
     const opened: number[] = []
@@ -53,7 +53,7 @@ export function startByNode({ openLauncherFd, inherited = [] }: NodeStartOptions
       stdio[LAUNCHER_FD] = openLauncherFd ? open(openLauncherFd) : 'ignore'
       stdio[STATUS_FD] = 'pipe'
       for (const fd of inherited) stdio[fd] = open(() => openSync('/dev/null', 'r'))
-      // An absent entry would be a pipe; 'ignore' leaves the number unused.
+      // A missing entry would become a pipe; 'ignore' leaves the descriptor unused.
       const entries = Array.from(stdio, (entry) => entry ?? 'ignore')
       child = spawn(file, args, { stdio: entries, env: { ...env }, cwd: '/', detached: true })
     } finally {

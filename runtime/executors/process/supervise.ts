@@ -4,6 +4,7 @@ import type { ExecRequest, ExecResult, TerminationReason } from '../../../contra
 import type { ExecIo } from '../../../contracts/toolbox.ts'
 import { messageOf } from '../../kit/errors.ts'
 import { signalName } from '../../kit/signal-name.ts'
+import { COMMAND_LIMITS, type Ending, parseEnding, releaseMessage } from './command-supervisor.ts'
 import { closeWhenIdle, type Drained, drain } from './drain.ts'
 import { type ExpectedMount, mountProblem } from './mount-proof.ts'
 import {
@@ -16,47 +17,51 @@ import {
   waitUntilDead,
 } from './process-tree.ts'
 import { type Exit, type NodeStartOptions, type Start, type StartedProgram, startByNode } from './start.ts'
-import { COMMAND_LIMITS, type Ending, parseEnding, releaseMessage } from './witness.ts'
 
-/** How a backend starts a command: by its witness, or by itself. */
+/** How a backend starts a command: through a command supervisor, or directly. */
 export interface Launch extends NodeStartOptions {
   readonly file: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** Starts the command itself, in its folder. Without it Node starts the witness. */
+  /** Starts the command directly, in its folder. Without it, Node starts the supervisor. */
   readonly start?: Start
   /** Whether the death of the launcher's child ends every process of the command. */
   readonly hasPidNamespace: boolean
   /** What the sandbox must show before the command may start. */
   readonly expected?: readonly ExpectedMount[]
-  /** Lets go of what is held until the sandbox was looked at. Called once, also where it never started. */
+  /**
+   * Releases the files that are held open until the sandbox was verified. Called exactly once, also if the
+   * command never started.
+   */
   readonly release?: () => void
-  /** A `NAME=value` of `env` by which strays are found where no namespace holds them. */
+  /** An entry `NAME=value` of `env` that identifies processes of a command without a namespace. */
   readonly marker?: string
-  /** Ends what the backend alone can find of the command. Called at the end, also where it never started, and before. */
+  /**
+   * Kills processes that only the backend can find. May be called during the run, and always at the end, also
+   * if the command never started.
+   */
   readonly onEnded?: () => Promise<void>
 }
 
-/** Between the polite and the final signal. */
+/** Time between SIGTERM and SIGKILL. */
 export const GRACE_MS = 2_000
 
-/** When to look first whether anything has not heard the polite one, then after twice as long each time. */
+/** First delay before SIGTERM is sent to new processes. It doubles each time. */
 const ASK_AGAIN_MS = 20
 
-/** How long the rest of a killed namespace may take to vanish before the result is given anyway. */
+/** Longest wait for a killed namespace to disappear before the result is returned anyway. */
 const VANISH_MS = 1_000
 
 const MAX_DIAGNOSTIC_CHARS = 4_096
 
 const STOPPED_EARLY = 'The command was stopped before it started.'
 
-/** Runs one command to its end. Never throws for what the command did; rejects if `onChunk` does. */
+/** Runs one command to its end. Never throws for anything that the command did. Rejects if `onChunk` rejects. */
 export async function supervise(launch: Launch, request: ExecRequest, io: ExecIo): Promise<ExecResult> {
   const run = new Run(launch, request, io)
   return run.result()
 }
 
-/** The result of a command that could not be started. */
 export function notStarted(reason: TerminationReason, message: string, startedAt?: number): ExecResult {
   return {
     exitCode: null,
@@ -76,11 +81,11 @@ class Run {
   readonly #request: ExecRequest
   readonly #io: ExecIo
   readonly #startedAt = performance.now()
-  /** The first reason to stop the command; later ones do not replace it. */
+  /** The first reason to stop the command. Later reasons do not replace it. */
   #stopReason: 'timeout' | 'cancelled' | undefined
   #child: StartedProgram | undefined
   #hasExited = false
-  /** The first process of the sandbox: when it dies, the kernel ends all others. */
+  /** The first process of the sandbox. When it dies, the kernel kills all others. */
   #leader: number | undefined
   #askTimer: NodeJS.Timeout | undefined
   #killTimer: NodeJS.Timeout | undefined
@@ -135,7 +140,7 @@ class Run {
     return this.#ended(outputs, endingOf(rest, exit))
   }
 
-  /** Has the witness start the command; answers why there is none. */
+  /** Signals the supervisor to start the command. Returns a result if it could not start. */
   async #handOver(child: StartedProgram, said: StatusLines): Promise<ExecResult | undefined> {
     const failure = await Promise.race([said.ready, child.exited])
     if (failure !== 'ready') return this.#neverReady(child, said, failure)
@@ -153,7 +158,7 @@ class Run {
     return this.#child
   }
 
-  /** What the sandbox, as it stands before its command, lacks. */
+  /** Returns a problem of the prepared sandbox, before its command starts. */
   #problemOf({ pid }: StartedProgram): string | undefined {
     const { hasPidNamespace, expected = [] } = this.#launch
     if (hasPidNamespace) this.#leader = onlyChildOf(pid)
@@ -166,7 +171,7 @@ class Run {
     this.#launch.release?.()
   }
 
-  /** The command starts, or has, unless there is already a reason to stop. */
+  /** Releases the command, unless it must already stop. */
   #begin(child: StartedProgram): undefined {
     if (this.#stopReason) {
       this.#kill()
@@ -178,7 +183,7 @@ class Run {
     feedStdin(child, this.#io.stdin)
   }
 
-  /** Reads both streams to their ends. A reader that fails ends the command. */
+  /** Reads both streams to the end. If a reader fails, the command is killed. */
   async #drain({ stdout, stderr, exited }: StartedProgram): Promise<[Drained, Drained]> {
     const { onChunk } = this.#io
     const maxBytes = this.#request.maxOutputBytes
@@ -197,12 +202,12 @@ class Run {
     }
   }
 
-  /** Without a namespace nothing ends what the command left behind but us. */
+  /** Without a PID namespace, this process must kill everything that the command left behind. */
   async #sweep(outputs: readonly Readable[], done: Promise<unknown>): Promise<void> {
-    // What holds no output open is the backend's to find, where it can.
+    // The backend finds processes that hold no output open, if it can.
     if (this.#launch.onEnded && (await endsAtOnce(done))) return
     this.#kill()
-    // It may write for ever; what fails here fails again at the end, where it is told.
+    // A remaining process may write forever. An error here occurs again at the end, which reports it.
     await this.#launch.onEnded?.().catch(() => undefined)
     await closeWhenIdle(outputs, done)
   }
@@ -221,15 +226,15 @@ class Run {
   }
 
   /**
-   * Sends the polite signal to each program of the command once, and looks again for those that have not heard it: a
-   * process that began since, or one that took its program since. The witness's child hears it as the witness does, and
-   * forgets it, until it is the command's shell.
+   * Sends SIGTERM once to each program of the command, and repeats for processes that started, or executed
+   * another program, since. The supervisor's child ignores SIGTERM like the supervisor until it becomes the
+   * command's shell.
    */
   #ask(asked: Set<string>, againMs: number): void {
     const child = this.#child
     if (child === undefined || this.#hasExited) return
     const tree = [...(child.status ? [] : [child.pid]), ...descendantsOf(child.pid)]
-    // A fork bomb would use the time of grace to grow.
+    // A fork bomb would use the grace period to grow.
     if (tree.length > COMMAND_LIMITS.processes) {
       this.#kill()
       return
@@ -243,7 +248,7 @@ class Run {
     this.#askTimer = setTimeout(() => this.#ask(asked, againMs * 2), againMs)
   }
 
-  /** Ends the launcher and what it leads. The kernel takes the rest of a pid namespace with its first process. */
+  /** Kills the launcher and its children. In a PID namespace, the kernel kills the rest with its first process. */
   #kill(): void {
     const pid = this.#child?.pid
     if (pid === undefined) return
@@ -258,7 +263,10 @@ class Run {
     return notStarted(reason, message, this.#startedAt)
   }
 
-  /** A stop that came first is the reason: it may have ended what was looked at. */
+  /**
+   * If the command was stopped before, that is the reason: the stop may have killed the processes that were
+   * checked.
+   */
   async #refused({ stdout, stderr, exited }: StartedProgram, problem: string): Promise<ExecResult> {
     this.#kill()
     for (const output of [stdout, stderr]) output.destroy()
@@ -274,7 +282,7 @@ class Run {
     if (this.#stopReason) return this.#notStarted(this.#stopReason, STOPPED_EARLY)
     const launcherSaid = await textOf(child.stderr)
     const words = `${await said.end}${launcherSaid}`.trim().slice(0, MAX_DIAGNOSTIC_CHARS)
-    const why = words || `the launcher ended with ${failure.code ?? failure.signal}`
+    const why = words || `the launcher exited with ${failure.code ?? failure.signal}`
     return this.#notStarted('spawn_failed', why)
   }
 
@@ -298,7 +306,7 @@ class Run {
     if (reason === 'timeout') return { message: `Stopped after ${this.#request.timeoutMs} ms.` }
     if (reason === 'cancelled') return { message: 'Stopped because it was cancelled.' }
     if (reason === 'lost')
-      return { message: 'The command ended its own parent, so its outcome is not known.' }
+      return { message: 'The command killed its own supervisor, so its result is unknown.' }
     return {}
   }
 }
@@ -308,7 +316,7 @@ const ownEnding = ({ code, signal }: Exit): Ending => {
   return signal === null ? { kind: 'unknown' } : { kind: 'signal', signal }
 }
 
-/** How many turns of the event loop it may take to hear of both outputs' ends when the last writer is gone. */
+/** Turns of the event loop until both output streams report their end after the last writer is gone. */
 const TURNS = 4
 
 async function endsAtOnce(done: Promise<unknown>): Promise<boolean> {
@@ -319,7 +327,7 @@ async function endsAtOnce(done: Promise<unknown>): Promise<boolean> {
   return isDone
 }
 
-/** Prefers the witness's word; a killed launcher has none, then its own end is the command's. */
+/** Prefers the supervisor's report. A killed supervisor sends none; the launcher's exit status is used instead. */
 function endingOf(rest: string, exit: Exit): Ending {
   const ending = parseEnding(rest)
   if (ending.kind !== 'unknown') return ending
@@ -328,10 +336,10 @@ function endingOf(rest: string, exit: Exit): Ending {
   return signal === undefined ? ending : { kind: 'signal', signal }
 }
 
-/** The witness's side of the conversation. */
+/** The supervisor's side of the status channel. */
 class StatusLines {
   readonly ready: Promise<'ready'>
-  /** All that was said but `ready`. */
+  /** Everything that the supervisor wrote, except `ready`. */
   readonly end: Promise<string>
 
   constructor(status: Readable & Writable) {
@@ -347,7 +355,7 @@ class StatusLines {
       text = lines.toSpliced(at, 1).join('\n')
       resolve('ready')
     })
-    // A killed witness resets the connection: that is an end like any other.
+    // A killed supervisor resets the connection, which counts as its end.
     status.on('error', () => status.destroy())
     status.on('close', () => ended.resolve(text))
     this.ready = promise
@@ -355,7 +363,7 @@ class StatusLines {
   }
 }
 
-/** A command may end without reading its input; the broken pipe is its choice. */
+/** A command may end without reading its input. The broken pipe is not an error. */
 function feedStdin({ stdin }: StartedProgram, input: Uint8Array | undefined): void {
   if (!stdin || !input) return
   stdin.on('error', () => stdin.destroy())

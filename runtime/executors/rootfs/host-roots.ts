@@ -7,8 +7,8 @@ import { bindReadOnly, isWithin, type Mount } from './mounts.ts'
 import { placeProblem } from './system-mounts.ts'
 
 /**
- * Where the folders of the operator's ceiling lead now. The service calls this once, when it reads the ceiling. A folder
- * that does not exist is kept by its spelling: it can be used once it is there, if no link leads to it.
+ * Resolves the folders of the operator's ceiling. The service calls this once, at start. A folder that does not
+ * exist keeps its spelling: it can be used once it exists, if no link leads to it.
  */
 export function resolveHostRoots(paths: readonly string[]): Promise<HostRoot[]> {
   return Promise.all(
@@ -33,10 +33,10 @@ interface Ceiling {
 }
 
 /**
- * The mounts of the folders that a request names. Each is opened first, and what was opened must be the folder that its
- * spelling means below a root of the ceiling: the operator may spell a root through links, but no link is followed
- * below it. The mount is made by path, because a bind of a descriptor is refused; its `identity` is compared with what was
- * mounted before the command starts.
+ * Returns the mounts of the folders that a request names. Each folder is opened first, and the opened folder
+ * must be the one that its spelling means below a root of the ceiling: the operator may spell a root through
+ * links, but below a root no link is followed. The mount itself is made by path, because a descriptor cannot be
+ * bind-mounted; its `identity` is verified before the command starts.
  */
 export function hostMounts(paths: readonly string[], ceiling: Ceiling): HostMounts {
   const opened: Opened[] = []
@@ -54,12 +54,12 @@ export function hostMounts(paths: readonly string[], ceiling: Ceiling): HostMoun
 }
 
 interface Opened {
-  /** Where commands see it; normalised. */
+  /** Normalised path at which commands see the folder. */
   readonly path: string
   readonly held: HeldPath
 }
 
-/** Opens all, or returns what is wrong with the first that may not be shown. */
+/** Opens all folders. Returns the problem of the first one that is not allowed. */
 function open(paths: readonly string[], ceiling: Ceiling, opened: Opened[]): string | undefined {
   for (const path of new Set(paths.map(normalPath))) {
     const held = tryHold(path)
@@ -98,8 +98,9 @@ const outerOf = ({ path }: Opened, opened: readonly Opened[]): Opened | undefine
   opened.find((other) => other.path !== path && isWithin(path, other.path))
 
 /**
- * A folder in one that is shown needs no mount of its own. A mount point in there would be looked up by path among files
- * that other processes may change, so a folder that is not the same one there is refused.
+ * A folder inside another requested folder needs no mount of its own. A nested mount point would be looked up
+ * by path among files that other processes may change, so a nested folder that is reached through a link is
+ * rejected.
  */
 function nestedProblem(opened: readonly Opened[]): string | undefined {
   for (const one of opened) {

@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { isWithin } from './mounts.ts'
 
-/** A mount of the host, as far as a bind of it must keep its flags. */
+/** A mount of the host, with the options that a bind mount must keep. */
 export interface HostMount {
   readonly path: string
   readonly options: readonly string[]
 }
 
-/** `/proc/self/mountinfo`: field 5 is the mount point, field 6 its options. */
+/** In `/proc/self/mountinfo`, field 5 is the mount point and field 6 its options. */
 export function parseMountInfo(text: string): HostMount[] {
   return text
     .split('\n')
@@ -20,7 +20,7 @@ export function parseMountInfo(text: string): HostMount[] {
 
 export const readMountInfo = (): HostMount[] => parseMountInfo(readFileSync('/proc/self/mountinfo', 'utf8'))
 
-/** The mount that holds a path: the last one of the longest fitting mount point. */
+/** Returns the mount that holds a path: the last one with the longest matching mount point. */
 export function mountOf(mounts: readonly HostMount[], path: string): HostMount | undefined {
   return mounts
     .filter((mount) => isWithin(path, mount.path))
@@ -30,7 +30,7 @@ export function mountOf(mounts: readonly HostMount[], path: string): HostMount |
     )
 }
 
-/** Mounts that lie below a path and come along when it is bound. */
+/** Returns the mounts below a path, which a recursive bind includes. */
 export const mountsBelow = (mounts: readonly HostMount[], path: string): HostMount[] =>
   mounts.filter((mount) => mount.path !== path && isWithin(mount.path, path))
 

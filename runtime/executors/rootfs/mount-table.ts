@@ -2,14 +2,14 @@ import { type HostMount, mountOf, mountsBelow } from './mount-info.ts'
 import type { Mount } from './mounts.ts'
 import { DEVICES } from './skeleton.ts'
 
-/** Rows of an fstab(5) that `mount --all` reads: one process makes all mounts. */
+/** Rows of an fstab(5) file for `mount --all`, so that one process makes all mounts. */
 export interface MountTable {
   rows(mounts: readonly Mount[]): string
-  /** `/proc` and what a launcher of its own would put into `/dev`. */
+  /** `/proc`, and the devices that other launchers create in `/dev`. */
   kernelRows(): string
 }
 
-/** Makes rows for a new root at `root`. `mounted` are the host's mounts, whose flags a bind must repeat. */
+/** Creates rows for a new root at `root`. `mounted` are the host's mounts, whose flags a bind mount must repeat. */
 export function mountTable(root: string, mounted: readonly HostMount[]): MountTable {
   const row = (source: string, target: string, rest: string) =>
     `${escaped(source)} ${escaped(root + target)} ${rest} 0 0\n`
@@ -19,7 +19,7 @@ export function mountTable(root: string, mounted: readonly HostMount[]): MountTa
     const access = writable ? 'rw' : 'ro'
     const flags = [access, 'nosuid', 'nodev', ...keptFlags(mounted, source)].join(',')
     const own = row(source, target, `none ${below.length > 0 ? 'rbind' : 'bind'},${flags},X-mount.mkdir`)
-    // A recursive bind changes the flags of its top alone, so each mount below is bound once more.
+    // A recursive bind changes only the flags of its top mount, so each mount below is bound again.
     const others = below.map((mount) => {
       const place = target + mount.path.slice(source.length)
       const kept = keptFlags(mounted, mount.path)
@@ -52,13 +52,16 @@ export function mountTable(root: string, mounted: readonly HostMount[]): MountTa
   }
 }
 
-/** A user namespace must not lift these flags from a mount that it inherited; leaving one out is refused. */
+/**
+ * A user namespace must not remove these flags from an inherited mount: the kernel rejects a mount without
+ * them.
+ */
 const KEPT = ['noexec', 'noatime', 'nodiratime', 'ro']
 
 const keptFlags = (mounted: readonly HostMount[], path: string): string[] =>
   mountOf(mounted, path)?.options.filter((option) => KEPT.includes(option)) ?? []
 
-/** fstab(5) separates by blanks and reads octal escapes, which are bytes: `\s` would match characters of several bytes. */
+/** fstab(5) separates fields by blanks and reads octal escapes as bytes. `\s` would match multi-byte characters. */
 const escaped = (text: string): string =>
   text.replaceAll(
     /[\\\t\n\v\f\r #]/g,

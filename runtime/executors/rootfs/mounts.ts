@@ -8,22 +8,22 @@ export type Mount =
       readonly source: string
       readonly target: string
       readonly writable: boolean
-      /** Device and inode that the sandbox must show at `target`, or the command does not start. */
+      /** Device and inode that the sandbox must show at `target` before the command starts. */
       readonly identity?: string | undefined
     }
   | { readonly kind: 'tmpfs'; readonly target: string; readonly bytes: number; readonly mode: string }
-  /** A folder or file that is there but cannot be looked into. */
+  /** A folder or file that exists but cannot be opened. */
   | { readonly kind: 'hidden-folder' | 'hidden-file'; readonly target: string }
 
-/** Where the sandbox has its fixed places. */
+/** Fixed paths in the sandbox. */
 export const SANDBOX_PATHS = { workspace: '/workspace', home: '/home/sandbox', temporary: '/tmp' } as const
 
-/** Who the command is, inside. Outside it is the user who runs the service. */
+/** The command's user inside the sandbox. Outside, it is the service's user. */
 export const SANDBOX_USER = { name: 'sandbox', uid: 1000, gid: 1000 } as const
 
 export const SANDBOX_HOSTNAME = 'sandbox'
 
-/** Memory that a command may fill with files. */
+/** Memory limits of the tmpfs mounts. */
 const TMPFS_BYTES = { temporary: 1024 ** 3, home: 512 * 1024 ** 2, shm: 256 * 1024 ** 2 }
 
 export const bindReadOnly = (source: string, target = source, identity?: string): Mount => ({
@@ -44,7 +44,7 @@ export const bindWritable = (source: string, target: string, identity?: string):
   identity,
 })
 
-/** The writable places that vanish with the command. */
+/** Writable folders that are deleted with the command. */
 export const PRIVATE_MOUNTS: readonly Mount[] = [
   { kind: 'tmpfs', target: SANDBOX_PATHS.temporary, bytes: TMPFS_BYTES.temporary, mode: '1777' },
   { kind: 'tmpfs', target: SANDBOX_PATHS.home, bytes: TMPFS_BYTES.home, mode: '0755' },
@@ -52,11 +52,11 @@ export const PRIVATE_MOUNTS: readonly Mount[] = [
 
 export const SHM_MOUNT: Mount = { kind: 'tmpfs', target: '/dev/shm', bytes: TMPFS_BYTES.shm, mode: '1777' }
 
-/** Whether `path` is `folder` or lies in it. Both are normalised absolute paths. */
+/** Returns whether `path` is `folder` or lies in it. Both must be normalised absolute paths. */
 export const isWithin = (path: string, folder: string): boolean =>
   path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`)
 
-/** The mounts of a layout that lie outside the workspace; those inside are planned with each request. */
+/** The mounts of a layout outside the workspace. Mounts inside are planned per request. */
 export const mountsBeside = (layout: Layout | undefined): Mount[] =>
   (layout?.mounts ?? [])
     .filter(({ target }) => !isWithin(target, SANDBOX_PATHS.workspace))

@@ -4,7 +4,7 @@ import { errnoOf } from '../../kit/errors.ts'
 import type { Layout } from '../executor.ts'
 import { isWithin, SANDBOX_PATHS } from './mounts.ts'
 
-/** Something else that a command sees in the place of a path of the workspace. */
+/** Replaces a path of the workspace in the command's view. */
 export interface Overlay {
   readonly source: string
   readonly writable: boolean
@@ -15,8 +15,8 @@ type Overlays =
   | { readonly ok: false; readonly message: string }
 
 /**
- * The overlays of a layout by their paths below the workspace. The layout was made before the first command, and
- * commands cannot move the folders above an overlay: where one is gone, the user removed it.
+ * Returns the overlays of a layout by path below the workspace. Commands cannot move the folders above an
+ * overlay, so if the path of one is gone, the user deleted it.
  */
 export async function overlaysOf(workspace: string, layout: Layout | undefined): Promise<Overlays> {
   const found: (readonly [string, Overlay])[] = []
@@ -31,7 +31,7 @@ export async function overlaysOf(workspace: string, layout: Layout | undefined):
   return { ok: true, found }
 }
 
-/** A link would lead the mount to another place. */
+/** A link would redirect the mount. */
 async function placeOf(workspace: string, path: string): Promise<'there' | 'gone' | 'behind a link'> {
   const folder = join(workspace, dirname(path))
   try {

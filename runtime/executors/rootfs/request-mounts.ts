@@ -16,24 +16,24 @@ export type RequestMounts =
   | {
       readonly ok: true
       readonly mounts: readonly Mount[]
-      /** Lets go of what is held open until the sandbox was looked at. */
+      /** Releases the files that are held open until the sandbox was verified. */
       readonly release: () => void
     }
   | Refused
 
-/** What the mounts of a request depend on beside the request. */
+/** The context of a request's mounts. */
 export interface MountPlace {
   readonly workspace: string
-  /** The operator's ceiling of `readOnlyRoots`; without it a request can have none. */
+  /** The operator's ceiling for `readOnlyRoots`. Without it, a request cannot have any. */
   readonly hostRoots?: readonly HostRoot[] | undefined
-  /** What stands over the workspace in every command. */
+  /** Mounted over the workspace in every command. */
   readonly layout?: Layout | undefined
 }
 
-/** What a path in the workspace is to a command; `pinned` only keeps a folder from being renamed. */
+/** How a command can access a path in the workspace. `pinned` only prevents renaming a folder. */
 type Access = 'denied' | 'read-only' | 'pinned' | Overlay
 
-/** The mounts that one request adds to those of every command. */
+/** Returns the mounts that a request adds to those of every command. */
 export async function requestMounts(
   { workspace, hostRoots = [], layout }: MountPlace,
   request: ExecRequest,
@@ -57,7 +57,7 @@ async function workspaceMounts(
   request: Pick<ExecRequest, 'readOnly' | 'denied'>,
   accesses: Map<string, Access>,
 ): Promise<Planned> {
-  // Denied comes last: where both lists name a path, it may not be seen.
+  // Denied paths come last: if both lists name a path, it is denied.
   const wishes = [
     ...request.readOnly.map((path) => [path, 'read-only'] as const),
     ...request.denied.map((path) => [path, 'denied'] as const),
@@ -74,13 +74,13 @@ async function workspaceMounts(
   return { ok: true, mounts: await toMounts(workspace, accesses) }
 }
 
-/** What stands over a path stays there where the path is only to be read. */
+/** A read-only request keeps an existing overlay and makes it read-only. */
 const restricted = (before: Access | undefined, access: 'denied' | 'read-only'): Access =>
   access === 'read-only' && typeof before === 'object' ? { ...before, writable: false } : access
 
 /**
- * The path below the workspace that a name leads to, free of links. A name that leads nowhere, or out of the
- * workspace, shows the command nothing that could be guarded.
+ * Resolves a path below the workspace. Undefined if it does not exist or leads out of the workspace: the
+ * command then sees nothing to protect.
  */
 async function locate(workspace: string, path: string): Promise<string | undefined> {
   try {
@@ -93,8 +93,8 @@ async function locate(workspace: string, path: string): Promise<string | undefin
 }
 
 /**
- * Parents first. A command must not move a guarded path away by renaming a folder above it, so each of those is
- * mounted onto itself: the kernel refuses to rename a mount point.
+ * Sorts mounts so that parents come first. A command could move a guarded path by renaming a folder above it,
+ * so every such folder is bind-mounted onto itself: the kernel refuses to rename a mount point.
  */
 async function toMounts(workspace: string, accesses: ReadonlyMap<string, Access>): Promise<Mount[]> {
   const mounts: Mount[] = []
@@ -132,11 +132,11 @@ function parentsOf(path: string): string[] {
   return parts.map((_, index) => parts.slice(0, index + 1).join('/'))
 }
 
-/** Whether a request makes the workspace as a whole read-only. */
+/** Returns whether a request makes the whole workspace read-only. */
 export const isWorkspaceReadOnly = ({ readOnly }: Pick<ExecRequest, 'readOnly'>): boolean =>
   readOnly.some((path) => containedPath(path) === '.')
 
-/** A normalised relative path, or undefined when its spelling leaves the workspace. */
+/** Returns the normalised relative path, or undefined if it leaves the workspace. */
 export function containedPath(path: string): string | undefined {
   if (path === '' || path.startsWith('/') || path.includes('\0')) return undefined
   const normal = normalPath(path)

@@ -6,18 +6,18 @@ import { errnoOf } from '../../kit/errors.ts'
 import { commandShell } from '../command-shell.ts'
 import { SANDBOX_HOSTNAME, SANDBOX_PATHS, SANDBOX_USER } from './mounts.ts'
 
-/** The empty house of a sandbox on disk: mount points, links and a small `/etc`. Commands see it read-only. */
+/** The files of a sandbox's root on disk: mount points, links and a minimal `/etc`. Commands see it read-only. */
 export interface Skeleton {
   /** The folder that becomes `/`. */
   readonly root: string
-  /** A private folder beside it for what a backend hands to its launcher. */
+  /** A private folder for files that a backend passes to its launcher. */
   readonly aside: string
   remove(): Promise<void>
 }
 
 const { name, uid, gid } = SANDBOX_USER
 
-/** A command finds itself and nobody of the host. */
+/** Lists the sandbox user and no user of the host. */
 const WRITTEN_FILES: Readonly<Record<string, string>> = {
   passwd: [
     'root:x:0:0:root:/root:/usr/sbin/nologin',
@@ -31,7 +31,7 @@ const WRITTEN_FILES: Readonly<Record<string, string>> = {
   'resolv.conf': '',
 }
 
-/** Files of the host's `/etc` that hold no secret and that loaders and libraries read. */
+/** Files in the host's `/etc` that loaders and libraries read and that contain no secrets. */
 const COPIED_FILES = [
   ...['ld.so.cache', 'ld.so.conf', 'protocols', 'services', 'mime.types', 'localtime', 'timezone'],
   ...['debian_version', 'gai.conf', 'inputrc', 'magic', 'ssl/openssl.cnf', 'pki/tls/openssl.cnf'],
@@ -39,17 +39,17 @@ const COPIED_FILES = [
 
 const FOLDERS = ['usr', 'etc', 'proc', 'dev', 'tmp', 'workspace', SANDBOX_PATHS.home, 'root', '.old']
 
-/** Nodes of `/dev` that a command gets; each is a mount point where the launcher does not make them itself. */
+/** Device nodes in the sandbox. They are mount points if the launcher does not create them. */
 export const DEVICES = ['null', 'zero', 'full', 'random', 'urandom', 'tty'] as const
 
 const DEVICE_LINKS = { fd: '', stdin: '/0', stdout: '/1', stderr: '/2' }
 
-/** Top-level folders that a merged-usr system has as links into `/usr`, others as folders. */
+/** Top-level folders that are links into `/usr` on a merged-usr system, and folders on others. */
 const SYSTEM_FOLDERS = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32']
 
 /**
- * Makes the skeleton and what `build` builds on it; nothing is left behind when that fails. `systemFolders` are
- * those that must be mounted since they are no links.
+ * Creates the skeleton and calls `build`. Deletes everything if that fails. `systemFolders` are the top-level
+ * folders that must be mounted because they are not links.
  */
 export async function buildOnSkeleton<T>(
   build: (skeleton: Skeleton, systemFolders: readonly string[]) => Promise<T>,
@@ -98,7 +98,7 @@ async function linkSystemFolders(root: string): Promise<string[]> {
   return folders
 }
 
-/** Copies what a path leads to, unless it leads nowhere. */
+/** Copies a file, following links. Does nothing if it does not exist. */
 async function copyIfThere(from: string, to: string): Promise<void> {
   if (!existsSync(from)) return
   await mkdir(dirname(to), { recursive: true })

@@ -5,14 +5,14 @@ import { commandShell } from '../command-shell.ts'
 import { normalPath, pathIdentity } from './host-paths.ts'
 import { bindReadOnly, isWithin, type Mount, SANDBOX_PATHS } from './mounts.ts'
 
-/** Folders of the host's `/etc` without keys: links of alternatives, public certificates, settings of runtimes. */
+/** Folders in the host's `/etc` without keys: alternatives, public certificates, runtime settings. */
 const ETC_FOLDERS = ['alternatives', 'crypto-policies', 'fonts', 'ssl/certs', 'pki/ca-trust', 'pki/tls/certs']
 const ETC_PATTERN = /^java-\d+-openjdk$/
 
-/** Places through which a command would reach the host's kernel, devices or services. */
+/** Folders that would give a command access to the host's kernel, devices or services. */
 const NEVER_MOUNTED = ['/proc', '/sys', '/dev', '/run', '/var/run']
 
-/** The read-only system that every command sees. Looked up once for the life of an executor. */
+/** The read-only system mounts of every command. Computed once per executor. */
 export function systemMounts(systemFolders: readonly string[]): Mount[] {
   const etc = [...ETC_FOLDERS, ...readdirSync('/etc').filter((name) => ETC_PATTERN.test(name))]
   return [
@@ -25,14 +25,20 @@ export function systemMounts(systemFolders: readonly string[]): Mount[] {
   ]
 }
 
-/** What the resolver needs when a command may use the network; links lead to their targets' contents. */
+/**
+ * Files that the resolver needs if a command may use the network. Links are resolved, so that their content is
+ * mounted.
+ */
 export function resolverMounts(): Mount[] {
   return ['/etc/resolv.conf', '/etc/hosts']
     .filter(existsSync)
     .map((path) => bindReadOnly(realpathSync(path), path))
 }
 
-/** The operator's tool folders, at their own paths. Throws `invalid_config` for one that would open the sandbox. */
+/**
+ * Returns the mounts of the operator's tool folders, at their own paths. Throws `invalid_config` for a folder
+ * that would weaken the sandbox.
+ */
 export function toolMounts(toolRoots: readonly string[], workspace: string): Mount[] {
   return toolRoots.flatMap((root) => {
     const path = normalPath(root)
@@ -47,12 +53,12 @@ export function toolMounts(toolRoots: readonly string[], workspace: string): Mou
 }
 
 interface Place {
-  /** Where commands would see the folder; normalised. */
+  /** Normalised path at which commands would see the folder. */
   readonly path: string
   readonly real: string
 }
 
-/** Why a folder of the host may not be shown to commands; undefined when it may. */
+/** Returns why a host folder must not be shown to commands, or undefined. */
 export function placeProblem({ path, real }: Place, workspace: string): string | undefined {
   if (isWithin(workspace, real)) return 'contains the workspace'
   const forbidden = NEVER_MOUNTED.find((place) => isWithin(real, place) || isWithin(path, place))
@@ -61,7 +67,7 @@ export function placeProblem({ path, real }: Place, workspace: string): string |
   return undefined
 }
 
-/** Tool folders first, then the system's; a folder with a `bin` stands for it. */
+/** PATH: tool folders first, then the system's. If a tool folder has a `bin`, the `bin` is used. */
 export function searchPath(toolRoots: readonly string[]): string {
   const tools = toolRoots.map((root) => {
     const bin = join(root, 'bin')
@@ -70,7 +76,10 @@ export function searchPath(toolRoots: readonly string[]): string {
   return [...tools, ...'/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin'.split(':')].join(':')
 }
 
-/** The environment of every command before what its request adds. Nothing of the host's is in it. */
+/**
+ * The environment of every command before the request's own variables. Contains nothing from the host's
+ * environment.
+ */
 export function baseEnvironment(toolRoots: readonly string[], home: string): Record<string, string> {
   return {
     PATH: searchPath(toolRoots),

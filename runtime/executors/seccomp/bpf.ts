@@ -1,4 +1,4 @@
-/** One classic BPF instruction: `struct sock_filter` of linux/filter.h. */
+/** One classic BPF instruction: `struct sock_filter` from linux/filter.h. */
 export interface Instruction {
   readonly code: number
   readonly jumpTrue: number
@@ -6,7 +6,7 @@ export interface Instruction {
   readonly k: number
 }
 
-/** Offsets in `struct seccomp_data`; arguments are 64 bits wide, the low half first (both our machines are little endian). */
+/** Offsets in `struct seccomp_data`. Arguments have 64 bits, low half first: x64 and arm64 are little endian. */
 export const SECCOMP_DATA = { nr: 0, arch: 4, argument: (index: number) => 16 + 8 * index } as const
 
 const make = (code: number, k: number, jumps: readonly [number, number] = [0, 0]): Instruction => ({
@@ -16,17 +16,17 @@ const make = (code: number, k: number, jumps: readonly [number, number] = [0, 0]
   jumpFalse: jumps[1],
 })
 
-/** Jumps count the instructions to skip when the test holds and when it does not. */
+/** Jumps count the instructions to skip if the test succeeds and if it fails. */
 export const load = (offset: number): Instruction => make(0x20, offset)
 export const ifEqual = (k: number, hold: number, fail: number): Instruction => make(0x15, k, [hold, fail])
 export const ifAtLeast = (k: number, hold: number, fail: number): Instruction => make(0x35, k, [hold, fail])
 export const ifAnyBit = (k: number, hold: number, fail: number): Instruction => make(0x45, k, [hold, fail])
 export const answer = (action: number): Instruction => make(0x06, action)
 
-/** A jump is one byte. */
+/** A jump offset has one byte. */
 const MAX_JUMP = 255
 
-/** The program as the kernel, and `bwrap --seccomp`, read it: an array of `struct sock_filter`. */
+/** Encodes a program as an array of `struct sock_filter`, the format of the kernel and of `bwrap --seccomp`. */
 export function encode(program: readonly Instruction[]): Uint8Array {
   const bytes = new Uint8Array(program.length * 8)
   const view = new DataView(bytes.buffer)

@@ -4,10 +4,13 @@ import { join } from 'node:path'
 import type { CommandRights } from '../executor.ts'
 import { seccompProgram } from './filter.ts'
 
-/** Opens the filter of a command that has these rights, for its launcher. */
+/**
+ * Returns a function that opens the filter for a command with these rights. The launcher receives the
+ * descriptor.
+ */
 export type OpenFilter = (rights: CommandRights) => () => number
 
-/** Writes the filters of this machine's commands into a folder; undefined for a processor that has none. */
+/** Writes the command filters for this machine. Undefined if the processor has no filter. */
 export async function writeFilters(folder: string): Promise<OpenFilter | undefined> {
   const [strict, withSetGroupId] = [false, true].map((permitsSetGroupId) =>
     seccompProgram(process.arch, { permitsSetGroupId }),

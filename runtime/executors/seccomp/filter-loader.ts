@@ -1,13 +1,16 @@
 import { spawnSync } from 'node:child_process'
 import { closeSync } from 'node:fs'
 import { findTool, lookUpTool } from '../host.ts'
-import { LAUNCHER_FD } from '../process/witness.ts'
+import { LAUNCHER_FD } from '../process/command-supervisor.ts'
 
-/** The number of `seccomp` in each table, SECCOMP_SET_MODE_FILTER of linux/seccomp.h. */
+/** The number of `seccomp` in each system call table; SECCOMP_SET_MODE_FILTER from linux/seccomp.h. */
 const SECCOMP_CALL: Readonly<Partial<Record<NodeJS.Architecture, number>>> = { x64: 317, arm64: 277 }
 const SET_MODE_FILTER = 1
 
-/** `struct sock_fprog` is the number of instructions and a pointer to them. The caller has set no-new-privs. */
+/**
+ * Builds `struct sock_fprog` (instruction count and pointer) and loads it. The caller has already set
+ * no-new-privs.
+ */
 const perlScript = (call: number): string =>
   [
     `open(my $f, "<&=", ${LAUNCHER_FD}) or die "filter: $!"`,
@@ -17,11 +20,11 @@ const perlScript = (call: number): string =>
     'exec { $ARGV[0] } @ARGV or die "exec: $!"',
   ].join('; ')
 
-/** Loads the filter of descriptor 3. Each entry is a word of a shell. */
+/** Loads the filter from descriptor 3. Each entry is one shell word. */
 export interface FilterLoader {
-  /** Options of the setpriv(1) that starts the command. */
+  /** Options for the setpriv(1) that starts the command. */
   readonly setprivOptions: readonly string[]
-  /** A program that setpriv(1) starts, which loads the filter and starts the command. */
+  /** A program, started by setpriv(1), that loads the filter and starts the command. */
   readonly program: readonly string[]
 }
 
@@ -37,8 +40,8 @@ function byPerl(): FilterLoader[] {
 }
 
 /**
- * What can load a system call filter here, with nothing to install: setpriv(1) of util-linux 2.41 or newer, else perl,
- * which is essential to Debian. The first that a real run proves; undefined where none does.
+ * Finds a program on this machine that can load a system call filter: setpriv(1) of util-linux 2.41 or newer,
+ * otherwise perl, which is essential in Debian. Returns the first one that works in a real run, or undefined.
  */
 export function findFilterLoader(openFilter: () => number): FilterLoader | undefined {
   return [BY_SETPRIV, ...byPerl()].find((loader) => isProven(loader, openFilter))

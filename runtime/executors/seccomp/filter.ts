@@ -2,17 +2,20 @@ import { constants } from 'node:os'
 import { answer, encode, type Instruction, ifAnyBit, ifAtLeast, ifEqual, load, SECCOMP_DATA } from './bpf.ts'
 import { AUDIT_ARCH, type FilteredArch, type SyscallName, syscallNumber } from './syscalls.ts'
 
-/** SECCOMP_RET_* of linux/seccomp.h. */
+/** SECCOMP_RET_* from linux/seccomp.h. */
 const ALLOW = 0x7fff_0000
 const KILL_PROCESS = 0x8000_0000
 const refuse = (errno: number) => 0x0005_0000 | errno
 
 const { EPERM, ENOSYS, EAFNOSUPPORT } = constants.errno
 
-/** x32 calls carry this bit; they would pass a filter that knows only the 64-bit numbers. */
+/** x32 calls set this bit. They would pass a filter that only knows the 64-bit numbers. */
 const X32_BIT = 0x4000_0000
 
-/** Refused whatever the arguments are: each is a way around the walls, or a large part of the kernel that no build needs. */
+/**
+ * Rejected for all arguments: each call is a way around the isolation, or a large part of the kernel that no
+ * build needs.
+ */
 export const REFUSED_SYSCALLS: readonly SyscallName[] = [
   ...(['mount', 'umount2', 'pivot_root', 'chroot', 'open_tree', 'open_tree_attr', 'move_mount'] as const),
   ...(['fsopen', 'fsconfig', 'fsmount', 'fspick', 'mount_setattr', 'open_by_handle_at'] as const),
@@ -30,32 +33,40 @@ export const REFUSED_SYSCALLS: readonly SyscallName[] = [
   ...(['adjtimex', 'migrate_pages', 'move_pages'] as const),
 ]
 
-/** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET of linux/sched.h. */
+/** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET from linux/sched.h. */
 const NEW_NAMESPACE_BITS = 0x7e02_0000
 
-/** TIOCSTI types into the terminal of the person at the keyboard; TIOCLINUX pastes into a console. */
+/** TIOCSTI injects input into the user's terminal. TIOCLINUX pastes into a console. */
 const REFUSED_IOCTLS = [0x5412, 0x541c]
 
-/** AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: network namespaces do not hold all of the others (AF_VSOCK reaches the hypervisor). */
+/**
+ * AF_UNIX, AF_INET, AF_INET6, AF_NETLINK. Network namespaces do not isolate all other families: AF_VSOCK
+ * reaches the hypervisor.
+ */
 const SOCKET_FAMILIES: readonly number[] = [1, 2, 10, 16]
 
-/** AF_UNIX alone. */
 const UNIX_FAMILY: readonly number[] = [1]
 
-/** What a process that puts the filter on itself needs otherwise than a command that starts under it. */
+/** Differences between a filter that a process applies to itself and the filter of commands. */
 export interface FilterOptions {
-  /** Refuses every socket that could leave the machine. */
+  /** Rejects every socket that could leave the machine. */
   readonly unixSocketsOnly?: boolean
-  /** Node's event loop has a ring from its start, and ends when it cannot enter that. Nobody can make another. */
+  /**
+   * Allows `io_uring_enter`, which Node's event loop needs for the ring that it created at start. New rings are
+   * still rejected.
+   */
   readonly keepsRing?: boolean
   /**
-   * Processes, and groups of them, that nothing under the filter may signal by their number; nor all processes at once. No
-   * process may set another one's limits.
+   * Process ids and process groups that processes under the filter must not signal; signals to all processes
+   * are rejected too. No process may set the limits of another one.
    */
   readonly spared?: Spared
-  /** Permits set-group-ID bits to `chmod`, as folders have them. Files are still created without. */
+  /** Allows `chmod` to set the set-group-ID bit, which folders use. Files are still created without it. */
   readonly permitsSetGroupId?: boolean
-  /** Permits `openat2`, which the workspace engine opens by. Nothing can judge the mode that it creates a file with. */
+  /**
+   * Allows `openat2`, which the workspace engine needs. The filter cannot check the mode of files created with
+   * it.
+   */
   readonly permitsOpenat2?: boolean
 }
 
@@ -64,12 +75,12 @@ export interface Spared {
   readonly groups: readonly number[]
 }
 
-/** What happens at one call: instructions that end in an answer on every way through them. */
+/** The instructions for one system call. Every path through them ends in a return action. */
 type Rule = readonly [number: number, whenCalled: readonly Instruction[]]
 
 /**
- * A decision tree over rules in the order of their numbers. The kernel walks the filter for every number when it
- * is loaded, which is for every command: a list would cost it a tenth of a millisecond.
+ * Builds a decision tree over the rules, sorted by number. When a filter is loaded, which happens for every
+ * command, the kernel runs it for every number: a linear list would add 0.1 ms.
  */
 function decide(rules: readonly Rule[]): Instruction[] {
   if (rules.length <= 3) {
@@ -82,37 +93,40 @@ function decide(rules: readonly Rule[]): Instruction[] {
   return [ifAtLeast((rules[middle] as Rule)[0], below.length, 0), ...below, ...above]
 }
 
-/** Refuses when the low half of an argument is one of `values`. The kernel ignores the high half of an ioctl. */
+/**
+ * Rejects the call if the low half of an argument is one of `values`. The kernel ignores the high half of an
+ * ioctl.
+ */
 const refuseArgument = (index: number, values: readonly number[]): Instruction[] => [
   load(SECCOMP_DATA.argument(index)),
   ...values.flatMap((value) => [ifEqual(value, 0, 1), answer(refuse(EPERM))]),
   answer(ALLOW),
 ]
 
-/** Calls whose first argument is the process that they are about. */
+/** Calls whose first argument is the target process. */
 const CALLS_ABOUT_A_PROCESS: readonly SyscallName[] = [
   ...(['tkill', 'tgkill', 'rt_sigqueueinfo', 'rt_tgsigqueueinfo', 'pidfd_open'] as const),
 ]
 
-/** What `kill` takes for every process that the caller may signal. */
+/** The pid argument of `kill` that means every process that the caller may signal. */
 const EVERYBODY = -1
 
-/** The kernel reads the low half of a process's number. */
+/** The kernel reads the low half of a process id. */
 const asArgument = (pid: number): number => pid >>> 0
 
 function sparing({ processes, groups }: Spared): (readonly [SyscallName, readonly Instruction[]])[] {
   const all = [EVERYBODY, ...groups.filter((group) => group > 1).map((group) => -group)]
   return [
     ['kill', refuseArgument(0, [...processes, ...all].map(asArgument))],
-    // A descriptor tells a filter nothing: libraries fall back to the number.
+    // A filter cannot tell which process a descriptor refers to. Libraries fall back to the process id.
     ['pidfd_send_signal', [answer(refuse(ENOSYS))]],
-    // By the number of any thread it is the whole process that would be limited.
+    // The id of any thread selects the whole process.
     ['prlimit64', ownLimitsOnly],
     ...CALLS_ABOUT_A_PROCESS.map((name) => [name, refuseArgument(0, processes.map(asArgument))] as const),
   ]
 }
 
-/** Sets limits of the caller alone (0), and reads anybody's. */
+/** Allows setting only the caller's own limits (pid 0), and reading the limits of any process. */
 const ownLimitsOnly: Instruction[] = [
   load(SECCOMP_DATA.argument(0)),
   ifEqual(0, 5, 0),
@@ -137,11 +151,11 @@ const noNewNamespace: Instruction[] = [
   answer(ALLOW),
 ]
 
-/** Of linux/stat.h: whoever runs such a file runs it as its owner, or in its group. */
+/** From linux/stat.h. A file with these bits runs as its owner or in its group. */
 const S_ISUID = 0o4000
 const S_ISGID = 0o2000
 
-/** Of asm-generic/fcntl.h, the same on both our machines: only a call with one of them creates a file. */
+/** From asm-generic/fcntl.h, the same on x64 and arm64. Only a call with one of these flags creates a file. */
 const CREATING_FLAGS = 0o100 | 0o20_000_000
 
 const refuseMode = (index: number, bits: number): Instruction[] => [
@@ -151,7 +165,7 @@ const refuseMode = (index: number, bits: number): Instruction[] => [
   answer(ALLOW),
 ]
 
-/** The mode is the argument behind the flags; without a creating flag it may be anything. */
+/** The mode is the argument after the flags. Without a creating flag, it is ignored. */
 const refuseModeOfNewFile = (flags: number, bits: number): Instruction[] => [
   load(SECCOMP_DATA.argument(flags)),
   ifAnyBit(CREATING_FLAGS, 0, 3),
@@ -161,7 +175,10 @@ const refuseModeOfNewFile = (flags: number, bits: number): Instruction[] => [
   answer(ALLOW),
 ]
 
-/** A command must leave no program on the host that runs as this user. What creates a file never creates a folder. */
+/**
+ * Prevents a command from leaving a program on the host that runs as the service's user. The calls that create
+ * files cannot create folders.
+ */
 function noSetId({ permitsSetGroupId = false, permitsOpenat2 = false }: FilterOptions) {
   const ofFile = S_ISUID | S_ISGID
   const ofAnything = permitsSetGroupId ? S_ISUID : ofFile
@@ -176,11 +193,11 @@ function noSetId({ permitsSetGroupId = false, permitsOpenat2 = false }: FilterOp
     ['mknod', refuseMode(1, ofFile)],
     ['mknodat', refuseMode(2, ofFile)],
   ]
-  // It keeps its mode in memory: programs fall back to openat.
+  // `openat2` keeps its mode in memory, which a filter cannot read. Programs fall back to `openat`.
   return permitsOpenat2 ? judged : [...judged, ['openat2', [answer(refuse(ENOSYS))]] as const]
 }
 
-/** Rules by number; a call that the architecture does not have needs none. */
+/** Returns the rules with their numbers. Calls that the architecture does not have are skipped. */
 function rulesFor(arch: FilteredArch, options: FilterOptions): Rule[] {
   const { unixSocketsOnly = false, keepsRing = false, spared } = options
   const families = unixSocketsOnly ? UNIX_FAMILY : SOCKET_FAMILIES
@@ -188,7 +205,7 @@ function rulesFor(arch: FilteredArch, options: FilterOptions): Rule[] {
   const judged: (readonly [SyscallName, readonly Instruction[]])[] = [
     ...noSetId(options),
     ...refused.map((name) => [name, [answer(refuse(EPERM))]] as const),
-    // clone3 keeps its flags in memory, which no filter can read: libraries fall back to clone.
+    // `clone3` keeps its flags in memory, which a filter cannot read. Libraries fall back to `clone`.
     ['clone3', [answer(refuse(ENOSYS))]],
     ['clone', noNewNamespace],
     ['ioctl', refuseArgument(1, REFUSED_IOCTLS)],
@@ -204,7 +221,7 @@ function rulesFor(arch: FilteredArch, options: FilterOptions): Rule[] {
     .sort(([a], [b]) => a - b)
 }
 
-/** The filter for one architecture. Calls of any other kill the process. */
+/** Returns the filter for one architecture. Calls of other architectures kill the process. */
 export function seccompInstructions(arch: FilteredArch, options: FilterOptions = {}): Instruction[] {
   const noX32 = arch === 'x64' ? [ifAtLeast(X32_BIT, 0, 1), answer(KILL_PROCESS)] : []
   return [
@@ -217,7 +234,7 @@ export function seccompInstructions(arch: FilteredArch, options: FilterOptions =
   ]
 }
 
-/** The compiled filter for this machine; undefined on an architecture that has none. */
+/** Returns the compiled filter for this machine. Undefined if the architecture has none. */
 export function seccompProgram(
   arch: NodeJS.Architecture,
   options: FilterOptions = {},

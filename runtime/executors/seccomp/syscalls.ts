@@ -1,9 +1,9 @@
-/** AUDIT_ARCH_* of linux/audit.h. */
+/** AUDIT_ARCH_* from linux/audit.h. */
 export const AUDIT_ARCH = { x64: 0xc000_003e, arm64: 0xc000_00b7 } as const
 
 export type FilteredArch = keyof typeof AUDIT_ARCH
 
-/** Numbers that all architectures share: everything since Linux 5.1. */
+/** Numbers that are the same on all architectures: all calls since Linux 5.1. */
 const SHARED = {
   pidfd_send_signal: 424,
   io_uring_setup: 425,
@@ -27,7 +27,7 @@ const SHARED = {
   open_tree_attr: 467,
 }
 
-/** System call numbers of arch/x86/entry/syscalls/syscall_64.tbl. */
+/** System call numbers from arch/x86/entry/syscalls/syscall_64.tbl. */
 const X64 = {
   open: 2,
   ioctl: 16,
@@ -100,7 +100,7 @@ const X64 = {
   userfaultfd: 323,
 }
 
-/** System call numbers of include/uapi/asm-generic/unistd.h. */
+/** System call numbers from include/uapi/asm-generic/unistd.h. */
 const ARM64 = {
   lookup_dcookie: 18,
   ioctl: 29,
@@ -166,5 +166,5 @@ const TABLES: Readonly<Record<FilteredArch, Readonly<Partial<Record<SyscallName,
   arm64: { ...SHARED, ...ARM64 },
 }
 
-/** The number of a system call; undefined where the architecture does not have it. */
+/** Returns the number of a system call. Undefined if the architecture does not have it. */
 export const syscallNumber = (arch: FilteredArch, name: SyscallName): number | undefined => TABLES[arch][name]

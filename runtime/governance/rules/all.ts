@@ -8,7 +8,10 @@ import { shellEnabled } from './shell-enabled.ts'
 import { shellEnvelope } from './shell-envelope.ts'
 import { unclearShell } from './unclear-shell.ts'
 
-/** Every rule that judges parsed arguments, cheap ones first. The first refusal wins; asks add up. */
+/**
+ * All rules that judge parsed arguments, cheap rules first. The first `deny` wins; the reasons of all `ask`
+ * findings are combined.
+ */
 export const RULES: readonly Rule[] = [
   containedPaths,
   shellEnabled,

@@ -1,6 +1,6 @@
 import type { Rule } from './rule.ts'
 
-/** A person decides about every command where the settings say so. */
+/** Asks for approval of every command if `require_approval_for_all_shell` is set. */
 export const approvalForAll: Rule = {
   name: 'approval-for-all',
   judge: ({ request, settings }) =>

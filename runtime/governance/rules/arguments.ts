@@ -9,7 +9,7 @@ type ArgumentsParse =
   | { readonly ok: true; readonly parsed: Readonly<Record<string, unknown>> }
   | { readonly ok: false; readonly finding: Finding }
 
-/** Arguments that do not have the form of the tool's schema are refused, each field named. */
+/** Validates arguments against the tool's schema. The denial names each invalid field. */
 export function parseArguments({ tool, arguments: given }: ToolRequest): ArgumentsParse {
   if (!Object.hasOwn(SCHEMAS, tool)) return { ok: false, finding: deny('the tool has no schema') }
   const result = SCHEMAS[tool as keyof typeof SCHEMAS].safeParse(given)

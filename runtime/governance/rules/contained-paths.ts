@@ -4,7 +4,7 @@ import { deny, type Finding, type Rule, type RuleContext } from './rule.ts'
 
 type Parsed = RuleContext['parsed']
 
-/** Every argument of a tool that is a path or holds one. A tool that is not here has none. */
+/** Arguments that are paths, by tool. Tools that are not listed have no path argument. */
 const PATH_ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   run_command: ['directory'],
   read_file: ['path'],
@@ -17,7 +17,7 @@ const GLOB_ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   file_search: ['pattern'],
 }
 
-/** Layer B: every path is below the workspace by its spelling, each path of a patch and each glob too. */
+/** Layer B: every path, glob and patch path must be spelled as a path below the workspace. */
 export const containedPaths: Rule = {
   name: 'contained-paths',
   judge: ({ request: { tool }, parsed }) =>
@@ -44,7 +44,10 @@ function checkPath(path: string): string | undefined {
   return spelling.ok ? undefined : spelling.message
 }
 
-/** A glob only ever meets names below the root; one that is written to leave it is told so. */
+/**
+ * A glob is matched only against names below the workspace root. A glob that is written to leave it is denied,
+ * so that the agent learns why it finds nothing.
+ */
 function checkGlob(glob: string): string | undefined {
   if (/^[\\/]|^[A-Za-z]:[\\/]/.test(glob)) return `${JSON.stringify(glob)} is absolute`
   const leaves = glob.split(/[\\/{},]/).includes('..')

@@ -1,6 +1,6 @@
 import type { Rule } from './rule.ts'
 
-/** A command that has the form of a destructive pattern is asked about, with the patterns that it has. */
+/** Asks for approval of a command that matches destructive patterns, and lists those patterns. */
 export const destructive: Rule = {
   name: 'destructive',
   judge: ({ policy, judgement }) => {
@@ -10,7 +10,7 @@ export const destructive: Rule = {
       found.map(
         (pattern) =>
           policy.destructive.find(({ match }) => match.includes(pattern))?.reason ??
-          'has a form that the settings name',
+          'matches a pattern from the settings',
       ),
     )
     return { verdict: 'ask', reason: [...reasons].join('; '), matched: found.map(({ text }) => text) }

@@ -1,6 +1,6 @@
 import { deny, type Rule } from './rule.ts'
 
-/** Layer C: a command runs isolated, or where the operator wrote `direct`. */
+/** Layer C: commands run isolated, unless the operator set `direct`. */
 export const realIsolation: Rule = {
   name: 'real-isolation',
   judge: ({ request, facts, settings }) =>

@@ -3,19 +3,19 @@ import type { AgentPolicy } from '../../../policies/agent/load.ts'
 import type { RunFacts, ToolRequest } from '../request.ts'
 import type { ShellJudgement } from '../shell/judge.ts'
 
-/** What every rule may look at. */
+/** Input of every rule. */
 export interface RuleContext {
   readonly request: ToolRequest
   readonly facts: RunFacts
   readonly policy: AgentPolicy
   readonly settings: SandboxSettings
-  /** The arguments after the tool's schema; set from the rule `arguments` on. */
+  /** The arguments after validation against the tool's schema. Empty while `tool-by-name` runs. */
   readonly parsed: Readonly<Record<string, unknown>>
-  /** What the text of a `run_command` shows; undefined for every other tool. Computed at the first call. */
+  /** The analysis of a `run_command`; undefined for every other tool. Computed on the first call. */
   readonly judgement: () => ShellJudgement | undefined
 }
 
-/** A rule's word: nothing to say, or a verdict with its reason. */
+/** The result of a rule: undefined (no objection), or a verdict with its reason. */
 export type Finding =
   | undefined
   | { readonly verdict: 'deny'; readonly reason: string }

@@ -2,8 +2,8 @@ import { namesSecretFile } from '../secret-files.ts'
 import { deny, type Rule } from './rule.ts'
 
 /**
- * Once a file of secrets was read, nothing that the run does may carry it out: commands of the network are
- * refused, and where commands have a network at all, every other one is asked about.
+ * After a secret file was read, the run must not send its content anywhere: network commands are denied. If
+ * commands have a network, every other command needs approval.
  */
 export const secretEgress: Rule = {
   name: 'secret-egress',
@@ -13,9 +13,9 @@ export const secretEgress: Rule = {
     const mentions = shell.words.some((word) => namesSecretFile(word, policy.secretFiles))
     if (!facts.touched.secret && !mentions) return undefined
     const [network] = shell.network
-    if (network) return deny(`a file of secrets was read, so network commands are refused: ${network.text}`)
+    if (network) return deny(`a secret file was read, so network commands are denied: ${network.text}`)
     return settings.network_enabled
-      ? { verdict: 'ask', reason: 'a file of secrets was read and commands have a network', matched: [] }
+      ? { verdict: 'ask', reason: 'a secret file was read and commands have network access', matched: [] }
       : undefined
   },
 }

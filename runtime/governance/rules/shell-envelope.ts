@@ -1,7 +1,7 @@
 import { EXEC_LIMITS } from '../../../contracts/exec.ts'
 import { deny, type Rule } from './rule.ts'
 
-/** A command is text of a bounded size; one that is not never reaches a shell. */
+/** Limits the size of a command and rejects NUL characters, before any shell sees it. */
 export const shellEnvelope: Rule = {
   name: 'shell-envelope',
   judge: ({ request, parsed }) => {

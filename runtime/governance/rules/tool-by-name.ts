@@ -1,6 +1,9 @@
 import { deny, type Rule } from './rule.ts'
 
-/** Layer A: the policy file's rules by name, in its order; a tool that none names does not exist here. */
+/**
+ * Layer A: applies the rules of the policy file by tool name, in file order. A tool that no rule names is
+ * denied.
+ */
 export const toolByName: Rule = {
   name: 'tool-by-name',
   judge: ({ request, facts, policy }) => {
@@ -8,7 +11,7 @@ export const toolByName: Rule = {
     if (!rule) return deny(`the tool ${shown(request.tool)} is not known here`)
     if (rule.action === 'Deny') return deny(`${rule.name}: ${rule.reason}`)
     if (rule.phases && !rule.phases.includes(facts.phase)) {
-      return deny(`${rule.name}: ${request.tool} is not for the phase ${facts.phase}`)
+      return deny(`${rule.name}: ${request.tool} is not allowed in the phase ${facts.phase}`)
     }
     return undefined
   },

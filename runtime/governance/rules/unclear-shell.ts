@@ -1,6 +1,6 @@
 import type { Rule } from './rule.ts'
 
-/** What a command will run must be visible in its text; where it is not, a person decides. */
+/** Asks for approval if the text of a command does not show all commands that will run. */
 export const unclearShell: Rule = {
   name: 'unclear-shell',
   judge: ({ judgement }) => {

@@ -1,31 +1,34 @@
 import { EXEC_LIMITS } from '../../../contracts/exec.ts'
 
-/** Deepest syntax tree that is read; hand-written shell stays under a tenth of it. */
+/** Maximum depth of a syntax tree. Hand-written scripts stay below a tenth of it. */
 export const MAX_DEPTH = 200
-/** Most nodes of a syntax tree that are looked at; a script of 64 KiB that people write has a tenth of it. */
+/** Maximum number of nodes in a syntax tree. A hand-written script of 64 KiB has about a tenth of it. */
 export const MAX_NODES = 20_000
-/** Deepest chain of scripts inside scripts (`sh -c "sh -c …"`). */
+/** Maximum nesting of scripts inside scripts (`sh -c "sh -c …"`). */
 export const MAX_SCRIPT_DEPTH = 6
-/** Most scripts of one request that are read, one inside another or beside it. */
+/** Maximum number of scripts analysed per request. */
 export const MAX_SCRIPTS = 400
-/** Most calls of functions that are followed. */
+/** Maximum number of function calls that are followed. */
 export const MAX_CALLS = 64
-/** Most commands of one request that are judged one by one. */
+/** Maximum number of commands judged per request. */
 export const MAX_COMMANDS = 2000
 
 /**
- * Most pieces of the kinds whose number makes the grammar's own time or stack grow faster than the text: above
- * them it was measured to take seconds, or to abort.
+ * Maximum number of tokens for which the grammar's time or stack grows faster than the length of the text.
+ * Above these counts, parsing was measured to take seconds or to abort.
  */
 const MOST: readonly (readonly [string, number])[] = [
   ['|', 1000],
   ['<<', 64],
   ['`', 500],
 ]
-/** Opening brackets that are not closed again, at any point of the text. */
+/** Maximum number of brackets that are open at the same time. */
 const MOST_OPEN = 64
 
-/** Why a text is not given to the grammar at all, so that its time stays in proportion to the text. */
+/**
+ * Returns why a text must not be passed to the grammar, or undefined. Keeps parse time proportional to the
+ * length of the text.
+ */
 export function boundsProblem(script: string): string | undefined {
   if (script.length > EXEC_LIMITS.maxCommandBytes) return 'it is too long to be read'
   for (const [piece, most] of MOST) {

@@ -2,15 +2,15 @@ import type { SimpleCommand } from './commands.ts'
 import { nameOf } from './view.ts'
 import type { Word } from './words.ts'
 
-/** How programs of another language start commands. */
+/** How programs in another language start commands. */
 interface Language {
-  /** What a text has that starts a command at all. */
+  /** Matches a text that starts any command. */
   readonly calls: RegExp
-  /** What stands right before a command in such a text. */
+  /** Matches the text directly before a command. */
   readonly before: RegExp
 }
 
-/** A command is a string, or a list of strings, that is given to a function. */
+/** The command is a string, or a list of strings, passed to a function. */
 const STRINGS: RegExp = /["'`]/g
 
 const SCRIPT: Language = {
@@ -19,7 +19,7 @@ const SCRIPT: Language = {
   before: STRINGS,
 }
 const AWK: Language = { calls: /system\s*\(|\||getline/, before: STRINGS }
-/** Editors, debuggers and build tools: a command is the rest of a line. */
+/** Editors, debuggers and build tools: the command is the rest of a line. */
 const ESCAPE: Language = {
   calls: /[!:;=\t]|\b(?:shell|spawn|exec|system|e)\b/,
   before: /(?:[!:;=]|\b(?:shell(?:-command)?|spawn|exec|system|e)\b|^[ \t@-]*)[ \t@"'-]*/gm,
@@ -31,7 +31,7 @@ const SED: Language = {
 }
 
 const SOCAT: Language = { calls: /(?:exec|system):/i, before: /(?:exec|system):"?/gi }
-/** Clients of databases that hand a line to a shell. */
+/** Database clients that pass a line to a shell. */
 const CLIENT: Language = {
   calls: /\\!|system|shell/,
   before: /(?:\\!|\.(?:shell|system)\b|^[ \t]*system\b)[ \t]*/gm,
@@ -48,10 +48,10 @@ const LANGUAGES: readonly (readonly [RegExp, Language])[] = [
 
 const languageOf = (name: string): Language | undefined => LANGUAGES.find(([names]) => names.test(name))?.[1]
 
-/** Most texts in one program that are tried as commands. */
+/** Maximum number of strings per program that are judged as commands. */
 const MAX_CANDIDATES = 64
 
-/** The texts in a program's arguments and input that another program would run as commands. */
+/** Finds strings in a program's arguments and input that the program would run as commands. */
 export function commandsInCode(words: readonly Word[], { documents, feed }: SimpleCommand): string[] {
   const language = languageOf(nameOf(words))
   if (!language) return []
@@ -60,7 +60,7 @@ export function commandsInCode(words: readonly Word[], { documents, feed }: Simp
   return texts.flatMap((text) => commandsIn(text, language)).slice(0, MAX_CANDIDATES)
 }
 
-/** Flags whose value is a command, by the programs that have them. */
+/** Flags whose value is a command, by program. */
 const COMMAND_FLAGS: readonly (readonly [RegExp, RegExp])[] = [
   [/^(?:bsd)?tar$/, /^(?:-I|-F|--use-compress-program|--to-command|--info-script|--new-volume-script)$/],
   [/^(?:split|sort|rg|rsync|man)$/, /^(?:--filter|--compress-program|--pre|-e|--rsh|-P|--pager)$/],
@@ -77,7 +77,7 @@ const COMMAND_FLAGS: readonly (readonly [RegExp, RegExp])[] = [
   [/^(?:mapfile|readarray|compgen|complete|bind|fc)$/, /^-[Cxe]$/],
 ]
 
-/** The values of such flags: in the next word, behind `=`, or in the same word as a short flag. */
+/** Returns the values of those flags: the next word, the text after `=`, or the rest of a short flag's word. */
 export function commandsInFlags(words: readonly Word[]): string[] {
   const flags = COMMAND_FLAGS.find(([names]) => names.test(nameOf(words)))?.[1]
   if (!flags) return []
@@ -91,7 +91,7 @@ export function commandsInFlags(words: readonly Word[]): string[] {
 
 const withoutKey = (text: string): string => text.replace(/^(?:[\w-]+=|"[^"]*":)/, '')
 
-/** The texts in a file of code that would be run as commands; the file's name tells the language. */
+/** Finds strings in a source file that would run as commands. The file name selects the language. */
 export const commandsInFile = (name: string, text: string): string[] => {
   const language = languageOf(name)
   return language ? commandsIn(text, language).slice(0, MAX_CANDIDATES) : []
@@ -99,7 +99,7 @@ export const commandsInFile = (name: string, text: string): string[] => {
 
 function commandsIn(text: string, { calls, before }: Language): string[] {
   if (!calls.test(text)) return []
-  // A list of words is a command too: ["rm", "-rf", x].
+  // A list of words is also a command: ["rm", "-rf", x].
   const flat = text.replace(/(["'])\s*,\s*\[?\s*(["'])/g, ' ')
   if (!/\s/.test(flat)) return []
   return [...flat.matchAll(before)].map((match) => {

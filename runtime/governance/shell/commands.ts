@@ -9,57 +9,58 @@ import { parametersSetBy, variablesSetBy } from './setters.ts'
 import type { Positional, Scope, Variables } from './variables.ts'
 import { expand, textsOf, type Word, wordOf, wordsOf } from './words.ts'
 
-/** A simple command in one way that its words can be expanded, and where its streams go to and come from. */
+/** A simple command in one possible expansion of its words, with its redirections. */
 export interface SimpleCommand extends Redirects {
   readonly words: readonly Word[]
-  /** What the stage before it in its pipeline writes; undefined where it is no later stage. */
+  /** The output of the previous pipeline stage. Undefined for a first stage. */
   readonly feed?: Feed | undefined
 }
 
 export interface Assignment {
   readonly name: string
   readonly value: string
-  /** Programs get it: `export X=…`, `X=… program`. */
+  /** Whether programs inherit the variable: `export X=…`, `X=… program`. */
   readonly isExported: boolean
 }
 
-/** What a script says, in the order in which it is written. */
+/** Everything found in a script, in the order of its text. */
 export interface ScriptReading {
   readonly commands: readonly SimpleCommand[]
-  /** The stages of each pipeline, each with the commands inside it. */
+  /** The stages of each pipeline. Each stage lists the commands inside it. */
   readonly pipelines: readonly (readonly (readonly SimpleCommand[])[])[]
   readonly assignments: readonly Assignment[]
-  /** The positional parameters after it. */
+  /** The positional parameters at the end of the script. */
   readonly positional: Positional
   readonly functions: readonly (readonly [name: string, body: ShellNode])[]
-  /** Scripts that the grammar leaves as text: in escaped backquotes, and in here-documents. */
+  /** Scripts that the grammar returns as plain text: in escaped backquotes and in here-documents. */
   readonly scripts: readonly string[]
-  /** A part that the grammar did not take apart, or left out. */
+  /** Whether the grammar left a part of the script unparsed or dropped it. */
   readonly hasHiddenPart: boolean
   readonly isTooLarge: boolean
 }
 
 export interface ReaderOptions {
   readonly source: string
-  /** Shared by all scripts of one command line: what one sets another may use. */
+  /** Shared by all scripts of one command line, because one script may use a variable that another one sets. */
   readonly variables: Variables
   readonly positional: Positional
-  /** Whether a pipeline writes a list of paths or numbers. */
+  /** Returns whether a pipeline prints only paths, numbers or names. */
   readonly isPlain: (stages: readonly SimpleCommand[]) => boolean
 }
 
-/** Collects every command of a syntax tree, wherever it stands. */
+/** Collects every command in a syntax tree, at any depth. */
 export function readScript(root: ShellNode, options: ReaderOptions): ScriptReading {
   const reader = new ScriptReader(options)
   reader.visit(root, NO_REDIRECTS)
   if (!reader.setsParameters) return reader
-  // In a loop, the parameters that are set further down come first.
+  // In a loop, `set --` further down takes effect before the next iteration, so the script is read again with
+  // its parameters.
   const again = new ScriptReader({ ...options, positional: reader.positional })
   again.visit(root, NO_REDIRECTS)
   return again
 }
 
-/** Most ways in which the words of one command are put together. */
+/** Maximum number of expansions per command. */
 const MAX_VARIANTS = 16
 
 class ScriptReader implements ScriptReading {
@@ -72,7 +73,7 @@ class ScriptReader implements ScriptReading {
   setsParameters = false
   readonly #scope: Scope
   readonly #isPlainPipeline: ReaderOptions['isPlain']
-  /** Words that the grammar puts behind a redirection, by the command that they belong to. */
+  /** Words that the grammar attaches to a redirection, by the command that they belong to. */
   readonly #trailing = new Map<ShellNode, readonly ShellNode[]>()
 
   constructor({ source, variables, positional, isPlain }: ReaderOptions) {
@@ -130,7 +131,7 @@ class ScriptReader implements ScriptReading {
     for (const child of node.children) this.visit(child, redirects)
   }
 
-  /** In `for ((i = 0; …))` blanks may stand around the sign of an assignment. */
+  /** `for ((i = 0; …))` allows blanks around the assignment operator. */
   #visitArithmeticLoop(node: ShellNode, redirects: Redirects): void {
     this.#look(node)
     for (const child of node.children) {
@@ -160,12 +161,12 @@ class ScriptReader implements ScriptReading {
     for (const child of parts) this.#visitInside(child, commands)
   }
 
-  /** `{name}` in front of a redirection is no word. */
+  /** `{name}` before a redirection is not a word of the command. */
   #isDescriptor(node: ShellNode): boolean {
     return /^\{\w+\}$/.test(this.#text(node)) && /[<>]/.test(this.#scope.source.charAt(node.end))
   }
 
-  /** Commands inside a word run too; inside `>(…)` they read what the command around them writes. */
+  /** Commands inside a word also run. Commands inside `>(…)` read the output of the surrounding command. */
   #visitInside(node: ShellNode, commands: readonly SimpleCommand[]): void {
     const before = this.commands.length
     if (node.type === 'variable_assignment') this.#visitChildren(node, NO_REDIRECTS)
@@ -194,7 +195,10 @@ class ScriptReader implements ScriptReading {
     this.commands.push(...variantsOf(words).map((variant) => ({ words: variant, ...redirects })))
   }
 
-  /** A here-document's line may go on with a pipe, whose commands the grammar puts inside the redirection. */
+  /**
+   * The line of a here-document can continue with a pipe. The grammar puts that pipeline inside the
+   * redirection.
+   */
   #visitRedirect(node: ShellNode, body: SimpleCommand[]): void {
     this.#look(node)
     for (const child of node.children) {
@@ -220,7 +224,7 @@ class ScriptReader implements ScriptReading {
     return own
   }
 
-  /** What the last of these stages writes. */
+  /** The output of the last stage. */
   #feedOf(stages: readonly (readonly SimpleCommand[])[]): Feed {
     const last = stages.at(-1) ?? []
     const text = last.length === 1 && last[0] ? writtenBy(last[0]) : undefined
@@ -229,7 +233,7 @@ class ScriptReader implements ScriptReading {
     return { kind: single && this.#isPlainPipeline(stages.flat()) ? 'plain' : 'unknown' }
   }
 
-  /** Whether the output of `$(…)` is a list of paths or numbers. */
+  /** Whether `$(…)` prints only paths, numbers or names. */
   #isPlain(substitution: ShellNode): boolean {
     const inside = substitution.children.filter(({ type }) => !/^(?:\$\(|\)|`|comment)$/.test(type))
     if (inside.length !== 1) return false
@@ -284,14 +288,14 @@ class ScriptReader implements ScriptReading {
         .flat()
         .map((word) => word.text),
     )
-    // One turn of the loop has one word.
+    // In each iteration the loop variable holds exactly one word.
     this.#remember(
       this.#text(name),
       [...words, ...parameters].map((word) => word.replaceAll(WORDS, UNKNOWN)),
     )
   }
 
-  /** Commands that set variables, and `set --`, which sets the parameters. */
+  /** Handles commands that set variables, and `set --`, which sets the positional parameters. */
   #noteSetters(words: readonly Word[]): void {
     const [name, ...args] = words.map(({ text }) => text)
     for (const [variable, value] of variablesSetBy(name ?? '', args)) this.#remember(variable, [value])
@@ -308,7 +312,7 @@ class ScriptReader implements ScriptReading {
     this.#scope.variables.assign(name, values)
   }
 
-  /** Notes what a node, without its children, does not show as commands. */
+  /** Records scripts that the node holds as text, and nodes that the grammar misread. Ignores the children. */
   #look(node: ShellNode): void {
     const scripts = scriptsInText(node, this.#scope.source)
     if (scripts) this.scripts.push(...scripts)
@@ -328,7 +332,7 @@ const isWordOf = (child: ShellNode, isDeclaration: boolean): boolean =>
 const withoutRedirect = (node: ShellNode): readonly ShellNode[] =>
   node.type === 'redirected_statement' ? node.children.filter((child) => !isRedirect(child)) : [node]
 
-/** Parts of one word that the grammar takes for two words: `a\`b\``. */
+/** Joins parts of one word that the grammar splits into two words: `a\`b\``. */
 function joinTouching(nodes: readonly ShellNode[]): ShellNode[] {
   const joined: ShellNode[] = []
   for (const node of nodes) {
@@ -346,7 +350,7 @@ function joinTouching(nodes: readonly ShellNode[]): ShellNode[] {
   return joined
 }
 
-/** The last simple command of a statement, to which words behind a redirection belong. */
+/** The last simple command of a statement. Words after a redirection belong to it. */
 function lastCommandOf(node: ShellNode): ShellNode | undefined {
   if (/^(?:command|declaration_command|unset_command)$/.test(node.type)) return node
   if (!/^(?:list|negated_command|pipeline|redirected_statement)$/.test(node.type)) return undefined
@@ -354,7 +358,7 @@ function lastCommandOf(node: ShellNode): ShellNode | undefined {
   return last && lastCommandOf(last)
 }
 
-/** Each way to choose one expansion for every word. */
+/** All combinations of one expansion per word. */
 function variantsOf(words: readonly Word[][][]): Word[][] {
   let variants: Word[][] = [[]]
   for (const alternatives of words) {

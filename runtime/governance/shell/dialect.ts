@@ -1,6 +1,6 @@
 import type { ShellNode } from './grammar.ts'
 
-/** Nodes that only bash has, or that bash and the other shells called `sh` read differently. */
+/** Nodes that only bash supports, or that other shells installed as `sh` read differently. */
 const ONLY_BASH: Readonly<Record<string, string>> = {
   ansi_c_string: `$'…'`,
   translated_string: '$"…"',
@@ -22,7 +22,7 @@ const ONLY_BASH: Readonly<Record<string, string>> = {
   '+=': '+=',
   '$[': '$[…]',
 }
-/** Nodes of which only some are read differently. */
+/** Nodes that only some texts make differ between shells. */
 const BY_TEXT: Readonly<Record<string, { readonly name: string; readonly test: (text: string) => boolean }>> =
   {
     extglob_pattern: { name: 'extended patterns', test: (text) => /^[?*+@!]\(/.test(text) },
@@ -31,10 +31,13 @@ const BY_TEXT: Readonly<Record<string, { readonly name: string; readonly test: (
     command: { name: 'backslashes of echo', test: (text) => /^\W*echo\b[\s\S]*\\/.test(text) },
     command_name: { name: 'coproc, time, alias', test: (text) => /^(?:coproc|time|alias)$/.test(text) },
   }
-/** Operators of `${x…}` that POSIX does not have. */
+/** Operators of `${x…}` that are not in POSIX. */
 const ONLY_BASH_OPERATOR = /^(?:\/{1,2}|\/[#%]|\^{1,2}|,{1,2}|@|:|!)$/
 
-/** What of a script bash and the other shells read differently, in the words of a person. */
+/**
+ * Names the constructs in a script that bash and other shells read differently. The names appear in approval
+ * prompts.
+ */
 export function differencesOf(root: ShellNode, source: string): Set<string> {
   const found = new Set<string>()
   look(root, source, found)
@@ -42,8 +45,8 @@ export function differencesOf(root: ShellNode, source: string): Set<string> {
 }
 
 /**
- * Whether another shell would run a command in what bash reads as text, a test or arguments. bash runs nothing there,
- * but nobody writes that by accident, and a person is asked whichever shell runs it.
+ * Returns whether another shell would run a command in text that bash reads as a string, a test or arguments.
+ * Nobody writes that by accident, so it needs approval whichever shell runs the command.
  */
 export function isCommandElsewhere(node: ShellNode, source: string): boolean {
   return (
@@ -64,7 +67,7 @@ function isCommandInOtherShells({ type, start, end, children }: ShellNode, sourc
   }
 }
 
-/** What compares two operands in `[[ … ]]`. */
+/** Operators that compare two operands in `[[ … ]]`. */
 const COMPARES = /^-(?:nt|ot|ef|eq|ne|lt|le|gt|ge)$/
 
 function look(node: ShellNode, source: string, found: Set<string>): void {

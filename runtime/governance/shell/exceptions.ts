@@ -2,8 +2,9 @@ import { isShortFlags, type StageMatcher } from '../../../policies/agent/command
 import type { CommandView } from './view.ts'
 
 /**
- * Whether a command surely carries a word that keeps it from a pattern (`!--dry-run`), or only shows its help. It
- * counts where no flag before it can have taken it for its value, and nothing takes it back (`--no-dry-run`).
+ * Returns whether a command certainly carries a word that exempts it from a pattern (`!--dry-run`), or only
+ * prints its help. The word does not count if a flag before it may take it as a value, or if another flag
+ * reverts it (`--no-dry-run`).
  */
 export function isAnException(stage: StageMatcher, view: CommandView): boolean {
   if (view.asksForHelp) return true
@@ -15,7 +16,7 @@ export function isAnException(stage: StageMatcher, view: CommandView): boolean {
   return words.some((word, i) => exceptions.includes(word) && standsAlone(words, i, stage))
 }
 
-/** Whether a command carries such a word, however that is meant. */
+/** Returns whether a command carries such a word in any position or form. */
 export function mayBeAnException(stage: StageMatcher, view: CommandView): boolean {
   if (view.hasUnknownFlags || view.operands.some(({ hidden }) => hidden)) return true
   return exceptionsOf(stage).some((exception) =>
@@ -33,20 +34,23 @@ const endOfFlags = (words: readonly string[]): number => {
   return end < 0 ? words.length : end
 }
 
-/** `--no-dry-run`, `--dry-run=false`. */
+/** Matches `--no-dry-run` and `--dry-run=false`. */
 const takesBack = (word: string, exceptions: readonly string[]): boolean =>
   word.startsWith('--no-') ||
   exceptions.some(
     (one) => word !== one && one.startsWith('--') && word.startsWith(`${one}=`) && !exceptions.includes(word),
   )
 
-/** A flag before it that the pattern does not know could take it for its value; a bare word ends the command. */
+/**
+ * Whether the word is certainly not the value of the flag before it. Flags named by the pattern take no such
+ * value. A bare word counts only at the end of the command.
+ */
 function standsAlone(words: readonly string[], at: number, stage: StageMatcher): boolean {
   if (!words[at]?.startsWith('-')) return at === words.length - 1
   const before = words[at - 1] ?? ''
   if (!before.startsWith('-') || before.includes('=')) return true
   const known = stage.words.flatMap((word) => ('anyOf' in word ? word.anyOf : []))
-  // Only the last letter of a cluster can take a value.
+  // Only the last letter of a flag cluster can take a value.
   const last = /^-[A-Za-z]+$/.test(before) ? `-${before.at(-1)}` : before
   return known.includes(before) || known.includes(last)
 }

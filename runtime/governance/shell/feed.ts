@@ -2,7 +2,10 @@ import { EXEC_LIMITS } from '../../../contracts/exec.ts'
 import { decodeEscapes } from './unquote.ts'
 import type { Word } from './words.ts'
 
-/** Output of a stage of a pipeline: a known text, a list of paths or numbers, or what nobody knows before. */
+/**
+ * Output of a pipeline stage: known text, a list of paths, numbers or names (`plain`), or unknown until it
+ * runs.
+ */
 export type Feed = { readonly kind: 'text'; readonly text: string } | { readonly kind: 'plain' | 'unknown' }
 
 interface Writer {
@@ -10,7 +13,7 @@ interface Writer {
   readonly documents: readonly string[]
 }
 
-/** What `echo`, `printf` and a program that hands on its here-document write, where the text shows it. */
+/** Returns what `echo`, `printf` or `cat` with a here-document prints, if the text of the command shows it. */
 export function writtenBy({ words, documents }: Writer): string | undefined {
   const [name, ...args] = words.map(({ text }) => text)
   switch (name) {
@@ -25,7 +28,10 @@ export function writtenBy({ words, documents }: Writer): string | undefined {
   }
 }
 
-/** Escapes count behind `-e`; line feeds always, as other shells have them without it. */
+/**
+ * Escapes are decoded only with `-e`. Line feeds are always decoded, because some shells do so without the
+ * flag.
+ */
 function echoed(args: readonly string[]): string {
   const text = args.filter((arg) => !ECHO_FLAG.test(arg)).join(' ')
   const isEscaped = args.some((arg) => ECHO_FLAG.test(arg) && arg.includes('e'))
@@ -34,7 +40,7 @@ function echoed(args: readonly string[]): string {
 
 const ECHO_FLAG = /^-[neE]+$/
 
-/** `printf` goes through its format again as long as there are arguments. */
+/** `printf` repeats its format while arguments are left. */
 function printed(args: readonly string[]): string | undefined {
   const [format = '', ...values] = args[0] === '--' ? args.slice(1) : args
   if (/%(?!%|[sbqdiuc])/.test(format)) return undefined
@@ -49,7 +55,7 @@ function printed(args: readonly string[]): string | undefined {
   return text
 }
 
-/** What one directive makes of the next argument, which it takes away. */
+/** Formats the next argument by one directive and removes it from the list. */
 function converted(kind: string, left: string[]): string {
   if (kind === '%') return '%'
   const value = left.shift() ?? ''
@@ -57,6 +63,6 @@ function converted(kind: string, left: string[]): string {
   return kind === 'c' ? value.slice(0, 1) : value
 }
 
-/** `\c` ends the output; a NUL divides it like a line feed. */
+/** `\c` ends the output. A NUL is treated as a line feed. */
 const unescaped = (text: string): string =>
   decodeEscapes((text.split('\\c', 1)[0] ?? '').replace(/\\0([0-7]{3})/g, '\\$1')).replaceAll('\0', '\n')

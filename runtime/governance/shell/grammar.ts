@@ -4,7 +4,10 @@ import { setFlagsFromString } from 'node:v8'
 import { Language, Parser, type TreeCursor } from 'web-tree-sitter'
 import { boundsProblem, MAX_DEPTH, MAX_NODES } from './bounds.ts'
 
-/** A node of a parsed script: plain data, so that everything after the parser is pure. Offsets are UTF-16. */
+/**
+ * A node of a parsed script, as plain data, so that all code after the parser is pure. Offsets are in UTF-16
+ * units.
+ */
 export interface ShellNode {
   readonly type: string
   readonly start: number
@@ -12,25 +15,25 @@ export interface ShellNode {
   readonly children: readonly ShellNode[]
 }
 
-/** `source` is the text that was parsed: a few characters of the given one are replaced. */
+/** `source` is the text that was parsed. It differs from the input in a few replaced characters of equal length. */
 export type ShellParse =
   | { readonly ok: true; readonly root: ShellNode; readonly source: string }
   | { readonly ok: false; readonly reason: string }
 
-/** Parses shell text. Synchronous, and never throws: what it cannot read is said so. */
+/** Parses shell text. Synchronous; never throws. A text that cannot be parsed is returned with the reason. */
 export interface ShellGrammar {
   parse(script: string): ShellParse
 }
 
-/** The two WebAssembly modules, where a bundle embeds them. */
+/** The two WebAssembly modules, when a bundle embeds them. */
 export interface GrammarModules {
   readonly runtime: Uint8Array
   readonly bash: Uint8Array
 }
 
 /**
- * Optimising the grammar takes V8 half a gigabyte for some seconds, from the second script on, and makes parsing no
- * faster: half of that is what a pod has. The flags count for modules that are compiled after them.
+ * V8's optimising compiler needs about 500 MB for some seconds from the second script on, more than
+ * some pods have, and parsing gets no faster. These flags apply only to modules compiled after they are set.
  */
 const WITHOUT_OPTIMISING = ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']
 
@@ -38,7 +41,7 @@ const WITHOUT_OPTIMISING = ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']
 export async function loadShellGrammar(modules?: GrammarModules): Promise<ShellGrammar> {
   for (const flag of WITHOUT_OPTIMISING) setFlagsFromString(flag)
   const { runtime, bash } = modules ?? (await readGrammarModules())
-  // The module is copied: the WebAssembly loader may detach or keep what it is given.
+  // Copied, because the WebAssembly loader may detach or keep the buffer.
   await Parser.init({ wasmBinary: new Uint8Array(runtime).buffer })
   const language = await Language.load(new Uint8Array(bash))
   const parser = new Parser()
@@ -46,9 +49,9 @@ export async function loadShellGrammar(modules?: GrammarModules): Promise<ShellG
   return createGrammar(parser, language)
 }
 
-/** Reads the modules from the installed packages; a bundler's build embeds them. */
+/** Reads both modules from the installed packages. Used at build time to embed them in a bundle. */
 export async function readGrammarModules(): Promise<GrammarModules> {
-  // Not `import.meta.resolve`, which test runners do not have.
+  // Test runners do not support `import.meta.resolve`.
   const { resolve } = createRequire(import.meta.url)
   const read = (specifier: string) => readFile(resolve(specifier))
   const [runtime, bash] = await Promise.all([
@@ -58,10 +61,16 @@ export async function readGrammarModules(): Promise<GrammarModules> {
   return { runtime, bash }
 }
 
-/** Blanks to the grammar, but part of a word to a shell: behind one of them `#` begins no comment. */
+/**
+ * The grammar reads these characters as blanks, but a shell reads them as part of a word: `#` after one of them
+ * does not start a comment.
+ */
 const NO_BLANKS = /[\r\v\f]/g
 const WORD_CHARACTER = '\uE0FE'
-/** The grammar takes a backslash at the beginning of a line for a joined line: `\n\rm` would go on the line before. */
+/**
+ * The grammar joins a line that begins with a backslash to the line before it, so it would read `
+ * \rm` as one command.
+ */
 const FIRST_BACKSLASH = /(?<=\n[ \t]*)\\(?=[A-Za-z])/g
 
 const unreadable = (reason: string): ShellParse => ({ ok: false, reason })
@@ -70,7 +79,7 @@ function createGrammar(parser: Parser, language: Language): ShellGrammar {
   let broken = false
   const typeNames = language.types
   const read = (script: string): ShellParse => {
-    // The first error ends the parse: recovery is where time grows, and the answer would be the same.
+    // Stop at the first error: error recovery can take long, and the script is rejected anyway.
     const tree = parser.parse(script, null, {
       progressCallback: (state) => state.hasError,
     })
@@ -95,7 +104,8 @@ function createGrammar(parser: Parser, language: Language): ShellGrammar {
       try {
         return read(script.replace(NO_BLANKS, WORD_CHARACTER).replace(FIRST_BACKSLASH, ' '))
       } catch (error) {
-        // An abort leaves the WebAssembly instance undefined: nothing it says after that can be trusted.
+        // After an abort the WebAssembly instance is in an undefined state, so its results can no longer be
+        // trusted.
         broken = error instanceof Error
         return unreadable('the shell grammar has failed')
       }
@@ -103,7 +113,7 @@ function createGrammar(parser: Parser, language: Language): ShellGrammar {
   }
 }
 
-/** Copies a tree out of the WebAssembly memory; undefined where it is larger than anything written by hand. */
+/** Copies the tree out of WebAssembly memory. Returns undefined if the tree exceeds `MAX_NODES` or `MAX_DEPTH`. */
 function copyTree(cursor: TreeCursor, types: readonly string[]): ShellNode | undefined {
   let left = MAX_NODES
   const copy = (depth: number): ShellNode | undefined => {

@@ -1,31 +1,34 @@
 import type { ShellNode } from './grammar.ts'
 
-/** What the grammar leaves out between the parts of a statement: blanks, line feeds, joined lines, a lone dash. */
+/**
+ * Text that the grammar drops between the parts of a statement: blanks, line feeds, line continuations, a lone
+ * dash.
+ */
 const BLANK = /^(?:[ \t\n]|\\\n|-(?=\s))*$/
-/** The same inside a simple command, which ends with its line. */
+/** The same inside a simple command, which ends at the end of its line. */
 const BLANK_IN_LINE = /^(?:[ \t]|\\\n|-(?=\s))*$/
-/** Between the parts of one word: with a blank there they would be another thing to a shell. */
+/** Allowed between the parts of one word. A shell would read a blank there as a word boundary. */
 const JOINED = /^(?:\\\n)*$/
 const ONE_WORD = /^(?:simple_expansion|concatenation|variable_assignment|subscript|translated_string)$/
-/** Nodes whose text is not wholly that of their children. */
+/** Nodes with text outside their children. */
 const HAS_TEXT = /^(?:string|heredoc_\w+|regex|expansion|arithmetic_expansion|word|extglob_pattern)$/
-/** Words that a shell does not take for the name of a command. */
+/** Words that a shell never reads as the name of a command. */
 const RESERVED = /^(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|in|select|function|\{|\})$/
-/** Leaves that hold text which the shell expands no further, or that are judged with what is around them. */
+/** Leaves whose text the shell does not expand, or that are judged together with their parent. */
 const TEXT_LEAF = /^(?:raw_string|ansi_c_string|comment|heredoc_\w+|string_content)$/
 const OPERATOR = /^[^\w\n]+$/
-/** The start of `$(…)`, `<(…)` or `>(…)`, not escaped, with anything behind it: a line feed too. */
+/** The unescaped start of `$(…)`, `<(…)` or `>(…)`, followed by any character, line feeds included. */
 const SUBSTITUTION = /(?<!\\)(?:\\\\)*(?:\$\([\s\S]|[<>]\()/
 
-/** What bash expands once more, also what was in quotes: it runs `echo >&'$(rm -rf x)'`. */
+/** Text that bash expands a second time, quoted parts included: it runs `echo >&'$(rm -rf x)'`. */
 const EXPANDED_TWICE: readonly (readonly [string, RegExp])[] = [
   ['subscript', /['"\\][\s\S]*(?:`|\$\()/],
   ['file_redirect', /^\d*[<>]&[\s\S]*(?:`|\$\()/],
 ]
 
 /**
- * Whether the grammar has read a node in a way in which no shell reads it. What a shell would run may then be missing
- * in the tree. Each of these was found by comparing both on random texts.
+ * Returns whether the grammar read a node in a way that no shell does, so that commands may be missing from the
+ * tree. Each check was found by comparing the grammar with bash on random scripts.
  */
 export function isMisread(node: ShellNode, source: string): boolean {
   const text = source.slice(node.start, node.end)
@@ -38,18 +41,18 @@ export function isMisread(node: ShellNode, source: string): boolean {
 
 function isMisreadLeaf(type: string, text: string): boolean {
   if (TEXT_LEAF.test(type)) return false
-  // An operator that has swallowed a word: `rm x -r<<END`.
+  // An operator that contains a word: `rm x -r<<END`.
   if (OPERATOR.test(type)) return text.trim() !== type && text !== '$$'
   if (type === 'word' && /(?:^|[^\\])\n/.test(text)) return true
   return SUBSTITUTION.test(text)
 }
 
-/** `#` begins a comment only at the beginning of a word. */
+/** `#` starts a comment only at the start of a word. */
 const isNoComment = ({ type, start }: ShellNode, source: string): boolean =>
   type === 'comment' &&
   !/(?:^|[^\\][ \t]|^[ \t]|[\n;&|()<>`])$/.test(source.slice(Math.max(start - 2, 0), start))
 
-/** A here-document ends with a line that holds its mark and nothing else. */
+/** A here-document ends at a line that holds only its delimiter. */
 function endsTooEarly({ children }: ShellNode, source: string): boolean {
   const mark = children.find(({ type }) => type === 'heredoc_start')
   const end = children.find(({ type }) => type === 'heredoc_end')
@@ -70,7 +73,10 @@ function leavesOut({ type, children }: ShellNode, source: string): boolean {
   })
 }
 
-/** Words that the grammar takes for two; those of a command are joined where they are read. */
+/**
+ * Adjacent words that the grammar splits and no later code joins. Adjacent words of a command are joined in
+ * `commands.ts`.
+ */
 const neverTouch = (parent: string, child: ShellNode): boolean =>
   /^(?:for_statement|array)$/.test(parent) || (parent === 'command' && child.type === 'variable_assignment')
 

@@ -5,22 +5,21 @@ import type { Positional } from './variables.ts'
 import { type CommandView, nameOf } from './view.ts'
 import { type Word, wordOf } from './words.ts'
 
-/** A script that a command is given to run. */
+/** A script that a command passes to a shell. */
 export interface InnerScript {
   readonly script: Word
   readonly shell: CommandShell
   readonly positional?: Positional
-  /** It does not run by itself. */
+  /** Whether the script runs only under conditions that the text does not show. */
   readonly isGuess?: boolean
 }
 
-/** A file that a command runs as a script. */
 export interface ScriptFile {
   readonly path: string
   readonly shell: CommandShell
 }
 
-/** `exe`: a shell runs itself as `/proc/self/exe`. */
+/** `exe`: a shell can start itself as `/proc/self/exe`. */
 const SHELLS = new Set([
   'exe',
   'sh',
@@ -38,7 +37,7 @@ const SHELLS = new Set([
 ])
 const STDIN_FILES = /^(?:-|\/dev\/stdin|\/dev\/fd\/0|\/proc\/self\/fd\/0)$/
 
-/** The scripts in the words and the here-documents of a command; `shell` is the one that runs the command. */
+/** Returns the scripts in the words and here-documents of a command. `shell` is the shell that runs the command. */
 export function innerScripts(
   words: readonly Word[],
   command: SimpleCommand,
@@ -68,7 +67,7 @@ export function innerScripts(
   }
 }
 
-/** The words of a shell behind its flags, and what its flags say. */
+/** A parsed shell command line: the effect of its flags, and the words after them. */
 interface Invocation {
   readonly isCommandString: boolean
   readonly readsStdin: boolean
@@ -76,9 +75,9 @@ interface Invocation {
   readonly operands: readonly Word[]
 }
 
-/** Flags that take the next word: `-o pipefail`, `--rcfile x`. */
+/** Flags that take the next word as a value: `-o pipefail`, `--rcfile x`. */
 const VALUED_FLAG = /^(?:[-+][A-Za-z]*[oO]|--(?:rcfile|init-file))$/
-/** Flags with which bash reads scripts as other shells do, or with other settings. */
+/** Flags that make bash parse scripts differently: POSIX mode, aliases, compatibility modes. */
 const CHANGES_BASH = /^(?:--posix|-[A-Za-z]*i[A-Za-z]*|-O (?:expand_aliases|compat.*)|-[A-Za-z]*o posix)$/
 
 function readInvocation(words: readonly Word[]): Invocation {
@@ -117,7 +116,10 @@ function ofShell(words: readonly Word[], command: SimpleCommand): InnerScript[] 
   return documentsOf(command, { shell, positional: { lists: [list], zero: OUTSIDE } })
 }
 
-/** The script files that a command runs: by its own name, as a shell's first operand, or as a shell's input. */
+/**
+ * Returns the script files that a command runs: the command itself, the first operand of a shell, or a shell's
+ * standard input.
+ */
 export function scriptFilesOf(
   words: readonly Word[],
   { inputs }: SimpleCommand,
@@ -136,12 +138,12 @@ export function scriptFilesOf(
   return first?.text.includes('/') ? [{ path: first.text, shell: 'sh' }] : []
 }
 
-/** Programs that take a program in their words. */
+/** Interpreters that accept a program as an argument. */
 const INTERPRETER = /^(?:python[\d.]*|node|nodejs|deno|bun|perl|ruby|php|lua)$/
 const CODE_FLAG = /^(?:-[A-Za-z]*[cerp]|--eval|--print|eval)$/
 const HIDDEN = new RegExp(`^[${UNKNOWN}${WORDS}${OUTSIDE}]+$`)
 
-/** Whether nobody knows before it runs what a shell, `source` or another interpreter is given to run. */
+/** Returns whether the program passed to a shell, `source` or another interpreter is unknown until it runs. */
 export function runsHiddenProgram(view: CommandView, words: readonly Word[]): boolean {
   const isHidden = ({ text }: Word) => HIDDEN.test(text)
   if (INTERPRETER.test(view.name))

@@ -15,21 +15,24 @@ import { type Word, wordOf } from './words.ts'
 import { unwrap } from './wrappers.ts'
 import { WrittenFiles } from './written-files.ts'
 
-/** What the text of a command shows before it runs. */
+/** The result of analysing a command's text. */
 export interface ShellJudgement {
-  /** Patterns that it has the form of, per set, without repetition. */
+  /** Matching patterns, without duplicates. */
   readonly destructive: readonly CommandPattern[]
   readonly network: readonly CommandPattern[]
-  /** Why the text does not show all that will run. */
+  /** Reasons why the text does not show everything that will run. */
   readonly doubts: readonly string[]
-  /** Every word, for those who look for names of files. */
+  /** Every word, for rules that look for file names. */
   readonly words: readonly string[]
 }
 
 export interface PatternSets {
   readonly destructive: PatternSet
   readonly network: PatternSet
-  /** Commands whose output is a list of paths, numbers or names, and what may stand behind them in a pipeline. */
+  /**
+   * `plain`: commands that print only paths, numbers or names. `filters`: commands that may follow them in a
+   * pipeline.
+   */
   readonly plain: PatternSet
   readonly filters: PatternSet
 }
@@ -37,14 +40,17 @@ export interface PatternSets {
 export interface ShellReader {
   readonly grammar: ShellGrammar
   readonly sets: PatternSets
-  /** The shell that will run the command; where it is not known, what shells read differently is asked about. */
+  /**
+   * The shell that will run the command. If undefined, every construct that shells read differently needs
+   * approval.
+   */
   readonly shell?: CommandShell | undefined
 }
 
-/** Most times that a command line is read to learn what its variables can hold. */
+/** Maximum number of passes over a command line to collect the values of its variables. */
 const MAX_READINGS = 3
 
-/** Reads a command with everything inside it: substitutions, wrapped commands, scripts in its words. */
+/** Analyses a command with everything inside it: substitutions, wrapped commands, and scripts in its words. */
 export function judgeShell(command: string, reader: ShellReader): ShellJudgement {
   const variables = new Variables()
   let judge = new Judge(reader, variables)
@@ -62,12 +68,12 @@ export function judgeShell(command: string, reader: ShellReader): ShellJudgement
   }
 }
 
-/** Where a script stands, and how it is read. */
+/** The context in which a script is read. */
 interface Place {
   readonly depth: number
   readonly shell: CommandShell
   readonly positional: Positional
-  /** It may run, or not: what cannot be read in it is no doubt. */
+  /** Whether the script may never run. Parts of it that cannot be read are then no reason to ask. */
   readonly isGuess: boolean
 }
 
@@ -107,7 +113,8 @@ class Judge {
       return
     }
     this.#read(text, place)
-    // The grammar takes a joined line for two words; comments are not joined, so both readings count.
+    // The grammar splits a word at a line continuation, and a continuation does not join comments. Both
+    // readings are judged.
     if (text.includes('\\\n')) this.#read(text.replaceAll('\\\n', ''), place)
   }
 
@@ -143,14 +150,17 @@ class Judge {
     return this.#reading(reading, place)
   }
 
-  /** A name may be defined again: each body counts. */
+  /** A function can be defined more than once; every body is judged. */
   #define(name: string, body: ShellNode, source: string): void {
     const known = this.#functions.get(name) ?? []
     if (known.some((one) => one.source === source && one.body.start === body.start)) return
     this.#functions.set(name, [...known, { body, source, isCalled: false }])
   }
 
-  /** bash expands aliases only where it was told to, but nobody counts on that. */
+  /**
+   * bash expands aliases only with `expand_aliases`. Aliases are judged as functions anyway, because a script
+   * may set that option.
+   */
   #defineAlias(definition: string): void {
     const [, name, value] = /^([^=]+)=([\s\S]+)$/.exec(definition) ?? []
     const parsed = value === undefined ? undefined : this.#grammar.parse(`${value} "$@"`)
@@ -172,7 +182,7 @@ class Judge {
     return [...views.values()].flat()
   }
 
-  /** A variable that changes what a shell runs, or that a program may run. */
+  /** Judges a variable that changes what a shell runs, or whose value a program may run. */
   #assigned({ name, value, isExported }: ScriptReading['assignments'][number], place: Place): void {
     const view = viewOf([wordOf(`${name}=${value}`)], { words: [], ...NO_REDIRECTS })
     this.#add((set) => set.ofCommand({ ...view, name: `${name}=${value}`.toLowerCase() }))
@@ -180,7 +190,7 @@ class Judge {
     if (HAS_SUBSTITUTION.test(value)) this.#script(expanded(value), guess(place))
   }
 
-  /** Judges a command and what it wraps; answers how each of them looks to a pipeline's patterns. */
+  /** Judges a command and the commands that it wraps. Returns a view of each, for pipeline patterns. */
   #command(command: SimpleCommand, place: Place): CommandView[] {
     for (const word of command.words) this.words.push(word.text)
     this.words.push(...command.inputs)
@@ -189,7 +199,7 @@ class Judge {
     return this.#wrapped(command.words, command, { ...place, seen: new Set() })
   }
 
-  /** `seen` holds what was looked at already: each later word may be tried as the beginning of a command. */
+  /** `seen` holds the word lists judged so far, because every later word may be tried as the start of a command. */
   #wrapped(words: readonly Word[], command: SimpleCommand, place: Wrapping): CommandView[] {
     const key = words.map(({ text }) => text).join('\0')
     if (place.seen.has(key)) return []
@@ -219,7 +229,7 @@ class Judge {
     this.#script(script.text, { ...place, shell, positional: positional ?? place.positional })
   }
 
-  /** Texts that may be run: by a program of another language, by git, or by an arithmetic expression. */
+  /** Judges text that might run: by a program in another language, by git, or in an arithmetic expression. */
   #guesses(words: readonly Word[], command: SimpleCommand, place: Place): void {
     const texts = words.map(({ text }) => text)
     const name = nameOf(words)
@@ -236,7 +246,7 @@ class Judge {
     for (const text of guesses) this.#script(text, guess(place))
   }
 
-  /** A file that the same command line has written is read like the script that it is. */
+  /** A file that the same command line writes and then runs is judged as a script. */
   #runFile(words: readonly Word[], command: SimpleCommand, place: Place): void {
     for (const { path, shell } of scriptFilesOf(words, command, place.shell)) {
       const { texts, isFetched } = this.#files.read(path)
@@ -251,7 +261,7 @@ class Judge {
     this.#add((set) => set.ofCommand(view))
   }
 
-  /** A function's body is judged with the arguments of each call. */
+  /** Judges the body of a function with the arguments of each call. */
   #call(words: readonly Word[], place: Place): CommandView[] {
     const [name, ...args] = words.map(({ text }) => text)
     return (this.#functions.get(name ?? '') ?? []).flatMap((called) => this.#callOne(called, args, place))
@@ -294,14 +304,14 @@ class Judge {
   }
 }
 
-/** Builtins that evaluate what stands in the brackets of a variable's name. */
+/** Builtins that evaluate the subscript in a variable name. */
 const EVALUATES_SUBSCRIPTS =
   /^(?:compgen|complete|printf|read|test|\[|unset|declare|typeset|local|export|readonly|let|mapfile)$/
 
-/** Nothing of it is known, or a part that the script itself computes. */
+/** The script is wholly unknown, or contains text that the script itself computes. */
 const IS_HIDDEN = new RegExp(`[${UNKNOWN}${WORDS}]|^[\\s${OUTSIDE}]+$`)
 const HAS_SUBSTITUTION = /\$\(|`/
-/** A script that expands a text. */
+/** A script that expands the text. */
 const expanded = (text: string) => `: "${text.replaceAll('"', '\\"')}"`
 
 const deeper = (place: Place): Place => ({ ...place, depth: place.depth + 1 })

@@ -1,11 +1,11 @@
-/** Stands in a word's text where only the running shell knows what comes there: one word, or a part of one. */
+/** Placeholder for text that is known only when the command runs: one word, or a part of one. */
 export const UNKNOWN = '\uE000'
-/** Stands where only the running shell knows which words come there, and how many. */
+/** Placeholder for any number of words that are known only when the command runs. */
 export const WORDS = '\uE001'
 /**
- * Stands for what comes from outside the script and what no flag is: a variable that the script does not set, a
- * number, the output of a command that lists paths or numbers.
+ * Placeholder for a value that comes from outside the script and is assumed not to be a flag: a variable that
+ * the script does not set, a number, or the output of a command that lists paths, numbers or names.
  */
 export const OUTSIDE = '\uE002'
-/** Stands where the shell splits what it expanded into words. */
+/** Marks where the shell splits an expanded value into words. */
 export const SPLIT = '\u0001'

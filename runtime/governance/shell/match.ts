@@ -9,18 +9,21 @@ import { isAnException, mayBeAnException } from './exceptions.ts'
 import { throwsDataAway } from './sql.ts'
 import type { CommandView, Operand } from './view.ts'
 
-/** A set of patterns, ready to be asked about commands. */
+/** A set of patterns, indexed for matching. */
 export interface PatternSet {
-  /** The patterns that one command alone has the form of. */
+  /** Returns the single-command patterns that match a command. */
   ofCommand(view: CommandView): CommandPattern[]
-  /** The patterns that a pipeline has the form of; each stage is the views of its commands. */
+  /** Returns the pipeline patterns that match. Each stage is the list of views of its commands. */
   ofPipeline(stages: readonly (readonly CommandView[])[]): CommandPattern[]
 }
 
-/** Which words of `!…` keep a command from a pattern: only those that surely count, or all that might. */
+/**
+ * How `!word` exempts a command from a pattern: only if it certainly applies (`sure`), or if it might
+ * (`possible`).
+ */
 type Exceptions = 'sure' | 'possible'
 
-/** Indexes patterns by name, so that a command meets only the few that could concern it. */
+/** Indexes patterns by command name, so that each command is compared with few patterns. */
 export function createPatternSet(
   patterns: readonly CommandPattern[],
   exceptions: Exceptions = 'sure',
@@ -55,7 +58,10 @@ export function createPatternSet(
   }
 }
 
-/** Whether a command carries all that a stage asks for; hidden words may stand for what is missing. */
+/**
+ * Whether a command carries every word that a stage requires. With `seesHidden`, unknown words may stand for
+ * missing ones.
+ */
 function fitsWords({ words }: StageMatcher, view: CommandView, seesHidden: boolean): boolean {
   const isCarried = (word: WordMatcher) =>
     word.kind === 'operand' || word.kind === 'flag' || carries(view, word)
@@ -66,7 +72,10 @@ function fitsWords({ words }: StageMatcher, view: CommandView, seesHidden: boole
   return hasFlags || (seesHidden && (view.hasUnknownFlags || standsForFlag(words, view, spare)))
 }
 
-/** One hidden word is taken for a flag only beside another word: `rm "$file"` is no `rm -r`, `rm "$a" b` may be one. */
+/**
+ * A single unknown word counts as a flag only beside another operand: `rm "$file"` is not `rm -r`, but `rm "$a"
+ * b` may be.
+ */
 function standsForFlag(words: readonly WordMatcher[], view: CommandView, spare: number): boolean {
   const operands = words.filter(({ kind }) => kind === 'operand').length
   return spare === Number.POSITIVE_INFINITY || (spare > 0 && view.operands.length > operands + 1)
@@ -75,7 +84,10 @@ function standsForFlag(words: readonly WordMatcher[], view: CommandView, spare: 
 const carriesAny = (view: CommandView, flags: readonly string[]) =>
   flags.some((flag) => carriesFlag(view, flag))
 
-/** Finds the operands in their order; answers how many hidden words are left, or undefined where one is missing. */
+/**
+ * Finds the required operands in order. Returns how many unknown words are left over, or undefined if an
+ * operand is missing.
+ */
 function spareAfterOperands(
   words: readonly WordMatcher[],
   view: CommandView,
@@ -93,7 +105,7 @@ function spareAfterOperands(
   return spare
 }
 
-/** How many words nobody knows before they run. */
+/** The number of words that are unknown until the command runs. */
 const hiddenWords = ({ operands }: CommandView): number =>
   operands.reduce(
     (sum, { hidden }) => sum + (hidden === 'words' ? Number.POSITIVE_INFINITY : hidden ? 1 : 0),
@@ -101,9 +113,9 @@ const hiddenWords = ({ operands }: CommandView): number =>
   )
 
 interface Found {
-  /** Where the next operand is looked for. */
+  /** Offset at which the search for the next operand starts. */
   readonly next: number
-  /** Hidden words that stand for this one. */
+  /** Number of unknown words used in place of this operand. */
   readonly uses: number
 }
 
@@ -123,7 +135,7 @@ function findOperand(
   return reachable[at]?.hidden === 'words' ? { next: at, uses: 0 } : { next: at + 1, uses: 1 }
 }
 
-/** The operands up to the first that is no flag's value: a command's subcommand is among them. */
+/** The operands up to the first one that is certainly not a flag's value. The subcommand is among them. */
 function upToFirst(operands: readonly Operand[]): readonly Operand[] {
   const first = operands.findIndex(({ followsFlag, hidden }) => !followsFlag && hidden !== 'words')
   return first < 0 ? operands : operands.slice(0, first + 1)
@@ -148,7 +160,7 @@ function carries(view: CommandView, word: Exclude<WordMatcher, { kind: 'operand'
   }
 }
 
-/** Long flags may be cut short (`--recurs`), as the C library's parser lets them. */
+/** Long flags may be abbreviated (`--recurs`), as `getopt_long` allows. */
 function carriesFlag(view: CommandView, flag: string): boolean {
   if (flag === '--') return view.flags.includes('--')
   if (isShortFlags(flag)) {

@@ -3,19 +3,19 @@ import { unescapeDocument } from './unquote.ts'
 import type { Scope } from './variables.ts'
 import { textsOf } from './words.ts'
 
-/** Where a command's streams go to and come from. */
+/** The redirections of a command. */
 export interface Redirects {
   readonly outputs: readonly string[]
   readonly inputs: readonly string[]
-  /** It reads what a `<(…)` writes. */
+  /** Whether it reads the output of a `<(…)`. */
   readonly readsSubstitution: boolean
-  /** Texts of here-documents and here-strings on its standard input. */
+  /** Text of here-documents and here-strings on its standard input. */
   readonly documents: readonly string[]
 }
 
 export const NO_REDIRECTS: Redirects = { outputs: [], inputs: [], readsSubstitution: false, documents: [] }
 
-/** The redirections among the parts of a statement, added to those of the statement around it. */
+/** Adds the redirections of a statement to those of the statement around it. */
 export function redirectsOf(nodes: readonly ShellNode[], outer: Redirects, scope: Scope): Redirects {
   const own = nodes.filter((node) => node.type.endsWith('_redirect'))
   if (own.length === 0) return outer
@@ -33,7 +33,7 @@ const hasSubstitution = (node: ShellNode) => node.children.some(({ type }) => ty
 /** The operator of a redirection, such as `>` or `&>`. */
 const isOperator = ({ type }: ShellNode) => /^[<>&|]{1,3}-?$/.test(type)
 
-/** What stands behind a redirection's operator: its target, and words that belong to the command. */
+/** The nodes after the operator of a redirection: its target, then words that belong to the command. */
 const behindOperator = ({ children }: ShellNode): readonly ShellNode[] =>
   children.slice(children.findIndex(isOperator) + 1)
 
@@ -43,7 +43,10 @@ const targetsOf = (files: readonly ShellNode[], direction: '>' | '<', scope: Sco
     .flatMap((node) => behindOperator(node).slice(0, 1))
     .flatMap((target) => textsOf(target, scope))
 
-/** Words of the command that the grammar puts into a redirection: `rm >log -rf x`, `dd of=/dev/sda1>log`. */
+/**
+ * Returns words of the command that the grammar puts into a redirection: `rm >log -rf x`, `dd
+ * of=/dev/sda1>log`.
+ */
 export function wordsIn(redirect: ShellNode, source: string): readonly ShellNode[] {
   if (redirect.type === 'file_redirect') {
     const descriptors = redirect.children.filter(({ type }) => type === 'file_descriptor')
@@ -69,8 +72,8 @@ function documentsOf(node: ShellNode, scope: Scope): string[] {
 }
 
 /**
- * The text of a here-document: from the line after its redirection to its end mark. The grammar's own node for it
- * is empty for some texts.
+ * The text of a here-document, from the line after the redirection to the delimiter. Read from the source,
+ * because the grammar's own node is empty for some texts.
  */
 export function documentOf(node: ShellNode, source: string): string {
   const mark = node.children.find(({ type }) => type === 'heredoc_start')
@@ -79,7 +82,7 @@ export function documentOf(node: ShellNode, source: string): string {
   return line < 0 ? '' : source.slice(line + 1, end?.start ?? node.end)
 }
 
-/** A here-document is expanded where no part of its end mark is quoted. */
+/** A here-document is expanded unless a part of its delimiter is quoted. */
 export function isExpandedDocument(node: ShellNode, source: string): boolean {
   const mark = node.children.find(({ type }) => type === 'heredoc_start')
   return mark !== undefined && !/["'\\]/.test(source.slice(mark.start, mark.end))

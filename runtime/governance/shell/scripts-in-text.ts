@@ -2,11 +2,14 @@ import type { ShellNode } from './grammar.ts'
 import { documentOf, isExpandedDocument } from './redirects.ts'
 import { backquotedScripts, unescapeBackquoted } from './unquote.ts'
 
-/** Leaves in which a backquote is itself, or which are judged with what is around them. */
+/** Leaves in which a backquote is literal, or that are judged together with their parent. */
 const LITERAL = /^(?:raw_string|ansi_c_string|comment|heredoc_\w+|`|string_content)$/
 const END_MARK = 'END_OF_DOCUMENT'
 
-/** The scripts that a node holds as text although a shell would run them; undefined where one cannot be read. */
+/**
+ * Returns scripts that the node holds as text although a shell would run them. Undefined if the text cannot be
+ * parsed.
+ */
 export function scriptsInText(node: ShellNode, source: string): string[] | undefined {
   const text = source.slice(node.start, node.end)
   if (node.type === 'command_substitution')
@@ -16,7 +19,7 @@ export function scriptsInText(node: ShellNode, source: string): string[] | undef
   return isText ? backquotedScripts(text) : []
 }
 
-/** The grammar takes no backquotes out of a here-document, and no substitution out of one that is indented. */
+/** The grammar does not parse backquotes in a here-document, nor substitutions in an indented one. */
 function inDocument(node: ShellNode, source: string): string[] | undefined {
   if (!isExpandedDocument(node, source)) return []
   const text = documentOf(node, source)
@@ -26,7 +29,7 @@ function inDocument(node: ShellNode, source: string): string[] | undefined {
   return unindented === text ? undefined : [...scripts, `cat <<${END_MARK}\n${unindented}\n${END_MARK}`]
 }
 
-/** Whether a `$(` of a here-document is in none of the parts that the grammar took out of it. */
+/** Whether the here-document contains a `$(` that the grammar did not parse. */
 function hasUnreadSubstitution(node: ShellNode, source: string): boolean {
   const body = node.children.find(({ type }) => type === 'heredoc_body')
   const parts = body?.children.filter(({ type }) => type !== 'heredoc_content') ?? []

@@ -1,6 +1,6 @@
 import { WORDS } from './marks.ts'
 
-/** The parameters that `set` is given; undefined where it only sets options. */
+/** The positional parameters that `set` assigns. Undefined if it only sets options. */
 export function parametersSetBy(args: readonly string[]): readonly string[] | undefined {
   const end = args.indexOf('--')
   if (end >= 0) return args.slice(end + 1)
@@ -8,7 +8,7 @@ export function parametersSetBy(args: readonly string[]): readonly string[] | un
   return first < 0 ? undefined : args.slice(first)
 }
 
-/** Variables that builtins set, and to what; mostly the text of the script does not show it. */
+/** Variables that builtins set, with their values. Most values are unknown (`WORDS`). */
 export function variablesSetBy(name: string, args: readonly string[]): (readonly [string, string])[] {
   if (DECLARES.test(name)) return args.flatMap((arg) => declared(arg, args))
   const operands = args.filter((arg) => /^[A-Za-z_]\w*$/.test(arg))
@@ -17,7 +17,10 @@ export function variablesSetBy(name: string, args: readonly string[]): (readonly
 
 const DECLARES = /^(?:declare|typeset|local|export|readonly)$/
 
-/** `declare "x=y"`; with `-n` each of both names is another name for what nobody follows. */
+/**
+ * `declare "x=y"`. With `-n` both names become aliases of each other, which is not followed, so both are
+ * unknown.
+ */
 function declared(arg: string, args: readonly string[]): (readonly [string, string])[] {
   const [, variable = '', value] = /^(\w+)(?:\+?=([\s\S]*))?$/.exec(arg) ?? []
   if (args.some((flag) => /^-\w*n/.test(flag)))

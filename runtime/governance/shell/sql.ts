@@ -1,20 +1,23 @@
 import { OUTSIDE, UNKNOWN, WORDS } from './marks.ts'
 import type { CommandView } from './view.ts'
 
-/** Flags behind which the clients of databases take a statement. */
+/** Flags of database clients that take a statement. */
 const STATEMENT_FLAG = /^(?:-[a-zA-Z]*[cCeqQ]|--(?:command|execute|query|sql|eval))$/
 const HIDDEN = new RegExp(`^[${UNKNOWN}${WORDS}${OUTSIDE}]`)
 
-/** Whether a client of a database is given a statement that throws data away, or one that nobody knows before. */
+/**
+ * Returns whether a database client runs a statement that destroys data, or a statement that is unknown until
+ * it runs.
+ */
 export function throwsDataAway({ words, texts }: CommandView): boolean {
   const isHidden = words.some((word, i) => STATEMENT_FLAG.test(words[i - 1] ?? '') && HIDDEN.test(word))
   return isHidden || [...words.slice(1).map(withoutFlag), ...texts].some(hasDestructiveStatement)
 }
 
-/** `--command=drop …` and `-cdrop …` as `drop …`. */
+/** Turns `--command=drop …` and `-cdrop …` into `drop …`. */
 const withoutFlag = (word: string) => word.replace(/^(?:--[a-z-]+=|-[a-zA-Z]*[ceqQ](?=[a-zA-Z]))/, '')
 
-/** Comments and texts in quotes, which are no part of a statement. */
+/** Comments and string literals, which are not part of a statement. */
 const NO_PART = /--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'/g
 
 const DROPS = /(?:^|^begin\s+|\$\w*\$\s*)(?:drop\s+\w|truncate\b)|^alter\b[\s\S]*\bdrop\b/i

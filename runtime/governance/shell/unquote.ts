@@ -1,37 +1,36 @@
-/** Characters that a shell expands where they stand unquoted, and what stands for them where they are quoted. */
+/** Characters that a shell expands when unquoted, and the private-use characters that replace them when quoted. */
 const EXPANDED = '{,}*?[~'
 const QUOTED = '\uE010\uE011\uE012\uE013\uE014\uE015\uE016'
 
-/** Text that the shell takes as it is: no brace and no wildcard of it counts. */
+/** Marks text as quoted: its braces and wildcards are literal. */
 export const protect = (text: string): string =>
   /[{,}*?[~]/.test(text)
     ? text.replace(/[{,}*?[~]/g, (char) => QUOTED[EXPANDED.indexOf(char)] as string)
     : text
 
-/** The value of a variable outside quotes: wildcards count, braces do not. */
+/** Marks the value of an unquoted variable: wildcards still expand, braces do not. */
 export const protectBraces = (text: string): string =>
   /[{,}]/.test(text) ? text.replace(/[{,}]/g, protect) : text
 
-/** The text with the characters that `protect` replaced. */
+/** Restores the characters that `protect` replaced. */
 export const unprotect = (text: string): string =>
   /[\uE010-\uE016]/.test(text)
     ? text.replace(/[\uE010-\uE016]/g, (char) => EXPANDED[QUOTED.indexOf(char)] as string)
     : text
 
-/** Whether an unprotected text has a wildcard. */
 export const hasWildcard = (text: string): boolean => /[*?]|\[[^\]]/.test(text)
 
-/** Removes backslashes outside quotes; a backslash before a line feed joins the lines. */
+/** Removes unquoted backslashes. A backslash before a line feed joins the lines. */
 export const unescapeWord = (text: string): string =>
   text.includes('\\') ? text.replace(/\\(\n?)([^\n]?)/g, (_all, _feed, char: string) => protect(char)) : text
 
-/** Removes the backslashes that count inside double quotes. */
+/** Removes the backslashes that act as escapes inside double quotes. */
 export const unescapeDoubleQuoted = (text: string): string =>
   text.includes('\\')
     ? text.replace(/\\([$`"\\])|\\\n/g, (_all, char: string | undefined) => char ?? '')
     : text
 
-/** Removes the backslashes that count in a here-document that is expanded. */
+/** Removes the backslashes that act as escapes in an expanded here-document. */
 export const unescapeDocument = (text: string): string =>
   text.replace(/\\([$`\\])|\\\n/g, (_all, char: string | undefined) => char ?? '')
 
@@ -47,7 +46,7 @@ const LETTERS: Readonly<Record<string, string>> = {
   v: '\v',
 }
 
-/** The text of `$'…'`, with its escapes. A NUL ends it. */
+/** Decodes `$'…'`. A NUL ends the text. */
 export const decodeAnsiC = (body: string): string => decodeEscapes(body).split('\0', 1)[0] ?? ''
 
 export const decodeEscapes = (text: string): string => text.replace(ANSI_C_ESCAPE, decodeEscape)
@@ -66,7 +65,7 @@ const fromCode = (code: number) => (code <= 0x10ffff ? String.fromCodePoint(code
 
 const MAX_BRACES = 64
 
-/** `a{b,c}` as `ab ac`, outside quotes, innermost first; at most a fixed number of words. */
+/** Expands `a{b,c}` to `ab ac`, innermost braces first, up to `MAX_BRACES` words. */
 export function expandBraces(text: string): string[] {
   let words = [text]
   for (let round = 0; round < 4; round++) {
@@ -83,7 +82,10 @@ export function expandBraces(text: string): string[] {
   return words
 }
 
-/** The commands in backquotes of a text that the grammar leaves whole; undefined where one is not closed. */
+/**
+ * Returns the commands in backquotes of a text that the grammar did not split. Undefined if a backquote is not
+ * closed.
+ */
 export function backquotedScripts(text: string): string[] | undefined {
   const scripts: string[] = []
   const rest = text.replace(/\\[\s\S]|`((?:[^`\\]|\\[\s\S])*)`/g, (_all, script: string | undefined) => {
@@ -93,5 +95,5 @@ export function backquotedScripts(text: string): string[] | undefined {
   return rest.includes('`') ? undefined : scripts
 }
 
-/** Removes the backslashes that count inside backquotes. */
+/** Removes the backslashes that act as escapes inside backquotes. */
 export const unescapeBackquoted = (script: string): string => script.replace(/\\([`$\\])/g, '$1')

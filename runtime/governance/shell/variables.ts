@@ -5,11 +5,14 @@ import { protect, protectBraces } from './unquote.ts'
 const MAX_VALUES = 16
 
 /**
- * Values that variables can have by the script's own assignments, wherever they stand: flow is not followed. An array's
- * elements are split words.
+ * The values that the script assigns to each variable. Control flow is not followed: every assignment counts
+ * everywhere. Array elements are separated by `SPLIT`.
  */
 export class Variables {
-  /** A variable got a value after it was expanded; in a loop, or in a function, the assignment may come first. */
+  /**
+   * Whether a variable got a new value after it was expanded. In a loop or a function, that assignment may run
+   * first.
+   */
   changedAfterRead = false
   readonly #values = new Map<string, readonly string[]>([
     ['HOME', ['~']],
@@ -33,7 +36,7 @@ export class Variables {
 
 /** The positional parameters of a script or a function. */
 export interface Positional {
-  /** Each list that they can be; undefined where they are not known. */
+  /** All lists that the parameters may be. Undefined if unknown. */
   readonly lists: readonly (readonly string[])[] | undefined
   readonly zero: string
 }
@@ -41,20 +44,20 @@ export interface Positional {
 export const NO_PARAMETERS: Positional = { lists: [[]], zero: OUTSIDE }
 export const UNKNOWN_PARAMETERS: Positional = { lists: undefined, zero: UNKNOWN }
 
-/** What is known where a word is expanded. */
+/** The context of an expansion. */
 export interface Scope {
   readonly source: string
   readonly variables: Variables
   positional: Positional
-  /** `shift` is among its commands, so the parameters can be any of their ends. */
+  /** Whether the script calls `shift`, so that the parameters may be any tail of their list. */
   readonly isShifted: boolean
-  /** Whether the output of a command substitution is a list of paths, numbers or names. */
+  /** Returns whether a command substitution prints only paths, numbers or names. */
   readonly isPlain: (substitution: ShellNode) => boolean
-  /** The texts of a node where one word is meant. */
+  /** Returns the possible texts of a node. `isWhole` is set if the result is not split into words. */
   readonly expand: (node: ShellNode, scope: Scope, isWhole: boolean) => string[]
 }
 
-/** Each text that an expansion can have. */
+/** Returns the possible texts of an expansion. */
 export function expandVariable(node: ShellNode, scope: Scope, isWhole: boolean): string[] {
   const read = readExpansion(node, scope)
   if (read.isLength) return [OUTSIDE]
@@ -79,14 +82,14 @@ function withDefault(
   return [...new Set([...before, ...(other.length > 0 ? other : [''])])]
 }
 
-/** The blanks of a default outside quotes split it into words. */
+/** Blanks in an unquoted default value split it into words. */
 const asWords = (isWhole: boolean) => (text: string) => (isWhole ? text : text.replace(/\s+/g, SPLIT))
 
 interface Expansion {
   readonly name: string
   /** `${#x}` */
   readonly isLength: boolean
-  /** `${!x}`, and names that cannot be read. */
+  /** `${!x}`, and names that cannot be parsed. */
   readonly isComputed: boolean
   readonly operator: string | undefined
   readonly operands: readonly ShellNode[]
@@ -108,7 +111,7 @@ function readExpansion(node: ShellNode, { source }: Scope): Expansion {
   }
 }
 
-/** Variables that a shell sets by itself, to what the script has made of them. */
+/** Variables that the shell sets itself, from input or commands of the script. */
 const SET_BY_SHELL =
   /^(?:REPLY|OPTARG|MAPFILE|COPROC|BASH\w*|DIRSTACK|FUNCNAME|SHELLOPTS|SHELL|_|-|0)(?:\[|$)/
 const NUMBERS = /^[#?$!]$/
@@ -118,7 +121,7 @@ const shellsOwn = (name: string, isWhole: boolean): string[] =>
 
 const outside = (name: string, isWhole: boolean): string => shellsOwn(name, isWhole)[0] ?? OUTSIDE
 
-/** The values that the script gives to a name; undefined where it gives none. */
+/** The values that the script assigns to a name. Undefined if it assigns none. */
 function valuesOf(name: string, scope: Scope, isWhole: boolean): string[] | undefined {
   if (NUMBERS.test(name)) return [OUTSIDE]
   if (/^[@*]$|^\d+$/.test(name)) return parametersOf(name, scope, isWhole)
@@ -145,7 +148,7 @@ const joined = (list: readonly string[]) => list.join(SPLIT)
 
 const endsOf = (list: readonly string[]) => [...list.keys(), list.length].map((from) => list.slice(from))
 
-/** A value where it is expanded: whole, or split into words by `IFS`, with its wildcards. */
+/** The text of an expanded value: one word, or split at `IFS` with active wildcards. */
 function inserted(value: string, { variables }: Scope, isWhole: boolean): string {
   if (isWhole) return protect(value.replaceAll(WORDS, UNKNOWN))
   const separators = variables.get('IFS')?.join('') ?? ''

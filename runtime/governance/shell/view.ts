@@ -3,45 +3,45 @@ import type { Feed } from './feed.ts'
 import { OUTSIDE, UNKNOWN, WORDS } from './marks.ts'
 import type { Word } from './words.ts'
 
-/** A word that is no flag. */
+/** A word that is not a flag. */
 export interface Operand {
   readonly text: string
-  /** It stands behind a flag, and may be that flag's value. */
+  /** Whether it follows a flag, and may be that flag's value. */
   readonly followsFlag: boolean
-  /** What it is, nobody knows before it runs: one word, or any number of words. */
+  /** Set if the word is unknown until the command runs: one word, or any number of words. */
   readonly hidden: 'word' | 'words' | undefined
 }
 
-/** A command as patterns look at it: its name, its flags taken apart, and its other words. */
+/** A command in the form that patterns match: its name, its flags, and its other words. */
 export interface CommandView {
   readonly name: string
-  /** Letters of short flags, from clusters too. */
+  /** Letters of all short flags, clusters split. */
   readonly letters: ReadonlySet<string>
-  /** Every flag as one word, lower case, without `=value`; `--` is one of them. */
+  /** All flags in lower case, without `=value`. Includes `--`. */
   readonly flags: readonly string[]
-  /** Every word as it is. */
+  /** All words, unchanged. */
   readonly words: readonly string[]
   readonly operands: readonly Operand[]
-  /** A part of a flag is unknown before it runs: it could be any. */
+  /** Whether a part of a flag is unknown until the command runs, so that it may be any flag. */
   readonly hasUnknownFlags: boolean
   readonly readsProgram: boolean
   readonly outputs: readonly string[]
   readonly inputs: readonly string[]
   readonly hasSubstitution: boolean
-  /** Texts on its standard input, where they are known. */
+  /** Known texts on its standard input. */
   readonly texts: readonly string[]
-  /** It only shows how it is used. */
+  /** Whether it only prints its help. */
   readonly asksForHelp: boolean
 }
 
-/** The last segment of a command's path, lower case: some file systems do not tell `RM` from `rm`. */
+/** The last segment of the command's path, in lower case: some file systems ignore case, so `RM` is `rm`. */
 export function nameOf(words: readonly Word[]): string {
   const text = words[0]?.text ?? ''
   const name = text.slice(Math.max(text.lastIndexOf('/'), text.lastIndexOf('\\')) + 1).toLowerCase()
   return name.endsWith('.exe') ? name.slice(0, -4) : name
 }
 
-/** Whether only the shell will know which program the words name. */
+/** Returns whether the program's name is known only when the command runs. */
 export const isUnknownName = (word: Word | undefined): boolean =>
   word !== undefined && (word.isUnknown || word.isPattern)
 
@@ -85,7 +85,7 @@ function operandsOf(words: readonly Word[], end: number): Operand[] {
   return operands
 }
 
-/** A text that begins with what nobody knows could be a flag. */
+/** A text that starts with an unknown part could be a flag. */
 function hiddenIn(text: string): Operand['hidden'] {
   if (text.includes(WORDS)) return 'words'
   return text.startsWith(UNKNOWN) ? 'word' : undefined
@@ -98,9 +98,9 @@ const isFlag = (word: Word) => word.text.startsWith('-') && word.text.length > 1
 const IS_SHELL = /sh$|^(?:exe|source|\.)$/
 const STDIN_NAMES = new Set(['-', '/dev/stdin', '/dev/fd/0', '/proc/self/fd/0'])
 
-/** Whether an interpreter with these words takes its program from standard input. */
+/** Returns whether an interpreter reads its program from standard input. */
 function readsProgram(words: readonly Word[], letters: ReadonlySet<string>): boolean {
-  // `-e` lets a shell end at the first failure; other interpreters take their program behind it.
+  // `-e` takes a program in most interpreters, but makes a shell exit at the first failure.
   const program = IS_SHELL.test(nameOf(words)) ? /^-[A-Za-z]*c/ : /^-[A-Za-z\d]*[ceEpr]/
   if (words.some(({ text }, i) => i > 0 && program.test(text))) return false
   if (letters.has('s')) return true
@@ -110,7 +110,7 @@ function readsProgram(words: readonly Word[], letters: ReadonlySet<string>): boo
   })
 }
 
-/** `//dev/./sda` names what `/dev/sda` names. */
+/** `//dev/./sda` and `/dev/sda` are the same path. */
 const canonical = (text: string): string => (text.includes('/') ? text.replace(/\/(?:\.?\/)+/g, '/') : text)
 
 function canonicalPath(text: string): string {
@@ -123,5 +123,5 @@ function canonicalPath(text: string): string {
   return `/${names.join('/')}`
 }
 
-/** A word that any word or number of words could stand for. */
+/** A placeholder for any number of words. */
 export const anyWords = (kind: Feed['kind']): string => (kind === 'plain' ? OUTSIDE : WORDS)

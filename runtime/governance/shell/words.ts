@@ -11,18 +11,18 @@ import {
 } from './unquote.ts'
 import { expandVariable, type Scope } from './variables.ts'
 
-/** One word of a command as it reaches the program, as far as the text alone tells. */
+/** One word of a command as the program receives it, as far as the text shows. */
 export interface Word {
   readonly text: string
-  /** A part of it is not in the text of the script. */
+  /** Whether a part of it is not in the text of the script. */
   readonly isUnknown: boolean
-  /** It is `<(…)`: a file that holds a command's output. */
+  /** Whether it is `<(…)`, a file with the output of a command. */
   readonly isSubstitution: boolean
-  /** It has a wildcard that the shell expands. */
+  /** Whether it has an active wildcard. */
   readonly isPattern: boolean
 }
 
-/** Values that a word, or a variable, can have. More than this many count as unknown. */
+/** Maximum number of values per word. Above it, the word counts as unknown. */
 const MAX_ALTERNATIVES = 16
 
 export const wordOf = (text: string): Word => ({
@@ -34,7 +34,7 @@ export const wordOf = (text: string): Word => ({
 
 const HAS_MARK = new RegExp(`[${UNKNOWN}${WORDS}${OUTSIDE}]`)
 
-/** The words that one node of a command becomes, in each way that it can be expanded. */
+/** Returns the words that a node expands to, once per possible expansion. */
 export function wordsOf(node: ShellNode, scope: Scope): Word[][] {
   const raw = scope.source.slice(node.start, node.end)
   const isSubstitution = node.type === 'process_substitution'
@@ -45,7 +45,7 @@ export function wordsOf(node: ShellNode, scope: Scope): Word[][] {
   )
 }
 
-/** An expansion outside quotes that comes to nothing is no word at all; `''` is one. */
+/** An unquoted expansion to an empty text is not a word. `''` is an empty word. */
 function splitWord(text: string, raw: string): string[] {
   if (text !== '') return text.split(SPLIT).filter((piece) => piece !== '')
   return /["']/.test(raw) && !LISTS_ONLY.test(raw) ? [''] : []
@@ -53,11 +53,11 @@ function splitWord(text: string, raw: string): string[] {
 
 const LISTS_ONLY = /^"\$(?:@|\{@\}|\{\w+\[@\]\})"$/
 
-/** The texts of a node where one word is meant: after `=`, as a redirection's target. */
+/** The possible texts of a node that is not split into words, such as a value after `=` or a redirection target. */
 export const textsOf = (node: ShellNode, scope: Scope): string[] =>
   expand(node, scope, true).map((text) => unprotect(text))
 
-/** Each text that the shell can make of a node. `isWhole` is set where it does not split what it expands. */
+/** Returns the possible texts of a node. `isWhole` is set if the shell does not split the result into words. */
 export function expand(node: ShellNode, scope: Scope, isWhole: boolean): string[] {
   const raw = scope.source.slice(node.start, node.end)
   switch (node.type) {
@@ -100,7 +100,7 @@ function expandParts(node: ShellNode, scope: Scope, isWhole: boolean): string[] 
     .reduce(join, [''])
 }
 
-/** Each text of the one followed by each of the other. */
+/** Concatenates every text of `before` with every text of `after`. */
 function join(before: readonly string[], after: readonly string[]): string[] {
   if (before.length * after.length <= MAX_ALTERNATIVES)
     return before.flatMap((left) => after.map((right) => left + right))
@@ -108,7 +108,10 @@ function join(before: readonly string[], after: readonly string[]): string[] {
   return [oneOf(before) + oneOf(after)]
 }
 
-/** The grammar leaves out blanks and line feeds between the parts of a string, so the gaps are read too. */
+/**
+ * The grammar drops blanks and line feeds between the parts of a string, so the text between the children is
+ * read from the source.
+ */
 function expandString(node: ShellNode, scope: Scope): string[] {
   const literal = (from: number, to: number) => [
     protect(unescapeDoubleQuoted(scope.source.slice(from, Math.max(from, to)))),
@@ -123,7 +126,7 @@ function expandString(node: ShellNode, scope: Scope): string[] {
   return join(texts, literal(at, node.end - 1))
 }
 
-/** The elements of `(…)`, as words; an element's `[key]=` is left out. */
+/** The elements of `(…)` as words, without their `[key]=`. */
 function expandArray(node: ShellNode, scope: Scope): string {
   return node.children
     .filter(({ type }) => !/^[()]$|^comment$/.test(type))

@@ -3,24 +3,24 @@ import { UNKNOWN, WORDS } from './marks.ts'
 import { anyWords, nameOf } from './view.ts'
 import { type Word, wordOf } from './words.ts'
 
-/** How the arguments of a command that runs another command are read up to that command. */
+/** How to parse the arguments of a command that runs another command. */
 interface Wrapper {
-  /** Letters of short flags that take a value as the next word. */
+  /** Short flags that take the next word as a value. */
   readonly valued: string
-  /** Words before the command: a duration, a host, a folder. */
+  /** Number of words before the command: a duration, a host, a directory. */
   readonly operands: number
-  /** Letters of all other short flags, where the table is complete: then the command is found for sure. */
+  /** All other short flags. Set only if the table is complete; the position of the command is then certain. */
   readonly bare?: string
-  /** Its words can also be whole scripts. */
+  /** Whether an argument can be a whole script. */
   readonly takesScript?: boolean
-  /** Only behind one of these words it runs a command; which one it is given is not looked at. */
+  /** It runs a command only after one of these words. Text between that word and the command is skipped. */
   readonly behind?: readonly string[]
 }
 
 const plain: Wrapper = { valued: '', operands: 0 }
 const runner = (...behind: string[]): Wrapper => ({ ...plain, takesScript: true, behind })
 
-/** Commands that run the command in their arguments, with the flags that their manuals give. */
+/** Commands that run the command in their arguments, with the flags from their manuals. */
 const WRAPPERS: Readonly<Record<string, Wrapper>> = {
   sudo: { valued: 'ughpCrtDRTU', operands: 0 },
   doas: { valued: 'uC', operands: 0 },
@@ -120,25 +120,25 @@ const WRAPPERS: Readonly<Record<string, Wrapper>> = {
   python3: runner('-m'),
 }
 
-/** Most words of one command that are tried as the beginning of a wrapped one. */
+/** Maximum number of words per command that are tried as the start of a wrapped command. */
 const MAX_SUFFIXES = 64
 
-/** What a command runs: every wrapped command it could mean, scripts in its words, and the word that is run. */
+/** Everything that a wrapper may run. */
 export interface Unwrapped {
   readonly commands: readonly (readonly Word[])[]
   readonly scripts: readonly Word[]
-  /** Words that some programs would run as scripts. */
+  /** Words that only some programs run as scripts. */
   readonly guesses?: readonly Word[]
-  /** The word that names the wrapped command, by the wrapper's flags. */
+  /** The word that names the wrapped command according to the wrapper's flags. */
   readonly head: Word | undefined
 }
 
 const NOTHING: Unwrapped = { commands: [], scripts: [], head: undefined }
 
 /**
- * Looks through commands that run others. Where a wrapper's flags are not all known, every later word is tried as the
- * beginning of the wrapped command, so that no table has to be complete for a match; the table then only finds the
- * word whose text must be known.
+ * Finds the commands inside a wrapper such as `sudo`. If not all flags of the wrapper are known, every later
+ * word is tried as the start of the wrapped command, so a match does not depend on complete tables. The table
+ * then only decides which word must be known before the command runs.
  */
 export function unwrap(words: readonly Word[], command: SimpleCommand): Unwrapped {
   const name = nameOf(words)
@@ -166,7 +166,7 @@ const everyStart = (words: readonly Word[]): number[] =>
 const scriptsAmong = (words: readonly Word[]) =>
   words.filter((word) => /\s/.test(word.text)).flatMap(withoutFlag)
 
-/** A script may follow its flag in one word (`-S'rm x'`, `--command='rm x'`): both readings count. */
+/** A script can follow its flag in the same word (`-S'rm x'`, `--command='rm x'`). Both readings are judged. */
 function withoutFlag(word: Word): Word[] {
   const text = word.text.replace(/^(?:--[a-z-]+=|-[A-Za-z]*?[cS])/, '')
   return text === word.text ? [word] : [word, { ...word, text }]
@@ -190,7 +190,7 @@ function findHead({ valued, operands, bare }: Wrapper, words: readonly Word[]): 
   const isFlag = (text: string) => text.startsWith('-') && text !== '-'
   const given = words.filter(({ text }, i) => !takesNext(words[i - 1]?.text ?? '') || isFlag(text))
   const others = given.filter(({ text }) => !isFlag(text) && !/^[A-Za-z_]\w*=/.test(text))
-  // Any number of words may stand there, and the command among them.
+  // `WORDS` can stand for any number of words, the command among them.
   const head = given.slice(0, operands + 1).find(({ text }) => text.includes(WORDS)) ?? others[operands]
   const flags = given
     .slice(0, head && given.indexOf(head))
@@ -199,7 +199,7 @@ function findHead({ valued, operands, bare }: Wrapper, words: readonly Word[]): 
   return { head, isSure }
 }
 
-/** A flag whose value, if it takes one, is in the same word or known to be the next. */
+/** Whether a flag takes no value, or a value whose position is known. */
 function isKnownFlag(text: string, valued: string, bare: string): boolean {
   if (text.startsWith('--')) return text.includes('=')
   const letters = [...text.slice(1)]
@@ -208,7 +208,7 @@ function isKnownFlag(text: string, valued: string, bare: string): boolean {
   return before.every((letter) => bare.includes(letter)) && (last <= 0 || last < letters.length - 1)
 }
 
-/** `xargs` gives its command words that it reads. */
+/** `xargs` appends the words that it reads to its command. */
 function withItems(words: readonly Word[], { feed, documents, inputs }: SimpleCommand): readonly Word[] {
   const texts = [...documents, ...(feed?.kind === 'text' ? [feed.text] : [])]
   const isKnown = texts.length > 0 && inputs.length === 0
@@ -222,11 +222,11 @@ function withItems(words: readonly Word[], { feed, documents, inputs }: SimpleCo
     : filled
 }
 
-/** With `-0` and `-d` blanks are part of an item. */
+/** With `-0` and `-d`, blanks are part of an item. */
 const separatorOf = (words: readonly Word[]): RegExp =>
   words.some(({ text }) => /^(?:-\w*0|-d|--null|--delimiter)/.test(text)) ? /[\n\0]+/ : /[\s\0]+/
 
-/** The text that `xargs -I` puts an item in the place of. */
+/** The text that `xargs -I` replaces with an item. */
 function replaced(words: readonly Word[]): string | undefined {
   const at = words.findIndex(({ text }) => /^-I|^--replace|^-i/.test(text))
   const text = words[at]?.text
@@ -237,7 +237,7 @@ function replaced(words: readonly Word[]): string | undefined {
 
 function filledIn(word: Word, marker: string, items: readonly string[]): Word {
   if (marker === '' || !word.text.includes(marker) || word.text === `-I${marker}`) return word
-  // An item is one word, however many there are.
+  // `-I` inserts each item as one word.
   const item = items.join(' ').replaceAll(WORDS, UNKNOWN)
   return { ...word, ...wordOf(word.text.replaceAll(marker, item)), isPattern: word.isPattern }
 }

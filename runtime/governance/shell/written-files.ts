@@ -9,10 +9,10 @@ interface Written {
 const NOTHING: Readonly<Written> = { texts: [], isFetched: false }
 
 const FETCHER = /^(?:curl|wget|aria2c|https?|xh|fetch)$/
-/** Flags behind which a program that fetches a file is told where to put it. */
+/** Flags of download programs that name the output file. */
 const OUTPUT_FLAG = /^(?:-[A-Za-z]*[oO]|--output|--output-document)$/
 
-/** What the commands of one command line write into files, as far as its text shows. */
+/** The files that a command line writes, as far as its text shows. */
 export class WrittenFiles {
   readonly #files = new Map<string, Written>()
 

@@ -4,7 +4,7 @@ import { mayEndKey } from './sensitive-keys.ts'
 const KEY = new CharClass(/[A-Za-z0-9_.-]/)
 const LONGEST_KEY = 64
 const AFTER_KEY = new CharClass(/[ \t"'`\\\]?!]/)
-/** Before `=` also the rest of the operators `:=`, `+=`, `.=`, and the blanks of aligned settings. */
+/** Before `=`, also the other characters of `:=`, `+=`, `.=`, and the blanks of aligned settings. */
 const BEFORE_EQUALS = new CharClass(/[ \t"'`\\\]?!:+.]/)
 const LONGEST_GAP = 24
 const BETWEEN_NAME_AND_TYPE = new CharClass(/[ \t:?]/)
@@ -14,11 +14,11 @@ const EQUALS = 61
 /** `const token: string = …`, `var token string = …` */
 const TYPE = /^(?:string|str|char|text|varchar)$/i
 
-/** The name of what is assigned at `at`, where it may be the name of a secret. */
+/** The name before the operator at `at`, if it may name a secret. */
 export interface AssignedKey {
   readonly name: string
   readonly start: number
-  /** End of the name: between it and the operator may be a quote, and blanks. */
+  /** End of the name. Quotes and blanks may follow before the operator. */
   readonly end: number
 }
 

@@ -2,14 +2,14 @@ import { isMarker, type RedactedKind } from '../marker.ts'
 import type { AssignedKey } from './assigned-key.ts'
 import { isCodePath, isKeyword, isPlaceholder, looksRandom } from './values.ts'
 
-/** Something is assigned at `at` to a name of a secret. */
+/** An assignment at `at` to a name that names a secret. */
 export interface Assignment {
   readonly at: number
   readonly key: AssignedKey
   readonly kind: RedactedKind
 }
 
-/** The quote before the value closed a text, and code goes on: `"Secret: ", name`. */
+/** The quote before the value was a closing quote, and code follows: `"Secret: ", name`. */
 const GOES_ON = /^(?:,\s|\s*[+%]\s|;\s|\)\s*(?:[;:,).]|$))/
 const URL = /^https?:\/\/[^@]*$/i
 const VERSION = /^[~^<>=v]{0,2}\d+(?:\.(?:\d+|x|\*)){1,2}(?:-[a-z]+[\w.-]*)?$/
@@ -25,16 +25,16 @@ export const isNoSecret = (value: string): boolean =>
 export function isQuotedSecret({ key, kind }: Assignment, value: string, isComparison: boolean): boolean {
   if (isNoSecret(value) || value.toLowerCase() === key.name.toLowerCase() || GOES_ON.test(value)) return false
   if (kind === 'azure-secret' && value.length < 16) return false
-  // What a token or a name of credentials is compared with is mostly a word of a language or a protocol.
+  // Tokens and credential names are mostly compared with words of a language or protocol.
   if (isComparison && kind === 'key') return value.length >= 8 && looksRandom(value, 1)
   return !(/credentials$/i.test(key.name) && /^[a-z-]+$/.test(value))
 }
 
 interface Unquoted {
   readonly value: string
-  /** The character behind the value. */
+  /** The character after the value. */
   readonly next: number
-  /** The value follows `=` without a blank. */
+  /** Whether the value follows `=` without a blank. */
   readonly isTight: boolean
 }
 
@@ -45,17 +45,17 @@ export function isUnquotedSecret(assignment: Assignment, { value, next, isTight 
   return isTight ? looksTight(value, kind) : looksLoose(value, kind, isLineEnd(next))
 }
 
-/** A call, a template, a member of an object, a type with parameters. */
+/** A call, a template string, a member access, a generic type. */
 const isCode = (value: string, next: number): boolean =>
   next === 40 || next === 96 || isCodePath(value) || (next === 60 && /^[A-Z]\w*$/.test(value))
 
-/** `token=token`, `token = nextToken`: a name for a value, not the value. */
+/** `token=token`, `token = nextToken`: a variable name, not a value. */
 const namesItself = (value: string, key: string): boolean =>
   /^[A-Za-z_$][A-Za-z_$]*\d?$/.test(value) &&
   /password|passwd|passphrase|secret|token|key|credential|auth/i.test(value) &&
   value.length <= key.length + 24
 
-/** The shell's PWD and OLDPWD are folders. */
+/** In a shell, PWD and OLDPWD are directories. */
 const isPathOfPwd = (key: string, value: string): boolean =>
   /pwd$/i.test(key) && /^(?:[/~.]|[A-Za-z]:)/.test(value)
 
@@ -67,7 +67,7 @@ const looksTight = (value: string, kind: RedactedKind): boolean => {
   return kind === 'password' || value.length >= 6 ? !/^[=]*$/.test(value) : false
 }
 
-/** After a colon or blanks, as in YAML and in code, where most words are types and names. */
+/** After a colon or blanks, as in YAML and source code, where most words are types and names. */
 function looksLoose(value: string, kind: RedactedKind, endsLine: boolean): boolean {
   const hasDigit = /\d/.test(value)
   if (kind === 'azure-secret') return value.length >= 16 && hasDigit
@@ -77,12 +77,12 @@ function looksLoose(value: string, kind: RedactedKind, endsLine: boolean): boole
   return kind === 'password' ? value.length >= 8 : value.length >= 16
 }
 
-/** A word without digits: a password where it ends a line of settings, a key where it is long and no name. */
+/** A word without digits: a password at the end of a line of settings, or a long key that is not a name. */
 const looksLikeWord = (value: string, kind: RedactedKind, endsLine: boolean): boolean =>
   kind === 'password' && endsLine && value.length >= 4
     ? /^[a-z]+$/.test(value)
     : value.length >= 24 && /[A-Z]/.test(value) && !isCamelCase(value)
 
-/** Words that are written together, some of them in capitals: they have four letters on average. */
+/** Words joined in camel case have at least four letters on average. */
 const isCamelCase = (value: string): boolean =>
   /^[A-Za-z]+$/.test(value) && (value.match(/[A-Z]+[a-z]*|[a-z]+/g)?.length ?? 0) <= value.length / 4

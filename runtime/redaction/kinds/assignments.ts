@@ -17,7 +17,7 @@ const BACK_QUOTED = new CharClass(/[^`]/, true)
 const OPERATOR = new CharClass(/[=>]/)
 const SCHEMES = ['bearer', 'basic', 'token', 'digest', 'apikey', 'api-key', 'api-token', 'negotiate']
 
-/** `password=…`, `"token": "…"`, `AccountKey=…`: what a name says is a secret. */
+/** `password=…`, `"token": "…"`, `AccountKey=…`: the name says that the value is a secret. */
 export const assignments: Detector = {
   triggers: [[/[=:]/, ANY]],
   detect: (reader, at) => {
@@ -47,7 +47,7 @@ function valueAfter(reader: TextReader, assignment: Assignment): Match | undefin
 
 const EQUALS = 61
 
-/** The word before the credentials in `Authorization: Bearer …`. */
+/** Skips the scheme in `Authorization: Bearer …`. */
 function skipScheme(reader: TextReader, from: number): number {
   const scheme = SCHEMES.find(
     (word) => reader.hasAnyCase(word, from) && BLANK.has(reader.at(from + word.length)),
@@ -55,7 +55,7 @@ function skipScheme(reader: TextReader, from: number): number {
   return scheme === undefined ? from : reader.spanEnd(from + scheme.length, BLANK, 8)
 }
 
-/** `'Password: '`: the quote after the colon closes the text that the name stands in. */
+/** `'Password: '`: the quote after the colon closes the string that contains the name. */
 const endsQuotedText = (reader: TextReader, { at, key }: Assignment, quote: number): boolean =>
   reader.at(key.start - 1) === quote && !reader.slice(key.end, at).includes(String.fromCharCode(quote))
 
@@ -64,7 +64,7 @@ const INSIDE: Readonly<Record<number, CharClass>> = { 34: DOUBLE_QUOTED, 39: SIN
 interface Quoted {
   readonly from: number
   readonly quote: number
-  /** The quotes are escaped themselves: JSON inside a JSON string. */
+  /** Whether the quotes are escaped, as in JSON inside a JSON string. */
   readonly isEscaped: boolean
 }
 
@@ -83,7 +83,7 @@ function quotedEnd(reader: TextReader, { from, quote, isEscaped }: Quoted, membe
   const limit = from + MAX_AHEAD - 64
   let end = reader.spanEnd(from, members, limit - from)
   const isBackslashed = () => reader.at(end - 1) === 92
-  // An escaped quote is a part of the value, unless the quotes around the value are escaped themselves.
+  // An escaped quote is part of the value, unless the enclosing quotes are escaped too.
   while (!isEscaped && end < limit && reader.at(end) === quote && isBackslashed()) {
     end = reader.spanEnd(end + 1, members, limit - end - 1)
   }
@@ -92,7 +92,7 @@ function quotedEnd(reader: TextReader, { from, quote, isEscaped }: Quoted, membe
   return { end, isCut }
 }
 
-/** `<password>…</password>`: what an element's name says is a secret. */
+/** `<password>…</password>`: the element's name says that the content is a secret. */
 export const elements: Detector = {
   triggers: [[/>/, /[^<>=\s]|\s/]],
   detect: (reader, at) => {

@@ -8,11 +8,11 @@ const USER = new CharClass(/[^\s"'`:;|<>\\\x00-\x1f]/, true)
 const PASSWORD = new CharClass(/[^\s"'`;|<>\\\x00-\x1f]/, true)
 const BLANK = new CharClass(/\s/)
 const COLON = 58
-/** How far before the option the command's name may stand. */
+/** Maximum distance between the command's name and the option. */
 const COMMAND_WITHIN = 100
 const SHORTEST = 3
 
-/** `curl -u user:password`; after other commands `-u` has a user and a group. */
+/** `curl -u user:password`. Other commands use `-u` for a user and group. */
 export const curlUser: Detector = {
   triggers: [
     [/-/, /u/, /[ \t="'\\]/],

@@ -3,7 +3,7 @@ import type { TextReader } from '../text-reader.ts'
 
 const NAME = '[^<>\\n]{0,100}'
 
-/** What Git writes in a line before the address of an author, after the blanks at the line's beginning. */
+/** The text that git writes in a line before an author's address, without leading blanks. */
 const BEFORE_ADDRESS = new RegExp(
   `^(?:${[
     // `git log`, `git show`, `git cat-file`
@@ -22,16 +22,16 @@ const BEFORE_ADDRESS = new RegExp(
 
 const ONLY_NAME = new RegExp(`^${NAME} <$`)
 
-/** `git shortlog -e` has the number of commits after the address. */
+/** `git shortlog -e` prints the number of commits after the address. */
 const COUNT = /^> \(\d{1,7}\):$/
 
-/** The line's beginning and what is behind the address must both be in reach. */
+/** The start of the line and the text after the address must both be readable. */
 const REACH = MAX_BEHIND - 1
 const COUNT_LENGTH = 14
 
 /**
- * Whether the address from `start` to `end`, with its sign at `at`, stands where Git names an author, as in
- * `Author: Name <address>`. Only the address is meant: what is in the name is looked at by itself.
+ * Returns whether the address between `start` and `end`, with its `@` at `at`, is where git prints an author,
+ * as in `Author: Name <address>`. Only the address is exempt; the name is checked separately.
  */
 export function isGitAuthor(reader: TextReader, at: number, { start, end }: Span): boolean {
   if (reader.at(start - 1) !== LESS || reader.at(end) !== GREATER) return false

@@ -8,7 +8,10 @@ interface InnerToken {
   readonly mark: TokenFormat
 }
 
-/** Tokens that a mark in their middle or at their end tells: what stands before it, then the format from it on. */
+/**
+ * Tokens that are recognised by a mark in their middle or at their end: the text before the mark, then the
+ * format from the mark on.
+ */
 const TOKENS: readonly InnerToken[] = (
   [
     [/[A-Za-z0-9]{14}$/, '.atlasv1.{t:60+}'],
@@ -19,7 +22,7 @@ const TOKENS: readonly InnerToken[] = (
   ] as const
 ).flatMap(([before, written]) => parseFormats(written).map((mark) => ({ before, mark })))
 
-/** More than any of them has before its mark. */
+/** Longer than any text before a mark. */
 const LONGEST_BEFORE = 40
 
 const first = ({ mark }: InnerToken) => mark.prefix.charCodeAt(0)

@@ -12,7 +12,10 @@ const OPERATOR = new CharClass(/[:=]/)
 const LONGEST_BETWEEN = 24
 const LONGEST_BESIDE = 6
 
-/** `- name: DB_PASSWORD` and then `value: …`, as in a container's environment; `key="…" value="…"` in XML. */
+/**
+ * `- name: DB_PASSWORD` followed by `value: …`, as in a container's environment, and `key="…" value="…"` in
+ * XML.
+ */
 export function kindOfNamedValue(reader: TextReader, { name, start }: AssignedKey): RedactedKind | undefined {
   if (name.toLowerCase() !== 'value') return undefined
   const named = keyEndingAt(reader, reader.spanStart(start, BETWEEN, LONGEST_BETWEEN))
@@ -27,7 +30,7 @@ const BLANK = new CharClass(/[ \t]/)
 const VALUE = new CharClass(/[^\s"'`\\\x00-\x1f]/, true)
 const LONGEST_VALUE = 256
 
-/** `set("API_TOKEN", "…")`: the argument after a name of a secret, where it looks random. */
+/** `set("API_TOKEN", "…")`: the argument after the name of a secret, if it looks random. */
 export const namedArguments: Detector = {
   triggers: [[/["'`]/, /,/, /[ \t"'`]/]],
   detect: (reader, at) => {

@@ -8,8 +8,8 @@ const LONGEST_LOCAL = 64
 const LONGEST_DOMAIN = 253
 
 /**
- * An address of a person. `git@host` is how Git names a server, and `node@24` a version. The addresses of authors in
- * Git's own lines stay: they are in the repository, and work on its history needs them.
+ * E-mail addresses. Excluded are `git@host` (a git server), `node@24` (a version), and authors in git's own
+ * output lines, which are in the repository and needed for work on its history.
  */
 export const email: Detector = {
   triggers: [[/@/, /[A-Za-z0-9]/]],
@@ -27,13 +27,13 @@ export const email: Detector = {
 }
 
 const IPV4_CHARS = new CharClass(/[0-9.]/)
-/** A letter, a dash or a plus after the numbers, or these before them, make a version of it. */
+/** With one of these characters before or after them, the numbers are a version. */
 const BEFORE_VERSION = new CharClass(/[A-Za-z0-9_.@^~+=-]/)
 const AFTER_VERSION = new CharClass(/[A-Za-z0-9_+-]/)
 
 /**
- * Four numbers that are an address and no version. Addresses that name nobody stay: this machine, none,
- * broadcast, network masks, and those kept for documentation.
+ * IPv4 addresses, but not versions. Addresses that identify nobody are kept: loopback, unspecified, broadcast,
+ * netmasks, and documentation ranges.
  */
 export const ipv4: Detector = {
   triggers: [[/[0-9]/, /\./]],
@@ -53,7 +53,7 @@ export const ipv4: Detector = {
 
 function isVersion(reader: TextReader, start: number, end: number): boolean {
   const before = reader.at(start - 1)
-  // `key=1.2.3.4` is an address, `pkg==1.2.3.4` a version.
+  // `key=1.2.3.4` is an address, `pkg==1.2.3.4` is a version.
   if (before === 61)
     return reader.at(start - 2) === 61 || /[<>~!]/.test(reader.slice(Math.max(0, start - 2), start - 1))
   if (BEFORE_VERSION.has(before) || AFTER_VERSION.has(reader.at(end))) return true
@@ -73,7 +73,10 @@ const IPV6_CHARS = new CharClass(/[0-9A-Fa-f:.]/)
 const BESIDE_IPV6 = new CharClass(/[A-Za-z0-9_:]/)
 const LONGEST_IPV6 = 45
 
-/** All forms of an IPv6 address: full, compressed, with an IPv4 tail. Times, MAC addresses and `a::b` are none. */
+/**
+ * IPv6 addresses in all forms: full, compressed, with an IPv4 tail. Excluded are times, MAC addresses and
+ * `a::b`.
+ */
 export const ipv6: Detector = {
   triggers: [[/:/, /[0-9A-Fa-f:]/]],
   detect: (reader, at): Match | undefined => {
@@ -87,7 +90,10 @@ export const ipv6: Detector = {
   },
 }
 
-/** A full form has seven, one with an IPv4 tail six, a compressed one two that touch; a time has fewer. */
+/**
+ * A full address has seven colons, one with an IPv4 tail six, a compressed one two adjacent colons. A time has
+ * fewer.
+ */
 function hasEnoughColons(reader: TextReader, start: number, end: number): boolean {
   let colons = 0
   for (let i = start; i < end; i++) {
@@ -99,7 +105,7 @@ function hasEnoughColons(reader: TextReader, start: number, end: number): boolea
 
 const COLON = 58
 
-/** A full stop or a colon of the sentence around an address is not a part of it. */
+/** Removes a full stop or colon that belongs to the sentence around an address. */
 const withoutStop = (text: string): string =>
   text.endsWith('.') || (text.endsWith(':') && !text.endsWith('::')) ? text.slice(0, -1) : text
 
@@ -115,7 +121,8 @@ function isIpv6(text: string): boolean {
   )
   if (!areGroups || isNobodysIpv6(text)) return false
   if (tail === undefined) return count === 8
-  // `a::b` is how several languages name a member; an address has a digit and more than two groups, or a long one.
+  // `a::b` is a member name in several languages. An address has a digit and more than two groups, or a long
+  // group.
   return count <= 7 && count >= 2 && /\d/.test(text) && (count > 2 || /[0-9A-Fa-f]{3}/.test(text))
 }
 

@@ -8,9 +8,9 @@ import { looksRandom } from './values.ts'
 type Formats = Partial<Record<RedactedKind, string>>
 
 /**
- * Tokens that name their issuer in their first characters, in the formats of `token-format.ts`. Where one format is
- * the beginning of another, the longer one comes first. Lengths are the issuer's, and lower where the issuer has
- * several; a run is open where the prefix alone tells the token from ordinary text.
+ * Tokens whose first characters name the issuer, in the format of `token-format.ts`. If one format is a prefix
+ * of another, the longer one comes first. Lengths are the issuer's, or the shortest one if there are several. A
+ * run has no upper bound if the prefix alone distinguishes the token from ordinary text.
  */
 const TOKENS: Formats = {
   'aws-key': `(AKIA|ASIA|ABIA|ACCA){u:16+} A3T{u:17} ABSK{b:100+} bedrock-api-key-{b:20+}`,
@@ -47,25 +47,28 @@ const TOKENS: Formats = {
     discord(app|).com/api/webhooks/{d:17-20}/{s:60+} webhook.office.com/webhookb2/{p:60+}`,
 }
 
-/** The same, where words of code and prose begin so too: the rest must look random. */
+/** Formats whose prefix also occurs in code and prose. The rest must look random. */
 const RANDOM_TOKENS: Formats = {
   'service-token': `4b1d{a:38} s.{a:24} EAAA{s:22-60} AQVN{s:35-38} API-{u:26} SK{x:32}`,
 }
 
-/** Words joined by dashes begin so too; keys have digits in them. */
+/** Words joined by dashes can start with this prefix, so the key must contain a digit. */
 const DIGIT_TOKENS: Formats = { 'ai-key': 'sk-{s:20+}' }
 
-/** Characters of source code, logs and lock files, the most frequent ones first; all others are rarer. */
+/** Characters of source code, logs and lock files, most frequent first. All others are rarer. */
 const FREQUENT = 'etrosinaclp.udmg0hfby-x1v2kw_'
 const commonness = (character = ''): number => {
   const rank = FREQUENT.indexOf(character)
   return rank < 0 ? 2 : FREQUENT.length + 4 - rank
 }
 
-/** What is before a trigger is held back only as far as it is of these characters. */
+/** Text before a trigger is held back only while it consists of these characters. */
 const HELD = /^[A-Za-z0-9._-]*/
 
-/** Where in a prefix its rarest pair of characters begins: fewer places in a text are looked at. */
+/**
+ * Returns the index of the rarest pair of characters in a prefix, so that fewer positions in a text match the
+ * trigger.
+ */
 function rarestPair(prefix: string): number {
   const last = Math.min(prefix.length - 2, HELD.exec(prefix)?.[0].length ?? 0)
   const costs = Array.from(
@@ -79,7 +82,7 @@ interface Candidate {
   readonly format: TokenFormat
   readonly kind: RedactedKind
   readonly leastDigits: number
-  /** Where in the prefix the pair of characters begins that is looked for. */
+  /** Index of the trigger's pair in the prefix. */
   readonly offset: number
 }
 
@@ -101,7 +104,7 @@ const CANDIDATES: readonly Candidate[] = [
 
 const pairOf = ({ format, offset }: Candidate): string => format.prefix.slice(offset, offset + 2)
 const BY_PAIR = Map.groupBy(CANDIDATES, pairOf)
-/** The same by the codes of the two characters, which is looked up at every place that may begin a token. */
+/** The candidates by the codes of the pair. Used at every position that matches a trigger. */
 const BY_CODES: (readonly Candidate[] | undefined)[] = Array.from({ length: 128 * 128 })
 for (const [pair, members] of BY_PAIR) BY_CODES[codesOf(pair.charCodeAt(0), pair.charCodeAt(1))] = members
 

@@ -4,11 +4,14 @@ import { CharClass } from '../text-reader.ts'
 const LABEL = new CharClass(/[A-Z0-9 ]/)
 const BASE64 = new CharClass(/[A-Za-z0-9+/=]/)
 const LONGEST_LABEL = 48
-/** How far behind its first line a key's body must begin; line numbers and escapes may come between. */
+/** Maximum distance between the first line and the key's body. Line numbers and escapes may come between. */
 const BODY_WITHIN = 160
 const BODY_RUN = 20
 
-/** A PEM private key; the whole block goes. A first line without a body, as in documentation, is none. */
+/**
+ * A PEM private key; the whole block is redacted. A first line without a body, as in documentation, does not
+ * match.
+ */
 export const privateKey: Detector = {
   triggers: [[/-/, /-/, /-/]],
   detect: (reader, at) => {

@@ -8,7 +8,7 @@ const NAME = new CharClass(/[A-Za-z0-9_-]/)
 const BETWEEN = new CharClass(/[ \t"',\\]/)
 const VALUE = new CharClass(/[^\s"'`;|<>\\\x00-\x1f]/, true)
 
-/** `--password value`, and the same in a JSON list of arguments. */
+/** `--password value`, also in a JSON list of arguments. */
 export const secretFlags: Detector = {
   triggers: [[/-/, /-/, /[A-Za-z0-9_]/]],
   detect: (reader, at) => {

@@ -1,6 +1,6 @@
 import type { RedactedKind } from '../marker.ts'
 
-/** Endings of names, without separators, that say what the value is; longer ones first. */
+/** Endings of names, without separators, and the kind of the value. Longer endings come first. */
 const ENDINGS: readonly (readonly [string, RedactedKind])[] = [
   ['sharedaccesssignature', 'azure-secret'],
   ['sharedaccesskey', 'azure-secret'],
@@ -28,16 +28,16 @@ const ENDINGS: readonly (readonly [string, RedactedKind])[] = [
   ['secret', 'password'],
   ['token', 'key'],
   ['pwd', 'password'],
-  // Bundler's credentials for a server of gems are called after the server.
+  // Bundler names the credentials for a gem server after the server.
   ['contribsyscom', 'password'],
 ]
 
-/** What the last two letters of a name leave open. */
+/** What a name may be, according to its last two letters. */
 const SENSITIVE = 1
 const VALUE = 2
 const TYPE = 4
 
-/** By the last two letters, of which the five low bits are looked at: nearly every name is refused by them alone. */
+/** Indexed by the low five bits of the last two letters. Rejects nearly every name without further checks. */
 const LAST_TWO = new Uint8Array(32 * 32)
 markEndings([...ENDINGS.map(([text]) => text), 'sig', 'pass', 'pw'], SENSITIVE)
 markEndings(['value'], VALUE)
@@ -54,18 +54,18 @@ function pairOf(first: number, second: number): number {
   return ((first & 31) << 5) | (second & 31)
 }
 
-/** Whether a name that ends in these two characters could be one of a secret. */
+/** Returns whether a name that ends in these two characters may name a secret. */
 const mayEndSensitiveKey = (first: number, second: number): boolean =>
   ((LAST_TWO[pairOf(first, second)] ?? 0) & SENSITIVE) !== 0
 
 /**
- * Whether what is assigned to a name that ends in these two characters has to be looked at: it could be a secret's,
- * or say only that it is a value, or before `=` its type, and the name stands before it.
+ * Returns whether the name before an assignment must be checked, by its last two characters: it may name a
+ * secret, be the word `value`, or, before `=`, be a type with the name before it.
  */
 export const mayEndKey = (first: number, second: number, isEquals: boolean): boolean =>
   ((LAST_TWO[pairOf(first, second)] ?? 0) & (isEquals ? SENSITIVE | VALUE | TYPE : SENSITIVE | VALUE)) !== 0
 
-/** What the value of a name is, or undefined. `before` is the character in front of the name. */
+/** Returns the kind of value that a name stands for, or undefined. `before` is the character before the name. */
 export function sensitiveKey(key: string, before: number): RedactedKind | undefined {
   if (!mayEndSensitiveKey(key.charCodeAt(key.length - 2), key.charCodeAt(key.length - 1))) return undefined
   const lower = key.toLowerCase()

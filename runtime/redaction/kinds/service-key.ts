@@ -6,17 +6,17 @@ const BEFORE_KEY = new CharClass(/[=> \t"'`\\]/)
 const DIGIT = new CharClass(/[0-9]/)
 const IN_KEY = new CharClass(/[A-Za-z0-9_=.+%-]/)
 const IN_NAME = new CharClass(/[A-Za-z0-9_. "'`\\\]?!:+-]/)
-/** So begin the digests of lock files and images. */
+/** Prefix of the digests in lock files and image references. */
 const DIGEST = 'sha'
 const SHORTEST_KEY = 14
-/** A key without a digit in so many characters is none. */
+/** A key has a digit within this number of characters. */
 const LONGEST_WORD = 64
 const LONGEST_GAP = 12
 const LONGEST_NAME = 56
 
 /**
- * `DATADOG=…`: the key of a service that is named, where it has exactly that service's format. Most values are too
- * short for one, which is seen without waiting for more text; the name is looked at before that.
+ * `DATADOG=…`: the key of a named service, in exactly that service's format. Most values are too short, which
+ * is checked first because it needs no further text.
  */
 export function serviceKeyAfter(reader: TextReader, at: number): Match | undefined {
   if (isNoKey(reader, at + 1)) return undefined
@@ -28,8 +28,9 @@ export function serviceKeyAfter(reader: TextReader, at: number): Match | undefin
 }
 
 /**
- * Whether what is there shows that no key begins within reach: it is too short, or a word without digits. False while
- * it may still grow into one. Words are short, so that a blank is found sooner from the far end.
+ * Returns whether the available text rules out a key: the value is too short, or a word without digits. Returns
+ * false if more text could complete a key. Searched backwards from the minimum length, because most words are
+ * short and a blank is found sooner.
  */
 function isNoKey({ text }: TextReader, from: number): boolean {
   let start = from
@@ -41,7 +42,7 @@ function isNoKey({ text }: TextReader, from: number): boolean {
   return end - start > LONGEST_WORD || (end < text.length && !DIGIT.has(text.charCodeAt(end)))
 }
 
-/** The first digit of what may be a key, or its end. */
+/** The index of the first digit, or of the end of the word. */
 function endOfWord(text: string, start: number): number {
   let end = start
   while (end - start <= LONGEST_WORD && isWord(text.charCodeAt(end))) end++

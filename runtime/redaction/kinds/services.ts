@@ -6,8 +6,8 @@ import { looksRandom } from './values.ts'
 const UUID = '{x:8}-{x:4}-{x:4}-{x:4}-{x:12}'
 
 /**
- * Services whose keys have no mark of their own: the service's name, then the formats of its keys. Names are
- * compared in small letters and without what separates their words.
+ * Services whose keys have no prefix: the service's name, then the formats of its keys. Names are compared in
+ * lower case and without separators.
  */
 const SERVICES = `
   adafruit {s:32}
@@ -84,16 +84,16 @@ const FORMATS = new Map<string, readonly TokenFormat[]>(
 
 const NAMES = [...FORMATS.keys()].join('|')
 const ANY_NAME = new RegExp(NAMES, 'g')
-/** The same where a separator may stand in a name of two words. */
+/** The same names, with an optional separator in names of two words. */
 const MAYBE_NAMED = new RegExp(
   NAMES.replace(/(message|new|new-?york|private|co)(?=bird|relic|york|times|ai|api)/g, '$1[^a-z]?'),
   'i',
 )
 
-/** Names that say that a value is a digest or a version: it stays as it is, whatever service it belongs to. */
+/** Names of digests and versions. Their values are kept, for every service. */
 const DIGEST = /sha\d*|hash|digest|checksum|integrity|commit|revision|etag|fingerprint|version|image|\bref\b/i
 
-/** The formats of the services that are named in a text. */
+/** Returns the key formats of all services named in a text. */
 export function formatsNamedIn(text: string): readonly TokenFormat[] {
   if (!MAYBE_NAMED.test(text) || DIGEST.test(text)) return []
   const names = text
@@ -105,7 +105,7 @@ export function formatsNamedIn(text: string): readonly TokenFormat[] {
 
 const IN_KEY = new CharClass(/[A-Za-z0-9_=.-]/)
 
-/** Where a key that begins at `from` ends, in one of these formats. */
+/** Returns the end of a key that begins at `from` in one of these formats. */
 export function endOfServiceKey(
   reader: TextReader,
   from: number,

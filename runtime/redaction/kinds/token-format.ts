@@ -1,7 +1,7 @@
 import { MAX_AHEAD } from '../detector.ts'
 import { CharClass, type TextReader } from '../text-reader.ts'
 
-/** Alphabets that formats name by one letter. */
+/** Character classes, by the letter that formats use. */
 const ALPHABETS = {
   d: new CharClass(/[0-9]/),
   x: new CharClass(/[0-9A-Fa-f]/),
@@ -19,17 +19,17 @@ const WORD = ALPHABETS.w
 interface Run {
   readonly members: CharClass
   readonly least: number
-  /** Undefined for a run without an upper bound. */
+  /** Undefined if the run has no upper bound. */
   readonly most: number | undefined
-  /** How far a run without one is looked at. */
+  /** Maximum number of characters that are read if the run has no upper bound. */
   readonly seen: number
 }
 
 type Part = string | Run
 
 /**
- * The form of a token, written as `pre_{a:20}.{x:8-16}-{s:32+}`: text that stands as it is, and runs of an alphabet
- * of an exact length, of a range, or of at least a length. `(a|b)` in the text stands for one format each.
+ * The format of a token, written as `pre_{a:20}.{x:8-16}-{s:32+}`: literal text, and runs of a character class
+ * with an exact length, a range or a minimum length. `(a|b)` expands to one format per alternative.
  */
 export interface TokenFormat {
   readonly prefix: string
@@ -38,11 +38,11 @@ export interface TokenFormat {
 
 export interface TokenEnd {
   readonly end: number
-  /** The last run has no upper bound, and what follows of this class belongs to it. */
+  /** Set if the last run has no upper bound: following characters of this class also belong to the token. */
   readonly rest?: CharClass
 }
 
-/** Reads formats that are separated by white space. */
+/** Parses formats separated by whitespace. */
 export const parseFormats = (written: string): TokenFormat[] =>
   written.trim().split(/\s+/).flatMap(alternatives).map(parseFormat)
 
@@ -72,12 +72,12 @@ function parsePart(written: string, isLast: boolean): Part {
 
 const isAlphabet = (letter: string): letter is keyof typeof ALPHABETS => letter in ALPHABETS
 
-/** Longest run that is followed by something else. */
+/** Maximum length of a run that is not the last part. */
 const LONGEST_INNER = MAX_AHEAD - 160
-/** How much of an open run a caller sees, to judge it. */
+/** Number of characters of an unbounded run that callers can inspect. */
 const LEAST_SEEN = 48
 
-/** Where a token of this format ends that begins at `at`; its prefix was compared before. */
+/** Returns the end of a token that begins at `at`. The caller has already compared the prefix. */
 export function endOfToken(
   reader: TextReader,
   at: number,

@@ -7,8 +7,9 @@ const COLOUR_NUMBERS = new CharClass(/[0-9;]/)
 const LONGEST_COLOUR = 20
 
 /**
- * Whether a token can begin at `at`, so that it is not the middle of a longer word. What ends an escape is no word:
- * `\n` and `\u003d` in JSON, `%3D` in a URL, the colour of a terminal.
+ * Returns whether a token can begin at `at`, not in the middle of a word. The end of an escape sequence does
+ * not count as a word: `
+ * ` and `\u003d` in JSON, `%3D` in a URL, terminal colours.
  */
 export const startsToken = (reader: TextReader, at: number): boolean =>
   !WORD.has(reader.at(at - 1)) || endsEscape(reader, at)

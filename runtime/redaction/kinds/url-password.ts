@@ -6,12 +6,12 @@ import { isPlaceholder } from './values.ts'
 
 const SCHEME = new CharClass(/[A-Za-z0-9+.-]/)
 const USERINFO = new CharClass(/[^\s"'`<>\\/?#\x00-\x1f]/, true)
-/** Passwords of databases are often written unescaped. */
+/** Database passwords are often not URL-encoded. */
 const LOOSE_USERINFO = new CharClass(/[^\s"'`<>\\\x00-\x1f]/, true)
 const WEB = /^(?:https?|wss?|file)$/i
 const AT = 64
 
-/** The password of `scheme://user:password@host`, or a long token in the user's place. */
+/** The password in `scheme://user:password@host`, or a long token in place of the user. */
 export const urlPassword: Detector = {
   triggers: [[/:/, /\//, /\//]],
   detect: (reader, at) => {
@@ -33,7 +33,7 @@ function passwordIn(userinfo: string, from: number, isWeb: boolean): Match | und
   const start = colon < 0 ? from : from + colon + 1
   if (password === '' || isMarker(password) || isPlaceholder(password)) return undefined
   if (colon < 0 && !(password.length >= 20 && /\d/.test(password))) return undefined
-  // `scheme://host:5432/path@…` has a port, not a password.
+  // `scheme://host:5432/path@…` contains a port, not a password.
   if (!isWeb && /^\d{1,5}[/?#]/.test(password)) return undefined
   return { start, end: from + userinfo.length, kind: 'url-password' }
 }

@@ -10,7 +10,7 @@ const BASE64 = new CharClass(/[A-Za-z0-9+/=_-]/)
 const BLANK = new CharClass(/[ \t]/)
 const ENTRA = new CharClass(/[A-Za-z0-9_.~-]/)
 
-/** A JSON Web Token: three parts, of which the first two are JSON objects in base64url. */
+/** A JSON Web Token: three parts, the first two of which are JSON objects in base64url. */
 export const jwt: Detector = {
   triggers: [[/e/, /y/, /J/]],
   detect: (reader, at) => {
@@ -22,7 +22,7 @@ export const jwt: Detector = {
   },
 }
 
-/** `Bearer <token>`; an English word after it is none: a token is long, or has digits. */
+/** `Bearer <token>`. A token is long or contains digits; other words are ignored. */
 export const bearer: Detector = {
   triggers: [[/[Bb]/, /[Ee]/, /[Aa]/]],
   detect: (reader, at) => {
@@ -35,7 +35,7 @@ export const bearer: Detector = {
   },
 }
 
-/** `Basic <base64 of user:password>`; what does not decode to a pair is an ordinary word. */
+/** `Basic <base64 of user:password>`. Ignored if it does not decode to a pair. */
 export const basic: Detector = {
   triggers: [[/[Bb]/, /[Aa]/, /[Ss]/]],
   detect: (reader, at) => {
@@ -50,7 +50,7 @@ export const basic: Detector = {
   },
 }
 
-/** Client secrets of Entra: three characters, a digit, `Q~`, and 31 to 34 more. */
+/** Client secrets of Entra ID: three characters, a digit, `Q~`, and 31 to 34 more. */
 export const entraSecret: Detector = {
   triggers: [[/Q/, /~/]],
   detect: (reader, at) => {
@@ -62,7 +62,7 @@ export const entraSecret: Detector = {
   },
 }
 
-/** Where the token after an authentication scheme begins. */
+/** Returns the index of the token after an authentication scheme. */
 function schemeEnd(reader: TextReader, scheme: string, at: number): number | undefined {
   if (!reader.hasAnyCase(scheme, at) || !startsToken(reader, at)) return undefined
   const after = at + scheme.length

@@ -1,7 +1,7 @@
-/** Values shorter than this are not looked for: they would be found in ordinary text. */
+/** Shorter values are not searched for, because they would match ordinary text. */
 export const SHORTEST_VALUE = 6
 
-/** Every way in which the known values may be written down, each once, longest first. */
+/** Returns every encoded form of the known values, without duplicates, longest first. */
 export function formsOf(values: readonly string[]): string[] {
   const ofAll = values
     .flatMap(valuesAndLines)
@@ -11,7 +11,7 @@ export function formsOf(values: readonly string[]): string[] {
   return [...new Set(forms)].sort((a, b) => b.length - a.length)
 }
 
-/** The lines of a value of several lines count too: output is often numbered or indented. */
+/** Includes the single lines of a multi-line value, because output is often numbered or indented. */
 function valuesAndLines(value: string): string[] {
   const lines = value.split(/\r?\n/).filter((line) => line.length >= LONG_LINE)
   return [value, value.trim(), ...(lines.length > 1 ? lines : [])].filter(
@@ -34,7 +34,7 @@ function textForms(value: string): string[] {
   ]
 }
 
-/** Form encoding writes blanks as `+`; the digits of an escape may be of either case. */
+/** Form encoding writes blanks as `+`. The hex digits of an escape may be upper or lower case. */
 const percentForms = (percent: string): string[] => {
   const lower = percent.replace(/%../g, (hex) => hex.toLowerCase())
   const strict = percent.replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
@@ -57,7 +57,7 @@ function byteForms(bytes: Buffer): string[] {
   ]
 }
 
-/** Forms of whole values only: of each line of a long key they would be thousands. */
+/** Forms that are computed only for whole values: for each line of a long key, there would be thousands. */
 function rarerForms(value: string): string[] {
   const bytes = Buffer.from(value, 'utf8')
   const wide = Buffer.from(value, 'utf16le')
@@ -68,14 +68,14 @@ function rarerForms(value: string): string[] {
     ...[0, 1, 2, 3, 4]
       .map((offset) => base32Core(bytes, offset))
       .flatMap((text) => [text, text.toLowerCase()]),
-    // Read as UTF-8, every second character is a NUL; JSON escapes it.
+    // UTF-16 read as UTF-8 has a NUL after each character, which JSON escapes.
     [...value].join('\0'),
     [...value].join('\\u0000'),
     ...[wide, wideBigEndian].flatMap((encoded) => byteForms(encoded)),
   ]
 }
 
-/** Every character as an escape, as `\u0070`. */
+/** Every character as an escape, such as `\u0070`. */
 function unicodeEscaped(value: string): string[] {
   const codes = Array.from({ length: value.length }, (_, at) =>
     value.charCodeAt(at).toString(16).padStart(4, '0'),
@@ -83,7 +83,7 @@ function unicodeEscaped(value: string): string[] {
   return ['\\u', '\\\\u'].map((mark) => codes.map((code) => `${mark}${code}`).join(''))
 }
 
-/** `70:61:73`, `70 61 73`, `0x70, 0x61`: as dumps, fingerprints and arrays of bytes are printed. */
+/** `70:61:73`, `70 61 73`, `0x70, 0x61`: hex dumps, fingerprints and byte arrays. */
 const HEX_SEPARATORS = [':', ' ', '-', ',', ', ', '\\x', '\\\\x', ',0x', ', 0x', ' 0x']
 
 function separatedHex(bytes: Buffer): string[] {
@@ -93,7 +93,7 @@ function separatedHex(bytes: Buffer): string[] {
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
-/** The characters of a base32 text that only the value decides; it begins `offset` bytes after a multiple of five. */
+/** The base32 characters that depend only on the value, if it begins `offset` bytes after a multiple of five. */
 function base32Core(bytes: Buffer, offset: number): string {
   const padded = Buffer.concat([Buffer.alloc(offset), bytes])
   const bits = Array.from(padded, (byte) => byte.toString(2).padStart(8, '0')).join('')
@@ -106,8 +106,8 @@ function base32Core(bytes: Buffer, offset: number): string {
 }
 
 /**
- * The characters of a base64 text that only the value decides, where it begins `offset` bytes after a multiple of
- * three: those that share bits with what is around it are left out.
+ * The base64 characters that depend only on the value, if it begins `offset` bytes after a multiple of three.
+ * Characters that share bits with the surrounding text are excluded.
  */
 function base64Core(bytes: Buffer, offset: number): string {
   const padded = Buffer.concat([Buffer.alloc(offset), bytes])
@@ -120,7 +120,7 @@ function safely(make: () => string): string | undefined {
   try {
     return make()
   } catch (error) {
-    // A lone surrogate has no percent form; nothing could write it so either.
+    // A lone surrogate has no percent encoding, so no program could print one.
     if (error instanceof URIError) return undefined
     throw error
   }

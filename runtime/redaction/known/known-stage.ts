@@ -3,7 +3,7 @@ import type { Stage } from '../stage.ts'
 import { formsOf } from './forms.ts'
 import { NeedleSet } from './needle-set.ts'
 
-/** Makes stages that replace known values in all their forms; undefined where there is none to look for. */
+/** Creates stages that replace known values in all their forms. Undefined if there are no values. */
 export function createKnownStage(values: readonly string[]): (() => Stage) | undefined {
   const forms = formsOf(values)
   if (forms.length === 0) return undefined
@@ -14,10 +14,10 @@ export function createKnownStage(values: readonly string[]): (() => Stage) | und
 class KnownStage implements Stage {
   readonly #needles: NeedleSet
   #text = ''
-  /** No value begins before, but one may reach beyond it. */
+  /** No value begins before this index, but one may extend beyond it. */
   #position = 0
   #given = 0
-  /** End of the values found last, which overlap; 0 for none. */
+  /** End of the current group of overlapping values; 0 if there is none. */
   #found = 0
   #isComplete = false
   #output = ''
@@ -52,7 +52,7 @@ class KnownStage implements Stage {
 
   #advance(): string {
     while (this.#step()) {
-      // Each step moves on by at least one character.
+      // Each step advances by at least one character.
     }
     if (this.#found === 0) this.#giveUpTo(this.#held())
     this.#text = this.#text.slice(this.#given)
@@ -98,7 +98,7 @@ class KnownStage implements Stage {
     this.#found = Math.max(this.#found, end)
   }
 
-  /** Values that overlap go as one: what is left of the second would tell its end. */
+  /** Overlapping values are replaced together, because the rest of the second one would reveal its end. */
   #closeFound(): void {
     this.#output += markerOf('secret')
     this.#given = this.#found

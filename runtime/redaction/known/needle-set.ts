@@ -1,12 +1,12 @@
-/** Width of the window that is tried: the shortest needle, but no wider than this. */
+/** Maximum width of the search window. It is also limited by the shortest needle. */
 const WIDEST_WINDOW = 8
 
-/** A value in hexadecimal digits, with or without what separates its bytes: the digits may be of either case. */
+/** A value in hex digits, with or without separators. Matched case-insensitively. */
 const HEX = /^(?:[^0-9A-Za-z]{0,3}(?:u|0?x)?[0-9a-f]{2})+$/
 
 /**
- * Many needles at once, by the method of Wu and Manber: the last two characters of a window tell how far it may be
- * moved on, so most of a text is never looked at.
+ * Searches for many needles at once with the Wu-Manber algorithm: the last two characters of the window
+ * determine how far it can move, so most of a text is never read.
  */
 export class NeedleSet {
   readonly window: number
@@ -34,7 +34,10 @@ export class NeedleSet {
     this.#byTail.set(tail, [...(this.#byTail.get(tail) ?? []), needle])
   }
 
-  /** The first place at or after `from` where a needle may begin; past `text.length - window` if there is none. */
+  /**
+   * Returns the first index at or after `from` where a needle may begin, or an index after `text.length -
+   * window`.
+   */
   nextCandidate(text: string, from: number): number {
     let end = from + this.window - 1
     while (end < text.length) {
@@ -45,12 +48,12 @@ export class NeedleSet {
     return end - this.window + 1
   }
 
-  /** The needles that may begin at a candidate. */
+  /** Returns the needles that may begin at a candidate. */
   needlesAt(text: string, at: number): readonly string[] {
     return this.#byTail.get(pairAt(text, at + this.window - 1)) ?? []
   }
 
-  /** Whether a needle stands at a place, or as much of it as is there. */
+  /** Returns whether a needle, or the part of it that is available, matches at an index. */
   matches(needle: string, text: string, at: number): boolean {
     if (text.startsWith(needle, at)) return true
     const isHex = this.#hex.has(needle)
@@ -59,7 +62,7 @@ export class NeedleSet {
     return needle.startsWith(isHex ? there.toLowerCase() : there)
   }
 
-  /** Where the longest end of the text begins that could be the beginning of a needle's window. */
+  /** Returns the start of the longest suffix of the text that may begin a needle. */
   openEnd(text: string, from: number): number {
     for (let start = Math.max(from, text.length - this.window + 1); start < text.length; start++) {
       if (this.#beginnings.has(text.slice(start).toLowerCase())) return start
@@ -68,6 +71,6 @@ export class NeedleSet {
   }
 }
 
-/** Letters of either case have the same number. */
+/** Ignores letter case. */
 const pairAt = (text: string, end: number): number =>
   (((text.charCodeAt(end - 1) | 32) * 251) ^ (text.charCodeAt(end) | 32)) & 0xffff

@@ -8,8 +8,8 @@ import { peerUserOf } from '../../system-calls/peer-user.ts'
 const RETRY_MS = 20
 
 /**
- * A connection to AgentHost, as soon as it listens; not read yet, so that another process can take it over. Whoever
- * listens under another user is not AgentHost.
+ * Connects to AgentHost as soon as it listens. The connection is paused, so that another process can take it
+ * over. Throws if the listener runs as another user, because it is then not AgentHost.
  */
 export async function connectToHost(
   name = RUNNER_SOCKET,
@@ -29,7 +29,7 @@ export async function connectToHost(
   }
 }
 
-/** Undefined where nobody listens yet. */
+/** Returns undefined if AgentHost does not listen yet. */
 async function tryConnect(name: string, signal: AbortSignal): Promise<Socket | undefined> {
   const socket = new Socket().pause()
   socket.connect(`\0${name}`)

@@ -4,11 +4,11 @@ import type { OfflineForm } from '../../../contracts/runner-env.ts'
 import { commandShell } from '../../executors/command-shell.ts'
 
 const WAYS: Readonly<Record<OfflineForm, string>> = {
-  namespace: 'a network namespace of its own',
+  namespace: 'a private network namespace',
   filter: 'a system call filter',
 }
 
-/** What is announced of a pod's runner. The pod's own policy holds what uses the network. */
+/** The isolation that a pod's runner reports. The pod's network policy restricts commands that use the network. */
 export function podIsolation(reason: string): Isolation {
   const shell = commandShell().name
   return { backend: 'kubernetes-sandbox-claim', isRealIsolation: true, enforcesEgress: true, shell, reason }
@@ -16,11 +16,11 @@ export function podIsolation(reason: string): Isolation {
 
 export function offlineReason(form: OfflineForm, whyFilter?: string): string {
   const why = whyFilter === undefined ? '' : ` (no namespace: ${whyFilter})`
-  return `a sandbox pod; a command without network is held by ${WAYS[form]}${why}`
+  return `a sandbox pod; commands without network are restricted by ${WAYS[form]}${why}`
 }
 
 export const NO_LOOPBACK: RunnerWarning = {
   category: 'no-loopback',
   message:
-    'a command without network has no loopback either: a test that starts a server and asks it on 127.0.0.1 fails here',
+    'a command without network has no loopback interface either: tests that connect to a server on 127.0.0.1 fail',
 }

@@ -4,7 +4,7 @@ import { POD_HOMES } from '../../../contracts/pod.ts'
 import type { RunnerWarning } from '../../../contracts/runner.ts'
 import type { PodRunnerEnv } from '../../../contracts/runner-env.ts'
 import { createPodBackend } from '../../executors/pod.ts'
-import { COMMAND_LIMITS } from '../../executors/process/witness.ts'
+import { COMMAND_LIMITS } from '../../executors/process/command-supervisor.ts'
 import { seccompProgram } from '../../executors/seccomp/filter.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
@@ -25,7 +25,10 @@ import { NO_LOOPBACK, offlineReason, podIsolation } from './isolation.ts'
 import { proveNetworkOff } from './network-off.ts'
 import { chooseForm, startOffline } from './start-offline.ts'
 
-/** A command's. Pods of one node that share its kernel have the same user: the number of processes is the kubelet's. */
+/**
+ * The limits of a command. The number of processes is limited by the kubelet instead, because pods that share a
+ * kernel also share the user.
+ */
 const LIMITS = {
   coreBytes: 0,
   openFiles: COMMAND_LIMITS.openFiles,
@@ -36,18 +39,19 @@ const LIMITS = {
 type Env = PodRunnerEnv
 type Serve = (serving: Serving) => Promise<void>
 
-/** One runner of a sandbox pod, for as long as its AgentHost is there. */
+/** Runs one runner of a sandbox pod until AgentHost disconnects. */
 export async function runInPod(env: Env, log: Log): Promise<void> {
-  // Before anything else: a command of the same user must not be able to take this process over. By itself Node answers
-  // this signal, which a command can send to the number of a thread, by opening its debugger to everybody.
-  process.on('SIGUSR1', () => log.warn('somebody asked for the debugger'))
+  // Installed first. A command of the same user can send SIGUSR1 to a thread id of this process; by default,
+  // Node would then open its debugger to everyone.
+  process.on('SIGUSR1', () => log.warn('ignored SIGUSR1, which would open the debugger'))
   const asVictim = createOomPreference()
   forbidTracing()
   adoptOrphans()
   limitResources(LIMITS)
-  // The limit is a command's: a file of the workspace that reaches it is an error to this process, and no end.
-  process.on('SIGXFSZ', () => log.warn('a file reached the limit of its size'))
-  // The first process of a container has no default: without a handler a signal is nothing.
+  // The limit is meant for commands. A workspace file that reaches it must cause a write error in this process,
+  // not kill it.
+  process.on('SIGXFSZ', () => log.warn('a file reached the size limit'))
+  // PID 1 of a container has no default signal handlers, so SIGTERM needs one.
   const leave = () => process.exit(0)
   process.once('SIGTERM', leave)
   const serve: Serve = async (serving) => {
@@ -66,7 +70,7 @@ async function runOnline(env: Env, log: Log, serve: Serve): Promise<void> {
     own.destroy()
   })
   offline.once('error', (error) => log.error('the offline runner could not be started', { error }))
-  // Only now: from here on no process of this one can make a namespace.
+  // The filter is loaded only now, because afterwards no child of this process can create a namespace.
   filterCalls({ unixSocketsOnly: false, runners: [process.pid, ...(offline.pid ? [offline.pid] : [])] })
   await serve({
     stream: own,
@@ -87,8 +91,8 @@ async function runOffline(env: Env, serve: Serve): Promise<void> {
 }
 
 /**
- * The filter that every command of this product has, here once for the runner and all that it starts. Whatever a command
- * ends by its name or as its parent (`pkill node`, `kill $PPID`), it is not a runner.
+ * Applies the system call filter of all commands to this process and everything that it starts. Also prevents
+ * commands from signalling a runner, whether by name or as their parent (`pkill node`, `kill $PPID`).
  */
 function filterCalls(options: {
   readonly unixSocketsOnly: boolean
@@ -100,7 +104,8 @@ function filterCalls(options: {
     unixSocketsOnly,
     keepsRing: true,
     spared,
-    // The files of a pod stay in it, and archives drop these bits. Its volume may be a set-group-ID folder.
+    // Files in a pod cannot reach the host, and archives drop these bits. The volume may be a set-group-ID
+    // folder.
     permitsSetGroupId: true,
     permitsOpenat2: true,
   })
@@ -127,7 +132,7 @@ async function serveCommands(
 ): Promise<void> {
   const spawn = createSpawner()
   process.once('SIGTERM', () => stream.destroy())
-  process.on('SIGINT', () => log.debug('an interrupt is left to AgentHost'))
+  process.on('SIGINT', () => log.debug('ignored SIGINT; AgentHost ends the runner'))
   const isolation = podIsolation(reason)
   const backend = createPodBackend({
     isolation,

@@ -4,11 +4,14 @@ import { networkInterfaces } from 'node:os'
 import type { OfflineForm } from '../../../contracts/runner-env.ts'
 import { SandboxError } from '../../kit/errors.ts'
 
-/** Throws where this process has more of a network than its form leaves it. Answers whether it has a loopback. */
+/**
+ * Throws if this process can reach more of the network than its form allows. Returns whether it has a loopback
+ * interface.
+ */
 export async function proveNetworkOff(form: OfflineForm): Promise<{ hasLoopback: boolean }> {
   const canListen = await canListenOnLoopback()
   if (form === 'filter') {
-    if (canListen) throw leak('it can make internet sockets')
+    if (canListen) throw leak('it can create internet sockets')
     return { hasLoopback: false }
   }
   const outward = Object.entries(networkInterfaces()).filter(([, found]) =>

@@ -5,26 +5,22 @@ import { findTool, lookUpTool } from '../../executors/host.ts'
 import { loopbackCommand } from '../../executors/loopback.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 
-/** The first descriptor after the standard ones. */
 const SOCKET_FD = 3
 const PROBE_TIMEOUT_MS = 10_000
 const MAX_REASON_CHARS = 500
 
 export type Choice = { readonly form: OfflineForm; readonly whyFilter?: string }
 
-/** The namespace where the runtime permits one, unless the pod's settings name a form. */
+/** Chooses a namespace if the runtime permits one, unless the pod's settings name a form. */
 export function chooseForm(wanted: PodRunnerEnv['AGENTWEAVER_RUNNER_OFFLINE']): Choice {
-  if (wanted === 'filter') return { form: 'filter', whyFilter: 'the settings of this pod say so' }
+  if (wanted === 'filter') return { form: 'filter', whyFilter: 'configured for this pod' }
   const problem = namespaceProblem()
   if (problem === undefined) return { form: 'namespace' }
   if (wanted === 'auto') return { form: 'filter', whyFilter: problem }
-  throw new SandboxError(
-    'isolation_unavailable',
-    `a network namespace of its own is not to be had: ${problem}`,
-  )
+  throw new SandboxError('isolation_unavailable', `this pod cannot create a network namespace: ${problem}`)
 }
 
-/** Why no process can leave the network here, found by trying. */
+/** Returns why this process cannot create a network namespace, found by trying. */
 function namespaceProblem(): string | undefined {
   const missing = ['unshare', 'setpriv'].find((tool) => lookUpTool(tool) === undefined)
   if (missing !== undefined) return `${missing} is not installed`
@@ -42,12 +38,13 @@ function namespaceProblem(): string | undefined {
 }
 
 /**
- * A command in a user and network namespace of its own. It keeps its user, whose capabilities in there start the
- * loopback and are gone before the command begins.
+ * Wraps a command in a new user and network namespace. The command keeps its user id. The user's capabilities
+ * in the namespace bring up the loopback interface and are dropped before the command starts.
  */
 function inNamespace(command: readonly string[]): string[] {
   const drop = [findTool('setpriv'), '--ambient-caps=-all', '--inh-caps=-all', '--no-new-privs', '--']
-  // Under gVisor the loopback is up from the start, and the image may have no program to start one.
+  // In gVisor the loopback interface is up from the start, and the image may not contain a program to bring it
+  // up.
   const script = `${loopbackCommand() ?? 'true'} || exit; exec "$@"`
   return [
     ...[findTool('unshare'), '--user', '--map-current-user', '--keep-caps', '--net', '--'],
@@ -55,7 +52,10 @@ function inNamespace(command: readonly string[]): string[] {
   ]
 }
 
-/** Starts the offline runner, which inherits a connection to AgentHost: from where it is it could not make one. */
+/**
+ * Starts the offline runner. It inherits a connection to AgentHost, because it cannot connect from its
+ * namespace.
+ */
 export function startOffline(choice: Choice, socket: Socket, workspace: string): ChildProcess {
   const runner = [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
   const [file = '', ...args] = choice.form === 'namespace' ? inNamespace(runner) : runner

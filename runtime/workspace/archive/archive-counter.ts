@@ -1,7 +1,7 @@
 import { FileFault } from '../file-fault.ts'
 import type { ArchiveLimits, ArchiveSummary } from './archive-summary.ts'
 
-/** Counts members and bytes, and refuses by name the one that goes beyond the limits. */
+/** Counts entries and bytes. Throws with the name of the entry that exceeds a limit. */
 export class ArchiveCounter implements ArchiveSummary {
   readonly #limits: ArchiveLimits
   entries = 0

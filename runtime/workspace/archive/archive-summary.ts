@@ -1,7 +1,7 @@
-/** What an archive came to. */
+/** Totals of an archive. */
 export interface ArchiveSummary {
   readonly entries: number
-  /** Bytes of the files' contents. */
+  /** Size of all file contents. */
   readonly bytes: number
 }
 

@@ -1,4 +1,4 @@
-/** Joins small pieces and cuts large ones, so that every piece but the last has `bytes` bytes. */
+/** Regroups a stream into pieces of exactly `bytes` bytes; only the last may be smaller. */
 export async function* coalesce(
   source: AsyncIterable<Uint8Array>,
   bytes: number,

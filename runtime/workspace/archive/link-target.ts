@@ -1,6 +1,7 @@
 /**
- * Whether a relative link, whose own folder lies `depth` real folders below the root, can never lead out of the
- * root. `..` is permitted at the start only: further in it could follow another link and climb from there.
+ * Returns whether a relative link can never lead out of the root. `depth` is the number of folders between the
+ * root and the link. `..` is allowed only at the start: later it could follow another link and climb from its
+ * target.
  */
 export function staysInside(target: string, depth: number): boolean {
   if (target === '' || target.includes('\0') || /^[\\/]|^[A-Za-z]:/.test(target)) return false

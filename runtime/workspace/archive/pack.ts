@@ -18,13 +18,19 @@ const PERMISSION_BITS = 0o777
 export interface PackOptions {
   readonly limits: ArchiveLimits
   readonly signal?: AbortSignal
-  /** Names that are left out wherever they are, with what lies below them. @default none */
+  /** Names that are omitted at any depth, with everything below them. @default none */
   readonly leavesOut?: (name: string) => boolean
-  /** Told of what an archive cannot hold: sockets, FIFOs, devices, and links that lead out of the workspace. */
+  /**
+   * Called for entries that an archive cannot contain: sockets, FIFOs, devices, and links that lead out of the
+   * workspace.
+   */
   readonly onOmitted: (path: string, reason: string) => void
 }
 
-/** Packs the whole workspace. `summary` counts along; a member that cannot be read ends the stream with its name. */
+/**
+ * Packs the whole workspace. `summary` is updated while the stream is read. If an entry cannot be read, the
+ * stream fails with its name.
+ */
 export function packWorkspace(
   tree: Tree,
   options: PackOptions,
@@ -59,7 +65,7 @@ interface Packing {
   readonly archive: Pack
 }
 
-/** Folder before contents, names in order: the same tree gives the same archive. */
+/** Folders come before their contents and names are sorted, so the same tree gives the same archive. */
 async function fill(packing: Packing): Promise<void> {
   const waiting = [pathOf([])]
   for (let folder = waiting.pop(); folder; folder = waiting.pop()) {
@@ -77,7 +83,7 @@ async function fill(packing: Packing): Promise<void> {
 interface Member {
   readonly path: WorkspacePath
   readonly stats: Stats
-  /** Where a link points. */
+  /** The target of a symbolic link. */
   readonly target?: string
 }
 
@@ -97,7 +103,7 @@ function memberAt(directory: number, name: string, path: WorkspacePath): Member 
   const at = atHandle(directory, name)
   const stats = lstatSync(at, { throwIfNoEntry: false })
   if (stats) return { path, stats, ...(stats.isSymbolicLink() ? { target: readlinkSync(at) } : {}) }
-  // A name that is not UTF-8 cannot be opened by the text that it was read as; any other has gone meanwhile.
+  // Either the name is not valid UTF-8, so its decoded form does not exist, or the file was deleted.
   if (name.includes('\ufffd')) throw new FileFault('not_found', `${path.text}: its name is not UTF-8`)
   return undefined
 }
@@ -136,7 +142,7 @@ async function packFile(packing: Packing, path: WorkspacePath, common: Pick<Head
   }
 }
 
-/** Exactly `size` bytes; a file that grew is cut there, one that shrank cannot be told truthfully. */
+/** Yields exactly `size` bytes. A file that grew is truncated; a file that shrank is an error. */
 async function* contentOf(fd: number, path: WorkspacePath, size: number): AsyncGenerator<Uint8Array> {
   for (let position = 0; position < size; ) {
     const piece = await readUpTo(fd, position, Math.min(PIECE_BYTES, size - position))
@@ -160,13 +166,13 @@ async function addEntry(
   const entry = archive.entry(headers, (error) =>
     error ? reject(faultFrom(error, 'io_error', `${headers.name}: ${error.message}`)) : resolve(),
   )
-  // The callback above tells the same error.
+  // The callback above receives the same error.
   entry.on('error', () => undefined)
   promise.catch(() => undefined)
   if (content) {
     for await (const piece of content) {
       if (!entry.write(piece)) await untilDrained(entry)
-      if (archive.destroyed) throw new FileFault('io_error', 'the archive was given up')
+      if (archive.destroyed) throw new FileFault('io_error', 'the archive was closed')
     }
   }
   if (content) entry.end(null)

@@ -29,10 +29,10 @@ import { staysInside } from './link-target.ts'
 import { untilDrained } from './until-drained.ts'
 
 const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
-/** Read, write and execute; never set-uid, set-gid or sticky. */
+/** Excludes set-user-ID, set-group-ID and sticky bits. */
 const PERMISSION_BITS = 0o777
 const PIECE_BYTES = 65_536
-/** What a member may cost beside its content: headers, long names, padding. */
+/** Bytes allowed per entry in addition to its content: headers, long names, padding. */
 const OVERHEAD_BYTES = 8_192
 
 export interface UnpackOptions {
@@ -45,14 +45,13 @@ type Entry = Extract extends AsyncIterable<infer Source> ? Source : never
 interface Unpacking {
   readonly tree: Tree
   readonly counter: ArchiveCounter
-  /** Modes that folders get once everything lies in them. */
+  /** Folder modes, applied after everything is unpacked. */
   readonly folderModes: Map<string, { path: WorkspacePath; mode: number }>
 }
 
 /**
- * Unpacks an archive into names that do not exist yet. The first member that is not a file, a folder or a link
- * that stays inside, or whose name is refused or taken, ends it with a FileFault that names it; what was
- * unpacked before stays.
+ * Unpacks an archive. Every name must be new. Stops with a FileFault that names the first entry that is not a
+ * file, a folder or a link inside the root, or whose name is invalid or exists. Earlier entries stay in place.
  */
 export async function unpackWorkspace(
   tree: Tree,
@@ -61,7 +60,7 @@ export async function unpackWorkspace(
 ): Promise<ArchiveSummary> {
   const unpacking = { tree, counter: new ArchiveCounter(options.limits), folderModes: new Map() }
   const archive = extract()
-  // An error in the source destroys the archive, whose iteration below then throws it.
+  // An error in the source destroys the archive, and the loop below throws it.
   feed(archive, source, options.limits).catch((error: Error) => archive.destroy(error))
   try {
     for await (const entry of archive) {
@@ -104,7 +103,7 @@ async function unpackMember(unpacking: Unpacking, entry: Entry): Promise<void> {
     unpacking.counter.addEntry(shown)
     const path = parseMemberName(header.name)
     await makeMember(unpacking, path, entry)
-    // The next member follows only once this one's content has been read.
+    // tar-stream emits the next entry only after this one is consumed.
     for await (const _ of entry);
   } catch (error) {
     const { code, message } = toFileFault(error, shown)
@@ -183,7 +182,7 @@ function makeLink({ tree }: Unpacking, path: WorkspacePath, header: Header): voi
   inParent(tree, path, (directory, name) => symlinkSync(target, atHandle(directory, name)))
 }
 
-/** A hard link to a file of the workspace becomes a file of its own: a second name would refuse later writes. */
+/** A hard link is unpacked as a copy, because a file with two names cannot be written later. */
 async function copyLinked(unpacking: Unpacking, path: WorkspacePath, header: Header): Promise<void> {
   const source = parseMemberName(header.linkname ?? '')
   await withHandleAsync(unpacking.tree.engine.open(source, READ_FLAGS), async (fd) => {
@@ -199,7 +198,7 @@ async function* piecesOf(fd: number, size: number): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Last, deepest first: a folder that its owner may not write could not be filled. */
+/** Modes are set last, deepest folder first, because a folder without write permission cannot be filled. */
 function applyFolderModes({ tree, folderModes }: Unpacking): void {
   for (const { path, mode } of [...folderModes.values()].reverse()) {
     withHandle(openDirectory(tree, path), (fd) => chmodSync(handlePath(fd), mode))

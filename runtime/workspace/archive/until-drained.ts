@@ -3,7 +3,10 @@ interface Drainable {
   off(event: 'drain' | 'close', listener: () => void): unknown
 }
 
-/** Waits until a stream takes more. One that breaks while it is full never drains; its close ends the wait. */
+/**
+ * Waits until a stream accepts more data. A stream that fails while full never drains, so its close also ends
+ * the wait.
+ */
 export function untilDrained(stream: Drainable): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

@@ -3,14 +3,14 @@ import { constants as os } from 'node:os'
 import koffi from 'koffi'
 import type { PathEngine, Root } from './path-engine.ts'
 
-/** Of linux/openat2.h; the call's number is the same on every architecture. */
+/** From linux/openat2.h. The number is the same on all architectures. */
 const SYS_OPENAT2 = 437
 const RESOLVE_NO_MAGICLINKS = 0x02n
 const RESOLVE_NO_SYMLINKS = 0x04n
 const RESOLVE_BENEATH = 0x08n
 const RESOLVE = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
 const OPEN_HOW_BYTES = 24
-/** Not among Node's constants; the same on the architectures that Node runs on. */
+/** Not in Node's constants. The value is the same on all architectures that Node supports. */
 const O_CLOEXEC = 0o2000000
 
 const ERRNO_NAMES = new Map(Object.entries(os.errno).map(([name, number]) => [number, name]))
@@ -19,7 +19,10 @@ type Openat2 = (
   ...args: [call: number, fd: number, path: string, how: BigUint64Array, bytes: number]
 ) => number
 
-/** The engine that has the kernel resolve the whole path in one call, beneath the root and without links. */
+/**
+ * The engine that lets the kernel resolve the whole path in one call, below the root and without following
+ * links.
+ */
 export function createOpenat2Engine(root: Root): PathEngine {
   const syscall: Openat2 = koffi.load(null).func('long syscall(long, int, str, void *, size_t)')
   return {

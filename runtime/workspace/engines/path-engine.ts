@@ -1,16 +1,16 @@
 import type { WorkspacePath } from '../parse-path.ts'
 
 /**
- * Opens names below one root so that the kernel, not the spelling, decides what was opened. Both engines hold:
- * no symbolic or magic link on the way or at the end is followed, and what is opened lies below the root.
+ * Opens names below a root. The kernel decides what was opened, not the spelling of the path. Both engines
+ * guarantee: no symbolic or magic link is followed, and the opened file lies below the root.
  */
 export interface PathEngine {
   readonly name: 'openat2' | 'walk'
-  /** A descriptor that the caller closes. Throws an error with the errno's name as `code`. */
+  /** Returns a descriptor that the caller must close. Throws an error with the errno name as `code`. */
   open(path: WorkspacePath, flags: number, mode?: number): number
 }
 
-/** An open root: a directory that existed, was no link, and is held for as long as the engine lives. */
+/** An open root directory, which is not a link. Its descriptor stays open as long as the engine exists. */
 export interface Root {
   readonly fd: number
   readonly path: string

@@ -8,8 +8,8 @@ import type { PathEngine, Root } from './path-engine.ts'
 const STEP = O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 /**
- * The engine for kernels and sandboxes without `openat2`: it walks name by name, holds a handle on each
- * directory, follows no link, and afterwards looks where the handle really is.
+ * The engine for kernels and sandboxes without `openat2`. It opens the path name by name, holds a handle on
+ * each directory, follows no link, and finally checks where the handle really is.
  */
 export function createWalkEngine(root: Root): PathEngine {
   return {
@@ -43,7 +43,7 @@ function openBelow(
   }
 }
 
-/** Opens one name in a held directory. A link is told apart from other things that are no directory. */
+/** Opens one name in an open directory. Reports a link as ELOOP, not as ENOTDIR. */
 function openName(
   directory: number,
   name: string,
@@ -59,7 +59,7 @@ function openName(
   }
 }
 
-/** With O_PATH the kernel opens the link itself instead of refusing it. */
+/** With O_PATH, the kernel opens the link itself instead of failing. */
 function refuseLink(fd: number, flags: number): number {
   if ((flags & O_PATH) === 0 || !fstatSync(fd).isSymbolicLink()) return fd
   closeSync(fd)
@@ -69,7 +69,7 @@ function refuseLink(fd: number, flags: number): number {
 const isSymbolicLink = (path: string): boolean =>
   lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true
 
-/** Compared with where the root is at this moment, so that a root that was moved still contains its files. */
+/** Compares with the root's current path, so that the check also holds after the root was moved. */
 function liesBelow(root: Root, fd: number): boolean {
   const top = readlinkSync(handlePath(root.fd))
   const real = readlinkSync(handlePath(fd))

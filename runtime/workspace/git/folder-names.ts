@@ -3,21 +3,21 @@ import { errnoOf } from '../../kit/errors.ts'
 import { handlePath, O_PATH } from '../handles.ts'
 
 /**
- * Names as Linux has them: any bytes but `/` and NUL. A string holds one byte per character (latin1), so that every
- * name can be a key and can be opened again, whatever its encoding.
+ * A file name as on Linux: any bytes except `/` and NUL. Stored as latin1, one character per byte, so that
+ * every name can be a map key and be opened again whatever its encoding.
  */
 export type ByteName = string
 
 const FOLDER = constants.O_DIRECTORY | constants.O_NOFOLLOW
 
-/** A name in a held folder, as Node opens it. */
+/** The path of a name in an open folder, as Node accepts it. */
 export const atFolder = (folder: number, name: ByteName): Buffer =>
   Buffer.concat([Buffer.from(`${handlePath(folder)}/`), Buffer.from(name, 'latin1')])
 
-/** A path for people. */
+/** Decodes a path for display. */
 export const shownPath = (path: ByteName): string => Buffer.from(path, 'latin1').toString('utf8')
 
-/** A handle on a folder below another one. It is walked name by name, and no link is followed. */
+/** Opens a folder below another one, name by name, without following links. */
 export function openFolderBelow(root: number, path: ByteName): number {
   let folder = openSync(handlePath(root), O_PATH | constants.O_DIRECTORY)
   try {
@@ -38,7 +38,7 @@ export interface FolderEntry {
   readonly isFolder: boolean
 }
 
-/** What lies in a folder. One that its owner may not list is made so that he may: its names count all the same. */
+/** Lists a folder. If its owner removed the read permission, it is restored: git directories inside still count. */
 export function entriesBelow(root: number, path: ByteName): FolderEntry[] {
   const handle = openFolderBelow(root, path)
   try {

@@ -1,25 +1,26 @@
-/** Code points that HFS+ ignores in names, so that a name with them means the same file. */
+/** Code points that HFS+ ignores in file names. */
 const IGNORED_BY_HFS = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g
 
 /**
- * Whether a name is `.git` to some file system: without regard to case, with the characters that HFS+ ignores, as
- * NTFS shortens it, or with what NTFS cuts off. Git refuses the same names in trees.
+ * Returns whether a file system may treat a name as `.git`: case-insensitively, without the characters that
+ * HFS+ ignores, as an NTFS short name, or with the suffixes that NTFS strips. Git rejects the same names in
+ * trees.
  */
 export function isGitName(name: string): boolean {
   const [core = ''] = name.replace(IGNORED_BY_HFS, '').split(/[:\\]/)
   return ['.git', 'git~1'].includes(core.replace(/[. ]+$/, '').toLowerCase())
 }
 
-/** Appended to what a run left behind and git would take for a repository. */
+/** Suffix of renamed git directories that a run left behind. */
 export const HELD_SUFFIX = '.agentweaver-held'
 
-/** Whether a name is git's own, or was until a run was kept from leaving it. */
+/** Returns whether a name is a git name, with or without the suffix of a renamed git directory. */
 export const isGitOrHeldName = (name: string): boolean =>
   isGitName(name.replace(/\.agentweaver-held(?:-\d+)?$/, ''))
 
 /**
- * Whether a folder with these names is a git directory to git, which looks for `HEAD` beside `objects` and `refs`, or
- * beside `commondir`, which names the place of the other two.
+ * Returns whether git recognises a folder with these names as a git directory: `HEAD` beside `objects` and
+ * `refs`, or beside `commondir`, which locates the other two.
  */
 export function isGitDirectory(names: Iterable<string>): boolean {
   const folded = new Set([...names].map((name) => name.toLowerCase()))

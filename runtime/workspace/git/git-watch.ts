@@ -7,28 +7,28 @@ import { atFolder, type ByteName, entriesBelow, openFolderBelow, shownPath } fro
 import { HELD_SUFFIX, isGitDirectory, isGitName } from './git-names.ts'
 
 export interface WatchOptions {
-  /** Entries that were there before the run. @default none */
+  /** Git directories that existed before the run. @default none */
   readonly base?: readonly GitEntry[]
-  /** Folders that a search looks at. @default 5,000,000 */
+  /** Maximum number of folders per search. @default 5,000,000 */
   readonly maxFolders?: number
-  /** Folders that are remembered; others are listed in each search. @default 300,000 */
+  /** Maximum number of cached folders; others are listed again in each search. @default 300,000 */
   readonly maxRemembered?: number
 }
 
-/** A command that makes this many folders to hide a git directory behind them takes minutes. */
+/** A command needs minutes to create this many folders. */
 const MAX_FOLDERS = 5_000_000
-/** Some 100 MB of memory. */
+/** About 100 MB of memory. */
 const MAX_REMEMBERED = 300_000
 const MAX_NAMES = 16
-/** A command that still runs may plant new ones as fast as they are renamed. */
+/** A running command may create new git directories as fast as they are renamed. */
 const MAX_ROUNDS = 16
-/** Names that were held before and are there still. */
+/** Maximum number of renamed entries with the same name. */
 const MAX_SAME = 100
-/** How long one part of a search may keep other work waiting. */
+/** Longest time that a search blocks the event loop. */
 const PART_MS = 5
 /**
- * Kernels before 6.13 stamp changes with the time of their last tick: a folder that was listed this shortly after its
- * last change may have changed again since, under the same time.
+ * Kernels before 6.13 timestamp changes with their last tick. A folder that was listed within this time after
+ * its last change may have changed again with the same timestamp.
  */
 const TICK_NS = 50_000_000n
 
@@ -41,8 +41,8 @@ interface Folder {
 }
 
 /**
- * Finds the git directories of a folder, and renames those that its base does not have. A folder is listed again only if
- * the time of its last change, which its owner cannot set, is another: a search costs one `lstat` for each folder.
+ * Finds git directories in a folder and renames those that did not exist before the run. A folder is listed
+ * again only if its ctime changed, which its owner cannot forge, so a search costs one `lstat` per folder.
  */
 export class GitWatch {
   readonly #root: number
@@ -53,10 +53,10 @@ export class GitWatch {
   #isComplete = true
   #folderCount = 0
   #searching: Promise<unknown> = Promise.resolve()
-  /** The search that has not begun. */
+  /** The queued search that has not started. */
   #next: Promise<HeldEntries> | undefined
 
-  /** `root` is a handle on the folder, which outlives this. */
+  /** `root` is an open directory handle, which must stay open. */
   constructor(root: number, options: WatchOptions = {}) {
     const { base = [], maxFolders = MAX_FOLDERS, maxRemembered = MAX_REMEMBERED } = options
     this.#root = root
@@ -65,25 +65,26 @@ export class GitWatch {
     for (const entry of base) this.#base.set(pathOf(entry), entry.identity)
   }
 
-  /** How many folders the last search saw. */
+  /** Number of folders in the last search. */
   get folderCount(): number {
     return this.#folderCount
   }
 
-  /** What there is now. */
+  /** Finds all git directories. */
   find(): Promise<{ readonly found: readonly GitEntry[]; readonly isComplete: boolean }> {
     return this.#oneByOne(async () => ({ found: await this.#search(), isComplete: this.#isComplete }))
   }
 
   /**
-   * Renames what is not of the base. A search that is under way may have passed a folder already, so a caller waits for
-   * the one after it, which all callers until then share.
+   * Renames new git directories. A running search may already have passed a folder, so callers wait for the
+   * next search, which all callers share until it starts.
    */
   hold(): Promise<HeldEntries> {
     this.#next ??= this.#oneByOne(async () => {
       this.#next = undefined
       const held: ByteName[] = []
-      // What was renamed may be a git directory still, with others in it: it is looked into until nothing is left.
+      // A renamed folder may still be a git directory or contain others, so the search repeats until nothing
+      // new is found.
       for (let round = 0; round < MAX_ROUNDS; round++) {
         const found = await this.#search()
         const fresh = found.filter((entry) => this.#base.get(pathOf(entry)) !== entry.identity)
@@ -136,7 +137,7 @@ export class GitWatch {
     try {
       const listedNs = BigInt(Date.now()) * 1_000_000n
       const stats = lstatSync(atFolder(this.#root, path), { bigint: true })
-      // The root's own handle is a link.
+      // `/proc/self/fd/N` of the root is itself a link.
       if (path !== '' && !stats.isDirectory()) return undefined
       const { identity, changedNs } = path === '' ? rootFacts(this.#root) : factsOf(stats)
       const isSame = known?.identity === identity && known.changedNs === changedNs
@@ -151,7 +152,7 @@ export class GitWatch {
   #list(path: ByteName): Pick<Folder, 'folders' | 'found'> {
     const entries = entriesBelow(this.#root, path)
     const isGit = ({ name }: { name: ByteName }) => isGitName(shownPath(name))
-    // The root's own is what the private git directory stands over.
+    // The private git directory is mounted over `.git` in the root.
     const git = entries.filter((entry) => isGit(entry) && !(path === '' && entry.name === '.git'))
     const isBare = isGitDirectory(entries.map(({ name }) => name))
     const heads = isBare ? entries.filter(({ name }) => name.toLowerCase() === 'head') : []
@@ -160,14 +161,14 @@ export class GitWatch {
     return { found, folders: folders.filter((one) => one.isFolder && !isGit(one)).map(({ name }) => name) }
   }
 
-  /** The user's own bare repositories are read-only for the run: nothing comes into them. */
+  /** The user's own bare repositories are read-only during the run, so nothing new can appear inside them. */
   #isOfBase(folder: ByteName, name: ByteName, found: readonly GitEntry[]): boolean {
     const entry = found.find((one) => one.name === name)
     return entry !== undefined && this.#base.get(join(folder, name)) === entry.identity
   }
 }
 
-/** What was renamed, without what lies in something that was. */
+/** The renamed entries, without those inside another renamed entry. */
 function heldEntries(held: readonly ByteName[], isComplete: boolean): HeldEntries {
   const outer = held.filter((path) => !path.includes(`${HELD_SUFFIX}/`) && !path.includes(`${HELD_SUFFIX}-`))
   return { count: outer.length, names: outer.slice(0, MAX_NAMES).map(shownPath), isComplete }
@@ -188,7 +189,7 @@ function entryAt(root: number, folder: ByteName, name: ByteName): GitEntry | und
   return stats && { folder, name, identity: factsOf(stats).identity }
 }
 
-/** False where it has gone meanwhile. The folder is walked without following a link. */
+/** Renames an entry. Returns false if it no longer exists. No link is followed. */
 function rename(root: number, { folder, name }: GitEntry): boolean {
   let handle: number | undefined
   try {

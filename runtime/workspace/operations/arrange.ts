@@ -6,7 +6,7 @@ import { parsePath } from '../parse-path.ts'
 import { inParent, makeDirectories, type Tree } from '../tree.ts'
 import { statEntry } from './inspect.ts'
 
-/** With `parents` an existing directory is fine, as `mkdir -p` has it. */
+/** With `parents`, an existing directory is not an error, as in `mkdir -p`. */
 export function makeDirectoryAt(tree: Tree, operation: FileOperation & { op: 'mkdir' }): FileResult {
   const path = parsePath(operation.path)
   if (operation.parents) makeDirectories(tree, path)
@@ -14,7 +14,7 @@ export function makeDirectoryAt(tree: Tree, operation: FileOperation & { op: 'mk
   return { ok: true, entry: statEntry(tree, path) }
 }
 
-/** Moves a name. What stands at the target is never replaced; a link moves as a link. */
+/** Renames an entry. An existing target is never replaced; a link is moved as a link. */
 export function renameFile(tree: Tree, operation: FileOperation & { op: 'rename' }): FileResult {
   const from = parsePath(operation.from)
   const to = parsePath(operation.to)

@@ -6,7 +6,7 @@ import { atHandle, entryOf, handlePath, withHandle, withHandleAsync } from '../h
 import { childOf, nameOf, parsePath, type WorkspacePath } from '../parse-path.ts'
 import { inParent, openDirectory, openForListing, type Tree } from '../tree.ts'
 
-/** What a name is; a link is answered as a link. */
+/** Describes a name. A link is described as a link. */
 export function statFile(tree: Tree, operation: FileOperation & { op: 'stat' }): FileResult {
   return { ok: true, entry: statEntry(tree, parsePath(operation.path)) }
 }
@@ -18,7 +18,7 @@ export function statEntry(tree: Tree, path: WorkspacePath): FileEntry {
   return inParent(tree, path, (fd, name) => entryOf(path.text, lstatSync(atHandle(fd, name))))
 }
 
-/** One page of a directory, sorted by name. */
+/** Lists one page of a directory, sorted by name. */
 export function listDirectory(tree: Tree, operation: FileOperation & { op: 'list' }): Promise<FileResult> {
   const path = parsePath(operation.path)
   return withHandleAsync(openForListing(tree, path), async (fd) => {
@@ -38,8 +38,8 @@ function childEntry(directory: number, path: WorkspacePath): FileEntry | undefin
 }
 
 /**
- * The smallest names after the cursor, and the last of them where more follow. Memory holds two pages of names,
- * however large the directory is.
+ * Returns the smallest names after the cursor, and the last of them if more follow. Holds at most two pages of
+ * names in memory, however large the directory is.
  */
 async function pageOfNames(
   directory: Dir,

@@ -7,10 +7,10 @@ import { entryOf, readUpTo, regularFile, withHandleAsync } from '../handles.ts'
 import { parsePath } from '../parse-path.ts'
 import type { Tree } from '../tree.ts'
 
-/** Without O_NONBLOCK a FIFO would hold the whole process until somebody writes to it. */
+/** Without O_NONBLOCK, opening a FIFO would block the process until another process writes to it. */
 export const READ_FLAGS = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY
 
-/** Answers a file's bytes, or the asked part of them. */
+/** Reads a file, or the requested range of it. */
 export function readFile(tree: Tree, operation: FileOperation & { op: 'read' }): Promise<FileAnswer> {
   const path = parsePath(operation.path)
   return withHandleAsync(tree.engine.open(path, READ_FLAGS), async (fd) => {

@@ -7,7 +7,7 @@ import { nameOf, parentOf, parsePath } from '../parse-path.ts'
 import { openDirectory, type Tree } from '../tree.ts'
 
 const LISTING = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
-/** Every level holds a descriptor while its children go. */
+/** Every level holds one file descriptor while its children are deleted. */
 const MAX_DEPTH = 256
 
 interface Removal {
@@ -16,7 +16,7 @@ interface Removal {
   readonly shown: string
 }
 
-/** Removes a name: a file, a link (never what it points to), a directory, with all in it where that was asked. */
+/** Deletes a file, a link (never its target), or a directory, recursively if requested. */
 export async function removeFile(
   tree: Tree,
   operation: FileOperation & { op: 'delete' },

@@ -18,9 +18,9 @@ import { nameOf, parentOf, parsePath, type WorkspacePath } from '../parse-path.t
 import { makeDirectories, openDirectory, type Tree } from '../tree.ts'
 
 const EXCLUSIVE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
-/** Opens for writing what exists, truncating nothing and waiting for nobody. */
+/** Opens an existing file for writing without truncating it or blocking. */
 const VERIFY = constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY
-/** Narrowed by the process's umask. */
+/** Reduced by the process's umask. */
 const NEW_FILE_MODE = 0o666
 const PERMISSION_BITS = 0o777
 
@@ -30,7 +30,7 @@ export interface NewContent {
   readonly mode?: number | undefined
 }
 
-/** Replaces or creates a file in one step: others see the old content or the new, never a part. */
+/** Creates or replaces a file atomically: readers see the old content or the new content, never a mix. */
 export async function writeFile(
   tree: Tree,
   operation: FileOperation & { op: 'write' },
@@ -51,7 +51,7 @@ export async function writeFile(
   return { ok: true, entry: await putFile(tree, path, content) }
 }
 
-/** What stands at the target, verified by its own handle; undefined where nothing does. */
+/** Checks the file at the target through its own handle. Returns undefined if there is none. */
 function verifyTarget(tree: Tree, path: WorkspacePath, create: NewContent['create']): Stats | undefined {
   let fd: number
   try {
@@ -88,11 +88,11 @@ async function putFile(tree: Tree, path: WorkspacePath, content: NewContent): Pr
   })
 }
 
-/** Makes a file that must not exist yet and fills it; what was made is removed again if that fails. */
+/** Creates a new file and fills it. Deletes it again on failure. */
 async function fillNewFile(at: string, path: WorkspacePath, content: NewContent): Promise<FileEntry> {
   const fd = openSync(at, EXCLUSIVE, content.mode ?? NEW_FILE_MODE)
   try {
-    // The umask narrowed the mode that open() was given.
+    // `open()` applied the umask, so the requested mode is set explicitly.
     if (content.mode !== undefined) fchmodSync(fd, content.mode)
     await writeFully(fd, content.bytes, 0)
     return entryOf(path.text, fstatSync(fd))

@@ -5,7 +5,7 @@ import type { Tree } from '../tree.ts'
 import { SearchBudget } from './search-budget.ts'
 import { walkFiles } from './walk-files.ts'
 
-/** Paths of the files that a glob means. */
+/** Finds files that match a glob. */
 export async function findFiles(
   tree: Tree,
   operation: FileOperation & { op: 'find' },

@@ -14,11 +14,11 @@ import { isGoneOrClosed, walkFiles } from './walk-files.ts'
 
 type Match = { path: string; line: number; text: string }
 
-/** A NUL among the first bytes is how git tells binary from text. */
+/** Git detects binary files by a NUL in the same number of bytes. */
 const BINARY_PROBE_BYTES = 8000
-/** A longer line is searched up to here: one line must not hold the event loop. */
+/** Longer lines are searched only up to here, so that one line cannot block the event loop. */
 const MAX_LINE_CHARACTERS = 65_536
-/** Of a matching line, as much as a reader can use. */
+/** Longest part of a matching line that is returned. */
 const MAX_SHOWN_CHARACTERS = 500
 
 interface Search {
@@ -29,7 +29,7 @@ interface Search {
   readonly size: AnswerSize
 }
 
-/** Lines that contain a text, or match a regular expression (RE2 syntax, linear time). */
+/** Finds lines that contain a text or match a regular expression (RE2 syntax, linear time). */
 export async function grepFiles(
   tree: Tree,
   operation: FileOperation & { op: 'grep' },
@@ -63,7 +63,7 @@ function lineMatcher({ pattern, isRegex }: FileOperation & { op: 'grep' }): Sear
   }
 }
 
-/** The text of a file that is worth searching; undefined for a binary, a large or a vanished one. */
+/** Returns the text of a file, or undefined if it is binary, too large or deleted. */
 async function readText(tree: Tree, path: WorkspacePath, budget: SearchBudget): Promise<string | undefined> {
   try {
     return await withHandleAsync(tree.engine.open(path, READ_FLAGS), async (fd) => {
@@ -82,7 +82,7 @@ async function readText(tree: Tree, path: WorkspacePath, budget: SearchBudget): 
   }
 }
 
-/** Adds the matching lines of one file; false once the search is over. */
+/** Adds the matching lines of a file. Returns false once the search is over. */
 async function searchText(text: string, path: string, search: Search): Promise<boolean> {
   let line = 0
   for (let start = 0; start < text.length; ) {

@@ -1,18 +1,18 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { FILE_LIMITS } from '../../../contracts/limits.ts'
 
-/** Longest stretch of work between two turns of the event loop. */
+/** Longest time between two turns of the event loop. */
 const SLICE_MS = 8
-/** Names that one search looks at. */
+/** Maximum number of names per search. */
 const MAX_NAMES = 500_000
 
-/** What one search may spend. `spent` says that it must stop and answer what it has. */
+/** The limits of one search. When `spent` is true, the search must stop and return its results so far. */
 export class SearchBudget {
   readonly #endsAt: number
   readonly #signal: AbortSignal | undefined
   #sliceEndsAt = performance.now() + SLICE_MS
   #names = 0
-  /** Whether something was left out of the answer. */
+  /** Whether results were omitted. */
   truncated = false
 
   constructor(signal: AbortSignal | undefined, timeoutMs: number = FILE_LIMITS.searchTimeoutMs) {
@@ -30,7 +30,7 @@ export class SearchBudget {
     return true
   }
 
-  /** Lets other work go on where this search has held the event loop long enough. Throws once it is cancelled. */
+  /** Yields to the event loop if the search has blocked it too long. Throws if the search was cancelled. */
   async yieldTurn(): Promise<void> {
     this.#signal?.throwIfAborted()
     if (performance.now() < this.#sliceEndsAt) return

@@ -8,7 +8,7 @@ import { childOf, pathOf, type WorkspacePath } from '../parse-path.ts'
 import { openForListing, type Tree } from '../tree.ts'
 import type { SearchBudget } from './search-budget.ts'
 
-/** Folders that hold no sources: version control, installed packages, build output. */
+/** Folders without source files: installed packages and build output. */
 const SKIPPED = new Set(['node_modules', 'bin', 'obj', '.vs'])
 
 interface Listing {
@@ -16,7 +16,7 @@ interface Listing {
   readonly folders: WorkspacePath[]
 }
 
-/** Every regular file below the root but those in skipped folders; links are neither followed nor answered. */
+/** Yields every regular file below the root, except in skipped folders. Links are neither followed nor returned. */
 export async function* walkFiles(tree: Tree, budget: SearchBudget): AsyncGenerator<WorkspacePath> {
   const waiting = [pathOf([])]
   for (let folder = waiting.pop(); folder && !budget.spent; folder = waiting.pop()) {
@@ -59,7 +59,7 @@ function sortIn(listing: Listing, folder: WorkspacePath, { name, isFile, isFolde
   if (isFolder && !SKIPPED.has(name) && !isGitName(name)) listing.folders.push(childOf(folder, name))
 }
 
-/** Some file systems do not tell the kind with the name. */
+/** Some file systems do not report the type with the name. */
 function kindOf(entry: Dirent, directory: number): Kind {
   const knows = entry.isFile() || entry.isDirectory() || entry.isSymbolicLink() || entry.isFIFO()
   const source = knows ? entry : lstatSync(atHandle(directory, entry.name), { throwIfNoEntry: false })
@@ -70,7 +70,7 @@ function kindOf(entry: Dirent, directory: number): Kind {
   }
 }
 
-/** A tree changes while it is searched: what vanished, was swapped for a link or is closed to us is passed over. */
+/** The tree can change during a search. Entries that vanished, became links or cannot be accessed are skipped. */
 export function isGoneOrClosed(error: unknown): boolean {
   if (error instanceof FileFault) return error.code !== 'io_error'
   return ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM', 'ENAMETOOLONG', 'ENXIO'].includes(

@@ -3,7 +3,7 @@ import { readConfig } from '../../../runtime/api/config.ts'
 
 const read = (env: Record<string, string>) => readConfig(env, { home: '/home/ada', cwd: '/srv/project' })
 
-test('without any setting the service is for this machine alone, with the embedded store', () => {
+test('without settings, the service listens on this machine only and uses the embedded store', () => {
   expect(read({ PATH: '/bin', HOME: '/home/ada' })).toMatchObject({
     host: '127.0.0.1',
     port: 8080,
@@ -18,7 +18,7 @@ test('without any setting the service is for this machine alone, with the embedd
   })
 })
 
-test('the state folder is that of the XDG specification, unless a setting names another', () => {
+test('the state folder follows the XDG specification unless a setting names another', () => {
   expect(read({ XDG_STATE_HOME: '/var/xdg' }).stateDir).toBe('/var/xdg/agentweaver')
   expect(read({ XDG_STATE_HOME: 'relative' }).stateDir).toBe('/home/ada/.local/state/agentweaver')
   expect(read({ AGENTWEAVER_STATE_DIR: 'here', XDG_STATE_HOME: '/var/xdg' }).stateDir).toBe(
@@ -26,7 +26,7 @@ test('the state folder is that of the XDG specification, unless a setting names 
   )
 })
 
-test('no workspace may hold the keys of this user, wherever a service keeps its own', () => {
+test("no workspace may contain this user's keys, even if the service uses another state folder", () => {
   expect(read({ AGENTWEAVER_STATE_DIR: '/state', XDG_CONFIG_HOME: '/conf' }).privateFolders).toEqual(
     expect.arrayContaining(['/state', '/home/ada/.local/state/agentweaver', '/conf/agentweaver']),
   )
@@ -35,18 +35,18 @@ test('no workspace may hold the keys of this user, wherever a service keeps its 
 test.each([
   ['api.example', ['api.example']],
   ['API.example:8080, [::1]:80', ['api.example:8080', '[::1]:80']],
-])('the names %s are taken exactly', (text, names) => {
+])('accepts the host names %s exactly', (text, names) => {
   expect(read({ AGENTWEAVER_ALLOWED_HOSTS: text }).allowedHosts).toEqual(names)
 })
 
 test.each(['', '*', 'https://api.example', '*.example', 'api.example/', 'a,,b', 'a:0', 'a b'])(
-  'the names %j are refused',
+  'rejects the host names %j',
   (text) => {
     expect(() => read({ AGENTWEAVER_ALLOWED_HOSTS: text })).toThrow('AGENTWEAVER_ALLOWED_HOSTS')
   },
 )
 
-test('every problem is named at once, and unknown keys are problems', () => {
+test('lists every problem at once, including unknown keys', () => {
   const env = {
     AGENTWEAVER_PORT: '99999',
     AGENTWEAVER_HOTS: 'localhost',
@@ -58,19 +58,19 @@ test('every problem is named at once, and unknown keys are problems', () => {
   for (const key of Object.keys(env)) expect(() => read(env)).toThrow(key)
 })
 
-test.for(['false', '0', 'no', 'off'])('direct=%s means no', (text) => {
+test.for(['false', '0', 'no', 'off'])('reads direct=%s as no', (text) => {
   expect(read({ AGENTWEAVER_DIRECT: text }).isDirectAllowed).toBe(false)
 })
 
-test.for(['srv', '/srv/../etc', '/srv/x\n/../../etc', '/srv:x'])('refuses the tool folders %j', (text) => {
+test.for(['srv', '/srv/../etc', '/srv/x\n/../../etc', '/srv:x'])('rejects the tool folders %j', (text) => {
   expect(() => read({ AGENTWEAVER_TOOL_ROOTS: text })).toThrow(/AGENTWEAVER_TOOL_ROOTS: must be absolute/)
 })
 
-test('settings of the client may share the shell', () => {
+test('ignores settings of the command line', () => {
   expect(() => read({ AGENTWEAVER_URL: 'http://x', AGENTWEAVER_API_KEY: 'k' })).not.toThrow()
 })
 
-test('every setting changes something', () => {
+test('every setting has an effect', () => {
   const changes: Record<string, string> = {
     AGENTWEAVER_HOST: '0.0.0.0',
     AGENTWEAVER_PORT: '1',
@@ -111,7 +111,7 @@ const CLUSTER = {
   AGENTWEAVER_RUNTIME_CLASS: 'agentweaver-kata',
 }
 
-test('sandboxes on a cluster are asked for in so many words, and take no folder of this machine', () => {
+test('sandboxes on a cluster must be requested explicitly, and use no folder of this machine', () => {
   expect(read(CLUSTER)).toMatchObject({
     sandboxes: {
       kind: 'kubernetes',
@@ -129,22 +129,22 @@ test.for(['AGENTWEAVER_DEPLOYMENT_ID', 'AGENTWEAVER_RUNTIME_CLASS'])('a cluster 
   expect(() => read(env)).toThrow(key)
 })
 
-test('weaker isolation is a word that somebody wrote', () => {
+test('weaker isolation must be requested explicitly', () => {
   expect(read({ ...CLUSTER, AGENTWEAVER_RUNTIME_CLASS: 'none' }).sandboxes).toMatchObject({
     runtimeClass: undefined,
   })
 })
 
-test('a setting of the other kind of sandboxes is refused', () => {
+test('rejects a setting of the other kind of sandboxes', () => {
   expect(() => read({ AGENTWEAVER_DEPLOYMENT_ID: 'prod' })).toThrow(
-    /AGENTWEAVER_DEPLOYMENT_ID: has no meaning/,
+    /AGENTWEAVER_DEPLOYMENT_ID: cannot be used/,
   )
   expect(() => read({ ...CLUSTER, AGENTWEAVER_WORKSPACE_ROOTS: '/a' })).toThrow(
-    /WORKSPACE_ROOTS: has no meaning/,
+    /WORKSPACE_ROOTS: cannot be used/,
   )
 })
 
-test('every setting of a cluster changes something', () => {
+test('every setting for a cluster has an effect', () => {
   const changes: Record<string, string> = {
     AGENTWEAVER_DEPLOYMENT_ID: 'other',
     AGENTWEAVER_RUNTIME_CLASS: 'gvisor',

@@ -9,7 +9,7 @@ import { startService } from '../service-process.ts'
 
 const SERVER = fileURLToPath(new URL('../../../runtime/api/server.ts', import.meta.url))
 
-/** A project with the state that a real service left in it, as earlier versions did. */
+/** A project with the state of a real service, as earlier versions left it. */
 async function aProject() {
   const [home, project] = [await aFolder('aw-home-'), await aFolder('aw-project-')]
   const old = join(project, '.agentweaver')
@@ -26,7 +26,7 @@ async function aProject() {
 const atTerminal = ({ env, project }: Awaited<ReturnType<typeof aProject>>) =>
   startAtTerminal([], { env, cwd: project }, SERVER)
 
-test('at a terminal it asks, and with a yes it moves the state and goes on with it', async () => {
+test('at a terminal it asks, and after a yes it moves the state and continues with it', async () => {
   const place = await aProject()
   await using terminal = atTerminal(place)
 
@@ -37,13 +37,13 @@ test('at a terminal it asks, and with a yes it moves the state and goes on with 
 
   expect(existsSync(place.old)).toBe(false)
   expect(await readFile(join(place.stateDir, 'api-key'), 'utf8')).toBe(place.apiKey)
-  // The key of the old store opens the moved one.
+  // The key of the old store opens the moved store.
   expect((await runCli(['runs'], { env: { HOME: place.home }, cwd: '/' })).status).toBe(0)
   terminal.type('\u0003')
   expect(await terminal.exited).toBe(0)
 })
 
-test('with a no it starts with a new state, keeps the old one, and asks no more', async () => {
+test('after a no it starts with a new state, keeps the old one, and does not ask again', async () => {
   const place = await aProject()
   const before = readdirSync(place.old)
   {
@@ -63,7 +63,7 @@ test('with a no it starts with a new state, keeps the old one, and asks no more'
   expect(await readFile(join(place.stateDir, 'api-key'), 'utf8')).not.toBe(place.apiKey)
 })
 
-test('without an answer it does not start, and nothing is changed', async () => {
+test('without an answer it does not start and changes nothing', async () => {
   const place = await aProject()
   await using terminal = atTerminal(place)
 
@@ -75,7 +75,7 @@ test('without an answer it does not start, and nothing is changed', async () => 
   expect(existsSync(join(place.old, 'store.db'))).toBe(true)
 })
 
-test('without a terminal it names the command for each decision, and each of them works', async () => {
+test('without a terminal it prints the command for each decision, and each command works', async () => {
   const { env, project, old, stateDir, home } = await aProject()
   const start = (more: Record<string, string> = {}) => startService({ ...env, ...more }, undefined, project)
 
@@ -96,7 +96,7 @@ test('without a terminal it names the command for each decision, and each of the
   expect(socket).toBe(join(stateDir, 'service.sock'))
 })
 
-test('the command starts no service beside an undecided state, and says what to do', async () => {
+test('the command line starts no service while the state is undecided, and says what to do', async () => {
   const { env, project, old, stateDir } = await aProject()
   const workspace = join(project, 'workspace')
   await mkdir(workspace)

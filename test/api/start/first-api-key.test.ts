@@ -17,7 +17,7 @@ afterEach(() => rm(stateDir, { recursive: true, force: true }))
 const ensure = (store: MemoryStore) => ensureFirstApiKey(store, { stateDir, now })
 const modeOf = async (path: string) => (await stat(path)).mode & 0o777
 
-test('the first start makes an operator key that only its owner can read', async () => {
+test('the first start creates an operator key that only its owner can read', async () => {
   const store = new MemoryStore()
   const file = (await ensure(store)) ?? ''
   expect(await modeOf(file)).toBe(0o600)
@@ -34,14 +34,14 @@ test('a later start keeps it', async () => {
   expect(store.keys.size).toBe(1)
 })
 
-test('two processes that start at once agree on one file', async () => {
+test('two processes that start at the same time use the same file', async () => {
   const store = new MemoryStore()
   await Promise.all([ensure(store), ensure(store)])
   const key = (await readFile(join(stateDir, 'api-key'), 'utf8')).trim()
   expect(await findApiKey(store, key)).toBeDefined()
 })
 
-test('a crash between file and store is repaired by the next start', async () => {
+test('the next start repairs a crash between the file and the store', async () => {
   const key = generateApiKey()
   await writeFile(join(stateDir, 'api-key'), `${key}\n`, { mode: 0o644 })
   const store = new MemoryStore()
@@ -50,7 +50,7 @@ test('a crash between file and store is repaired by the next start', async () =>
   expect(await modeOf(file)).toBe(0o600)
 })
 
-test('a store with keys of its own takes no key from a file', async () => {
+test('a store that has keys takes no key from a file', async () => {
   const store = new MemoryStore()
   store.addKey(generateApiKey(), 'ada')
   expect(await ensure(store)).toBeUndefined()
@@ -59,18 +59,18 @@ test('a store with keys of its own takes no key from a file', async () => {
   expect(store.keys.size).toBe(1)
 })
 
-test('a file that holds no key is refused with what to do', async () => {
+test('a file without a valid key is rejected with a remedy', async () => {
   await writeFile(join(stateDir, 'api-key'), 'hello')
-  await expect(ensure(new MemoryStore())).rejects.toThrow('Remove it')
+  await expect(ensure(new MemoryStore())).rejects.toThrow('Remove the file')
 })
 
-test('the state folder is closed to others', async () => {
+test('the state folder is closed to other users', async () => {
   const path = join(stateDir, 'a', 'b')
   await preparePrivateFolder(path)
   expect(await modeOf(path)).toBe(0o700)
 })
 
-test('a link in place of the state folder is refused', async () => {
+test('a symbolic link in place of the state folder is rejected', async () => {
   const path = join(stateDir, 'link')
   await symlink(tmpdir(), path)
   await expect(preparePrivateFolder(path)).rejects.toThrow('not a link')

@@ -5,13 +5,13 @@ import { announcement } from '../../../runtime/api/start/announce.ts'
 import { listen } from '../../../runtime/api/start/listen.ts'
 import { startApp } from '../harness.ts'
 
-test('a free port is taken and told', async () => {
+test('returns the URL of a free port', async () => {
   const { app } = startApp()
   const url = await listen(app, { host: '127.0.0.1', port: 0 })
   expect((await fetch(`${url}/healthz`)).status).toBe(200)
 })
 
-test('a port in use is one sentence with the remedy', async () => {
+test('explains a port in use, with the remedy', async () => {
   const holder = createServer().listen(0, '127.0.0.1')
   onTestFinished(() => void holder.close())
   await once(holder, 'listening')
@@ -21,16 +21,16 @@ test('a port in use is one sentence with the remedy', async () => {
   const refused = listen(startApp().app, { host: '127.0.0.1', port })
   // then
   await expect(refused).rejects.toThrow(
-    `Port ${port} of 127.0.0.1 is in use: stop the program that listens there, or choose another port with AGENTWEAVER_PORT.`,
+    `Port ${port} of 127.0.0.1 is in use. Stop the program that uses it, or choose another port with AGENTWEAVER_PORT.`,
   )
 })
 
-test('an address of another machine is one sentence with the remedy', async () => {
-  // 192.0.2.0/24 is for documentation (RFC 5737): no machine has it.
+test('explains an address of another machine, with the remedy', async () => {
+  // 192.0.2.0/24 is reserved for documentation (RFC 5737), so no machine has it.
   await expect(listen(startApp().app, { host: '192.0.2.1', port: 0 })).rejects.toThrow('AGENTWEAVER_HOST')
 })
 
-test('people are told what to do next, programs one line', () => {
+test('prints the next steps for people, and one line for programs', () => {
   const service = {
     url: 'http://127.0.0.1:8080',
     socket: '/s/service.sock',

@@ -10,7 +10,7 @@ function begin(lifeline?: PassThrough) {
   return { signals, stopped, impatience: () => impatience }
 }
 
-test.for(['SIGTERM', 'SIGINT'])('%s asks to stop, and a second time not to wait', async (signal) => {
+test.for(['SIGTERM', 'SIGINT'])('%s requests a stop, and a second one an immediate stop', async (signal) => {
   const { signals, stopped, impatience } = begin()
   signals.emit(signal)
   expect(await stopped).toBe(signal)
@@ -19,7 +19,7 @@ test.for(['SIGTERM', 'SIGINT'])('%s asks to stop, and a second time not to wait'
   expect(impatience()).toBe(1)
 })
 
-test('the end of the lifeline asks to stop', async () => {
+test('the end of the lifeline requests a stop', async () => {
   const lifeline = new PassThrough()
   const { stopped } = begin(lifeline)
   lifeline.write('what is on it does not matter')
@@ -27,14 +27,14 @@ test('the end of the lifeline asks to stop', async () => {
   expect(await stopped).toBe('the lifeline ended')
 })
 
-test('a lifeline that breaks asks to stop', async () => {
+test('a broken lifeline requests a stop', async () => {
   const lifeline = new PassThrough()
   const { stopped } = begin(lifeline)
   lifeline.destroy(new Error('EIO'))
   expect(await stopped).toBe('the lifeline ended')
 })
 
-test('the signal of whoever let the lifeline go is no impatience; one more is', async () => {
+test('a signal after the end of the lifeline is not an immediate stop; another one is', async () => {
   const lifeline = new PassThrough()
   const { signals, stopped, impatience } = begin(lifeline)
   lifeline.end()

@@ -15,7 +15,7 @@ import { headOf, parseAnswers, readToEnd, sendBytes } from './raw-http.ts'
 
 const TOO_LONG = CONFIGURE_LIMITS.maxBodyBytes + 1
 
-/** A genuine request's head and body, apart. */
+/** Head and body of a valid request. */
 function parts({ keys }: Subject, host: HostUnderTest, body = JSON.stringify(aConfiguration(host))) {
   const ticket = forge(keys(), { instanceId: host.instanceId, runId: 'run-1', body })
   const head = (headers: Record<string, string>, credential = ticket) =>
@@ -28,10 +28,10 @@ function parts({ keys }: Subject, host: HostUnderTest, body = JSON.stringify(aCo
 }
 
 export function bodyCases(subject: Subject): void {
-  /** Meets everything that must not spend it, and is configured in the end. */
+  /** Receives every request that must not configure it, and is configured at the end. */
   const unspent = shared(subject)
 
-  it('is not configured by a part of a body, and waits for nobody who holds one back', async () => {
+  it('is not configured by an incomplete body, and does not wait for a slow one', async () => {
     const host = await fresh(subject)
     const { head, body, length } = parts(subject, host)
     const left = await host.connect()
@@ -54,7 +54,7 @@ export function bodyCases(subject: Subject): void {
   it.each<[string, (byte: string) => string, string]>([
     ['byte by byte', (byte) => byte, ''],
     ['in chunks of one byte', (byte) => `1\r\n${byte}\r\n`, '0\r\n\r\n'],
-  ])('takes a body %s', async (_what, piece, end) => {
+  ])('accepts a body %s', async (_what, piece, end) => {
     const host = await fresh(subject)
     const { head, body, length } = parts(subject, host)
     const socket = await host.connect()
@@ -71,7 +71,7 @@ export function bodyCases(subject: Subject): void {
     expect(answer?.status).toBe(200)
   })
 
-  it('refuses a body beyond the limit, announced or not, and is not spent by it', async () => {
+  it('rejects a body beyond the limit, announced or not, and stays in standby', async () => {
     const host = unspent()
     const big = JSON.stringify(aConfiguration(host, { userId: 'u'.repeat(TOO_LONG) }))
     const { head } = parts(subject, host, big)
@@ -88,7 +88,7 @@ export function bodyCases(subject: Subject): void {
     expect(await stateOf(host)).toBe('standby')
   })
 
-  it('reads no body at all of somebody without a ticket', async () => {
+  it('reads no body of a request without a ticket', async () => {
     const host = unspent()
     const { head } = parts(subject, host)
 
@@ -103,10 +103,10 @@ export function bodyCases(subject: Subject): void {
     ['"null"', () => 'null'],
     ['two values', (genuine) => `${genuine}${genuine}`],
     ['a prototype', (genuine) => genuine.replace('{', '{"__proto__":{"runId":"run-9"},')],
-    ['a depth without end', () => '['.repeat(4_000_000)],
-    ['no text', () => '\x1f\x8b\x08\0'.repeat(10)],
+    ['endless nesting', () => '['.repeat(4_000_000)],
+    ['not JSON', () => '\x1f\x8b\x08\0'.repeat(10)],
     ['a byte order mark before it', (genuine) => `\uFEFF${genuine}`],
-  ])('refuses a signed body that is %s', async (_what, make) => {
+  ])('rejects a signed body that is %s', async (_what, make) => {
     const host = unspent()
 
     const { status } = await configure(subject, host, { body: make(JSON.stringify(aConfiguration(host))) })
@@ -115,7 +115,7 @@ export function bodyCases(subject: Subject): void {
     expect(await stateOf(host)).toBe('standby')
   })
 
-  it('takes a body with half of a character after all of that', async () => {
+  it('accepts a body split inside a character after all of these', async () => {
     const body = JSON.stringify(aConfiguration(unspent())).replace('user-1', '\\ud800')
 
     expect((await configure(subject, unspent(), { body })).status).toBe(200)

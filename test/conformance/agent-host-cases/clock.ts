@@ -4,7 +4,7 @@ import { until } from '../../helpers/until.ts'
 import { nowSeconds } from './forge.ts'
 import { configure, fresh, type Subject, stateOf } from './host.ts'
 
-/** A ticket as a signer whose clock is off by so much makes it. */
+/** A ticket from a signer whose clock is off by `offset`. */
 const signedAt = (offset: number) => {
   const iat = nowSeconds() + offset
   return { claims: { iat, exp: iat + 60 } }
@@ -17,7 +17,7 @@ export function clockCases(subject: Subject): void {
     ['a minute behind', -58],
     ['a minute ahead', 58],
     ['near the end of its life, and the leeway', -100],
-  ])('takes a ticket of a signer whose clock is %s', async (_what, offset) => {
+  ])('accepts a ticket from a signer whose clock is %s', async (_what, offset) => {
     const host = await fresh(subject)
 
     const { status } = await configure(subject, host, { forgery: signedAt(offset) })
@@ -25,7 +25,7 @@ export function clockCases(subject: Subject): void {
     expect(status).toBe(200)
   })
 
-  it('refuses a ticket beyond its life and the leeway, and one from further ahead than the leeway', async () => {
+  it('rejects a ticket past its expiry and leeway, and one issued too far in the future', async () => {
     const host = await fresh(subject)
 
     const old = await configure(subject, host, { forgery: signedAt(-125) })
@@ -35,7 +35,7 @@ export function clockCases(subject: Subject): void {
     expect(await stateOf(host)).toBe('standby')
   })
 
-  it('learns of a new key, and forgets an old one, without a restart', async ({ skip }) => {
+  it('loads a new key and drops an old one without a restart', async ({ skip }) => {
     const keys = subject.keys()
     const { publish } = keys
     if (!publish) return skip('the keys of this AgentHost may not be changed')

@@ -3,7 +3,7 @@ import { ExecRequest } from '../../../contracts/exec.ts'
 import { aConfiguredHost, collect, exited, never, type Subject, textOf } from './host.ts'
 
 export function commandCases(subject: Subject): void {
-  it('runs a command once per id, and refuses the id with another body', async () => {
+  it('runs a command once per id, and rejects the id with a different body', async () => {
     const host = await aConfiguredHost(subject)
     const request = ExecRequest.parse({ command: 'echo x >> count.txt; cat count.txt' })
 
@@ -18,7 +18,7 @@ export function commandCases(subject: Subject): void {
     expect(ofCommand.map(({ event }) => event.type)).toEqual(['command.output', 'command.exited'])
   })
 
-  it('does not kill a command whose caller is gone, and kills one that is cancelled', async () => {
+  it('keeps a command running when its caller disconnects, and kills it when it is cancelled', async () => {
     const host = await aConfiguredHost(subject)
     const leaving = new AbortController()
     await host.client.startCommand(

@@ -13,7 +13,7 @@ const callIdOf = (seen: readonly HostEnvelope[]): string => {
   return call.data.callId
 }
 
-/** A turn that has announced one call, and waits: the call leaves a file behind when it runs. */
+/** A turn that has announced one call and waits. The call creates a file when it runs. */
 async function aWaitingCall(subject: Subject) {
   const host = await aConfiguredHost(subject, { agent: scripted([shell('echo x >> effect.txt')]) })
   await host.client.turns.start({ id: 't1', prompt: 'go' }, never)
@@ -32,7 +32,7 @@ const errorOf = (events: readonly HostEnvelope[]) =>
   events.map(({ event }) => event).find(({ type }) => type === 'tool.error')?.data
 
 export function decisionCases(subject: Subject): void {
-  it('runs nothing before it is released, and then once', async () => {
+  it('runs nothing before the release, and runs it once afterwards', async () => {
     const { host, decide, end } = await aWaitingCall(subject)
     const before = await hasFile(host, 'effect.txt')
 
@@ -45,7 +45,7 @@ export function decisionCases(subject: Subject): void {
     expect(events.some(({ event }) => event.type === 'tool.result')).toBe(true)
   })
 
-  it('runs a call once, however often its release comes', async () => {
+  it('runs a call once, however often it is released', async () => {
     const { host, decide, end } = await aWaitingCall(subject)
     const twice = decide({ outcome: 'release' }, { outcome: 'release' })
     const again = Promise.all([1, 2, 3].map(() => decide({ outcome: 'release' })))
@@ -58,7 +58,7 @@ export function decisionCases(subject: Subject): void {
   })
 
   it.each(['denied', 'expired', 'superseded', 'policyDenied'] as const)(
-    'runs nothing that is %s, whatever comes after it',
+    'does not run a call that is %s, regardless of later decisions',
     async (outcome) => {
       const { host, callId, decide, end } = await aWaitingCall(subject)
 
@@ -73,7 +73,7 @@ export function decisionCases(subject: Subject): void {
     },
   )
 
-  it('waits for a person where it is told to, and then takes the answer', async () => {
+  it('waits for an approval if required, and then accepts the decision', async () => {
     const { host, decide, end } = await aWaitingCall(subject)
 
     const until = new Date(Date.now() + 3_600_000).toISOString()
@@ -86,7 +86,7 @@ export function decisionCases(subject: Subject): void {
     expect([before, await hasFile(host, 'effect.txt')]).toEqual([false, true])
   })
 
-  it('lets nothing run that is released after its turn was cancelled', async () => {
+  it('does not run a call that is released after its turn was cancelled', async () => {
     const { host, callId, decide } = await aWaitingCall(subject)
     await host.client.turns.cancel('t1', never)
 
@@ -96,7 +96,7 @@ export function decisionCases(subject: Subject): void {
     expect(await hasFile(host, 'effect.txt')).toBe(false)
   })
 
-  it('keeps the decision of a call that it has not made yet, and the first of two', async () => {
+  it('keeps a decision for a call that is not announced yet, and the first of two decisions', async () => {
     const host = await aConfiguredHost(subject, {
       agent: scripted([shell('echo x >> first.txt'), shell('echo x >> second.txt')]),
     })
@@ -115,7 +115,7 @@ export function decisionCases(subject: Subject): void {
     expect([await hasFile(host, 'first.txt'), await hasFile(host, 'second.txt')]).toEqual([false, true])
   })
 
-  it('takes nothing of a request that is malformed in one place', async () => {
+  it('ignores a whole request if one entry is malformed', async () => {
     const { host, callId, end, decide } = await aWaitingCall(subject)
     const release = { callId, outcome: 'release' }
     const bodies = [

@@ -1,5 +1,12 @@
 import { createHash, createHmac, type KeyObject, sign } from 'node:crypto'
-import type { TicketKeys } from './host.ts'
+import type { JWK } from 'jose'
+
+export interface TicketKeys {
+  readonly kid: string
+  readonly privateKey: KeyObject
+  /** Replaces the keys that AgentHost trusts. Undefined if a test cannot change them. */
+  readonly publish?: (keys: readonly JWK[]) => Promise<void>
+}
 
 export interface TicketFor {
   readonly instanceId: string
@@ -7,15 +14,15 @@ export interface TicketFor {
   readonly body: string
 }
 
-/** What an attacker changes about a ticket. Undefined members are left out of it altogether. */
+/** Changes to a valid ticket. Undefined claims are removed. */
 export interface Forgery {
   readonly header?: Readonly<Record<string, unknown>>
   readonly claims?: Readonly<Record<string, unknown>>
-  /** Another key of the same kind. */
+  /** Another key of the same type. */
   readonly key?: KeyObject
-  /** An HMAC in place of a signature. */
+  /** An HMAC instead of a signature. */
   readonly hmac?: { readonly hash: 'sha256' | 'sha384' | 'sha512'; readonly secret: Uint8Array | string }
-  /** What becomes of the three parts in the end. */
+  /** Rewrites the three encoded parts. */
   readonly rewrite?: (header: string, claims: string, signature: string) => string
 }
 
@@ -24,7 +31,7 @@ export const nowSeconds = (): number => Math.floor(Date.now() / 1000)
 export const encode = (value: unknown): string =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url')
 
-/** A ticket as the API signs it, but for what the forgery changes; without one it is genuine. */
+/** A ticket as the API signs it, with the changes of the forgery. Without changes it is valid. */
 export function forge(
   { kid, privateKey }: Pick<TicketKeys, 'kid' | 'privateKey'>,
   { instanceId, runId, body }: TicketFor,

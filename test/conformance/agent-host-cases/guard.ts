@@ -8,7 +8,7 @@ const OPEN = new Set(['GET /healthz', 'HEAD /healthz', 'POST /configure', 'GET /
 const CREDENTIALS: [string, Record<string, string>][] = [
   ['without a credential', {}],
   ['with a wrong one', { authorization: `Bearer ${'B'.repeat(43)}` }],
-  ["with one that is nearly this run's", { authorization: `Bearer ${BEARER.slice(0, 42)}_` }],
+  ['with a near miss', { authorization: `Bearer ${BEARER.slice(0, 42)}_` }],
   ['with a truncated one', { authorization: `Bearer ${BEARER.slice(0, 42)}` }],
   ['with a longer one', { authorization: `Bearer ${BEARER}A` }],
   ['with a padded one', { authorization: `Bearer ${BEARER}=` }],
@@ -17,7 +17,7 @@ const CREDENTIALS: [string, Record<string, string>][] = [
   ['in other letters', { authorization: `Bearer ${BEARER.toUpperCase()}` }],
 ]
 
-/** Spellings of guarded routes that a lenient router, or one that decodes after its guard, would take for them. */
+/** Spellings of guarded routes that a lenient router, or one that decodes after its guard, would accept. */
 const SPELLINGS = [
   '/%65vents',
   '/events/',
@@ -64,7 +64,7 @@ export function guardCases(subject: Subject): void {
 
   const guarded = async () => (await routesOf()).filter(({ name }) => !OPEN.has(name))
 
-  it('answers 503 on every guarded route before it is configured, whatever the credential', async () => {
+  it('returns 503 on every guarded route before it is configured, for any credential', async () => {
     const unused = await fresh(subject)
     for (const { method, path, name } of await guarded()) {
       for (const headers of [{}, { authorization: `Bearer ${BEARER}` }]) {
@@ -74,7 +74,7 @@ export function guardCases(subject: Subject): void {
     expect(await stateOf(unused)).toBe('standby')
   })
 
-  it.each(CREDENTIALS)('answers 401 on every guarded route %s', async (_what, headers) => {
+  it.each(CREDENTIALS)('returns 401 on every guarded route %s', async (_what, headers) => {
     const routes = await guarded()
     expect(routes.length).toBeGreaterThan(20)
     for (const { method, path, name } of routes) {
@@ -85,7 +85,7 @@ export function guardCases(subject: Subject): void {
     }
   })
 
-  it.each(SPELLINGS)('answers nothing of a run to %s', async (spelling) => {
+  it.each(SPELLINGS)('returns nothing about a run to %s', async (spelling) => {
     const path = spelling.replace('TOKEN', BEARER)
     for (const method of METHODS) {
       const [answer, second] = await sendBytes(
@@ -99,7 +99,7 @@ export function guardCases(subject: Subject): void {
     }
   })
 
-  it('answers who it is where it has a token for that, and has no such route where it has none', async () => {
+  it('serves /identity if it has a projected token, and has no such route otherwise', async () => {
     const { status, json, headers } = await send(host(), { method: 'GET', path: '/identity' })
 
     if (!subject.hasIdentity) return expect(status).toBe(404)
@@ -107,7 +107,7 @@ export function guardCases(subject: Subject): void {
     expect(headers.get('content-length'), 'the identity is read by a strict reader').toMatch(/^\d+$/)
   })
 
-  it('lets the right bearer through on every guarded route (the control)', async () => {
+  it('accepts the right bearer on every guarded route (control)', async () => {
     for (const { method, path, name } of await guarded()) {
       const headers = { authorization: `Bearer ${BEARER}`, 'a2a-version': '1.0' }
 

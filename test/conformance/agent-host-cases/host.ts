@@ -1,6 +1,4 @@
-import { createHash, type KeyObject } from 'node:crypto'
-import type { Socket } from 'node:net'
-import type { JWK } from 'jose'
+import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, onTestFinished } from 'vitest'
 import type { ConfigureRequestInput, HostState } from '../../../contracts/configure.ts'
 import type { CallDecision } from '../../../contracts/decisions.ts'
@@ -8,40 +6,37 @@ import type { HostEnvelope } from '../../../contracts/events.ts'
 import { SandboxSettings } from '../../../contracts/policy.ts'
 import { createAgentHostClient } from '../../../runtime/agent-host-client/client.ts'
 import type { AgentHostAddress } from '../../../runtime/agent-host-client/connection.ts'
-import type { AgentHostSuite } from '../agent-host.ts'
-import { type Forgery, forge } from './forge.ts'
-import { type Answer, send } from './raw-http.ts'
+import { type Forgery, forge, type TicketKeys } from './forge.ts'
+import { type Answer, type Connectable, send } from './raw-http.ts'
 
-/** One AgentHost, wherever it is. */
-export interface HostUnderTest {
+/** An AgentHost under test, local or in a pod. */
+export interface HostUnderTest extends Connectable {
   readonly instanceId: string
-  /** Where it listens, as the API is told. */
+  /** Its address, as the API receives it. */
   readonly address: AgentHostAddress
-  /** A bare connection, for what no client would send. */
-  readonly connect: () => Promise<Socket>
-  /** The workspace as it must be told. */
+  /** Path of the workspace in its configuration. */
   readonly workingDirectory: string
   readonly close: () => Promise<void>
 }
 
-export interface TicketKeys {
-  readonly kid: string
-  readonly privateKey: KeyObject
-  /** The keys that AgentHost trusts from now on. Undefined where a test may not change them. */
-  readonly publish?: (keys: readonly JWK[]) => Promise<void>
+/** The AgentHosts under test and their ticket keys. */
+export interface Subject {
+  /** Starts a new AgentHost in standby. */
+  readonly start: () => Promise<HostUnderTest>
+  /** Signs tickets, and publishes keys to AgentHost. */
+  readonly keys: () => TicketKeys
+  /** Whether it has a projected token for `GET /identity`, as in a pod. */
+  readonly hasIdentity: boolean
 }
 
-/** What the cases are given. */
-export type Subject = Pick<AgentHostSuite, 'start' | 'keys' | 'hasIdentity'>
-
-/** An AgentHost in standby for one test. */
+/** A new AgentHost in standby. */
 export async function fresh({ start }: Subject): Promise<HostUnderTest> {
   const host = await start()
   onTestFinished(() => host.close())
   return host
 }
 
-/** One AgentHost for all tests of a block, configured where there is something to configure it with. */
+/** One AgentHost for all tests of a block, configured if `change` is given. */
 export function shared(subject: Subject, change?: Partial<ConfigureRequestInput>): () => HostUnderTest {
   let host: HostUnderTest | undefined
   beforeAll(async () => {
@@ -79,14 +74,14 @@ export const aConfiguration = (
 
 export interface Attempt {
   readonly change?: Partial<ConfigureRequestInput>
-  /** The body in place of a configuration. */
+  /** Replaces the configuration as the body. */
   readonly body?: string
   readonly forgery?: Forgery
-  /** The ticket in place of one that is signed. */
+  /** Replaces the signed ticket. */
   readonly ticket?: string
 }
 
-/** `POST /configure` on a connection of its own, with whatever the test has made of it. */
+/** Sends `POST /configure` on a new connection. */
 export async function configure(subject: Subject, host: HostUnderTest, attempt: Attempt = {}) {
   const body = attempt.body ?? JSON.stringify(aConfiguration(host, attempt.change))
   const runId = attempt.change?.runId ?? 'run-1'
@@ -105,7 +100,7 @@ export async function stateOf(host: HostUnderTest): Promise<HostState> {
   return (json as { state: HostState }).state
 }
 
-/** A configured AgentHost and a client that holds its bearer. */
+/** A configured AgentHost and a client with its bearer. */
 export async function aConfiguredHost(subject: Subject, change: Partial<ConfigureRequestInput> = {}) {
   const host = await fresh(subject)
   assertConfigured(await configure(subject, host, { change }))
@@ -118,12 +113,15 @@ export type ConfiguredHost = Awaited<ReturnType<typeof aConfiguredHost>>
 
 type IsLast = (envelope: HostEnvelope) => boolean
 
-/** Answers calls; undefined leaves one open. */
+/** Decides about a call. Undefined leaves it open. */
 type Decide = (callId: string) => CallDecision | undefined
 
 const release: Decide = (callId) => ({ callId, outcome: 'release' })
 
-/** Events after a sequence, through the first that satisfies; calls are released unless a test decides otherwise. */
+/**
+ * Collects events after a sequence number, up to the first that matches. Calls are released unless the test
+ * decides otherwise.
+ */
 export async function collect(
   { client }: Pick<ConfiguredHost, 'client'>,
   isLast: IsLast,
@@ -149,7 +147,7 @@ export const exited =
   ({ event, commandId: of }) =>
     event.type === 'command.exited' && of === commandId
 
-/** Whether the workspace has a file of that name, which is how an effect shows. */
+/** Returns whether the workspace contains the file. Tests use it to detect effects. */
 export async function hasFile({ client }: Pick<ConfiguredHost, 'client'>, path: string): Promise<boolean> {
   const { result } = await client.file({ op: 'read', path }, new Uint8Array(), never)
   return result.ok

@@ -15,7 +15,7 @@ import { headOf, send } from './raw-http.ts'
 
 const NOWHERE = '/nowhere/that/exists'
 
-/** Sends a genuine configuration and leaves as soon as it is written, as an API that dies does. */
+/** Sends a valid configuration and disconnects immediately, like an API that dies. */
 async function configureAndLeave(subject: Subject, host: HostUnderTest): Promise<void> {
   const body = JSON.stringify(aConfiguration(host))
   const ticket = forge(subject.keys(), { instanceId: host.instanceId, runId: 'run-1', body })
@@ -32,7 +32,7 @@ async function configureAndLeave(subject: Subject, host: HostUnderTest): Promise
 }
 
 export function oneShotCases(subject: Subject): void {
-  it('lets exactly one of many concurrent calls win, and tells the others which run holds it', async () => {
+  it('lets exactly one of many concurrent requests win, and returns the configured run to the others', async () => {
     const host = await fresh(subject)
 
     const answers = await Promise.all(
@@ -46,7 +46,7 @@ export function oneShotCases(subject: Subject): void {
     for (const { json } of losers) expect(json).toMatchObject({ runId, generation: 1 })
   })
 
-  it('tells a lost reply from a foreign configuration', async () => {
+  it('returns 409 with the configured run to a repeated configuration and to a foreign one', async () => {
     const host = await fresh(subject)
     await configureAndLeave(subject, host)
 
@@ -61,7 +61,7 @@ export function oneShotCases(subject: Subject): void {
     expect(same.text + foreign.text).not.toContain(BEARER)
   })
 
-  it('is spent by a setup that fails, and says so for ever', async () => {
+  it('stays failed after a failed setup, and reports the reason', async () => {
     const host = await fresh(subject)
 
     const first = await configure(subject, host, { change: { workingDirectory: NOWHERE } })
@@ -79,7 +79,7 @@ export function oneShotCases(subject: Subject): void {
     expect(guarded.status).toBe(502)
   })
 
-  it('is spent, and says why, where it has no vault to read the credential from', async () => {
+  it('fails with the reason if it has no vault to read the credential from', async () => {
     const host = await fresh(subject)
     const credential = { kind: 'keyVault', secretName: `ghtok-user--${'a'.repeat(52)}` } as const
 
@@ -90,7 +90,7 @@ export function oneShotCases(subject: Subject): void {
     expect(await stateOf(host)).toBe('failed')
   })
 
-  it('has not been configured by a body that it cannot read, and names every field at fault', async () => {
+  it('is not configured by a malformed body, and reports every invalid field', async () => {
     const host = await fresh(subject)
     const { runId: _missing, ...rest } = aConfiguration(host)
 

@@ -1,12 +1,16 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
-import type { HostUnderTest } from './host.ts'
+
+export interface Connectable {
+  /** Opens a raw connection, for requests that no client would send. */
+  readonly connect: () => Promise<Socket>
+}
 
 export interface Answer {
   readonly status: number
   readonly headers: ReadonlyMap<string, string>
   readonly text: string
-  /** Undefined where the body is no JSON. */
+  /** Undefined if the body is not JSON. */
   readonly json: unknown
 }
 
@@ -19,7 +23,7 @@ export interface RawRequest {
 
 const DEADLINE_MS = 90_000
 
-/** Everything that comes on a connection until its end. */
+/** Reads a connection to its end. */
 export async function readToEnd(socket: Socket): Promise<string> {
   const timer = setTimeout(() => socket.destroy(new Error('the connection did not end')), DEADLINE_MS)
   const chunks: Buffer[] = []
@@ -32,11 +36,11 @@ export async function readToEnd(socket: Socket): Promise<string> {
   return Buffer.concat(chunks).toString('latin1')
 }
 
-/** Sends bytes as they are, and answers all that came back until the other side has ended the connection. */
-export async function sendBytes(host: Pick<HostUnderTest, 'connect'>, bytes: string): Promise<Answer[]> {
+/** Sends raw bytes and returns everything received until the server closes the connection. */
+export async function sendBytes(host: Connectable, bytes: string): Promise<Answer[]> {
   const socket = await host.connect()
   const ended = readToEnd(socket).catch((error: NodeJS.ErrnoException) => {
-    // A server that refuses may end the connection while the rest of a request is still on its way.
+    // A server that rejects a request may close the connection while the rest is still being sent.
     if (error.code === 'ECONNRESET' || error.code === 'EPIPE') return ''
     throw error
   })
@@ -49,8 +53,8 @@ export function headOf({ method, path, headers = {} }: RawRequest): string {
   return `${method} ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}`
 }
 
-/** One request on a connection of its own, and its one answer. */
-export async function send(host: Pick<HostUnderTest, 'connect'>, request: RawRequest): Promise<Answer> {
+/** Sends one request on a new connection and returns its only response. */
+export async function send(host: Connectable, request: RawRequest): Promise<Answer> {
   const { body } = request
   const length = body === undefined ? '' : `content-length: ${Buffer.byteLength(body)}\r\n`
   const [answer, second] = await sendBytes(
@@ -61,8 +65,8 @@ export async function send(host: Pick<HostUnderTest, 'connect'>, request: RawReq
   return answer
 }
 
-/** The status of an answer that may never end; it is left as soon as that has come. */
-export async function statusOf(host: Pick<HostUnderTest, 'connect'>, request: RawRequest): Promise<number> {
+/** Returns the status of a response that may never end, and disconnects. */
+export async function statusOf(host: Connectable, request: RawRequest): Promise<number> {
   const socket = await host.connect()
   socket.setTimeout(DEADLINE_MS, () => socket.destroy(new Error('there was no answer')))
   socket.write(`${headOf(request)}content-length: 0\r\n\r\n`)
@@ -75,7 +79,7 @@ export async function statusOf(host: Pick<HostUnderTest, 'connect'>, request: Ra
   return Number(said.split(' ')[1])
 }
 
-/** All answers in what a server has said on one connection. */
+/** Parses all responses received on one connection. */
 export function parseAnswers(said: string): Answer[] {
   const answers: Answer[] = []
   for (let rest = said; rest !== ''; ) {

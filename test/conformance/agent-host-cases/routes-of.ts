@@ -6,13 +6,16 @@ import { silentLog } from '../../../runtime/kit/log.ts'
 
 export interface Route {
   readonly method: string
-  /** As it was registered, with its parameters. */
+  /** The registered path with its parameters. */
   readonly name: string
-  /** A path that it answers to. */
+  /** A path that matches the route. */
   readonly path: string
 }
 
-/** Every route that AgentHost registers, with its parameters filled in; from the code, so that none is forgotten. */
+/**
+ * Every route that AgentHost registers, with its parameters filled in. Collected from the code, so that none is
+ * missing.
+ */
 export async function routesOf(): Promise<Route[]> {
   const routes: Route[] = []
   const app = buildAgentHost({

@@ -4,14 +4,14 @@ import { send, sendBytes } from './raw-http.ts'
 
 const AUTH = `authorization: Bearer ${BEARER}`
 const HOST = 'host: agent-host'
-/** A whole request that must never be heard: it would be answered 200. */
+/** A complete request that must never be processed: it would return 200. */
 const HIDDEN = `GET /files HTTP/1.1\r\n${HOST}\r\n${AUTH}\r\nconnection: close\r\n\r\n`
 const HIDDEN_LENGTH = HIDDEN.length
 
 const post = (...headers: string[]) =>
   `POST /decisions HTTP/1.1\r\n${[HOST, ...headers].join('\r\n')}\r\n\r\n`
 
-/** Requests whose end two readers could see in two places. Each is refused, and ends its connection. */
+/** Requests whose end is ambiguous. Each must be rejected and close the connection. */
 const AMBIGUOUS: [string, string][] = [
   ['a length and chunks', `${post('content-length: 5', 'transfer-encoding: chunked')}0\r\n\r\n${HIDDEN}`],
   ['chunks and a length', `${post('transfer-encoding: chunked', 'content-length: 5')}0\r\n\r\n${HIDDEN}`],
@@ -20,7 +20,7 @@ const AMBIGUOUS: [string, string][] = [
   ['a list of lengths', `${post('content-length: 0, 0')}${HIDDEN}`],
   ['a negative length', `${post('content-length: -1')}${HIDDEN}`],
   ['a length with a sign', `${post('content-length: +0')}${HIDDEN}`],
-  ['a length in hex', `${post('content-length: 0x0')}${HIDDEN}`],
+  ['a length with a space', `${post('content-length: 0x0')}${HIDDEN}`],
   ['a length with a space in it', `${post('content-length: 0 0')}${HIDDEN}`],
   ['a space before the colon', `${post('transfer-encoding : chunked')}0\r\n\r\n${HIDDEN}`],
   ['an unknown coding', `${post('transfer-encoding: xchunked')}0\r\n\r\n${HIDDEN}`],
@@ -33,23 +33,20 @@ const AMBIGUOUS: [string, string][] = [
   ['a header without a name', `${post(': x', 'content-length: 0')}${HIDDEN}`],
   ['a header with a space in its name', `${post('content length: 0')}${HIDDEN}`],
   ['a chunk whose size is negative', `${post('transfer-encoding: chunked')}-1\r\n${HIDDEN}`],
-  [
-    'a chunk whose size is beyond numbers',
-    `${post('transfer-encoding: chunked')}ffffffffffffffff1\r\n${HIDDEN}`,
-  ],
+  ['a chunk with an oversized length', `${post('transfer-encoding: chunked')}ffffffffffffffff1\r\n${HIDDEN}`],
   ['a chunk that ends too late', `${post('transfer-encoding: chunked')}1\r\nab\r\n0\r\n\r\n${HIDDEN}`],
   ['a chunk with a bare line feed', `${post('transfer-encoding: chunked')}1\na\n0\n\n${HIDDEN}`],
   ['no host', `GET /files HTTP/1.1\r\n${AUTH}\r\n\r\n${HIDDEN}`],
   ['no version', `GET /files\r\n\r\n${HIDDEN}`],
-  ['a version from the future', `GET /files HTTP/3.0\r\n${HOST}\r\n\r\n${HIDDEN}`],
+  ['a future version', `GET /files HTTP/3.0\r\n${HOST}\r\n\r\n${HIDDEN}`],
   ['the preface of HTTP/2', `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${HIDDEN}`],
-  ['a line that is no request', `nonsense\r\n\r\n${HIDDEN}`],
+  ['a malformed request line', `nonsense\r\n\r\n${HIDDEN}`],
 ]
 
 export function smugglingCases(subject: Subject): void {
   const host = shared(subject, {})
 
-  it('answers a request that is in order, and another one behind it (the control)', async () => {
+  it('serves a valid request, and a second one on the same connection (control)', async () => {
     const first = `GET /files HTTP/1.1\r\n${HOST}\r\n${AUTH}\r\n\r\n`
 
     const answers = await sendBytes(host(), first + HIDDEN)
@@ -57,14 +54,14 @@ export function smugglingCases(subject: Subject): void {
     expect(answers.map(({ status }) => status)).toEqual([200, 200])
   })
 
-  it.each(AMBIGUOUS)('refuses %s, and hears nothing that comes behind it', async (_what, bytes) => {
+  it.each(AMBIGUOUS)('rejects %s, and ignores everything after it', async (_what, bytes) => {
     const answers = await sendBytes(host(), bytes)
 
-    // A request without a credential may have been refused for that before its body turned out to be none.
+    // A request without a credential may be rejected before its body is found to be malformed.
     for (const { status } of answers) expect([400, 401, 431, 501, 505]).toContain(status)
   })
 
-  it('refuses headers without end', async () => {
+  it('rejects endless headers', async () => {
     const long = await sendBytes(host(), `GET /files HTTP/1.1\r\n${HOST}\r\nx: ${'x'.repeat(70_000)}\r\n\r\n`)
     const many = await sendBytes(host(), `GET /files HTTP/1.1\r\n${HOST}\r\n${'x: y\r\n'.repeat(20_000)}\r\n`)
 
@@ -72,7 +69,7 @@ export function smugglingCases(subject: Subject): void {
     expect(await stateOf(host())).toBe('ready')
   })
 
-  it('takes no second host, and no second credential, whichever comes first', async () => {
+  it('rejects a second host and a second credential, in any order', async () => {
     const wrong = 'authorization: Bearer wrong'
     const ask = async (...headers: string[]) => {
       const [answer] = await sendBytes(
@@ -96,7 +93,7 @@ export function smugglingCases(subject: Subject): void {
     expect(await ask(`cookie: authorization=Bearer ${BEARER}`)).toBe(401)
   })
 
-  it('is told neither another path nor another method by a header', async () => {
+  it('ignores headers that override the path or method', async () => {
     const headers = {
       'x-original-url': '/files',
       'x-rewrite-url': '/files',

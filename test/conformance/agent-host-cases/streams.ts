@@ -17,10 +17,10 @@ import {
 import { send } from './raw-http.ts'
 
 const LINES = 400
-/** So long without an event, and a full outbox is what it waits for. */
+/** Without an event for this long, the outbox counts as full. */
 const STALL_MS = 400
 
-/** The whole events of a bare stream that is cut after so many bytes, or where it has no more to say. */
+/** The complete events of a raw stream that is cut after `bytes`, or that has no more data. */
 async function takeBytes(host: ConfiguredHost, after: number, bytes: number): Promise<HostEnvelope[]> {
   const socket = await host.connect()
   socket.write(
@@ -35,20 +35,23 @@ async function takeBytes(host: ConfiguredHost, after: number, bytes: number): Pr
   return framesOf(text.slice(0, bytes))
 }
 
-/** Events that are whole in a piece of a stream, chunk sizes left out. */
+/** The complete events in a part of a stream, without chunk sizes. */
 function framesOf(text: string): HostEnvelope[] {
   const frames = text.matchAll(/^id: \d+\nevent: [\w.]+\ndata: (\{.*\})\n\n/gm)
   return [...frames].map(([, data = '']) => JSON.parse(data))
 }
 
-/** The size of one output event is bounded; enough of them overrun any outbox. */
+/** The size of an output event is limited, so this many overrun any outbox. */
 const FLOOD = ExecRequest.parse({
   command: 'head -c 50000000 /dev/zero | tr "\\0" x',
   maxOutputBytes: 60_000_000,
   timeoutMs: 120_000,
 })
 
-/** Reads and acknowledges nothing until no more comes; acknowledges then, and goes on to the command's end. */
+/**
+ * Reads without acknowledging until no more events arrive, then acknowledges and reads to the end of the
+ * command.
+ */
 async function readUntilItStalls({ client }: ConfiguredHost): Promise<{ bytes: number; stalls: number }> {
   const stop = new AbortController()
   const events = client.events(0, AbortSignal.any([stop.signal, AbortSignal.timeout(150_000)]))
@@ -75,7 +78,7 @@ const outputOf = ({ event }: HostEnvelope): string =>
   event.type === 'command.output' ? event.data.chunk : ''
 
 export function streamCases(subject: Subject): void {
-  it('repeats nothing and loses nothing, wherever a stream is cut', async () => {
+  it('repeats and loses nothing when a stream is cut at any point', async () => {
     const host = await aConfiguredHost(subject, {
       agent: scripted([
         { kind: 'say', text: 'one' },
@@ -105,7 +108,7 @@ export function streamCases(subject: Subject): void {
     )
   })
 
-  it('loses nothing where it is cut again and again while events come', async () => {
+  it('loses nothing when a stream is cut repeatedly while events arrive', async () => {
     const host = await aConfiguredHost(subject)
     const command = `for i in $(seq ${LINES}); do echo "line $i"; done; sleep 0.05; echo end`
     await host.client.startCommand('c1', ExecRequest.parse({ command }), never)
@@ -130,7 +133,7 @@ export function streamCases(subject: Subject): void {
     expect(lines.trim().split('\n')).toHaveLength(LINES + 1)
   })
 
-  it('answers 410 for events that are acknowledged, and 400 for events that never were', async () => {
+  it('returns 410 for acknowledged events, and 400 for events that never existed', async () => {
     const host = await aConfiguredHost(subject)
     await host.client.startCommand('c1', ExecRequest.parse({ command: 'echo x' }), never)
     const seen = await collect(host, exited('c1'))
@@ -148,7 +151,7 @@ export function streamCases(subject: Subject): void {
     expect(await collect(host, exited('c1'), { after: 1 })).toEqual(seen.slice(1))
   })
 
-  it('pauses what produces while its outbox is full, and drops nothing', async () => {
+  it('pauses producers while its outbox is full, and drops nothing', async () => {
     const host = await aConfiguredHost(subject)
     await host.client.startCommand('c1', FLOOD, never)
     const { bytes, stalls } = await readUntilItStalls(host)
@@ -157,7 +160,7 @@ export function streamCases(subject: Subject): void {
     expect(bytes).toBe(50_000_000)
   })
 
-  it('lets one who does not read hold up nobody else', async () => {
+  it('does not let a slow reader block other readers', async () => {
     const host = await aConfiguredHost(subject)
     const stuck = await host.connect()
     stuck.pause()

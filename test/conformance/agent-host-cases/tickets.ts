@@ -6,7 +6,7 @@ import { configure, type Subject, shared, stateOf } from './host.ts'
 const stranger = generateKeyPairSync('ed25519').privateKey
 const ecKey = generateKeyPairSync('ec', { namedCurve: 'P-256' })
 
-/** Every form in which the public key could be taken for the secret of an HMAC. */
+/** Every form in which the public key could be used as an HMAC secret. */
 function encodingsOf(privateKey: KeyObject, kid: string): [string, Uint8Array | string][] {
   const key = createPublicKey(privateKey)
   const jwk = key.export({ format: 'jwk' })
@@ -26,7 +26,10 @@ function encodingsOf(privateKey: KeyObject, kid: string): [string, Uint8Array | 
   ]
 }
 
-/** The order of Ed25519's group: adding it to a signature's S gives another signature in sloppy verifiers. */
+/**
+ * The order of the Ed25519 group. Adding it to a signature's S gives a second valid signature for lenient
+ * verifiers.
+ */
 const ORDER = 2n ** 252n + 27742317777372353535851937790883648493n
 
 function malleated(signature: string): string {
@@ -56,9 +59,9 @@ function forgeriesOf({ keys }: Subject): [string, Forgery][] {
     ['for the empty body', { claims: { body_sha256: sha256('') } }],
     ['whose digest is no text', { claims: { body_sha256: [sha256('x')] } }],
     ['that never ends', { claims: { exp: undefined } }],
-    ['that lives longer than tickets do', { claims: { exp: nowSeconds() + 3600 } }],
-    ['whose end is text', { claims: { exp: String(nowSeconds() + 60) } }],
-    ['without a time', { claims: { iat: undefined } }],
+    ['with too long a lifetime', { claims: { exp: nowSeconds() + 3600 } }],
+    ['whose expiry is text', { claims: { exp: String(nowSeconds() + 60) } }],
+    ['without a timestamp', { claims: { iat: undefined } }],
     ['that is not valid yet', { claims: { nbf: nowSeconds() + 600 } }],
     ['under another key with the same kid', { key: stranger }],
     ['under an unknown kid', { header: { kid: 'k9' } }],
@@ -66,17 +69,17 @@ function forgeriesOf({ keys }: Subject): [string, Forgery][] {
     ['under a list of kids', { header: { kid: [kid] } }],
     ['under a kid with a NUL', { header: { kid: `${kid}\0` } }],
     ['under the kid "__proto__"', { header: { kid: '__proto__' } }],
-    ['that brings its own key', { key: stranger, header: { jwk: jwkOf(stranger) } }],
+    ['that contains its own key', { key: stranger, header: { jwk: jwkOf(stranger) } }],
     [
-      'that brings its own key and no kid',
+      'that contains its own key and no kid',
       { key: stranger, header: { jwk: jwkOf(stranger), kid: undefined } },
     ],
-    ['that says where its key is', { key: stranger, header: { jku: 'https://evil.example/jwks.json' } }],
-    ['that says where its certificate is', { key: stranger, header: { x5u: 'https://evil.example/x' } }],
+    ['that names a URL for its key', { key: stranger, header: { jku: 'https://evil.example/jwks.json' } }],
+    ['that names a URL for its certificate', { key: stranger, header: { x5u: 'https://evil.example/x' } }],
     ['with an unknown critical header', { header: { crit: ['exp', 'x'], x: 1 } }],
-    ['whose payload is said to be no base64url', { header: { b64: false, crit: ['b64'] } }],
-    ['that says ES256', { header: { alg: 'ES256' } }],
-    ['that says RS256', { header: { alg: 'RS256' } }],
+    ['whose payload is declared as not base64url', { header: { b64: false, crit: ['b64'] } }],
+    ['that declares ES256', { header: { alg: 'ES256' } }],
+    ['that declares RS256', { header: { alg: 'RS256' } }],
     ['without an algorithm', { header: { alg: undefined } }],
     ['whose algorithm is a list', { header: { alg: ['EdDSA'] } }],
     ['signed on another curve', { header: { alg: 'ES256' }, key: ecKey.privateKey }],
@@ -88,10 +91,10 @@ function forgeriesOf({ keys }: Subject): [string, Forgery][] {
     ['with a changed claim', { rewrite: (h, c, s) => `${h}.${flipped(c, c.length - 8)}.${s}` }],
     ['with a changed signature', { rewrite: (h, c, s) => `${h}.${c}.${flipped(s, 10)}` }],
     ['with a truncated signature', { rewrite: (h, c, s) => `${h}.${c}.${s.slice(0, -4)}` }],
-    ['with another signature for the same words', { rewrite: (h, c, s) => `${h}.${c}.${malleated(s)}` }],
+    ['with a malleated signature', { rewrite: (h, c, s) => `${h}.${c}.${malleated(s)}` }],
     ['with a signature of zeros', { rewrite: (h, c) => `${h}.${c}.${'A'.repeat(86)}` }],
     ['that is empty', { rewrite: () => '' }],
-    ['that is no token', { rewrite: () => 'nonsense' }],
+    ['that is not a JWT', { rewrite: () => 'nonsense' }],
     ...NONES.flatMap((alg): [string, Forgery][] => [
       [`that says "${alg}" and has no signature`, { header: { alg }, rewrite: (h, c) => `${h}.${c}.` }],
       [`that says "${alg}" and keeps its signature`, { header: { alg } }],
@@ -105,11 +108,11 @@ function forgeriesOf({ keys }: Subject): [string, Forgery][] {
   ]
 }
 
-/** All of these meet one AgentHost, which must be as it was after each, and take the genuine ticket in the end. */
+/** All forged tickets go to one AgentHost. It must stay unchanged, and accept the valid ticket at the end. */
 export function ticketCases(subject: Subject): void {
   const host = shared(subject)
 
-  it('refuses every forged ticket with 401, and stays in standby', async () => {
+  it('rejects every forged ticket with 401, and stays in standby', async () => {
     const forgeries = forgeriesOf(subject)
     expect(forgeries.length).toBeGreaterThan(75)
     for (const [what, forgery] of forgeries) {
@@ -122,7 +125,7 @@ export function ticketCases(subject: Subject): void {
     expect(await stateOf(host())).toBe('standby')
   })
 
-  it('judges the ticket before it looks at the body', async () => {
+  it('checks the ticket before it reads the body', async () => {
     const unsigned = await configure(subject, host(), { ticket: 'nonsense', body: '{ not json' })
     const signed = await configure(subject, host(), { body: '{ not json' })
 
@@ -130,7 +133,7 @@ export function ticketCases(subject: Subject): void {
     expect(await stateOf(host())).toBe('standby')
   })
 
-  it('takes no ticket that names others beside this instance', async () => {
+  it('rejects a ticket with additional audiences', async () => {
     const aud = [host().instanceId, 'b2f3ed54-6a0c-4e0b-9d0f-0f0f0f0f0f0f']
 
     const { status } = await configure(subject, host(), { forgery: { claims: { aud } } })
@@ -138,20 +141,20 @@ export function ticketCases(subject: Subject): void {
     expect(status).toBe(401)
   })
 
-  it("takes no other run's genuine ticket for a body that names this run", async () => {
+  it('rejects a valid ticket of another run for a body that names this run', async () => {
     const { status } = await configure(subject, host(), { forgery: { claims: { sub: 'run-7' } } })
 
     expect(status).toBe(401)
     expect(await stateOf(host())).toBe('standby')
   })
 
-  it('takes the genuine ticket after all of that', async () => {
+  it('accepts the valid ticket after all of these', async () => {
     const { status, json } = await configure(subject, host())
 
     expect([status, json]).toEqual([200, { configured: true, runId: 'run-1' }])
   })
 
-  it('goes on to refuse a forged ticket with 401 once it is configured', async () => {
+  it('rejects a forged ticket with 401 after it was configured', async () => {
     const forged = await configure(subject, host(), { forgery: { key: stranger } })
     const genuine = await configure(subject, host())
 

@@ -7,7 +7,7 @@ const say = (text: string): PlanStep => ({ kind: 'say', text })
 const shell = (command: string): PlanStep => ({ kind: 'tool', tool: 'run_command', arguments: { command } })
 
 export function turnCases(subject: Subject): void {
-  it('starts a turn once, however often its id is sent, and takes no other prompt for it', async () => {
+  it('starts a turn once per id, and rejects the id with another prompt', async () => {
     const host = await aConfiguredHost(subject, {
       agent: scripted([shell('echo x >> count.txt')], [say('a second turn')]),
     })
@@ -24,7 +24,7 @@ export function turnCases(subject: Subject): void {
     expect(ofTurns.every(({ taskId }) => taskId === 't1')).toBe(true)
   })
 
-  it('takes no second turn while one works', async () => {
+  it('rejects a second turn while one is running', async () => {
     const host = await aConfiguredHost(subject, { agent: scripted([shell('true')], [say('second')]) })
     await host.client.turns.start({ id: 't1', prompt: 'go' }, never)
 
@@ -35,7 +35,7 @@ export function turnCases(subject: Subject): void {
     await host.client.turns.start({ id: 't2', prompt: 'go' }, never)
   })
 
-  it('does not end a turn whose caller is gone', async () => {
+  it('does not end a turn when its caller disconnects', async () => {
     const host = await aConfiguredHost(subject, { agent: scripted([shell('echo done > done.txt')]) })
     const leaving = new AbortController()
 
@@ -46,7 +46,7 @@ export function turnCases(subject: Subject): void {
     expect(await hasFile(host, 'done.txt')).toBe(true)
   })
 
-  it('cancels a turn, with the command that it runs', async () => {
+  it('cancels a turn together with its running command', async () => {
     const host = await aConfiguredHost(subject, {
       agent: scripted([shell('echo x; sleep 300; echo late > late.txt')]),
     })

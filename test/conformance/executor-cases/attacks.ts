@@ -12,12 +12,12 @@ import { execute, type Subject } from './subject.ts'
 
 const CANARY = 'canary-of-the-host'
 
-/** What an agent gone wrong tries. Each attack is shown to work where nothing stops it. */
+/** Attacks of a malicious agent. A control shows that each attack works without isolation. */
 export function attackCases(subject: Subject): void {
   const { isolation, ownRoot } = subject.supports
 
   describe.skipIf(!isolation)('attacks', () => {
-    it('reads no file of the host', async () => {
+    it('cannot read files of the host', async () => {
       const folder = await temporaryFolder()
       await writeFile(join(folder, 'file'), CANARY)
       const command = `cat ${folder}/file`
@@ -30,7 +30,7 @@ export function attackCases(subject: Subject): void {
       expect(outcome.stdout).toBe('')
     })
 
-    it.skipIf(!subject.supports.syscallFilter)('leaves no program that runs as its owner', async () => {
+    it.skipIf(!subject.supports.syscallFilter)('cannot leave a program that runs as its owner', async () => {
       const command = (name: string) => `cp /bin/sh ${name} && chmod 4755 ${name}; stat -c %a ${name}`
 
       const outcome = await subject.run(command('left-by-command'))
@@ -41,33 +41,27 @@ export function attackCases(subject: Subject): void {
       expect(outcome.stderr).toContain('Operation not permitted')
     })
 
-    it.skipIf(!ownRoot)(
-      'does not follow a link that an agent of a folder above puts in the place of the workspace',
-      async () => {
-        const above = await temporaryFolder()
-        const workspace = join(above, 'project')
-        const outside = await temporaryFolder()
-        await mkdir(workspace)
-        await writeFile(join(outside, 'file'), CANARY)
-        const executor = await subject.create(workspace)
-        const control = await directBackend.create({ workspace, toolRoots: [], log: silentLog })
+    it.skipIf(!ownRoot)('does not follow a link that replaced the workspace', async () => {
+      const above = await temporaryFolder()
+      const workspace = join(above, 'project')
+      const outside = await temporaryFolder()
+      await mkdir(workspace)
+      await writeFile(join(outside, 'file'), CANARY)
+      const executor = await subject.create(workspace)
+      const control = await directBackend.create({ workspace, toolRoots: [], log: silentLog })
 
-        const before = await execute(executor, 'true')
-        await rename(workspace, `${workspace}-gone`)
-        await symlink(outside, workspace)
-        const [outcome, unisolated] = [
-          await execute(executor, 'cat file'),
-          await execute(control, 'cat file'),
-        ]
+      const before = await execute(executor, 'true')
+      await rename(workspace, `${workspace}-gone`)
+      await symlink(outside, workspace)
+      const [outcome, unisolated] = [await execute(executor, 'cat file'), await execute(control, 'cat file')]
 
-        await Promise.all([executor.close(), control.close()])
-        await Promise.all([above, outside].map((folder) => rm(folder, { recursive: true })))
-        expect(before.exitCode).toBe(0)
-        expect(unisolated.stdout).toBe(CANARY)
-        expect(outcome).toMatchObject({ reason: 'spawn_failed', stdout: '' })
-        expect(outcome.message).toBe('the workspace is not the folder that it was')
-      },
-    )
+      await Promise.all([executor.close(), control.close()])
+      await Promise.all([above, outside].map((folder) => rm(folder, { recursive: true })))
+      expect(before.exitCode).toBe(0)
+      expect(unisolated.stdout).toBe(CANARY)
+      expect(outcome).toMatchObject({ reason: 'spawn_failed', stdout: '' })
+      expect(outcome.message).toBe('the workspace was replaced by another folder')
+    })
 
     it
       .skipIf(!ownRoot)
@@ -85,12 +79,12 @@ export function attackCases(subject: Subject): void {
       expect((await subject.run(`test -e ${path}`)).exitCode).toBe(1)
     })
 
-    it.skipIf(!ownRoot)('does not find the home of the user who runs the service', async () => {
+    it.skipIf(!ownRoot)('cannot find the home folder of the user who runs the service', async () => {
       const homes = [homedir(), '/root', '/home']
 
       const outcome = await subject.run(`ls -A ${homes.join(' ')}`)
 
-      // The folder of a toolchain below a home is there with the empty folders that lead to it.
+      // A tool folder below a home folder is visible, with the empty folders above it.
       const leading = homes.flatMap((home) => firstBelow(home, process.execPath))
       const names = outcome.stdout.split('\n').filter((line) => line !== '' && !line.endsWith(':'))
       expect(names).toContain('sandbox')
@@ -104,7 +98,7 @@ export function attackCases(subject: Subject): void {
       ['parents of the root', 'cat /../../..'],
       ['the folder that held the old root', 'cat /.old'],
       ['the working directory by descriptor', 'exec 5</; cat /proc/self/fd/5/..'],
-    ])('does not come out through %s', async (_what, prefix) => {
+    ])('cannot escape through %s', async (_what, prefix) => {
       const folder = await temporaryFolder()
       await writeFile(join(folder, 'file'), CANARY)
 
@@ -115,7 +109,7 @@ export function attackCases(subject: Subject): void {
       expect(outcome.exitCode).not.toBe(0)
     })
 
-    it('sees no process of the host', async () => {
+    it('cannot see processes of the host', async () => {
       const command = `cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c ${process.pid}-of-the-host`
       const neighbour = spawn('/bin/sh', ['-c', `read -r _; : ${process.pid}-of-the-host`], {
         stdio: ['pipe', 'ignore', 'ignore'],
@@ -130,7 +124,7 @@ export function attackCases(subject: Subject): void {
       expect(outcome.stdout).toBe('0\n')
     })
 
-    it('ends no process of the host', async () => {
+    it('cannot kill processes of the host', async () => {
       const victim = spawn('sleep', ['60'], { stdio: 'ignore' })
       await once(victim, 'spawn')
 
@@ -167,7 +161,7 @@ export function attackCases(subject: Subject): void {
       expect(existsSync('/new') || existsSync('/root/new')).toBe(false)
     })
 
-    it.skipIf(!ownRoot)('writes only to places that are bounded', async () => {
+    it.skipIf(!ownRoot)('can write only to bounded places', async () => {
       const command = `awk '$4 ~ /(^|,)rw(,|$)/ {print $2, $3, $4}' /proc/self/mounts`
 
       const outcome = await subject.run(command)
@@ -179,7 +173,7 @@ export function attackCases(subject: Subject): void {
       expect(places.sort()).toEqual(['/home/sandbox', '/tmp', '/workspace'])
     })
 
-    it.skipIf(!ownRoot)('fills its temporary folder no further than its size', async () => {
+    it.skipIf(!ownRoot)('cannot fill its temporary folder beyond the limit', async () => {
       const outcome = await subject.run('head -c 300000000 /dev/zero > /dev/shm/big; wc -c < /dev/shm/big')
 
       expect(outcome.stderr).toContain('No space left')
@@ -187,7 +181,7 @@ export function attackCases(subject: Subject): void {
     })
 
     it.skipIf(!ownRoot)(
-      'keeps nothing of a command in its home, its temporary folder or shared memory',
+      'leaves nothing in its home folder, temporary folder or shared memory for the next command',
       async () => {
         await subject.run('echo x > ~/left; echo x > /tmp/left; echo x > /dev/shm/left')
 
@@ -197,14 +191,14 @@ export function attackCases(subject: Subject): void {
       },
     )
 
-    it('has no capability and cannot gain a privilege', async () => {
+    it('has no capabilities and cannot gain privileges', async () => {
       const outcome = await subject.run('grep -E "^(CapPrm|CapEff|CapAmb|NoNewPrivs)" /proc/self/status')
 
       expect(outcome.stdout).toMatch(/CapPrm:\t0+\nCapEff:\t0+\nCapAmb:\t0+\nNoNewPrivs:\t1\n/)
     })
 
     it.skipIf(!ownRoot)(
-      'can be given no capability, and neither can the first process beside it',
+      'cannot be given capabilities, and neither can the first process in the sandbox',
       async () => {
         const outcome = await subject.run('grep -h ^CapBnd /proc/self/status /proc/1/status')
 
@@ -212,7 +206,7 @@ export function attackCases(subject: Subject): void {
       },
     )
 
-    it.skipIf(!ownRoot)('honours no setuid bit and opens no device of a writable place', async () => {
+    it.skipIf(!ownRoot)('ignores setuid bits and devices in writable places', async () => {
       const outcome = await subject.run(
         "grep -E '^[^ ]+ (/|/usr|/workspace|/tmp|/home/sandbox) ' /proc/self/mounts",
       )
@@ -227,15 +221,15 @@ export function attackCases(subject: Subject): void {
       ['bind mount', 'mount --bind / /tmp'],
       ['unmount the workspace', 'umount -l /workspace'],
       ['remount the system writable', 'mount -o remount,rw /usr'],
-      ['remount the kernel settings writable', 'mount -o remount,rw,bind /proc/sys'],
-      ['make a user namespace', 'unshare --user true'],
+      ['remount kernel settings writable', 'mount -o remount,rw,bind /proc/sys'],
+      ['create a user namespace', 'unshare --user true'],
       ['become root in a user namespace', 'unshare --user --map-root-user --mount true'],
-      ['make a mount namespace', 'unshare --mount true'],
+      ['create a mount namespace', 'unshare --mount true'],
       ['enter another namespace', 'nsenter --target 1 --mount --user true'],
       ['change its root', 'chroot / true'],
-      ['make a device', 'mknod /tmp/disk b 254 0'],
+      ['create a device', 'mknod /tmp/disk b 254 0'],
       ['set the host name', 'hostname evil'],
-      ['lower its own limits again', 'prlimit --core=unlimited:unlimited true'],
+      ['raise its own limits', 'prlimit --core=unlimited:unlimited true'],
       ['use another user', 'su -s /bin/sh -c true nobody </dev/null'],
     ])('cannot %s', async (_what, command) => {
       const outcome = await subject.run(command)
@@ -250,8 +244,8 @@ export function attackCases(subject: Subject): void {
       expect(outcome.exitCode).not.toBe(0)
     })
 
-    it.skipIf(!subject.supports.processLimit)('is held to its number of processes', async () => {
-      // Not bash: where a fork fails it tries again for half a minute.
+    it.skipIf(!subject.supports.processLimit)('is limited in its number of processes', async () => {
+      // Not bash, which retries a failed fork for half a minute.
       const command =
         "sh -c 'i=0; while [ $i -lt 3000 ]; do sleep 3000 >/dev/null & i=$((i+1)); echo $i; done' | tail -1"
 
@@ -262,8 +256,8 @@ export function attackCases(subject: Subject): void {
       expect(started).toBeLessThanOrEqual(1_400)
     })
 
-    it('survives a fork bomb: the timeout ends all of it', async () => {
-      // Doubles slowly, so that it stays a test of the one who cleans up and not of the machine.
+    it('survives a fork bomb: the timeout kills all of it', async () => {
+      // Doubles slowly, so that it tests the cleanup and not the machine.
       const bomb = 'b() { sleep 0.4; b & b & sleep 60; }; b'
 
       const outcome = await subject.run(bomb, { timeoutMs: 1_000 })
@@ -275,7 +269,7 @@ export function attackCases(subject: Subject): void {
   })
 }
 
-/** The name right below a folder on the way to a path, where the path lies there. */
+/** The first name below a folder on the way to a path, if the path lies in it. */
 const firstBelow = (folder: string, path: string): string[] =>
   path.startsWith(`${folder}/`)
     ? path

@@ -13,7 +13,7 @@ export function directoryCases(subject: Subject): void {
     })
 
     it.each(['..', '../', 'a/../..', '/', '/etc', '/workspace', '../agentweaver-evil', 'x/../../etc'])(
-      'refuses the directory %s by its spelling',
+      'rejects the directory %s by its spelling',
       async (directory) => {
         const outcome = await subject.run('echo ran', { directory })
 
@@ -22,7 +22,7 @@ export function directoryCases(subject: Subject): void {
       },
     )
 
-    it('refuses a directory that is a link out of the workspace', async () => {
+    it('rejects a directory that is a link out of the workspace', async () => {
       await subject.site.link('/usr/bin', 'out')
       await subject.site.link('..', 'up')
 
@@ -37,7 +37,7 @@ export function directoryCases(subject: Subject): void {
       expect(outcomes[0]?.message).toContain('leads out of the workspace')
     })
 
-    it('follows a link that stays inside', async () => {
+    it('follows a link inside the workspace', async () => {
       await subject.site.folder('target')
       await subject.site.link('target', 'inside')
 
@@ -46,7 +46,7 @@ export function directoryCases(subject: Subject): void {
       expect(outcome.stdout).toBe('target\n')
     })
 
-    it('never runs outside while the directory is swapped for a link', async () => {
+    it('never runs outside while the directory is swapped with a link', async () => {
       const { outside } = subject.site
       const stop = await subject.site.swap('swapped', outside)
 
@@ -58,19 +58,19 @@ export function directoryCases(subject: Subject): void {
       for (const outcome of outcomes) {
         if (outcome.reason === 'spawn_failed') continue
         expect(outcome.stdout).not.toContain(outside)
-        // A folder that is removed under the command has no path.
+        // A folder that is deleted while the command runs in it has no path.
         expect(outcome.stdout).toMatch(/^\n?$|swapped\n$/)
       }
     })
 
-    it('fails by name where the directory does not exist', async () => {
+    it('fails with the name of a directory that does not exist', async () => {
       const outcome = await subject.run('echo ran', { directory: 'nowhere' })
 
       expect(outcome).toMatchObject({ reason: 'spawn_failed', stdout: '' })
       expect(outcome.message).toContain('nowhere')
     })
 
-    it('refuses a working directory that is a file', async () => {
+    it('rejects a working directory that is a file', async () => {
       await subject.run('echo x > plain-file')
 
       expect(await subject.run('echo ran', { directory: 'plain-file' })).toMatchObject({

@@ -9,7 +9,7 @@ const SECRET = 'the-secret-words'
 
 export function fileAccessCases(subject: Subject): void {
   describe('environment', () => {
-    it('passes what the request sets, whatever the characters', async () => {
+    it("passes the request's variables, with any characters", async () => {
       const environment = { PLAIN: 'a', QUOTED: `it's "$HOME" \`x\` \\ \n end`, EMPTY: '' }
 
       const outcome = await subject.run('printf "%s|%s|%s" "$PLAIN" "$QUOTED" "$EMPTY"', { environment })
@@ -25,20 +25,20 @@ export function fileAccessCases(subject: Subject): void {
       expect(outcome.stdout.trim()).toBe('100000')
     })
 
-    it('answers a value that no program can receive as an outcome', async () => {
+    it('returns an error for a value that no program can receive', async () => {
       const outcome = await subject.run('true', { environment: { BIG: 'x'.repeat(131_072) } })
 
       if (outcome.reason === 'exit') expect([126, 127]).toContain(outcome.exitCode)
       else expect(outcome).toMatchObject({ exitCode: null, reason: 'spawn_failed', stdout: '' })
     })
 
-    it('gives a usable base: a home, a path with the tool folders, a temporary folder', async () => {
+    it('provides a home folder, a PATH with the tool folders, and a temporary folder', async () => {
       const outcome = await subject.run('test -w "$HOME" && test -w "$TMPDIR" && node -p process.version')
 
       expect(outcome.stdout).toBe(`${process.version}\n`)
     })
 
-    it('has nothing of the host in the environment of any process it can see as its own', async () => {
+    it('contains nothing from the host, in any process that the command can see', async () => {
       process.env['AGENTWEAVER_TEST_CANARY'] = SECRET
 
       const outcome = await subject.run('env; tr "\\0" "\\n" < /proc/$PPID/environ')
@@ -48,7 +48,7 @@ export function fileAccessCases(subject: Subject): void {
       expect(outcome.stdout).not.toContain(SECRET)
     })
 
-    it('does not let a request reach the launchers through the loader', async () => {
+    it('cannot affect the launchers through the dynamic loader', async () => {
       const command = 'echo fine'
 
       const outcome = await subject.run(command, {
@@ -59,7 +59,7 @@ export function fileAccessCases(subject: Subject): void {
         },
       })
 
-      // The loader complains once for each program of the command, and for no other.
+      // The loader warns once per program of the command, and for no other program.
       expect(outcome).toMatchObject({ exitCode: 0, stdout: 'fine\n' })
     })
   })
@@ -74,7 +74,7 @@ export function fileAccessCases(subject: Subject): void {
 
     const kept = () => readFileSync(join(subject.workspace, 'kept/file'), 'utf8')
 
-    it('writes as the user of the service', async () => {
+    it('are written as the user of the service', async () => {
       const outcome = await subject.run('echo hello > kept/new && id -u')
 
       expect(outcome.stdout.trim()).toBe('1000')
@@ -85,7 +85,7 @@ export function fileAccessCases(subject: Subject): void {
       ['a folder', ['kept']],
       ['the workspace', ['.']],
       ['the workspace and a file in it', ['kept/file', '.']],
-    ])('reads but does not write %s that is read-only', async (_what, readOnly) => {
+    ])('can be read but not written if %s is read-only', async (_what, readOnly) => {
       const attempts =
         'cat kept/file; echo x > kept/file; rm -f kept/file; echo x > kept/deep/er/new; chmod 777 kept/file'
 
@@ -107,7 +107,7 @@ export function fileAccessCases(subject: Subject): void {
         'kept/deep/er/file',
         'cat kept/deep/er/file; cp kept/deep/er/file /tmp/x; cat /tmp/x',
       ],
-    ])('hides %s that is denied', async (_what, path, command) => {
+    ])('are hidden if %s is denied', async (_what, path, command) => {
       const control = await subject.run(command)
 
       const outcome = await subject.run(command, { denied: [path] })
@@ -117,7 +117,7 @@ export function fileAccessCases(subject: Subject): void {
       expect(outcome.exitCode).not.toBe(0)
     })
 
-    it('lets a denial win over a read-only mark and over one above it', async () => {
+    it('are hidden if a path is both denied and read-only, or lies below a read-only path', async () => {
       const outcome = await subject.run('cat kept/file kept/deep/er/file; echo x > kept/new', {
         readOnly: ['kept', 'kept/file'],
         denied: ['kept/file', 'kept/deep'],
@@ -134,7 +134,7 @@ export function fileAccessCases(subject: Subject): void {
       ['a hard link', 'ln kept/deep/er/file kept/link; cat kept/link'],
       ['changing its mode', 'chmod -R 777 kept; cat kept/deep/er/file'],
       ['unmounting it', 'umount kept/deep; umount -l kept/file; cat kept/deep/er/file kept/file'],
-    ])('keeps a denial in this command and the next against %s', async (_what, attack) => {
+    ])('stay hidden in this and the next command, against %s', async (_what, attack) => {
       const denied = ['kept/file', 'kept/deep/er']
 
       const first = await subject.run(attack, { denied })
@@ -144,7 +144,7 @@ export function fileAccessCases(subject: Subject): void {
       expect((await subject.run('cat kept/file')).stdout).toBe(SECRET)
     })
 
-    it('guards what a name leads to, not the name', async () => {
+    it('are guarded by the target of a name, not by the name', async () => {
       await symlink('kept', join(subject.workspace, 'alias')).catch(() => undefined)
 
       const outcome = await subject.run('cat kept/file alias/file', { denied: ['alias/file'] })
@@ -152,7 +152,7 @@ export function fileAccessCases(subject: Subject): void {
       expect(outcome.stdout).not.toContain(SECRET)
     })
 
-    it('leaves the rest of the workspace as it is around guarded paths', async () => {
+    it('are unchanged around guarded paths', async () => {
       const outcome = await subject.run('echo new > kept/deep/new && cat kept/file && mkdir kept/other', {
         denied: ['kept/deep/er'],
         readOnly: ['kept/file'],
@@ -161,7 +161,7 @@ export function fileAccessCases(subject: Subject): void {
       expect(outcome).toMatchObject({ exitCode: 0, stdout: SECRET })
     })
 
-    it('does not make a guarded path that is not there', async () => {
+    it('are not created by guarding a missing path', async () => {
       const outcome = await subject.run('ls kept', {
         denied: ['kept/none', 'no/such'],
         readOnly: ['kept/neither'],
@@ -170,13 +170,13 @@ export function fileAccessCases(subject: Subject): void {
       expect(outcome.stdout).toBe('deep\nfile\n')
     })
 
-    it.each(['..', '/etc', '../x', '.', 'kept/../..'])('refuses to guard %s', async (path) => {
+    it.each(['..', '/etc', '../x', '.', 'kept/../..'])('reject the guarded path %s', async (path) => {
       const outcome = await subject.run('echo ran', { denied: [path] })
 
       expect(outcome).toMatchObject({ reason: 'spawn_failed', stdout: '' })
     })
 
-    it('shows a read-only folder of the host at its own path', async () => {
+    it('include a read-only host folder at its own path', async () => {
       const folder = await temporaryFolder()
       await writeFile(join(folder, 'data'), SECRET)
 
@@ -192,7 +192,7 @@ export function fileAccessCases(subject: Subject): void {
     })
 
     it.each(['/', '/proc', '/run', '/dev', '/sys', '/workspace', '/no/such/folder', '/etc/passwd'])(
-      'refuses to show the folder %s',
+      'do not include the host folder %s',
       async (folder) => {
         const outcome = await subject.run('echo ran', { readOnlyRoots: [folder] })
 
@@ -200,7 +200,7 @@ export function fileAccessCases(subject: Subject): void {
       },
     )
 
-    it('refuses to show the workspace once more, where it would be unguarded', async () => {
+    it('do not include the workspace a second time, where it would be unguarded', async () => {
       for (const folder of [
         subject.workspace,
         join(subject.workspace, 'kept'),

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Subject } from './subject.ts'
 
-/** A program for the sandbox: connects and says so. */
+/** A program for the sandbox that connects and reports the result. */
 const connect = (to: string) =>
   `node -e 'require("net").connect(${to}).on("connect", () => { console.log("connected"); process.exit() }).on("error", (e) => { console.log(e.code); process.exit(1) })'`
 
@@ -11,7 +11,7 @@ export function networkCases(subject: Subject): void {
   const { isolation, ownRoot, ownNetwork } = subject.supports
 
   describe.skipIf(!isolation)('network', () => {
-    it('does not reach a listener on the same machine when the network is off', async () => {
+    it('does not reach a listener on the same machine when it is off', async () => {
       const outcome = await subject.run(connect(String(subject.site.port)))
       const control = await subject.run(connect(String(subject.site.port)), { network: true })
 
@@ -19,7 +19,7 @@ export function networkCases(subject: Subject): void {
       expect(control.stdout).toBe('connected\n')
     })
 
-    it.skipIf(!ownNetwork)('has a loopback of its own', async () => {
+    it.skipIf(!ownNetwork)('has a private loopback interface', async () => {
       const outcome = await subject.run(
         `node -e 'const s = require("net").createServer((c) => c.end("own")).listen(0, "127.0.0.1", () => require("net").connect(s.address().port).on("data", (d) => { console.log(String(d)); process.exit() }))'`,
       )
@@ -27,13 +27,13 @@ export function networkCases(subject: Subject): void {
       expect(outcome.stdout).toBe('own\n')
     })
 
-    it.skipIf(!ownNetwork)('has no other interface and no route when the network is off', async () => {
+    it.skipIf(!ownNetwork)('has no other interface and no route when it is off', async () => {
       const outcome = await subject.run('grep -c : /proc/net/dev; tail -n +2 /proc/net/route')
 
       expect(outcome.stdout).toBe('1\n')
     })
 
-    it.skipIf(ownNetwork)('can make no socket but those of files when the network is off', async () => {
+    it.skipIf(ownNetwork)('allows only Unix sockets when it is off', async () => {
       const families = [2, 10, 16, 17, 40].map((family) => `attempt(${family})`).join('; ')
       const script = `import socket
 def attempt(family):
@@ -46,12 +46,12 @@ attempt(1); ${families}`
       expect(outcome.stdout.trim().split('\n')).toEqual(['made 1', '97', '97', '97', '97', '97'])
     })
 
-    it('says whether an allowlist holds a command that may use the network', () => {
+    it('reports whether an allowlist restricts commands with network access', () => {
       expect(subject.executor.isolation.enforcesEgress).toBe(subject.supports.enforcesEgress)
     })
   })
 
-  describe.skipIf(!ownRoot)('network of the host', () => {
+  describe.skipIf(!ownRoot)("the host's network", () => {
     let abstract: Server
     const name = `agentweaver-test-${process.pid}`
 
@@ -61,7 +61,7 @@ attempt(1); ${families}`
     })
     afterAll(() => abstract.close())
 
-    it('does not reach an abstract socket of the host when the network is off', async () => {
+    it('does not expose its abstract sockets when the network is off', async () => {
       const to = `"\\u0000${name}"`
 
       const outcome = await subject.run(connect(to))
@@ -71,7 +71,7 @@ attempt(1); ${families}`
       expect(control.stdout).toBe('connected\n')
     })
 
-    it('finds the resolver of the host only when the network is on', async () => {
+    it('provides its resolver only when the network is on', async () => {
       const on = await subject.run('wc -c < /etc/resolv.conf', { network: true })
       const off = await subject.run('wc -c < /etc/resolv.conf')
 

@@ -5,23 +5,23 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { processesNaming } from '../../executors/processes.ts'
 
-/** The place where commands run, reached otherwise than by commands. */
+/** Access to the place where commands run, from outside the executor. */
 export interface Site {
   open(): Promise<void>
   close(): Promise<void>
-  /** Makes a folder of the workspace with those above it. */
+  /** Creates a folder in the workspace, with missing parents. */
   folder(path: string): Promise<void>
-  /** Makes a link in the workspace. */
+  /** Creates a link in the workspace. */
   link(target: string, path: string): Promise<void>
-  /** How many processes have a command line that begins with `text`; arguments are separated by NUL. */
+  /** Returns the number of processes whose command line starts with `text`. Arguments are separated by NUL. */
   countProcesses(text: string): Promise<number>
-  /** Changes a name of the workspace between a folder and a link to `outside`, as fast as it can, until stopped. */
+  /** Continuously swaps a path of the workspace between a folder and a link to `outside`, until stopped. */
   swap(path: string, outside: string): Promise<() => Promise<void>>
   /** A folder outside the workspace that commands could enter. */
   readonly outside: string
-  /** A port on 127.0.0.1 that a command with network reaches. */
+  /** A port on 127.0.0.1 that commands with network access can reach. */
   readonly port: number
-  /** A command line that makes one raw system call from its arguments, and prints the errno. */
+  /** A command line that makes one raw system call from its arguments and prints the errno. */
   readonly syscallProgram: string
 }
 
@@ -31,7 +31,6 @@ export const SYSCALL_PROGRAM = `node ${SYSCALL_FIXTURE}`
 
 export const temporaryFolder = async () => realpath(await mkdtemp(join(tmpdir(), 'agentweaver-test-')))
 
-/** This machine. */
 export function localSite(workspace: string): Site {
   let outside = ''
   let server: Server | undefined

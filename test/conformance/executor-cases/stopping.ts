@@ -6,20 +6,20 @@ import { until } from '../../helpers/until.ts'
 import { withoutDeadline } from '../../helpers/without-deadline.ts'
 import type { Subject } from './subject.ts'
 
-/** A `sleep` whose arguments tell it from every other process of the machine. */
+/** A `sleep` with arguments that identify it among all processes of the machine. */
 function aMarkedSleep() {
   const mark = `86400.${BigInt(`0x${randomUUID().slice(0, 8)}`)}`
   return { mark, command: `sleep ${mark}` }
 }
 
-/** A busy machine may need longer than the first to start a command, or to look at it: that shows nothing yet. */
+/** A busy machine may need longer than the first timeouts to start a command. */
 const TIMEOUTS_MS = [1_000, 4_000, 16_000, 64_000]
 
 export function stoppingCases(subject: Subject): void {
   const isRunning = async (mark: string) => (await subject.site.countProcesses(`sleep\0${mark}`)) > 0
   const untilGone = (mark: string) => until(`no process names ${mark}`, async () => !(await isRunning(mark)))
 
-  /** Runs a command into its timeout, and into a later one where it had not said yet that it runs. */
+  /** Runs a command into its timeout. Repeats with a longer timeout if the command had not started yet. */
   const intoTimeout = async (command: string, said: string) => {
     for (const timeoutMs of TIMEOUTS_MS) {
       const outcome = await subject.run(command, { timeoutMs })
@@ -46,9 +46,9 @@ export function stoppingCases(subject: Subject): void {
     return seen
   }
 
-  // They wait for deadlines, each for its own command's. A pod is given one command after the other.
+  // Runs concurrently, because each test waits for its own timeout. In a pod commands run one after another.
   describe('stopping', { concurrent: subject.isLocal }, () => {
-    it('stops a command at its timeout and keeps what it said', async () => {
+    it('stops a command at its timeout and keeps its output', async () => {
       const outcome = await intoTimeout('echo partial; sleep 600', 'partial')
 
       expect(outcome).toMatchObject({
@@ -59,7 +59,7 @@ export function stoppingCases(subject: Subject): void {
       })
     })
 
-    it('kills a command that ignores the polite signal', async () => {
+    it('kills a command that ignores SIGTERM', async () => {
       const outcome = await intoTimeout('trap "" TERM; echo deaf; while :; do sleep 0.05; done', 'deaf')
 
       expect(outcome).toMatchObject({ stdout: 'deaf\n', signal: 'SIGKILL', reason: 'timeout' })
@@ -75,7 +75,7 @@ export function stoppingCases(subject: Subject): void {
         'a daemon that forked twice',
         (sleep: string) => `(setsid ${sleep} </dev/null >/dev/null 2>&1 &); sleep 60`,
       ],
-      ['a child in a session of its own', (sleep: string) => `setsid ${sleep} & sleep 60`],
+      ['a child in its own session', (sleep: string) => `setsid ${sleep} & sleep 60`],
     ])('leaves no survivor of a timeout: %s', async (_what, command) => {
       let seen = false
       for (const timeoutMs of TIMEOUTS_MS) {
@@ -101,7 +101,7 @@ export function stoppingCases(subject: Subject): void {
       await untilGone(sleep.mark)
     })
 
-    it('ends with the command though a child still holds its output', async () => {
+    it('ends with the command although a child still holds its output open', async () => {
       const outcome = await subject.run('sleep 600 & echo bye')
 
       expect(outcome).toMatchObject({ stdout: 'bye\n', reason: 'exit' })
@@ -119,14 +119,14 @@ export function stoppingCases(subject: Subject): void {
       await untilGone(sleep.mark)
     })
 
-    it('does not start a command that was cancelled before', async () => {
+    it('does not start a command that is already cancelled', async () => {
       const outcome = await subject.run('echo ran > cancelled-before', { signal: AbortSignal.abort() })
 
       expect(outcome).toMatchObject({ reason: 'cancelled', exitCode: null })
       expect((await subject.run('cat cancelled-before')).exitCode).not.toBe(0)
     })
 
-    it('keeps the first reason when a cancel follows the timeout', async () => {
+    it('keeps the first reason if a cancel follows the timeout', async () => {
       const command = 'trap "echo asked" TERM; while :; do sleep 0.05; done'
       let isAsked = false
       for (const timeoutMs of TIMEOUTS_MS) {
@@ -145,18 +145,18 @@ export function stoppingCases(subject: Subject): void {
       expect(isAsked, 'the cancel followed').toBe(true)
     })
 
-    it('never starts what would take longer to start than its timeout', async () => {
+    it('does not start a command whose start takes longer than its timeout', async () => {
       const outcome = await subject.run('echo ran > too-late; sleep 1', { timeoutMs: 1 })
 
       expect(outcome).toMatchObject({ reason: 'timeout', timedOut: true })
     })
   })
 
-  describe('stopping politely', () => {
-    // On this machine it is never killed here, however long it takes: what ends it is the polite signal.
+  describe('stopping with SIGTERM', () => {
+    // On this machine SIGKILL is disabled here, so that only SIGTERM can end the command.
     const killNever = () => subject.isLocal && withoutDeadline(GRACE_MS)
 
-    it('lets a command that handles the polite signal clean up', async () => {
+    it('lets a command that handles SIGTERM clean up', async () => {
       killNever()
       const command = 'trap "echo cleaned; exit 9" TERM; echo ready; while :; do sleep 0.05; done'
 
@@ -166,22 +166,19 @@ export function stoppingCases(subject: Subject): void {
     })
 
     it.each([
-      ['a process that begins', '"sleep 600; exit 7"', { exitCode: 7, signal: null }],
-      ['a program that a process takes', '"exec sleep 600"', { exitCode: null, signal: 'SIGTERM' }],
-    ])(
-      'asks %s after the signal as well, and does not wait until it has to kill',
-      async (_what, onTerm, end) => {
-        killNever()
-        const stop = new AbortController()
-        const command = `trap ${onTerm} TERM; echo ready; while :; do sleep 0.05; done`
+      ['a process that starts later', '"sleep 600; exit 7"', { exitCode: 7, signal: null }],
+      ['a program that a process executes later', '"exec sleep 600"', { exitCode: null, signal: 'SIGTERM' }],
+    ])('sends SIGTERM to %s too, without waiting for SIGKILL', async (_what, onTerm, end) => {
+      killNever()
+      const stop = new AbortController()
+      const command = `trap ${onTerm} TERM; echo ready; while :; do sleep 0.05; done`
 
-        const result = await subject.executor.run(ExecRequest.parse({ command, timeoutMs: 120_000 }), {
-          signal: stop.signal,
-          onChunk: () => stop.abort(),
-        })
+      const result = await subject.executor.run(ExecRequest.parse({ command, timeoutMs: 120_000 }), {
+        signal: stop.signal,
+        onChunk: () => stop.abort(),
+      })
 
-        expect(result).toMatchObject({ reason: 'cancelled', ...end })
-      },
-    )
+      expect(result).toMatchObject({ reason: 'cancelled', ...end })
+    })
   })
 }

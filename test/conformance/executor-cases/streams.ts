@@ -12,7 +12,7 @@ export function streamCases(subject: Subject): void {
       expect(outcome).toMatchObject({ stdoutBytes: 15, stderrBytes: 15, outputTruncated: false })
     })
 
-    it('hands on output while the command still runs', async () => {
+    it('delivers output while the command is still running', async () => {
       const said: string[] = []
       const stop = new AbortController()
 
@@ -31,7 +31,7 @@ export function streamCases(subject: Subject): void {
       expect(result.reason).toBe('cancelled')
     })
 
-    it('lets a slow reader slow the command', async () => {
+    it('slow down the command if the reader is slow', async () => {
       let isReading = false
       let overlapped = false
       let bytes = 0
@@ -51,7 +51,7 @@ export function streamCases(subject: Subject): void {
       expect(overlapped).toBe(false)
     })
 
-    it('rejects when its reader fails, and leaves nothing running', async () => {
+    it('rejects if its reader fails, and leaves nothing running', async () => {
       const run = subject.executor.run(
         ExecRequest.parse({ command: 'echo x; sleep 600', timeoutMs: 120_000 }),
         {
@@ -62,7 +62,7 @@ export function streamCases(subject: Subject): void {
       await expect(run).rejects.toThrow('the reader is gone')
     })
 
-    it('keeps output up to the cap, drains and counts the rest, and lets the command finish', async () => {
+    it('keeps output up to the limit, counts the rest, and lets the command finish', async () => {
       const outcome = await subject.run('head -c 300000 /dev/zero; echo done >&2; exit 5', {
         maxOutputBytes: 1000,
       })
@@ -72,20 +72,20 @@ export function streamCases(subject: Subject): void {
       expect(outcome.stderr).toBe('done\n')
     })
 
-    it('caps each stream for itself', async () => {
+    it('limits each stream separately', async () => {
       const outcome = await subject.run('head -c 50 /dev/zero >&2; echo fits', { maxOutputBytes: 10 })
 
       expect(outcome.stdout).toBe('fits\n')
       expect(outcome).toMatchObject({ outputTruncated: true, stderrBytes: 50, stdoutBytes: 5 })
     })
 
-    it('does not call output truncated that ends exactly at the cap', async () => {
+    it('does not report truncation for output that ends exactly at the limit', async () => {
       const outcome = await subject.run('printf 0123456789', { maxOutputBytes: 10 })
 
       expect(outcome).toMatchObject({ stdout: '0123456789', outputTruncated: false })
     })
 
-    it.skipIf(!subject.supports.rawOutput)('passes bytes that are no text unchanged', async () => {
+    it.skipIf(!subject.supports.rawOutput)('passes binary output unchanged', async () => {
       const bytes: number[] = []
       const command = "printf '\\377\\376\\000\\200\\303'"
 
@@ -98,13 +98,13 @@ export function streamCases(subject: Subject): void {
       expect(bytes).toEqual([0xff, 0xfe, 0x00, 0x80, 0xc3])
     })
 
-    it.skipIf(subject.supports.rawOutput)('replaces what is no text, and nothing else', async () => {
+    it.skipIf(subject.supports.rawOutput)('replaces invalid UTF-8, and nothing else', async () => {
       const outcome = await subject.run("printf 'a\\377b\\303\\244c'")
 
       expect(outcome.stdout).toBe('a\ufffdb\u00e4c')
     })
 
-    it('feeds a large input to the command', async () => {
+    it('passes a large input to the command', async () => {
       const stdin = new Uint8Array(8_000_000).fill(65)
 
       const outcome = await subject.run('wc -c', { stdin })
@@ -112,24 +112,24 @@ export function streamCases(subject: Subject): void {
       expect(outcome.stdout.trim()).toBe('8000000')
     })
 
-    it('does not mind a command that leaves its input unread', async () => {
+    it('ignores that a command does not read its input', async () => {
       const outcome = await subject.run('exit 4', { stdin: new Uint8Array(8_000_000) })
 
       expect(outcome.exitCode).toBe(4)
     })
 
-    it('gives an empty input where none was sent', async () => {
+    it('provides an empty input if none was sent', async () => {
       const outcome = await subject.run('wc -c')
 
       expect(outcome.stdout.trim()).toBe('0')
     })
 
-    it('keeps its own conversation out of the command and its streams', async () => {
+    it('keeps its status channel out of the command and its streams', async () => {
       const listing = await subject.run('ls -l /proc/self/fd')
       const killed = await subject.run('kill -KILL $$')
 
       const links = [...listing.stdout.matchAll(/(\d+) -> (.*)/g)]
-      // The folder that ls itself reads, and what the test runner inherited, which is replaced.
+      // The folder that ls reads, and descriptors that the test runner inherited, which are replaced.
       const others = links.filter(
         ([, fd, target]) => Number(fd) > 2 && !/^(\/proc\/\d+\/fd|\/dev\/null)$/.test(target ?? ''),
       )

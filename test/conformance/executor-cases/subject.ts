@@ -8,25 +8,25 @@ import type { Executor } from '../../../runtime/executors/executor.ts'
 import { silentLog } from '../../../runtime/kit/log.ts'
 import { localSite, type Site, temporaryFolder } from './site.ts'
 
-/** What a backend promises beyond the contract's core. */
+/** Guarantees of a backend beyond the core contract. */
 export interface Supports {
-  /** Files, processes, environment and network of the host are out of reach. */
+  /** Files, processes, environment and network of the host cannot be reached. */
   readonly isolation: boolean
-  /** Each command has a file system, processes and temporary files of its own, where paths can be guarded. */
+  /** Each command has a private file system, processes and temporary files, and paths can be guarded. */
   readonly ownRoot: boolean
-  /** A command without network has a network of its own; where that is not so, it can make no socket for one. */
+  /** A command without network access has a private network. Otherwise it cannot create network sockets. */
   readonly ownNetwork: boolean
   readonly enforcesEgress: boolean
   readonly syscallFilter: boolean
-  /** A process that calls the kernel as another machine would is ended; gVisor ends the one thread. */
+  /** A system call of another architecture kills the process; gVisor kills only the thread. */
   readonly endsForeignCalls: boolean
-  /** The number of processes is bounded on this machine. */
+  /** The number of processes is limited on this machine. */
   readonly processLimit: boolean
-  /** Output travels as bytes; otherwise what is no text arrives as replacement characters. */
+  /** Output is transferred as bytes. Otherwise invalid UTF-8 arrives as replacement characters. */
   readonly rawOutput: boolean
 }
 
-/** The promises of a backend that puts each command into namespaces on this machine. */
+/** Guarantees of backends that run each command in namespaces on this machine. */
 export const LOCAL_ISOLATION = {
   isolation: true,
   ownRoot: true,
@@ -36,18 +36,18 @@ export const LOCAL_ISOLATION = {
   rawOutput: true,
 } as const
 
-/** The Node that runs the tests, its packages and our fixture programs, as a command may use them. */
+/** The Node that runs the tests, with its packages and the fixture programs, for use in commands. */
 export const NODE_ROOT = dirname(dirname(process.execPath))
 const REPOSITORY = resolve(import.meta.dirname, '../../..')
 export const FIXTURES = join(REPOSITORY, 'test/executors/fixtures')
-/** A ceiling that allows every folder: what is refused all the same may never be shown. */
+/** A ceiling that allows every folder. Folders that are still rejected can never be shown. */
 export const ANY_FOLDER = [{ path: '/', real: '/' }]
 export const TOOL_ROOTS = [NODE_ROOT, join(REPOSITORY, 'node_modules'), FIXTURES]
 
 export type Outcome = ExecResult & { stdout: string; stderr: string }
 export type Options = Omit<z.input<typeof ExecRequest>, 'command'> & Partial<Pick<ExecIo, 'stdin' | 'signal'>>
 
-/** Runs a command to its end and keeps what it said. */
+/** Runs a command to its end and collects its output. */
 export async function execute(executor: Executor, command: string, options: Options = {}): Promise<Outcome> {
   const { stdin, signal, ...fields } = options
   const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] }
@@ -63,19 +63,16 @@ export async function execute(executor: Executor, command: string, options: Opti
 }
 
 export interface ExecutorParts {
-  /** A fresh executor over an empty workspace. */
+  /** Creates an executor on an empty workspace. */
   readonly create: (workspace: string) => Promise<Executor>
   readonly supports: Supports
-  /**
-   * Where the executor's commands run.
-   * @default this machine
-   */
+  /** The place where the executor's commands run. @default this machine */
   readonly site?: (workspace: string) => Site
 }
 
 type Opened = { workspace: string; executor: Executor; control: Executor; site: Site }
 
-/** The executor under test over its workspace, and an unisolated one as the control of every attack. */
+/** The executor under test, and a `direct` one as the control of every attack. */
 export class Subject {
   readonly supports: Supports
   /** Whether its commands run on this machine. */
@@ -107,7 +104,7 @@ export class Subject {
     if (this.#opened) await rm(this.#opened.workspace, { recursive: true, force: true })
   }
 
-  /** Another executor of the same kind. */
+  /** Creates another executor of the same kind. */
   create(workspace: string): Promise<Executor> {
     return this.#create(workspace)
   }
@@ -116,7 +113,7 @@ export class Subject {
     return this.#use.workspace
   }
 
-  /** The workspace and the processes from beside the executor. */
+  /** Access to the workspace and the processes from outside the executor. */
   get site(): Site {
     return this.#use.site
   }
@@ -129,7 +126,7 @@ export class Subject {
     return execute(this.#use.executor, command, options)
   }
 
-  /** The same command without isolation: shows that an attack works where nothing stops it. */
+  /** Runs the same command without isolation, to show that an attack works there. */
   runUnisolated(command: string, options?: Options): Promise<Outcome> {
     return execute(this.#use.control, command, options)
   }

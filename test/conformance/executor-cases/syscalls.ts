@@ -13,7 +13,7 @@ type Call = readonly [number: number | undefined, ...args: number[]]
 
 export function syscallCases(subject: Subject): void {
   const { arch } = process
-  /** Makes one raw system call and says its errno; 0 where it went through. */
+  /** Makes one raw system call and prints its errno, or 0 on success. */
   const commandFor = ([number, ...args]: Call, program = subject.site.syscallProgram) =>
     `${program} ${number} ${args.join(' ')}`
   const isKnown = arch === 'x64' || arch === 'arm64'
@@ -47,15 +47,15 @@ export function syscallCases(subject: Subject): void {
       ['kexec_load', [0, 0, 0, -1]],
       ['finit_module', [-1, 0, 0]],
     ]
-    // A process that filters itself keeps the ring that its event loop began with; nobody can make one.
+    // A process that filters itself keeps Node's io_uring ring. No command can create one.
     const refused = CALLS.filter(([name]) => subject.supports.ownRoot || name !== 'io_uring_enter')
-    it.each(refused)('refuses %s', async (name, args) => {
+    it.each(refused)('rejects %s', async (name, args) => {
       const call: Call = [numberOf(name), ...args]
 
       expect(await errnoOf(call)).toBe(EPERM)
     })
 
-    it('refuses calls that work where nothing stops them', async () => {
+    it('rejects calls that work without it', async () => {
       const [ptrace, keyctl, unshare] = (['ptrace', 'keyctl', 'unshare'] as const).map(numberOf)
 
       expect(await errnoUnisolated([ptrace, 0, 0, 0, 0])).toBe(0)
@@ -63,13 +63,13 @@ export function syscallCases(subject: Subject): void {
       expect(await errnoUnisolated([unshare, 0])).toBe(0)
     })
 
-    it('lets ordinary calls through', async () => {
+    it('allows ordinary calls', async () => {
       const getpid = arch === 'x64' ? 39 : 172
 
       expect(await errnoOf([getpid])).toBe(0)
     })
 
-    it('hides clone3, whose flags no filter can read, so that libraries use clone', async () => {
+    it('hides clone3, whose flags a filter cannot read, so that libraries use clone', async () => {
       expect(await errnoOf([numberOf('clone3'), 0, 0])).toBe(ENOSYS)
     })
 
@@ -91,7 +91,7 @@ export function syscallCases(subject: Subject): void {
       ['mknodat', [AT_FDCWD, 0, 0o104_755, 0], EFAULT],
     ]
     it.each(SETS_USER_ID.filter(([name]) => numberOf(name) !== undefined))(
-      'refuses a set-user-ID bit to %s',
+      'rejects a set-user-ID bit in %s',
       async (name, args, otherwise) => {
         const call: Call = [numberOf(name), ...args]
 
@@ -100,15 +100,15 @@ export function syscallCases(subject: Subject): void {
       },
     )
 
-    // A pod's runner opens the workspace by it.
-    it.skipIf(!subject.supports.ownRoot)('hides openat2, whose mode no filter can read', async () => {
+    // A pod's runner needs it to open the workspace.
+    it.skipIf(!subject.supports.ownRoot)('hides openat2, whose mode a filter cannot read', async () => {
       const call: Call = [numberOf('openat2'), AT_FDCWD, 0, 0, 0]
 
       expect(await errnoOf(call)).toBe(ENOSYS)
       expect(await errnoUnisolated(call)).not.toBe(ENOSYS)
     })
 
-    it('refuses a new namespace through clone', async () => {
+    it('rejects new namespaces through clone', async () => {
       const newUser = 0x1000_0000
 
       expect(await errnoOf([numberOf('clone'), newUser, 0, 0, 0, 0])).toBe(EPERM)
@@ -118,14 +118,14 @@ export function syscallCases(subject: Subject): void {
       ['typing into a terminal', 0x5412],
       ['pasting into a console', 0x541c],
       ['typing into a terminal with a disguised number', 0x1_0000_5412],
-    ])('refuses %s', async (_what, request) => {
+    ])('rejects %s', async (_what, request) => {
       const call: Call = [numberOf('ioctl'), 0, request, 0]
 
       expect(await errnoOf(call)).toBe(EPERM)
       expect(await errnoUnisolated(call)).not.toBe(EPERM)
     })
 
-    it('offers only the socket families that a network namespace holds', async () => {
+    it('allows only socket families that a network namespace isolates', async () => {
       const [vsock, packet, alg] = [40, 17, 38]
       const [unix, internet, stream] = [1, [2, 10], 1]
       const [refused, offered] = subject.supports.ownNetwork
@@ -142,7 +142,7 @@ export function syscallCases(subject: Subject): void {
     })
 
     it.skipIf(arch !== 'x64' || !subject.supports.endsForeignCalls)(
-      'ends a process that calls through x32',
+      'kills a process that makes x32 calls',
       async () => {
         const outcome = await subject.run(`${commandFor([0x4000_0027])}; echo $?`)
 

@@ -1,18 +1,21 @@
 import { writeFileSync } from 'node:fs'
 import { fileOf, formatLines, type Label, type LabelledLine, type Part } from './lines.ts'
 
-/** What lines are put together from. The two parts share nothing, so that one cannot be tuned on the other. */
+/**
+ * Building blocks of the generated lines. The two parts share none, so that rules tuned on one part do not fit
+ * the other by accident.
+ */
 interface Pieces {
   readonly seed: number
   readonly dangerous: readonly string[]
   readonly harmless: readonly string[]
   /** Words before a simple command. */
   readonly prefixes: readonly string[]
-  /** Scripts around a script. */
+  /** Scripts around another script. */
   readonly contexts: readonly ((script: string) => string)[]
-  /** A script in a here-document; it ends its line, so nothing is put around it. */
+  /** A script in a here-document. It must end its line, so nothing can follow it. */
   readonly document: (script: string) => string
-  /** Ways to write one word of letters, digits and dashes. */
+  /** Ways to quote a word of letters, digits and dashes. */
   readonly spellings: readonly ((word: string) => string)[]
 }
 
@@ -111,7 +114,7 @@ const PIECES: Readonly<Record<Part, Pieces>> = {
 
 const COUNTS: Readonly<Record<Label, number>> = { dangerous: 100, harmless: 60 }
 
-/** Mulberry32: a small generator of numbers that is the same everywhere. */
+/** Mulberry32: a small pseudorandom number generator with the same results everywhere. */
 function randomOf(seed: number): (below: number) => number {
   let state = seed
   return (below) => {
@@ -122,14 +125,15 @@ function randomOf(seed: number): (below: number) => number {
   }
 }
 
-/** The generated lines of one file; always the same ones. */
+/** Generates the lines of one file. The result is always the same. */
 export function generateLines(label: Label, part: Part): LabelledLine[] {
   const pieces = PIECES[part]
   const random = randomOf(pieces.seed + (label === 'harmless' ? 1 : 0))
   const pick = <T>(from: readonly T[]): T => from[random(from.length)] as T
   const texts = new Set<string>()
   while (texts.size < COUNTS[label]) {
-    // The first word is written plainly after a reserved word; a base with quotes is left as it is.
+    // The first word is not quoted after a reserved word. A line that already contains quotes is used
+    // unchanged.
     const base = pick(pieces[label])
     const words = base.includes('"') ? [base] : base.split(' ')
     const spelt = words.map((word) => (/^[\w-]+$/.test(word) ? pick(pieces.spellings)(word) : word)).join(' ')

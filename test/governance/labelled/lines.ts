@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 export type Label = 'dangerous' | 'harmless'
 export type Part = 'dev' | 'held-out'
 
-/** One labelled command line, and the family that it belongs to. */
+/** A labelled command line and its family. */
 export interface LabelledLine {
   readonly family: string
   readonly text: string
@@ -11,7 +11,7 @@ export interface LabelledLine {
 
 const FAMILY = '# family: '
 
-/** A heading, a command of several lines between `<<<` and `>>>`, or a command of one line. */
+/** A heading, a multi-line command between `<<<` and `>>>`, or a one-line command. */
 const ENTRY = /^# family: (.*)$|^<<<\n([\s\S]*?)\n>>>$|^(.+)$/gm
 
 export function parseLines(text: string): LabelledLine[] {
@@ -23,7 +23,6 @@ export function parseLines(text: string): LabelledLine[] {
   })
 }
 
-/** The reverse of `parseLines`. */
 export function formatLines(lines: readonly LabelledLine[]): string {
   let family = ''
   let text = ''
@@ -37,7 +36,7 @@ export function formatLines(lines: readonly LabelledLine[]): string {
 
 export const fileOf = (name: string): URL => new URL(`./${name}.txt`, import.meta.url)
 
-/** All lines of one label and part, those written by hand and those generated. */
+/** Reads all lines of one label and part, hand-written and generated. */
 export const readLines = (label: Label, part: Part): LabelledLine[] =>
   [`${label}.${part}`, `${label}.${part}.generated`].flatMap((name) =>
     parseLines(readFileSync(fileOf(name), 'utf8')),

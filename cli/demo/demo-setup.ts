@@ -8,23 +8,23 @@ import { fileURLToPath } from 'node:url'
 
 const EXAMPLE = fileURLToPath(new URL('../../examples/parcel-rates', import.meta.url))
 
-/** What the demo plays on: a folder that goes away with it, and bait that a sandbox must not reach. */
-export interface Stage extends AsyncDisposable {
+/** The demo's temporary folder, and the secrets that a sandbox must not reach. */
+export interface DemoSetup extends AsyncDisposable {
   readonly root: string
   readonly workspace: string
   readonly stateDir: string
-  /** Temporary folder of the service, so that whatever it leaves is found under `root`. */
+  /** Temporary folder of the service, below `root`, so that leftover files are found. */
   readonly temporary: string
-  /** Lies beside the workspace. */
+  /** Content of a file next to the workspace. */
   readonly secret: string
-  /** Is in the service's environment. */
+  /** Variable in the service's environment. */
   readonly canary: { readonly name: string; readonly value: string }
-  /** A server of the host that answers everybody who reaches it. */
+  /** A server on the host that accepts every connection. */
   readonly hostUrl: string
   readonly hostConnections: () => number
 }
 
-/** A page that anybody on this host can get; proven by getting it, so that a refusal means something. */
+/** Starts a reachable page on this host and fetches it once, which proves that a later failure is due to the sandbox. */
 async function startHostServer() {
   let connections = 0
   const server = createServer((_request, response) => response.end('reached the host\n'))
@@ -45,8 +45,8 @@ async function startHostServer() {
   return { url, connections: () => connections, close }
 }
 
-/** Makes the folder, copies the example project into it and lays out the bait. */
-export async function setStage(): Promise<Stage> {
+/** Creates the folder, copies the example project into it, and writes the secrets. */
+export async function createDemoSetup(): Promise<DemoSetup> {
   const root = await realpath(await mkdtemp(join(tmpdir(), 'aw-demo-')))
   const workspace = join(root, 'parcel-rates')
   const temporary = join(root, 'tmp')

@@ -2,30 +2,30 @@ import { signalName } from '../../kit/signal-name.ts'
 import { commandShell } from '../command-shell.ts'
 
 /**
- * The witness is a small shell that is the parent of every command, in the sandbox: it sets the limits, enters
- * the working directory, and tells over a socket (descriptor 4) how the command ended, which the exit status of
- * a chain of launchers cannot tell (they all answer 128+n for a signal).
- *
- * It waits for `go` before it starts anything. By then every parent-death signal of the chain is armed, so a
- * service that dies at any moment leaves no command behind.
- *
- * Lines it writes: `ready`, then at the end `exit <status>`; between them a shell's own word about a command
- * that died by a signal. Anything before `ready` is why it could not start.
+ * The command supervisor is a small shell inside the sandbox and the parent of every command. It sets the
+ * limits, enters the working directory, and reports over a socket (descriptor 4) how the command ended: the
+ * exit status of a chain of launchers cannot tell a signal from exit code 128+n. It waits for `go` before it
+ * starts the command. By then every parent-death signal in the chain is armed, so no command survives the death
+ * of the service. It writes the line `ready` and, at the end, `exit <status>`; in between, the shell's own
+ * message about a command that a signal killed. Text before `ready` says why the command could not start.
  */
 export const STATUS_FD = 4
 
-/** Descriptor that a backend may hand to its launcher; neither the witness nor the command has it. */
+/** Descriptor that a backend may pass to its launcher. Neither the supervisor nor the command has it. */
 export const LAUNCHER_FD = 3
 
 export const COMMAND_LIMITS = {
   processes: 1024,
   openFiles: 8192,
   fileBytes: 8 * 1024 ** 3,
-  /** Private writable memory of one process (RLIMIT_DATA): address space would stop Node, which reserves much. */
+  /**
+   * Private writable memory of one process (RLIMIT_DATA). A limit on address space would break Node, which
+   * reserves a lot.
+   */
   dataBytes: 8 * 1024 ** 3,
 } as const
 
-/** A shell sets hard and soft limits alike; what the host already limits further stays so. */
+/** The shell sets hard and soft limits together. Lower limits of the host stay in force. */
 function limitLines(): string {
   const { processes, openFiles, fileBytes, dataBytes } = COMMAND_LIMITS
   const lines = [
@@ -33,19 +33,23 @@ function limitLines(): string {
     `ulimit -n ${openFiles}`,
     `ulimit -f ${fileBytes / 512}`,
     `ulimit -d ${dataBytes / 1024}`,
-    // bash calls the number of processes -u, dash and busybox -p (which is read-only in bash).
+    // The process limit is -u in bash, and -p in dash and busybox (read-only in bash).
     `ulimit -u ${processes} || ulimit -p ${processes}`,
-    // The kernel ends the command before the service when memory runs out.
+    // If memory runs out, the kernel kills the command before the service.
     'echo 500 >/proc/self/oom_score_adj',
   ]
   return `{ ${lines.join('; ')}; } 2>/dev/null`
 }
 
-/** `$1` is the workspace as the command sees it, `$2` the directory under it, `$3` the command. */
-export function witnessScript(): string {
+/**
+ * Returns the supervisor's script. `$1` is the workspace as the command sees it, `$2` the directory below it,
+ * `$3` the command.
+ */
+export function supervisorScript(): string {
   const { file, args, nameArgument } = commandShell()
   const shell = [file, ...args].join(' ')
-  // A command can open what its parent has open, with the rights of the owner: setpriv(1) leaves the filter's file there.
+  // A command can open its parent's descriptors with its owner's rights, and setpriv(1) leaves the filter's
+  // file open.
   return `exec 8>&2 2>&${STATUS_FD} ${LAUNCHER_FD}>&-
 trap : TERM INT HUP
 ${limitLines()}
@@ -63,7 +67,7 @@ exit "$status"`
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
-/** What releases the witness: a bare `go`, or the command's environment, which no other user may read from `ps`. */
+/** The message that starts the command: `go`, or the command's environment, which must not appear in `ps`. */
 export function releaseMessage(environment: Readonly<Record<string, string>>): string {
   const exports = Object.entries(environment).map(([name, value]) => `export ${name}=${quoted(value)}`)
   return exports.length === 0 ? 'go\n' : `env\n${exports.join('\n')}\n`
@@ -72,10 +76,10 @@ export function releaseMessage(environment: Readonly<Record<string, string>>): s
 export type Ending =
   | { readonly kind: 'exit'; readonly code: number }
   | { readonly kind: 'signal'; readonly signal: string }
-  /** The witness itself was ended before it could say how the command ended. */
+  /** The supervisor was killed before it reported how the command ended. */
   | { readonly kind: 'unknown' }
 
-/** Reads what the witness wrote after `ready`. */
+/** Parses the supervisor's output after `ready`. */
 export function parseEnding(text: string): Ending {
   const lines = text.split('\n')
   const last = lines.findLastIndex((line) => /^exit \d{1,3}$/.test(line))

@@ -9,26 +9,26 @@ import { readStackFile } from '../infra/read-stack-file.ts'
 import { type CallProgram, createCallProgram } from '../program-call/call-program.ts'
 import type { Connection } from '../service/connect.ts'
 import type { CliIo } from '../terminal/terminal.ts'
-import { NotRun, type Stage, type Target } from './check.ts'
+import { type CheckInputs, NotRun, type Target } from './check.ts'
 import { type Listed, listedDestinations } from './listed.ts'
 import { type InPod, makeSandbox, type Sandbox } from './sandbox.ts'
 
 const KUBECTL_MS = 30_000
 
-export interface StageOptions {
+export interface CheckInputOptions {
   readonly io: CliIo
   readonly environment: Environment
-  /** What sandboxes may reach. @default the destinations of the egress policy */
+  /** A destination that sandboxes may reach. @default the destinations of the egress policy */
   readonly allowed?: Target | undefined
   readonly unlisted: Target
   readonly claims: number
   readonly warmMs: number
-  /** Opens the connection to the service, once, when something needs it. */
+  /** Connects to the service. Called once, when a check first needs it. */
   connect(): Promise<Connection>
 }
 
-/** What the checks work with; closing it destroys the sandbox that they shared. */
-export async function openStage(options: StageOptions): Promise<Stage & AsyncDisposable> {
+/** Creates what the checks use. Disposing it destroys the shared sandboxes. */
+export async function openCheckInputs(options: CheckInputOptions): Promise<CheckInputs & AsyncDisposable> {
   const { io, environment, unlisted, claims, warmMs } = options
   const call = createCallProgram(io)
   let connection: Connection | undefined
@@ -71,20 +71,20 @@ export async function openStage(options: StageOptions): Promise<Stage & AsyncDis
   }
 }
 
-/** A control that a person named is probed from the class that the policy opens, too. */
-function listedOf({ environment, allowed }: StageOptions): Listed | undefined {
+/** A destination from the command line is also probed from the class that the policy allows to connect. */
+function listedOf({ environment, allowed }: CheckInputOptions): Listed | undefined {
   const listed = listedDestinations(environment)
   return allowed === undefined ? listed : { kind: listed?.kind ?? 'command', targets: [allowed] }
 }
 
 const POD_NAME = /^[a-z0-9][a-z0-9.-]{0,252}$/
 
-/** `kubectl exec`, which in the namespaces of sandboxes only the break-glass group may. */
+/** Runs `kubectl exec`. In sandbox namespaces, only the break-glass group may use it. */
 const inPodOf =
   (call: CallProgram, namespace: string): InPod =>
   async (bound, argv) => {
     if (!bound || !POD_NAME.test(bound.podName))
-      throw new NotRun('the sandbox is no pod, and its commands are offline')
+      throw new NotRun('the sandbox is not a pod, and its commands have no network')
     const { status, stdout, stderr } = await call({
       program: 'kubectl',
       args: ['exec', '-n', namespace, bound.podName, '-c', CONTAINERS.toolbox, '--', ...argv],
@@ -93,12 +93,12 @@ const inPodOf =
     if (status === 0) return stdout
     const why = stderr.trim().split('\n').at(-1) ?? ''
     throw new NotRun(
-      `the deployment's policy has network_enabled: false, and kubectl exec into the pod was refused (${why}): be in the break-glass group`,
+      `commands have no network (network_enabled: false), and kubectl exec into the pod was refused (${why}); join the break-glass group to run this check`,
     )
   }
 
-/** That no service is there, or that it takes no key of ours, is a reason not to run, and no failure of the cluster. */
-async function connected({ connect }: StageOptions): Promise<Connection> {
+/** Without a service, or without an accepted key, checks are not run. The cluster has not failed. */
+async function connected({ connect }: CheckInputOptions): Promise<Connection> {
   try {
     return await connect()
   } catch (error) {
@@ -106,8 +106,8 @@ async function connected({ connect }: StageOptions): Promise<Connection> {
   }
 }
 
-/** Pools of the stack file by the names that they have in Azure. */
-async function poolsOf(folder: string, environment: string): Promise<Stage['pools']> {
+/** Pools of the stack file by their names in Azure. */
+async function poolsOf(folder: string, environment: string): Promise<CheckInputs['pools']> {
   if (!existsSync(join(folder, `Pulumi.${environment}.yaml`))) return undefined
   const parsed = parseStackFile(await readStackFile(folder, environment))
   if ('problems' in parsed) return undefined

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { parseEnding, releaseMessage } from '../../runtime/executors/process/witness.ts'
+import { parseEnding, releaseMessage } from '../../runtime/executors/process/command-supervisor.ts'
 
-describe('the word of the witness', () => {
+describe('parseEnding and releaseMessage', () => {
   it.each([
     ['exit 0\n', { kind: 'exit', code: 0 }],
     ['exit 137\n', { kind: 'exit', code: 137 }],
@@ -9,7 +9,7 @@ describe('the word of the witness', () => {
     ['sh: line 1:     7 Segmentation fault      (exec …)\nexit 139\n', { kind: 'signal', signal: 'SIGSEGV' }],
     ['some warning\nexit 3\n', { kind: 'exit', code: 3 }],
     ['exit 3\nexit 0\n', { kind: 'exit', code: 0 }],
-  ])('%j is an ending', (text, ending) => {
+  ])('parses the end in %j', (text, ending) => {
     expect(parseEnding(text)).toEqual(ending)
   })
 
@@ -22,7 +22,7 @@ describe('the word of the witness', () => {
     ' exit 0\n',
     'exit 1000\n',
     'Killed\n',
-  ])('%j is no ending, and never a success', (text) => {
+  ])('finds no end in %j, and never reports success', (text) => {
     expect(parseEnding(text)).toEqual({ kind: 'unknown' })
   })
 

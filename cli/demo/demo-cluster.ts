@@ -11,19 +11,19 @@ import { EXIT } from '../exit-status.ts'
 
 const run = promisify(execFile)
 
-/** The slice of the demo: nothing of a deployment on the same cluster has its names. */
+/** Slice of the demo, so that its objects never collide with a deployment on the same cluster. */
 export const DEMO_SLUG = 'demo-0decaf'
 const { namespaces, pool } = names({ kind: 'preview', slug: DEMO_SLUG })
 const NAMESPACE = namespaces.sandboxes
 const MANIFEST = fileURLToPath(new URL('../../examples/local-cluster/sandboxes.yaml', import.meta.url))
-/** The name by which the template mounts the executor's public keys. */
+/** The sandbox template mounts the executor's public keys from this ConfigMap. */
 const KEYS_MAP = 'executor-keys'
 const CLAIMS = `${CLAIM.plural}.${CLAIM.group}`
 const KUBECTL_MS = 150_000
 const WITH_CLUSTER =
   'npm run cluster -- up --gvisor --keep && npm run cluster -- exec npm run demo -- --cluster'
 
-/** Settings of a service whose sandboxes are pods of the cluster that the kubeconfig names. */
+/** Settings of a service whose sandboxes are pods in the kubeconfig's cluster. */
 export const clusterSettings = (kubeconfig: string): Readonly<Record<string, string>> => ({
   AGENTWEAVER_SANDBOXES: 'kubernetes',
   AGENTWEAVER_DEPLOYMENT_ID: DEMO_SLUG,
@@ -32,15 +32,15 @@ export const clusterSettings = (kubeconfig: string): Readonly<Record<string, str
   AGENTWEAVER_KUBECONFIG: kubeconfig,
 })
 
-/** The namespace of the demo while it plays. */
-export interface ClusterStage extends AsyncDisposable {
-  /** Makes the keys known and waits for a warm pod. */
+/** The demo's namespace; it is deleted at the end. */
+export interface DemoCluster extends AsyncDisposable {
+  /** Creates the namespace with the public keys and waits for a warm pod. */
   open(stateDir: string): Promise<void>
-  /** Names of claims, and of pods that are not the pool's, that are still there. */
+  /** Names of claims that still exist. */
   leftovers(): Promise<readonly string[]>
 }
 
-export function clusterStage(kubeconfig: string): ClusterStage {
+export function createDemoCluster(kubeconfig: string): DemoCluster {
   const kubectl = async (...args: string[]): Promise<string> => {
     try {
       const { stdout } = await run('kubectl', ['--kubeconfig', kubeconfig, ...args], { timeout: KUBECTL_MS })

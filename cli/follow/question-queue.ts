@@ -1,33 +1,33 @@
 import { ask } from '../terminal/prompt.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 
-/** One thing that a person is asked. */
+/** A prompt for the person at the terminal. */
 export interface Question {
-  /** By which it can be withdrawn. */
+  /** Identifies the question, so that it can be withdrawn. */
   readonly key: string
-  /** What is said before the question, each time it is put. */
+  /** Text printed before the prompt, each time it is asked. */
   readonly lines: readonly string[]
   readonly prompt: string
-  /** Takes the answer; `again` puts the question once more. `undefined`: the input has ended. */
+  /** Handles the answer; `again` repeats the prompt. `undefined` means that the input has ended. */
   readonly settle: (answer: string | undefined) => Promise<'settled' | 'again'>
 }
 
-type Desk = {
-  /** Puts a question, after those that wait already. */
+type QuestionQueue = {
+  /** Adds a question to the end of the queue. */
   put(question: Question): void
-  /** Takes a question back: somebody else has answered it. */
+  /** Removes a question that was answered elsewhere. */
   withdraw(key: string): void
-  /** Ctrl-C: puts a question before all others; Ctrl-C at that one calls `onInterrupt`. */
+  /** Ctrl-C: asks this question first. A second Ctrl-C calls `onInterrupt`. */
   interrupt(question: Question): void
-  /** No more questions; the one that is open is closed. */
+  /** Drops all questions and closes the open prompt. */
   close(): void
 }
 
-/** Puts one question after another to the person at the terminal. */
-export function createDesk(
+/** Asks the person at the terminal one question after another. */
+export function createQuestionQueue(
   terminal: Terminal,
   events: { onInterrupt: () => void; onFault: (error: unknown) => void },
-): Desk {
+): QuestionQueue {
   const waiting: Question[] = []
   let open: AbortController | undefined
   let isClosed = false

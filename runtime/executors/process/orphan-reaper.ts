@@ -1,35 +1,39 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { childrenOf, descendantsOf, hasMark, isDead, isProcess, sendSignal } from './process-tree.ts'
 
-/** A stray may fork while it is looked for; one that outruns this many looks is ended with the pod. */
+/**
+ * An orphan may fork while it is being killed. If this many rounds are not enough, the process ends with the
+ * pod.
+ */
 const MAX_LOOKS = 200
 
-/** While commands run, how often the numbers of their dead orphans are given back. */
+/** How often dead orphans are reaped while commands run, in milliseconds. */
 const REAP_EVERY_MS = 500
 
-export interface StrayOptions {
+export interface OrphanReaperOptions {
   /** Children of this process that are not commands. */
   readonly ownChildren: () => readonly number[]
-  /** Takes note of the end of a child that Node did not start. */
+  /** Waits for a child that Node did not start (`waitpid`). */
   readonly reap: (pid: number) => void
 }
 
 /**
- * Keeps account of commands that no namespace holds, for a process that adopts the orphans of its descendants. A
- * child of it that it did not start was left behind; where that carries no mark of a running command, nobody needs it.
+ * Kills processes that commands leave behind, in a process that is a child subreaper and has no PID namespace
+ * per command. Every child that this process did not start is an orphan. An orphan without the mark of a
+ * running command is killed.
  */
-export class Strays {
-  readonly #options: StrayOptions
+export class OrphanReaper {
+  readonly #options: OrphanReaperOptions
   readonly #running = new Map<string, number | undefined>()
-  /** Launchers whose command is over and whose end Node may not have taken note of yet. */
+  /** Launchers of commands that have ended. Node may not have reaped them yet. */
   readonly #leaving = new Set<number>()
   #timer: NodeJS.Timeout | undefined
 
-  constructor(options: StrayOptions) {
+  constructor(options: OrphanReaperOptions) {
     this.#options = options
   }
 
-  /** A command is about to run whose processes carry `mark` (`NAME=value`). */
+  /** Registers a command whose processes carry `mark` (`NAME=value`), before it starts. */
   begin(mark: string): void {
     this.#running.set(mark, undefined)
     this.#timer ??= setInterval(() => this.#reapDead(), REAP_EVERY_MS).unref()
@@ -39,13 +43,16 @@ export class Strays {
     this.#running.set(mark, pid)
   }
 
-  /** The command is over: ends what it left behind. Answers whether nothing is left. Again is no harm. */
+  /**
+   * Unregisters a command and kills the processes that it left behind. Returns whether all of them are gone.
+   * Can be called again.
+   */
   async end(mark: string): Promise<boolean> {
     const launcher = this.#running.get(mark)
     if (launcher !== undefined) this.#leaving.add(launcher)
     this.#running.delete(mark)
     try {
-      return await this.#endStrays()
+      return await this.#killOrphans()
     } finally {
       if (this.#running.size === 0) {
         clearInterval(this.#timer)
@@ -54,13 +61,13 @@ export class Strays {
     }
   }
 
-  async #endStrays(): Promise<boolean> {
+  async #killOrphans(): Promise<boolean> {
     for (let looks = 0; looks < MAX_LOOKS; looks++) {
-      const strays = this.#orphans().filter((pid) => !this.#isNeeded(pid))
-      if (strays.length === 0) return true
-      for (const stray of strays) {
-        for (const pid of [stray, ...descendantsOf(stray)]) sendSignal(pid, 'SIGKILL')
-        this.#options.reap(stray)
+      const orphans = this.#orphans().filter((pid) => !this.#isNeeded(pid))
+      if (orphans.length === 0) return true
+      for (const orphan of orphans) {
+        for (const pid of [orphan, ...descendantsOf(orphan)]) sendSignal(pid, 'SIGKILL')
+        this.#options.reap(orphan)
       }
       await nextTurn()
     }
@@ -71,7 +78,7 @@ export class Strays {
     for (const pid of this.#orphans()) if (isDead(pid)) this.#options.reap(pid)
   }
 
-  /** Children that this process did not start. Those that it did are Node's to wait for. */
+  /** Children that this process did not start. Node reaps the others. */
   #orphans(): number[] {
     const children = childrenOf(process.pid)
     for (const pid of this.#leaving) if (!children.includes(pid)) this.#leaving.delete(pid)
