@@ -255,7 +255,7 @@ describe('a folder that no run is started on', () => {
     const path = use().aWorkspace()
     const request = aRun(path, [], { workspace: { kind: 'path', path, mode: 'isolated' } })
 
-    await expect(use().service.startRun(alice, request)).rejects.toThrow(/no git repository/)
+    await expect(use().service.startRun(alice, request)).rejects.toThrow(/not a git repository/)
   })
 
   it('is no part of a repository that is to be edited in place', async () => {
