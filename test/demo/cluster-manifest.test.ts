@@ -28,5 +28,5 @@ it('rejects a model together with a cluster', async () => {
   })
 
   expect(status).toBe(2)
-  expect(stderr).toContain('take --model or --cluster')
+  expect(stderr).toContain('either --model or --cluster')
 })
