@@ -34,8 +34,8 @@ function sandboxAlerts(warm: readonly SandboxKind[]): Alert[] {
       forMinutes: 10,
       severity: 'page',
       annotations: {
-        summary: 'Sandboxes have waited for a node for ten minutes',
-        remedy: `kubectl -n ${SANDBOXES} get events; the node pool may be at its maximum, or its size sold out`,
+        summary: 'Sandboxes have been waiting for a node for ten minutes',
+        remedy: `kubectl -n ${SANDBOXES} get events. The node pool may be at its maximum, or Azure may have no capacity for its VM size.`,
       },
     },
     {
@@ -44,8 +44,8 @@ function sandboxAlerts(warm: readonly SandboxKind[]): Alert[] {
       forMinutes: 10,
       severity: 'page',
       annotations: {
-        summary: 'Nine tenths of the quota {{ $labels.resource }} of the sandboxes are used',
-        remedy: 'agentweaver capacity --env <name> says what binds first',
+        summary: 'More than 90 % of the sandbox quota for {{ $labels.resource }} is used',
+        remedy: 'agentweaver capacity --env <name> shows which limit is reached first',
       },
     },
     {
@@ -54,8 +54,8 @@ function sandboxAlerts(warm: readonly SandboxKind[]): Alert[] {
       forMinutes: 30,
       severity: 'ticket',
       annotations: {
-        summary: 'More than a tenth of the claims found no warm sandbox',
-        remedy: 'agentweaver capacity --env <name> --arrivals <per minute> recommends a warm size',
+        summary: 'More than 10 % of the claims found no warm sandbox',
+        remedy: 'agentweaver capacity --env <name> --arrivals <per minute> recommends a pool size',
       },
     },
   ]
@@ -68,8 +68,8 @@ const poolEmpty = (pool: string, kind: SandboxKind): Alert => ({
   forMinutes: 5,
   severity: 'page',
   annotations: {
-    summary: `No warm sandbox of the pool ${pool} is ready: every run waits for a machine to start`,
-    remedy: `kubectl -n ${SANDBOXES} describe sandboxwarmpool ${pool}; if some are ready, the controller's figures are not collected`,
+    summary: `No warm sandbox of the pool ${pool} is ready, so every run waits for a cold start`,
+    remedy: `kubectl -n ${SANDBOXES} describe sandboxwarmpool ${pool}. If some are ready, the controller's metrics are not being scraped.`,
   },
 })
 
@@ -82,7 +82,7 @@ function apiAlerts(): Alert[] {
       forMinutes: 2,
       severity: 'page',
       annotations: {
-        summary: 'No replica of the API executor is available: no run starts, waiting runs wait',
+        summary: 'No replica of the API is available, so no run can start',
         remedy: `kubectl -n ${API} describe deployment ${NAME}, and its pods`,
       },
     },
@@ -92,7 +92,7 @@ function apiAlerts(): Alert[] {
       forMinutes: 15,
       severity: 'ticket',
       annotations: {
-        summary: 'The API executor has run at its largest size for a quarter of an hour',
+        summary: 'The API has been at its maximum number of replicas for 15 minutes',
         remedy: 'raise sizes.api.maxReplicas in the environment file',
       },
     },
@@ -110,9 +110,8 @@ function reaperAlerts(): Alert[] {
       forMinutes: 1,
       severity: 'page',
       annotations: {
-        summary:
-          'The reaper had to delete sandboxes that no run has: whoever claimed them did not give them back',
-        remedy: `${LOGS}: each is named there with the reason, and in the audit log as sandbox.reap`,
+        summary: 'The reaper deleted sandboxes that no run uses, because their release failed',
+        remedy: `${LOGS} shows each sandbox with the reason; the audit log has it as sandbox.reap`,
       },
     },
     {
@@ -121,8 +120,8 @@ function reaperAlerts(): Alert[] {
       forMinutes: 1,
       severity: 'ticket',
       annotations: {
-        summary: 'No replica has looked for forgotten sandboxes for a quarter of an hour',
-        remedy: `${LOGS} says what each look failed with`,
+        summary: 'The reaper has not completed a round for 15 minutes',
+        remedy: `${LOGS} shows why each round failed`,
       },
     },
     {
@@ -131,8 +130,7 @@ function reaperAlerts(): Alert[] {
       forMinutes: 15,
       severity: 'ticket',
       annotations: {
-        summary:
-          'Sandboxes are there a quarter of an hour after their end: their release is broken somewhere',
+        summary: 'Sandboxes still exist 15 minutes after their end, because their release failed',
         remedy: `kubectl -n ${SANDBOXES} get sandboxclaims --sort-by=.spec.lifecycle.shutdownTime`,
       },
     },

@@ -4,7 +4,7 @@ import { parseAllDocuments } from 'yaml'
 import { runCli } from '../cli/run-cli.ts'
 import { demoObjects } from './cluster-objects.ts'
 
-it('the pool of the demo is made of pods as the documentation and the suites have them', () => {
+it("the demo's pool has the pods of the documentation and of the cluster suites", () => {
   const text = readFileSync('examples/local-cluster/sandboxes.yaml', 'utf8')
 
   const objects = parseAllDocuments(text).map((document) => document.toJS() as unknown)
@@ -15,18 +15,18 @@ it('the pool of the demo is made of pods as the documentation and the suites hav
 it.each([
   ['no cluster is named', {}, /--cluster needs KUBECONFIG/],
   ['the cluster does not answer', { KUBECONFIG: '/nowhere' }, /kubeconfig/i],
-])('says what to do when %s, and leaves nothing', async (_what, env, words) => {
+])('says what to do if %s, and leaves nothing', async (_what, env, words) => {
   const { status, stderr } = await runCli(['demo', '--cluster'], { env })
 
   expect(status).not.toBe(0)
   expect(stderr).toMatch(words)
 })
 
-it('does not take a model to a cluster', async () => {
+it('rejects a model together with a cluster', async () => {
   const { status, stderr } = await runCli(['demo', '--cluster', '--model', 'any'], {
     env: { KUBECONFIG: 'x' },
   })
 
   expect(status).toBe(2)
-  expect(stderr).toContain('take --model or --cluster')
+  expect(stderr).toContain('either --model or --cluster')
 })

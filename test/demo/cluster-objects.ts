@@ -4,7 +4,7 @@ import { RUNTIME_CLASSES } from '../../contracts/labels.ts'
 import { names } from '../../contracts/names.ts'
 import { sandboxPodSpec } from '../cluster/helpers/sandbox-pod-spec.ts'
 
-/** What the demo on a cluster needs beside its keys: a namespace, an account, and one pool of warm pods. */
+/** Objects of the demo on a cluster, in addition to its keys: a namespace, an account, and one warm pool. */
 export function demoObjects() {
   const { namespaces, pool, serviceAccounts } = names({ kind: 'preview', slug: DEMO_SLUG })
   const namespace = namespaces.sandboxes

@@ -13,7 +13,7 @@ const asModel = async (replies: readonly ModelReply[]) => {
   })
 }
 
-test('a model that repairs the project plays the demo to its end', async () => {
+test('passes with a model that repairs the project', async () => {
   const repair = { toolCalls: [{ name: 'str_replace_editor', arguments: FIX }] }
 
   const intent = { toolCalls: [{ name: 'report_intent', arguments: { intent: 'Find the mistake.' } }] }
@@ -25,7 +25,7 @@ test('a model that repairs the project plays the demo to its end', async () => {
   expect(stdout).toContain('str_replace_editor  src/price.js')
 })
 
-test('one that repairs nothing is told so', async () => {
+test('fails with a model that repairs nothing', async () => {
   const { status, stderr } = await asModel([RUN_TESTS])
 
   expect(status).toBe(1)

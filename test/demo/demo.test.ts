@@ -10,7 +10,7 @@ import { runCli, startAtTerminal, startCli, until, untilQuiet } from '../cli/run
 
 const Line = RunEnvelope.extend({ runId: z.string() })
 
-test('on the rung below bubblewrap all of it happens too', async () => {
+test('passes with the backend below bubblewrap', async () => {
   const env = { AGENTWEAVER_ISOLATION: 'linux-namespaces' }
 
   const { status, stdout, stderr } = await runCli(['demo'], { env })
@@ -23,7 +23,7 @@ test('on the rung below bubblewrap all of it happens too', async () => {
 })
 
 describe('at a terminal', () => {
-  test('the person is asked, and with a yes all of it happens', async () => {
+  test('asks the person, and passes after a yes', async () => {
     await using terminal = startAtTerminal(['demo'])
 
     await terminal.shows('Allow it?')
@@ -33,7 +33,7 @@ describe('at a terminal', () => {
     expect(terminal.screen()).not.toContain('Approved without asking')
   })
 
-  test('with a no the demo says what it could not show', async () => {
+  test('says what it could not show after a no', async () => {
     await using terminal = startAtTerminal(['demo'])
 
     await terminal.shows('Allow it?')
@@ -44,7 +44,7 @@ describe('at a terminal', () => {
     expect(terminal.screen()).toContain('You denied the command. Run the demo again')
   })
 
-  test('Ctrl-C before the service is there leaves nothing behind either', async () => {
+  test('Ctrl-C before the service has started leaves nothing behind', async () => {
     await using terminal = startAtTerminal(['demo'])
 
     await terminal.shows('works in /')
@@ -68,12 +68,12 @@ describe('at a terminal', () => {
   })
 })
 
-test('when it is killed, the service and everything under it end by themselves', async () => {
+test('if it is killed, the service and all of its processes end by themselves', async () => {
   const child = startCli(['demo'])
   let shown = ''
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
     shown += chunk
-    // From here on it does nothing more: it must not come to its own end before it is killed.
+    // The demo is stopped here, so that it cannot end before it is killed.
     if (shown.includes('intent')) child.kill('SIGSTOP')
   })
   await until('the run has a sandbox', () => shown.includes('intent'))
@@ -87,7 +87,7 @@ test('when it is killed, the service and everything under it end by themselves',
   await rm(root, { recursive: true })
 })
 
-describe('the checks see when something did not happen', () => {
+describe('the checks detect', () => {
   let evidence: Evidence
 
   beforeAll(async () => {
@@ -110,7 +110,7 @@ describe('the checks see when something did not happen', () => {
     }
   })
 
-  /** The same events without those that the test picks, numbered anew. */
+  /** The same events without the selected ones, renumbered. */
   const without = (pick: (event: RunEvent) => boolean): Evidence => ({
     ...evidence,
     events: evidence.events
@@ -132,7 +132,7 @@ describe('the checks see when something did not happen', () => {
     }
   }
 
-  test('and are satisfied by what did', () => {
+  test('nothing if everything happened (control)', () => {
     expect(missing(evidence)).toEqual([])
   })
 
@@ -145,8 +145,8 @@ describe('the checks see when something did not happen', () => {
     ],
     ['no isolation', () => without(({ type }) => type === 'sandbox.selected'), 'really isolated'],
     ['no intent', () => without(({ type }) => type === 'agent.intent'), 'stated its intent'],
-    ['no release', () => without(({ type }) => type === 'sandbox.execution_pod.released'), 'given back'],
-    ['no end', () => without(({ type }) => type === 'done'), 'ended well'],
+    ['no release', () => without(({ type }) => type === 'sandbox.execution_pod.released'), 'was released'],
+    ['no end', () => without(({ type }) => type === 'done'), 'the run succeeded'],
     ['no approval', () => without(({ type }) => type === 'shell.approved'), 'waited for an approval'],
     [
       'no question',
@@ -158,7 +158,7 @@ describe('the checks see when something did not happen', () => {
     ['no results', () => without(({ type }) => type === 'tool.result'), 'searched'],
     ['no refusal', () => without(({ type }) => type === 'tool.denied' || type === 'tool.error'), 'outside'],
     ['an unrepaired file', () => ({ ...evidence, fixedFile: '' }), 'repaired the file'],
-    ['a folder that stayed', () => ({ ...evidence, buildExists: true }), 'and then ran'],
+    ['a folder that was not deleted', () => ({ ...evidence, buildExists: true }), 'and then ran'],
     ['a connection to the host', () => ({ ...evidence, hostConnections: 1 }), 'the network was refused'],
     ['the secret in an output', () => withOutput('outside-0123'), 'a path outside'],
     [

@@ -26,7 +26,7 @@ test.each([
   expect(await leftBehind(folder)).toEqual([])
 })
 
-test('names a folder that stays', async () => {
+test('names a folder that still exists', async () => {
   const folder = await aFolder()
 
   expect(await leftBehind(folder, 100)).toEqual([`the folder ${folder}`])
