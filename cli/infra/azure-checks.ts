@@ -59,8 +59,9 @@ async function loginCheck({ config, call }: Asked): Promise<AzureCheck> {
   }
 }
 
-/** The last line of what `az` said on its error stream: its others are notes. */
-const complaint = (stderr: string) => stderr.trim().split('\n').at(-1) ?? 'az said nothing'
+/** The error is the last line that `az` prints; warnings precede it. */
+const complaint = (stderr: string) =>
+  stderr.trim().split('\n').at(-1) || 'az failed without a message: run it with --debug'
 
 const Providers = z.array(z.object({ name: z.string(), state: z.string() }))
 

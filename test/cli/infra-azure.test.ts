@@ -122,6 +122,12 @@ describe('agentweaver infra check --azure', () => {
       /AuthorizationFailed/,
     ],
     [
+      'an az that fails without a message',
+      { 'provider list': { err: '\n', status: 1 } },
+      'providers',
+      /^az failed without a message: run it with --debug$/,
+    ],
+    [
       'a future budget that starts in the past',
       { 'rest --method': NO_BUDGET },
       'budget',

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
+import type { Plan } from '../../contracts/planned-resource.ts'
+import { reviewPlan } from '../../infra/plans/review.ts'
 import { readAnswers, recordedSoFar } from '../cli/pulumi-answers.ts'
 import { RECORDINGS, readRecording } from '../policies/stack/recording.ts'
 import { PARTS, PROOF_PAGE, proofPage } from '../pulumi/proof-page.ts'
@@ -57,6 +59,20 @@ test.each([
   )
 
   expect(found.length).toBeGreaterThan(0)
+})
+
+test('the counts on the page are those of the committed plan', () => {
+  const plan = JSON.parse(readFileSync(join(ROOT, 'plans/dev.json'), 'utf8')) as Plan
+  const { pulumi } = reviewPlan(plan).counts
+  const withPack = rows.filter(
+    ({ command, status }) =>
+      /^pulumi (?:preview|up) .*--policy-pack policies\/stack$/.test(command) && status === 0,
+  )
+
+  expect(
+    withPack.slice(0, 3).map(({ outcome }) => outcome),
+    'npm run test:pulumi -- --record',
+  ).toEqual([`${pulumi} to create`, `${pulumi} created`, `${pulumi} unchanged`])
 })
 
 test('what was recorded tells nothing of the machine, and is of one version of the CLI', () => {

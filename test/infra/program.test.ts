@@ -203,6 +203,16 @@ describe.each(['dev', 'prod'])('the platform %s', (stack) => {
     expect(grantees).toEqual([])
   })
 
+  test('turns off the DNS cache on every node, which would hide names from Cilium', () => {
+    const plan = plans[stack]
+    const { agentPoolProfiles } = only(plan, 'containerservice:ManagedCluster').inputs
+    const pools = ofType(plan, 'containerservice:AgentPool').map(({ inputs }) => inputs)
+    const profiles = [...(agentPoolProfiles as (typeof pools)[number][]), ...pools]
+
+    expect(profiles.length).toBeGreaterThan(2)
+    for (const { localDNSProfile } of profiles) expect(localDNSProfile).toEqual({ mode: 'Disabled' })
+  })
+
   test('never writes an issuer that it does not know', () => {
     const issuers = ofType(plans[stack], 'managedidentity:FederatedIdentityCredential').map(
       ({ inputs }) => inputs['issuer'],
