@@ -261,7 +261,5 @@ describe('a service on a cluster', () => {
 
 test('a service is not started by a cluster that does not answer, and falls back to nothing', async () => {
   expect(await lonely.exited).toBe(1)
-  expect(lonely.stderr()).toMatch(
-    /Sandboxes of Kubernetes cannot be used, and nothing weaker takes their place/,
-  )
+  expect(lonely.stderr()).toMatch(/The cluster cannot be used, and there is no fallback/)
 })
