@@ -2,6 +2,7 @@ import type { Log } from '../kit/log.ts'
 import type { Engine, OnRemoteEvents } from './engine.ts'
 import { EventListeners } from './event-listeners.ts'
 import { migrate } from './migrate.ts'
+import { reportingFaults } from './reporting-faults.ts'
 import { createSqlStore } from './sql-store.ts'
 import type { Store } from './store.ts'
 import { deleteAbandonedBlobs } from './tables/blobs.ts'
@@ -23,7 +24,7 @@ export async function openStore(location: StoreLocation, { log }: { log: Log }):
   try {
     await migrate(engine)
     await engine.writer.transaction().execute((db) => deleteAbandonedBlobs({ db, engine }))
-    return createSqlStore(engine, listeners)
+    return reportingFaults(createSqlStore(engine, listeners))
   } catch (error) {
     await engine.close()
     throw error

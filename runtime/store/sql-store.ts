@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { sql } from 'kysely'
 import type { RunEnvelope } from '../../contracts/events.ts'
 import type { Engine, WriteScope } from './engine.ts'
 import type { EventListeners } from './event-listeners.ts'
@@ -21,6 +20,9 @@ import {
   readTrustedFolder,
   writeTrustedFolder,
 } from './tables/trusted-folders.ts'
+
+/** A row that every check of the store writes. */
+const READINESS = { name: 'readiness', holder: 'every process', ttlMs: 0 }
 
 /** The store over a migrated engine. */
 export function createSqlStore(engine: Engine, listeners: EventListeners): Store {
@@ -65,9 +67,7 @@ export function createSqlStore(engine: Engine, listeners: EventListeners): Store
       write((scope) => acquireLease(scope, { name, holder, ttlMs }), engine.leases),
     releaseLease: (name, holder) => write((scope) => releaseLease(scope, name, holder), engine.leases),
 
-    ping: async () => {
-      await sql`select 1`.execute(engine.reader)
-    },
+    ping: () => write((scope) => acquireLease(scope, READINESS).then(() => undefined), engine.leases),
     close: () => engine.close(),
   }
 }

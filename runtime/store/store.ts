@@ -369,6 +369,7 @@ export interface Store {
   acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean>
   releaseLease(name: string, holder: string): Promise<void>
 
+  /** Writes to the database, so that a full disk or a read-only server is found too. */
   ping(): Promise<void>
   close(): Promise<void>
 }

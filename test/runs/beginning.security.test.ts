@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { SandboxError } from '../../runtime/kit/errors.ts'
 import type { Store, Transaction } from '../../runtime/store/store.ts'
 import { alice, aRun, follow, shell, startService, typesOf } from './service-rig.ts'
 
@@ -11,7 +10,7 @@ function failBeginnings(store: Store): void {
   const refusing = (tx: Transaction): Transaction => ({
     ...tx,
     changeRun: async (id, change) => {
-      if (change.state === 'running') throw new SandboxError('unavailable', 'the store is away')
+      if (change.state === 'running') throw new Error('the beginning is refused')
       return tx.changeRun(id, change)
     },
   })

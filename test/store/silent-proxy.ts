@@ -1,6 +1,6 @@
 import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net'
 
-/** A way to the PostgreSQL on a Unix socket whose connections can be made to fall silent without closing. */
+/** A TCP proxy to the PostgreSQL on a Unix socket. Its connections can fall silent without closing, or be refused. */
 export async function proxyTo(url: string) {
   const socketFolder = new URL(url).searchParams.get('host')
   const sockets: Socket[] = []
@@ -15,10 +15,11 @@ export async function proxyTo(url: string) {
     client.pipe(upstream).pipe(client)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
   const through = new URL(url)
   through.searchParams.delete('host')
   through.hostname = '127.0.0.1'
-  through.port = String((server.address() as AddressInfo).port)
+  through.port = String(port)
   return {
     url: through.href,
     connections: () => connections,
@@ -26,6 +27,13 @@ export async function proxyTo(url: string) {
     freezeCurrent: () => {
       for (const socket of sockets) socket.unpipe().pause()
     },
+    /** Open connections break, new ones are refused. */
+    refuse: async () => {
+      const closed = new Promise((resolve) => server.close(resolve))
+      for (const socket of sockets.splice(0)) socket.destroy()
+      await closed
+    },
+    accept: () => new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve)),
     [Symbol.asyncDispose]: async () => {
       for (const socket of sockets) socket.destroy()
       await new Promise((resolve) => server.close(resolve))

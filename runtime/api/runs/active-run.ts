@@ -12,13 +12,15 @@ import { checkpoint } from './checkpoint.ts'
 import { hostCommandOf } from './commands.ts'
 import { BatchCommitter, type Committed } from './commit-batch.ts'
 import type { RunDeps } from './deps.ts'
-import { type Ending, failureOf, finishRun } from './finish.ts'
+import { type Ending, failureOf, finishRun, overdue, unused } from './finish.ts'
 import { isHeld, whileHeld } from './held-run.ts'
 import type { LaunchedSandbox } from './launch.ts'
 import { followOthers, hearOthers } from './others-words.ts'
+import { type Patience, patiently, patientStore } from './patient-store.ts'
 import { Relay } from './relay.ts'
 import { discardClaim, type Resumed, readPosition, resume, type TurnEnded } from './resume.ts'
 import { causeOf, lossOf } from './sandbox-death.ts'
+import { stopTurn } from './stop-turn.ts'
 import { createWatchdog } from './watchdog.ts'
 
 export type ActiveRunParts = {
@@ -29,8 +31,7 @@ export type ActiveRunParts = {
 
 type Serving = LaunchedSandbox & { readonly relay: Relay }
 
-/** How long a cancelled turn may take to end by itself, and a stalled sandbox to answer. */
-const CANCEL_GRACE_MS = 800
+/** How long a stalled sandbox may take to answer. */
 const PROBE_TIMEOUT_MS = 10_000
 
 /** Over a hundred commands that each fill both of their streams with the default cap. */
@@ -57,7 +58,8 @@ export class ActiveRun {
   readonly #commands = new Set<string>()
   readonly #turnEnds = new Map<string, PromiseWithResolvers<TurnEnded>>()
   #ending: Ending | undefined
-  #isAbandoned = false
+  readonly #abandoned = new AbortController()
+  readonly #patience: Patience
   #usedAt: string | undefined
   #activeTurn: string | undefined
   /** The sandbox, as soon as it is configured. */
@@ -71,11 +73,14 @@ export class ActiveRun {
   #endedBefore: Resumed['ended']
   #wake: () => void = () => undefined
 
-  constructor(deps: RunDeps, parts: ActiveRunParts, run: RunRow) {
+  /** `after`: this process drove the run before, and must have let go of it first. */
+  constructor(given: RunDeps, parts: ActiveRunParts, { run, after }: { run: RunRow; after?: Promise<void> }) {
     this.run = run
+    this.#log = given.log.child({ runId: run.id })
+    this.#patience = { signal: this.#abandoned.signal, log: this.#log }
+    const deps = { ...given, store: patientStore(given.store, this.#patience) }
     this.#deps = deps
     this.#parts = parts
-    this.#log = deps.log.child({ runId: run.id })
     this.#ready.promise.catch(() => undefined)
     this.#watchdog = createWatchdog(
       { limits: deps.limits, activeTime: activeTimeOf(deps, run) },
@@ -86,21 +91,13 @@ export class ActiveRun {
       {
         onExpired: (requestId) => this.#expire(requestId),
         onStalled: () => this.#probe(),
-        onOverdue: () =>
-          this.end({
-            state: 'failed',
-            code: 'deadline_exceeded',
-            message: `the run was active for more than ${deps.limits.runTimeoutMs / 1000} s`,
-          }),
-        onIdle: () =>
-          this.end({
-            state: 'succeeded',
-            summary: `ended after ${deps.limits.idleTimeoutMs / 1000} s without use`,
-          }),
+        onOverdue: () => this.end(overdue(deps.limits.runTimeoutMs)),
+        onIdle: () => this.end(unused(deps.limits.idleTimeoutMs)),
       },
     )
     const unfollow = followOthers(deps, run.id, () => this.#hearOthers())
-    this.finished = this.#drive()
+    this.finished = (after ?? Promise.resolve())
+      .then(() => this.#drive())
       .catch((error) => this.#log.error('the run could not be finished', { error }))
       .finally(unfollow)
   }
@@ -108,6 +105,11 @@ export class ActiveRun {
   /** Resolves when the sandbox serves; rejects with `run_ended` where it never will. */
   get serving(): Promise<Serving> {
     return this.#ready.promise
+  }
+
+  /** Another process may drive the run, or this one again by another driver. */
+  get isAbandoned(): boolean {
+    return this.#abandoned.signal.aborted
   }
 
   end(reason: Ending): void {
@@ -118,7 +120,7 @@ export class ActiveRun {
 
   /** Leaves the run and its sandbox as they are: another process drives them, or will. */
   abandon(): void {
-    this.#isAbandoned = true
+    this.#abandoned.abort()
     this.end({ state: 'failed', code: 'unavailable', message: 'another process drives the run' })
   }
 
@@ -155,9 +157,19 @@ export class ActiveRun {
     }
     this.#ready.reject(new SandboxError('run_ended', 'the run ended'))
     this.#watchdog.stop()
-    // As it is now: the launch gave it a generation, and its sandbox's claim is that generation's.
-    const current = await this.#deps.store.readRun(this.run.id)
-    if (this.#isAbandoned || !current || !isHeld(this.run, current)) return this.#leave()
+    try {
+      await this.#finish(serving)
+    } catch (error) {
+      if (!this.isAbandoned) throw error
+      await this.#leave()
+    }
+  }
+
+  /** Releases the sandbox and stores the end of the run, unless another process drives the run. */
+  async #finish(serving: Serving | undefined): Promise<void> {
+    // The launch gave the row a generation, which names the claim of the sandbox.
+    const current = this.isAbandoned ? undefined : await this.#deps.store.readRun(this.run.id)
+    if (this.isAbandoned || !current || !isHeld(this.run, current)) return this.#leave()
     const ending: Ending = this.#ending ?? {
       state: 'failed',
       code: 'internal',
@@ -327,7 +339,10 @@ export class ActiveRun {
     await whileHeld(store, this.run, (tx) => tx.changeRun(this.run.id, { state: 'ending', ending }))
     const isAlive = !(ending.state === 'failed' && ending.code === 'sandbox_lost')
     const turnId = this.#activeTurn
-    if (isAlive && turnId !== undefined) await this.#stopTurn(serving, turnId)
+    if (isAlive && turnId !== undefined) {
+      const ended = this.#turnEnd(turnId).promise
+      await stopTurn({ client: serving.client, turnId, ended }, this.#log)
+    }
     // After a turn that ended by itself the checkpoint is there already.
     if (isAlive && (turnId !== undefined || this.run.kind === 'command')) await this.#save(serving)
     this.#relayStop.abort()
@@ -338,18 +353,6 @@ export class ActiveRun {
       await this.#relaying
     }
     await store.transaction((tx) => tx.changeClaim(serving.claim, { state: 'released' }))
-  }
-
-  /** Lets a turn that works end by itself, for a moment, so that its last events are kept. */
-  async #stopTurn({ client }: Serving, turnId: string): Promise<void> {
-    const signal = withTimeout(CANCEL_GRACE_MS)
-    const timedOut = new Promise<void>((resolve) =>
-      signal.addEventListener('abort', () => resolve(), { once: true }),
-    )
-    const cancelled = client.turns.cancel(turnId, signal).then(() => this.#turnEnd(turnId).promise)
-    await Promise.race([cancelled, timedOut]).catch((error) =>
-      this.#log.warn('the turn did not cancel', { error }),
-    )
   }
 
   #onCommitted(committed: Committed): void {
@@ -368,7 +371,8 @@ export class ActiveRun {
 
   #expire(requestId: string): void {
     const settle = async () => {
-      const decision = await this.#parts.approvals.expire(this.run.id, requestId)
+      const { approvals } = this.#parts
+      const decision = await patiently(() => approvals.expire(this.run.id, requestId), this.#patience)
       if (decision) await this.settleApproval(requestId, [decision])
     }
     settle().catch((error) => this.#fail(error))

@@ -1,4 +1,5 @@
 import { SandboxError } from '../../kit/errors.ts'
+import { present } from '../../kit/present.ts'
 import type { RunRow } from '../../store/store.ts'
 import { ActiveRun, type ActiveRunParts } from './active-run.ts'
 import type { RunDeps } from './deps.ts'
@@ -33,20 +34,28 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
       }
     },
 
-    /** Drives a run, from wherever it is, until it ends; twice for one run is once. */
+    /**
+     * Drives a run from its stored position until it ends. A run that is driven already is left to its driver, unless
+     * that one was abandoned: then a new driver begins when the old one has stopped.
+     */
     launch(run: RunRow): ActiveRun {
       const known = active.get(run.id)
-      if (known) return known
-      const driven = new ActiveRun(deps, parts, run)
+      if (known && !known.isAbandoned) return known
+      const driven = new ActiveRun(deps, parts, { run, ...present({ after: known?.finished }) })
       active.set(run.id, driven)
       void driven.finished.finally(() => {
+        if (active.get(run.id) !== driven) return
         active.delete(run.id)
         places.delete(run.id)
       })
       return driven
     },
 
-    get: (runId: string): ActiveRun | undefined => active.get(runId),
+    /** The driver of a run in this process; none once it was abandoned. */
+    get: (runId: string): ActiveRun | undefined => {
+      const driven = active.get(runId)
+      return driven?.isAbandoned ? undefined : driven
+    },
     giveUp: (runId: string) => places.delete(runId),
     list: (): ActiveRun[] => [...active.values()],
     get taken(): number {

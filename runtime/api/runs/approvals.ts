@@ -90,6 +90,7 @@ export class Approvals {
   expire(runId: string, requestId: string): Promise<CallDecision | undefined> {
     return this.#store.transaction(async (tx) => {
       const approval = await tx.readApproval(runId, requestId)
+      if (approval?.state === 'expired') return storedDecision(tx, runId, approval.callId)
       if (approval?.state !== 'pending') return undefined
       return this.#settle(tx, approval, { state: 'expired', reason: 'nobody decided before it expired' })
     })
@@ -170,4 +171,13 @@ export function toApproval(row: ApprovalRow): Approval {
     ...(row.decidedBy && { decidedBy: row.decidedBy }),
     ...(row.reason && { reason: row.reason }),
   }
+}
+
+/** The decision of an approval that was settled before: the sandbox takes each decision once. */
+async function storedDecision(
+  tx: Transaction,
+  runId: string,
+  callId: string,
+): Promise<CallDecision | undefined> {
+  return (await tx.readCall(runId, callId))?.decision as CallDecision | undefined
 }

@@ -17,7 +17,11 @@ export async function beginRun(
   await nextTurn()
   sendTurn()
   await nextTurn()
-  await whileHeld(store, run, async (tx) => {
+  let attempts = 0
+  await whileHeld(store, run, async (tx, current) => {
+    attempts += 1
+    // An earlier attempt was committed, and its answer was lost.
+    if (attempts > 1 && current.state !== 'launching') return
     await tx.changeRun(run.id, { startedAt: clock().toISOString() })
     if (selected) {
       await tx.changeRun(run.id, { sandbox: { name: sandbox.podName, isolation: selected } })
@@ -28,8 +32,13 @@ export async function beginRun(
   })
 }
 
-/** The next queued turn, marked as sent; the run's state says whether there is one. */
+/**
+ * The next queued turn, marked as sent; the run's state says whether there is one. The driver asks between turns, so a
+ * turn that is sent already is one whose commit got no answer.
+ */
 export async function takeTurn(tx: Transaction, runId: string): Promise<TurnRow | undefined> {
+  const [sent] = await tx.listTurns(runId, ['sent'])
+  if (sent) return sent
   const [turn] = await tx.listTurns(runId, ['queued'])
   await take(tx, runId, turn)
   return turn

@@ -69,6 +69,8 @@ export class BatchCommitter {
     const through = envelopes.at(-1)?.sequence ?? 0
     const { committed, redacted } = await this.#deps.store.transaction(async (tx) => {
       const run = requireHeld(this.#held, await tx.readRun(runId))
+      if (run.endedAt !== undefined)
+        throw new SandboxError('conflict', `another process ended the run ${runId}`)
       const work: Work = {
         tx,
         run,
@@ -107,8 +109,10 @@ export class BatchCommitter {
     const { tx, run, events, redacted } = work
     for (const envelope of envelopes) {
       if (envelope.sequence > run.hostSequence) await this.#apply(work, envelope)
-      // Stored already: what is held back of it is all that is of interest.
-      else redacted.redact(envelope)
+      else {
+        redacted.redact(envelope)
+        await this.#recallCommitted(work, envelope.event)
+      }
     }
     await tx.appendEvents(run.id, events)
     const hostSequence = Math.max(run.hostSequence, envelopes.at(-1)?.sequence ?? 0)
@@ -130,6 +134,22 @@ export class BatchCommitter {
       work.events.push({ event, at: envelope.at, ...(isItself && { host }) })
       await this.#follow(work, event)
     }
+  }
+
+  /**
+   * An event that is stored already: its batch is read again by a new driver, or was committed without an answer. Its
+   * consequences are told again; the sandbox and the driver take each of them once.
+   */
+  async #recallCommitted({ tx, run, committed }: Work, event: HostEvent): Promise<void> {
+    if (event.type === 'turn.ended') committed.endedTurns.push(event.data)
+    if (event.type === 'command.exited' && event.data.callId === undefined)
+      committed.endedCommands.push(event.data.commandId)
+    if (event.type !== 'tool.call') return
+    const call = await tx.readCall(run.id, event.data.callId)
+    if (call && call.state !== 'ended' && call.decision)
+      committed.decisions.push(call.decision as CallDecision)
+    const pending = await tx.listApprovals(run.id, { state: 'pending' })
+    committed.approvals.push(...pending.filter(({ callId }) => callId === event.data.callId))
   }
 
   /** What an event means beside being stored. */

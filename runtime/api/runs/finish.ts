@@ -18,6 +18,17 @@ export type Ending =
   | { readonly state: 'outcome-failed'; readonly summary?: string }
   | { readonly state: 'cancelled'; readonly by: string }
 
+export const overdue = (afterMs: number): Ending => ({
+  state: 'failed',
+  code: 'deadline_exceeded',
+  message: `the run was active for more than ${afterMs / 1000} s`,
+})
+
+export const unused = (afterMs: number): Ending => ({
+  state: 'succeeded',
+  summary: `ended after ${afterMs / 1000} s without use`,
+})
+
 /** How a run ends by something that was thrown; what nobody has foreseen is told in the log alone. */
 export function failureOf(error: unknown, log: Log): Ending {
   if (error instanceof SandboxError && error.code !== 'internal')

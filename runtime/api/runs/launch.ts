@@ -7,7 +7,7 @@ import { unlessAborted, withTimeout } from '../../kit/deadline.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { BoundSandbox, ClaimRequest } from '../../sandboxes/provider.ts'
-import type { ClaimRow, RunRow, TurnRow } from '../../store/store.ts'
+import type { ClaimRow, RunRow, Transaction, TurnRow } from '../../store/store.ts'
 import { clientFor, draftConfigurations } from './configuration.ts'
 import type { RunDeps } from './deps.ts'
 import { requireHeld, whileHeld } from './held-run.ts'
@@ -67,10 +67,13 @@ async function recordRequest({ store, provider, keys, clock }: RunDeps, run: Run
   const claim = { namespace: provider.namespace, name, generation }
   const handle = provider.draft(name)
   const createdAt = clock().toISOString()
+  let attempts = 0
   await store.transaction(async (tx) => {
+    attempts += 1
     const current = requireHeld(run, await tx.readRun(run.id))
     if (current.endedAt !== undefined)
       throw new SandboxError('run_ended', `run ${run.id} ended before it was launched`)
+    if (attempts > 1 && (await isRecorded(tx, current, claim))) return
     if (current.generation !== run.generation)
       throw new SandboxError('conflict', `run ${run.id} is launched already`)
     await tx.changeRun(run.id, { state: 'launching', generation })
@@ -78,6 +81,12 @@ async function recordRequest({ store, provider, keys, clock }: RunDeps, run: Run
     await tx.upsertClaim({ ...row, ...(handle !== undefined && { handle }) })
   })
   return { claim, handle }
+}
+
+/** An earlier attempt was committed, and its answer was lost. */
+async function isRecorded(tx: Transaction, run: RunRow, claim: LaunchedSandbox['claim']): Promise<boolean> {
+  if (run.state !== 'launching' || run.generation !== claim.generation) return false
+  return (await tx.readClaim(claim))?.state === 'requested'
 }
 
 type Claiming = Requested & { readonly signal: AbortSignal }
@@ -178,7 +187,12 @@ async function recordBound(
   { sandbox, claim, folder }: Bound,
 ): Promise<TurnRow | undefined> {
   const { isolation, podName, uids, launch: launched, bindMs, claimName: name } = sandbox
+  let attempts = 0
   return whileHeld(store, run, async (tx) => {
+    attempts += 1
+    const [turn] = await tx.listTurns(run.id, ['queued'])
+    // An earlier attempt was committed, and its answer was lost.
+    if (attempts > 1 && (await tx.readClaim(claim))?.state === 'bound') return turn
     const ids = { uid: uids.claim, sandboxUid: uids.sandbox, podUid: uids.pod, handle: sandbox.handle }
     await tx.bindClaim(claim, ids)
     await tx.changeRun(run.id, { sandbox: { name: podName, isolation } })
@@ -193,7 +207,6 @@ async function recordBound(
       },
       ...(folder?.events ?? []).map((event) => ({ event })),
     ])
-    const [turn] = await tx.listTurns(run.id, ['queued'])
     return turn
   })
 }

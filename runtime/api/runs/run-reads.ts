@@ -1,5 +1,5 @@
 import type { Run } from '../../../contracts/api.ts'
-import { withTimeout } from '../../kit/deadline.ts'
+import { deadline, withTimeout } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 import type { RunDeps } from './deps.ts'
@@ -26,6 +26,8 @@ type ReadDeps = Pick<RunDeps, 'store' | 'provider'>
 type FindServing = (caller: Caller, id: string) => Promise<SandboxUse>
 
 const ARCHIVE_TIMEOUT_MS = 600_000
+/** Readiness turns false within two seconds of a fault of the store. */
+const STORE_CHECK_MS = 1_500
 
 async function* workspaceOf({ client, done }: SandboxUse): AsyncGenerator<Uint8Array> {
   try {
@@ -42,6 +44,7 @@ const whereWorkIs = ({ path, mode }: Extract<Run['workspace'], { kind: 'path' }>
 
 /** What callers read of runs; what is not theirs does not exist for them. */
 export function createRunReads({ store, provider }: ReadDeps, findServing: FindServing): Reads {
+  const checkStore = oneAtATime(() => store.ping())
   return {
     readRun: async (caller, id) => toRun(await requireRun(store, caller, id)),
     async listRuns({ owner, role }, { kind, limit, after }) {
@@ -73,10 +76,24 @@ export function createRunReads({ store, provider }: ReadDeps, findServing: FindS
       return subscribeToRun(store, id, { ...from, after: Math.min(from.after, run.lastSequence) })
     },
     async ready() {
-      const problem = await store.ping().then(() => undefined, messageOf)
+      const problem = await deadline('a write to the store', STORE_CHECK_MS, checkStore()).then(
+        () => undefined,
+        messageOf,
+      )
       const stored = { name: 'store', ok: problem === undefined, detail: problem ?? store.engine }
       const checks = [stored, ...(provider.checks?.() ?? [])]
       return { ready: checks.every(({ ok }) => ok), checks }
     },
+  }
+}
+
+/** Callers that come while the work is under way wait for the same work. */
+function oneAtATime(work: () => Promise<void>): () => Promise<void> {
+  let current: Promise<void> | undefined
+  return () => {
+    current ??= work().finally(() => {
+      current = undefined
+    })
+    return current
   }
 }

@@ -13,7 +13,7 @@ export type LeaseOptions = {
   readonly ttlMs: number
   /** Several processes hold it together. @default false */
   readonly isShared?: boolean
-  /** The lease is lost: somebody else serves the store, or nobody can be told. */
+  /** Another service holds the lease and serves the store. While the store cannot be reached, nobody knows of one. */
   readonly onLost: () => void
   readonly log: Log
 }
@@ -31,14 +31,13 @@ export async function holdStore(
   const stop = new AbortController()
   await acquire(store, { holder, ttlMs, log })
   const renewing = (async () => {
-    for (let renewedAt = Date.now(); ; ) {
+    for (;;) {
       await delay(ttlMs / 3, stop.signal)
       const isHeld = await store.acquireLease(LEASE, holder, ttlMs).catch((error: unknown) => {
         log.warn('the lease of the store could not be renewed', { error })
-        return Date.now() - renewedAt < ttlMs ? undefined : false
+        return undefined
       })
       if (isHeld === false) return onLost()
-      if (isHeld) renewedAt = Date.now()
     }
   })().catch(() => undefined)
   return {

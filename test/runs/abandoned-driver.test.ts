@@ -1,0 +1,63 @@
+import { expect, it } from 'vitest'
+import { createActiveRuns } from '../../runtime/api/runs/active-runs.ts'
+import { CapacityQueue } from '../../runtime/api/runs/capacity-queue.ts'
+import type { RunDeps } from '../../runtime/api/runs/deps.ts'
+import { SandboxError } from '../../runtime/kit/errors.ts'
+import { silentLog } from '../../runtime/kit/log.ts'
+import type { RunRow } from '../../runtime/store/store.ts'
+import { until } from '../helpers/until.ts'
+
+const RUN = { id: 'run_1', kind: 'agent', state: 'queued', generation: 0, holder: 'this process' } as RunRow
+
+/** Drivers over a store whose transactions answer when the test says so. */
+function slowlyDriven() {
+  const transactions: PromiseWithResolvers<never>[] = []
+  const store = {
+    onEvents: () => () => undefined,
+    readRun: async () => RUN,
+    transaction: () => {
+      const transaction = Promise.withResolvers<never>()
+      transactions.push(transaction)
+      return transaction.promise
+    },
+  }
+  const limits = { idleTimeoutMs: 600_000, stallTimeoutMs: 600_000, runTimeoutMs: 600_000 }
+  const provider = { shared: {}, namespace: 'sandboxes', draft: () => undefined }
+  const deps = { store, provider, limits, log: silentLog, keys: { keyId: 'k' }, clock: () => new Date() }
+  const capacity = { agent: new CapacityQueue(), command: new CapacityQueue() }
+  const active = createActiveRuns(deps as unknown as RunDeps, { capacity } as never)
+  return { active, transactions }
+}
+
+it('a run that this process takes over from itself gets a new driver, after the old one has stopped', async () => {
+  const { active, transactions } = slowlyDriven()
+  const abandoned = active.launch(RUN)
+  await until('the old driver waits for the store', () => transactions.length === 1)
+  abandoned.abandon()
+  expect(active.get(RUN.id)).toBeUndefined()
+
+  const driver = active.launch(RUN)
+
+  expect(driver).not.toBe(abandoned)
+  expect(active.get(RUN.id)).toBe(driver)
+  expect(transactions).toHaveLength(1)
+  transactions[0]?.reject(new SandboxError('unavailable', 'the store is slow'))
+  await abandoned.finished
+  await until('the new driver works', () => transactions.length === 2)
+  expect(active.get(RUN.id)).toBe(driver)
+  driver.abandon()
+  transactions[1]?.reject(new SandboxError('conflict', 'the test ends'))
+  await driver.finished
+})
+
+it('a run that is driven already keeps its driver', async () => {
+  const { active, transactions } = slowlyDriven()
+  const driver = active.launch(RUN)
+
+  expect(active.launch(RUN)).toBe(driver)
+
+  await until('the driver waits for the store', () => transactions.length === 1)
+  driver.abandon()
+  transactions[0]?.reject(new SandboxError('conflict', 'the test ends'))
+  await driver.finished
+})
