@@ -6,10 +6,10 @@ import { SandboxError } from '../kit/errors.ts'
 import { present } from '../kit/present.ts'
 import { registerCommandsRoute } from './commands/commands-route.ts'
 import { type ConfigureDeps, registerConfigureRoute } from './configure/configure-route.ts'
+import { ConnectionLimiter } from './connection-limiter.ts'
 import type { DecisionTable } from './decisions/decision-table.ts'
 import { registerDecisionsRoute } from './decisions/decisions-route.ts'
-import { Door } from './door.ts'
-import { guardWithBearer, refuseTwoHosts } from './guard.ts'
+import { guardWithBearer, refuseDuplicateHost } from './guard.ts'
 import { registerErrorHandling } from './http.ts'
 import type { Outbox } from './outbox.ts'
 import { registerArchiveRoutes } from './routes/archive-routes.ts'
@@ -19,12 +19,12 @@ import { registerIdentityRoute } from './routes/identity-route.ts'
 import type { RunSession } from './session/run-session.ts'
 import type { HostStatus } from './state.ts'
 import type { RunnerLink } from './toolbox/runner-link.ts'
-import { registerA2aRoutes, turnsOrRefuse } from './turn/a2a-routes.ts'
+import { registerA2aRoutes, requireTurns } from './turn/a2a-routes.ts'
 
-export type AgentHostDeps = Omit<ConfigureDeps, 'door'> & {
+export type AgentHostDeps = Omit<ConfigureDeps, 'limiter'> & {
   readonly outbox: Outbox
   readonly decisions: DecisionTable
-  /** The pod's projected token; a laptop has none, where the socket's folder says whose it is. */
+  /** Projected service account token. Undefined on a laptop, where the folder permissions protect the socket. */
   readonly identityTokenFile?: string
 }
 
@@ -33,15 +33,18 @@ const toolboxOf = (status: HostStatus): RunnerLink | undefined =>
 
 const UNHEALTHY: ReadonlySet<HostState> = new Set(['starting', 'failed', 'leaving'])
 
-/** Handlers parse what they are given; the compilers of route schemas would cost memory and time at start. */
+/** Handlers parse their input with zod. Fastify's schema compilers would only cost memory and start-up time. */
 const noSchemas = (): never => {
-  throw new TypeError('routes of AgentHost have no schemas')
+  throw new TypeError('AgentHost routes must not declare schemas; parse the input in the handler')
 }
 
-/** Everything of AgentHost but listening: two open routes, `/configure` with its ticket, and the bearer's scope. */
+/**
+ * Builds the app without listening: two open routes (`/healthz` and `/identity`), `/configure` behind a ticket, and all
+ * other routes behind the run's bearer token.
+ */
 export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
   const { machine, outbox, decisions, log } = deps
-  // A machine that starts many sandboxes at once may take longer than Fastify's ten seconds to get here.
+  // A machine that starts many sandboxes at once can exceed Fastify's default plugin timeout of ten seconds.
   const app = Fastify({
     logger: false,
     forceCloseConnections: true,
@@ -50,7 +53,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
   })
   registerErrorHandling(app, log)
-  refuseTwoHosts(app)
+  refuseDuplicateHost(app)
 
   app.get(AGENT_HOST_ROUTES.healthz, async (_request, reply) => {
     const { state } = machine.status
@@ -58,9 +61,9 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     return reply.code(UNHEALTHY.has(state) ? 503 : 200).send(answer)
   })
   if (deps.identityTokenFile !== undefined) registerIdentityRoute(app, deps.identityTokenFile)
-  const door = new Door()
-  door.guard(app.server)
-  registerConfigureRoute(app, { ...deps, door })
+  const limiter = new ConnectionLimiter()
+  limiter.attach(app.server)
+  registerConfigureRoute(app, { ...deps, limiter })
 
   const session = (): RunSession => {
     const { status } = machine
@@ -68,7 +71,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     return status.session
   }
   const bearerScope: FastifyPluginAsync = async (scope) => {
-    guardWithBearer(scope, machine, door)
+    guardWithBearer(scope, machine, limiter)
     registerEventsRoute(scope, outbox)
     registerDecisionsRoute(scope, outbox, decisions)
     registerCommandsRoute(scope, () => session().commands)
@@ -76,7 +79,7 @@ export function buildAgentHost(deps: AgentHostDeps): FastifyInstance {
     registerArchiveRoutes(scope, { machine, session })
     registerA2aRoutes(scope, outbox, () => {
       const { runId, turns } = session()
-      return { runId, turns: turnsOrRefuse(turns) }
+      return { runId, turns: requireTurns(turns) }
     })
   }
   app.register(bearerScope)

@@ -6,7 +6,7 @@ import { SandboxError } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 import { fieldProblems } from '../kit/parse-env.ts'
 
-/** A setup that failed: whatever the reason, the answer is 422 and the sandbox is spent. */
+/** The setup failed. The status is always 422, and the sandbox cannot be used again. */
 export class SpentError extends SandboxError {}
 
 type Fault = {
@@ -17,8 +17,8 @@ type Fault = {
   readonly errors?: Problem['errors']
 }
 
-/** What a Fastify error of its own (body too large, bad media type, bad JSON) is in our words. */
-function foreignFault(error: unknown): Fault {
+/** Maps an error of Fastify itself (body too large, bad media type, bad JSON) to an error code. */
+function fastifyFault(error: unknown): Fault {
   const status =
     typeof error === 'object' && error !== null && 'statusCode' in error ? Number(error.statusCode) : 500
   const detail = error instanceof Error ? error.message : 'malformed request'
@@ -37,10 +37,10 @@ function faultOf(error: unknown): Fault {
     return { code: error.code, detail: error.message, status: ERROR_STATUS.configure_failed }
   }
   if (error instanceof SandboxError) return { code: error.code, detail: error.message }
-  return foreignFault(error)
+  return fastifyFault(error)
 }
 
-/** Every error of AgentHost is problem details with a stable code; a cause stays in the log. */
+/** Sends every error as problem details with a stable code. The cause goes to the log only. */
 export function registerErrorHandling(app: FastifyInstance, log: Log): void {
   const problem = (fault: Fault, requestId: string): Problem => {
     const { status = ERROR_STATUS[fault.code] } = fault
@@ -56,9 +56,9 @@ export function registerErrorHandling(app: FastifyInstance, log: Log): void {
   }
   app.setErrorHandler((error, request, reply) => {
     const body = problem(faultOf(error), request.id)
-    // What was refused on purpose is the caller's to know; anybody on the network can ask for that.
-    const isOurs = body.status >= 500 && !(error instanceof SandboxError)
-    log[isOurs ? 'error' : 'debug']('request failed', { error, route: request.routeOptions.url })
+    // Expected rejections are logged at debug level: any client on the network can cause them and flood the log.
+    const isUnexpected = body.status >= 500 && !(error instanceof SandboxError)
+    log[isUnexpected ? 'error' : 'debug']('request failed', { error, route: request.routeOptions.url })
     if (body.status === 401) reply.header('www-authenticate', 'Bearer')
     return reply.code(body.status).type(PROBLEM_MEDIA_TYPE).send(body)
   })

@@ -1,7 +1,6 @@
 import type { HostEnvelope, HostEvent } from '../../contracts/events.ts'
 import { SandboxError } from '../kit/errors.ts'
 
-/** What an event belongs to. */
 export type EventIds = Pick<HostEnvelope, 'taskId' | 'commandId' | 'callId'>
 
 export type OutboxLimits = { readonly maxEvents: number; readonly maxBytes: number }
@@ -9,8 +8,8 @@ export type OutboxLimits = { readonly maxEvents: number; readonly maxBytes: numb
 type Kept = { readonly envelope: HostEnvelope; readonly bytes: number }
 
 /**
- * Every event of this sandbox, numbered from 1 without gaps, kept until the API has committed it. A full outbox
- * makes `emit` wait, which pauses whoever produces: nothing is ever dropped.
+ * Keeps every event of this sandbox, numbered from 1 without gaps, until the API has committed it. When the outbox is
+ * full, `emit` waits and so slows down the producer. No event is ever dropped.
  */
 export class Outbox {
   readonly #limits: OutboxLimits
@@ -32,13 +31,13 @@ export class Outbox {
     return this.#last
   }
 
-  /** Resolves when the event is numbered; events keep the order in which they were emitted. */
+  /** Resolves when the event has its sequence number. Events keep the order of the calls. */
   emit(event: HostEvent, ids: EventIds = {}): Promise<void> {
     this.#tail = this.#tail.then(() => this.#append(event, ids))
     return this.#tail
   }
 
-  /** Forgets what the API has committed. */
+  /** Deletes the events that the API has committed, up to and including `through`. */
   acknowledge(through: number): void {
     this.#assertSent(through)
     while (this.#kept[0] && this.#kept[0].envelope.sequence <= through)
@@ -47,17 +46,17 @@ export class Outbox {
     this.#change()
   }
 
-  /** Throws `outbox_overrun` where events after `after` are gone, `invalid_request` where they never were. */
+  /** Throws `outbox_overrun` if events after `after` are deleted, `invalid_request` if `after` was never sent. */
   assertReplayable(after: number): void {
     this.#assertSent(after)
     if (after >= this.#forgotten) return
-    const message = `events after ${after} are acknowledged up to ${this.#forgotten} and gone`
+    const message = `events after ${after} cannot be replayed: they are acknowledged up to ${this.#forgotten} and deleted`
     throw new SandboxError('outbox_overrun', message)
   }
 
   /**
-   * Events after `after`, then those that come, until the signal aborts, the outbox closes, or everything
-   * through the sequence that `through` answers was seen here or acknowledged elsewhere.
+   * Yields the events after `after`, then new ones. Ends when the signal aborts, when the outbox closes, or when every
+   * event up to the sequence returned by `through` was yielded or acknowledged.
    */
   async *follow(
     after: number,

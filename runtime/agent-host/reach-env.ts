@@ -1,8 +1,8 @@
 import { REACH_KEYS } from '../../contracts/agent-host-env.ts'
 
 /**
- * What a process needs to reach its servers, and no more: the agent runtime is a child of the process that holds the
- * credential, and everything else of that environment is withheld from it.
+ * The variables that the agent runtime needs to reach its servers. Nothing else is passed on, because the parent process
+ * holds the credential.
  */
 export const reachEnv = (env: Readonly<Record<string, string | undefined>>): Record<string, string> =>
   Object.fromEntries(

@@ -28,14 +28,15 @@ function readConfig() {
 }
 
 const config = readConfig()
-/** What the log never says: secrets by their form, and those of the run by their value. */
+/** Redacts the log: secrets by their pattern, and the secrets of the run by their value. */
 const redactor = createGrowingRedactor({ pii: false })
 const log = createLog({
   level: config.AGENT_HOST_LOG_LEVEL,
   write: (line) => process.stderr.write(`${line}\n`),
   redact: (line) => redactor.text(line),
 })
-/** On a laptop the runner is a child of this process; in a pod two of them connect from the other container. */
+
+/** On a laptop the runner is a child of this process. In a pod, two runners connect from the other container. */
 async function startRunner(): Promise<RunnerLink> {
   const backend = config.AGENT_HOST_RUNNER_BACKEND
   if (backend === undefined) return (await import('./toolbox/await-runners.ts')).awaitRunners()
@@ -45,9 +46,9 @@ async function startRunner(): Promise<RunnerLink> {
   return spawnRunner({ backend, entry: assets.runnerEntry, toolRoots, hostRoots, log })
 }
 
-// First of all: the runner takes as long to start as everything here.
+// The runner takes as long to start as this process, so it starts first.
 const startingRunner = startRunner()
-// Without one there is nothing to serve: this is said where it is waited for.
+// `start` awaits the runner and reports the error; this only prevents an unhandled rejection.
 startingRunner.catch(() => undefined)
 const machine = createHostStateMachine()
 const outbox = new Outbox({
@@ -57,7 +58,7 @@ const outbox = new Outbox({
 const decisions = new DecisionTable({ timeoutMs: config.AGENT_HOST_DECISION_TIMEOUT_MS })
 const policy = assets.agentPolicy()
 
-/** What only a configured sandbox needs, loaded once. */
+/** Modules that only a configured sandbox needs. */
 async function loadSessionParts() {
   const { createRunSession } = await import('./session/run-session.ts')
   const { loadShellGrammar } = await import('../governance/shell/grammar.ts')
@@ -69,10 +70,10 @@ const readySessionParts = () => {
   return sessionParts
 }
 
-/** What answers the routes' calls, of which none comes before standby. */
-const loadAnswers = () =>
+/** Loads the route handlers' modules. No request needs them before standby. */
+const loadHandlers = () =>
   Promise.all([
-    import('./configure/judge.ts'),
+    import('./configure/check-request.ts'),
     import('./turn/a2a-calls.ts'),
     import('./routes/files-queries.ts'),
     import('../../contracts/decisions.ts'),
@@ -103,7 +104,7 @@ async function buildApp() {
   })
 }
 
-/** What it took to get here, since the start of this process. */
+/** Time and memory since the start of this process. */
 function startCost() {
   const { user, system } = process.cpuUsage()
   return {
@@ -116,7 +117,7 @@ function startCost() {
 let app: Awaited<ReturnType<typeof buildApp>> | undefined
 let runner: RunnerLink | undefined
 let leaving = false
-/** Ends this process and everything it started; the sandbox is spent. */
+/** Ends this process and everything that it started. */
 async function leave(why: string, exitCode: number): Promise<void> {
   if (leaving) return
   leaving = true
@@ -138,7 +139,7 @@ async function start(): Promise<void> {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave(signal, 0))
   await app.listen(path === undefined ? { host: '::', port: port ?? 0 } : { path })
   log.debug('waiting for the runner', { afterMs: Math.round(performance.now()) })
-  // Nobody is there yet: what lets the runners in loads meanwhile.
+  // Loads the code that admits the runners while they are still starting.
   if (config.AGENT_HOST_RUNNER_BACKEND === undefined) await import('./toolbox/admission.ts')
   runner = await startingRunner
   void runner.closed.then((why) => leave(`the runner ended: ${why}`, 1))
@@ -147,7 +148,7 @@ async function start(): Promise<void> {
   log.info('standby', startCost())
 }
 
-/** Whoever started this process may go without a word, and cannot remove the sandbox's folder then. */
+/** If the parent dies, stdin ends. Nothing else removes the sandbox's folder then. */
 function leaveWithLifeline(): void {
   process.stdin.resume().on('end', async () => {
     if (path !== undefined) await rm(dirname(path), { recursive: true, force: true })
@@ -155,15 +156,15 @@ function leaveWithLifeline(): void {
   })
 }
 
-/** Standby comes first, then what a run will need: only one that comes at once waits for it. */
+/** Loads what a run needs after standby is announced, so that only a run that starts at once has to wait for it. */
 async function prepare(): Promise<void> {
-  await loadAnswers()
+  await loadHandlers()
   const { createRunSession, shell } = await readySessionParts()
-  const { rehearse } = await import('./rehearsal.ts')
+  const { warmUp } = await import('./warm-up.ts')
   const { AGENT_HOST_STATE_DIR: stateDir } = config
   const { importKeys } = await import('./configure/ticket.ts')
   await bestEffort(log, "import the executor's public keys", () => importKeys(ticket))
-  await bestEffort(log, 'rehearse a run', () => rehearse({ createRunSession, policy, shell, stateDir }))
+  await bestEffort(log, 'warm up for a run', () => warmUp({ createRunSession, policy, shell, stateDir }))
   log.debug('settled', startCost())
 }
 
@@ -174,6 +175,6 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: unknown) => {
-  log.error('AgentHost cannot go on', { error })
+  log.error('AgentHost failed and exits', { error })
   process.exit(1)
 })

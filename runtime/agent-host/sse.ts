@@ -4,7 +4,7 @@ import { HEARTBEAT_MS } from '../../contracts/limits.ts'
 
 export type SseFrame = { readonly id?: string; readonly event?: string; readonly data: string }
 
-/** One frame of an event stream; a line break in a field would forge another one. */
+/** Encodes one SSE frame. Throws on a line break in `id` or `event`, which would forge another field. */
 export function encodeSse({ id, event, data }: SseFrame): string {
   for (const field of [id, event])
     if (field && /[\r\n]/.test(field)) throw new TypeError('SSE field with a line break')
@@ -12,7 +12,7 @@ export function encodeSse({ id, event, data }: SseFrame): string {
   return `${id === undefined ? '' : `id: ${id}\n`}${event === undefined ? '' : `event: ${event}\n`}${lines.join('')}\n`
 }
 
-/** Streams frames until the source ends or the client goes; a slow client slows the source. */
+/** Streams frames until the source ends or the client disconnects. A slow client slows down the source. */
 export async function streamSse(
   reply: FastifyReply,
   source: (signal: AbortSignal) => AsyncIterable<SseFrame>,

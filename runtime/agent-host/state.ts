@@ -3,12 +3,12 @@ import { SandboxError } from '../kit/errors.ts'
 import type { RunSession } from './session/run-session.ts'
 import type { RunnerLink } from './toolbox/runner-link.ts'
 
-/** The identity of the run that took this sandbox; known from the moment the one shot is taken. */
+/** The run that this sandbox serves, known from the first accepted `/configure`. */
 export type Taken = {
   readonly runId: string
   readonly generation: number
   readonly turnBearerToken: string
-  /** Settles with the session's archive where one was announced. */
+  /** Receives the session archive, if `/configure` announced one. */
   readonly awaitedSession?: AwaitedSession
 }
 
@@ -24,7 +24,7 @@ export type HostStatus =
   | { readonly state: 'ready'; readonly taken: Taken; readonly session: RunSession }
   | { readonly state: 'failed' | 'leaving'; readonly reason: string; readonly taken?: Taken }
 
-/** The one state of this process. State and data change in one assignment, and only forward. */
+/** The state of this process. State and data change in one assignment, and the state never goes back. */
 export function createHostStateMachine() {
   let status: HostStatus = { state: 'starting' }
   const listeners = new Set<(state: HostState) => void>()
@@ -46,7 +46,7 @@ export function createHostStateMachine() {
       expectState('starting')
       enter({ state: 'standby', toolbox })
     },
-    /** Takes the one shot. Undefined where somebody was first. */
+    /** Assigns the sandbox to a run, once. Returns undefined if it is assigned already. */
     take(taken: Taken): RunnerLink | undefined {
       if (status.state !== 'standby') return undefined
       const { toolbox } = status
@@ -64,7 +64,7 @@ export function createHostStateMachine() {
       if (status.state === 'failed' || status.state === 'leaving') return
       enter({ state: 'failed', reason, ...takenSoFar() })
     },
-    /** Once this process goes, whatever else happens in it happens because it goes. */
+    /** Later failures are consequences of leaving, so they do not change the state any more. */
     leave(reason: string): void {
       if (status.state !== 'leaving') enter({ state: 'leaving', reason, ...takenSoFar() })
     },

@@ -4,8 +4,8 @@ import type { AuditKey } from './record.ts'
 const BASE64 = /^[A-Za-z0-9+/]{43}=\s*$/
 
 /**
- * The audit key of a deployment, from the content of the file with its deployment key: 32 bytes, as a service keeps
- * its own, or their base64, as a deployment is given it. Undefined where it is neither.
+ * Derives the audit key from the content of a deployment key file: 32 raw bytes or their base64. Returns undefined for any
+ * other content.
  */
 export function readAuditKey(file: Uint8Array): AuditKey | undefined {
   const text = Buffer.from(file).toString('latin1')

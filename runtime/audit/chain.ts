@@ -5,20 +5,20 @@ import type { AuditKey, AuditRow } from './record.ts'
 
 type Said = Omit<AuditRecord, 'version' | 'sequence' | 'keyId'>
 
-/** What the trusted side says about one action: before it (`intent`), after it (`outcome`), or with it. */
+/** A record to be written about one action: before it (`intent`), after it (`outcome`), or together with it. */
 export type AuditDraft = Omit<Said, 'kind' | 'paramsHash' | 'sealed'> & {
   readonly kind: Exclude<AuditRecord['kind'], 'seal'>
-  /** The parameters themselves; a record keeps only their keyed hash. */
+  /** The parameters. The record stores only their keyed hash. */
   readonly params?: unknown
 }
 
 export interface AuditLinks {
   readonly rows: AuditRow[]
-  /** Head of the chain with these rows. */
+  /** Head of the chain after these rows. */
   readonly head: AuditHead
 }
 
-/** Continues one chain with records of these drafts, in their order. Pure: the caller stores rows and head together. */
+/** Appends records to a chain. Pure: the caller stores the rows and the head in one transaction. */
 export function chainRecords(head: AuditHead, drafts: readonly AuditDraft[], key: AuditKey): AuditLinks {
   return link(
     head,
@@ -37,7 +37,7 @@ export interface EndedRun {
   readonly at: string
 }
 
-/** Puts the final head of an ended run into the deployment's chain, which is the chain of the empty run id. */
+/** Records the final head of an ended run in the deployment's chain, which has the empty run id. */
 export function sealRun(run: EndedRun, deployment: AuditHead, key: AuditKey): AuditLinks {
   const seal = {
     kind: 'seal',

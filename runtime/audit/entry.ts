@@ -2,7 +2,7 @@ import { AuditEntry, DEPLOYMENT_CHAIN } from '../../contracts/audit.ts'
 import { SandboxError } from '../kit/errors.ts'
 import type { AuditRow } from './record.ts'
 
-/** The record of a row with its MAC. A row that was changed in the database may hold anything: `conflict`. */
+/** Parses a row. Throws `conflict` if the row was changed in the database and is invalid. */
 export function entryOf({ record, mac, runId, sequence }: AuditRow): AuditEntry {
   const entry = AuditEntry.safeParse(parseObject(record, mac))
   if (entry.success) return entry.data

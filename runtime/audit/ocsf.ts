@@ -18,7 +18,7 @@ const ACTIVITY_OF_TOOL: Readonly<Record<string, (typeof ACTIVITY)[keyof typeof A
   apply_patch: ACTIVITY.update,
 }
 
-/** Action and disposition of the schema's `security_control` profile; `other` needs its word beside it. */
+/** Action and disposition of the `security_control` profile. For "other", the schema requires a name too. */
 const CONTROL: Readonly<Record<string, object>> = {
   allow: { action_id: 1, action: 'Allowed', disposition_id: 1, disposition: 'Allowed' },
   deny: { action_id: 2, action: 'Denied', disposition_id: 2, disposition: 'Blocked' },
@@ -30,7 +30,7 @@ const otherControl = (decision: string) => ({
   disposition: decision,
 })
 
-/** A record as an OCSF event. What the schema has no place for is under `unmapped`. */
+/** Converts a record to an OCSF event. Fields without a place in the schema go under `unmapped`. */
 export function toOcsf(record: AuditEntry): object {
   const activity = ACTIVITY_OF_TOOL[record.tool] ?? ACTIVITY.other
   return {
@@ -46,7 +46,7 @@ export function toOcsf(record: AuditEntry): object {
     ...(record.decision !== undefined && (CONTROL[record.decision] ?? otherControl(record.decision))),
     actor: { user: { name: record.actor } },
     api: apiOf(record),
-    // Where the call came from is the run's sandbox; it has a name, and an address only while it lives.
+    // The source is the run's sandbox. Its address is only valid while it exists, so the name is used.
     src_endpoint: { name: 'sandbox', instance_uid: record.runId || 'deployment' },
     metadata: {
       version: OCSF.version,

@@ -1,6 +1,6 @@
 import type { AuditHead, AuditRecord } from '../../contracts/audit.ts'
 
-/** A record in its chain: the canonical JSON that `mac` covers, and copies of what queries look for. */
+/** A stored record: the canonical JSON that `mac` covers, and copies of the fields that queries filter by. */
 export interface AuditRow {
   readonly runId: string
   readonly sequence: number
@@ -18,5 +18,5 @@ export interface AuditKey {
   readonly key: Uint8Array
 }
 
-/** The record of a row that was verified, or whose edges the caller does not depend on. */
+/** Parses without validation, for rows that were verified. */
 export const recordOf = (row: Pick<AuditRow, 'record'>): AuditRecord => JSON.parse(row.record) as AuditRecord

@@ -6,12 +6,12 @@ import { Transient } from './retry-within.ts'
 type PipelinePolicy = NonNullable<SecretClientOptions['additionalPolicies']>[number]['policy']
 type PipelineResponse = Awaited<ReturnType<PipelinePolicy['sendRequest']>>
 
-/** Whom a request went to; the same status means another thing from each. */
+/** The server of a request. The meaning of a status depends on it. */
 type Server = 'vault' | 'token endpoint'
 
 type Seen = {
   readonly server: Server
-  /** Undefined where nobody answered. */
+  /** Undefined if there was no response. */
   readonly status?: number
   readonly code?: string
   /** Whether the request carried a token. */
@@ -25,15 +25,15 @@ const FINAL: Readonly<Record<Server, Readonly<Record<number, ErrorCode>>>> = {
 }
 
 /**
- * Sees the answers that the SDKs get. Their errors wrap one another differently in every layer, and their words
- * tell the name of the secret; the last answer on the wire says all that is needed.
+ * Observes the SDK's HTTP responses. SDK errors are wrapped differently in every layer and contain the secret's name, so
+ * the last response decides the error instead.
  */
-export class Witness {
+export class ResponseObserver {
   #last: Seen | undefined
 
   policy(server: Server): PipelinePolicy {
     return {
-      name: 'witness',
+      name: 'response-observer',
       sendRequest: async (request, next) => {
         this.#last = { server }
         const response = await next(request)
@@ -45,10 +45,10 @@ export class Witness {
   }
 
   /**
-   * What a failed attempt means: forbidden and absent are told apart and final; throttling, a fault of the server
-   * and silence are `Transient`; all else is `credential_unavailable`.
+   * Classifies a failed attempt. Forbidden and absent are final; throttling, server errors and timeouts are `Transient`;
+   * everything else is `credential_unavailable`.
    */
-  judge(error: unknown): SandboxError | Transient {
+  classify(error: unknown): SandboxError | Transient {
     if (error instanceof SandboxError) return error
     if (!this.#last)
       return new SandboxError('credential_unavailable', 'the credential could not be asked for')
@@ -63,7 +63,7 @@ export class Witness {
   }
 }
 
-/** The vault asked for a token, and what it asked for was not given to it. */
+/** The vault sent a challenge that the SDK did not accept, so the request was never authorized. */
 const isUnmetChallenge = ({ server, status, isAuthorized }: Seen): boolean =>
   server === 'vault' && status === 401 && !isAuthorized
 
@@ -76,7 +76,7 @@ function detailsOf({ headers, bodyAsText }: PipelineResponse): Pick<Seen, 'code'
   }
 }
 
-/** The server's own word for what is wrong. It goes into messages, so it may be nothing but a word. */
+/** The server's error code. It goes into messages, so only a plain identifier is accepted. */
 function codeIn(body: string): string | undefined {
   try {
     const { error, error_codes: numbers } = JSON.parse(body) as Record<string, unknown>

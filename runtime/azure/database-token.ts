@@ -2,12 +2,12 @@ import type { Log } from '../kit/log.ts'
 import { HeldCredential } from './held-credential.ts'
 import type { WorkloadIdentity } from './workload-identity.ts'
 
-/** The resource for which Azure Database for PostgreSQL takes tokens. */
+/** The OAuth scope of Azure Database for PostgreSQL. */
 const DATABASE_SCOPE = 'https://ossrdbms-aad.database.windows.net/.default'
-/** All attempts to get one token together: a connection waits for it. */
+/** Time for all attempts to get one token. A new connection waits for it. */
 const TOKEN_BUDGET_MS = 8_000
 
-/** The password of each new connection: a token of the identity, requested again when it is near its end. */
+/** Returns the password for a new connection: a token of the identity, refreshed before it expires. */
 export function databaseToken(identity: WorkloadIdentity, log: Log): () => Promise<string> {
   const read = async () => {
     const { readAccessToken } = await import('./azure-clients.ts')

@@ -5,21 +5,21 @@ export type Held = { readonly value: string; readonly expiresAtMs?: number }
 
 export type HeldCredentialOptions = {
   readonly read: () => Promise<Held>
-  /** Called with every new value before anybody else gets it. */
+  /** Called with every new value before `fetch` returns it. */
   readonly onValue: (value: string) => void
   readonly now?: () => number
   readonly log: Log
 }
 
-/** A value is asked for again after so long, so that a rotation is seen. */
+/** A value is read again after this time, so that a rotation takes effect. */
 export const REFRESH_MS = 300_000
-/** So long before its end a value is no longer handed out without asking. */
+/** A value is read again if it expires within this time. */
 const EXPIRY_MARGIN_MS = 300_000
 
 /**
- * A credential in memory, and nowhere else. It is read again when it grows old or comes near its end; a value that
- * has not ended outlives a server that does not answer, but not one that says that it is forbidden or gone.
- * Failures are not remembered.
+ * Keeps a credential in memory and reads it again when it is old or about to expire. If the server is unavailable, the old
+ * value is used until it expires. If the server reports that access is forbidden or the secret is gone, the value is
+ * dropped. Failures are not cached.
  */
 export class HeldCredential {
   readonly #options: HeldCredentialOptions
@@ -64,7 +64,9 @@ export class HeldCredential {
       this.#held = undefined
       throw error
     }
-    this.#options.log.warn('the credential could not be read again; the one at hand still serves', { error })
+    this.#options.log.warn('the credential could not be refreshed; the current value is still used', {
+      error,
+    })
     return held.value
   }
 }

@@ -1,7 +1,7 @@
 import { deadline, delay, withTimeout } from '../kit/deadline.ts'
 import { SandboxError } from '../kit/errors.ts'
 
-/** A failure that the next attempt may not meet again. It never leaves the retrying. */
+/** A failure after which a retry may help. `retryWithin` never throws it. */
 export class Transient extends Error {
   readonly retryAfterMs: number
 
@@ -14,12 +14,12 @@ export class Transient extends Error {
 
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2_000
-/** A server that says nothing must leave time for another attempt. */
+/** Short enough that the budget allows another attempt after a timeout. */
 const ATTEMPT_MS = 4_000
 
 /**
- * Attempts until one succeeds or the budget is used up, which is `credential_unavailable` with what was seen last.
- * A server that asks for more time than is left is not waited for.
+ * Retries until an attempt succeeds or the budget is used up; then throws `credential_unavailable` with the last failure.
+ * Throws at once if `Retry-After` exceeds the remaining budget.
  */
 export async function retryWithin<T>(
   budgetMs: number,
@@ -35,7 +35,7 @@ export async function retryWithin<T>(
       return await deadline('the credential', attemptMs, attempt(withTimeout(attemptMs)))
     } catch (error) {
       last = messageOfTransient(error)
-      // Jitter: pods that were started together must not come back together.
+      // Jitter, so that pods that started together do not retry together.
       const waitMs = Math.max(delayMs * (0.5 + Math.random() / 2), retryAfterMs(error))
       if (performance.now() + waitMs >= end) throw exhausted(last)
       await delay(waitMs)
@@ -49,7 +49,7 @@ const exhausted = (last: string) => new SandboxError('credential_unavailable', l
 
 const retryAfterMs = (error: unknown) => (error instanceof Transient ? error.retryAfterMs : 0)
 
-/** What to say of a failure in the end. Throws what another attempt would meet again. */
+/** The message of a temporary failure. Rethrows every other error. */
 function messageOfTransient(error: unknown): string {
   if (error instanceof Transient) return error.message
   if (error instanceof SandboxError && error.code === 'deadline_exceeded') return SILENT

@@ -37,15 +37,15 @@ import { createTransport, type ServiceAddress, type Transport, type WireRequest 
 
 export type ClientOptions = ServiceAddress & {
   readonly apiKey: string
-  /** @default without a proxy to this machine, `globalThis.fetch` to others */
+  /** @default a `fetch` without proxy for loopback addresses, otherwise `globalThis.fetch` */
   readonly fetch?: typeof fetch
-  /** @default 3 further tries of a request that the service or the line could not take */
+  /** Retries after a failure that may be temporary. @default 3 */
   readonly retries?: number
 }
 
 export interface CallOptions {
   readonly signal?: AbortSignal
-  /** Makes a mutation happen once, also over several calls; each call has its own by default. */
+  /** Repeated calls with the same key have one effect. By default each call has its own key. */
   readonly idempotencyKey?: string
 }
 
@@ -67,7 +67,7 @@ type WriteFile = {
   readonly create?: 'never' | 'allowed' | 'exclusive'
 }
 
-/** A typed client of the API. Every answer is checked; every refusal is a `ProblemError`. */
+/** A typed client of the API. Responses are validated; an error response is thrown as `ProblemError`. */
 export type Client = ReturnType<typeof createClient>
 
 export function createClient(options: ClientOptions) {
@@ -116,7 +116,7 @@ function runCalls({ transport, call }: Parts) {
     /** Newest first. */
     listRuns: (query: PageQuery = {}, options?: CallOptions) =>
       call(RunPage, { method: 'GET', path: API_ROUTES.runs, query, ...options }),
-    /** The workspace of a run that was started with `upload`, as a tar; the run starts when it is there. */
+    /** Uploads the workspace of a run that was created with `upload`. The run starts when the upload is complete. */
     uploadWorkspace: (id: string, tar: AsyncIterable<Uint8Array>, options?: CallOptions) =>
       call(Run, {
         method: 'PUT',
@@ -126,10 +126,10 @@ function runCalls({ transport, call }: Parts) {
       }),
     downloadWorkspace: (id: string, options?: CallOptions) =>
       stream(TAR_MEDIA_TYPE, { path: runPath(id, 'workspace'), ...options }),
-    /** What a run changed in the folder that it worked on. */
+    /** The changes of a run in its folder. */
     readDiff: (id: string, options?: CallOptions) =>
       call(RunDiff, { method: 'GET', path: runPath(id, 'diff'), ...options }),
-    /** The same as a unified diff, secrets hidden. */
+    /** The changes as a unified diff with secrets redacted. */
     readPatch: (id: string, options?: CallOptions) =>
       stream(PATCH_MEDIA_TYPE, { path: runPath(id, 'diff', 'patch'), ...options }),
     /** The run's commits as a git bundle. */
@@ -137,12 +137,12 @@ function runCalls({ transport, call }: Parts) {
       stream(BUNDLE_MEDIA_TYPE, { path: runPath(id, 'bundle'), ...options }),
     startTurn: (id: string, turn: StartTurnInput, options?: CallOptions) =>
       call(Turn, { method: 'POST', path: runPath(id, 'turns'), json: turn, ...options }),
-    /** Answers when the run is final, or after two seconds with what it is then. */
+    /** Returns when the run has ended, or after two seconds with its current state. */
     cancel: (id: string, options?: CallOptions) =>
       call(Run, { method: 'POST', path: runPath(id, 'cancel'), ...options }),
     readEvents: (id: string, query: { after?: number; limit?: number } = {}, options?: CallOptions) =>
       call(EventPage, { method: 'GET', path: runPath(id, 'events'), query, ...options }),
-    /** Every event after a sequence, gap-free over broken connections, until `done`. */
+    /** Streams all events after a sequence until `done`. Reconnects without losing events. */
     streamEvents: (id: string, options?: EventStreamOptions): AsyncIterable<RunEnvelope> =>
       followEvents(transport, runPath(id, 'stream'), options),
   }
@@ -193,7 +193,7 @@ function sandboxCalls({ transport, call, command }: Parts) {
 }
 
 function commandCalls({ transport, call, command }: Parts) {
-  /** Starts a command in the sandbox of a run or of a sandbox; its output is in the run's events. */
+  /** Starts a command. Its output is in the run's events. */
   const startCommand = (id: string, request: StartCommandInput, options?: CallOptions) => {
     const headers = { prefer: 'respond-async' }
     return call(StartedCommand, {
@@ -206,7 +206,7 @@ function commandCalls({ transport, call, command }: Parts) {
   }
   return {
     startCommand,
-    /** A command's events until `command.exited`. Started once and followed over broken connections. */
+    /** Starts a command once and streams its events until `command.exited`. Reconnects if the connection breaks. */
     async *runCommand(
       id: string,
       request: StartCommandInput,
@@ -251,13 +251,13 @@ function policyCalls({ call }: Parts) {
   const path = API_ROUTES.sandboxPolicy
   return {
     readPolicy: (options?: CallOptions) => call(SandboxSettings, { method: 'GET', path, ...options }),
-    /** What the body leaves out goes back to its default. */
+    /** Fields that the body omits are reset to their defaults. */
     replacePolicy: (json: SandboxSettingsPatch, options?: CallOptions) =>
       call(SandboxSettings, { method: 'PUT', path, json, ...options }),
-    /** What the body leaves out stays. */
+    /** Fields that the body omits are unchanged. */
     mergePolicy: (json: SandboxSettingsPatch, options?: CallOptions) =>
       call(SandboxSettings, { method: 'PATCH', path, json, ...options }),
-    /** Whether the service can take runs, and if not, why. */
+    /** Whether the service can start runs, and if not, why. */
     ready: (options?: CallOptions) =>
       call(Readiness, { method: 'GET', path: API_ROUTES.readyz, answers: [503], ...options }),
   }
@@ -266,15 +266,15 @@ function policyCalls({ call }: Parts) {
 function trustCalls({ call, command }: Parts) {
   const path = API_ROUTES.trustedFolders
   return {
-    /** A folder's settings file beside the settings that are in force there. */
+    /** Compares a folder's settings file with the settings in force. */
     compareSettings: (query: FolderQuery, options?: CallOptions) =>
       call(SettingsComparison, { method: 'GET', path: `${path}/comparison`, query, ...options }),
-    /** Puts the file of this digest in force. */
+    /** Makes the settings file with this digest the settings in force. */
     trustFolder: (json: TrustFolder, options?: CallOptions) =>
       call(SettingsComparison, { method: 'PUT', path, json, ...options }),
     forgetFolder: (query: FolderQuery, options?: CallOptions) =>
       command({ method: 'DELETE', path, query, ...options }),
-    /** The last trusted first. */
+    /** Most recently trusted first. */
     listTrustedFolders: (query: PageQuery = {}, options?: CallOptions) =>
       call(TrustedFolderPage, { method: 'GET', path, query, ...options }),
   }
@@ -283,12 +283,12 @@ function trustCalls({ call, command }: Parts) {
 function auditCalls({ transport, call }: Parts) {
   const path = API_ROUTES.audit
   return {
-    /** Oldest first; for operators. */
+    /** Oldest first. Needs the operator role. */
     readAudit: (query: AuditFilter & OneChain = {}, options?: CallOptions) =>
       call(AuditPage, { method: 'GET', path, query, ...options }),
     readRunAudit: (id: string, query: AuditFilter = {}, options?: CallOptions) =>
       call(AuditPage, { method: 'GET', path: runPath(id, 'audit'), query, ...options }),
-    /** Reports of a verification by the service; the last one is complete. */
+    /** Lets the service verify the audit chains. Yields progress reports; the last one is complete. */
     async *verifyAudit(query: OneChain = {}, options?: CallOptions): AsyncGenerator<AuditVerification> {
       const answer = await transport.open({ method: 'GET', path: `${path}/verification`, query, ...options })
       for await (const line of linesOf(answer.body ?? emptyBody())) {

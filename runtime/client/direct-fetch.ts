@@ -6,8 +6,8 @@ const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 export const isLoopbackUrl = (url: URL): boolean => LOOPBACK.test(url.hostname)
 
 /**
- * `fetch` without a proxy: over a Unix socket, or to a port of this machine. A proxy that the environment names would
- * read the API key of a request that is not encrypted.
+ * `fetch` over a Unix socket or to a loopback port, ignoring the proxy variables: a proxy could read the API key of an
+ * unencrypted request.
  */
 export function directFetch({ socketPath }: { readonly socketPath?: string } = {}): typeof fetch {
   let agent: Agent | undefined

@@ -8,22 +8,22 @@ import { ProblemError } from './problem-error.ts'
 import type { Transport } from './transport.ts'
 
 export interface EventStreamOptions {
-  /** The last sequence that the caller has seen; 0 for none. */
+  /** The last sequence that the caller has received; 0 for none. */
   readonly after?: number | undefined
   readonly signal?: AbortSignal | undefined
-  /** Called each time the line broke, before it is made again: for people who wait. */
+  /** Called after each broken connection, before reconnecting, to show progress to a user. */
   readonly onBreak?: (() => void) | undefined
 }
 
-/** A connection that is silent for three heartbeats is dead, whatever TCP says. */
+/** A connection without data for three heartbeats counts as broken. */
 const SILENCE_MS = 3 * HEARTBEAT_MS
 const BACK_OFF_MS = [100, 250, 500, 1000, 2000, 4000, 5000]
-/** Connections in a row that bring nothing before the stream is given up: half a minute with this back-off. */
+/** Consecutive connections without an event before the stream fails: about half a minute with this back-off. */
 const MAX_FRUITLESS = 10
 
 /**
- * A run's events after a sequence, each once and in order, until `done`. A broken connection is made again where
- * it broke; a refusal, or a service that stays away, is thrown.
+ * Streams a run's events after a sequence, each once and in order, until `done`. Resumes after a broken connection. Throws on
+ * an error response, and if the service stays unreachable.
  */
 export async function* followEvents(
   transport: Transport,
@@ -51,7 +51,7 @@ export async function* followEvents(
   throw new SandboxError('unavailable', `The event stream ${path} broke and could not be taken up again.`)
 }
 
-/** Drops what was seen before; a gap is a defect of the service and is thrown. */
+/** Drops repeated events. Throws on a gap, which is a bug of the service. */
 async function* inOrder(events: AsyncIterable<RunEnvelope>, after: number): AsyncGenerator<RunEnvelope> {
   let cursor = after
   for await (const envelope of events) {
@@ -62,7 +62,7 @@ async function* inOrder(events: AsyncIterable<RunEnvelope>, after: number): Asyn
   }
 }
 
-/** Ends where a connection broke in a way that the next one may not; passes every other failure on. */
+/** Ends normally on an error after which a reconnect may help. Rethrows every other error. */
 async function* tolerant(events: AsyncIterable<RunEnvelope>): AsyncGenerator<RunEnvelope> {
   try {
     yield* events
@@ -71,7 +71,7 @@ async function* tolerant(events: AsyncIterable<RunEnvelope>): AsyncGenerator<Run
   }
 }
 
-/** One connection's events. Ends when the service ends it or the line breaks; `onEnded` says that nothing comes after. */
+/** The events of one connection. Calls `onEnded` if the service has no more events. */
 async function* connect(
   transport: Transport,
   path: string,
@@ -101,7 +101,7 @@ async function* connect(
   }
 }
 
-/** A broken line is a plain error of `fetch`; of the service's refusals only those that pass. */
+/** True for network errors (`TypeError` of `fetch`) and for temporary error responses. */
 function isWorthAnotherTry(error: unknown): boolean {
   if (error instanceof ProblemError) return error.status >= 500 || error.status === 429
   if (error instanceof SandboxError) return error.code === 'unavailable'

@@ -1,8 +1,8 @@
 import { SandboxError } from '../kit/errors.ts'
 
 /**
- * A workspace path as the end of a URL. Segments that a URL parser would resolve are refused here: they would
- * turn the request into one for another route.
+ * Encodes a workspace path for a URL. Throws on segments that a URL parser would resolve, because they would change the
+ * route of the request.
  */
 export function toUrlPath(path: string): string {
   const segments = path.split('/')

@@ -1,12 +1,12 @@
 import { Problem } from '../../contracts/errors.ts'
 import { SandboxError } from '../kit/errors.ts'
 
-/** The service's own refusal of a request. */
+/** An error response of the service. */
 export class ProblemError extends SandboxError {
   readonly status: number
-  /** Finds the request in the service's log. */
+  /** Identifies the request in the service's log. */
   readonly requestId: string | undefined
-  /** The fields at fault, where the request was malformed. */
+  /** The invalid fields of a malformed request. */
   readonly errors: readonly { readonly field: string; readonly message: string }[]
 
   constructor(problem: Problem) {
@@ -18,7 +18,7 @@ export class ProblemError extends SandboxError {
   }
 }
 
-/** Reads the problem out of an answer that is not a success, whoever wrote it. */
+/** Parses an error response, also one that is not from this service (such as a proxy's). */
 export async function readProblem(response: Response): Promise<ProblemError> {
   const text = await response.text()
   const problem = Problem.safeParse(parsedOrUndefined(text))

@@ -15,12 +15,12 @@ export interface WireRequest {
   readonly headers?: Readonly<Record<string, string>>
   /** Sent as JSON. */
   readonly json?: unknown
-  /** Sent as it is. A stream can be read once, so its request is never tried again. */
+  /** Sent unchanged. A request with a stream is never retried, because the stream can be read only once. */
   readonly content?: { readonly type: string; readonly bytes: Uint8Array | AsyncIterable<Uint8Array> }
-  /** One key for all tries of a mutation, so that it happens once; made where the caller gives none. */
+  /** One key for all retries of a mutation. @default a random UUID */
   readonly idempotencyKey?: string | undefined
   readonly signal?: AbortSignal | undefined
-  /** Statuses that are an answer although they are no success. */
+  /** Error statuses whose body is a regular response. */
   readonly answers?: readonly number[]
 }
 
@@ -32,13 +32,13 @@ export type ServiceAddress =
 export type TransportOptions = ServiceAddress & {
   readonly apiKey: string
   readonly fetch?: typeof fetch
-  /** Further tries after one that may be tried again. */
+  /** Retries after a failure that may be temporary. */
   readonly retries: number
 }
 
 type Wire = { readonly baseUrl: string; readonly fetch: typeof fetch; readonly apiKey: string }
 
-/** What HTTP needs as a host over a Unix socket. */
+/** HTTP needs a host even over a Unix socket. */
 const SOCKET_URL = 'http://localhost'
 
 function wireOf({ url, socketPath, apiKey, fetch }: TransportOptions): Wire {
@@ -48,22 +48,22 @@ function wireOf({ url, socketPath, apiKey, fetch }: TransportOptions): Wire {
 }
 
 export interface Transport {
-  /** The answer as it begins; its body may be a stream without end. */
+  /** Resolves when the response headers have arrived. The body may be an endless stream. */
   open(request: WireRequest): Promise<Response>
-  /** The whole answer as text. A line that breaks in its middle is tried again like one that breaks before. */
+  /** The whole response as text. A connection that breaks in the middle is retried too. */
   read(request: WireRequest): Promise<string>
 }
 
-/** Refusals that say "not now" about a request that did nothing. */
+/** Temporary errors of requests that had no effect. */
 const NOT_NOW: ReadonlySet<string> = new Set(['rate_limited', 'unavailable'])
 const FIRST_RETRY_MS = 250
 const LONGEST_RETRY_AFTER_MS = 30_000
-/** A plain request; the service's own longest wait is that of a cancel, 2 s. */
+/** For requests without upload. The service's longest own wait is 2 s (cancel). */
 const REQUEST_TIMEOUT_MS = 60_000
 /** The longest that the service waits for an upload. */
 const UPLOAD_TIMEOUT_MS = 900_000
 
-/** Sends requests; a refusal becomes a `ProblemError`, an unreachable service `unavailable`. */
+/** Sends requests. Throws `ProblemError` for an error response, `unavailable` for an unreachable service. */
 export function createTransport(options: TransportOptions): Transport {
   const wire = wireOf(options)
   const sendAs = async <T>(request: WireRequest, take: (response: Response) => Promise<T>): Promise<T> => {
@@ -90,7 +90,7 @@ export function createTransport(options: TransportOptions): Transport {
 const isReadOnce = ({ content }: WireRequest): boolean =>
   content !== undefined && !(content.bytes instanceof Uint8Array)
 
-/** One try, to be made as often as needed: each has the same idempotency key and a deadline of its own. */
+/** Returns a function that makes one attempt. All attempts share the idempotency key; each has its own deadline. */
 function attemptOf<T>(
   wire: Wire,
   request: WireRequest,
@@ -114,7 +114,7 @@ function attemptOf<T>(
   }
 }
 
-/** A redirect is not followed: it would take a request, with what it carries, to an address that nobody named. */
+/** Redirects are not followed, so that the API key is not sent to an address that the user did not configure. */
 function refuseRedirect({ status, headers }: Response, { origin }: URL): void {
   const target = headers.get('location')
   if (status < 300 || status >= 400 || target === null) return
@@ -130,7 +130,7 @@ const isAnswer = ({ ok, status }: Response, { answers }: WireRequest): boolean =
 const refusalOf = async (response: Response): Promise<ProblemError> =>
   Object.assign(await readProblem(response), { retryAfterMs: retryAfterOf(response) })
 
-/** The caller's signal joined with a deadline that can be lifted, since a stream may go on after its beginning. */
+/** Combines the caller's signal with a deadline. The deadline can be cleared, because a stream may last longer. */
 function startLimit({ content, signal }: WireRequest, { pathname }: URL) {
   const late = new AbortController()
   const timer = setTimeout(
@@ -153,10 +153,10 @@ function unreachable({ origin }: URL, error: unknown): SandboxError {
   )
 }
 
-/** No program listens at the port or the socket. */
+/** Whether no program listens at the port or socket. */
 const isSilent = (cause: unknown): boolean => ['ECONNREFUSED', 'ENOENT'].includes(errnoOf(cause) ?? '')
 
-/** How long to wait before the next try; undefined where another try would not help. */
+/** The wait before the next attempt; undefined if a retry cannot help. */
 function retryDelayOf(error: unknown, attempt: number): number | undefined {
   if (!(error instanceof SandboxError) || !NOT_NOW.has(error.code)) return undefined
   if (isSilent(error.cause)) return undefined

@@ -1,7 +1,7 @@
-/** What items weigh, and how much of it waits at most (one item more, whatever it weighs). */
+/** Weight of an item, and the total weight at which `put` waits. One item may exceed it. */
 type Weighing<T> = { readonly of: (item: T) => number; readonly max: number }
 
-/** A hand-over to one consumer that iterates. A producer that can wait uses `put`, which waits while it is full. */
+/** A queue with one consumer that iterates over it. `put` waits while the queue is full; `push` does not. */
 export class AsyncQueue<T> implements AsyncIterable<T> {
   readonly #items: T[] = []
   readonly #maxItems: number
@@ -10,7 +10,7 @@ export class AsyncQueue<T> implements AsyncIterable<T> {
   #changed = Promise.withResolvers<void>()
   #ended = false
 
-  /** @param maxItems and @param weighing are what `put` keeps to; `push` never waits */
+  /** The limits apply to `put` only. */
   constructor(maxItems = Number.POSITIVE_INFINITY, weighing?: Weighing<T>) {
     this.#maxItems = maxItems
     this.#weighing = weighing
@@ -20,7 +20,7 @@ export class AsyncQueue<T> implements AsyncIterable<T> {
     return this.#items.length
   }
 
-  /** Resolves when the item is queued; after the end nothing is. */
+  /** Resolves when the item is queued. After `end`, items are dropped. */
   async put(item: T): Promise<void> {
     while (this.#isFull() && !this.#ended) await this.#changed.promise
     this.push(item)
@@ -33,7 +33,7 @@ export class AsyncQueue<T> implements AsyncIterable<T> {
     this.#change()
   }
 
-  /** Ends the iteration after what is queued. */
+  /** Ends the iteration after the queued items. */
   end(): void {
     this.#ended = true
     this.#change()

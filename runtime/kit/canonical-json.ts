@@ -1,6 +1,6 @@
 /**
- * RFC 8785 (JSON Canonicalization Scheme). ECMAScript's own number and string forms are the scheme's; only the
- * order of keys (by UTF-16 code units) and the refusal of what JSON cannot carry are added.
+ * RFC 8785 (JSON Canonicalization Scheme). `JSON.stringify` already formats numbers and strings as the RFC requires. This
+ * function adds the key order (by UTF-16 code units) and throws on values that JSON cannot represent.
  */
 export function canonicalJson(value: unknown): string {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return JSON.stringify(value)

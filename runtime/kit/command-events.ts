@@ -1,6 +1,6 @@
 import type { RunEnvelope, RunEvent } from '../../contracts/events.ts'
 
-/** Of a run's events those of one command, until it exited or the run ended. */
+/** Filters a run's events to those of one command, until the command has exited or the run has ended. */
 export async function* commandEvents(
   events: AsyncIterable<RunEnvelope>,
   commandId: string,

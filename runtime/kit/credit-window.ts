@@ -1,9 +1,9 @@
 import { RUNNER_FRAME } from '../../contracts/runner.ts'
 
-/** What a piece of a stream counts in the window. */
+/** Credits that a piece of a stream uses. */
 export const costOf = (piece: Uint8Array): number => piece.length + RUNNER_FRAME.costBytes
 
-/** What a sender may have under way: it takes before it sends and waits while the window is used up. */
+/** Flow control for a sender: it takes credits before sending, and waits while none are left. */
 export class CreditWindow {
   readonly #limit: number
   #available: number
@@ -15,7 +15,7 @@ export class CreditWindow {
     this.#available = bytes
   }
 
-  /** Waits until `bytes` may be sent. False once the window is closed: then nothing more is to be sent. */
+  /** Waits until `bytes` may be sent. Returns false if the window is closed; then the sender must stop. */
   async take(bytes: number): Promise<boolean> {
     while (!this.#closed && this.#available < bytes) {
       await new Promise<void>((resolve) => this.#wake.push(resolve))
@@ -25,7 +25,7 @@ export class CreditWindow {
     return true
   }
 
-  /** Gives back what the receiver consumed. False where that is more than was taken. */
+  /** Releases credits that the receiver has consumed. Returns false if they exceed what was taken. */
   give(bytes: number): boolean {
     this.#available += bytes
     this.#wakeAll()

@@ -1,6 +1,6 @@
 import { SandboxError } from './errors.ts'
 
-/** The caller's signal joined with a timeout. Every wait has a deadline. */
+/** Combines the caller's signal with a timeout. */
 export function withTimeout(ms: number, signal?: AbortSignal): AbortSignal {
   const timeout = AbortSignal.timeout(ms)
   return signal ? AbortSignal.any([signal, timeout]) : timeout
@@ -22,7 +22,7 @@ export function delay(ms: number, signal?: AbortSignal): Promise<void> {
   return promise
 }
 
-/** `work`, or the signal's reason where that aborts first. The work itself is not stopped. */
+/** Resolves with `work`; rejects with the signal's reason if it aborts first. Does not stop the work. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const onAbort = () => reject(signal.reason)
@@ -35,7 +35,7 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): P
   }
 }
 
-/** `work`, or a `deadline_exceeded` that names what was waited for. The work itself is not stopped. */
+/** Resolves with `work`; throws `deadline_exceeded` naming `what` after `ms`. Does not stop the work. */
 export async function deadline<T>(what: string, ms: number, work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(

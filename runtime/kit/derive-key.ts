@@ -14,6 +14,6 @@ export function deriveKey(root: Uint8Array, use: string, ...inputs: readonly str
   return new Uint8Array(hkdfSync('sha256', root, new Uint8Array(0), info, KEY_BYTES))
 }
 
-/** Names a key without telling anything about it. */
+/** A short id of a key that reveals nothing about its value. */
 export const keyFingerprint = (bytes: Uint8Array): string =>
   createHash('sha256').update('agentweaver/key-id/v1').update(bytes).digest('hex').slice(0, 16)

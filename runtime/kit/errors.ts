@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../contracts/errors.ts'
 
-/** A fault: the work cannot go on. `message` says what to do about it; `code` is stable. */
+/** An expected error. `message` says what happened and what to do; `code` is stable. */
 export class SandboxError extends Error {
   readonly code: ErrorCode
 
@@ -11,7 +11,7 @@ export class SandboxError extends Error {
   }
 }
 
-/** The message of anything that was thrown. */
+/** The message of any thrown value. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 /** The `code` of a Node system error, if it has one. */

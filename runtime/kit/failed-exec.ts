@@ -1,6 +1,6 @@
 import type { ExecResult } from '../../contracts/exec.ts'
 
-/** The result of a command that did not run, or of which nothing is known. */
+/** The result of a command that did not run or whose outcome is unknown. */
 export const failedExec = (reason: ExecResult['reason'], message: string): ExecResult => ({
   exitCode: null,
   signal: null,

@@ -1,10 +1,10 @@
 import type { Writable } from 'node:stream'
 import { encodeFrame } from './frames.ts'
 
-/** Sends frames over one stream, in the order of the calls. Resolves when the stream takes more. */
+/** Sends frames in the order of the calls. Resolves when the stream accepts more data. */
 export type SendFrame<Header> = (header: Header, payload?: Uint8Array) => Promise<void>
 
-/** A stream that is gone takes nothing and refuses nothing: its reader tells its end. */
+/** After the stream has closed, frames are dropped without an error; the reader of the stream reports its end. */
 export function createFrameSender<Header extends { readonly type: string }>(
   stream: Writable,
 ): SendFrame<Header> {
@@ -20,7 +20,7 @@ export function createFrameSender<Header extends { readonly type: string }>(
   }
 }
 
-/** A stream that breaks while it is full never drains; its close ends the wait. */
+/** Also resolves on `close`: a stream that breaks while it is full never emits `drain`. */
 function untilDrained(stream: Writable): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

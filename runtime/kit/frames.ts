@@ -15,7 +15,7 @@ export type FrameErrorReason =
   | 'window_exceeded'
   | 'unexpected'
 
-/** A peer that breaks the framing, or whose frame no request explains: the connection is of no more use. */
+/** The peer sent a malformed or unexpected frame. The connection must be closed. */
 export class FrameError extends Error {
   readonly reason: FrameErrorReason
 
@@ -34,7 +34,7 @@ export interface Frame<Header> {
 const { lengthBytes, maxHeaderBytes, maxFrameBytes, maxChunkBytes } = RUNNER_FRAME
 const EMPTY = new Uint8Array()
 
-/** Frame types that carry bytes, and how many; every other frame is its header alone. */
+/** Maximum payload per frame type. Other types have no payload. */
 const MAX_PAYLOAD_BYTES: Readonly<Record<string, number>> = {
   chunk: maxChunkBytes,
   data: maxChunkBytes,
@@ -43,7 +43,7 @@ const MAX_PAYLOAD_BYTES: Readonly<Record<string, number>> = {
   'file-result': maxFrameBytes,
 }
 
-/** The bytes of one frame. Throws a FrameError for one that the other end would refuse. */
+/** Encodes one frame. Throws a FrameError if the receiver would reject it. */
 export function encodeFrame(header: { readonly type: string }, payload: Uint8Array = EMPTY): Uint8Array {
   const json = Buffer.from(JSON.stringify(header))
   refuseLengths({ header: json.length, payload: payload.length })
@@ -57,8 +57,8 @@ export function encodeFrame(header: { readonly type: string }, payload: Uint8Arr
 }
 
 /**
- * The frames of a byte stream, however it is cut. Holds at most one frame in memory. Throws a FrameError at the
- * first malformed one, and at an end in the middle of a frame.
+ * Decodes the frames of a byte stream with any chunk boundaries. Keeps at most one frame in memory. Throws a FrameError on
+ * a malformed frame or a truncated stream.
  */
 export async function* decodeFrames<Schema extends z.ZodType<{ type: string }>>(
   schema: Schema,
@@ -75,7 +75,7 @@ export async function* decodeFrames<Schema extends z.ZodType<{ type: string }>>(
   if (!collector.isIdle) throw new FrameError('truncated', 'the stream ended in the middle of a frame')
 }
 
-/** Gathers the prefix of a frame, then its body; a claimed length is checked before a byte is kept for it. */
+/** Collects the prefix of a frame, then its body. The announced length is checked before any byte is buffered. */
 class FrameCollector {
   readonly #prefix = Buffer.alloc(2 * lengthBytes)
   #prefixFilled = 0
@@ -86,10 +86,10 @@ class FrameCollector {
     return this.#prefixFilled === 0
   }
 
-  /** Takes what belongs to this frame from the front of `bytes`; returns how much that was. */
+  /** Consumes bytes of the current frame and returns how many. */
   take(bytes: Uint8Array): number {
     if (this.#prefixFilled < this.#prefix.length) return this.#takePrefix(bytes)
-    // A copy: the source may use its buffer again.
+    // Copied, because the source may reuse its buffer.
     const part = Buffer.from(bytes.subarray(0, this.#missing))
     this.#parts.push(part)
     this.#missing -= part.length
@@ -113,7 +113,7 @@ class FrameCollector {
     return body
   }
 
-  /** The frame, once all of it is there; the collector then waits for the next. */
+  /** Returns the frame when it is complete, and resets for the next one. */
   complete(): { json: Uint8Array; payload: Uint8Array } | undefined {
     if (this.#prefixFilled < this.#prefix.length || this.#missing > 0) return undefined
     const body = this.#parts.length === 1 ? (this.#parts[0] ?? EMPTY) : Buffer.concat(this.#parts)

@@ -3,8 +3,8 @@ import type { z } from 'zod'
 type Issue = Parameters<z.core.$ZodErrorMap>[0]
 
 /**
- * What is wrong with a value, in words for a person: zod's own speak of types, patterns and NaN. A schema's own message
- * goes before these; `undefined` leaves a rare problem to zod. Given to `z.config` by the entry point of a process.
+ * Readable messages for zod issues: zod's defaults mention types, patterns and NaN. A schema's own message takes precedence;
+ * `undefined` keeps zod's default. Each process sets this with `z.config` in its entry point.
  */
 export function issueWords(issue: Issue): string | undefined {
   switch (issue.code) {

@@ -4,15 +4,15 @@ import { SandboxError } from './errors.ts'
 export type EnvSource = Readonly<Record<string, string | undefined>>
 
 type EnvChoice = {
-  /** Every key with this prefix is taken, so that a misspelt one is an error. */
+  /** All keys with this prefix are parsed, so that a misspelt key is an error. */
   readonly prefix: string
-  /** Further keys without the prefix, taken where they are set. */
+  /** Further keys without the prefix, parsed if they are set. */
   readonly also?: readonly string[]
   /** Keys with the prefix that belong to another program. */
   readonly except?: readonly string[]
 }
 
-/** Parses a process's environment once. All problems are named in one `invalid_config` error. */
+/** Parses a process's environment. Throws one `invalid_config` error that lists all problems. */
 export function parseEnv<T extends z.ZodType>(schema: T, env: EnvSource, choice: EnvChoice): z.infer<T> {
   const isOurs = (key: string) =>
     (key.startsWith(choice.prefix) && !choice.except?.includes(key)) || choice.also?.includes(key)
@@ -31,7 +31,7 @@ export function problemsOf(error: z.ZodError): string {
     .join('\n')
 }
 
-/** Each problem with the dotted path of its field; an unknown key is named itself. */
+/** Each problem with the dotted path of its field. For an unknown key, the path of that key. */
 export function fieldProblems(error: z.ZodError): { field: string; message: string }[] {
   return error.issues.flatMap((issue) => {
     const at = issue.path.join('.')

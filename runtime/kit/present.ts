@@ -1,4 +1,4 @@
-/** The members of an object whose value is not undefined, as optional ones: absent is absent, never `undefined`. */
+/** Removes members whose value is `undefined`, as `exactOptionalPropertyTypes` requires. */
 export function present<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const members = Object.entries(value).filter(([, member]) => member !== undefined)
   return Object.fromEntries(members) as { [K in keyof T]?: Exclude<T[K], undefined> }

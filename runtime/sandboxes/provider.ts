@@ -7,20 +7,20 @@ import type { AgentHostAddress } from '../agent-host-client/connection.ts'
 /** How the API gets a sandbox. A sandbox serves one run and is destroyed; nothing returns to a pool. */
 export interface SandboxProvider {
   readonly name: 'local' | 'kubernetes'
-  /** Where its claims are: with their names and generations the key of their rows in the store. */
+  /** Namespace of the claims. Together with name and generation it is the key of a claim's row in the store. */
   readonly namespace: string
-  /** Proves that the provider can work here; throws `isolation_unavailable` with what to do. */
+  /** Checks that the provider can work here. Throws `isolation_unavailable` with a remedy. */
   start(): Promise<void>
-  /** Whether it can be used now, part by part; absent where that cannot change while it runs. */
+  /** Current health per component. Absent if the health cannot change at run time. */
   checks?(): readonly ProviderCheck[]
-  /** What the store must keep before the claim is made, so that it is found wherever this process dies. */
+  /** Data to store before the claim is created, so that the claim can be found if this process dies. */
   draft(claimName: string): unknown
   claim(request: ClaimRequest): Promise<BoundSandbox>
-  /** Cleans up after a claim that failed or is an earlier process's, known by the handle that its row kept. */
+  /** Cleans up after a failed claim or a claim of an earlier process, by the handle in its row. */
   collect(handle: unknown): Promise<void>
-  /** The claims of this deployment, whoever made them; absent where sandboxes end with their process. */
+  /** All claims of this deployment. Absent if sandboxes end with their process. */
   readonly claims?: DeploymentClaims
-  /** Where any process may serve a sandbox that another one claimed; absent where sandboxes are one process's own. */
+  /** Present if one process can serve a sandbox that another process claimed. */
   readonly shared?: SharedSandboxes
   close(): Promise<void>
 }
@@ -28,17 +28,17 @@ export interface SandboxProvider {
 export interface ProviderCheck {
   readonly name: string
   readonly ok: boolean
-  /** For whoever reads why a service is not ready, which needs no key. */
+  /** Shown by the readiness route, which needs no API key. */
   readonly detail: string
 }
 
 export interface DeploymentClaims {
-  /** Calls back when there may be room for one more. The return value unsubscribes. */
+  /** Calls back when there may be capacity for another sandbox. The return value unsubscribes. */
   onRoom(listener: () => void): () => void
   list(): Promise<FoundClaim[]>
   /**
-   * Deletes exactly this claim and waits until it is gone with everything that belongs to it. False where it was gone
-   * already.
+   * Deletes exactly this claim and waits until the claim and its dependents are gone. Returns false if it did not exist
+   * any more.
    */
   remove(claim: FoundClaim): Promise<boolean>
 }
@@ -52,15 +52,15 @@ export interface FoundClaim {
 
 /** Sandboxes that outlive the process which claimed them. */
 export interface SharedSandboxes {
-  /** Takes over a bound sandbox. The same chain is proven again; `sandbox_lost` where it is not what was bound. */
+  /** Takes over a bound sandbox after verifying its identity again. Throws `sandbox_lost` if it is another one. */
   attach(request: AttachRequest): Promise<BoundSandbox>
-  /** Proves the chain, and no more: for a process that uses what another one keeps. */
+  /** Only verifies the identity, for a process that uses a sandbox which another process drives. */
   locate(request: AttachRequest): Promise<LocatedSandbox>
 }
 
 export type LocatedSandbox = Pick<BoundSandbox, 'address' | 'isolation' | 'instanceId'>
 
-/** A bound sandbox as its row has it. */
+/** A bound sandbox, as stored in its row. */
 export interface AttachRequest {
   readonly claimName: string
   readonly kind: SandboxKind
@@ -74,16 +74,16 @@ export interface ClaimRequest {
   readonly runId: string
   readonly generation: number
   readonly kind: SandboxKind
-  /** What `draft` answered; it is in the store. */
+  /** The return value of `draft`, which the caller has stored. */
   readonly handle: unknown
-  /** Keeps the UID that the claim was given; a claim whose UID is not kept is never used. */
+  /** Stores the claim's UID. The sandbox is not used before this has succeeded. */
   readonly onPosted: (claimUid: string) => Promise<void>
-  /** Called, where there is time for it, with what the claim will most likely get; another is told by another call. */
+  /** Called with the sandbox that the claim will probably get, and again if that changes. May not be called at all. */
   readonly onForeseen?: (sandbox: ForeseenSandbox) => void
   readonly signal: AbortSignal
 }
 
-/** A sandbox that the claim is about to get, and may still not get: nothing is to be told it. */
+/** A sandbox that the claim will probably get. It is not verified yet, so nothing secret may be sent to it. */
 export type ForeseenSandbox = Pick<BoundSandbox, 'instanceId' | 'workingDirectory'>
 
 export type SandboxWarning = Extract<HostEvent, { type: 'sandbox.warning' }>['data']
@@ -93,33 +93,33 @@ export interface BoundSandbox {
   readonly namespace: string
   readonly claimName: string
   readonly podName: string
-  /** Each names one object for ever, and no two sandboxes share one. */
+  /** A UID is never reused, and no two sandboxes share one. */
   readonly uids: { readonly claim: string; readonly sandbox: string; readonly pod: string }
-  /** Audience of the ticket and an input of the turn token. */
+  /** Audience of the ticket and input of the bearer token's derivation. */
   readonly instanceId: string
   readonly launch: 'warm' | 'cold'
   readonly bindMs: number
   readonly isolation: Isolation
-  /** Whether the sandbox itself has to add to the reason how it isolates commands: no other knows. */
+  /** Whether only the sandbox knows how it isolates commands, so that its own reason must be added. */
   readonly isDescribedByHost: boolean
   readonly warnings: readonly SandboxWarning[]
-  /** What it says of itself, where it was asked ahead; undefined where nothing came of that. */
+  /** The health of AgentHost, if it was read ahead. Resolves to undefined if that failed. */
   readonly health?: Promise<HostHealth | undefined>
   /** Where its AgentHost listens. */
   readonly address: AgentHostAddress
-  /** Absolute path of the workspace as AgentHost must be told. */
+  /** Absolute path of the workspace for AgentHost's configuration. */
   readonly workingDirectory: (workspacePath: string | undefined) => string
-  /** Plain data from which `collect` can clean up after a crash. */
+  /** JSON data from which `collect` can clean up after a crash. */
   readonly handle: unknown
-  /** Settles when the sandbox is gone, with why. */
+  /** Resolves with the reason when the sandbox is gone. */
   readonly lost: Promise<string>
   /**
-   * Looks once, now, whether the sandbox is gone, and answers how; undefined where it is there. Absent where `lost`
-   * is never behind.
+   * Checks now whether the sandbox is gone and returns the reason, or undefined if it exists. Absent if `lost` is always
+   * up to date.
    */
   howLost?(signal: AbortSignal): Promise<string | undefined>
-  /** Leaves the sandbox as it is: another process drives its run. Nothing of it is watched or extended any longer. */
+  /** Stops watching and extending the sandbox without deleting it, because another process takes over. */
   detach(): void
-  /** Destroys the sandbox with everything in it and waits until it is gone. */
+  /** Deletes the sandbox and waits until it is gone. */
   release(reason: string): Promise<void>
 }

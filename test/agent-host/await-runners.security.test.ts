@@ -144,6 +144,6 @@ it('refuses whoever connects as another user than the toolbox’s, and everybody
 
   await connect(name)
 
-  await expect(waiting).rejects.toThrow(`user ${OWN} connected in the place of a runner`)
+  await expect(waiting).rejects.toThrow(`a process of user ${OWN} connected to the runner socket`)
   expect(await refusedAt(name)).toBe('ECONNREFUSED')
 })

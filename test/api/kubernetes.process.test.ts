@@ -257,7 +257,5 @@ describe('a service on a cluster', () => {
 
 test('a service does not start if the cluster does not answer, and does not fall back to local sandboxes', async () => {
   expect(await lonely.exited).toBe(1)
-  expect(lonely.stderr()).toMatch(
-    /Sandboxes of Kubernetes cannot be used, and nothing weaker takes their place/,
-  )
+  expect(lonely.stderr()).toMatch(/The cluster cannot be used, and there is no fallback/)
 })

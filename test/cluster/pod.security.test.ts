@@ -4,7 +4,7 @@ import { CONTAINERS, WORKSPACE_MOUNT } from '../../contracts/names.ts'
 import { IDENTITY_TOKEN, RUNNER_SOCKET } from '../../contracts/pod.ts'
 import { SandboxSettings } from '../../contracts/policy.ts'
 import { AGENT_HOST_PORT } from '../../contracts/ports.ts'
-import { DOOR_LIMITS } from '../../runtime/agent-host/door.ts'
+import { CONNECTION_LIMITS } from '../../runtime/agent-host/connection-limiter.ts'
 import { createAgentHostClient } from '../../runtime/agent-host-client/client.ts'
 import type { Executor } from '../../runtime/executors/executor.ts'
 import { COMMAND_LIMITS } from '../../runtime/executors/process/command-supervisor.ts'
@@ -170,7 +170,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
         }
         const begun = Date.now()
         setInterval(() => {
-          const isOver = came > 500 && open <= ${DOOR_LIMITS.own}
+          const isOver = came > 500 && open <= ${CONNECTION_LIMITS.local}
           if (Date.now() - begun < (isOver ? 4_000 : 40_000)) return
           process.stdout.write(JSON.stringify({ open, came }), () => process.exit())
         }, 100)`
@@ -195,7 +195,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(served).toEqual(Array.from({ length: 20 }, (_, round) => String(round)))
       expect(listed.result.ok).toBe(true)
       expect(came).toBeGreaterThan(500)
-      expect(open).toBeLessThanOrEqual(DOOR_LIMITS.own)
+      expect(open).toBeLessThanOrEqual(CONNECTION_LIMITS.local)
     })
 
     it('bounds a command, and leaves it nothing of the runner but its limits', async () => {

@@ -139,7 +139,7 @@ describeWith(
         metadata: { ownerReferences: [thief] },
       })
 
-      expect(await sandbox.lost).toMatch(/given to somebody else|names/)
+      expect(await sandbox.lost).toMatch(/belongs to another owner|names/)
     })
 
     it('cannot put a claim of the same name in the place of one that waits, with our own marks on it', async () => {

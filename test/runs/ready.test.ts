@@ -8,7 +8,7 @@ const reads = (store: Partial<Store>, provider: Partial<SandboxProvider>) =>
     Promise.reject(new Error('nothing is served here')),
   )
 const answers: Partial<Store> = { engine: 'sqlite', ping: async () => undefined }
-const stuck = { name: 'watch of claims', ok: false, detail: 'heard 200 s ago' }
+const stuck = { name: 'watch of claims', ok: false, detail: 'last data 200 s ago' }
 
 it('is ready where the store answers and the provider has nothing to say', async () => {
   expect(await reads(answers, {}).ready()).toEqual({

@@ -5,7 +5,7 @@ import type { Commands } from './commands.ts'
 
 const Params = z.object({ id: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/) })
 
-/** Body of a command: its input is at most 64 MiB, which base64 makes a third longer. */
+/** The input of a command has at most 64 MiB; base64 adds a third. */
 const MAX_BODY_BYTES = 96 * 1024 * 1024
 
 export function registerCommandsRoute(scope: FastifyInstance, commands: () => Commands): void {

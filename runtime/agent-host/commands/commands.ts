@@ -19,11 +19,11 @@ export type CommandsDeps = {
   readonly outbox: Outbox
   /** Decodes and redacts one stream of output. */
   readonly openFilter: () => TextFilter
-  /** Why a request may not run, or undefined. */
+  /** Returns why a request must not run, or undefined if it may. */
   readonly refusal: (request: HostCommand) => string | undefined
 }
 
-/** Commands that the caller runs beside the agent, by the caller's id. An id starts at most one command. */
+/** Commands that the caller runs next to the agent. The caller chooses the ids; an id starts at most one command. */
 export function createCommands({ toolbox, outbox, openFilter, refusal }: CommandsDeps) {
   const commands = new Map<string, Command>()
 
@@ -51,7 +51,7 @@ export function createCommands({ toolbox, outbox, openFilter, refusal }: Command
   }
 
   return {
-    /** Starts a command, or answers the one that has this id. Throws `conflict` where the body is another one. */
+    /** Starts a command. Does nothing if it was started before; throws `conflict` if its request was different. */
     start(commandId: string, request: HostCommand): void {
       const digest = createHash('sha256').update(canonicalJson(request)).digest('hex')
       const known = commands.get(commandId)
@@ -65,7 +65,7 @@ export function createCommands({ toolbox, outbox, openFilter, refusal }: Command
       commands.set(commandId, { digest, stop, ended: run(commandId, request, stop.signal) })
     },
 
-    /** Kills a command and waits until it has ended; one that has ended already is left as it is. */
+    /** Kills a command and returns its result. For an ended command, just returns the result. */
     async cancel(commandId: string): Promise<ExecResult> {
       const command = commands.get(commandId)
       if (!command) throw new SandboxError('not_found', `there is no command ${commandId}`)

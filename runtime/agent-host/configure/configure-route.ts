@@ -6,7 +6,7 @@ import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { present } from '../../kit/present.ts'
-import type { Door } from '../door.ts'
+import type { ConnectionLimiter } from '../connection-limiter.ts'
 import { SpentError } from '../http.ts'
 import type { RunSession } from '../session/run-session.ts'
 import type { AwaitedSession, HostStateMachine, Taken } from '../state.ts'
@@ -23,34 +23,37 @@ export type ConfigureDeps = {
   readonly machine: HostStateMachine
   readonly ticket: TicketCheck
   readonly setUp: SetUp
-  readonly door: Door
+  readonly limiter: ConnectionLimiter
   readonly log: Log
 }
 
-/** What judges a call: loaded behind the start, before there is anybody to call. */
-const judge = () => import('./judge.ts')
+/** Loaded after the start, to keep the start short. */
+const loadChecks = () => import('./check-request.ts')
 
-/** `POST /configure`: ticket, then body, then the one shot, then the setup, which outlives the connection. */
+/**
+ * `POST /configure`: verifies the ticket, reads the body, assigns the sandbox, and sets up the run. The setup continues
+ * when the connection closes.
+ */
 export function registerConfigureRoute(app: FastifyInstance, deps: ConfigureDeps): void {
   const routes: FastifyPluginAsync = async (scope) => {
-    // The ticket covers the raw bytes, so the body stays as it came until the ticket is verified.
+    // The ticket signs the raw bytes, so the body is parsed only after the ticket is verified.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
-    // Before the body is read: who has no ticket cannot make this process hold eight megabytes.
+    // The ticket is verified before the body is read: a client without one cannot make this process buffer 8 MB.
     const tickets = new WeakMap<FastifyRequest, Ticket>()
     const onRequest = async (request: FastifyRequest) => {
-      const { ticketOf } = await judge()
+      const { ticketOf } = await loadChecks()
       tickets.set(request, await ticketOf(request, deps.ticket))
-      deps.door.know(request.raw.socket)
+      deps.limiter.authenticate(request.raw.socket)
     }
     const options = { bodyLimit: CONFIGURE_LIMITS.maxBodyBytes, onRequest }
     scope.post(AGENT_HOST_ROUTES.configure, options, async (request, reply) => {
-      const { bodyUnder, configured, holderOf } = await judge()
-      const body = bodyUnder(tickets.get(request), request)
+      const { verifiedBody, configured, alreadyConfigured } = await loadChecks()
+      const body = verifiedBody(tickets.get(request), request)
       const { taken, archive } = takenBy(body)
       const toolbox = deps.machine.take(taken)
-      if (!toolbox) return reply.code(409).send(holderOf(deps.machine.status))
+      if (!toolbox) return reply.code(409).send(alreadyConfigured(deps.machine.status))
       await setUp(deps, body, { toolbox, ...present({ archive }) })
       return configured(body.runId)
     })
@@ -58,29 +61,29 @@ export function registerConfigureRoute(app: FastifyInstance, deps: ConfigureDeps
   app.register(routes)
 }
 
-type Shot = { readonly toolbox: RunnerLink; readonly archive?: Promise<Uint8Array> }
+type Assigned = { readonly toolbox: RunnerLink; readonly archive?: Promise<Uint8Array> }
 
-/** The setup, which takes the sandbox to `ready` or spends it. */
+/** Takes the sandbox to `ready`, or to `failed` for good. */
 async function setUp(
   { machine, log, ...deps }: ConfigureDeps,
   body: ConfigureRequest,
-  { toolbox, archive }: Shot,
+  { toolbox, archive }: Assigned,
 ) {
   const session = deadline('the setup', CONFIGURE_LIMITS.timeoutMs, deps.setUp(body, toolbox, archive))
   machine.ready(
     await session.catch((error: unknown) => {
-      log.error('the setup failed; this sandbox is spent', { error })
+      log.error('the setup failed; this sandbox cannot be used again', { error })
       machine.fail(`the setup failed: ${messageOf(error)}`)
       throw spent(error)
     }),
   )
 }
 
-/** Its own code has what became of a credential, and that the toolbox is gone; the sandbox is spent all the same. */
+/** Credential errors and a lost runner keep their code. Every other error becomes `configure_failed`. */
 const spent = (cause: unknown): SpentError => {
-  const tellsItself =
+  const keepsCode =
     cause instanceof SandboxError && (cause.code.startsWith('credential_') || cause.code === 'sandbox_lost')
-  return new SpentError(tellsItself ? cause.code : 'configure_failed', messageOf(cause), { cause })
+  return new SpentError(keepsCode ? cause.code : 'configure_failed', messageOf(cause), { cause })
 }
 
 function takenBy({ runId, generation, turnBearerToken, session }: ConfigureRequest) {

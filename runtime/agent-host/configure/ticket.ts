@@ -8,9 +8,9 @@ import { messageOf, SandboxError } from '../../kit/errors.ts'
 import { present } from '../../kit/present.ts'
 
 export type TicketCheck = {
-  /** The mounted public keys; read again for every ticket, so that a rotation needs no restart. */
+  /** The mounted public keys. Read for every ticket, so that a key rotation needs no restart. */
   readonly jwksFile: string
-  /** Whom the ticket must name. */
+  /** The audience that the ticket must have. */
   readonly instanceId: string
   readonly now: () => Date
 }
@@ -18,10 +18,10 @@ export type TicketCheck = {
 const refuse = (why: string, cause?: unknown) =>
   new SandboxError('unauthenticated', `the ticket is refused: ${why}`, { cause })
 
-/** What a ticket says once its signature, its time and whom it names are in order. */
+/** The claims of a ticket whose signature, times and audience are verified. */
 export type Ticket = z.infer<typeof TicketClaims>
 
-/** Verifies all of a ticket that can be without the body. Any doubt is a refusal. */
+/** Verifies everything except the body digest. Throws `unauthenticated`. */
 export const verifyTicket = async (ticket: string, check: TicketCheck): Promise<Ticket> =>
   verifyTicketWith(keysOf(check), ticket, check)
 
@@ -42,17 +42,17 @@ export async function verifyTicketWith(
   })
   const claims = TicketClaims.safeParse(payload)
   if (!claims.success) throw refuse('a claim is malformed')
-  if (claims.data.exp - claims.data.iat > TICKET.lifetimeSeconds) throw refuse('it lives too long')
+  if (claims.data.exp - claims.data.iat > TICKET.lifetimeSeconds) throw refuse('its lifetime is too long')
   return claims.data
 }
 
-/** Throws where a verified ticket is for other bytes than these. */
+/** Throws `unauthenticated` if the ticket was signed for another body. */
 export function assertTicketCovers(ticket: Ticket, body: Uint8Array): void {
   const digest = createHash('sha256').update(body).digest('hex')
   if (!equalsInConstantTime(digest, ticket.body_sha256)) throw refuse('it is for another body')
 }
 
-/** The keys that each check read last, by the text that they stood in: to import one takes longer than to read it. */
+/** The imported keys and the file text they came from. Importing a key takes longer than reading the file. */
 const imported = new WeakMap<TicketCheck, { readonly text: string; readonly keys: JWTVerifyGetKey }>()
 
 function keysOf(check: TicketCheck): JWTVerifyGetKey {
@@ -69,7 +69,7 @@ function keysOf(check: TicketCheck): JWTVerifyGetKey {
   }
 }
 
-/** Imports the keys that are mounted now, while nobody waits for it. */
+/** Imports the mounted keys ahead of the first ticket. */
 export async function importKeys(check: TicketCheck): Promise<void> {
   const { keys } = JSON.parse(readFileSync(check.jwksFile, 'utf8')) as JSONWebKeySet
   const getKey = keysOf(check)

@@ -1,7 +1,7 @@
 import type { AgentHostEnv } from '../../../contracts/agent-host-env.ts'
 import type { WorkloadIdentity } from '../../azure/workload-identity.ts'
 
-/** What the environment lets an AgentHost ask Azure for; undefined on a laptop. */
+/** Azure identity and addresses from the environment; undefined on a laptop. */
 export type AzureSettings = {
   readonly identity: WorkloadIdentity
   readonly vaultUrl?: string

@@ -5,22 +5,21 @@ import { SandboxError } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import type { AzureSettings } from './azure-settings.ts'
 
-/** All attempts of one reading together. */
+/** Time for one read, including its retries. */
 const READ_BUDGET_MS = 10_000
 
-/** The resource for which Azure AI takes tokens. */
+/** The OAuth scope of Azure AI tokens. */
 const FOUNDRY_SCOPE = 'https://cognitiveservices.azure.com/.default'
 
-/** The credential of a run, for its agent alone. */
 export interface RunCredential {
-  /** The value that counts now; undefined where the run has none. */
+  /** The current value; undefined if the run has no credential. */
   fetch(): Promise<string | undefined>
 }
 
 export type RunCredentialDeps = {
-  /** What this AgentHost may ask Azure for; undefined where it has no Azure identity. */
+  /** Undefined if this AgentHost has no Azure identity. */
   readonly azure: AzureSettings | undefined
-  /** Called with every value before the agent gets it: from then on it is redacted. */
+  /** Called with every value before the agent gets it, so that the redactor knows it first. */
   readonly onValue: (value: string) => void
   readonly log: Log
   /** @default 10 s */
@@ -28,7 +27,7 @@ export type RunCredentialDeps = {
   readonly now?: () => number
 }
 
-/** Reads the credential of a run for the first time. Nothing is folded into `none`: what cannot be had is a fault. */
+/** Reads the credential once. Throws if it cannot be read: the run must not silently continue without one. */
 export async function openRunCredential(
   { credential, agent }: Pick<ConfigureRequest, 'credential' | 'agent'>,
   deps: RunCredentialDeps,
@@ -82,8 +81,8 @@ function foundryReader(baseUrl: string, { azure, budgetMs = READ_BUDGET_MS }: Ru
   }
 }
 
-/** Only where it is wanted: loading the SDKs costs 10 MB and 55 ms of a processor, which a standby does not pay. */
+/** Loaded on demand: the SDKs cost 10 MB and 55 ms of CPU, which a sandbox in standby does not need. */
 const loadClients = () => import('../../azure/azure-clients.ts')
 
 const unconfigured = (what: string) =>
-  new SandboxError('credential_unavailable', `this AgentHost has not been given ${what}`)
+  new SandboxError('credential_unavailable', `this AgentHost is not configured with ${what}`)

@@ -1,7 +1,7 @@
 import type { CallDecision, DecisionsReply } from '../../../contracts/decisions.ts'
 import { DECISION_LIMITS } from '../../../contracts/limits.ts'
 
-/** How a call was decided, in the end. `unanswered` is a denial: nobody decided in time. */
+/** The final decision of a call. `unanswered` means that no decision arrived in time; it counts as a denial. */
 export type FinalDecision = {
   readonly outcome: Exclude<CallDecision['outcome'], 'pending'> | 'unanswered'
   readonly reason?: string | undefined
@@ -15,18 +15,18 @@ type Call = {
   timer?: NodeJS.Timeout
 }
 
-/** The longest delay that a timer takes. */
+/** `setTimeout` accepts at most 2^31 - 1 ms. */
 const MAX_TIMER_MS = 2_147_000_000
 
 export type DecisionTableOptions = {
-  /** Silence for so long is a denial; `pending` moves it behind what a person was given. */
+  /** A call without a decision for this long is denied. `pending` extends the wait past the approval deadline. */
   readonly timeoutMs: number
   readonly now?: () => number
 }
 
 /**
- * The one place where a call meets its decision. The first final outcome of a call stands; decisions for calls
- * that were not made yet are kept, bounded; silence is a denial.
+ * Matches calls with their decisions. The first final outcome of a call counts. A bounded number of decisions that arrive
+ * before their call is kept. A call without a decision is denied after the timeout.
  */
 export class DecisionTable {
   readonly #timeoutMs: number
@@ -72,7 +72,7 @@ export class DecisionTable {
     for (const call of this.#calls.values()) clearTimeout(call.timer)
   }
 
-  /** `accepted` also where the same final outcome comes again. */
+  /** Returns `accepted` also for a repetition of the same final outcome. */
   #apply(call: Call, decision: CallDecision): 'accepted' | 'conflicting' {
     if (call.final) return call.final.outcome === decision.outcome ? 'accepted' : 'conflicting'
     if (decision.outcome === 'pending') {
@@ -96,11 +96,11 @@ export class DecisionTable {
     const wait = Math.min(Math.max(call.waitUntilMs - this.#now(), 0), MAX_TIMER_MS)
     call.timer = setTimeout(() => {
       if (this.#now() < call.waitUntilMs) this.#arm(call)
-      else this.#settle(call, { outcome: 'unanswered', reason: 'nobody decided in time' })
+      else this.#settle(call, { outcome: 'unanswered', reason: 'no decision arrived in time' })
     }, wait)
   }
 
-  /** The first final outcome stands here too; the oldest is forgotten where there are too many. */
+  /** Keeps the first final outcome here too. At the limit, the oldest entry is dropped. */
   #keepEarly(decision: CallDecision): void {
     const known = this.#early.get(decision.callId)
     if (known && known.outcome !== 'pending') return

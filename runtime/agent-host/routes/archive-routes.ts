@@ -13,7 +13,7 @@ const refuse = (error: FileError): never => {
   throw new SandboxError(error.code === 'too_large' ? 'payload_too_large' : 'invalid_request', error.message)
 }
 
-/** The workspace and the agent session as tar streams, in and out. */
+/** Uploads and downloads the workspace and the agent session as tar streams. */
 export function registerArchiveRoutes(scope: FastifyInstance, { machine, session }: ArchiveRoutesDeps): void {
   const routes: FastifyPluginAsync = async (archives) => {
     archives.addContentTypeParser(TAR_MEDIA_TYPE, (_request, payload, done) => done(null, payload))
@@ -21,7 +21,7 @@ export function registerArchiveRoutes(scope: FastifyInstance, { machine, session
     archives.put(AGENT_HOST_ROUTES.workspace, { bodyLimit: FILE_LIMITS.maxArchiveBytes }, async (request) => {
       const { toolbox, turns } = session()
       if (turns?.list().length)
-        throw new SandboxError('conflict', 'the workspace goes in before the first turn')
+        throw new SandboxError('conflict', 'the workspace can only be uploaded before the first turn')
       const done = await toolbox.tarIn(bodyOf(request))
       if (done.error) refuse(done.error)
       return { entries: done.entries, bytes: done.bytes }
@@ -38,7 +38,10 @@ export function registerArchiveRoutes(scope: FastifyInstance, { machine, session
         const { status } = machine
         const awaited = 'taken' in status ? status.taken?.awaitedSession : undefined
         if (!awaited || status.state !== 'configuring') {
-          throw new SandboxError('conflict', 'no session was announced by /configure, or it has arrived')
+          throw new SandboxError(
+            'conflict',
+            '/configure announced no session, or the session has arrived already',
+          )
         }
         awaited.arrived(await collect(bodyOf(request), awaited.announced.bytes))
         return reply.code(202).send({ accepted: true })
@@ -54,7 +57,7 @@ export function registerArchiveRoutes(scope: FastifyInstance, { machine, session
 
 const bodyOf = (request: FastifyRequest) => request.body as AsyncIterable<Uint8Array>
 
-/** All bytes of a stream of exactly the announced length. */
+/** Buffers a stream. Throws `payload_too_large` if it exceeds the announced length. */
 async function collect(source: AsyncIterable<Uint8Array>, bytes: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let total = 0

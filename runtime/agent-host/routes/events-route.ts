@@ -6,7 +6,7 @@ import { streamSse } from '../sse.ts'
 
 const LastEventId = z.coerce.number().int().nonnegative().default(0)
 
-/** `GET /events`: the one stream of this sandbox, from after `Last-Event-ID`. */
+/** `GET /events`: streams all events of this sandbox after `Last-Event-ID`. */
 export function registerEventsRoute(scope: FastifyInstance, outbox: Outbox): void {
   scope.get(AGENT_HOST_ROUTES.events, async (request, reply) => {
     const after = LastEventId.parse(request.headers[LAST_EVENT_ID_HEADER])

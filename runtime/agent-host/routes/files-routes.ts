@@ -4,7 +4,7 @@ import { FILE_LIMITS } from '../../../contracts/limits.ts'
 import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
 import type { Toolbox } from '../../../contracts/toolbox.ts'
 
-/** Statuses of the engine's refusals; every other one is 400. The body is the engine's own answer. */
+/** HTTP status per error code of the workspace engine; all other codes are 400. The body is the engine's result. */
 const STATUS: Partial<Record<FileErrorCode, number>> = {
   not_found: 404,
   exists: 409,
@@ -17,10 +17,10 @@ const STATUS: Partial<Record<FileErrorCode, number>> = {
 const statusOf = (result: FileResult) => (result.ok ? 200 : (STATUS[result.code] ?? 400))
 const pathOf = (request: FastifyRequest): string => (request.params as { '*': string })['*']
 
-/** What a caller may ask: loaded behind the start. */
+/** Loaded after the start, to keep the start short. */
 const queries = () => import('./files-queries.ts')
 
-/** Files of the workspace through the engine: contents as bytes, everything else as the engine's `FileResult`. */
+/** Reads and writes workspace files. File contents are sent as bytes, everything else as the engine's `FileResult`. */
 export function registerFilesRoutes(scope: FastifyInstance, toolbox: () => Toolbox): void {
   const url = `${AGENT_HOST_ROUTES.files}/*`
   const answer = async (reply: FastifyReply, operation: FileOperationInput, payload?: Uint8Array) => {

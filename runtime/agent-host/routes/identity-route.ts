@@ -4,8 +4,8 @@ import { AGENT_HOST_ROUTES } from '../../../contracts/routes.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 
 /**
- * `GET /identity`: the pod's token as the kubelet last wrote it, so that a caller knows to whom it talks. It lies in
- * memory: to be handed from thread to thread for each step takes longer than to read it.
+ * `GET /identity`: returns the pod's service account token, which proves to the caller which pod it reached. The file is in
+ * a tmpfs, so a synchronous read is faster than a round trip through the thread pool.
  */
 export function registerIdentityRoute(app: FastifyInstance, tokenFile: string): void {
   app.get(AGENT_HOST_ROUTES.identity, async (_request, reply) => {

@@ -10,15 +10,15 @@ import type { DecisionTable, FinalDecision } from '../decisions/decision-table.t
 import type { EventIds, Outbox } from '../outbox.ts'
 
 /**
- * The longest arguments of a call, as characters of JSON. Their announcement is one event, and the API ends a run whose
- * sandbox sends an event of more than 34,000,000 characters; the rest of that is for the other fields of the event.
+ * Limit of a call's arguments in characters of JSON. The API ends a run whose sandbox sends an event of more than
+ * 34,000,000 characters; the difference is left for the other fields of the announcement.
  */
 const MAX_ARGUMENTS = 33_554_432
 
 const TOO_LARGE = {
   code: 'arguments_too_large',
   message:
-    `The arguments of this call have more than ${MAX_ARGUMENTS} characters of JSON, and nothing was done. ` +
+    `The arguments of this call have more than ${MAX_ARGUMENTS} characters of JSON, so it did not run. ` +
     'Make smaller calls: write a large file in parts.',
 }
 
@@ -26,23 +26,23 @@ type GovernedDecision = { readonly verdict: Verdict; readonly reasons: readonly 
 
 type Shown = { readonly request: unknown; readonly redacted?: true; readonly rawDigest?: string }
 
-/** What governs and runs a call. `run` is a pure effect; governance, decision and redaction wrap it here. */
+/** `run` only performs the call. `GovernedCalls` adds governance, the decision, and redaction. */
 export type GovernedCallDeps = {
   readonly decide: (request: { tool: string; arguments: unknown }) => GovernedDecision
-  /** Tells the tracker of what the run has touched that a call was released. */
+  /** Called when a call is released, so that the tracker records the files and hosts that the run has touched. */
   readonly onReleased: (call: ToolCall) => void
   readonly redact: <T>(value: T) => { value: T; changed: boolean }
   readonly run: (call: ToolCall, io: CallIo & { answer?: string }) => Promise<ToolOutcome>
   readonly outbox: Outbox
   readonly decisions: DecisionTable
-  /** Key of the digest by which the API can bind an approval to a request that redaction changed. */
+  /** HMAC key. The API uses the digest to bind an approval to a request whose arguments were redacted. */
   readonly digestKey: Uint8Array
   readonly now: () => number
 }
 
 export type CallIo = { readonly taskId?: string | undefined; readonly signal: AbortSignal }
 
-/** What the agent reads when a call was not released: five outcomes, five wordings. */
+/** The message that the agent gets for a call that was not released. */
 const REFUSALS: Record<
   Exclude<FinalDecision['outcome'], 'release' | 'answer'>,
   { code: string; text: string }
@@ -50,7 +50,7 @@ const REFUSALS: Record<
   denied: { code: 'denied', text: 'A person denied this call' },
   expired: {
     code: 'expired',
-    text: 'Nobody answered the approval request before it expired; this is not a denial',
+    text: 'The approval request expired without an answer; this is not a denial',
   },
   superseded: { code: 'superseded', text: 'The approval request was superseded by a later event' },
   policyDenied: { code: 'policyDenied', text: 'The policy of this run refuses this call' },
@@ -58,8 +58,8 @@ const REFUSALS: Record<
 }
 
 /**
- * The path of every tool call: governance inside the sandbox, the announcement, the decision of the control
- * plane, the effect, redaction, the result. Nothing acts before its announcement is answered with a release.
+ * Takes every tool call through governance in the sandbox, the announcement, the control plane's decision, execution,
+ * redaction, and the result event. No call runs before the control plane has released it.
  */
 export class GovernedCalls {
   readonly #deps: GovernedCallDeps
@@ -69,21 +69,21 @@ export class GovernedCalls {
     this.#deps = deps
   }
 
-  /** Always answers: what the agent reads when the call did not run is an outcome too. */
+  /** Never throws: for a call that did not run, the outcome holds the error for the agent. */
   call(call: ToolCall, io: CallIo): Promise<ToolOutcome> {
     const outcome = this.#carryOut(call, io)
     this.#open.add(outcome)
     return outcome.finally(() => this.#open.delete(outcome))
   }
 
-  /** Records a call that is no call: it is announced as refused, and nothing is decided or run. */
+  /** Records a malformed call: announces it as denied without asking for a decision or running it. */
   reject(call: ToolCall, io: CallIo, error: CallError): Promise<ToolOutcome> {
     const outcome = this.#reject(call, io, error)
     this.#open.add(outcome)
     return outcome.finally(() => this.#open.delete(outcome))
   }
 
-  /** Settles when no call is open any more. */
+  /** Resolves when no call is open any more. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#open)
   }
@@ -91,7 +91,7 @@ export class GovernedCalls {
   async #carryOut(call: ToolCall, io: CallIo): Promise<ToolOutcome> {
     const { decide, decisions } = this.#deps
     try {
-      // Before anything reads the arguments: governance and redaction would take time and memory for all of them.
+      // Checked first, because governance and redaction of huge arguments would cost time and memory.
       if (!fitsEvent(call.arguments)) return await this.#reject({ ...call, arguments: null }, io, TOO_LARGE)
       const shown = this.#show(call)
       if (!fitsEvent(shown.request)) return await this.#reject({ ...call, arguments: null }, io, TOO_LARGE)
@@ -119,7 +119,7 @@ export class GovernedCalls {
     return this.#tellError(call, io, error)
   }
 
-  /** The arguments as the announcement has them. */
+  /** The redacted arguments for the announcement. */
   #show(call: ToolCall): Shown {
     const { redact, digestKey } = this.#deps
     const { value: request, changed } = redact(call.arguments)
@@ -180,7 +180,7 @@ export class GovernedCalls {
   }
 }
 
-/** Whether a value fits into an announcement. One that is nested too deeply to be written as JSON does not. */
+/** Whether a value fits into an announcement. A value nested too deeply for `JSON.stringify` does not. */
 function fitsEvent(value: unknown): boolean {
   try {
     return (JSON.stringify(value) ?? '').length <= MAX_ARGUMENTS
@@ -190,7 +190,6 @@ function fitsEvent(value: unknown): boolean {
   }
 }
 
-/** What the events of a call belong to. */
 export const idsOf = ({ callId }: ToolCall, { taskId }: CallIo): EventIds => ({
   callId,
   ...present({ taskId }),

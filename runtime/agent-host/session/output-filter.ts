@@ -1,10 +1,10 @@
 import { StringDecoder } from 'node:string_decoder'
 import type { TextFilter } from '../../tools/text-filter.ts'
 
-/** Redacts text whose pieces may cut a secret in two. */
+/** Redacts a stream of text, including secrets that are split across chunks. */
 export type StreamRedactor = { push(chunk: string): string; end(): string }
 
-/** A stream's way out of the sandbox: decoded as UTF-8 across chunks, then redacted across chunks. */
+/** Decodes output as UTF-8 and redacts it, both across chunk boundaries. */
 export function openRedactedText(redactor: StreamRedactor): TextFilter {
   const decoder = new StringDecoder('utf8')
   return {

@@ -31,14 +31,13 @@ import { GovernedCalls, idsOf } from './governed-calls.ts'
 import { openRedactedText } from './output-filter.ts'
 import { packSession, unpackSession, withoutSecrets } from './session-archive.ts'
 
-/** A killed command is gone in milliseconds; a cancelled turn has two seconds in all. */
+/** A killed command ends within milliseconds. A cancelled turn must end within two seconds in total. */
 const OPEN_CALLS_MS = 1_000
 
-/** Everything of one run inside its sandbox, from the moment that it is configured. */
 export type RunSession = {
   readonly runId: string
   readonly toolbox: RunnerLink
-  /** Undefined where the sandbox has no agent. */
+  /** Undefined if the sandbox has no agent. */
   readonly turns: Turns | undefined
   readonly commands: Commands
   readonly exportSession: () => Promise<Uint8Array>
@@ -51,18 +50,18 @@ export type SessionDeps = {
   readonly decisions: DecisionTable
   readonly policy: AgentPolicy
   readonly shell: ShellGrammar
-  /** Private to this process; the agent runtime works in it, never in the workspace. */
+  /** Private working directory of the agent runtime, which never runs in the workspace. */
   readonly stateDir: string
-  /** How the agent runtime reaches its servers; it sees nothing else of this process's environment. */
+  /** The only environment variables that the agent runtime gets. */
   readonly runtimeEnv: Readonly<Record<string, string>>
-  /** What this AgentHost may ask Azure for; undefined where it has no Azure identity. */
+  /** Undefined if this AgentHost has no Azure identity. */
   readonly azure?: AzureSettings | undefined
-  /** Told of every value that must not be said from then on, so that the log does not say it either. */
+  /** Called with every secret value, so that the log redacts it too. */
   readonly onSecret: (value: string) => void
   readonly log: Log
 }
 
-/** Sets up a run: the workspace is opened, governance and redaction are made for it, its agent is started. */
+/** Opens the workspace, creates governance and redaction for the run, and starts its agent. */
 export async function createRunSession(
   request: ConfigureRequest,
   deps: SessionDeps,
@@ -78,7 +77,7 @@ export async function createRunSession(
   learn(request.turnBearerToken)
   if (request.credential.kind === 'keyVault') learn(request.credential.secretName)
   const { azure, log } = deps
-  // The runner opens the workspace while the credential is read and the tools are made.
+  // The runner opens the workspace in parallel with reading the credential and creating the tools.
   const { layout } = request
   const onHeld = (held: HeldEntries) => void outbox.emit({ type: 'workspace.held', data: held })
   const opening = toolbox.open(request.workingDirectory, layout && { layout, onHeld })
@@ -112,9 +111,9 @@ export async function createRunSession(
         for (const redacted of events.redact(event)) void turn.emit(redacted)
       }
       const end = await agent.runTurn({ ...turn, emit })
-      // A turn's last event is its end: what was cancelled with it says so before, unless it hangs.
+      // The turn's end must be its last event, so cancelled calls get a second to emit their results first.
       await deadline('the end of the open calls', OPEN_CALLS_MS, callTool.calls.settled()).catch((error) =>
-        log.warn('a call outlives its turn', { error }),
+        log.warn('a call was still open when its turn ended', { error }),
       )
       return 'message' in end ? { ...end, message: redactor.text(end.message) } : end
     }
@@ -128,18 +127,18 @@ export async function createRunSession(
     commands,
     exportSession: async () => {
       if (!agent) throw new SandboxError('not_found', 'this sandbox has no agent')
-      if (turns?.active) throw new SandboxError('conflict', 'the session goes out between turns')
+      if (turns?.active) throw new SandboxError('conflict', 'the session can only be exported between turns')
       return packSession(withoutSecrets(await agent.exportSession(), redactor.known))
     },
     close: async () => agent?.close(),
   }
 }
 
-/** The announced session and no other: its digest was under the ticket. */
+/** Unpacks the session, after checking it against the digest in the signed request. */
 async function readSession(archive: Uint8Array, { session }: ConfigureRequest): Promise<SessionFiles> {
   const digest = createHash('sha256').update(archive).digest('hex')
   if (digest !== session?.sha256) {
-    throw new SandboxError('configure_failed', 'the session that came is not the one that was announced')
+    throw new SandboxError('configure_failed', 'the session archive does not match the announced digest')
   }
   return unpackSession(archive)
 }
@@ -150,7 +149,7 @@ type Redaction = {
   readonly openFilter: () => ReturnType<typeof openRedactedText>
 }
 
-/** Key of the digests of requests that redaction changed: this run's alone, known to the API too. */
+/** HMAC key for digests of redacted requests. The API derives the same key from the run's bearer token. */
 const digestKey = (token: string) =>
   new Uint8Array(hkdfSync('sha256', token, '', 'agentweaver/raw-digest/v1', 32))
 
@@ -198,7 +197,7 @@ function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor
   return { definitions: registry.definitions, calls }
 }
 
-/** What people are told where the agent said what it is about to do. */
+/** The intent that the agent reported with this call, if any. */
 function intentOf(call: ToolCall, outcome: ToolOutcome): string | undefined {
   if (call.tool !== 'report_intent' || !outcome.ok) return undefined
   const said = TOOL_ARGUMENTS.report_intent.safeParse(call.arguments)
@@ -206,7 +205,7 @@ function intentOf(call: ToolCall, outcome: ToolOutcome): string | undefined {
 }
 
 type AgentParts = {
-  /** The turn that works, which the calls of the agent belong to. */
+  /** Id of the running turn, to which the agent's calls are attributed. */
   readonly activeTurn: () => string | undefined
   readonly callTool: CallTool
   readonly credential: RunCredential

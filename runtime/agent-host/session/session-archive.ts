@@ -4,7 +4,7 @@ import { CONFIGURE_LIMITS } from '../../../contracts/limits.ts'
 import type { SessionFiles } from '../../agents/agent.ts'
 import { SandboxError } from '../../kit/errors.ts'
 
-/** An agent's session as one tar archive; the same files give the same bytes. */
+/** Packs an agent's session as a tar archive. Deterministic: the same files give the same bytes. */
 export async function packSession(files: SessionFiles): Promise<Uint8Array> {
   const archive = pack()
   const bytes = buffer(archive)
@@ -15,7 +15,7 @@ export async function packSession(files: SessionFiles): Promise<Uint8Array> {
   return bytes
 }
 
-/** The files of a session archive. They go into memory alone, so a name is a key, never a path. */
+/** Unpacks a session archive into memory. Names are only map keys, never paths on disk. */
 export async function unpackSession(archive: Uint8Array): Promise<SessionFiles> {
   const files = new Map<string, Uint8Array>()
   const entries = extract()
@@ -23,7 +23,10 @@ export async function unpackSession(archive: Uint8Array): Promise<SessionFiles> 
   let bytes = 0
   for await (const entry of entries) {
     if (entry.header.type !== 'file')
-      throw new SandboxError('invalid_request', `the session holds a ${entry.header.type}`)
+      throw new SandboxError(
+        'invalid_request',
+        `the session contains an entry of type ${entry.header.type}; only files are allowed`,
+      )
     const content = await buffer(entry)
     bytes += content.length
     if (bytes > CONFIGURE_LIMITS.maxSessionBytes)
@@ -34,8 +37,8 @@ export async function unpackSession(archive: Uint8Array): Promise<SessionFiles> 
 }
 
 /**
- * A session without the values that a run must not say: a model may repeat what it was called with. Read byte by
- * byte, so that files which are no text stay as they are.
+ * Redacts known secrets from a session, because a model may repeat its input. The files are treated as latin1, so that
+ * binary files stay intact.
  */
 export function withoutSecrets(files: SessionFiles, redact: (text: string) => string): SessionFiles {
   const clean = (bytes: Uint8Array) => Buffer.from(redact(Buffer.from(bytes).toString('latin1')), 'latin1')

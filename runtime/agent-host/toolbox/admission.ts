@@ -6,14 +6,17 @@ import { connectToolbox } from './connect-toolbox.ts'
 import { pairRunners } from './pair-runners.ts'
 import type { RunnerLink } from './runner-link.ts'
 
-/** Answers a socket whose other end is this user's, by the kernel's word. */
+/** Returns the socket if the kernel reports the expected user as its peer; throws otherwise. */
 export function admit(socket: Socket, user: number): Socket {
   const peer = peerUserOf(socket)
   if (peer === user) return socket
-  throw new SandboxError('isolation_unavailable', `user ${peer} connected in the place of a runner`)
+  throw new SandboxError(
+    'isolation_unavailable',
+    `a process of user ${peer} connected to the runner socket; user ${user} was expected`,
+  )
 }
 
-/** One toolbox of the two runners behind these sockets; none of them stays open where that fails. */
+/** Combines the runners behind these sockets into one link. On failure, every socket is closed. */
 export async function linkRunners(sockets: readonly Socket[]): Promise<RunnerLink> {
   try {
     return openedAhead(pairRunners(await Promise.all(sockets.map((socket) => connectToolbox(socket)))))
@@ -23,7 +26,7 @@ export async function linkRunners(sockets: readonly Socket[]): Promise<RunnerLin
   }
 }
 
-/** The place of a pod's workspace is fixed: it is opened while no run waits for it. What the runners say is told then. */
+/** The workspace path of a pod is fixed, so it is opened before a run needs it. `open` reports the result later. */
 function openedAhead(link: RunnerLink): RunnerLink {
   const opening = link.open(WORKSPACE_MOUNT)
   opening.catch(() => undefined)

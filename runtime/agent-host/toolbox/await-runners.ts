@@ -7,15 +7,15 @@ import type { RunnerLink } from './runner-link.ts'
 const EXPECTED = 2
 
 export interface AwaitRunnersOptions {
-  /** @default the name that runners know */
+  /** @default the socket name that the runners use */
   readonly name?: string
   /** @default the toolbox's user */
   readonly user?: number
 }
 
 /**
- * Waits for the two runners of the pod on the abstract socket, then closes that for good: nothing that runs later can
- * pose as a runner. A third connection, another user or another role before that spends the pod.
+ * Waits for the pod's two runners on the abstract socket and then closes the socket, so that no later process can pose as
+ * a runner. A third connection, or a connection of another user or role, makes the pod unusable.
  */
 export async function awaitRunners(options: AwaitRunnersOptions = {}): Promise<RunnerLink> {
   const { name = RUNNER_SOCKET, user = POD_USERS.toolbox } = options
@@ -24,7 +24,7 @@ export async function awaitRunners(options: AwaitRunnersOptions = {}): Promise<R
   return linkRunners(sockets)
 }
 
-/** What admits a runner: loaded while there is none yet. */
+/** Loaded while the runners are still starting. */
 const admission = () => import('./admission.ts')
 
 function acceptPair(name: string, user: number): Promise<Socket[]> {
@@ -49,4 +49,4 @@ function acceptPair(name: string, user: number): Promise<Socket[]> {
   return promise
 }
 
-const tooMany = () => new SandboxError('isolation_unavailable', 'more runners connected than this pod has')
+const tooMany = () => new SandboxError('isolation_unavailable', 'more than two runners connected')

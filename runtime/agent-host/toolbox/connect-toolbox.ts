@@ -8,19 +8,19 @@ import { HostConnection, unexpected } from './host-connection.ts'
 import type { RunnerLink, UserFolder } from './runner-link.ts'
 import { tarInCall, tarOutCall } from './tar-calls.ts'
 
-/** A runner proves its isolation before it introduces itself. */
+/** The runner tests its isolation before it sends `hello`. */
 const HELLO_TIMEOUT_MS = 20_000
 const OPEN_TIMEOUT_MS = 30_000
 
 type Hello = RunnerToHost & { type: 'hello' }
 
-/** Waits for the runner at the other end to introduce itself. `signal` ends the connection, then and later. */
+/** Waits for the runner's `hello`. `signal` ends the connection, also after this function has returned. */
 export async function connectToolbox(
   stream: Duplex,
   { signal }: { signal?: AbortSignal } = {},
 ): Promise<RunnerLink> {
   const connection = new HostConnection(stream)
-  const abort = () => connection.giveUp('given up by AgentHost')
+  const abort = () => connection.giveUp('cancelled by AgentHost')
   signal?.addEventListener('abort', abort, { once: true })
   if (signal?.aborted) abort()
   void connection.lost.then(() => signal?.removeEventListener('abort', abort))
@@ -28,12 +28,9 @@ export async function connectToolbox(
   void connection.lost.then((reason) => greeted.reject(new SandboxError('sandbox_lost', reason)))
   void connection.read((hello) => greeted.resolve(hello))
   try {
-    return linkOver(
-      connection,
-      await deadline('the runner to introduce itself', HELLO_TIMEOUT_MS, greeted.promise),
-    )
+    return linkOver(connection, await deadline("the runner's hello", HELLO_TIMEOUT_MS, greeted.promise))
   } catch (error) {
-    connection.giveUp('the runner did not introduce itself')
+    connection.giveUp('the runner sent no hello')
     throw error
   }
 }

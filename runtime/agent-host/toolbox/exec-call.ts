@@ -6,10 +6,10 @@ import { problemsOf } from '../../kit/parse-env.ts'
 import { type HostConnection, type RunnerFrame, unexpected } from './host-connection.ts'
 import { IncomingStream } from './incoming-stream.ts'
 
-/** What a runner gets beyond the command's own timeout to kill it, drain it and say so. */
+/** Time beyond the command's own timeout in which the runner must kill it, drain its output and report the result. */
 const GRACE_MS = 30_000
 
-/** Runs one command through the runner. Throws only what `onChunk` throws. */
+/** Runs one command through the runner. Throws only errors of `onChunk`; every other failure is in the result. */
 export async function execCall(
   connection: HostConnection,
   request: ExecRequest,
@@ -76,7 +76,7 @@ class ExecCall {
     await this.#connection.send({ type: 'stdin', id, end: true })
   }
 
-  /** A consumer that fails ends the command; its error is told once the command is gone. */
+  /** If the consumer throws, kills the command, waits for its end, and rethrows. */
   async #deliver(kill: () => void): Promise<void> {
     try {
       for await (const { stream, bytes } of this.#output.consume(this.#id)) {
@@ -106,7 +106,7 @@ class ExecCall {
     this.#output.end()
   }
 
-  /** A runner that does not keep a command's timeout is broken. Time in which our reader is behind is not its fault. */
+  /** Closes the connection if the runner exceeds the command's timeout. Time spent waiting for our own reader is not counted. */
   #watch(): NodeJS.Timeout {
     let behindMs = 0
     const everyMs = 1000

@@ -4,11 +4,11 @@ import type { FileAnswer } from '../../../contracts/toolbox.ts'
 import { parseOperation } from '../../workspace/parse-operation.ts'
 import { type HostConnection, unexpected } from './host-connection.ts'
 
-/** Longest wait for one operation: removing a large tree takes its time. */
+/** Long enough to delete a large directory tree. */
 const TIMEOUT_MS = 120_000
 const NOTHING = new Uint8Array()
 
-/** Performs one operation of the workspace engine through the runner. Never throws. */
+/** Performs one file operation through the runner. Never throws. */
 export async function fileCall(
   connection: HostConnection,
   input: FileOperationInput,
@@ -47,7 +47,7 @@ export async function fileCall(
   }
 }
 
-/** Only a read answers with bytes, and never with more than were asked for. */
+/** Only a read returns bytes, and never more than requested. */
 function maxPayload(operation: FileOperationInput): number {
   return operation.op === 'read' ? (operation.length ?? FILE_LIMITS.maxReadBytes) : 0
 }

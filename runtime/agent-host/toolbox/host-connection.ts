@@ -7,16 +7,13 @@ import { decodeFrames, type Frame, FrameError } from '../../kit/frames.ts'
 
 export type RunnerFrame = Frame<RunnerToHost>
 
-/** A request that waits for frames of its id. `accept` throws a FrameError for one that makes no sense. */
+/** A request that waits for its answer. `accept` throws a FrameError for an unexpected frame. */
 export interface Pending {
   readonly accept: (frame: RunnerFrame) => void
   readonly lose: (reason: string) => void
 }
 
-/**
- * AgentHost's end of the connection. The runner is the less trusted side: a frame that no request explains ends
- * the connection.
- */
+/** AgentHost's side of the connection. The runner is the less trusted side, so any unexpected frame ends the connection. */
 export class HostConnection {
   readonly send: SendFrame<HostToRunnerInput>
   readonly #stream: Duplex
@@ -24,7 +21,7 @@ export class HostConnection {
   readonly #lost = Promise.withResolvers<string>()
   #issued = 0
   #reason: string | undefined
-  /** Told of git directories that the runner renamed. Only a runner that was given a base for that may speak of any. */
+  /** Called with git directories that the runner renamed. While it is unset, such a frame is a protocol error. */
   onHeld: ((held: HeldEntries) => void) | undefined
 
   constructor(stream: Duplex) {
@@ -33,19 +30,19 @@ export class HostConnection {
     stream.on('error', (error) => this.giveUp(`the connection to the runner broke: ${error.message}`))
   }
 
-  /** Settles with the first reason why the connection ended. */
+  /** Resolves with the reason why the connection ended. */
   get lost(): Promise<string> {
     return this.#lost.promise
   }
 
-  /** Reads until the connection ends; the first frame is the runner's introduction. */
+  /** Reads until the connection ends. The first frame must be `hello`. */
   async read(onHello: (hello: RunnerToHost & { type: 'hello' }) => void): Promise<void> {
     try {
       const frames = decodeFrames(RunnerToHost, this.#stream)
       const first = await frames.next()
       if (first.done) return
       if (first.value.header.type !== 'hello') {
-        throw new FrameError('unexpected', `the runner began with ${first.value.header.type}`)
+        throw new FrameError('unexpected', `the first frame must be hello, not ${first.value.header.type}`)
       }
       onHello(first.value.header)
       for await (const frame of frames) this.#dispatch(frame)
@@ -56,7 +53,7 @@ export class HostConnection {
     }
   }
 
-  /** Registers a request under a new id. One that the connection no longer takes is lost at once. */
+  /** Registers a request under a new id. If the connection has ended, calls `lose` at once. */
   begin(pending: Pending): string {
     this.#issued++
     const id = String(this.#issued)
@@ -65,12 +62,12 @@ export class HostConnection {
     return id
   }
 
-  /** Forgets a request: what still comes for it is dropped. */
+  /** Removes a request. Later frames for it are ignored. */
   end(id: string): void {
     this.#pending.delete(id)
   }
 
-  /** Ends the connection; the first reason stays. */
+  /** Ends the connection. The first reason is kept. */
   giveUp(reason: string): void {
     if (this.#reason !== undefined) return
     this.#reason = reason
@@ -82,8 +79,7 @@ export class HostConnection {
   }
 
   #dispatch(frame: RunnerFrame): void {
-    if (frame.header.type === 'hello')
-      throw new FrameError('unexpected', 'the runner introduced itself twice')
+    if (frame.header.type === 'hello') throw new FrameError('unexpected', 'the runner sent hello twice')
     if (frame.header.type === 'held') {
       if (!this.onHeld) throw unexpected(frame)
       this.onHeld(frame.header.held)
@@ -92,7 +88,7 @@ export class HostConnection {
     const { id } = frame.header
     const pending = this.#pending.get(id)
     if (pending) pending.accept(frame)
-    else if (!this.#wasIssued(id)) throw new FrameError('unexpected', `nothing was asked under the id ${id}`)
+    else if (!this.#wasIssued(id)) throw new FrameError('unexpected', `no request has the id ${id}`)
   }
 
   #wasIssued(id: string): boolean {
@@ -101,4 +97,4 @@ export class HostConnection {
 }
 
 export const unexpected = ({ header }: RunnerFrame): FrameError =>
-  new FrameError('unexpected', `a frame of type ${header.type} does not answer what was asked`)
+  new FrameError('unexpected', `a frame of type ${header.type} does not match the request`)

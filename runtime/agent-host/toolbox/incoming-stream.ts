@@ -4,7 +4,7 @@ import { costOf } from '../../kit/credit-window.ts'
 import { FrameError } from '../../kit/frames.ts'
 import type { HostConnection } from './host-connection.ts'
 
-/** Pieces of a stream from the runner, at most one window of them; each is credited once it was consumed. */
+/** Buffers at most one flow-control window of a stream from the runner. Each piece is credited after it was consumed. */
 export class IncomingStream<Piece extends { readonly bytes: Uint8Array }> {
   readonly #queue = new AsyncQueue<Piece>()
   readonly #connection: HostConnection
@@ -14,7 +14,7 @@ export class IncomingStream<Piece extends { readonly bytes: Uint8Array }> {
     this.#connection = connection
   }
 
-  /** Whether a consumer has not yet taken all that arrived. */
+  /** Whether the consumer has not taken everything that arrived. */
   get isBehind(): boolean {
     return this.#waiting > 0
   }
@@ -22,7 +22,7 @@ export class IncomingStream<Piece extends { readonly bytes: Uint8Array }> {
   push(piece: Piece): void {
     this.#waiting += costOf(piece.bytes)
     if (this.#waiting > RUNNER_FRAME.windowBytes) {
-      throw new FrameError('window_exceeded', 'the runner sent more than it was granted')
+      throw new FrameError('window_exceeded', 'the runner sent more than its flow-control window')
     }
     this.#queue.push(piece)
   }

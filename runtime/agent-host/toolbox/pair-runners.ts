@@ -2,8 +2,8 @@ import { SandboxError } from '../../kit/errors.ts'
 import type { RunnerLink } from './runner-link.ts'
 
 /**
- * The two runners of a pod as one: a command goes to the one whose network is what its run's policy permits, files
- * and archives to the one without. When either is lost, both are.
+ * Combines the two runners of a pod. A command goes to the runner with or without network, as the request says; files and
+ * archives go to the runner without network. If one runner is lost, both are closed.
  */
 export function pairRunners(links: readonly RunnerLink[]): RunnerLink {
   const [offline, online] = (['offline', 'online'] as const).map((role) =>

@@ -4,31 +4,31 @@ import type { RunnerRole, RunnerWarning } from '../../../contracts/runner.ts'
 import type { Toolbox } from '../../../contracts/toolbox.ts'
 import type { WorkspaceLayout } from '../../../contracts/workspace-layout.ts'
 
-/** A runner at the other end of a stream. Once it is lost every call settles: nothing waits for what cannot come. */
+/** A connection to a runner. When the runner is lost, every open call settles. */
 export interface RunnerLink extends Toolbox {
   readonly role: RunnerRole
   readonly pathEngine: 'openat2' | 'walk'
-  /** What it said that it cannot keep. */
+  /** Guarantees that the runner cannot give on this machine. */
   readonly warnings: readonly RunnerWarning[]
-  /** Binds the workspace, once. Throws `workspace_invalid` with the reason where the runner refuses it. */
+  /** Opens the workspace, once. Throws `workspace_invalid` with the runner's reason. */
   open(root: string, folder?: UserFolder): Promise<void>
-  /** Unpacks a tar stream into the workspace. Throws `sandbox_lost`, or what the source throws. */
+  /** Unpacks a tar stream into the workspace. Throws `sandbox_lost` or the source's own error. */
   tarIn(source: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<ArchiveOutcome>
-  /** The workspace as a tar stream; throws if it could not be packed whole. */
+  /** Packs the workspace as a tar stream. Throws if it cannot be packed completely. */
   tarOut(signal?: AbortSignal): AsyncGenerator<Uint8Array>
-  /** Settles, with the reason, when the runner is gone or was given up. */
+  /** Resolves with the reason when the connection has ended. */
   readonly closed: Promise<string>
   close(): Promise<void>
 }
 
-/** A workspace that is a folder of this machine. */
+/** A workspace that is a folder of the user's machine. */
 export interface UserFolder {
   readonly layout: WorkspaceLayout
-  /** Told of git directories that commands left behind and that were renamed. */
+  /** Called with git directories that commands created and the runner renamed. */
   readonly onHeld: (held: HeldEntries) => void
 }
 
-/** What an archive came to; with `error`, why it ended before its end. */
+/** `error` says why the archive was not unpacked completely. */
 export interface ArchiveOutcome {
   readonly entries: number
   readonly bytes: number

@@ -17,40 +17,40 @@ import type { RunnerLink } from './runner-link.ts'
 const SERVER = fileURLToPath(new URL('../../runner/server.ts', import.meta.url))
 /** The first descriptor after the standard ones. */
 const SOCKET_FD = 3
-/** Where the system's own programs lie: what isolates commands must not come from a folder that a user can write. */
+/** Only system folders: the isolation program must not come from a folder that the user can write. */
 const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
-/** A runner that is told to end kills its commands first. */
+/** The runner kills its commands before it exits. */
 const EXIT_TIMEOUT_MS = 5000
 const KEPT_LINES = 20
-/** A command of a killed runner may write for a moment longer. */
+/** A command of a killed runner may still write for a moment, so the removal is retried. */
 const REMOVAL = { recursive: true, force: true, maxRetries: 5, retryDelay: 50 }
 
 export interface SpawnRunnerOptions {
   readonly backend: BackendName
   readonly toolRoots: readonly string[]
   /**
-   * The operator's ceiling of the folders that commands may read outside the workspace.
+   * Folders outside the workspace that commands may read, as the operator allows.
    * @default none
    */
   readonly hostRoots?: readonly HostRoot[]
   readonly log: Log
   /**
-   * The runner's program.
-   * @default the one beside this code
+   * Path of the runner's program.
+   * @default `runner/server.ts` of this source tree
    */
   readonly entry?: string
 }
 
 /**
- * Starts a runner as a child over an inherited socket pair, which is the lifeline of both: when either end goes,
- * the other does. The child gets no environment but its own settings, and a folder for its temporary files.
- * Whichever end survives removes that.
+ * Starts a runner as a child process over an inherited socket pair. When one side exits, the socket closes and the other
+ * side exits too. The child's environment holds only its own settings. The surviving side removes the child's folder
+ * for temporary files.
  */
 export async function spawnRunner(options: SpawnRunnerOptions): Promise<RunnerLink> {
   const temporary = await mkdtemp(join(tmpdir(), 'agentweaver-runner-'))
   const child = spawn(process.execPath, [options.entry ?? SERVER], {
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
-    // A session of its own: a signal for the terminal's group must not end it in the middle of a command.
+    // In its own session, so that Ctrl+C in the terminal does not end it in the middle of a command.
     detached: true,
     env: {
       PATH: SYSTEM_PATH,
@@ -84,7 +84,7 @@ async function closeBoth(link: RunnerLink, child: ChildProcess, exited: Promise<
   await ensureExit(child, exited)
 }
 
-/** Settles when the process is gone, or never came to be. */
+/** Resolves when the process has exited or could not be started. */
 function exitOf(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
     child.once('exit', () => resolve())
@@ -107,7 +107,7 @@ async function ensureExit(child: ChildProcess, exited: Promise<void>): Promise<v
   }
 }
 
-/** Passes the runner's log on, and keeps its last lines for the case that it does not come up. */
+/** Forwards the runner's log, and keeps the last lines for the error if the runner does not start. */
 function followLog(child: ChildProcess, log: Log): readonly string[] {
   const kept: string[] = []
   if (!child.stderr) return kept

@@ -21,14 +21,13 @@ import {
 } from './a2a-wire.ts'
 import type { HostTurn, Turns } from './turns.ts'
 
-/** The run that A2A serves; a sandbox without an agent has none. */
 export type A2aRun = { readonly runId: string; readonly turns: Turns }
 
 type Served = { readonly base: string; readonly outbox: Outbox; readonly run: () => A2aRun }
 
 /**
- * What each A2A route answers. Every stream is a view of the outbox: a task snapshot, then the task's events, so a
- * follower of an ended turn gets the same as one who was there.
+ * The A2A route handlers. Every stream is a task snapshot followed by the task's events from the outbox, so a client that
+ * subscribes after the turn has ended gets the same events as one that subscribed before.
  */
 export function createA2aCalls({ base, outbox, run }: Served) {
   async function* follow(turn: HostTurn, contextId: string, signal: AbortSignal): AsyncGenerator<SseFrame> {
@@ -87,14 +86,14 @@ export function createA2aCalls({ base, outbox, run }: Served) {
   }
 }
 
-/** Answers an error of A2A in A2A's words; every other one is its caller's. */
-export function answerA2aError(error: unknown, reply: FastifyReply) {
+/** Sends an A2A error in A2A's own format. Rethrows every other error. */
+export function sendA2aError(error: unknown, reply: FastifyReply) {
   if (!(error instanceof A2AError)) throw error
   const status = restStatusFor(error)
   return reply.code(status).send(toRestErrorBody(error, status))
 }
 
-/** Requests without parameters come without a body. */
+/** Requests without parameters have no body. */
 export function parseA2aBody(text: string): unknown {
   try {
     return text === '' ? undefined : JSON.parse(text)

@@ -7,15 +7,15 @@ import type { Turns } from './turns.ts'
 
 const ID = ':taskId(^[^:]+)'
 
-/** What answers: loaded behind the start, before there is a run to serve. */
-const answers = () => import('./a2a-calls.ts')
+/** Loaded after the start, to keep the start short. */
+const loadCalls = () => import('./a2a-calls.ts')
 
-/** A2A v1, HTTP+JSON, under the run's bearer. */
+/** A2A v1 over HTTP+JSON, protected by the run's bearer token. */
 export function registerA2aRoutes(scope: FastifyInstance, outbox: Outbox, run: () => A2aRun): void {
   const base = `${AGENT_HOST_ROUTES.a2aBase}/${A2A.versionPath}`
   let loading: Promise<ReturnType<typeof createA2aCalls>> | undefined
   const calls = () => {
-    loading ??= answers().then(({ createA2aCalls }) => createA2aCalls({ base, outbox, run }))
+    loading ??= loadCalls().then(({ createA2aCalls }) => createA2aCalls({ base, outbox, run }))
     return loading
   }
   const to =
@@ -26,7 +26,7 @@ export function registerA2aRoutes(scope: FastifyInstance, outbox: Outbox, run: (
   const routes: FastifyPluginAsync = async (a2a) => {
     acceptJson(a2a)
     a2a.addHook('preHandler', async (request) => (await calls()).assertVersion(request))
-    a2a.setErrorHandler(async (error, _request, reply) => (await answers()).answerA2aError(error, reply))
+    a2a.setErrorHandler(async (error, _request, reply) => (await loadCalls()).sendA2aError(error, reply))
     a2a.post(`${base}/message::stream`, to('streamMessage'))
     a2a.post(`${base}/message::send`, to('sendMessage'))
     a2a.get(`${base}/tasks`, to('listTasks'))
@@ -46,12 +46,12 @@ function acceptJson(scope: FastifyInstance): void {
   scope.addContentTypeParser(
     /^application\/(?:a2a\+)?json/,
     { parseAs: 'string' },
-    async (_request: FastifyRequest, text: string) => (await answers()).parseA2aBody(text),
+    async (_request: FastifyRequest, text: string) => (await loadCalls()).parseA2aBody(text),
   )
 }
 
-/** The turns of a run that has an agent; a sandbox without one has no A2A. */
-export function turnsOrRefuse(turns: Turns | undefined): Turns {
+/** Throws `not_found` for a sandbox without an agent, which has no A2A. */
+export function requireTurns(turns: Turns | undefined): Turns {
   if (turns === undefined) throw new SandboxError('not_found', 'this sandbox has no agent')
   return turns
 }

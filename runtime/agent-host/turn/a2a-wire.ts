@@ -21,7 +21,7 @@ const STATES = {
   cancelled: TaskState.TASK_STATE_CANCELED,
 } as const
 
-/** The turn id and the prompt of a `SendMessageRequest`; anything but text parts is refused. */
+/** The turn id and the prompt of a `SendMessageRequest`. Throws on parts that are not text. */
 export function parseSendMessage(body: unknown): { turnId: string; prompt: string } {
   const { message } = SendMessageRequest.fromJSON(body)
   if (!message?.messageId)
@@ -36,7 +36,7 @@ function textOf(part: Part): string {
   return part.content.value
 }
 
-/** Throws where the caller does not speak our version of the protocol. */
+/** Throws if the request does not use our version of the protocol. */
 export function assertVersion(header: string | string[] | undefined): void {
   if (header === A2A.protocolVersion) return
   throw new VersionNotSupportedError(`send the header ${A2A_VERSION_HEADER}: ${A2A.protocolVersion}`)
@@ -53,11 +53,11 @@ export const taskOf = (turn: HostTurn, contextId: string): Task => ({
 
 export const taskToJson = (turn: HostTurn, contextId: string): unknown => Task.toJSON(taskOf(turn, contextId))
 
-/** The first frame of a stream: the task as it stands. */
+/** The first frame of a stream: the task's current state. */
 export const snapshotToJson = (turn: HostTurn, contextId: string): unknown =>
   StreamResponse.toJSON({ payload: { $case: 'task', value: taskOf(turn, contextId) } })
 
-/** An event of the outbox as an A2A status update: one data part of our media type. */
+/** An outbox event as an A2A status update with one data part of our media type. */
 export function envelopeToJson(envelope: HostEnvelope, contextId: string): unknown {
   const { event } = envelope
   const taskId = envelope.taskId ?? ''
@@ -84,7 +84,7 @@ export function envelopeToJson(envelope: HostEnvelope, contextId: string): unkno
   })
 }
 
-/** The card of a configured sandbox; it names no address, since only the one caller may reach it. */
+/** The agent card. Its URL is relative: only the run's caller can reach this sandbox, and it knows the address. */
 export const agentCardToJson = (url: string): unknown =>
   AgentCard.toJSON(
     AgentCard.fromJSON({

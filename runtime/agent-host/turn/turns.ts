@@ -8,9 +8,9 @@ export type HostTurn = {
   readonly id: string
   readonly prompt: string
   state: 'working' | TurnEnd['state']
-  /** Sequence before the turn's first event: where a follower starts. */
+  /** Sequence before the turn's first event, from which a stream of this turn starts. */
   readonly startedAfter: number
-  /** Sequence of its last event, once it has ended. */
+  /** Sequence of the last event, set when the turn has ended. */
   endedAt?: number
   readonly ended: Promise<TurnEnd>
   readonly cancel: () => void
@@ -24,8 +24,8 @@ export type RunTurn = (turn: {
 }) => Promise<TurnEnd>
 
 /**
- * The turns of this sandbox by id. The id is the caller's: the same id again starts nothing, and a turn goes on
- * when whoever started it is gone.
+ * The turns of this sandbox by the caller's id. Repeating an id does not start a second turn. A turn continues when the
+ * client that started it disconnects.
  */
 export function createTurns(outbox: Outbox, runTurn: RunTurn) {
   const turns = new Map<string, HostTurn>()
@@ -37,13 +37,13 @@ export function createTurns(outbox: Outbox, runTurn: RunTurn) {
     const end = await runTurn({ turnId, prompt, signal, emit }).catch(
       (error): TurnEnd => ({ state: 'failed', code: 'agent_failed', message: messageOf(error) }),
     )
-    const told: TurnEnd = signal.aborted ? { state: 'cancelled' } : end
-    await emit({ type: 'turn.ended', data: { turnId, ...told } })
-    return told
+    const reported: TurnEnd = signal.aborted ? { state: 'cancelled' } : end
+    await emit({ type: 'turn.ended', data: { turnId, ...reported } })
+    return reported
   }
 
   return {
-    /** Starts a turn, or answers the one that has this id already. Throws `conflict` while another one works. */
+    /** Starts a turn, or returns the existing turn with this id. Throws `conflict` while another turn is running. */
     startOrFollow(turnId: string, prompt: string): HostTurn {
       const known = turns.get(turnId)
       if (known?.prompt === prompt) return known

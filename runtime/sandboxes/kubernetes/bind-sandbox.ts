@@ -26,7 +26,7 @@ type BindRequest = ClaimRequest & ClaimHandle
 
 const workingDirectory = () => WORKSPACE_MOUNT
 
-/** From a claim to a sandbox whose identity is proven: three requests, where nothing goes wrong. */
+/** Creates a claim, waits until it is bound and verifies the pod. Takes two requests (create claim, get pod) without errors. */
 export async function bindSandbox(options: BindOptions, request: BindRequest): Promise<BoundSandbox> {
   const startedAt = performance.now()
   const { api, clock, lifetime, deploymentId } = options
@@ -67,7 +67,7 @@ export async function attachSandbox(options: BindOptions, request: AttachRequest
   return toBoundSandbox(options, pinned, { handle: request.handle, launch, bindMs: 0, isTakenOver: true })
 }
 
-/** Where a sandbox is that another process keeps, and how to know it. */
+/** Address and verified identity of a sandbox that another process drives. */
 export async function locateSandbox(options: BindOptions, request: AttachRequest): Promise<LocatedSandbox> {
   const { pinned } = await proveAgain(options, request)
   return {
@@ -77,11 +77,11 @@ export async function locateSandbox(options: BindOptions, request: AttachRequest
   }
 }
 
-/** A watch may be behind the process that bound the sandbox, and readiness comes and goes. */
+/** How long to retry: the watch may lag behind the process that bound the sandbox, and readiness can flap. */
 const BEHIND_MS = 10_000
 const LOOK_AGAIN_MS = 100
 
-/** The chain from the claim to the pod once more: it must end at the very sandbox and pod that the row has. */
+/** Verifies the identity chain again. It must end at the Sandbox and pod that are stored in the row. */
 async function proveAgain(options: BindOptions, request: AttachRequest) {
   const { api, namespace } = options
   const { claimName, uids, signal } = request
@@ -113,7 +113,7 @@ async function findBound({ watches }: BindOptions, request: AttachRequest): Prom
   }
 }
 
-/** Only told, never trusted: names of warm sandboxes need not even begin with their pool's. */
+/** For information only: nothing that is trusted depends on this label. */
 const launchOf = ({ claim, sandbox }: BoundClaim): 'warm' | 'cold' => {
   const told = sandbox.metadata.labels?.[LAUNCH_TYPE_LABEL]
   if (told === 'warm' || told === 'cold') return told

@@ -30,9 +30,9 @@ export type KubernetesProviderOptions = {
   readonly namespace: string
   readonly pool: (kind: SandboxKind) => string
   readonly serviceAccount: (kind: SandboxKind) => string
-  /** Marks our claims among those of other deployments. */
+  /** Label value that separates our claims from those of other deployments. */
   readonly deploymentId: string
-  /** The runtime class that every pod must have; undefined where the environment asks for no hard isolation. */
+  /** The runtime class that every pod must have; undefined if the environment requires no hard isolation. */
   readonly runtimeClass: string | undefined
   readonly agentHostPort: number
   readonly timing: ProviderTiming
@@ -45,15 +45,15 @@ export type ProviderTiming = {
   readonly watch: WatchTiming
   readonly lifetime: Lifetime
   readonly startMs: number
-  /** A watch that has not shown by then what is known from elsewhere is taken for stuck. */
+  /** A watch that has not shown a known change after this time is restarted. */
   readonly suspectAfterMs: number
-  /** Deletion with everything that belongs to a claim: a pod has its grace period in it. */
+  /** Includes the deletion of dependents and the pod's grace period. */
   readonly deleteMs: number
   readonly unreadyMs: number
   readonly checkEveryMs: number
 }
 
-/** What a claim's row keeps: enough to find exactly our claim, whatever has happened since. */
+/** Stored in the claim's row; the nonce identifies exactly our claim. */
 const Handle = z.strictObject({
   namespace: z.string().min(1),
   claimName: z.string().min(1),
@@ -63,7 +63,7 @@ export type ClaimHandle = z.infer<typeof Handle>
 
 type OpenCluster = Awaited<ReturnType<typeof openCluster>>
 
-/** Sandboxes of a cluster: one claim each on a warm pool, two shared watches, and a chain of UIDs to the pod. */
+/** Sandboxes of a cluster: one claim each on a warm pool, two shared watches, and a UID chain to the pod. */
 export class KubernetesProvider implements SandboxProvider {
   readonly name = 'kubernetes'
   readonly namespace: string
@@ -76,7 +76,7 @@ export class KubernetesProvider implements SandboxProvider {
     this.namespace = options.namespace
   }
 
-  /** Throws where the cluster cannot be used: there is no weaker backend to fall back to. */
+  /** Throws if the cluster cannot be used. There is no fallback to a weaker backend. */
   async start(): Promise<void> {
     await this.#start()
   }
@@ -105,7 +105,7 @@ export class KubernetesProvider implements SandboxProvider {
     const found = await api.get(claimsIn(namespace), claimName, AbortSignal.timeout(timeoutMs))
     if (found === undefined) return
     const { metadata } = ClaimObject.parse(found)
-    // A claim of that name without our nonce is somebody else's.
+    // Without our nonce it is not our claim.
     if (metadata.annotations?.[CLAIM_NONCE_ANNOTATION] !== nonce) return
     await deleteClaim({ api, watches, timeoutMs, checkEveryMs }, metadata)
   }
@@ -178,6 +178,6 @@ async function openCluster({ connect, namespace, timing, log, clock }: Kubernete
 
 function unusable(cause: unknown): SandboxError {
   if (cause instanceof SandboxError && cause.code === 'invalid_config') return cause
-  const message = `Sandboxes of Kubernetes cannot be used, and nothing weaker takes their place: ${messageOf(cause)}`
+  const message = `The cluster cannot be used, and there is no fallback: ${messageOf(cause)}`
   return new SandboxError('isolation_unavailable', message, { cause })
 }

@@ -11,7 +11,7 @@ import { type Expected, followChain, foreseeChain, type PinnedIdentity } from '.
 import type { IssuerKeys } from './identity/issuer-keys.ts'
 import { createPodGuard } from './identity/pod-guard.ts'
 
-/** The stream and the first turn go out together; the configuration goes before, on one of the two. */
+/** The event stream and the first turn are sent in parallel; the configuration goes first, on one of the two connections. */
 const FIRST_REQUESTS = 2
 
 type Parts = {
@@ -19,23 +19,23 @@ type Parts = {
   readonly keys: IssuerKeys
   readonly agentHostPort: number
   readonly signal: AbortSignal
-  /** Called with each pod that the claim will most likely get. */
+  /** Called with each pod that the claim will probably get. */
   readonly onForeseen: (pinned: PinnedIdentity) => void
 }
 
-/** What there is of a pod before anything of a run is said to it. */
+/** Connections to a verified pod, before any data of the run is sent. */
 export type OpenedAhead = {
   readonly prepared: PreparedConnections
-  /** What whoever proved to be that pod has said of itself; undefined where it said nothing that makes sense. */
+  /** The health of the verified pod; undefined if its answer could not be parsed. */
   readonly health: Promise<HostHealth | undefined>
 }
 
 type Opened = OpenedAhead & { readonly pinned: PinnedIdentity }
 
 /**
- * What is done for a claim while its controller still works on it: the pod of the sandbox that it chose is read, and as
- * soon as that sandbox belongs to the claim, whoever is at the pod's address is asked who it is. What comes of it counts
- * only where the chain, when it is complete, ends at the very same pod.
+ * Prepares while the controller is still binding the claim: reads the pod of the chosen Sandbox and, as soon as the Sandbox
+ * belongs to the claim, opens connections and verifies the pod's token. The result is used only if the complete identity
+ * chain ends at the same pod.
  */
 export function prepareSandbox(parts: Parts, expected: Expected) {
   const { api, signal } = parts
@@ -60,11 +60,11 @@ export function prepareSandbox(parts: Parts, expected: Expected) {
       asked = ask(sandbox)
       asked.pod.catch(() => undefined)
     },
-    /** What speaks against the pod is said by the chain, which is followed when it is complete. */
+    /** Errors are ignored here: `pin` verifies the complete chain later. */
     onAdopted: (sandbox): void => void open(sandbox).catch(() => undefined),
     /**
-     * The complete chain. What was read ahead may be out of date, and came from the API server's memory as the claim and
-     * its Sandbox did: where the chain does not hold with it, it is read now, from etcd.
+     * Verifies the complete chain. The pod that was read ahead comes from the API server's cache and may be stale, so on a
+     * mismatch the pod is read again from etcd.
      */
     async pin(bound: BoundClaim): Promise<PinnedIdentity> {
       const { metadata } = bound.sandbox
@@ -77,7 +77,7 @@ export function prepareSandbox(parts: Parts, expected: Expected) {
       }
       return followChain(expected, { ...bound, pod: await readPod(api.get, metadata, signal) })
     },
-    /** Connections to a pod that is proven: those that are open, or new ones. */
+    /** Returns the open connections if they lead to this pod, otherwise opens new ones. */
     openTo(pinned: PinnedIdentity): OpenedAhead {
       isOver = true
       if (opened && isSame(opened.pinned, pinned)) return opened
@@ -85,7 +85,7 @@ export function prepareSandbox(parts: Parts, expected: Expected) {
       opened = { pinned, ...connectTo(parts, pinned) }
       return opened
     },
-    /** Ends what was opened, where the claim comes to nothing. */
+    /** Closes the connections after a failed claim. */
     abandon(): void {
       isOver = true
       opened?.prepared.close()
@@ -93,7 +93,7 @@ export function prepareSandbox(parts: Parts, expected: Expected) {
   } satisfies Pick<AwaitOptions, 'onChosen' | 'onAdopted'> & Record<string, unknown>
 }
 
-/** The pod of a Sandbox, which has its name. */
+/** Reads the pod of a Sandbox; both have the same name. */
 export async function readPod(
   get: KubeApi['get'],
   { namespace, name }: SandboxObject['metadata'],
@@ -104,7 +104,7 @@ export async function readPod(
   return PodObject.parse(found)
 }
 
-/** Where the AgentHost of a pod is asked, and who may answer there. */
+/** Address of a pod's AgentHost, and the guard that verifies each connection to it. */
 export const hostAt = (
   { keys, agentHostPort }: Pick<Parts, 'keys' | 'agentHostPort'>,
   pinned: PinnedIdentity,
@@ -114,8 +114,7 @@ export const hostAt = (
 })
 
 /**
- * On the last connection, which is wanted last, the sandbox is asked too what it says of itself: it needs no bearer for
- * that.
+ * Also reads `GET /healthz`, which needs no bearer token, on the last connection: it is the last one to be used.
  */
 function connectTo(parts: Parts, pinned: PinnedIdentity): OpenedAhead {
   const { baseUrl, guard } = hostAt(parts, pinned)
@@ -132,7 +131,7 @@ function connectTo(parts: Parts, pinned: PinnedIdentity): OpenedAhead {
   return { prepared, health: prepared.settled.then(() => said) }
 }
 
-/** An answer that makes no sense is none: the sandbox is asked again when it is used, and judged by that. */
+/** Returns undefined for an invalid answer: the health is read again when the sandbox is used. */
 async function healthOn(connection: NewConnection): Promise<HostHealth | undefined> {
   const { body } = await connection.get(AGENT_HOST_ROUTES.healthz)
   try {

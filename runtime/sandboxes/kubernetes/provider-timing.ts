@@ -3,7 +3,7 @@ import { WATCH_DEFAULTS } from './client/shared-watch.ts'
 import { TRANSPORT_DEFAULTS } from './client/transport.ts'
 import type { ProviderTiming } from './kubernetes-provider.ts'
 
-/** The product's own waits; tests have shorter ones. */
+/** Timeouts in production; tests use shorter ones. */
 export const PROVIDER_TIMING: ProviderTiming = {
   transport: TRANSPORT_DEFAULTS,
   watch: WATCH_DEFAULTS,

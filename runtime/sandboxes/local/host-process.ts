@@ -14,10 +14,10 @@ import { makeSandboxFolder, removeSandboxFolder, type SandboxFolder } from './sa
 
 const SERVER = fileURLToPath(new URL('../../agent-host/server.ts', import.meta.url))
 
-/** A laptop that is busy may take seconds to start two Node processes. */
+/** Generous: a busy laptop can take seconds to start two Node processes. */
 const STANDBY_TIMEOUT_MS = 30_000
 
-/** How long an AgentHost may take to leave on its own once its lifeline is cut. */
+/** How long AgentHost may take to exit after its stdin is closed. */
 const LEAVE_TIMEOUT_MS = 2_000
 
 export type HostProcessOptions = {
@@ -25,16 +25,16 @@ export type HostProcessOptions = {
   readonly backend: BackendName
   readonly toolRoots: readonly string[]
   /**
-   * The operator's ceiling of the folders that commands may read outside the workspace. It is fixed before a sandbox
-   * knows its run, so that no repository and no agent has a say in it.
+   * Folders outside the workspace that commands may read, as the operator allows. Fixed before the sandbox knows its run,
+   * so that no repository or agent can extend it.
    * @default none
    */
   readonly hostRoots?: readonly HostRoot[]
   readonly logLevel: NonNullable<AgentHostEnvInput['AGENT_HOST_LOG_LEVEL']>
   readonly log: Log
   /**
-   * The AgentHost's program.
-   * @default the one beside this code
+   * Path of AgentHost's program.
+   * @default `agent-host/server.ts` of this source tree
    */
   readonly entry?: string | undefined
 }
@@ -49,9 +49,9 @@ export type HostProcess = {
   readonly socketPath: string
   readonly workspace: string
   readonly handle: HostHandle
-  /** Settles when the process has ended, with how. */
+  /** Resolves with the exit reason when the process has ended. */
   readonly exited: Promise<string>
-  /** Ends the process with all it started and removes its folder. */
+  /** Ends the process and its children, and removes its folder. */
   destroy(): Promise<void>
 }
 
@@ -111,7 +111,7 @@ function environmentOf(place: Place, options: HostProcessOptions): NodeJS.Proces
     AGENT_HOST_LOG_LEVEL: options.logLevel,
     AGENT_HOST_LIFELINE: 'true',
   } satisfies AgentHostEnvInput
-  // Nothing of the service's own environment: it may hold the operator's secrets.
+  // The service's environment is not inherited: it may hold the operator's secrets.
   return {
     ...env,
     PATH: '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin',
@@ -121,7 +121,7 @@ function environmentOf(place: Place, options: HostProcessOptions): NodeJS.Proces
   }
 }
 
-/** The AgentHost writes one line when its runner is connected and it can be configured. */
+/** AgentHost prints one line when its runner is connected and it can be configured. */
 async function untilStandby(child: ChildProcess, exited: Promise<string>): Promise<void> {
   const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream })
   const standby = once(lines, 'line')

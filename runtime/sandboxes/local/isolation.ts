@@ -4,15 +4,15 @@ import { type Selection, type SelectOptions, selectBackend } from '../../executo
 import { SandboxError } from '../../kit/errors.ts'
 
 export type IsolationWish = {
-  /** Exactly this backend: where it cannot prove itself, nothing starts. */
+  /** Use exactly this backend; fail if it does not work. */
   readonly only?: BackendName
   readonly allowDirect: boolean
   readonly toolRoots: readonly string[]
 }
 
 /**
- * The isolation that the sandboxes of this machine have. Where nothing isolates and the operator did not ask for a
- * certain backend, sandboxes still serve files, and every command is refused with the reason.
+ * Selects the isolation for sandboxes on this machine. If no backend works and the operator did not ask for a specific
+ * one, sandboxes still serve files, and every command is refused with the reason.
  */
 export async function selectIsolation(wish: IsolationWish): Promise<Selection> {
   const options: SelectOptions = wish
@@ -28,7 +28,7 @@ export async function selectIsolation(wish: IsolationWish): Promise<Selection> {
 function withoutCommands(reason: string): Selection {
   const isolation = { backend: directBackend.name, isRealIsolation: false, enforcesEgress: false, reason }
   const message =
-    'nothing isolates commands on this machine, so commands are refused; `agentweaver doctor` says what would help'
+    'no isolation works on this machine, so commands are refused; run `agentweaver doctor` for remedies'
   return {
     backend: directBackend,
     detection: { ok: true, isolation, warnings: [{ category: 'no-isolation', message }] },

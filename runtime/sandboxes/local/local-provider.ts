@@ -14,11 +14,11 @@ export type LocalProviderOptions = Omit<HostProcessOptions, 'backend'> & {
 
 const NAMESPACE = 'local'
 
-/** The run that was just given its sandbox has the machine for a moment, before the next one is started. */
+/** Delays the start of the next warm sandbox, so that it does not compete with the run that just got one. */
 const REFILL_DELAY_MS = 250
 const Handle = z.object({ directory: z.string(), pid: z.int().positive(), startTime: z.string() })
 
-/** Sandboxes on this machine: one AgentHost process each, warm ones in standby, the best isolation that proves itself. */
+/** Sandboxes on this machine: one AgentHost process each, some kept warm, with the strongest isolation that works. */
 export class LocalProvider implements SandboxProvider {
   readonly name = 'local'
   readonly namespace = NAMESPACE
@@ -37,7 +37,7 @@ export class LocalProvider implements SandboxProvider {
     this.#refill()
   }
 
-  /** A process that is not there yet leaves nothing; folders of dead services are swept at the next start. */
+  /** Nothing to store: there is no process yet, and the next start removes folders of dead services. */
   draft(): undefined {}
 
   async claim(request: ClaimRequest): Promise<BoundSandbox> {
@@ -89,7 +89,7 @@ export class LocalProvider implements SandboxProvider {
     }
   }
 
-  /** A standby process that is alive, or a new one. */
+  /** Returns a live standby process, or starts a new one. */
   async #take(): Promise<{ host: HostProcess; launch: 'warm' | 'cold' }> {
     for (let next = this.#standby.shift(); next; next = this.#standby.shift()) {
       const host = await next.catch(() => undefined)
@@ -116,7 +116,7 @@ function bind(host: HostProcess, binding: Binding): BoundSandbox {
     workingDirectory: (path) => path ?? host.workspace,
     handle: host.handle,
     lost: host.exited,
-    // It is a process of this one: nobody else could drive it.
+    // A child of this process: no other process can take it over.
     detach: () => undefined,
     release: () => {
       released ??= host.destroy()

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { errnoOf } from '../../kit/errors.ts'
 
-/** When a process started, in clock ticks since boot: with the pid it names one process for ever. */
+/** Start time of a process in clock ticks since boot. Together with the pid it identifies a process uniquely. */
 export function startTimeOf(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -13,7 +13,7 @@ export function startTimeOf(pid: number): string | undefined {
   }
 }
 
-/** Kills every process of a group; one that is gone already is no error. */
+/** Kills a process group. Does nothing if it does not exist any more. */
 export function killGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL')

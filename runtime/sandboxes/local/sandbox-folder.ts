@@ -7,7 +7,7 @@ import { errnoOf } from '../../kit/errors.ts'
 import type { Log } from '../../kit/log.ts'
 import { startTimeOf } from './process-group.ts'
 
-/** Begins the names of these folders, which lie in the folder for temporary files. */
+/** Name prefix of the sandbox folders in `tmpdir()`. */
 export const SANDBOX_FOLDER_PREFIX = 'agentweaver-sandbox-'
 const OWNER_FILE = 'owner.json'
 const Owner = z.object({ pid: z.int().positive(), startTime: z.string() })
@@ -19,7 +19,7 @@ export type SandboxFolder = {
   readonly stateDir: string
 }
 
-/** A folder of mode 0700 for one sandbox, marked with the process that made it, so that a later one can tell. */
+/** Creates a folder of mode 0700 for one sandbox and records the owning process, so that leftovers can be detected. */
 export async function makeSandboxFolder(): Promise<SandboxFolder> {
   const directory = await mkdtemp(join(tmpdir(), SANDBOX_FOLDER_PREFIX))
   const folder = {
@@ -37,13 +37,13 @@ export async function makeSandboxFolder(): Promise<SandboxFolder> {
   return { ...folder, workspace: await realpath(folder.workspace) }
 }
 
-/** Removes a sandbox's folder; anything that is not one is left alone. */
+/** Removes a sandbox folder. Ignores any path that is not one. */
 export async function removeSandboxFolder(directory: string): Promise<void> {
   if (dirname(directory) !== tmpdir() || !directory.startsWith(join(tmpdir(), SANDBOX_FOLDER_PREFIX))) return
   await rm(directory, { recursive: true, force: true, maxRetries: 3 })
 }
 
-/** Removes the folders of this user whose maker is gone: what a killed service left. */
+/** Removes this user's sandbox folders whose owning process is dead. */
 export async function sweepSandboxFolders(log: Log): Promise<void> {
   const names = (await readdir(tmpdir())).filter((name) => name.startsWith(SANDBOX_FOLDER_PREFIX))
   for (const name of names) {
@@ -54,7 +54,7 @@ export async function sweepSandboxFolders(log: Log): Promise<void> {
   }
 }
 
-/** A folder without a readable mark may be in the making; only a mark that names a dead process counts. */
+/** Only a record of a dead process counts: a folder without a record may just be being created. */
 async function isAbandoned(directory: string): Promise<boolean> {
   try {
     const { uid } = await lstat(directory)

@@ -16,7 +16,7 @@ it('is not ready before its watches have read what is there', async () => {
   expect(provider.checks()).toEqual([{ name: 'cluster', ok: false, detail: 'not connected yet' }])
   await provider.start()
 
-  const detail = expect.stringMatching(/^heard \d+ s ago$/)
+  const detail = expect.stringMatching(/^last data \d+ s ago$/)
   expect(provider.checks()).toEqual([
     { name: 'watch of claims', ok: true, detail },
     { name: 'watch of sandboxes', ok: true, detail },

@@ -82,7 +82,7 @@ it('says at the deadline what it was spent on', async () => {
   await until('it was refused, and has asked again', () => rig.fake.count('get') > 1)
   deadline.abort(new DOMException('the time is over', 'TimeoutError'))
 
-  await expect(asked).rejects.toThrow(/in vain until the deadline.*503/)
+  await expect(asked).rejects.toThrow(/did not succeed before the deadline.*503/)
 })
 
 it('ends for the caller’s own reason, where that is no deadline', async () => {

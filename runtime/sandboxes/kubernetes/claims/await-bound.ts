@@ -11,17 +11,17 @@ export type BoundClaim = { readonly claim: ClaimObject; readonly sandbox: Sandbo
 export type AwaitOptions = {
   readonly api: KubeApi
   readonly watches: ClaimWatches
-  /** A watch that has not shown by then what is known from elsewhere is taken for stuck. */
+  /** A watch that has not shown a known change after this time is restarted. */
   readonly suspectAfterMs: number
-  /** Called with the Sandbox, ready, that the controller is about to give the claim; again if it chooses another. */
+  /** Called with the ready Sandbox that the controller has chosen for the claim, and again if the choice changes. */
   readonly onChosen?: (sandbox: SandboxObject) => void
-  /** Called once, as soon as a Sandbox that is ready belongs to the claim: some time before the claim says so. */
+  /** Called once when a ready Sandbox belongs to the claim, which is some time before the claim's status shows it. */
   readonly onAdopted?: (sandbox: SandboxObject) => void
 }
 
 /**
- * Waits on the shared watches until our claim is bound. Transient reasons are waited for, final ones end it at once;
- * at the caller's deadline the last reason says which fault it is.
+ * Waits on the shared watches until our claim is bound. Continues to wait on transient reasons and throws on final ones. At
+ * the caller's deadline, the last reason decides the error code.
  */
 export async function awaitBound(
   options: AwaitOptions,
@@ -62,10 +62,10 @@ export async function awaitBound(
   }
 }
 
-/** How often a watch is resumed before what it shows is believed. */
+/** How often a watch is restarted before its state is believed. */
 const PATIENCE = 1
 
-/** What is known of one claim while it is waited for. */
+/** State of the wait for one claim. */
 class Wait {
   readonly #options: AwaitOptions
   readonly #posted: ClaimObject
@@ -76,7 +76,7 @@ class Wait {
   #sandboxName: string | undefined
   #chosenUid: string | undefined
   #isAdopted = false
-  /** The Sandbox whose changes matter: the claim's own, or the one that the controller is about to give it. */
+  /** Name of the Sandbox to follow: the claim's own, or the one that the controller has chosen for it. */
   expected: string | undefined
 
   constructor(options: AwaitOptions, posted: ClaimObject) {
@@ -84,7 +84,7 @@ class Wait {
     this.#posted = posted
   }
 
-  /** The bound claim and its sandbox, or undefined while they are to be waited for; throws what is final. */
+  /** Returns the bound claim and its Sandbox, or undefined to keep waiting. Throws on a final reason. */
   look(): BoundClaim | undefined {
     const { claims, sandboxes } = this.#options.watches
     const claim = claims.get(this.#posted.metadata.name)
@@ -103,7 +103,7 @@ class Wait {
     return sandbox && this.#isSettled(sandbox) ? { claim, sandbox } : undefined
   }
 
-  /** The controller writes its choice on the claim first. That is a hint and no more: the chain comes later. */
+  /** The controller annotates the claim with its choice first. This is only a hint; the identity chain is verified later. */
   #noteAdoption({ metadata }: ClaimObject): void {
     const choice = metadata.annotations?.[ASSIGNED_ANNOTATION]
     if (this.#isAdopted || choice === undefined) return
@@ -120,7 +120,7 @@ class Wait {
     this.#options.onAdopted?.(sandbox)
   }
 
-  /** The two watches are not in step: a Sandbox may still be shown as the pool's. After a while it is what it is. */
+  /** The Sandbox watch may lag and still show the pool as owner. After `PATIENCE` restarts its state is believed. */
   #isSettled(sandbox: SandboxObject): boolean {
     return controllerOf(sandbox)?.uid === this.#posted.metadata.uid || this.#suspicions > PATIENCE
   }
@@ -133,7 +133,7 @@ class Wait {
     if (ready && meaningOf(ready).isFinal) throw faultOf(ready)
   }
 
-  /** Our own answer, or the claim, knows of something that a watch has not shown: it may be stuck, or it was missed. */
+  /** Restarts a watch that does not show a change known from our own request or from the other watch. */
   async suspect(signal: AbortSignal): Promise<void> {
     const { api, watches } = this.#options
     const { name, namespace } = this.#posted.metadata
@@ -150,7 +150,7 @@ class Wait {
     requireSame(ClaimObject.parse(current), this.#posted)
   }
 
-  /** Not while the server does not serve the watch, and not before one that it has taken up again had its time. */
+  /** False while the watch is not served, and shortly after it was restarted. */
   #isDue(): boolean {
     const { watches, suspectAfterMs } = this.#options
     if (this.#suspectedAt === undefined) return true
@@ -158,7 +158,7 @@ class Wait {
     return servedSince > this.#suspectedAt && performance.now() - servedSince >= suspectAfterMs / 2
   }
 
-  /** The caller's own reason, or, where that is a deadline, what the wait hung on. */
+  /** Turns a timeout into an error with the last known reason; returns any other abort reason unchanged. */
   overdue(reason: unknown): unknown {
     if (!(reason instanceof DOMException) || reason.name !== 'TimeoutError') return reason
     if (this.#last && this.#last.status !== 'True') return faultOf(this.#last, reason)
@@ -175,4 +175,4 @@ function requireSame({ metadata }: ClaimObject, posted: ClaimObject): void {
 }
 
 const gone = (how: string) =>
-  new SandboxError('sandbox_lost', `the claim was lost while it was waited for: ${how}`)
+  new SandboxError('sandbox_lost', `the claim was lost before it was bound: ${how}`)

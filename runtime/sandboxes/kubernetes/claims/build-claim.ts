@@ -8,15 +8,15 @@ export type ClaimRequestParts = {
   readonly pool: string
   readonly kind: SandboxKind
   readonly deploymentId: string
-  /** Random, and in the store before the claim is posted: by it a claim is known as ours after a lost answer. */
+  /** Random and stored before the claim is created. Identifies our claim if the API server's response was lost. */
   readonly nonce: string
   readonly shutdownTime: Date
 }
 
 /**
- * The claim as it is posted. `spec.env` and volumes are never set: the controller starts any claim that carries them
- * cold, and keeps their values in clear text. `lifecycle` always is: without it a claim lives for ever, with a TTL
- * alone as long as its pod runs.
+ * Builds the claim. `spec.env` and volumes are never set: the controller cold-starts such a claim and stores the values in
+ * clear text. `lifecycle` is always set: without it a claim never expires, and with only a TTL it lives as long as its
+ * pod.
  */
 export function buildClaim(parts: ClaimRequestParts) {
   const { name, namespace, pool, kind, deploymentId, nonce, shutdownTime } = parts
@@ -40,5 +40,5 @@ export function buildClaim(parts: ClaimRequestParts) {
   } as const
 }
 
-/** An instant as `metav1.Time` spells it: whole seconds in UTC. */
+/** Formats a time as `metav1.Time`: whole seconds in UTC. */
 export const toKubeTime = (time: Date): string => time.toISOString().replace(/\.\d+Z$/, 'Z')

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { Conditions, Metadata } from '../client/kube-object.ts'
 
-/** The objects of the controller, and the pod, with only the fields that are read. */
+/** Schemas of the controller's objects and the pod, limited to the fields that we read. */
 export const ClaimObject = z.object({
   metadata: Metadata,
   spec: z.object({
@@ -48,5 +48,5 @@ export type PodObject = z.infer<typeof PodObject>
 /** Labels and annotations of the controller. */
 export const LAUNCH_TYPE_LABEL = 'agents.x-k8s.io/launch-type'
 export const POD_NAME_ANNOTATION = 'agents.x-k8s.io/pod-name'
-/** Where the controller records its choice for a claim before it acts on it. */
+/** On a claim: the Sandbox that the controller has chosen, written before the Sandbox is adopted. */
 export const ASSIGNED_ANNOTATION = 'agents.x-k8s.io/sandbox-name'

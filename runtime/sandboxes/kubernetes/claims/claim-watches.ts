@@ -9,7 +9,7 @@ import { ClaimObject, SandboxObject } from './claim-objects.ts'
 export type ClaimWatches = {
   readonly claims: SharedWatch<ClaimObject>
   readonly sandboxes: SharedWatch<SandboxObject>
-  /** Whether each of them shows what is there, as readiness has it. */
+  /** Health of both watches, for the readiness route. */
   checks(): ProviderCheck[]
   start(signal: AbortSignal): Promise<void>
   close(): Promise<void>
@@ -51,13 +51,13 @@ export function createClaimWatches({ namespace, ...shared }: Options): ClaimWatc
 }
 
 /**
- * A watch that fell silent is dropped and resumed at its limit, which is nobody's business: only one that was not
- * resumed within the same time again shows nothing that can be relied on.
+ * A silent watch is restarted after `silenceMs`, which is normal. It counts as stuck only if it is still silent after twice
+ * that time.
  */
 const STUCK_AFTER = 2
 
 function checkOf(name: string, silentMs: number, silenceMs: number): ProviderCheck {
-  if (silentMs === Number.POSITIVE_INFINITY) return { name, ok: false, detail: 'nothing was ever read' }
-  const detail = `heard ${Math.round(silentMs / 1000)} s ago`
+  if (silentMs === Number.POSITIVE_INFINITY) return { name, ok: false, detail: 'nothing received yet' }
+  const detail = `last data ${Math.round(silentMs / 1000)} s ago`
   return { name, ok: silentMs <= STUCK_AFTER * silenceMs, detail }
 }

@@ -11,16 +11,16 @@ export type DeleteClaim = {
   readonly api: KubeApi
   readonly watches: ClaimWatches
   readonly timeoutMs: number
-  /** How often the API server is asked itself, should the watch not show the end. */
+  /** How often to poll the API server, in case the watch misses the deletion. */
   readonly checkEveryMs: number
 }
 
 type Named = Pick<KubeObject['metadata'], 'namespace' | 'name' | 'uid'>
 
 /**
- * Deletes exactly this claim and waits until it is gone with all it had. The deletion is in the foreground: the
- * claim stays until its sandbox is gone, and that until its pod and volumes are, so that one event proves it all.
- * Answers whether it was there: a watch may show for a moment what is gone already.
+ * Deletes exactly this claim and waits until it is gone. With foreground deletion the claim remains until its Sandbox, pod
+ * and volumes are gone, so its DELETED event proves that all are gone. Returns false if the claim did not exist, which can
+ * happen because a watch may lag.
  */
 export async function deleteClaim(
   options: DeleteClaim,
@@ -37,7 +37,7 @@ export async function deleteClaim(
   }
 }
 
-/** False where the claim is gone already: 404, or 409 from a successor of its name. */
+/** Returns false if the claim is gone: 404, or 409 because a new claim has its name. */
 async function askForDeletion(api: KubeApi, { namespace, name, uid }: Named, signal: AbortSignal) {
   try {
     await api.delete({ resource: claimsIn(namespace), name }, { uid, propagation: 'Foreground' }, signal)
@@ -51,7 +51,7 @@ async function askForDeletion(api: KubeApi, { namespace, name, uid }: Named, sig
 async function untilGone(options: DeleteClaim, claim: Named, signal: AbortSignal): Promise<void> {
   const { watches, checkEveryMs } = options
   const { promise, resolve, reject } = Promise.withResolvers<void>()
-  // The watch may be behind the deletion: only what it shows from here on counts, and it must have had the claim.
+  // The watch may lag: the claim must be seen first, and then its disappearance.
   let wasThere = watches.claims.get(claim.name)?.metadata.uid === claim.uid
   const leave = watches.claims.onChange(claim.name, () => {
     const isThere = watches.claims.get(claim.name)?.metadata.uid === claim.uid
@@ -83,6 +83,6 @@ async function isGone(api: KubeApi, { namespace, name, uid }: Named, signal: Abo
 const notGone = ({ name }: Named, timeoutMs: number, cause: unknown) =>
   new SandboxError(
     'deadline_exceeded',
-    `the claim ${name} or what belongs to it is still there ${timeoutMs / 1000} s after its deletion was asked for`,
+    `the claim ${name} or one of its dependents still exists ${timeoutMs / 1000} s after the delete request`,
     { cause },
   )

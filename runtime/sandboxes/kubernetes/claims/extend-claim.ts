@@ -5,9 +5,9 @@ import { claimsIn } from '../client/resource.ts'
 import { toKubeTime } from './build-claim.ts'
 
 export type Lifetime = {
-  /** A claim whose service has died ends by itself after so long at most. */
+  /** A claim whose service has died expires after this time. */
   readonly lifetimeMs: number
-  /** How often a claim in use is given a whole lifetime again. */
+  /** How often the shutdown time of a claim in use is moved forward by a whole lifetime. */
   readonly extendEveryMs: number
 }
 
@@ -17,19 +17,19 @@ type Extension = Lifetime & {
   readonly api: KubeApi
   readonly clock: () => Date
   readonly log: Log
-  /** Nobody knows when it was last extended: it is extended at once. */
+  /** Extends at once, because the time of the last extension is unknown. */
   readonly isTakenOver?: boolean
 }
 
 type Claim = { readonly namespace: string; readonly name: string; readonly uid: string }
 
-/** Pushes a claim's end forward while it is in use. One that fails is tried again at the next turn. */
+/** Moves a claim's shutdown time forward while it is in use. A failed extension is retried at the next interval. */
 export function keepClaimAlive(extension: Extension, claim: Claim): { stop(): void } {
   const { api, clock, lifetimeMs, extendEveryMs, log } = extension
   const stopped = new AbortController()
   const extend = async () => {
     const shutdownTime = toKubeTime(new Date(clock().getTime() + lifetimeMs))
-    // The UID makes it this claim's extension and no successor's.
+    // With the UID, a new claim of the same name is not patched.
     const body = { metadata: { uid: claim.uid }, spec: { lifecycle: { shutdownTime } } }
     const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(extendEveryMs)])
     await api.patch({ resource: claimsIn(claim.namespace), name: claim.name }, body, signal)

@@ -10,8 +10,8 @@ import { isQuotaMessage } from './claim-reasons.ts'
 type Claim = ReturnType<typeof buildClaim>
 
 /**
- * Posts a claim. A name that is taken is ours where the claim has our nonce, from an attempt whose answer was lost;
- * anybody else's is refused and left alone.
+ * Creates a claim. If the name is taken and the claim has our nonce, an earlier attempt succeeded and only its response was
+ * lost. Throws `conflict` for a claim with another nonce.
  */
 export async function postClaim(api: KubeApi, claim: Claim, signal: AbortSignal): Promise<ClaimObject> {
   const resource = claimsIn(claim.metadata.namespace)
@@ -22,10 +22,13 @@ export async function postClaim(api: KubeApi, claim: Claim, signal: AbortSignal)
   }
   const holder = await api.get(resource, claim.metadata.name, signal)
   if (holder !== undefined && isOurs(claim, holder)) return ClaimObject.parse(holder)
-  throw new SandboxError('conflict', `the claim ${claim.metadata.name} is there already, and is not ours`)
+  throw new SandboxError(
+    'conflict',
+    `a claim ${claim.metadata.name} exists already and was not created by this request`,
+  )
 }
 
-/** Our nonce on a claim that asks for what we ask for, and that nobody is deleting. */
+/** Whether the claim has our nonce and our spec, and is not being deleted. */
 function isOurs(claim: Claim, holder: unknown): boolean {
   const parsed = ClaimObject.safeParse(holder)
   if (!parsed.success) return false
@@ -37,10 +40,14 @@ function isOurs(claim: Claim, holder: unknown): boolean {
   return isNonce && isSame && metadata.deletionTimestamp === undefined
 }
 
-/** A quota may count the claims themselves. */
+/** A quota may limit the number of claims. */
 function refusalOf(error: unknown): unknown {
   if (!isStatus(error, 403) || !isQuotaMessage(error.message)) return error
-  return new SandboxError('agent_quota_exceeded', `no more sandboxes fit: ${messageOf(error)}`, {
-    cause: error,
-  })
+  return new SandboxError(
+    'agent_quota_exceeded',
+    `the quota of the namespace is exhausted: ${messageOf(error)}`,
+    {
+      cause: error,
+    },
+  )
 }

@@ -12,14 +12,14 @@ export type LossOptions = {
   readonly api: KubeApi
   readonly watches: ClaimWatches
   readonly log: Log
-  /** A sandbox that is not ready for so long is given up, though its pod is there: its node is gone. */
+  /** A sandbox that is not ready for this long is lost even if its pod exists: its node is probably gone. */
   readonly unreadyMs: number
   readonly checkEveryMs: number
 }
 
 /**
- * Calls back once when a bound sandbox is not there any more: claim, Sandbox and pod are those that were pinned, or
- * the sandbox is lost. A claim that loses its sandbox binds another one by itself, which must never be carried on with.
+ * Calls back once when the claim, Sandbox or pod is not the pinned one any more. The controller binds another Sandbox to a
+ * claim that lost its own; the run must not continue in that one.
  */
 export function watchForLoss(
   options: LossOptions,
@@ -50,7 +50,7 @@ export function watchForLoss(
     isAsking = true
     podLoss(options, pinned, stopped.signal)
       .then((how) => how !== undefined && end(how))
-      .catch((error: unknown) => log.info('a pod could not be looked at', { error: messageOf(error) }))
+      .catch((error: unknown) => log.info('a pod could not be read', { error: messageOf(error) }))
       .finally(() => {
         isAsking = false
       })
@@ -70,7 +70,7 @@ export function watchForLoss(
   return { stop }
 }
 
-/** What is known now: what the watches show, and of what they do not, what the pod itself says. */
+/** Checks the watches first, then reads the pod. Returns why the sandbox is lost, or undefined. */
 export async function howLost(
   options: Pick<LossOptions, 'api' | 'watches'>,
   pinned: PinnedIdentity,
@@ -79,7 +79,6 @@ export async function howLost(
   return lossIn(options.watches, pinned) ?? podLoss(options, pinned, signal)
 }
 
-/** What the watches show already: no question is needed. */
 function lossIn(watches: ClaimWatches, pinned: PinnedIdentity): string | undefined {
   return claimLoss(watches, pinned) ?? sandboxLoss(watches, pinned)
 }
@@ -89,16 +88,16 @@ function claimLoss({ claims }: ClaimWatches, pinned: PinnedIdentity): string | u
   if (claim?.metadata.uid !== pinned.claimUid) return 'the claim was deleted'
   if (claim.metadata.deletionTimestamp !== undefined) return 'the claim is being deleted'
   const ready = conditionOf(claim.status?.conditions, 'Ready')
-  if (ready && isFinal(ready)) return `the claim says ${ready.reason}: ${ready.message ?? ''}`
+  if (ready && isFinal(ready)) return `the claim reports ${ready.reason}: ${ready.message ?? ''}`
   const bound = claim.status?.sandbox?.name
-  return bound === pinned.sandboxName ? undefined : `the claim names ${bound || 'no sandbox'} in its place`
+  return bound === pinned.sandboxName ? undefined : `the claim now names ${bound || 'no sandbox'}`
 }
 
 function sandboxLoss({ sandboxes }: ClaimWatches, pinned: PinnedIdentity): string | undefined {
   const sandbox = sandboxes.get(pinned.sandboxName)
   if (sandbox?.metadata.uid !== pinned.sandboxUid) return 'the sandbox was deleted'
   if (sandbox.metadata.deletionTimestamp !== undefined) return 'the sandbox is being deleted'
-  if (controllerOf(sandbox)?.uid !== pinned.claimUid) return 'the sandbox was given to somebody else'
+  if (controllerOf(sandbox)?.uid !== pinned.claimUid) return 'the sandbox belongs to another owner'
   const addresses = sandbox.status?.podIPs ?? []
   const isMoved = addresses.length > 0 && !addresses.includes(pinned.podIp)
   return isMoved ? 'the sandbox has another pod' : undefined
@@ -109,7 +108,7 @@ const isFinal = (ready: Condition): boolean => ready.status !== 'True' && meanin
 const isReady = ({ sandboxes }: ClaimWatches, { sandboxName }: PinnedIdentity): boolean =>
   conditionOf(sandboxes.get(sandboxName)?.status?.conditions, 'Ready')?.status === 'True'
 
-/** Readiness comes and goes; the pod itself says whether it is still the one that was pinned. */
+/** Readiness can flap, so the pod's own status decides. */
 async function podLoss({ api }: Pick<LossOptions, 'api'>, pinned: PinnedIdentity, signal: AbortSignal) {
   const found = await api.get(podsIn(pinned.namespace), pinned.podName, signal)
   if (found === undefined) return 'the pod is gone'

@@ -2,17 +2,17 @@ import { conditionOf, controllerOf } from '../client/kube-object.ts'
 import type { SandboxObject } from './claim-objects.ts'
 import type { ClaimWatches } from './claim-watches.ts'
 
-/** Who controls a Sandbox that no claim has. */
+/** Kind of the owner of an unclaimed Sandbox. */
 const POOL_KIND = 'SandboxWarmPool'
 
 /**
- * Calls back for each claim of a pod that is gone with all it had, and for each sandbox that has become ready in a pool: where a
- * quota is full, what the one leaves the pool takes for the other.
+ * Calls back when a claim that had a pod is gone, and when a Sandbox of a pool becomes ready. Both are needed: under a full
+ * quota, the pool uses the freed capacity to create its next Sandbox.
  */
 export function watchForRoom({ claims, sandboxes }: ClaimWatches, listener: () => void): () => void {
   const leave = [
     claims.onEvery((before, after) => {
-      // A claim that never had a pod leaves nothing, and its end must not call the next vain attempt.
+      // A claim without a pod frees no capacity; its end must not trigger another failing attempt.
       if (after === undefined && before?.status?.sandbox?.podIPs?.length) listener()
     }),
     sandboxes.onEvery((before, after) => {

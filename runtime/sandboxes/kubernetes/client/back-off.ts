@@ -1,4 +1,4 @@
-/** Exponential, half of it random, so that the clients of a server that comes back do not all come at once. */
+/** Exponential back-off; half of each delay is random, so that clients do not all reconnect at once. */
 export interface BackOff {
   next(): number
   reset(): void

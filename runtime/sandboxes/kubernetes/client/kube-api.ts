@@ -6,7 +6,7 @@ import { createTransport, type StreamOptions, type TransportOptions } from './tr
 export interface KubePage {
   readonly items: readonly unknown[]
   readonly resourceVersion: string
-  /** Where the next page begins, if there is one. */
+  /** Token of the next page; undefined on the last page. */
   readonly continue: string | undefined
 }
 
@@ -26,7 +26,7 @@ export type DeleteOptions = { readonly uid: string; readonly propagation: 'Backg
 
 export type KubeApi = ReturnType<typeof createKubeApi>
 
-/** The verbs that the provider needs of an API server. An object is whatever was sent: its reader parses it. */
+/** The verbs that the provider needs. Objects are returned unparsed. */
 export function createKubeApi(connection: KubeConnection, options?: TransportOptions) {
   const { ask, stream, close } = createTransport(connection, options)
 
@@ -40,11 +40,11 @@ export function createKubeApi(connection: KubeConnection, options?: TransportOpt
   }
 
   return {
-    /** The object, or undefined where there is none. */
+    /** Returns the object, or undefined on 404. */
     get: (resource: Resource, name: string, signal: AbortSignal): Promise<unknown> =>
       find(pathOf(resource, name), signal),
 
-    /** The same out of the API server's memory, as a watch shows it: etcd is not asked, so it may be behind. */
+    /** Like `get`, but from the API server's cache, which may lag behind etcd. */
     getCached: (resource: Resource, name: string, signal: AbortSignal): Promise<unknown> =>
       find(`${pathOf(resource, name)}?resourceVersion=0`, signal),
 
@@ -58,7 +58,7 @@ export function createKubeApi(connection: KubeConnection, options?: TransportOpt
       return parsePage(await ask({ method: 'GET', path: `${pathOf(resource)}?${query}` }, signal))
     },
 
-    /** Fields that the kind does not have are refused: without asking for it they are dropped without a word. */
+    /** With strict validation, unknown fields are rejected. By default the API server drops them silently. */
     create: (resource: Resource, body: unknown, signal: AbortSignal): Promise<unknown> =>
       ask({ method: 'POST', path: `${pathOf(resource)}?fieldValidation=Strict`, body }, signal),
 
@@ -67,7 +67,7 @@ export function createKubeApi(connection: KubeConnection, options?: TransportOpt
       return ask({ method: 'PATCH', path, body, contentType: 'application/merge-patch+json' }, signal)
     },
 
-    /** Deletes exactly the object of that UID: a successor of the same name answers 409. */
+    /** Deletes exactly the object with this UID. Throws a 409 if a new object has its name. */
     delete: ({ resource, name }: At, { uid, propagation }: DeleteOptions, signal: AbortSignal) => {
       const body = {
         apiVersion: 'v1',
@@ -78,11 +78,11 @@ export function createKubeApi(connection: KubeConnection, options?: TransportOpt
       return ask({ method: 'DELETE', path: pathOf(resource, name), body }, signal)
     },
 
-    /** Any other JSON document that the API server serves, under its own media type. */
+    /** Reads any other JSON document of the API server. */
     read: (document: { path: string; mediaType: string }, signal: AbortSignal): Promise<unknown> =>
       ask({ method: 'GET', path: document.path, accept: document.mediaType }, signal),
 
-    /** One watch, from its first event to its end; whoever watches resumes it. */
+    /** One watch request until its end. The caller resumes it. */
     async *watch(resource: Resource, from: WatchFrom): AsyncGenerator<WatchEvent> {
       const query = new URLSearchParams({
         watch: '1',

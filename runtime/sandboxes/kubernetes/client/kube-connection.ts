@@ -1,10 +1,10 @@
 import { messageOf, SandboxError } from '../../../kit/errors.ts'
 
-/** What is needed to talk to an API server as one account. */
+/** Address and credentials of an API server. */
 export interface KubeConnection {
   readonly server: string
   readonly tls: KubeTls
-  /** Headers that prove who we are. `fresh` asks for them again, after a refusal. */
+  /** Authentication headers. `fresh` bypasses the cache, after a 401. */
   authenticate(fresh?: boolean): Promise<Readonly<Record<string, string>>>
 }
 
@@ -16,7 +16,7 @@ interface KubeTls {
   readonly servername?: string
 }
 
-/** The library reads a rotated token at most once a minute; asking it for every request would cost an agent each. */
+/** Headers are cached, because the library creates an HTTP agent per call. It rereads a rotated token once a minute. */
 const HEADERS_MS = 20_000
 
 const TLS_KEYS = ['ca', 'cert', 'key', 'rejectUnauthorized', 'servername'] as const
@@ -24,8 +24,8 @@ const TLS_KEYS = ['ca', 'cert', 'key', 'rejectUnauthorized', 'servername'] as co
 type Source = { readonly kind: 'file'; readonly path: string } | { readonly kind: 'in-cluster' }
 
 /**
- * Reads a kubeconfig, or the pod's own account. Configuration and authentication are the library's: certificates,
- * tokens, rotated token files, exec plugins. It is loaded here alone, as it costs a laptop's service 90 MB.
+ * Reads a kubeconfig or the pod's service account. `@kubernetes/client-node` handles certificates, tokens, token rotation and
+ * exec plugins. It is loaded only here, because it costs 90 MB of memory.
  */
 export async function loadKubeConnection(source: Source): Promise<KubeConnection> {
   const { KubeConfig } = await import('@kubernetes/client-node')
@@ -70,6 +70,6 @@ function pickTls(options: Readonly<Record<string, unknown>>): KubeTls {
 }
 
 function unreadable(source: Source, cause: unknown): SandboxError {
-  const what = source.kind === 'file' ? `the kubeconfig ${source.path}` : 'the account of this pod'
+  const what = source.kind === 'file' ? `the kubeconfig ${source.path}` : 'the service account of this pod'
   return new SandboxError('invalid_config', `${what} cannot be read: ${messageOf(cause)}`, { cause })
 }

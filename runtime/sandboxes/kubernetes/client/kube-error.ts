@@ -1,9 +1,9 @@
-/** What the API server refused, with the reason that it gives for programs. */
+/** An error response of the API server, with its machine-readable reason. */
 export class KubeError extends Error {
   override readonly name = 'KubeError'
   readonly status: number
   readonly reason: string
-  /** How long the server asks to be left alone, where it says so. */
+  /** From `Retry-After`, if present. */
   readonly retryAfterMs: number | undefined
 
   constructor(status: number, body: string, retryAfterMs?: number) {
@@ -35,13 +35,13 @@ function parseStatus(body: string): { reason: string; message: string } {
 export const isStatus = (error: unknown, status: number): error is KubeError =>
   error instanceof KubeError && error.status === status
 
-/** Whether the same request may succeed a moment later: throttled, overloaded, restarting, or never answered. */
+/** Whether a retry may succeed: throttled, overloaded, restarting, or no response. */
 export function isTransient(error: unknown): boolean {
   if (error instanceof KubeError) return error.status === 429 || error.status >= 500
   return true
 }
 
-/** `Retry-After` in seconds; servers of Kubernetes send no dates. */
+/** Parses `Retry-After` in seconds. Kubernetes does not send dates. */
 export function parseRetryAfter(header: string | readonly string[] | undefined): number | undefined {
   const seconds = Number(typeof header === 'string' ? header : Number.NaN)
   return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined

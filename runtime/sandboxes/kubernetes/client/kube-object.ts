@@ -21,7 +21,7 @@ export const Metadata = z.object({
   ownerReferences: z.array(OwnerReference).optional(),
 })
 
-/** What every object has; each kind adds only the fields that are read, and tolerates all others. */
+/** Common fields. Each kind's schema adds the fields that we read and ignores all others. */
 export type KubeObject = { readonly metadata: z.infer<typeof Metadata> }
 
 const Condition = z.object({
@@ -39,7 +39,7 @@ export const conditionOf = (
   type: string,
 ): Condition | undefined => conditions?.find((condition) => condition.type === type)
 
-/** The one owner that controls an object; undefined where there is none, and where there are several. */
+/** The controlling owner; undefined if there is none or more than one. */
 export function controllerOf({ metadata }: KubeObject): OwnerReference | undefined {
   const [only, second] = (metadata.ownerReferences ?? []).filter(({ controller }) => controller === true)
   return second ? undefined : only

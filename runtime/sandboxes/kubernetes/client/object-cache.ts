@@ -1,6 +1,6 @@
 import type { KubeObject } from './kube-object.ts'
 
-/** Objects of one collection by name, and who wants to know of their changes. */
+/** Objects of one collection by name, with change listeners. */
 export class ObjectCache<T extends KubeObject> {
   #objects = new Map<string, T>()
   readonly #listeners = new Map<string, Set<() => void>>()
@@ -21,7 +21,7 @@ export class ObjectCache<T extends KubeObject> {
     this.#tellAll(before, object)
   }
 
-  /** A late end of an object must not take away its successor of the same name. */
+  /** Compares the UID, so that a late DELETED event does not remove a new object of the same name. */
   remove({ name, uid }: { readonly name: string; readonly uid: string }): void {
     const before = this.#objects.get(name)
     const isGone = before?.metadata.uid === uid && this.#objects.delete(name)
@@ -29,7 +29,7 @@ export class ObjectCache<T extends KubeObject> {
     if (isGone) this.#tellAll(before, undefined)
   }
 
-  /** After a list: everybody is told, of what came, what changed, and what went while nobody watched. */
+  /** Replaces all objects after a list, and notifies listeners of everything that was added, changed or removed. */
   replaceAll(objects: readonly T[]): void {
     const before = this.#objects
     this.#objects = new Map(objects.map((object) => [object.metadata.name, object]))
@@ -38,7 +38,7 @@ export class ObjectCache<T extends KubeObject> {
     for (const [name, object] of this.#objects) this.#tellAll(before.get(name), object)
   }
 
-  /** Calls back after every change with what was there before and what is now. The return value unsubscribes. */
+  /** Calls back after every change with the old and the new object. The return value unsubscribes. */
   onEvery(listener: (before: T | undefined, after: T | undefined) => void): () => void {
     this.#forAll.add(listener)
     return () => void this.#forAll.delete(listener)

@@ -13,7 +13,7 @@ export const claimsIn = (namespace: string): Resource => ({
   namespace,
 })
 
-/** Sandboxes belong to the controller's core group, which is served in the same version as the claims'. */
+/** Sandboxes are in the controller's core group, which has the same version as the group of the claims. */
 export const SANDBOX_GROUP = CLAIM.group.replace(/^extensions\./, '')
 
 export const sandboxesIn = (namespace: string): Resource => ({

@@ -1,8 +1,8 @@
 import { StringDecoder } from 'node:string_decoder'
 
-/** A page of a list is the largest answer that is ever asked for. */
+/** The largest expected response is a page of a list. */
 const MAX_ANSWER_BYTES = 67_108_864
-/** etcd keeps no object of more than 1.5 MiB. */
+/** etcd stores no object larger than 1.5 MiB. */
 const MAX_LINE_CHARACTERS = 4_194_304
 
 type Body = AsyncIterable<Uint8Array>
@@ -12,13 +12,13 @@ export async function readText(body: Body): Promise<string> {
   let bytes = 0
   for await (const piece of body) {
     bytes += piece.length
-    if (bytes > MAX_ANSWER_BYTES) throw new Error('the answer of the API server is too long')
+    if (bytes > MAX_ANSWER_BYTES) throw new Error('the response of the API server is too long')
     pieces.push(piece)
   }
   return Buffer.concat(pieces).toString('utf8')
 }
 
-/** Whole lines. What is behind the last line break when the body ends was cut, and is dropped. */
+/** Yields complete lines. An incomplete line at the end of the body is dropped. */
 export async function* readLines(body: Body, onBytes: () => void): AsyncGenerator<string> {
   const decoder = new StringDecoder('utf8')
   let rest = ''

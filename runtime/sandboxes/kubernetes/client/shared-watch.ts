@@ -9,9 +9,9 @@ import { ObjectCache } from './object-cache.ts'
 import type { Resource } from './resource.ts'
 
 export interface WatchTiming {
-  /** How long the server may keep one watch open; it is resumed where it ended. */
+  /** After this time the server ends a watch, which is then resumed. */
   readonly timeoutSeconds: number
-  /** A watch without a single byte for so long is taken for dead: the server sends a bookmark every minute. */
+  /** A watch without data for this long is restarted: the server sends a bookmark every minute. */
   readonly silenceMs: number
   readonly backOff: { readonly baseMs: number; readonly maxMs: number }
 }
@@ -25,7 +25,7 @@ export const WATCH_DEFAULTS: WatchTiming = {
 export type SharedWatchOptions<T extends KubeObject> = {
   readonly api: KubeApi
   readonly resource: Resource
-  /** Reads an object as far as it is needed; throws on one that is no such object. */
+  /** Parses an object. Throws if it is invalid. */
   readonly parse: (value: unknown) => T
   readonly log: Log
   readonly timing?: WatchTiming
@@ -34,9 +34,9 @@ export type SharedWatchOptions<T extends KubeObject> = {
 const PAGE = 500
 
 /**
- * All objects of one collection, kept up to date by one watch that all share. It resumes from the last version that
- * it saw, lists again where the server has forgotten that, backs off while the server is away, and drops a
- * connection that says nothing. Readers are told after every change of the object they name, and read it then.
+ * Keeps all objects of a collection up to date with one watch. It resumes from the last resource version, lists again if
+ * that version has expired, backs off while the server is unavailable, and restarts a silent connection. Listeners are
+ * called after each change and read the object themselves.
  */
 export class SharedWatch<T extends KubeObject> {
   readonly #options: SharedWatchOptions<T>
@@ -58,7 +58,7 @@ export class SharedWatch<T extends KubeObject> {
     this.#synced.promise.catch(() => undefined)
   }
 
-  /** Resolves when the collection was read for the first time. */
+  /** Resolves after the first complete list. */
   async start(signal: AbortSignal): Promise<void> {
     this.#running ??= this.#run()
     const { promise, reject } = Promise.withResolvers<never>()
@@ -80,29 +80,29 @@ export class SharedWatch<T extends KubeObject> {
     return this.#cache.list()
   }
 
-  /** Calls back after every change of one object, its disappearance too. The return value unsubscribes. */
+  /** Calls back after every change of one object, including its deletion. The return value unsubscribes. */
   onChange(name: string, listener: () => void): () => void {
     return this.#cache.onChange(name, listener)
   }
 
-  /** Calls back after every change with what was there before and what is now. The return value unsubscribes. */
+  /** Calls back after every change with the old and the new object. The return value unsubscribes. */
   onEvery(listener: (before: T | undefined, after: T | undefined) => void): () => void {
     return this.#cache.onEvery(listener)
   }
 
-  /** Milliseconds since the server last said anything of the collection; without end where it never did. */
+  /** Milliseconds since the last data from the server; infinity if there was none. */
   get silentMs(): number {
     return this.#aliveAt === undefined ? Number.POSITIVE_INFINITY : performance.now() - this.#aliveAt
   }
 
-  /** When the server took up the watch that is open, on the clock of `performance.now()`; undefined while none is. */
+  /** When the server started to serve the open watch (`performance.now()`); undefined while no watch is open. */
   get servedSince(): number | undefined {
     return this.#servedSince
   }
 
-  /** Somebody knows of a change that the watch should have shown: the connection is dropped and resumed. */
+  /** Restarts the watch, because the caller knows of a change that it has not shown. */
   suspect(why: string): void {
-    this.#options.log.warn('a watch is resumed', { plural: this.#options.resource.plural, why })
+    this.#options.log.warn('a watch is restarted', { plural: this.#options.resource.plural, why })
     this.#current?.abort(new Error(why))
   }
 
@@ -122,7 +122,7 @@ export class SharedWatch<T extends KubeObject> {
       } catch (error) {
         this.#noteFailure(error)
       }
-      // A server that ends every watch at once must not be asked in a tight loop either.
+      // Also after a normal end: a server that ends every watch at once must not cause a tight loop.
       await delay(waits.next(), signal).catch(() => undefined)
     }
   }
@@ -164,7 +164,7 @@ export class SharedWatch<T extends KubeObject> {
     let silence: NodeJS.Timeout | undefined
     const listen = () => {
       clearTimeout(silence)
-      silence = setTimeout(() => current.abort(new Error(`nothing was heard for ${silenceMs} ms`)), silenceMs)
+      silence = setTimeout(() => current.abort(new Error(`no data for ${silenceMs} ms`)), silenceMs)
     }
     const onBytes = () => {
       this.#aliveAt = performance.now()
@@ -200,19 +200,19 @@ export class SharedWatch<T extends KubeObject> {
     }
     const parsed = type === 'DELETED' ? undefined : this.#parse(object)
     if (parsed) this.#cache.put(parsed)
-    // An object that cannot be read is as good as gone: what was known of it must not be relied on any longer.
+    // An object that cannot be parsed is removed, so that no reader relies on its old state.
     else this.#cache.remove(namedIn(object))
-    // Only behind what was applied: a resume must never skip an event.
+    // Set only after the event is applied, so that a resume never skips an event.
     this.#version = version ?? this.#version
   }
 
-  /** One object that cannot be read must not end the watch of all others. */
+  /** An object that cannot be parsed must not end the watch. */
   #parse(value: unknown): T | undefined {
     try {
       return this.#options.parse(value)
     } catch (error) {
       const { log, resource } = this.#options
-      log.warn('an object could not be read', { plural: resource.plural, error: messageOf(error) })
+      log.warn('an object could not be parsed', { plural: resource.plural, error: messageOf(error) })
       return undefined
     }
   }
@@ -220,7 +220,7 @@ export class SharedWatch<T extends KubeObject> {
 
 const EXPIRED = 410
 
-/** The server has forgotten the version: it says so by its answer, or in the stream. */
+/** The resource version has expired. The server reports it as a response or as an event in the stream. */
 const isExpired = (error: unknown): boolean =>
   error instanceof KubeError && (error.status === EXPIRED || error.reason === 'Expired')
 

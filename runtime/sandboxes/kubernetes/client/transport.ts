@@ -7,7 +7,7 @@ import { isStatus, isTransient, KubeError, parseRetryAfter } from './kube-error.
 import { readLines, readText } from './response-body.ts'
 
 export interface TransportOptions {
-  /** An attempt that was not answered by then is made again. */
+  /** An attempt without a response after this time is retried. */
   readonly attemptTimeoutMs: number
   readonly backOff: { readonly baseMs: number; readonly maxMs: number }
 }
@@ -27,21 +27,21 @@ export type Question = {
 }
 
 export type StreamOptions = {
-  /** Authenticate anew: the last attempt was refused. */
+  /** Bypass the header cache, because the last attempt got a 401. */
   readonly fresh: boolean
   readonly signal: AbortSignal
-  /** Called at every sign of life. */
+  /** Called whenever data arrives. */
   readonly onBytes: () => void
 }
 
-/** The server may ask for any wait; more than this would outlast every deadline of ours. */
+/** Upper bound for `Retry-After`; a longer wait would exceed our deadlines. */
 const MAX_RETRY_AFTER_MS = 30_000
 const MAX_CONNECTIONS = 64
 const KEEP_ALIVE_MS = 15_000
-/** The API server closes a connection that was idle for 90 s; undici does after 4, and each new one is a TLS handshake. */
+/** undici closes idle connections after 4 s by default, the API server after 90 s. Each new one costs a TLS handshake. */
 const IDLE_MS = 60_000
 
-/** HTTP to one API server: requests that are tried again, and streams that are not. */
+/** HTTP to one API server. Requests are retried, streams are not. */
 export function createTransport(connection: KubeConnection, options: TransportOptions = TRANSPORT_DEFAULTS) {
   const { attemptTimeoutMs, backOff } = options
   const dispatcher = new Agent({
@@ -49,7 +49,7 @@ export function createTransport(connection: KubeConnection, options: TransportOp
     connections: MAX_CONNECTIONS,
     keepAliveTimeout: IDLE_MS,
   })
-  // Streams have connections of their own: they must never make a request wait for a place.
+  // Streams have their own connections, so that they do not use up those of requests.
   const streaming = new Agent({
     connect: { ...connection.tls, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS },
     headersTimeout: attemptTimeoutMs,
@@ -67,7 +67,7 @@ export function createTransport(connection: KubeConnection, options: TransportOp
         ...(body !== undefined && { 'content-type': contentType }),
       },
       body: body === undefined ? null : JSON.stringify(body),
-      // undici ends the connection behind a DELETE that has a body, and the next claim would begin with a TLS handshake.
+      // By default undici closes the connection after a DELETE with a body; the next claim would need a TLS handshake.
       reset: false,
       signal: withTimeout(attemptTimeoutMs, signal),
     })
@@ -77,9 +77,9 @@ export function createTransport(connection: KubeConnection, options: TransportOp
   }
 
   /**
-   * Asks until there is an answer or the signal ends it: with jittered back-off, as the server asks, and with fresh
-   * credentials after a 401. So each question must be safe to repeat, and whoever asks must know what a second
-   * answer means: 409 to a create, 404 to a delete.
+   * Retries until there is a response or the signal aborts, with jittered back-off, `Retry-After`, and fresh credentials after
+   * a 401. So each request must be safe to repeat, and the caller must expect 409 for a repeated create and 404 for a
+   * repeated delete.
    */
   async function ask(question: Question, signal: AbortSignal): Promise<unknown> {
     const waits = createBackOff(backOff)
@@ -98,7 +98,7 @@ export function createTransport(connection: KubeConnection, options: TransportOp
     throw overdue(signal, last)
   }
 
-  /** The JSON objects of one long answer, from its first line to its end. */
+  /** Yields the JSON objects of a streamed response. */
   async function* stream(path: string, { fresh, signal, onBytes }: StreamOptions): AsyncGenerator<unknown> {
     const response = await send(connection.server + path, {
       dispatcher: streaming,
@@ -122,20 +122,20 @@ export function createTransport(connection: KubeConnection, options: TransportOp
 const errorOf = ({ statusCode, headers }: Dispatcher.ResponseData, text: string): KubeError =>
   new KubeError(statusCode, text, parseRetryAfter(headers['retry-after']))
 
-/** A deadline is told with what it was spent on; any other reason is the caller's own. */
+/** Turns a timeout into an error with the last failure; returns any other abort reason unchanged. */
 function overdue({ reason }: AbortSignal, last: unknown): unknown {
   if (!(reason instanceof DOMException) || reason.name !== 'TimeoutError') return reason
-  const why = last === undefined ? 'it does not answer' : messageOf(last)
+  const why = last === undefined ? 'no response' : messageOf(last)
   return new SandboxError(
     'deadline_exceeded',
-    `the API server was asked in vain until the deadline: ${why}`,
+    `the request to the API server did not succeed before the deadline: ${why}`,
     {
       cause: last,
     },
   )
 }
 
-/** How long to wait before the next attempt. Throws an error that no repetition would change. */
+/** Returns the wait before the next attempt. Throws the error if a retry cannot help. */
 function waitBefore(error: unknown, { waits, isStale }: { waits: BackOff; isStale: boolean }): number {
   if (isStatus(error, 401) && !isStale) return 0
   if (!isTransient(error)) throw error
@@ -143,11 +143,11 @@ function waitBefore(error: unknown, { waits, isStale }: { waits: BackOff; isStal
   return Math.max(waits.next(), Math.min(asked, MAX_RETRY_AFTER_MS))
 }
 
-/** An answer that was cut is no answer: its error is one that is tried again. */
+/** A truncated response is retried like a missing one. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new Error('the API server sent no complete object', { cause: error })
+    throw new Error('the response of the API server is truncated', { cause: error })
   }
 }

@@ -9,13 +9,13 @@ import {
 import { conditionOf, controllerOf, type KubeObject } from '../client/kube-object.ts'
 import { SANDBOX_GROUP } from '../client/resource.ts'
 
-/** What must hold of whatever serves a run. */
+/** Required properties of the pod that serves a run. */
 export type Expected = {
   readonly namespace: string
   readonly claimName: string
-  /** From the answer to our own post. */
+  /** From the response to our create request. */
   readonly claimUid: string
-  /** Undefined where the environment asks for no hard isolation. */
+  /** Undefined if the environment requires no hard isolation. */
   readonly runtimeClass: string | undefined
   readonly serviceAccount: string
 }
@@ -26,7 +26,7 @@ export type Links = {
   readonly pod: PodObject
 }
 
-/** Who serves a run: fixed from here on. */
+/** The verified identity of the pod that serves a run. It does not change during the run. */
 export type PinnedIdentity = {
   readonly namespace: string
   readonly claimName: string
@@ -40,19 +40,19 @@ export type PinnedIdentity = {
 }
 
 /**
- * Follows the chain from our claim to the pod, link by link, by UID. Names prove nothing: they can be had again.
- * Throws `identity_mismatch` with the link that does not hold.
+ * Verifies the chain from our claim to the pod by UID. Names are not enough, because they can be reused. Throws
+ * `identity_mismatch` with the failed check.
  */
 export function followChain(expected: Expected, { claim, sandbox, pod }: Links): PinnedIdentity {
   checkClaim(expected, claim)
   requireThat(claim.status?.sandbox?.name === sandbox.metadata.name, 'the claim names another sandbox')
   const pinned = foreseeChain(expected, { sandbox, pod })
-  // Two accounts of the address, which must agree.
+  // The claim and the pod must report the same address.
   requireThat(claim.status?.sandbox?.podIPs?.includes(pinned.podIp) === true, ADDRESSES_DIFFER)
   return pinned
 }
 
-/** Where the chain ends if the claim, which does not say it yet, comes to name this sandbox. Nothing is bound by it. */
+/** Verifies the chain without the claim's status, which does not name the Sandbox yet. The result is not trusted alone. */
 export function foreseeChain(expected: Expected, { sandbox, pod }: Omit<Links, 'claim'>): PinnedIdentity {
   checkSandbox(expected, sandbox)
   checkPod(expected, sandbox, pod)

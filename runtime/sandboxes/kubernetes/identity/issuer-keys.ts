@@ -5,11 +5,11 @@ import type { KubeApi } from '../client/kube-api.ts'
 const DISCOVERY = { path: '/.well-known/openid-configuration', mediaType: 'application/json' }
 const KEYS = { path: '/openid/v1/jwks', mediaType: 'application/jwk-set+json' }
 const READ_TIMEOUT_MS = 10_000
-/** A stranger's tokens must not make us ask the API server as often as it likes. */
+/** Limits refreshes, so that tokens with unknown key ids cannot flood the API server. */
 const MIN_REFRESH_MS = 10_000
 const CLOCK_TOLERANCE_SECONDS = 60
 
-/** What clusters sign service account tokens with; symmetric algorithms and `none` are not among them. */
+/** Algorithms of service account tokens. Symmetric ones and `none` are excluded on purpose. */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'ES256', 'ES384', 'ES512', 'EdDSA']
 
 const Discovery = z.object({ issuer: z.string().min(1) })
@@ -31,8 +31,8 @@ export type IssuerKeyOptions = {
 }
 
 /**
- * The keys by which the cluster signs service account tokens, read from the API server over its own TLS. After that
- * tokens are verified offline; only a key that is not known makes us read them again, and not often.
+ * Reads the keys with which the cluster signs service account tokens, over TLS from the API server. Tokens are then
+ * verified offline. An unknown key id triggers a new read, at most every `minRefreshMs`.
  */
 export async function loadIssuerKeys({
   api,
@@ -49,7 +49,7 @@ export async function loadIssuerKeys({
     keys = createLocalJWKSet(await readKeys(api, AbortSignal.timeout(READ_TIMEOUT_MS)))
   }
 
-  /** One read for all who wait for it, and none so soon after the last. */
+  /** Shares one read among concurrent callers. Returns false if the last read was too recent. */
   async function refreshOnce(): Promise<boolean> {
     if (!reading && performance.now() - readAt < minRefreshMs) return false
     if (!reading) {
@@ -74,7 +74,7 @@ export async function loadIssuerKeys({
 
   return {
     issuer,
-    /** The claims of a token of this cluster for this audience; throws what is wrong with it. */
+    /** Verifies a token of this cluster for this audience and returns its claims. */
     async verify(token: string, audience: string): Promise<JWTPayload> {
       try {
         return await verifyOnce(token, audience)

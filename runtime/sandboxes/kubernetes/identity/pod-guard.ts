@@ -6,7 +6,7 @@ import { messageOf, SandboxError } from '../../../kit/errors.ts'
 import type { PinnedIdentity } from './identity-chain.ts'
 import type { IssuerKeys } from './issuer-keys.ts'
 
-/** What the API server writes into a token that is bound to a pod. */
+/** Claims of a pod-bound service account token. */
 const PodClaims = z.object({
   sub: z.string(),
   aud: z.union([z.string(), z.array(z.string())]),
@@ -17,7 +17,7 @@ const PodClaims = z.object({
   }),
 })
 
-/** Accepts a connection only from the pinned pod: it must show its own token, which the cluster signed for us alone. */
+/** Accepts a connection only from the pinned pod, which must return its own token, signed for our audience only. */
 export function createPodGuard(keys: IssuerKeys, pinned: PinnedIdentity): ConnectionGuard {
   return {
     async verify(connection) {
@@ -57,6 +57,6 @@ function differenceOf(claims: z.infer<typeof PodClaims>, pinned: PinnedIdentity)
   return undefined
 }
 
-/** The words never hold the token. */
+/** The message must not contain the token. */
 const refused = (why: string, cause?: unknown) =>
   new SandboxError('identity_mismatch', `what answers on the pod's address is refused: ${why}`, { cause })

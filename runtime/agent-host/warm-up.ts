@@ -13,19 +13,19 @@ import { encodeSse } from './sse.ts'
 import type { RunnerLink } from './toolbox/runner-link.ts'
 import { envelopeToJson, parseSendMessage, snapshotToJson } from './turn/a2a-wire.ts'
 
-const NAME = 'rehearsal'
+const NAME = 'warm-up'
 const DECISION_TIMEOUT_MS = 5_000
 
-type RehearsalParts = Pick<SessionDeps, 'policy' | 'shell' | 'stateDir'> & {
+type WarmUpParts = Pick<SessionDeps, 'policy' | 'shell' | 'stateDir'> & {
   readonly createRunSession: (request: ConfigureRequest, deps: SessionDeps) => Promise<RunSession>
 }
 
 /**
- * Goes once through what a run needs from its ticket to its first words and calls: code that runs for the first time
- * takes some 50 ms more, and a caller would wait for them. Everything is its own, from a key that nothing else knows
- * to an outbox that nothing follows; it has no runner, no credential and no log, and nothing of it is kept.
+ * Runs the path from ticket to first tool call once, so that its code is loaded and compiled before a caller waits:
+ * otherwise the first run takes about 50 ms longer. The warm-up has its own key and outbox, and no runner, credential or
+ * log. Nothing of it is kept.
  */
-export async function rehearse({ createRunSession, ...parts }: RehearsalParts): Promise<void> {
+export async function warmUp({ createRunSession, ...parts }: WarmUpParts): Promise<void> {
   const body = Buffer.from(JSON.stringify(configuration()))
   await takeTicket(body)
   const outbox = new Outbox({
@@ -59,8 +59,8 @@ const configuration = (): ConfigureRequestInput => ({
     plan: {
       turns: [
         [
-          { kind: 'say', text: 'This is a rehearsal.' },
-          { kind: 'tool', tool: 'report_intent', arguments: { intent: 'rehearse' } },
+          { kind: 'say', text: 'This is a warm-up.' },
+          { kind: 'tool', tool: 'report_intent', arguments: { intent: 'warm up' } },
         ],
       ],
     },
@@ -69,7 +69,7 @@ const configuration = (): ConfigureRequestInput => ({
   workingDirectory: '/workspace',
 })
 
-/** A ticket of a key of its own, which no real ticket is ever verified with. */
+/** Signs and verifies a ticket with a throw-away key. No real ticket is ever verified with that key. */
 async function takeTicket(body: Uint8Array): Promise<void> {
   const { publicKey, privateKey } = await generateKeyPair(TICKET.algorithm, { extractable: true })
   const ticket = await new SignJWT({ body_sha256: createHash('sha256').update(body).digest('hex') })
@@ -84,12 +84,12 @@ async function takeTicket(body: Uint8Array): Promise<void> {
   assertTicketCovers(await verifyTicketWith(createLocalJWKSet(jwks), ticket, check), body)
 }
 
-/** A turn as A2A starts it, and its events as the stream tells them. */
+/** Runs one turn as A2A starts it, and encodes its events as the stream does. */
 async function takeTurn({ turns }: RunSession, outbox: Outbox): Promise<void> {
   const message = { messageId: NAME, role: 'ROLE_USER', parts: [{ text: NAME }] }
   const { turnId, prompt } = parseSendMessage({ message })
   const turn = turns?.startOrFollow(turnId, prompt)
-  if (turn === undefined) throw new SandboxError('internal', 'the rehearsal has no agent')
+  if (turn === undefined) throw new SandboxError('internal', 'the warm-up has no agent')
   encodeSse({ data: JSON.stringify(snapshotToJson(turn, NAME)) })
   await turn.ended
   outbox.close()
@@ -100,7 +100,7 @@ async function takeTurn({ turns }: RunSession, outbox: Outbox): Promise<void> {
 }
 
 const absent = async (): Promise<never> => {
-  throw new SandboxError('internal', 'the rehearsal has no runner')
+  throw new SandboxError('internal', 'the warm-up has no runner')
 }
 
 const NO_RUNNER: RunnerLink = {
@@ -115,6 +115,6 @@ const NO_RUNNER: RunnerLink = {
   file: absent,
   tarIn: absent,
   tarOut: () => {
-    throw new SandboxError('internal', 'the rehearsal has no runner')
+    throw new SandboxError('internal', 'the warm-up has no runner')
   },
 }

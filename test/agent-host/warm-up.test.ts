@@ -4,22 +4,22 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import type { ConfigureRequest } from '../../contracts/configure.ts'
 import { assets } from '../../runtime/agent-host/assets.ts'
-import { rehearse } from '../../runtime/agent-host/rehearsal.ts'
 import { createRunSession, type SessionDeps } from '../../runtime/agent-host/session/run-session.ts'
+import { warmUp } from '../../runtime/agent-host/warm-up.ts'
 import { loadShellGrammar } from '../../runtime/governance/shell/grammar.ts'
 
-async function rehearsing(create = createRunSession) {
-  const stateDir = mkdtempSync(join(tmpdir(), 'aw-rehearsal-'))
+async function startWarmUp(create = createRunSession) {
+  const stateDir = mkdtempSync(join(tmpdir(), 'aw-warm-up-'))
   onTestFinished(() => rmSync(stateDir, { recursive: true, force: true }))
   const shell = await loadShellGrammar(await assets.grammarModules())
   const parts = { policy: assets.agentPolicy(), shell, stateDir }
-  return { stateDir, done: rehearse({ ...parts, createRunSession: create }) }
+  return { stateDir, done: warmUp({ ...parts, createRunSession: create }) }
 }
 
-test('goes through a session, its words and a call that is released', async () => {
+test('runs a turn with a message and a released tool call', async () => {
   const seen: { request: ConfigureRequest; deps: SessionDeps }[] = []
 
-  const { stateDir, done } = await rehearsing(async (request, deps) => {
+  const { stateDir, done } = await startWarmUp(async (request, deps) => {
     seen.push({ request, deps })
     return createRunSession(request, deps)
   })
@@ -27,10 +27,10 @@ test('goes through a session, its words and a call that is released', async () =
 
   const [{ request, deps } = {}] = seen
   expect(request).toMatchObject({ credential: { kind: 'none' }, agent: { kind: 'scripted' } })
-  const told: string[] = []
+  const types: string[] = []
   for await (const { event } of deps?.outbox.follow(0, new AbortController().signal) ?? [])
-    told.push(event.type)
-  expect([...new Set(told)]).toEqual([
+    types.push(event.type)
+  expect([...new Set(types)]).toEqual([
     'turn.started',
     'agent.message.delta',
     'agent.message',
@@ -42,7 +42,7 @@ test('goes through a session, its words and a call that is released', async () =
   expect(readdirSync(stateDir, { recursive: true })).toEqual(['agent'])
 })
 
-test('has neither a runner, nor a credential, nor the environment, and another bearer each time', async () => {
+test('has no runner, credential or environment, and a new bearer token each time', async () => {
   const bearers = new Set<string>()
   const watch: typeof createRunSession = async (request, deps) => {
     bearers.add(request.turnBearerToken)
@@ -52,8 +52,8 @@ test('has neither a runner, nor a credential, nor the environment, and another b
     return createRunSession(request, deps)
   }
 
-  await (await rehearsing(watch)).done
-  await (await rehearsing(watch)).done
+  await (await startWarmUp(watch)).done
+  await (await startWarmUp(watch)).done
 
   expect(bearers.size).toBe(2)
 })

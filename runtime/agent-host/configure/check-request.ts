@@ -5,15 +5,15 @@ import { bearerOf } from '../guard.ts'
 import type { HostStatus } from '../state.ts'
 import { assertTicketCovers, type Ticket, type TicketCheck, verifyTicket } from './ticket.ts'
 
-/** The ticket of a request, which covers its raw body. */
+/** Verifies the ticket in the `Authorization` header. */
 export function ticketOf(request: FastifyRequest, check: TicketCheck): Promise<Ticket> {
   const ticket = bearerOf(request)
   if (ticket === undefined) throw new SandboxError('unauthenticated', 'a ticket is required')
   return verifyTicket(ticket, check)
 }
 
-/** The body of a request whose ticket is in order. The ticket is always judged first. */
-export function bodyUnder(ticket: Ticket | undefined, request: FastifyRequest): ConfigureRequest {
+/** Parses the body, after checking that the verified ticket signs exactly these bytes and this run. */
+export function verifiedBody(ticket: Ticket | undefined, request: FastifyRequest): ConfigureRequest {
   const raw = request.body instanceof Buffer ? request.body : Buffer.alloc(0)
   if (ticket === undefined) throw new SandboxError('unauthenticated', 'a ticket is required')
   assertTicketCovers(ticket, raw)
@@ -35,8 +35,8 @@ const notJson = (cause: unknown) =>
 
 export const configured = (runId: string) => ConfigureReply.parse({ configured: true, runId })
 
-/** A second call with a valid ticket learns which run holds the sandbox, and that it is not the one who asks. */
-export function holderOf(status: HostStatus) {
+/** The 409 body for a second call with a valid ticket: which run the sandbox serves. */
+export function alreadyConfigured(status: HostStatus) {
   if (status.state === 'starting')
     throw new SandboxError('not_configured', 'the runners are not connected yet')
   const taken = 'taken' in status ? status.taken : undefined
