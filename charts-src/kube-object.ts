@@ -1,10 +1,10 @@
-/** One object of the cluster as plain data. Generators return these; nothing outside `charts-src` needs cdk8s. */
+/** A Kubernetes object as plain data. Only `charts-src` imports cdk8s. */
 export interface KubeObject {
   readonly apiVersion: string
   readonly kind: string
   readonly metadata: {
     readonly name: string
-    /** Absent for objects that belong to the whole cluster. */
+    /** Absent for cluster-scoped objects. */
     readonly namespace?: string
     readonly labels?: Readonly<Record<string, string>>
     readonly annotations?: Readonly<Record<string, string>>

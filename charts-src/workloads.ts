@@ -4,13 +4,13 @@ import { API_PORT } from '../contracts/ports.ts'
 
 type Labels = Readonly<Record<string, string>>
 
-/** What a Gateway's own pods carry (Gateway API, label of provisioned infrastructure). */
+/** Label of pods that a Gateway implementation provisions (Gateway API). */
 const GATEWAY_NAME_LABEL = 'gateway.networking.k8s.io/gateway-name'
 
-/** The label that says whose an object is; the same on everything of a slice. */
+/** The label that names the slice of an object. Every object of a slice carries it. */
 export const PART_OF_LABEL = 'app.kubernetes.io/part-of'
 
-/** Names of what belongs to the whole cluster. The base slice renders it, previews only refer to it. */
+/** Names of cluster-scoped objects. The base slice renders them; previews refer to them. */
 export function clusterNames() {
   const { prefix } = names({ kind: 'base' })
   return {
@@ -20,8 +20,7 @@ export function clusterNames() {
 }
 
 /**
- * Where each workload runs and by which labels its pods are known from birth. Selectors of Services, policies and
- * monitors all come from here.
+ * Namespace and labels of each workload. Selectors of Services, policies and monitors are built from these.
  */
 export function workloads(slice: Slice) {
   const { prefix, namespaces, serviceAccounts } = names(slice)
@@ -57,8 +56,8 @@ export function workloads(slice: Slice) {
 }
 
 /**
- * Values of the header `Host` that requests to the API carry: its host name behind the Gateway, and its Service in the
- * cluster. Probes send the pod's address, which the API accepts without a setting.
+ * Accepted `Host` headers of the API: its host name behind the Gateway, and its Service name. The API also
+ * accepts the pod's own address, which probes send.
  */
 export function apiHosts(slice: Slice, { zone }: { readonly zone: string }) {
   const { name, namespace } = workloads(slice).api

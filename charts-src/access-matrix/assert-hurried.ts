@@ -22,7 +22,7 @@ const NEVER_FROM_SANDBOX: readonly ActorId[] = [
   'metadata',
 ]
 
-/** What stays closed beside a policy that opens everything. */
+/** Connections that must stay closed even when another policy allows all traffic. */
 export function hurried(world: World): Assertion[] {
   const { environment, opened } = world
   const closed = (from: Actor, to: Actor['end'], title: string) => {
@@ -60,7 +60,7 @@ export function hurried(world: World): Assertion[] {
   return [...fromSandboxes, ...intoSandboxes, ...toMetadata, ...ordersOfPreviews(world)]
 }
 
-/** A preview never gives a sandbox orders, not even then. */
+/** A preview Gateway must never reach AgentHost's control port, not even then. */
 function ordersOfPreviews(world: World): Assertion[] {
   const orders = portSet({ TCP: [[AGENT_HOST_PORT, AGENT_HOST_PORT]] })
   return actorsOf(world, ['preview gateway']).flatMap((from) =>

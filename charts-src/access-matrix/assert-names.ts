@@ -5,10 +5,10 @@ import { forbiddenAddresses } from './forbidden-addresses.ts'
 import { strangeNames } from './names-on-stage.ts'
 import type { World } from './world.ts'
 
-/** An address outside that nobody of ours is meant to reach. */
+/** An external address that no pod of a slice may reach. */
 const LEARNED = '203.0.113.8'
 
-/** Names: what is listed is looked up and connected to, and nothing else is. */
+/** A pod can look up and connect to the names in its list, and to no other name. */
 export function namesOf(world: World): Assertion[] {
   const { environment, egress, evaluator, stage } = world
   const sources = stage.actors.filter(({ id, end }) => isOurs(id) && end.kind === 'pod')
@@ -51,7 +51,7 @@ export function namesOf(world: World): Assertion[] {
   })
 }
 
-/** Names of the control plane: nobody lists them for a sandbox, and a file that does is wrong. */
+/** A sandbox must never resolve names of the control plane. An egress list that contains one is an error. */
 export function neverNamed(world: World): Assertion[] {
   const { azure, database, dns, registry } = world.environment.infra
   const names = [
@@ -74,7 +74,7 @@ export function neverNamed(world: World): Assertion[] {
   )
 }
 
-/** Whoever answers for a listed name can answer with any address. */
+/** DNS rebinding: the owner of a listed name can return any address for it. */
 export function rebinding(world: World): Assertion[] {
   const { environment, egress, evaluator } = world
   return actorsOf(world, [...SANDBOX_IDS, 'proxy']).flatMap((from) => {

@@ -2,12 +2,12 @@ import { SandboxKind } from '../../contracts/names.ts'
 import type { Actor, ActorId } from './stage.ts'
 import type { World } from './world.ts'
 
-/** What is held against the rendered policies, by the row of docs/network.md that asks for it. */
+/** A claim about the rendered policies, with the row of docs/network.md that requires it. */
 export interface Assertion {
   readonly row: AssertionRow
-  /** A sentence that is true of a tree that is as it should be. */
+  /** The claim as a sentence that is true for a correct tree. */
   readonly title: string
-  /** What is wrong, where it does not hold. */
+  /** The reason why the claim does not hold. Absent when it holds. */
   readonly failure?: string
 }
 

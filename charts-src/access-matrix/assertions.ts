@@ -20,10 +20,10 @@ const GROUPS: readonly ((world: World) => Iterable<Assertion>)[] = [
   namesOf,
 ]
 
-/** Every assertion, held or not. */
+/** Returns every assertion, whether it holds or not. */
 export const assertions = (world: World): Assertion[] => GROUPS.flatMap((group) => [...group(world)])
 
-/** The first that does not hold, for those who ask of very many trees. */
+/** Returns the first assertion that does not hold. Callers that check thousands of trees stop there. */
 export function firstFailure(world: World): Assertion | undefined {
   for (const group of GROUPS) {
     for (const one of group(world)) if (one.failure !== undefined) return one
@@ -31,7 +31,10 @@ export function firstFailure(world: World): Assertion | undefined {
   return undefined
 }
 
-/** Each side by itself: a lock that only holds because of the other is none. */
+/**
+ * Checks egress and ingress separately. A connection that only one side blocks opens as soon as that side has
+ * a mistake.
+ */
 function* pairs(
   { environment, egress, stage }: World,
   row: AssertionRow,

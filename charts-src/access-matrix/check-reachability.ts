@@ -11,7 +11,7 @@ import { podsOf } from './pods-of.ts'
 import { stageOf } from './stage.ts'
 import { createWorld, type WorldOutcome } from './world.ts'
 
-/** The world of an environment's rendered objects, ready to be asked. */
+/** Builds the endpoints and evaluators for the rendered objects of an environment. */
 export function worldOf(
   objects: readonly KubeObject[],
   environment: Environment,
@@ -22,8 +22,8 @@ export function worldOf(
 }
 
 /**
- * What is wrong with who may reach whom in a rendered tree, each with the file to open. Empty where every policy is
- * understood, none would be refused by the agent, and every assertion holds.
+ * Returns every reachability fault of a rendered tree, each with the file to open. The result is empty when
+ * every policy is understood, Cilium's agent would accept all of them, and every assertion holds.
  */
 export function checkReachability(
   objects: readonly KubeObject[],
@@ -45,7 +45,7 @@ export function checkReachability(
   return [...unknownWorkloads(objects, environment), ...failures]
 }
 
-/** A workload that the matrix does not know is one that nothing was asserted about. */
+/** Reports workloads that have no row in the matrix, because no assertion covers them. */
 function unknownWorkloads(objects: readonly KubeObject[], environment: Environment): string[] {
   const ours: readonly string[] = Object.values(names(environment.slice).namespaces)
   const known = new Set(

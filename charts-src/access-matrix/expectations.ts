@@ -9,7 +9,7 @@ import { type ActorId, IMPOSTORS } from './stage.ts'
 const LOOKUPS = portSet({ TCP: [[53, 53]], UDP: [[53, 53]] })
 const tcp = (port: number) => portSet({ TCP: [[port, port]] })
 
-/** Ports of previews, written out: 3000 to 9000 without the one at which a sandbox takes orders. */
+/** Preview ports: 3000 to 9000 without AgentHost's control port. */
 const PREVIEWS = portSet({
   TCP: [
     [3000, 8087],
@@ -30,7 +30,7 @@ const OURS: readonly ActorId[] = [
   'stray egress',
 ]
 
-/** Who can open a connection at all. */
+/** Endpoints that open connections. */
 export const SOURCES: readonly ActorId[] = [
   ...OURS,
   'dns',
@@ -48,19 +48,22 @@ export const isOurs = (id: ActorId): boolean => OURS.includes(id)
 export const isSandbox = (id: ActorId): boolean => SANDBOXES.includes(id)
 export const isGateway = (id: ActorId): boolean => GATEWAYS.includes(id)
 
-/** One opening: who, to whom, at which ports. Whoever is not in the list is closed. */
+/** One permitted connection: source, target and ports. Everything not listed must be closed. */
 interface Opening {
   readonly from: readonly ActorId[]
   readonly to: readonly ActorId[]
   readonly ports: PortSet
-  /** Open on this side alone, whatever the other says. @default both */
+  /** Restricts the opening to one side of the connection. @default both */
   readonly side?: Side
 }
 
-/** The two locks of a connection. */
+/** Egress policies of the source (`leaving`) or ingress policies of the target (`entering`). */
 export type Side = 'leaving' | 'entering'
 
-/** Everything that is meant to be open between two ends, after the table of docs/network.md and nothing else. */
+/**
+ * Every permitted connection, written from the table of docs/network.md and independent of the policy
+ * generators.
+ */
 export function openings(environment: Environment, egress: ResolvedEgress): Opening[] {
   const { infra } = environment
   const [podPorts, controller] = [infra.gateway.podPorts, infra.gateway.controller]
@@ -74,20 +77,21 @@ export function openings(environment: Environment, egress: ResolvedEgress): Open
     { from: ['api', ...setup], to: ['database'], ports: tcp(infra.database.port) },
     { from: ['api', ...setup, ...GATEWAYS], to: ['dns'], ports: LOOKUPS },
     { from: GATEWAYS, to: inNamespace(controller.namespace, environment), ports: tcp(controller.port) },
-    // The front doors: everybody may come in; who of ours may go there is the other side's business.
+    // Gateways accept connections from everywhere. The egress side of our own pods decides which of them may
+    // connect.
     {
       from: SOURCES,
       to: GATEWAYS,
       ports: portSet({ TCP: podPorts.map((port) => [port, port]) }),
       side: 'entering',
     },
-    // The kubelet's probes; Cilium lets a node reach the pods on it, whatever a policy says.
+    // Kubelet probes. Cilium always lets a node reach the pods that run on it.
     { from: ['own node'], to: [...SANDBOXES, 'proxy'], ports: ALL_PORTS },
     ...openingsOfMode(environment, egress),
   ]
 }
 
-/** Whoever is in a namespace: the cluster may keep several of them in one, and then a rule for one is a rule for all. */
+/** All actors in a namespace. Components that share a namespace share every rule that selects it. */
 function inNamespace(namespace: string, { slice, infra }: Environment): ActorId[] {
   const homes: readonly (readonly [ActorId, string])[] = [
     ['dns', workloads(slice).clusterDns.namespace],
@@ -118,7 +122,7 @@ interface Pair {
   readonly to: ActorId
 }
 
-/** What is meant to be open on one side of a connection. */
+/** Ports that must be open on one side of a connection. */
 export function expectedOnSide(all: readonly Opening[], pair: Pair, side: Side): PortSet {
   return unite(
     all
@@ -128,13 +132,17 @@ export function expectedOnSide(all: readonly Opening[], pair: Pair, side: Side):
   )
 }
 
-/** What is meant to be open from one to another: by both sides, where both have policies of ours. */
+/**
+ * Ports that must be open from one actor to another: the intersection of both sides where both have policies.
+ */
 export function expectedPorts(all: readonly Opening[], from: ActorId, to: ActorId): PortSet {
   const of = (side: Side, id: ActorId) => (isOurs(id) ? expectedOnSide(all, { from, to }, side) : ALL_PORTS)
   return intersect(of('leaving', from), of('entering', to))
 }
 
-/** Names that an actor may look up and connect to, with the ports; names without ports may only be looked up. */
+/**
+ * Names that an actor may look up and connect to, with the ports. A name without ports may only be looked up.
+ */
 export function expectedNames(
   environment: Environment,
   egress: ResolvedEgress,
@@ -164,7 +172,7 @@ export function expectedNames(
   return new Map(destinationsOf(environment, egress, actor).map(({ host, ports }) => [host, ports]))
 }
 
-/** A name of the controller, as a resolver with search domains asks for it. */
+/** Names of the Gateway controller, with the search domains that a resolver appends. */
 const controllerNames = (namespace: string) =>
   ['', '.cluster.local', '.control-plane.svc.cluster.local', '.svc.cluster.local'].map(
     (search) => `controller.${namespace}.svc${search}`,

@@ -1,7 +1,10 @@
 import type { Environment } from '../environment/schema.ts'
 import { addressIn } from './stage.ts'
 
-/** Addresses that a sandbox must never reach, after docs/network.md and not after the rules: the rules are judged by it. */
+/**
+ * Addresses that a sandbox must never reach. They come from docs/network.md, not from the rules, because they
+ * test the rules.
+ */
 const ALWAYS: readonly (readonly [address: string, what: string])[] = [
   ['169.254.169.254', 'the metadata service'],
   ['169.254.170.2', 'a metadata service'],
@@ -27,7 +30,7 @@ export interface ForbiddenAddress {
   readonly what: string
 }
 
-/** Those, and both ends of every range of the cluster. */
+/** The fixed addresses plus both ends of every cluster range. */
 export function forbiddenAddresses({ infra }: Environment): ForbiddenAddress[] {
   const { network, apiServer, database } = infra
   const ranges = [

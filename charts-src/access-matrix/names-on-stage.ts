@@ -2,7 +2,10 @@ import { expectedNames, isGateway } from './expectations.ts'
 import { ACTORS, type ActorId } from './stage.ts'
 import type { World } from './world.ts'
 
-/** Names that nobody lists: an attacker's own, near misses of listed ones, other tenants', and the cluster's. */
+/**
+ * Names on no list: an attacker's own, near misses of listed names, names of other tenants, and cluster
+ * names.
+ */
 const NOBODYS = [
   'example.com',
   'c2VjcmV0.exfiltration.example.net',
@@ -13,7 +16,7 @@ const NOBODYS = [
   'agentweaver-api.agentweaver.svc.cluster.local',
 ]
 
-/** Names that an actor must not look up, unless it lists them: what others list, and what looks like it. */
+/** Names that an actor must not look up unless it lists them: names on other lists, and similar names. */
 export function strangeNames({ environment, egress }: World, actor: ActorId): string[] {
   const ids = Object.keys(ACTORS) as ActorId[]
   const listed = new Set(ids.flatMap((id) => [...expectedNames(environment, egress, id).keys()]))
@@ -22,7 +25,7 @@ export function strangeNames({ environment, egress }: World, actor: ActorId): st
     `x.${name}`,
     `${name}.example.net`,
     name.split('.').slice(1).join('.'),
-    // Gateways may look up every name of their controller's namespace, so this one is theirs.
+    // Gateways may look up every name in their controller's namespace, so this name is allowed for them.
     ...(isGateway(actor) ? [] : [`x-${name}`]),
   ])
   return [...new Set([...NOBODYS, ...listed, ...near])].filter((name) => !own.includes(name))

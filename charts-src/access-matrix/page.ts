@@ -11,7 +11,7 @@ import { expectedNames, isOurs, SOURCES } from './expectations.ts'
 import { type Actor, type ActorId, IMPOSTORS } from './stage.ts'
 import type { World } from './world.ts'
 
-/** Columns of the matrix with short titles; whoever is not among them is as closed as its neighbour. */
+/** Columns of the matrix with short titles. Actors without a column have the same rules as a listed one. */
 const COLUMNS: readonly (readonly [ActorId, string])[] = [
   ['agent', 'agent sandbox'],
   ['command', 'command sandbox'],
@@ -31,7 +31,7 @@ const COLUMNS: readonly (readonly [ActorId, string])[] = [
   ['internet', 'Internet'],
 ]
 
-/** `gitops/<env>/reachability.md`: who may reach whom, computed from the rendered policies, for a person to review. */
+/** Renders `gitops/<env>/reachability.md`: the connections that the rendered policies allow, for review. */
 export function reachabilityPage(
   objects: readonly KubeObject[],
   environment: Environment,
@@ -105,7 +105,7 @@ const listed = ({ environment, egress }: World, { id }: Actor) => [
   ...expectedNames(environment, egress, id).keys(),
 ]
 
-/** Ports are those that some destination has; others are covered by the assertions. */
+/** Shows the ports that at least one destination uses. The assertions cover the other ports. */
 function nameCell({ environment, egress, evaluator }: World, from: Actor, name: string): string {
   const ask = (port: number) =>
     evaluator.evaluate({ from: from.end, to: { kind: 'name', name }, protocol: 'TCP', port })
@@ -115,7 +115,7 @@ function nameCell({ environment, egress, evaluator }: World, from: Actor, name: 
   return open.length === 0 ? 'lookup' : `TCP ${open.join(', ')}`
 }
 
-/** What policies/agent/egress.yaml lists and this environment does not have as it is written there. */
+/** Lists destinations of policies/agent/egress.yaml that this environment omits or changes. */
 function notHere({ environment, egress }: World): string {
   const { mode } = environment.egress
   if (mode === 'closed')
@@ -135,7 +135,10 @@ What policies/agent/egress.yaml lists and a name and a port cannot hold, or what
 ${table(['class', 'destination', 'in'], rows)}`
 }
 
-/** Which rule opens each pair, so that a reviewer knows what to read; sources that are alike share a line. */
+/**
+ * Names the rule that opens each pair, so that a reviewer knows what to read. Sources with equal rules share
+ * a line.
+ */
 function reasons({ stage, evaluator }: World): string {
   const pairs = sourcesOf(stage.actors).flatMap((from) =>
     stage.actors
@@ -153,7 +156,7 @@ function reasons({ stage, evaluator }: World): string {
 ${table(['from', 'to', 'ports', 'leaving', 'entering'], lines)}`
 }
 
-/** A second sandbox of a class is there to be reached by the first; its own row would be the same. */
+/** A second sandbox of a class exists only as a target for the first. Its own row would be identical. */
 const isDouble = ({ id }: Actor) => id.startsWith('other ') && id !== 'other node'
 
 const sourcesOf = (actors: readonly Actor[]) =>

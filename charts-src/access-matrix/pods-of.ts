@@ -22,7 +22,7 @@ const Template = z.object({
   }),
 })
 
-/** Where each kind keeps the template of its pods. */
+/** The path of the pod template in each kind of workload. */
 const TEMPLATES: Readonly<Record<string, z.ZodType<{ readonly template: z.infer<typeof Template> }>>> = {
   Deployment: z.object({ spec: z.object({ template: Template }) }).transform(({ spec }) => spec),
   StatefulSet: z.object({ spec: z.object({ template: Template }) }).transform(({ spec }) => spec),
@@ -34,7 +34,7 @@ const TEMPLATES: Readonly<Record<string, z.ZodType<{ readonly template: z.infer<
   Pod: Template.transform((template) => ({ template })),
 }
 
-/** One pod for each workload among the objects, as its template makes it, named after the workload. */
+/** Returns one pod for each workload, with the labels of its template and the workload's name. */
 export function podsOf(objects: readonly KubeObject[]): PodFacts[] {
   return objects.flatMap((object) => {
     const schema = Object.hasOwn(TEMPLATES, object.kind) ? TEMPLATES[object.kind] : undefined

@@ -6,7 +6,7 @@ import type { KubeObject } from '../kube-object.ts'
 import { workloads } from '../workloads.ts'
 import { podsOf } from './pods-of.ts'
 
-/** Who takes part in the matrix. Pods are the rendered ones; beside them stands who could be there. */
+/** One endpoint of the matrix: a rendered pod, or another pod or host that could connect to it. */
 export interface Actor {
   readonly id: ActorId
   readonly title: string
@@ -47,7 +47,7 @@ export const ACTORS = {
 } as const
 export type ActorId = keyof typeof ACTORS
 
-/** Anybody may put any label on a pod of their own namespace. */
+/** Pods of other namespaces that copy our labels. Namespace owners can put any label on their pods. */
 export const IMPOSTORS: readonly ActorId[] = [
   'false api',
   'false database setup',
@@ -58,7 +58,7 @@ export const IMPOSTORS: readonly ActorId[] = [
   'false proxy',
 ]
 
-/** Namespaces and names of what is not rendered here. */
+/** Namespaces and names of endpoints that the tree does not render. */
 const ELSEWHERE = 'somebody-else'
 const OWN_NODE = 'node-of-sandboxes'
 const OTHER_NODE = 'another-node'
@@ -70,7 +70,10 @@ export interface Stage {
   readonly actors: readonly Actor[]
 }
 
-/** Sets the stage of an environment: the pods that its objects make, and everybody else who could talk to them. */
+/**
+ * Collects the endpoints of an environment: the pods of its objects, and everything else that could connect
+ * to them.
+ */
 export function stageOf(objects: readonly KubeObject[], environment: Environment): Stage {
   const pods = castOf(objects, environment)
   const addressed = withAddresses(
@@ -114,7 +117,10 @@ interface Cast {
   readonly pod: PodFacts
 }
 
-/** Pods of ours have the labels of the rendered templates where there are any, so that a selector that misses shows. */
+/**
+ * Takes labels from the rendered templates where they exist, so that a selector with a wrong label fails an
+ * assertion.
+ */
 function castOf(objects: readonly KubeObject[], environment: Environment): Cast[] {
   const { slice, infra } = environment
   const { api, databaseSetup, apiGateway, previewGateway, egressProxy, sandbox, clusterDns } =
@@ -131,7 +137,7 @@ function castOf(objects: readonly KubeObject[], environment: Environment): Cast[
     name: string
   }) =>
     rendered.find((pod) => pod.namespace === namespace && pod.name === name) ?? { namespace, name, labels }
-  // The name of a Job ends with a hash of what it is.
+  // Job names end with a hash of the spec, so the Job is found by prefix.
   const job = (workload: Omit<PodFacts, 'ips'>) =>
     rendered.find(
       (pod) => pod.namespace === workload.namespace && pod.name.startsWith(`${workload.name}-`),
@@ -175,7 +181,7 @@ function castOf(objects: readonly KubeObject[], environment: Environment): Cast[
   ]
 }
 
-/** Made by the Gateway's implementation, so it is in no tree. */
+/** The Gateway implementation creates these pods, so no tree contains them. */
 const gatewayPod = ({ namespace, labels, name }: Omit<PodFacts, 'ips'>): PodFacts => ({
   namespace,
   name: `gateway-${name}`,
@@ -191,13 +197,16 @@ function namespacesOf(objects: readonly KubeObject[], pods: readonly PodFacts[])
   return [...rendered, ...[...others].map((name) => ({ name }))]
 }
 
-/** Addresses count up through the range of pods: a range must not select a pod, and only a pod with one can show it. */
+/**
+ * Assigns addresses from the pod range. A CIDR rule must not select a pod, and only a pod with an address in
+ * the range can show that.
+ */
 function withAddresses(pods: readonly PodFacts[], { infra }: Environment): PodFacts[] {
   const [cidr = ''] = infra.network.podCidrs
   return pods.map((pod, index) => ({ ...pod, ips: [addressIn(cidr, BigInt(index + 10))] }))
 }
 
-/** The address so many places into a range, or its last where it is shorter. */
+/** Returns the address at an offset into a range, or the last address of a shorter range. */
 export function addressIn(cidr: string, place: bigint): string {
   const range = parseRange(cidr)
   if (range === undefined) throw new Error(`"${cidr}" is no range of addresses.`)

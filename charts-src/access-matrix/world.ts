@@ -7,16 +7,16 @@ import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
 import type { Stage } from './stage.ts'
 
-/** A rendered tree with everything that is asked about it. */
+/** A rendered tree with the evaluators that the assertions query. */
 export interface World {
   readonly environment: Environment
   readonly egress: ResolvedEgress
   readonly stage: Stage
   readonly objects: readonly KubeObject[]
   readonly evaluator: Evaluator
-  /** The same policies without their refusals. */
+  /** The same policies without their deny rules. */
   readonly bare: Evaluator
-  /** The same policies beside one in each namespace that allows everything. */
+  /** The same policies plus one allow-all policy in each namespace. */
   readonly opened: Evaluator
 }
 
@@ -39,7 +39,7 @@ export function createWorld(
   return { ok: true, world: { ...context, objects, ...evaluators } }
 }
 
-/** The mistake of somebody in a hurry: a policy that allows everything, both ways, to every pod of a namespace. */
+/** Simulates an emergency change: one policy per namespace that allows all traffic in both directions. */
 function broadAllows({ slice }: Environment): KubeObject[] {
   const { controlPlane, sandboxes, egress } = names(slice).namespaces
   return [controlPlane, sandboxes, egress].map((namespace) => ({
@@ -50,7 +50,10 @@ function broadAllows({ slice }: Environment): KubeObject[] {
   }))
 }
 
-/** A policy that only refuses still closes: an empty rule in place of each refusal keeps that. */
+/**
+ * A policy with only deny rules still makes its pods default-deny. An empty rule replaces each deny rule to
+ * keep that.
+ */
 function withoutRefusals(object: KubeObject): KubeObject {
   const spec = object['spec']
   if (!isPolicy(object) || typeof spec !== 'object' || spec === null) return object

@@ -9,13 +9,13 @@ import type { KubeObject } from '../kube-object.ts'
 import { clusterNames } from '../workloads.ts'
 import { type PolicySettings, policyObjects, SANDBOXES_SUFFIX } from './policy-objects.ts'
 
-/** Taints that Kubernetes makes every pod tolerate for a while. */
+/** Taints that Kubernetes adds to the tolerations of every pod. */
 const DEFAULT_TOLERATIONS = ['node.kubernetes.io/not-ready', 'node.kubernetes.io/unreachable']
 
 /**
- * The policies and bindings, which belong to the cluster and so to the base slice alone, and the parameters of this
- * slice. They stand in each of its namespaces: the API server looks for them before it asks whether a policy matches at
- * all, and refuses every pod of the control plane where they are missing.
+ * Policies and bindings are cluster-scoped, so only the base slice renders them. Every slice renders its
+ * parameters in each of its namespaces, the control plane's included: the API server looks for parameters
+ * before it evaluates whether a policy matches, and rejects every pod of a namespace without them.
  */
 export function admissionObjects(environment: Environment): KubeObject[] {
   const { slice } = environment

@@ -5,26 +5,30 @@ import type { AdmissionPolicy, AdmissionRule, Matched } from '../../policies/adm
 import type { KubeObject } from '../kube-object.ts'
 
 const API_VERSION = 'admissionregistration.k8s.io/v1'
-/** Names end so in every slice: `names()` of the contracts. A name, unlike a label, never changes. */
+/**
+ * Suffix of sandbox namespaces in every slice (`names()` in contracts). Unlike a label, a namespace name
+ * cannot change.
+ */
 export const SANDBOXES_SUFFIX = '-sandboxes'
 
-/** What a cluster's policies have to know. Whatever differs between slices is in their parameter objects. */
+/** Cluster-wide settings of the policies. Values that differ between slices are in the parameter objects. */
 export interface PolicySettings {
-  /** Begins the name of every policy. */
+  /** Prefix of every policy name. */
   readonly prefix: string
   readonly sliceLabel: string
   readonly gitopsIdentity: string
   readonly breakGlassGroup: string
-  /** Regular expressions of the names of our namespaces, and of those that hold sandboxes. */
+  /** Regular expressions that match our namespace names, and those of sandbox namespaces. */
   readonly ownNamespaces: string
   readonly sandboxNamespaces: string
-  /** Storage class of the workspaces of every slice. */
+  /** StorageClass of the workspaces of every slice. */
   readonly workspaceStorage: string
 }
 
 /**
- * The one policy that a GitOps controller never prunes. Once no binding names ConfigMaps as parameters, the API server
- * stops watching them for good (kubernetes#130887) and would go by what they were.
+ * GitOps controllers must never prune the binding of this policy. When no binding names ConfigMaps as
+ * parameters, the API server stops watching them until its restart (kubernetes#130887) and evaluates stale
+ * values.
  */
 const KEPT = 'sandbox-shape'
 const NEVER_PRUNE = {
@@ -36,7 +40,7 @@ function metadataOf({ name }: AdmissionPolicy, { prefix }: PolicySettings): Kube
   return { name: `${prefix}-${name}`, ...(name === KEPT ? { annotations: NEVER_PRUNE } : {}) }
 }
 
-/** A ValidatingAdmissionPolicy and its binding for each policy. */
+/** Returns a ValidatingAdmissionPolicy and its binding for each policy. */
 export function policyObjects(policies: readonly AdmissionPolicy[], settings: PolicySettings): KubeObject[] {
   return policies.flatMap((policy) => [policyObject(policy, settings), bindingObject(policy, settings)])
 }
@@ -116,7 +120,9 @@ function needsParameters(policy: AdmissionPolicy): boolean {
   return /\bparams\./.test(textsOf(policy))
 }
 
-/** The variables of the settings that a policy uses come before its own, which may use them. */
+/**
+ * Returns the settings variables that a policy uses, followed by its own variables, which may refer to them.
+ */
 function variablesOf(policy: AdmissionPolicy, settings: PolicySettings) {
   const constants = { ...settings, controllerIdentity: CONTROLLER_IDENTITY }
   const texts = textsOf(policy)

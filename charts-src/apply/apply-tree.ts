@@ -8,11 +8,14 @@ import { serverApply, serverRefusals } from './server-apply.ts'
 export interface ApplyDeps {
   readonly kubectl: Kubectl
   readonly say: (line: string) => void
-  /** Compare only. */
+  /** Compares without applying. */
   readonly isCheck: boolean
 }
 
-/** Brings a cluster to a rendered tree. False if the cluster does not fit the tree: nothing was applied then. */
+/**
+ * Applies a rendered tree to a cluster. Returns false, with nothing applied, when the cluster cannot accept
+ * the tree.
+ */
 export async function applyTree(folder: string, { kubectl, say, isCheck }: ApplyDeps): Promise<boolean> {
   const objects = readTreeObjects(folder)
   const findings = await preflight(kubectl, objects)

@@ -2,14 +2,14 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
-/** All definitions of a cluster with everything installed are some 20 MB of JSON. */
+/** The CRDs of a cluster with all add-ons take about 20 MB of JSON. */
 const MAX_BYTES = 256 * 1_048_576
 const TIMEOUT_MS = 300_000
 
-/** Runs kubectl with these arguments and answers what it printed; what it complains of is the error's message. */
+/** Runs kubectl with these arguments and returns its stdout. Throws an error with its stderr on failure. */
 export type Kubectl = (...args: readonly string[]) => Promise<string>
 
-/** The kubectl of the PATH, on whatever cluster its own configuration names. */
+/** Runs the kubectl of the PATH against its current context. */
 export const kubectl: Kubectl = async (...args) => {
   try {
     const { stdout } = await run('kubectl', [...args], { maxBuffer: MAX_BYTES, timeout: TIMEOUT_MS })

@@ -4,7 +4,7 @@ import { listAt } from '../checks/read-fields.ts'
 import type { KubeObject } from '../kube-object.ts'
 import type { Kubectl } from './kubectl.ts'
 
-/** What the cluster would not take, found by reading its definitions: nothing has been applied when this is told. */
+/** Reports kinds and fields that the CRDs of the cluster do not accept. Runs before anything is applied. */
 export async function preflight(kubectl: Kubectl, objects: readonly Placed[]): Promise<Finding[]> {
   const [crds, versions] = await Promise.all([readCrds(kubectl), readVersions(kubectl)])
   const unserved = objects

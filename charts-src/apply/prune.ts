@@ -4,7 +4,10 @@ import type { KubeObject } from '../kube-object.ts'
 import { PART_OF_LABEL } from '../workloads.ts'
 import type { Kubectl } from './kubectl.ts'
 
-/** Every kind that a tree of ours may hold, as kubectl names them; a second group of a kind by its name. What is not here is never pruned. */
+/**
+ * Every kind that a tree may contain, with its kubectl resource name. A kind from a second API group has that
+ * group in the name. Other kinds are never pruned.
+ */
 export const PRUNED_KINDS: Readonly<Record<string, string>> = {
   CiliumNetworkPolicy: 'ciliumnetworkpolicies.cilium.io',
   ConfigMap: 'configmaps',
@@ -32,23 +35,26 @@ export const PRUNED_KINDS: Readonly<Record<string, string>> = {
   ValidatingAdmissionPolicy: 'validatingadmissionpolicies.admissionregistration.k8s.io',
   ValidatingAdmissionPolicyBinding: 'validatingadmissionpolicybindings.admissionregistration.k8s.io',
 }
-/** By these an object says that no controller may prune it (Flux, Argo CD). */
+/** Annotations that forbid Flux and Argo CD to prune an object. */
 const NEVER_PRUNED: Readonly<Record<string, string>> = {
   'kustomize.toolkit.fluxcd.io/prune': 'disabled',
   'argocd.argoproj.io/sync-options': 'Prune=false',
 }
-/** Never pruned: with a namespace everything in it would go, runs included. */
+/** Never pruned: deleting a namespace deletes everything in it, including runs. */
 const KEPT_KINDS: Readonly<Record<string, string>> = { Namespace: 'namespaces' }
 
 const MANAGED = 'app.kubernetes.io/managed-by=gitops'
 
 export interface Leftovers {
   readonly pruned: readonly KubeObject[]
-  /** What is no longer in the tree and is deleted by a person alone: namespaces, and what says so of itself. */
+  /**
+   * Objects that left the tree but must be deleted by hand: namespaces, and objects with a never-prune
+   * annotation.
+   */
   readonly kept: readonly KubeObject[]
 }
 
-/** What carries this tree's labels in the cluster and is not in the tree. */
+/** Finds objects in the cluster that carry this tree's labels and are not in the tree. */
 export async function findLeftovers(kubectl: Kubectl, objects: readonly Placed[]): Promise<Leftovers> {
   const owner = ownerOf(objects)
   const served = new Set((await kubectl('api-resources', '--output=name')).split('\n'))
@@ -69,7 +75,7 @@ function isPrunable({ kind, metadata }: KubeObject): boolean {
   return kind in PRUNED_KINDS && !isMarked
 }
 
-/** Deletes one object that left the tree; one that went by itself is as good. */
+/** Deletes one object that left the tree. An object that is already gone is not an error. */
 export async function deleteLeftover(kubectl: Kubectl, { apiVersion, kind, metadata }: KubeObject) {
   const place = metadata.namespace === undefined ? [] : [`--namespace=${metadata.namespace}`]
   const resource = PRUNED_KINDS[`${kind}.${groupOf(apiVersion)}`] ?? PRUNED_KINDS[kind]
@@ -77,7 +83,7 @@ export async function deleteLeftover(kubectl: Kubectl, { apiVersion, kind, metad
   await kubectl('delete', target, ...place, '--ignore-not-found', '--wait=false')
 }
 
-/** A tree is of one slice, which its labels name: another slice's objects are never touched. */
+/** Returns the slice label of the tree, which limits pruning to objects of that slice. */
 function ownerOf(objects: readonly Placed[]): string {
   const owners = new Set(objects.map(({ object }) => object.metadata.labels?.[PART_OF_LABEL]))
   const [owner] = owners

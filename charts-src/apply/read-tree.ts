@@ -5,7 +5,7 @@ import type { Placed } from '../checks/checked-tree.ts'
 import { listAt } from '../checks/read-fields.ts'
 import type { KubeObject } from '../kube-object.ts'
 
-/** The objects that `kubectl apply -k` would apply from a rendered tree, with their paths. */
+/** Returns the objects that `kubectl apply -k` would apply from a rendered tree, with their paths. */
 export function readTreeObjects(folder: string): Placed[] {
   const root = join(folder, 'kustomization.yaml')
   if (!existsSync(root)) throw new Error(`${folder} holds no rendered tree: npm run synth writes them`)

@@ -2,13 +2,15 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Placed } from '../checks/checked-tree.ts'
 import type { Kubectl } from './kubectl.ts'
 
-/** The name under which fields of ours are owned on the server. */
+/** Field manager of the server-side apply. */
 const FIELD_MANAGER = 'agentweaver-gitops'
-/** The API server sees the parameters of policies a moment after they were written, and until then refuses. */
+/**
+ * The API server sees new policy parameters shortly after they are written, and rejects requests until then.
+ */
 const NO_PARAMETERS = 'no params found for policy binding'
 const TRIES = 5
 const PAUSE_MS = 2000
-/** What kubectl says beside its errors. */
+/** Output of kubectl that is not an error. */
 const REMARK = /^(?:$|[IW]\d{4} |Warning:)/
 
 const applyCommand = (folder: string) => [
@@ -19,7 +21,7 @@ const applyCommand = (folder: string) => [
   '--validate=strict',
 ]
 
-/** Applies a tree and answers what kubectl says of each object. */
+/** Applies a tree and returns kubectl's line for each object. */
 export async function serverApply(kubectl: Kubectl, folder: string): Promise<string> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -33,8 +35,8 @@ export async function serverApply(kubectl: Kubectl, folder: string): Promise<str
 }
 
 /**
- * What the server refuses of the tree, asked for without applying anything. What would stand in a namespace that this
- * tree is about to make, or under parameters that it brings, cannot be asked for yet; the real apply answers that.
+ * Returns the rejections of a server-side dry run. Objects in a namespace that the tree creates, or under
+ * policy parameters that it brings, cannot be checked before the real apply.
  */
 export async function serverRefusals(
   kubectl: Kubectl,

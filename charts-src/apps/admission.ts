@@ -3,7 +3,6 @@ import { admissionObjects } from '../admission/admission-objects.ts'
 import { addObject } from '../constructs/plain-object.ts'
 import type { Environment } from '../environment/schema.ts'
 
-/** What the API server refuses: the rules are data in `policies/admission`. */
 export function addAdmission(chart: Chart, environment: Environment): void {
   for (const object of admissionObjects(environment)) addObject(chart, object)
 }

@@ -12,19 +12,19 @@ import { addRole, type Rule } from '../constructs/role.ts'
 import type { Environment } from '../environment/schema.ts'
 import { apiHosts, workloads } from '../workloads.ts'
 
-/** Exactly what the API executor asks of the API server, in the namespace of the sandboxes alone. */
+/** Every Kubernetes permission of the API, in the sandbox namespace only. */
 export const API_RULES: readonly Rule[] = [
   {
     apiGroup: CLAIM.group,
     resources: [CLAIM.plural],
     verbs: ['create', 'delete', 'get', 'list', 'patch', 'watch'],
   },
-  // Sandboxes and pods are only looked at: the identity chain reads them before anything is sent.
+  // Read-only: the API verifies the identity of a sandbox pod before it sends anything to it.
   { apiGroup: CLAIM.group.replace(/^extensions\./, ''), resources: ['sandboxes'], verbs: ['list', 'watch'] },
   { apiGroup: '', resources: ['pods'], verbs: ['get'] },
 ]
 
-/** The API executor: what prepares its database, what runs, who may reach it, what it may ask of the cluster, and who watches it. */
+/** The API with its database-setup Job, network entry, permissions and monitoring. */
 export function addApi(chart: Chart, environment: Environment): void {
   const { slice } = environment
   const { name, namespace } = workloads(slice).api
@@ -48,12 +48,12 @@ function addScaling(chart: Chart, { slice, sizes }: Environment): void {
     apiVersion: 'policy/v1',
     kind: 'PodDisruptionBudget',
     metadata: { name, namespace },
-    // One at a time, also of one: a budget that lets nobody go would hold up every upgrade of the nodes.
+    // With one replica, `minAvailable: 1` would block every node upgrade.
     spec: { maxUnavailable: 1, unhealthyPodEvictionPolicy: 'AlwaysAllow', selector: { matchLabels: labels } },
   })
   const { replicas, maxReplicas, cpuTargetPercent } = sizes.api
   if (maxReplicas <= replicas) return
-  // Not on memory: a server that has once grown does not shrink, so it would stay at the maximum.
+  // Not memory: the memory of the server does not shrink, so the Deployment would stay at its maximum.
   const target = { type: 'Utilization', averageUtilization: cpuTargetPercent }
   addObject(chart, {
     apiVersion: 'autoscaling/v2',

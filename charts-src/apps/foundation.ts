@@ -10,8 +10,8 @@ import type { KubeObject } from '../kube-object.ts'
 import { clusterNames } from '../workloads.ts'
 
 /**
- * What everything else stands on. What belongs to the whole cluster is the base slice's alone; the namespaces of a
- * preview are made by the infrastructure, with the same labels.
+ * Namespaces, quotas and classes that the other apps need. Only the base slice renders cluster-scoped
+ * objects. The infrastructure creates the namespaces of a preview with the same labels.
  */
 export function addFoundation(chart: Chart, environment: Environment): void {
   const isBase = environment.slice.kind === 'base'
@@ -38,7 +38,7 @@ function clusterObjects(environment: Environment): KubeObject[] {
   ]
 }
 
-/** A sandbox never pushes another pod off a node; the control plane may push sandboxes off. */
+/** A sandbox never preempts another pod; the control plane may preempt sandboxes. */
 function priorityClasses(): KubeObject[] {
   const { controlPlane, sandbox } = clusterNames().priorityClasses
   const priorityClass = { apiVersion: 'scheduling.k8s.io/v1', kind: 'PriorityClass' }
@@ -60,7 +60,10 @@ function priorityClasses(): KubeObject[] {
   ]
 }
 
-/** One of our own, so that its overhead fits our sandboxes: the one that comes with the cluster keeps far more. */
+/**
+ * Our own RuntimeClass, with an overhead that fits our sandboxes. The class that the cluster brings reserves
+ * far more.
+ */
 function runtimeClasses({ isolation, sizes }: Environment): KubeObject[] {
   if (isolation === 'none') return []
   const { name, handler } = RUNTIME_CLASSES[isolation]
@@ -93,7 +96,7 @@ function storageClasses({ infra, sizes }: Environment): KubeObject[] {
       metadata: { name: clusterNames().workspaceStorage },
       provisioner,
       parameters,
-      // The volume goes with its sandbox, and is made where the sandbox runs.
+      // The volume is deleted with its sandbox and created in the zone where the sandbox runs.
       reclaimPolicy: 'Delete',
       volumeBindingMode: 'WaitForFirstConsumer',
       allowVolumeExpansion: false,
@@ -151,7 +154,10 @@ function sandboxLimits({ slice, sizes }: Environment): KubeObject[] {
   ]
 }
 
-/** Defaults are for the pods of Gateways, whose implementation may set none: a quota refuses what sets none. */
+/**
+ * The defaults are for Gateway pods: their implementation may set no requests, and the quota rejects pods
+ * without them.
+ */
 function controlPlaneLimits({ slice, sizes }: Environment): KubeObject[] {
   const { prefix, namespaces } = names(slice)
   const defaults = containerResources({
@@ -168,7 +174,7 @@ function controlPlaneLimits({ slice, sizes }: Environment): KubeObject[] {
   ]
 }
 
-/** Without a proxy nothing runs there. */
+/** Without a proxy no pod runs in this namespace. */
 function egressLimits({ slice, egress }: Environment): KubeObject[] {
   if (egress.mode === 'proxy') return []
   const { egress: namespace } = names(slice).namespaces

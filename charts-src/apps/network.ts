@@ -4,7 +4,9 @@ import { addObject } from '../constructs/plain-object.ts'
 import type { Environment } from '../environment/schema.ts'
 import { networkObjects } from '../network/network-objects.ts'
 
-/** Default deny in each namespace, and what is opened from there: the names are those of `policies/agent/egress.yaml`. */
+/**
+ * Default deny in each namespace, plus the allowed connections. Names come from `policies/agent/egress.yaml`.
+ */
 export function addNetwork(chart: Chart, environment: Environment, egress: EgressPolicy): void {
   for (const object of networkObjects(environment, egress)) addObject(chart, object)
 }

@@ -5,8 +5,8 @@ import type { Environment } from '../environment/schema.ts'
 import { workloads } from '../workloads.ts'
 
 /**
- * The Gateway for ports of sandboxes, each under one label of the preview zone. The service opens none yet, so nothing has
- * the right to make a route to a sandbox.
+ * The Gateway for sandbox ports, each under one label of the preview zone. The API opens no previews yet, so
+ * no identity has permission to create a route to a sandbox.
  */
 export function addPreview(chart: Chart, { slice, infra }: Environment): void {
   const { previewGateway } = workloads(slice)

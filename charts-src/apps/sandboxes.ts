@@ -7,7 +7,7 @@ import { sandboxPodSpec, WORKSPACE_VOLUME } from '../constructs/sandbox-pod.ts'
 import type { Environment } from '../environment/schema.ts'
 import { clusterNames, workloads } from '../workloads.ts'
 
-/** What sandboxes are made from, and how many wait. */
+/** Templates and warm pools of the sandboxes. */
 export function addSandboxes(chart: Chart, environment: Environment): void {
   const { slice, keys } = environment
   const { namespaces, serviceAccounts, executorKeys } = names(slice)

@@ -2,13 +2,16 @@ import type { Environment } from '../environment/schema.ts'
 
 type Network = Environment['infra']['network']
 
-/** First, last, and what Cilium keeps for itself on each node: the router's and the health endpoint's. */
+/**
+ * Network address, broadcast address, and the two addresses per node that Cilium uses for its router and
+ * health endpoint.
+ */
 const RESERVED_ON_NODE = 4
-/** Azure keeps the first four addresses of a subnet and the last. */
+/** Azure reserves the first four addresses and the last address of a subnet. */
 const RESERVED_IN_SUBNET = 5
 const IPV4_BITS = 32
 
-/** How many pods of a node can have an address of its range. */
+/** How many pods of a node can get an address from its range. */
 export function addressesPerNode({ nodePodBits }: Network): number {
   return 2 ** (IPV4_BITS - nodePodBits) - RESERVED_ON_NODE
 }
@@ -16,11 +19,11 @@ export function addressesPerNode({ nodePodBits }: Network): number {
 interface AddressedNodes {
   readonly name: string
   readonly key: string
-  /** At most: nodes that hold no sandboxes take theirs from the same ranges. */
+  /** An upper bound: nodes without sandboxes take addresses from the same ranges. */
   readonly nodes: number
 }
 
-/** How many nodes the ranges have room for. A range of IPv6 is never the narrow one. */
+/** How many nodes the ranges can hold. An IPv6 range is never the limit. */
 export function addressedNodes({ podCidrs, nodeCidrs, nodePodBits }: Network): AddressedNodes[] {
   const pods = prefixesOf(podCidrs).map((prefix) => (prefix > nodePodBits ? 0 : 2 ** (nodePodBits - prefix)))
   const nodes = prefixesOf(nodeCidrs).map((prefix) =>

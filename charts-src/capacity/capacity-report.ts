@@ -7,11 +7,11 @@ import { hitRatio, underWayAtMost, warmSize } from './warm-size.ts'
 export interface Demand {
   readonly kind: SandboxKind
   readonly arrivalsPerHour: number
-  /** Variance of the count of arrivals over its mean; 1 is Poisson. */
+  /** Variance-to-mean ratio of the number of arrivals; 1 is Poisson. */
   readonly dispersion: number
-  /** From a claim until the sandbox that replaces the taken one is ready. */
+  /** Seconds from a claim until its replacement sandbox is ready. */
   readonly replenishSeconds: number
-  /** The share of claims that should find a warm sandbox. */
+  /** The share of claims that should get a warm sandbox. */
   readonly targetHitRatio: number
   readonly durationMinutes?: number
 }
@@ -23,23 +23,23 @@ export interface WarmAdvice {
   readonly configuredHitRatio: number
   readonly recommended: number
   readonly recommendedHitRatio: number
-  /** What can be bound at once beside the recommended pool. */
+  /** Sandboxes that can be bound at once in addition to the recommended pool. */
   readonly sandboxesBeside: number
 }
 
 export interface Busy {
   readonly mean: number
-  /** No more than this for `share` of the time. */
+  /** The number of bound sandboxes is at most this for `share` of the time. */
   readonly most: number
   readonly share: number
-  /** Whether that many fit beside the recommended pool. */
+  /** Whether that number fits in addition to the recommended pool. */
   readonly fits: boolean
 }
 
 export interface ClassFit {
   readonly kind: SandboxKind
   readonly warm: number
-  /** What one sandbox asks for, the overhead of its runtime class included. */
+  /** Resource requests of one sandbox, including the overhead of its runtime class. */
   readonly pod: { readonly cpuMillis: number; readonly memoryMib: number; readonly ephemeralMib: number }
   readonly perNode: Fit
   readonly inAll: Fit
@@ -57,7 +57,7 @@ export interface CapacityReport {
   readonly busy?: Busy
 }
 
-/** A pool is not sized for the busiest moment of a year, yet for more than the busiest of a day. */
+/** The busy number is exceeded for about 90 seconds of a day. */
 const BUSY_SHARE = 0.999
 
 export function capacityReport(environment: Environment, demand?: Demand): CapacityReport {
@@ -122,7 +122,10 @@ interface Busyness {
   readonly warm: WarmAdvice
 }
 
-/** Runs that last whatever they last, and never wait: their number is distributed as that of starting sandboxes is. */
+/**
+ * Runs never queue, so the number of bound sandboxes has the same distribution as the number of starting
+ * ones, for any distribution of run times.
+ */
 function busyness({ demand, durationMinutes, warm }: Busyness): Busy {
   const { arrivalsPerHour, dispersion } = demand
   const mean = (arrivalsPerHour / 60) * durationMinutes

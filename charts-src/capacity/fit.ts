@@ -7,11 +7,11 @@ import { addressedNodes, addressesPerNode } from './addresses.ts'
 export interface Limit {
   readonly name: string
   readonly sandboxes: number
-  /** The key of the environment file that says so. */
+  /** The key of the environment file that sets the limit. */
   readonly key: string
 }
 
-/** Limits in the order of what binds first. */
+/** Limits, tightest first. */
 export interface Fit {
   readonly sandboxes: number
   readonly limits: readonly Limit[]
@@ -32,7 +32,7 @@ const RESOURCES: Readonly<Record<Resource, readonly [name: string, key: string]>
 }
 const ALL = Object.keys(RESOURCES) as Resource[]
 
-/** What one node without other sandboxes holds of a class. */
+/** How many sandboxes of a class fit on an otherwise empty node. */
 export function fitPerNode(environment: Environment, kind: SandboxKind): Fit {
   const need = podNeeds(environment.sizes.sandboxes)[kind]
   const free = freeNode(environment)
@@ -44,7 +44,7 @@ export function fitPerNode(environment: Environment, kind: SandboxKind): Fit {
   )
 }
 
-/** What is bound at the same time at most, all of one class, while both warm pools stay full. */
+/** How many sandboxes of one class can be bound at once while both warm pools stay full. */
 export function fitInAll(environment: Environment, kind: SandboxKind): Fit {
   return toFit([...quotaLimits(environment, kind), ...nodeLimits(environment, kind)])
 }
@@ -103,12 +103,12 @@ function nodeLimits(environment: Environment, kind: SandboxKind): Limit[] {
 interface Packing {
   readonly environment: Environment
   readonly kind: SandboxKind
-  /** Those that count; the others are taken to be without end. */
+  /** The resources to consider. Others count as unlimited. */
   readonly resources: readonly Resource[]
   readonly nodes: number
 }
 
-/** First fit of the warm pods, the larger class first; then as many of one class as the rest takes. */
+/** First fit of the warm pods, larger class first, then as many of one class as the remaining space holds. */
 function packed({ environment, kind, resources, nodes: count }: Packing): number {
   const needs = podNeeds(environment.sizes.sandboxes)
   const nodes = Array.from({ length: count }, () => freeNode(environment))

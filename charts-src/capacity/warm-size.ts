@@ -9,13 +9,13 @@
  * claim also waits behind those before it in its own burst.
  */
 export interface Arrivals {
-  /** Mean number under way at any time: arrivals × time (Little). */
+  /** Mean number in progress: arrival rate × time (Little's law). */
   readonly load: number
-  /** Variance of the count of arrivals over its mean; 1 is Poisson. */
+  /** Variance-to-mean ratio of the number of arrivals; 1 is Poisson. */
   readonly dispersion: number
 }
 
-/** The largest load that is computed: far above what one cluster starts at once. */
+/** The largest load that is computed, far above the number of sandboxes that a cluster starts at once. */
 export const MAX_LOAD = 100_000
 
 /** The share of claims that find a warm sandbox in a pool of this size. */
@@ -28,18 +28,22 @@ export function warmSize(arrivals: Arrivals, target: number): number {
   return firstReaching(aheadOfClaim(arrivals), target)
 }
 
-/** So many are under way at once for at least this share of the time that no more are. */
+/** The smallest n for which at most n are in progress for at least this share of the time. */
 export function underWayAtMost(arrivals: Arrivals, share: number): number {
   return firstReaching(underWay(arrivals), share) - 1
 }
 
-/** Probabilities of 0, 1, 2, … under way: Panjer's recursion (1981) for a Poisson number of geometric bursts. */
+/**
+ * Probabilities of 0, 1, 2, … in progress: Panjer's recursion (1981) for a Poisson number of geometric
+ * bursts.
+ */
 export function underWay({ load, dispersion }: Arrivals): number[] {
   const again = moreInBurst(dispersion)
   const bursts = load * (1 - again)
   const weights = [1]
   let [sum, decayed, weighted] = [1, 0, 0]
-  // Begun at 1 and divided by the sum at last: exp(-load), the true beginning, is 0 for a large load.
+  // Starts at 1 and normalizes at the end, because the true first value exp(-load) underflows to 0 for a
+  // large load.
   for (let count = 1; ; count++) {
     decayed = (weights[count - 1] ?? 0) + again * decayed
     weighted = decayed + again * weighted
@@ -57,10 +61,16 @@ export function underWay({ load, dispersion }: Arrivals): number[] {
 const NEGLIGIBLE = 1e-18
 const HUGE = 1e200
 
-/** Chance that a burst goes on after each claim, so that variance over mean is the dispersion. */
+/**
+ * Probability that a burst continues after a claim, chosen so that the variance-to-mean ratio equals the
+ * dispersion.
+ */
 const moreInBurst = (dispersion: number) => (dispersion - 1) / (dispersion + 1)
 
-/** Probabilities of 0, 1, 2, … starting when it is a claim's turn, those before it in its burst among them. */
+/**
+ * Probabilities of 0, 1, 2, … sandboxes starting when a claim is served, including earlier claims of its
+ * burst.
+ */
 function aheadOfClaim(arrivals: Arrivals): number[] {
   const again = moreInBurst(arrivals.dispersion)
   let ahead = 0
@@ -76,7 +86,7 @@ const sumTo = (probabilities: readonly number[], count: number) =>
     probabilities.slice(0, count).reduce((sum, one) => sum + one, 0),
   )
 
-/** How many of the first probabilities add up to a share. */
+/** How many leading probabilities add up to a share. */
 function firstReaching(probabilities: readonly number[], share: number): number {
   let sum = 0
   const index = probabilities.findIndex((probability) => {

@@ -12,7 +12,9 @@ import { variables } from './variables.ts'
 import { claimVersion } from './versions.ts'
 import { wayOut } from './way-out.ts'
 
-/** Every check that needs nothing but the tree. Custom resources are checked beside them, where there are CRDs. */
+/**
+ * The checks that need only the tree. Custom resources are checked separately, because that needs the CRDs.
+ */
 export const CHECKS: Readonly<Record<string, Check>> = {
   duplicates,
   nameForms,

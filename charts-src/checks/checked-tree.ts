@@ -1,19 +1,19 @@
 import type { Environment } from '../environment/schema.ts'
 import type { KubeObject } from '../kube-object.ts'
 
-/** An object, and where it stands below `gitops/<environment>`. */
+/** An object with its path below `gitops/<environment>`. */
 export interface Placed {
   readonly path: string
   readonly object: KubeObject
 }
 
-/** What checks look at: everything that is rendered from one environment. */
+/** The input of a check: everything that one environment renders. */
 export interface CheckedTree {
   readonly environment: Environment
   readonly objects: readonly Placed[]
 }
 
-/** A fault of a tree: where it shows, what it is, and which file of ours to open. */
+/** A fault: where it shows, what is wrong, and which source file to open. */
 export interface Finding {
   readonly path: string
   readonly message: string

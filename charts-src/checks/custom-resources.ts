@@ -3,7 +3,7 @@ import type { Finding, Placed } from './checked-tree.ts'
 import { fieldAt, listAt, recordAt, textAt } from './read-fields.ts'
 import { schemaFaults } from './structural-schema.ts'
 
-/** API groups that every API server has by itself. */
+/** API groups that every API server serves without CRDs. */
 const BUILT_IN = [
   '',
   'admissionregistration.k8s.io',
@@ -19,8 +19,8 @@ const BUILT_IN = [
 ]
 
 /**
- * Custom resources against the definitions that a cluster has: a group, kind or version that it lacks is told by name,
- * and so is each field that its schema does not know. CEL rules of a definition are left to the API server.
+ * Validates custom resources against CRDs. Reports every missing group, kind or version and every field that
+ * the schema does not know. Only the API server evaluates the CEL rules of a CRD.
  */
 export function customResourceFaults(objects: readonly Placed[], crds: readonly KubeObject[]): Finding[] {
   return objects.flatMap(({ path, object }) => {

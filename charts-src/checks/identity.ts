@@ -2,7 +2,9 @@ import type { Check, Finding } from './checked-tree.ts'
 
 const groupOf = (apiVersion: string) => (apiVersion.includes('/') ? apiVersion.split('/')[0] : '')
 
-/** No two objects of one group, kind, namespace and name: the later one would silently win. */
+/**
+ * Two objects with the same group, kind, namespace and name: the later one would silently replace the first.
+ */
 export const duplicates: Check = ({ objects }) => {
   const seen = new Map<string, string>()
   return objects.flatMap(({ path, object }): Finding[] => {
@@ -17,12 +19,12 @@ export const duplicates: Check = ({ objects }) => {
   })
 }
 
-/** RFC 1123: what the API server takes as a name of any kind of ours. */
+/** RFC 1123 subdomain, the name format of every kind in the tree. */
 const SUBDOMAIN =
   /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*$/
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/
-/** Kinds whose names become a DNS label or a label's value. */
+/** Kinds whose name becomes a DNS label or a label value. */
 const LABEL_KINDS = [
   'Namespace',
   'Service',

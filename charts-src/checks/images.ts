@@ -6,7 +6,7 @@ import { containersOf, podsOf } from './tree-pods.ts'
 const BY_DIGEST = /^[^@\s]+@sha256:[0-9a-f]{64}$/
 const TAG = /:[^/:@]+@/
 
-/** Every image by digest alone, from the registry of the environment. */
+/** Every image must come from the environment's registry and be pinned by digest. */
 export const images: Check = (tree) => {
   const { host } = tree.environment.infra.registry
   return podsOf(tree.objects).flatMap(({ path, spec }) =>

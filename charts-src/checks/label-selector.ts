@@ -2,10 +2,10 @@ import { listAt, recordAt, textAt } from './read-fields.ts'
 
 type Labels = Readonly<Record<string, unknown>>
 
-/** Cilium writes the source of a label before its key; ours are all Kubernetes'. */
+/** Cilium prefixes a label key with its source. All labels in the tree come from Kubernetes. */
 const plainKey = (key: string) => key.replace(/^(?:k8s|any):/, '')
 
-/** Whether a label selector (`matchLabels`, `matchExpressions`) takes a pod with these labels. */
+/** Whether a label selector (`matchLabels`, `matchExpressions`) matches these pod labels. */
 export function selects(selector: unknown, labels: Labels): boolean {
   const exact = Object.entries(recordAt(selector, 'matchLabels'))
   return (

@@ -2,7 +2,7 @@ import { names } from '../../contracts/names.ts'
 import type { KubeObject } from '../kube-object.ts'
 import type { Check, CheckedTree, Finding } from './checked-tree.ts'
 
-/** Kinds of ours that belong to the whole cluster. Any other kind must name its namespace. */
+/** Cluster-scoped kinds. Every other kind must name its namespace. */
 const CLUSTER_KINDS = [
   'Namespace',
   'PriorityClass',
@@ -12,7 +12,10 @@ const CLUSTER_KINDS = [
   'ValidatingAdmissionPolicyBinding',
 ]
 
-/** Every object in a namespace of this slice; what belongs to the cluster in the base slice alone. */
+/**
+ * Every namespaced object must be in a namespace of this slice. Only the base slice may contain cluster-
+ * scoped objects.
+ */
 export const namespaces: Check = (tree) =>
   tree.objects.flatMap(({ path, object }): Finding[] => {
     const finding = CLUSTER_KINDS.includes(object.kind) ? clusterFault(tree, object) : homeFault(tree, object)
@@ -39,7 +42,7 @@ function homeFault({ environment, objects }: CheckedTree, { kind, metadata }: Ku
   const isMade = objects.some(
     ({ object }) => object.kind === 'Namespace' && object.metadata.name === namespace,
   )
-  // The infrastructure makes the namespaces of a preview.
+  // The infrastructure creates the namespaces of a preview.
   if (isMade || environment.slice.kind === 'preview') return undefined
   return { message: `nothing makes the namespace ${namespace}`, open: 'charts-src/apps/foundation.ts' }
 }

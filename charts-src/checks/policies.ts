@@ -2,7 +2,10 @@ import { policyFaults } from '../../reachability/compile-policies.ts'
 import { titleOf } from '../../reachability/policy-context.ts'
 import type { Check } from './checked-tree.ts'
 
-/** Policies that the API server takes and the agent refuses, which then are only a line in its log. */
+/**
+ * Finds policies that the API server accepts but Cilium's agent rejects. The agent only logs such a
+ * rejection.
+ */
 export const enforceablePolicies: Check = ({ objects }) =>
   objects.flatMap(({ path, object }) =>
     policyFaults([object]).map((fault) => ({

@@ -15,8 +15,9 @@ const RESOURCES = [
 ] as const
 
 /**
- * A quota covers the warm pools and as many further sandboxes as there may be claims, with the overhead of the runtime
- * class, which a quota counts: what is refused is then a claim, by a clear message, and never the pod of a taken one.
+ * The quota must cover the warm pools plus one sandbox per permitted claim, including the RuntimeClass
+ * overhead. Then the API server rejects the claim, with a clear message, and never the pod of an accepted
+ * claim.
  */
 export const quotaCoversPools: Check = (tree) => {
   const quotas = tree.objects.filter(({ object }) => object.kind === 'ResourceQuota')
@@ -63,7 +64,7 @@ function poolsIn(tree: CheckedTree, namespace: string | undefined): Pool[] {
     })
 }
 
-/** A pool without replicas is an autoscaler's, and the environment says how far it may go. */
+/** A pool without replicas is scaled by an autoscaler; the environment sets its maximum. */
 function autoscaledMax({ environment }: CheckedTree, pool: string): number {
   const size = environment.sizes.sandboxes[pool.endsWith('-agent') ? 'agent' : 'command']
   return size.warm.owner === 'autoscaler' ? size.warm.max : size.warm.replicas
@@ -88,7 +89,7 @@ function overheadOf(
     ({ object }) => object.kind === 'RuntimeClass' && object.metadata.name === runtimeClass,
   )
   if (found) return parseQuantity(recordAt(found.object, 'overhead', 'podFixed')[name]) ?? 0
-  // A preview runs under the runtime class of the base slice.
+  // A preview uses the RuntimeClass of the base slice.
   const { cpuMillis, memoryMib } = environment.sizes.sandboxes.overhead
   if (runtimeClass === undefined) return 0
   return name === 'cpu' ? cpuMillis / 1000 : name === 'memory' ? memoryMib * 1_048_576 : 0

@@ -1,4 +1,4 @@
-/** Reading of objects whose kinds have no type here: a field that is not there is undefined, never a crash. */
+/** Reads a field of an untyped object. Returns undefined when any part of the path is missing. */
 export function fieldAt(value: unknown, ...path: readonly string[]): unknown {
   return path.reduce<unknown>((found, key) => (isRecord(found) ? found[key] : undefined), value)
 }

@@ -6,11 +6,11 @@ import { podsOf } from './tree-pods.ts'
 interface Reference {
   readonly kind: string
   readonly name: string | undefined
-  /** Absent for what belongs to the cluster. */
+  /** Absent for cluster-scoped objects. */
   readonly namespace?: string | undefined
 }
 
-/** What an object names must be in the tree: nothing else makes it. */
+/** Every object that another one refers to must be in the tree. */
 export const references: Check = (tree) => {
   const pods = podsOf(tree.objects).flatMap((pod) =>
     referencesOfPod(pod.spec, pod.namespace).map((reference) => ({ path: pod.path, reference })),
@@ -83,9 +83,9 @@ function referencesOfPod(spec: unknown, namespace: string): Reference[] {
 }
 
 function isThere({ environment, objects }: CheckedTree, { kind, name, namespace }: Reference): boolean {
-  // What belongs to the cluster, a preview finds there.
+  // A preview uses the cluster-scoped objects of the base slice.
   if (namespace === undefined && environment.slice.kind === 'preview') return true
-  // The controller and its account belong to the cluster's installer.
+  // The controller and its account come from the controller's own installation.
   if (namespace === names(environment.slice).namespaces.controller) return true
   return objects.some(
     ({ object }) =>

@@ -1,7 +1,7 @@
 import type { Check, Finding } from './checked-tree.ts'
 import { listAt } from './read-fields.ts'
 
-/** Resources that nobody of ours is given: each of them is a way into a sandbox, or to a credential. */
+/** Resources that no role may grant. Each one leads into a sandbox or to a credential. */
 const NEVER = [
   'secrets',
   'pods/exec',
@@ -14,10 +14,10 @@ const NEVER = [
   'nodes/proxy',
 ]
 const VERBS = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch']
-/** Groups whose write access is the same as any right. */
+/** API groups in which write access lets an account grant itself any permission. */
 const RULING_GROUPS = ['rbac.authorization.k8s.io', 'admissionregistration.k8s.io', 'certificates.k8s.io']
 
-/** No wildcard, no verb that hands rights on, and nothing of what nobody needs. */
+/** Rejects wildcards, verbs that pass permissions on, and the resources of `NEVER`. */
 export const rights: Check = ({ objects }) =>
   objects.flatMap(({ path, object }): Finding[] => {
     const open = 'charts-src/apps/api.ts'

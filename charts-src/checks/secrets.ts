@@ -1,11 +1,14 @@
 import type { Check } from './checked-tree.ts'
 import { recordAt } from './read-fields.ts'
 
-/** A credential in a text has one of these forms; a public key has none of them. */
+/** Formats of credentials. Public keys match none of them. */
 const CREDENTIAL =
   /-----BEGIN [A-Z ]*PRIVATE KEY-----|"d"\s*:\s*"[\w-]{43}"|\bgh[pousr]_\w{36}|\/\/[^/\s:@]+:[^/\s@]+@/
 
-/** No Secret with data, and no text that holds a credential: the tree is read by everybody who reads the repository. */
+/**
+ * Rejects Secrets with data and text that contains a credential: every reader of the repository sees the
+ * tree.
+ */
 export const secrets: Check = ({ objects }) =>
   objects.flatMap(({ path, object }) => {
     const isSecret = object.kind === 'Secret'

@@ -4,14 +4,17 @@ import { isEmptySelector, selects } from './label-selector.ts'
 import { fieldAt, recordAt } from './read-fields.ts'
 import { podsOf } from './tree-pods.ts'
 
-/** Pods by what they are called here, where they run and what they carry. */
+/** The name, namespace and labels of a workload's pods. */
 interface Workload {
   readonly name: string
   readonly namespace: string
   readonly labels: Readonly<Record<string, unknown>>
 }
 
-/** Kinds that stand for one workload: a second one under their selector would get its traffic, or share its budget. */
+/**
+ * Kinds that must select exactly one workload. A second match would receive the Service's traffic or share
+ * the disruption budget.
+ */
 const OF_ONE: Readonly<Record<string, (object: unknown) => unknown>> = {
   Service: (object) => ({ matchLabels: recordAt(object, 'spec', 'selector') }),
   PodDisruptionBudget: (object) => fieldAt(object, 'spec', 'selector'),
@@ -23,7 +26,10 @@ const OF_SOME: Readonly<Record<string, (object: unknown) => unknown>> = {
   CiliumNetworkPolicy: (object) => fieldAt(object, 'spec', 'endpointSelector'),
 }
 
-/** Every selector matches something, and only what it should: a policy that selects nothing protects nothing. */
+/**
+ * Every selector must match a workload, and only the intended ones. A policy that selects no pod protects
+ * nothing.
+ */
 export const selectors: Check = (tree) => {
   const all = workloadsOf(tree)
   return tree.objects.flatMap((placed) => [...ofOne(placed, all), ...ofSome(placed, all)])
@@ -42,7 +48,7 @@ function ofOne({ path, object }: Placed, all: readonly Workload[]): Finding[] {
 
 function ofSome({ path, object }: Placed, all: readonly Workload[]): Finding[] {
   const read = OF_SOME[object.kind]
-  // An empty selector takes every pod of the namespace, those to come included.
+  // An empty selector matches every current and future pod of the namespace.
   if (!read || isEmptySelector(read(object))) return []
   if (matched(read(object), object.metadata.namespace, all).length > 0) return []
   return [{ path, message: `this ${object.kind} selects no pod`, open: 'charts-src/network/' }]
@@ -56,7 +62,7 @@ function matched(selector: unknown, namespace: string | undefined, all: readonly
     .map(({ name }) => name)
 }
 
-/** Pods of the tree, and those that others make for it: a Gateway's, and the egress proxy's. */
+/** Pods of the tree, plus the pods of Gateways and of the egress proxy, which other programs create. */
 function workloadsOf({ environment, objects }: CheckedTree): Workload[] {
   const { apiGateway, previewGateway, egressProxy } = workloads(environment.slice)
   const gateways = objects

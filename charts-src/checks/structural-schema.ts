@@ -2,10 +2,10 @@ import { fieldAt, isRecord, listAt, recordAt, textAt } from './read-fields.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** Fields of every object, which the API server knows without a schema. */
+/** Fields of every object, which the API server accepts without a schema. */
 const OBJECT_FIELDS = ['apiVersion', 'kind', 'metadata']
 
-/** What an object says against a structural schema of a definition, each fault with its path. */
+/** Validates an object against a structural schema. Returns each fault with its path. */
 export function schemaFaults(schema: Schema, object: unknown): string[] {
   return faultsAt(schema, { value: object, path: '', isRoot: true })
 }
@@ -14,7 +14,10 @@ interface Place {
   readonly value: unknown
   readonly path: string
   readonly isRoot?: boolean
-  /** In a branch of `anyOf` and its like, which restricts values alone: fields are those of the schema around it. */
+  /**
+   * True inside `anyOf` and similar keywords, which restrict values only. The surrounding schema defines the
+   * fields.
+   */
   readonly isBranch?: boolean
 }
 
@@ -103,7 +106,7 @@ function faultsOfList(schema: Schema, place: Place & { readonly value: readonly 
   ]
 }
 
-/** Two entries of a list that is merged by keys would be taken as one. */
+/** The API server merges entries of a list-map that have equal keys. */
 function faultsOfKeys(schema: Schema, value: readonly unknown[]): string[] {
   const keys = listAt(schema, 'x-kubernetes-list-map-keys').map(String)
   if (keys.length === 0) return []

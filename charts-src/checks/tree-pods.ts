@@ -2,7 +2,7 @@ import { CLAIM } from '../../contracts/claim.ts'
 import type { Placed } from './checked-tree.ts'
 import { fieldAt, listAt, recordAt, textAt } from './read-fields.ts'
 
-/** Pods that an object of the tree makes. */
+/** Pods that an object of the tree creates. */
 export interface TreePod extends Placed {
   readonly namespace: string
   readonly labels: Readonly<Record<string, unknown>>
@@ -14,7 +14,7 @@ export interface TreeContainer {
   readonly value: unknown
 }
 
-/** Where each kind keeps its pod. What is not here makes no pods. */
+/** The path of the pod template in each kind. Kinds that are not listed create no pods. */
 const POD_PATHS: Readonly<Record<string, readonly string[]>> = {
   Deployment: ['spec', 'template'],
   Job: ['spec', 'template'],

@@ -12,11 +12,11 @@ import { containersOf, podsOf } from './tree-pods.ts'
 interface Contract {
   readonly schema: z.ZodType
   readonly prefix: string
-  /** Keys of other ecosystems that the schema reads too. */
+  /** Variable names of other ecosystems that the schema reads too. */
   readonly also: readonly string[]
-  /** Keys that the process reads as they are, beside its schema. */
+  /** Variables that the process reads directly, without its schema. */
   readonly passes?: readonly string[]
-  /** What the process misses, where its schema has a default. */
+  /** Variables that the process needs although its schema has a default. */
   readonly missing?: (env: Readonly<Record<string, string | undefined>>) => readonly string[]
   readonly open: string
 }
@@ -53,10 +53,10 @@ const CONTRACTS: Readonly<Record<string, Contract>> = {
   },
 }
 
-/** What the kubelet puts in place of a field of the pod. */
+/** Sample values for fields that the kubelet substitutes. */
 const FIELDS: Readonly<Record<string, string>> = { 'metadata.uid': '00000000-0000-4000-8000-000000000000' }
 
-/** The variables of each container are what its process parses, and none that it does not read. */
+/** Each container must set exactly the variables that its process parses and requires. */
 export const variables: Check = ({ objects }) =>
   podsOf(objects).flatMap(({ path, spec }) =>
     containersOf(spec).flatMap(({ name, value }): Finding[] => {

@@ -3,7 +3,7 @@ import type { Check } from './checked-tree.ts'
 
 const GROUPS = [CLAIM.group, CLAIM.group.replace(/^extensions\./, '')]
 
-/** One version of the claim API in the whole tree, also in the text of policies and roles. */
+/** The whole tree must use one version of the claim API, including text in policies and roles. */
 export const claimVersion: Check = ({ objects }) => {
   const other = new RegExp(
     `(?:${GROUPS.map((group) => group.replaceAll('.', '\\.')).join('|')})/(?!${CLAIM.version}\\b)v\\d\\w*`,

@@ -12,7 +12,7 @@ interface Named {
 export interface SandboxTemplateProps extends Named {
   readonly podLabels: Readonly<Record<string, string>>
   readonly podSpec: Readonly<Record<string, unknown>>
-  /** One volume of each sandbox by the name that the pod mounts it under. @default none */
+  /** A volume that each sandbox gets, under the name by which the pod mounts it. @default none */
   readonly volume?: {
     readonly name: string
     readonly storageClassName: string
@@ -21,8 +21,8 @@ export interface SandboxTemplateProps extends Named {
 }
 
 /**
- * What the controller makes sandboxes from. The network is ours: the controller's managed policy would open the
- * internet and take cluster DNS away.
+ * The template of a warm pool's sandboxes. `Unmanaged`, because the network policy that the controller would
+ * create opens the internet and blocks cluster DNS.
  */
 export class SandboxTemplate extends ApiObject {
   constructor(scope: Construct, id: string, props: SandboxTemplateProps) {
@@ -55,11 +55,17 @@ export class SandboxTemplate extends ApiObject {
 
 export interface SandboxWarmPoolProps extends Named {
   readonly template: string
-  /** Left out when an autoscaler owns the number: the tree would set it back at each sync. @default the autoscaler's */
+  /**
+   * Omitted when an autoscaler sets the number, because each sync would reset it. @default set by the
+   * autoscaler
+   */
   readonly replicas?: number
 }
 
-/** Sandboxes that wait for a claim. Those made from an older template stay until they are taken. */
+/**
+ * Sandboxes that wait for a claim. After a template change, those of the old template stay until they are
+ * claimed.
+ */
 export class SandboxWarmPool extends ApiObject {
   constructor(scope: Construct, id: string, { name, namespace, template, replicas }: SandboxWarmPoolProps) {
     super(scope, id, {

@@ -26,14 +26,14 @@ import { exchangeToken } from './token-volumes.ts'
 
 const USER = 1001
 const GROUP = 1000
-/** Longer than the service takes to end its streams and hand its runs over. */
+/** Must exceed the time in which the service closes its streams and hands over its runs. */
 const GRACE_SECONDS = 120
-/** Until every proxy has heard that this pod is going. */
+/** Time for every proxy to learn that the pod is terminating. */
 const DRAIN_SECONDS = 5
 
 /**
- * The API executor. It rolls over without a gap, spreads over nodes and zones, and is the one workload of ours with a
- * credential of the Kubernetes API.
+ * The API Deployment. It rolls without downtime, spreads over nodes and zones, and is the only workload with
+ * a Kubernetes API credential.
  */
 export function addApiDeployment(scope: Construct, environment: Environment): void {
   addObject(
@@ -60,7 +60,7 @@ function modelDeployment(scope: Construct, environment: Environment): void {
     securityContext: { user: USER, group: GROUP, fsGroup: GROUP, ensureNonRoot: true },
     containers: [container(environment)],
   })
-  // Our own labels: cdk8s-plus would select by a hash of the construct's place, and selectors cannot be changed.
+  // cdk8s-plus would select by a hash of the construct path, and a Deployment's selector is immutable.
   deployment.select(LabelSelector.of({ labels: { ...labels } }))
 }
 
@@ -95,7 +95,10 @@ function container(environment: Environment): ContainerProps {
   }
 }
 
-/** What cdk8s-plus does not model: projected tokens, sleeping before the end, spread, classes, small storage. */
+/**
+ * Fields that cdk8s-plus does not model: projected tokens, the preStop sleep, topology spread, priority
+ * class, ephemeral storage below 1 GiB.
+ */
 function completions({ slice, infra, sizes }: Environment): JsonPatch[] {
   const token = infra.azure ? [exchangeToken()] : []
   const volumes = [
@@ -114,9 +117,9 @@ function completions({ slice, infra, sizes }: Environment): JsonPatch[] {
   const { labels } = workloads(slice).api
   const isScaled = sizes.api.maxReplicas > sizes.api.replicas
   return [
-    // The autoscaler's number is not ours to set back at each sync.
+    // The autoscaler owns the number of replicas; a number in the tree would reset it at each sync.
     ...(isScaled ? [JsonPatch.remove('/spec/replicas')] : []),
-    // A hash of the construct's place in our source would roll the Deployment whenever that moves.
+    // A hash of the construct path. It would roll the Deployment whenever that path changes.
     JsonPatch.remove('/spec/template/metadata/labels/cdk8s.io~1metadata.addr'),
     JsonPatch.add(`${pod}/priorityClassName`, clusterNames().priorityClasses.controlPlane),
     JsonPatch.add(`${pod}/enableServiceLinks`, false),
@@ -126,7 +129,7 @@ function completions({ slice, infra, sizes }: Environment): JsonPatch[] {
       spread('topology.kubernetes.io/zone', labels),
     ]),
     JsonPatch.add(`${pod}/volumes`, volumes),
-    // The model counts ephemeral storage in whole gibibytes.
+    // cdk8s-plus can only express ephemeral storage in whole GiB.
     JsonPatch.add(`${pod}/containers/0/resources`, containerResources(sizes.api.container)),
     JsonPatch.add(`${pod}/containers/0/volumeMounts`, volumeMounts),
     JsonPatch.add(`${pod}/containers/0/lifecycle`, { preStop: { sleep: { seconds: DRAIN_SECONDS } } }),
@@ -135,7 +138,7 @@ function completions({ slice, infra, sizes }: Environment): JsonPatch[] {
 
 const KEYS_VOLUME = 'keys'
 
-/** Without a vault something else keeps a Secret of this name: no Secret is in the tree. */
+/** Without a vault another tool creates the Secret of this name: the tree contains no Secret. */
 function keysVolume(slice: Environment['slice']) {
   return { name: KEYS_VOLUME, secret: { secretName: names(slice).keysSecret, defaultMode: 0o440 } }
 }

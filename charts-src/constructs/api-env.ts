@@ -6,15 +6,21 @@ import type { Environment } from '../environment/schema.ts'
 import { apiHosts } from '../workloads.ts'
 import { EXCHANGE_TOKEN } from './token-volumes.ts'
 
-/** The one writable folder of the API: what counts is in the database, so it may go with the pod. */
+/**
+ * The only writable folder of the API. It may vanish with the pod, because all durable state is in the
+ * database.
+ */
 export const API_STATE_FOLDER = '/var/lib/agentweaver'
 
-/** The keys of the deployment, where no vault has them. */
+/** Mount path of the service's keys when no vault stores them. */
 export const API_KEYS_FOLDER = '/etc/agentweaver/keys'
 
 type Input = Pick<Environment, 'infra' | 'isolation' | 'sizes' | 'slice'>
 
-/** Variables of the API. No secret is among them: it reads its keys from the vault, and the database knows its identity. */
+/**
+ * Environment variables of the API. None is secret: the API reads its keys from the vault and logs in to the
+ * database with its identity.
+ */
 export function apiEnv({ infra, isolation, sizes, slice }: Input): Record<string, string> {
   const { runs } = sizes
   const hosts = apiHosts(slice, infra.dns)
@@ -30,7 +36,7 @@ export function apiEnv({ infra, isolation, sizes, slice }: Input): Record<string
     AGENTWEAVER_PORT: String(API_PORT),
     AGENTWEAVER_READY_FORMAT: 'json',
     AGENTWEAVER_RUN_TIMEOUT_SECONDS: String(runs.maxHours * 3600),
-    // A folder of its own making: the volume's own belongs to root.
+    // A subfolder, because the root of the volume belongs to root.
     AGENTWEAVER_STATE_DIR: `${API_STATE_FOLDER}/state`,
     DATABASE_URL: databaseUrl(infra, names(slice).serviceAccounts.api),
   }
@@ -38,7 +44,7 @@ export function apiEnv({ infra, isolation, sizes, slice }: Input): Record<string
   return { ...own, ...keys } as Record<string, string>
 }
 
-/** Where its sandboxes are, and what every one of them must be. */
+/** Where the API finds its sandboxes, and the properties that each sandbox must have. */
 function sandboxEnv(
   slice: Input['slice'],
   isolation: Input['isolation'],
@@ -51,13 +57,13 @@ function sandboxEnv(
   }
 }
 
-/** Without a password: the database takes the identity's token in its place. */
+/** Without a password: the identity's token takes its place. */
 function databaseUrl({ database, azure }: Environment['infra'], user: string): string {
   const place = `${user}@${database.host}:${database.port}/${database.name}`
   return `postgresql://${place}${azure ? '?sslmode=verify-full' : ''}`
 }
 
-/** Keys, the users' tokens and the database, all by the identity of the service. */
+/** The service's identity opens its keys, user tokens and database. */
 function azureEnv(azure: NonNullable<Environment['infra']['azure']>) {
   return {
     AGENTWEAVER_DATABASE_AUTH: 'entra',
@@ -67,7 +73,7 @@ function azureEnv(azure: NonNullable<Environment['infra']['azure']>) {
   }
 }
 
-/** How a pod of ours logs in to Azure as an identity. */
+/** Variables with which a pod logs in to Azure as an identity. */
 export function azureLogin(
   azure: Pick<NonNullable<Environment['infra']['azure']>, 'loginHost' | 'tenantId'>,
   clientId: string,

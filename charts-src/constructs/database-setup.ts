@@ -12,16 +12,16 @@ import { exchangeToken } from './token-volumes.ts'
 
 const USER = 1001
 const GROUP = 1000
-/** Minutes pass until a new administrator of the database is known to it, and a new name to the resolver. */
+/** The database needs minutes to accept a new administrator, and DNS needs minutes to resolve a new name. */
 const TRIES = 8
 const DEADLINE_SECONDS = 1800
 const PROGRAM = ['/usr/local/bin/node', '/opt/agentweaver/api/database-setup.mjs']
 
 /**
- * The Job that makes the API's role in the database, before the API is applied. A Job cannot be changed, so its name ends
- * with a hash of its spec: another image or setting is another Job, and a GitOps controller prunes the one before.
- *
- * Only on Azure, and in no preview: there a person makes the role (docs/deployment.md).
+ * The Job that creates the API's database role before the API is applied. A Job is immutable, so its name
+ * ends with a hash of its spec: a changed image or setting renders a new Job, and the GitOps controller
+ * prunes the old one.
+ * Rendered only on Azure and not in previews. Elsewhere an operator creates the role (docs/deployment.md).
  */
 export function databaseSetupObjects(environment: Environment): KubeObject[] {
   const env = setupEnv(environment)
@@ -42,7 +42,9 @@ export function databaseSetupObjects(environment: Environment): KubeObject[] {
 
 type SetupEnv = Record<keyof DatabaseSetupEnv, string>
 
-/** The role is the one that the API logs in as (`api-env.ts`): both read it from the contract's names. */
+/**
+ * The role must be the one that the API logs in as (`api-env.ts`). Both take it from `names()` in contracts.
+ */
 function setupEnv({ infra, slice }: Environment): SetupEnv | undefined {
   const { database, azure } = infra
   if (azure?.databaseSetup === undefined) return undefined

@@ -2,8 +2,8 @@ import { App, Chart, JsonPatch } from 'cdk8s'
 import type { KubeObject } from '../kube-object.ts'
 
 /**
- * One object as cdk8s-plus models it, as plain data, and then completed by patches. A patch on the construct itself
- * would pass through the types of Kubernetes 1.28, which drop every field that they do not know.
+ * Renders one cdk8s-plus object to plain data and completes it with patches. Patching the construct itself
+ * would lose every field that Kubernetes 1.28 does not know.
  */
 export function draft(add: (chart: Chart) => void, patches: readonly JsonPatch[]): KubeObject {
   const chart = new Chart(new App(), 'draft', { disableResourceNameHashes: true })

@@ -4,10 +4,10 @@ export interface EnvVar {
   readonly valueFrom?: Readonly<Record<string, unknown>>
 }
 
-/** Values by the keys of a contract; `pod` names a field that only the kubelet knows. */
+/** Values keyed by the variables of a contract. `pod` names a field that the kubelet fills in. */
 export type EnvValues<Key extends string> = Partial<Record<Key, string | { readonly pod: string }>>
 
-/** The variables of a container in the order of their names. */
+/** Returns the variables sorted by name. */
 export function toEnvVars<Key extends string>(values: EnvValues<Key>): EnvVar[] {
   return (Object.entries(values) as [string, string | { readonly pod: string }][])
     .sort(([a], [b]) => (a < b ? -1 : 1))

@@ -11,13 +11,13 @@ interface Named {
 
 export interface GatewayProps extends Named {
   readonly settings: Environment['infra']['gateway']
-  /** The one name, or the one-label wildcard, that this Gateway answers for. */
+  /** The host name, or one-label wildcard, that this Gateway serves. */
   readonly hostname: string
-  /** The one namespace whose routes may join. @default that of the Gateway */
+  /** The namespace whose routes may attach. @default the Gateway's namespace */
   readonly routesFrom?: string
 }
 
-/** A Gateway that speaks TLS alone; plain HTTP is there to be sent away. */
+/** A Gateway that serves HTTPS only. Its HTTP listener exists for the redirect. */
 export class Gateway extends ApiObject {
   constructor(scope: Construct, id: string, props: GatewayProps) {
     const { name, namespace, settings, hostname, routesFrom } = props
@@ -66,7 +66,7 @@ export interface HttpRouteProps extends RouteProps {
   readonly backend: { readonly name: string; readonly port: number }
 }
 
-/** What of a Service the world may ask. No time limit: an event stream lasts as long as its run. */
+/** The public routes of a Service. No timeout, because an event stream lasts as long as its run. */
 export class HttpRoute extends ApiObject {
   constructor(scope: Construct, id: string, props: HttpRouteProps) {
     const { name, namespace, gateway, hostname, pathPrefixes, backend } = props
@@ -89,7 +89,7 @@ export class HttpRoute extends ApiObject {
   }
 }
 
-/** Sends plain HTTP to HTTPS, for all names of a Gateway. */
+/** Redirects HTTP to HTTPS for every host name of a Gateway. */
 export class HttpsRedirect extends ApiObject {
   constructor(scope: Construct, id: string, { name, namespace, gateway }: RouteProps) {
     const requestRedirect = { scheme: 'https', statusCode: 301 }
@@ -110,7 +110,7 @@ export class HttpsRedirect extends ApiObject {
   }
 }
 
-/** Written out in full: what the API server fills in would be a difference at each sync. */
+/** Lists every field, because defaults that the API server adds would show as a difference at each sync. */
 function parent(name: string, sectionName: string) {
   return { group: 'gateway.networking.k8s.io', kind: 'Gateway', name, sectionName }
 }

@@ -10,7 +10,9 @@ import { addObject } from './plain-object.ts'
 
 const OPERATOR = 'monitoring.coreos.com/v1'
 
-/** Scraping, alerts and a dashboard of the API, in the kinds of whoever collects. */
+/**
+ * PodMonitor, alert rules and dashboard of the API, in the API group of the environment's metrics collector.
+ */
 export function addMonitoring(scope: Construct, { slice, infra, sizes }: Environment): void {
   const { collector } = infra.monitoring
   if (collector === 'none') return
@@ -26,7 +28,7 @@ export function addMonitoring(scope: Construct, { slice, infra, sizes }: Environ
       ...(isAzure && AZURE_POD_MONITOR.limits),
     },
   })
-  // On Azure rules are Azure's own resources, which the infrastructure makes; a preview wakes nobody.
+  // On Azure the infrastructure creates the alert rules as Azure resources. Previews send no alerts.
   if (!isAzure && slice.kind === 'base') {
     addObject(scope, {
       apiVersion: OPERATOR,
@@ -38,7 +40,7 @@ export function addMonitoring(scope: Construct, { slice, infra, sizes }: Environ
   addObject(scope, {
     apiVersion: 'v1',
     kind: 'ConfigMap',
-    // The label by which Grafana's sidecar finds dashboards.
+    // Grafana's sidecar finds dashboards by this label.
     metadata: { name: `${name}-dashboard`, namespace, labels: { grafana_dashboard: '1' } },
     data: { 'agentweaver.json': `${JSON.stringify(dashboard(slice), null, 2)}\n` },
   })

@@ -14,11 +14,11 @@ export interface RoleProps {
   readonly name: string
   readonly namespace: string
   readonly rules: readonly Rule[]
-  /** The one service account that has it. */
+  /** The service account that the role is bound to. */
   readonly account: { readonly name: string; readonly namespace: string }
 }
 
-/** A Role in one namespace, and its binding to one service account. */
+/** A Role and its binding to one service account. */
 export function addRole(scope: Construct, { name, namespace, rules, account }: RoleProps): void {
   addObject(scope, {
     apiVersion: API_VERSION,

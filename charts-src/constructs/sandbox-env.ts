@@ -7,7 +7,7 @@ import type { Environment } from '../environment/schema.ts'
 import { type EnvVar, toEnvVars } from './env-vars.ts'
 import { EXCHANGE_TOKEN } from './token-volumes.ts'
 
-/** Nothing of a run is ever here: it arrives by `/configure`. */
+/** Contains no data of a run. A run's data arrives through `/configure`. */
 export function agentHostEnv({ infra, egress }: Environment, kind: SandboxKind): EnvVar[] {
   return toEnvVars<keyof AgentHostEnvInput | (typeof REACH_KEYS)[number]>({
     AGENT_HOST_INSTANCE_ID: { pod: 'metadata.uid' },
@@ -20,14 +20,17 @@ export function agentHostEnv({ infra, egress }: Environment, kind: SandboxKind):
   })
 }
 
-/** The proxy by its address, since the pod has no resolver. Without an agent AgentHost asks nobody for anything. */
+/**
+ * Names the proxy by address, because the pod has no resolver. AgentHost in a command sandbox connects to
+ * nothing outside.
+ */
 function wayOut({ mode, proxyAddress }: Environment['egress']) {
   if (mode !== 'proxy' || proxyAddress === undefined) return {}
   const host = proxyAddress.includes(':') ? `[${proxyAddress}]` : proxyAddress
   return { HTTPS_PROXY: `http://${host}:${EGRESS_PROXY_PORT}`, NO_PROXY: 'localhost,127.0.0.1,::1' }
 }
 
-/** The command host has no Azure identity, so it is told of no vault either. */
+/** The command host has no Azure identity, so it gets no vault URL. */
 function azureEnv(azure: NonNullable<Environment['infra']['azure']>) {
   return {
     AGENT_HOST_AZURE_AUTHORITY: `https://${azure.loginHost}`,
@@ -39,7 +42,7 @@ function azureEnv(azure: NonNullable<Environment['infra']['azure']>) {
   }
 }
 
-/** Nothing secret: what the toolbox serves comes over its socket. */
+/** Contains no secret. The toolbox receives its work over its socket. */
 export function toolboxEnv(): EnvVar[] {
   return toEnvVars<keyof PodRunnerEnv>({
     AGENTWEAVER_RUNNER_ROLE: 'online',

@@ -10,15 +10,15 @@ import { containerResources, mib } from './quantities.ts'
 import { agentHostEnv, toolboxEnv } from './sandbox-env.ts'
 import { exchangeToken, identityToken } from './token-volumes.ts'
 
-/** The API waits for nothing of a pod that it deletes. */
+/** Short, because the API deletes a pod only after it needs nothing more from it. */
 const GRACE_SECONDS = 10
 
-/** The volume that only the toolbox mounts. */
+/** The workspace volume, which only the toolbox mounts. */
 export const WORKSPACE_VOLUME = 'workspace'
 
 /**
- * The pod of a sandbox: two containers under two users that share the network and nothing else. What holds the
- * credentials (`agent-host`) has no workspace; what has the workspace (`toolbox`) has no credentials.
+ * The sandbox pod: two containers under two users that share only the network. `agent-host` holds the
+ * credentials and no workspace; `toolbox` holds the workspace and no credentials.
  */
 export function sandboxPodSpec(environment: Environment, kind: SandboxKind) {
   const { serviceAccounts } = names(environment.slice)
@@ -28,7 +28,7 @@ export function sandboxPodSpec(environment: Environment, kind: SandboxKind) {
     serviceAccountName: kind === 'agent' ? serviceAccounts.agentHost : serviceAccounts.commandHost,
     automountServiceAccountToken: false,
     enableServiceLinks: false,
-    // When one container ends the pod is over: nothing may come back in its place and take its port.
+    // A restarted container could take over the port of the one that ended.
     restartPolicy: 'Never',
     terminationGracePeriodSeconds: GRACE_SECONDS,
     hostNetwork: false,
@@ -36,20 +36,23 @@ export function sandboxPodSpec(environment: Environment, kind: SandboxKind) {
     hostIPC: false,
     shareProcessNamespace: false,
     ...resolution(environment),
-    // No group here: containerd makes no pod whose group comes without a user, and each container has its own.
+    // No group here: containerd rejects a pod-level group without a user, and each container sets its own.
     securityContext: {
       runAsNonRoot: true,
       fsGroup: POD_USERS.group,
       fsGroupChangePolicy: 'OnRootMismatch',
       seccompProfile: { type: 'RuntimeDefault' },
     },
-    // In this order: the host listens before the toolbox connects.
+    // The order matters: the host must listen before the toolbox connects.
     containers: [agentHost(environment, kind), toolbox(environment, kind)],
     volumes: volumes(environment, kind),
   }
 }
 
-/** Required, never preferred: a pod that finds no such node waits, it does not run with less. */
+/**
+ * Required, not preferred: without a matching node the pod stays pending instead of running with weaker
+ * isolation.
+ */
 function placement({ isolation }: Environment) {
   if (isolation === 'none') return {}
   const runtimeClassName = RUNTIME_CLASSES[isolation].name
@@ -64,8 +67,8 @@ function placement({ isolation }: Environment) {
 }
 
 /**
- * Names are asked only where FQDN rules filter them. One dot makes a name absolute: search domains would turn each
- * allowed name into several that the rules refuse.
+ * DNS is available only where FQDN rules filter it. `ndots: 1` prevents search domains: they would turn each
+ * allowed name into several names that the rules reject.
  */
 function resolution({ egress }: Environment) {
   if (egress.mode === 'fqdn') {
@@ -103,14 +106,14 @@ function agentHost(environment: Environment, kind: SandboxKind) {
     volumeMounts: [
       { name: 'agent-host-home', mountPath: POD_HOMES.agentHost },
       { name: 'agent-host-tmp', mountPath: '/tmp' },
-      // The whole folder: a rotation would never reach a `subPath`.
+      // Mounts the whole folder, because a `subPath` mount never receives a rotated key.
       { name: 'executor-keys', mountPath: EXECUTOR_KEYS.mountPath, readOnly: true },
       ...tokens(environment, kind).map(({ mount }) => mount),
     ],
   }
 }
 
-/** Both runners stand behind this answer: it is 503 until they are connected, and 200 while it is being configured. */
+/** The endpoint covers both runners: 503 until both are connected, then 200, also during configuration. */
 function probes() {
   const httpGet = { path: AGENT_HOST_ROUTES.healthz, port: AGENT_HOST_PORT, scheme: 'HTTP' }
   const probe = (periodSeconds: number, failureThreshold: number) => ({
@@ -121,7 +124,7 @@ function probes() {
     timeoutSeconds: 2,
   })
   return {
-    // One container may wait for the other's image to be pulled.
+    // Allows for the time in which the other container's image is pulled.
     startupProbe: probe(1, POD_START_LIMIT_MS / 1000),
     readinessProbe: probe(1, 3),
     livenessProbe: probe(10, 6),
@@ -148,7 +151,7 @@ function toolbox(environment: Environment, kind: SandboxKind) {
   }
 }
 
-/** Tokens of `agent-host`. The command host has no Azure identity at all. */
+/** Token volumes of `agent-host`. The command host has no Azure identity. */
 function tokens({ infra }: Environment, kind: SandboxKind) {
   return [identityToken(), ...(kind === 'agent' && infra.azure ? [exchangeToken()] : [])]
 }
@@ -163,7 +166,7 @@ function volumes(environment: Environment, kind: SandboxKind) {
     folder('agent-host-tmp', tmpMib),
     folder('toolbox-home', homeMib),
     folder('toolbox-tmp', tmpMib),
-    // A volume of the sandbox's own comes from the template, under the same name.
+    // With `volume`, the template's volume claim provides a volume of the same name.
     ...(workspace === 'emptyDir' ? [folder(WORKSPACE_VOLUME, workspaceMib)] : []),
     { name: 'executor-keys', configMap: keys },
     ...tokens(environment, kind).map(({ volume }) => volume),

@@ -1,19 +1,22 @@
 import { IDENTITY_AUDIENCE } from '../../contracts/configure.ts'
 import { IDENTITY_TOKEN } from '../../contracts/pod.ts'
 
-/** The audience that Entra exchanges. */
+/** The audience that Entra accepts in a token exchange. */
 export const EXCHANGE_AUDIENCE = 'api://AzureADTokenExchange'
 
-/** A pod's token for Entra (workload identity federation). No webhook adds it: that would give it to every container. */
+/**
+ * A pod's token for Entra (workload identity federation). Mounted here and not by Azure's webhook, which
+ * would mount it into every container.
+ */
 export const EXCHANGE_TOKEN = {
   audience: EXCHANGE_AUDIENCE,
   mountPath: '/var/run/secrets/azure/tokens',
   file: 'azure-identity-token',
-  /** Entra takes no token that lives longer than a day; the kubelet renews it at four fifths of its life. */
+  /** Entra accepts at most one day. The kubelet renews the token after 80 % of its life. */
   lifetimeSeconds: 3600,
 } as const
 
-/** The token by which a pod shows the API who it is: its audience is of no use anywhere else. */
+/** The token with which a pod proves its identity to the API. No other service accepts its audience. */
 const IDENTITY = { ...IDENTITY_TOKEN, audience: IDENTITY_AUDIENCE } as const
 
 export interface MountedToken {

@@ -5,13 +5,17 @@ import type { ContainerSize, Environment } from './schema.ts'
 
 type Rule = (found: Partial<Environment>) => readonly string[]
 
-/** What no field shows alone. A rule whose sections did not parse says nothing: their own mistakes are told already. */
+/**
+ * Rules that span several fields. A rule whose sections failed to parse reports nothing, because their
+ * mistakes are already reported.
+ */
 export function contradictions(found: Partial<Environment>): string[] {
   return RULES.flatMap((rule) => rule(found))
 }
 
 const RULES: readonly Rule[] = [
-  // A branch names its own file, so its file must not be able to render the base of a cluster.
+  // A branch chooses the name of its preview file, so a preview file must not be able to render the base
+  // slice.
   ({ name, slice }) =>
     name && slice && name.startsWith('pr-') !== (slice.kind === 'preview')
       ? ['slice: a preview, and nothing else, has a name that begins with pr-']
@@ -64,7 +68,7 @@ function rangeMistakes({ network, apiServer, database }: Environment['infra']): 
     ...cidrs('infra.network.nodeCidrs', network.nodeCidrs),
     ...cidrs('infra.database.cidr', [database.cidr]),
   ]
-  // The API server may well stand in the range of the nodes.
+  // The API server may have an address in the node range.
   return [
     ...[...own, ...cidrs('infra.apiServer.cidrs', apiServer.cidrs)].flatMap(formMistakes),
     ...overlapsIn(own),
@@ -101,7 +105,7 @@ function proxyMistakes({ mode, proxyAddress }: Environment['egress'], services: 
   return isOfService ? [] : [`egress.proxyAddress: ${proxyAddress} is in none of infra.network.serviceCidrs`]
 }
 
-/** Who makes the API's role administers the server, which is never a preview's. */
+/** The setup identity administers the database server. A preview must never get it. */
 function setupMistakes({ azure }: Environment['infra'], slice: Environment['slice']): string[] {
   if (!azure || (azure.databaseSetup === undefined) === (slice.kind === 'preview')) return []
   return slice.kind === 'preview'
@@ -136,7 +140,10 @@ function containerMistakes({ sandboxes, api }: Environment['sizes']): string[] {
   ]
 }
 
-/** Warm pods and as many runs as there may be claims, all of the larger class: the claim is then what is refused. */
+/**
+ * The quota must hold the warm pods plus one pod of the larger class per permitted claim, so that the API
+ * server rejects a claim and not its pod.
+ */
 function quotaMistakes({ sandboxes, controlPlane, api }: Environment['sizes']): string[] {
   const needs = podNeeds(sandboxes)
   const { quota } = sandboxes

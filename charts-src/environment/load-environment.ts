@@ -10,8 +10,8 @@ export type LoadedEnvironment =
 const SECTION_NAMES = Object.keys(ENVIRONMENT_SECTIONS) as (keyof Environment)[]
 
 /**
- * Reads the text of `environments/<name>.json`. Every mistake is told at once: each section is parsed for itself, and
- * rules between sections look at those that are sound.
+ * Parses the text of `environments/<name>.json`. Reports every mistake at once: each section is parsed on its
+ * own, and rules across sections use the valid ones.
  */
 export function loadEnvironment(name: string, text: string): LoadedEnvironment {
   const read = readJson(text)
@@ -29,7 +29,7 @@ export function loadEnvironment(name: string, text: string): LoadedEnvironment {
       : []),
     ...contradictions(sound),
   ]
-  // Without a mistake every section has parsed, so nothing is missing.
+  // Without mistakes every section has parsed, so the value is complete.
   return mistakes.length > 0 ? { ok: false, mistakes } : { ok: true, environment: sound as Environment }
 }
 
@@ -62,7 +62,10 @@ type ReadJson =
     }
   | { readonly ok: false; readonly mistakes: readonly string[] }
 
-/** JSON keeps the last of two equal keys and says nothing, so what a reviewer reads first would not be what counts. */
+/**
+ * JSON.parse keeps the last of two equal keys. A reviewer who reads the first one would see a value that has
+ * no effect.
+ */
 function readJson(text: string): ReadJson {
   try {
     const value: unknown = JSON.parse(text)

@@ -1,7 +1,7 @@
 import type { PlaceholderValues } from '../../policies/agent/egress/placeholders.ts'
 import type { Environment } from './schema.ts'
 
-/** What the environment puts in place of the placeholders of the policy file. */
+/** The environment's values for the placeholders of the egress policy. */
 export function placeholderValues({ infra }: Environment): PlaceholderValues {
   if (!infra.azure) return {}
   const { loginHost, vaults, modelHost } = infra.azure

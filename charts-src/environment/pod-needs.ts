@@ -3,13 +3,13 @@ import type { ContainerSize, Environment, PoolSize } from './schema.ts'
 
 type Sandboxes = Environment['sizes']['sandboxes']
 
-/** What one sandbox pod takes from a node and from the quota, the isolation's overhead included. */
+/** Resources that one sandbox pod takes from a node and the quota, including the RuntimeClass overhead. */
 export interface PodNeeds {
   readonly cpuMillis: number
   readonly maxCpuMillis: number
   readonly memoryMib: number
   readonly ephemeralMib: number
-  /** The largest number of warm pods of its kind. */
+  /** The maximum number of warm pods of the class. */
   readonly warm: number
 }
 
@@ -32,8 +32,8 @@ function needsOf(
 }
 
 /**
- * Limits of ephemeral storage. The kubelet evicts a pod whose emptyDirs and containers together pass the sum of its
- * containers' limits, so a limit covers the volumes that its container writes.
+ * Ephemeral-storage limits per container. The kubelet evicts a pod whose emptyDirs and containers exceed the
+ * sum of the limits, so each limit includes the volumes that its container writes.
  */
 export function ephemeralLimits(
   { agentHost, toolbox, volumes }: Pick<PoolSize, 'agentHost' | 'toolbox' | 'volumes'>,
@@ -46,7 +46,7 @@ export function ephemeralLimits(
   }
 }
 
-/** The Job that makes the API's role in the database: it opens two connections and ends. */
+/** The database-setup Job opens two connections and exits. */
 export const DATABASE_SETUP_SIZE: ContainerSize = {
   cpuMillis: 50,
   maxCpuMillis: 500,

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { Slice } from '../../contracts/names.ts'
 import { InfraOutputs } from '../../contracts/outputs.ts'
 
-/** An image by digest alone: a tag beside it would only pretend to say something. */
+/** An image pinned by digest. A tag is rejected, because the digest would override it silently. */
 const ImageRef = z
   .string()
   .regex(
@@ -11,24 +11,26 @@ const ImageRef = z
   )
 
 const Mib = z.int().min(16).max(1_048_576)
-/** Millicores: below 10 the kernel cannot keep to it. */
+/** Millicores. The kernel cannot enforce less than 10. */
 const CpuMillis = z.int().min(10).max(256_000)
 
-/** What a container gets. Memory is request and limit at once: in a VM the limit is the machine's size. */
+/**
+ * Resources of one container. Memory request and limit are equal: in a VM the limit is the size of the VM.
+ */
 const ContainerSize = z.strictObject({
-  /** What the scheduler keeps for it. */
+  /** The CPU request. */
   cpuMillis: CpuMillis,
-  /** What it may use for a while. */
+  /** The CPU limit. */
   maxCpuMillis: CpuMillis,
   memoryMib: Mib,
-  /** Its writable files outside the volumes, and its logs. */
+  /** Writable files outside volumes, plus logs. */
   ephemeralMib: Mib,
 })
 export type ContainerSize = z.infer<typeof ContainerSize>
 
 const Warm = z.discriminatedUnion('owner', [
   z.strictObject({ owner: z.literal('tree'), replicas: z.int().min(0).max(500) }),
-  /** An autoscaler owns the number, so the tree leaves it out; `max` is what the quota has to cover. */
+  /** The tree omits `replicas` because an autoscaler sets it. The quota must cover `max`. */
   z.strictObject({ owner: z.literal('autoscaler'), max: z.int().min(1).max(500) }),
 ])
 
@@ -38,7 +40,7 @@ const PoolSize = z.strictObject({
   toolbox: ContainerSize,
   volumes: z.strictObject({
     workspaceMib: Mib,
-    /** `/tmp` and the home folder of each container. */
+    /** Size of `/tmp` and of the home folder in each container. */
     tmpMib: Mib,
     homeMib: Mib,
   }),
@@ -58,9 +60,9 @@ const Sizes = z.strictObject({
   sandboxes: z.strictObject({
     agent: PoolSize,
     command: PoolSize,
-    /** What the isolation itself needs for each pod; it counts in quotas and on nodes. */
+    /** Overhead of the isolation per pod. Quotas and the scheduler count it. */
     overhead: z.strictObject({ cpuMillis: z.int().min(0).max(4000), memoryMib: z.int().min(0).max(8192) }),
-    /** `emptyDir` counts as ephemeral storage of the node; `volume` is a claim of its own for each sandbox. */
+    /** `emptyDir` uses the node's ephemeral storage. `volume` creates a volume claim per sandbox. */
     workspace: z.enum(['emptyDir', 'volume']),
     quota: Quota.extend({ claims: z.int().min(1) }),
   }),
@@ -74,7 +76,7 @@ const Sizes = z.strictObject({
   runs: z.strictObject({
     maxRuns: z.int().min(1),
     maxRunsPerOwner: z.int().min(1),
-    /** Longest life of a claim. Admission refuses more. */
+    /** The maximum life of a claim. Admission rejects longer ones. */
     maxHours: z.int().min(1).max(168),
     idleSeconds: z.int().min(60),
     approvalSeconds: z.int().min(60),
@@ -98,26 +100,34 @@ const Ed25519Key = z.strictObject(
   },
 )
 
-/** The sections of an environment file, each of which is parsed for itself so that all mistakes are told at once. */
+/**
+ * The sections of an environment file. Each is parsed on its own, so that all mistakes are reported at once.
+ */
 export const ENVIRONMENT_SECTIONS = {
   name: z
     .string()
     .regex(/^[a-z][a-z0-9-]{0,30}[a-z0-9]$/, 'must be lower-case letters, digits and "-", 2 to 32 long'),
   slice: Slice,
-  /** Which boundary sandboxes have. `none` is for tests of the plumbing and is announced in every run. */
+  /** The isolation boundary of sandboxes. `none` is for tests; every run reports it. */
   isolation: z.enum(['kata', 'gvisor', 'none']),
   egress: z.strictObject({
     mode: z.enum(['fqdn', 'closed', 'proxy']),
-    /** The cluster address of the proxy's Service (mode `proxy`): sandboxes have no resolver that could find it. */
+    /**
+     * Cluster address of the proxy's Service (mode `proxy`). Sandboxes have no resolver, so they need the
+     * address.
+     */
     proxyAddress: z.union([z.ipv4(), z.ipv6()]).optional(),
   }),
   gitops: z.strictObject({
-    /** Where the committed tree is read from. */
+    /** Git repository of the committed tree. */
     repository: z.url({ protocol: /^(?:https|ssh)$/ }),
     revision: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$/),
-    /** Whom admission lets write templates: the account that the GitOps controller applies with. */
+    /**
+     * The identity that the GitOps controller applies with. Admission lets only this identity write
+     * templates.
+     */
     identity: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9:@._-]{0,252}$/, 'must be the name of one user'),
-    /** The group that may open a shell in a sandbox when everything else failed; on Azure its object id. */
+    /** The group that may open a shell in a sandbox in an emergency; on Azure its object id. */
     breakGlassGroup: z.string().min(1).max(256),
   }),
   infra: InfraOutputs,
@@ -128,5 +138,5 @@ export const ENVIRONMENT_SECTIONS = {
 
 const EnvironmentFile = z.strictObject(ENVIRONMENT_SECTIONS)
 
-/** One environment: everything that charts are rendered from. There is no other input. */
+/** One environment, the only input of the charts besides `policies/agent/egress.yaml`. */
 export type Environment = z.infer<typeof EnvironmentFile>

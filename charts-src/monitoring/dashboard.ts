@@ -3,7 +3,7 @@ import { names, type Slice } from '../../contracts/names.ts'
 const COLUMNS = 24
 const SIZE = { w: COLUMNS / 2, h: 8 }
 
-/** A Grafana dashboard: runs, sandboxes, the quota, and what the reaper had to do. */
+/** A Grafana dashboard of runs, sandboxes, quota usage and the reaper's deletions. */
 export function dashboard(slice: Slice) {
   const { prefix, namespaces } = names(slice)
   const api = `namespace="${namespaces.controlPlane}"`

@@ -11,7 +11,7 @@ import { previewPorts } from './sandboxes.ts'
 
 const HTTPS = 443
 
-/** Policies of the control plane's namespace, beside its default deny. */
+/** Policies of the control-plane namespace, in addition to its default deny. */
 export function controlPlanePolicies(environment: Environment): KubeObject[] {
   return [
     apiIngress(environment),
@@ -39,7 +39,7 @@ function apiIngress(environment: Environment): KubeObject {
   })
 }
 
-/** Sandboxes of both classes, as a peer. */
+/** Sandboxes of both classes as a peer. */
 function everySandbox({ slice }: Environment) {
   return {
     ...namespacePeer(names(slice).namespaces.sandboxes),
@@ -56,7 +56,10 @@ function apiToSandboxes(environment: Environment): KubeObject {
   })
 }
 
-/** The API server by what it is, for its address may be a node's; the database by its range; the rest by name. */
+/**
+ * The API server is allowed as an entity, because its address may be a node's; the database by range;
+ * everything else by name.
+ */
 function apiEgress(environment: Environment): KubeObject {
   const { apiServer, database, azure } = environment.infra
   const hosts = azure ? [azure.loginHost, azure.vaults.controlPlane.host, azure.vaults.userTokens.host] : []
@@ -74,7 +77,7 @@ function apiEgress(environment: Environment): KubeObject {
   })
 }
 
-/** The database, and the login host for the token that opens it. Nothing else, and nobody comes in. */
+/** The setup Job may reach the database, and the login host for its token. Nothing may connect to it. */
 function databaseSetupEgress(environment: Environment): KubeObject[] {
   const { database, azure } = environment.infra
   if (azure?.databaseSetup === undefined) return []
@@ -110,7 +113,7 @@ function gateways(environment: Environment): KubeObject[] {
   return behind.flatMap(({ gateway, name, to }) => [
     networkPolicy(placed(environment, name), {
       podSelector: { matchLabels: gateway.labels },
-      // The front door: whoever it lets in has still to show who they are.
+      // Accepts connections from everywhere. The API authenticates each request.
       ingress: [{ ports: podPorts.map(tcp) }],
       egress: [to],
     }),
@@ -119,8 +122,9 @@ function gateways(environment: Environment): KubeObject[] {
 }
 
 /**
- * The pods of a Gateway look their controller up and take their configuration from it. A name with few dots is first
- * looked up below the search domains, where a refusal, unlike "no such name", would end some resolvers' search.
+ * Gateway pods resolve their controller and fetch their configuration from it. A resolver first appends the
+ * search domains to a name with few dots. Some resolvers stop their search when such a lookup is refused, so
+ * those lookups are allowed too.
  */
 function gatewayConfiguration(
   environment: Environment,

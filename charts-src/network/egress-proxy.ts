@@ -11,10 +11,10 @@ import { egressToNames } from './names-egress.ts'
 import { ciliumPolicy, endpoint, namespacePeer, networkPolicy, podPeer, tcp } from './policy-objects.ts'
 import { byPorts } from './sandboxes.ts'
 
-/** File of the ConfigMap that holds what the proxy lets through. */
+/** The ConfigMap key that holds the proxy's allowlist. */
 export const EGRESS_RULES_FILE = 'egress.json'
 
-/** Policies of the proxies' namespace and what the proxy lets through; nothing where no proxy is used. */
+/** Policies of the proxy namespace and the proxy's allowlist. Empty when the environment uses no proxy. */
 export function egressProxyObjects(environment: Environment, egress: ResolvedEgress): KubeObject[] {
   if (environment.egress.mode !== 'proxy') return []
   const { egressProxy, sandbox } = workloads(environment.slice)
@@ -37,7 +37,7 @@ export function egressProxyObjects(environment: Environment, egress: ResolvedEgr
   ]
 }
 
-/** At an address that is known before it is made: no sandbox could ask for it. */
+/** A fixed cluster address, because sandboxes cannot resolve names. */
 function proxyService({ slice, egress }: Environment): KubeObject[] {
   if (egress.proxyAddress === undefined) return []
   const { prefix } = names(slice)
@@ -60,7 +60,7 @@ function proxyService({ slice, egress }: Environment): KubeObject[] {
   ]
 }
 
-/** The proxy judges every request; that its node judges every connection too is the second lock. */
+/** The proxy checks each request. This policy also limits its connections, in case the proxy fails to. */
 function proxyEgress(environment: Environment, egress: ResolvedEgress): KubeObject {
   const { slice } = environment
   const { egressProxy } = workloads(slice)

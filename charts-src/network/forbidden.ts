@@ -1,12 +1,12 @@
 import type { Environment } from '../environment/schema.ts'
 
-/** A range that no sandbox may reach, whatever else is allowed. */
+/** A range that no sandbox may reach, whatever other policies allow. */
 export interface ForbiddenRange {
   readonly cidr: string
   readonly what: string
 }
 
-/** The same in every environment. A name that resolves into one of them stays out of reach, too. */
+/** Forbidden in every environment. Names that resolve to these addresses stay unreachable too. */
 export const FORBIDDEN_EVERYWHERE: readonly ForbiddenRange[] = [
   { cidr: '169.254.0.0/16', what: 'link-local addresses, among them the metadata service 169.254.169.254' },
   { cidr: '168.63.129.16/32', what: "Azure's platform address" },
@@ -19,7 +19,7 @@ export const FORBIDDEN_EVERYWHERE: readonly ForbiddenRange[] = [
   { cidr: '64:ff9b::/96', what: 'IPv4 addresses behind a translator' },
 ]
 
-/** What the infrastructure says of its own ranges. They are named even where a private range covers them. */
+/** Ranges of the infrastructure's outputs. They are listed even where a private range covers them. */
 export function clusterRanges({ infra }: Environment): ForbiddenRange[] {
   const { network, apiServer, database } = infra
   return [
@@ -31,11 +31,11 @@ export function clusterRanges({ infra }: Environment): ForbiddenRange[] {
   ]
 }
 
-/** Every range that is closed to sandboxes, each once. */
+/** Every range that sandboxes may not reach, without duplicates. */
 export function forbiddenRanges(environment: Environment): ForbiddenRange[] {
   const all = [...FORBIDDEN_EVERYWHERE, ...clusterRanges(environment)]
   return all.filter(({ cidr }, index) => all.findIndex((other) => other.cidr === cidr) === index)
 }
 
-/** Where clouds keep what a pod could borrow an identity from. */
+/** Addresses of cloud metadata services, which hand out identities. */
 export const METADATA_RANGES: readonly string[] = FORBIDDEN_EVERYWHERE.slice(0, 2).map(({ cidr }) => cidr)

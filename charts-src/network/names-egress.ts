@@ -2,16 +2,16 @@ import type { Slice } from '../../contracts/names.ts'
 import { workloads } from '../workloads.ts'
 import { endpoint, tcpPorts } from './policy-objects.ts'
 
-/** Names at the same ports. Wildcards are one label, as the policy file writes them. */
+/** Names with the same ports. A wildcard covers one label, as in the policy file. */
 export interface NamesAtPorts {
   readonly hosts: readonly string[]
   readonly ports: readonly number[]
 }
 
 /**
- * Egress rules to names: lookups of exactly these names at the cluster's resolver, and connections to what they
- * resolve to. Without the first the agent learns no address; a `*` there would let anything be told to anybody by
- * asking for it.
+ * Egress rules for names: DNS lookups of exactly these names at the cluster's resolver, and connections to
+ * the resolved addresses. Without the lookup rule Cilium learns no addresses. A `*` in it would allow DNS
+ * exfiltration.
  */
 export function egressToNames(slice: Slice, groups: readonly NamesAtPorts[]): object[] {
   const connections = groups.filter(({ hosts }) => hosts.length > 0)

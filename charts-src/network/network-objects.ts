@@ -10,8 +10,8 @@ import { networkPolicy } from './policy-objects.ts'
 import { sandboxPolicies } from './sandboxes.ts'
 
 /**
- * Every network policy of an environment: a default deny of both directions in each namespace of ours, which holds
- * whatever becomes of the others, and what is opened from there.
+ * Every network policy of an environment: a default deny in both directions for each namespace, which works
+ * without the other policies, plus the allowed connections.
  */
 export function networkObjects(environment: Environment, egress: EgressPolicy): KubeObject[] {
   const resolved = resolveEgress(egress, placeholderValues(environment))

@@ -4,13 +4,13 @@ import { PART_OF_LABEL } from '../workloads.ts'
 
 type Labels = Readonly<Record<string, string>>
 
-/** Labels that a pod has from birth, and the namespace that it is in. */
+/** Pods of one namespace, selected by labels that the pods have from creation. */
 export interface PodsOf {
   readonly namespace: string
   readonly labels: Labels
 }
 
-/** Where a policy stands and what it is called there. */
+/** Namespace and name of a policy. */
 export interface PolicyPlace {
   readonly slice: Slice
   readonly namespace: string
@@ -23,7 +23,7 @@ interface NetworkPolicySpec {
   readonly egress?: readonly object[]
 }
 
-/** A plain NetworkPolicy; the directions it closes are those that it has rules for, or those named. */
+/** A NetworkPolicy. `policyTypes` defaults to the directions that have rules. */
 export function networkPolicy(
   place: PolicyPlace,
   spec: NetworkPolicySpec,
@@ -37,7 +37,7 @@ export function networkPolicy(
   }
 }
 
-/** One of Cilium's: for names, entities and refusals, which plain policies do not have. */
+/** A CiliumNetworkPolicy, for names, entities and deny rules, which a NetworkPolicy cannot express. */
 export function ciliumPolicy(place: PolicyPlace, spec: Readonly<Record<string, unknown>>): KubeObject {
   return { apiVersion: 'cilium.io/v2', kind: 'CiliumNetworkPolicy', metadata: metadata(place), spec }
 }
@@ -53,18 +53,18 @@ const typesOf = ({ ingress, egress }: NetworkPolicySpec) => [
   ...(egress ? ['Egress' as const] : []),
 ]
 
-/** Pods of another namespace as a peer of a plain NetworkPolicy. */
+/** Pods of another namespace as a NetworkPolicy peer. */
 export const podPeer = ({ namespace, labels }: PodsOf) => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
   podSelector: { matchLabels: labels },
 })
 
-/** Every pod of a namespace as a peer of a plain NetworkPolicy. */
+/** Every pod of a namespace as a NetworkPolicy peer. */
 export const namespacePeer = (namespace: string) => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
 })
 
-/** Pods as an endpoint of Cilium's policies; without labels every pod of the namespace. */
+/** Pods as a Cilium endpoint selector; without labels, every pod of the namespace. */
 export const endpoint = ({ namespace, labels }: PodsOf) => ({
   matchLabels: {
     'k8s:io.kubernetes.pod.namespace': namespace,
@@ -74,7 +74,7 @@ export const endpoint = ({ namespace, labels }: PodsOf) => ({
 
 export const tcp = (port: number) => ({ protocol: 'TCP', port })
 
-/** TCP ports for Cilium, which writes them as text. */
+/** TCP ports in Cilium's format, which has them as strings. */
 export const tcpPorts = (...ports: readonly number[]) => ({
   ports: ports.map((port) => ({ port: String(port), protocol: 'TCP' })),
 })

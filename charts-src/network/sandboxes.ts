@@ -10,12 +10,15 @@ import { forbiddenRanges } from './forbidden.ts'
 import { egressToNames } from './names-egress.ts'
 import { ciliumPolicy, endpoint, networkPolicy, podPeer, tcp, tcpPorts } from './policy-objects.ts'
 
-/** Sandboxes are selected by their class alone: a label from birth, so that no claim changes what holds. */
+/**
+ * Selects sandboxes by class only. The label exists from creation, so a claim cannot change which policies
+ * apply.
+ */
 const EVERY_SANDBOX = {
   matchExpressions: [{ key: CLASS_LABEL, operator: 'In', values: [...SandboxKind.options] }],
 }
 
-/** Policies of the sandboxes' namespace, beside its default deny. */
+/** Policies of the sandbox namespace, in addition to its default deny. */
 export function sandboxPolicies(environment: Environment, egress: ResolvedEgress): KubeObject[] {
   return [
     ...ingressPolicies(environment),
@@ -44,7 +47,7 @@ function ingressPolicies(environment: Environment): KubeObject[] {
   ]
 }
 
-/** The preview ports as ranges around those that are never previewed. */
+/** The preview range, split around ports that must never be previewed. */
 export function previewPorts(): object[] {
   const edges = [...PREVIEW_PORTS.except].sort((a, b) => a - b)
   const starts = [PREVIEW_PORTS.min, ...edges.map((port) => port + 1)]
@@ -53,8 +56,8 @@ export function previewPorts(): object[] {
 }
 
 /**
- * What stays closed even if another policy opens everything: allows add up, refusals win over all of them. A range
- * never selects pods or nodes, so these are named by what they are.
+ * Denies that hold even when another policy allows everything, because Cilium's deny rules override allow
+ * rules. A CIDR never selects pods or nodes, so the policy denies those as entities.
  */
 function neverPolicy(environment: Environment): KubeObject {
   const { namespaces } = names(environment.slice)
@@ -91,7 +94,7 @@ function egressOfClass(environment: Environment, egress: ResolvedEgress, kind: S
   return rules.length === 0 ? [] : [ciliumPolicy(place, { endpointSelector: podSelector, egress: rules })]
 }
 
-/** Destinations with the same ports share a rule. */
+/** Groups destinations with equal ports into one rule. */
 export function byPorts(destinations: ResolvedEgress['classes']['agent']) {
   const groups = Map.groupBy(destinations, ({ ports }) => ports.toSorted((a, b) => a - b).join(' '))
   return [...groups.values()].map((group) => ({

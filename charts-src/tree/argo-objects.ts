@@ -8,8 +8,8 @@ const API_VERSION = 'argoproj.io/v1alpha1'
 const IN_CLUSTER = 'https://kubernetes.default.svc'
 
 /**
- * The way in for Argo CD: one Application, ordered by the sync waves that the objects carry, in a project that may
- * touch the kinds and namespaces of this tree and no others.
+ * The Argo CD entry: one Application, ordered by the sync waves of the objects, in a project that may write
+ * only this tree's kinds and namespaces.
  */
 export function argoObjects(environment: Environment, apps: readonly RenderedApp[]): KubeObject[] {
   const { gitops, slice, name: environmentName } = environment
@@ -44,7 +44,8 @@ export function argoObjects(environment: Environment, apps: readonly RenderedApp
         destination: { server: IN_CLUSTER, namespace: names(slice).namespaces.controlPlane },
         syncPolicy: {
           automated: { prune: true, selfHeal: true },
-          // CRDs of this size do not fit the annotation of a client-side apply, and a field of another owner stays his.
+          // Server-side apply: large CRDs exceed the annotation of a client-side apply, and fields of other
+          // owners stay unchanged.
           syncOptions: ['ServerSideApply=true', 'PruneLast=true', 'RespectIgnoreDifferences=true'],
         },
       },

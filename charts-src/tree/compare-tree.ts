@@ -6,11 +6,11 @@ import type { TreeFiles } from './tree-files.ts'
 export interface Difference {
   readonly path: string
   readonly what: 'changed' | 'missing' | 'extra' | 'not a file'
-  /** Lines of the difference, from what is there to what should be. */
+  /** Diff from the existing file to the expected one. */
   readonly lines: readonly string[]
 }
 
-/** How a folder differs from the tree that it should hold, in the order of paths. */
+/** Returns the differences between a folder and its expected tree, sorted by path. */
 export function compareTree(folder: string, files: TreeFiles): Difference[] {
   const there = readTree(folder)
   const paths = [...new Set([...files.keys(), ...there.keys()])].sort()
@@ -25,7 +25,10 @@ function describe(is: string | null | undefined, should: string | undefined): Om
   return { what: should === undefined ? 'extra' : 'changed', lines: lineDiff(is, should ?? '') }
 }
 
-/** Texts by path; null for what is no regular file, a link among them: it could show another text to another reader. */
+/**
+ * File contents by path. Null for anything but a regular file: a symbolic link could show different text to
+ * different readers.
+ */
 function readTree(folder: string): Map<string, string | null> {
   if (!existsSync(folder)) return new Map()
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true })

@@ -5,7 +5,7 @@ import type { AppName, RenderedApp } from './render.ts'
 
 const NAMESPACE = 'flux-system'
 
-/** What must be there, and ready, before an app. */
+/** Apps that must be ready before an app. */
 const AFTER: Readonly<Record<AppName, readonly AppName[]>> = {
   foundation: [],
   network: ['foundation'],
@@ -15,7 +15,7 @@ const AFTER: Readonly<Record<AppName, readonly AppName[]>> = {
   preview: ['api'],
 }
 
-/** The way in for Flux: one source, and one Kustomization per app that waits for those before it. */
+/** The Flux entry: one source, and one Kustomization per app that waits for its predecessors. */
 export function fluxObjects(environment: Environment, apps: readonly RenderedApp[]): KubeObject[] {
   const { gitops, slice, name: environmentName } = environment
   const { prefix } = names(slice)

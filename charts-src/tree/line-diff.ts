@@ -5,7 +5,10 @@ interface Line {
   readonly text: string
 }
 
-/** The difference of two texts: `-` lines go, `+` lines come, with some lines around each and `…` between. */
+/**
+ * A diff of two texts: `-` for removed and `+` for added lines, with some context lines and `…` between
+ * hunks.
+ */
 export function lineDiff(from: string, to: string): string[] {
   const lines = align(splitLines(from), splitLines(to))
   const isNear = (index: number) =>
@@ -22,7 +25,7 @@ function splitLines(text: string): string[] {
 }
 
 type Lines = readonly string[]
-/** Length of the longest common subsequence of the rest of both texts, from these two lines on. */
+/** Length of the longest common subsequence of the rests of both texts, from these lines on. */
 type RestLength = (i: number, j: number) => number
 
 function align(from: Lines, to: Lines): Line[] {
@@ -44,7 +47,7 @@ function nextLine([a, b]: readonly (string | undefined)[], isShorterWithoutOld: 
   return { sign: '+', text: b ?? '' }
 }
 
-/** Rendered files are some hundreds of lines, so a full table is small. */
+/** A full table is affordable, because rendered files have some hundreds of lines. */
 function commonRest(from: Lines, to: Lines): RestLength {
   const width = to.length + 1
   const table = new Uint32Array((from.length + 1) * width)

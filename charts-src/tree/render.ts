@@ -12,7 +12,7 @@ import type { KubeObject } from '../kube-object.ts'
 import { PART_OF_LABEL } from '../workloads.ts'
 import { waveOf } from './wave.ts'
 
-/** In the order in which they are applied: what protects a sandbox is there before the sandbox. */
+/** In order of application: policies and limits come before the sandboxes that they protect. */
 const APPS = {
   foundation: addFoundation,
   network: addNetwork,
@@ -30,7 +30,7 @@ export interface RenderedApp {
 
 const WAVE_ANNOTATION = 'argocd.argoproj.io/sync-wave'
 
-/** All objects of an environment. Nothing goes in but the environment and the names that sandboxes may reach. */
+/** Returns all objects of an environment. The only inputs are the environment and the egress policy. */
 export function renderEnvironment(environment: Environment, egress: EgressPolicy): RenderedApp[] {
   const app = new App()
   const labels = {
@@ -57,6 +57,6 @@ function withWave(app: AppName, object: KubeObject): KubeObject {
 function byWaveAndName(a: KubeObject, b: KubeObject): number {
   const wave = ({ metadata }: KubeObject) => Number(metadata.annotations?.[WAVE_ANNOTATION])
   const key = ({ kind, metadata }: KubeObject) => `${kind}/${metadata.namespace ?? ''}/${metadata.name}`
-  // By code units: a locale would order names differently on another machine.
+  // Compares code units, because a locale would sort names differently on another machine.
   return wave(a) - wave(b) || (key(a) < key(b) ? -1 : 1)
 }

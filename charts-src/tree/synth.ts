@@ -18,9 +18,9 @@ import { placedObjects, type TreeFiles, treeFiles } from './tree-files.ts'
 import { recoverTree, wholeTree, writeTree } from './write-tree.ts'
 
 export interface Project {
-  /** Folder with `environments/`, and `gitops/` beside it. */
+  /** Folder that contains `environments/` and `gitops/`. */
   readonly root: string
-  /** Text of the egress policy. @default that of this repository */
+  /** Text of the egress policy. @default the file of this repository */
   readonly egress?: string
 }
 
@@ -42,7 +42,10 @@ export function environmentNames({ root }: Project): string[] {
     .sort()
 }
 
-/** Renders in memory. One mistake anywhere, and nothing is rendered: mistakes of all environments are told together. */
+/**
+ * Renders in memory. With one mistake in any environment nothing is rendered, and all mistakes are reported
+ * together.
+ */
 export function renderProject(project: Project, wanted: readonly string[]): Rendering {
   const loaded = wanted.map((name) => ({ name, ...loadFile(project, name) }))
   const egress = loadEgress(project)
@@ -96,7 +99,10 @@ function loadFile({ root }: Project, name: string) {
 
 const treeFolder = ({ root }: Project, name: string) => join(root, 'gitops', name)
 
-/** How the committed trees differ from the rendered ones; trees of environments that are gone differ as a whole. */
+/**
+ * Returns the differences between committed and rendered trees. A tree without an environment file differs as
+ * a whole.
+ */
 export function compareProject(project: Project, trees: readonly Rendered[]): Map<string, Difference[]> {
   return new Map(
     trees.map(({ name, files }) => [name, compareTree(wholeTree(treeFolder(project, name)), files)]),
@@ -113,7 +119,7 @@ export function orphanTrees(project: Project): string[] {
     .map(({ name }) => name)
 }
 
-/** Writes those trees that differ, and answers their names. */
+/** Writes the trees that differ and returns their names. */
 export function writeProject(project: Project, trees: readonly Rendered[]): string[] {
   mkdirSync(join(project.root, 'gitops'), { recursive: true })
   for (const { name } of trees) recoverTree(treeFolder(project, name))

@@ -7,10 +7,12 @@ import { fluxObjects } from './flux-objects.ts'
 import type { RenderedApp } from './render.ts'
 import { yamlText } from './yaml-text.ts'
 
-/** Texts by their path below `gitops/<environment>`. */
+/** File contents by path below `gitops/<environment>`. */
 export type TreeFiles = ReadonlyMap<string, string>
 
-/** The whole tree of an environment: one object per file, and the ways in for kustomize, Argo CD and Flux. */
+/**
+ * The whole tree of an environment: one object per file, plus the entries for kustomize, Argo CD and Flux.
+ */
 export function treeFiles(environment: Environment, apps: readonly RenderedApp[]): TreeFiles {
   const filled = apps.filter(({ objects }) => objects.length > 0)
   const entries = [
@@ -47,7 +49,10 @@ function entryFile(folder: string, object: KubeObject): readonly [string, string
   return [posix.join(folder, `${object.kind}.${object.metadata.name}.yaml`), yamlText(object)]
 }
 
-/** In the order given, which is the order of application: kustomize's own would put policies after pods. */
+/**
+ * Keeps the given order, which is the order of application. Kustomize's own order would apply policies after
+ * pods.
+ */
 function kustomization(resources: readonly string[]): string {
   return yamlText({
     apiVersion: 'kustomize.config.k8s.io/v1beta1',

@@ -19,8 +19,8 @@ const BASE: Readonly<Record<AppName, number>> = {
 }
 
 /**
- * When an object is applied: namespaces, then quotas, then policies, then accounts and configuration, templates, pools,
- * and services last. A pool must never be able to start a pod that no policy selects.
+ * The sync wave of an object: namespaces, quotas, policies, accounts and configuration, templates, pools,
+ * then Services. A pool must never start a pod before the policies that select it exist.
  */
 export function waveOf(app: AppName, kind: string): number {
   if (app === 'foundation' && kind in FIRST) return 0

@@ -2,17 +2,17 @@ import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync }
 import { basename, dirname, join } from 'node:path'
 import type { TreeFiles } from './tree-files.ts'
 
-/** Named steps between which a process may be killed. */
+/** Steps between which a test kills the process. */
 export type WriteStep = 'staged' | 'set aside' | 'in place'
 
 export interface WriteOptions {
-  /** Told after each step. @default nobody */
+  /** Called after each step. @default none */
   readonly onStep?: (step: WriteStep) => void
 }
 
 /**
- * Puts a tree in the place of another. It is written beside the old one, which is then moved aside and only then
- * removed: whenever the process is killed, one whole tree is there, and `recoverTree` puts it back in its place.
+ * Replaces a tree. The new tree is written next to the old one, the old one is renamed and then deleted. If
+ * the process is killed at any point, one complete tree exists and `recoverTree` restores it.
  */
 export function writeTree(folder: string, files: TreeFiles, { onStep = () => {} }: WriteOptions = {}): void {
   const aside = asideOf(folder)
@@ -31,7 +31,10 @@ export function writeTree(folder: string, files: TreeFiles, { onStep = () => {} 
   rmSync(aside, { recursive: true, force: true })
 }
 
-/** Undoes what a killed `writeTree` left: the old tree back where no new one is, and nothing beside it. */
+/**
+ * Cleans up after a killed `writeTree`: restores the old tree if no new one is in place, and deletes the
+ * temporary folders.
+ */
 export function recoverTree(folder: string): void {
   const aside = asideOf(folder)
   if (!existsSync(folder) && existsSync(aside)) renameSync(aside, folder)
@@ -43,7 +46,7 @@ export function recoverTree(folder: string): void {
   }
 }
 
-/** Where the whole tree is, also in the moment in which another process exchanges it. Moves nothing. */
+/** Returns the path of the complete tree, also while another process replaces it. Changes nothing. */
 export function wholeTree(folder: string): string {
   return !existsSync(folder) && existsSync(asideOf(folder)) ? asideOf(folder) : folder
 }

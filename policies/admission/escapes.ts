@@ -1,16 +1,16 @@
-/** A way out of a container that is known, and what stands against it here. */
+/** A known container escape, and the rules and other defences that block it. */
 export interface EscapePrecondition {
   readonly id: string
-  /** What has to be so for the escape to work. */
+  /** The conditions under which the escape works. */
   readonly needs: string
-  /** Rules that refuse it. */
+  /** Rules that reject it. */
   readonly rules: readonly string[]
-  /** What stands against it where no manifest decides: the boundary, or the version of a program. */
+  /** The defence outside admission: the sandbox boundary, or the version of a program. */
   readonly control?: string
 }
 
-const BOUNDARY = 'the virtual machine (or gVisor’s kernel): the kernel that is attacked is the sandbox’s own'
-const NODE_IMAGE = 'node image channel; `verify` checks the least version'
+const BOUNDARY = 'the virtual machine (or gVisor’s kernel): the attacked kernel serves only this sandbox'
+const NODE_IMAGE = 'node image channel; `verify` checks the minimum version'
 
 /** The eighteen scenarios of SandboxEscapeBench, in its three groups. */
 export const ESCAPE_PRECONDITIONS: readonly EscapePrecondition[] = [
@@ -33,7 +33,7 @@ export const ESCAPE_PRECONDITIONS: readonly EscapePrecondition[] = [
   },
   {
     id: 'crio-kernel-parameters',
-    needs: 'a kernel parameter with a further one hidden in its value (CVE-2022-0811)',
+    needs: 'a second kernel parameter hidden in the value of the first (CVE-2022-0811)',
     rules: ['pod-sysctls', 'pod-annotations'],
     control: 'nodes run containerd, not CRI-O',
   },
@@ -76,7 +76,7 @@ export const ESCAPE_PRECONDITIONS: readonly EscapePrecondition[] = [
   },
   {
     id: 'runc-cve-2019-5736',
-    needs: 'root in the container overwrites the runtime’s program as it enters',
+    needs: 'root in the container overwrites the runtime binary while it enters the container',
     rules: ['container-non-root', 'container-read-only-root', 'shells', 'pod-runtime-class'],
     control: `runc 1.0-rc7 or newer: ${NODE_IMAGE}`,
   },
@@ -105,13 +105,13 @@ export const ESCAPE_PRECONDITIONS: readonly EscapePrecondition[] = [
   },
   {
     id: 'dirty-cow',
-    needs: 'a kernel before 4.8.3 (CVE-2016-5195); no manifest decides that',
+    needs: 'a kernel before 4.8.3 (CVE-2016-5195); independent of the manifest',
     rules: ['pod-runtime-class', 'pod-node-affinity'],
     control: `${BOUNDARY}; ${NODE_IMAGE}`,
   },
   {
     id: 'dirty-pipe',
-    needs: 'a kernel from 5.8 to before 5.16.11 (CVE-2022-0847); no manifest decides that',
+    needs: 'a kernel from 5.8 to before 5.16.11 (CVE-2022-0847); independent of the manifest',
     rules: ['pod-runtime-class', 'pod-node-affinity'],
     control: `${BOUNDARY}; ${NODE_IMAGE}`,
   },

@@ -1,4 +1,4 @@
-/** Fields that no rule speaks of, by the mutants that pass, and why that is no weakness. */
+/** A change to a valid object that every rule accepts, and the reason why it is safe. */
 export interface Neutral {
   readonly fields: string
   readonly pattern: RegExp
@@ -10,12 +10,12 @@ export const NEUTRAL_POD_MUTANTS: readonly Neutral[] = [
     fields:
       'a container’s `runAsGroup`, `runAsNonRoot` or `seccompProfile`, or the pod’s, left out or changed',
     pattern: /securityContext\.(runAsUser|runAsGroup|runAsNonRoot|seccompProfile)( removed|: )/,
-    why: 'said twice; the rules are about what holds in the end, for every container',
+    why: 'pod and container can both set them; the rules check the effective value of every container',
   },
   {
     fields: '`privileged: false` left out',
     pattern: /securityContext\.privileged removed/,
-    why: 'false is what Kubernetes takes',
+    why: 'Kubernetes defaults to false',
   },
   {
     fields: 'a further capability dropped',
@@ -25,7 +25,7 @@ export const NEUTRAL_POD_MUTANTS: readonly Neutral[] = [
   {
     fields: 'probe paths, ports, schemes, headers and times',
     pattern: /(startup|readiness|liveness)Probe/,
-    why: 'the probe asks the sandbox itself, whatever it asks',
+    why: 'a probe connects only to the sandbox itself',
   },
   {
     fields: '`workingDir` below none of /proc, /sys, /dev',
@@ -35,56 +35,56 @@ export const NEUTRAL_POD_MUTANTS: readonly Neutral[] = [
   {
     fields: '`command`, `args` and plain values of `env`',
     pattern: /\.(command|args|env)\b/,
-    why: 'they are the template’s, which only the GitOps identity writes, and run in the same boundary',
+    why: 'they come from the template, which only the GitOps identity writes, and run inside the same boundary',
   },
   {
     fields: '`ports`, without a host port',
     pattern: /\.ports/,
-    why: 'a declaration; network policies decide what is reached',
+    why: 'only a declaration; network policies decide which ports are reachable',
   },
   {
     fields: 'sizes: `requests`, `limits`, `sizeLimit`',
     pattern:
       /resources\.(requests|limits)\.(cpu|memory|ephemeral-storage)|emptyDir\.sizeLimit|resources\.requests removed/,
-    why: 'they have to be there; how much is bounded by LimitRange and ResourceQuota',
+    why: 'they are required; LimitRange and ResourceQuota bound the amounts',
   },
   {
     fields: '`imagePullPolicy`, `terminationMessagePath`, `terminationMessagePolicy`',
     pattern: /imagePullPolicy|terminationMessage/,
-    why: 'the image is named by its digest; the message is the container’s own file',
+    why: 'the image is pinned by digest; the termination message is a file in the container',
   },
   {
     fields: 'a volume that is not mounted, or mounted read-only',
     pattern:
       /volumes\[8\]: .*"emptyDir":\{"sizeLimit"|volumeMounts( removed|\[[a-z-]+\]( removed|\.readOnly))|persistentVolumeClaim\.readOnly: true/,
-    why: 'less than was allowed',
+    why: 'grants less access',
   },
   {
     fields:
-      'file names and modes of tokens and keys; a token that is left out or lives longer, within the hour',
+      'file names and modes of tokens and keys; a missing token, or a longer lifetime of at most one hour',
     pattern:
       /projected\.(sources\[0\]( removed|\.serviceAccountToken\.(path|expirationSeconds))|defaultMode)|configMap\.defaultMode/,
-    why: 'only agent-host mounts them',
+    why: 'only agent-host may mount them',
   },
   {
     fields: 'a toleration of the sandbox nodes that is wider or missing',
     pattern: /tolerations( removed|\[0\])/,
-    why: 'affinity decides where it may run; the key is on the list',
+    why: 'node affinity decides where the pod runs; only the taint keys of sandbox nodes are accepted',
   },
   {
     fields: '`nodeSelector`, and further required expressions',
     pattern: /nodeSelector:|matchExpressions\[1\]/,
-    why: 'they only narrow',
+    why: 'they only narrow the set of nodes',
   },
   {
-    fields: 'a shorter termination grace, or none said',
+    fields: 'a shorter termination grace period, or none',
     pattern: /terminationGracePeriodSeconds/,
-    why: 'within the bound',
+    why: 'within the limit',
   },
   {
-    fields: 'options of the resolver',
+    fields: 'resolver options',
     pattern: /dnsConfig( removed|\.options)/,
-    why: 'they change how names are asked, not whom',
+    why: 'they change how names are resolved, not by which resolver',
   },
   {
     fields: '`app.kubernetes.io/*` labels and the controller’s annotations',
@@ -92,9 +92,9 @@ export const NEUTRAL_POD_MUTANTS: readonly Neutral[] = [
     why: 'network policies select by class',
   },
   {
-    fields: '`shareProcessNamespace: false` written out',
+    fields: 'an explicit `shareProcessNamespace: false`',
     pattern: /shareProcessNamespace: false/,
-    why: 'false is what Kubernetes takes',
+    why: 'Kubernetes defaults to false',
   },
 ]
 
@@ -105,42 +105,42 @@ export const NEUTRAL_CLAIM_MUTANTS: readonly Neutral[] = [
     why: 'it only ends a claim earlier than `shutdownTime`, which is required',
   },
   {
-    fields: 'labels of the API’s own at creation',
+    fields: 'labels set at creation',
     pattern: /metadata\.labels/,
     why: 'only the API creates claims, and no policy selects by them',
   },
   {
-    fields: '`additionalPodMetadata: {}` and `env: []` written out',
+    fields: 'explicit `additionalPodMetadata: {}` and `env: []`',
     pattern: /additionalPodMetadata: \{\}|additionalPodMetadata: \{"(labels|annotations)":\{\}\}/,
-    why: 'empty, as the controller writes it',
+    why: 'empty, like the value that the controller writes',
   },
 ]
 
 export const NEUTRAL_RUNNING_MUTANTS: readonly Neutral[] = [
   {
-    fields: 'the controller’s own labels and annotations, by the controller',
+    fields: 'annotations that the controller writes',
     pattern: /metadata\.annotations/,
-    why: 'it records on pods what it knows of them',
+    why: 'the controller records its own state there',
   },
 ]
 
 export const NEUTRAL_STANDING_MUTANTS: readonly Neutral[] = [
   {
-    fields: '`additionalPodMetadata: {}` written out',
+    fields: 'an explicit `additionalPodMetadata: {}`',
     pattern: /additionalPodMetadata: \{\}/,
-    why: 'empty, as the controller writes it',
+    why: 'empty, like the value that the controller writes',
   },
 ]
 
 export const NEUTRAL_TEMPLATE_MUTANTS: readonly Neutral[] = [
   {
-    fields: '`service: false` written out',
+    fields: 'an explicit `service: false`',
     pattern: /service: false/,
-    why: 'none is made',
+    why: 'no Service is created',
   },
   {
     fields: '`volumeClaimTemplates`',
     pattern: /volumeClaimTemplates/,
-    why: 'each sandbox gets a volume of its own from it; a pod may mount no other, and only as its workspace',
+    why: 'each sandbox gets its own volume; a pod may mount no other, and only as its workspace',
   },
 ]

@@ -10,9 +10,7 @@ import {
   type Neutral,
 } from './neutral-mutants.ts'
 
-const ESCAPE_TEST = '`test/cluster/admission.escapes.test.ts`'
-
-/** The generated parts of docs/admission.md, by the name of their marker. */
+/** The generated tables of docs/admission.md, keyed by the name in their marker comment. */
 export function tables(): Readonly<Record<string, string>> {
   return {
     policies: policyTable(),
@@ -22,18 +20,19 @@ export function tables(): Readonly<Record<string, string>> {
   }
 }
 
-/** The page with every generated part written anew. */
+/** Replaces every generated table in the page. */
 export function withTables(page: string): string {
   return Object.entries(tables()).reduce((text, [name, table]) => {
     const [opening, closing] = [`<!-- ${name} -->`, `<!-- /${name} -->`]
     const [start, end] = [text.indexOf(opening), text.indexOf(closing)]
-    if (start < 0 || end < start) throw new Error(`docs/admission.md has no part ${name}`)
+    if (start < 0 || end < start)
+      throw new Error(`docs/admission.md has no section between <!-- ${name} --> and <!-- /${name} -->`)
     return `${text.slice(0, start + opening.length)}\n${table}\n${text.slice(end)}`
   }, page)
 }
 
 const SCOPES = {
-  sandboxes: 'namespaces of sandboxes',
+  sandboxes: 'sandbox namespaces',
   slice: 'all namespaces of a slice',
   cluster: 'the cluster',
 } as const
@@ -45,7 +44,7 @@ function policyTable(): string {
     matches.map(spell).join('; '),
     String(rules.length),
   ])
-  return table(['policy', 'where', 'asked at', 'rules'], rows)
+  return table(['policy', 'scope', 'requests', 'rules'], rows)
 }
 
 function spell({ resources, operations }: Matched): string {
@@ -56,7 +55,7 @@ function ruleTable(): string {
   const rows = ADMISSION_POLICIES.flatMap(({ rules }) =>
     rules.map(({ name, message, protects }) => [`\`${name}\``, message, protects]),
   )
-  return table(['rule', 'says', 'protects'], rows)
+  return table(['rule', 'message', 'protects'], rows)
 }
 
 function escapeTable(): string {
@@ -65,21 +64,20 @@ function escapeTable(): string {
     needs,
     rules.map((rule) => `\`${rule}\``).join(', '),
     control ?? '–',
-    ESCAPE_TEST,
   ])
-  return table(['escape', 'needs', 'refused by', 'and stands against it', 'test'], rows)
+  return table(['escape', 'needs', 'rejected by', 'other defence'], rows)
 }
 
 function neutralTable(): string {
   const rows = (kind: string, neutrals: readonly Neutral[]) =>
     neutrals.map(({ fields, why }) => [kind, fields, why])
   return table(
-    ['of a', 'what passes', 'why that is no weakness'],
+    ['object', 'change that passes', 'why it is safe'],
     [
-      ...rows('pod that is made', NEUTRAL_POD_MUTANTS),
-      ...rows('pod that runs', NEUTRAL_RUNNING_MUTANTS),
-      ...rows('claim that is made', NEUTRAL_CLAIM_MUTANTS),
-      ...rows('claim that stands', NEUTRAL_STANDING_MUTANTS),
+      ...rows('new pod', NEUTRAL_POD_MUTANTS),
+      ...rows('running pod', NEUTRAL_RUNNING_MUTANTS),
+      ...rows('new claim', NEUTRAL_CLAIM_MUTANTS),
+      ...rows('existing claim', NEUTRAL_STANDING_MUTANTS),
       ...rows('template', NEUTRAL_TEMPLATE_MUTANTS),
     ],
   )
