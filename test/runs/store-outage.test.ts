@@ -84,12 +84,11 @@ describe.skipIf(reason !== undefined)(`a run on PostgreSQL${reason ? ` (skipped:
     const name = new URL(url).pathname.slice(1)
     const started = await onPostgres(url)
     const setReadOnly = async (value: 'on' | 'off') => {
-      await onDatabase(
-        url,
-        `set transaction read write;
-         alter database "${name}" set default_transaction_read_only = ${value};
-         select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and pid <> pg_backend_pid()`,
-      )
+      const change = `alter database "${name}" set default_transaction_read_only = ${value}`
+      await onDatabase(url, `set transaction read write; ${change}`)
+      // After the commit of the change: a connection that is opened earlier still has the old default.
+      const others = `datname = '${name}' and pid <> pg_backend_pid()`
+      await onDatabase(url, `select pg_terminate_backend(pid) from pg_stat_activity where ${others}`)
     }
 
     const fault = { begin: () => setReadOnly('on'), end: () => setReadOnly('off') }
