@@ -195,6 +195,16 @@ test('every source file imports only what its room may import', () => {
   expect(found).toEqual([])
 })
 
+test('only the state machine of runs changes the state of a run', () => {
+  const writers = SOURCES.filter(
+    (file) =>
+      file.startsWith('runtime/api/') &&
+      readFileSync(resolve(ROOT, file), 'utf8').includes('.changeRunState('),
+  )
+
+  expect(writers).toEqual(['runtime/api/runs/machine/transition.ts'])
+})
+
 test.each([
   ['contracts/x.ts', `import { join } from 'node:path'`],
   ['contracts/x.ts', `import type { Log } from '../runtime/kit/log.ts'`],
@@ -248,10 +258,8 @@ const KNOWN_CYCLES = [
   'reachability/{port-set,model}.ts',
   'runtime/sandboxes/kubernetes/{bind-sandbox,kubernetes-provider}.ts',
   'runtime/api/runs/*.ts',
-  'runtime/runner/serve{,-tar,-file,-exec}.ts',
   'cli/follow/{session,exits,follow-run}.ts',
   'cli/verify/{sandbox,listed,check}.ts',
-  'test/conformance/agent-host{,-cases/*}.ts',
 ]
 
 type Imports = ReadonlyMap<string, readonly string[]>

@@ -8,7 +8,7 @@ import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
 import { appendEvents } from './tables/events.ts'
 import { insertIdempotencyKey } from './tables/idempotency.ts'
-import { changeRun, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
+import { changeRun, changeRunState, countRuns, insertRun, readAndLockRun } from './tables/runs.ts'
 import { writeSetting } from './tables/settings.ts'
 import { trustFirst } from './tables/trusted-folders.ts'
 import { changeTurn, insertTurn, listTurns } from './tables/turns.ts'
@@ -18,6 +18,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   insertRun: (run) => insertRun(scope, run),
   readRun: (id) => readAndLockRun(scope, id),
   changeRun: (id, change) => changeRun(scope, id, change),
+  changeRunState: (id, move, facts = {}) => changeRunState(scope, id, { ...move, facts }),
   appendEvents: (runId, events) => appendEvents(scope, runId, events),
   announce: (runId) => void scope.announced.set(runId, scope.announced.get(runId) ?? []),
   countRuns: async (filter) => {

@@ -41,7 +41,6 @@ export type NewRun = Omit<
 export type RunChange = Partial<
   Pick<
     RunRow,
-    | 'state'
     | 'generation'
     | 'sandbox'
     | 'failure'
@@ -211,6 +210,12 @@ export interface Transaction {
   readRun(id: string): Promise<RunRow | undefined>
   /** A new generation starts with host sequence 0 and nothing to read again; within one, the host sequence never goes back. */
   changeRun(id: string, change: RunChange): Promise<void>
+  /** Changes the state, together with other facts; `conflict` if the run is not in the state `from`. */
+  changeRunState(
+    id: string,
+    move: { readonly from: RunState; readonly to: RunState },
+    facts?: RunChange,
+  ): Promise<void>
   /**
    * Appends events in order, with the next sequences of the run; `host` events carry the generation and host
    * sequence they came with and are skipped where that pair is stored already. The run's `hostSequence` follows

@@ -26,8 +26,9 @@ export async function aStandIn(name: string, fixture: string): Promise<StandIn> 
     calls: () =>
       existsSync(log)
         ? readFileSync(log, 'utf8')
-            .trim()
             .split('\n')
+            // The last line may be half written.
+            .slice(0, -1)
             .map((line) => JSON.parse(line) as string[])
         : [],
   }

@@ -42,7 +42,7 @@ async function aLaunched(
   const claim = { namespace: provider.namespace, name: claimName, generation }
   await store.transaction(async (tx) => {
     await tx.insertRun(aRun({ id: runId, agent: { kind: 'none' }, agentSpec: null, keyId: KEY.keyId }))
-    await tx.changeRun(runId, { state: 'launching', generation })
+    await tx.changeRunState(runId, { from: 'queued', to: 'launching' }, { generation })
     const createdAt = new Date().toISOString()
     await tx.upsertClaim({ ...claim, runId, keyId: KEY.keyId, state: 'requested', createdAt, handle })
   })
@@ -130,7 +130,8 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
     const followed = await aLaunched(store, provider)
     expect(await look()).toEqual([])
     await store.transaction(async (tx) => {
-      await tx.changeRun(ended.runId, { state: 'failed', endedAt: new Date().toISOString() })
+      const endedAt = new Date().toISOString()
+      await tx.changeRunState(ended.runId, { from: 'launching', to: 'failed' }, { endedAt })
       await tx.changeRun(followed.runId, { generation: 2 })
     })
 

@@ -9,9 +9,9 @@ function failBeginnings(store: Store): void {
   const { transaction } = store
   const refusing = (tx: Transaction): Transaction => ({
     ...tx,
-    changeRun: async (id, change) => {
-      if (change.state === 'running') throw new Error('the beginning is refused')
-      return tx.changeRun(id, change)
+    changeRunState: async (id, move, facts) => {
+      if (move.to === 'running') throw new Error('the beginning is refused')
+      return tx.changeRunState(id, move, facts)
     },
   })
   Object.assign(store, {

@@ -86,11 +86,11 @@ it('lets nobody but the driver of a run write what it does', async () => {
   const [one, two] = [await aProcess(store), await aProcess(store)]
   const id = await givenRun(store, { holder: one.holder.id })
   const held = { id, holder: one.holder.id }
-  await whileHeld(store, held, (tx) => tx.changeRun(id, { state: 'running' }))
+  await whileHeld(store, held, (tx) => tx.changeRunState(id, { from: 'queued', to: 'running' }))
   await one.holder.release(store)
   await two.look()
 
-  const late = whileHeld(store, held, (tx) => tx.changeRun(id, { state: 'failed' }))
+  const late = whileHeld(store, held, (tx) => tx.changeRunState(id, { from: 'running', to: 'failed' }))
 
   await expect(late).rejects.toMatchObject({ code: 'conflict' })
   expect(await store.readRun(id)).toMatchObject({ state: 'running', holder: two.holder.id })

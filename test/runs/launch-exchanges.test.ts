@@ -103,9 +103,9 @@ it('has sent the turn and asked for its events before it commits that the run ha
   const { transaction } = store
   const noting = (tx: Transaction): Transaction => ({
     ...tx,
-    changeRun: (id, change) => {
-      if (change.state === 'running') before = sent.slice(sent.indexOf(configure) + 1)
-      return tx.changeRun(id, change)
+    changeRunState: (id, move, facts) => {
+      if (move.to === 'running') before = sent.slice(sent.indexOf(configure) + 1)
+      return tx.changeRunState(id, move, facts)
     },
   })
   Object.assign(store, {

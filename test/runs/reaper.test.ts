@@ -53,7 +53,7 @@ async function aLiveClaim({ store }: Rig, name: string): Promise<void> {
   const run = aRun({ keyId: 'k1' })
   await store.transaction(async (tx) => {
     await tx.insertRun(run)
-    await tx.changeRun(run.id, { state: 'running', generation: 1 })
+    await tx.changeRunState(run.id, { from: 'queued', to: 'running' }, { generation: 1 })
     await tx.upsertClaim(aClaim(run.id, { namespace: 'ns', name, uid: `uid-${name}`, state: 'bound' }))
   })
 }

@@ -27,7 +27,8 @@ async function exercise(store: Store): Promise<void> {
   await store.transaction(async (tx) => {
     const approval = anApproval(runId)
     await tx.appendEvents(runId, [anEvent('a'), anEvent('b', { generation: 1, sequence: 1 })])
-    await tx.changeRun(runId, { state: 'running', hostSequence: 1 })
+    await tx.changeRun(runId, { hostSequence: 1 })
+    await tx.changeRunState(runId, { from: 'queued', to: 'running' })
     await tx.insertTurn({ id: 't', runId, state: 'queued', prompt: 'p', final: false })
     await tx.changeTurn('t', 'sent')
     await tx.listTurns(runId, ['sent'])

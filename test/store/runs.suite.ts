@@ -33,7 +33,6 @@ export function testRuns(engine: StoreUnderTest): void {
     it('changes what the change names and leaves the rest', async () => {
       const id = await givenRun(store(), { task: 'keep me' })
       const change = {
-        state: 'failed',
         sandbox: {
           name: 'sbx',
           isolation: { backend: 'linux-bwrap', isRealIsolation: true, enforcesEgress: false, reason: 'best' },
@@ -69,6 +68,26 @@ export function testRuns(engine: StoreUnderTest): void {
       expect(await change({ hostReread: 0 })).toEqual({ generation: 1, hostSequence: 7, hostReread: 0 })
       expect(await change({ hostReread: 1 })).toMatchObject({ hostReread: 1 })
       expect(await change({ generation: 2 })).toEqual({ generation: 2, hostSequence: 0, hostReread: 0 })
+    })
+
+    it('changes the state and other facts of a run that is in the expected state', async () => {
+      const id = await givenRun(store())
+
+      await store().transaction((tx) =>
+        tx.changeRunState(id, { from: 'queued', to: 'launching' }, { generation: 1 }),
+      )
+
+      expect(await store().readRun(id)).toMatchObject({ state: 'launching', generation: 1 })
+    })
+
+    it('rejects a change of state, and keeps the run as it is, when the run is in another state', async () => {
+      const id = await givenRun(store(), { state: 'succeeded' })
+      const change = store().transaction((tx) =>
+        tx.changeRunState(id, { from: 'running', to: 'idle' }, { generation: 1 }),
+      )
+
+      await expect(change).rejects.toMatchObject({ code: 'conflict' })
+      expect(await store().readRun(id)).toMatchObject({ state: 'succeeded', generation: 0 })
     })
 
     it('keeps nothing of a transaction that fails', async () => {

@@ -15,6 +15,7 @@ import type { RunDeps } from './deps.ts'
 import { type Ending, failureOf, finishRun, overdue, unused } from './finish.ts'
 import { isHeld, whileHeld } from './held-run.ts'
 import type { LaunchedSandbox } from './launch.ts'
+import { transition } from './machine/transition.ts'
 import { followOthers, hearOthers } from './others-words.ts'
 import { type Patience, patiently, patientStore } from './patient-store.ts'
 import { Relay } from './relay.ts'
@@ -255,6 +256,7 @@ export class ActiveRun {
     const serving = { ...launched, relay }
     await begun
     this.#nextTurn = launched.turn
+    this.#watchdog.serve()
     this.#ready.resolve(serving)
     if (resumed) await this.#catchUp(serving, resumed)
     return serving
@@ -280,8 +282,7 @@ export class ActiveRun {
       const more = new Promise<void>((resolve) => {
         this.#wake = resolve
       })
-      const turn =
-        this.#nextTurn ?? (await whileHeld(this.#deps.store, this.run, (tx) => takeTurn(tx, this.run.id)))
+      const turn = this.#nextTurn ?? (await whileHeld(this.#deps.store, this.run, takeTurn))
       this.#nextTurn = undefined
       if (turn) await this.#finishTurn(serving, turn, await this.#runTurn(serving, turn))
       else await more
@@ -336,7 +337,8 @@ export class ActiveRun {
 
   async #release(serving: Serving, ending: Ending): Promise<void> {
     const { store } = this.#deps
-    await whileHeld(store, this.run, (tx) => tx.changeRun(this.run.id, { state: 'ending', ending }))
+    const begun = { event: { kind: 'release_begun' }, facts: { ending } } as const
+    await whileHeld(store, this.run, (tx, current) => transition(tx, current, begun))
     const isAlive = !(ending.state === 'failed' && ending.code === 'sandbox_lost')
     const turnId = this.#activeTurn
     if (isAlive && turnId !== undefined) {

@@ -7,6 +7,7 @@ import type { CapacityQueue } from './capacity-queue.ts'
 import type { RunDeps } from './deps.ts'
 import { whileHeld } from './held-run.ts'
 import { type LaunchedSandbox, launch } from './launch.ts'
+import { transition } from './machine/transition.ts'
 
 export const CAPACITY_WAIT = {
   /** How often a run waits for room before it is given up. */
@@ -87,9 +88,9 @@ async function recordWait(
   const nextAttemptAt = new Date(clock().getTime() + retryMs).toISOString()
   const event: RunEvent = { type: 'subtask.pending_capacity', data: { ...lack, attempt, nextAttemptAt } }
   return whileHeld(store, run, async (tx, current) => {
-    await tx.changeRun(run.id, { state: 'queued' })
+    const state = await transition(tx, current, { event: { kind: 'no_room' } })
     await tx.appendEvents(run.id, [{ event }])
-    return { ...current, state: 'queued' }
+    return { ...current, state }
   })
 }
 

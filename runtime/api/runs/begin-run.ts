@@ -3,6 +3,7 @@ import type { RunRow, Transaction, TurnRow } from '../../store/store.ts'
 import type { RunDeps } from './deps.ts'
 import { whileHeld } from './held-run.ts'
 import { type LaunchedSandbox, selectedEvent } from './launch.ts'
+import { transition } from './machine/transition.ts'
 
 /**
  * Says that a run has started, in one commit with the first turn that it takes. The turn is sent before, beside the
@@ -28,7 +29,7 @@ export async function beginRun(
       await tx.appendEvents(run.id, [{ event: selectedEvent(selected) }])
     }
     await tx.appendEvents(run.id, [{ event: { type: 'run.started', data: { generation } } }])
-    await take(tx, run.id, turn)
+    await take(tx, current, turn)
   })
 }
 
@@ -36,15 +37,15 @@ export async function beginRun(
  * The next queued turn, marked as sent; the run's state says whether there is one. The driver asks between turns, so a
  * turn that is sent already is one whose commit got no answer.
  */
-export async function takeTurn(tx: Transaction, runId: string): Promise<TurnRow | undefined> {
-  const [sent] = await tx.listTurns(runId, ['sent'])
+export async function takeTurn(tx: Transaction, run: RunRow): Promise<TurnRow | undefined> {
+  const [sent] = await tx.listTurns(run.id, ['sent'])
   if (sent) return sent
-  const [turn] = await tx.listTurns(runId, ['queued'])
-  await take(tx, runId, turn)
+  const [turn] = await tx.listTurns(run.id, ['queued'])
+  await take(tx, run, turn)
   return turn
 }
 
-async function take(tx: Transaction, runId: string, turn: TurnRow | undefined): Promise<void> {
+async function take(tx: Transaction, run: RunRow, turn: TurnRow | undefined): Promise<void> {
   if (turn) await tx.changeTurn(turn.id, 'sent')
-  await tx.changeRun(runId, { state: turn ? 'running' : 'idle' })
+  await transition(tx, run, { event: { kind: turn ? 'turn_taken' : 'no_turn' } })
 }

@@ -10,6 +10,7 @@ import type { AuditTrail } from './audit-trail.ts'
 import { commandEnd } from './commands.ts'
 import type { RunDeps } from './deps.ts'
 import { lossWords } from './loss-words.ts'
+import { transition } from './machine/transition.ts'
 
 /** How a run ends; the first reason stands. */
 export type Ending =
@@ -118,7 +119,8 @@ export async function finishRun(deps: RunDeps, parts: FinishParts, unredacted: R
       runId,
       lastEvents({ ...unredacted, ending }).map((event) => ({ event })),
     )
-    await tx.changeRun(runId, { state: stateOf(ending), endedAt: at, ...factsOf(ending) })
+    const event = { kind: 'ended', state: stateOf(ending) } as const
+    await transition(tx, run, { event, facts: { endedAt: at, ...factsOf(ending) } })
   })
 }
 

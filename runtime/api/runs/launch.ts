@@ -12,6 +12,7 @@ import { clientFor, draftConfigurations } from './configuration.ts'
 import type { RunDeps } from './deps.ts'
 import { requireHeld, whileHeld } from './held-run.ts'
 import { claimName } from './ids.ts'
+import { transition } from './machine/transition.ts'
 import type { RunFolder } from './run-folders.ts'
 import { whileAlive } from './sandbox-death.ts'
 
@@ -76,7 +77,7 @@ async function recordRequest({ store, provider, keys, clock }: RunDeps, run: Run
     if (attempts > 1 && (await isRecorded(tx, current, claim))) return
     if (current.generation !== run.generation)
       throw new SandboxError('conflict', `run ${run.id} is launched already`)
-    await tx.changeRun(run.id, { state: 'launching', generation })
+    await transition(tx, current, { event: { kind: 'launch_requested' }, facts: { generation } })
     const row = { ...claim, runId: run.id, keyId: keys.keyId, state: 'requested', createdAt } as const
     await tx.upsertClaim({ ...row, ...(handle !== undefined && { handle }) })
   })

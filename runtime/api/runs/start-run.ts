@@ -6,6 +6,7 @@ import { allPlacesTaken, ownPlacesTaken } from './active-runs.ts'
 import { resolveAgent } from './agent-config.ts'
 import type { RunDeps, RunLimits } from './deps.ts'
 import { timeOrderedId } from './ids.ts'
+import { firstState } from './machine/next.ts'
 import { toRun, UNFINISHED } from './run-view.ts'
 import { type SandboxPolicy, settingsOfRun } from './sandbox-policy.ts'
 import type { Caller } from './service.ts'
@@ -60,7 +61,7 @@ async function prepare(
     id: timeOrderedId(kind === 'agent' ? 'run' : 'sbx', deps.clock()),
     kind,
     owner: caller.owner,
-    state: workspace.kind === 'upload' ? 'awaiting_upload' : 'queued',
+    state: firstState(workspace.kind === 'upload'),
     task,
     workspace,
     agent: {

@@ -7,6 +7,7 @@ import type { ActiveRuns } from './active-runs.ts'
 import { settingsOfArchive } from './archive-settings.ts'
 import type { RunDeps } from './deps.ts'
 import { type FinishParts, finishRun } from './finish.ts'
+import { transition } from './machine/transition.ts'
 import { toRun } from './run-view.ts'
 import type { Caller } from './service.ts'
 import { ignoredNotices } from './settings-in-force.ts'
@@ -42,14 +43,14 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
       const current = await tx.readRun(runId)
       if (current?.state !== 'awaiting_upload')
         throw new SandboxError('run_ended', `run ${runId} has ended (${current?.state ?? 'unknown'})`)
-      const change = { state: 'queued', holder: deps.holder.id } as const
-      await tx.changeRun(runId, change)
+      const holder = deps.holder.id
+      const state = await transition(tx, current, { event: { kind: 'uploaded' }, facts: { holder } })
       const events = await tx.appendEvents(
         runId,
         notices.map((event) => ({ event })),
       )
       const lastSequence = current.lastSequence + events.length
-      await caller.keep?.(tx, toRun({ ...current, ...change, lastSequence }))
+      await caller.keep?.(tx, toRun({ ...current, state, holder, lastSequence }))
     })
   }
 

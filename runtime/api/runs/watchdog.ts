@@ -27,6 +27,7 @@ export function createWatchdog({ limits, activeTime }: Clocks, pulse: () => Puls
   const expiries = new Map<string, number>()
   let lastSign = performance.now()
   let lastTick = lastSign
+  let isServing = false
 
   /** A turn or a command works: it may be overdue, or the sandbox may have gone silent. */
   function checkWork(now: number): void {
@@ -39,7 +40,7 @@ export function createWatchdog({ limits, activeTime }: Clocks, pulse: () => Puls
     const { working, waiting } = pulse()
     if (waiting) lastSign = now
     else if (working) checkWork(now)
-    else if (now - lastSign > limits.idleTimeoutMs) alarms.onIdle()
+    else if (isServing && now - lastSign > limits.idleTimeoutMs) alarms.onIdle()
   }
 
   function tick(): void {
@@ -55,6 +56,11 @@ export function createWatchdog({ limits, activeTime }: Clocks, pulse: () => Puls
 
   const timer = setInterval(tick, TICK_MS)
   return {
+    /** The sandbox serves: from now on the run can be idle. */
+    serve: () => {
+      isServing = true
+      lastSign = performance.now()
+    },
     /** The sandbox gave a sign of life, or somebody used it. */
     sign: () => {
       lastSign = performance.now()

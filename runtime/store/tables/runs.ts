@@ -120,15 +120,33 @@ function selectForWriting({ db, engine }: Scope, id: string): Promise<Row | unde
 
 /** A new generation starts with host sequence 0; within one, the host sequence never goes back. */
 export async function changeRun({ db }: Scope, id: string, change: RunChange): Promise<void> {
-  const isNewGeneration = change.generation !== undefined
-  const columns = {
-    ...columnsOf(change),
-    ...(isNewGeneration && { host_sequence: change.hostSequence ?? 0, host_reread: 0 }),
-  }
+  const columns = columnsOf(change)
   if (Object.keys(columns).length > 0) {
     await db.updateTable('runs').set(columns).where('id', '=', id).execute()
   }
-  if (isNewGeneration || change.hostSequence === undefined) return
+  await raiseHostSequence(db, id, change)
+}
+
+type StateMove = { readonly from: RunState; readonly to: RunState; readonly facts: RunChange }
+
+/** Compares and sets: a caller that decided on a state which is not stored any more changes nothing. */
+export async function changeRunState(
+  { db }: Scope,
+  id: string,
+  { from, to, facts }: StateMove,
+): Promise<void> {
+  const { numUpdatedRows } = await db
+    .updateTable('runs')
+    .set({ state: to, ...columnsOf(facts) })
+    .where('id', '=', id)
+    .where('state', '=', from)
+    .executeTakeFirst()
+  if (numUpdatedRows === 0n) throw new SandboxError('conflict', `Run ${id} is not ${from} any more.`)
+  await raiseHostSequence(db, id, facts)
+}
+
+async function raiseHostSequence(db: Scope['db'], id: string, change: RunChange): Promise<void> {
+  if (change.generation !== undefined || change.hostSequence === undefined) return
   await db
     .updateTable('runs')
     .set({ host_sequence: change.hostSequence })
@@ -139,7 +157,6 @@ export async function changeRun({ db }: Scope, id: string, change: RunChange): P
 
 const columnsOf = (change: RunChange) =>
   changed({
-    state: change.state,
     generation: change.generation,
     sandbox_json: toOptionalJson(change.sandbox) ?? undefined,
     failure_json: toOptionalJson(change.failure) ?? undefined,
@@ -151,7 +168,8 @@ const columnsOf = (change: RunChange) =>
     holder: change.holder,
     used_at: change.usedAt,
     active_ms: change.activeMs,
-    host_reread: change.hostReread,
+    host_reread: change.generation === undefined ? change.hostReread : 0,
+    host_sequence: change.generation === undefined ? undefined : (change.hostSequence ?? 0),
     ending_json: toOptionalJson(change.ending) ?? undefined,
   })
 

@@ -1,0 +1,22 @@
+import type { RunState } from '../../../../contracts/api.ts'
+import { SandboxError } from '../../../kit/errors.ts'
+import type { RunChange, RunRow, Transaction } from '../../../store/store.ts'
+import { next, type StateEvent } from './next.ts'
+
+type Current = Pick<RunRow, 'id' | 'state'>
+
+/**
+ * Applies an event to a run and stores the new state together with `facts`. The only code that writes the state of an
+ * existing run. `run` must have been read in this transaction, so that its row is locked. Throws `conflict` if the
+ * event cannot happen in the run's state.
+ */
+export async function transition(
+  tx: Transaction,
+  run: Current,
+  { event, facts = {} }: { readonly event: StateEvent; readonly facts?: RunChange },
+): Promise<RunState> {
+  const following = next(run.state, event)
+  if (following.kind === 'refused') throw new SandboxError('conflict', `Run ${run.id}: ${following.reason}.`)
+  await tx.changeRunState(run.id, { from: run.state, to: following.state }, facts)
+  return following.state
+}

@@ -1,0 +1,40 @@
+import { RunState } from '../../../contracts/api.ts'
+import { next, type StateEvent } from '../../../runtime/api/runs/machine/next.ts'
+
+/** A record, so that an event without a row here does not compile. */
+const BY_KIND: { readonly [Kind in StateEvent['kind']]: readonly Extract<StateEvent, { kind: Kind }>[] } = {
+  uploaded: [{ kind: 'uploaded' }],
+  launch_requested: [{ kind: 'launch_requested' }],
+  no_room: [{ kind: 'no_room' }],
+  turn_taken: [{ kind: 'turn_taken' }],
+  no_turn: [{ kind: 'no_turn' }],
+  release_begun: [{ kind: 'release_begun' }],
+  ended: [
+    { kind: 'ended', state: 'succeeded' },
+    { kind: 'ended', state: 'failed' },
+    { kind: 'ended', state: 'cancelled' },
+  ],
+}
+
+export const EVENTS: readonly StateEvent[] = Object.values(BY_KIND).flat()
+
+export const titleOf = (event: StateEvent) =>
+  event.kind === 'ended' ? `ended as ${event.state}` : event.kind
+
+const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+
+/** The state machine as a Markdown table: one row for each state, one column for each event. */
+export function stateTable(): string {
+  const lines = RunState.options.map((state) =>
+    row([
+      `\`${state}\``,
+      ...EVENTS.map((event) => {
+        const following = next(state, event)
+        return following.kind === 'moved' ? `\`${following.state}\`` : '–'
+      }),
+    ]),
+  )
+  return [row(['state', ...EVENTS.map(titleOf)]), row(['---', ...EVENTS.map(() => '---')]), ...lines].join(
+    '\n',
+  )
+}
