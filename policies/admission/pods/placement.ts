@@ -11,7 +11,7 @@ const host = (field: string, protects: string): AdmissionRule => ({
   protects,
 })
 
-/** Which machine a sandbox runs on, in which boundary, and what of its host it sees. */
+/** Node, runtime class and host namespaces of a sandbox. */
 export const PLACEMENT: readonly AdmissionRule[] = [
   {
     name: 'pod-runtime-class',
