@@ -11,7 +11,7 @@ const host = (field: string, protects: string): AdmissionRule => ({
   protects,
 })
 
-/** Node, runtime class and host namespaces of a sandbox. */
+/** Rules for the scheduling, runtime class, host namespaces, DNS and restart policy of a sandbox pod. */
 export const PLACEMENT: readonly AdmissionRule[] = [
   {
     name: 'pod-runtime-class',
