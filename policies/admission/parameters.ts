@@ -1,4 +1,4 @@
-/** The ConfigMap in each sandbox namespace with the limits of this slice. Only the GitOps identity writes it. */
+/** The ConfigMap in each namespace of a slice with the limits of this slice. Only the GitOps identity writes it. */
 export const PARAMETER_OBJECT = {
   apiVersion: 'v1',
   kind: 'ConfigMap',
