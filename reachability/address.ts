@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 
-/** An address as a number, so that ranges are comparisons. */
+/** An address as a number, so that range checks are comparisons. */
 export interface Address {
   readonly family: 4 | 6
   readonly value: bigint
@@ -16,7 +16,7 @@ export interface Range {
 
 const WIDTH = { 4: 32, 6: 128 } as const
 
-/** Reads an address; an IPv4 address written inside IPv6 (`::ffff:10.0.0.1`) is the IPv4 address. */
+/** Parses an address. An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) becomes the IPv4 address. */
 export function parseAddress(text: string): Address | undefined {
   const family = isIP(text)
   if (family === 4) return { family: 4, value: fromIpv4(text) }
@@ -25,7 +25,10 @@ export function parseAddress(text: string): Address | undefined {
   return value >> 32n === 0xffffn ? { family: 4, value: value & 0xffffffffn } : { family: 6, value }
 }
 
-/** Reads `10.0.0.0/8`; an address alone is a range of one. Bits beyond the prefix are dropped, as engines do. */
+/**
+ * Parses `10.0.0.0/8`. An address without a prefix is a range of one address. Bits beyond the prefix are cleared, as
+ * network engines do.
+ */
 export function parseRange(text: string): Range | undefined {
   const [head = '', length, ...rest] = text.split('/')
   const address = parseAddress(head)
@@ -50,7 +53,7 @@ export const covers = (outer: Range, inner: Range): boolean =>
 export const overlaps = (a: Range, b: Range): boolean =>
   a.family === b.family && a.first <= b.last && b.first <= a.last
 
-/** The address in its usual spelling. */
+/** Returns the address in its canonical spelling. */
 export function formatAddress({ family, value }: Address): string {
   const parts = family === 4 ? 4 : 8
   const bits = family === 4 ? 8 : 16
@@ -61,7 +64,7 @@ export function formatAddress({ family, value }: Address): string {
   return new URL(`http://[${numbers.map((number) => number.toString(16)).join(':')}]`).hostname.slice(1, -1)
 }
 
-/** Whether a text is an IPv4 address, or a range of them, in its IPv6 spelling. */
+/** Whether a text is an IPv4-mapped IPv6 address or range. */
 export const isMapped = (text: string): boolean => /^::ffff:/i.test(text)
 
 const fromIpv4 = (text: string): bigint =>

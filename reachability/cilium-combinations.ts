@@ -5,7 +5,7 @@ import { notUnderstood, type PolicyContext, refused } from './policy-context.ts'
 
 const MAX_PORTS = 40
 
-/** Names of the lists of peers as the rule writes them. */
+/** Field names of the peer lists, per direction. */
 const LISTS = {
   ingress: {
     endpoints: 'fromEndpoints',
@@ -23,8 +23,8 @@ const LISTS = {
 } as const
 
 /**
- * What the CRD's schema lets through and the agent then refuses (pkg/policy/api/rule_validation.go of 1.20). The
- * agent only logs it, and the pods stay as open as they were.
+ * Finds combinations that the CRD's schema accepts and the agent then rejects (pkg/policy/api/rule_validation.go of
+ * 1.20). The agent only logs the rejection, and the policy has no effect on the pods.
  */
 export function checkCombinations(
   context: PolicyContext,
@@ -89,7 +89,7 @@ function portFault({ port }: CiliumPort): string | undefined {
   return /^\d+$/.test(port) && Number(port) <= 65_535 ? undefined : `"${port}" is no port`
 }
 
-/** What the agent takes, and hardly anybody means. */
+/** Port values that the agent accepts but that are almost always a mistake. */
 function portOddity({ port, endPort = 0 }: CiliumPort): string | undefined {
   if (/^0\d|^0x/i.test(port)) return `"${port}" is read as octal or as a name`
   if (isPortName(port)) return endPort > 0 ? 'a port with a name has an endPort' : undefined
@@ -101,6 +101,6 @@ function lookupPortFault({ port, endPort = 0 }: CiliumPort): string | undefined 
   return endPort > Number(port) ? 'DNS rules do not support ranges of ports' : undefined
 }
 
-/** IANA's service names: letters, digits and single inner dashes, with at least one letter. */
+/** IANA service names: letters, digits and single inner dashes, with at least one letter. */
 export const isPortName = (text: string): boolean =>
   text.length <= 15 && /^(?=.*[a-z])[a-z0-9]+(?:-[a-z0-9]+)*$/i.test(text)

@@ -3,9 +3,8 @@ import { NameSelector } from './dns-names.ts'
 import { LabelSelector } from './selector.ts'
 
 /**
- * The part of Cilium's policy language that is evaluated. Everything else (`icmps`, `toServices`, `toNodes`,
- * `toGroups`, HTTP, TLS, `serverNames`, `listener`, `authentication`, CIDR groups, node selectors) is an unknown key
- * and refused.
+ * The supported part of Cilium's policy language. All other fields (`icmps`, `toServices`, `toNodes`, `toGroups`, HTTP,
+ * TLS, `serverNames`, `listener`, `authentication`, CIDR groups, node selectors) are unknown keys and rejected.
  */
 const Port = z.strictObject({
   port: z.string(),
@@ -61,7 +60,10 @@ export type CiliumPorts = z.infer<typeof AllowedPorts>
 
 export const CiliumObject = z.object({ spec: Rule.optional(), specs: z.array(Rule).optional() })
 
-/** One entry of `ingress`, `ingressDeny`, `egress` or `egressDeny`, with the direction taken out of the names. */
+/**
+ * One entry of `ingress`, `ingressDeny`, `egress` or `egressDeny`, with field names that do not depend on the
+ * direction.
+ */
 export interface CiliumEntry {
   readonly endpoints: readonly LabelSelector[] | undefined
   readonly entities: readonly string[] | undefined

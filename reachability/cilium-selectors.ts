@@ -3,9 +3,9 @@ import type { PolicyContext } from './policy-context.ts'
 import { type LabelSelector, type Requirement, requirementsOf } from './selector.ts'
 
 /**
- * Which pods a rule is for. A policy of a namespace only ever selects pods of it: Cilium writes the namespace into
- * `matchLabels`, over what stands there. Every other condition on namespaces stays, and where it excludes the own one,
- * nobody is selected.
+ * Returns the requirements for the pods that a rule applies to. A namespaced policy selects only pods of its namespace,
+ * because Cilium overwrites the namespace in `matchLabels`. Other conditions on namespaces remain; if one excludes the
+ * policy's namespace, the rule selects no pod.
  */
 export function subjectRequirements({ namespace }: PolicyContext, selector: LabelSelector): Requirement[] {
   const own = namespace === undefined ? {} : { [`k8s:${NAMESPACE_KEY}`]: namespace }
@@ -13,8 +13,8 @@ export function subjectRequirements({ namespace }: PolicyContext, selector: Labe
 }
 
 /**
- * Whom a peer's selector selects. A peer is of the policy's own namespace unless its selector speaks of namespaces, or
- * of what Cilium reserves. In a policy of the whole cluster it is a pod of any namespace.
+ * Returns the requirements for the peers of a rule. A peer must be in the policy's namespace unless the selector has a
+ * condition on namespaces or on reserved labels. In a clusterwide policy it may be a pod of any namespace.
  */
 export function peerRequirements({ namespace }: PolicyContext, selector: LabelSelector): Requirement[] {
   const own = requirementsOf(selector, 'any')
@@ -27,10 +27,10 @@ export function peerRequirements({ namespace }: PolicyContext, selector: LabelSe
 }
 
 /**
- * Whether a peer's selector selects exactly the identities that this evaluator knows. A selector that requires no label
- * of Kubernetes can select more: where it only says what is not there, Cilium's aggregates (`aggregate-world`,
- * `aggregate-cluster` …), each of which stands for a whole group; where it names a label of any source, ranges and
- * learned names, whose labels can have any key.
+ * Whether a peer's selector selects only identities that this evaluator models. A selector without a required
+ * Kubernetes label can select more. If it only has negative conditions, it also selects Cilium's aggregate identities
+ * (`aggregate-world`, `aggregate-cluster` …). If it requires a label of any source, it can also select CIDR and FQDN
+ * identities, whose labels may have any key.
  */
 export function isModelledPeer(requirements: readonly Requirement[]): boolean {
   const required = requirements.filter(({ operator }) => operator === 'In' || operator === 'Exists')
@@ -45,7 +45,7 @@ export function isModelledPeer(requirements: readonly Requirement[]): boolean {
 
 const NAMESPACED: Requirement = { source: 'k8s', key: NAMESPACE_KEY, operator: 'Exists', values: [] }
 
-/** Cilium adds the cluster's name, which every pod with a network of its own carries, and nothing else. */
+/** Cilium adds a condition on the cluster name. Only pods outside the host network have this label. */
 const IN_CLUSTER: Requirement = { source: 'k8s', key: CLUSTER_KEY, operator: 'Exists', values: [] }
 
 const within = (namespace: string): Requirement => ({

@@ -23,7 +23,7 @@ import {
 } from './policy-context.ts'
 import { createSelector, type LabelSelector } from './selector.ts'
 
-/** The rules of a `CiliumNetworkPolicy` or, without a namespace, of a `CiliumClusterwideNetworkPolicy`. */
+/** Compiles a `CiliumNetworkPolicy`, or a `CiliumClusterwideNetworkPolicy` if the object has no namespace. */
 export function compileCiliumPolicy(context: PolicyContext, object: KubeObject): CompiledRule[] {
   const parsed = parseStrictly(context, CiliumObject, object)
   if (parsed === undefined) return []
@@ -71,8 +71,8 @@ function compileRule(context: PolicyContext, path: string, rule: CiliumRule): Co
 }
 
 /**
- * Cilium's own reading of what is left out: no list of peers and some ports is everybody at these ports; neither is
- * nobody; an empty list is nobody.
+ * Cilium's rules for missing lists: an entry with ports and without peer lists allows all peers at these ports; an
+ * entry with neither matches no peer; an empty peer list matches no peer.
  */
 function peersAndPorts(
   context: PolicyContext,
@@ -96,7 +96,7 @@ function peersAndPorts(
   }
 }
 
-/** An address alone may stand for itself in `toCIDR`, but not in `toCIDRSet`. */
+/** `toCIDR` accepts an address without a prefix length; `toCIDRSet` does not. */
 const withLength = (cidr: string): string =>
   isIP(cidr) === 0 ? cidr : `${cidr}/${isIP(cidr) === 4 ? 32 : 128}`
 

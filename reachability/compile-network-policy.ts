@@ -42,7 +42,7 @@ interface PlainRule {
   readonly ports: readonly z.infer<typeof Port>[]
 }
 
-/** The rules of a `NetworkPolicy` of `networking.k8s.io/v1`. */
+/** Compiles a `NetworkPolicy` of `networking.k8s.io/v1`. */
 export function compileNetworkPolicy(context: PolicyContext, object: KubeObject): CompiledRule[] {
   const spec = parseStrictly(context, z.object({ spec: Spec }), object)?.spec
   if (spec === undefined) return []
@@ -58,7 +58,7 @@ export function compileNetworkPolicy(context: PolicyContext, object: KubeObject)
   ]
 }
 
-/** As the API server fills them in where they are left out. */
+/** The API server's default for `policyTypes`. */
 const defaultTypes = (hasEgress: boolean): ('Ingress' | 'Egress')[] =>
   hasEgress ? ['Ingress', 'Egress'] : ['Ingress']
 
@@ -122,7 +122,10 @@ function compilePeer(
   return { kind: 'selector', selector: createSelector([...pods, ...namespaces]) }
 }
 
-/** A plain selector names labels as objects carry them: no source, and no label that Cilium writes. */
+/**
+ * Selectors of a NetworkPolicy contain plain Kubernetes labels: keys without a source prefix, and no labels that Cilium
+ * adds.
+ */
 function checkPlainSelector(context: PolicyContext, path: string, selector: LabelSelector): void {
   checkSelector(context, path, selector)
   const sourced = keysOf(selector).find((key) => key.includes(':'))
@@ -132,7 +135,10 @@ function checkPlainSelector(context: PolicyContext, path: string, selector: Labe
     notUnderstood(context, path, `selects by "${written}", which Cilium writes: engines differ on it`)
 }
 
-/** A pod shows the labels of its namespace under a prefix; an empty selector asks only that there be a namespace. */
+/**
+ * Cilium adds the labels of a pod's namespace to the pod, under a prefix. An empty selector only requires that the pod
+ * has a namespace.
+ */
 function ofNamespaces(selector: LabelSelector): Requirement[] {
   const requirements = requirementsOf(selector, 'k8s').map((requirement) => ({
     ...requirement,

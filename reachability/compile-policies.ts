@@ -5,10 +5,10 @@ import type { CompiledRule } from './compiled-rule.ts'
 import type { PolicyFault, PolicyObjects } from './model.ts'
 import { type PolicyContext, titleOf } from './policy-context.ts'
 
-/** Kinds that only fill or describe what others select, and open nothing by themselves. */
+/** Kinds that describe selected objects and do not open connections. */
 const HARMLESS = ['cilium.io/v2 CiliumNode', 'cilium.io/v2 CiliumIdentity', 'cilium.io/v2 CiliumEndpoint']
 
-/** API groups whose kinds can change who reaches whom. */
+/** API groups whose kinds can change which connections are allowed. */
 const NETWORK_GROUPS =
   /^(?:cilium\.io|isovalent\.com|policy\.networking\.k8s\.io|(?:crd\.)?projectcalico\.org|networking\.gke\.io|acn\.azure\.com)\//
 
@@ -18,15 +18,15 @@ interface Compiled {
 }
 
 /**
- * The rules of all policies among the objects. Objects that are no policies are passed over, but a policy that is not
- * wholly understood, or that the agent would refuse, is a fault: the answer without it would be another one.
+ * Compiles all policies among the objects and ignores objects that are not policies. A policy with an unknown field, or
+ * one that the agent would reject, is a fault: verdicts without it would be wrong.
  */
 export function compilePolicies(objects: PolicyObjects): Compiled {
   const compiled = objects.map(compileOnce)
   return { rules: compiled.flatMap(({ rules }) => rules), faults: compiled.flatMap(({ faults }) => faults) }
 }
 
-/** Objects are never changed in place, so one that was compiled for another question is not compiled again. */
+/** Compiled policies by object. Objects are never changed in place, so each one is compiled once. */
 const COMPILED = new WeakMap<KubeObject, Compiled>()
 
 function compileOnce(object: KubeObject): Compiled {
@@ -39,11 +39,11 @@ function compileOnce(object: KubeObject): Compiled {
   return compiled
 }
 
-/** What keeps these policies from being in force as they are written, or from being judged. */
+/** Returns the reasons why these policies cannot be enforced as written, or cannot be evaluated. */
 export const policyFaults = (objects: PolicyObjects): readonly PolicyFault[] =>
   compilePolicies(objects).faults
 
-/** Whether an object takes part in who reaches whom. */
+/** Whether an object can influence reachability. */
 export const isPolicy = ({ apiVersion, kind }: KubeObject): boolean =>
   (apiVersion.startsWith('networking.k8s.io/') && kind === 'NetworkPolicy') ||
   (NETWORK_GROUPS.test(apiVersion) && !HARMLESS.includes(`${apiVersion} ${kind}`))

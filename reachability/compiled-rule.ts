@@ -4,7 +4,7 @@ import type { Selector } from './selector.ts'
 
 export type Direction = 'ingress' | 'egress'
 
-/** Whom a rule is about at the other end. */
+/** The other end of the connection that a rule matches. */
 export type PeerMatch =
   | { readonly kind: 'selector'; readonly selector: Selector }
   | { readonly kind: 'range'; readonly range: Range; readonly except: readonly Range[] }
@@ -15,22 +15,22 @@ export interface PortMatch {
   readonly protocol: Exclude<Protocol, 'ICMP'>
   readonly first: number
   readonly last: number
-  /** A port by its name; then the numbers mean nothing. */
+  /** A port name. If set, `first` and `last` are ignored. */
   readonly name?: string
-  /** The names that may be looked up through this port; the agent then reads every lookup. */
+  /** The names that may be looked up through this port. If set, the agent inspects every lookup. */
   readonly lookups?: (name: string) => boolean
 }
 
-/** One rule of one policy, whatever kind it came from. */
+/** One rule of a policy, in the same form for every kind of policy. */
 export interface CompiledRule {
   readonly direction: Direction
   readonly isDeny: boolean
-  /** Whether a pod that it selects is closed but for what rules allow. */
+  /** Whether the rule makes its pods default-deny in this direction. */
   readonly isDefaultDeny: boolean
   readonly subject: Selector
-  /** None: nobody. */
+  /** An empty list matches no peer. */
   readonly peers: readonly PeerMatch[] | 'anyone'
-  /** None: no port. */
+  /** An empty list matches no port. */
   readonly ports: readonly PortMatch[] | 'all'
   readonly ref: RuleRef
 }

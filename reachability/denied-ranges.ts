@@ -5,7 +5,7 @@ import { createIdentities } from './identity.ts'
 import type { ClusterFacts, PodFacts } from './model.ts'
 import { selects } from './selector.ts'
 
-/** Ranges that policies deny to a pod whole and by name, at every port. */
+/** Returns the ranges that policies explicitly deny to a pod, completely and at every port. */
 export function rangesDeniedTo(objects: readonly KubeObject[], facts: ClusterFacts, pod: PodFacts): Range[] {
   const { labels } = createIdentities(facts).ofPod(pod)
   return compilePolicies(objects)
@@ -15,6 +15,6 @@ export function rangesDeniedTo(objects: readonly KubeObject[], facts: ClusterFac
     .flatMap((peer) => (peer.kind === 'range' && peer.except.length === 0 ? [peer.range] : []))
 }
 
-/** Whether one of the ranges is exactly this one. */
+/** Whether the list contains exactly this range. */
 export const includesRange = (ranges: readonly Range[], range: Range): boolean =>
   ranges.some((one) => covers(one, range) && covers(range, one))

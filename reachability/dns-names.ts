@@ -1,6 +1,6 @@
 import * as z from 'zod'
 
-/** A name or a pattern of names, as `toFQDNs` and `rules.dns` write it. */
+/** A name or name pattern, as in `toFQDNs` and `rules.dns`. */
 export const NameSelector = z.strictObject({
   matchName: z.string().optional(),
   matchPattern: z.string().optional(),
@@ -10,7 +10,7 @@ export type NameSelector = z.infer<typeof NameSelector>
 const MAX_NAME_LENGTH = 255
 const LABEL_CHARACTER = '[-a-z0-9_]'
 
-/** Why the agent refuses this selector, if so. */
+/** Returns the reason why the agent rejects this selector, or undefined. */
 export function nameFault({ matchName = '', matchPattern = '' }: NameSelector): string | undefined {
   if (matchName !== '' && matchPattern !== '') return 'has both matchName and matchPattern'
   if (matchName !== '' && !/^[-a-zA-Z0-9_.]+$/.test(matchName))
@@ -22,14 +22,14 @@ export function nameFault({ matchName = '', matchPattern = '' }: NameSelector): 
 }
 
 /**
- * Whether a name is one of those selected. `*` stands for characters inside one label, `**.` in front for one or
- * more whole labels, a pattern of nothing but `*` for every name.
+ * Whether a selector matches a name. `*` stands for characters inside one label, a leading `**.` for one or more whole
+ * labels, and a pattern of only `*` for every name.
  */
 export function matchesName(selector: NameSelector, name: string): boolean {
   return patternOf(selector).test(absolute(name))
 }
 
-/** A matcher for many questions about the same selectors. */
+/** Returns a reusable matcher for a list of selectors. */
 export function nameMatcher(selectors: readonly NameSelector[]): (name: string) => boolean {
   const patterns = selectors.map(patternOf)
   return (name) => patterns.some((pattern) => pattern.test(absolute(name)))
@@ -39,7 +39,7 @@ const absolute = (name: string) => `${name.toLowerCase().replace(/\.$/, '')}.`
 
 function patternOf({ matchName = '', matchPattern = '' }: NameSelector): RegExp {
   const text = matchName === '' ? matchPattern : matchName
-  // What selects nothing at all must not become the empty expression, which matches everything.
+  // An empty regular expression would match everything, but an empty selector must match nothing.
   if (text === '') return /(?!)/
   if (/^\*+\.?$/.test(text)) return /^/
   const [subdomains = ''] = /^\*{2,}\./.exec(absolute(text)) ?? []

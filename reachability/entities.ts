@@ -4,10 +4,10 @@ import { createSelector, type Selector } from './selector.ts'
 const reserved = (name: string): Selector =>
   createSelector([{ source: 'reserved', key: name, operator: 'Exists', values: [] }])
 
-/** Whatever runs as a pod with a network of its own. */
+/** Every pod outside the host network. */
 const MANAGED_PODS = createSelector([{ source: 'k8s', key: CLUSTER_KEY, operator: 'Exists', values: [] }])
 
-/** Whom each entity stands for, after Cilium's `EntitySelectorMapping`. */
+/** The identities that each entity stands for, after Cilium's `EntitySelectorMapping`. */
 const ENTITIES: Readonly<Record<string, readonly Selector[]>> = {
   all: [createSelector([])],
   world: [reserved('world')],
@@ -25,7 +25,7 @@ const ENTITIES: Readonly<Record<string, readonly Selector[]>> = {
   none: [],
 }
 
-/** Entities of meshes and of clusters with two address families, which are not evaluated here. */
+/** Entities of cluster meshes and dual-stack clusters, which this evaluator does not model. */
 const NOT_MODELLED = ['cluster-mesh', 'world-ipv4', 'world-ipv6']
 
 export function entitySelectors(entity: string): readonly Selector[] | 'unknown' | 'not modelled' {

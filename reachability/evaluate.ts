@@ -21,9 +21,9 @@ import { type Context, matchesPeer, type Packet, portsOfSide, rulesFor, type Sid
 const DNS_PORT = 53
 
 /**
- * Builds the evaluator of a set of policies over what they act on. The semantics are those of Cilium 1.20 as policy
- * engine: allows add up, a pod that any default-deny rule selects is closed for the rest of that direction, deny
- * rules win, and ranges select neither pods nor nodes.
+ * Builds the evaluator for a set of policies and the facts of a cluster. It follows Cilium 1.20 as policy engine: allow
+ * rules add up, deny rules override them, a pod that a default-deny rule selects is closed for everything else in that
+ * direction, and CIDR rules select neither pods nor nodes.
  */
 export function createEvaluator(policies: PolicyObjects, facts: ClusterFacts): EvaluatorOutcome {
   const { rules, faults } = compilePolicies(policies)
@@ -61,7 +61,7 @@ interface Ends {
   readonly to: Peer
 }
 
-/** Whether an end is the node's own depends on the node of the other. */
+/** Resolves both ends. Whether an end is the local host depends on the node of the other end. */
 function endsOf({ peers }: Context, from: End, to: End): Ends {
   const target = peers.find(to, undefined)
   const source = peers.find(from, target.node)
@@ -78,7 +78,7 @@ function judgeConnection(context: Context, packet: Packet, { from, to }: Ends): 
   return { allowed: egress.allowed && ingress.allowed, egress, ingress }
 }
 
-/** A name is looked up at the cluster's resolver; only a lookup that the agent reads teaches it the address. */
+/** A name is resolved by the cluster's resolver. The agent learns the address only from a lookup that it inspects. */
 function judgeName(context: Context, probe: Probe, to: Extract<End, { kind: 'name' }>): Judgement {
   const lookup = judgeLookup(context, probe.from, to.name)
   const learnedNames = lookup.isRead ? [to.name] : []
@@ -91,7 +91,7 @@ function judgeName(context: Context, probe: Probe, to: Extract<End, { kind: 'nam
 
 interface Lookup {
   readonly verdict: Verdict
-  /** Whether the answer passes through the agent. */
+  /** Whether the agent inspects the lookup. */
   readonly isRead: boolean
 }
 
@@ -109,9 +109,9 @@ function judgeLookup(context: Context, source: End, name: string): Lookup {
 }
 
 /**
- * A rule with `rules.dns` turns every lookup at its port over to the agent, which then lets a name pass if any rule of
- * exactly that port to that resolver does: one that lists it, or one that lists no names at all. Where no rule closes
- * the pod, the agent reads the lookups and refuses none.
+ * A rule with `rules.dns` redirects every lookup at its port to the agent. The agent allows a name if a rule for
+ * exactly that port and resolver lists it or lists no names at all. If no rule makes the pod default-deny, the agent
+ * inspects the lookups and allows all of them.
  */
 function readLookup(
   context: Context,
@@ -139,7 +139,7 @@ function readLookup(
 const isExactly = ({ protocol, first, last, name }: PortMatch, packet: Packet) =>
   name === undefined && protocol === packet.protocol && first === packet.port && last === packet.port
 
-/** Every port at once, by adding up and taking away what the rules of each side say. */
+/** Returns the open ports of each side separately, for all ports at once. */
 function openSides(
   context: Context,
   source: Probe['from'],

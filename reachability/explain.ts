@@ -1,6 +1,6 @@
 import type { Answer, End, Probe, Verdict } from './model.ts'
 
-/** Puts an answer into one sentence. */
+/** Adds the explanation of a verdict as one sentence. */
 export function explain(probe: Probe, judgement: Omit<Answer, 'why'>): Answer {
   return { ...judgement, why: sentence(probe, judgement) }
 }
@@ -15,7 +15,7 @@ function sentence(probe: Probe, { allowed, egress, ingress, lookup }: Omit<Answe
 const reason = ({ because, rule }: Verdict): string =>
   rule === undefined ? because : `${because} ${rule.path} of ${rule.policy}`
 
-/** How to call an end in a sentence. */
+/** Describes one end of a connection for use in a sentence. */
 export function nameOf(end: End): string {
   if (end.kind === 'pod') return `${end.namespace}/${end.name}`
   if (end.kind === 'address') return end.ip

@@ -2,14 +2,14 @@ import type { Address } from './address.ts'
 import type { ClusterFacts, Entity, PodFacts } from './model.ts'
 import type { SourcedLabels } from './selector.ts'
 
-/** What a policy can tell about one end: pods with the same labels are one identity. */
+/** The labels that policies see at one end of a connection. Pods with equal labels share an identity. */
 export interface Identity {
-  /** Unique for its labels. */
+  /** Unique per set of labels. */
   readonly id: number
   readonly labels: SourcedLabels
 }
 
-/** Names that Cilium gives to labels of its own. */
+/** Keys of the labels that Cilium adds. */
 export const CILIUM_PREFIX = 'io.cilium.k8s'
 export const NAMESPACE_KEY = 'io.kubernetes.pod.namespace'
 export const NAMESPACE_LABELS_PREFIX = 'io.cilium.k8s.namespace.labels'
@@ -18,8 +18,8 @@ const SERVICE_ACCOUNT_KEY = 'io.cilium.k8s.policy.serviceaccount'
 const CLUSTER_NAME = 'default'
 
 /**
- * Labels that Cilium's defaults keep in an identity, and labels that they leave out (pkg/labelsfilter/filter.go of
- * 1.20). A selector that names a label left out matches no pod, whatever the pod carries.
+ * Labels that Cilium includes in an identity by default, and labels that it excludes (pkg/labelsfilter/filter.go of
+ * 1.20). A selector with an excluded label matches no pod.
  */
 const KEPT = [
   NAMESPACE_KEY,
@@ -46,14 +46,14 @@ const LEFT_OUT = [
   /^topology\.kubernetes\.io/,
 ]
 
-/** Where both lists match, Cilium keeps the label if the match of `KEPT` is the longer one. */
+/** If both lists match a key, Cilium keeps the label when the match in `KEPT` is longer. */
 function isIdentityLabel(key: string): boolean {
   const leftOut = LEFT_OUT.flatMap((pattern) => pattern.exec(key)?.[0].length ?? [])
   if (leftOut.length === 0) return true
   return KEPT.some((prefix) => key.startsWith(prefix) && prefix.length > Math.min(...leftOut))
 }
 
-/** Interns identities, so that what a selector selects is computed once for all pods that are alike. */
+/** Interns identities, so that each selector is evaluated once for all pods with equal labels. */
 export function createIdentities(facts: ClusterFacts) {
   const known = new Map<string, Identity>()
   const reserved = new Map<string, Identity>()
@@ -69,9 +69,9 @@ export function createIdentities(facts: ClusterFacts) {
   }
 
   return {
-    /** The identity of a pod with a network of its own. */
+    /** Identity of a pod outside the host network. */
     ofPod: (pod: PodFacts): Identity => intern(podLabels(pod, namespaces.get(pod.namespace) ?? {})),
-    /** The identity of what Cilium reserves a name for; several where an address is more than one. */
+    /** Identity with reserved labels. An address can have several, such as `host` and `kube-apiserver`. */
     ofReserved(...entities: readonly Entity[]): Identity {
       const key = entities.join(' ')
       const identity =
@@ -84,7 +84,7 @@ export function createIdentities(facts: ClusterFacts) {
 export type Identities = ReturnType<typeof createIdentities>
 
 function podLabels(pod: PodFacts, ofNamespace: Readonly<Record<string, string>>): SourcedLabels {
-  // Cilium drops labels under its own prefix from a pod: otherwise a pod could claim to be in another namespace.
+  // Cilium drops pod labels under its prefix: otherwise a pod could pretend to be in another namespace.
   const own = Object.entries(pod.labels).filter(([key]) => !key.startsWith(CILIUM_PREFIX))
   // The API server writes this label on every namespace.
   const namespaceLabels = { ...ofNamespace, 'kubernetes.io/metadata.name': pod.namespace }
@@ -102,17 +102,17 @@ function podLabels(pod: PodFacts, ofNamespace: Readonly<Record<string, string>>)
   )
 }
 
-/** One end of a connection as policies see it. */
+/** One end of a connection, as policies see it. */
 export interface Peer {
   readonly identity: Identity
-  /** Only where ranges count: a pod and a node have identities, which no range selects. */
+  /** Set only for external ends. Pods and nodes have identities, which no CIDR rule selects. */
   readonly address?: Address
-  /** Names that the agent knows for the address. */
+  /** Names for which the agent has learned this address. */
   readonly names: readonly string[]
-  /** Set for a pod with a network of its own: its own policies count too. */
+  /** Set for a pod outside the host network, because policies can select it. */
   readonly pod?: PodFacts
-  /** Set for a node and for pods in its network. */
+  /** Set for a node and for pods in the host network. */
   readonly node?: string
-  /** How to call it in a sentence. */
+  /** Description for use in a sentence. */
   readonly title: string
 }

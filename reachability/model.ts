@@ -1,10 +1,10 @@
 import type { KubeObject } from '../charts-src/kube-object.ts'
 import type { PortSet } from './port-set.ts'
 
-/** What a packet is, as far as a policy sees it. `ICMP` has no port: only rules for all ports let it through. */
+/** The protocol of a packet. `ICMP` has no port, so only rules for all ports allow it. */
 export type Protocol = 'TCP' | 'UDP' | 'SCTP' | 'ICMP'
 
-/** Identities that Cilium keeps for itself. */
+/** Cilium's reserved identities. */
 export type Entity =
   | 'world'
   | 'host'
@@ -18,23 +18,23 @@ export type Entity =
 /** One end of a connection. */
 export type End =
   | { readonly kind: 'pod'; readonly namespace: string; readonly name: string }
-  /** An address; it is a pod's, a node's or the API server's where the cluster says so, else it is outside. */
+  /** An address. It counts as a pod, a node or the API server if the cluster facts list it, otherwise as external. */
   | {
       readonly kind: 'address'
       readonly ip: string
       /** Names for which the node's agent has learned this address from a lookup. @default none */
       readonly learnedNames?: readonly string[]
     }
-  /** A name outside the cluster: looked up first by `from`, then connected to. Only as a target. */
+  /** A name outside the cluster, only as a target: `from` looks it up and then connects to it. */
   | {
       readonly kind: 'name'
       readonly name: string
-      /** What the name resolves to. @default an address of its own outside every range in use */
+      /** Address that the name resolves to. @default an address outside every range in use */
       readonly ip?: string
     }
   | { readonly kind: 'entity'; readonly entity: Entity }
 
-/** May `from` open a connection to `to` at this port? */
+/** Asks whether `from` may open a connection to `to` at this port. */
 export interface Probe {
   readonly from: Exclude<End, { readonly kind: 'name' }>
   readonly to: End
@@ -43,7 +43,7 @@ export interface Probe {
   readonly port: number
 }
 
-/** The rule of a policy that decided, with the path inside the object. */
+/** The rule that decided, with its path inside the policy object. */
 export interface RuleRef {
   /** `NetworkPolicy agentweaver-sandboxes/default-deny` */
   readonly policy: string
@@ -51,7 +51,7 @@ export interface RuleRef {
   readonly path: string
 }
 
-/** What one side of a connection says to it. */
+/** The verdict of one side of a connection. */
 export interface Verdict {
   readonly allowed: boolean
   readonly because:
@@ -65,19 +65,19 @@ export interface Verdict {
     | 'the name is not listed'
     | 'there is no resolver'
     | 'it never leaves the pod'
-  /** Present where one rule decided. */
+  /** Set if a single rule decided. */
   readonly rule?: RuleRef
 }
 
 export interface Answer {
   readonly allowed: boolean
-  /** The sentence for a person: which rule, or which default deny. */
+  /** Explanation: the rule that decided, or the default deny. */
   readonly why: string
-  /** What the policies of the pod it comes from say. */
+  /** Verdict of the policies that select the source pod. */
   readonly egress: Verdict
-  /** What the policies of the pod it goes to say. */
+  /** Verdict of the policies that select the target pod. */
   readonly ingress: Verdict
-  /** For a name: whether `from` may ask the cluster's resolver for it. */
+  /** Only for a name: whether `from` may look it up at the cluster's resolver. */
   readonly lookup?: Verdict
 }
 
@@ -87,13 +87,13 @@ export interface PodFacts {
   readonly labels: Readonly<Record<string, string>>
   /** @default [] */
   readonly ips?: readonly string[]
-  /** Name of its node; pods without one count as being on nodes of their own. */
+  /** Name of the pod's node. Pods without one count as running on separate nodes. */
   readonly node?: string
-  /** A pod in the node's network is the node to every policy. @default false */
+  /** Policies treat a pod in the host network as its node. @default false */
   readonly hostNetwork?: boolean
   /** @default 'default' */
   readonly serviceAccount?: string
-  /** Container ports with a name, for rules that name a port. */
+  /** Named container ports, for rules that refer to a port by name. */
   readonly namedPorts?: readonly {
     readonly name: string
     readonly port: number
@@ -101,7 +101,7 @@ export interface PodFacts {
   }[]
 }
 
-/** What the policies act on: everything that is not itself a policy. */
+/** The cluster that the policies apply to: all facts except the policies. */
 export interface ClusterFacts {
   readonly namespaces: readonly {
     readonly name: string
@@ -109,13 +109,16 @@ export interface ClusterFacts {
   }[]
   readonly pods: readonly PodFacts[]
   readonly nodes?: readonly { readonly name: string; readonly ips: readonly string[] }[]
-  /** Addresses at which the API server is reached; one that is also a node's is that node. */
+  /** Addresses of the API server. An address that is also a node's counts as that node. */
   readonly apiServer?: { readonly ips: readonly string[] }
-  /** The pod that answers lookups of names; without it no name can be looked up. */
+  /** The DNS pod of the cluster. Without it no name can be resolved. */
   readonly resolver?: { readonly namespace: string; readonly name: string }
 }
 
-/** Why a policy cannot be evaluated. Nothing is ever skipped: one fault and there is no evaluator. */
+/**
+ * The reason why a policy cannot be evaluated. With a single fault there is no evaluator, because a skipped policy
+ * would change verdicts.
+ */
 export interface PolicyFault {
   readonly kind: 'not understood' | 'refused by the agent'
   /** `CiliumNetworkPolicy agentweaver-sandboxes/agent-egress` */
@@ -125,7 +128,7 @@ export interface PolicyFault {
   readonly reason: string
 }
 
-/** What each side of a connection lets through by itself. */
+/** Ports that each side of a connection allows by itself. */
 export interface OpenSides {
   readonly egress: PortSet
   readonly ingress: PortSet
@@ -133,11 +136,11 @@ export interface OpenSides {
 
 export interface Evaluator {
   evaluate(probe: Probe): Answer
-  /** Only the answer, for those that ask very often. */
+  /** Returns only the verdict, for callers with very many probes. */
   isAllowed(probe: Probe): boolean
-  /** Every port that `from` may connect to. */
+  /** Returns all ports that `from` may connect to. */
   openPorts(from: Probe['from'], to: Exclude<End, { readonly kind: 'name' }>): PortSet
-  /** The same, each side for itself. */
+  /** Returns the open ports of each side separately. */
   openSides(from: Probe['from'], to: Exclude<End, { readonly kind: 'name' }>): OpenSides
 }
 
@@ -145,5 +148,5 @@ export type EvaluatorOutcome =
   | { readonly ok: true; readonly evaluator: Evaluator }
   | { readonly ok: false; readonly faults: readonly PolicyFault[] }
 
-/** Policies as they are rendered; other objects among them are ignored unless they could change the network. */
+/** The rendered policies. Other objects are ignored unless they could influence reachability. */
 export type PolicyObjects = readonly KubeObject[]

@@ -2,10 +2,10 @@ import { type Address, formatAddress, parseAddress } from './address.ts'
 import { createIdentities, type Identities, type Identity, type Peer } from './identity.ts'
 import type { ClusterFacts, End, Entity, PodFacts } from './model.ts'
 
-/** An address of no cluster, no owner and no list (RFC 5737): anything outside that no narrower rule names. */
+/** A documentation address (RFC 5737), which stands for any external address that no narrower rule contains. */
 export const ANYWHERE = '203.0.113.7'
 
-/** Finds what the ends of a probe are to a policy. */
+/** Creates the lookup from the ends of a probe to peers. */
 export function createPeers(facts: ClusterFacts) {
   const identities = createIdentities(facts)
   const pods = new Map(facts.pods.map((pod) => [`${pod.namespace}/${pod.name}`, pod]))
@@ -20,7 +20,10 @@ export function createPeers(facts: ClusterFacts) {
   const apiServer = new Set((facts.apiServer?.ips ?? []).map(normal))
   const known = { identities, pods, byAddress, nodes, apiServer }
   const podPeers = new Map<PodFacts, Peer>()
-  /** Pods with a network of their own, by the very object that asks for them: matrices ask with the same ones. */
+  /**
+   * Peers of pods outside the host network, cached by the `End` object: a matrix reuses the same objects for all its
+   * probes.
+   */
   const sameForAll = new WeakMap<End, Peer>()
 
   function ofPod(pod: PodFacts): Peer {
@@ -32,7 +35,9 @@ export function createPeers(facts: ClusterFacts) {
     return peer
   }
 
-  /** `otherNode` is the node of the other end: what runs on the same node is its host, else a remote one. */
+  /**
+   * `otherNode` is the node of the other end. An end on the same node is its `host`, any other node is a `remote-node`.
+   */
   function find(end: End, otherNode: string | undefined): Peer {
     return sameForAll.get(end) ?? findNew(end, otherNode)
   }
@@ -113,7 +118,7 @@ function ofNode(
   }
 }
 
-/** What is outside is the world, whatever else it is; only here do ranges and names count. */
+/** An external peer. It has the reserved label `world`, and only for it do CIDR rules and names apply. */
 function outside(
   identities: Identities,
   {

@@ -5,7 +5,7 @@ import type { PeerMatch } from './compiled-rule.ts'
 import type { PolicyFault } from './model.ts'
 import { keyWrittenTwice, type LabelSelector, selectorFault, unknownLabel } from './selector.ts'
 
-/** One policy while it is compiled: what it is called, and what is wrong with it. */
+/** The policy that is being compiled, with the faults found so far. */
 export interface PolicyContext {
   readonly policy: string
   readonly namespace: string | undefined
@@ -23,7 +23,7 @@ export function refused(context: PolicyContext, path: string, reason: string): v
   context.faults.push({ kind: 'refused by the agent', policy: context.policy, path, reason })
 }
 
-/** Parses with a strict schema; every key that it does not know is a fault of its own. */
+/** Parses a value with a strict schema. Each unknown key is reported as a separate fault. */
 export function parseStrictly<T extends z.ZodType>(
   context: PolicyContext,
   schema: T,
@@ -50,7 +50,7 @@ const pathText = (path: readonly PropertyKey[]): string =>
     '',
   )
 
-/** Says what is wrong with a selector, wherever it stands. */
+/** Reports the faults of a selector. */
 export function checkSelector(context: PolicyContext, path: string, selector: LabelSelector): void {
   const fault = selectorFault(selector)
   if (fault !== undefined) refused(context, path, fault)
@@ -62,7 +62,10 @@ export function checkSelector(context: PolicyContext, path: string, selector: La
     notUnderstood(context, path, `has "${twice}" twice in matchLabels: Cilium keeps either value`)
 }
 
-/** A range, with its length, and what is cut out of it; undefined, and a fault, where they are none. */
+/**
+ * Parses a CIDR with its exceptions. Reports a fault and returns undefined if the CIDR is invalid; an invalid exception
+ * is a fault too.
+ */
 export function rangeMatch(
   context: PolicyContext,
   path: string,

@@ -1,8 +1,9 @@
 import type { PodFacts, Protocol } from './model.ts'
 
 /**
- * The number that a pod gives to the name of a port. Cilium keeps one number for each name of a pod, the last that the
- * pod declares, and since 1.20 pods with other named ports are another identity: no pod lends its number to another.
+ * Returns the port number that a pod declares for a port name. If a pod declares a name twice, Cilium uses the last
+ * number. Since 1.20 pods with different named ports have different identities, so a pod never uses the number of
+ * another pod.
  */
 export function portNumber(
   { namedPorts = [] }: PodFacts,

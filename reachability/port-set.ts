@@ -1,9 +1,9 @@
 import type { Protocol } from './model.ts'
 
-/** Ports from one to another, both included. */
+/** A range of ports, both ends included. */
 export type PortRange = readonly [first: number, last: number]
 
-/** Sorted, apart from each other. `ICMP`, which has no ports, is all or nothing. */
+/** Sorted, disjoint ranges. `ICMP` has no ports: either all or none are open. */
 export type PortSet = Readonly<Record<Protocol, readonly PortRange[]>>
 
 const PROTOCOLS = ['TCP', 'UDP', 'SCTP', 'ICMP'] as const

@@ -1,7 +1,9 @@
 import type { Identity } from './identity.ts'
 import { type Selector, selects } from './selector.ts'
 
-/** Remembers what each selector selects: there are few different selectors and identities, and very many questions. */
+/**
+ * Caches whether a selector matches an identity: there are few distinct selectors and identities, and very many probes.
+ */
 export function createSelectionCache() {
   const known = new Map<string, Map<number, boolean>>()
   const bySelector = new WeakMap<Selector, Map<number, boolean>>()

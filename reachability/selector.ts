@@ -1,6 +1,6 @@
 import * as z from 'zod'
 
-/** Where a label comes from: the API server's objects, Cilium itself, or, in a selector, either. */
+/** Source of a label: Kubernetes objects, Cilium itself, or, only in a selector, either of them. */
 type LabelSource = 'k8s' | 'reserved' | 'any'
 
 /** One condition on labels. */
@@ -11,13 +11,13 @@ export interface Requirement {
   readonly values: readonly string[]
 }
 
-/** Labels of something that policies select, by source and key: `k8s:app`. */
+/** Labels by source and key, such as `k8s:app`. */
 export type SourcedLabels = ReadonlyMap<string, string>
 
-/** All conditions hold. No condition at all selects everything. */
+/** All requirements must match. A selector without requirements matches everything. */
 export interface Selector {
   readonly requirements: readonly Requirement[]
-  /** The same for selectors that select alike. */
+  /** Equal for selectors with equal requirements. */
   readonly key: string
 }
 
@@ -32,7 +32,7 @@ export const LabelSelector = z.strictObject({
 })
 export type LabelSelector = z.infer<typeof LabelSelector>
 
-/** The conditions of a selector; a key without a source of its own gets `source`. */
+/** Returns the requirements of a selector. A key without a source prefix gets `source`. */
 export function requirementsOf(selector: LabelSelector, source: LabelSource): Requirement[] {
   const labels = Object.entries(selector.matchLabels ?? {}).map(([key, value]) => ({
     ...sourced(key, source),
@@ -52,7 +52,7 @@ const LABEL_VALUE = new RegExp(`^(?:${LABEL_WORD})?$`)
 const DNS_WORD = '[a-z0-9](?:[-a-z0-9]*[a-z0-9])?'
 const LABEL_KEY = new RegExp(`^(?:(?=[^/]{1,253}/)${DNS_WORD}(?:\\.${DNS_WORD})*/)?${LABEL_WORD}$`)
 
-/** Why no engine takes this selector, if so. */
+/** Returns the reason why every policy engine rejects this selector, or undefined. */
 export function selectorFault({ matchLabels, matchExpressions }: LabelSelector): string | undefined {
   const labels = Object.entries(matchLabels ?? {}).map(([key, value]) => wordFault(key, [value]))
   const expressions = (matchExpressions ?? []).map(
@@ -61,7 +61,7 @@ export function selectorFault({ matchLabels, matchExpressions }: LabelSelector):
   return [...labels, ...expressions].find((fault) => fault !== undefined)
 }
 
-/** The CRD's schema leaves keys alone, and values of expressions. */
+/** Checks keys and values, because the CRD's schema validates neither keys nor the values of expressions. */
 function wordFault(key: string, values: readonly string[]): string | undefined {
   if (!LABEL_KEY.test(withoutSource(key))) return `"${key}" is no key of a label`
   const wrong = values.find((value) => !LABEL_VALUE.test(value))
@@ -76,23 +76,28 @@ function operatorFault(key: string, operator: string, values: readonly string[])
 
 const withoutSource = (key: string): string => key.replace(/^[A-Za-z0-9]+:/, '')
 
-/** Every key that a selector names, as it is written. */
+/** Every key of a selector, as written. */
 export const keysOf = ({ matchLabels, matchExpressions }: LabelSelector): string[] => [
   ...Object.keys(matchLabels ?? {}),
   ...(matchExpressions ?? []).map(({ key }) => key),
 ]
 
-/** Labels of Cilium's aggregates, and the label that it makes of named ports, which pods from before 1.20 are without. */
+/** Labels of Cilium's aggregate identities and of named ports. Pods created before Cilium 1.20 lack the latter. */
 const CILIUMS_OWN =
   /^(?:any:|reserved:)?(?:aggregate-(?:cluster|cluster-mesh|world|remote-node)$|io\.cilium\.k8s\.named-ports)/
 
-/** A key that names what an evaluator does not know, or a label of another source (cidr:, fqdn:, node: …). */
+/**
+ * Returns a key that this evaluator does not model, including labels of other sources (`cidr:`, `fqdn:`, `node:` …).
+ */
 export const unknownLabel = (selector: LabelSelector): string | undefined =>
   keysOf(selector).find(
     (key) => CILIUMS_OWN.test(key) || (/^\$|:/.test(key) && !/^(?:k8s|reserved|any):./.test(key)),
   )
 
-/** A label that `matchLabels` has with and without the source that it would get: Cilium keeps one of the two values. */
+/**
+ * Returns a key that `matchLabels` contains both with and without the prefix `any:`. Cilium keeps an arbitrary one of
+ * the two values.
+ */
 export const keyWrittenTwice = ({ matchLabels }: LabelSelector): string | undefined =>
   Object.keys(matchLabels ?? {}).find((key) => Object.hasOwn(matchLabels ?? {}, `any:${key}`))
 

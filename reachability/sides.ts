@@ -7,7 +7,7 @@ import { portNumber } from './port-names.ts'
 import { ALL_PORTS, type PortRange, type PortSet, portSet, subtract, unite } from './port-set.ts'
 import type { SelectionCache } from './selection-cache.ts'
 
-/** What one evaluator knows. */
+/** Shared state of one evaluator. */
 export interface Context {
   readonly rules: readonly CompiledRule[]
   readonly peers: ReturnType<typeof createPeers>
@@ -18,7 +18,7 @@ export interface Context {
 
 export type Packet = Pick<Probe, 'protocol' | 'port'>
 
-/** Every port that one side lets through by itself. */
+/** Returns all ports that one side allows by itself. */
 export function portsOfSide(context: Context, side: Side): PortSet {
   if (side.subject.pod === undefined) return ALL_PORTS
   const rules = rulesFor(context, side)
@@ -34,10 +34,10 @@ function portsOfRule(side: Side, { ports }: CompiledRule): PortSet {
   return unite(ports.map((port) => portSet({ [port.protocol]: rangesOf(side, port) })))
 }
 
-/** Whose policies are asked about whom. */
+/** One side of a connection: the policies of `subject` are evaluated for the peer. */
 export interface Side {
   readonly direction: Direction
-  /** Whose policies are asked. */
+  /** The end whose policies are evaluated. */
   readonly subject: Peer
   /** The other end. */
   readonly peer: Peer
@@ -48,7 +48,7 @@ const NO_POD: Verdict = { allowed: true, because: 'no policy of a pod applies to
 const CLOSED: Verdict = { allowed: false, because: 'default deny' }
 const OWN_NODE: Verdict = { allowed: true, because: 'the agent lets a node reach its own pods' }
 
-/** What the policies of one side say to one packet. */
+/** Returns the verdict of one side for one packet. */
 export function verdict(context: Context, packet: Packet, side: Side): Verdict {
   if (side.subject.pod === undefined) return NO_POD
   const rules = rulesFor(context, side)
@@ -66,7 +66,7 @@ interface Question {
   readonly side: Side
 }
 
-/** What holds where no rule says anything about the packet. */
+/** Returns the verdict for a packet that no rule matches. */
 function withoutRule(rules: readonly CompiledRule[], { direction, peer }: Side): Verdict {
   if (!rules.some(({ isDefaultDeny }) => isDefaultDeny))
     return { allowed: true, because: 'only default-allow policies select it' }
@@ -99,7 +99,7 @@ function matchesPorts({ packet, side }: Question, { ports }: CompiledRule): bool
   )
 }
 
-/** A port's numbers; a name stands for the number of the pod that is entered. */
+/** Returns the numbers of a port. A port name is resolved in the target pod. */
 function rangesOf({ direction, subject, peer }: Side, port: PortMatch): PortRange[] {
   const { name, protocol, first, last } = port
   if (name === undefined) return [[first, last]]

@@ -18,7 +18,7 @@ export interface PolicySettings {
   readonly sliceLabel: string
   readonly gitopsIdentity: string
   readonly breakGlassGroup: string
-  /** Regular expressions that match our namespace names, and those of sandbox namespaces. */
+  /** Regular expressions for the names of our namespaces, and for those of sandbox namespaces. */
   readonly ownNamespaces: string
   readonly sandboxNamespaces: string
   /** StorageClass of the workspaces of every slice. */

@@ -13,7 +13,7 @@ export interface CheckedTree {
   readonly objects: readonly Placed[]
 }
 
-/** A fault: where it shows, what is wrong, and which source file to open. */
+/** A fault: the path of the object, the message, and the source file to open. */
 export interface Finding {
   readonly path: string
   readonly message: string

@@ -8,8 +8,8 @@ import { containersOf, podsOf } from './tree-pods.ts'
 const OPEN = 'charts-src/constructs/sandbox-env.ts'
 
 /**
- * In mode `proxy` whoever asks servers is told of the proxy by the address of its Service, since a sandbox has no
- * resolver; in every other mode nobody is told of one.
+ * In mode `proxy`, AgentHost in agent sandboxes must have the proxy's Service address in `HTTPS_PROXY`, because a
+ * sandbox has no resolver. No other container may have a proxy.
  */
 export const wayOut: Check = (tree) => {
   const agents = workloads(tree.environment.slice).sandbox('agent').labels
@@ -38,7 +38,7 @@ function faultsOf(tree: CheckedTree, container: unknown, needs: boolean): string
   ]
 }
 
-/** Where the Services of the egress proxy are. */
+/** Returns the URLs of the egress proxy's Services. */
 function addressesOf({ environment, objects }: CheckedTree): string[] {
   const { name, namespace } = workloads(environment.slice).egressProxy
   return objects.flatMap(({ object }) => {

@@ -63,7 +63,7 @@ export interface SandboxWarmPoolProps extends Named {
 }
 
 /**
- * Sandboxes that wait for a claim. After a template change, those of the old template stay until they are
+ * A warm pool: sandboxes without a claim. After a template change, sandboxes of the old template stay until they are
  * claimed.
  */
 export class SandboxWarmPool extends ApiObject {

@@ -3,10 +3,13 @@ import { ROW_HEIGHT, STYLES } from './words.ts'
 
 type Point = readonly [x: number, y: number]
 
-/** A cubic curve: where it begins, two points that bend it, where it ends. */
+/** A cubic Bézier curve: start, two control points, end. */
 export type Curve = readonly [Point, Point, Point, Point]
 
-/** Sideways between columns, up or down inside one; arrows to one box come in at different heights. */
+/**
+ * Arrows between columns are horizontal, arrows inside a column are vertical. Arrows to the same box end at different
+ * heights.
+ */
 export function curveBetween(a: Box, b: Box): Curve {
   return a.x + a.width < b.x || b.x + b.width < a.x ? sideways(a, b) : upright(a, b)
 }
@@ -15,7 +18,7 @@ function sideways(a: Box, b: Box): Curve {
   const isRight = a.x < b.x
   const start = isRight ? a.x + a.width : a.x
   const end = isRight ? b.x : b.x + b.width
-  // Towards the other's height, but never beyond a box.
+  // The height of the other box's centre, limited to the edge of this box.
   const [fromY, toY] = [toward(a, middle(b)), toward(b, middle(a))]
   const bend = (start + end) / 2
   return [
@@ -50,7 +53,7 @@ function pointAt(curve: Curve, share: number): Point {
   return [sum(0), sum(1)]
 }
 
-/** Where along an arrow its words may stand, the middle first. */
+/** Positions along an arrow where its label may be, the centre first. */
 const PLACES_ALONG = [0.5, 0.44, 0.56, 0.38, 0.62, 0.32, 0.68, 0.26, 0.74, 0.2, 0.8]
 const SAMPLES = Array.from({ length: 41 }, (_, index) => index / 40)
 const PADDING = 4
@@ -66,7 +69,10 @@ export interface Obstacles {
   readonly curves: readonly Curve[]
 }
 
-/** The box of an arrow's words: on nobody else's words or box, and on as few other arrows as can be. */
+/**
+ * Chooses the position of an arrow's label: first the fewest overlaps with boxes and other labels, then the fewest
+ * crossed arrows.
+ */
 export function placeLabel({ rows, curve }: Label, { boxes, labels, curves }: Obstacles): Box {
   const longest = Math.max(...rows.map((row) => row.length))
   const width = longest * STYLES.port.character + 2 * PADDING

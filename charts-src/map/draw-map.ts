@@ -11,7 +11,7 @@ export interface Shape {
   readonly style: ShapeStyle
 }
 
-/** What the picture consists of, with every place computed: boxes, then arrows, then labels and words on top. */
+/** All parts of the picture with computed positions. They are drawn in this order: boxes, arrows, labels, text. */
 export interface Drawing {
   readonly title: string
   readonly height: number
@@ -29,7 +29,7 @@ interface Part {
 const MARGIN = 24
 const INSET = 10
 
-/** Boxes are who there is, an arrow is a connection that some rule permits, its words are the ports. */
+/** A box is an endpoint, an arrow is a connection that the policies allow, and the arrow's label lists the ports. */
 export function drawMap(model: MapModel): Drawing {
   const parts = [...actorParts(model), ...listParts(model)]
   const edges = model.edges.filter(isDrawn)
@@ -52,7 +52,7 @@ export function drawMap(model: MapModel): Drawing {
   }
 }
 
-/** Whether an edge has both ends in the picture; the others are told in words below it. */
+/** Whether both ends of an edge have a box. The footer lists the other edges as text. */
 export const isDrawn = ({ from, to }: MapEdge): boolean =>
   PLACES[from] !== undefined && PLACES[to] !== undefined
 
@@ -139,7 +139,7 @@ function listParts(model: MapModel): Part[] {
   })
 }
 
-/** Straight, into the list of names. */
+/** A straight arrow from each sandbox class to its list of names. */
 function listArrows(model: MapModel): Curve[] {
   return entriesOf(NAME_LISTS).flatMap(([id, list]): Curve[] => {
     const from = PLACES[id]

@@ -8,10 +8,10 @@ export interface Box {
 }
 
 export const WIDTH = 1360
-/** Where the words below the picture begin. */
+/** Top of the text below the picture. */
 export const FOOTER_Y = 808
 
-/** Rooms that the boxes stand in: one lane for each namespace, between those who are not ours. */
+/** Background areas: one lane per namespace, between the external endpoints. */
 export const ROOMS = [
   { x: 292, y: 76, width: 252, height: 646, namespace: 'controlPlane' },
   { x: 722, y: 76, width: 284, height: 646, namespace: 'sandboxes' },
@@ -23,7 +23,7 @@ const sandbox = { x: 738, width: 252, height: 284 }
 const below = { y: 744, height: 40 }
 const right = { x: 1092, width: 244 }
 
-/** Where whom the picture shows. Whoever is not here is told in words. */
+/** Boxes of the endpoints in the picture. The footer lists connections of all other endpoints. */
 export const PLACES: Partial<Record<ActorId, Box>> = {
   internet: { ...left, y: 222 },
   monitoring: { ...left, y: 505 },
@@ -37,7 +37,7 @@ export const PLACES: Partial<Record<ActorId, Box>> = {
   'own node': { ...right, y: 600, height: 58 },
 }
 
-/** Lists of names outside, beside whom may reach them; a list grows with its names. */
+/** Lists of external names next to the sandbox class that may reach them. The height grows with the number of names. */
 export const NAME_LISTS: Partial<Record<ActorId, Box>> = {
   agent: { ...right, y: 126, height: 40 },
   command: { ...right, y: 456, height: 40 },

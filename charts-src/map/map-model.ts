@@ -15,7 +15,7 @@ export interface MapEdge {
   readonly ports: string
 }
 
-/** A pool, the template that it is made from, and what a sandbox of it is. */
+/** A warm pool, its template, and the properties of its sandboxes. */
 export interface MapPool {
   readonly kind: SandboxKind
   readonly pool: string
@@ -30,18 +30,21 @@ export interface MapModel {
   readonly environment: string
   readonly namespaces: { readonly controlPlane: string; readonly sandboxes: string }
   readonly titles: ReadonlyMap<ActorId, string>
-  /** Every pair that may talk, with at least one end of ours; what is open to everybody is one edge from `internet`. */
+  /**
+   * Every allowed connection with at least one end in our namespaces. A connection that every external endpoint may
+   * open is one edge from `internet`.
+   */
   readonly edges: readonly MapEdge[]
   readonly pools: readonly MapPool[]
-  /** Names outside by who may reach them. */
+  /** External names that each endpoint may reach. */
   readonly names: ReadonlyMap<ActorId, readonly string[]>
-  /** Whom no sandbox of either class reaches at any port. */
+  /** Endpoints that sandboxes of neither class can reach at any port. */
   readonly closed: readonly string[]
 }
 
 const SANDBOXES: readonly ActorId[] = ['agent', 'command']
 
-/** What a picture of an environment has to show, computed from its rendered objects. */
+/** Computes the content of the picture from the rendered objects. */
 export function mapModel(
   objects: readonly KubeObject[],
   environment: Environment,
@@ -63,7 +66,10 @@ export function mapModel(
   }
 }
 
-/** A second sandbox of a class and a pod with borrowed labels have the rows of others. */
+/**
+ * Hides endpoints whose connections equal those of another one: the second sandbox of a class, and pods of other
+ * namespaces that copy our labels.
+ */
 const isShown = ({ id }: Actor) =>
   !IMPOSTORS.includes(id) && !['other agent', 'other command', 'unknown api server'].includes(id)
 
@@ -80,7 +86,7 @@ function edgesOf(world: World, actors: readonly Actor[]): MapEdge[] {
   return edges.filter((edge) => edge.from === 'internet' || !isPublic(edge))
 }
 
-/** Who opens no connection by itself. */
+/** Whether an endpoint opens connections. */
 const canAsk = (id: ActorId) => !['database', 'metadata', 'dns'].includes(id)
 
 function pairsOf({ evaluator }: World, actors: readonly Actor[]): MapEdge[] {

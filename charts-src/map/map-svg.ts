@@ -6,7 +6,7 @@ import { STYLES, type Words } from './words.ts'
 
 const FONT = "Inter, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
 
-/** The picture as text, the same bytes for the same model; light or dark as the reader's page is. */
+/** Returns the picture as SVG text. The output is deterministic and follows the light or dark theme of the page. */
 export function mapSvg(model: MapModel): string {
   const { title, height, shapes, arrows, labels, words }: Drawing = drawMap(model)
   return `${[
@@ -57,7 +57,7 @@ function rect({ box, style }: Shape): string {
   return `<rect class="${style}" x="${round(box.x)}" y="${round(box.y)}" width="${round(box.width)}" height="${round(box.height)}" rx="${radius}"/>`
 }
 
-/** The line of the letters is about a letter's height below the top of their box. */
+/** The baseline is about one letter height below the top of the box. */
 const text = ({ text: words, style, box }: Words) =>
   `<text class="${style}" x="${round(box.x)}" y="${round(box.y + STYLES[style].size)}">${escaped(words)}</text>`
 

@@ -4,7 +4,7 @@ import { renderEnvironment } from '../tree/render.ts'
 import { mapModel } from './map-model.ts'
 import { mapSvg } from './map-svg.ts'
 
-/** The picture of an environment, from the same objects that synth writes. */
+/** Renders the picture of an environment from the same objects that `npm run synth` writes. */
 export function renderMap(environment: Environment): string {
   const objects = renderEnvironment(environment, readEgressPolicy()).flatMap((app) => app.objects)
   return mapSvg(mapModel(objects, environment))

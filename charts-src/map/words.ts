@@ -1,6 +1,6 @@
 import type { Box } from './map-layout.ts'
 
-/** Size of a style's letters, and what one takes in a wide font; a narrower one leaves some room. */
+/** Font size of each style, and the width of a character in a wide font. A narrower font leaves some space. */
 export const STYLES = {
   head: { size: 18, character: 11.6 },
   name: { size: 13, character: 8.2 },
@@ -9,12 +9,12 @@ export const STYLES = {
 } as const
 export type WordStyle = keyof typeof STYLES
 
-/** One line of words; its box is what it takes at most. */
+/** One line of text. `box` is its maximum extent. */
 export interface Words {
   readonly text: string
   readonly style: WordStyle
   readonly box: Box
-  /** What it stands in, and must not leave. */
+  /** The surrounding box, which the text must not leave. */
   readonly frame: Box
 }
 
@@ -28,7 +28,7 @@ export interface Paragraph {
 
 export const ROW_HEIGHT = 18
 
-/** Rows under each other; `y` is the top of the first. */
+/** Places rows of text below each other. `y` is the top of the first row. */
 export function wordsOf({ rows, styles, x, y, frame }: Paragraph): Words[] {
   return rows.map((text, index) => {
     const style = styles(index)
@@ -37,7 +37,7 @@ export function wordsOf({ rows, styles, x, y, frame }: Paragraph): Words[] {
   })
 }
 
-/** Breaks between words only, or also at dots and hyphens of a name that is too long by itself. */
+/** `words` breaks only at spaces; `names` also breaks long names at dots and hyphens. */
 const BREAKS = { words: /(?<= )/, names: /(?<=[ .-])/ } as const
 
 interface Room {

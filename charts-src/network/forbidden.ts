@@ -1,6 +1,6 @@
 import type { Environment } from '../environment/schema.ts'
 
-/** A range that no sandbox may reach, whatever other policies allow. */
+/** A range that no sandbox may reach, even if another policy allows it. */
 export interface ForbiddenRange {
   readonly cidr: string
   readonly what: string

@@ -29,7 +29,10 @@ const SHELLS: AdmissionPolicy = {
   ],
 }
 
-/** In every namespace of a slice: where a binding selects one without parameters, no pod can be made at all. */
+/**
+ * Applies in every namespace of a slice. Without the parameter object, the binding of a policy rejects every pod in the
+ * namespace.
+ */
 const PARAMETERS: AdmissionPolicy = {
   name: 'parameters',
   scope: 'slice',
@@ -47,7 +50,7 @@ const PARAMETERS: AdmissionPolicy = {
   ],
 }
 
-/** In the control plane too: whoever has a token of the API's account is the API. */
+/** Applies in the control plane too: a token of the API's service account grants all rights of the API. */
 const TOKENS: AdmissionPolicy = {
   name: 'tokens',
   scope: 'slice',
@@ -89,7 +92,10 @@ const ACCOUNTS: AdmissionPolicy = {
   ],
 }
 
-/** Groups in which every account is, those of sandboxes too, and what Kubernetes itself grants them. */
+/**
+ * Groups that contain every service account, including those of sandboxes. Kubernetes itself binds the roles in
+ * `FOR_EVERYBODY` to them.
+ */
 const EVERYBODY = ['system:serviceaccounts', 'system:authenticated']
 const FOR_EVERYBODY = [
   'system:basic-user',
@@ -136,13 +142,13 @@ const isGuarded = (key: string) =>
   `${key} == variables.sliceLabel || ${key}.startsWith('pod-security.kubernetes.io/')`
 
 /**
- * Without a selector: of a changed namespace the selector would see the labels after the change, so that whoever
- * removed the label would have removed the rule with it.
+ * Has no namespace selector. A selector is matched against the labels after the change, so an update that removes the
+ * label would escape the policy.
  */
 const NAMESPACES: AdmissionPolicy = {
   name: 'namespaces',
   scope: 'cluster',
-  // Labels can be changed by way of the two others as well.
+  // The `status` and `finalize` subresources can change labels as well.
   matches: [
     {
       ...CORE,

@@ -25,7 +25,10 @@ interface EachContainer {
   readonly protects: string
 }
 
-/** A rule about every container: init and ephemeral ones too. The refusal names those at fault. */
+/**
+ * A rule for every container, including init and ephemeral containers. The rejection lists the containers that violate
+ * it.
+ */
 export function eachContainer({
   name,
   permits,
@@ -47,13 +50,13 @@ interface KnownFields {
   readonly name: string
   /** CEL of an object. */
   readonly of: string
-  /** How the refusal spells where the fields are. */
+  /** Path of the fields in the rejection message. */
   readonly at: string
   readonly allowed: readonly string[]
   readonly protects: string
 }
 
-/** Refuses every field that is not on a list, those of future Kubernetes versions among them. */
+/** Rejects every field that is not on the list, so fields of future Kubernetes versions are rejected too. */
 export function knownFields({ name, of, at, allowed, protects }: KnownFields): AdmissionRule {
   const known = list(allowed)
   return {
@@ -73,7 +76,7 @@ export function sameEntries(before: string, after: string, guards: (key: string)
   return `${after}.all(k, !(${guards('k')}) || k in ${before} && ${before}[k] == ${after}[k]) && ${before}.all(k, !(${guards('k')}) || k in ${after})`
 }
 
-/** CEL list of the keys of a map whose values differ from those before, or that came or went. */
+/** CEL list of the keys that were added, removed or changed in a map. */
 export function changedKeys(before: string, after: string): string {
   return `(${after}.filter(k, !(k in ${before}) || ${before}[k] != ${after}[k]) + ${before}.filter(k, !(k in ${after})))`
 }

@@ -4,9 +4,9 @@ import { changedKeys, list, listed, sameEntries, text } from './cel.ts'
 import type { AdmissionPolicy, AdmissionRule } from './rule.ts'
 
 const EXTENSIONS = { apiGroup: CLAIM.group, apiVersion: CLAIM.version } as const
-/** By annotation or label of this name a claim chooses the pool's member itself. */
+/** An annotation or label with this name lets a claim choose a specific sandbox of the pool. */
 const PICK = 'agents.x-k8s.io/sandbox-name'
-/** Domains whose keys mean something to Kubernetes or to the controller. */
+/** Domains of the keys that Kubernetes or the controller interprets. */
 const RESERVED = ['kubernetes.io', 'k8s.io', 'x-k8s.io']
 const OURS = 'agentweaver.io'
 
@@ -47,7 +47,7 @@ const pick = (field: 'annotations' | 'labels'): AdmissionRule => ({
   protects: 'the identity chain: nobody chooses whose sandbox he gets',
 })
 
-/** What decides when a claim goes, besides its lifecycle. */
+/** Fields that delay or cause the deletion of a claim, apart from its lifecycle. */
 const HELD = ['finalizers', 'ownerReferences']
 const held = (object: string, field: string) => `${object}.metadata.?${field}.orValue([])`
 
@@ -114,7 +114,7 @@ const isSame = (field: string) =>
     isOf(key, [...RESERVED, OURS]),
   )
 
-/** All but what may change, fields of later versions among them. */
+/** Compares every field except the two that may change, so fields of later versions are compared too. */
 const isSameSpec = sameEntries(
   'dyn(oldObject.spec)',
   'dyn(object.spec)',

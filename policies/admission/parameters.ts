@@ -1,4 +1,4 @@
-/** The object in each namespace of sandboxes that says what this slice permits. Only the GitOps identity writes it. */
+/** The ConfigMap in each namespace of a slice with the limits of this slice. Only the GitOps identity writes it. */
 export const PARAMETER_OBJECT = {
   apiVersion: 'v1',
   kind: 'ConfigMap',
@@ -6,8 +6,8 @@ export const PARAMETER_OBJECT = {
 } as const
 
 /**
- * Its keys. Every key is always there: a rule that reads a missing one fails, and a failing rule refuses.
- * Lists are joined by commas; an empty text means that there is none.
+ * Keys of the parameter object. Every key is always present: a rule that reads a missing key fails, and a failing rule
+ * rejects the request. Lists are joined by commas; an empty string is an empty list.
  */
 export interface AdmissionParameters {
   /** Pools that a claim may name. */
@@ -22,9 +22,9 @@ export interface AdmissionParameters {
   /** Audiences of projected tokens of each class. */
   readonly agentAudiences: string
   readonly commandAudiences: string
-  /** Empty where the environment isolates nothing. */
+  /** Empty if the environment has no sandbox isolation. */
   readonly runtimeClass: string
-  /** `key=value` that required node affinity must ask for; empty where any node will do. */
+  /** `key=value` that the required node affinity must contain. Empty if every node is allowed. */
   readonly nodeLabel: string
   /** Taints that a pod may tolerate, by key. */
   readonly tolerations: string

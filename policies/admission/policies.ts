@@ -5,7 +5,7 @@ import type { AdmissionPolicy } from './rule.ts'
 import { SURROUNDING_POLICIES } from './surroundings.ts'
 import { WRITER_POLICIES } from './writers.ts'
 
-/** Everything that the API server holds the namespaces of a slice to. */
+/** All admission policies for the namespaces of a slice. */
 export const ADMISSION_POLICIES: readonly AdmissionPolicy[] = [
   ...POD_POLICIES,
   ...CLAIM_POLICIES,

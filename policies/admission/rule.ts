@@ -1,13 +1,15 @@
-/** One sentence that the API server holds every object to. `name` opens each refusal, so that it can be looked up. */
+/** One admission rule. Each rejection begins with `name`, so that the reader can look the rule up. */
 export interface AdmissionRule {
   readonly name: string
-  /** CEL: true lets the object pass. An error refuses it. */
+  /** CEL: `true` admits the object. An error rejects it. */
   readonly expression: string
   /** Names the field and what to do about it. */
   readonly message: string
-  /** CEL list of strings: the fields or containers at fault, told before the message. */
+  /**
+   * CEL list of strings: the fields or containers that violate the rule. The rejection lists them before the message.
+   */
   readonly offenders?: string
-  /** What would be lost without the rule. */
+  /** The protection that is lost without the rule. */
   readonly protects: string
 }
 

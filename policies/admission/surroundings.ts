@@ -4,12 +4,12 @@ import { byApi, byCollector, byController, byGitops, bySystem } from './actors.t
 import { text } from './cel.ts'
 import type { AdmissionPolicy } from './rule.ts'
 
-/** The controller marks the pod of a claim with it; no two pods have the same. */
+/** The controller sets this label on the pod of a claim. Its value is unique per pod. */
 const CLAIM_UID_LABEL = 'agents.x-k8s.io/claim-uid'
 const { min, max, except } = PREVIEW_PORTS
 const target = 'dyn(p).?targetPort.orValue(p.port)'
 
-/** A Service here makes a preview of one port of one sandbox. */
+/** A Service in a sandbox namespace exposes one preview port of one sandbox. */
 const SERVICES: AdmissionPolicy = {
   name: 'sandbox-services',
   scope: 'sandboxes',
@@ -46,7 +46,7 @@ const SERVICES: AdmissionPolicy = {
   ],
 }
 
-/** What stands behind a Service can be written past it, and name any sandbox or any address. */
+/** Endpoints can be written without a Service and can then name any sandbox or any address. */
 const ENDPOINTS: AdmissionPolicy = {
   name: 'sandbox-endpoints',
   scope: 'sandboxes',
@@ -104,7 +104,10 @@ const ROUTES: AdmissionPolicy = {
   ],
 }
 
-/** Of the whole cluster: a disk that waits for a sandbox's volume claim, or is of the class of workspaces, is mounted by it. */
+/**
+ * Cluster scope, because a sandbox can mount any volume that is reserved for its claim or has the storage class of
+ * workspaces.
+ */
 const DISKS: AdmissionPolicy = {
   name: 'sandbox-disks',
   scope: 'cluster',
@@ -131,7 +134,9 @@ const handlers = Object.values(RUNTIME_CLASSES)
   .map((condition) => `(${condition})`)
   .join(' && ')
 
-/** Of the whole cluster: a class of our name that is something else would empty the rule that asks for it. */
+/**
+ * Cluster scope. A RuntimeClass with our name and another handler would make the rule that requires the name useless.
+ */
 const RUNTIMES: AdmissionPolicy = {
   name: 'runtimes',
   scope: 'cluster',

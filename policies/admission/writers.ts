@@ -31,7 +31,7 @@ const all = () => 'true'
 const labels = (object: string) => `${object}.metadata.?labels.orValue({})`
 const owners = (object: string) => `${object}.metadata.?ownerReferences.orValue([])`
 
-/** By a label a volume is offered to a sandbox to come, and by its spec it is tied to a disk. */
+/** A changed label can offer a volume to a future sandbox, and a changed spec can bind it to a prepared disk. */
 const VOLUMES: AdmissionPolicy = {
   name: 'sandbox-volumes',
   scope: 'sandboxes',
@@ -163,7 +163,7 @@ const CONFIGURATION: AdmissionPolicy = {
       resources: ['ciliumnetworkpolicies', 'ciliumlocalredirectpolicies', 'ciliumenvoyconfigs'],
       operations: ['CREATE', 'UPDATE', 'DELETE'],
     },
-    // By an autoscaler of their own people would scale pools through the horizontal autoscaler, who may.
+    // With a HorizontalPodAutoscaler, a user could scale pools through the autoscaler's account, which has that right.
     {
       apiGroup: 'autoscaling',
       apiVersion: 'v2',

@@ -1,13 +1,13 @@
-/** One thing that a command must carry, or must not. */
+/** One condition on the words of a command: a word that must be present or must be absent. */
 export type WordMatcher =
   | { readonly kind: 'flag'; readonly anyOf: readonly string[] }
-  /** `isNext`: nothing but flags and their values stand before it. */
+  /** `isNext`: only flags and their values may precede the operand. */
   | { readonly kind: 'operand'; readonly anyOf: readonly string[]; readonly isNext: boolean }
   | { readonly kind: 'output' | 'input' | 'text'; readonly anyOf: readonly string[] }
   | { readonly kind: 'without'; readonly anyOf: readonly string[] }
   | { readonly kind: 'stdin' | 'substitution' | 'sql' }
 
-/** One command of a pipeline: its names, and the words it must carry, flags in any order. */
+/** One command of a pipeline: its names, and the words that it must contain. Flags may be in any order. */
 export interface StageMatcher {
   readonly names: readonly string[]
   readonly words: readonly WordMatcher[]
@@ -26,13 +26,13 @@ export type PatternParse =
   | { readonly ok: false; readonly reason: string }
 
 const MAX_WORDS = 32
-// Words of a pattern are compared as text: quoting or expanding them would promise what does not happen.
+// Words of a pattern are compared as plain text. Quotes and expansions are rejected because they would have no effect.
 const FORBIDDEN = /["'`$;&(){}\\]|[\x00-\x1f\x7f]/
 const EXACT_FLAG_LETTERS = 3
 
 class PatternError extends Error {}
 
-/** Parses one pattern; a pattern that could never act, or that acts on everything, is refused with the reason. */
+/** Parses one pattern. Rejects, with the reason, a pattern that could never match or that matches every command. */
 export function parseCommandPattern(text: string): PatternParse {
   try {
     const words = text.trim().split(/ +/)

@@ -1,7 +1,7 @@
 /**
- * Keys of git's configuration whose values are paths or commands. Git spells sections and variables in lower case; `*`
- * stands for a part between dots. Values of keys that are in none of these lists are looked at too, for names of files
- * that exist.
+ * Keys of git's configuration whose values are paths or commands. Git prints sections and variables in lower case; `*`
+ * stands for a part between dots. The value of a key that is in none of these lists is checked too, for names of
+ * existing files.
  */
 export const GIT_KEYS = {
   /** The value is a file that git reads. */
@@ -89,11 +89,11 @@ const patterns = Object.entries(GIT_KEYS).map(
   ([kind, keys]) => [kind as GitKeyKind, keys.map(toPattern)] as const,
 )
 
-/** What kind of value a key has; undefined where no list has it. */
+/** Returns the kind of value that a key has, or undefined if no list contains the key. */
 export const kindOfGitKey = (key: string): GitKeyKind | undefined =>
   patterns.find(([, known]) => known.some((pattern) => pattern.test(key)))?.[0]
 
-/** A subsection may have dots of its own. */
+/** A git subsection may contain dots. */
 function toPattern(key: string): RegExp {
   const parts = key.split('*').map((part) => part.replaceAll('.', '\\.'))
   return new RegExp(`^${parts.join('.+')}$`, 's')

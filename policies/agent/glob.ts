@@ -1,9 +1,9 @@
 /**
- * Whether `text` has the form of `glob`, where `*` stands for any characters, `/` too. Each piece between two stars
- * is searched once, from left to right: a repository may bring many long patterns, and a command is long too.
+ * Whether `text` matches `glob`, where `*` stands for any characters including `/`. Each literal piece is searched
+ * once, from left to right: a repository can contain many long patterns, and commands can be long too.
  */
 export function matchesGlob(glob: string, text: string): boolean {
-  // Most differ in their first character, and to compare that is much cheaper than to split.
+  // Most pairs differ in their first character, and this comparison is much cheaper than splitting the pattern.
   if (glob[0] !== '*' && glob[0] !== text[0]) return false
   const [first = '', ...pieces] = glob.split('*')
   const last = pieces.pop()

@@ -1,7 +1,7 @@
 /**
- * Files that tools of the user execute or obey when the user builds, tests, commits in or only opens the folder. What a
- * run did to them is shown to people first. Patterns are names of files or folders, wherever they are; `*` stands for
- * any part of one name.
+ * Files that the user's tools execute or obey when the user builds, tests, commits in or only opens the folder. A run's
+ * changes to these files are listed first for review. Patterns are names of files or folders at any depth; `*` stands
+ * for any part of one name.
  */
 const HAND_OFF_FILES = {
   shell: ['.envrc', '.env', '.tool-versions', 'mise.toml', '.mise.toml', '.bashrc', '.profile'],
@@ -189,13 +189,13 @@ const RULES: readonly Rule[] = Object.entries(HAND_OFF_FILES).flatMap(([kind, na
   })),
 )
 
-/** A file system may not tell upper from lower case. */
+/** Case-insensitive, because some file systems are. */
 function toPattern(name: string): RegExp {
   const parts = name.split('*').map((part) => part.replaceAll(/[.+?^${}()|[\]\\]/g, '\\$&'))
   return new RegExp(`^${parts.join('[^/]*')}$`, 'i')
 }
 
-/** What kind of hand-off file a path is; undefined where it is none. */
+/** Returns the kind of a hand-off file, or undefined if the path is none. */
 export function handOffKind(path: string): HandOffKind | undefined {
   const names = path.split('/')
   const file = names.at(-1) ?? ''

@@ -5,13 +5,13 @@ import type { SandboxSettings } from '../../contracts/policy.ts'
 import { ApprovalsFile, GovernanceFile } from './schema.ts'
 import { parseYaml } from './yaml.ts'
 
-/** The texts of the two policy files, as read beside this file or as embedded in a bundle. */
+/** The texts of the two policy files, read from this folder or embedded in a bundle. */
 export interface AgentPolicyTexts {
   readonly governance: string
   readonly approvals: string
 }
 
-/** What an agent may do: tools by name, files that hold secrets, commands to ask about. */
+/** The permissions of an agent: tools by name, files that contain secrets, commands that need approval. */
 export interface AgentPolicy {
   /** SHA-256 over both texts, in hex. */
   readonly digest: string
@@ -23,7 +23,7 @@ export interface AgentPolicy {
   readonly filters: ApprovalsFile['filters']
 }
 
-/** Parses the policy; throws with file, line and reason, so that nothing starts on a policy it cannot read. */
+/** Parses the policy. Throws with file, line and reason, so that no process starts with an invalid policy. */
 export function loadAgentPolicy(texts: AgentPolicyTexts): AgentPolicy {
   const governance = parsePolicyFile('governance.yaml', texts.governance, GovernanceFile)
   const approvals = parsePolicyFile('approvals.yaml', texts.approvals, ApprovalsFile)
@@ -38,16 +38,16 @@ export function loadAgentPolicy(texts: AgentPolicyTexts): AgentPolicy {
   })
 }
 
-/** Reads the policy files that lie beside this file. */
+/** Reads the policy files of this folder. */
 export const readAgentPolicy = (): AgentPolicy => loadAgentPolicy(readAgentPolicyTexts())
 
-/** The texts alone: a bundler's build embeds them and calls `loadAgentPolicy`. */
+/** Returns the texts only: a bundled build embeds them and calls `loadAgentPolicy`. */
 export const readAgentPolicyTexts = (): AgentPolicyTexts => ({
   governance: readFileSync(new URL('./governance.yaml', import.meta.url), 'utf8'),
   approvals: readFileSync(new URL('./approvals.yaml', import.meta.url), 'utf8'),
 })
 
-/** The version that decisions and audit records carry: the policy files and the run's settings together. */
+/** The version that decisions and audit records contain. It covers the policy files and the settings of the run. */
 export function policyVersion(policy: AgentPolicy, settings: SandboxSettings): string {
   const sorted = Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1))
   return sha256(JSON.stringify([policy.digest, sorted]))

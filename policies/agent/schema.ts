@@ -8,7 +8,7 @@ const ToolList = z.array(z.string().regex(/^[a-z][a-z0-9_]*$/)).min(1)
 const Name = z.string().regex(/^[a-z][a-z0-9-]*$/)
 const OUR_TOOLS: readonly string[] = [...TOOL_NAMES, ...CONTROL_TOOL_NAMES]
 
-/** One rule of layer A. An allowed tool must be one of ours: only those have a schema to judge arguments by. */
+/** One rule of layer A. Only our tools can be allowed, because only they have a schema to check arguments against. */
 export const ToolRule = z.discriminatedUnion('action', [
   z.strictObject({
     name: Name,
@@ -60,7 +60,7 @@ export const GovernanceFile = z
   })
 export type GovernanceFile = z.infer<typeof GovernanceFile>
 
-/** A pattern in its written form; parsing gives the matcher. */
+/** A pattern as text, parsed into its matcher. */
 const Pattern = z.string().transform((text, context) => {
   const parsed = parseCommandPattern(text)
   if (parsed.ok) return parsed.pattern
@@ -68,14 +68,14 @@ const Pattern = z.string().transform((text, context) => {
   return z.NEVER
 })
 
-/** Patterns with one reason. */
+/** Patterns that share one reason. */
 const PatternGroup = z
   .strictObject({
     id: Name,
     reason: z.string().min(1),
-    /** Whether a word that is not known before it runs counts as one that a pattern asks for. */
+    /** Whether a word whose value is unknown before execution counts as a match for a required word. */
     seesHiddenWords: z.boolean().default(false),
-    /** Words that keep a command from every pattern of the group, such as `--dry-run`. */
+    /** Words that exempt a command from every pattern of the group, such as `--dry-run`. */
     unless: z.array(z.string().min(1)).default([]),
     match: z.array(Pattern).min(1),
   })

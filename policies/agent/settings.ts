@@ -3,12 +3,12 @@ import { type CommandPattern, parseCommandPattern } from './command-pattern.ts'
 import { parseYaml, type YamlFault } from './yaml.ts'
 
 /**
- * Most alternatives of all patterns of one patch. Every word of a command may be compared with each of them, so without
- * a limit a hostile file keeps the service busy for seconds with one command.
+ * Maximum number of alternatives in all patterns of one patch. Every word of a command may be compared with each of
+ * them, so without a limit a hostile file could keep the service busy for seconds with one command.
  */
 const MAX_ALTERNATIVES = 1024
 
-/** `SandboxSettingsPatch` whose patterns are also checked to be patterns. */
+/** `SandboxSettingsPatch` that also parses its command patterns. */
 const RepositorySettings = SandboxSettingsPatch.superRefine((patch, context) => {
   for (const { index, message } of patternProblems(patch)) {
     context.addIssue({ code: 'custom', path: ['destructive_command_patterns', index], message })
@@ -17,7 +17,7 @@ const RepositorySettings = SandboxSettingsPatch.superRefine((patch, context) => 
 
 export type RepositorySettingsParse = { readonly ok: true; readonly patch: SandboxSettingsPatch } | YamlFault
 
-/** Parses `.agentweaver/settings.yml`. An empty file says nothing; anything unknown or malformed is refused. */
+/** Parses `.agentweaver/settings.yml`. An empty file changes nothing; unknown or malformed content is rejected. */
 export function parseRepositorySettings(text: string): RepositorySettingsParse {
   if (text.length > SETTINGS_FILE.maxBytes) {
     return { ok: false, line: 1, reason: `the file is longer than ${SETTINGS_FILE.maxBytes} characters` }
@@ -28,7 +28,7 @@ export function parseRepositorySettings(text: string): RepositorySettingsParse {
   return { ...parsed, reason: 'direct: only the operator of the deployment can set it' }
 }
 
-/** The patterns of a patch that cannot act, with the reason; an API answers them as field errors. */
+/** Returns the patterns of a patch that are invalid, with the reason. The API reports them as field errors. */
 export function patternProblems(patch: SandboxSettingsPatch): { index: number; message: string }[] {
   let alternatives = 0
   return (patch.destructive_command_patterns ?? []).flatMap((text, index) => {

@@ -1,8 +1,8 @@
 import type { SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
 
 /**
- * The ceiling with every patch applied, each of which can only tighten. What a patch asks for beyond the ceiling
- * is left at the ceiling; `widenings` names it for people. `direct` is always the ceiling's own.
+ * Applies patches to the ceiling. A patch can only tighten the settings; a value beyond the ceiling stays at the
+ * ceiling, and `widenings` reports it. `direct` always has the ceiling's value.
  */
 export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPatch[]): SandboxSettings {
   return patches.reduce<SandboxSettings>(
@@ -29,7 +29,7 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
   )
 }
 
-/** One wish of a patch that the ceiling does not allow. */
+/** One requested setting that the ceiling does not allow. */
 export interface Widening {
   readonly field: keyof SandboxSettingsPatch
   readonly message: string
@@ -73,11 +73,11 @@ const CHECKS: readonly Check[] = [
     ),
 ]
 
-/** What a patch asks for beyond the ceiling, and so does not get. */
+/** Returns the settings that a patch requests beyond the ceiling and that are therefore not applied. */
 export const widenings = (ceiling: SandboxSettings, patch: SandboxSettingsPatch): Widening[] =>
   CHECKS.flatMap((check) => check(ceiling, patch))
 
-/** The folders that lie under a root of both lists. */
+/** Returns the folders that are allowed by both lists. */
 function intersectRoots(allowed: readonly string[], wished: readonly string[]): string[] {
   const both = allowed.flatMap((a) =>
     wished.flatMap((w) => {

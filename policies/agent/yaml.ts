@@ -12,10 +12,10 @@ import {
 } from 'yaml'
 import type { z } from 'zod'
 
-/** Characters of a name that a reason repeats. */
+/** Maximum length of a name that is quoted in a reason. */
 const MAX_NAME = 200
 
-/** What is wrong with a YAML text, and on which line (from 1). */
+/** The reason why a YAML text is invalid, and its line (from 1). */
 export interface YamlFault {
   readonly ok: false
   readonly line: number
@@ -23,8 +23,8 @@ export interface YamlFault {
 }
 
 /**
- * Parses YAML strictly: one document, no duplicate keys, no anchors, aliases or tags of its own, and exactly the
- * schema. The first problem is told with its line.
+ * Parses YAML strictly: one document, no duplicate keys, no anchors, aliases or custom tags, and exactly the schema.
+ * Returns the first problem with its line.
  */
 export function parseYaml<T extends z.ZodType>(
   text: string,
@@ -36,7 +36,8 @@ export function parseYaml<T extends z.ZodType>(
     strict: true,
     stringKeys: true,
     prettyErrors: false,
-    // The parser compares each key with each other one: seconds for a hostile file. `findForbidden` looks once.
+    // The parser compares each key with every other key, which takes seconds for a hostile file. `findForbidden` checks
+    // each key once.
     uniqueKeys: false,
   })
   const lineAt = (offset: number) => lines.linePos(offset).line
@@ -55,12 +56,12 @@ export function parseYaml<T extends z.ZodType>(
 const wordsOf = ({ code, message }: YAMLParseError | YAMLWarning): string =>
   code === 'RESOURCE_EXHAUSTION' ? 'is nested too deeply' : short(message.split('\n')[0] ?? '')
 
-/** A name of a hostile file may be as long as the file. */
+/** A name in a hostile file may be as long as the file. */
 const short = (text: string): string => (text.length > MAX_NAME ? `${text.slice(0, MAX_NAME)}…` : text)
 
 type Forbidden = { readonly at: number; readonly reason: string }
 
-/** The first anchor, alias, tag or repeated key. */
+/** Finds the first anchor, alias, tag or duplicate key. */
 function findForbidden(document: ReturnType<typeof parseDocument>): Forbidden | undefined {
   let found: Forbidden | undefined
   visit(document, {

@@ -3,7 +3,7 @@ import type { PlannedValue } from '../../contracts/planned-resource.ts'
 import { isAzure } from './read.ts'
 import type { RuledPlan, RuledResource } from './rule.ts'
 
-/** What stands for unknown values of each type on the wire (`@pulumi/policy`, proxy.js). */
+/** Placeholders for unknown values, one per type, in the engine's protocol (`@pulumi/policy`, proxy.js). */
 const UNKNOWNS = new Set([
   '1c4a061d-8072-4f0a-a4cb-0ff528b18fe7',
   '3eeb2bf0-c639-47a8-9e75-3b44932eb421',
@@ -15,8 +15,8 @@ const UNKNOWNS = new Set([
 ])
 
 /**
- * The value behind the proxy of the policy SDK. The proxy throws where a value is unknown, and the SDK turns that into
- * an advice; a rule must be able to refuse.
+ * Property that returns the raw value behind the proxy of the policy SDK. The proxy throws on an unknown value, and the
+ * SDK turns the exception into an advisory finding, but a rule must be able to fail.
  */
 const BEHIND = '__getSpecialProxyTarget'
 
@@ -24,15 +24,15 @@ type Properties = Readonly<Record<string, unknown>>
 type Origins = Readonly<Record<string, readonly string[]>>
 
 /**
- * One preview or update as the engine shows it to a pack: first each resource with its inputs (`Analyze`), then all of
- * them with their outputs (`AnalyzeStack`). Outputs are no ground for a rule: azure-native leaves the parts of a path out
- * of them (`resourceName`, `configName`), and a preview knows hardly any. So inputs are kept by URN until the end.
- * The engine starts a pack anew for each preview and each update.
+ * Collects one preview or update from the engine, which sends each resource with its inputs (`Analyze`) and then all
+ * resources with their outputs (`AnalyzeStack`). Rules read inputs only: azure-native omits path parameters
+ * (`resourceName`, `configName`) from outputs, and during a preview most outputs are unknown. Inputs are therefore kept
+ * by URN until the end. The engine starts a new pack process for each preview and each update.
  */
 export function createEngineView() {
   const inputs = new Map<string, Properties>()
   return {
-    /** A resource before it is made or changed; nothing for one that this run leaves out. */
+    /** Returns a resource before it is created or changed, or undefined for a resource that `--target` excludes. */
     resource(args: ResourceValidationArgs): RuledResource | undefined {
       const properties = behind(args.props)
       inputs.set(args.urn, properties)
@@ -45,8 +45,8 @@ export function createEngineView() {
       }
     },
     /**
-     * All resources at the end, by their inputs. A resource whose inputs were not shown is one that the program does not
-     * make any more and `--target` keeps: it is judged by what the state has of it.
+     * Returns all resources at the end, with their inputs. For some resources the engine sends no inputs: the program
+     * no longer contains them, but `--target` keeps them. They are checked by their properties in the state.
      */
     plan({ resources }: StackValidationArgs): RuledPlan {
       const made = resources.filter((one) => !isLeftOut(one, inputs.get(one.urn)))
@@ -72,13 +72,13 @@ export function createEngineView() {
 }
 
 /**
- * Of what `--target` leaves out and is not there yet, the engine shows no input at all. What is made has one at least: the
- * provider's check adds the API version.
+ * The engine sends empty inputs for a resource that does not exist yet and that `--target` excludes. Every other
+ * resource has at least one input, because the provider's check adds the API version.
  */
 const isLeftOut = ({ type }: Pick<RuledResource, 'type'>, properties: Properties | undefined): boolean =>
   isAzure({ type }) && properties !== undefined && Object.keys(properties).length === 0
 
-/** The stack and project of a URN; empty for what is none, which is held to production's rules. */
+/** Returns the stack and project of a URN. Both are empty for an invalid URN, which the rules treat as production. */
 export function placeOf(urn: string): { readonly stack: string; readonly project: string } {
   const [, stack = '', project = ''] = /^urn:pulumi:([^:]+)::([^:]+)::/.exec(urn) ?? []
   return { stack, project }

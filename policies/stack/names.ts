@@ -1,10 +1,10 @@
 interface NameLimit {
-  /** The input that is the resource's own name. */
+  /** The input that contains the resource's name. */
   readonly property: string
   readonly min: number
   readonly max: number
   readonly pattern: RegExp
-  /** Azure makes it: while planning it may be that of a principal to come. */
+  /** Azure derives the name, so during planning it may be the unknown id of a future principal. */
   readonly isMadeByAzure?: boolean
 }
 
@@ -20,14 +20,15 @@ const HYPHENS = /^[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?$/
 /** Letters, digits, `_`, `.` and `-`; the last is a letter, a digit or `_`. */
 const NETWORK = /^[a-zA-Z0-9](?:[a-zA-Z0-9_.-]*[a-zA-Z0-9_])?$/
 const WORDS = /^[a-zA-Z0-9_()][a-zA-Z0-9_ ().-]*$/
-/** Names of alerts: any text without these characters, and no dot or space at its end. */
+/** Names of alerts: any text without these characters that does not end in a dot or space. */
 const TEXT = /^[^:@/#{}%&+*<>?]*[^:@/#{}%&+*<>?. ]$/
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const DOMAIN = /^(?:\*\.)?[a-z0-9_](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9_](?:[a-z0-9-]*[a-z0-9])?)+$/
 
 /**
  * Limits of Azure's names (Microsoft's "Naming rules and restrictions for Azure resources", and for pools and clusters
- * the service's own mappers). A type that is not here has no limits that a rule could hold it to, so it is refused.
+ * the service's own mappers). A resource type that is not in this list is rejected, because its names cannot be
+ * checked.
  */
 export const NAME_LIMITS: Readonly<Record<string, NameLimit>> = {
   'alertsmanagement:PrometheusRuleGroup': limit('ruleGroupName', [1, 260], TEXT),
@@ -96,7 +97,7 @@ export const NAME_LIMITS: Readonly<Record<string, NameLimit>> = {
   'storage:StorageAccount': limit('accountName', [3, 24], /^[a-z0-9]+$/),
 }
 
-/** Types that Azure gives no tags. */
+/** Resource types that do not support tags. */
 export const UNTAGGED: readonly string[] = [
   'authorization:ManagementLockByScope',
   'authorization:RoleAssignment',

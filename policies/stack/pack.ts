@@ -10,7 +10,7 @@ import type { Finding, RuleContext, StackRule } from './rule.ts'
 import { checkResource, checkWhole, STACK_RULES } from './rules.ts'
 import { DEFAULT_SETTINGS, environmentOf, type PolicySettings } from './settings.ts'
 
-/** What `--policy-pack-config` may set, by the rule that it belongs to. */
+/** Settings that `--policy-pack-config` accepts, by rule name. */
 const CONFIG = {
   regions: { properties: { allowed: { type: 'array', items: { type: 'string' }, minItems: 1 } } },
   'kata-taint': { properties: { maxNodes: { type: 'integer', minimum: 1, maximum: 1000 } } },
@@ -35,7 +35,7 @@ const report = (findings: readonly Finding[], violation: ReportViolation) => {
 
 const view = createEngineView()
 
-/** A rule about single resources and about the whole is two policies to the engine. */
+/** The engine needs two policies for a rule that checks both single resources and the whole stack. */
 function policiesOf(rule: StackRule): Policies {
   const { name, level, says, protects } = rule
   const common = { enforcementLevel: level, description: `${says} (${protects})` } as const
@@ -64,7 +64,9 @@ function policiesOf(rule: StackRule): Policies {
   return [...(rule.resource === undefined ? [] : [resource]), ...(rule.stack === undefined ? [] : [stack])]
 }
 
-/** The policy SDK takes marks of secrets off before it shows values, so rules about them run on plans alone. */
+/**
+ * Rules about secret marks run on plans only, because the policy SDK removes the marks before the pack sees the values.
+ */
 new PolicyPack('agentweaver-stack', {
   enforcementLevel: 'mandatory',
   policies: STACK_RULES.filter((rule) => rule.planOnly !== true).flatMap(policiesOf),

@@ -3,9 +3,9 @@ import { asList, typeOf, valueAt } from './read.ts'
 import type { RuledResource } from './rule.ts'
 import { POOL } from './types.ts'
 
-/** Where a pool of nodes stands: it is a resource, or one of the pools that a cluster is made with. */
+/** A node pool: a separate resource, or an inline pool of a cluster. */
 export interface PoolPlace {
-  /** Before the names of its fields: nothing, or `agentPoolProfiles[0].`. */
+  /** Prefix of the pool's property paths: empty, or `agentPoolProfiles[0].`. */
   readonly at: string
   readonly inputs: PlannedValue
 }
@@ -16,7 +16,7 @@ export function poolsOf(resource: RuledResource): readonly PoolPlace[] {
   return inline.map((inputs, index) => ({ at: `agentPoolProfiles[${index}].`, inputs }))
 }
 
-/** Whether a pool says of itself that sandboxes run on it in machines of their own, under any name of that. */
+/** Whether the pool's `workloadRuntime` is Kata, under any of Azure's names for it. */
 export function isKata({ inputs }: PoolPlace): boolean {
   const runtime = valueAt(inputs, 'workloadRuntime')
   return typeof runtime === 'string' && /^Kata/i.test(runtime)

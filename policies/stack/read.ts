@@ -1,7 +1,10 @@
 import { isSecret, isUnknown, type PlannedValue } from '../../contracts/planned-resource.ts'
 import type { Problem, RuledPlan, RuledResource } from './rule.ts'
 
-/** The token at the default API version: a package of another version has the same resources under its own name. */
+/**
+ * Returns the type token at the default API version. A package for another API version uses separate tokens for the
+ * same resources.
+ */
 export function typeOf({ type }: Pick<RuledResource, 'type'>): string {
   return type.replace(/^azure-native_[a-z0-9]+_v[a-z0-9]+:/, 'azure-native:')
 }
@@ -12,7 +15,9 @@ export function ofType(plan: RuledPlan, ...types: readonly string[]): RuledResou
   return plan.resources.filter((resource) => types.includes(typeOf(resource)))
 }
 
-/** The value at a path such as `agentPoolProfiles[0].mode`. Below a value that is not known, nothing is. */
+/**
+ * Returns the value at a path such as `agentPoolProfiles[0].mode`. Everything below an unknown value is unknown too.
+ */
 export function valueAt(inputs: PlannedValue | undefined, path: string): PlannedValue | undefined {
   const keys = path.split(/[.[\]]+/).filter((key) => key !== '')
   return keys.reduce<PlannedValue | undefined>((value, key) => {
@@ -23,12 +28,12 @@ export function valueAt(inputs: PlannedValue | undefined, path: string): Planned
   }, inputs)
 }
 
-/** Whether a value stands for one that is not shown: unknown while planning, or secret. */
+/** Whether a value is hidden: unknown during planning, or secret. */
 export function isMarked(value: PlannedValue | undefined): boolean {
   return isUnknown(value) || isSecret(value)
 }
 
-/** Whether all of a value is there to be read. */
+/** Whether a value and everything inside it can be read. */
 export function isKnown(value: PlannedValue | undefined): boolean {
   if (isMarked(value)) return false
   return typeof value !== 'object' || value === null || Object.values(value).every(isKnown)
@@ -36,13 +41,13 @@ export function isKnown(value: PlannedValue | undefined): boolean {
 
 export interface Demand {
   readonly holds: (value: PlannedValue | undefined) => boolean
-  /** What to write, as the end of a sentence: `set it to true`. */
+  /** The correction, as the end of a sentence: `set it to true`. */
   readonly remedy: string
 }
 
 /**
- * Holds the value at a path to a demand. What is not known while planning does not hold: a rule that cannot read its
- * value says so.
+ * Checks the value at a path. A value that is unknown during planning fails the check, with a message that it could not
+ * be read.
  */
 export function demand(resource: RuledResource, path: string, { holds, remedy }: Demand): Problem[] {
   const value = valueAt(resource.inputs, path)
@@ -62,7 +67,7 @@ export function problem({ urn }: RuledResource, path: string, message: string): 
   return { urn, path, message: path === '' ? message : `${path} ${message}` }
 }
 
-/** The demands that most rules are made of. */
+/** Demands that most rules use. */
 export const isTrue: Demand = { holds: (value) => value === true, remedy: 'set it to true' }
 export const isNotTrue: Demand = {
   holds: (value) => value === undefined || value === false,
@@ -92,7 +97,7 @@ export function asList(value: PlannedValue | undefined): readonly PlannedValue[]
   return Array.isArray(value) ? value : []
 }
 
-/** URNs that a property's value comes from. */
+/** Returns the URNs of the resources that a property's value comes from. */
 export function originsOf(plan: RuledPlan, resource: RuledResource, property: string): readonly string[] {
   const texts = [
     ...unknownsIn(resource.inputs[property]),
@@ -101,13 +106,13 @@ export function originsOf(plan: RuledPlan, resource: RuledResource, property: st
   return plan.resources.map(({ urn }) => urn).filter((urn) => texts.some((text) => standsIn(text, urn)))
 }
 
-/** Types of the resources that a property's value comes from. */
+/** Returns the types of the resources that a property's value comes from. */
 export function originTypes(plan: RuledPlan, resource: RuledResource, property: string): readonly string[] {
   const origins = originsOf(plan, resource, property)
   return plan.resources.filter(({ urn }) => origins.includes(urn)).map(typeOf)
 }
 
-/** Whether a URN is among those of an origin, and not one that only begins alike. */
+/** Whether a text contains a URN as a whole word, and not only as the prefix of a longer URN. */
 function standsIn(text: string, urn: string, from = 0): boolean {
   const index = text.indexOf(urn, from)
   if (index < 0) return false

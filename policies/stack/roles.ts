@@ -4,7 +4,7 @@ import { asList, ofType, originsOf, valueAt } from './read.ts'
 import type { RuledPlan, RuledResource } from './rule.ts'
 import { RESOURCE_GROUP, ROLE_DEFINITION, VAULT } from './types.ts'
 
-/** Ids of Azure's own roles that change what they reach, or who may. */
+/** Ids of Azure's built-in roles that can change the resources in their scope, or the access to them. */
 export const PRIVILEGED_ROLES: ReadonlyMap<string, string> = new Map([
   ['8e3af657-a8ff-443c-a75c-2fe8c4bcb635', 'Owner'],
   ['b24988ac-6180-42a0-ab88-20f7382dd24c', 'Contributor'],
@@ -12,12 +12,15 @@ export const PRIVILEGED_ROLES: ReadonlyMap<string, string> = new Map([
   ['f58310d9-a9f6-439a-9e8d-f62e7b41a168', 'Role Based Access Control Administrator'],
 ])
 
-/** Azure's own roles that an identity of sandboxes may hold. Those that read secrets list them too, so none is here. */
+/**
+ * Built-in roles that a sandbox identity may have. The built-in roles that read secrets can also list them, so none is
+ * included.
+ */
 export const SANDBOX_ROLES: ReadonlyMap<string, string> = new Map([
   ['5e0bd9bd-7b93-4f28-af87-19fc36ad61bd', 'Cognitive Services OpenAI User'],
 ])
 
-/** What a role of our own may do for an identity of sandboxes: read one secret by its name, or ask a model. */
+/** Data actions that a custom role may grant to a sandbox identity: read one secret by its name, or call a model. */
 const SANDBOX_DATA_ACTIONS = [
   /^Microsoft\.KeyVault\/vaults\/secrets\/getSecret\/action$/i,
   /^Microsoft\.CognitiveServices\/accounts\/OpenAI\/[A-Za-z/-]+\/(?:action|read)$/i,
@@ -26,12 +29,12 @@ const SANDBOX_DATA_ACTIONS = [
 const ROLE_ID =
   /^(?:\/subscriptions\/[^/]+(?:\/resourceGroups\/[^/]+)?)?\/providers\/Microsoft\.Authorization\/roleDefinitions\/([0-9a-f-]{36})$/i
 
-/** The id of a role, at the end of its resource id, which may begin with the scope it was made at. */
+/** Returns the role's id from the end of its resource id, which may begin with a scope. */
 export function roleIdOf(value: PlannedValue | undefined): string | undefined {
   return typeof value === 'string' ? ROLE_ID.exec(value)?.[1]?.toLowerCase() : undefined
 }
 
-/** The role of our own that an assignment names, where the plan makes it. */
+/** Returns the custom role that an assignment refers to, if the plan creates it. */
 export function ownRole(plan: RuledPlan, assignment: RuledResource): RuledResource | undefined {
   const id = roleIdOf(assignment.inputs['roleDefinitionId'])
   const origins = originsOf(plan, assignment, 'roleDefinitionId')
@@ -44,9 +47,9 @@ const VAULT_SCOPE =
   /^\/subscriptions\/[0-9a-f-]{36}\/resourceGroups\/([^/]+)\/providers\/Microsoft\.KeyVault\/vaults\/[^/]+$/i
 
 /**
- * Whether an assignment is of the secret getter of the platform whose vault it is for. The bootstrap of the state defines
- * that role, for who may define roles may grant anything; its id is made of the subscription and the platform's name, which
- * is that of its group.
+ * Whether an assignment uses the secret getter role of the platform that owns the vault. The bootstrap program defines
+ * this role, because an account that may define roles could grant itself any right. The role's id is derived from the
+ * subscription and the platform's name, which is also the name of its resource group.
  */
 export function isPlatformsGetter(plan: RuledPlan, assignment: RuledResource): boolean {
   const role = assignment.inputs['roleDefinitionId']
@@ -59,7 +62,10 @@ export function isPlatformsGetter(plan: RuledPlan, assignment: RuledResource): b
   return ids.includes(roleIdOf(role) ?? '')
 }
 
-/** Names of the groups that the vault of an assignment may be in: the one of its id, or those that this plan makes. */
+/**
+ * Returns the resource groups that the vault of an assignment can be in: the group in the vault's id, or the groups
+ * that this plan creates.
+ */
 function groupsOf(plan: RuledPlan, assignment: RuledResource): readonly string[] {
   const scope = assignment.inputs['scope']
   if (typeof scope === 'string') return VAULT_SCOPE.exec(scope)?.slice(1) ?? []
@@ -79,7 +85,10 @@ function uuidV5(namespace: string, name: string): string {
   return bytes.toString('hex', 0, 16).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
-/** Everything a role of our own may do that one for sandboxes may not; `*` and patterns are more than they say. */
+/**
+ * Returns the actions of a custom role that a sandbox role must not have. Wildcards and patterns are always included,
+ * because they match more than one action.
+ */
 export function beyondSandbox(role: RuledResource): readonly string[] {
   return asList(role.inputs['permissions']).flatMap((permission, index) => {
     const actions = valueAt(permission, 'actions') ?? []
@@ -96,7 +105,7 @@ export function beyondSandbox(role: RuledResource): readonly string[] {
 const ONE_RESOURCE =
   /^\/subscriptions\/[^/]+\/resourceGroups\/[^/]+\/providers\/[A-Za-z.]+(?:\/[A-Za-z][A-Za-z0-9]*\/[^/]+)+\/?$/i
 
-/** Whether a scope is more than one resource; what cannot be read counts as more. */
+/** Whether a scope covers more than one resource. A scope that cannot be read counts as wide. */
 export function isWide(scope: PlannedValue | undefined, types: readonly string[]): boolean {
   if (typeof scope === 'string') return !ONE_RESOURCE.test(scope)
   const isOneResource = isUnknown(scope) && types.length > 0

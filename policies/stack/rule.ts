@@ -1,23 +1,23 @@
 import type { Plan, PlannedResource } from '../../contracts/planned-resource.ts'
 import type { PolicySettings } from './settings.ts'
 
-/** What is wrong: where, and what to write there. */
+/** A violation: the resource, the property, and a message with the correction. */
 export interface Problem {
   readonly urn: string
-  /** As a program spells it: `networkProfile.networkPolicy`. Empty where the whole resource is meant. */
+  /** Property path as a program spells it: `networkProfile.networkPolicy`. Empty if the whole resource is meant. */
   readonly path: string
   readonly message: string
 }
 
-/** A problem with the rule that found it. `advisory` ones are told and stop nothing. */
+/** A problem and the rule that found it. `advisory` findings are reported and do not stop the deployment. */
 export interface Finding extends Problem {
   readonly rule: string
   readonly level: 'mandatory' | 'advisory'
 }
 
 /**
- * A resource as rules read it. The engine tells which resources each property comes from even once its value is known;
- * a plan tells it in its unknown values.
+ * A resource as rules read it. The engine lists the resources that each property comes from, even for known values; a
+ * plan lists them only in its unknown values.
  */
 export interface RuledResource extends PlannedResource {
   readonly propertyDependencies?: Readonly<Record<string, readonly string[]>>
@@ -28,13 +28,13 @@ export interface RuledPlan extends Plan {
 }
 
 export interface RuleContext {
-  /** A stack whose name is none of a development or preview stack is held to production's rules. */
+  /** Stacks that are neither development nor preview stacks by their name are checked with production's rules. */
   readonly environment: 'production' | 'development' | 'preview'
   readonly settings: PolicySettings
 }
 
 export interface ResourceCheck {
-  /** Type tokens at azure-native's default API version; absent where every azure-native resource is meant. */
+  /** Type tokens at azure-native's default API version. If absent, the check applies to every azure-native resource. */
   readonly types?: readonly string[]
   readonly check: (resource: RuledResource, context: RuleContext) => readonly Problem[]
 }
@@ -42,16 +42,18 @@ export interface ResourceCheck {
 export type StackCheck = (plan: RuledPlan, context: RuleContext) => readonly Problem[]
 
 export interface StackRule {
-  /** Where it stands in `docs/stack-policy.md`; a demand of two strengths is two rules of one number. */
+  /**
+   * Number in `docs/stack-policy.md`. A demand with two enforcement levels consists of two rules with the same number.
+   */
   readonly number: number
   readonly name: string
   readonly level: 'mandatory' | 'advisory'
   /** The demand in one sentence. */
   readonly says: string
-  /** What would be lost without it. */
+  /** The protection that is lost without the rule. */
   readonly protects: string
   readonly resource?: ResourceCheck
   readonly stack?: StackCheck
-  /** Set where the engine does not show a policy pack what the rule reads: it runs on plans alone. */
+  /** The rule runs on plans only, because the engine does not send its input to a policy pack. */
   readonly planOnly?: true
 }

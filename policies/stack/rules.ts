@@ -21,7 +21,7 @@ export const STACK_RULES: readonly StackRule[] = [
   ...OTHER_RULES,
 ].toSorted((a, b) => a.number - b.number)
 
-/** Everything that a plan breaks, in the order of rules. */
+/** Returns all violations of a plan, in the order of the rules. */
 export function checkStack(plan: RuledPlan, settings: PolicySettings = DEFAULT_SETTINGS): Finding[] {
   const context: RuleContext = { environment: environmentOf(plan.stack), settings }
   return STACK_RULES.flatMap((rule) => [
@@ -31,8 +31,9 @@ export function checkStack(plan: RuledPlan, settings: PolicySettings = DEFAULT_S
 }
 
 /**
- * What one resource breaks of one rule; nothing where the rule is about another type. Where its unknown values come from
- * is hidden from it: the engine tells that at the end of a run alone, and a plan must not find less or more than the pack.
+ * Checks one rule on one resource; returns nothing if the rule is about another type. The origins of unknown values are
+ * removed first: the engine sends them only at the end of a run, and a plan must not give other findings than the
+ * policy pack.
  */
 export function checkResource(rule: StackRule, resource: RuledResource, context: RuleContext): Finding[] {
   const { check, types } = rule.resource ?? {}
@@ -41,14 +42,14 @@ export function checkResource(rule: StackRule, resource: RuledResource, context:
   return attempt(rule, resource, () => check(withoutOrigins(resource), context))
 }
 
-/** What a whole plan breaks of one rule. */
+/** Checks one rule on a whole plan. */
 export function checkWhole(rule: StackRule, plan: RuledPlan, context: RuleContext): Finding[] {
   const [first] = plan.resources
   const { stack } = rule
   return stack === undefined || first === undefined ? [] : attempt(rule, first, () => stack(plan, context))
 }
 
-/** A rule that throws has not held. */
+/** A rule that throws counts as violated. */
 function attempt(rule: StackRule, at: RuledResource, check: () => readonly Problem[]): Finding[] {
   const named = (found: Problem): Finding => ({ ...found, rule: rule.name, level: rule.level })
   try {

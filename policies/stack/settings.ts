@@ -1,6 +1,6 @@
 import type { RuleContext } from './rule.ts'
 
-/** What an organisation may set otherwise, by `pulumi preview --policy-pack-config`; keys are the names of rules. */
+/** Settings that an organisation can change with `pulumi preview --policy-pack-config`, by rule name. */
 export interface PolicySettings {
   /** Azure's names of regions. */
   readonly regions: readonly string[]
@@ -8,7 +8,7 @@ export interface PolicySettings {
   readonly kataMaxNodes: number
 }
 
-/** Regions with three availability zones and the AKS features that the program uses. */
+/** Regions with three availability zones and all AKS features that the program uses. */
 const REGIONS = [
   'australiaeast brazilsouth canadacentral centralindia centralus eastus eastus2 francecentral germanywestcentral',
   'italynorth japaneast koreacentral northeurope norwayeast polandcentral southafricanorth southcentralus',
@@ -17,7 +17,10 @@ const REGIONS = [
 
 export const DEFAULT_SETTINGS: PolicySettings = { regions: REGIONS, kataMaxNodes: 100 }
 
-/** Of the stack's name: `dev` and `dev-…` are for development, `pr-…` are previews, all others are production. */
+/**
+ * Derives the environment from the stack's name: `dev` and `dev-…` are development, `pr-…` are previews, all others are
+ * production.
+ */
 export function environmentOf(stack: string): RuleContext['environment'] {
   if (/^pr-./.test(stack)) return 'preview'
   return /^dev(?:-|$)/.test(stack) ? 'development' : 'production'

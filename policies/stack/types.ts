@@ -1,4 +1,4 @@
-/** Type tokens that rules name. */
+/** Type tokens that the rules use. */
 export const CLUSTER = 'azure-native:containerservice:ManagedCluster'
 export const POOL = 'azure-native:containerservice:AgentPool'
 export const MAINTENANCE = 'azure-native:containerservice:MaintenanceConfiguration'
@@ -15,5 +15,5 @@ export const GRAFANA = 'azure-native:dashboard:Grafana'
 export const BUDGET = 'azure-native:consumption:Budget'
 export const RULE_ASSOCIATION = 'azure-native:monitor:DataCollectionRuleAssociation'
 export const RESOURCE_GROUP = 'azure-native:resources:ResourceGroup'
-/** Outputs of another stack, read while this one is made. */
+/** A reference to another stack, whose outputs are read during the update. */
 export const STACK_REFERENCE = 'pulumi:pulumi:StackReference'

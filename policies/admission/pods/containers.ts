@@ -22,7 +22,7 @@ const CONTAINER_FIELDS = [
   'volumeMounts',
   'workingDir',
 ]
-/** `stdin` and `tty` are what a person needs in a container of the break-glass group. */
+/** `stdin` and `tty` are needed by the ephemeral containers of the break-glass group. */
 const EPHEMERAL_FIELDS = [...CONTAINER_FIELDS, 'stdin', 'tty', 'targetContainerName']
 const POD_FIELDS = [
   'affinity',
@@ -49,13 +49,13 @@ const POD_FIELDS = [
   'tolerations',
   'volumes',
 ]
-/** Fields with a rule of their own, which says more than that they are not on the list. */
+/** Fields with a separate rule, which has a more specific message than the list. */
 const RULED = ['hostIPC', 'hostNetwork', 'hostPID', 'shareProcessNamespace']
 const RESOURCES = ['cpu', 'memory', 'ephemeral-storage']
 const PROBES = ['startupProbe', 'readinessProbe', 'livenessProbe']
 const hasLimit = (resource: string) => `${list([resource])}.all(r, r in c.?resources.?limits.orValue({}))`
 
-/** Which containers there are, what they run, how much they may take. */
+/** The names, images, probes and resource limits of containers. */
 export const CONTAINER_SHAPE: readonly AdmissionRule[] = [
   knownFields({
     name: 'pod-fields',

@@ -3,11 +3,11 @@ import { CONTAINERS, SandboxKind } from '../../../contracts/names.ts'
 import { eachContainer, list } from '../cel.ts'
 import type { AdmissionRule } from '../rule.ts'
 
-/** An hour is what Azure's exchange wants at most; the kubelet renews long before. */
+/** Azure's token exchange needs at most an hour; the kubelet renews the token long before. */
 const MAX_TOKEN_SECONDS = 3600
 const isToken = (mount: string) => `variables.tokens.exists(v, v.name == ${mount}.name)`
 
-/** Who a sandbox is: its class, its account, its tokens, and which container holds them. */
+/** The identity of a sandbox: its class, service account and tokens, and the container that mounts the tokens. */
 export const IDENTITY: readonly AdmissionRule[] = [
   {
     name: 'pod-class',

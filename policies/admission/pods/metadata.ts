@@ -3,7 +3,7 @@ import { byController } from '../actors.ts'
 import { changedKeys, list, text } from '../cel.ts'
 import type { AdmissionRule } from '../rule.ts'
 
-/** What the controller itself writes on pods. */
+/** Prefix of the labels and annotations that the controller writes on pods. */
 const CONTROLLER_PREFIX = 'agents.x-k8s.io/'
 const SAFE_TO_EVICT = 'cluster-autoscaler.kubernetes.io/safe-to-evict'
 const LABEL_PREFIXES = [CONTROLLER_PREFIX, 'app.kubernetes.io/']
@@ -13,7 +13,7 @@ const isKnownLabel = (key: string) =>
 const isKnownAnnotation = (key: string) =>
   `${key} == ${text(SAFE_TO_EVICT)} || ${key}.startsWith(${text(CONTROLLER_PREFIX)})`
 
-/** Annotations and labels steer runtimes, networks and injecting webhooks: those of a new pod. */
+/** Rules for the metadata of a new pod. Annotations and labels configure runtimes, networks and injecting webhooks. */
 export const NEW_METADATA: readonly AdmissionRule[] = [
   {
     name: 'pod-kata-annotations',
@@ -43,7 +43,10 @@ export const NEW_METADATA: readonly AdmissionRule[] = [
 
 const changed = (map: string) => changedKeys(`variables.${map}Before`, `variables.${map}`)
 
-/** The same of a pod that runs: a changed label moves it under other network policies. Status requests can change them too. */
+/**
+ * Rules for the metadata of a running pod. A changed label moves the pod under other network policies. Requests to the
+ * status subresource can change metadata too.
+ */
 export const CHANGED_METADATA: readonly AdmissionRule[] = [
   {
     name: 'pod-labels-frozen',

@@ -11,7 +11,7 @@ const host = (field: string, protects: string): AdmissionRule => ({
   protects,
 })
 
-/** Which machine a sandbox runs on, in which boundary, and what of its host it sees. */
+/** Rules for the scheduling, runtime class, host namespaces, DNS and restart policy of a sandbox pod. */
 export const PLACEMENT: readonly AdmissionRule[] = [
   {
     name: 'pod-runtime-class',

@@ -11,7 +11,10 @@ import { VOLUMES } from './volumes.ts'
 
 const CORE = { apiGroup: '', apiVersion: 'v1' } as const
 
-/** `dyn` where lists of different types are joined; whatever else is typed, so that a misspelt field is found. */
+/**
+ * Uses `dyn` only where lists of different types are joined. Everything else is typed, so that the type check of the
+ * API server finds a misspelt field.
+ */
 const SHAPE_VARIABLES = {
   ...METADATA_VARIABLES,
   class: `variables.labels[?${text(CLASS_LABEL)}].orValue('')`,
@@ -24,8 +27,8 @@ const SHAPE_VARIABLES = {
 }
 
 /**
- * The shape of a sandbox. It is asked when a pod is made, and again when a container is added to one: not at other
- * updates, or a changed parameter would keep the controller from ending what runs.
+ * The shape of a sandbox, checked when a pod is created and when an ephemeral container is added. Other updates are not
+ * checked: a changed parameter would otherwise keep the controller from ending a running pod.
  */
 const SHAPE: AdmissionPolicy = {
   name: 'sandbox-shape',

@@ -4,7 +4,7 @@ import { eachContainer, list } from '../cel.ts'
 import type { AdmissionRule } from '../rule.ts'
 
 const sc = 'c.?securityContext'
-/** A container's own word wins over the pod's. */
+/** A container's setting overrides the pod's. */
 const effective = (field: string, fallback: string) =>
   `${sc}.?${field}.orValue(dyn(object.spec).?securityContext.?${field}.orValue(${fallback}))`
 
@@ -29,7 +29,7 @@ const POD_FIELDS = [
 ]
 const POD_CONTEXT = 'dyn(object.spec).?securityContext.orValue({})'
 
-/** What a container may do to the kernel that it runs on. */
+/** Privileges of a container on the kernel that it runs on. */
 export const PRIVILEGES: readonly AdmissionRule[] = [
   eachContainer({
     name: 'container-privileged',

@@ -19,7 +19,7 @@ const isWritable = (mount: string) =>
   `variables.volumes.exists(v, v.name == ${mount}.name && (has(v.emptyDir) || has(v.persistentVolumeClaim)))`
 const mounts = 'c.?volumeMounts.orValue([])'
 
-/** What of the world outside its image a sandbox has in its file system. */
+/** Volumes that a sandbox may mount. */
 export const VOLUMES: readonly AdmissionRule[] = [
   {
     name: 'volume-kind',

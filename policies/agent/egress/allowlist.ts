@@ -3,7 +3,7 @@ import type { RunPhase } from '../../../contracts/policy.ts'
 import type { ResolvedEgress } from './resolve.ts'
 import { destinationsFor } from './targets.ts'
 
-/** One line of an allowlist, with nothing left to default. */
+/** One allowlist entry with all defaults filled in. */
 export interface AllowedDestination {
   readonly host: string
   readonly ports: readonly number[]
@@ -14,7 +14,10 @@ export interface AllowedDestination {
 
 const PHASES: readonly RunPhase[] = ['setup', 'work']
 
-/** What an egress proxy, or whatever holds a laptop's commands, lets through for a class of sandboxes. */
+/**
+ * Returns the destinations that a target allows for a class of sandboxes: the egress proxy, or the laptop's command
+ * sandbox.
+ */
 export function allowlist(
   egress: ResolvedEgress,
   kind: SandboxKind,

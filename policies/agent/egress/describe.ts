@@ -2,7 +2,7 @@ import type { SandboxKind } from '../../../contracts/names.ts'
 import type { Destination } from './schema.ts'
 import { type EgressTarget, placementOf } from './targets.ts'
 
-/** What a destination is held to beside its name and ports, in words. */
+/** Describes the restrictions of a destination other than its name and ports. */
 export function restrictionsText({ mode, methods, phases, caller }: Destination): string {
   const parts = [
     ...(mode === 'read-only' ? ['read-only'] : []),
@@ -13,7 +13,7 @@ export function restrictionsText({ mode, methods, phases, caller }: Destination)
   return parts.join('; ')
 }
 
-/** What becomes of a destination at a target, in words. */
+/** Describes how a target treats a destination. */
 export function placementText(destination: Destination, target: EgressTarget): string {
   const placement = placementOf(destination, target)
   if (placement.kind === 'whole') return 'yes'
@@ -22,7 +22,7 @@ export function placementText(destination: Destination, target: EgressTarget): s
     : `no: ${placement.lost.join(', ')}`
 }
 
-/** One line for each destination that a target does not take, or takes without its restrictions. */
+/** One line for each destination that a target leaves out or allows without its restrictions. */
 export function notWhole(
   classes: Readonly<Record<SandboxKind, readonly Destination[]>>,
   target: EgressTarget,

@@ -5,11 +5,11 @@ const MAX_LENGTH = 253
 const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
 const NAME = new RegExp(`^${LABEL}(?:\\.${LABEL})+$`)
 
-/** Suffixes of names that never leave a machine, a cluster or a company. */
+/** Suffixes that are only used inside a machine, a cluster or a private network. */
 const INTERNAL =
   /\.(?:local|localhost|internal|intranet|lan|home|corp|private|arpa|test|example|invalid|onion|svc)$/
 
-/** Why a host may not be allowed, with the safe spelling; undefined where it may. */
+/** Returns the reason why a host is not allowed, with a safe spelling, or undefined if it is allowed. */
 export function hostFault(host: string): string | undefined {
   const isWildcard = host.startsWith('*')
   if (host === '*') return '"*" is every name; name the hosts that are needed'
@@ -29,7 +29,7 @@ function spellingFault(host: string, name: string): string | undefined {
   return name.length > MAX_LENGTH || !NAME.test(name) ? `"${host}" is no full host name` : undefined
 }
 
-/** `*.com` is worth its own words: it looks like a rule about somebody. */
+/** A top-level domain such as `*.com` gets a specific message, because it looks like the domain of one owner. */
 function loneLabel(host: string, name: string): string {
   const reason = sharedName(name)
   return reason === undefined ? `"${host}" is no full host name` : `"${host}": ${name} ${reason}`

@@ -8,20 +8,23 @@ export interface EgressPolicy {
   readonly classes: Readonly<Record<SandboxKind, readonly Destination[]>>
 }
 
-/** What is wrong with the file, and where, for a person. */
+/** The message contains the file, the line and the reason. */
 export class EgressPolicyError extends Error {}
 
 const FILE = new URL('../egress.yaml', import.meta.url)
 
-/** Parses the policy; throws an `EgressPolicyError` with file, line and reason, so that nothing is generated from what is not understood. */
+/**
+ * Parses the policy. Throws an `EgressPolicyError` with file, line and reason, so that no output is generated from an
+ * invalid policy.
+ */
 export function loadEgressPolicy(text: string): EgressPolicy {
   const parsed = parseYaml(text, EgressFile)
   if (parsed.ok) return Object.freeze({ classes: parsed.value.classes })
   throw new EgressPolicyError(`policies/agent/egress.yaml, line ${parsed.line}: ${parsed.reason}`)
 }
 
-/** Reads the policy file that lies beside this folder. */
+/** Reads `policies/agent/egress.yaml`. */
 export const readEgressPolicy = (): EgressPolicy => loadEgressPolicy(readEgressPolicyText())
 
-/** The text alone: a bundler's build embeds it and calls `loadEgressPolicy`. */
+/** Returns the text only: a bundled build embeds it and calls `loadEgressPolicy`. */
 export const readEgressPolicyText = (): string => readFileSync(FILE, 'utf8')

@@ -1,8 +1,8 @@
 import { parse } from 'tldts'
 
 /**
- * Names below which every customer of a provider has some of their own, and which Mozilla's list does not have. To
- * allow them all would be to allow an attacker's.
+ * Domains below which each customer of a provider gets a name, and which Mozilla's public suffix list lacks. A wildcard
+ * for such a domain would also allow an attacker's names.
  */
 const MULTI_TENANT: Readonly<Record<string, string>> = {
   'vault.azure.net': 'name the vault: <vault>.vault.azure.net, or the placeholder user-token-vault',
@@ -37,7 +37,9 @@ const MULTI_TENANT: Readonly<Record<string, string>> = {
   'traefik.me': 'its names resolve to whatever address they spell; leave it out',
 }
 
-/** Why a name belongs to nobody in particular, with what to write in its place; undefined where it has one owner. */
+/**
+ * Returns the reason why a name has no single owner and the name to write instead, or undefined if it has one owner.
+ */
 export function sharedName(name: string): string | undefined {
   const own = Object.hasOwn(MULTI_TENANT, name) ? MULTI_TENANT[name] : undefined
   if (own !== undefined) return `is shared by all customers of its provider; ${own}`
@@ -53,7 +55,7 @@ export function hasTenantsBelow(name: string): string | undefined {
   return Object.keys(MULTI_TENANT).find((suffix) => suffix.endsWith(`.${name}`))
 }
 
-/** Whether the name ends in a suffix that the Internet has. */
+/** Whether the name ends in a suffix that exists on the Internet. */
 export function isOnTheInternet(name: string): boolean {
   const { isIcann, isPrivate, isSpecialUse } = parse(name, { allowPrivateDomains: true })
   return (isIcann === true || isPrivate === true) && isSpecialUse !== true

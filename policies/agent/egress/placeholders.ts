@@ -2,12 +2,12 @@
 export const PLACEHOLDERS = ['user-token-vault', 'login-host', 'model-host'] as const
 export type Placeholder = (typeof PLACEHOLDERS)[number]
 
-/** What an environment puts in their place; a laptop has none of them. */
+/** The environment's values of the placeholders. A laptop has none of them. */
 export type PlaceholderValues = Readonly<Partial<Record<Placeholder, string>>>
 
 const WRITTEN = /^\$\{([a-z-]+)\}$/
 
-/** The placeholder that a host is; undefined for a name. */
+/** Returns the placeholder that a host consists of, or undefined if the host is a name. */
 export function placeholderOf(host: string): Placeholder | undefined {
   const name = WRITTEN.exec(host)?.[1]
   return PLACEHOLDERS.find((placeholder) => placeholder === name)

@@ -4,14 +4,17 @@ import type { EgressPolicy } from './load.ts'
 import { type Placeholder, type PlaceholderValues, placeholderOf } from './placeholders.ts'
 import type { Destination } from './schema.ts'
 
-/** The policy of one environment: every host is a name. */
+/** The policy of one environment: every placeholder is replaced by a name. */
 export interface ResolvedEgress {
   readonly classes: Readonly<Record<SandboxKind, readonly Destination[]>>
-  /** What the environment has no name for. */
+  /** Placeholders for which the environment has no name. */
   readonly absent: readonly { readonly kind: SandboxKind; readonly placeholder: Placeholder }[]
 }
 
-/** Puts an environment's names in place; throws where one would not be allowed as a host in the file either. */
+/**
+ * Replaces the placeholders by the environment's names. Throws if a name would not be allowed as a host in the policy
+ * file.
+ */
 export function resolveEgress(policy: EgressPolicy, values: PlaceholderValues): ResolvedEgress {
   const kinds: readonly SandboxKind[] = ['agent', 'command']
   const absent = kinds.flatMap((kind) =>

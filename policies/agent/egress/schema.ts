@@ -7,7 +7,10 @@ import { isWrittenAsPlaceholder, PLACEHOLDERS, placeholderOf } from './placehold
 const READING = ['GET', 'HEAD'] as const
 const Method = z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
-/** Names are looked up at the cluster's resolver, where the list holds; a resolver outside would be a way around it. */
+/**
+ * DNS is not an allowed port: names are resolved by the cluster's resolver, which enforces the allowlist. An external
+ * resolver would bypass it.
+ */
 const LOOKUP_PORTS = [53, 853]
 
 const Host = z.string().superRefine((host, context) => {
@@ -30,13 +33,13 @@ const Port = z
     'is a port of resolvers; names are looked up in the cluster',
   )
 
-/** One place where a sandbox may connect to, as the file writes it. */
+/** One destination that sandboxes may connect to, as written in the file. */
 export const Destination = z
   .strictObject({
     host: Host,
     ports: z.array(Port).min(1).max(8),
     mode: z.enum(['read-only', 'full']),
-    /** @default GET and HEAD where it is read-only, else all */
+    /** @default GET and HEAD if the mode is `read-only`, otherwise all */
     methods: z.array(Method).min(1).optional(),
     /** @default every phase */
     phases: z.array(RunPhase).min(1).optional(),
@@ -61,7 +64,7 @@ export const Destination = z
   })
 export type Destination = z.infer<typeof Destination>
 
-/** Whether a destination says more than a name and ports. */
+/** Whether a destination has restrictions other than its name and ports. */
 export const isRestricted = ({ mode, methods, phases, caller }: Restrictions): boolean =>
   mode === 'read-only' || methods !== undefined || phases !== undefined || caller !== undefined
 

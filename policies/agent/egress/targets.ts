@@ -1,10 +1,10 @@
 import { type Destination, isRestricted, type Restrictions } from './schema.ts'
 
-/** What is generated from the policy. */
+/** Outputs that are generated from the policy. */
 export const EGRESS_TARGETS = ['fqdn', 'proxy', 'laptop'] as const
 export type EgressTarget = (typeof EGRESS_TARGETS)[number]
 
-/** Restrictions that each target can hold a connection to. A name in a network policy knows no more than its port. */
+/** Restrictions that each target can enforce. A name in a network policy can only be restricted by port. */
 const CAN_EXPRESS: Readonly<Record<EgressTarget, readonly (keyof typeof SAID)[]>> = {
   fqdn: [],
   proxy: ['read-only', 'methods', 'phases', 'caller'],
@@ -20,11 +20,11 @@ const SAID = {
 
 export type Placement =
   | { readonly kind: 'whole' }
-  /** In, without what the target cannot hold it to: the policy says so. */
+  /** Allowed without the restrictions that the target cannot enforce, because the policy has `fqdn: allow` for it. */
   | { readonly kind: 'loosened'; readonly lost: readonly string[] }
   | { readonly kind: 'left out'; readonly lost: readonly string[] }
 
-/** Whether a target takes a destination, and what it loses there. */
+/** Whether a target allows a destination, and the restrictions that are lost there. */
 export function placementOf(destination: Destination, target: EgressTarget): Placement {
   const said = isRestricted(destination)
     ? Object.entries(SAID).filter(([, isSaid]) => isSaid(destination))
@@ -34,7 +34,7 @@ export function placementOf(destination: Destination, target: EgressTarget): Pla
   return { kind: destination.fqdn === 'allow' ? 'loosened' : 'left out', lost }
 }
 
-/** The destinations that a target takes. */
+/** The destinations that a target allows. */
 export const destinationsFor = (
   destinations: readonly Destination[],
   target: EgressTarget,

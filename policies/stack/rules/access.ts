@@ -24,7 +24,10 @@ import {
 import type { Problem, RuledPlan, RuledResource, StackRule } from '../rule.ts'
 import { CLUSTER, CREDENTIAL, IDENTITY, ROLE_ASSIGNMENT, ROLE_DEFINITION, STACK_REFERENCE } from '../types.ts'
 
-/** An assignment whose role and scope are both known. The others are judged by where the values come from, at the end. */
+/**
+ * Checks assignments whose role and scope are both known. The others are checked at the end, by the origins of the
+ * unknown values.
+ */
 function scope(resource: RuledResource): Problem[] {
   const { roleDefinitionId: role, scope: where } = resource.inputs
   if (isUnknown(role) || isUnknown(where)) return []
@@ -48,7 +51,7 @@ function nameless(resource: RuledResource): Problem[] {
   ]
 }
 
-/** A role that gives or takes rights, on more than one resource; `types` is what an unknown scope comes from. */
+/** A role with privileged rights on more than one resource. `types` are the origins of an unknown scope. */
 function wideGrant(resource: RuledResource, types: readonly string[]): Problem[] {
   const name = PRIVILEGED_ROLES.get(roleIdOf(resource.inputs['roleDefinitionId']) ?? '')
   if (name === undefined || !isWide(resource.inputs['scope'], types)) return []
@@ -58,7 +61,7 @@ function wideGrant(resource: RuledResource, types: readonly string[]): Problem[]
   ]
 }
 
-/** A condition that compares nothing of the request lets everything pass. */
+/** A condition without an attribute of the request or the resource allows every request. */
 function isCondition(role: string): Demand {
   return {
     holds: (value) => typeof value === 'string' && /@(?:Request|Resource)\[[^\]]+\]/.test(value),
@@ -66,7 +69,7 @@ function isCondition(role: string): Demand {
   }
 }
 
-/** Roles of our own list what they may do; what gives rights away, or is a pattern, is in none. */
+/** Custom roles must list their actions. They must contain neither wildcards nor actions that grant rights. */
 function ownRoles(resource: RuledResource): Problem[] {
   return asList(resource.inputs['permissions']).flatMap((permission, index) =>
     ['actions', 'dataActions'].flatMap((kind) => {
@@ -114,7 +117,7 @@ function credentialShape(resource: RuledResource): Problem[] {
   ]
 }
 
-/** An issuer that is not known yet is the one of a cluster, made here or by the stack that this one is cut from. */
+/** An unknown issuer must come from a cluster of this plan, or from the stack that this one references. */
 function issuers(plan: RuledPlan): Problem[] {
   const trusted = ofType(plan, CLUSTER, STACK_REFERENCE).map(({ urn }) => urn)
   return ofType(plan, CREDENTIAL)
@@ -128,7 +131,7 @@ const isIssuer: Demand = {
   remedy: "take it from the cluster's oidcIssuerProfile.issuerURL, as it is",
 }
 
-/** Identity of a credential; nothing where the plan does not tell it. */
+/** Returns the identity of a credential, or undefined if the plan does not contain it. */
 function identityOf(plan: RuledPlan, credential: RuledResource): RuledResource | undefined {
   const name = credential.inputs['resourceName']
   const origins = originsOf(plan, credential, 'resourceName')
@@ -137,7 +140,7 @@ function identityOf(plan: RuledPlan, credential: RuledResource): RuledResource |
   )
 }
 
-/** Whether tokens of a pod of sandboxes sign in by it; what is not known might be. */
+/** Whether sandbox pods can sign in with the credential. An unknown subject counts as one of a sandbox. */
 function isForSandboxes({ inputs }: RuledResource): boolean {
   const [, namespace = '', account = ''] = SUBJECT.exec(String(inputs['subject'])) ?? []
   return namespace === '' || namespace.endsWith('-sandboxes') || /-(?:agent|command)-host$/.test(account)
@@ -175,7 +178,9 @@ function tooMuch(plan: RuledPlan, assignment: RuledResource, subject: string): P
   ]
 }
 
-/** Azure answers 409 to two writes at one identity at a time. */
+/**
+ * Credentials of one identity must depend on each other: Azure returns 409 for two concurrent writes to one identity.
+ */
 function serial(plan: RuledPlan): Problem[] {
   const before = ancestorsOf(plan)
   const groups = Map.groupBy(ofType(plan, CREDENTIAL), (credential) => identityOf(plan, credential)?.urn)
@@ -196,7 +201,7 @@ function serial(plan: RuledPlan): Problem[] {
   })
 }
 
-/** All that must exist before a resource. */
+/** Returns all direct and transitive dependencies of a resource. */
 function ancestorsOf(plan: RuledPlan): (urn: string) => ReadonlySet<string> {
   const byUrn = new Map(plan.resources.map((resource) => [resource.urn, resource]))
   const found = new Map<string, ReadonlySet<string>>()

@@ -28,7 +28,9 @@ const isGuid: Demand = {
   remedy: 'set it to the id of the tenant',
 }
 
-/** Ranges wider than this are nobody's own; two halves of the Internet are the Internet. */
+/**
+ * Ranges wider than this never belong to one organisation. The limit also rejects the Internet split into two halves.
+ */
 const WIDEST_PREFIX = 8
 
 const isNarrow = (value: PlannedValue): boolean => {
@@ -48,7 +50,10 @@ const apiExposure: Check = (resource) => {
   ]
 }
 
-/** How sandboxes leave is told by a tag of the cluster; without it, the strictest way is meant. */
+/**
+ * The cluster's `egress` tag names the egress mode of sandboxes. Without the tag, the requirements of mode `fqdn`
+ * apply.
+ */
 const fqdn: Check = (resource) => {
   const mode = valueAt(resource.inputs, 'tags.egress') ?? 'fqdn'
   if (mode === 'proxy' || mode === 'closed') return []
@@ -94,13 +99,13 @@ const systemPool: Check = (resource, { environment }) => {
   ])
 }
 
-/** Azure can neither add nor change other pools through the cluster (pulumi-azure-native 1686, 4264). */
+/** Azure can neither add nor change user pools through the cluster resource (pulumi-azure-native 1686, 4264). */
 const isInline: Demand = {
   holds: (value) => value === 'System',
   remedy: 'set it to "System", and make other pools resources of their own',
 }
 
-/** AKS knows these names alone. */
+/** AKS accepts only these names. */
 const WINDOWS = ['aksManagedAutoUpgradeSchedule', 'aksManagedNodeOSUpgradeSchedule']
 
 function maintenance(plan: RuledPlan): Problem[] {

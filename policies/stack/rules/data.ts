@@ -43,7 +43,7 @@ const isOff: Demand = {
   remedy: 'leave it out: it excludes retentionPolicy',
 }
 
-/** Retention and soft deletion exclude each other. */
+/** A registry cannot have retention and soft deletion at the same time. */
 const registry: Check = (resource) => {
   const hasRetention = !isOff.holds(valueAt(resource.inputs, 'policies.retentionPolicy.status'))
   return [
@@ -61,7 +61,7 @@ const premium: Check = (resource, { environment }) =>
         ...demand(resource, 'policies.retentionPolicy.status', isOneOf('enabled')),
       ]
 
-/** Only accounts of files may be mounted without TLS (NFS) or with the account's key (SMB). */
+/** Only file storage accounts may be mounted without TLS (NFS) or with the account's key (SMB). */
 const storage: Check = (resource) => {
   const isFiles = valueAt(resource.inputs, 'kind') === 'FileStorage'
   const isNotFalse: Demand = { holds: (value) => value !== false, remedy: 'leave it out or set it to true' }
@@ -78,7 +78,7 @@ const storage: Check = (resource) => {
 const SUBNET = 'azure-native:network:Subnet'
 const SUBNET_ORIGINS = [SUBNET, 'azure-native:network:VirtualNetwork', STACK_REFERENCE]
 
-/** In a network of its own, by subnet and private zone: such a server has no public address. */
+/** A server with a delegated subnet and a private DNS zone has no public address. */
 const privateDatabase: Check = (resource) => [
   ...named(resource, SUBNET_ID, 'names no subnet: give it one delegated to PostgreSQL'),
   ...named(resource, 'network.privateDnsZoneArmResourceId', 'names no zone: give it a private one'),
@@ -92,7 +92,7 @@ function named(resource: RuledResource, path: string, message: string): Problem[
   return isUnknown(value) || isSet.holds(value) ? [] : [problem(resource, path, message)]
 }
 
-/** A subnet that is not known yet comes from a network of this plan, or from the stack of the network's layer. */
+/** An unknown subnet must come from a network of this plan, or from the stack of the network layer. */
 function subnetsToCome(plan: RuledPlan): Problem[] {
   return ofType(plan, DATABASE)
     .filter(({ inputs }) => isUnknown(valueAt(inputs, SUBNET_ID)))

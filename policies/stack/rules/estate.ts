@@ -33,7 +33,7 @@ const isTime: Demand = {
   remedy: 'set it to when the preview ends, such as 2027-01-31T00:00:00Z',
 }
 
-/** A stack that is held to less than production cannot make what says it is production's. */
+/** A stack that is checked with weaker rules must not tag its resources as production. */
 const isNotProduction: Demand = {
   holds: (value) => !/^prod/i.test(String(value)),
   remedy: "name the stack after it, so that it is held to production's rules",
@@ -95,7 +95,10 @@ function name(resource: RuledResource): Problem[] {
   ]
 }
 
-/** A slice lives in what a platform pays for, and has nothing of its own that costs. */
+/**
+ * A plan with a cluster needs exactly one budget. A slice has none, because its platform pays for all resources that
+ * cost money.
+ */
 function budget(plan: RuledPlan): Problem[] {
   const [cluster] = ofType(plan, CLUSTER)
   const budgets = ofType(plan, BUDGET)
@@ -103,7 +106,10 @@ function budget(plan: RuledPlan): Problem[] {
   return [problem(cluster, '', `is paid for under ${budgets.length} budgets: make exactly one`)]
 }
 
-/** Resources that hide what they make from every rule, and types that only a preview of Azure has. */
+/**
+ * Resource types that create other resources which no rule can see, and types that exist only in a preview API version
+ * of Azure.
+ */
 const OPAQUE = ['resources:Deployment', 'resources:Resource', 'resources:DeploymentStackAtResourceGroup']
 const PREVIEW_TYPES = [
   'containerservice:DeploymentSafeguard',
@@ -112,7 +118,7 @@ const PREVIEW_TYPES = [
 ]
 const PREVIEW_VERSION = /^azure-native_[a-z0-9]+_v[0-9]+(?:preview|beta|alpha)[a-z0-9]*:/
 
-/** Providers whose resources rules can read, and the program's own components. */
+/** Providers whose resources the rules can read, and the program's components. */
 const PROVIDERS = /^(?:azure-native(?:_[a-z0-9]+_v[a-z0-9]+)?|kubernetes|pulumi|agentweaver):/
 
 function preview(plan: RuledPlan, { environment }: RuleContext): Problem[] {
@@ -156,7 +162,10 @@ function metrics(plan: RuledPlan): Problem[] {
   })
 }
 
-/** Whether an association targets a cluster: by its id, which is not known before creation, or by its name at the end of it. */
+/**
+ * Whether an association targets a cluster. The cluster's id is unknown before creation; otherwise the id ends in the
+ * cluster's name.
+ */
 function isOf(plan: RuledPlan, association: RuledResource, cluster: RuledResource): boolean {
   const target = association.inputs['resourceUri']
   if (typeof target !== 'string') return originsOf(plan, association, 'resourceUri').includes(cluster.urn)

@@ -6,7 +6,10 @@ import { CLUSTER, POOL } from '../types.ts'
 
 const TAINT = `${KATA_TAINT.key}=${KATA_TAINT.value}:${KATA_TAINT.effect}`
 
-/** The Intel D and E series of versions 3 to 5, and Dads_v7 since AKS's change log of 2026-06-19, run machines in machines. */
+/**
+ * Sizes with nested virtualisation: the Intel D and E series of versions 3 to 5, and Dads_v7 since AKS's change log of
+ * 2026-06-19.
+ */
 const NESTING = /^Standard_(?:[DE]\d+d?s_v[345]|D\d+ads_v7)$/
 
 type PoolCheck = (resource: RuledResource, pool: PoolPlace, context: RuleContext) => readonly Problem[]
@@ -32,7 +35,7 @@ const holdsTaint: Demand = {
   holds: (value) => asList(value).includes(TAINT),
   remedy: `add "${TAINT}", or pods without isolation run beside sandboxes`,
 }
-/** A label's key holds dots, so it is no path. */
+/** The label's key contains dots, so `valueAt` cannot read it. */
 function labelOf({ inputs }: PoolPlace) {
   const labels = valueAt(inputs, 'nodeLabels')
   if (typeof labels !== 'object' || labels === null) return undefined
@@ -45,7 +48,7 @@ function labelProblem(resource: RuledResource, pool: PoolPlace): Problem[] {
   return [problem(resource, `${pool.at}nodeLabels`, `lacks ${wanted}, known while planning: write it out`)]
 }
 
-/** A pool that carries the marks of sandboxes and does not isolate them. */
+/** A pool that has the taint or label of sandbox pools but does not isolate sandboxes. */
 function falseMarks(resource: RuledResource, pool: PoolPlace): Problem[] {
   const isMarkedKata =
     asList(valueAt(pool.inputs, 'nodeTaints')).includes(TAINT) || labelOf(pool) !== undefined

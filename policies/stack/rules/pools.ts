@@ -18,8 +18,8 @@ function bounds(resource: RuledResource): Problem[] {
 }
 
 /**
- * A program that does not ignore the count sets it back, under the autoscaler's hands, each time it runs. Azure lists
- * the pools that are resources of their own among a cluster's too; only system pools are made with it.
+ * A program that does not ignore `count` resets the autoscaler's node count on each run. User pools inside a cluster
+ * are skipped: Azure lists separate pool resources there too, and only system pools are created with the cluster.
  */
 function ignoredCounts(plan: RuledPlan): Problem[] {
   return ofType(plan, ...types).flatMap((resource) =>
@@ -33,7 +33,10 @@ function ignoredCounts(plan: RuledPlan): Problem[] {
   )
 }
 
-/** What Azure changes by itself. Whatever else a program ignored could be weakened in Azure and stay so. */
+/**
+ * Properties that Azure changes by itself. If a program ignored other properties, Pulumi would not notice that they
+ * were weakened in Azure.
+ */
 const OWNED_BY_AZURE = [
   'count',
   'orchestratorVersion',
@@ -56,7 +59,7 @@ function ignored(plan: RuledPlan): Problem[] {
     )
 }
 
-/** On every form of a pool at the default API version. */
+/** Applies to cluster and pool resources at the default API version. */
 function sshAccess(resource: RuledResource): Problem[] {
   if (resource.type !== CLUSTER && resource.type !== POOL) return []
   return poolsOf(resource)

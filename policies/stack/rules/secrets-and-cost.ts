@@ -8,13 +8,15 @@ import { CLUSTER, GRAFANA, NAT_GATEWAY, POOL } from '../types.ts'
 const SECRET_NAME =
   /(?:password|passphrase|connectionString|accountKey|accessKey|sharedKey|privateKey|clientSecret|kubeconfig|bearerToken|sasToken)$/i
 
-/** Inputs whose names do not tell. */
+/** Secret inputs whose names do not match `SECRET_NAME`. */
 const SECRET_INPUTS: Readonly<Record<string, readonly string[]>> = {
   'azure-native:keyvault:Secret': ['properties.value'],
   'kubernetes:core/v1:Secret': ['data', 'stringData'],
 }
 
-/** Paths of values that a name says are secret and no mark does. A value that is not known yet is none the less a secret. */
+/**
+ * Returns the paths of values that have the name of a secret but are not marked secret. Unknown values are included.
+ */
 function bare(value: PlannedValue | undefined, path: string): readonly string[] {
   if (typeof value !== 'object' || value === null || isSecret(value)) return []
   return Object.entries(value).flatMap(([key, inner]) => {
@@ -52,7 +54,7 @@ function secrets(plan: RuledPlan): Problem[] {
   ]
 }
 
-/** vCPUs of one machine that development has use for. */
+/** Maximum vCPUs of one machine outside production. */
 const DEV_VCPUS = 16
 const isModest: Demand = {
   holds: (value) => readSize(value).vcpus > 0 && readSize(value).vcpus <= DEV_VCPUS,
