@@ -75,7 +75,7 @@ describeWith(['agent-sandbox'], 'ways around the rules', () => {
     }
     await test.as('gitops').delete(parameters)
 
-    // The API server reads parameters from a cache of its own, which follows.
+    // The API server reads policy parameters from its own cache, which is updated with a delay.
     for (const attempt of [create('controller', aSandboxPod(test)), create('api', aRunClaim(test))]) {
       const message = async () => (await test.ask(attempt)).message
       await expect.poll(message, { timeout: 10_000 }).toContain('no params found for policy binding')

@@ -51,7 +51,10 @@ describeWith(['agent-sandbox'], 'one field changed', () => {
     },
   )
 
-  /** In the real namespace something answers too, and the strict object passes. */
+  /**
+   * Expects the mutants to be rejected and the strict object to be admitted in the namespace `guarded`, where other
+   * admission checks apply too.
+   */
   async function expectRefused(kind: MutantKind, refused: readonly Verdict[]): Promise<void> {
     const { namespace } = test.beside('guarded')
     const there = (object: KubeObject) =>

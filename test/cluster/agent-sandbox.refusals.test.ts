@@ -89,11 +89,11 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     await space.waitForReason('squatted', 'ReconcilerError')
   })
 
-  // The controller queues a claim at every event of the claim itself, its own writes included, at an edit of the
-  // pool's spec, and at the creation of a template, but not at an edit of one. Two writes of its own come with a
-  // refusal (an annotation, the reason), so a claim is looked at once more just after its reason can be read: whoever
-  // mends the template in that moment sees it bound. Therefore nothing here is looked at before a claim that was
-  // posted later is bound: by then the queue has seen what came before.
+  // The controller queues a claim at every event of that claim, its own writes included, at an edit of the pool's spec,
+  // and at the creation of a template, but not at an edit of a template. With a refusal the controller writes to the
+  // claim twice (an annotation, the reason), so it reconciles the claim once more just after a reader can see the
+  // reason. A test that fixes the template in that moment would see the claim bound. So the tests first wait until a
+  // later claim is bound: by then the queue has processed all earlier events.
   async function letQueuePass(): Promise<void> {
     const later = space.unique('later')
     await space.fillPool(later, 0)

@@ -43,11 +43,14 @@ const IDLE_MS = 90_000
 const SEARCH_MS = 600_000
 const MAX_OUTPUT = 256 * 1024 * 1024
 
-/** Letters alone, so that no redactor takes it for a secret: what a searcher must find wherever it is put. */
+/**
+ * The control value, which every search must find. It consists of letters only, so that no redactor treats it as a
+ * secret.
+ */
 const CONTROL = `controlheron${[...randomBytes(12)].map((byte) => String.fromCharCode(97 + (byte % 26))).join('')}`
 const CANARY = `gho_${randomBytes(18).toString('hex')}`
 
-/** What a hostile agent looks for, and leaves all over the place. */
+/** Commands of a hostile agent: search for credentials and copy them to many places. */
 const HUNT = [
   'env > /workspace/env.txt',
   'cat /proc/*/environ /proc/*/cmdline > /tmp/environs.txt 2>/dev/null',
@@ -120,7 +123,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
 
     const holders: ChildProcess[] = []
     const seen: RunEvent[] = []
-    /** What was said of each place while the run lived; each has its own control. */
+    /** The values found in each place while the run was alive. Each place has its own control value. */
     const sightings: Record<string, string[]> = {}
     let secrets: Record<string, string> = {}
     let podUid = ''
@@ -180,7 +183,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
     async function holdIn(container: string): Promise<void> {
       const script = `const fs = require('fs'); fs.writeFileSync(require('os').homedir() + '/kept', process.env.C); const fd = fs.openSync('/tmp/gone', 'w'); fs.writeSync(fd, process.env.C); fs.unlinkSync('/tmp/gone'); console.log('held'); setInterval(() => {}, 1000)`
       const config = ['--kubeconfig', inject('cluster').kubeconfig, ...inPod]
-      // There is no shell beside AgentHost: the program becomes itself once more, with another environment.
+      // The AgentHost image has no shell, so the Node process replaces itself with `execve` and a new environment.
       const again = `process.execve(process.execPath, ['node', '-e', ${JSON.stringify(script)}], { C: '${CONTROL}', HOME: process.env.HOME })`
       const argv = ['/usr/local/bin/node', '-e', again]
       const child = spawn(kubectl(), [...config, 'exec', podName, '-c', container, '--', ...argv], {
@@ -232,7 +235,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
       const node = join(inject('cluster').folder, 'node0')
       const folders = [join(node, 'kubelet', 'pods', podUid), join(node, 'pod-logs')]
       await noteFiles('the volumes and logs of the node', folders, values)
-      // What runs in gVisor is not to be seen from the node: its processes are a matter of its own kernel.
+      // The node cannot see processes inside gVisor, because the gVisor kernel manages them.
       if (runtimeClass === undefined)
         for (const container of containers) await lookAtProcesses(container, values)
     }
@@ -249,7 +252,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
 
     async function lookAfterwards(values: Record<string, string>): Promise<void> {
       note('the events', JSON.stringify(seen), values)
-      // What it surely says: there are no more than patterns, ids and statuses in it.
+      // The log surely contains this path; it contains only route patterns, ids and statuses.
       note('the log of the API', space.log(), { ...values, control: '/api/runs' })
       const file = join(space.stateDir(), 'store.db')
       note('the rows of the store', database === '' ? dumpSqlite(file) : await dumpPostgres(database), values)

@@ -10,7 +10,7 @@ const RUN_MS = 90_000
 const CASES: readonly (readonly [string, number, object])[] = [
   ['55 s behind', -55, { state: 'succeeded' }],
   ['55 s ahead', 55, { state: 'succeeded' }],
-  // What a pod shows of itself was made later than its reader believes to be.
+  // The reader's clock is behind, so the pod's identity token appears to be issued in the future.
   ['three minutes behind', -180, { state: 'failed', failure: { code: 'identity_mismatch' } }],
   // The pod does not take a ticket of so far ahead.
   ['three minutes ahead', 180, { state: 'failed', failure: { code: 'configure_rejected' } }],

@@ -49,7 +49,7 @@ describe.skipIf(noNodes !== undefined)(
         interactive,
       })
 
-    /** All events of a run, to its end; `on` is told each of them. */
+    /** Returns all events of a run up to its end, and calls `on` with each event. */
     async function follow(
       client: Client,
       id: string,
@@ -292,7 +292,7 @@ describe.skipIf(noNodes !== undefined)(
   },
 )
 
-/** The rules of every Role of the rendered tree, whichever app has it. */
+/** The rules of every Role in the rendered tree of all apps. */
 function roleRules(): { resources: string[]; verbs: string[] }[] {
   const tree = join(import.meta.dirname, '../../gitops/local')
   const files = readdirSync(tree, { recursive: true, encoding: 'utf8' })

@@ -238,7 +238,7 @@ describe.skipIf(noNodes !== undefined)(
       ])
     })
 
-    // The last, as its controller tries late again what it was refused while the policies came up.
+    // This test is the last one, because the controller retries late after the rejections during policy startup.
     it('lets the pods of the control plane be made, under all of its own policies', async () => {
       const pods = await waitUntil(
         { what: 'pods of the API', timeoutMs: READY_MS, everyMs: 500 },
@@ -252,7 +252,7 @@ describe.skipIf(noNodes !== undefined)(
         },
       )
 
-      // Their image is nobody's yet, so they need not run.
+      // Their image is not available, so the pods need not run.
       expect(pods.map((pod) => pod['spec'].priorityClassName)).toEqual(
         pods.map(() => 'agentweaver-control-plane'),
       )

@@ -17,7 +17,7 @@ const COMMITTED = readdirSync(join(import.meta.dirname, '..', '..', 'gitops'), {
   .map(({ name }) => readCommittedTree(name))
 const LOCAL = readCommittedTree('local')
 const TREES = [...COMMITTED, inMode(LOCAL, 'closed'), inMode(LOCAL, 'proxy')]
-/** Whom no sandbox reaches, whatever else is allowed. */
+/** Actors that no sandbox may reach under any policy. */
 const NEVER: readonly ActorId[] = [
   'agent',
   'command',

@@ -124,7 +124,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
   })
 })
 
-/** Says who it is, runs git where git is told to run something, and looks for the credential in all that it can read. */
+/** Prints the user id, makes git run its configured commands, and searches all readable data for the credential. */
 const LOOK = [
   'echo uid $(id -u)',
   'git status >/dev/null 2>&1',
@@ -170,7 +170,7 @@ async function* chunksOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes
 }
 
-/** The address of this machine from which it talks to another, which is where that one reaches it. */
+/** The address of this machine that another host sees. */
 async function addressTowards(other: string): Promise<string> {
   const socket = createSocket('udp4')
   socket.connect(9, other)

@@ -57,7 +57,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       return execute(executor, command, { network: true }).catch(() => undefined)
     }
     const offlineRunner = `for f in /proc/[0-9]*; do [ "\${f#/proc/}" != 1 ] && grep -qs 'runner/server[.]cjs' $f/cmdline && echo \${f#/proc/}; done`
-    /** As somebody with a shell in the pod would: what commands may not do is not for them. */
+    /** Runs a script like a shell in the pod, without the restrictions on commands. */
     const runInToolbox = ({ name }: SandboxPod, script: string) =>
       execInPod(space, { name, container: CONTAINERS.toolbox }, ['/bin/sh', '-c', script])
     const ENDINGS: readonly (readonly [string, (pod: SandboxPod) => Promise<unknown>])[] = [
@@ -149,7 +149,8 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       const [old, next] = [keyPair(), keyPair()]
       const pod = await aPod()
       const statusWith = async (kid: string, key: ReturnType<typeof keyPair>) => {
-        // A body that no setup follows from: 401 is the ticket's refusal, 400 that of the body behind a good ticket.
+        // The body is not a valid setup: 401 means that the ticket was rejected, 400 that the ticket was valid and the
+        // body was rejected.
         const { body, ticket } = await pod.ticketFor({ runId: 'run-1' } as never, { kid, key })
         const headers = { authorization: `Bearer ${ticket}` }
         return attempt(`${pod.baseUrl}/configure`, { method: 'POST', headers, body })

@@ -20,7 +20,7 @@ const never = new AbortController().signal
 const LISTENING = '0A'
 const ABSTRACT = `"\\u0000${RUNNER_SOCKET}"`
 
-/** The ports of a table of `/proc/net` on which somebody listens. */
+/** The listening ports in a table of `/proc/net`. */
 const listenersIn = (table: string): number[] =>
   table
     .split('\n')
@@ -81,7 +81,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       const posing = await node(listen)
 
       expect(late.stdout).toBe('ECONNREFUSED\n')
-      // One who listens under the name hears from nobody but itself.
+      // A command that listens under the socket's name receives only its own connection.
       expect(posing.stdout.split('\n').sort()).toEqual(['', 'came', 'connected'])
     })
 

@@ -363,7 +363,7 @@ describeWith(['agent-sandbox'], 'what listens on the address of a pod', () => {
     listener.hangUp()
     listener.received.length = 0
 
-    // What is on the old connection ends with it; only a new one can bring an answer.
+    // The old connection's requests end with the connection; only a new connection can get a response.
     await space.eventually('a new connection to be refused', async () => {
       const asked = connection.request('/healthz', { signal: ask(5_000) })
       const code = await asked.then(

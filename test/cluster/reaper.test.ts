@@ -62,7 +62,7 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
     const timing = { everyMs: 1_000, graceMs }
     const figures = new ReaperFigures()
     const { claims } = provider
-    /** The watch has to show what was posted by others. */
+    /** Waits until the watch reports a claim that another client created. */
     const shown = (name: string) =>
       space.eventually(`${name} to be known`, async () =>
         (await claims.list()).find((claim) => claim.name === name),

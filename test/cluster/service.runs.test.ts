@@ -26,7 +26,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
         agent: { kind: 'scripted', plan: { turns: [steps] } },
       })
 
-    /** All events of a run, to its end; `on` is told each of them. */
+    /** Returns all events of a run up to its end, and calls `on` with each event. */
     async function follow(
       id: string,
       on: (event: RunEvent) => unknown = () => undefined,

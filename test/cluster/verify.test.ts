@@ -104,7 +104,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
   })
 })
 
-/** What a sandbox may: ask for names, and reach the one that is listed. */
+/** Egress policy of a sandbox: DNS lookups and one listed name. */
 const fence = (namespace: string) =>
   ({
     apiVersion: 'cilium.io/v2',
@@ -124,7 +124,7 @@ const fence = (namespace: string) =>
     },
   }) as never
 
-/** The command beside an environment file of this slice, and what it says of each check. */
+/** Runs the verify command with this slice's environment file, and returns the result of each check. */
 const verifierOf =
   (space: ReturnType<typeof useServiceSpace>) =>
   async (alter: (environment: Record<string, Record<string, object>>) => void, ...more: string[]) => {

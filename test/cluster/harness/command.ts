@@ -50,7 +50,7 @@ export function runCommand(args: readonly string[], options?: CommandOptions): P
   return startCommand(args, options).finished
 }
 
-/** Waits for the words, and fails with what was said when the command ends first. */
+/** Waits until the output matches, and fails with the output if the command ends first. */
 export async function waitForWords(running: Running, words: RegExp, timeoutMs = 60_000): Promise<void> {
   await waitUntil({ what: `${words} in:\n${running.output()}`, timeoutMs }, () => {
     if (words.test(running.output())) return true

@@ -8,7 +8,7 @@ import { type Finished, runCommand } from './command.ts'
 const PAGE = join(import.meta.dirname, '..', '..', '..', 'docs', 'local-cluster.md')
 const PREFIX = 'npm run cluster -- '
 
-/** The commands of the page's first block, as the arguments of ours; what comes before them is npm's own. */
+/** The commands of the page's first block as arguments of our command, without the npm prefix. */
 function firstBlock(): string[][] {
   const [, block = ''] = /```sh\n([\s\S]*?)```/.exec(readFileSync(PAGE, 'utf8')) ?? []
   const lines = block.trim().split('\n')

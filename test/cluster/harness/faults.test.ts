@@ -8,7 +8,7 @@ import { runCommand, startCommand, waitForWords } from './command.ts'
 
 const lines = (text: string) => text.split('\n').length
 const isRoot = process.getuid?.() === 0
-/** Another user to every check, and still able to read what is ours. */
+/** Runs a program as another user by every check, but still able to read our files. */
 const SOMEBODY = ['unshare', '--user', '--map-user=1000', '--map-group=1000', '--']
 
 describe('a machine that lacks something', () => {

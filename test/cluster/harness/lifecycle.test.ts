@@ -16,7 +16,7 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
   let before: Machine
 
   beforeAll(async () => {
-    // The first start of a machine builds what is missing, and unpacks nothing that later ones would not.
+    // The first start on a machine builds missing artefacts, and unpacks only files that later starts unpack too.
     await runCommand(['build'])
     before = readMachine()
   })
@@ -135,7 +135,7 @@ function isUndertakerOf(pid: string, slot: number): boolean {
   return words.includes('undertaker') && words.includes(slotFolder(slot))
 }
 
-/** A program of the cluster that this process starts: other people's clusters are nobody's to kill. */
+/** Finds a program of the cluster that this process starts. The test must not kill programs of other clusters. */
 function findStarting(name: string, owner: number): Promise<number> {
   return waitUntil({ what: `${name} to start`, timeoutMs: 20_000, everyMs: 2 }, () => {
     const state = listSlots()

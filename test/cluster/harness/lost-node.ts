@@ -20,8 +20,8 @@ const NOTICE_MS = 300_000
 const GONE_MS = 300_000
 
 /**
- * A cluster of two nodes with the service on it, whose agents' pods are all on the one that can be lost. Kubernetes
- * has its own grace periods: what is shown is how long a run takes to end on a cluster as people have them.
+ * A cluster of two nodes with the service. All agent pods run on the node that the test takes down. Kubernetes keeps
+ * its default grace periods, so the test shows how long a run takes to end on an ordinary cluster.
  */
 export function useLosableNode() {
   let cluster: Cluster

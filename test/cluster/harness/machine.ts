@@ -33,7 +33,10 @@ function linesOf(path: string): string[] {
   return readFileSync(path, 'utf8').trim().split('\n').sort()
 }
 
-/** By program, by what it was told, or by the control group that it is in: pods run programs of their images. */
+/**
+ * Identifies the process by its program, its arguments or its control group, because pods run programs of their own
+ * images.
+ */
 function belongsToCluster(pid: string): boolean {
   try {
     const program = readlinkSync(`/proc/${pid}/exe`)
@@ -60,7 +63,7 @@ function othersSlots(): number[] {
   })
 }
 
-/** What tells of which cluster a process is: a client has that in its environment alone. */
+/** The texts that identify the cluster of a process. A client has this information only in its environment. */
 const traceOf = (pid: string) =>
   ['cmdline', 'cgroup', 'environ'].map((file) => readIfThere(`/proc/${pid}/${file}`)).join('\0')
 
@@ -88,7 +91,7 @@ function cgroupFolders(folder: string, depth: number): string[] {
     })
 }
 
-/** What is there that was not there before, but for what belongs to the clusters that others run beside the tests. */
+/** Everything new since `before`, except for resources of clusters that run beside the tests. */
 export function newSince(before: Machine): Partial<Machine> {
   // One of them may come, or go down, while the machine is read.
   const earlier = othersSlots()

@@ -22,7 +22,7 @@ import { aPool, aTemplate, CORE_API, EXTENSIONS_API } from '../helpers/sandbox-o
 
 const NAMESPACE = 'default'
 const POOL = 'pool'
-/** client-go waits up to 30 s, and as long again by chance, before it asks anew for a watch that was refused. */
+/** After a refused watch, client-go waits up to 30 s plus a random delay of the same size before it retries. */
 const WAIT_MS = 150_000
 vi.setConfig({ testTimeout: 2 * WAIT_MS })
 
@@ -116,17 +116,17 @@ describe('a provider on a control plane whose programs die', () => {
     await cluster.stop()
   })
 
-  /** What a test that failed has left is not to fail the next one. */
+  /** Deletes the leftovers of a failed test, so that they do not fail the next test. */
   afterEach(async () => {
     const { items } = await client.list(path('sandboxclaims'))
     for (const { metadata } of items) await client.delete(path('sandboxclaims', metadata.name))
   })
 
   /**
-   * The API server is ready, and so is the scheduler, which does not come through this well: each refused watch makes it
-   * wait longer, up to a minute; and when it lists the pods anew, and a name has meanwhile been deleted and made again
-   * (the controller does that to a pool's member), it takes its cache to be corrupted and ends, for its kubelet to start
-   * it again (`UpdatePod` in its `backend/cache`).
+   * Waits until the API server and the scheduler are ready. Each refused watch makes the scheduler wait longer, up to a
+   * minute. If a pod name was deleted and created again before the scheduler lists the pods (the controller does that
+   * to a pool's member), the scheduler treats its cache as corrupted and exits, and the kubelet restarts it
+   * (`UpdatePod` in its `backend/cache`).
    */
   async function isBack(): Promise<void> {
     const { server } = readKubeconfig(cluster.kubeconfig)

@@ -76,7 +76,7 @@ describe.skipIf(whyNoNodes() !== undefined)('up --service', () => {
   })
 })
 
-/** Asks with a `Host` of its own, which `fetch` does not allow. */
+/** Sends a request with a custom `Host` header, which `fetch` does not allow. */
 function statusFor(url: string, host: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     get(url, { headers: { host } }, (answer) => resolve(answer.resume().statusCode)).on('error', reject)

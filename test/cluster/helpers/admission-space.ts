@@ -24,7 +24,7 @@ import {
 
 const READY_MS = 60_000
 
-/** How the API server answered: the rule that refused, where it was one of ours. */
+/** The API server's response, with the name of the rule if one of our rules rejected the request. */
 export interface Answer {
   readonly status: number
   readonly rule: string
@@ -43,7 +43,7 @@ export interface AdmissionTest extends AdmissionSpace {
 
 interface Beside {
   readonly parameters: (runtimeClass: string) => AdmissionParameters
-  /** @default none: then nothing but our rules answers */
+  /** Pod Security level of the namespace. @default none: only our rules reject requests */
   readonly podSecurity?: 'restricted'
 }
 
@@ -126,7 +126,7 @@ export function useAdmissionSpace(prefix: string, { parameters, beside = {} }: S
   afterAll(async () => {
     const runtimeClass = { apiVersion: 'node.k8s.io/v1', plural: 'runtimeclasses', name: id }
     const namespaces = [space, controlPlane, ...neighbours.map((each) => each.space)].map(namespacePath)
-    // The rules first: whoever removes the rest is nobody whom they know.
+    // The rules are deleted first, because they would reject the deletions of the other objects by this client.
     for (const path of [...policies.map(policyPath), runtimeClass, ...namespaces]) {
       if (await client.find(path)) await client.delete(path)
     }

@@ -15,8 +15,8 @@ import { untilAllowed } from './until-allowed.ts'
 const TOKEN_SECONDS = 600
 
 /**
- * Somebody who has taken over a tenant of the sandbox namespace and was given far more than any should have: all
- * verbs on claims, Sandboxes and pods there, their status too, and nothing elsewhere.
+ * An attacker who controls a tenant of the sandbox namespace with far too many permissions: all verbs on claims,
+ * Sandboxes and pods there, including their status, and nothing elsewhere.
  */
 export async function becomeAttacker(space: TestNamespace): Promise<KubeClient> {
   const { client, name: namespace } = space
@@ -76,7 +76,7 @@ export async function requestToken(
 export const podToken = (space: TestNamespace, pod: KubeObject): Promise<string> =>
   requestToken(space, { pod, audience: IDENTITY_AUDIENCE })
 
-/** Whatever answers on the address of a pod: it says it is who the token says, and keeps all that it is sent. */
+/** A server on the address of a pod. It claims the identity from the token and records every request. */
 export async function startListener(identity: () => string) {
   const received: string[] = []
   const server = createServer((request, response) => {

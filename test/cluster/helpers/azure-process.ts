@@ -17,7 +17,7 @@ export interface AzureProcess {
   stop(): Promise<void>
 }
 
-/** Starts the test's Azure as a process of its own, which ends with this one. */
+/** Starts the fake Azure as a separate process that ends with this process. */
 export async function startAzureProcess(config: AzureConfig): Promise<AzureProcess> {
   const folder = mkdtempSync(join(tmpdir(), 'aw-azure-process-'))
   const file = join(folder, 'config.json')

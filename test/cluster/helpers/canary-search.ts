@@ -20,11 +20,11 @@ const MAX_OUTPUT = 256 * 1024 * 1024
 const GREP_MS = 120_000
 const NOTHING_FOUND = 1
 
-/** The three ways in which base64 can cut a value that stands anywhere in what is encoded. */
+/** The three base64 forms of a value, one for each offset at which it can stand in the encoded data. */
 const base64Of = (value: string): string[] =>
   [0, 1, 2].map((shift) => {
     const encoded = Buffer.from('x'.repeat(shift) + value).toString('base64')
-    // The ends depend on what stands beside the value.
+    // The first and last characters depend on the neighbouring bytes.
     return encoded.slice(shift === 0 ? 0 : 4, encoded.length - 4)
   })
 
@@ -39,7 +39,7 @@ export const formsOf = (value: string): string[] => [
   [...value].reverse().join(''),
 ]
 
-/** Names of the values of which a form is in some bytes. */
+/** Returns the names of the values that occur in the bytes in any form. */
 export function valuesIn(bytes: Buffer | string, values: Readonly<Record<string, string>>): string[] {
   const searched = Buffer.from(bytes)
   return Object.entries(values)
@@ -47,7 +47,10 @@ export function valuesIn(bytes: Buffer | string, values: Readonly<Record<string,
     .map(([name]) => name)
 }
 
-/** Files below folders, read as they are, and their names; a folder that vanishes meanwhile is no finding. */
+/**
+ * Returns the files below the folders whose raw content or name contains the value. A folder that vanishes during the
+ * search is ignored.
+ */
 export async function filesWith(folders: readonly string[], value: string): Promise<string[]> {
   const scratch = mkdtempSync(join(tmpdir(), 'aw-search-'))
   try {
@@ -61,7 +64,7 @@ export async function filesWith(folders: readonly string[], value: string): Prom
     )
       .then(({ stdout }) => stdout)
       .catch((error: { code?: unknown; stdout?: string }) => {
-        // 2: something could not be read. What was found counts all the same.
+        // Exit code 2: a file could not be read. The matches so far are still valid.
         if (error.code === NOTHING_FOUND || error.code === 2) return error.stdout ?? ''
         throw error
       })
@@ -128,7 +131,7 @@ export function processesOf(podUid: string): PodProcess[] {
     })
 }
 
-/** What is to be read of a process without its help: environment, arguments, and what its descriptors lead to. */
+/** Data of a process that is readable from outside: environment, arguments, and the targets of its file descriptors. */
 export function tracesOf({ pid }: PodProcess): Map<string, Buffer> {
   const traces = new Map<string, Buffer>()
   for (const part of ['environ', 'cmdline', 'comm', 'mountinfo'])

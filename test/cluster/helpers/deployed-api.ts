@@ -31,17 +31,17 @@ export interface DeployedApi {
   waitForPools(): Promise<void>
   /** Ends a process as the kernel does when it is out of memory: nothing of it runs any more. */
   kill(pod: Pick<Replica, 'name'>): Promise<void>
-  /** An HTTP answer's status and text, asked for by the Gateway's pods or by those of the monitoring. */
+  /** Sends an HTTP request from a Gateway or monitoring pod, and returns the response's status and text. */
   ask(from: 'gateway' | 'monitoring', url: string): Promise<{ status: number; text: string }>
-  /** What the cluster says of it, for whoever reads why a test failed. */
+  /** The cluster's report on the deployment, for the diagnosis of a failed test. */
   why(): Promise<string>
   query<T extends pg.QueryResultRow>(text: string): Promise<T[]>
   stop(): Promise<void>
 }
 
 /**
- * The committed tree of the local environment on a cluster of its own, with its real images, keys and database: nothing
- * in it knows that it is a test. It is reached through a pod that stands where the Gateway's would.
+ * Deploys the committed tree of the local environment on a separate cluster, with its real images, keys and database.
+ * Nothing in the tree is specific to tests. Requests come from a pod in the Gateway's place.
  */
 export async function deployApi(): Promise<DeployedApi> {
   const undo: Undo = []

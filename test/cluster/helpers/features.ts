@@ -3,7 +3,7 @@ import { CLAIM } from '../../../contracts/claim.ts'
 import { RUNTIME_CLASSES } from '../../../contracts/labels.ts'
 import type { KubeClient } from '../../../devcluster/client/kube-client.ts'
 
-/** What a suite can ask of a cluster. */
+/** A cluster feature that a suite can require. */
 export type Feature =
   | 'agent-sandbox'
   | 'real node'
@@ -32,7 +32,7 @@ declare module 'vitest' {
 
 const CILIUM_NODES = 'ciliumnodes.cilium.io'
 
-/** Found out from the cluster itself, so that the same code serves ours and anybody's. */
+/** Detects the features from the cluster itself, so that the same code works on our cluster and on any other. */
 export async function detectFeatures(client: KubeClient): Promise<Feature[]> {
   const names = async (apiVersion: string, plural: string, selector = '') =>
     (await client.list({ apiVersion, plural }, selector)).items.map(({ metadata }) => metadata.name)

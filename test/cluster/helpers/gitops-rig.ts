@@ -16,7 +16,7 @@ import {
 export interface GitopsRig {
   readonly cluster: Cluster
   readonly client: KubeClient
-  /** Renders an environment into a folder of its own, changed as a person would change its file; answers the tree. */
+  /** Renders an environment into a separate folder, with the given change to its file, and returns the tree's path. */
   render(name: string, change?: EnvironmentChange): string
   /** `npm run gitops:apply` on this cluster. */
   apply(...args: readonly string[]): Promise<CommandResult>
@@ -24,7 +24,7 @@ export interface GitopsRig {
   stop(): Promise<void>
 }
 
-/** A cluster of its own, and a place to render trees for it. */
+/** Starts a separate cluster and a folder for its rendered trees. */
 export async function startGitopsRig(options: Partial<ClusterOptions>): Promise<GitopsRig> {
   const cluster = await startCluster(completeOptions(options), (line) => process.stderr.write(`${line}\n`))
   const client = createKubeClient(readKubeconfig(cluster.kubeconfig))

@@ -7,7 +7,7 @@ import {
 } from '../../../devcluster/client/kube-client.ts'
 import { untilAllowed } from './until-allowed.ts'
 
-/** One request of somebody inside; it changes nothing where it is not refused. */
+/** One request of an insider. If the request is not rejected, it changes nothing. */
 export type InsideRequest = Omit<RawRequest, 'timeoutMs'>
 
 export interface Insider {
@@ -42,7 +42,7 @@ export function asAccount({ connection }: KubeClient, namespace: string, account
   }
 }
 
-/** A tenant whom somebody has made the administrator of the namespace of sandboxes, by RBAC alone. */
+/** A tenant with administrator rights in the sandbox namespace, granted by RBAC alone. */
 export async function asTenant(client: KubeClient): Promise<Insider> {
   const [account, namespace] = ['tenant', 'default']
   await client.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: account, namespace } })
@@ -113,7 +113,7 @@ const token = (namespace: string, account: string) =>
 
 type Attempts = Readonly<Record<string, (pod: string) => InsideRequest>>
 
-/** What whoever has taken over the API could try. */
+/** Requests that an attacker in control of the API could send. */
 export const BY_THE_API: Attempts = {
   'secrets of the control plane': () => ({
     method: 'GET',
@@ -145,7 +145,7 @@ export const BY_THE_API: Attempts = {
     patch(`/api/v1/namespaces/${SANDBOXES}`, { metadata: { labels: { 'agentweaver.io/slice': null } } }),
 }
 
-/** What somebody could try whom RBAC lets do everything in the namespace of sandboxes. */
+/** Requests that a tenant could send if RBAC allows everything in the sandbox namespace. */
 export const BY_A_TENANT: Attempts = {
   'a shell in a sandbox': exec,
   'a container beside the agent': (pod) =>

@@ -19,7 +19,7 @@ import type { AdmissionTest } from './admission-space.ts'
 const EXTENSIONS = 'extensions.agents.x-k8s.io/v1beta1'
 const FIELDS = [['metadata', 'labels'], ['metadata', 'annotations'], ['spec']] as const
 
-/** One way in which an object reaches the rules, by somebody who may. */
+/** One way in which an authorized actor submits an object to the rules. */
 export interface MutantKind {
   readonly by: Actor
   readonly strict: (test: AdmissionTest) => KubeObject | Promise<KubeObject>

@@ -4,7 +4,7 @@ import { logPath } from '../../../devcluster/host/run-folder.ts'
 import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 import { openOutside } from '../../../devcluster/service/outside-network.ts'
 
-/** Addresses that answer on the ports 80 and 8080; the names that the cluster's resolver knows for them are beside it. */
+/** Addresses with listeners on ports 80 and 8080, for which the cluster's resolver has names. */
 export const OUTSIDE = {
   allowed: '198.51.100.10',
   other: '198.51.100.20',

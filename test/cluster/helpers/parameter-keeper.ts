@@ -5,9 +5,9 @@ const NAME = 'agentweaver-test-keeps-parameters'
 
 /**
  * Keeps the API server's informer of ConfigMap parameters alive for the whole run. Once no binding names a built-in
- * parameter kind for a second, that informer ends for good (kubernetes#130887): from then on every decision costs a
- * request of the API server to itself, or rests on what a parameter was before. So it stays also on a cluster that is
- * not ours: to remove it would do the harm.
+ * parameter kind for a second, that informer stops permanently (kubernetes#130887). From then on, every decision either
+ * costs the API server a request to itself or uses an outdated parameter. The object therefore stays on clusters that
+ * we did not start, too: its removal would stop the informer.
  */
 export async function keepParameters(client: KubeClient): Promise<void> {
   const metadata = { name: NAME }

@@ -28,7 +28,10 @@ type PodAzureOptions = {
   readonly fronts?: Readonly<Record<string, number>>
 }
 
-/** Entra and a vault that trust this cluster's issuer, and what a pod needs to use them. */
+/**
+ * Starts a fake Entra and a fake vault that trust this cluster's issuer, and returns the settings that a pod needs to
+ * use them.
+ */
 export async function startPodAzure({ client, namespace, account, secrets, fronts = {} }: PodAzureOptions) {
   const [clientId, tenantId] = [randomUUID(), randomUUID()]
   const { issuer } = await readIssuer<{ issuer: string }>('/.well-known/openid-configuration')

@@ -16,7 +16,10 @@ import { waitUntilPodReady } from './pods.ts'
 import { writeExecutorKeys } from './sandbox-pod.ts'
 import { KEYS_MAP, sandboxPodSpec } from './sandbox-pod-spec.ts'
 
-/** Who answers is the identity suite's question; that it is asked first, on each connection, holds here too. */
+/**
+ * The identity suite tests the verification itself. This guard only checks that the identity is requested first on each
+ * connection.
+ */
 const asking: ConnectionGuard = {
   verify: async (connection) => {
     const { body } = await connection.get(AGENT_HOST_ROUTES.identity)

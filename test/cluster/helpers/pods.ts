@@ -16,7 +16,9 @@ const EXEC_MS = 30_000
 /** On a cluster that is not ours the toolbox has to come from somewhere it can pull from. */
 export const testImage = () => process.env['AGENTWEAVER_TEST_IMAGE'] || TOOLBOX_IMAGE
 
-/** A pod that runs for real: restricted as a sandbox is, and ready once it answers. */
+/**
+ * Spec of a pod that runs real containers, with a sandbox's restrictions. The pod is ready once its server responds.
+ */
 export function realPodSpec(extra: Readonly<Record<string, unknown>> = {}) {
   return {
     automountServiceAccountToken: false,
@@ -36,7 +38,7 @@ export function realPodSpec(extra: Readonly<Record<string, unknown>> = {}) {
   }
 }
 
-/** The quickest pod that this cluster has: a fake one where there are fake nodes. */
+/** Spec of the pod that starts fastest on this cluster: a fake pod if the cluster has fake nodes. */
 export function quickPodSpec(extra: Readonly<Record<string, unknown>> = {}) {
   if (!hasFeature('kwok')) return realPodSpec(extra)
   return {
@@ -97,7 +99,7 @@ export async function execInPod(
   }
 }
 
-/** What a container has said so far, as a person reads it. */
+/** The log of a container so far, as `kubectl logs` prints it. */
 export async function logsOf(space: TestNamespace, pod: string, container: string): Promise<string> {
   const config = ['--kubeconfig', inject('cluster').kubeconfig, '-n', space.name]
   const args = [...config, 'logs', pod, '-c', container]
@@ -105,7 +107,7 @@ export async function logsOf(space: TestNamespace, pod: string, container: strin
   return stdout
 }
 
-/** Ours on our cluster; whatever is in PATH on another. */
+/** Our own `kubectl` on our cluster, and the `kubectl` in PATH on any other cluster. */
 export function kubectl(): string {
   const folders = inject('cluster').binFolders
   return folders.length > 0 ? `${folders[0]}/kubectl` : 'kubectl'

@@ -14,8 +14,8 @@ function say(line: string): void {
 }
 
 /**
- * One cluster for a whole run: ours, or the one that KUBECONFIG names when the caller has asked for that. Answers what
- * ends it. Without privileges there is a cluster too, but one without real nodes.
+ * Provides one cluster for a whole run: our own, or the cluster of KUBECONFIG if the caller requests it. Returns the
+ * function that stops it. Without privileges, the cluster has no real nodes.
  */
 export async function provideCluster(
   project: TestProject,

@@ -12,7 +12,7 @@ import { PROVIDER_TIMING } from '../../../runtime/sandboxes/kubernetes/provider-
 import type { BoundSandbox, ClaimRequest } from '../../../runtime/sandboxes/provider.ts'
 import { useSandboxSpace } from './sandbox-space.ts'
 
-/** A claim that goes takes its Sandbox with it; each has a watch of its own, and either may be the sooner. */
+/** Deleting a claim deletes its Sandbox too. Each has a separate watch, and either event can arrive first. */
 export const GONE_WITH_ITS_CLAIM = /^the (claim|sandbox) (was|is being) deleted$/
 
 type Overrides = Partial<KubernetesProviderOptions>

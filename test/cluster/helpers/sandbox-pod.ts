@@ -47,7 +47,7 @@ export async function startSandboxPod(space: TestNamespace, name: string, parts:
   return podAccess(pod, key)
 }
 
-/** What a control plane does with a pod that it was given; who the pod is, is another suite's question. */
+/** The requests of a control plane to its pod. Another suite tests the pod's identity. */
 export function podAccess(pod: KubeObject, privateKey: ReturnType<typeof keyPair>) {
   const { name, uid = '' } = pod.metadata
   const baseUrl = `http://${pod['status'].podIP}:${AGENT_HOST_PORT}`

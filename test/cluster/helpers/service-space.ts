@@ -20,10 +20,7 @@ const GONE_MS = 60_000
 export type ServiceOptions = {
   readonly runtimeClass: string | undefined
   readonly replicas: Readonly<Record<SandboxKind, number>>
-  /**
-   * The cluster to use.
-   * @default that of the suites
-   */
+  /** Kubeconfig of the cluster. @default the cluster of the suites */
   readonly kubeconfig?: () => string
   /** What the deployment allows at most, as its ceiling file has it. */
   readonly ceiling?: Readonly<Record<string, unknown>>
@@ -42,8 +39,8 @@ export type ServicePlace = {
 }
 
 /**
- * The real service in a process of its own, with a slice of its own on a real cluster: its namespace, accounts, keys,
- * templates and pools of sandbox pods. It is reached as anybody reaches it, over HTTP.
+ * Runs the real service in a separate process, with its own slice on a real cluster: namespace, accounts, keys,
+ * templates and pools of sandbox pods. Tests use it over HTTP, like any client.
  */
 export function useServiceSpace(options: ServiceOptions) {
   const { runtimeClass, replicas, ceiling = {}, settings, agentPod } = options

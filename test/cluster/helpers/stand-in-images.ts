@@ -3,13 +3,13 @@ import type { Cluster } from '../../../devcluster/cluster.ts'
 import { importPinned } from '../../../devcluster/images/import-images.ts'
 import { toolboxImage } from '../../../devcluster/images/toolbox.ts'
 
-/** The entry points that stand for the real programs: one answers the probes, one waits. */
+/** Entry points that replace the real programs: the first responds to the probes, the second waits. */
 const ENTRIES = {
   agentHost: ['/bin/busybox', 'httpd', '-f', '-p', String(AGENT_HOST_PORT), '-h', '/srv/www'],
   toolbox: ['/bin/busybox', 'sleep', '1000000'],
 } as const
 
-/** Puts images on the node under the digests that a tree pins, as a registry would; answers their names. */
+/** Imports images on the node under the digests that a tree pins, in place of a registry, and returns their names. */
 export async function importStandIns(cluster: Cluster): Promise<Record<keyof typeof ENTRIES, string>> {
   const { layers, user } = toolboxImage(process.execPath)
   const specs = Object.entries(ENTRIES).map(([name, entrypoint]) => ({

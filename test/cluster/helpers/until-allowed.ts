@@ -9,7 +9,10 @@ interface Rule {
 
 type Account = { readonly namespace: string; readonly name: string }
 
-/** The authorizer has a role from a watch of its own: what is asked before that is refused, and would show nothing. */
+/**
+ * The authorizer learns of a new role through a watch. Until then it rejects every request, and a test would prove
+ * nothing.
+ */
 const COUNTS_MS = 10_000
 
 /** Waits until the API server lets a service account do what these rules grant it in a namespace. */

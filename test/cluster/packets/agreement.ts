@@ -8,7 +8,7 @@ import type { PolicySet } from './policy-generators.ts'
 import { askPatiently, describeQuestion, hasArrived, type Question } from './questions.ts'
 import type { Stage } from './stage.ts'
 
-/** A set with the number that gives it names of its own. */
+/** A policy set with the number that makes its names unique. */
 export interface NumberedSet {
   readonly number: number
   readonly policies: PolicySet

@@ -4,7 +4,7 @@ import type { KubeObject } from '../../../devcluster/client/kube-object.ts'
 import { type ClusterState, logPath, readState } from '../../../devcluster/host/run-folder.ts'
 import { waitUntil } from '../../../devcluster/host/wait-until.ts'
 
-/** The agent of a node, asked over its own socket what it has made of the policies. */
+/** Client for a node's Cilium agent. It queries the agent's socket for the state of the policies. */
 export interface CiliumAgent {
   /** Waits until these policies and none of the others are in the kernel for every pod of the namespaces. */
   waitUntilRealised(wanted: Wanted): Promise<void>
@@ -14,7 +14,7 @@ export interface CiliumAgent {
   learnedAddresses(): Promise<readonly string[]>
   /** Its log lines that hold all words. */
   logLines(...words: readonly string[]): string[]
-  /** Stops its process where it stands, as a hung one does, while `work` is done. */
+  /** Suspends the agent's process while `work` runs, to simulate a hung agent. */
   whileItHangs<T>(work: () => Promise<T>): Promise<T>
   close(): Promise<void>
 }
@@ -54,7 +54,7 @@ export function connectCiliumAgent(folder: string): CiliumAgent {
     return (await body.json()) as T
   }
 
-  /** Of a list of what there is none of, the agent says that it is not found. */
+  /** For an empty list, the agent returns 404. */
   async function askMany<T>(path: string): Promise<readonly T[]> {
     const { statusCode, body } = await request(`http://agent/v1${path}`, { dispatcher })
     const text = await body.text()

@@ -46,10 +46,16 @@ interface Life {
   readonly early: { readonly rounds: number; readonly arrived: readonly string[] }
 }
 
-/** How long a sandbox is open to what a policy that selects the controller's label of its claim closes, from its claim on. */
+/**
+ * The time after the creation of a claim in which a policy that selects the controller's claim label does not yet
+ * restrict the sandbox.
+ */
 interface Window {
   readonly ms: number
-  /** The part of it in which the agent has the policy already: what is left of the agent's grace on a slow machine. */
+  /**
+   * The part of the window in which the agent already has the policy: the rest of the agent's grace period on a slow
+   * machine.
+   */
   readonly behindPolicyMs: number
   readonly early: Life['early']
 }
@@ -154,8 +160,8 @@ async function readEarly(stage: Stage, namespace: string, name: string): Promise
 }
 
 /**
- * Until all have gone round three times since a moment, and what a sandbox may do was done: where an answer comes later
- * than a round lasts, it takes more of them.
+ * Waits until every watch has finished three rounds since `since` in which the allowed connections succeeded. If a
+ * response takes longer than a round, more rounds are needed.
  */
 async function lookAround(watches: readonly Watch[], since: number): Promise<void> {
   await waitUntil({ what: 'three rounds of all watches with what a sandbox may do', timeoutMs: 30_000 }, () =>

@@ -13,9 +13,9 @@ import { isPolicy } from '../../../reachability/compile-policies.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..', '..')
 
-/** What is committed for one environment: the files below `gitops/`, not what would be rendered now. */
+/** The committed tree of one environment: the files below `gitops/`, not a new rendering. */
 export interface CommittedTree {
-  /** What it is called in the title of a test. */
+  /** Name of the tree in test titles. */
   readonly name: string
   readonly environment: Environment
   readonly egress: ResolvedEgress
@@ -46,7 +46,7 @@ export function inMode(tree: CommittedTree, mode: Environment['egress']['mode'])
   return { ...tree, name: `${tree.name} in mode ${mode}`, environment, policies }
 }
 
-/** A tree beside the mistake of somebody in a hurry: everything allowed, both ways, to every pod of a namespace. */
+/** Adds a careless policy to a tree: it allows all ingress and egress for every pod of a namespace. */
 export function besideBroadAllows(tree: CommittedTree): CommittedTree {
   const namespaces = [...new Set(tree.policies.map(({ metadata }) => metadata.namespace))]
   const allows = namespaces.map((namespace) => ({

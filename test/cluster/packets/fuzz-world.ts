@@ -6,7 +6,10 @@ import type { Stage, StagePlan } from './stage.ts'
 export const OWN = 'fuzz-own'
 export const PEER = 'fuzz-peer'
 
-/** Sets that come and go together, each in a namespace of its own. While one convoy is probed, the other changes. */
+/**
+ * Policy sets that are applied and deleted together, each in a separate namespace. While one convoy is probed, the
+ * other changes.
+ */
 export const LANES = 8
 export const CONVOYS = [0, 1] as const
 export type Convoy = (typeof CONVOYS)[number]
@@ -37,7 +40,9 @@ const PEER_PODS = [
 /** Addresses outside. Names have a range to themselves, where each set has addresses that no other set uses. */
 const OUTSIDE = ['192.0.2.10', '192.0.2.130', '10.201.0.10', '169.254.42.42'] as const
 const NAME_RANGE = '198.18.0.0/15'
-/** A name is asked for by one pod of one set: what is learned once counts for every pod, and long after. */
+/**
+ * Only one pod of one set looks up each name, because the agent applies a learned address to every pod for a long time.
+ */
 const HOSTS = ['one-a', 'two-a', 'one-b', 'two-b'] as const
 const zoneOf = (set: number | string) => `set${set}.example.net`
 const OWN_ZONE = zoneOf('-own')

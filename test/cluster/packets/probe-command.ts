@@ -3,13 +3,13 @@ import { stripTypeScriptTypes } from 'node:module'
 import { join } from 'node:path'
 import type { Cell } from './cell.ts'
 
-/** Ports on which a listener answers. */
+/** Ports of the listeners. */
 export interface Listening {
   readonly tcp?: readonly number[]
   readonly udp?: readonly number[]
-  /** Needed for UDP where there is more than one address. @default whichever the system takes */
+  /** Required for UDP if the network has more than one address. @default the address that the system selects */
   readonly addresses?: readonly string[]
-  /** What the program tries from its first moment on; its log tells. */
+  /** Cells that the program tries from its start on. It logs the results. */
   readonly early?: readonly Cell[]
 }
 

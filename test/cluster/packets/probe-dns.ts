@@ -17,8 +17,9 @@ export interface ProbeDns {
 }
 
 /**
- * A resolver with the cluster resolver's program and labels, and with records of the test. Its readiness gate is never
- * fulfilled, so that the Service of the cluster's own resolver, which selects the same labels, sends nobody to it.
+ * Starts a DNS server with the program and labels of the cluster's resolver, and with the test's records. Its readiness
+ * gate never becomes true, so the Service of the cluster's resolver, which selects the same labels, routes no traffic
+ * to it.
  */
 export async function startProbeDns(
   client: KubeClient,

@@ -8,7 +8,7 @@ import { TOOLBOX_IMAGE } from '../../../devcluster/images/toolbox.ts'
 import { type Listening, listenArguments, probeArguments } from './probe-command.ts'
 import { type Prober, startProber } from './prober.ts'
 
-/** Every probe pod answers here, for the kubelet; no policy of a pod keeps its own node out. */
+/** Port of every probe pod's health endpoint, for the kubelet. No pod policy blocks the pod's own node. */
 const HEALTH_PORT = 7999
 const READY_MS = 90_000
 
@@ -23,7 +23,7 @@ export interface ProbePodPlan {
   readonly listening?: Listening
   /** Container ports with a name, for rules that name a port. */
   readonly namedPorts?: readonly { readonly name: string; readonly containerPort: number }[]
-  /** Where it looks names up. @default the cluster's resolver */
+  /** DNS server of the pod. @default the cluster's resolver */
   readonly resolver?: string
 }
 
@@ -79,8 +79,8 @@ export function waitForPodAddress(client: KubeClient, namespace: string, name: s
 const LIST_MS = 150
 
 /**
- * Answers the address of a pod once it is ready. Many that start together share one list: a question for each of them
- * would keep the machine busy.
+ * Returns the address of a pod once the pod is ready. Pods that start together share one list request, because a
+ * request for each pod would overload the machine.
  */
 export function followPodAddresses(client: KubeClient): (namespace: string, name: string) => Promise<string> {
   let list: Promise<Map<string, string>> = Promise.resolve(new Map())
@@ -111,14 +111,14 @@ async function readyAddresses(client: KubeClient): Promise<Map<string, string>> 
   )
 }
 
-/** A prober inside a pod. What it is asked and answers goes by the kubelet, past every policy. */
+/** Starts a prober inside a pod. Its input and output go through the kubelet, so no policy blocks them. */
 export function startPodProber(namespace: string, name: string): Promise<Prober> {
   const { kubeconfig, binFolders } = inject('cluster')
   const target = ['--kubeconfig', kubeconfig, '-n', namespace, 'exec', '-i', name, '--']
   return startProber([`${binFolders[0]}/kubectl`, ...target, 'node', ...probeArguments()])
 }
 
-/** A prober in the network of a process: a node's, or that of the world outside. */
+/** Starts a prober in the network namespace of a process, for a node or for the external network. */
 export function startNetworkProber(pid: number): Promise<Prober> {
   return startProber(['nsenter', '-t', String(pid), '-n', '--', process.execPath, ...probeArguments()])
 }

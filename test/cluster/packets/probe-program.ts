@@ -1,9 +1,8 @@
 /**
- * The one program of all probe pods, network namespaces and nodes. It reaches them as text on a command line, without
- * its types, so it imports nothing but Node's own modules.
- *
- * `listen`: answers every connection and datagram on the given ports until it is ended.
- * `probe`: reads one question a line, `{ id, timeoutMs, cells }`, and answers one line, `{ id, outcomes }`.
+ * The program of all probe pods, network namespaces and nodes. It is passed as text on a command line, with its types
+ * removed, so it imports only modules of Node.js. `listen` accepts every connection and datagram on the given ports
+ * until it is stopped. `probe` reads one question per line, `{ id, timeoutMs, cells }`, and writes one line per result,
+ * `{ id, outcomes }`.
  */
 import { createSocket } from 'node:dgram'
 import { Resolver } from 'node:dns/promises'
@@ -16,7 +15,10 @@ interface Listen {
   readonly addresses: readonly string[]
   readonly tcp: readonly number[]
   readonly udp: readonly number[]
-  /** What is tried over and over from the first moment of the process; the log says how often, and what arrived. */
+  /**
+   * Cells that the process tries repeatedly from its start on. The log contains the number of rounds and the successful
+   * cells.
+   */
   readonly early: readonly Cell[]
 }
 
@@ -26,7 +28,10 @@ interface Question {
   readonly cells: readonly Cell[]
 }
 
-/** What is closed is waited for in one silence, so nearly everything that one question asks is under way at a time. */
+/**
+ * Maximum of concurrent attempts. Nearly all attempts of a question run concurrently, so that one timeout covers all
+ * closed ports.
+ */
 const AT_ONCE = 512
 const GREETING = 'here\n'
 const EARLY = { forMs: 3_000, timeoutMs: 200 }
@@ -35,7 +40,7 @@ const NAME_OUTCOMES: Readonly<Record<string, Outcome>> = {
   EREFUSED: 'name refused',
   ENOTFOUND: 'name unknown',
   ENODATA: 'name unknown',
-  // What a resolver with no record and nobody further to ask says.
+  // A resolver without a record and without an upstream server returns this error.
   ESERVFAIL: 'name unknown',
 }
 
@@ -109,8 +114,8 @@ interface Trying {
 }
 
 /**
- * An attempt is given up once none of them has begun or been answered for `silenceMs`, so on a busy machine, where
- * answers come late, all of them have longer. What has arrived by then is read before anything is given up.
+ * All waiting attempts are abandoned once no attempt has started or received data for `silenceMs`. On a busy machine,
+ * late responses therefore extend the wait for all attempts. Data that has already arrived is read first.
  */
 function createTrying(silenceMs: number): Trying {
   const waiting = new Set<() => void>()
@@ -167,7 +172,10 @@ async function lookUp(name: string, timeoutMs: number): Promise<Found> {
   }
 }
 
-/** Open once the other end has said its word or hung up: something on the way could have taken the connection. */
+/**
+ * The port counts as open only when the peer has sent data or closed the connection, because an intermediary could have
+ * accepted the connection.
+ */
 function attemptTcp(host: string, port: number, trying: Trying): Promise<Outcome> {
   return new Promise((resolve) => {
     const socket = connect({ host, port })
@@ -185,7 +193,7 @@ function attemptTcp(host: string, port: number, trying: Trying): Promise<Outcome
     socket.on('connect', () => {
       trying.heard()
       isConnected = true
-      // A TLS server says nothing first, and answers nonsense by closing.
+      // A TLS server sends nothing first, and closes the connection on invalid data.
       socket.write('hello\n\n')
     })
     socket.on('data', () => answered('open'))
@@ -209,7 +217,7 @@ function attemptUdp(host: string, port: number, trying: Trying): Promise<Outcome
     const stopWaiting = trying.wait(() => finish('dropped'))
     socket.on('message', () => answered('open'))
     socket.on('error', (error) => answered(outcomeOf(error)))
-    // Only a connected socket is told that nobody listens.
+    // Only a connected UDP socket reports that the port has no listener.
     socket.connect(port, host, () => socket.send('hello'))
   })
 }

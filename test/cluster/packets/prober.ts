@@ -65,7 +65,7 @@ export async function startProber(argv: readonly string[]): Promise<Prober> {
 
 type Waiting = Map<number, { reject(reason: Error): void }>
 
-/** An end that nobody asked for fails whoever waits for an answer, with what the program said last. */
+/** If the program ends, all pending questions are rejected with the end of its stderr. */
 function followEnd(child: ChildProcess, waiting: Waiting): Promise<void> {
   const { promise, resolve } = deferred()
   let said = ''

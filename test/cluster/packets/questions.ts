@@ -21,12 +21,12 @@ export function distinct<T extends Question>(questions: readonly T[]): T[] {
   return [...new Map(questions.map((one) => [`${one.prober} ${cellName(one.cell)}`, one])).values()]
 }
 
-/** The packet arrived, whether anybody listens there or not. */
+/** The packet arrived, even if the port has no listener. */
 export const hasArrived = (outcome: Outcome): boolean => outcome === 'open' || outcome === 'refused'
 
 export const describeQuestion = ({ title, cell }: Question): string => `${title} (${cellName(cell)})`
 
-/** Asks every prober once, with all its cells, and puts the answers into the order of the questions. */
+/** Sends each prober all its cells in one request, and returns the outcomes in the order of the questions. */
 async function ask(stage: Stage, questions: readonly Question[], timeoutMs?: number): Promise<Outcome[]> {
   const indexes = questions.map((_, index) => index)
   const groups = [...Map.groupBy(indexes, (index) => String(questions[index]?.prober)).values()]
@@ -52,8 +52,8 @@ async function ask(stage: Stage, questions: readonly Question[], timeoutMs?: num
 const LOOKS_MS = [400, 2_500, 5_000]
 
 /**
- * Asks, and asks again with more time about what should have arrived and did not, as a busy machine answers late.
- * What should not arrive is never asked about again: once through is through.
+ * Probes all questions, and repeats failed probes that should succeed with a longer timeout, because a busy machine
+ * responds late. A probe that should fail is not repeated: one success is a failure of the test.
  */
 export async function askPatiently(
   stage: Stage,

@@ -134,8 +134,8 @@ async function setStage(plan: StagePlan, onClose: OnClose): Promise<Stage> {
 }
 
 /**
- * What one file has looked up opens addresses to the policies of the next, whichever that is. So names lead each file
- * to addresses of its own.
+ * Fails if the agent already knows an address of this file. The agent remembers addresses from name lookups, and would
+ * allow them for the policies of the next file. So each file uses separate addresses for its names.
  */
 async function expectUnknown(agent: CiliumAgent, { outside }: StagePlan): Promise<void> {
   const here = new BlockList()
@@ -159,14 +159,15 @@ function openNamespaces(client: KubeClient, wanted: StagePlan['namespaces'], onC
     const namespace = openNamespace(client, one, path).then((isNew) => {
       if (isNew) made.push(path)
     })
-    // Whoever waits for it is told; until then its failure is nobody's.
+    // The callers that await this promise receive the error. This handler only prevents an unhandled rejection before
+    // that.
     namespace.catch(() => undefined)
     return [one.name, namespace] as const
   })
   return new Map(opened)
 }
 
-/** Answers whether it was not there before. */
+/** Returns whether the namespace is new. */
 async function openNamespace(
   client: KubeClient,
   { name, labels = {} }: StagePlan['namespaces'][number],

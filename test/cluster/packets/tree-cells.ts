@@ -20,7 +20,7 @@ import { type CommittedTree, namesIn } from './committed-tree.ts'
 import type { ProberName, Question } from './questions.ts'
 import type { Stage, StagePlan } from './stage.ts'
 
-/** One port inside and one beside each opening, and what else runs in a cluster. */
+/** For each opening one port inside and one beside it, and the ports of other servers in a cluster. */
 const TCP_PORTS = [
   80, 443, 2999, 3000, 3128, 5432, 6443, 8080, 8087, 8088, 8089, 9000, 9001, 9090, 15012, 15021,
 ]
@@ -30,9 +30,9 @@ const PACKETS = [
   ...UDP_PORTS.map((port) => ({ protocol: 'UDP', port }) as const),
 ]
 
-/** Not here: one node and one API server only, and a resolver has a language of its own, which the names speak. */
+/** Excluded actors: the test has only one node and one API server, and the questions about names cover the resolver. */
 const NOT_PROBED: readonly ActorId[] = ['other node', 'unknown api server', 'dns']
-/** Outside there are other resolvers, too, and whoever answers at that port can be told anything. */
+/** Other resolvers exist outside the cluster, and a query to one of them can carry any data. */
 const DNS_PORT = 53
 const ADDRESS_PORTS = [DNS_PORT, 80, 443]
 const API_SERVICE = '10.96.0.1'
@@ -48,7 +48,7 @@ const FORBIDDEN = [
   '192.168.250.10',
   '100.64.0.10',
 ] as const
-/** Listed names whose owner answers with an address of somebody else. */
+/** Listed names whose owner returns a forbidden address. */
 const REBOUND: Readonly<Record<string, string>> = {
   'api.individual.githubcopilot.com': METADATA,
   'api.business.githubcopilot.com': '10.200.0.10',
@@ -92,7 +92,7 @@ function castOf(trees: readonly CommittedTree[]): Map<string, StagePlan['pods'][
 const actorsOf = ({ cast }: CommittedTree): Actor[] =>
   cast.actors.filter(({ id }) => !NOT_PROBED.includes(id))
 
-/** The pod that plays an actor. Who wears the labels of ours elsewhere is another one for each slice. */
+/** The pod of an actor. An impostor, which has our labels in another namespace, is a separate pod for each slice. */
 function podOf({ cast, environment }: CommittedTree, { id, end }: Actor) {
   if (end.kind !== 'pod') return undefined
   const { namespace, name } = end
@@ -116,7 +116,7 @@ function addresses(trees: readonly CommittedTree[]): Map<string, string> {
   return new Map([...own, ...databases, ...Object.entries(REBOUND)])
 }
 
-/** The pods as they are, with addresses; whoever is not on this stage is left out. */
+/** The facts with the real addresses of the pods. Pods outside this test environment are omitted. */
 export function treeFacts(stage: Stage, tree: CommittedTree): ClusterFacts {
   const { pod: resolver, labels } = stage.dns
   const pods = actorsOf(tree).flatMap((actor) => podOf(tree, actor) ?? [])
@@ -138,10 +138,10 @@ export function treeFacts(stage: Stage, tree: CommittedTree): ClusterFacts {
   }
 }
 
-/** A question with what the table of `docs/network.md` says about it, beside what the evaluator computes. */
+/** A question with the expectation from the table in `docs/network.md`, in addition to the evaluator's result. */
 export interface TreeQuestion extends Question {
   readonly from: ActorId
-  /** Absent where it goes to no actor: an address, a name. */
+  /** Undefined if the target is an address or a name, not an actor. */
   readonly to?: ActorId
   readonly isMeant: boolean
 }

@@ -31,7 +31,7 @@ const ROUND_MS = 150
 /** Of a round that is answered at once: a prober that did nothing else would take a whole processor. */
 const BETWEEN_MS = 10
 
-/** Tries the cells round after round until it is stopped or there is nobody left who could. */
+/** Tries the cells in rounds until it is stopped or the prober ends. */
 export function startWatch(prober: Prober, cells: readonly WatchedCell[]): Watch {
   const rounds: Round[] = []
   let isStopped = false

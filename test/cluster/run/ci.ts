@@ -6,8 +6,9 @@ import { whyNoNodes } from '../../../devcluster/host/privileges.ts'
 import { failureList, flakyLines, runSteps, timeTable } from './suites.ts'
 
 /**
- * The cluster part of continuous integration: installs what the suites need of Debian, builds the programs, runs the
- * suites, takes down what is left, tells where the time went, and closes with one line `N passed, N failed`.
+ * The cluster part of continuous integration. It installs the Debian packages that the suites need, builds the
+ * programs, runs the suites, takes down the remaining clusters, prints a time table, and ends with one line `N passed,
+ * N failed`.
  */
 const MINUTE_MS = 60_000
 const LIMITS = { install: 5 * MINUTE_MS, build: 35 * MINUTE_MS, suites: 60 * MINUTE_MS, down: MINUTE_MS }
@@ -16,7 +17,7 @@ function print(line: string): void {
   process.stdout.write(`${line}\n`)
 }
 
-/** Runs one step with its output shown, and answers whether it succeeded. */
+/** Runs one step with its output shown, and returns whether it succeeded. */
 function step(argv: readonly string[], timeoutMs: number): boolean {
   const [program = '', ...args] = argv
   const { status, error } = spawnSync(program, args, {
@@ -30,7 +31,7 @@ function step(argv: readonly string[], timeoutMs: number): boolean {
 
 const COMMAND = join(import.meta.dirname, '../../../devcluster/main.ts')
 
-/** Only a machine that says it is CI is changed; a person is told the command. */
+/** Installs packages only on a CI machine. On any other machine it prints the command. */
 function installPackages(): boolean {
   const missing = missingPackages(completeOptions({ gvisor: true, cilium: 'instant' }))
   if (missing.length === 0 || whyNoNodes()) return true
@@ -43,7 +44,7 @@ function installPackages(): boolean {
   return step(['sh', '-c', command], LIMITS.install)
 }
 
-/** Answers how many tests passed and how many failed. */
+/** Returns how many tests passed and how many failed. */
 async function runSuites(): Promise<{ passed: number; failed: number }> {
   const results = await runSteps(Date.now() + LIMITS.suites, (text) => process.stdout.write(text))
   print(`where the time went:\n${timeTable(results)}`)

@@ -3,15 +3,15 @@ import { join } from 'node:path'
 import { COMPILE_CACHE } from '../../helpers/compile-cache.ts'
 
 /**
- * Runs the cluster suites, on a cluster of their own or, with `--use-current`, on the one that KUBECONFIG names.
- * Without that flag KUBECONFIG is ignored, so that nobody's cluster becomes a test bed by accident.
+ * Runs the cluster suites on a new cluster or, with `--use-current`, on the cluster of KUBECONFIG. Without that flag
+ * KUBECONFIG is ignored, so that the tests never run on an existing cluster by accident.
  */
 const USE_CURRENT = '--use-current'
 const root = join(import.meta.dirname, '..', '..', '..')
 const args = process.argv.slice(2)
 const useCurrent = args.includes(USE_CURRENT)
 const env = { ...process.env, ...COMPILE_CACHE, AGENTWEAVER_USE_CURRENT: useCurrent ? '1' : '' }
-// The suites of the harness itself start clusters of their own, which is not what `--use-current` asks for.
+// The suites of the harness start clusters themselves, which `--use-current` excludes.
 const projects = useCurrent ? ['--project', 'cluster', '--project', 'packets'] : []
 const vitest = [
   join(root, 'node_modules/vitest/vitest.mjs'),

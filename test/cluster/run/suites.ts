@@ -6,9 +6,9 @@ import { stripVTControlCharacters } from 'node:util'
 import { deferred } from '../../../devcluster/deferred.ts'
 
 /**
- * The projects of `vitest.cluster.config.ts`, as the gate runs them: those of one step beside each other, the steps
- * one after the other. Each is a process of its own, so that a project's cluster is there no longer than its tests.
- * Beside each other are only such as neither measure short times nor compare the whole machine.
+ * The projects of `vitest.cluster.config.ts` as the gate runs them: projects of one step run in parallel, the steps run
+ * in sequence. Each project is a separate process, so that its cluster stops when its tests end. Projects that measure
+ * short times or compare the whole machine do not run in parallel with others.
  */
 export const STEPS = [['cluster', 'waits'], ['packets'], ['harness', 'gitops'], ['api'], ['machine']] as const
 
@@ -33,7 +33,7 @@ export interface ProjectResult extends Timed {
   readonly repeated: readonly string[]
 }
 
-/** Runs every project, and answers what each of them came to. A project that is not done by then has failed. */
+/** Runs every project and returns the result of each. A project that is unfinished at the deadline has failed. */
 export async function runSteps(deadline: number, print: (text: string) => void): Promise<ProjectResult[]> {
   const results: ProjectResult[] = []
   for (const step of STEPS) {
@@ -46,7 +46,7 @@ export async function runSteps(deadline: number, print: (text: string) => void):
 interface Lane {
   readonly deadline: number
   readonly print: (text: string) => void
-  /** What it says comes when it has ended, so that it does not mix with what runs beside it. */
+  /** Prints the output only when the project has ended, so that parallel projects do not mix their output. */
   readonly aside: boolean
 }
 
