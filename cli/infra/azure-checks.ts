@@ -6,7 +6,7 @@ import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 import type { CallProgram } from '../program-call/call-program.ts'
 
-/** What Azure said about one thing that a first `pulumi up` needs. `skipped` is no pass. */
+/** The result of one check of Azure's state before a first `pulumi up`. `skipped` does not count as a pass. */
 export interface AzureCheck {
   readonly check: 'login' | 'providers' | 'features' | 'budget'
   readonly state: 'pass' | 'fail' | 'skipped'

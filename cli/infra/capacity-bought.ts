@@ -4,16 +4,19 @@ import type { PlatformConfig } from '../../infra/config-sections.ts'
 import { type Fit, fitSandboxes, nodeCapacity, nodeHours, vcpusByFamily } from '../../infra/plans/capacity.ts'
 import { parseVmSize } from '../../infra/plans/vm-sizes.ts'
 
-/** What a stack file buys, in sandboxes, node-hours and vCPUs. Prices differ by contract and region: there are none. */
+/**
+ * The capacity that a stack file buys: sandboxes, node-hours and vCPUs. It has no prices, because they differ by
+ * contract and region.
+ */
 export interface CapacityBought {
   readonly perNode: number
-  /** What a node runs out of first. */
+  /** The resource that limits the number of sandboxes on a node. */
   readonly limit: Fit['limit']
   /** With all nodes of the pool's maximum, the warm ones included. */
   readonly inAll: number
   readonly warm: {
     readonly sandboxes: number
-    /** Nodes that the warm ones hold while nobody works: at least the pool's minimum. */
+    /** Nodes that the warm sandboxes occupy while no run is active: at least the pool's minimum. */
     readonly nodes: number
     readonly nodeHoursPerMonth: number
   }

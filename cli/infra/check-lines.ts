@@ -4,7 +4,7 @@ import type { CapacityBought } from './capacity-bought.ts'
 
 type Look = Pick<Terminal, 'paint' | 'width'>
 
-/** What a stack file buys, for people. */
+/** Formats the capacity of a stack file for the terminal. */
 export function capacityLines(bought: CapacityBought, look: Look): string[] {
   const { perNode, limit, inAll, warm, pools, vcpus, classes = [] } = bought
   return [

@@ -1,7 +1,7 @@
 import type { Plan, PlannedResource, PlannedValue } from '../../contracts/planned-resource.ts'
 import type { ConfigProblem, PlatformConfig } from '../../infra/config-sections.ts'
 
-/** What a stack file asks for that Azure, or its provider, would only do by making a thing anew. */
+/** Returns the changes in a stack file that Azure or its provider could apply only by replacing a resource. */
 export function immutableProblems(config: PlatformConfig, plan: Plan): ConfigProblem[] {
   return [
     ...clusterProblems(config, plan),
@@ -15,7 +15,7 @@ const AZURE = 'azure-native'
 const ofType = ({ resources }: Plan, type: string) =>
   resources.filter((resource) => resource.type === `${AZURE}:${type}`)
 
-/** The value at a path of names; undefined where there is none. */
+/** Returns the value at a path of names, or undefined if it does not exist. */
 function at(value: PlannedValue | undefined, path: readonly string[]): PlannedValue | undefined {
   const [key, ...rest] = path
   if (key === undefined) return value
@@ -32,7 +32,7 @@ interface Compared {
 
 const told = (value: PlannedValue | undefined) => (typeof value === 'string' ? value : JSON.stringify(value))
 
-/** Says nothing where the plan does not tell: an unknown is no difference. */
+/** Reports no problem if the plan does not have the value, because an unknown value is not a difference. */
 function compare({ path, was, wanted, remedy }: Compared): ConfigProblem[] {
   const isTold =
     typeof was === 'string' || typeof was === 'number' || typeof was === 'boolean' || Array.isArray(was)

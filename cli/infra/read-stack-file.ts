@@ -9,7 +9,10 @@ const STACK = /^[a-z0-9][a-z0-9-]{0,99}$/
 /** The file of a stack's name, or the path that was given instead. */
 export const stackFileOf = (wanted: string): string => (STACK.test(wanted) ? `Pulumi.${wanted}.yaml` : wanted)
 
-/** The section `config` of a stack file, with what YAML readers disagree about. Throws for what is no such file. */
+/**
+ * Reads the section `config` of a stack file, and reports values that YAML parsers read differently. Throws if the text
+ * is not a stack file.
+ */
 export async function readStackFile(folder: string, wanted: string): Promise<StackText> {
   const path = stackFileOf(wanted)
   const text = await textOf(resolve(folder, path), path, folder)

@@ -2,7 +2,7 @@ import { type EngineEvent, findingOf } from '../../infra/plans/engine-events.ts'
 import { CliError } from '../cli-error.ts'
 import { EXIT } from '../exit-status.ts'
 
-/** A change of a stack that somebody else is changing. */
+/** The stack could not be changed because another process holds its lock. */
 export class StackLocked extends CliError {
   override readonly name = 'StackLocked'
   /** When the lock was made; absent where Pulumi's text does not tell. */
@@ -22,9 +22,9 @@ export interface FailedCall {
   /** Words of the command before its first option: `stack select`. */
   readonly command: string
   readonly stack: string
-  /** What it printed as errors, or at all. */
+  /** The standard error of the command, or its standard output if that is empty. */
   readonly said: string
-  /** Its event log, a line of JSON for each event; empty where it never began. */
+  /** Its event log, one line of JSON per event; empty if the command did not start. */
   readonly events: string
 }
 

@@ -40,7 +40,7 @@ const Exported = z.object({
 })
 export interface StackState {
   readonly resources: number
-  /** The latest of the `expires` tags of what it has made. */
+  /** The latest `expires` tag of the stack's resources. */
   readonly expires?: Date
 }
 
@@ -59,7 +59,10 @@ export function createPulumi(call: CallProgram, onOutput: (chunk: string) => voi
     if (status === 0) return stdout
     throw failureOf({ command: words.join(' '), stack, said: stderr || stdout, events: '' })
   }
-  /** Changes a stack. The preview is part of it: what a policy or `protect` refuses is refused before anything is done. */
+  /**
+   * Changes a stack. The command includes a preview: a change that a policy or `protect` rejects is rejected before any
+   * resource changes.
+   */
   const change = async (verb: 'up' | 'destroy', stack: string, options: readonly string[]): Promise<void> => {
     await using log = await eventLog()
     const settings = ['--yes', '--suppress-outputs', '--suppress-progress', '--event-log', log.path]
@@ -105,7 +108,7 @@ async function eventLog() {
   }
 }
 
-/** `dev` and `prod` are never a preview's, whatever a caller has computed. */
+/** `dev` and `prod` are never stacks of a preview, so no caller can change them by mistake. */
 function checked(stack: string): string {
   if (slugOf(stack) === undefined) throw new RangeError(`${stack} is not the stack of a preview`)
   return stack
@@ -117,7 +120,7 @@ function slugOf(stack: string): string | undefined {
   return slug.success ? slug.data : undefined
 }
 
-/** A stack of another kind is nobody's preview, so it is not listed. A full name ends with the stack's own. */
+/** Other kinds of stacks are not previews, so they are not listed. A full name ends with the stack's own name. */
 function toListed({ name, lastUpdate }: z.infer<typeof Listed>): ListedStack[] {
   const stack = name.split('/').at(-1) ?? ''
   const slug = slugOf(stack)
@@ -129,7 +132,7 @@ function toListed({ name, lastUpdate }: z.infer<typeof Listed>): ListedStack[] {
 function stateOf({ deployment }: z.infer<typeof Exported>): StackState {
   const resources = deployment?.resources ?? []
   const times = resources.flatMap(({ inputs, outputs }) =>
-    // The tag of what it has made, and the output of the program.
+    // The tag of a resource, and the output of the program.
     [timeOf(fieldOf(inputs?.['tags'], 'expires')), timeOf(fieldOf(outputs?.['about'], 'expires'))].filter(
       (time) => time !== undefined,
     ),

@@ -27,7 +27,10 @@ const TAG_CHARACTERS = 200
 /** What people could be misled by in a tag, and what Azure does not take. */
 const UNREADABLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069<>%&\\?]/gu
 
-/** The keys of a slice, the owner and the cost centre being those of its environment. Throws for what the program would refuse. */
+/**
+ * Returns the configuration keys of a slice, with the owner and the cost centre of its environment. Throws for a value
+ * that the program would reject.
+ */
 export async function previewKeys(folder: string, config: PreviewConfig): Promise<Record<string, unknown>> {
   const { environment, slug, branch, expires } = config
   if (environment === 'prod')
@@ -53,8 +56,8 @@ export async function previewKeys(folder: string, config: PreviewConfig): Promis
 }
 
 /**
- * Writes the keys into the stack's file, beside what the CLI keeps there (the wrapped key of its secrets). A machine that
- * sees the stack for the first time has no such file: then the secrets provider is what has to be in it.
+ * Writes the keys into the stack's file and keeps the CLI's own entries (the wrapped key of its secrets). The file does
+ * not exist on a machine that uses the stack for the first time; then the secrets provider is written too.
  */
 export async function writeStackFile(wanted: Wanted, keys: Readonly<Record<string, unknown>>): Promise<void> {
   const path = join(wanted.folder, `Pulumi.${wanted.stack}.yaml`)

@@ -16,18 +16,18 @@ interface Sweep {
   /** A preview without an `expires` tag, as a first `up` that failed leaves it, lives this long after its last update. */
   readonly maxHours: number
   readonly isDryRun: boolean
-  /** Makes the stack's file ready before its destruction. */
+  /** Prepares the stack's file for its destruction. */
   prepare(stack: string): Promise<void>
 }
 
 const HOUR_MS = 3_600_000
-/** Longer than any run of ours takes: an older lock was left by one that was killed. */
+/** Longer than any run of this workflow takes: an older lock was left by a run that was killed. */
 const LONGEST_RUN_MS = 2 * HOUR_MS
 
 const isFresh = ({ since }: StackLocked, now: Date): boolean =>
   since !== undefined && now.getTime() - since.getTime() < LONGEST_RUN_MS
 
-/** Destroys previews whose time is over, one after another; one that fails keeps none of the others. */
+/** Destroys expired previews one after another. A failure does not stop the others. */
 export async function sweep(options: Sweep): Promise<Judged[]> {
   const judged: Judged[] = []
   for (const listed of await options.pulumi.list()) judged.push(await judge(listed, options))
@@ -44,7 +44,7 @@ async function judge(listed: ListedStack, options: Sweep): Promise<Judged> {
     await options.pulumi.destroy(stack)
     return { stack, did: 'destroyed', why }
   } catch (error) {
-    // A program that is not there is no matter of one stack.
+    // A missing program affects every stack.
     if (error instanceof CliError && error.status === EXIT.unreachable) throw error
     return undone(stack, error, options.now)
   }

@@ -34,7 +34,7 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
 
   return {
     configure: (configuration: Configuration): Promise<void> => configureAgentHost(connection, configuration),
-    /** What the sandbox says of itself: its state, whatever that is, and how it isolates commands. */
+    /** Returns the health that the sandbox reports in any state, including how it isolates commands. */
     async health(signal: AbortSignal): Promise<HostHealth> {
       return answerOf(await request(AGENT_HOST_ROUTES.healthz, { signal }), HostHealth)
     },

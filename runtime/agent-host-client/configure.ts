@@ -15,8 +15,8 @@ export type Configuration = {
 }
 
 /**
- * Configures a sandbox, once. A 409 that names this run and generation is the answer to a reply that was lost;
- * one that names another run is `identity_mismatch`. What became of a credential is told by its own code.
+ * Configures a sandbox, once. A 409 with this run and generation means that an earlier request succeeded and its
+ * response was lost; a 409 with another run is `identity_mismatch`. A credential failure has its own error code.
  */
 export async function configureAgentHost(connection: AgentHostConnection, configuration: Configuration) {
   const configured = postConfigure(connection, configuration)

@@ -6,11 +6,11 @@ export interface NewConnection {
   get(path: string): Promise<{ readonly status: number; readonly body: string }>
 }
 
-/** Decides whether what answers on an address is the pod that was claimed. */
+/** Decides whether the server at an address is the claimed pod. */
 export interface ConnectionGuard {
   /**
-   * Called on every new TCP connection before any other byte of ours. Where it rejects, the connection is closed
-   * and whatever would have used it fails with the guard's own error.
+   * Called on every new TCP connection before the client sends anything else. If it rejects, the connection is closed
+   * and the request that needed the connection fails with the guard's error.
    */
   verify(connection: NewConnection): Promise<void>
 }

@@ -7,8 +7,8 @@ import type { ConnectionGuard } from './connection-guard.ts'
 import { guardedConnector, type PreparedConnections } from './new-connection.ts'
 
 /**
- * Where an AgentHost listens: a Unix socket, whose folder says whose it is (laptop), or a base URL, where the
- * guard finds out on every new connection who answers there (pod).
+ * The address of an AgentHost. On a laptop it is a Unix socket, whose folder proves the owner. For a pod it is a base
+ * URL, and the guard checks the server's identity on every new connection.
  */
 export type AgentHostAddress =
   | { readonly socketPath: string }
@@ -31,7 +31,7 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
     : guardedConnector(address.guard, address.prepared)
   const dispatcher = new Agent({ bodyTimeout: 0, headersTimeout: 0, pipelining: 1, connect })
 
-  /** `Authorization` is the run's bearer unless the request brings its own. */
+  /** `Authorization` is the run's bearer unless the request has its own. */
   async function request(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = { authorization: `Bearer ${bearer}`, ...(init.headers as Record<string, string>) }
     try {
@@ -45,8 +45,8 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
   }
 
   /**
-   * A request that AgentHost knows again by an id of the caller's. A line that breaks does not say whether it
-   * arrived, so it is sent again. The pauses give time to notice that other idle connections broke with it.
+   * Sends a request that AgentHost recognises by an id from the caller. A broken connection does not show whether the
+   * request arrived, so it is sent again. The pauses give time to notice that other idle connections broke too.
    */
   async function repeatable(path: string, init: RequestInit = {}): Promise<Response> {
     for (const pauseMs of REPEAT_AFTER_MS) {
@@ -64,7 +64,7 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
     baseUrl,
     request,
     repeatable,
-    /** The response of a success; anything else is thrown as the fault that it names. */
+    /** Returns the response if it is a success; otherwise throws the error of its problem document. */
     async expectOk(path: string, init: RequestInit = {}, send = request): Promise<Response> {
       const response = await send(path, init)
       if (response.ok) return response
@@ -80,8 +80,8 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
 const isTimeout = (error: unknown): boolean => error instanceof DOMException && error.name === 'TimeoutError'
 
 /**
- * `fetch` hides the reason one level down; what a guard says stays what it said, and a deadline of ours is not what a
- * sandbox that is gone looks like.
+ * `fetch` wraps the reason one level down. An error of the guard is kept as it is, and a deadline of the client is not
+ * reported as a lost sandbox.
  */
 function silent(error: unknown): SandboxError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
@@ -93,7 +93,7 @@ function silent(error: unknown): SandboxError {
   })
 }
 
-/** What the system says, without the pod's address or the socket's path: the run's owner reads this. */
+/** The system's error message without the pod's address or the socket's path, because the run's owner reads it. */
 function withoutAddress(error: unknown): string {
   const code = errnoOf(error)
   if (code === 'UND_ERR_CONNECT_TIMEOUT') return 'the connection took too long'
@@ -106,7 +106,7 @@ const BROKEN: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOC
 const isBroken = (error: unknown): boolean =>
   error instanceof SandboxError && BROKEN.has(errnoOf(error.cause) ?? '')
 
-/** What an error answer says, as a fault of ours; an answer that is no problem document is `sandbox_lost`. */
+/** Converts an error response to a `SandboxError`; a response without a problem document is `sandbox_lost`. */
 export async function faultOf(response: Response): Promise<SandboxError> {
   const text = await wholeBody(response)
   try {
@@ -118,9 +118,9 @@ export async function faultOf(response: Response): Promise<SandboxError> {
 }
 
 /**
- * The pieces of an answer, up to `maxBytes`; who streams them on, and holds none, bounds them there. One that breaks off
- * is told as the sandbox that went, not as the socket that closed; so is one that is longer, since no AgentHost of ours
- * answers that much.
+ * Yields the body of a response, up to `maxBytes`. Callers that stream the body on without buffering it apply their own
+ * limit. A body that breaks off is reported as a lost sandbox, not as a closed socket. So is a body over the limit,
+ * because AgentHost never sends that much.
  */
 export async function* bodyOf(
   response: Response,
@@ -139,12 +139,12 @@ export async function* bodyOf(
   }
 }
 
-/** The whole of an answer as text. Nothing that is held as a whole may be without bounds. */
+/** Returns the complete body as text. A buffered body always needs a limit. */
 export async function wholeBody(response: Response): Promise<string> {
   return Buffer.concat(await Array.fromAsync(bodyOf(response, MAX_ANSWER_BYTES))).toString()
 }
 
-/** An answer in the form that it must have; `sandbox_lost` for any other, since nothing else can be believed then. */
+/** Parses a response; `sandbox_lost` for any other format, because the sandbox cannot be trusted then. */
 export async function answerOf<T>(response: Response, schema: z.ZodType<T>): Promise<T> {
   const text = await wholeBody(response)
   try {
@@ -154,7 +154,7 @@ export async function answerOf<T>(response: Response, schema: z.ZodType<T>): Pro
   }
 }
 
-/** What a schema says of a long text is longer than the text, and goes into a log: its beginning is enough. */
+/** A schema error about a long text is longer than the text. It goes into a log, so only its beginning is kept. */
 export const senseless = (what: string, error: unknown) =>
   new SandboxError('sandbox_lost', what, { cause: new Error(messageOf(error).slice(0, 500)) })
 

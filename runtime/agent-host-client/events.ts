@@ -8,12 +8,15 @@ import { type AgentHostConnection, senseless } from './connection.ts'
 /** The largest event a sandbox may send; more ends the stream. */
 const MAX_EVENT_CHARACTERS = 34_000_000
 
-/** Without a word for so long the line is dead, whatever TCP believes: a heartbeat comes three times as often. */
+/**
+ * After this long without data the connection counts as lost, even if TCP reports none. Heartbeats come three times as
+ * often.
+ */
 export const SILENCE_MS = 3 * HEARTBEAT_MS
 
 /**
- * Events of a sandbox after a sequence. Ends when the connection does; whoever reads re-attaches after the last
- * sequence it has committed. An event that is malformed or out of order ends the run: the pod is not trusted.
+ * Yields the events of a sandbox after a sequence. Ends when the connection ends; the caller then reconnects after the
+ * last sequence that it has committed. A malformed or out-of-order event ends the run, because the pod is not trusted.
  */
 export async function* followHostEvents(
   connection: AgentHostConnection,
@@ -47,7 +50,10 @@ export async function* followHostEvents(
   }
 }
 
-/** The bytes of the stream. The clock runs while they are waited for, not while whoever reads is busy. */
+/**
+ * Yields the bytes of the stream. The silence timer runs only while this generator waits for bytes, not while the
+ * consumer is busy.
+ */
 async function* readUntilSilent(
   connection: AgentHostConnection,
   after: number,

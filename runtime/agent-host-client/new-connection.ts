@@ -4,7 +4,7 @@ import { deadline } from '../kit/deadline.ts'
 import { SandboxError } from '../kit/errors.ts'
 import type { ConnectionGuard, NewConnection } from './connection-guard.ts'
 
-/** What a guard may be told at most: a projected token has about 1.5 KiB. */
+/** Maximum size of a response to the guard: a projected token has about 1.5 KiB. */
 const MAX_ANSWER_BYTES = 16_384
 const CONNECT_TIMEOUT_MS = 10_000
 export const ANSWER_TIMEOUT_MS = 5_000
@@ -45,8 +45,8 @@ async function open(
 }
 
 /**
- * Opens connections, and says nothing on them but the guard's question. One after the other: the first is wanted first,
- * and whoever answers there need not do the work for all of them before.
+ * Opens connections ahead of their requests. Only the guard's request is sent on them. They are opened one after the
+ * other because the first is needed first, and the server then need not do the work of all the others before it.
  */
 export function prepareConnections(
   baseUrl: string,
@@ -74,14 +74,14 @@ export function prepareConnections(
 }
 
 /**
- * Takes connections that were prepared, then opens more, each of which the guard has accepted before it is handed on. A
- * prepared one that was refused fails the request that takes it.
+ * Takes prepared connections first, then opens new ones. The guard has accepted each connection before a request uses
+ * it. If the guard rejected a prepared connection, the request that takes it fails.
  */
 export function guardedConnector(
   guard: ConnectionGuard,
   prepared?: PreparedConnections,
 ): buildConnector.connector {
-  /** One that broke while it waited, or on which somebody spoke unasked, is as good as none. */
+  /** A prepared connection that closed, or that received unsolicited data, is replaced by a new one. */
   async function takeOrOpen(options: buildConnector.Options): Promise<Socket> {
     const socket = await prepared?.take()
     if (!socket) return open(options, guard)
@@ -116,8 +116,8 @@ function asNewConnection(socket: Socket): NewConnection {
 }
 
 /**
- * One request and its whole answer on a bare socket, which is then as it was. The parser takes the one form that
- * AgentHost answers in: whoever answers otherwise is somebody else.
+ * Sends one request on a bare socket and reads the complete response; the socket is then unused again. The parser
+ * accepts only the exact format of AgentHost, so any other server is rejected.
  */
 async function exchange(socket: Socket, path: string): Promise<{ status: number; body: string }> {
   socket.write(`GET ${path} HTTP/1.1\r\nhost: agent-host\r\n\r\n`)
@@ -132,7 +132,10 @@ async function exchange(socket: Socket, path: string): Promise<{ status: number;
 
 const HEAD = /^HTTP\/1\.1 (\d{3}) [^\r\n]*\r\n((?:[!#$%&'*+.^_`|~\w-]+:[^\r\n]*\r\n)*)\r\n/
 
-/** The answer once it is complete. Throws on bytes behind it, on chunks, and on a length that is not said once. */
+/**
+ * Returns the response once it is complete. Throws on bytes after it, on chunked encoding, and unless there is exactly
+ * one length.
+ */
 function parseAnswer(bytes: Buffer): { status: number; body: string } | undefined {
   const text = bytes.toString('latin1')
   if (!text.includes('\r\n\r\n')) return undefined
@@ -149,7 +152,9 @@ function parseAnswer(bytes: Buffer): { status: number; body: string } | undefine
   return { status: Number(status), body: bytes.toString('utf8', at) }
 }
 
-/** Reads without making the socket flow: whoever takes it over reads from where this ended. */
+/**
+ * Reads without switching the socket to flowing mode, so the next owner reads from the position where this read ended.
+ */
 async function nextBytes(socket: Socket): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const onEnd = () => reject(unanswered('the connection ended before its answer'))

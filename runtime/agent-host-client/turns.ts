@@ -88,8 +88,8 @@ export function createTurnClient(connection: AgentHostConnection) {
 }
 
 /**
- * The events of a stream, each of which the SDK can read: what it cannot read it writes to the standard error of this
- * process as it is, where a sandbox could forge lines of the log.
+ * Yields only events that the SDK can parse. The SDK writes an event that it cannot parse to the standard error of this
+ * process unchanged, where a sandbox could forge log lines.
  */
 async function* sensible(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const events: EventSourceMessage[] = []

@@ -16,7 +16,7 @@ export interface AuditSource {
     items: AuditRow[]
     next?: string
   }>
-  /** The head that is stored beside a chain; undefined where there is no such run. */
+  /** The stored head of a chain; undefined if the run does not exist. */
   readAuditHead(runId: string): Promise<(AuditHead & { readonly isEnded: boolean }) | undefined>
   /** The next id of a run, or the next run id in the audit, in the order of the database. */
   nextAuditChain(among: 'runs' | 'records', after: string): Promise<string | undefined>
@@ -28,8 +28,8 @@ const PAGE = 500
 const REPORT_EVERY_RECORDS = 20_000
 
 /**
- * Checks the deployment's chain, every run against its seal there, and every run that has none against the head in its
- * row. Yields a report now and then, and the complete one at the end. The store may be in use meanwhile.
+ * Checks the deployment's chain, then every sealed run against its seal there, and every other run against the head in
+ * its row. Yields intermediate reports, and the complete report at the end. The store may be in use during the check.
  */
 export async function* verifyDeployment(
   source: AuditSource,

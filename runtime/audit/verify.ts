@@ -50,7 +50,7 @@ export class ChainWalk {
     return undefined
   }
 
-  /** Whether the chain ends where its head says; returns what is wrong if not. */
+  /** Compares the end of the chain with its head. Returns the failure, or undefined if they match. */
   endsAt(head: AuditHead): ChainFailure | undefined {
     if (this.#here.count < head.count) return { at: this.#here.count + 1, problem: 'truncated' }
     return isSameHead(this.#here, head) ? undefined : { at: head.count, problem: 'edited' }
@@ -68,7 +68,10 @@ function parsed(row: AuditRow): ReturnType<typeof recordOf> | undefined {
   }
 }
 
-/** The MAC covers the record; the copies beside it must say the same, or queries could be lied to. */
+/**
+ * The MAC covers only the record. The columns copied from it must match, or an edited column could falsify query
+ * results.
+ */
 function continues(before: AuditHead, row: AuditRow, { key }: AuditKey): boolean {
   const record = recordOf(row)
   return (

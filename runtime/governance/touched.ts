@@ -9,7 +9,7 @@ export interface TouchTracker {
 }
 
 /**
- * Tracks what a run has read. The state depends only on the observed calls, so replicas that observe the same
+ * Tracks which files a run has read. The state depends only on the observed calls, so replicas that observe the same
  * calls agree.
  */
 export function createTouchTracker(policy: Pick<AgentPolicy, 'secretFiles'>): TouchTracker {

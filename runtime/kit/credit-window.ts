@@ -25,7 +25,7 @@ export class CreditWindow {
     return true
   }
 
-  /** Releases credits that the receiver has consumed. Returns false if they exceed what was taken. */
+  /** Releases credits that the receiver has consumed. Returns false if they exceed the credits in use. */
   give(bytes: number): boolean {
     this.#available += bytes
     this.#wakeAll()

@@ -24,7 +24,7 @@ export function parseEnv<T extends z.ZodType>(schema: T, env: EnvSource, choice:
   throw new SandboxError('invalid_config', `The configuration has problems:\n${problemsOf(parsed.error)}`)
 }
 
-/** One line per problem: the field, then what is wrong with it. */
+/** Returns one line per problem: the field and the message. */
 export function problemsOf(error: z.ZodError): string {
   return fieldProblems(error)
     .map(({ field, message }) => `  ${field || '(all)'}: ${message}`)

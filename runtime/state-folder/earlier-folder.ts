@@ -7,7 +7,10 @@ import { Distrust, openPrivateFolder } from './private-folder.ts'
 /** Where earlier versions kept their state; a project keeps its settings in a folder of this name. */
 export const EARLIER_NAME = '.agentweaver'
 
-/** What a service keeps in its state folder. A project's `.agentweaver/` holds settings and none of these. */
+/**
+ * Entries that a service writes to its state folder. A project's `.agentweaver/` holds settings and none of these
+ * entries.
+ */
 export const STATE_ENTRIES = [
   'store.db',
   'store.db-wal',
@@ -35,7 +38,7 @@ function exists(path: string): boolean {
 export type IgnoredFolder = { readonly path: string; readonly reason: string }
 
 export type EarlierFolders = {
-  /** State folders that a service of this user made where they are, the nearest first. */
+  /** State folders that a service of this user created at their current path, the nearest first. */
   readonly found: readonly string[]
   readonly ignored: readonly IgnoredFolder[]
 }
@@ -80,7 +83,7 @@ function whyNot(path: string, key: Uint8Array | undefined): string | undefined {
   }
 }
 
-/** Why a service does not start beside the state of an earlier version, with a command for each decision. */
+/** Explains that the service does not start because state of an earlier version exists, with one command per option. */
 export function undecidedWords(found: readonly string[], stateDir: string): string {
   const [nearest = ''] = found
   return [

@@ -28,7 +28,7 @@ export const isSealOf = (seal: string, folder: Folder, key: Uint8Array): boolean
 /** The folder at home with the key; no workspace may hold it or lie in it. */
 export const sealKeyFolder = (home: string): string => join(home, '.agentweaver')
 
-/** The user's key, or undefined where there is none that is theirs alone. */
+/** Returns the user's key, or undefined if no key file exists that only this user can use. */
 export function readSealKey(home: string): Uint8Array | undefined {
   let file: number
   try {

@@ -25,10 +25,12 @@ import { openPrivateFolder } from './private-folder.ts'
 import { LOCK_FILE, lockStateFolder } from './state-lock.ts'
 
 const LOCK_JOURNAL = `${LOCK_FILE}-journal`
-/** What a running service leaves in its folder for others; nothing of it is state. */
+/**
+ * Files that a running service leaves in its folder for other processes. None of them is state, so a move skips them.
+ */
 const TRACES = ['service.json', 'service.sock', SEAL_FILE, LOCK_FILE, LOCK_JOURNAL]
 
-/** In the new folder until the old one has been emptied: what was copied, and from where. */
+/** Records the copied files and their source folder. The new folder holds this file until the old folder is empty. */
 const RECORD_FILE = 'moved.json'
 const Record = z.object({
   from: z.string(),
@@ -40,10 +42,10 @@ type Record = z.infer<typeof Record>
 type Move = { readonly from: string; readonly to: string }
 
 /**
- * Moves the state of a service into another folder, also across file systems. Everything is copied into a folder beside
- * the new one, which then takes its name in one step; only after that the old files are deleted. A move that is
- * interrupted before that step leaves the old folder whole; after it, the next move or start deletes the rest. Returns
- * the paths of the moved files.
+ * Moves the state of a service into another folder, also across file systems. It copies everything into a temporary
+ * sibling of the new folder, renames that sibling to the new folder, and only then deletes the old files. A move that
+ * is interrupted before the rename leaves the old folder intact. After the rename, the next move or start deletes the
+ * remaining old files. Returns the paths of the moved files.
  */
 export async function moveState({ from, to }: Move): Promise<readonly string[]> {
   const interrupted = recordIn(to)
@@ -117,7 +119,7 @@ function requireMovable(from: string, to: string): void {
   if (hasState(to)) throw refused(`${to} has a state already, and two cannot be merged. ${elsewhere(from)}`)
 }
 
-/** Copies that runs work on know where they are, and may hold work that is nowhere else. */
+/** The working copies of runs depend on their absolute path and may hold work that is stored nowhere else. */
 function requireNoCopies(workspaces: string): void {
   if (!existsSync(workspaces) || readdirSync(workspaces).length === 0) return
   throw refused(

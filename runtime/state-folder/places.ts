@@ -1,7 +1,7 @@
 import { isAbsolute, join, resolve } from 'node:path'
 import type { EnvSource } from '../kit/parse-env.ts'
 
-/** The name of our folders below those of the XDG base directory specification. */
+/** The name of our folders below the XDG base directories. */
 const NAME = 'agentweaver'
 
 /** In the state folder: what runs on folders of this machine work with until their results are stored. */

@@ -21,20 +21,26 @@ export class Distrust extends Error {
 }
 
 /**
- * A folder that only its owner, this user, can use. It is held open: what was checked is what is used, even if another
- * user can rename a folder above it.
+ * A folder that only its owner, this user, can use. The folder is held open, so the checked folder is the used folder
+ * even if another user can rename a parent folder.
  */
 export interface PrivateFolder extends Disposable {
   readonly path: string
   /** A path to an entry of this very folder. It is short, and valid in this process until the folder is disposed. */
   at(name: string): string
-  /** The content of a small file; undefined where there is none. Throws `Distrust` if it is not a private file. */
+  /**
+   * Returns the content of a small file, or undefined if the file does not exist. Throws `Distrust` if it is not a
+   * private file.
+   */
   readFile(name: string): string | undefined
   /** Whether a private Unix socket is there. Throws `Distrust` for anything else under this name. */
   hasSocket(name: string): boolean
 }
 
-/** Opens a folder; undefined where there is none. Throws `Distrust` if others can use it, or if it is a link. */
+/**
+ * Opens a folder; returns undefined if it does not exist. Throws `Distrust` if other users can use it, or if it is a
+ * link.
+ */
 export function openPrivateFolder(path: string): PrivateFolder | undefined {
   const descriptor = openDirectory(path)
   if (descriptor === undefined) return undefined

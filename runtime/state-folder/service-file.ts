@@ -6,7 +6,9 @@ import { replaceFile } from './replace-file.ts'
 
 const SERVICE_FILE = 'service.json'
 
-/** What the running service of a state folder is. Only people read it: no program connects to what it names. */
+/**
+ * Describes the running service of a state folder. Only people read it: no program connects to the URL or socket in it.
+ */
 const RunningService = z.object({
   pid: z.int().positive(),
   url: z.url({ protocol: /^https?$/ }),
@@ -18,7 +20,7 @@ export type RunningService = z.infer<typeof RunningService>
 
 const fileOf = (stateDir: string) => join(stateDir, SERVICE_FILE)
 
-/** Tells people which service runs. The file is there while the service runs, and after a crash until the next start. */
+/** Shows people which service runs. The file exists while the service runs, and after a crash until the next start. */
 export const writeServiceFile = (stateDir: string, service: RunningService): Promise<void> =>
   replaceFile(fileOf(stateDir), `${JSON.stringify(service)}\n`)
 

@@ -6,7 +6,7 @@ export const toOptionalText = (text: string | undefined) => (text === undefined 
 export const fromOptionalText = (column: string | null) => (column === null ? undefined : fromText(column))
 
 export const toJson = (value: unknown): string => JSON.stringify(value ?? null)
-/** A column of our own writing; its type is what was put in. */
+/** Parses a column that this program wrote. The caller states the type of the written value. */
 export const fromJson = <T>(column: string): T => JSON.parse(column) as T
 
 export const toOptionalJson = (value: unknown) => (value === undefined ? null : toJson(value))

@@ -24,7 +24,7 @@ export interface Engine {
   readonly nowMs: RawBuilder<number>
   /** Types and columns that the databases spell differently. */
   readonly ddl: { readonly bytes: 'blob' | 'bytea'; readonly position: RawBuilder<unknown> }
-  /** Makes the selected rows wait for nobody but other writers of the same rows. */
+  /** Locks the selected rows. The query waits only for other writers of the same rows. */
   lockRows<O>(query: SelectQueryBuilder<Tables, 'runs', O>): SelectQueryBuilder<Tables, 'runs', O>
   lockRows<O>(
     query: SelectQueryBuilder<Tables, 'audit_heads', O>,
@@ -33,7 +33,7 @@ export interface Engine {
   lockSchema(tx: Kysely<Tables>): Promise<void>
   /** Keeps other transactions that count runs waiting until this one ends. */
   lockAdmission(tx: Kysely<Tables>): Promise<void>
-  /** Tells other processes, when the transaction commits, which runs have new events. */
+  /** Notifies other processes, when the transaction commits, which runs have new events. */
   announce(tx: Kysely<Tables>, runIds: Iterable<string>): Promise<void>
   close(): Promise<void>
 }

@@ -2,10 +2,12 @@ import type { RunEnvelope } from '../../contracts/events.ts'
 import { messageOf } from '../kit/errors.ts'
 import type { Log } from '../kit/log.ts'
 
-/** Gets the events of a commit in the order of their numbers, or nothing where it has to look for itself. */
+/**
+ * Receives the events of a commit in the order of their numbers, or nothing if the listener must read the store itself.
+ */
 export type EventListener = (committed?: readonly RunEnvelope[]) => void
 
-/** Who in this process waits for the events of which run. */
+/** The listeners of this process, by run. */
 export class EventListeners {
   readonly #byRun = new Map<string, Set<EventListener>>()
   readonly #log: Log
@@ -25,7 +27,7 @@ export class EventListeners {
     }
   }
 
-  /** Calls the listeners of a run, or all of them. A listener that throws harms nobody else. */
+  /** Calls the listeners of a run, or all listeners. A listener that throws does not affect the other listeners. */
   notify(runId?: string, committed?: readonly RunEnvelope[]): void {
     const groups = runId === undefined ? [...this.#byRun.values()] : [this.#byRun.get(runId) ?? []]
     for (const listener of groups.flatMap((group) => [...group])) {

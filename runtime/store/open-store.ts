@@ -31,7 +31,7 @@ export async function openStore(location: StoreLocation, { log }: { log: Log }):
   }
 }
 
-/** Each engine's library is loaded only where it is used: the embedded store starts without `pg`. */
+/** Loads the library of the selected engine only, so the embedded store starts without `pg`. */
 async function openEngine(
   location: StoreLocation,
   { log, onRemote }: { log: Log; onRemote: OnRemoteEvents },

@@ -17,13 +17,16 @@ export interface RunRow extends Omit<Run, 'sandbox'> {
   readonly hostSequence: number
   /** How many of the events up to there a new driver reads again, since text of theirs was held back. */
   readonly hostReread: number
-  /** The process that drives the run; whoever is not it writes nothing of what the run does. */
+  /** The process that drives the run. No other process may write the run's progress. */
   readonly holder?: string
   /** How the run is to end, once that is decided; its driver may be another process. As JSON. */
   readonly ending?: unknown
   /** When a process that does not drive the run last used its sandbox. */
   readonly usedAt?: string
-  /** Milliseconds of active time that count against the run's limit, whoever drove it; a little ahead of the truth. */
+  /**
+   * Milliseconds of active time that count against the run's limit, across all its drivers; slightly more than the
+   * exact value.
+   */
   readonly activeMs: number
 }
 
@@ -119,7 +122,7 @@ export interface CallRow {
   readonly tool: string
   readonly state: 'open' | 'released' | 'refused' | 'ended'
   readonly decision?: unknown
-  /** Who asked for it, where that is not the run's agent. */
+  /** The requester, if it is not the run's agent. */
   readonly actor?: string
   /** When the audit intent was written. */
   readonly openedAt: string
@@ -136,7 +139,10 @@ export interface AuditRow {
   readonly record: string
   readonly mac: string
 }
-/** Where a chain ends. Its MAC is not that of the last row: whoever cuts rows off cannot compute an older head. */
+/**
+ * The end of a chain. Its MAC differs from the MAC of the last row, so an attacker who deletes rows cannot compute an
+ * older head.
+ */
 export interface AuditHead {
   readonly count: number
   readonly mac: string
@@ -168,7 +174,10 @@ export interface TrustedFolder {
   readonly owner: string
   /** The folder's real path. */
   readonly path: string
-  /** What the settings file said when it was taken; absent where there was no file, so that the defaults hold. */
+  /**
+   * The content of the settings file when it was accepted; absent if there was no file, in which case the defaults
+   * apply.
+   */
   readonly settings?: string
   readonly origin: 'first_run' | 'trust'
   readonly trustedAt: string
@@ -206,7 +215,7 @@ export const HOLDER_LEASE = 'holder:'
 /** What one transaction may do. Every method sees the writes before it. */
 export interface Transaction {
   insertRun(run: NewRun): Promise<RunRow>
-  /** Reads the run and keeps other writers off it until the transaction ends, so that what was read stays true. */
+  /** Reads the run and locks it against other writers until the transaction ends, so that the result stays valid. */
   readRun(id: string): Promise<RunRow | undefined>
   /** A new generation starts with host sequence 0 and nothing to read again; within one, the host sequence never goes back. */
   changeRun(id: string, change: RunChange): Promise<void>
@@ -217,9 +226,9 @@ export interface Transaction {
     facts?: RunChange,
   ): Promise<void>
   /**
-   * Appends events in order, with the next sequences of the run; `host` events carry the generation and host
-   * sequence they came with and are skipped where that pair is stored already. The run's `hostSequence` follows
-   * the events of its current generation. Returns what was appended.
+   * Appends events in order, with the next sequences of the run. `host` events carry their generation and host
+   * sequence, and are skipped if that pair is already stored. The run's `hostSequence` follows the events of its
+   * current generation. Returns the appended events.
    */
   appendEvents(runId: string, events: readonly NewEvent[]): Promise<RunEnvelope[]>
   /** Calls the run's listeners in every process after the commit, as if there were events. */
@@ -241,7 +250,7 @@ export interface Transaction {
   listRunningCommands(runId: string): Promise<CommandRow[]>
 
   insertApproval(approval: ApprovalRow): Promise<void>
-  /** Changes a pending approval; false where it was not pending (somebody was first). */
+  /** Changes a pending approval. Returns false if it is no longer pending, because another decision came first. */
   decideApproval(
     requestId: string,
     change: Pick<ApprovalRow, 'state'> & Partial<ApprovalRow>,
@@ -266,7 +275,7 @@ export interface Transaction {
    * Locks the chain until the transaction ends.
    */
   auditHead(runId: string): Promise<AuditHead>
-  /** Appends rows of one chain and makes `head` its head; `conflict` where they do not continue it. */
+  /** Appends rows of one chain and makes `head` its head; `conflict` if the rows do not continue the chain. */
   appendAudit(rows: readonly AuditRow[], head: AuditHead): Promise<void>
 
   /** Keeps an answer under its key; false where the key has one already. */
@@ -281,8 +290,8 @@ export interface Transaction {
     change: Partial<ClaimRow>,
   ): Promise<void>
   /**
-   * Binds a requested claim to its sandbox. `identity_mismatch` where its row has no UID or another one, and where
-   * any other row, of whatever state, names this sandbox or this pod: both serve once.
+   * Binds a requested claim to its sandbox. Fails with `identity_mismatch` if the claim's row has no UID or a different
+   * UID, or if any other row, in any state, names this sandbox or this pod: both serve only one claim.
    */
   bindClaim(
     key: Pick<ClaimRow, 'namespace' | 'name' | 'generation'>,
@@ -290,7 +299,9 @@ export interface Transaction {
   ): Promise<void>
 }
 
-/** What is stored of a run outside its sandbox; of a run on a folder of the user, what it changed there. */
+/**
+ * The data of a run that is stored outside its sandbox. For a run on a folder of the user: the changes in that folder.
+ */
 export type BlobName = 'workspace' | 'session' | 'diff' | 'patch' | 'bundle'
 
 export type NewEvent = {
@@ -327,14 +338,14 @@ export interface Store {
   listClaims(states: readonly ClaimRow['state'][]): Promise<ClaimRow[]>
 
   /**
-   * Stores a stream as chunks of at most 1 MiB and puts it in the place of the run's blob of that name when it is
-   * complete; fails with `payload_too_large` beyond `maxBytes`, leaving what was there before.
+   * Stores a stream as chunks of at most 1 MiB. When the stream is complete, it replaces the run's blob of that name.
+   * Fails with `payload_too_large` beyond `maxBytes`; the previous blob then stays.
    */
   writeBlob(
     blob: { runId: string; name: BlobName; maxBytes: number },
     chunks: AsyncIterable<Uint8Array>,
   ): Promise<{ sha256: string; bytes: number }>
-  /** The chunks end with an error where they are not what was stored, or the blob was replaced meanwhile. */
+  /** `chunks` throws if the content does not match its stored digest, or if the blob is replaced during the read. */
   readBlob(
     runId: string,
     name: BlobName,
@@ -365,7 +376,10 @@ export interface Store {
   }): Promise<{ items: (Omit<TrustedFolder, 'settings'> & { readonly hasFile: boolean })[]; next?: string }>
 
   readAudit(query: AuditQuery): Promise<{ items: AuditRow[]; next?: string }>
-  /** Head of a chain as it is now, without a lock; undefined where there is no such run. The deployment's never ends. */
+  /**
+   * Reads the current head of a chain without a lock; undefined if the run does not exist. The deployment's chain never
+   * ends.
+   */
   readAuditHead(runId: string): Promise<(AuditHead & { readonly isEnded: boolean }) | undefined>
   /** The smallest id of a run, or run id in the audit, that is greater than this one. */
   nextAuditChain(among: 'runs' | 'records', after: string): Promise<string | undefined>

@@ -211,8 +211,7 @@ function openNames(fd: number) {
 }
 
 /**
- * A command can remove the read permission of its own folder to hide files. The permission is restored during
- * the walk.
+ * A command can remove the read permission from its folder to hide files. The permission is restored during the walk.
  */
 async function listable(fd: number, list: () => Promise<void>): Promise<void> {
   const { mode, uid } = fstatSync(fd)

@@ -1,18 +1,20 @@
 import type { SessionEvent } from '@github/copilot-sdk'
 
 /**
- * Maximum size of a model's answer in bytes, tool calls included. Real answers are smaller (a million tokens are about
- * 4 MB), and the agent runtime needs more than fifty times the size of an answer as memory.
+ * Maximum size of one model response in bytes, tool calls included. Real responses are smaller (a million tokens are
+ * about 4 MB), and the agent runtime needs more than fifty times the size of a response as memory.
  */
 const MAX_ANSWER_BYTES = 8_388_608
 
-/** After this many stopped answers the turn fails, because a model that continues like this only costs money. */
+/** The turn fails after this many stopped responses, because a model that continues like this only costs money. */
 const MAX_STOPPED = 3
 
 /** Maximum length of a tool name in an event. */
 const MAX_TOOL_NAME = 128
 
-/** A model may write anything as a tool name. The runtime sanitizes most names this way, but not those of deltas. */
+/**
+ * A model may write anything as a tool name. The runtime sanitizes most names this way, but not the names in deltas.
+ */
 export const toolNameOf = (name: string): string =>
   name.slice(0, MAX_TOOL_NAME).replaceAll(/[^\w-]/g, '_') || 'unknown'
 
@@ -26,7 +28,7 @@ export const ANSWERS_TOO_LONG = `The model gave ${MAX_STOPPED} answers of more t
 /** What to do after an event. */
 type LimitStep = 'stop' | 'ask_again' | 'give_up'
 
-/** Measures the answers of one turn while they arrive. */
+/** Measures the model responses of one turn while they arrive. */
 export class AnswerLimit {
   #stopped = 0
   #isStopping = false

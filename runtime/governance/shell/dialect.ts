@@ -45,8 +45,8 @@ export function differencesOf(root: ShellNode, source: string): Set<string> {
 }
 
 /**
- * Returns whether another shell would run a command in text that bash reads as a string, a test or arguments.
- * Nobody writes that by accident, so it needs approval whichever shell runs the command.
+ * Returns whether another shell would run a command in text that bash reads as a string, a test or arguments. Such text
+ * is never accidental, so it needs approval in every shell.
  */
 export function isCommandElsewhere(node: ShellNode, source: string): boolean {
   return (

@@ -182,7 +182,7 @@ class Judge {
     return [...views.values()].flat()
   }
 
-  /** Judges a variable that changes what a shell runs, or whose value a program may run. */
+  /** Judges a variable that changes which commands a shell runs, or whose value a program may run. */
   #assigned({ name, value, isExported }: ScriptReading['assignments'][number], place: Place): void {
     const view = viewOf([wordOf(`${name}=${value}`)], { words: [], ...NO_REDIRECTS })
     this.#add((set) => set.ofCommand({ ...view, name: `${name}=${value}`.toLowerCase() }))

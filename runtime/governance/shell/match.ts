@@ -73,8 +73,8 @@ function fitsWords({ words }: StageMatcher, view: CommandView, seesHidden: boole
 }
 
 /**
- * A single unknown word counts as a flag only beside another operand: `rm "$file"` is not `rm -r`, but `rm "$a"
- * b` may be.
+ * A single unknown word counts as a flag only if there is another operand: `rm "$file"` is not `rm -r`, but `rm "$a" b`
+ * may be.
  */
 function standsForFlag(words: readonly WordMatcher[], view: CommandView, spare: number): boolean {
   const operands = words.filter(({ kind }) => kind === 'operand').length

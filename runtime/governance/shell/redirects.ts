@@ -15,7 +15,7 @@ export interface Redirects {
 
 export const NO_REDIRECTS: Redirects = { outputs: [], inputs: [], readsSubstitution: false, documents: [] }
 
-/** Adds the redirections of a statement to those of the statement around it. */
+/** Adds the redirections of a statement to the redirections of the enclosing statement. */
 export function redirectsOf(nodes: readonly ShellNode[], outer: Redirects, scope: Scope): Redirects {
   const own = nodes.filter((node) => node.type.endsWith('_redirect'))
   if (own.length === 0) return outer

@@ -1,6 +1,6 @@
 import { PatchSyntaxError } from './patch-model.ts'
 
-/** Reads a patch line by line and knows where it is. */
+/** Reads a patch line by line and tracks the line number. */
 export class LineReader {
   readonly #lines: readonly string[]
   #at = 0

@@ -7,8 +7,8 @@ type Place =
   | { readonly ok: false; readonly code: 'no_match' | 'not_unique'; readonly message: string }
 
 /**
- * Finds where a hunk's old lines are, at or after line `from` (from 0): at the line its header names, else at the
- * one place where they are, else nowhere.
+ * Locates a hunk's old lines at or after line `from` (zero-based): at the line in the hunk header, otherwise at the
+ * next match. Several matches are an error unless the hunk has anchors.
  */
 export function locateHunk({ file, hunk, from }: Search): Place {
   const anchored = afterAnchors({ file, hunk, from })

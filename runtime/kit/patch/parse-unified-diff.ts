@@ -3,7 +3,7 @@ import { parseHunks } from './parse-unified-hunks.ts'
 import type { FileChange, Hunk, HunkLine } from './patch-model.ts'
 import { parsePathField, stripPrefixes } from './unified-paths.ts'
 
-/** What the extended headers of one file said. */
+/** The extended headers of one file. */
 type Headers = {
   isGit: boolean
   renameFrom?: string
@@ -49,7 +49,7 @@ function parseHeaders(reader: LineReader): Headers {
   return headers
 }
 
-/** One extended header; anything that is none is refused, so that prose is never skipped over. */
+/** Reads one extended header. Any other line is rejected, so that prose is never skipped silently. */
 function readHeader(reader: LineReader, headers: Headers): void {
   const line = reader.take()
   const after = (prefix: string) => (line.startsWith(prefix) ? line.slice(prefix.length) : undefined)

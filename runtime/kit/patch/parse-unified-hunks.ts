@@ -4,7 +4,7 @@ import type { Hunk, HunkLine } from './patch-model.ts'
 const HEADER = /^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@/
 const KINDS = { ' ': 'context', '-': 'remove', '+': 'add' } as const
 
-/** The hunks of one file. The counts of each header must be those of its lines. */
+/** Parses the hunks of one file. The line counts of each header must match the lines of the hunk. */
 export function parseHunks(reader: LineReader): Hunk[] {
   const hunks: Hunk[] = []
   while (reader.next?.startsWith('@@')) hunks.push(parseHunk(reader))

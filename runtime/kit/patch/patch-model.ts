@@ -16,7 +16,7 @@ export interface Hunk {
   readonly lines: readonly HunkLine[]
 }
 
-/** What a patch does to one file. Paths are as the patch spells them, with `/`. */
+/** The change to one file. Paths are spelled as in the patch, with `/`. */
 export type FileChange =
   | { readonly kind: 'add'; readonly path: string; readonly content: string; readonly mode?: number }
   | { readonly kind: 'delete'; readonly path: string; readonly hunks: readonly Hunk[] }
@@ -33,7 +33,7 @@ export type PatchResult =
   | { readonly ok: true; readonly changes: readonly FileChange[] }
   | { readonly ok: false; readonly message: string }
 
-/** What is wrong with a patch. Internal to this folder: `parsePatch` turns it into an outcome. */
+/** A syntax error in a patch. Internal to this folder: `parsePatch` returns it as an outcome. */
 export class PatchSyntaxError extends Error {
   constructor(line: number, message: string) {
     super(`line ${line}: ${message}`)

@@ -13,7 +13,7 @@ export function splitLines(text: string): TextLine[] {
   return lines
 }
 
-/** The terminator that most lines have; `\n` where there is none to follow. */
+/** The terminator of most lines; `\n` if no line has one. */
 export function dominantTerminator(lines: readonly TextLine[]): string {
   const count = (end: string) => lines.filter((line) => line.end === end).length
   return count('\r\n') > count('\n') ? '\r\n' : '\n'

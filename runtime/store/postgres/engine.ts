@@ -20,8 +20,8 @@ const POOL: PoolLimits = {
   name: 'agentweaver',
 }
 /**
- * Leases are renewed every few seconds and end after some more: they have a connection of their own, so that they wait
- * neither for other work nor for a connection that went silent.
+ * Leases are renewed every few seconds and expire a few seconds later. They use a separate connection, so that a
+ * renewal waits neither for other queries nor for a connection that stopped responding.
  */
 const LEASE_POOL: PoolLimits = {
   size: 1,

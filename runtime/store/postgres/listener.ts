@@ -21,7 +21,7 @@ interface Listening {
   readonly heartbeatMs?: number
 }
 
-/** Follows the notifications of other processes on a connection of its own, and reconnects for ever. */
+/** Follows the notifications of other processes on a dedicated connection, and reconnects until it is closed. */
 export function listen(listening: Listening): { close(): Promise<void> } {
   const stop = new AbortController()
   const finished = followForEver(listening, stop.signal)
@@ -48,7 +48,7 @@ async function followForEver(listening: Listening, stop: AbortSignal): Promise<v
   }
 }
 
-/** One connection's life. Ends when it fails or when it is told to stop. */
+/** Follows one connection until it fails or is stopped. */
 async function follow(
   { place, log, self, onRemote, heartbeatMs = HEARTBEAT_MS }: Listening,
   stop: AbortSignal,
@@ -72,7 +72,7 @@ async function follow(
     await client.query(`LISTEN ${CHANNEL}`)
     for (const over = AbortSignal.any([stop, lost.signal]); ; await delay(heartbeatMs, over)) {
       await client.query('select 1')
-      // Whatever was committed while nobody listened is found by looking.
+      // Events committed while there was no connection sent no notification, so listeners must read the store.
       onRemote()
     }
   } finally {

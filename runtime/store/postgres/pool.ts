@@ -86,7 +86,7 @@ class AnsweringClient {
       reject(this.#silence)
     }, this.#answerMs)
     const answer = this.#client.query(text, [...values])
-    // It may fail long after nobody waits for it.
+    // The query may fail long after its caller stopped waiting.
     answer.catch(() => undefined)
     try {
       return await Promise.race([answer, unanswered])

@@ -9,10 +9,10 @@ export interface DatabaseLogin {
   readonly objectId: string
 }
 
-/** What was done about the role. */
+/** The change that `prepareDatabase` made to the role. */
 export type RoleOutcome = 'created' | 'mapped to the identity' | 'there already'
 
-/** Any number that no other program of ours takes: two runs of this one wait for each other. */
+/** An arbitrary number that none of our other programs uses: two runs of this program wait for each other. */
 const LOCK = 7_211_402_093
 const CONNECT_MS = 15_000
 const STATEMENT_MS = 30_000
@@ -22,11 +22,10 @@ const name = pg.escapeIdentifier
 const text = pg.escapeLiteral
 
 /**
- * Creates a login role for an identity of Entra on an Azure flexible server, and lets it use one database: connect, and
- * make its own tables. Every step leaves what is right already as it is, so it may run any number of times. It refuses a
- * role that administers the server: mapping an identity to such a role would hand it the server.
- *
- * `place` is the maintenance database, as an administrator; the functions of Entra are only there.
+ * Creates a login role for an Entra identity on an Azure flexible server, and lets it use one database: connect, and
+ * create tables there. Every step is idempotent. It rejects a role that administers the server, because mapping an
+ * identity to such a role would give that identity control of the server. `place` is the maintenance database, opened
+ * as an administrator, because the Entra functions exist only there.
  */
 export async function prepareDatabase(place: DatabasePlace, login: DatabaseLogin): Promise<RoleOutcome> {
   const outcome = await connected(place, (client) => ensureRole(client, login))
@@ -117,7 +116,10 @@ async function ensureRole(client: pg.Client, { role, objectId }: DatabaseLogin):
   return 'mapped to the identity'
 }
 
-/** Less than ownership: the API makes tables, and cannot drop or rename the database. Nobody else may connect. */
+/**
+ * Grants less than ownership: the API creates tables, and cannot drop or rename the database. No other role may
+ * connect.
+ */
 async function grantDatabase(client: pg.Client, { database, role }: DatabaseLogin): Promise<void> {
   const statements = [
     `revoke connect, temporary on database ${name(database)} from public`,

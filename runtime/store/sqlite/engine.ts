@@ -9,7 +9,7 @@ import { sqliteDialect } from './dialect.ts'
 
 /** Covers the moments in which a reader must wait: recovery after a crash, and the last writer's leaving. */
 const READ_TIMEOUT_MS = 5_000
-/** How long a transaction waits for a writer in another process; those of this one queue up before. */
+/** How long a transaction waits for a writer in another process. Writers of this process are queued before that. */
 const LOCK_DEADLINE_MS = 10_000
 
 /** The embedded engine: one connection that writes, one that only reads the last commit. */

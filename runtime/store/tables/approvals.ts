@@ -50,7 +50,7 @@ export async function insertApproval({ db }: Scope, approval: ApprovalRow): Prom
     .execute()
 }
 
-/** What a decision may say. The request itself, and what it is bound to, never change. */
+/** The fields that a decision may change. The request, and the call it is bound to, never change. */
 export type ApprovalDecision = Pick<ApprovalRow, 'state'> & Partial<ApprovalRow>
 
 /** The condition on the state makes exactly one of two simultaneous deciders the first. */

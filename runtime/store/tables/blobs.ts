@@ -15,7 +15,7 @@ export interface NewBlob {
   readonly maxBytes: number
 }
 
-/** Every chunk is a transaction of its own, so that a slow upload never holds a lock. */
+/** Runs each chunk in a separate transaction, so that a slow upload never holds a lock. */
 export type Write = <T>(work: (scope: Scope) => Promise<T>) => Promise<T>
 
 export async function writeBlob(

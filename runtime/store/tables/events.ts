@@ -83,7 +83,7 @@ async function knownOf({ db }: Scope, runId: string, hosts: readonly HostPositio
   return known
 }
 
-/** Drops what is stored, and what the batch itself repeats. */
+/** Drops events that are already stored, and duplicates within the batch. */
 function withoutKnown(events: readonly NewEvent[], known: Set<string>): NewEvent[] {
   return events.filter(({ host }) => {
     if (!host) return true

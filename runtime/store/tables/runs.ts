@@ -208,7 +208,7 @@ async function positionOf({ db }: Scope, id: string): Promise<{ created_at: stri
   return row
 }
 
-/** The runs that nobody alive drives, oldest first. */
+/** The runs that no live process drives, oldest first. */
 export async function listAbandonedRuns(
   { db, engine }: Scope,
   states: readonly RunState[],

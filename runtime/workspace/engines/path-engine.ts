@@ -1,7 +1,7 @@
 import type { WorkspacePath } from '../parse-path.ts'
 
 /**
- * Opens names below a root. The kernel decides what was opened, not the spelling of the path. Both engines
+ * Opens names below a root. The kernel decides which file is opened, not the spelling of the path. Both engines
  * guarantee: no symbolic or magic link is followed, and the opened file lies below the root.
  */
 export interface PathEngine {

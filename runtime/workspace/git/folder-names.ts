@@ -3,8 +3,8 @@ import { errnoOf } from '../../kit/errors.ts'
 import { handlePath, O_PATH } from '../handles.ts'
 
 /**
- * A file name as on Linux: any bytes except `/` and NUL. Stored as latin1, one character per byte, so that
- * every name can be a map key and be opened again whatever its encoding.
+ * A file name as on Linux: any bytes except `/` and NUL. Stored as latin1, one character per byte, so that a name in
+ * any encoding can be a map key and can be opened again.
  */
 export type ByteName = string
 

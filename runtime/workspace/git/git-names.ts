@@ -19,8 +19,8 @@ export const isGitOrHeldName = (name: string): boolean =>
   isGitName(name.replace(/\.agentweaver-held(?:-\d+)?$/, ''))
 
 /**
- * Returns whether git recognises a folder with these names as a git directory: `HEAD` beside `objects` and
- * `refs`, or beside `commondir`, which locates the other two.
+ * Returns whether git recognises a folder with these names as a git directory: `HEAD` together with either `objects`
+ * and `refs`, or `commondir`, which locates the other two.
  */
 export function isGitDirectory(names: Iterable<string>): boolean {
   const folded = new Set([...names].map((name) => name.toLowerCase()))

@@ -51,7 +51,7 @@ export async function writeFile(
   return { ok: true, entry: await putFile(tree, path, content) }
 }
 
-/** Checks the file at the target through its own handle. Returns undefined if there is none. */
+/** Checks the file at the target through its own handle. Returns undefined if the file does not exist. */
 function verifyTarget(tree: Tree, path: WorkspacePath, create: NewContent['create']): Stats | undefined {
   let fd: number
   try {
