@@ -27,14 +27,17 @@ describe('the page of traps', () => {
     expect(RULES.size).toBeGreaterThanOrEqual(40)
   })
 
-  test.each(rows)('answers number $number with what exists', ({ answer, references }) => {
-    expect(references.length).toBeGreaterThan(0)
-    expect(references.filter((reference) => !exists(reference))).toEqual([])
-    const words: readonly string[] = answer.match(/\b(rule|test|default|not|in part)\b/g) ?? []
-    expect(words.length).toBeGreaterThan(0)
-    if (words.includes('rule')) expect(references.some((one) => RULES.has(one))).toBe(true)
-    if (words[0] === 'test') expect(references.some((one) => /^(?:test|infra|cli)\//.test(one))).toBe(true)
-  })
+  test.each(rows)(
+    'refers only to existing rules, tests and files in point $number',
+    ({ answer, references }) => {
+      expect(references.length).toBeGreaterThan(0)
+      expect(references.filter((reference) => !exists(reference))).toEqual([])
+      const words: readonly string[] = answer.match(/\b(rule|test|default|not|in part)\b/g) ?? []
+      expect(words.length).toBeGreaterThan(0)
+      if (words.includes('rule')) expect(references.some((one) => RULES.has(one))).toBe(true)
+      if (words[0] === 'test') expect(references.some((one) => /^(?:test|infra|cli)\//.test(one))).toBe(true)
+    },
+  )
 
   test('names nothing that is not there, elsewhere either', () => {
     const paths = [

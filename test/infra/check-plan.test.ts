@@ -20,7 +20,7 @@ test('says that a plan is sound, in one line', () => {
   expect(checkPlan(made(SOUND), shapes)).toEqual({ isSound: true, text: 'dev: 1 resources, sound' })
 })
 
-test('tells what rules refuse and what Azure would not take, by resource and field', () => {
+test('reports rule violations and values that Azure would reject, by resource and field', () => {
   const { isSound, text } = checkPlan(made({ ...SOUND, osSKU: 'Ubuntu', osDiskSizeGB: 4096 }), shapes)
 
   expect(isSound).toBe(false)
@@ -35,7 +35,7 @@ test('tells what rules refuse and what Azure would not take, by resource and fie
   )
 })
 
-test('tells advice and what it could not see, and lets the plan pass', () => {
+test('reports advice and unknown values, and accepts the plan', () => {
   const inputs = { ...SOUND, vmSize: 'Standard_D64ds_v5', upgradeSettings: { $unknown: 'x' } }
   const { isSound, text } = checkPlan(made(inputs), shapes)
 

@@ -37,7 +37,7 @@ test('is frozen to its depths', () => {
   expect(() => Object.assign(kata, { max: 99 })).toThrow(TypeError)
 })
 
-test('tells every mistake of several sections at once, also those between sections', () => {
+test('reports all mistakes of several sections at once, including mistakes between sections', () => {
   const config = {
     ...record('dev'),
     tenantId: 'nobody',
@@ -180,7 +180,7 @@ const PLANTED: readonly (readonly [mistake: string, config: Section, found: RegE
     },
     /model\.resourceId: must be in subscription/,
   ],
-  ['a slug that is none', { ...record('pr-example'), slug: 'Feature/X' }, /^slug: /],
+  ['an invalid slug', { ...record('pr-example'), slug: 'Feature/X' }, /^slug: /],
   ['a key of the platform in a slice', { ...record('pr-example'), pools: {} }, /^pools: is no setting/],
   [
     'no time to expire',

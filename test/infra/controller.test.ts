@@ -58,7 +58,7 @@ describe.skipIf(!existsSync(MODULE))(
       )
     })
 
-    test('has no conversion webhook whose certificate somebody else would write', async () => {
+    test('has no conversion webhook whose certificate would need another writer', async () => {
       const objects = await readRelease(MODULE)
 
       const crds = objects.filter(({ kind }) => kind === 'CustomResourceDefinition')
@@ -86,7 +86,7 @@ describe.skipIf(!existsSync(MODULE))(
     const fromModule: typeof fetch = async (url) =>
       new Response(await readFile(join(MODULE, String(url).slice(CONTROLLER_SOURCE.length + 1))))
 
-    test('is fetched under its own version, from the network or a folder, and read from where it was put', async () => {
+    test('is fetched under its own version, from the network or a folder, and read from its destination', async () => {
       await using folder = await aFolder()
       const asked: string[] = []
       const get: typeof fetch = (url) => {
@@ -140,13 +140,13 @@ describe('a release that is not there or not the pinned one', () => {
   })
 
   test.each([
-    ['answers otherwise', async () => new Response('', { status: 404 }), /answered 404\.[\s\S]*--from/],
+    ['returns 404', async () => new Response('', { status: 404 }), /answered 404\.[\s\S]*--from/],
     [
       'is not reached',
       () => Promise.reject(new TypeError('fetch failed', { cause: { code: 'ENOTFOUND' } })),
       /cannot be reached \(ENOTFOUND\)\.[\s\S]*npm run controller -- fetch --from/,
     ],
-  ])('is told with what to do when the network %s', async (_what, get, says) => {
+  ])('is reported with the next step when the network %s', async (_what, get, says) => {
     await using folder = await aFolder()
 
     await expect(fetchRelease({ from: CONTROLLER_SOURCE, into: folder.path, fetch: get })).rejects.toThrow(
@@ -193,7 +193,7 @@ test('an object that stands for one of the release carries the checksum of its f
   }
 })
 
-test('the controller runs as nobody, with limits and probes, in a namespace that is closed both ways', () => {
+test('the controller runs as a non-root user, with limits and probes, in a namespace closed in both directions', () => {
   const [deployment] = lockedObjects()
     .filter(({ kind }) => kind === 'Deployment')
     .map((one) => hardened(one, settings))
@@ -246,7 +246,7 @@ describe('the credential of the cluster', () => {
       }),
     ).toString('base64')
 
-  test('logs in without a person, as whoever runs the program', () => {
+  test('logs in non-interactively, with the Azure CLI login of the caller', () => {
     const { users } = JSON.parse(parseKubeconfig(answered({ exec })))
 
     expect(users[0].user.exec).toMatchObject({
@@ -264,7 +264,10 @@ describe('the credential of the cluster', () => {
     expect(() => parseKubeconfig(answered(user))).toThrow(/is no Entra login/)
   })
 
-  test.each(['', 'AAAA', Buffer.from('{}').toString('base64')])('is refused when it is none: %j', (text) => {
-    expect(() => parseKubeconfig(text)).toThrow()
-  })
+  test.each(['', 'AAAA', Buffer.from('{}').toString('base64')])(
+    'is rejected if it is not a kubeconfig: %j',
+    (text) => {
+      expect(() => parseKubeconfig(text)).toThrow()
+    },
+  )
 })

@@ -10,7 +10,7 @@ const ROOT = resolve(import.meta.dirname, '../..')
 const dev = await readFile(join(ROOT, 'environments/dev.json'), 'utf8')
 const outputs = (change: object = {}) => ({ infra: { ...JSON.parse(dev).infra, ...change } })
 
-test('leaves a file that already says it, byte for byte, whatever the order of keys', () => {
+test('leaves a file with the same outputs unchanged, byte for byte, for any order of keys', () => {
   const infra = Object.fromEntries(Object.entries(outputs().infra).reverse())
 
   expect(withOutputs(dev, { infra })).toEqual({ content: dev, isSame: true })
@@ -39,7 +39,7 @@ test.each([
   expect('problems' in result && result.problems.join()).toMatch(expected)
 })
 
-test('the command writes a file of an environment from what pulumi said', async () => {
+test('the command writes an environment file from the pulumi outputs', async () => {
   const project = await mkdtemp(join(tmpdir(), 'environment-'))
   await mkdir(join(project, 'environments'))
   await writeFile(join(project, 'environments/dev.json'), dev)

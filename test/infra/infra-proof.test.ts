@@ -61,7 +61,7 @@ test.each([
   expect(found.length).toBeGreaterThan(0)
 })
 
-test('the counts on the page are those of the committed plan', () => {
+test('the counts on the page equal the counts of the committed plan', () => {
   const plan = JSON.parse(readFileSync(join(ROOT, 'plans/dev.json'), 'utf8')) as Plan
   const { pulumi } = reviewPlan(plan).counts
   const withPack = rows.filter(
@@ -75,7 +75,7 @@ test('the counts on the page are those of the committed plan', () => {
   ).toEqual([`${pulumi} to create`, `${pulumi} created`, `${pulumi} unchanged`])
 })
 
-test('what was recorded tells nothing of the machine, and is of one version of the CLI', () => {
+test('the recordings contain no paths of the machine and come from one CLI version', () => {
   const recorded = RECORDINGS.map((name) => readRecording(name))
   const texts = [page, JSON.stringify(recorded), JSON.stringify(readAnswers())]
   const versions = [...recorded.map(({ cli }) => cli), recordedSoFar()?.cli]

@@ -145,7 +145,7 @@ describe('the stack file of a layer', () => {
     expect(parsed).toMatchObject({ problems: [{ path, message: expect.stringMatching(message) }] })
   })
 
-  test('with a layer that there is none of is refused by its name', () => {
+  test('is rejected with the name of an unknown layer', () => {
     const { config } = readStackText(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8'))
     const own = Object.fromEntries(
       Object.entries(config).map(([name, value]) => [name.replace('agentweaver:', ''), value]),
@@ -261,7 +261,7 @@ describe('ways into the network', () => {
     expect([network, cluster, whole].map((plan) => checkStack(plan))).toEqual([[], [], []])
   })
 
-  test('a public name of a private API server is made where it is asked for, and only there', async () => {
+  test('a private API server has a public name only if the configuration asks for one', async () => {
     const plan = await planned(CLUSTER, { 'agentweaver:apiServer': { access: 'private', publicName: true } })
     const publicName = (one: Plan) =>
       ofType(one, 'containerservice:ManagedCluster').map(
@@ -273,7 +273,7 @@ describe('ways into the network', () => {
     expect(checkStack(plan)).toEqual([])
   })
 
-  test('a layer in a stack of another name is refused: it would make what is another stack’s', async () => {
+  test('a layer in a stack with another name is rejected, because it would create resources of another stack', async () => {
     await cp(join(ROOT, `Pulumi.${CLUSTER}.yaml`), join(project, 'Pulumi.mine.yaml'))
 
     await expect(makePlan(project, 'mine')).rejects.toThrow(

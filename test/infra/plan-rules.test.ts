@@ -63,7 +63,7 @@ const withPools = (inputs: PlannedResource['inputs']): Plan => ({
   ),
 })
 
-test('rules and shapes do read these plans: what is planted in one is found', () => {
+test('rules and shapes find a planted mistake in these plans', () => {
   const rules = checkStack(withPools({ enableNodePublicIP: true })).map(({ rule }) => rule)
   const problems = checkShapes(withPools({ mode: 'user' }), shapes).map(({ path }) => path)
 
@@ -71,7 +71,7 @@ test('rules and shapes do read these plans: what is planted in one is found', ()
   expect(problems).toEqual(['mode', 'mode'])
 })
 
-test('every rule about resources meets one, but for those of what the program does not make', () => {
+test('every rule about resources matches at least one, except rules for resources that the program does not create', () => {
   const idle = STACK_RULES.filter(
     ({ resource }) => resource?.types && !resource.types.some((type) => TYPES.includes(type)),
   )

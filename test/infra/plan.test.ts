@@ -54,11 +54,11 @@ describe('the engine of plans', () => {
   })
   const inputsOf = (name: string) => made.resources.find((one) => one.name === name)?.inputs
 
-  test('puts every resource after all that it needs, whatever it is called', () => {
+  test('puts every resource after all its dependencies, regardless of names', () => {
     expect(made.resources.map(({ name }) => name)).toEqual(['vault', 'user', 'aaa-last'])
   })
 
-  test('holds that something is secret and never what it is', () => {
+  test('records that a value is secret, never the value', () => {
     expect(inputsOf('user')).toMatchObject({ password: { $secret: true }, text: { $secret: true } })
     expect(made.outputs['hidden']).toEqual({ $secret: true })
     expect(JSON.stringify(made)).not.toContain('horse')
@@ -79,7 +79,7 @@ describe('the engine of plans', () => {
     await expect(makePlan(project, 'ok')).rejects.toThrow(/Duplicate resource URN/)
   })
 
-  test('tells the mistake of a program that throws', async () => {
+  test('reports the error of a program that throws', async () => {
     await configure(project, { 'agentweaver:broken': true })
 
     await expect(makePlan(project, 'ok')).rejects.toThrow(/the program has a mistake/)
@@ -100,7 +100,7 @@ describe('the engine of plans', () => {
 })
 
 describe('npm run plan', () => {
-  test('writes a plan, calls it right, and tells what an edit changes', async () => {
+  test('writes a plan, confirms it, and reports the changes of an edit', async () => {
     await configure(project, {})
     const first = await plan()
     const again = await plan('--check')
@@ -113,7 +113,7 @@ describe('npm run plan', () => {
     expect(edited.stderr).toContain('update test:index:Thing vault size')
   })
 
-  test('refuses by name to replace what is protected, until somebody accepts it', async () => {
+  test('refuses to replace a protected resource until --accept names it', async () => {
     await configure(project, {})
     await plan()
     await configure(project, { 'agentweaver:location': 'there' })
@@ -198,7 +198,7 @@ describe('what stands between two plans', () => {
     ['a name', aPlan(withInputs({ vaultName: 'w' })), ['replace vaultName']],
     ['a region', aPlan(withInputs({ location: 'westus2', tags: {} })), ['replace location']],
     ['a value to come', aPlan(withInputs({ tags: { a: { $unknown: 'x' } } })), ['update tags.a']],
-    ['what is ignored', aPlan(withInputs({ tags: {} }, { ignoreChanges: ['tags'] })), []],
+    ['an ignored change', aPlan(withInputs({ tags: {} }, { ignoreChanges: ['tags'] })), []],
     ['a removal', aPlan(), ['delete ']],
     [
       'a renamed parent',
@@ -276,7 +276,7 @@ test('words of a branch cannot become marks of the page', () => {
   expect(page).not.toMatch(/(?<!\\)<img/)
 })
 
-test('a role is called by what its id is made of, and never by what a grant says of itself', () => {
+test('a role is named by its role definition id, never by the name of the grant', () => {
   const scope = '/subscriptions/s1/resourceGroups/agentweaver-dev/providers/Microsoft.KeyVault/vaults/v'
   const roleOf = (roleDefinitionId: string) =>
     reviewPlan(

@@ -290,7 +290,7 @@ test('a slice has its own names, expires, protects nothing and touches nothing o
   expect(namespaces).toHaveLength(3)
 })
 
-test('tells every mistake of a configuration before anything is registered', async () => {
+test('reports every mistake of a configuration before it registers any resource', async () => {
   const config = {
     'agentweaver:kind': 'slice',
     'agentweaver:slug': 'Feature/X',

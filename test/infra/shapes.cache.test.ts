@@ -24,7 +24,7 @@ describe('the kept schemas', () => {
     expect(shapesFolder('')).toMatch(/\.cache\/agentweaver-sandbox\/shapes$/)
   })
 
-  test('are kept by the versions of what they are made from', () => {
+  test('are stored under the versions of their sources', () => {
     const [folder = ''] = readdirSync(cache)
 
     expect(folder).toMatch(/^3\.28\.0_24\.1\.0_[0-9a-f]{12}$/)
@@ -36,7 +36,7 @@ describe('the kept schemas', () => {
     ['edited', (text: string) => text.replace('"KataVmIsolation"', '"Anything"')],
     ['emptied', () => ''],
     ['another value', () => 'null'],
-  ])('are made anew where a file is %s', async (_, spoil) => {
+  ])('are rebuilt if a file is %s', async (_, spoil) => {
     const folder = mkdtempSync(join(tmpdir(), 'shapes-'))
     await loadShapes([POOL], folder)
     const file = fileOf(folder, POOL)

@@ -35,14 +35,14 @@ test.each([
   expect(problems(type, args)).toEqual([])
 })
 
-describe('what is required inside', () => {
+describe('required nested properties', () => {
   test('a missing property of a nested object is named with its path', () => {
     expect(problems(CLUSTER, { ...CLUSTER_ARGS, agentPoolProfiles: [{ mode: 'System' }] })).toEqual([
       'agentPoolProfiles[0].name is missing; Azure requires it',
     ])
   })
 
-  test('of types that a constant tells apart, the named one is held to its own properties', () => {
+  test('for types with a constant discriminator, only the properties of the named type are checked', () => {
     const criteria = { odataType: 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria' }
     const alert = {
       resourceGroupName: 'rg',
@@ -70,7 +70,7 @@ describe('what is required inside', () => {
   })
 })
 
-describe('what is not known while planning', () => {
+describe('values that are unknown during planning', () => {
   const unknown = { $unknown: 'urn:pulumi:dev::p::azure-native:network:VirtualNetwork::net#id' }
 
   test.each([
@@ -98,9 +98,9 @@ describe('what is not known while planning', () => {
   })
 
   test.each([
-    ['a marker with more beside it', { ...unknown, enableFIPS: true }],
+    ['an unknown marker with other properties', { ...unknown, enableFIPS: true }],
     ['both markers at once', { $unknown: 'x', $secret: true }],
-    ['a secret that is none', { $secret: false }],
+    ['an invalid secret marker', { $secret: false }],
     ['an unknown without its origin', { $unknown: true }],
   ])('%s is an object like any other', (_, forged) => {
     expect(problems(POOL, { ...POOL_ARGS, securityProfile: forged }).length).toBeGreaterThan(0)
@@ -116,7 +116,7 @@ describe('an object that is not known as a whole', () => {
   const hidden = (inputs: object) => hiddenObjects(planOf(CLUSTER, inputs), shapes).map(({ path }) => path)
   const unknown = { $unknown: 'x' }
 
-  test('is told, at any depth, in lists too', () => {
+  test('is reported at any depth, including in lists', () => {
     expect(hidden({ networkProfile: unknown, agentPoolProfiles: unknown })).toEqual([
       'networkProfile',
       'agentPoolProfiles',
@@ -142,7 +142,7 @@ describe('values that Azure takes beyond the types', () => {
   const type = 'azure-native:dbforpostgresql:AdministratorsMicrosoftEntra'
   const administrator = { resourceGroupName: 'rg', serverName: 'db' }
 
-  test.each(['Group', 'group'])('%s passes where it is listed, or in the types', (principalType) => {
+  test.each(['Group', 'group'])('%s passes if it is listed or in the types', (principalType) => {
     expect(problems(type, { ...administrator, principalType })).toEqual([])
   })
 
@@ -174,7 +174,7 @@ describe('types', () => {
     expect(checkShapes(planOf(POOL, POOL_ARGS), new Map())).toHaveLength(1)
   })
 
-  test('tells which types it cannot check', () => {
+  test('reports the types that it cannot check', () => {
     const preview = 'azure-native_containerservice_v20260502preview:containerservice:AgentPool'
 
     expect(checkShapes(planOf(preview, {}), shapes)).toEqual([])

@@ -70,7 +70,7 @@ describe('a scalar that YAML readers disagree about', () => {
     expect(readStackText(text).problems.map(({ path }) => path)).toEqual(['a.on', 'b.1', 'c'])
   })
 
-  test('is told once, and beside every other mistake of the file', () => {
+  test('is reported once, together with every other mistake of the file', () => {
     const text = COMMITTED.find(([file]) => file === 'Pulumi.dev.yaml')?.[1] ?? ''
     const broken = text.replace('"2026-11-01"', '2026-11-01').replace('amount: 2500', 'amount: -1')
 
@@ -128,7 +128,7 @@ describe('a second reader, by YAML 1.1', () => {
     )
   })
 
-  test('reads what our tools write as it was meant, whatever the text', () => {
+  test('parses the output of our tools to the original value, for any text', () => {
     const content = fc.record({
       text: fc.string({ unit: 'grapheme' }),
       spelling: fc.string({ unit: 'grapheme-ascii' }),

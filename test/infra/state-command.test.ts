@@ -20,7 +20,7 @@ describe('npm run state', () => {
     return { az, run }
   }
 
-  test('deploys the template it shows to the subscription of the file, and tells what GitHub needs', async () => {
+  test('deploys the template it shows to the subscription of the file, and prints the values that GitHub needs', async () => {
     const { az, run } = await rig()
 
     const { status, stdout } = run('apply', fileOf('dev'))

@@ -80,7 +80,7 @@ describe('rights against the committed plans', () => {
     expect(made(rights.DEPLOYER).filter((type) => !needed.has(type) && !BY_CONFIG.includes(type))).toEqual([])
   })
 
-  test('who makes previews may make what a slice is, and nothing else', () => {
+  test('the preview identity may create the resources of a slice and nothing else', () => {
     const types = typesOf('pr-example')
 
     expect(made(rights.PREVIEWER).sort()).toEqual([...new Set(armTypes(types))].sort())

@@ -76,7 +76,7 @@ describe.each([
   })
 })
 
-test('state is reached from the named ranges alone where they are named', () => {
+test('state is reachable only from the named ranges, if any are named', () => {
   const [account] = byType(PROD, 'Microsoft.Storage/storageAccounts')
   const [vault] = byType(PROD, 'Microsoft.KeyVault/vaults')
   const closed = { defaultAction: 'Deny', ipRules: [{ value: '203.0.113.0/24' }], bypass: 'None' }
@@ -96,7 +96,7 @@ describe('rights', () => {
     (one): one is rights.CustomRole => typeof one === 'object' && 'dataActions' in one && 'actions' in one,
   )
 
-  test('no role of ours writes roles or grants, takes keys out, or has a wildcard that writes', () => {
+  test('no custom role writes roles or grants, lists keys, or has a write wildcard', () => {
     expect(custom.length).toBe(10)
     for (const { actions, dataActions } of custom)
       for (const action of [...actions, ...dataActions]) {
@@ -162,7 +162,7 @@ describe('rights', () => {
     expect(stateTemplate(PROD).outputs).toHaveProperty('upPrincipalId')
   })
 
-  test('prod has nobody who makes previews', () => {
+  test('prod has no preview identity', () => {
     expect(JSON.stringify(stateTemplate(PROD))).not.toMatch(/ci-preview|-previews|previewer/i)
   })
 
@@ -182,7 +182,7 @@ describe('rights', () => {
     )
   })
 
-  test('a slice may not make anybody an administrator of the cluster or of the network', () => {
+  test('a slice may not grant an administrator role of the cluster or of the network', () => {
     const slice = rights.grantableRoles(DEV, true)
 
     expect(slice).toContain(BUILT_IN_ROLES['Key Vault Secrets User'])

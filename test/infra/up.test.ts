@@ -129,7 +129,7 @@ describe('raising an environment', () => {
     expect(report.ok).toBe(true)
   })
 
-  test('a preview makes no stack and tells which layer waits for which', async () => {
+  test('a preview creates no stack and reports which layer waits for which', async () => {
     const fake = anEngine({ there: ['prod-network'] })
     const { report, text } = await run(fake, { isPreview: true })
     const nothing = anEngine({})
@@ -156,7 +156,7 @@ describe('raising an environment', () => {
   })
 })
 
-test('progress tells when a resource begins and ends, and leaves groups and providers out', () => {
+test('progress reports the start and end of each resource, except groups and providers', () => {
   const lines: string[] = []
   const progress = createProgress((line) => lines.push(line))
   const step = (op: string, type: string) => ({
@@ -180,7 +180,7 @@ test('progress tells when a resource begins and ends, and leaves groups and prov
   ])
 })
 
-test('an error of a call is told by what the CLI printed, without the call around it', () => {
+test('an error of a call is reported by the output of the CLI, without the call around it', () => {
   const text = (out: string, err: string) =>
     new Error(`code: 255\n stdout: ${out}\n stderr: ${err}\n err?: \n`)
 

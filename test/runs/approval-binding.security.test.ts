@@ -4,7 +4,7 @@ import { showHidden } from '../../runtime/api/runs/approval-binding.ts'
 it.each([
   ['a right-to-left override', 'rm \u202e-rf', 'rm \\u{202e}-rf'],
   ['a carriage return', 'rm -rf /\rls', 'rm -rf /\\u{d}ls'],
-  ['a space that is none', 'rm\u00a0-rf build', 'rm\\u{a0}-rf build'],
+  ['a no-break space', 'rm\u00a0-rf build', 'rm\\u{a0}-rf build'],
   ['a wide space', 'rm\u3000-rf build', 'rm\\u{3000}-rf build'],
   ['a letter that has no shape', 'rm -rf build\u3164', 'rm -rf build\\u{3164}'],
   ['a joiner that has no shape', 'rm -rf bu\u034fild', 'rm -rf bu\\u{34f}ild'],
@@ -14,7 +14,7 @@ it.each([
   expect(showHidden(command)).toBe(shown)
 })
 
-it('what a person sees anyway stays as it is', () => {
+it('leaves visible characters, tabs and newlines unchanged', () => {
   const command = 'printf "%s\\n" über 日本語 |\n\tsort'
 
   expect(showHidden(command)).toBe(command)

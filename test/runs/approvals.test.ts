@@ -54,7 +54,7 @@ it('runs a destructive command only after a person has approved it', async () =>
   )
 })
 
-it('tells the agent that a person denied it, with the reason, and does not run it', async () => {
+it('does not run a denied command, and reports the denial and its reason to the agent', async () => {
   const { service, aWorkspace } = use()
   const { path, wasRun } = aProject(aWorkspace)
   const run = await service.startRun(alice, aRun(path, [shell(DESTRUCTIVE)]))
@@ -77,7 +77,7 @@ it('tells the agent that a person denied it, with the reason, and does not run i
   })
 })
 
-it('lets a request that nobody answers expire, in words other than a denial', async () => {
+it('reports an approval request without a decision as expired, not as denied', async () => {
   const { service, aWorkspace, close } = await startService({ AGENTWEAVER_APPROVAL_TTL_SECONDS: '1' })
   onTestFinished(close)
   const { path, wasRun } = aProject(aWorkspace)
@@ -95,7 +95,7 @@ it('lets a request that nobody answers expire, in words other than a denial', as
   expect(dataOf(events, 'agent.message')[0]?.text).toBe('going on')
 })
 
-it('supersedes what is pending when the run is cancelled', async () => {
+it('supersedes a pending approval request when the run is cancelled', async () => {
   const { service, aWorkspace } = use()
   const { path, wasRun } = aProject(aWorkspace)
   const run = await service.startRun(alice, aRun(path, [shell(DESTRUCTIVE)]))
@@ -114,7 +114,7 @@ it('supersedes what is pending when the run is cancelled', async () => {
   await expect(late).rejects.toMatchObject({ code: 'already_decided' })
 })
 
-it('refuses by policy without asking anybody', async () => {
+it('denies by policy without an approval request', async () => {
   const { service, aWorkspace } = use()
   const { path, wasRun } = aProject(aWorkspace)
 
@@ -148,7 +148,7 @@ it('is single use by default and asks again for the same command', async () => {
   expect(dataOf(events, 'shell.approval_required')).toHaveLength(2)
 })
 
-it('holds for the run where the person said so, and for that exact request alone', async () => {
+it('applies an approval with scope run to this run and to the identical request only', async () => {
   const { service, aWorkspace } = use()
   const { path } = aProject(aWorkspace)
   const steps = [
@@ -213,7 +213,7 @@ it('opens nothing in another run, and nothing for another owner', async () => {
   expect([first.wasRun(), second.wasRun()]).toEqual([true, false])
 })
 
-it('shows hidden characters of what it asks about', async () => {
+it('shows the hidden characters of the requested command', async () => {
   const { service, aWorkspace } = use()
   const { path } = aProject(aWorkspace)
   const run = await service.startRun(alice, aRun(path, [shell('rm -rf build \u202e# dliub fr- mr\u200b')]))

@@ -60,7 +60,7 @@ async function aRunWithout(
   return { store, run, launching, capacity, claimed, collected, stop }
 }
 
-it('gives up after ten waits, each of which was told; each attempt was a claim of its own, and left none', async () => {
+it('fails after ten reported waits; each attempt makes a new claim and leaves none behind', async () => {
   const { store, launching, capacity, claimed, collected } = await aRunWithout([])
 
   for (let attempt = 1; attempt < 11; attempt += 1) {
@@ -93,7 +93,7 @@ it.each<ErrorCode>(['agent_pod_reconciler_error', 'identity_mismatch', 'sandbox_
   },
 )
 
-it('tries again for the room that came while it tried in vain', async () => {
+it('retries at once if capacity was freed during the failed attempt', async () => {
   let queue: CapacityQueue | undefined
   const { claimed, stop } = await aRunWithout([], (capacity) => (queue = capacity), {
     onClaim: (attempt) => attempt === 1 && queue?.noteRoom(),

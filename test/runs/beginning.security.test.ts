@@ -21,8 +21,8 @@ function failBeginnings(store: Store): void {
 
 it.each([
   ['does nothing where the beginning of its run is not committed', true],
-  ['does what it is told where it is', false],
-])('the first turn, which is sent meanwhile, %s', async (_what, fails) => {
+  ['runs if the start is committed', false],
+])('the first turn, sent before the start is committed, %s', async (_what, fails) => {
   const { service, store, aWorkspace, close } = await startService()
   try {
     if (fails) failBeginnings(store)

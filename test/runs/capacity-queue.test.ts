@@ -30,11 +30,11 @@ describe('runs that wait for room', () => {
     expect(await orderOf(['a', 'a', 'a'])).toEqual(['a0', 'a1', 'a2'])
   })
 
-  it('are woken in turn where they have several owners, so that nobody is kept out by many of one', async () => {
+  it('are woken round-robin across owners, so that one owner with many runs cannot starve the others', async () => {
     expect(await orderOf(['a', 'a', 'a', 'b', 'c', 'b'])).toEqual(['a0', 'b3', 'c4', 'a1', 'b5', 'a2'])
   })
 
-  it('wake one for each room, and none where nobody waits', async () => {
+  it('are woken one per freed slot; a slot freed before they wait wakes none', async () => {
     const queue = new CapacityQueue()
     queue.noteRoom()
     let woken = 0
@@ -55,7 +55,7 @@ describe('runs that wait for room', () => {
     expect(queue.length).toBe(0)
   })
 
-  it('do not try again at once, and take then the room that came meanwhile', async () => {
+  it('wait the minimum time before a retry, then use capacity that was freed during the wait', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
     const queue = new CapacityQueue()
@@ -70,7 +70,7 @@ describe('runs that wait for room', () => {
     expect(queue.length).toBe(0)
   })
 
-  it('take the room that came while they tried, and what they found was older', async () => {
+  it('retry without a wait if capacity was freed during the attempt', async () => {
     const queue = new CapacityQueue()
 
     await queue.during(async () => {
@@ -124,7 +124,7 @@ describe('runs that wait for room', () => {
   })
 })
 
-describe('what a quota lacks', () => {
+describe('the resource that a quota error reports as missing', () => {
   it.each([
     [
       'pods "x" is forbidden: exceeded quota: none, requested: pods=1, used: pods=2, limited: pods=2',
@@ -148,7 +148,7 @@ describe('what a quota lacks', () => {
     expect(lackIn(message)).toEqual(lack)
   })
 
-  it('takes no time to be read from words that somebody made up', () => {
+  it('is parsed in linear time from hostile messages', () => {
     const ms = processorMs(() => {
       for (const piece of ['requested: a=a', 'a=a, ', 'used: ', 'requested: a=a, used: a=a, limited: '])
         lackIn(`exceeded quota ${piece.repeat(1_000)}`)

@@ -72,7 +72,7 @@ describe('a failure of a sandbox', () => {
     },
   )
 
-  it('is the loss that becomes known meanwhile, in its words', async () => {
+  it('becomes sandbox_lost if the provider reports the loss during the probes, with its message', async () => {
     const lost = new Promise<string>((resolve) => setTimeout(resolve, 20, 'the pod is gone'))
 
     expect(await judge(new Error('x'), aSuspect(['leaving'], { lost }), { timing: PATIENTLY })).toMatchObject(
@@ -83,7 +83,7 @@ describe('a failure of a sandbox', () => {
     )
   })
 
-  it('is the loss of a sandbox that answers still, though its pod is gone', async () => {
+  it('becomes sandbox_lost if the pod is being deleted, even if the sandbox still responds', async () => {
     const dying = aSuspect(['ready'], { howLost: async () => 'the pod is being deleted' })
 
     expect(await judge(fault('agent_failed'), dying)).toMatchObject({
@@ -102,7 +102,7 @@ describe('a failure of a sandbox', () => {
     expect(await judge(error, aSuspect(['nothing'], { howLost }))).toMatchObject({ code: 'sandbox_lost' })
   })
 
-  it('stays a stranger at its address while that answers and the pod is there', async () => {
+  it('stays identity_mismatch while another host responds at its address and the pod exists', async () => {
     const error = fault('identity_mismatch')
     const keeper = (how?: string) => ({ howLost: async () => how })
 
@@ -113,7 +113,7 @@ describe('a failure of a sandbox', () => {
   })
 
   it.each(['nothing', 'silence'] as const)(
-    'is a loss where a pod that died answered amiss, and then there is %s',
+    'becomes sandbox_lost if a dead pod failed the identity check and the next probe finds %s',
     async (then) => {
       const error = fault('identity_mismatch')
 
@@ -126,7 +126,7 @@ describe('a failure of a sandbox', () => {
   )
 
   it.each(['sandbox_lost', 'agent_stall_timeout', 'credential_absent', 'conflict'] as const)(
-    'is not asked about where it says all: %s',
+    'is not probed if its code already names the cause: %s',
     async (code) => {
       const suspect = aSuspect(['nothing'])
       const error = fault(code)
@@ -148,7 +148,7 @@ describe('a failure of a sandbox', () => {
 })
 
 describe('work that needs a living sandbox', () => {
-  it('ends as soon as that is lost, though nothing answers', async () => {
+  it('is aborted as soon as the sandbox is lost, even if the sandbox does not respond', async () => {
     const { suspect } = aSuspect(['silence'], { lost: Promise.resolve('the pod was killed') })
 
     const work = whileAlive(

@@ -55,7 +55,7 @@ it('is never the one that was made for another sandbox', async () => {
   expect(bearerIn(bound.body)).not.toBe(bearerIn(foreseen.body))
 })
 
-it('is made anew where it has waited for half of a ticket’s life', async () => {
+it('is replaced after it has waited for half the lifetime of a ticket', async () => {
   vi.useFakeTimers({ toFake: ['performance'] })
   const { draft, of } = await startDrafts()
   draft(podOf('pod-a'))

@@ -147,7 +147,7 @@ describe('a run on a git repository', () => {
 })
 
 describe('a run in place', () => {
-  it('changes the files, and tells the agent and the user of a git directory that it left', async () => {
+  it('changes the files, and reports to the agent and the user the git directory that it left unchanged', async () => {
     const { service, path } = aRepository()
 
     const run = await service.startRun(
@@ -194,7 +194,7 @@ describe('a run in place', () => {
     expect(git(path, 'git status --short; cat hooks/pre-commit')).toBe('mine\n')
   })
 
-  it('is what a folder without git gets, with the same reports', async () => {
+  it('is the mode of a folder without git, with the same reports', async () => {
     const { service, aWorkspace } = use()
     const path = aWorkspace()
 
@@ -213,7 +213,7 @@ describe('a run in place', () => {
 })
 
 describe('a sandbox without an agent', () => {
-  it('works in the folder itself, and on a copy only where that is asked for', async () => {
+  it('works in the folder itself, and on a copy only if the request asks for one', async () => {
     const { service, path } = aRepository()
     const write = StartCommand.parse({ command: 'echo two >>a.txt; git config core.fsmonitor ./evil' })
     const use = async (workspace: object) => {

@@ -46,7 +46,7 @@ async function aSandbox(pieces: readonly string[]) {
 }
 
 describe('text that is held back', () => {
-  it('is neither lost nor said twice where the store fails and the events come again', async () => {
+  it('is neither lost nor repeated if the store fails and the sandbox sends the events again', async () => {
     const { store, driver, outbox, batch, kept } = await aSandbox(['one tw', 'o thr', 'ee\nfo', 'ur'])
     let breaks = false
     const { committer } = await driver({ store: breaking(store, () => breaks) })

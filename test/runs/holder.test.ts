@@ -48,7 +48,7 @@ it('leaves the runs of a process that lives to it', async () => {
   expect(two.driven).toEqual([])
 })
 
-it('takes over the runs of a process that released its lease, and those of nobody', async () => {
+it('takes over runs without an owner, and the runs of a process that released its lease', async () => {
   const store = await aStore()
   const [one, two] = [await aProcess(store), await aProcess(store)]
   const ids = [await givenRun(store, { holder: one.holder.id }), await givenRun(store)]
@@ -81,7 +81,7 @@ it('takes over neither a run that has ended nor one that waits for its upload', 
   expect(process.driven).toEqual([])
 })
 
-it('lets nobody but the driver of a run write what it does', async () => {
+it('lets only the current owner of a run write its state', async () => {
   const store = await aStore()
   const [one, two] = [await aProcess(store), await aProcess(store)]
   const id = await givenRun(store, { holder: one.holder.id })
@@ -96,7 +96,7 @@ it('lets nobody but the driver of a run write what it does', async () => {
   expect(await store.readRun(id)).toMatchObject({ state: 'running', holder: two.holder.id })
 })
 
-it('keeps its name while it can renew its lease, and takes a new one where it could not', async () => {
+it('keeps its id while it can renew its lease, and takes a new id after a failed renewal', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
   onTestFinished(() => void vi.useRealTimers())
   const store = await aStore()

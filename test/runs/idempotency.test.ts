@@ -61,7 +61,7 @@ it('starts one run for ten requests with one key that come at once', async () =>
   expect(await runsAt(path)).toHaveLength(1)
 })
 
-it('answers a repetition after a crash with the run that was started', async () => {
+it('returns the run that was started when the request is repeated after a crash', async () => {
   const path = use().aWorkspace()
   const first = await routes(diesBeforeItAnswers)
   const started = await first('/api/runs', 'crash', aRun(path, [shell('true')]))
@@ -91,7 +91,7 @@ it('does the work of a request whose transaction failed when it is repeated', as
   await follow(service, repeated.json().id)
 })
 
-it('answers a repeated decision with the first one, whatever became of the process', async () => {
+it('returns the first decision when it is repeated, even after a crash', async () => {
   const { service } = use()
   const { id } = await service.startRun(alice, aRun(use().aWorkspace(), [shell('rm -rf build')]))
   const statuses: number[] = []

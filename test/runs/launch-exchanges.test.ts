@@ -40,7 +40,7 @@ async function aCluster() {
 }
 
 /** Each exchange is a wait of the run's: a benchmark's milliseconds scatter, their number does not. */
-it('exchanges two things with a warm pod behind its Ready: the configuration, then the stream beside the turn', async () => {
+it('sends a ready warm pod two requests: the configuration, then the event stream together with the turn', async () => {
   const { pod, controller, service, claimed } = await aCluster()
   // Neither of the two waits for the other.
   pod.ignore(events)
@@ -59,7 +59,7 @@ it('exchanges two things with a warm pod behind its Ready: the configuration, th
   expect(await pod.connections()).toBe(2)
 })
 
-it('configures a pod that has proven who it is, whatever else it still owes', async () => {
+it('configures a pod once its identity is verified, even if its health check is still pending', async () => {
   // A question that has no answer is never given up here.
   withoutDeadline(ANSWER_TIMEOUT_MS)
   const { pod, controller, service, claimed } = await aCluster()

@@ -39,7 +39,7 @@ async function startLaunches(collect: () => Promise<void> = async () => undefine
   return { store, claimed, launch: () => launch(deps, run, AbortSignal.timeout(120_000)) }
 }
 
-it('is made once for a generation of a run, whoever starts it at the same time', async () => {
+it('happens once per run generation, even if two callers start it at the same time', async () => {
   const { claimed, launch } = await startLaunches()
 
   const both = await Promise.allSettled([launch(), launch()])

@@ -15,7 +15,7 @@ const aRun = StartRun.parse({
   agent: { kind: 'scripted', plan: { turns: [[{ kind: 'say', text: 'done' }]] } },
 })
 
-it('a service that hands its runs over lets go of their sandboxes, and leaves them as they are', async ({
+it('a service that hands its runs over disconnects from their sandboxes and does not change them', async ({
   onTestFinished,
 }) => {
   const folder = await mkdtemp(join(tmpdir(), 'aw-leaving-'))

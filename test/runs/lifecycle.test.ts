@@ -23,7 +23,7 @@ import {
 
 const use = useService()
 
-it('runs a plan in a sandbox of its own and leaves nothing but the changed workspace', async () => {
+it('runs a plan in its own sandbox and leaves only the changed workspace', async () => {
   const { service, store, aWorkspace } = use()
   const path = aWorkspace()
   writeFileSync(join(path, 'a.txt'), 'old\n')
@@ -95,7 +95,7 @@ it('serves further turns in the same conversation and ends after the last one', 
   expect(typesOf(events).filter((type) => type === 'sandbox.execution_pod.bound')).toHaveLength(1)
 })
 
-it('cancels a turn that works and kills what it runs', async () => {
+it('cancels a running turn and kills its processes', async () => {
   const { service, aWorkspace } = use()
   const path = aWorkspace()
   const odd = `${300 + Math.random()}`
@@ -197,7 +197,7 @@ it('refuses a workspace that holds or lies in a folder with keys of the service 
   }
 })
 
-it('shows a run to its owner and to operators, and to nobody else', async () => {
+it('shows a run to its owner and to operators only', async () => {
   const { service, aWorkspace } = use()
   const run = await service.startRun(alice, aRun(aWorkspace(), []))
 
@@ -278,7 +278,7 @@ it('refuses the network to a command where the run has none, and does not run it
   await expect(asked).rejects.toMatchObject({ code: 'policy_denied' })
 })
 
-it('lets go of its sandbox where its start cannot be committed', async () => {
+it('releases its sandbox if its start cannot be committed', async () => {
   const { service, store, aWorkspace } = use()
   const commit = store.transaction.bind(store)
   const failing = (tx: Transaction): Transaction =>

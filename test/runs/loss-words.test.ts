@@ -18,7 +18,7 @@ test('names the last checkpoint and where its files are', () => {
   )
 })
 
-test('says that there is none, why, and what is lost', () => {
+test('reports that no checkpoint exists, the reason, and the lost files', () => {
   expect(lost({ workspace: { kind: 'upload' } })).toMatch(
     /^There is no checkpoint: .*uploaded files are lost/,
   )
@@ -27,7 +27,7 @@ test('says that there is none, why, and what is lost', () => {
   )
 })
 
-test('changes in a folder of the user are found with diff, whatever was checkpointed', () => {
+test('points to diff for changes in the copy of a folder, with or without a checkpoint', () => {
   const workspace = { kind: 'path', path: '/p', mode: 'isolated' }
 
   expect(lost({ id: 'run_1', workspace })).toContain(

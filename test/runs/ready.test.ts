@@ -10,7 +10,7 @@ const reads = (store: Partial<Store>, provider: Partial<SandboxProvider>) =>
 const answers: Partial<Store> = { engine: 'sqlite', ping: async () => undefined }
 const stuck = { name: 'watch of claims', ok: false, detail: 'last data 200 s ago' }
 
-it('is ready where the store answers and the provider has nothing to say', async () => {
+it('is ready if the store responds and the provider has no checks', async () => {
   expect(await reads(answers, {}).ready()).toEqual({
     ready: true,
     checks: [{ name: 'store', ok: true, detail: 'sqlite' }],

@@ -64,7 +64,7 @@ const FAILED = 'agentweaver_reap_failures_total'
 const LOOKED = 'agentweaver_reaper_last_round_timestamp_seconds'
 
 describe('the figures of the reaper', () => {
-  it('count what it deleted, neither what it left alone nor what was gone already, and apart what would not go', async () => {
+  it('count deleted claims and failed deletions, but not claims that were kept or already gone', async () => {
     const rig = await aReaper(async () => [
       found('orphan-1'),
       found('orphan-2'),
@@ -97,7 +97,7 @@ describe('the figures of the reaper', () => {
     expect(sample(await rig.metrics(), DELETED)).toBe('2')
   })
 
-  it('tell when it last could look, from its start on, and nothing where there is none', async () => {
+  it('report the last successful look since the start, and nothing without a reaper', async () => {
     let isDown = true
     const rig = await aReaper(async () => {
       if (isDown) throw new Error('the API server is away')

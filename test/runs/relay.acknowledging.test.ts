@@ -87,7 +87,7 @@ function stopTheClock(): void {
   onTestFinished(() => void vi.useRealTimers())
 }
 
-it('tells the sandbox once, in time, of several events that were committed one after the other', async () => {
+it('acknowledges several consecutive commits with one request', async () => {
   const { told, say, committed, untilAttached } = startRelay()
   await untilAttached(1)
   stopTheClock()
@@ -109,7 +109,7 @@ it('tells the sandbox once, in time, of several events that were committed one a
 it.each([
   { what: 'many events', count: DECISION_LIMITS.ackEveryEvents, characters: 1 },
   { what: 'one large event', count: 1, characters: DECISION_LIMITS.outboxBytes / 16 },
-])('does not wait with $what, of which an outbox would be full', async ({ count, characters }) => {
+])('acknowledges at once after $what, which would fill an outbox', async ({ count, characters }) => {
   const { told, say, untilCommitted } = startRelay()
 
   say(count, characters)
@@ -119,7 +119,7 @@ it.each([
   expect(told.map(({ ackedThrough }) => ackedThrough)).toEqual([count])
 })
 
-it('sends a decision at once, with what is committed, and nothing behind it', async () => {
+it('sends a decision at once together with the acknowledgement, and no further request', async () => {
   const { told, say, untilCommitted } = startRelay({ decides: true })
 
   say(1)
@@ -144,7 +144,7 @@ it('attaches again where an acknowledgement did not arrive, and goes on', async 
   expect(told.map(({ ackedThrough }) => ackedThrough)).toEqual([1, 2])
 })
 
-it('keeps the sandbox from forgetting what is held back, and reads on behind it all the same', async () => {
+it('does not acknowledge held-back events, and continues to read after them', async () => {
   const { told, say, untilCommitted, untilAttached } = startRelay({ settled: 2, failing: 1 })
 
   say(4)
@@ -158,7 +158,7 @@ it('keeps the sandbox from forgetting what is held back, and reads on behind it 
   expect(told.map(({ ackedThrough }) => ackedThrough)).toEqual([2, 2])
 })
 
-it('commits nothing before the run has begun, and then all that was said until then at once', async () => {
+it('commits nothing before the run has begun, then all earlier events in one batch', async () => {
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
   const { batches, say, untilAttached, untilCommitted } = startRelay({ begun })
   await untilAttached(1)

@@ -59,7 +59,7 @@ it('holds few events of a sandbox that sends large ones faster than they are sto
   expect(batches.reduce((sum, size) => sum + size, 0)).toBe(EVENTS)
 })
 
-it('commits at once what a sandbox says in one breath, in however many pieces it comes', async () => {
+it('commits all events that are available together in one batch, even if they arrive in several chunks', async () => {
   const batches: number[] = []
   const stop = new AbortController()
   async function* events(): AsyncGenerator<HostEnvelope> {
@@ -94,7 +94,7 @@ it('commits at once what a sandbox says in one breath, in however many pieces it
   expect(batches).toEqual([3])
 })
 
-it('takes many small ones meanwhile', async () => {
+it('accepts many small events during a commit', async () => {
   expect((await takenWhileCommitting(100)).taken).toBe(EVENTS)
 })
 

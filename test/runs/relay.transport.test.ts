@@ -129,7 +129,7 @@ describe.each([
     expect(line.state.verified > FEW).toBe(isPort)
   })
 
-  it('leaves a turn alone when the API is gone, and has it all for whoever comes next', async () => {
+  it('keeps a turn running without the API, and delivers all its events to the next client', async () => {
     const wait = shell('echo up; until test -e go.txt; do sleep 0.02; done; echo one')
     const { host, client, kept, stop } = await aRelayedHost(start, scripted([wait, say('two')]))
     await client.turns.start({ id: 't1', prompt: 'go' }, never)

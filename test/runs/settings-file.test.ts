@@ -18,7 +18,7 @@ function aFolder(): { folder: string; file: string; above: string } {
   return { folder, above, file: join(above, 'settings.yml') }
 }
 
-it('answers the text as it is and what it means', async () => {
+it('returns the unchanged text and the parsed settings', async () => {
   const { folder, file } = aFolder()
   const text = '\ufeff# ü\r\nshell_enabled: false\r\n'
   writeFileSync(file, text)
@@ -26,7 +26,7 @@ it('answers the text as it is and what it means', async () => {
   expect(await readSettingsFile(folder)).toEqual({ text, patch: { shell_enabled: false } })
 })
 
-it('answers no text where there is no file or no folder for it', async () => {
+it('returns no text if the file or its folder does not exist', async () => {
   const { folder, above } = aFolder()
 
   expect(await readSettingsFile(folder)).toEqual({ patch: {} })

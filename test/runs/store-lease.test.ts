@@ -72,7 +72,7 @@ describe.skipIf(reason !== undefined)(
       await alone.release()
     })
 
-    it('tells its holder when it was lost', async () => {
+    it('calls onLost when another holder takes the lease', async () => {
       const { open, url } = await aDatabase()
       let isLost = false
       const onLost = () => {

@@ -68,7 +68,7 @@ function follow(commits: Commits, after = 0) {
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
 
 describe('following a run', () => {
-  it('reads the store to its end and no further: what is committed then is handed over', async () => {
+  it('reads the store once to its end; later commits arrive through the notification', async () => {
     const commits = new Commits()
     commits.commit(3)
     const reader = follow(commits)
@@ -102,7 +102,7 @@ describe('following a run', () => {
     expect(await taken).toEqual([4, 5, 6, 7])
   })
 
-  it('does not double what was committed while it read, nor lose what was committed after', async () => {
+  it('neither repeats events committed during the read nor loses events committed after it', async () => {
     const commits = new Commits()
     const [during, after] = [commits.commit(2), [] as RunEnvelope[]]
     commits.onRead = () => {
@@ -115,7 +115,7 @@ describe('following a run', () => {
     expect(await follow(commits).take(4)).toEqual([1, 2, 3, 4])
   })
 
-  it('reads the store where commits are told of in another order, or are not told of at all', async () => {
+  it('reads the store again if commit notifications are out of order or missing', async () => {
     const commits = new Commits()
     commits.commit(1)
     const reader = follow(commits)
@@ -153,7 +153,7 @@ describe('following a run', () => {
     expect(await taken).toEqual([])
   })
 
-  it('gives every event once and in order, whatever is told when', async () => {
+  it('yields every event once and in order for any order of notifications', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(aStep, { maxLength: 40 }), async (steps) => {
         const commits = new Commits()

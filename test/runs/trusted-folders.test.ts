@@ -19,7 +19,7 @@ import {
 const { use, aRepository, startedIn, trust } = useTrust()
 
 describe('the settings of one owner', () => {
-  it('are not those of another, whatever the role', async () => {
+  it('are separate from those of another owner, for every role', async () => {
     const { service } = use()
     const path = aRepository('shell_enabled: false\n')
     await startedIn(path, alice)
@@ -73,7 +73,7 @@ describe('a folder is known by its real path', () => {
     rmSync(link)
   })
 
-  it('so a folder that is made anew in its place has its settings', async () => {
+  it('so a folder recreated at the same path keeps its settings', async () => {
     const path = aRepository(STRICTER)
     await startedIn(path)
     rmSync(path, { recursive: true })
@@ -130,7 +130,7 @@ describe('a settings file that cannot be read', () => {
       (file: string) => execFileSync('mkfifo', [file]),
       /settings\.yml is neither a file nor a directory/,
     ],
-  ])('refuses the first run and each later one where it %s', async (_what, make, message) => {
+  ])('rejects the first run and each later run if it %s', async (_what, make, message) => {
     const { service, store } = use()
     const fresh = aRepository()
     const known = aRepository(STRICT)

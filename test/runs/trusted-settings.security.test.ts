@@ -119,7 +119,7 @@ describe('the first run in a folder', () => {
     expect([first, second].map(({ settings }) => settings?.shell_enabled)).toEqual([false, false])
   })
 
-  it('puts the defaults in force where there is no file; one that comes later is not obeyed', async () => {
+  it('applies the defaults if there is no file, and ignores a file added later', async () => {
     const path = use().aWorkspace()
 
     const first = await startedIn(path)
@@ -138,7 +138,7 @@ describe('the first run in a folder', () => {
     expect(noticesOf(third.events)).toEqual([])
   })
 
-  it('keeps what was in force when the file is deleted, until that is trusted', async () => {
+  it('keeps the trusted settings after the file is deleted, until the deletion is trusted', async () => {
     const path = aRepository('shell_enabled: false\n')
     await startedIn(path)
     rmSync(fileOf(path))

@@ -98,14 +98,14 @@ it('does not obey the settings of the archive, and reports them', async () => {
   expect(dataOf(events, IGNORED)).toEqual([{ path: SETTINGS, reason: 'added' }])
 })
 
-it('obeys the settings that its request carries, whatever the archive says', async () => {
+it('applies the settings of the request and ignores those of the archive', async () => {
   const events = await uploaded('shell_enabled: false\n', { [`./${SETTINGS}`]: 'shell_enabled: true\n' })
 
   expect(dataOf(events, 'tool.denied')[0]).toMatchObject({ tool: 'run_command', by: 'policy' })
   expect(dataOf(events, IGNORED)).toEqual([{ path: SETTINGS, reason: 'changed' }])
 })
 
-it('reports nothing where the archive says what is in force', async () => {
+it('reports nothing if the archive has the same settings as the request', async () => {
   const text = 'shell_enabled: false\n'
 
   const events = await uploaded(text, { [SETTINGS]: text })

@@ -38,7 +38,7 @@ export function testAudit(engine: StoreUnderTest): void {
   describe('audit', () => {
     const store = useStore(engine)
 
-    it('answers a chain that verifies, written by many at once and read in pages', async () => {
+    it('returns a verifiable chain after concurrent writes, read in pages', async () => {
       const runId = await givenRun(store())
 
       await Promise.all(
@@ -123,7 +123,7 @@ export function testAudit(engine: StoreUnderTest): void {
       })
     })
 
-    it('answers an empty head for a chain without records', async () => {
+    it('returns an empty head for a chain without records', async () => {
       const runId = await givenRun(store())
 
       expect(await store().transaction((tx) => tx.auditHead(runId))).toEqual({ count: 0, mac: '' })

@@ -112,7 +112,7 @@ export function testBlobs(engine: StoreUnderTest): void {
       expect((await contentOf(store(), runId))?.length).toBe(2 * MIB + 1)
     })
 
-    it('takes exactly the limit, refuses a byte more, and leaves what was there before', async () => {
+    it('accepts exactly the limit, rejects one byte more, and keeps the previous content', async () => {
       const runId = await givenRun(store())
       await write(runId, pieces(patterned(2 * MIB)), 2 * MIB)
 
@@ -122,7 +122,7 @@ export function testBlobs(engine: StoreUnderTest): void {
       expect((await contentOf(store(), runId))?.length).toBe(2 * MIB)
     })
 
-    it('passes on why a source failed and leaves what was there before', async () => {
+    it('reports the error of a failed source and keeps the previous content', async () => {
       const runId = await givenRun(store())
       await write(runId, pieces(patterned(3)))
 
@@ -156,7 +156,7 @@ export function testBlobs(engine: StoreUnderTest): void {
       await own.close()
     })
 
-    it('refuses an upload whose run was cleaned meanwhile', async () => {
+    it('rejects an upload if its run is cleaned during the upload', async () => {
       const runId = await givenRun(store())
 
       const writing = write(

@@ -14,7 +14,7 @@ export function testEvents(engine: StoreUnderTest): void {
   describe('events', () => {
     const store = useStore(engine)
 
-    it('numbers the events of a run from 1 and answers them as they came', async () => {
+    it('numbers the events of a run from 1 and returns them unchanged', async () => {
       const id = await givenRun(store())
       const at = '2026-01-01T00:00:00.000Z'
 
@@ -69,7 +69,7 @@ export function testEvents(engine: StoreUnderTest): void {
       expect(await store().readRun(id)).toMatchObject({ lastSequence: 5, hostSequence: 3 })
     })
 
-    it('stores each host event once and leaves no gap, whatever is sent again (property)', async () => {
+    it('stores each host event once and without gaps, for any repetition (property)', async () => {
       const host = fc.record({
         generation: fc.integer({ min: 0, max: 2 }),
         sequence: fc.integer({ min: 1, max: 6 }),
@@ -119,7 +119,7 @@ export function testEvents(engine: StoreUnderTest): void {
       expect(stored.map(({ sequence }) => sequence)).toEqual(oneTo(160))
     })
 
-    it('tells listeners of the run after the commit, and nobody after they left', async () => {
+    it('notifies listeners of the run after the commit, and none after they unsubscribe', async () => {
       const [id, other] = [await givenRun(store()), await givenRun(store())]
       const seen: number[] = []
       const leave = store().onEvents(id, () => seen.push(seen.length))

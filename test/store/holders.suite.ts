@@ -10,7 +10,7 @@ export function testHolders(engine: StoreUnderTest): void {
     const store = useStore(engine)
     const abandoned = async () => (await store().listAbandonedRuns(['running'], 100)).map(({ id }) => id)
 
-    it('shows the runs of nobody, and of those whose lease is gone, the oldest first', async () => {
+    it('lists the runs without an owner or without a live lease, oldest first', async () => {
       await store().acquireLease(`${HOLDER_LEASE}alive`, 'alive', 60_000)
       await store().acquireLease(`${HOLDER_LEASE}dead`, 'dead', 0)
       const running = { state: 'running' } as const
@@ -27,7 +27,7 @@ export function testHolders(engine: StoreUnderTest): void {
       expect(await abandoned()).toEqual([nobodys, stranger])
     })
 
-    it('keeps who drives a run, how it is to end, and when somebody else used it', async () => {
+    it('stores the owner of a run, its requested ending, and the time of its last use', async () => {
       const id = await givenRun(store(), { holder: 'first' })
       const ending = { state: 'cancelled', by: 'ada' }
       const usedAt = '2026-01-02T00:00:00.000Z'
@@ -72,7 +72,7 @@ export function testHolders(engine: StoreUnderTest): void {
       })
     })
 
-    it('tells the listeners of a run that something was written, without an event', async () => {
+    it('notifies the listeners of a run about a write without an event', async () => {
       const runId = await givenRun(store())
       const told: unknown[] = []
       const leave = store().onEvents(runId, (events) => told.push(events))
@@ -85,7 +85,7 @@ export function testHolders(engine: StoreUnderTest): void {
   })
 
   it.runIf(engine.engine === 'postgres')(
-    'tells the listeners of other processes too, who look for themselves',
+    'notifies the listeners of other processes too, which then read the store',
     async () => {
       const location = await engine.freshLocation()
       const [here, there] = [await openAt(location), await openAt(location)]

@@ -43,7 +43,7 @@ if ('unavailable' in offer) {
   testStore(postgres)
 
   describe('a store on postgres, with other processes', () => {
-    it('tells listeners about events that another process committed', async () => {
+    it('notifies listeners about events that another process committed', async () => {
       const location = await postgres.freshLocation()
       const [here, there] = [await openAt(location), await openAt(location)]
       const runId = await givenRun(here)
@@ -59,7 +59,7 @@ if ('unavailable' in offer) {
       await there.close()
     })
 
-    it('listens again after its connection was cut, and looks for what it missed', async () => {
+    it('listens again after its connection was cut, and reads the missed events', async () => {
       const location = await postgres.freshLocation()
       const [here, there] = [await openAt(location), await openAt(location)]
       const runId = await givenRun(here)
@@ -123,7 +123,7 @@ if ('unavailable' in offer) {
       expect(Number(row?.['count'])).toBe(0)
     })
 
-    it('fails to open where no server answers, and leaves nothing that keeps the process alive', async () => {
+    it('fails to open without a server, and keeps no handle that blocks process exit', async () => {
       const nowhere = { kind: 'postgres', url: 'postgres://nobody@127.0.0.1:1/none' } as const
 
       await expect(openAt(nowhere)).rejects.toThrow('ECONNREFUSED')

@@ -92,7 +92,7 @@ describe.skipIf(!hasPostgres)('the setup of the database for the API', () => {
   it.each([
     ['was made by hand', (role: string) => `create role "${role}"`],
     [
-      'belongs to an identity that was made anew',
+      'belongs to an identity that was recreated',
       (role: string) =>
         `create role "${role}" login; select pg_catalog.azure_label('${role}', 'aadauth,oid=${randomUUID()},type=service')`,
     ],
@@ -107,7 +107,7 @@ describe.skipIf(!hasPostgres)('the setup of the database for the API', () => {
     )
   })
 
-  it('fails where the grants have no effect, because somebody else owns the database', async () => {
+  it('fails if the grants have no effect because another role owns the database', async () => {
     await server.query('create database of_another')
     const login = { ...aLogin(), database: 'of_another' }
 

@@ -10,7 +10,7 @@ export function testRuns(engine: StoreUnderTest): void {
   describe('runs', () => {
     const store = useStore(engine)
 
-    it('answers a run as it was inserted', async () => {
+    it('returns a run as it was inserted', async () => {
       const run = aRun({
         task: AWKWARD,
         owner: AWKWARD,
@@ -25,7 +25,7 @@ export function testRuns(engine: StoreUnderTest): void {
       expect(await store().readRun(run.id)).toEqual(inserted)
     })
 
-    it('answers undefined for an unknown run, also for an id that no database takes', async () => {
+    it('returns undefined for an unknown run, including an id that no database accepts', async () => {
       expect(await store().readRun('run_unknown')).toBeUndefined()
       expect(await store().readRun(AWKWARD)).toBeUndefined()
     })
@@ -104,7 +104,7 @@ export function testRuns(engine: StoreUnderTest): void {
       expect(await store().readEvents(run.id, 0, 10)).toEqual([])
     })
 
-    it('sees its own writes in a transaction, and nobody else does before the commit', async () => {
+    it('sees its own writes in a transaction; other readers see them only after the commit', async () => {
       const run = aRun()
 
       await store().transaction(async (tx) => {
@@ -132,7 +132,7 @@ export function testRuns(engine: StoreUnderTest): void {
       expect(await store().readSetting('later')).toBe('yes')
     })
 
-    it('pages runs from the newest to the oldest, each once, whatever comes in between', async () => {
+    it('pages runs from the newest to the oldest, each once, even if runs are inserted in between', async () => {
       const owner = 'pager'
       const ids: string[] = []
       for (let count = 0; count < 7; count += 1) ids.push(await givenRun(store(), { owner }))

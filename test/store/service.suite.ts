@@ -115,7 +115,7 @@ export function testService(engine: StoreUnderTest): void {
       expect(await store().acquireLease('short', 'a', 1)).toBe(false)
     })
 
-    it('answers a ping while it is open and fails it after it was closed', async () => {
+    it('succeeds at a ping while it is open and fails after it was closed', async () => {
       const other = await openAt(await engine.freshLocation())
       await other.ping()
 

@@ -63,7 +63,7 @@ describe('the embedded store', () => {
     await engine.close()
   })
 
-  it('answers unavailable when another process keeps it locked, reads meanwhile, and recovers', async () => {
+  it('fails writes with unavailable while another process holds the lock, still reads, and recovers', async () => {
     const file = freshFile()
     const store = await openAt({ kind: 'sqlite', file })
     const impatient = createSqlStore(await openSqlite(file, 100), new EventListeners(silentLog))

@@ -46,7 +46,7 @@ export function testTrustedFolders(engine: StoreUnderTest): void {
       expect(await store().readTrustedFolder('ada', '/rolled-back')).toBeUndefined()
     })
 
-    it('replaces what is in force, with a file and without one', async () => {
+    it('replaces the trusted settings, with a file and without one', async () => {
       const folder = aTrustedFolder({ path: '/replaced', origin: 'trust' })
       const { settings: _settings, ...withoutFile } = folder
 
@@ -59,7 +59,7 @@ export function testTrustedFolders(engine: StoreUnderTest): void {
       expect(await store().readTrustedFolder('ada', '/replaced')).toEqual(withoutFile)
     })
 
-    it('tells an empty file from none', async () => {
+    it('distinguishes an empty file from a missing file', async () => {
       await trustFirst(aTrustedFolder({ path: '/empty', settings: '' }))
 
       expect(await store().readTrustedFolder('ada', '/empty')).toHaveProperty('settings', '')

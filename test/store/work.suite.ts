@@ -41,7 +41,7 @@ export function testWork(engine: StoreUnderTest): void {
       expect(await read(other)).toBeUndefined()
     })
 
-    it('keeps a call under the id that the sandbox gave it, whatever that is', async () => {
+    it('stores a call under the id that the sandbox chose, even an unusual one', async () => {
       const runId = await givenRun(store())
       const call = aCall(runId, { callId: AWKWARD, tool: AWKWARD })
       await store().transaction((tx) => tx.insertCall(call))

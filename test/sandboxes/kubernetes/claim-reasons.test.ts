@@ -83,7 +83,7 @@ it.each([
   await expect(claimed).rejects.toMatchObject({ code, message: expect.stringContaining(message) })
 })
 
-it('a reason that nobody knows is never taken for success', async () => {
+it('never treats an unknown reason as success', async () => {
   const rig = await startWatchingRig()
 
   const { claimed, waits, expire } = await claimThatHears(rig, 'constructor')

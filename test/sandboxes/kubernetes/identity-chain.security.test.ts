@@ -25,7 +25,7 @@ it('pins claim, Sandbox and pod of a chain that holds', () => {
 })
 
 const ATTACKS: readonly (readonly [string, RegExp, Tampering])[] = [
-  ['a claim of the same name in place of ours', /replaced/, { claim: () => ({ metadata: { uid: other } }) }],
+  ['a new claim with the same name', /replaced/, { claim: () => ({ metadata: { uid: other } }) }],
   ['a claim of another name', /another one/, { claim: () => ({ metadata: { name: 'agent-9999' } }) }],
   [
     'a claim of another namespace',

@@ -156,9 +156,9 @@ describe('the guard of a pod’s address', () => {
     ['nothing', 200, ''],
     ['no JSON', 200, '<html>'],
     ['JSON without a token', 200, '{"hello":1}'],
-    ['a token that is none', 200, '{"token":"x"}'],
+    ['an invalid token', 200, '{"token":"x"}'],
     ['an error', 503, '{"token":"x"}'],
-  ])('refuses a listener that answers %s', async (_what, status, body) => {
+  ])('rejects a listener that returns %s', async (_what, status, body) => {
     const { answer } = await startGuard()
 
     await expect(answer(status, body)).rejects.toMatchObject({ code: 'identity_mismatch' })
@@ -176,7 +176,7 @@ describe('the guard of a pod’s address', () => {
     expect(String(error)).not.toContain(token.slice(-30))
   })
 
-  it('bears a minute of difference between the clocks, and no more', async () => {
+  it('accepts a clock difference of at most one minute', async () => {
     const { own, show, now } = await startGuard()
     const at = (seconds: number) => sign(own, { at: new Date(now.getTime() + seconds * 1000), ageSeconds: 0 })
 

@@ -90,7 +90,7 @@ it('asks the pod who and how it is while the controller still works, and says mo
   expect(fake.count('get', 'pods')).toBe(1)
 })
 
-it('drops what it opened where the sandbox has another pod by the time that the claim is bound', async () => {
+it('drops its connection if the sandbox has another pod when the claim is bound', async () => {
   withoutDeadline(ANSWER_TIMEOUT_MS)
   const { fake, pod, claim, posted } = await startRig()
   const gone = await aListener(ELSEWHERE)
@@ -140,7 +140,7 @@ it.each<[string, (pod: Stored) => Stored | undefined]>([
   ['does not have it yet', () => undefined],
   ['has it without an address', (pod) => ({ ...pod, status: { phase: 'Pending' } })],
   [
-    'has it as somebody else’s',
+    'has it without the owner reference',
     ({ metadata: { ownerReferences: _, ...metadata }, ...pod }) => ({ ...pod, metadata }),
   ],
 ])('reads the pod from etcd where the API server’s memory %s', async (_what, remember) => {

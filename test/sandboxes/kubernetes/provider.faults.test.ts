@@ -37,7 +37,7 @@ const CASES = REQUESTS.flatMap(([verb, plural]) =>
 describe('a run’s sandbox, from its claim to its end', () => {
   // They wait for the server's silence, each on a server of its own.
   it.concurrent.for(CASES)(
-    'is had once and given back whole when the server $what to $verb $plural',
+    'is claimed once and fully released when the server $what to $verb $plural',
     async ({ verb, plural, fault }, { expect, onTestFinished }) => {
       const timing = { transport: IMPATIENT_TRANSPORT }
       const { fake, claim, controller } = await startClaimRig({ timing, onTestFinished })
@@ -53,7 +53,7 @@ describe('a run’s sandbox, from its claim to its end', () => {
     },
   )
 
-  it('needs three requests of its own', async () => {
+  it('needs three requests besides the watches', async () => {
     // Where it takes long, the watches are suspected, and the API server is asked.
     const { fake, claim, provider } = await startClaimRig({ timing: { suspectAfterMs: 60_000 } })
     await provider.start()
@@ -70,7 +70,7 @@ describe('a run’s sandbox, from its claim to its end', () => {
   })
 
   it.each(['reset', 'end', 'expire'] as const)(
-    'is had though the watches %s again and again',
+    'is claimed although the watches %s again and again',
     async (how) => {
       const { fake, claim, controller } = await startClaimRig()
       const harm = setInterval(() => fake.watches[how](), 20)
@@ -84,7 +84,7 @@ describe('a run’s sandbox, from its claim to its end', () => {
     },
   )
 
-  it('is had though the watches say nothing any more, long before they are given up for silence', async () => {
+  it('is claimed although the watches are silent, long before their silence limit', async () => {
     const { fake, claim, provider, controller } = await startClaimRig()
     await provider.start()
     await until('both watches are open', () => fake.watches.count === 2)
@@ -96,7 +96,7 @@ describe('a run’s sandbox, from its claim to its end', () => {
     await sandbox.release('test')
   })
 
-  it('is had though the watch of sandboxes, which still shows it as the pool’s, is not served for a while', async () => {
+  it('is claimed although the sandbox watch is interrupted and still shows the pool as owner', async () => {
     const { fake, claim, provider, controller } = await startClaimRig()
     controller.stop()
     const { sandboxes, pods } = controller.paths
@@ -142,7 +142,7 @@ describe('a run’s sandbox, from its claim to its end', () => {
 })
 
 describe('a pod that is read before its claim is bound', () => {
-  it('is not the one that is used where the claim then names another Sandbox of ours', async () => {
+  it('is not used if the claim is then bound to another of our Sandboxes', async () => {
     const { controller, claim, fake } = await startClaimRig()
     controller.stop()
     const claimed = claim()
@@ -226,7 +226,7 @@ describe('a controller that is away', () => {
     expect(controller.left()).toEqual([])
   })
 
-  it('leaves a release unproven, which is said and not taken for done', async () => {
+  it('makes a release fail with deadline_exceeded instead of a false success', async () => {
     const { controller, claim } = await startClaimRig({ timing: { deleteMs: 400 } })
     const sandbox = await claim()
     controller.stop()

@@ -10,7 +10,7 @@ const LONG: { kind: 'status'; status: number } = { kind: 'status', status: 500 }
 
 const sound = (checks: readonly { ok: boolean }[]) => checks.map(({ ok }) => ok)
 
-it('is not ready before its watches have read what is there', async () => {
+it('is not ready before its watches have read the existing objects', async () => {
   const { provider } = await startClaimRig()
 
   expect(provider.checks()).toEqual([{ name: 'cluster', ok: false, detail: 'not connected yet' }])

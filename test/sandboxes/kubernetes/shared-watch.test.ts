@@ -12,7 +12,7 @@ it('has read the whole collection when it has started, over several pages', asyn
   expect(rig.fake.count('list')).toBe(3)
 })
 
-it('follows changes, and tells only those who asked for the object', async () => {
+it('follows changes, and notifies only the listeners of the changed object', async () => {
   const rig = await startKubeRig()
   const watch = await rig.openWatch()
   const told: string[] = []
@@ -63,7 +63,7 @@ it('loses nothing when the stream is cut in the middle of an object', async () =
 it.each([
   ['says 410 in the stream', (rig: Rig) => rig.fake.watches.expire()],
   [
-    'answers 410',
+    'returns 410',
     (rig: Rig) => {
       rig.fake.faults.plan({ verb: 'watch' }, { kind: 'status', status: 410, reason: 'Gone' })
       rig.fake.watches.reset()
@@ -153,7 +153,7 @@ it('backs off from a server that refuses every watch', async () => {
   await until('it works again', () => watch.get('late') !== undefined)
 })
 
-it('survives an object that is none', async () => {
+it('survives an invalid object', async () => {
   const rig = await startKubeRig()
   const watch = await rig.openWatch()
 
@@ -164,7 +164,7 @@ it('survives an object that is none', async () => {
   expect(watch.get('broken')).toBeUndefined()
 })
 
-it('relies no longer on what it knew of an object that it cannot read any more', async () => {
+it('drops the cached state of an object that becomes invalid', async () => {
   const rig = await startKubeRig()
   rig.put('changes', 'known')
   const watch = await rig.openWatch()

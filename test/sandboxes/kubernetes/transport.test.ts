@@ -18,10 +18,10 @@ import {
 const signal = () => AbortSignal.timeout(60_000)
 
 const FAULTS: readonly (readonly [string, Fault])[] = [
-  ['answers 429', { kind: 'status', status: 429 }],
-  ['answers 500', { kind: 'status', status: 500 }],
-  ['answers 503', { kind: 'status', status: 503 }],
-  ['never answers', { kind: 'silent' }],
+  ['returns 429', { kind: 'status', status: 429 }],
+  ['returns 500', { kind: 'status', status: 500 }],
+  ['returns 503', { kind: 'status', status: 503 }],
+  ['never responds', { kind: 'silent' }],
   ['resets the connection', { kind: 'reset' }],
   ['cuts its answer', { kind: 'cut' }],
 ]
@@ -46,7 +46,7 @@ it('waits as long as the server asks for', async () => {
   expect(performance.now() - started).toBeGreaterThanOrEqual(990)
 })
 
-it.each([400, 403, 404, 409, 422])('does not repeat what was refused with %d', async (status) => {
+it.each([400, 403, 404, 409, 422])('does not retry a request that was rejected with %d', async (status) => {
   const rig = await startKubeRig()
   rig.fake.faults.plan({ verb: 'create' }, { kind: 'status', status })
 
@@ -63,7 +63,7 @@ it('waits for a slow answer within its time', async () => {
   expect(rig.fake.count('get')).toBe(1)
 })
 
-it('ends at the caller’s deadline, whatever the server does', async () => {
+it('fails at the caller’s deadline, even if the server never responds', async () => {
   const rig = await startKubeRig()
   rig.fake.faults.plan({ verb: 'get' }, { kind: 'silent' }, 1_000)
 
@@ -72,7 +72,7 @@ it('ends at the caller’s deadline, whatever the server does', async () => {
   await expect(asked).rejects.toMatchObject({ code: 'deadline_exceeded' })
 })
 
-it('says at the deadline what it was spent on', async () => {
+it('reports at the deadline the error of the last attempt', async () => {
   const rig = await startKubeRig()
   rig.fake.faults.plan({ verb: 'get' }, { kind: 'status', status: 503 }, 1_000)
 
@@ -85,7 +85,7 @@ it('says at the deadline what it was spent on', async () => {
   await expect(asked).rejects.toThrow(/did not succeed before the deadline.*503/)
 })
 
-it('ends for the caller’s own reason, where that is no deadline', async () => {
+it('fails with the caller’s own reason if the caller aborts', async () => {
   const rig = await startKubeRig()
   rig.fake.faults.plan({ verb: 'get' }, { kind: 'silent' }, 1_000)
   const caller = new AbortController()
@@ -96,7 +96,7 @@ it('ends for the caller’s own reason, where that is no deadline', async () => 
   await expect(asked).rejects.toThrow('the run ended')
 })
 
-it('asks for its credential anew after a 401, once', async () => {
+it('requests a new credential once after a 401', async () => {
   const rig = await startKubeRig()
   rig.put('there', 'x')
   rig.fake.requireToken('second')
