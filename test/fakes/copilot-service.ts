@@ -20,10 +20,7 @@ const MODEL = {
 }
 
 type CopilotServiceOptions = Pick<Parameters<typeof startModelServer>[0], 'respond'> & {
-  /**
-   * Where it tells its clients to go, should something stand before it.
-   * @default its own origin
-   */
+  /** The origin in the service's own URLs, if a proxy stands in front of it. @default its own origin */
   readonly publicOrigin?: string
 }
 
@@ -49,6 +46,6 @@ export async function startCopilotService({
 }
 
 export interface CopilotService extends ModelServer {
-  /** What tells the agent runtime to come here. */
+  /** Environment variables that point the agent runtime to this server. */
   readonly env: Readonly<Record<string, string>>
 }

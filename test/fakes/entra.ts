@@ -106,7 +106,7 @@ export async function startEntra(options: EntraOptions) {
   }
 }
 
-/** Entra's code for what is wrong with an assertion; undefined where it is in order. */
+/** Entra's error code for an invalid assertion; undefined if the assertion is valid. */
 async function judgeAssertion(
   assertion: string,
   clientId: string,
@@ -125,7 +125,7 @@ async function judgeAssertion(
   return verified.then(() => undefined, codeOf)
 }
 
-/** The federated credential that an assertion is for, or Entra's code where there is none. */
+/** Returns the federated credential that matches the assertion, or Entra's error code if none matches. */
 function credentialFor(
   assertion: string,
   ours: readonly FederatedCredential[],

@@ -27,8 +27,8 @@ export interface ModelToolCall {
 }
 
 /**
- * What the model answers: words and tool calls, an HTTP error, raw bytes of a broken stream, or nothing at all. After
- * `holdAfter` characters of calls nothing more comes, and the stream stays open.
+ * The model's reply: text and tool calls, an HTTP error, raw bytes of a broken stream, or no response. After
+ * `holdAfter` characters of tool calls the server sends nothing more and keeps the stream open.
  */
 export type ModelReply =
   | {
@@ -52,12 +52,12 @@ export interface ModelServer {
   close(): Promise<void>
 }
 
-/** The answer of a further GET route as JSON; undefined where there is no such route. */
+/** Returns the JSON response of an additional GET route; undefined if the route does not exist. */
 type Extra = (path: string) => unknown
 
 type Respond = (request: ModelRequest, index: number) => ModelReply | Promise<ModelReply>
 
-/** The text of a message, whichever of the two forms of content it has. */
+/** The text of a message, for both forms of its content. */
 export function textOf(message: ModelMessage | undefined): string {
   if (typeof message?.content === 'string') return message.content
   return (message?.content ?? []).map((part) => part.text ?? '').join('')
@@ -195,7 +195,7 @@ function completionOf(model: string, reply: Words) {
   }
 }
 
-/** A refusal as OpenAI's API has it: a field of its own beside the content, streamed in pieces. */
+/** Sends a refusal as OpenAI's API does: in a separate field beside the content, streamed in pieces. */
 function refuse(response: ServerResponse, model: string, reply: { refusal: string; text?: string }): void {
   const half = Math.ceil(reply.refusal.length / 2)
   const deltas = [

@@ -3,7 +3,7 @@ import type { TestProject } from 'vitest/node'
 import { type PostgresServer, startPostgres } from '../../devcluster/service/postgres-server.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
 
-/** What the broker answers to a test file that asks for PostgreSQL. */
+/** The broker's offer to a test file that requests PostgreSQL. */
 export type PostgresOffer = { readonly url: string } | { readonly unavailable: string }
 
 declare module 'vitest' {

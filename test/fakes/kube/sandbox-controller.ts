@@ -20,9 +20,9 @@ export type ControllerOptions = {
 type Owner = { readonly apiVersion: string; readonly kind: string; readonly object: Stored }
 
 /**
- * What the agent-sandbox controller, the kubelet and the garbage collector do with a claim, in the order in which the
- * real ones were seen to: the Sandbox is adopted, then the claim is told; a deletion in the foreground ends with the
- * claim. It works by itself unless it is stopped; then each step is the test's.
+ * Simulates the agent-sandbox controller, the kubelet and the garbage collector for claims, in the order observed on a
+ * real cluster: the Sandbox is adopted, then the claim's status is updated; a foreground deletion ends with the claim.
+ * It runs automatically until it is stopped; after that the test triggers each step.
  */
 export function startSandboxController(fake: FakeKubeApi, options: ControllerOptions) {
   const { namespace, serviceAccount, podIp = '127.0.0.1' } = options

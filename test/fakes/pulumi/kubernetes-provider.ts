@@ -67,7 +67,7 @@ interface KubeConfig {
   readonly 'current-context'?: string
 }
 
-/** Host of the cluster that a kubeconfig leads to, or nothing where it leads nowhere. */
+/** Host of the cluster in a kubeconfig; undefined if the kubeconfig has no cluster. */
 export function hostOf(kubeconfig: string): string | undefined {
   const config = parse(kubeconfig) as KubeConfig | null
   const current = config?.contexts?.find(({ name }) => name === config['current-context'])
@@ -264,7 +264,7 @@ const clusterOf = (args: Properties) => {
   return hasUnknown(kubeconfig) ? UNKNOWN : hostOf(text(kubeconfig))
 }
 
-/** Inputs that somebody else changed in the cluster; what the server added is not among them. */
+/** The inputs with changes that other clients made in the cluster, without values that the server added. */
 const drifted = (old: State, outputs: Properties): Properties =>
   [...differences(old.outputs, outputs).keys()]
     .filter((path) => valueAt(old.inputs, path) !== undefined)

@@ -52,7 +52,10 @@ function toDiffReply({ changes, replaces, deleteBeforeReplace }: Compared) {
   return reply
 }
 
-/** An object that was made but did not become what was asked for: the engine keeps it, and tells why. */
+/**
+ * The error for an object that was created but failed to initialize: the engine keeps the object and reports the
+ * reason.
+ */
 function initialisationFailed(state: State, outputs: Properties, reason: string): RpcError {
   const detail = new messages.ErrorResourceInitFailed()
   detail.setId(state.id)
@@ -123,8 +126,8 @@ export async function serveProvider({ cloud, standIn: make, crash }: ServeOption
     if (fault?.how === 'crash-before') await fallen()
   }
   /**
-   * Ends the provider once everything else that is under way has been answered: then the planted operation alone is in
-   * doubt, and a test can say what must be where. What is asked meanwhile dies with it.
+   * Ends the provider once all other operations in progress have finished. Then only the planted operation has an
+   * unknown result, and a test can state the expected objects. Requests that arrive meanwhile fail.
    */
   async function fallen(): Promise<never> {
     isFalling = true

@@ -36,7 +36,7 @@ function simplify(part: Json): Json {
 
 /** Without output values and resource references: what the engine hands a provider. */
 export const simplified = (value: Json): Json => mapValue(value, simplify)
-/** Without secrets too: what a provider that does not accept secrets sees. */
+/** The value without secret markers, as a provider without support for secrets receives it. */
 export const plain = (value: Json): Json =>
   mapValue(simplified(value), (part) => (isObject(part) && isSecret(part) ? (part['value'] ?? null) : part))
 export const plainProperties = (value: Properties): Properties => plain(value) as Properties
@@ -55,7 +55,7 @@ function some(value: Json, test: (part: Json) => boolean): boolean {
 export const hasUnknown = (value: Json) => some(value, (part) => part === UNKNOWN)
 export const hasSecret = (value: Json) => some(value, isSecret)
 
-/** The value with every secret cut out: what a state file shows to anyone who reads it. */
+/** The value with every secret removed: the part of a state file that any reader can see. */
 export const readable = (value: Json): Json => mapValue(value, (part) => (isSecret(part) ? '[secret]' : part))
 
 /** `a.b[0]["key.with.dots"]`, as Pulumi writes paths. */

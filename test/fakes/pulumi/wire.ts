@@ -8,7 +8,7 @@ import type { Properties } from './values.ts'
 const own = createRequire(import.meta.url)
 const sdk = createRequire(own.resolve('@pulumi/pulumi'))
 
-/** Version of the package that a stand-in stands in for: it answers with that, and the engine does not warn. */
+/** Version of the real provider's package. A fake provider reports this version, so that the engine does not warn. */
 export const versionOf = (name: string): string =>
   (own(`@pulumi/${name}/package.json`) as { version: string }).version
 
@@ -84,7 +84,7 @@ export const detailsOf = (error: unknown): Uint8Array | undefined => {
   return details instanceof Buffer ? new Uint8Array(details) : undefined
 }
 
-/** Answers one kind of call; what it throws becomes the status. */
+/** Handles one RPC method. A thrown error becomes the gRPC status. */
 // biome-ignore lint/suspicious/noExplicitAny: each method has its own message, which the service definition names.
 export type Handler = (request: any, peer: string) => unknown
 
@@ -124,9 +124,12 @@ export async function listen(services: readonly (readonly [object, Record<string
 type Calls = { readonly [method: string]: (request: object, done: Callback) => void }
 type ClientClass = new (address: string, credentials: never, options: object) => Client
 
-/** A client of any service of the SDK: `call('create', request)` answers the reply or throws its status. */
+/**
+ * Creates a client for any gRPC service of the SDK: `call('create', request)` returns the reply or throws its status.
+ */
 export function connect(Service: unknown, address: string) {
-  // A connection of its own, as the engine has one for each provider: a stand-in knows its configurations apart by them.
+  // Uses a separate connection, as the engine does for each provider, because a fake provider identifies its
+  // configurations by connection.
   const options = { ...OPTIONS, 'grpc.use_local_subchannel_pool': 1 }
   const client = new (Service as ClientClass)(address, grpc.credentials.createInsecure() as never, options)
   const methods = client as unknown as Calls

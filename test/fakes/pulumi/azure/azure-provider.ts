@@ -57,7 +57,7 @@ function withComputed(
   const isLoose = path.includes('.') && outputs[root] === undefined && !OWN_OBJECTS.has(root)
   return isLoose || hasUnknown(outputs[root] ?? null) ? outputs : withValueAt(outputs, path, value)
 }
-/** Objects that the service answers even where the program gave none. */
+/** Objects that the service returns even if the program does not set them. */
 const OWN_OBJECTS = new Set([
   'metrics',
   'configurationAccess',
@@ -76,12 +76,12 @@ export function azureStandIn(cloud: Cloud): StandIn {
     const shape = shapeOf(type)
     const made = computedValues(type, { id, inputs, subscriptionId, tenantId })
     const start = { ...echoed(shape, inputs), azureApiVersion: shape.apiVersion }
-    // What the program says stays as it said it; only inline subnets get the ids that they are known by.
+    // Values from the program stay unchanged; only inline subnets get their ids.
     const own = [...made].filter(([path]) => path === 'subnets' || valueAt(inputs, path) === undefined)
     return own.reduce<Properties>((outputs, entry) => withComputed(shape, outputs, entry), start)
   }
 
-  /** The whole object, put: what was there and is not asked for any more goes. */
+  /** Replaces the whole object (HTTP PUT): properties that are missing from the inputs are removed. */
   async function put(type: string, id: string, inputs: Properties): Promise<CloudObject> {
     const written = await oneAtATime(type, id, async () => {
       const refusal = refusalOf({ type, id, inputs, cloud })

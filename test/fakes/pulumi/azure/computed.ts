@@ -172,7 +172,7 @@ const rulesOf = (type: string) => ({ ...COMMON, ...COMPUTED[type.slice(AZURE.len
 export const computedPaths = (type: string): string[] =>
   Object.keys(rulesOf(type)).filter((path) => path.includes('.'))
 
-/** Every path that the service sets on this object, with what it sets. */
+/** Every path that the service computes for this object, with its value. */
 export function computedValues(type: string, made: Made): ReadonlyMap<string, Json> {
   const found = Object.entries(rulesOf(type)).map(([path, compute]) => [path, compute(made)] as const)
   return new Map(found.filter((entry): entry is readonly [string, Json] => entry[1] !== undefined))

@@ -2,7 +2,7 @@ import type { Cloud, CloudObject } from '../cloud.ts'
 import { type Json, type Properties, valueAt } from '../values.ts'
 import { AZURE, parentAddress } from './addresses.ts'
 
-/** One request as Azure sees it: `id` is what is put, `inputs` what is asked for. */
+/** One PUT request as Azure receives it: the resource id and the requested properties. */
 export interface Put {
   readonly type: string
   readonly id: string
@@ -10,7 +10,7 @@ export interface Put {
   readonly cloud: Cloud
 }
 
-/** What Azure answers to a request that it does not take: its error code and words. */
+/** Azure's response to a rejected request: status, error code and message. */
 export interface Refusal {
   readonly status: number
   readonly code: string
@@ -174,7 +174,7 @@ function credentialRule({ id, inputs, cloud }: Put): Refusal | undefined {
     : refuse(400, 'BadRequest', 'The issuer must be a valid URL with the https scheme.')
 }
 
-/** A private server answers by a name in a zone that must be linked to its network before it is made. */
+/** A private server's DNS zone must be linked to its network before the server is created. */
 function serverRule({ inputs, cloud }: Put): Refusal | undefined {
   const zone = text(valueAt(inputs, 'network.privateDnsZoneArmResourceId'))
   if (zone === '') return undefined
@@ -202,7 +202,7 @@ export function refusalOf(put: Put): Refusal | undefined {
   return undefined
 }
 
-/** Types whose writes Azure takes one at a time for each parent, with what it says to the second. */
+/** Types with serialized writes per parent, with Azure's error for a concurrent write. */
 const SERIAL: Readonly<Record<string, readonly [code: string, message: string]>> = {
   'containerservice:AgentPool': [
     'OperationNotAllowed',
@@ -221,7 +221,7 @@ const SERIAL: Readonly<Record<string, readonly [code: string, message: string]>>
 }
 const busy = new Map<string, string>()
 
-/** Runs a write that takes time; a second one on the same parent meanwhile is refused, as Azure refuses it. */
+/** Runs a slow write. A concurrent write to the same parent is rejected, as in Azure. */
 export async function oneAtATime<T>(type: string, id: string, write: () => Promise<T>): Promise<T | Refusal> {
   const words = SERIAL[type.slice(AZURE.length)]
   const parent = parentAddress(id)?.toLowerCase()
