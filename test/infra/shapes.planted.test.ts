@@ -130,7 +130,7 @@ const ACCEPTED_BY_TYPES_AND_MOCKS: readonly Planted[] = [
   },
 ]
 
-/** These the compiler refuses where it sees them, and the mocks record all the same. */
+/** The compiler rejects these mistakes wherever it checks the types; the mocks record them anyway. */
 const REFUSED_BY_TYPES: readonly Planted[] = [
   {
     mistake: 'a nested object without its name',

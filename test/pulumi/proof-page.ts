@@ -2,7 +2,7 @@ import type { Proof } from './cli/proof.ts'
 
 export const PROOF_PAGE = 'docs/infra-proof.md'
 
-/** Parts of the page, in the order in which somebody meets them. */
+/** Parts of the page, in reading order. */
 export const PARTS = [
   'Before the stack',
   'A new stack',

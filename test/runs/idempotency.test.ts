@@ -7,7 +7,7 @@ import { alice, aRun, follow, shell, useService } from './service-rig.ts'
 
 const use = useService()
 
-/** The routes over the real service and its store; `overrides` stand for what a dying process did not do. */
+/** The routes with the real service and its store. `overrides` simulate the missing writes of a process that dies. */
 async function routes(overrides: Partial<AppOptions['store']> = {}) {
   const { service, store } = use()
   const apiKey = generateApiKey()

@@ -81,7 +81,7 @@ function startRelay({
   }
 }
 
-/** The relay's timers are the test's from here on: what is committed takes none. */
+/** Replaces the relay's timers with fake ones; commits use no timers. */
 function stopTheClock(): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   onTestFinished(() => void vi.useRealTimers())

@@ -28,7 +28,7 @@ const AZURE = `
       return format('Created role for %I', role_name);
     end $$`
 
-/** A real PostgreSQL of its own with what Azure adds to it. `query` is its superuser's. */
+/** Starts a separate real PostgreSQL server with Azure's additions. `query` runs as its superuser. */
 export async function startEntraPostgres(network?: PostgresNetwork) {
   const server = await startPostgres(network)
   const at = (database: string, user = 'postgres') => {

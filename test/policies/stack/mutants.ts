@@ -9,11 +9,11 @@ export interface Mutant {
   readonly path: string
   /** What stands there; nothing takes it away. */
   readonly value?: PlannedValue
-  /** What the message says beside the path. */
+  /** Expected text of the message, in addition to the path. */
   readonly says: RegExp
   /** Which of the recorded runs, all of them of new stacks. */
   readonly run: Run
-  /** Whether what is not known in that place is all right: it comes from the resource that it should come from. */
+  /** Whether an unknown value is accepted in this place if it comes from the expected resource. */
   readonly mayBeUnknown?: true
 }
 

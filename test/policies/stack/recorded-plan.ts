@@ -53,7 +53,7 @@ export function changed(
       return { ...copy, propertyDependencies: origins, [path.slice(1)]: value } as RuledResource
     const keys = path.split(/[.[\]]+/).filter((key) => key !== '')
     set(copy.inputs as Record<string, unknown>, keys, value)
-    // Another value comes from elsewhere: from where it says itself, or from nowhere.
+    // The new value has a different origin: the one in its `$unknown` marker, or none.
     const { [keys[0] ?? '']: _, ...others } = origins
     return { ...copy, propertyDependencies: others }
   })

@@ -33,7 +33,7 @@ export interface RunningPack {
   configure(config: Readonly<Record<string, Readonly<Record<string, unknown>>>>): Promise<void>
   /** What the engine asks before it makes or changes a resource. */
   analyze(resource: RuledResource): Promise<Diagnostic[]>
-  /** What it asks at the end of a run, with the outputs that were recorded. */
+  /** The request at the end of a run, with the recorded outputs. */
   analyzeStack(plan: RuledPlan, recorded: Recording): Promise<Diagnostic[]>
   stop(): Promise<void>
 }
