@@ -179,7 +179,9 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
     const inPod = ['-n', space.namespace]
     const containers = [CONTAINERS.agentHost, CONTAINERS.toolbox]
 
-    /** Its environment, and a file that has no name any more, for as long as this process holds on to it. */
+    /**
+     * Starts a process with the control value in its environment, in a file, and in a deleted file that it keeps open.
+     */
     async function holdIn(container: string): Promise<void> {
       const script = `const fs = require('fs'); fs.writeFileSync(require('os').homedir() + '/kept', process.env.C); const fd = fs.openSync('/tmp/gone', 'w'); fs.writeSync(fd, process.env.C); fs.unlinkSync('/tmp/gone'); console.log('held'); setInterval(() => {}, 1000)`
       const config = ['--kubeconfig', inject('cluster').kubeconfig, ...inPod]

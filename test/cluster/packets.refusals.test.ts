@@ -27,7 +27,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     return { apiVersion: 'cilium.io/v2', kind: 'CiliumNetworkPolicy', metadata, spec }
   }
 
-  /** What became of a policy in the agent: `taken`, or the reason that it logged. */
+  /** Result of a policy in the agent: `taken`, or the logged reason for its rejection. */
   function fateOf(policy: KubeObject): Promise<string> {
     const { name } = policy.metadata
     const wait = { what: `the agent to say something about ${name}`, timeoutMs: AGENT_MS }

@@ -24,7 +24,7 @@ type CopilotServiceOptions = Pick<Parameters<typeof startModelServer>[0], 'respo
   readonly publicOrigin?: string
 }
 
-/** GitHub's API and the Copilot service as far as the SDK asks them: who the token is, which models, the chat. */
+/** The parts of GitHub's API and of the Copilot service that the SDK uses: the token's user, the models, the chat. */
 export async function startCopilotService({
   respond,
   publicOrigin,

@@ -29,7 +29,7 @@ export async function startKeyVault(options: KeyVaultOptions) {
   const { url, tenantId, authority, roles } = options
   const secrets = new Map<string, Version[]>()
   const state = {
-    /** What an answer without a token names. A hostile vault names something else. */
+    /** The challenge of a response to a request without a token. A hostile vault names a different resource. */
     challenge: `Bearer authorization="${authority}/${tenantId}", resource="${RESOURCE}"`,
   }
 

@@ -214,7 +214,7 @@ function refuse(response: ServerResponse, model: string, reply: { refusal: strin
   response.end(`${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('')}data: [DONE]\n\n`)
 }
 
-/** Settles when a response can take more, or when its client has gone. */
+/** Settles when the response accepts more data or its client has disconnected. */
 async function drained(response: ServerResponse): Promise<void> {
   const settled = new AbortController()
   const { signal } = settled
@@ -253,7 +253,7 @@ async function sendStream(response: ServerResponse, model: string, reply: Words)
       choices: [{ index: 0, finish_reason: null, ...choice }],
       ...more,
     }
-    // A client that has gone takes no more.
+    // A disconnected client reads no more data.
     const isTaken = response.write(`data: ${JSON.stringify(chunk)}\n\n`) || response.destroyed
     return { taken: async () => void (isTaken || (await drained(response))) }
   }

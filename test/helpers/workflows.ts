@@ -117,13 +117,14 @@ const JOB_RULES: readonly (readonly [fault: string, is: (seen: Seen) => boolean]
   ],
 ]
 
-/** By these kubelogin exchanges a token of GitHub's that it asks for itself. */
+/** kubelogin uses these variables to exchange a GitHub token, which it requests itself. */
 const LOGIN = ['AAD_LOGIN_METHOD', 'AZURE_CLIENT_ID', 'AZURE_TENANT_ID']
 
-/** What starts the program, which logs in to the cluster by kubelogin. */
+/** Commands that start the program, which logs in to the cluster with kubelogin. */
 const PROGRAM = /\bpulumi (?:up|preview|refresh)|npm run up |preview-stack (?:up|down|sweep)|scripts\/drift/
 /**
- * Runners must come from repository variables, because environment variables are resolved after the runner is chosen.
+ * Runners must come from variables of the repository: GitHub resolves variables of an environment only after it has
+ * chosen the runner.
  */
 const HOSTED = 'ubuntu-24.04'
 const RUNNER = /^\$\{\{ .*\bvars\.RUNNER_(?:DEV|PROD) \|\| 'ubuntu-24\.04' \}\}$/

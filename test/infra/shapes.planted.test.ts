@@ -25,7 +25,7 @@ const numbered = JSON.parse('"128"') as number
 interface Planted {
   readonly mistake: string
   readonly type: string
-  /** What the compiler takes: its annotation is the proof. */
+  /** The type annotation proves that the compiler accepts these arguments. */
   readonly args: AgentPoolArgs | ManagedClusterArgs
   readonly says: readonly string[]
 }

@@ -40,7 +40,7 @@ async function routes(overrides: Partial<AppOptions['store']> = {}) {
     })
 }
 
-/** The process dies after the transaction that did the work, and before it kept the final answer. */
+/** The process dies after the transaction and before it stores the final response. */
 const diesBeforeItAnswers = { writeIdempotencyKey: () => Promise.reject(new Error('the process died')) }
 
 const runsAt = async (path: string) => {

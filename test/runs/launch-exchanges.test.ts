@@ -60,7 +60,7 @@ it('exchanges two things with a warm pod behind its Ready: the configuration, th
 })
 
 it('configures a pod that has proven who it is, whatever else it still owes', async () => {
-  // A question that has no answer is never given up here.
+  // In this test, a request without a response never times out.
   withoutDeadline(ANSWER_TIMEOUT_MS)
   const { pod, controller, service, claimed } = await aCluster()
   pod.ignore(healthz)

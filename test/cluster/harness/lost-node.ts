@@ -15,7 +15,7 @@ const run = promisify(execFile)
 
 /** The node that is lost; neither the control plane nor the service is on it. */
 const LOST = 'node1'
-/** Until the control plane calls a silent node not ready, and who waits for its pods gives them up. */
+/** Maximum time until the control plane marks an unresponsive node as not ready, and until its pods count as lost. */
 const NOTICE_MS = 300_000
 const GONE_MS = 300_000
 

@@ -66,7 +66,10 @@ describe('a provider on a control plane whose programs die', () => {
     programs.set(name, found)
     return found
   }
-  /** kwok gives a pod up whose status it could not write, until that pod has an event; a kubelet looks again by itself. */
+  /**
+   * If kwok fails to write the status of a pod, it does not retry until the pod has an event; a kubelet retries by
+   * itself. So this function produces events.
+   */
   function keepLooking(): () => Promise<void> {
     const stopping = new AbortController()
     const work = (async () => {

@@ -166,7 +166,7 @@ async function makeNamespace(client: KubeClient, space: AdmissionSpace, podSecur
   await client.create(parameterObject(namespace, parameters) as KubeObject)
 }
 
-/** What updates are tried on; it has to be there before the rules, which would refuse that it is made so. */
+/** Creates the objects for the update tests. They must exist before the rules, which would reject their creation. */
 async function makeOldObjects(test: AdmissionTest): Promise<void> {
   const { client } = test
   await client.create(aSandboxPod(test, OLD.pod))

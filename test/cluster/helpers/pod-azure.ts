@@ -93,7 +93,7 @@ export async function startPodAzure({ client, namespace, account, secrets, front
   }
 }
 
-/** What the cluster says of its issuer to those who verify its tokens. */
+/** The cluster's OIDC discovery documents, for verifiers of its tokens. */
 function readIssuer<T>(path: string): Promise<T> {
   const { server, ca, cert, key } = readKubeconfig(inject('cluster').kubeconfig)
   const { promise, resolve, reject } = Promise.withResolvers<T>()

@@ -65,7 +65,7 @@ export function createPodExecutor(client: AgentHostClient, isolation: Isolation)
   }
 }
 
-/** Reads events for as long as the executor lives, and acknowledges those whose output has been taken. */
+/** Reads events until the executor is closed, and acknowledges events whose output was consumed. */
 async function follow(
   client: AgentHostClient,
   commands: ReadonlyMap<string, Command>,

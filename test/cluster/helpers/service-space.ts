@@ -26,7 +26,7 @@ export type ServiceOptions = {
   readonly ceiling?: Readonly<Record<string, unknown>>
   /** Further settings of the service. */
   readonly settings?: () => Promise<Readonly<Record<string, string>>>
-  /** What makes a pod of the agents' pool of the usual one, once the service has its keys. */
+  /** Derives the spec of the agent pool's pods from the default spec, once the service has its keys. */
   readonly agentPod?: (place: ServicePlace) => Promise<(spec: PodSpec) => object>
 }
 
@@ -87,7 +87,7 @@ export function useServiceSpace(options: ServiceOptions) {
       ...more,
     })
     const { url, apiKeyFile } = await service.ready
-    // The service makes one, unless its keys are given.
+    // Without given keys, the service creates an API key.
     const keyFile = apiKeyFile ?? join(more?.['AGENTWEAVER_KEYS_DIR'] ?? '', API_KEY_FILE)
     reached = { url, apiKey: (await readFile(keyFile, 'utf8')).trim() }
     client = createClient(reached)

@@ -10,7 +10,10 @@ export interface CiliumAgent {
   waitUntilRealised(wanted: Wanted): Promise<void>
   /** Whether it took a policy into its rules at all. */
   hasTaken(policy: KubeObject): Promise<boolean>
-  /** Addresses that a looked-up name has led to; it knows them long after, for every pod with a selector of that name. */
+  /**
+   * Addresses learned from name lookups. The agent remembers them for a long time, and allows them for every pod with a
+   * selector of that name.
+   */
   learnedAddresses(): Promise<readonly string[]>
   /** Its log lines that hold all words. */
   logLines(...words: readonly string[]): string[]

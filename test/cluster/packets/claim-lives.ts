@@ -87,7 +87,7 @@ export const livesStage: StagePlan = {
   listening,
 }
 
-/** Puts the committed policies into force, and leads a sandbox of each runtime from its pool through a claim to its end. */
+/** Applies the committed policies, and runs a sandbox of each runtime through a claim from its pool to its end. */
 export async function liveThroughClaims(stage: Stage): Promise<Lives> {
   const inForce = await Promise.all(TREE.policies.map((policy) => stage.client.create(policy)))
   try {

@@ -156,7 +156,7 @@ const POD_PACKETS: readonly Packet[] = [
   ['UDP', 8080],
 ]
 
-/** All that is probed for a set: what its pods reach, and who reaches them. */
+/** All probes for a set: egress from its pods and ingress to its pods. */
 export function fuzzCells(stage: Stage, lane: number, number: number): Question[] {
   const namespace = laneName(lane)
   return OWN_PODS.flatMap(({ name }) => [

@@ -16,7 +16,7 @@ interface Answer {
   readonly outcomes: Outcome[]
 }
 
-/** Everything is on one machine, where an answer takes a millisecond or two. */
+/** All probers run on one machine, where a response needs one or two milliseconds. */
 const PROBE_MS = 400
 const START_MS = 30_000
 /** For thousands of attempts, and for a machine with other work. */

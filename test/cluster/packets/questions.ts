@@ -6,7 +6,7 @@ import type { Stage } from './stage.ts'
 /** Who is to try: a pod by namespace and name, or one of those that are no pods. */
 export type ProberName = 'node' | 'outside' | 'api server' | readonly [namespace: string, name: string]
 
-/** One question to both: what the evaluator is asked, and what the packet is. */
+/** One question with both forms: the request to the evaluator and the real packet. */
 export interface Question {
   /** Who to whom, for a person. */
   readonly title: string

@@ -21,7 +21,7 @@ import {
 } from './probe-pod.ts'
 import { type Prober, startProber } from './prober.ts'
 
-/** Who is there to talk to whom. Everything listens on the same ports, so that only a policy makes a difference. */
+/** The endpoints of a test. All listen on the same ports, so that only a policy makes a difference. */
 export interface StagePlan {
   readonly namespaces: readonly {
     readonly name: string

@@ -3,7 +3,7 @@ import { type Cell, cellName, type Outcome } from './cell.ts'
 import type { Prober } from './prober.ts'
 import { hasArrived } from './questions.ts'
 
-/** What one prober tried, again and again, and what came of it. */
+/** A repeated attempt of one prober, with its results. */
 export interface WatchedCell extends Cell {
   /** Whether a sandbox of the class may do this. */
   readonly isMeant: boolean
@@ -25,10 +25,10 @@ export interface Watch {
   stop(): Promise<void>
 }
 
-/** Short, so that many rounds fit into a phase: an answer takes a millisecond. */
+/** Short, so that many rounds fit into a phase. A response needs a millisecond. */
 const ROUND_MS = 150
 
-/** Of a round that is answered at once: a prober that did nothing else would take a whole processor. */
+/** Pause after a fast round: without it, a prober would use a whole CPU. */
 const BETWEEN_MS = 10
 
 /** Tries the cells in rounds until it is stopped or the prober ends. */

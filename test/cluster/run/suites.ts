@@ -77,7 +77,7 @@ async function runProject(name: string, { deadline, print, aside }: Lane): Promi
   }
 }
 
-/** Its exit code; at the deadline it is asked to end, and made to a little later. */
+/** Returns the exit code. At the deadline the process receives SIGTERM, and a little later SIGKILL. */
 async function endOf(child: ChildProcess, deadline: number): Promise<number | null> {
   const { promise, resolve, reject } = deferred<number | null>()
   child.on('error', reject).on('close', resolve)
@@ -111,7 +111,7 @@ interface Report {
   }[]
 }
 
-/** What vitest's report says. A project that failed outside its tests has one failure all the same. */
+/** Reads the counts from vitest's report. A project that failed outside its tests counts as one failure. */
 export function countsOf(json: string, ended: boolean): Omit<ProjectResult, keyof Timed> {
   const { numPassedTests: passed, numFailedTests, success, testResults } = JSON.parse(json) as Report
   const good = ended && success && numFailedTests === 0

@@ -127,7 +127,7 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
   }
 }
 
-/** As AgentHost's: events are kept until they are acknowledged, and those before are gone. */
+/** Behaves like AgentHost's outbox: it keeps events until they are acknowledged, and then deletes them. */
 function startOutbox() {
   const frames: string[] = []
   const acknowledged: number[] = []

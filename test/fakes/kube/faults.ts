@@ -1,4 +1,4 @@
-/** What goes wrong with a request. `after`: it was carried out, and only its answer is lost. */
+/** A planted fault of a request. `after`: the request was executed, and only its response is lost. */
 export type Fault =
   | {
       readonly kind: 'status'
@@ -11,7 +11,7 @@ export type Fault =
   | { readonly kind: 'reset'; readonly after?: boolean }
   /** Half of the answer, then the connection ends. */
   | { readonly kind: 'cut' }
-  /** The answer comes, late. */
+  /** The response is late. */
   | { readonly kind: 'slow'; readonly ms: number }
 
 export type FaultPlace = { readonly verb: string; readonly plural?: string }

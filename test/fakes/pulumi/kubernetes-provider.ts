@@ -38,7 +38,9 @@ const OWN_GROUPS =
   /^(?:v1|apps\/|batch\/|autoscaling\/|policy\/|(?:admissionregistration|apiextensions|apiregistration|certificates|coordination|discovery|events|networking|node|rbac\.authorization|scheduling|storage|flowcontrol\.apiserver)\.k8s\.io\/)/
 const GIVEN_NAMESPACES = new Set(['default', 'kube-node-lease', 'kube-public', 'kube-system'])
 
-/** What the provider cannot change in place: from its `forceNewProperties`, for the kinds that a platform makes. */
+/**
+ * Fields that the provider cannot change in place, from its `forceNewProperties`, for the kinds that a platform uses.
+ */
 const REPLACED: Readonly<Record<string, readonly string[]>> = {
   ClusterRoleBinding: ['roleRef'],
   ConfigMap: ['binaryData', 'data'],
@@ -80,7 +82,7 @@ const idOf = (inputs: Properties): string => {
   const namespace = text(valueAt(inputs, 'metadata.namespace'))
   return namespace === '' ? name : `${namespace}/${name}`
 }
-/** The provider's own name for what the program did not name, and the note by which it knows it again. */
+/** Adds the provider's generated name to an object without a name, and the annotation that marks it as generated. */
 function autoNamed(news: Properties, name: Json): Properties {
   const annotations = {
     ...(valueAt(news, 'metadata.annotations') as Properties | undefined),

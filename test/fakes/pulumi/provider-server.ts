@@ -26,7 +26,7 @@ export interface ServeOptions {
   readonly crash?: () => void
 }
 
-/** Long enough for an answer that was given to have left. */
+/** Time for a response that was already written to leave the process. */
 const FLUSH_MS = 100
 const KIND = messages.PropertyDiff.Kind
 const CHANGES = messages.DiffResponse.DiffChanges
@@ -97,8 +97,9 @@ const namedBy = (request: Request): Named => {
 }
 
 /**
- * Serves a stand-in as `pulumirpc.ResourceProvider` on a free port: what `PULUMI_DEBUG_PROVIDERS=<name>:<port>`
- * attaches an engine to. Every operation goes through the faults and into the record of the cloud.
+ * Serves a fake provider as `pulumirpc.ResourceProvider` on a free port, to which
+ * `PULUMI_DEBUG_PROVIDERS=<name>:<port>` attaches an engine. Every operation checks for planted faults and is recorded
+ * in the cloud.
  */
 export async function serveProvider({ cloud, standIn: make, crash }: ServeOptions): Promise<Listener> {
   const instances = new Map<string, StandIn>()

@@ -10,7 +10,7 @@ export interface Checked {
   readonly failures: readonly CheckFailure[]
 }
 export interface Compared {
-  /** What changed, by path; empty means that nothing did. */
+  /** Changes by path. Empty: no change. */
   readonly changes: ReadonlyMap<string, 'add' | 'delete' | 'update'>
   /** Paths of changes that require a replacement. */
   readonly replaces: readonly string[]

@@ -2,8 +2,8 @@ import { createRequire } from 'node:module'
 import type { Properties } from './values.ts'
 
 /**
- * gRPC as the SDK itself speaks it. Messages and services come from the SDK's protos, the transport from the copies
- * that those protos were loaded with: another copy of google-protobuf would not know their classes.
+ * gRPC in the SDK's own versions. Messages and services come from the SDK's protos, and the transport from the copies
+ * that those protos use, because another copy of google-protobuf would not recognize their classes.
  */
 const own = createRequire(import.meta.url)
 const sdk = createRequire(own.resolve('@pulumi/pulumi'))

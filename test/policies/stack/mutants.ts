@@ -1,13 +1,13 @@
 import type { PlannedValue } from '../../../contracts/planned-resource.ts'
 
-/** One weakening of what the engine asked about a sound stack, that exactly one rule must find. */
+/** One weakening of the engine's requests for a valid stack. Exactly one rule must report it. */
 export interface Mutant {
   readonly rule: string
   /** Type without its provider, and name. */
   readonly of: string
   /** Input, or `!option`. */
   readonly path: string
-  /** What stands there; nothing takes it away. */
+  /** The new value; undefined removes the property. */
   readonly value?: PlannedValue
   /** Expected text of the message, in addition to the path. */
   readonly says: RegExp

@@ -40,7 +40,7 @@ function marked(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, marked(inner)]))
 }
 
-/** A plan with one value of one resource changed, or taken away where no value is given. */
+/** A plan with one changed value of one resource. Without a value, the property is removed. */
 export function changed(
   plan: RuledPlan,
   of: string,

@@ -138,7 +138,7 @@ export async function aWorkspace(copy: (folder: string) => void = copyRepository
       pulumi('up', '--yes', '--skip-preview', '--stack', stack, ...flags),
     refresh: (stack: string) => pulumi('refresh', '--yes', '--skip-preview', '--stack', stack),
     destroy: (stack: string, ...flags: string[]) => pulumi('destroy', '--yes', '--stack', stack, ...flags),
-    /** The backend's own files, without what older updates left in its history. */
+    /** The backend's files, without the history of older updates. */
     backendText: () => textBelow(backend),
     isLocked: () =>
       existsSync(join(backend, '.pulumi/locks')) && /\.json/.test(filesBelow(join(backend, '.pulumi/locks'))),
@@ -189,7 +189,7 @@ function stackFilesOf(project: string, pulumi: RunPulumi) {
       if (ran.status !== 0) throw new Error(`stack init failed: ${ran.text}`)
       return ran
     },
-    /** An edit of the stack file, as a person makes it; what Pulumi wrote into it stays. */
+    /** Edits the stack file as a person does. Values that Pulumi wrote into it stay. */
     edit(stack: string, change: (config: Record<string, Json>) => Record<string, Json>): void {
       const file = parse(readFileSync(stackFile(stack), 'utf8')) as { config: Record<string, Json> }
       writeFileSync(

@@ -210,8 +210,8 @@ export function azureStandIn(cloud: Cloud): StandIn {
 }
 
 /**
- * The inputs that a refresh writes: the old ones, changed where Azure's answer differs from the outputs that the state
- * has. What the service set by itself stays out of them.
+ * The inputs that a refresh writes: the old inputs, changed where Azure's response differs from the outputs in the
+ * state. Values that the service computed are excluded.
  */
 function projectDrift(old: State, outputs: Properties): Properties {
   const changed = [...differences(old.outputs, outputs)].filter(([path]) => {

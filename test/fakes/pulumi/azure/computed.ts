@@ -155,7 +155,7 @@ const identity: Compute = (made) =>
     ? guidOf(`${made.id}/system`)
     : undefined
 
-/** What every resource of Azure Resource Manager carries; each is left out where the SDK's class has no such output. */
+/** Properties of every Azure resource. A property is omitted if the SDK's class has no such output. */
 const COMMON: Record<string, Compute> = {
   name: ({ id }) => nameOf(id),
   etag: ({ id }) => `W/"${digest(id).slice(0, 8)}"`,
@@ -168,7 +168,7 @@ const COMMON: Record<string, Compute> = {
 
 const rulesOf = (type: string) => ({ ...COMMON, ...COMPUTED[type.slice(AZURE.length)] })
 
-/** Nested paths that only the service knows; at the top, everything that the program did not give. */
+/** Nested paths that only the service can compute, and all top-level outputs that are not inputs of the program. */
 export const computedPaths = (type: string): string[] =>
   Object.keys(rulesOf(type)).filter((path) => path.includes('.'))
 
