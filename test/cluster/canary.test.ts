@@ -39,7 +39,7 @@ const GITHUB = 'api.github.com'
 const COPILOT = 'api.business.githubcopilot.com'
 const OWNER = 'local'
 const IDLE_MS = 90_000
-/** The run waits while everything that it left is searched, byte by byte. */
+/** The run waits while the test searches all its remains byte by byte. */
 const SEARCH_MS = 600_000
 const MAX_OUTPUT = 256 * 1024 * 1024
 
@@ -73,7 +73,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
     let postgres: PostgresServer | undefined
     let database = ''
     let keysFolder = ''
-    /** Made by the service for itself, or given where several share a database. */
+    /** Path of the root key: the service creates it, unless several services share a database and receive it. */
     const rootKey = (stateDir: string) =>
       keysFolder === ''
         ? readFileSync(join(stateDir, 'keys', 'deployment.key'))

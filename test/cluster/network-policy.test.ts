@@ -8,7 +8,7 @@ import { createPod, execInPod, realPodSpec, waitUntilPodReady } from './helpers/
 import { quietPeriod } from './helpers/quiet-period.ts'
 
 const SETTLE_MS = 30_000
-/** Counted from where the program has been loaded, which alone takes longer than a second in some sandboxes. */
+/** Measured from the time when the program has loaded; loading alone takes longer than a second in some sandboxes. */
 const ANSWER_MS = 4_000
 
 /** Tries to connect to `host[:port]`. Returns one word: the response, or the reason for the failure. */

@@ -85,7 +85,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     const outcomes = await stage().pod(NAMESPACE, 'pod').prober.probe([CELL])
     await stage().client.delete(pathOf(policy))
 
-    // The agent names the two in any order: they come from a map.
+    // The agent names the two in any order, because it reads them from a map.
     expect(fate).toMatch(/combining (?:ToFQDNs and ToCIDR|ToCIDR and ToFQDNs) /)
     expect(outcomes).toEqual(['open'])
   })

@@ -22,7 +22,7 @@ import {
 } from './helpers/sandbox-objects.ts'
 import { sandboxOf } from './helpers/sandbox-space.ts'
 
-/** An attack that succeeds by waiting is given less of it. */
+/** A shorter `suspectAfterMs`, so that tests of attacks by delay end sooner. */
 const impatient = { timing: { ...PROVIDER_TIMING, suspectAfterMs: 500 } }
 const READY = {
   type: 'Ready',

@@ -22,7 +22,7 @@ const Config = z.strictObject({
   secrets: z.record(z.string(), z.string()),
   /** Additional host names. Each routes to a plaintext server on this machine, with TLS in front. */
   fronts: z.record(z.string(), z.int()),
-  /** Where the proxy listens; the servers themselves are reached through it alone. */
+  /** Address of the proxy, which is the only way to the servers. */
   host: z.string(),
 })
 export type AzureConfig = z.infer<typeof Config>

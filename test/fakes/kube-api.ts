@@ -8,7 +8,7 @@ export type LoggedRequest = {
   readonly verb: string
   readonly plural: string
   readonly name: string
-  /** When it came, on the clock of `performance.now()`. */
+  /** Arrival time on the clock of `performance.now()`. */
   readonly atMs: number
 }
 
@@ -143,7 +143,7 @@ export async function startFakeKubeApi() {
      * Undefined: the cache does not know the object yet.
      */
     remembered,
-    /** From here on only this bearer is let in. */
+    /** From now on, only requests with this bearer token are accepted. */
     requireToken(value: string): void {
       token = value
     },

@@ -43,10 +43,10 @@ export type ModelReply =
   | { readonly hang: true }
 
 export interface ModelServer {
-  /** Base URL to give to a client: `http://127.0.0.1:<port>/v1`. */
+  /** Base URL for clients: `http://127.0.0.1:<port>/v1`. */
   readonly url: string
   readonly origin: string
-  /** Every request line that came, also of routes that the server does not have. */
+  /** Every received request line, including unknown routes. */
   readonly paths: readonly string[]
   readonly requests: readonly ModelRequest[]
   close(): Promise<void>
@@ -224,7 +224,7 @@ async function drained(response: ServerResponse): Promise<void> {
   await Promise.allSettled(events)
 }
 
-/** Longer arguments come in more than two pieces. */
+/** Longer arguments are sent in more than two pieces. */
 const MAX_PIECE = 65_536
 
 /** A call as the pieces that its client puts together. */
@@ -240,7 +240,7 @@ function piecesOf(call: ReturnType<typeof wireCalls>[number]) {
   return [first, ...more]
 }
 
-/** Streams the words in pieces of a few characters, then each call in two pieces or more, as real servers do. */
+/** Streams the text in pieces of a few characters, then each call in two or more pieces, as real servers do. */
 async function sendStream(response: ServerResponse, model: string, reply: Words): Promise<void> {
   replies += 1
   response.writeHead(200, { 'content-type': 'text/event-stream' })

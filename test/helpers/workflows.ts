@@ -20,7 +20,7 @@ const Job = z.looseObject({
   'timeout-minutes': z.number(),
   steps: z.array(Step).min(1),
 })
-/** A workflow of GitHub Actions, as far as its rules are concerned. A job without its own permissions is refused. */
+/** The parts of a GitHub Actions workflow that the rules check. A job without explicit permissions is rejected. */
 export const Workflow = z.looseObject({
   name: z.string(),
   on: z.record(z.string(), z.unknown()),

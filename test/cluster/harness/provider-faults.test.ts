@@ -36,7 +36,7 @@ function programOf({ folder }: Cluster, name: string) {
   return {
     freeze: () => process.kill(pid, 'SIGSTOP'),
     thaw: () => process.kill(pid, 'SIGCONT'),
-    /** Its address is free again when it is gone. */
+    /** Kills the process and waits until its address is free. */
     async kill(): Promise<void> {
       process.kill(pid, 'SIGKILL')
       await waitUntil({ what: `${name} to be gone`, timeoutMs: WAIT_MS }, () => !existsSync(`/proc/${pid}`))

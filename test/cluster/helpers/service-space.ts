@@ -22,7 +22,7 @@ export type ServiceOptions = {
   readonly replicas: Readonly<Record<SandboxKind, number>>
   /** Kubeconfig of the cluster. @default the cluster of the suites */
   readonly kubeconfig?: () => string
-  /** What the deployment allows at most, as its ceiling file has it. */
+  /** The deployment's upper limits, in the format of the ceiling file. */
   readonly ceiling?: Readonly<Record<string, unknown>>
   /** Further settings of the service. */
   readonly settings?: () => Promise<Readonly<Record<string, string>>>
@@ -124,7 +124,7 @@ export function useServiceSpace(options: ServiceOptions) {
     namespace,
     kube: () => kube,
     client: () => client,
-    /** Where the service listens, and the key that it takes. */
+    /** URL of the service, and the API key that it accepts. */
     url: () => reached.url,
     apiKey: () => reached.apiKey,
     log: () => service.stderr(),
@@ -133,7 +133,7 @@ export function useServiceSpace(options: ServiceOptions) {
     pods: async () => (await kube.list({ apiVersion: 'v1', plural: 'pods', namespace })).items,
     claims: async () =>
       (await kube.list({ apiVersion: EXTENSIONS_API, plural: 'sandboxclaims', namespace })).items,
-    /** No claim is left, and no pod but the pools’ own, which are full again. */
+    /** Waits until no claim is left, and only the pods of the full pools. */
     async nothingLeft(): Promise<void> {
       const { agent, command } = replicas
       await waitUntil({ what: 'nothing to be left', timeoutMs: GONE_MS, everyMs: 100 }, async () => {

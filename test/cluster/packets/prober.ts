@@ -5,7 +5,7 @@ import type { Cell, Outcome } from './cell.ts'
 
 /** Puts questions to a probe program that runs somewhere else, over its standard input and output. */
 export interface Prober {
-  /** Of the command that was started here; what probes in a pod is another process. */
+  /** Process id of the local command; the prober in a pod is another process. */
   readonly pid: number
   probe(cells: readonly Cell[], timeoutMs?: number): Promise<Outcome[]>
   stop(): Promise<void>

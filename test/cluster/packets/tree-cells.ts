@@ -98,7 +98,7 @@ function podOf({ cast, environment }: CommittedTree, { id, end }: Actor) {
   const { namespace, name } = end
   const labels = cast.facts.pods.find((pod) => pod.namespace === namespace && pod.name === name)?.labels ?? {}
   const isImpostor = IMPOSTORS.includes(id)
-  // Each class stands once on each runtime.
+  // Each class runs once on each runtime.
   const runtime = id === 'agent' || id === 'command' ? ('gvisor' as const) : ('runc' as const)
   return {
     namespace,
@@ -211,7 +211,10 @@ function addressCells({ from, prober, end }: Source): TreeQuestion[] {
   )
 }
 
-/** By its Service the API server is another address until the packet has left the pod; no evaluator sees that. */
+/**
+ * The Service address of the API server is translated only after the packet has left the pod, which the evaluator does
+ * not model.
+ */
 function serviceCell({ from, prober }: Source): TreeQuestion {
   const cell: Cell = { protocol: 'TCP', host: API_SERVICE, port: 443 }
   return { from: from.id, title: `${from.title} → Service of the API server`, prober, cell, isMeant: false }

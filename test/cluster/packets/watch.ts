@@ -19,7 +19,7 @@ export interface Round {
 export interface Watch {
   readonly cells: readonly WatchedCell[]
   readonly rounds: readonly Round[]
-  /** The last round; throws why there is no next one, where the prober has gone. */
+  /** The last round. Throws the prober's error if the prober has ended. */
   latest(): Round | undefined
   /** Ends after the round that is going on. */
   stop(): Promise<void>
@@ -78,7 +78,7 @@ export function roundsBetween({ rounds }: Watch, from: number, to: number): Roun
   return rounds.filter(({ begunAt }) => from <= begunAt && begunAt < to)
 }
 
-/** Whether everything that is meant was open in one of the rounds. */
+/** Whether every allowed cell was open in one of the rounds. */
 export function hasDoneWhatIsMeant({ cells }: Watch, rounds: readonly Round[]): boolean {
   return cells.every(
     ({ isMeant }, index) => !isMeant || rounds.some(({ outcomes }) => outcomes[index] === 'open'),

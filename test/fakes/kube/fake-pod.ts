@@ -106,7 +106,7 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
   return {
     ip,
     received,
-    /** Every `Authorization` that came. */
+    /** Every received `Authorization` header. */
     bearers,
     /** Sets the health response for all later requests. */
     describe(answer: object): void {

@@ -9,7 +9,7 @@ export type Fault =
     }
   | { readonly kind: 'silent'; readonly after?: boolean }
   | { readonly kind: 'reset'; readonly after?: boolean }
-  /** Half of the answer, then the connection ends. */
+  /** The connection closes after half of the response. */
   | { readonly kind: 'cut' }
   /** The response is late. */
   | { readonly kind: 'slow'; readonly ms: number }

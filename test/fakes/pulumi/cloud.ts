@@ -27,7 +27,7 @@ export interface Entry {
   readonly provider: string
   readonly op: Operation
   readonly type: string
-  /** The object's id; of a create that did not give one, the URN. */
+  /** The object's id, or the URN if a create did not return an id. */
   readonly id: string
   /** `failed` if the caller received an error, even if the object was written. */
   readonly outcome: 'ok' | 'failed'
@@ -44,14 +44,14 @@ export interface Fault {
   readonly how: 'before' | 'after' | 'partial' | 'crash-before' | 'crash-after' | 'hang' | 'slow'
   /** Which operation of that kind, counted from 1 after the planting. @default 1 */
   readonly nth?: number
-  /** How long a slow one takes. @default 200 */
+  /** Duration of a `slow` operation. @default 200 */
   readonly delayMs?: number
 }
 interface Planted extends Fault {
   readonly seen: number
 }
 
-/** Azure's ids do not tell capitals apart; Kubernetes' names have none. */
+/** Azure ids are case-insensitive, and names in Kubernetes are lower case. */
 const keyOf = (id: string) => createHash('sha256').update(id.toLowerCase()).digest('hex').slice(0, 40)
 
 function readJson<T>(path: string): T | undefined {
@@ -107,7 +107,7 @@ export function openCloud(folder: string) {
     put,
     list,
     remove: (id: string) => rmSync(objectAt(id), { force: true }),
-    /** A name that stays taken after its object went, as a vault's does. */
+    /** Reserves the name of a deleted object, as a deleted vault does. */
     bury: (id: string) => writeJson(at('tombstones', `${keyOf(id)}.json`), { id }),
     isBuried: (id: string) => readJson(at('tombstones', `${keyOf(id)}.json`)) !== undefined,
     record: (entry: Entry) => appendFileSync(at('log.jsonl'), `${JSON.stringify(entry)}\n`),

@@ -16,7 +16,7 @@ import {
 } from './values.ts'
 import { RpcError, STATUS } from './wire.ts'
 
-/** Kinds without a namespace, of those that a platform makes. */
+/** Cluster-scoped kinds that a platform uses. */
 const CLUSTER_SCOPED = new Set([
   'APIService',
   'ClusterRole',
@@ -92,7 +92,7 @@ function autoNamed(news: Properties, name: Json): Properties {
 }
 const failed = (message: string) => new RpcError(STATUS.unknown, message)
 
-/** What the API server adds. */
+/** Adds the fields that the API server sets. */
 function served(id: string, inputs: Properties, before?: Properties): Properties {
   const generation = Number(valueAt(before, 'metadata.generation') ?? 0) + 1
   return overlay(inputs, {
@@ -105,7 +105,7 @@ function served(id: string, inputs: Properties, before?: Properties): Properties
   }) as Properties
 }
 
-/** A stand-in for `kubernetes`: an API server's habits on objects in a folder, one cluster for each host. */
+/** A fake `kubernetes` provider: it simulates an API server with objects in a folder, one cluster for each host. */
 export function kubernetesStandIn(cloud: Cloud): StandIn {
   let host: string | undefined
   let mayForget = false
@@ -143,7 +143,7 @@ export function kubernetesStandIn(cloud: Cloud): StandIn {
         valueAt(inputs, 'spec.group') === group.split('/')[0],
     )
   }
-  /** An extension of the cluster makes the namespace of its release. */
+  /** A cluster extension creates the namespace of its release. */
   const isReleasedInto = (namespace: string) =>
     cloud
       .list()

@@ -71,7 +71,7 @@ function initialisationFailed(state: State, outputs: Properties, reason: string)
   return new RpcError(STATUS.unknown, reason, status.serializeBinary())
 }
 
-/** Secrets that went in come out marked, under the same key; a cluster's Secret always is one. */
+/** Marks outputs as secret if the input with the same key is secret. A Kubernetes Secret is always secret. */
 function marked(outputs: Properties, inputs: Properties): Properties {
   const isSecretObject = outputs['kind'] === 'Secret' && outputs['apiVersion'] === 'v1'
   const isMarked = (key: string) =>

@@ -35,7 +35,7 @@ export interface State {
  */
 export interface StandIn {
   readonly name: string
-  /** Whether secrets reach it marked. The engine marks the outputs of one that says no. */
+  /** Whether the provider receives secrets with markers. If not, the engine marks the outputs. */
   readonly acceptsSecrets: boolean
   checkConfig(news: Properties): Checked
   diffConfig(olds: Properties, news: Properties): Compared

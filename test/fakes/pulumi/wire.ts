@@ -32,7 +32,7 @@ export const fromStruct = (message: unknown): Properties =>
 export const empty = () => new empties.Empty()
 export const newAny = () => new anys.Any()
 
-/** A gRPC status; `OK` and the codes that Pulumi gives meaning to. */
+/** A gRPC status: `OK`, and the codes with a meaning in Pulumi. */
 export const STATUS = {
   ok: 0,
   cancelled: 1,
@@ -66,7 +66,7 @@ const grpc = sdk('@grpc/grpc-js') as {
 /** Plans and kubeconfigs do not fit into gRPC's default of 4 MB; the engine's own limit is 400 MB. */
 const OPTIONS = { 'grpc.max_receive_message_length': 400 * 1024 * 1024, 'grpc.max_send_message_length': -1 }
 
-/** An answer that is an error on the wire: a code, a message, and details in the field that gRPC reserves for them. */
+/** A gRPC error response: a code, a message, and details in the field that gRPC reserves for them. */
 export class RpcError extends Error {
   readonly code: number
   readonly metadata: Metadata | undefined

@@ -110,7 +110,7 @@ export function addressOf(type: string, inputs: Properties, subscriptionId: stri
     .replace(/^\/?/, '/')
 }
 
-/** Path parameters that name the object itself, which the provider makes up where the program gave none. */
+/** Path parameter with the object's name, which the provider generates if the program sets none. */
 export const nameParameterOf = (type: string) => pathParametersOf(type).at(-1) ?? ''
 
 /**

@@ -20,9 +20,9 @@ import { oneAtATime, type Refusal, refusalOf } from './rules.ts'
 import { type SdkShape, sdkShape } from './sdk-shape.ts'
 
 const NOBODY = '00000000-0000-0000-0000-000000000000'
-/** How long a write takes: long enough that two which do not wait for each other meet. */
+/** Duration of a write, long enough that two concurrent writes overlap. */
 const WRITE_MS = 15
-/** What exists from the start and is only set: no create, and a delete sets it back. */
+/** Objects that always exist and are only updated: there is no create, and a delete resets them. */
 const SINGLETONS = new Set([
   'azure-native:dbforpostgresql:Configuration',
   'azure-native:storage:BlobServiceProperties',
@@ -66,7 +66,7 @@ const OWN_OBJECTS = new Set([
   'properties',
 ])
 
-/** A stand-in for `azure-native`: Azure Resource Manager's habits on objects in a folder. */
+/** A fake `azure-native` provider: it simulates Azure Resource Manager with objects in a folder. */
 export function azureStandIn(cloud: Cloud): StandIn {
   let subscriptionId = NOBODY
   let tenantId = NOBODY

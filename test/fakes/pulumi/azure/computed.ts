@@ -65,7 +65,7 @@ const CLUSTER: Record<string, Compute> = {
       : undefined,
 }
 
-/** What the service sets by itself, by path, for each type. Undefined leaves the property out, as Azure does. */
+/** Values that the service computes, by path, for each type. Undefined omits the property, as Azure does. */
 const COMPUTED: Readonly<Record<string, Record<string, Compute>>> = {
   'applicationinsights:Component': {
     appId: ({ id }) => guidOf(`${id}/app`),

@@ -28,7 +28,10 @@ function strings(value: Json): string[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(strings) : []
 }
 
-/** A subnet that was written inside its network exists too; so does the group that AKS makes for its nodes. */
+/**
+ * A subnet that was written inline in its network also exists, and so does the resource group that AKS creates for its
+ * nodes.
+ */
 function exists(cloud: Cloud, id: string): boolean {
   if (cloud.get(id) !== undefined) return true
   const known = cloud.list().flatMap((object) => strings(object.outputs['subnets'] ?? []))
@@ -94,7 +97,7 @@ function roleAssignmentRule({ id, inputs, cloud }: Put): Refusal | undefined {
 const NETWORK_CONTRIBUTOR = '4d97b98b-1d4f-4787-a291-c67834d212e7'
 const IDENTITY_OPERATOR = 'f1a07417-d97a-45cb-824c-7a7467783830'
 
-/** Whether one of the cluster's identities holds a role on `id` or above; a role of the owner's own counts as any. */
+/** Whether one of the cluster's identities has a role on `id` or above. A custom role counts as any role. */
 function holds({ inputs, cloud }: Put, role: string, id: string): boolean {
   const ids = strings(valueAt(inputs, 'identity.userAssignedIdentities') ?? [])
   const principals = ids.map((identity) => cloud.get(identity)?.outputs['principalId'])
@@ -192,7 +195,7 @@ const RULES: Readonly<Record<string, (put: Put) => Refusal | undefined>> = {
   'managedidentity:FederatedIdentityCredential': credentialRule,
 }
 
-/** Why Azure would not take this request, or nothing. */
+/** Azure's reason to reject this request; undefined if Azure accepts it. */
 export function refusalOf(put: Put): Refusal | undefined {
   const rules = [parentRule, referenceRule, RULES[put.type.slice(AZURE.length)]]
   for (const rule of rules) {
