@@ -10,7 +10,7 @@ import { describeWith } from './helpers/features.ts'
 import { inSeconds, LABEL } from './helpers/sandbox-objects.ts'
 import { createSandboxSpace, sandboxOf } from './helpers/sandbox-space.ts'
 
-/** On fake nodes pods are ready at once; the scheduler has to be led there. */
+/** Pods on fake nodes are ready at once. These parameters let the scheduler choose a fake node. */
 function onFakeNodes(runtimeClass: string) {
   const parameters = kataParameters(runtimeClass)
   return {

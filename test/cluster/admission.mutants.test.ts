@@ -10,14 +10,16 @@ import { MUTANT_KINDS, type MutantKind, mutantsOf } from './helpers/mutant-kinds
 
 const whatOf = (verdicts: readonly Verdict[]) => verdicts.map(({ mutant }) => mutant.what)
 
-/** What became of the mutants of one kind: refused by us, let pass though something changed, and of those unlisted. */
+/**
+ * Results of the mutants of one kind: rejected by our rules, admitted although a field changed, and unlisted mutants.
+ */
 async function tryMutants(test: AdmissionTest, kind: MutantKind) {
   const strict = await kind.strict(test)
   const asked = await test.ask(kind.send(kind.by, strict))
   expect(asked.status).toBe(200)
   const mutants = await mutantsOf(test.client, kind, strict)
   const verdicts = await judge(test, mutants, ({ object }) => kind.send(kind.by, object))
-  // A conflict would hide what the rules say.
+  // A conflict would hide the verdict of the rules.
   expect(whatOf(verdicts.filter(({ status }) => status === 409))).toEqual([])
   const passed = verdicts.filter(
     ({ status, object }) => status === 200 && stored(object!) !== stored(asked.object!),

@@ -26,7 +26,7 @@ function parametersOf(environment: string, runtimeClass: string): AdmissionParam
   return { ...parameterDataOf(environment), runtimeClass, priorityClass: '' }
 }
 
-/** The pod that the controller would make of a template, first of all with its volume. */
+/** The pod that the controller would create from a template, including its volume. */
 function podOf(template: Draft, namespace: string): KubeObject {
   const { podTemplate, volumeClaimTemplates = [] } = template['spec']
   const name = 'made'

@@ -107,7 +107,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
 describeWith(['agent-sandbox', 'kwok'], 'a pod that ends', () => {
   const space = useSandboxSpace('finished')
 
-  /** Fake pods end when we say so. */
+  /** Ends a fake pod, which does not end by itself. */
   async function endPod(name: string, phase: 'Failed' | 'Succeeded'): Promise<void> {
     await space.client.mergePatch(
       { ...space.path('pods', name), subresource: 'status' },

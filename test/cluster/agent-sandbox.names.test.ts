@@ -42,8 +42,9 @@ describeWith(['agent-sandbox'], 'a namespace without room', () => {
   const space = useSandboxSpace('quota')
 
   /**
-   * A quota that holds. Before its status is filled it refuses nothing, and a status that can be read is not enough:
-   * the API server's admission watches quotas by itself, and is some milliseconds behind. So admission is asked.
+   * Creates a quota and waits until it is enforced. A quota without a status rejects nothing, and a readable status is
+   * not enough: the API server's admission watches quotas separately, some milliseconds behind. So this function
+   * repeats a dry-run creation until admission rejects it.
    */
   async function limitToNone(resource: string, example: KubeObject): Promise<ResourcePath> {
     const name = space.unique('none')

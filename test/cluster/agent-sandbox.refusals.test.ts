@@ -164,7 +164,7 @@ describeWith(['agent-sandbox'], 'metadata that a claim may add', () => {
     const claim = await space.bindClaim({ pool: 'gone', spec: { additionalPodMetadata: { labels } } })
 
     await space.client.delete(space.path('sandboxwarmpools', 'gone'))
-    // It looks when the claim changes, and may not have heard of the pool's end by the first change.
+    // The controller reconciles when the claim changes, and may not know of the pool's deletion at the first change.
     let pokes = 0
     const reason = await space.eventually('the claim to say that its pool is gone', async () => {
       const annotations = { poke: String(++pokes) }

@@ -39,7 +39,7 @@ const GITHUB = 'api.github.com'
 const COPILOT = 'api.business.githubcopilot.com'
 const OWNER = 'local'
 const IDLE_MS = 90_000
-/** The run waits while everything that it left is searched, byte by byte. */
+/** The run waits while the test searches all its remains byte by byte. */
 const SEARCH_MS = 600_000
 const MAX_OUTPUT = 256 * 1024 * 1024
 
@@ -73,7 +73,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
     let postgres: PostgresServer | undefined
     let database = ''
     let keysFolder = ''
-    /** Made by the service for itself, or given where several share a database. */
+    /** Path of the root key: the service creates it, unless several services share a database and receive it. */
     const rootKey = (stateDir: string) =>
       keysFolder === ''
         ? readFileSync(join(stateDir, 'keys', 'deployment.key'))
@@ -179,7 +179,9 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
     const inPod = ['-n', space.namespace]
     const containers = [CONTAINERS.agentHost, CONTAINERS.toolbox]
 
-    /** Its environment, and a file that has no name any more, for as long as this process holds on to it. */
+    /**
+     * Starts a process with the control value in its environment, in a file, and in a deleted file that it keeps open.
+     */
     async function holdIn(container: string): Promise<void> {
       const script = `const fs = require('fs'); fs.writeFileSync(require('os').homedir() + '/kept', process.env.C); const fd = fs.openSync('/tmp/gone', 'w'); fs.writeSync(fd, process.env.C); fs.unlinkSync('/tmp/gone'); console.log('held'); setInterval(() => {}, 1000)`
       const config = ['--kubeconfig', inject('cluster').kubeconfig, ...inPod]

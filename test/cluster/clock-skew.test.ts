@@ -12,7 +12,7 @@ const CASES: readonly (readonly [string, number, object])[] = [
   ['55 s ahead', 55, { state: 'succeeded' }],
   // The reader's clock is behind, so the pod's identity token appears to be issued in the future.
   ['three minutes behind', -180, { state: 'failed', failure: { code: 'identity_mismatch' } }],
-  // The pod does not take a ticket of so far ahead.
+  // The pod rejects a ticket from so far in the future.
   ['three minutes ahead', 180, { state: 'failed', failure: { code: 'configure_rejected' } }],
 ]
 

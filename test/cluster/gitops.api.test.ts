@@ -241,7 +241,7 @@ describe.skipIf(noNodes !== undefined)(
       const looks = () => audited({ verb: 'get', resource: 'sandboxclaims', namespace: SANDBOXES }).length
       const before = looks()
 
-      // Who deletes what belongs to a claim stands still.
+      // Suspends the garbage collector, which would delete the objects of a claim.
       const collector = readState(api.rig.cluster.folder)?.processes.find(
         ({ name }) => name === 'kube-controller-manager',
       )

@@ -45,7 +45,7 @@ describe.skipIf(noNodes !== undefined)(
 
     const find = (object: KubeObject) => rig.client.find(pathOf(object))
 
-    /** Within a quarter of a minute the autoscalers have brought their Deployments to the least that they may have. */
+    /** Waits until the autoscalers have scaled their Deployments to their minimum, which takes up to 15 seconds. */
     async function scaledUp(objects: readonly KubeObject[]): Promise<void> {
       for (const scaler of objects.filter(({ kind }) => kind === 'HorizontalPodAutoscaler')) {
         const { minReplicas, scaleTargetRef } = scaler['spec']
@@ -260,7 +260,7 @@ describe.skipIf(noNodes !== undefined)(
   },
 )
 
-/** What an apply could change. A status, and the version that rises with it, are the controllers'. */
+/** The fields that an apply could change. Controllers change the status, and with it the resource version. */
 function stateOf(object: KubeObject) {
   const { resourceVersion, managedFields, ...metadata } = object.metadata as KubeObject['metadata'] & {
     managedFields?: readonly { operation: string; manager: string }[]

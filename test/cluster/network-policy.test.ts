@@ -8,10 +8,10 @@ import { createPod, execInPod, realPodSpec, waitUntilPodReady } from './helpers/
 import { quietPeriod } from './helpers/quiet-period.ts'
 
 const SETTLE_MS = 30_000
-/** Counted from where the program has been loaded, which alone takes longer than a second in some sandboxes. */
+/** Measured from the time when the program has loaded; loading alone takes longer than a second in some sandboxes. */
 const ANSWER_MS = 4_000
 
-/** One word for one attempt at `host[:port]`: what answered, or why nothing did. */
+/** Tries to connect to `host[:port]`. Returns one word: the response, or the reason for the failure. */
 async function attempt(space: TestNamespace, pod: string, target: string): Promise<string> {
   const script = `
     const { get } = require('node:http')

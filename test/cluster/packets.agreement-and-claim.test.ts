@@ -37,7 +37,7 @@ describeWith(
 
     beforeAll(() => {
       living = liveThroughClaims(stage())
-      // Its own tests tell; until then it may fail unheard.
+      // Separate tests report the failure. This handler only prevents an unhandled rejection before that.
       living.catch(() => undefined)
     })
     afterAll(() => living?.catch(() => undefined), LIVES_MS)
@@ -131,7 +131,7 @@ describeWith(
         await fc.assert(property, { seed: SEED, path: PATH ?? '', endOnFailure: true })
       })
 
-      /** The smallest set that shows a disagreement, and how to see it again. */
+      /** Returns the smallest set with a disagreement, and how to reproduce it. */
       async function shrink(
         found: Disagreement,
         sets: readonly PolicySet[],

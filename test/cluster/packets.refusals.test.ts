@@ -27,7 +27,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     return { apiVersion: 'cilium.io/v2', kind: 'CiliumNetworkPolicy', metadata, spec }
   }
 
-  /** What became of a policy in the agent: `taken`, or the reason that it logged. */
+  /** Result of a policy in the agent: `taken`, or the logged reason for its rejection. */
   function fateOf(policy: KubeObject): Promise<string> {
     const { name } = policy.metadata
     const wait = { what: `the agent to say something about ${name}`, timeoutMs: AGENT_MS }
@@ -85,7 +85,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     const outcomes = await stage().pod(NAMESPACE, 'pod').prober.probe([CELL])
     await stage().client.delete(pathOf(policy))
 
-    // The agent names the two in any order: they come from a map.
+    // The agent names the two in any order, because it reads them from a map.
     expect(fate).toMatch(/combining (?:ToFQDNs and ToCIDR|ToCIDR and ToFQDNs) /)
     expect(outcomes).toEqual(['open'])
   })

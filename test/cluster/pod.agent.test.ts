@@ -138,7 +138,7 @@ const OUR_TOOLS = definitions()
 
 const scripted = (...turns: PlanStep[][]): AgentConfig => ({ kind: 'scripted', plan: { turns } })
 
-/** Events after a sequence, through the first that satisfies; every call is released. */
+/** Returns the events after a sequence up to the first match, and releases every call. */
 async function collect(
   { client }: SandboxPod,
   after: number,

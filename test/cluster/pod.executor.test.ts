@@ -12,7 +12,7 @@ import type { SandboxPodParts } from './helpers/sandbox-pod-spec.ts'
 const FORMS: readonly (readonly [name: string, parts: SandboxPodParts, ownNetwork: boolean])[] = [
   ['gvisor', { runtimeClassName: 'gvisor' }, true],
   ['runc', {}, false],
-  // Stands for a virtual machine, whose own kernel permits namespaces.
+  // Simulates a virtual machine, whose separate kernel permits namespaces.
   ['runc that permits namespaces', { withoutSeccomp: true, offline: 'namespace' }, true],
 ]
 

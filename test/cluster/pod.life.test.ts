@@ -18,7 +18,7 @@ const ISOLATION = {
   reason: 'a pod',
 } as const
 const END_MS = 20_000
-/** The kubelet brings a changed ConfigMap into a pod when it looks at the pod again; a changed annotation makes it look. */
+/** The kubelet updates a ConfigMap in a pod when it syncs the pod. A changed annotation triggers a sync. */
 const SYNC_MS = 60_000
 
 const attempt = (path: string, init: RequestInit = {}) =>

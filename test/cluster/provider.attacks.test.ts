@@ -22,7 +22,7 @@ import {
 } from './helpers/sandbox-objects.ts'
 import { sandboxOf } from './helpers/sandbox-space.ts'
 
-/** An attack that succeeds by waiting is given less of it. */
+/** A shorter `suspectAfterMs`, so that tests of attacks by delay end sooner. */
 const impatient = { timing: { ...PROVIDER_TIMING, suspectAfterMs: 500 } }
 const READY = {
   type: 'Ready',
@@ -202,8 +202,9 @@ describeWith(
       (await space.client.find(space.path('pods', member.metadata.name)))?.metadata.uid
 
     /**
-     * A member that the attacker made, in the place of the pool's own. That one is held in its deletion until the forged
-     * one is ready: the pool counts it, so it makes no other, and has none too many to take away.
+     * Replaces a pool member by a member that the attacker created. The deletion of the original is blocked until the
+     * forged member is ready: the pool still counts the original, so it creates no other member and has no surplus
+     * member to delete.
      */
     async function slipIn(attacker: KubeClient): Promise<string> {
       const pool = space.unique('slipped')

@@ -210,7 +210,7 @@ describeWith(['agent-sandbox'], 'a name that is taken', () => {
 
 describeWith(['agent-sandbox'], 'the life of a claim', () => {
   const space = useProviderSpace('life')
-  /** Longer than a slow machine takes to bind. */
+  /** Longer than a slow machine needs to bind a claim. */
   const quick = { ...PROVIDER_TIMING, lifetime: { lifetimeMs: 20_000, extendEveryMs: 1_000 } }
 
   it('is pushed forward while its sandbox is in use, and ends by itself after that', async () => {

@@ -1,6 +1,7 @@
 /**
- * Entra, a vault and a proxy that leads to both under their real names, as a process of their own:
- * `node test/fakes/azure-main.ts CONFIG.json`. Prints where the proxy is and whom to trust, and ends with its input.
+ * Runs a fake Entra, a fake vault, and a proxy that routes their real names to them, in a separate process: `node
+ * test/fakes/azure-main.ts CONFIG.json`. Prints the proxy's address and the CA certificate, and exits when its stdin
+ * closes.
  */
 import { readFileSync } from 'node:fs'
 import * as z from 'zod'
@@ -19,9 +20,9 @@ const Config = z.strictObject({
   issuers: z.record(z.string(), z.object({ keys: z.array(z.record(z.string(), z.unknown())) })),
   roles: z.record(z.string(), z.array(z.enum(['getSecret', 'listSecrets']))),
   secrets: z.record(z.string(), z.string()),
-  /** Further names of which each leads to a plain server of this machine, through TLS. */
+  /** Additional host names. Each routes to a plaintext server on this machine, with TLS in front. */
   fronts: z.record(z.string(), z.int()),
-  /** Where the proxy listens; the servers themselves are reached through it alone. */
+  /** Address of the proxy, which is the only way to the servers. */
   host: z.string(),
 })
 export type AzureConfig = z.infer<typeof Config>

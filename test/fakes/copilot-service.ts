@@ -20,14 +20,11 @@ const MODEL = {
 }
 
 type CopilotServiceOptions = Pick<Parameters<typeof startModelServer>[0], 'respond'> & {
-  /**
-   * Where it tells its clients to go, should something stand before it.
-   * @default its own origin
-   */
+  /** The origin in the service's own URLs, if a proxy stands in front of it. @default its own origin */
   readonly publicOrigin?: string
 }
 
-/** GitHub's API and the Copilot service as far as the SDK asks them: who the token is, which models, the chat. */
+/** The parts of GitHub's API and of the Copilot service that the SDK uses: the token's user, the models, the chat. */
 export async function startCopilotService({
   respond,
   publicOrigin,
@@ -49,6 +46,6 @@ export async function startCopilotService({
 }
 
 export interface CopilotService extends ModelServer {
-  /** What tells the agent runtime to come here. */
+  /** Environment variables that point the agent runtime to this server. */
   readonly env: Readonly<Record<string, string>>
 }

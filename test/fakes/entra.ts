@@ -29,15 +29,15 @@ const EXCHANGE_AUDIENCE = 'api://AzureADTokenExchange'
 
 let keys: ReturnType<typeof makeKeys> | undefined
 const makeKeys = () => generateKeyPairSync('rsa', { modulusLength: 2048 })
-/** One pair for all in this process: making it takes longer than anything else here. */
+/** One key pair for all fakes in this process, because its generation is the slowest step here. */
 const signingKeys = () => {
   keys ??= makeKeys()
   return keys
 }
 
 /**
- * Microsoft Entra's token endpoint as far as workload identity needs it: OpenID discovery, and access tokens for
- * assertions of a cluster that a federated credential names. It refuses with Entra's own codes.
+ * The parts of Microsoft Entra's token endpoint that workload identity needs: OpenID discovery, and access tokens for
+ * assertions of a cluster that a federated credential names. It rejects requests with Entra's error codes.
  */
 export async function startEntra(options: EntraOptions) {
   const { tenantId, authority, tokenSeconds = 3600 } = options
@@ -106,7 +106,7 @@ export async function startEntra(options: EntraOptions) {
   }
 }
 
-/** Entra's code for what is wrong with an assertion; undefined where it is in order. */
+/** Entra's error code for an invalid assertion; undefined if the assertion is valid. */
 async function judgeAssertion(
   assertion: string,
   clientId: string,
@@ -125,7 +125,7 @@ async function judgeAssertion(
   return verified.then(() => undefined, codeOf)
 }
 
-/** The federated credential that an assertion is for, or Entra's code where there is none. */
+/** Returns the federated credential that matches the assertion, or Entra's error code if none matches. */
 function credentialFor(
   assertion: string,
   ours: readonly FederatedCredential[],

@@ -17,7 +17,7 @@ export interface FakeAnswer {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** What a server does instead of answering as it should: an answer of another kind, or a line that breaks. */
+/** A planted failure of the server: a different response, a connection reset, or no response. */
 export type Fault = FakeAnswer | 'reset' | 'silence'
 
 export interface HttpsFakeOptions {
@@ -27,7 +27,7 @@ export interface HttpsFakeOptions {
   readonly listen?: { readonly host: string; readonly port: number }
 }
 
-/** A TLS server that keeps what it was asked, and misbehaves as often as it was told to. */
+/** A TLS server that records its requests and fails as often as the test demands. */
 export async function startHttpsFake({ tls, respond, listen }: HttpsFakeOptions) {
   const requests: FakeRequest[] = []
   const faults: Fault[] = []

@@ -9,9 +9,9 @@ export interface KeyVaultOptions extends Pick<HttpsFakeOptions, 'tls' | 'listen'
   readonly url: string
   readonly tenantId: string
   readonly authority: string
-  /** Whose tokens it takes. */
+  /** Issuer and keys of the accepted tokens. */
   readonly tokens: { readonly issuer: string; readonly keys: () => Promise<JSONWebKeySet> }
-  /** What each Azure identity may do here. */
+  /** Permissions of each Azure identity. */
   readonly roles: Record<string, readonly DataAction[]>
 }
 
@@ -29,7 +29,7 @@ export async function startKeyVault(options: KeyVaultOptions) {
   const { url, tenantId, authority, roles } = options
   const secrets = new Map<string, Version[]>()
   const state = {
-    /** What an answer without a token names. A hostile vault names something else. */
+    /** The challenge of a response to a request without a token. A hostile vault names a different resource. */
     challenge: `Bearer authorization="${authority}/${tenantId}", resource="${RESOURCE}"`,
   }
 
@@ -64,7 +64,7 @@ export async function startKeyVault(options: KeyVaultOptions) {
   }
 }
 
-/** The identity that a token stands for, or undefined for one that is not for this vault. */
+/** The identity of a token, or undefined for a token of another audience. */
 async function callerOf(
   token: string,
   { tokens, tenantId }: Pick<KeyVaultOptions, 'tokens' | 'tenantId'>,

@@ -8,7 +8,7 @@ export type LoggedRequest = {
   readonly verb: string
   readonly plural: string
   readonly name: string
-  /** When it came, on the clock of `performance.now()`. */
+  /** Arrival time on the clock of `performance.now()`. */
   readonly atMs: number
 }
 
@@ -30,9 +30,9 @@ const notFound = (name: string) => failure(404, 'NotFound', `"${name}" not found
 const conflict = (message: string) => failure(409, 'Conflict', message)
 
 /**
- * An API server at the wire: list, watch, get, create, patch and delete of any namespaced kind, and a log of what was
- * asked. It passes the same conformance cases as the real one (`test/conformance/kube-api.ts`), and can fail in the
- * ways that the real one cannot be made to.
+ * A fake API server over HTTP: list, watch, get, create, patch and delete of any namespaced kind, and a log of the
+ * requests. It passes the same conformance cases as the real API server (`test/conformance/kube-api.ts`), and can fail
+ * in ways that a real API server cannot be forced to.
  */
 export async function startFakeKubeApi() {
   const store = createObjectStore()
@@ -139,11 +139,11 @@ export async function startFakeKubeApi() {
     /** Documents that are no objects, by path: the issuer's keys. */
     documents,
     /**
-     * Objects by their names as the server's memory has them where that is behind: for who asks with version 0. An
-     * undefined one is not known there yet.
+     * Stale objects by name, as an API server with an outdated cache returns them for requests with resource version 0.
+     * Undefined: the cache does not know the object yet.
      */
     remembered,
-    /** From here on only this bearer is let in. */
+    /** From now on, only requests with this bearer token are accepted. */
     requireToken(value: string): void {
       token = value
     },

@@ -8,7 +8,10 @@ type Entry = { bytes: Uint8Array; mode: number }
 
 const NOTHING = new Uint8Array()
 
-/** A toolbox whose workspace is a map: enough of the contract for the tools, with faults on demand. */
+/**
+ * A toolbox with a map as its workspace. It implements the part of the contract that the tools need, with faults on
+ * demand.
+ */
 export class MemoryToolbox implements Toolbox {
   isolation: Isolation = {
     backend: 'linux-bwrap',

@@ -27,8 +27,8 @@ export interface ModelToolCall {
 }
 
 /**
- * What the model answers: words and tool calls, an HTTP error, raw bytes of a broken stream, or nothing at all. After
- * `holdAfter` characters of calls nothing more comes, and the stream stays open.
+ * The model's reply: text and tool calls, an HTTP error, raw bytes of a broken stream, or no response. After
+ * `holdAfter` characters of tool calls the server sends nothing more and keeps the stream open.
  */
 export type ModelReply =
   | {
@@ -43,21 +43,21 @@ export type ModelReply =
   | { readonly hang: true }
 
 export interface ModelServer {
-  /** Base URL to give to a client: `http://127.0.0.1:<port>/v1`. */
+  /** Base URL for clients: `http://127.0.0.1:<port>/v1`. */
   readonly url: string
   readonly origin: string
-  /** Every request line that came, also of routes that the server does not have. */
+  /** Every received request line, including unknown routes. */
   readonly paths: readonly string[]
   readonly requests: readonly ModelRequest[]
   close(): Promise<void>
 }
 
-/** The answer of a further GET route as JSON; undefined where there is no such route. */
+/** Returns the JSON response of an additional GET route; undefined if the route does not exist. */
 type Extra = (path: string) => unknown
 
 type Respond = (request: ModelRequest, index: number) => ModelReply | Promise<ModelReply>
 
-/** The text of a message, whichever of the two forms of content it has. */
+/** The text of a message, for both forms of its content. */
 export function textOf(message: ModelMessage | undefined): string {
   if (typeof message?.content === 'string') return message.content
   return (message?.content ?? []).map((part) => part.text ?? '').join('')
@@ -195,7 +195,7 @@ function completionOf(model: string, reply: Words) {
   }
 }
 
-/** A refusal as OpenAI's API has it: a field of its own beside the content, streamed in pieces. */
+/** Sends a refusal as OpenAI's API does: in a separate field beside the content, streamed in pieces. */
 function refuse(response: ServerResponse, model: string, reply: { refusal: string; text?: string }): void {
   const half = Math.ceil(reply.refusal.length / 2)
   const deltas = [
@@ -214,7 +214,7 @@ function refuse(response: ServerResponse, model: string, reply: { refusal: strin
   response.end(`${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('')}data: [DONE]\n\n`)
 }
 
-/** Settles when a response can take more, or when its client has gone. */
+/** Settles when the response accepts more data or its client has disconnected. */
 async function drained(response: ServerResponse): Promise<void> {
   const settled = new AbortController()
   const { signal } = settled
@@ -224,7 +224,7 @@ async function drained(response: ServerResponse): Promise<void> {
   await Promise.allSettled(events)
 }
 
-/** Longer arguments come in more than two pieces. */
+/** Longer arguments are sent in more than two pieces. */
 const MAX_PIECE = 65_536
 
 /** A call as the pieces that its client puts together. */
@@ -240,7 +240,7 @@ function piecesOf(call: ReturnType<typeof wireCalls>[number]) {
   return [first, ...more]
 }
 
-/** Streams the words in pieces of a few characters, then each call in two pieces or more, as real servers do. */
+/** Streams the text in pieces of a few characters, then each call in two or more pieces, as real servers do. */
 async function sendStream(response: ServerResponse, model: string, reply: Words): Promise<void> {
   replies += 1
   response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -253,7 +253,7 @@ async function sendStream(response: ServerResponse, model: string, reply: Words)
       choices: [{ index: 0, finish_reason: null, ...choice }],
       ...more,
     }
-    // A client that has gone takes no more.
+    // A disconnected client reads no more data.
     const isTaken = response.write(`data: ${JSON.stringify(chunk)}\n\n`) || response.destroyed
     return { taken: async () => void (isTaken || (await drained(response))) }
   }

@@ -3,8 +3,8 @@ import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 
 /**
- * An HTTP proxy that knows a few names, as the egress proxy of a cluster does: it leads them to ports of this
- * machine, refuses all others, and keeps who was asked for. TLS goes through it end to end.
+ * An HTTP proxy for a few names, like a cluster's egress proxy. It routes these names to ports of this machine, rejects
+ * all other names, and records the requested names. TLS passes through end to end.
  */
 export async function startNameProxy(names: ReadonlyMap<string, number>, host = '127.0.0.1') {
   const asked: string[] = []

@@ -5,7 +5,7 @@ export function createTestAuthority() {
   const authority = createAuthority('agentweaver-test-ca')
   return {
     certificate: authority.certificate,
-    /** What a TLS server that answers to these names needs. */
+    /** Certificate and key of a TLS server with these names. */
     serverFor: (...names: string[]) => {
       const [commonName = 'server'] = names
       const { certificate, key } = issueCertificate(authority, {

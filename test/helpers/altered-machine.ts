@@ -4,7 +4,9 @@ import { spawnSync } from 'node:child_process'
 export const canAlterMachine =
   spawnSync('unshare', ['--user', '--map-root-user', '--mount', 'true']).status === 0
 
-/** The words before a program's own that start it on this machine after `setup`, a shell command, changed it. */
+/**
+ * Returns a command prefix that runs `setup`, a shell command that changes this machine, and then the given program.
+ */
 export function onMachineWhere(setup: string): string[] {
   return ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', `${setup}; exec "$@"`, 'sh']
 }

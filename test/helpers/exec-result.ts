@@ -1,6 +1,6 @@
 import type { ExecResult } from '../../contracts/exec.ts'
 
-/** A command that said nothing and ended well. */
+/** The result of a command without output and with exit code 0. */
 export const EXITED = {
   exitCode: 0,
   signal: null,

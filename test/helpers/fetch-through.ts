@@ -2,7 +2,9 @@ import { Agent, buildConnector, fetch as send } from 'undici'
 
 const dial = buildConnector({})
 
-/** `fetch` whose connections all lead to one port of this machine, while its requests keep the host of their URL. */
+/**
+ * Returns a `fetch` that connects to one port of this machine for every URL, and keeps the URL's host in the request.
+ */
 export function fetchThrough(port: number): typeof fetch {
   const agent = new Agent({
     connect: (options, callback) => dial({ ...options, hostname: '127.0.0.1', port: String(port) }, callback),

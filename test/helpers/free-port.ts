@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * A port that is free, below those that the kernel gives to whoever asks for any (`ip_local_port_range`): no other test's
- * server or connection takes it before its own server has.
+ * Returns a free port below the kernel's ephemeral range (`ip_local_port_range`), so that no other test's server or
+ * connection takes it before the server of this test starts.
  */
 export async function freePort(host: string): Promise<number> {
   for (;;) {

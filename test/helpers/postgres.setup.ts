@@ -3,19 +3,19 @@ import type { TestProject } from 'vitest/node'
 import { type PostgresServer, startPostgres } from '../../devcluster/service/postgres-server.ts'
 import { messageOf } from '../../runtime/kit/errors.ts'
 
-/** What the broker answers to a test file that asks for PostgreSQL. */
+/** The broker's offer to a test file that requests PostgreSQL. */
 export type PostgresOffer = { readonly url: string } | { readonly unavailable: string }
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Loopback port on which test files ask for the PostgreSQL of this run. */
+    /** Loopback port on which test files request the PostgreSQL server of this run. */
     postgresBroker: number
   }
 }
 
 /**
- * Lends one PostgreSQL to all test files of a run. It is started by the first file that asks, so a run without
- * such a file pays for a socket only.
+ * Shares one PostgreSQL server between all test files of a run. The first request starts it, so a run without such a
+ * file only opens a socket.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   let server: Promise<PostgresServer> | undefined

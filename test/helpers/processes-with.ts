@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Processes of this machine that have an odd word in their command line. */
+/** Processes of this machine whose command line contains a unique word. */
 export function processesWith(oddWord: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

@@ -1,4 +1,4 @@
-/** Milliseconds that this thread was on a processor while `work` ran: what other programs take is not in it. */
+/** CPU time of this thread in milliseconds while `work` ran, without the time of other programs. */
 export function processorMs(work: () => unknown): number {
   const before = process.threadCpuUsage()
   work()

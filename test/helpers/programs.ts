@@ -7,8 +7,8 @@ import { bundleServices } from '../../scripts/bundle.ts'
 const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
 
 /**
- * The bundle of a pod's image, made once for a test file that starts many AgentHosts: it starts several times as
- * fast as the sources. Those are started by the suites of whole processes.
+ * The bundle of a pod's image, built once for a test file that starts many AgentHosts, because it starts several times
+ * as fast as the sources. Only the suites of whole processes start the sources.
  */
 export function bundlePrograms() {
   const folder = mkdtempSync(join(tmpdir(), 'aw-programs-'))
@@ -18,7 +18,7 @@ export function bundlePrograms() {
     return bundleServices(join(folder, 'bundle')).then(({ agentHost }) => agentHost)
   }
   return {
-    /** The AgentHost's program, which brings its runner. */
+    /** The AgentHost program, which includes its runner. */
     agentHost: () => {
       bundle ??= make()
       return bundle

@@ -1,8 +1,8 @@
 import { delay } from '../../runtime/kit/deadline.ts'
 
 /**
- * Waits until the condition holds; fails with what was waited for when the deadline passes. The deadline only ends what
- * hangs: a busy machine may need most of it.
+ * Waits until the condition holds. At the deadline it fails and names the condition. The deadline is only for hangs: a
+ * busy machine may need most of it.
  */
 export async function until(
   what: string,

@@ -1,8 +1,8 @@
 import { onTestFinished, vi } from 'vitest'
 
 /**
- * Deadlines of exactly so many milliseconds do not pass in this test: what ends before the test does has ended for
- * another reason, however long it took.
+ * Disables timers of exactly this many milliseconds in the test, so that an operation that ends early has ended for
+ * another reason.
  */
 export function withoutDeadline(ms: number): void {
   const start = globalThis.setTimeout

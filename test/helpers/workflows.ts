@@ -20,7 +20,7 @@ const Job = z.looseObject({
   'timeout-minutes': z.number(),
   steps: z.array(Step).min(1),
 })
-/** A workflow of GitHub Actions, as far as its rules are concerned. A job without its own permissions is refused. */
+/** The parts of a GitHub Actions workflow that the rules check. A job without explicit permissions is rejected. */
 export const Workflow = z.looseObject({
   name: z.string(),
   on: z.record(z.string(), z.unknown()),
@@ -35,21 +35,22 @@ export const workflowText = (file: string) => readFileSync(join(FOLDER, file), '
 export const parseWorkflow = (text: string): Workflow => Workflow.parse(parse(text))
 
 const PINNED = /^[\w.-]+\/[\w./-]+@[0-9a-f]{40}$/
-/** What somebody who opens a pull request, or names a branch, writes. */
+/** Expressions with values that the author of a pull request or the name of a branch controls. */
 const TAINTED = /github\.(?:head_ref|event|ref_name|actor)|inputs\.|needs\.|steps\.|matrix\./
 const SAME_REPOSITORY = 'github.event.pull_request.head.repo.full_name == github.repository'
 const EXPRESSION = /\$\{\{/
 
 type Job = Workflow['jobs'][string]
 
-/** Everything in a workflow that would let somebody in, by job. */
+/** All security faults of a workflow, by job. */
 export function workflowFaults(text: string): string[] {
   const workflow = parseWorkflow(text)
   const faults: string[] = []
   if ('pull_request_target' in workflow.on) faults.push('runs with the rights of main for pull requests')
   if ('workflow_run' in workflow.on) faults.push('runs with the rights of main after pull requests')
   if (/\$\{\{\s*secrets\./.test(text)) faults.push('uses a secret')
-  // Of the runs that wait in a group only the last is kept: whoever chooses its name takes another's place.
+  // GitHub keeps only the newest waiting run of a group. If a pull request could choose the group, its run could
+  // replace another run.
   if (/head_ref|\.title|\.label/.test(workflow.concurrency.group)) faults.push('anybody chooses its group')
   for (const [line] of text.matchAll(/uses: .*/g))
     if (!/@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(line)) faults.push(`${line} has no version beside its commit`)
@@ -68,7 +69,7 @@ interface Seen {
   readonly isAfterAnother: boolean
 }
 
-/** What is wrong with a job as a whole. */
+/** Faults of a whole job. */
 const JOB_RULES: readonly (readonly [fault: string, is: (seen: Seen) => boolean])[] = [
   [
     'a fork gets a token of Azure',
@@ -98,7 +99,7 @@ const JOB_RULES: readonly (readonly [fault: string, is: (seen: Seen) => boolean]
     ({ canLogIn, job }) => canLogIn && isProgram(job) && !RUNNER.test(job['runs-on']),
   ],
   [
-    // A machine of ours keeps what a job leaves behind, and stands in a network.
+    // A self-hosted runner keeps the files of a job, and has access to a network.
     'runs on a machine of ours without need',
     ({ canLogIn, job }) => job['runs-on'] !== HOSTED && !(canLogIn && isProgram(job)),
   ],
@@ -116,12 +117,15 @@ const JOB_RULES: readonly (readonly [fault: string, is: (seen: Seen) => boolean]
   ],
 ]
 
-/** By these kubelogin exchanges a token of GitHub's that it asks for itself. */
+/** kubelogin uses these variables to exchange a GitHub token, which it requests itself. */
 const LOGIN = ['AAD_LOGIN_METHOD', 'AZURE_CLIENT_ID', 'AZURE_TENANT_ID']
 
-/** What starts the program, which logs in to the cluster by kubelogin. */
+/** Commands that start the program, which logs in to the cluster with kubelogin. */
 const PROGRAM = /\bpulumi (?:up|preview|refresh)|npm run up |preview-stack (?:up|down|sweep)|scripts\/drift/
-/** Variables of the repository: those of an environment come too late to choose a machine. */
+/**
+ * Runners must come from variables of the repository: GitHub resolves variables of an environment only after it has
+ * chosen the runner.
+ */
 const HOSTED = 'ubuntu-24.04'
 const RUNNER = /^\$\{\{ .*\bvars\.RUNNER_(?:DEV|PROD) \|\| 'ubuntu-24\.04' \}\}$/
 const isProgram = (job: Job) => firstRun(job, PROGRAM) < job.steps.length
@@ -153,7 +157,7 @@ type StepOf = z.infer<typeof Step>
 const LOADS = /^(?:PATH|NODE_OPTIONS|LD_PRELOAD|BASH_ENV)$/
 const isForeign = (ref: string) => TAINTED.test(ref) && !/pull_request\.base\.sha/.test(ref)
 
-/** What is wrong with one step. */
+/** Faults of a single step. */
 const STEP_RULES: readonly (readonly [fault: string, is: (step: StepOf, job: Job) => boolean])[] = [
   ['an action is not pinned by commit', ({ uses }) => uses !== undefined && !PINNED.test(uses)],
   ['an expression is put into a script', ({ run = '' }) => EXPRESSION.test(run)],

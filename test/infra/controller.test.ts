@@ -73,7 +73,7 @@ describe.skipIf(!existsSync(MODULE))(
       if (a === undefined || b === undefined) throw new Error('no Deployment')
 
       expect(hardened(a, settings)['spec']).toEqual(hardened(b, settings)['spec'])
-      // What the release's own flags are, ours are too.
+      // Our flags include all flags of the release.
       const upstream = parse(await readFile(join(MODULE, 'extensions.controller.yaml'), 'utf8'))
       const container = (object: unknown) =>
         (object as { spec: { template: { spec: { containers: { args: string[] }[] } } } }).spec.template.spec

@@ -24,7 +24,7 @@ const [NETWORK = '', CLUSTER = '', ADD_ONS = ''] = STACKS
 /** A resource without the name of its stack, in its own URN and in those that it refers to. */
 const anywhere = (text: string) => text.replaceAll(/urn:pulumi:[^:]+::/g, 'urn:pulumi:any::')
 const key = ({ urn }: PlannedResource) => anywhere(urn)
-/** Inputs with what only Azure knows taken out: a layer has it from another stack. */
+/** Replaces values that only Azure knows, because a layer reads them from another stack. */
 const known = (value: unknown): unknown => {
   if (isUnknown(value)) return 'unknown'
   if (Array.isArray(value)) return value.map(known)

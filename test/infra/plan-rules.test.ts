@@ -19,8 +19,8 @@ beforeAll(async () => {
 })
 
 /**
- * Objects that the SDK's own defaults hide whole, for one id in them that Azure makes: a reader of the plan does not see
- * the rest of them, and no rule reads it. The subnet of an endpoint has nothing but its id.
+ * Objects that the SDK's defaults hide completely because of one id in them that Azure creates. A reader of the plan
+ * does not see their other fields, and no rule reads them. The subnet of an endpoint contains only its id.
  */
 const HIDDEN: Readonly<Record<string, readonly string[]>> = {
   'prod.json': ['azure-native:network:PrivateEndpoint::agentweaver-prod-endpoint subnet'],

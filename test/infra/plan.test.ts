@@ -14,7 +14,7 @@ import { BUILT_IN_ROLES, roleDefinitionId, secretGetter } from '../../infra/plan
 const ROOT = resolve(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
-/** A project of its own, with the fixture's program, outside the repository. */
+/** Creates a separate project with the fixture's program, outside the repository. */
 async function aProject(settings: Record<string, unknown> = {}): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'plan-'))
   await cp(join(ROOT, 'test/fixtures/plan-project'), folder, { recursive: true })

@@ -25,7 +25,7 @@ const only = (plan: Plan | undefined, type: string): PlannedResource => {
 }
 const urnsOf = (resources: readonly PlannedResource[]) => resources.map(({ urn }) => urn)
 
-/** Whether one resource comes after another, directly or through others; a child comes after what its parent is. */
+/** Whether one resource depends on another, directly or indirectly. */
 function comesAfter(plan: Plan | undefined, later: PlannedResource, earlier: PlannedResource): boolean {
   const byUrn = new Map(plan?.resources.map((one) => [one.urn, one]))
   const seen = new Set<string>()
@@ -87,7 +87,7 @@ describe('what goes with the cluster instead of being deleted by itself', () => 
   })
 })
 
-/** The outputs, with what only Azure knows taken from the file. */
+/** The outputs, with values that only Azure knows replaced by the values of the file. */
 function known(value: unknown, file: unknown): unknown {
   if (isUnknown(value)) return file
   if (Array.isArray(value) || typeof value !== 'object' || value === null) return value

@@ -25,7 +25,7 @@ const numbered = JSON.parse('"128"') as number
 interface Planted {
   readonly mistake: string
   readonly type: string
-  /** What the compiler takes: its annotation is the proof. */
+  /** The type annotation proves that the compiler accepts these arguments. */
   readonly args: AgentPoolArgs | ManagedClusterArgs
   readonly says: readonly string[]
 }
@@ -130,7 +130,7 @@ const ACCEPTED_BY_TYPES_AND_MOCKS: readonly Planted[] = [
   },
 ]
 
-/** These the compiler refuses where it sees them, and the mocks record all the same. */
+/** The compiler rejects these mistakes wherever it checks the types; the mocks record them anyway. */
 const REFUSED_BY_TYPES: readonly Planted[] = [
   {
     mistake: 'a nested object without its name',

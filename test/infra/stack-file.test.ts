@@ -42,7 +42,7 @@ const bare = fc
     fc.string({ unit: 'grapheme-ascii', maxLength: 12 }),
   )
   .filter((text) => !/^\s*[[{]/.test(text))
-/** What the first reader makes of a file, where it finds nothing to refuse. */
+/** Returns the first reader's value of a file, or undefined if the reader rejects the file. */
 function accepted(text: string): { readonly value: unknown } | undefined {
   try {
     return readStackText(text).problems.length > 0 ? undefined : { value: parse(text) }

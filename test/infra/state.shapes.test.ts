@@ -25,7 +25,9 @@ describe('bodies, held to the types of the pinned SDK', () => {
     shapes = await loadShapes(Object.values(TYPES), shapesFolder(process.env['XDG_CACHE_HOME']))
   })
 
-  /** What ARM has in the path and what the SDK spells otherwise. */
+  /**
+   * SDK names of properties that the SDK renames, by ARM name. `PATH` has the properties that are part of ARM's path.
+   */
   const RENAMED: Readonly<Record<string, string>> = {
     supportsHttpsTrafficOnly: 'enableHttpsTrafficOnly',
     networkAcls: 'networkRuleSet',

@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(project, { recursive: true }))
 
-/** An engine that only says what it was asked, in order. */
+/** A fake engine that only records its calls, in order. */
 function anEngine({
   there = [],
   outcomes = {},

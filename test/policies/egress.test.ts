@@ -8,7 +8,7 @@ import { destinationsFor, placementOf } from '../../policies/agent/egress/target
 const HEAD = 'apiVersion: agentweaver.io/v1\nkind: EgressPolicy\nname: test\n'
 const WHY = 'why: because a test needs it'
 
-/** A file with one destination of class agent, in lines of its own. */
+/** A file with one destination of class agent, with each setting on a separate line. */
 const withDestination = (...lines: string[]) =>
   `${HEAD}classes:\n  agent:\n    - ${[...lines, WHY].join('\n      ')}\n  command: []\n`
 const destination = (...lines: string[]) =>

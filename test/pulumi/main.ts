@@ -9,8 +9,8 @@ import { ROOT } from './helpers/stack-file.ts'
 import { PROOF_PAGE, proofPage } from './proof-page.ts'
 
 /**
- * `npm run test:pulumi`: the program under the real engine, or a word that there is none. With `--record` it also writes
- * what it has seen: the requests that tests of rules read, and docs/infra-proof.md.
+ * `npm run test:pulumi`: tests the program with the real engine, or reports that no engine is installed. With
+ * `--record` it also writes the recorded requests for the tests of the rules, and docs/infra-proof.md.
  */
 const found = await findPulumi(process.env)
 if ('skipped' in found) {

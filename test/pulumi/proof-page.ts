@@ -2,7 +2,7 @@ import type { Proof } from './cli/proof.ts'
 
 export const PROOF_PAGE = 'docs/infra-proof.md'
 
-/** Parts of the page, in the order in which somebody meets them. */
+/** Parts of the page, in reading order. */
 export const PARTS = [
   'Before the stack',
   'A new stack',
@@ -20,7 +20,7 @@ interface LastRun {
   readonly proofs: readonly Proof[]
 }
 
-/** What the last whole run of the lane has seen, as a page. */
+/** The results of the last complete run as a page. */
 export function proofPage({ cli, date, proofs }: LastRun): string {
   const unknown = proofs.filter(({ part }) => !PARTS.some((known) => known === part))
   if (unknown.length > 0) throw new Error(`the page has no part ${unknown[0]?.part}`)

@@ -9,7 +9,7 @@ import { until } from '../helpers/until.ts'
 
 const RUN = { id: 'run_1', kind: 'agent', state: 'queued', generation: 0, holder: 'this process' } as RunRow
 
-/** Drivers over a store whose transactions answer when the test says so. */
+/** Drivers with a store whose transactions finish when the test decides. */
 function slowlyDriven() {
   const transactions: PromiseWithResolvers<never>[] = []
   const store = {

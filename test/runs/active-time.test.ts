@@ -57,7 +57,7 @@ it('goes on with the next driver where the last one was, however often the drive
     expect(time.ms).toBe(before)
     expect(time.ms).toBeGreaterThanOrEqual(used)
     time.add(worked)
-    // It is killed as soon as that is written: nothing tells the row of its end.
+    // The simulated driver is killed right after the write, so it never records its end in the row.
     await until('it is written down', async () => (await kept(store, id)) > before)
   }
 

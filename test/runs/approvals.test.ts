@@ -17,7 +17,7 @@ import {
 
 const use = useService()
 
-/** A command that must be asked about; what it removes tells whether it ran. */
+/** A command that needs an approval. The deleted folder shows whether the command ran. */
 const DESTRUCTIVE = 'rm -rf build'
 
 function aProject(aWorkspace: () => string) {

@@ -13,7 +13,7 @@ const fault = (code: ErrorCode) => new SandboxError(code, 'a word')
 
 type Answer = HostHealth['state'] | 'nothing' | 'silence' | 'stranger'
 
-/** A sandbox that answers these in turn, and the last of them from then on. */
+/** A fake sandbox that returns these health results in turn, and then repeats the last one. */
 function aSuspect(answers: readonly Answer[], sandbox: Partial<Suspect['sandbox']> = {}) {
   let asked = 0
   const suspect: Suspect = {
@@ -120,7 +120,7 @@ describe('a failure of a sandbox', () => {
       const dying = aSuspect(['stranger', then], { howLost: async () => undefined })
       const cause = await judge(error, dying, { timing: { ...SHORTLY, settleMs: 2_000 } })
 
-      // What was answered amiss is told all the same.
+      // The message still contains the wrong identity.
       expect(cause).toMatchObject({ code: 'sandbox_lost', message: expect.stringContaining('a word') })
     },
   )

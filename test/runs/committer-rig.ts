@@ -48,7 +48,7 @@ export async function startCommitterRig(decide: () => 'allow' | 'deny' = () => '
     runId,
     other,
     row,
-    /** As a process that begins to drive the run now has it. `over`: what it has in the place of the real parts. */
+    /** Returns the committer of a process that takes over the run now. `over` replaces real dependencies. */
     driver: async (over: Partial<RunDeps> = {}) => {
       const run = await row()
       const after = run.hostSequence - run.hostReread

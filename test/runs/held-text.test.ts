@@ -10,7 +10,7 @@ const AT = new Date(0).toISOString()
 const said = (events: readonly RunEvent[]): string =>
   events.map((event) => (event.type === 'command.output' ? event.data.chunk : '')).join('')
 
-/** A store whose transactions fail at their end while `breaks` says so: nothing of them stays. */
+/** A store whose transactions fail and roll back at their end while `breaks` returns true. */
 const breaking = (store: Store, breaks: () => boolean): Store =>
   new Proxy(store, {
     get: (target, key) => {
@@ -24,7 +24,7 @@ const breaking = (store: Store, breaks: () => boolean): Store =>
     },
   })
 
-/** A sandbox whose command says these pieces, one event each, and then ends. */
+/** A sandbox whose command prints these pieces, one event each, and then ends. */
 async function aSandbox(pieces: readonly string[]) {
   const rig = await startCommitterRig()
   const commandId = `cmd-of-${rig.runId}`

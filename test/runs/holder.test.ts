@@ -20,7 +20,7 @@ async function aStore(): Promise<Store> {
   return store
 }
 
-/** A process among others; `driven` is what it took over. */
+/** One of several processes. `driven` contains the runs that it took over. */
 async function aProcess(store: Store, ttlMs = 60_000) {
   const holder = new Holder()
   let losses = 0

@@ -7,7 +7,10 @@ import { alice, aRun, dataOf, follow, shell, startService } from './service-rig.
 
 const SECRET = 'the-secret-words'
 
-/** A service whose operator allows `outer/work`, where runs and a shared folder lie; `outer/secret` lies beside it. */
+/**
+ * A service whose operator allows `outer/work`, which contains the runs and a shared folder. `outer/secret` is a
+ * sibling of it.
+ */
 async function aPlace() {
   const outer = realpathSync(mkdtempSync(join(tmpdir(), 'aw-host-folders-')))
   const [work, secret] = [join(outer, 'work'), join(outer, 'secret')]

@@ -7,7 +7,7 @@ import { alice, aRun, follow, shell, useService } from './service-rig.ts'
 
 const use = useService()
 
-/** The routes over the real service and its store; `overrides` stand for what a dying process did not do. */
+/** The routes with the real service and its store. `overrides` simulate the missing writes of a process that dies. */
 async function routes(overrides: Partial<AppOptions['store']> = {}) {
   const { service, store } = use()
   const apiKey = generateApiKey()
@@ -40,7 +40,7 @@ async function routes(overrides: Partial<AppOptions['store']> = {}) {
     })
 }
 
-/** The process dies after the transaction that did the work, and before it kept the final answer. */
+/** The process dies after the transaction and before it stores the final response. */
 const diesBeforeItAnswers = { writeIdempotencyKey: () => Promise.reject(new Error('the process died')) }
 
 const runsAt = async (path: string) => {

@@ -60,7 +60,7 @@ it('sends a ready warm pod two requests: the configuration, then the event strea
 })
 
 it('configures a pod once its identity is verified, even if its health check is still pending', async () => {
-  // A question that has no answer is never given up here.
+  // In this test, a request without a response never times out.
   withoutDeadline(ANSWER_TIMEOUT_MS)
   const { pod, controller, service, claimed } = await aCluster()
   pod.ignore(healthz)

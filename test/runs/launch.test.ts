@@ -11,7 +11,7 @@ import type { SandboxProvider } from '../../runtime/sandboxes/provider.ts'
 import { openStore } from '../../runtime/store/open-store.ts'
 import { givenRun } from '../store/rows.ts'
 
-/** A launch up to its claim, which is refused: what is kept of it, and what is given back. */
+/** Runs a launch up to its claim, which is rejected, to check the stored records and the released resources. */
 async function startLaunches(collect: () => Promise<void> = async () => undefined) {
   const folder = await mkdtemp(join(tmpdir(), 'aw-launch-'))
   const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })

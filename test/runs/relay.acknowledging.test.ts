@@ -13,7 +13,7 @@ import { allCommitted } from './all-committed.ts'
 
 const AT = '2026-01-01T00:00:00Z'
 
-/** A relay that commits at once, and a sandbox that says what the test has it say. */
+/** A relay with immediate commits, and a sandbox whose events the test chooses. */
 function startRelay({
   failing = 0,
   decides = false,
@@ -81,7 +81,7 @@ function startRelay({
   }
 }
 
-/** The relay's timers are the test's from here on: what is committed takes none. */
+/** Replaces the relay's timers with fake ones; commits use no timers. */
 function stopTheClock(): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   onTestFinished(() => void vi.useRealTimers())

@@ -29,7 +29,7 @@ const shell = (command: string): PlanStep => ({ kind: 'tool', tool: 'run_command
 const say = (text: string): PlanStep => ({ kind: 'say', text })
 const scripted = (...turns: PlanStep[][]): AgentConfig => ({ kind: 'scripted', plan: { turns } })
 
-/** What a store would keep, and whatever else it would do to a batch before it is kept. */
+/** A fake store that keeps the batches. `before` runs before a batch is kept. */
 class Kept {
   readonly envelopes: HostEnvelope[] = []
   before: () => Promise<void> = async () => undefined
@@ -108,12 +108,13 @@ describe.each([
 ] as const)('the relay over %s', (_what, start, isPort) => {
   it('loses and repeats nothing on a line that breaks again and again', async () => {
     const { host, line, client, kept } = await aRelayedHost(start)
-    // It speaks until it is told that the line has broken often enough.
+    // The command prints lines until the test creates `enough.txt`, after enough connection breaks.
     const command =
       'i=0; until test -e enough.txt; do i=$((i+1)); echo "line $i"; sleep 0.02; done; echo "all $i"'
 
     await client.startCommand('c1', ExecRequest.parse({ command }), never)
-    // Not once for each cut: what a line has brought may be kept after its cut, and the next cut then meets none.
+    // Fewer than one verification per cut: data from a connection may be kept after its cut, and the next cut then
+    // finds no connection.
     const cuts = await cutUntil(line, kept, (done) => done > FEW && (!isPort || line.state.verified > FEW))
     const direct = createAgentHostClient(host.address, BEARER)
     onTestFinished(() => direct.close())

@@ -10,7 +10,7 @@ import { COMPILE_CACHE } from '../helpers/compile-cache.ts'
 
 const SERVER = fileURLToPath(new URL('../../runtime/api/server.ts', import.meta.url))
 
-/** The real service as a process, in a folder of the test; `launcher` is what starts it, where it is not itself. */
+/** Runs the real service in a child process, in a folder of the test. `launcher` is an optional wrapper command. */
 export async function startServer(folder: string, launcher: readonly string[] = []) {
   const [program = process.execPath, ...args] = [...launcher, process.execPath, SERVER]
   const child = spawn(program, args, {

@@ -64,7 +64,7 @@ export async function startService(env: Record<string, string> = {}) {
   return { service, store, config, folder, workspaces, aWorkspace, close }
 }
 
-/** One service for a whole test file; each test has a workspace of its own. */
+/** One service for a whole test file. Each test has a separate workspace. */
 export function useService(env: Record<string, string> = {}) {
   let started: Awaited<ReturnType<typeof startService>> | undefined
   let names = 0

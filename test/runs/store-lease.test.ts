@@ -9,7 +9,9 @@ import { until } from '../helpers/until.ts'
 const postgres = await requestPostgres()
 const reason = 'unavailable' in postgres ? postgres.unavailable : undefined
 
-/** Who holds the store keeps it, however late it renews its lease; who wants it waits no longer than it must. */
+/**
+ * The holder of the store keeps it even if it renews its lease late. A waiting process waits no longer than necessary.
+ */
 const LONG_MS = 120_000
 const SHORT_MS = 400
 

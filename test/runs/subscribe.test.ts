@@ -184,7 +184,7 @@ function movesOf(commits: Commits, take: (count: number) => Promise<void>) {
     commit: (count: number) => untold.push(commits.commit(count)),
     tell: (which: number) => commits.tell(untold.splice(which % (untold.length || 1), 1)[0]),
     look: () => commits.tell(),
-    /** All is told by then, the latest first, so that the reader can get what it waits for. */
+    /** Delivers all pending events, the latest first, so that the reader can receive its events. */
     pull: async (count: number) => {
       for (const events of untold.splice(0).reverse()) commits.tell(events)
       await take(count)

@@ -21,7 +21,7 @@ export function git(folder: string, ...args: string[]): void {
   execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b.example', ...args], { cwd: folder })
 }
 
-/** What a run said about its settings. */
+/** The policy events of a run. */
 export const noticesOf = (events: readonly RunEnvelope[]) =>
   events.flatMap(({ event }) => (event.type.startsWith('policy.') ? [event] : []))
 

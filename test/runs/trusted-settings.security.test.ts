@@ -10,7 +10,7 @@ import { fileOf, ignored, noticesOf, STRICT, trusted, useTrust, WEAK, writeSetti
 
 const { use, aRepository, startedIn, trust } = useTrust()
 
-/** Runs one command as an agent, denies what it asks for, and answers what happened. */
+/** Runs one command as an agent, denies its approvals, and returns the events. */
 async function runShell(path: string, command: string): Promise<RunEnvelope[]> {
   const { service } = use()
   const { id } = await service.startRun(

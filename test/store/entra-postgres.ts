@@ -5,9 +5,9 @@ export const SETUP_ROLE = 'agentweaver-dev-database-setup'
 export const DATABASE = 'agentweaver'
 
 /**
- * What Azure adds to a server, as far as SQL shows it: a group of administrators that owns databases, an administrator
- * that is no superuser, and in `postgres` the function that makes a role for an identity and labels it. A label provider
- * is C code, so the function writes the label into the catalog, where Azure's leaves it too.
+ * Azure's additions to a PostgreSQL server, as far as SQL shows them: a group of administrators that owns databases, an
+ * administrator without superuser rights, and in `postgres` the function that creates a role for an identity and labels
+ * it. A label provider is C code, so the function writes the label directly into the catalog table that Azure uses.
  */
 const AZURE = `
   create role azure_pg_admin nologin;
@@ -28,7 +28,7 @@ const AZURE = `
       return format('Created role for %I', role_name);
     end $$`
 
-/** A real PostgreSQL of its own with what Azure adds to it. `query` is its superuser's. */
+/** Starts a separate real PostgreSQL server with Azure's additions. `query` runs as its superuser. */
 export async function startEntraPostgres(network?: PostgresNetwork) {
   const server = await startPostgres(network)
   const at = (database: string, user = 'postgres') => {

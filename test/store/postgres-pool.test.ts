@@ -25,7 +25,7 @@ describe.skipIf(!serverUrl)('the connections to PostgreSQL', () => {
     const work = db.transaction().execute(async (tx) => {
       const pid = await backend(tx)
       await sql`select pg_terminate_backend(${pid})`.execute(admin)
-      // Between two statements nobody waits on the connection: its error reaches the client alone.
+      // Between two statements no query waits on the connection, so only the client object receives the error.
       await until('the backend is gone', async () => {
         const { rows } = await sql`select 1 from pg_stat_activity where pid = ${pid}`.execute(admin)
         return rows.length === 0

@@ -23,7 +23,7 @@ export async function proxyTo(url: string) {
   return {
     url: through.href,
     connections: () => connections,
-    /** What is open stays open and answers no more. */
+    /** Keeps the open connections open, but forwards no more data on them. */
     freezeCurrent: () => {
       for (const socket of sockets) socket.unpipe().pause()
     },

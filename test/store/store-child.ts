@@ -3,8 +3,8 @@ import { openStore, type StoreLocation } from '../../runtime/store/open-store.ts
 import { anEvent } from './rows.ts'
 
 /**
- * A process of its own with a store. `open` opens and closes it; `append` appends to a run until it is killed and
- * prints every sequence after its commit; `upload` writes a chunk of a blob and then hangs.
+ * A separate process with a store. `open` opens and closes the store. `append` appends to a run until it is killed, and
+ * prints every sequence after its commit. `upload` writes a chunk of a blob and then hangs.
  */
 const [mode, location, runId = ''] = process.argv.slice(2)
 const store = await openStore(JSON.parse(location ?? '') as StoreLocation, { log: silentLog })

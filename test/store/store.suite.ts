@@ -10,7 +10,7 @@ import type { StoreUnderTest } from './store-under-test.ts'
 import { testTrustedFolders } from './trusted-folders.suite.ts'
 import { testWork } from './work.suite.ts'
 
-/** Everything that a store promises, whatever is under it. */
+/** Tests the whole contract of a store, for any engine. */
 export function testStore(engine: StoreUnderTest): void {
   describe(`a store on ${engine.engine}`, () => {
     testRuns(engine)

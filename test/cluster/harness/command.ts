@@ -59,7 +59,7 @@ export async function waitForWords(running: Running, words: RegExp, timeoutMs = 
   if (!words.test(running.output())) throw new Error(`the command ended first:\n${running.output()}`)
 }
 
-/** Waits until the machine is as it was; a clean-up by an undertaker takes a moment. */
+/** Waits until the machine has returned to its earlier state. The clean-up process needs a moment. */
 export async function waitUntilClean(before: Machine, timeoutMs = 20_000): Promise<void> {
   const left = () => JSON.stringify(newSince(before))
   const wait = { what: 'the machine to be as it was', timeoutMs, everyMs: 100 }

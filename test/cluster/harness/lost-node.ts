@@ -15,7 +15,7 @@ const run = promisify(execFile)
 
 /** The node that is lost; neither the control plane nor the service is on it. */
 const LOST = 'node1'
-/** Until the control plane calls a silent node not ready, and who waits for its pods gives them up. */
+/** Maximum time until the control plane marks an unresponsive node as not ready, and until its pods count as lost. */
 const NOTICE_MS = 300_000
 const GONE_MS = 300_000
 
@@ -50,7 +50,7 @@ export function useLosableNode() {
 
   return {
     space,
-    /** The node’s port of the switch: without it, it hears and says nothing, and its pods run on. */
+    /** Changes the node's switch port. Without the port, the node has no network, but its pods keep running. */
     plug(...how: string[]) {
       const pid = state().processes.findLast(({ name }) => name === 'switch')?.pid ?? 0
       return insideNetwork(pid, [['link', 'set', LOST, ...how]])
@@ -58,7 +58,7 @@ export function useLosableNode() {
     /** Everything of the node at once: kubelet, containerd, and all that runs in pods. */
     async kill() {
       const pid = state().nodes.find(({ name }) => name === LOST)?.pid
-      // Its shell dies of it too.
+      // The signal also kills this shell.
       await run('nsenter', ['-t', String(pid), '-p', '--', 'sh', '-c', 'kill -9 -1']).catch(() => undefined)
     },
     takeOut: () => space.kube().delete(node),
@@ -75,7 +75,7 @@ export function useLosableNode() {
   }
 }
 
-/** All that happens to a run which works when its node is lost. */
+/** Records the events of a working run whose node is lost. */
 async function runThrough(space: ReturnType<typeof useServiceSpace>, lose: () => Promise<void>) {
   await space.waitForPool('agent')
   const command: PlanStep = { kind: 'tool', tool: 'run_command', arguments: { command: 'sleep 600' } }

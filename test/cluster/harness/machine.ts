@@ -34,7 +34,7 @@ function linesOf(path: string): string[] {
 }
 
 /**
- * Identifies the process by its program, its arguments or its control group, because pods run programs of their own
+ * Identifies the process by its program, its arguments or its control group, because pods run programs from separate
  * images.
  */
 function belongsToCluster(pid: string): boolean {
@@ -51,7 +51,10 @@ function belongsToCluster(pid: string): boolean {
 /** In the environment of every command that a test starts, and so of the process that owns its cluster. */
 export const TEST_MARKER = `AGENTWEAVER_HARNESS_TEST=${process.pid}`
 
-/** Clusters whose owner lives and was not started by this test: a dead one's remains may be ours. */
+/**
+ * Clusters that this test did not start and whose owner is alive. The remains of a dead owner's cluster may come from
+ * this test.
+ */
 function othersSlots(): number[] {
   return listSlots().filter((slot) => {
     const owner = readState(slotFolder(slot))?.owner
@@ -93,7 +96,7 @@ function cgroupFolders(folder: string, depth: number): string[] {
 
 /** Everything new since `before`, except for resources of clusters that run beside the tests. */
 export function newSince(before: Machine): Partial<Machine> {
-  // One of them may come, or go down, while the machine is read.
+  // Another cluster may start or stop while the machine is read.
   const earlier = othersSlots()
   const now = readMachine()
   const others = [...earlier, ...othersSlots()]

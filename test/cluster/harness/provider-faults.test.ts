@@ -36,7 +36,7 @@ function programOf({ folder }: Cluster, name: string) {
   return {
     freeze: () => process.kill(pid, 'SIGSTOP'),
     thaw: () => process.kill(pid, 'SIGCONT'),
-    /** Its address is free again when it is gone. */
+    /** Kills the process and waits until its address is free. */
     async kill(): Promise<void> {
       process.kill(pid, 'SIGKILL')
       await waitUntil({ what: `${name} to be gone`, timeoutMs: WAIT_MS }, () => !existsSync(`/proc/${pid}`))
@@ -66,7 +66,10 @@ describe('a provider on a control plane whose programs die', () => {
     programs.set(name, found)
     return found
   }
-  /** kwok gives a pod up whose status it could not write, until that pod has an event; a kubelet looks again by itself. */
+  /**
+   * If kwok fails to write the status of a pod, it does not retry until the pod has an event; a kubelet retries by
+   * itself. So this function produces events.
+   */
   function keepLooking(): () => Promise<void> {
     const stopping = new AbortController()
     const work = (async () => {

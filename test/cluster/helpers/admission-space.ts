@@ -29,7 +29,7 @@ export interface Answer {
   readonly status: number
   readonly rule: string
   readonly message: string
-  /** What would be stored. */
+  /** The object that the API server would store. */
   readonly object?: KubeObject
 }
 
@@ -54,8 +54,8 @@ interface SpaceOptions {
 }
 
 /**
- * A namespace of sandboxes under all policies. They are this file's own: their names, the label that they select by
- * and the namespaces that they know, so that suites side by side do not meet.
+ * A namespace of sandboxes with all policies. The policies' names, their selector label and their namespaces are unique
+ * to this file, so that parallel suites do not affect each other.
  */
 export function useAdmissionSpace(prefix: string, { parameters, beside = {} }: SpaceOptions): AdmissionTest {
   const id = `${prefix}-${randomBytes(3).toString('hex')}`
@@ -166,7 +166,7 @@ async function makeNamespace(client: KubeClient, space: AdmissionSpace, podSecur
   await client.create(parameterObject(namespace, parameters) as KubeObject)
 }
 
-/** What updates are tried on; it has to be there before the rules, which would refuse that it is made so. */
+/** Creates the objects for the update tests. They must exist before the rules, which would reject their creation. */
 async function makeOldObjects(test: AdmissionTest): Promise<void> {
   const { client } = test
   await client.create(aSandboxPod(test, OLD.pod))
@@ -177,7 +177,7 @@ async function makeOldObjects(test: AdmissionTest): Promise<void> {
   await client.create(aVolumeClaim(test, OLD.volume))
 }
 
-/** The API server takes new policies up within about a second: one refusal by each shows that it has. */
+/** The API server enforces new policies within about a second. One rejection by each policy proves it. */
 async function waitUntilEnforced(test: AdmissionTest): Promise<void> {
   await Promise.all(ADMISSION_POLICIES.map((policy) => waitUntilRefuses(test, policy)))
 }

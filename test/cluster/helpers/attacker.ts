@@ -100,7 +100,7 @@ export async function startListener(identity: () => string) {
   }
 }
 
-/** The API's client of a sandbox, as it is, except that its address leads to a listener of the test. */
+/** The API's client of a sandbox, unchanged except for its address, which points to a listener of the test. */
 export function connectTo({ address }: BoundSandbox, { baseUrl }: { baseUrl: string }, bearer: string) {
   if (!('guard' in address)) throw new Error('a sandbox of the cluster has a guarded address')
   const connection = connectAgentHost({ baseUrl, guard: address.guard }, bearer)

@@ -10,7 +10,7 @@ import type { AzureConfig } from '../../fakes/azure-main.ts'
 const MAIN = fileURLToPath(new URL('../../fakes/azure-main.ts', import.meta.url))
 
 export interface AzureProcess {
-  /** The proxy that leads to Entra and the vault. */
+  /** The proxy to Entra and the vault. */
   readonly proxy: string
   /** The certificate of the authority to trust. */
   readonly authority: string

@@ -127,7 +127,7 @@ async function reach(
   }
 }
 
-/** What the pods of the API say of themselves. */
+/** Diagnosis of the deployment: the state and the logs of the API's pods. */
 async function whyNot({ kubectl }: GitopsRig): Promise<string> {
   const of = ['--namespace', CONTROL_PLANE]
   const logs = ['logs', '--selector', 'app.kubernetes.io/component=api', '--tail', '60', '--prefix', ...of]

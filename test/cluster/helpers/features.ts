@@ -16,10 +16,10 @@ export type Feature =
 
 export interface ClusterUnderTest {
   readonly kubeconfig: string
-  /** Empty on a cluster that is not ours. */
+  /** Empty on a cluster that we did not start. */
   readonly folder: string
   readonly auditLog: string
-  /** Where the cluster's own programs are, kubectl first; empty on a cluster that is not ours. */
+  /** Folders of the cluster's programs, the folder of kubectl first. Empty on a cluster that we did not start. */
   readonly binFolders: readonly string[]
   readonly features: readonly Feature[]
 }

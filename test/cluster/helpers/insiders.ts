@@ -23,7 +23,7 @@ const EXTENSIONS = `/apis/${CLAIM.group}/${CLAIM.version}/namespaces/${SANDBOXES
 const DRY = '?dryRun=All&fieldValidation=Strict'
 const MERGE_PATCH = 'application/merge-patch+json'
 
-/** A service account with the rights that RBAC gives it, and with no others. */
+/** A service account with exactly its RBAC rights. */
 export function asAccount({ connection }: KubeClient, namespace: string, account: string): Insider {
   const user = `system:serviceaccount:${namespace}:${account}`
   const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`, 'system:authenticated']

@@ -8,7 +8,7 @@ export interface Verdict extends Answer {
   readonly mutant: Mutant
 }
 
-/** What the API server says of each mutant, a few at a time. */
+/** Returns the API server's verdict on each mutant. Sends a few requests at a time. */
 export async function judge(
   test: AdmissionTest,
   mutants: readonly Mutant[],

@@ -31,7 +31,7 @@ export interface MutantKind {
   /** Fields that the object does not have are tried too. */
   readonly adds: boolean
   readonly neutral: readonly Neutral[]
-  /** How many different rules answer at least: fewer, and the generator has lost its teeth. */
+  /** Minimum number of different rules that reject mutants. Fewer means that the generator no longer works. */
   readonly rules: number
 }
 

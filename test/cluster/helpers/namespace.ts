@@ -13,14 +13,14 @@ export interface TestNamespace {
 
 const ACCOUNT_MS = 20_000
 
-/** One namespace for a test file, made before its tests and deleted after them. */
+/** Creates one namespace for a test file before its tests, and deletes it after them. */
 export function useNamespace(prefix: string, labels: Readonly<Record<string, string>> = {}): TestNamespace {
   const name = `${prefix}-${randomBytes(3).toString('hex')}`
   const client = createKubeClient(readKubeconfig(inject('cluster').kubeconfig))
   let counter = 0
   beforeAll(async () => {
     await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } })
-    // Pods are refused until the namespace has its default account.
+    // Pods are rejected until the namespace has its default service account.
     await waitUntil({ what: `the default account of ${name}`, timeoutMs: ACCOUNT_MS }, () =>
       client.find({ apiVersion: 'v1', plural: 'serviceaccounts', namespace: name, name: 'default' }),
     )

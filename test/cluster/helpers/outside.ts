@@ -17,7 +17,7 @@ const SERVER = `
   for (const port of [80, 8080]) require('node:http').createServer(answer).listen(port, '0.0.0.0')`
 const READY_MS = 10_000
 
-/** Stands for the internet, as far as `OUTSIDE` goes. */
+/** Simulates the internet with the addresses of `OUTSIDE`. */
 export async function startOutside(folder: string): Promise<{ stop(): Promise<void> }> {
   const network = await openOutside(folder, {
     link: 'outside',

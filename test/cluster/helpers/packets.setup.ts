@@ -3,7 +3,10 @@ import { provideCluster } from './provide-cluster.ts'
 
 let stop: () => Promise<void> = () => Promise.resolve()
 
-/** A cluster whose network agent takes its time with changed labels, as on a managed cluster: what policies must stand. */
+/**
+ * A cluster whose network agent applies changed labels with a delay, as on a managed cluster. Policies must hold in
+ * this case.
+ */
 export async function setup(project: TestProject): Promise<void> {
   stop = await provideCluster(project, { gvisor: true, cilium: 'default' })
 }

@@ -21,10 +21,10 @@ type PodSpec = ReturnType<typeof sandboxPodSpec>
 type PodAzureOptions = {
   readonly client: KubeClient
   readonly namespace: string
-  /** The one service account that Entra knows. */
+  /** The only service account that the fake Entra accepts. */
   readonly account: string
   readonly secrets: Readonly<Record<string, string>>
-  /** Further names that lead to plain servers of this machine, by port. */
+  /** Ports of plaintext servers on this machine, by additional host name. */
   readonly fronts?: Readonly<Record<string, number>>
 }
 
@@ -64,7 +64,7 @@ export async function startPodAzure({ client, namespace, account, secrets, front
   }
   return {
     stop: () => azure.stop(),
-    /** The sandbox pod with an Azure identity, whose token is in `agent-host` alone. */
+    /** A sandbox pod with an Azure identity. Only `agent-host` has the token. */
     withIdentity(spec: PodSpec, audience = 'api://AzureADTokenExchange', more: Record<string, string> = {}) {
       const [agentHost, ...others] = spec.containers
       const token = { audience, expirationSeconds: 3600, path: 'azure-identity-token' }
@@ -93,7 +93,7 @@ export async function startPodAzure({ client, namespace, account, secrets, front
   }
 }
 
-/** What the cluster says of its issuer to those who verify its tokens. */
+/** The cluster's OIDC discovery documents, for verifiers of its tokens. */
 function readIssuer<T>(path: string): Promise<T> {
   const { server, ca, cert, key } = readKubeconfig(inject('cluster').kubeconfig)
   const { promise, resolve, reject } = Promise.withResolvers<T>()

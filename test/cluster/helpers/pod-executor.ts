@@ -12,7 +12,7 @@ const never = new AbortController().signal
 interface Command {
   readonly io: ExecIo
   readonly ended: (result: ExecResult) => void
-  /** Output is handed on in order, each piece after the one before has been taken. */
+  /** Resolves when the previous output has been consumed, so that output is delivered in order. */
   taken: Promise<void>
   failed?: (error: unknown) => void
 }
@@ -22,7 +22,8 @@ export function createPodExecutor(client: AgentHostClient, isolation: Isolation)
   const commands = new Map<string, Command>()
   const stop = new AbortController()
   const following = follow(client, commands, stop.signal)
-  // A command that is not yet taken, or that ends its own pod, does not hear of it: the next one does.
+  // If reading events fails while no command waits, or because a command ends its own pod, only the next command
+  // receives the error.
   following.catch(() => undefined)
 
   async function run(request: ExecRequest, io: ExecIo): Promise<ExecResult> {
@@ -65,7 +66,7 @@ export function createPodExecutor(client: AgentHostClient, isolation: Isolation)
   }
 }
 
-/** Reads events for as long as the executor lives, and acknowledges those whose output has been taken. */
+/** Reads events until the executor is closed, and acknowledges events whose output was consumed. */
 async function follow(
   client: AgentHostClient,
   commands: ReadonlyMap<string, Command>,

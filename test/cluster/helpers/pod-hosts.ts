@@ -60,7 +60,7 @@ export function testAgentHostInPods(runtime: 'runc' | 'gvisor'): void {
       }
     }
 
-    /** The ConfigMap as charts write it; the kubelet looks at a pod again, and so at its volumes, when the pod changes. */
+    /** Writes the ConfigMap as charts do. The kubelet syncs a pod, and its volumes, when the pod changes. */
     async function publish(keys: readonly JWK[]): Promise<void> {
       await space.client.apply({
         apiVersion: 'v1',

@@ -13,7 +13,7 @@ const execFileAsync = promisify(execFile)
 const READY_MS = 60_000
 const EXEC_MS = 30_000
 
-/** On a cluster that is not ours the toolbox has to come from somewhere it can pull from. */
+/** On a cluster that we did not start, the toolbox image must come from a registry that the cluster can pull from. */
 export const testImage = () => process.env['AGENTWEAVER_TEST_IMAGE'] || TOOLBOX_IMAGE
 
 /**

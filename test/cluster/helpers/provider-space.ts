@@ -48,7 +48,7 @@ export function useProviderSpace(prefix: string) {
 
 export type Claiming = Partial<ClaimRequest> & { readonly uids?: string[] }
 
-/** A claim as the API makes one: its handle drafted, its UID kept. */
+/** Creates a claim as the API does: it drafts the handle and stores the UID. */
 export function claimWith(provider: KubernetesProvider, over: Claiming = {}): Promise<BoundSandbox> {
   const { uids = [], ...request } = over
   const claimName = request.claimName ?? `agent-${randomUUID().replaceAll('-', '')}`

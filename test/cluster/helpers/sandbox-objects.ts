@@ -15,7 +15,7 @@ export const LABEL = {
   nameHash: 'agents.x-k8s.io/sandbox-name-hash',
 } as const
 
-/** The annotation by which the controller records its choice, and by which a claim can make the choice itself. */
+/** Annotation in which the controller records its choice of sandbox. A claim can also set it to choose a sandbox. */
 export const PICK_ANNOTATION = 'agents.x-k8s.io/sandbox-name'
 
 type Fields = Readonly<Record<string, unknown>>

@@ -16,7 +16,7 @@ export interface SandboxPodParts {
   readonly restartPolicy?: string
 }
 
-/** A sandbox pod as `docs/pod.md` says. */
+/** The spec of a sandbox pod from `docs/pod.md`. */
 export function sandboxPodSpec(parts: SandboxPodParts = {}) {
   const { runtimeClassName, offline = 'auto', withoutSeccomp = false } = parts
   const env = (values: Record<string, string>) =>

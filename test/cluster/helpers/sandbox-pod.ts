@@ -33,7 +33,7 @@ export async function writeExecutorKeys(
 
 export type SandboxPod = Awaited<ReturnType<typeof startSandboxPod>>
 
-/** A sandbox pod in standby, and a caller that holds the ticket key. */
+/** A sandbox pod in standby, and a caller with the ticket key. */
 export async function startSandboxPod(space: TestNamespace, name: string, parts: SandboxPodParts = {}) {
   const key = keyPair()
   await writeExecutorKeys(space, { k1: key })

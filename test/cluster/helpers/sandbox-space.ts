@@ -15,12 +15,12 @@ import {
 const WAIT_MS = 45_000
 const POLL_MS = 25
 
-/** A namespace with the moves that every suite about claims makes. */
+/** A namespace with the operations that every suite about claims uses. */
 export function useSandboxSpace(prefix: string) {
   return createSandboxSpace(useNamespace(prefix))
 }
 
-/** The same moves in a namespace that something else has made. */
+/** The same operations in an existing namespace. */
 export function createSandboxSpace(space: TestNamespace) {
   const { client, name: namespace } = space
   const path = (plural: string, name: string): ResourcePath => {

@@ -22,11 +22,11 @@ export type ServiceOptions = {
   readonly replicas: Readonly<Record<SandboxKind, number>>
   /** Kubeconfig of the cluster. @default the cluster of the suites */
   readonly kubeconfig?: () => string
-  /** What the deployment allows at most, as its ceiling file has it. */
+  /** The deployment's upper limits, in the format of the ceiling file. */
   readonly ceiling?: Readonly<Record<string, unknown>>
   /** Further settings of the service. */
   readonly settings?: () => Promise<Readonly<Record<string, string>>>
-  /** What makes a pod of the agents' pool of the usual one, once the service has its keys. */
+  /** Derives the spec of the agent pool's pods from the default spec, once the service has its keys. */
   readonly agentPod?: (place: ServicePlace) => Promise<(spec: PodSpec) => object>
 }
 
@@ -87,7 +87,7 @@ export function useServiceSpace(options: ServiceOptions) {
       ...more,
     })
     const { url, apiKeyFile } = await service.ready
-    // The service makes one, unless its keys are given.
+    // Without given keys, the service creates an API key.
     const keyFile = apiKeyFile ?? join(more?.['AGENTWEAVER_KEYS_DIR'] ?? '', API_KEY_FILE)
     reached = { url, apiKey: (await readFile(keyFile, 'utf8')).trim() }
     client = createClient(reached)
@@ -124,7 +124,7 @@ export function useServiceSpace(options: ServiceOptions) {
     namespace,
     kube: () => kube,
     client: () => client,
-    /** Where the service listens, and the key that it takes. */
+    /** URL of the service, and the API key that it accepts. */
     url: () => reached.url,
     apiKey: () => reached.apiKey,
     log: () => service.stderr(),
@@ -133,7 +133,7 @@ export function useServiceSpace(options: ServiceOptions) {
     pods: async () => (await kube.list({ apiVersion: 'v1', plural: 'pods', namespace })).items,
     claims: async () =>
       (await kube.list({ apiVersion: EXTENSIONS_API, plural: 'sandboxclaims', namespace })).items,
-    /** No claim is left, and no pod but the pools’ own, which are full again. */
+    /** Waits until no claim is left, and only the pods of the full pools. */
     async nothingLeft(): Promise<void> {
       const { agent, command } = replicas
       await waitUntil({ what: 'nothing to be left', timeoutMs: GONE_MS, everyMs: 100 }, async () => {

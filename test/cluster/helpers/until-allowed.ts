@@ -15,7 +15,7 @@ type Account = { readonly namespace: string; readonly name: string }
  */
 const COUNTS_MS = 10_000
 
-/** Waits until the API server lets a service account do what these rules grant it in a namespace. */
+/** Waits until the API server allows a service account every operation of these rules in a namespace. */
 export async function untilAllowed(
   client: KubeClient,
   account: Account,

@@ -36,7 +36,7 @@ interface Compared extends Question {
   readonly why: string
 }
 
-/** Puts sets into force in the lanes of a convoy, and compares each cell with what the packets do. */
+/** Applies policy sets in the lanes of a convoy, and compares each cell with the result of real packets. */
 export function createAgreement(stage: Stage, facts: ClusterFacts, convoy: Convoy = 0) {
   const lanes = lanesOf(convoy)
   let inForce: readonly KubeObject[] = []
@@ -78,7 +78,7 @@ export function createAgreement(stage: Stage, facts: ClusterFacts, convoy: Convo
   }
 }
 
-/** A policy that was deleted must not be taken for the one of the same name in the next set. */
+/** Unique names prevent that a deleted policy is confused with a policy of the next set. */
 const named = (policy: KubeObject, number: number): KubeObject => ({
   ...policy,
   metadata: { ...policy.metadata, name: `${policy.metadata.name}-${number}` },

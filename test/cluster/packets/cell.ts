@@ -1,4 +1,7 @@
-/** What came of one attempt. `dropped` is silence until the time was up; the `name …` ones never got to a connection. */
+/**
+ * Result of one attempt. `dropped`: no response before the timeout. `name …`: the lookup failed, so no connection was
+ * tried.
+ */
 export type Outcome =
   | 'open'
   | 'refused'
@@ -8,7 +11,7 @@ export type Outcome =
   | 'name unknown'
   | 'name dropped'
 
-/** One attempt: a new connection, or one datagram that asks for an answer. */
+/** One attempt: a new connection, or one datagram that requires a response. */
 export interface Cell {
   readonly protocol: 'TCP' | 'UDP'
   /** An address, or a name that is looked up first, as a program would. */

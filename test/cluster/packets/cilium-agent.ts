@@ -10,9 +10,12 @@ export interface CiliumAgent {
   waitUntilRealised(wanted: Wanted): Promise<void>
   /** Whether it took a policy into its rules at all. */
   hasTaken(policy: KubeObject): Promise<boolean>
-  /** Addresses that a looked-up name has led to; it knows them long after, for every pod with a selector of that name. */
+  /**
+   * Addresses learned from name lookups. The agent remembers them for a long time, and allows them for every pod with a
+   * selector of that name.
+   */
   learnedAddresses(): Promise<readonly string[]>
-  /** Its log lines that hold all words. */
+  /** The agent's log lines that contain all words. */
   logLines(...words: readonly string[]): string[]
   /** Suspends the agent's process while `work` runs, to simulate a hung agent. */
   whileItHangs<T>(work: () => Promise<T>): Promise<T>
@@ -36,15 +39,15 @@ interface AgentEndpoint {
 }
 
 const REALISED_MS = 20_000
-/** Each answer lists every rule or every pod, which costs the agent some milliseconds. */
+/** Each response lists every rule or every pod, which costs the agent some milliseconds. */
 const POLL_MS = 40
 
-/** The agent of the only node: the suites that ask it run on a cluster of one. */
+/** The agent of the only node: the suites that query the agent run on a cluster with one node. */
 export function connectCiliumAgent(folder: string): CiliumAgent {
   const state = readState(folder)
   const node = state?.nodes[0]
   if (!state || !node) throw new Error(`${folder} has no node`)
-  // The socket is in the node's own file systems, which the kernel shows below the process that holds them.
+  // The socket is in the node's mount namespace, which `/proc/PID/root` exposes.
   const socketPath = `/proc/${node.pid}/root/run/cilium/cilium.sock`
   const dispatcher = new Agent({ connect: { socketPath } })
 
@@ -108,7 +111,7 @@ export function connectCiliumAgent(folder: string): CiliumAgent {
   }
 }
 
-/** The recorded process is what entered the node; the agent is its child there. */
+/** The recorded process entered the node's namespaces; the agent is its child. */
 function agentPid({ processes }: ClusterState, node: string): number {
   const entered = processes.find(({ name }) => name === `${node}-cilium`)?.pid
   const children = readFileSync(`/proc/${entered}/task/${entered}/children`, 'utf8').trim()

@@ -49,7 +49,7 @@ export function createClaimLife(
         metadata.ownerReferences?.some(({ name }) => name === pool) ? [metadata.name] : [],
       )
     },
-    /** The pod that the claim was given. */
+    /** Creates the claim and returns its pod's name. */
     async claim(): Promise<string> {
       await client.create(anObject(CLAIM.kind, { warmPoolRef: { name: pool } }))
       return waitUntil({ what: `a sandbox for ${pool}`, timeoutMs: BOUND_MS, everyMs: 5 }, async () => {
@@ -57,13 +57,13 @@ export function createClaimLife(
         return isBound(claim) ? sandboxOf(claim) : undefined
       })
     },
-    /** The label of its claim, which the controller writes on the pod some time after the claim says that it is bound. */
+    /** The claim label of a pod. The controller writes it some time after the claim's status is bound. */
     claimUid: (name: string): Promise<string> =>
       waitUntil({ what: `the label of a claim on ${name}`, timeoutMs: BOUND_MS, everyMs: 5 }, async () => {
         const { labels } = (await client.get(podPath(name))).metadata
         return labels?.[LABEL.claimUid] || undefined
       }),
-    /** Waits until the agent has given the pod the identity that has the label of its claim. */
+    /** Waits until the agent has assigned the pod the identity with the claim label. */
     async waitForIdentity(name: string): Promise<void> {
       const endpoint = { apiVersion: 'cilium.io/v2', plural: 'ciliumendpoints', namespace, name }
       await waitUntil(

@@ -87,7 +87,7 @@ export const livesStage: StagePlan = {
   listening,
 }
 
-/** Puts the committed policies into force, and leads a sandbox of each runtime from its pool through a claim to its end. */
+/** Applies the committed policies, and runs a sandbox of each runtime through a claim from its pool to its end. */
 export async function liveThroughClaims(stage: Stage): Promise<Lives> {
   const inForce = await Promise.all(TREE.policies.map((policy) => stage.client.create(policy)))
   try {
@@ -130,7 +130,7 @@ function leavingCells(stage: Stage): WatchedCell[] {
   ]
 }
 
-/** From everybody who could try to get in. */
+/** Starts attempts to connect to the sandbox from every possible source. */
 function startEntering(stage: Stage, ip: string): Watch[] {
   const { outside, pod } = stage
   const closed = [cell('into the sandbox', [ip, AGENT_HOST_PORT]), cell('into the sandbox', [ip, 8080])]
@@ -151,7 +151,7 @@ function lifeOf(stage: Stage, runtime: Runtime, { namespace, labels }: Omit<type
   return createClaimLife(stage.client, { ...plan, listening: { ...listening, early } })
 }
 
-/** What the program in the pod wrote down about its first seconds. */
+/** Reads the program's log of its first seconds in the pod. */
 async function readEarly(stage: Stage, namespace: string, name: string): Promise<Life['early']> {
   const url = `/api/v1/namespaces/${namespace}/pods/${name}/log`
   return waitUntil({ what: `the first words of ${name}`, timeoutMs: 30_000, everyMs: 200 }, async () =>

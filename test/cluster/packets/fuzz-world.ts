@@ -2,7 +2,10 @@ import type { ClusterFacts, End, Probe } from '../../../reachability/model.ts'
 import type { Question } from './questions.ts'
 import type { Stage, StagePlan } from './stage.ts'
 
-/** What generated policies and probes both speak of. A set is written for one namespace and run in any of its kind. */
+/**
+ * Constants that generated policies and probes share. A policy set is written for one namespace, and works in any
+ * namespace of the same kind.
+ */
 export const OWN = 'fuzz-own'
 export const PEER = 'fuzz-peer'
 
@@ -27,7 +30,7 @@ const NAMED_PORTS = [
 const LISTENING = { tcp: [8080, 9090], udp: [8080] }
 const OUTSIDE_LISTENING = { tcp: [80, 443, 8080], udp: [8080] }
 
-/** Pods of the set's own namespace, one of each runtime, and strangers that share labels with them. */
+/** Pods of the set's own namespace, one of each runtime, and pods of another namespace with the same labels. */
 const OWN_PODS = [
   { name: 'a', labels: { app: 'a', tier: 'front' }, runtime: 'runc' },
   { name: 'b', labels: { app: 'b', tier: 'back' }, runtime: 'gvisor' },
@@ -156,7 +159,7 @@ const POD_PACKETS: readonly Packet[] = [
   ['UDP', 8080],
 ]
 
-/** All that is probed for a set: what its pods reach, and who reaches them. */
+/** All probes for a set: egress from its pods and ingress to its pods. */
 export function fuzzCells(stage: Stage, lane: number, number: number): Question[] {
   const namespace = laneName(lane)
   return OWN_PODS.flatMap(({ name }) => [

@@ -1,6 +1,9 @@
 import type { PolicySet } from './policy-generators.ts'
 
-/** Sets over which the evaluator and the agent once differed, or on whose reading much rests. Written for `OWN`. */
+/**
+ * Policy sets for which the evaluator and the agent once disagreed, or whose interpretation is especially important.
+ * Written for `OWN`.
+ */
 export const KNOWN_SETS: readonly { readonly title: string; readonly policies: PolicySet }[] = [
   {
     title: 'lookups under rules that close nothing are read, and none is refused',

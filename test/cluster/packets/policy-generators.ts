@@ -12,7 +12,7 @@ const MAX_RULES = 3
 const list = <T>(of: fc.Arbitrary<T>, maxLength: number, minLength = 1) =>
   fc.array(of, { minLength, maxLength })
 
-/** Each of the fields is there or not. */
+/** Generates objects in which each field is optional. */
 const some = (fields: Readonly<Record<string, fc.Arbitrary<unknown>>>) =>
   fc.record(fields, { requiredKeys: [] }) as fc.Arbitrary<Fields>
 

@@ -15,7 +15,7 @@ export interface Listening {
 
 const SOURCE = stripTypeScriptTypes(readFileSync(join(import.meta.dirname, 'probe-program.ts'), 'utf8'))
 
-/** The program's words after `node`, for where this tree is not: a pod. */
+/** The arguments of `node` that run the program in a place without this source tree, such as a pod. */
 export function listenArguments(listening: Listening): string[] {
   const { tcp = [], udp = [], addresses = ['0.0.0.0'], early = [] } = listening
   return [...program(), 'listen', JSON.stringify({ tcp, udp, addresses, early })]

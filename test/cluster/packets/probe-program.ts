@@ -11,7 +11,9 @@ import { createInterface } from 'node:readline'
 import type { Cell, Outcome } from './cell.ts'
 
 interface Listen {
-  /** A datagram is answered from the address it went to, which takes a socket for each address. */
+  /**
+   * A response must come from the address that received the datagram, so the program opens a socket for each address.
+   */
   readonly addresses: readonly string[]
   readonly tcp: readonly number[]
   readonly udp: readonly number[]
@@ -104,11 +106,11 @@ async function answer({ id, timeoutMs, cells }: Question): Promise<void> {
 
 type Found = { readonly address: string } | { readonly outcome: Outcome }
 
-/** What the attempts of one question have in common: the silence that ends them, and the names that they look up. */
+/** State that the attempts of one question share: the timeout after silence, and the results of name lookups. */
 interface Trying {
   /** A sign of life of any of them. */
   heard(): void
-  /** Begins to wait for an answer; the answer ends the wait. */
+  /** Registers an attempt that waits for a response. The returned function ends the wait. */
   wait(giveUp: () => void): () => void
   lookUp(name: string): Promise<Found>
 }
@@ -159,7 +161,7 @@ async function attempt({ protocol, host, port }: Cell, trying: Trying): Promise<
   return send(found.address, port, trying)
 }
 
-/** A look that has time asks again, as a resolver does: on a busy machine a datagram is lost now and then. */
+/** A lookup with enough time is repeated, as in a resolver, because a busy machine sometimes loses a datagram. */
 const RETRY_MS = 1_000
 
 async function lookUp(name: string, timeoutMs: number): Promise<Found> {

@@ -5,7 +5,7 @@ import type { Cell, Outcome } from './cell.ts'
 
 /** Puts questions to a probe program that runs somewhere else, over its standard input and output. */
 export interface Prober {
-  /** Of the command that was started here; what probes in a pod is another process. */
+  /** Process id of the local command; the prober in a pod is another process. */
   readonly pid: number
   probe(cells: readonly Cell[], timeoutMs?: number): Promise<Outcome[]>
   stop(): Promise<void>
@@ -16,7 +16,7 @@ interface Answer {
   readonly outcomes: Outcome[]
 }
 
-/** Everything is on one machine, where an answer takes a millisecond or two. */
+/** All probers run on one machine, where a response needs one or two milliseconds. */
 const PROBE_MS = 400
 const START_MS = 30_000
 /** For thousands of attempts, and for a machine with other work. */

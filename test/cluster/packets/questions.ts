@@ -6,12 +6,12 @@ import type { Stage } from './stage.ts'
 /** Who is to try: a pod by namespace and name, or one of those that are no pods. */
 export type ProberName = 'node' | 'outside' | 'api server' | readonly [namespace: string, name: string]
 
-/** One question to both: what the evaluator is asked, and what the packet is. */
+/** One question with both forms: the request to the evaluator and the real packet. */
 export interface Question {
-  /** Who to whom, for a person. */
+  /** Source and target in readable form. */
   readonly title: string
   readonly prober: ProberName
-  /** Absent where the evaluator has no word for it. */
+  /** Undefined if the evaluator does not support the question. */
   readonly probe?: Probe
   readonly cell: Cell
 }
@@ -33,7 +33,7 @@ async function ask(stage: Stage, questions: readonly Question[], timeoutMs?: num
   const outcomes: Outcome[] = []
   await Promise.all(
     groups.map(async (inOrder, number) => {
-      // Each begins somewhere else, or all of them would be at the same listener at the same time.
+      // Each prober starts at a different question, so that they do not all contact the same listener at once.
       const start = Math.floor((inOrder.length * number) / groups.length)
       const group = [...inOrder.slice(start), ...inOrder.slice(0, start)]
       const cells = group.flatMap((index) => questions[index]?.cell ?? [])

@@ -15,8 +15,9 @@ const egress = (...rules: readonly unknown[]) => ({ ...ALL, egress: rules })
 const ingress = (...rules: readonly unknown[]) => ({ ...ALL, ingress: rules })
 
 /**
- * What the API server takes, as the CRD's schema allows it, and the agent then only logs: the pods stay as open as they
- * were. Found by trying every rule of `pkg/policy/api/rule_validation.go` of Cilium 1.20 on a cluster.
+ * Policies that the API server accepts, because the CRD's schema allows them, but that the agent only rejects in its
+ * log: the pods stay as open as before. Found by a test of every rule in `pkg/policy/api/rule_validation.go` of Cilium
+ * 1.20 on a cluster.
  */
 export const REFUSED_SHAPES: readonly PolicyShape[] = [
   { title: 'toFQDNs with toCIDR', spec: egress({ toFQDNs: [NAME], toCIDR: [CIDR] }) },

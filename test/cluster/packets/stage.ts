@@ -21,7 +21,7 @@ import {
 } from './probe-pod.ts'
 import { type Prober, startProber } from './prober.ts'
 
-/** Who is there to talk to whom. Everything listens on the same ports, so that only a policy makes a difference. */
+/** The endpoints of a test. All listen on the same ports, so that only a policy makes a difference. */
 export interface StagePlan {
   readonly namespaces: readonly {
     readonly name: string
@@ -29,7 +29,7 @@ export interface StagePlan {
   }[]
   readonly pods: readonly Omit<ProbePodPlan, 'resolver'>[]
   readonly outside: { readonly addresses: readonly string[]; readonly ranges: readonly string[] }
-  /** Names that the pods' resolver knows. */
+  /** DNS records of the pods' resolver. */
   readonly records: Readonly<Record<string, string>>
   /** Ports of the node and of every address outside. */
   readonly listening: Listening
@@ -68,7 +68,10 @@ const OUTSIDE_HOST = 3
 const ACCOUNT_MS = 20_000
 const GONE_MS = 60_000
 
-/** Sets the stage before the tests of a file, and clears it after them. The answer works once they run. */
+/**
+ * Creates the test environment before the tests of a file and deletes it after them. The returned function works only
+ * inside tests.
+ */
 export function useStage(plan: StagePlan): () => Stage {
   const closers: (() => Promise<unknown>)[] = []
   let stage: Stage | undefined
@@ -147,7 +150,7 @@ async function expectUnknown(agent: CiliumAgent, { outside }: StagePlan): Promis
   if (known.length > 0) throw new Error(`names of another file have led to ${known.join(', ')}`)
 }
 
-/** By name, each as soon as it is there: the file before may have had one of the same name, which is still going. */
+/** Creation of each namespace by name. A namespace of the previous file with the same name may still be terminating. */
 type Namespaces = ReadonlyMap<string, Promise<void>>
 
 /** Namespaces that the cluster has anyway stay. */

@@ -20,7 +20,7 @@ import { type CommittedTree, namesIn } from './committed-tree.ts'
 import type { ProberName, Question } from './questions.ts'
 import type { Stage, StagePlan } from './stage.ts'
 
-/** For each opening one port inside and one beside it, and the ports of other servers in a cluster. */
+/** For each opening one port inside and one outside of it, and the ports of other servers in a cluster. */
 const TCP_PORTS = [
   80, 443, 2999, 3000, 3128, 5432, 6443, 8080, 8087, 8088, 8089, 9000, 9001, 9090, 15012, 15021,
 ]
@@ -38,7 +38,7 @@ const ADDRESS_PORTS = [DNS_PORT, 80, 443]
 const API_SERVICE = '10.96.0.1'
 const INTERNET = '203.0.113.250'
 const METADATA = '169.254.169.254'
-/** One address of each range that stays closed; the probes reach them as long as no policy is there. */
+/** One address of each closed range. Without policies, the probes can reach these addresses. */
 const FORBIDDEN = [
   METADATA,
   '169.254.1.1',
@@ -98,7 +98,7 @@ function podOf({ cast, environment }: CommittedTree, { id, end }: Actor) {
   const { namespace, name } = end
   const labels = cast.facts.pods.find((pod) => pod.namespace === namespace && pod.name === name)?.labels ?? {}
   const isImpostor = IMPOSTORS.includes(id)
-  // Each class stands once on each runtime.
+  // Each class runs once on each runtime.
   const runtime = id === 'agent' || id === 'command' ? ('gvisor' as const) : ('runc' as const)
   return {
     namespace,
@@ -146,7 +146,7 @@ export interface TreeQuestion extends Question {
   readonly isMeant: boolean
 }
 
-/** Who, to whom, at which port, by which protocol, under which name: every cell of a tree's matrix that can be asked. */
+/** Every cell of a tree's matrix that can be probed: source, target, port, protocol and name. */
 export function treeCells(
   stage: Stage,
   tree: CommittedTree,
@@ -211,7 +211,10 @@ function addressCells({ from, prober, end }: Source): TreeQuestion[] {
   )
 }
 
-/** By its Service the API server is another address until the packet has left the pod; no evaluator sees that. */
+/**
+ * The Service address of the API server is translated only after the packet has left the pod, which the evaluator does
+ * not model.
+ */
 function serviceCell({ from, prober }: Source): TreeQuestion {
   const cell: Cell = { protocol: 'TCP', host: API_SERVICE, port: 443 }
   return { from: from.id, title: `${from.title} → Service of the API server`, prober, cell, isMeant: false }

@@ -3,7 +3,7 @@ import { type Cell, cellName, type Outcome } from './cell.ts'
 import type { Prober } from './prober.ts'
 import { hasArrived } from './questions.ts'
 
-/** What one prober tried, again and again, and what came of it. */
+/** A repeated attempt of one prober, with its results. */
 export interface WatchedCell extends Cell {
   /** Whether a sandbox of the class may do this. */
   readonly isMeant: boolean
@@ -19,16 +19,16 @@ export interface Round {
 export interface Watch {
   readonly cells: readonly WatchedCell[]
   readonly rounds: readonly Round[]
-  /** The last round; throws why there is no next one, where the prober has gone. */
+  /** The last round. Throws the prober's error if the prober has ended. */
   latest(): Round | undefined
   /** Ends after the round that is going on. */
   stop(): Promise<void>
 }
 
-/** Short, so that many rounds fit into a phase: an answer takes a millisecond. */
+/** Short, so that many rounds fit into a phase. A response needs a millisecond. */
 const ROUND_MS = 150
 
-/** Of a round that is answered at once: a prober that did nothing else would take a whole processor. */
+/** Pause after a fast round: without it, a prober would use a whole CPU. */
 const BETWEEN_MS = 10
 
 /** Tries the cells in rounds until it is stopped or the prober ends. */
@@ -78,7 +78,7 @@ export function roundsBetween({ rounds }: Watch, from: number, to: number): Roun
   return rounds.filter(({ begunAt }) => from <= begunAt && begunAt < to)
 }
 
-/** Whether everything that is meant was open in one of the rounds. */
+/** Whether every allowed cell was open in one of the rounds. */
 export function hasDoneWhatIsMeant({ cells }: Watch, rounds: readonly Round[]): boolean {
   return cells.every(
     ({ isMeant }, index) => !isMeant || rounds.some(({ outcomes }) => outcomes[index] === 'open'),

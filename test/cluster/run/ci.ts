@@ -61,7 +61,7 @@ async function runSuites(): Promise<{ passed: number; failed: number }> {
 async function main(): Promise<number> {
   const ready = installPackages() && step([process.execPath, COMMAND, 'build'], LIMITS.build)
   const { passed, failed } = ready ? await runSuites() : { passed: 0, failed: 1 }
-  // A person's own clusters are not ours to end.
+  // On a developer's machine, other clusters must keep running.
   if (process.env['CI'] === 'true') step([process.execPath, COMMAND, 'down', '--all'], LIMITS.down)
   // A run that executed nothing has shown nothing.
   const good = failed === 0 && passed > 0

@@ -27,9 +27,9 @@ export interface ProjectResult extends Timed {
   readonly passed: number
   readonly failed: number
   readonly files: readonly Timed[]
-  /** A line for each test and each file that failed: where, which, and how its reason begins. */
+  /** A line for each failed test and each failed file: its place, its name, and the start of the error. */
   readonly failures: readonly string[]
-  /** Such a line for each test that passed when its time was measured once more. */
+  /** The same line for each test that exceeded its time and passed in a second measurement. */
   readonly repeated: readonly string[]
 }
 
@@ -77,7 +77,7 @@ async function runProject(name: string, { deadline, print, aside }: Lane): Promi
   }
 }
 
-/** Its exit code; at the deadline it is asked to end, and made to a little later. */
+/** Returns the exit code. At the deadline the process receives SIGTERM, and a little later SIGKILL. */
 async function endOf(child: ChildProcess, deadline: number): Promise<number | null> {
   const { promise, resolve, reject } = deferred<number | null>()
   child.on('error', reject).on('close', resolve)
@@ -111,7 +111,7 @@ interface Report {
   }[]
 }
 
-/** What vitest's report says. A project that failed outside its tests has one failure all the same. */
+/** Reads the counts from vitest's report. A project that failed outside its tests counts as one failure. */
 export function countsOf(json: string, ended: boolean): Omit<ProjectResult, keyof Timed> {
   const { numPassedTests: passed, numFailedTests, success, testResults } = JSON.parse(json) as Report
   const good = ended && success && numFailedTests === 0
@@ -153,7 +153,7 @@ export function timeTable(results: readonly ProjectResult[]): string {
   return [...projects, ...files.slice(0, MAX_LINES - projects.length).map(line)].join('\n')
 }
 
-/** What failed, by name, and how many more there are; nothing where nothing did. */
+/** The failures by name, and the number of omitted ones. Empty without failures. */
 export function failureList(results: readonly ProjectResult[]): string {
   const failures = results.flatMap(({ name, failed, failures: known }) =>
     known.length === 0 && failed > 0 ? [`project ${name} failed outside its tests`] : known,
@@ -161,7 +161,7 @@ export function failureList(results: readonly ProjectResult[]): string {
   return listOf(failures)
 }
 
-/** Which tests were over their time at first, and passed when it was measured once more. */
+/** Tests that exceeded their time first, and passed in a second measurement. */
 export const flakyLines = (results: readonly ProjectResult[]): string[] =>
   results.flatMap(({ repeated }) => repeated)
 

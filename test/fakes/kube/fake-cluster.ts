@@ -7,7 +7,7 @@ import { startSandboxController } from './sandbox-controller.ts'
 
 const { namespaces, serviceAccounts } = names({ kind: 'base' })
 
-/** What a service is told of a cluster; its kubeconfig is written to `folder`. */
+/** Environment variables for a service on the fake cluster. The kubeconfig is written to `folder`. */
 export async function clusterEnv(folder: string, server: string) {
   const kubeconfig = join(folder, 'kubeconfig')
   const config = {

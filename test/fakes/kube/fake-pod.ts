@@ -35,7 +35,7 @@ type PodOnTheWire = {
   readonly spec: { readonly serviceAccountName: string }
 }
 
-/** What a pod is to the API: an address on which somebody says who he is, takes a configuration, and tells events. */
+/** A fake pod as the API sees it: an address that proves its identity, accepts a configuration, and streams events. */
 export async function startFakePod(fake: FakeKubeApi, pods: string) {
   const pair = await generateKeyPair('ES256')
   fake.documents.set('/.well-known/openid-configuration', { issuer: ISSUER })
@@ -106,17 +106,17 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
   return {
     ip,
     received,
-    /** Every `Authorization` that came. */
+    /** Every received `Authorization` header. */
     bearers,
-    /** What it says of itself from now on. */
+    /** Sets the health response for all later requests. */
     describe(answer: object): void {
       health = answer
     },
-    /** Tells events, and again to whoever follows from before them, until they are acknowledged. */
+    /** Emits events. Until they are acknowledged, a new reader from an earlier sequence receives them again. */
     say: outbox.say,
     /** The last sequence of each acknowledgement. */
     acknowledged: outbox.acknowledged,
-    /** Takes requests on this path and never answers them. */
+    /** Accepts requests on this path and never responds. */
     ignore: (path: string) => void silent.add(path),
     /** How many connections to it are open. */
     connections: () => promisify(server.getConnections.bind(server))(),
@@ -127,7 +127,7 @@ export async function startFakePod(fake: FakeKubeApi, pods: string) {
   }
 }
 
-/** As AgentHost's: events are kept until they are acknowledged, and those before are gone. */
+/** Behaves like AgentHost's outbox: it keeps events until they are acknowledged, and then deletes them. */
 function startOutbox() {
   const frames: string[] = []
   const acknowledged: number[] = []

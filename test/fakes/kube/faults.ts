@@ -1,4 +1,4 @@
-/** What goes wrong with a request. `after`: it was carried out, and only its answer is lost. */
+/** A planted fault of a request. `after`: the request was executed, and only its response is lost. */
 export type Fault =
   | {
       readonly kind: 'status'
@@ -9,9 +9,9 @@ export type Fault =
     }
   | { readonly kind: 'silent'; readonly after?: boolean }
   | { readonly kind: 'reset'; readonly after?: boolean }
-  /** Half of the answer, then the connection ends. */
+  /** The connection closes after half of the response. */
   | { readonly kind: 'cut' }
-  /** The answer comes, late. */
+  /** The response is late. */
   | { readonly kind: 'slow'; readonly ms: number }
 
 export type FaultPlace = { readonly verb: string; readonly plural?: string }

@@ -79,7 +79,7 @@ export function createObjectStore() {
     },
     since: (collection: string, from: number): Change[] =>
       history.filter((change) => change.collection === collection && change.version > from),
-    /** Forgets all changes: a watch from before is told 410. */
+    /** Deletes the history: a watch from an earlier version receives 410. */
     compact(): void {
       history = []
       version += 1

@@ -6,7 +6,7 @@ import type { Change, Draft, Stored } from './object-store.ts'
 const CLAIMS_API = `${CLAIM.group}/${CLAIM.version}`
 const CORE_API = `agents.x-k8s.io/${CLAIM.version}`
 const ISSUER = 'https://kubernetes.default.svc.cluster.local'
-/** A key that signs nothing here: it is there to be read at the start. */
+/** An unused public key: the service only reads it at its start. */
 const KEYS = {
   keys: [{ kty: 'OKP', crv: 'Ed25519', kid: 'k', x: 'MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrb' }],
 }
@@ -20,9 +20,9 @@ export type ControllerOptions = {
 type Owner = { readonly apiVersion: string; readonly kind: string; readonly object: Stored }
 
 /**
- * What the agent-sandbox controller, the kubelet and the garbage collector do with a claim, in the order in which the
- * real ones were seen to: the Sandbox is adopted, then the claim is told; a deletion in the foreground ends with the
- * claim. It works by itself unless it is stopped; then each step is the test's.
+ * Simulates the agent-sandbox controller, the kubelet and the garbage collector for claims, in the order observed on a
+ * real cluster: the Sandbox is adopted, then the claim's status is updated; a foreground deletion ends with the claim.
+ * It runs automatically until it is stopped; after that the test triggers each step.
  */
 export function startSandboxController(fake: FakeKubeApi, options: ControllerOptions) {
   const { namespace, serviceAccount, podIp = '127.0.0.1' } = options
@@ -112,7 +112,7 @@ export function startSandboxController(fake: FakeKubeApi, options: ControllerOpt
         work({ collection: paths.claims, type: 'MODIFIED', version: 0, object })
     },
     claims: (): Stored[] => fake.store.list(paths.claims),
-    /** Everything that a claim brings with it. */
+    /** Names of all remaining objects of claims. */
     left: (): string[] =>
       Object.values(paths).flatMap((path) => fake.store.list(path).map(({ metadata }) => metadata.name)),
   }

@@ -8,7 +8,7 @@ type OpenWatch = {
   readonly stop: () => void
 }
 
-/** Open watches, and what can happen to them. */
+/** The open watches, with functions that disturb them. */
 export function createWatches(store: ObjectStore) {
   const open = new Set<OpenWatch>()
   let cutAfter = Number.POSITIVE_INFINITY

@@ -12,11 +12,11 @@ import {
 import { resolve } from 'node:path'
 import { type Json, type Properties, withValueAt } from './values.ts'
 
-/** One thing that exists in the pretended cloud. `outputs` is what a read answers, without markers. */
+/** One object in the fake cloud. `outputs` is the result of a read, without secret markers. */
 export interface CloudObject {
   readonly id: string
   readonly type: string
-  /** What was last put: needed to tell what the service set by itself. */
+  /** The inputs of the last write, which distinguish them from values that the service computed. */
   readonly inputs: Properties
   readonly outputs: Properties
 }
@@ -27,16 +27,16 @@ export interface Entry {
   readonly provider: string
   readonly op: Operation
   readonly type: string
-  /** The object's id; of a create that did not give one, the URN. */
+  /** The object's id, or the URN if a create did not return an id. */
   readonly id: string
-  /** `failed` when the caller was told an error, whatever became of the object. */
+  /** `failed` if the caller received an error, even if the object was written. */
   readonly outcome: 'ok' | 'failed'
 }
 
 /**
- * What goes wrong on demand. `before`: nothing was made; `after`: the object was made and the caller is told an error
- * (with `partial`, as an initialisation that failed and is known to the engine); `crash-before` and `crash-after` end
- * the provider's process; `hang` answers when the engine cancels.
+ * A planted fault. `before`: fails without creating the object. `after`: creates the object and returns an error.
+ * `partial`: like `after`, as a failed initialization that the engine knows of. `crash-before` and `crash-after`: end
+ * the provider's process. `hang`: responds only when the engine cancels.
  */
 export interface Fault {
   readonly op: Operation
@@ -44,14 +44,14 @@ export interface Fault {
   readonly how: 'before' | 'after' | 'partial' | 'crash-before' | 'crash-after' | 'hang' | 'slow'
   /** Which operation of that kind, counted from 1 after the planting. @default 1 */
   readonly nth?: number
-  /** How long a slow one takes. @default 200 */
+  /** Duration of a `slow` operation. @default 200 */
   readonly delayMs?: number
 }
 interface Planted extends Fault {
   readonly seen: number
 }
 
-/** Azure's ids do not tell capitals apart; Kubernetes' names have none. */
+/** Azure ids are case-insensitive, and names in Kubernetes are lower case. */
 const keyOf = (id: string) => createHash('sha256').update(id.toLowerCase()).digest('hex').slice(0, 40)
 
 function readJson<T>(path: string): T | undefined {
@@ -71,8 +71,8 @@ function writeJson(path: string, value: unknown): void {
 }
 
 /**
- * A cloud in a folder: providers, tests and the machine of the next run see the same one. Every operation is recorded,
- * so that a test judges by what happened and not by what a tool printed.
+ * A fake cloud in a folder, shared by the providers, the tests and later runs on another machine. It records every
+ * operation, so that a test checks the actual operations and not the output of a tool.
  */
 export function openCloud(folder: string) {
   const at = (...parts: string[]) => resolve(folder, ...parts)
@@ -107,7 +107,7 @@ export function openCloud(folder: string) {
     put,
     list,
     remove: (id: string) => rmSync(objectAt(id), { force: true }),
-    /** A name that stays taken after its object went, as a vault's does. */
+    /** Reserves the name of a deleted object, as a deleted vault does. */
     bury: (id: string) => writeJson(at('tombstones', `${keyOf(id)}.json`), { id }),
     isBuried: (id: string) => readJson(at('tombstones', `${keyOf(id)}.json`)) !== undefined,
     record: (entry: Entry) => appendFileSync(at('log.jsonl'), `${JSON.stringify(entry)}\n`),
@@ -123,13 +123,13 @@ export function openCloud(folder: string) {
     strike,
     /** How many planted faults have not struck yet. */
     faultsLeft: () => every('faults').length,
-    /** Whether whoever runs the engine is outside of the networks, where no private address is reached. */
+    /** Whether the engine runs outside of the networks, where private addresses are unreachable. */
     isOutside: () => existsSync(at('outside')),
     stand(where: 'inside' | 'outside'): void {
       if (where === 'outside') writeFileSync(at('outside'), '')
       else rmSync(at('outside'), { force: true })
     },
-    /** Drift: somebody changed the object behind Pulumi's back. */
+    /** Simulates drift: changes the object without Pulumi. */
     alter(id: string, path: string, value: Json | undefined): void {
       const object = get(id)
       if (object === undefined) throw new Error(`the cloud has no ${id}`)

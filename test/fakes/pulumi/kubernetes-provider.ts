@@ -16,7 +16,7 @@ import {
 } from './values.ts'
 import { RpcError, STATUS } from './wire.ts'
 
-/** Kinds without a namespace, of those that a platform makes. */
+/** Cluster-scoped kinds that a platform uses. */
 const CLUSTER_SCOPED = new Set([
   'APIService',
   'ClusterRole',
@@ -38,7 +38,9 @@ const OWN_GROUPS =
   /^(?:v1|apps\/|batch\/|autoscaling\/|policy\/|(?:admissionregistration|apiextensions|apiregistration|certificates|coordination|discovery|events|networking|node|rbac\.authorization|scheduling|storage|flowcontrol\.apiserver)\.k8s\.io\/)/
 const GIVEN_NAMESPACES = new Set(['default', 'kube-node-lease', 'kube-public', 'kube-system'])
 
-/** What the provider cannot change in place: from its `forceNewProperties`, for the kinds that a platform makes. */
+/**
+ * Fields that the provider cannot change in place, from its `forceNewProperties`, for the kinds that a platform uses.
+ */
 const REPLACED: Readonly<Record<string, readonly string[]>> = {
   ClusterRoleBinding: ['roleRef'],
   ConfigMap: ['binaryData', 'data'],
@@ -67,7 +69,7 @@ interface KubeConfig {
   readonly 'current-context'?: string
 }
 
-/** Host of the cluster that a kubeconfig leads to, or nothing where it leads nowhere. */
+/** Host of the cluster in a kubeconfig; undefined if the kubeconfig has no cluster. */
 export function hostOf(kubeconfig: string): string | undefined {
   const config = parse(kubeconfig) as KubeConfig | null
   const current = config?.contexts?.find(({ name }) => name === config['current-context'])
@@ -80,7 +82,7 @@ const idOf = (inputs: Properties): string => {
   const namespace = text(valueAt(inputs, 'metadata.namespace'))
   return namespace === '' ? name : `${namespace}/${name}`
 }
-/** The provider's own name for what the program did not name, and the note by which it knows it again. */
+/** Adds the provider's generated name to an object without a name, and the annotation that marks it as generated. */
 function autoNamed(news: Properties, name: Json): Properties {
   const annotations = {
     ...(valueAt(news, 'metadata.annotations') as Properties | undefined),
@@ -90,7 +92,7 @@ function autoNamed(news: Properties, name: Json): Properties {
 }
 const failed = (message: string) => new RpcError(STATUS.unknown, message)
 
-/** What the API server adds. */
+/** Adds the fields that the API server sets. */
 function served(id: string, inputs: Properties, before?: Properties): Properties {
   const generation = Number(valueAt(before, 'metadata.generation') ?? 0) + 1
   return overlay(inputs, {
@@ -103,7 +105,7 @@ function served(id: string, inputs: Properties, before?: Properties): Properties
   }) as Properties
 }
 
-/** A stand-in for `kubernetes`: an API server's habits on objects in a folder, one cluster for each host. */
+/** A fake `kubernetes` provider: it simulates an API server with objects in a folder, one cluster for each host. */
 export function kubernetesStandIn(cloud: Cloud): StandIn {
   let host: string | undefined
   let mayForget = false
@@ -141,7 +143,7 @@ export function kubernetesStandIn(cloud: Cloud): StandIn {
         valueAt(inputs, 'spec.group') === group.split('/')[0],
     )
   }
-  /** An extension of the cluster makes the namespace of its release. */
+  /** A cluster extension creates the namespace of its release. */
   const isReleasedInto = (namespace: string) =>
     cloud
       .list()
@@ -264,7 +266,7 @@ const clusterOf = (args: Properties) => {
   return hasUnknown(kubeconfig) ? UNKNOWN : hostOf(text(kubeconfig))
 }
 
-/** Inputs that somebody else changed in the cluster; what the server added is not among them. */
+/** The inputs with changes that other clients made in the cluster, without values that the server added. */
 const drifted = (old: State, outputs: Properties): Properties =>
   [...differences(old.outputs, outputs).keys()]
     .filter((path) => valueAt(old.inputs, path) !== undefined)

@@ -4,8 +4,8 @@ import { kubernetesStandIn } from './kubernetes-provider.ts'
 import { serveProvider } from './provider-server.ts'
 
 /**
- * One stand-in as a process of its own: `node main.ts azure-native <folder of the cloud>`. Prints its port as a line,
- * and ends with its parent: what starts it holds the other end of its input.
+ * Runs one fake provider in a separate process: `node main.ts azure-native <folder of the cloud>`. Prints its port on a
+ * line, and exits with its parent, which holds the other end of its stdin.
  */
 const FACTORIES = { 'azure-native': azureStandIn, kubernetes: kubernetesStandIn } as const
 const [name = '', folder = ''] = process.argv.slice(2)

@@ -26,7 +26,7 @@ export interface ServeOptions {
   readonly crash?: () => void
 }
 
-/** Long enough for an answer that was given to have left. */
+/** Time for a response that was already written to leave the process. */
 const FLUSH_MS = 100
 const KIND = messages.PropertyDiff.Kind
 const CHANGES = messages.DiffResponse.DiffChanges
@@ -52,7 +52,10 @@ function toDiffReply({ changes, replaces, deleteBeforeReplace }: Compared) {
   return reply
 }
 
-/** An object that was made but did not become what was asked for: the engine keeps it, and tells why. */
+/**
+ * The error for an object that was created but failed to initialize: the engine keeps the object and reports the
+ * reason.
+ */
 function initialisationFailed(state: State, outputs: Properties, reason: string): RpcError {
   const detail = new messages.ErrorResourceInitFailed()
   detail.setId(state.id)
@@ -68,7 +71,7 @@ function initialisationFailed(state: State, outputs: Properties, reason: string)
   return new RpcError(STATUS.unknown, reason, status.serializeBinary())
 }
 
-/** Secrets that went in come out marked, under the same key; a cluster's Secret always is one. */
+/** Marks outputs as secret if the input with the same key is secret. A Kubernetes Secret is always secret. */
 function marked(outputs: Properties, inputs: Properties): Properties {
   const isSecretObject = outputs['kind'] === 'Secret' && outputs['apiVersion'] === 'v1'
   const isMarked = (key: string) =>
@@ -94,8 +97,9 @@ const namedBy = (request: Request): Named => {
 }
 
 /**
- * Serves a stand-in as `pulumirpc.ResourceProvider` on a free port: what `PULUMI_DEBUG_PROVIDERS=<name>:<port>`
- * attaches an engine to. Every operation goes through the faults and into the record of the cloud.
+ * Serves a fake provider as `pulumirpc.ResourceProvider` on a free port, to which
+ * `PULUMI_DEBUG_PROVIDERS=<name>:<port>` attaches an engine. Every operation checks for planted faults and is recorded
+ * in the cloud.
  */
 export async function serveProvider({ cloud, standIn: make, crash }: ServeOptions): Promise<Listener> {
   const instances = new Map<string, StandIn>()
@@ -123,8 +127,8 @@ export async function serveProvider({ cloud, standIn: make, crash }: ServeOption
     if (fault?.how === 'crash-before') await fallen()
   }
   /**
-   * Ends the provider once everything else that is under way has been answered: then the planted operation alone is in
-   * doubt, and a test can say what must be where. What is asked meanwhile dies with it.
+   * Ends the provider once all other operations in progress have finished. Then only the planted operation has an
+   * unknown result, and a test can state the expected objects. Requests that arrive meanwhile fail.
    */
   async function fallen(): Promise<never> {
     isFalling = true

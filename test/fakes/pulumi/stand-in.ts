@@ -10,9 +10,9 @@ export interface Checked {
   readonly failures: readonly CheckFailure[]
 }
 export interface Compared {
-  /** What changed, by path; empty means that nothing did. */
+  /** Changes by path. Empty: no change. */
   readonly changes: ReadonlyMap<string, 'add' | 'delete' | 'update'>
-  /** Those of them that cannot be changed in place. */
+  /** Paths of changes that require a replacement. */
   readonly replaces: readonly string[]
   readonly deleteBeforeReplace: boolean
 }
@@ -29,17 +29,20 @@ export interface State {
   readonly outputs: Properties
 }
 
-/** What a stand-in decides for itself; the wire, the faults and the record are the server's. */
+/**
+ * The provider-specific part of a fake provider. `provider-server.ts` handles the wire format, the faults and the
+ * recording.
+ */
 export interface StandIn {
   readonly name: string
-  /** Whether secrets reach it marked. The engine marks the outputs of one that says no. */
+  /** Whether the provider receives secrets with markers. If not, the engine marks the outputs. */
   readonly acceptsSecrets: boolean
   checkConfig(news: Properties): Checked
   diffConfig(olds: Properties, news: Properties): Compared
   configure(args: Properties): void
   check(named: Named, olds: Properties, news: Properties): Checked
   diff(named: Named, old: State, news: Properties): Compared
-  /** What is known of the outputs before the resource exists; `old` when it is to be updated. */
+  /** The outputs that are known before the resource exists. `old` is set for an update. */
   preview(named: Named, inputs: Properties, old?: State): Properties
   create(named: Named, inputs: Properties): Promise<State>
   read(named: Named, id: string, old: State | undefined): State | undefined

@@ -17,7 +17,7 @@ const markOf = (value: Json) => (isObject(value) ? value[SIGNATURE] : undefined)
 export const secret = (value: Json): Properties => ({ [SIGNATURE]: SECRET, value })
 export const isSecret = (value: Json) => markOf(value) === SECRET
 
-/** Rebuilds a value from its leaves up; `visit` may answer something else for any part, children first. */
+/** Rebuilds a value from its leaves up. `visit` may return a replacement for any part, children first. */
 export function mapValue(value: Json, visit: (part: Json) => Json): Json {
   if (isList(value)) return visit(value.map((item) => mapValue(item, visit)))
   if (!isObject(value)) return visit(value)
@@ -36,7 +36,7 @@ function simplify(part: Json): Json {
 
 /** Without output values and resource references: what the engine hands a provider. */
 export const simplified = (value: Json): Json => mapValue(value, simplify)
-/** Without secrets too: what a provider that does not accept secrets sees. */
+/** The value without secret markers, as a provider without support for secrets receives it. */
 export const plain = (value: Json): Json =>
   mapValue(simplified(value), (part) => (isObject(part) && isSecret(part) ? (part['value'] ?? null) : part))
 export const plainProperties = (value: Properties): Properties => plain(value) as Properties
@@ -55,7 +55,7 @@ function some(value: Json, test: (part: Json) => boolean): boolean {
 export const hasUnknown = (value: Json) => some(value, (part) => part === UNKNOWN)
 export const hasSecret = (value: Json) => some(value, isSecret)
 
-/** The value with every secret cut out: what a state file shows to anyone who reads it. */
+/** The value with every secret removed: the part of a state file that any reader can see. */
 export const readable = (value: Json): Json => mapValue(value, (part) => (isSecret(part) ? '[secret]' : part))
 
 /** `a.b[0]["key.with.dots"]`, as Pulumi writes paths. */
@@ -75,7 +75,7 @@ export function valueAt(value: Json | undefined, path: string): Json | undefined
   return segments(path).reduce(step, value)
 }
 
-/** A copy with another value at `path`; undefined removes it. Objects on the way are made. */
+/** Returns a copy with another value at `path`; undefined removes it. Missing parent objects are created. */
 export function withValueAt<T extends Json>(value: T, path: string, next: Json | undefined): T {
   const keys = segments(path)
   const set = (current: Json | undefined, depth: number): Json | undefined => {
@@ -115,7 +115,7 @@ function compareObjects(old: Properties, next: Properties, path: string) {
   return keys.flatMap((key) => compare(old[key], next[key], joined(path, key)))
 }
 
-/** What changed, by path (`a.b[0].c`), in the order of the keys. */
+/** Changes by path (`a.b[0].c`), in the order of the keys. */
 export const differences = (old: Properties, next: Properties): ReadonlyMap<string, Kind> =>
   new Map(compareObjects(old, next, ''))
 

@@ -2,13 +2,13 @@ import { createRequire } from 'node:module'
 import type { Properties } from './values.ts'
 
 /**
- * gRPC as the SDK itself speaks it. Messages and services come from the SDK's protos, the transport from the copies
- * that those protos were loaded with: another copy of google-protobuf would not know their classes.
+ * gRPC in the SDK's own versions. Messages and services come from the SDK's protos, and the transport from the copies
+ * that those protos use, because another copy of google-protobuf would not recognize their classes.
  */
 const own = createRequire(import.meta.url)
 const sdk = createRequire(own.resolve('@pulumi/pulumi'))
 
-/** Version of the package that a stand-in stands in for: it answers with that, and the engine does not warn. */
+/** Version of the real provider's package. A fake provider reports this version, so that the engine does not warn. */
 export const versionOf = (name: string): string =>
   (own(`@pulumi/${name}/package.json`) as { version: string }).version
 
@@ -32,7 +32,7 @@ export const fromStruct = (message: unknown): Properties =>
 export const empty = () => new empties.Empty()
 export const newAny = () => new anys.Any()
 
-/** A gRPC status; `OK` and the codes that Pulumi gives meaning to. */
+/** A gRPC status: `OK`, and the codes with a meaning in Pulumi. */
 export const STATUS = {
   ok: 0,
   cancelled: 1,
@@ -66,7 +66,7 @@ const grpc = sdk('@grpc/grpc-js') as {
 /** Plans and kubeconfigs do not fit into gRPC's default of 4 MB; the engine's own limit is 400 MB. */
 const OPTIONS = { 'grpc.max_receive_message_length': 400 * 1024 * 1024, 'grpc.max_send_message_length': -1 }
 
-/** An answer that is an error on the wire: a code, a message, and details in the field that gRPC reserves for them. */
+/** A gRPC error response: a code, a message, and details in the field that gRPC reserves for them. */
 export class RpcError extends Error {
   readonly code: number
   readonly metadata: Metadata | undefined
@@ -84,7 +84,7 @@ export const detailsOf = (error: unknown): Uint8Array | undefined => {
   return details instanceof Buffer ? new Uint8Array(details) : undefined
 }
 
-/** Answers one kind of call; what it throws becomes the status. */
+/** Handles one RPC method. A thrown error becomes the gRPC status. */
 // biome-ignore lint/suspicious/noExplicitAny: each method has its own message, which the service definition names.
 export type Handler = (request: any, peer: string) => unknown
 
@@ -124,9 +124,12 @@ export async function listen(services: readonly (readonly [object, Record<string
 type Calls = { readonly [method: string]: (request: object, done: Callback) => void }
 type ClientClass = new (address: string, credentials: never, options: object) => Client
 
-/** A client of any service of the SDK: `call('create', request)` answers the reply or throws its status. */
+/**
+ * Creates a client for any gRPC service of the SDK: `call('create', request)` returns the reply or throws its status.
+ */
 export function connect(Service: unknown, address: string) {
-  // A connection of its own, as the engine has one for each provider: a stand-in knows its configurations apart by them.
+  // Uses a separate connection, as the engine does for each provider, because a fake provider identifies its
+  // configurations by connection.
   const options = { ...OPTIONS, 'grpc.use_local_subchannel_pool': 1 }
   const client = new (Service as ClientClass)(address, grpc.credentials.createInsecure() as never, options)
   const methods = client as unknown as Calls

@@ -1,19 +1,19 @@
 import type { PlannedValue } from '../../../contracts/planned-resource.ts'
 
-/** One weakening of what the engine asked about a sound stack, that exactly one rule must find. */
+/** One weakening of the engine's requests for a valid stack. Exactly one rule must report it. */
 export interface Mutant {
   readonly rule: string
   /** Type without its provider, and name. */
   readonly of: string
   /** Input, or `!option`. */
   readonly path: string
-  /** What stands there; nothing takes it away. */
+  /** The new value; undefined removes the property. */
   readonly value?: PlannedValue
-  /** What the message says beside the path. */
+  /** Expected text of the message, in addition to the path. */
   readonly says: RegExp
   /** Which of the recorded runs, all of them of new stacks. */
   readonly run: Run
-  /** Whether what is not known in that place is all right: it comes from the resource that it should come from. */
+  /** Whether an unknown value is accepted in this place if it comes from the expected resource. */
   readonly mayBeUnknown?: true
 }
 

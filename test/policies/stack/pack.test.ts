@@ -14,13 +14,16 @@ beforeAll(async () => {
 })
 afterAll(() => pack.stop())
 
-/** All that the engine is told in one run: of each resource by its inputs, and at the end. */
+/** Returns all diagnostics that the engine receives in one run: for each resource's inputs, and at the end. */
 async function told(plan: RuledPlan, recording: string): Promise<Diagnostic[]> {
   const found = await Promise.all(plan.resources.map((resource) => pack.analyze(resource)))
   return [...found.flat(), ...(await pack.analyzeStack(plan, readRecording(recording)))]
 }
 
-/** What it is told where one resource has changed since, and what it is told of that one as it was. */
+/**
+ * Analyzes a plan with changed resources, then analyzes the same resources before the change. Returns the diagnostics
+ * of the changed plan.
+ */
 async function toldOfChange(plan: RuledPlan, recording: string): Promise<Diagnostic[]> {
   const before = new Map(recordedPlan(recording).resources.map((one) => [one.urn, one]))
   const differing = plan.resources.filter((one) => !isDeepStrictEqual(one, before.get(one.urn)))
@@ -61,7 +64,7 @@ describe.each(RECORDINGS)('by the protocol of the engine a weakening of %s is fo
       const plan = changed(recordedPlan(name), of, [path, value])
       const found = await toldOfChange(plan, name)
 
-      // The SDK puts the description of the policy into a line of its own before the message.
+      // The SDK puts the policy's description on a separate line before the message.
       expect(
         found.map(({ policy, urn, message }) => [ruleOf(policy), urn, message.split('\n').at(-1)]).toSorted(),
       ).toEqual(

@@ -40,7 +40,7 @@ function marked(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, marked(inner)]))
 }
 
-/** A plan with one value of one resource changed, or taken away where no value is given. */
+/** A plan with one changed value of one resource. Without a value, the property is removed. */
 export function changed(
   plan: RuledPlan,
   of: string,
@@ -53,7 +53,7 @@ export function changed(
       return { ...copy, propertyDependencies: origins, [path.slice(1)]: value } as RuledResource
     const keys = path.split(/[.[\]]+/).filter((key) => key !== '')
     set(copy.inputs as Record<string, unknown>, keys, value)
-    // Another value comes from elsewhere: from where it says itself, or from nowhere.
+    // The new value has a different origin: the one in its `$unknown` marker, or none.
     const { [keys[0] ?? '']: _, ...others } = origins
     return { ...copy, propertyDependencies: others }
   })

@@ -31,9 +31,9 @@ export interface RunningPack {
   readonly startMs: number
   info(): Promise<{ readonly name: string; readonly policies: readonly string[] }>
   configure(config: Readonly<Record<string, Readonly<Record<string, unknown>>>>): Promise<void>
-  /** What the engine asks before it makes or changes a resource. */
+  /** The engine's request before it creates or changes a resource. */
   analyze(resource: RuledResource): Promise<Diagnostic[]>
-  /** What it asks at the end of a run, with the outputs that were recorded. */
+  /** The request at the end of a run, with the recorded outputs. */
   analyzeStack(plan: RuledPlan, recorded: Recording): Promise<Diagnostic[]>
   stop(): Promise<void>
 }
@@ -123,7 +123,7 @@ function toMessage(message: Message, resource: RuledResource): Message {
   return message
 }
 
-/** Where each property comes from: as it was recorded, or as a value that a test has put there says. */
+/** The origin of each property: the recorded origin, or the origin in a value that a test has set. */
 function withOrigins(
   message: Message,
   { dependencies, inputs, propertyDependencies }: RuledResource,

@@ -3,7 +3,7 @@ import { MUTANTS } from './mutants.ts'
 
 const [OPENING, CLOSING] = ['<!-- rules -->', '<!-- /rules -->']
 
-/** The page with its table of rules written anew. */
+/** Returns the page with an updated table of rules. */
 export function withRules(page: string): string {
   const [start, end] = [page.indexOf(OPENING), page.indexOf(CLOSING)]
   if (start < 0 || end < start) throw new Error('docs/stack-policy.md has no part for the rules')

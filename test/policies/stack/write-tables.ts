@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { withRules } from './tables.ts'
 
-/** Writes the table of rules of docs/stack-policy.md anew. */
+/** Updates the table of rules in docs/stack-policy.md. */
 const page = new URL('../../../docs/stack-policy.md', import.meta.url)
 writeFileSync(page, withRules(readFileSync(page, 'utf8')))

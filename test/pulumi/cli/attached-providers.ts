@@ -23,7 +23,9 @@ async function stop({ child }: { child: ChildProcess }): Promise<void> {
   await gone
 }
 
-/** The stand-ins as processes of their own, over one cloud: they outlive the engine, as Azure does, and may crash. */
+/**
+ * Runs the fake providers in separate processes over one cloud. Like Azure, they outlive the engine. They may crash.
+ */
 export async function attachProviders(cloud: string) {
   let running = await Promise.all(PROVIDERS.map((name) => start(name, cloud)))
   return {

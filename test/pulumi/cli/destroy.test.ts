@@ -3,7 +3,10 @@ import { expectAgreement, idsInCloud, nameOf, POOL } from './in-cloud.ts'
 import { prove } from './proof.ts'
 import { aWorkspace, type Ran, type Workspace } from './workspace.ts'
 
-/** What each flag of `pulumi destroy` does to a protected platform. Each test goes on where the one before it ended. */
+/**
+ * The effect of each flag of `pulumi destroy` on a protected platform. Each test continues from the end of the previous
+ * test.
+ */
 const DEV = 'dev'
 const PAGER = 'azure-native:monitor:ActionGroup'
 let space: Workspace

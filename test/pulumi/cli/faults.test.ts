@@ -5,7 +5,7 @@ import { expectAgreement, GROUP, POOL } from './in-cloud.ts'
 import { prove } from './proof.ts'
 import { aWorkspace, type Ran, type Workspace } from './workspace.ts'
 
-/** What goes wrong in mid-up, and the documented way out. Each test goes on where the one before it ended. */
+/** Failures during an update, and the documented recovery. Each test continues from the end of the previous test. */
 const DEV = 'dev'
 const PAGER = 'azure-native:monitor:ActionGroup'
 

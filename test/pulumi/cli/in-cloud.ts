@@ -18,7 +18,7 @@ export const idsInCloud = ({ cloud }: Pick<Workspace, 'cloud'>): string[] =>
     .map(({ id }) => id.toLowerCase())
     .toSorted()
 
-/** The state of one stack says what is in the cloud, to the last object. */
+/** Expects the state of one stack to list exactly the objects in the cloud. */
 export async function expectAgreement(space: Workspace, stack: string): Promise<void> {
   const made = await space.made(stack)
   expect(ids(made)).toEqual(idsInCloud(space))

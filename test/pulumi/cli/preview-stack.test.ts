@@ -106,7 +106,7 @@ test('the answers of Pulumi that commands read', async () => {
   ]
 
   expect(answers.map(({ status, stderr }) => [status, stderr])).toEqual(answers.map(() => [0, '']))
-  // A storage backend tells of no update that is under way: the lock does.
+  // A storage backend does not report an update in progress; only the lock shows it.
   expect(Object.keys(JSON.parse(list.stdout)[0]).toSorted()).toEqual([
     'current',
     'lastUpdate',

@@ -27,7 +27,7 @@ const SOURCES = [
 ]
 const sdk = createRequire(import.meta.url)
 
-/** The repository as somebody has it who cloned it and fetched the controller, without its history. */
+/** Copies the repository as after a clone and a fetch of the controller, without its history. */
 export function copyRepository(folder: string): void {
   for (const source of SOURCES.filter((path) => existsSync(join(ROOT, path))))
     cpSync(join(ROOT, source), join(folder, source), { recursive: true })
@@ -49,8 +49,8 @@ export const copyFixture =
   }
 
 /**
- * Folders that the engine takes for installed plugins, so that it neither downloads one nor starts one: the stand-ins
- * are attached. Who starts one all the same is told so.
+ * Creates folders that the engine treats as installed plugins, so that it neither downloads nor starts a plugin: the
+ * fake providers are attached. A plugin that is started anyway exits with an error message.
  */
 export function fillPluginCache(home: string): void {
   for (const name of PROVIDERS) {

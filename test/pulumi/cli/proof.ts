@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs'
 import type { Ran } from './workspace.ts'
 
-/** One documented command of the lane and what came of it: a row of docs/infra-proof.md. */
+/** One documented command with its result: a row of docs/infra-proof.md. */
 export interface Proof {
   readonly part: string
   readonly command: string
@@ -12,7 +12,7 @@ interface Proven {
   readonly part: string
   readonly command: string
   readonly ran: Ran
-  /** What came of it. @default the counts of Pulumi's own summary */
+  /** The result. @default the counts of Pulumi's own summary */
   readonly outcome?: string
 }
 

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { ANSWERS_FILE, type AnswerName, type PulumiAnswer, recordedSoFar } from '../../cli/pulumi-answers.ts'
 import type { Workspace } from './workspace.ts'
 
-/** Runs a command of Pulumi as `agentweaver` does, and with `--record` keeps what it answered for the tests of `npm test`. */
+/** Runs a Pulumi command as `agentweaver` does. With `--record`, stores the output for the tests of `npm test`. */
 export async function recordAnswer(
   { space, cli }: { readonly space: Workspace; readonly cli: string },
   name: AnswerName,
@@ -38,17 +38,20 @@ function keep(cli: string, name: AnswerName, answer: PulumiAnswer): void {
   writeFileSync(ANSWERS_FILE, `${JSON.stringify(all, null, 2)}\n`)
 }
 
-/** What tells where and by whom it was recorded is no part of an answer. */
+/** Removes the folder, the user and the host name of the recording machine. */
 const withoutMachine = ({ root }: Workspace, text: string): string =>
   text.replaceAll(root, '<folder>').replaceAll(`${userInfo().username}@${hostname()}`, 'somebody@a-machine')
 
-/** Violations and errors: the rest of a log, its debug messages above all, is read by nothing of ours. */
+/** Keeps violations and errors. Our code does not read the other entries, which are mostly debug messages. */
 function eventsOf(log: string): string {
   const lines = readFileSync(log, { encoding: 'utf8', flag: 'a+' }).split('\n')
   return lines.filter((line) => /"(?:policyEvent|summaryEvent)"|"severity":"error"/.test(line)).join('\n')
 }
 
-/** A state holds a thousand lines of what no code of ours reads: of each resource stays its type and when it ends. */
+/**
+ * Removes a thousand lines of state that our code does not read. Each resource keeps its type, its tags and its `about`
+ * output.
+ */
 function cut(name: AnswerName, stdout: string): string {
   if (name !== 'export') return stdout
   const { version, deployment } = JSON.parse(stdout) as {

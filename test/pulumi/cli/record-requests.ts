@@ -23,7 +23,7 @@ type Line =
   | ({ readonly kind: 'analyze' } & Shown)
   | { readonly kind: 'analyzeStack'; readonly resources: readonly ShownAtEnd[] }
 
-/** What one preview or update of the real engine asks a policy pack. Throws where it fails. */
+/** Returns the real engine's requests to a policy pack during one preview or update. Throws if the command fails. */
 export async function recordRequests(space: Workspace, argv: readonly string[]): Promise<Recorded[]> {
   const file = join(space.root, 'requests.jsonl')
   rmSync(file, { force: true })
@@ -68,7 +68,9 @@ const isEmpty = (value: unknown) =>
   value === false ||
   (typeof value === 'object' && value !== null && Object.keys(value).length === 0)
 
-/** Of objects of Kubernetes no rule reads more than what they are; the types of the controller alone have 300 kB. */
+/**
+ * Rules read only the type and the identity of Kubernetes objects. The CRDs of the controller alone are 300 kB large.
+ */
 function shortened(type: string, properties: Properties): Properties {
   const metadata = properties['metadata'] as Properties | undefined
   const isObject = type.startsWith('kubernetes:') && typeof metadata === 'object'
@@ -80,7 +82,7 @@ function shortened(type: string, properties: Properties): Properties {
 
 const SIGNATURE = '4dabf18193072939515e22adb298388d'
 
-/** Marks stay; what they hide is of no use to a rule. */
+/** Keeps the secret markers and removes the values, which no rule needs. */
 function withoutSecrets(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutSecrets)
   if (typeof value !== 'object' || value === null) return value

@@ -9,8 +9,9 @@ import { givenForSlice } from './slice-ground.ts'
 import { aWorkspace, type Workspace } from './workspace.ts'
 
 /**
- * What the engine asks a policy pack of the platform, of a slice, and of what rules are about and neither makes; each on a
- * new stack and on one that is there. The tests of rules read the recordings of this, so they must be what it asks today.
+ * The engine's requests to a policy pack for the platform, for a slice, and for resources that neither creates but that
+ * rules check; each for a new and for an existing stack. The tests of the rules read these recordings, so the
+ * recordings must match the current requests.
  */
 const isRecording = process.env['RECORD'] === 'true'
 let cli = ''

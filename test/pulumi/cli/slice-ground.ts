@@ -7,8 +7,8 @@ const GROUP_ID = `/subscriptions/${SUBSCRIPTION}/resourceGroups/agentweaver-dev`
 const KEYS = ['deployment-key', 'ticket-key']
 
 /**
- * What a slice stands on and no stack makes: the bootstrap makes the group of previews, and whoever starts a preview
- * writes its keys. Answers the ids, to be removed from the cloud again.
+ * Creates the prerequisites of a slice that no stack creates: the bootstrap creates the resource group of previews, and
+ * the command that starts a preview writes its keys. Returns the ids, so that the test can remove the objects.
  */
 export function givenForSlice(
   { cloud }: Pick<Workspace, 'cloud'>,

@@ -46,7 +46,7 @@ interface Started {
 }
 type Variables = Readonly<Record<string, string>>
 
-/** Every file below a folder, read as text: what somebody finds who steals the backend. */
+/** The text of every file below a folder: everything that an attacker with the backend could read. */
 function textBelow(folder: string): string {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) =>
     entry.isFile(),
@@ -55,8 +55,8 @@ function textBelow(folder: string): string {
 }
 
 /**
- * A copy of the project with a backend, a home of Pulumi and a cloud of its own, all in one folder that goes in the
- * end. The CLI reaches no network and sees nothing of the machine but PATH.
+ * A copy of the project with a separate backend, Pulumi home and cloud, all in one folder that is deleted at the end.
+ * The CLI has no network access, and inherits only PATH from the machine.
  */
 export async function aWorkspace(copy: (folder: string) => void = copyRepository) {
   const root = mkdtempSync(join(tmpdir(), 'pulumi-lane-'))
@@ -87,7 +87,7 @@ export async function aWorkspace(copy: (folder: string) => void = copyRepository
     NO_COLOR: '1',
   })
 
-  /** Starts a program in a process group of its own, so that a kill takes its helpers along. */
+  /** Starts a program in a separate process group, so that a kill also ends its child processes. */
   async function startProgram(program: string, argv: readonly string[], variables: Variables = {}) {
     const child = spawn(program, argv, {
       cwd: project,
@@ -138,7 +138,7 @@ export async function aWorkspace(copy: (folder: string) => void = copyRepository
       pulumi('up', '--yes', '--skip-preview', '--stack', stack, ...flags),
     refresh: (stack: string) => pulumi('refresh', '--yes', '--skip-preview', '--stack', stack),
     destroy: (stack: string, ...flags: string[]) => pulumi('destroy', '--yes', '--stack', stack, ...flags),
-    /** The backend's own files, without what older updates left in its history. */
+    /** The backend's files, without the history of older updates. */
     backendText: () => textBelow(backend),
     isLocked: () =>
       existsSync(join(backend, '.pulumi/locks')) && /\.json/.test(filesBelow(join(backend, '.pulumi/locks'))),
@@ -169,7 +169,7 @@ function stateOf(pulumi: RunPulumi, root: string) {
   }
   return {
     exported,
-    /** What is in the cloud by this stack: its resources that are neither providers nor only read. */
+    /** The cloud objects of this stack: its resources without providers and without external resources. */
     async made(stack: string): Promise<Exported[]> {
       const all = await exported(stack)
       return all.filter((one) => one.custom && one.external !== true && !one.type.startsWith('pulumi:'))
@@ -189,7 +189,7 @@ function stackFilesOf(project: string, pulumi: RunPulumi) {
       if (ran.status !== 0) throw new Error(`stack init failed: ${ran.text}`)
       return ran
     },
-    /** An edit of the stack file, as a person makes it; what Pulumi wrote into it stays. */
+    /** Edits the stack file as a person does. Values that Pulumi wrote into it stay. */
     edit(stack: string, change: (config: Record<string, Json>) => Record<string, Json>): void {
       const file = parse(readFileSync(stackFile(stack), 'utf8')) as { config: Record<string, Json> }
       writeFileSync(

@@ -27,7 +27,7 @@ interface Addressed {
   setName(name: string): unknown
 }
 
-/** The engine's half of the protocol, spelt by hand: what a stand-in is held to. */
+/** The engine's side of the protocol, written by hand, to test the fake providers. */
 export function providerClient(address: string) {
   const client = connect(services.ResourceProviderClient, address)
   const named = <T extends Addressed>(request: T, type: string, name: string): T => {

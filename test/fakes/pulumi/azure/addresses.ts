@@ -1,8 +1,8 @@
 import { type Properties, plain } from '../values.ts'
 
 /**
- * Where Azure keeps each type: the path of a PUT, with the SDK's names for its parameters. A type that is not here is
- * refused by the stand-in, so that nothing is pretended without an address.
+ * Resource path of each type in Azure: the path of a PUT, with the SDK's names for its parameters. The fake provider
+ * rejects a type that is missing here, so that it never simulates a resource without a path.
  */
 const inGroup = (rest: string) =>
   `/subscriptions/{subscriptionId}/resourceGroups/{resourceGroupName}/providers/${rest}`
@@ -110,12 +110,12 @@ export function addressOf(type: string, inputs: Properties, subscriptionId: stri
     .replace(/^\/?/, '/')
 }
 
-/** Path parameters that name the object itself, which the provider makes up where the program gave none. */
+/** Path parameter with the object's name, which the provider generates if the program sets none. */
 export const nameParameterOf = (type: string) => pathParametersOf(type).at(-1) ?? ''
 
 /**
- * What must exist for `id` to exist: the scope of an extension resource, the parent of a child, the group of a resource.
- * Undefined for what hangs on the subscription itself.
+ * The resource that must exist before `id`: the scope of an extension resource, the parent of a child, the group of a
+ * resource. Undefined for a resource directly below the subscription.
  */
 export function parentAddress(id: string): string | undefined {
   const extension = id.toLowerCase().lastIndexOf('/providers/')

@@ -20,9 +20,9 @@ import { oneAtATime, type Refusal, refusalOf } from './rules.ts'
 import { type SdkShape, sdkShape } from './sdk-shape.ts'
 
 const NOBODY = '00000000-0000-0000-0000-000000000000'
-/** How long a write takes: long enough that two which do not wait for each other meet. */
+/** Duration of a write, long enough that two concurrent writes overlap. */
 const WRITE_MS = 15
-/** What exists from the start and is only set: no create, and a delete sets it back. */
+/** Objects that always exist and are only updated: there is no create, and a delete resets them. */
 const SINGLETONS = new Set([
   'azure-native:dbforpostgresql:Configuration',
   'azure-native:storage:BlobServiceProperties',
@@ -57,7 +57,7 @@ function withComputed(
   const isLoose = path.includes('.') && outputs[root] === undefined && !OWN_OBJECTS.has(root)
   return isLoose || hasUnknown(outputs[root] ?? null) ? outputs : withValueAt(outputs, path, value)
 }
-/** Objects that the service answers even where the program gave none. */
+/** Objects that the service returns even if the program does not set them. */
 const OWN_OBJECTS = new Set([
   'metrics',
   'configurationAccess',
@@ -66,7 +66,7 @@ const OWN_OBJECTS = new Set([
   'properties',
 ])
 
-/** A stand-in for `azure-native`: Azure Resource Manager's habits on objects in a folder. */
+/** A fake `azure-native` provider: it simulates Azure Resource Manager with objects in a folder. */
 export function azureStandIn(cloud: Cloud): StandIn {
   let subscriptionId = NOBODY
   let tenantId = NOBODY
@@ -76,12 +76,12 @@ export function azureStandIn(cloud: Cloud): StandIn {
     const shape = shapeOf(type)
     const made = computedValues(type, { id, inputs, subscriptionId, tenantId })
     const start = { ...echoed(shape, inputs), azureApiVersion: shape.apiVersion }
-    // What the program says stays as it said it; only inline subnets get the ids that they are known by.
+    // Values from the program stay unchanged; only inline subnets get their ids.
     const own = [...made].filter(([path]) => path === 'subnets' || valueAt(inputs, path) === undefined)
     return own.reduce<Properties>((outputs, entry) => withComputed(shape, outputs, entry), start)
   }
 
-  /** The whole object, put: what was there and is not asked for any more goes. */
+  /** Replaces the whole object (HTTP PUT): properties that are missing from the inputs are removed. */
   async function put(type: string, id: string, inputs: Properties): Promise<CloudObject> {
     const written = await oneAtATime(type, id, async () => {
       const refusal = refusalOf({ type, id, inputs, cloud })
@@ -210,8 +210,8 @@ export function azureStandIn(cloud: Cloud): StandIn {
 }
 
 /**
- * The inputs that a refresh writes: the old ones, changed where Azure's answer differs from the outputs that the state
- * has. What the service set by itself stays out of them.
+ * The inputs that a refresh writes: the old inputs, changed where Azure's response differs from the outputs in the
+ * state. Values that the service computed are excluded.
  */
 function projectDrift(old: State, outputs: Properties): Properties {
   const changed = [...differences(old.outputs, outputs)].filter(([path]) => {

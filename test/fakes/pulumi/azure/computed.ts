@@ -65,7 +65,7 @@ const CLUSTER: Record<string, Compute> = {
       : undefined,
 }
 
-/** What the service sets by itself, by path, for each type. Undefined leaves the property out, as Azure does. */
+/** Values that the service computes, by path, for each type. Undefined omits the property, as Azure does. */
 const COMPUTED: Readonly<Record<string, Record<string, Compute>>> = {
   'applicationinsights:Component': {
     appId: ({ id }) => guidOf(`${id}/app`),
@@ -155,7 +155,7 @@ const identity: Compute = (made) =>
     ? guidOf(`${made.id}/system`)
     : undefined
 
-/** What every resource of Azure Resource Manager carries; each is left out where the SDK's class has no such output. */
+/** Properties of every Azure resource. A property is omitted if the SDK's class has no such output. */
 const COMMON: Record<string, Compute> = {
   name: ({ id }) => nameOf(id),
   etag: ({ id }) => `W/"${digest(id).slice(0, 8)}"`,
@@ -168,11 +168,11 @@ const COMMON: Record<string, Compute> = {
 
 const rulesOf = (type: string) => ({ ...COMMON, ...COMPUTED[type.slice(AZURE.length)] })
 
-/** Nested paths that only the service knows; at the top, everything that the program did not give. */
+/** Nested paths that only the service can compute, and all top-level outputs that are not inputs of the program. */
 export const computedPaths = (type: string): string[] =>
   Object.keys(rulesOf(type)).filter((path) => path.includes('.'))
 
-/** Every path that the service sets on this object, with what it sets. */
+/** Every path that the service computes for this object, with its value. */
 export function computedValues(type: string, made: Made): ReadonlyMap<string, Json> {
   const found = Object.entries(rulesOf(type)).map(([path, compute]) => [path, compute(made)] as const)
   return new Map(found.filter((entry): entry is readonly [string, Json] => entry[1] !== undefined))

@@ -13,7 +13,9 @@ interface Caller {
 /** The application that Microsoft runs for every cluster with Entra: the audience of kubelogin's tokens. */
 const AKS_SERVER_APPLICATION = '6dae42f8-4368-4678-94ff-3960e28e3630'
 
-/** As `az aks get-credentials` writes it: no token in it, a plug-in that asks for one by device code. */
+/**
+ * A kubeconfig as `az aks get-credentials` writes it: without a token, with a plug-in that requests one by device code.
+ */
 export function userKubeconfig(host: string, cluster: string, tenantId: string): string {
   const exec = {
     apiVersion: 'client.authentication.k8s.io/v1beta1',
@@ -64,7 +66,7 @@ function credentials({ cloud, subscriptionId, tenantId }: Caller, args: Properti
   return { kubeconfigs: [{ name: 'clusterUser', value: Buffer.from(value).toString('base64') }] }
 }
 
-/** `getX` of the SDK reads what `X` made. */
+/** The SDK's `getX` reads an object of type `X`. */
 function readExisting({ cloud, subscriptionId }: Caller, token: string, args: Properties): Properties {
   const type = token.replace(/:get/, ':')
   if (templateOf(type) === undefined)
@@ -76,7 +78,9 @@ function readExisting({ cloud, subscriptionId }: Caller, token: string, args: Pr
   return { ...found.outputs, id }
 }
 
-/** Functions of `azure-native` that read. Administrator credentials are refused: the cluster has no local accounts. */
+/**
+ * Read functions of `azure-native`. Administrator credentials are rejected, because the cluster has no local accounts.
+ */
 export function azureInvoke(caller: Caller, token: string, args: Properties): Properties {
   const name = token.slice(AZURE.length)
   if (name === 'containerservice:listManagedClusterUserCredentials') return credentials(caller, args)

@@ -2,7 +2,7 @@ import type { Cloud, CloudObject } from '../cloud.ts'
 import { type Json, type Properties, valueAt } from '../values.ts'
 import { AZURE, parentAddress } from './addresses.ts'
 
-/** One request as Azure sees it: `id` is what is put, `inputs` what is asked for. */
+/** One PUT request as Azure receives it: the resource id and the requested properties. */
 export interface Put {
   readonly type: string
   readonly id: string
@@ -10,7 +10,7 @@ export interface Put {
   readonly cloud: Cloud
 }
 
-/** What Azure answers to a request that it does not take: its error code and words. */
+/** Azure's response to a rejected request: status, error code and message. */
 export interface Refusal {
   readonly status: number
   readonly code: string
@@ -28,7 +28,10 @@ function strings(value: Json): string[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(strings) : []
 }
 
-/** A subnet that was written inside its network exists too; so does the group that AKS makes for its nodes. */
+/**
+ * A subnet that was written inline in its network also exists, and so does the resource group that AKS creates for its
+ * nodes.
+ */
 function exists(cloud: Cloud, id: string): boolean {
   if (cloud.get(id) !== undefined) return true
   const known = cloud.list().flatMap((object) => strings(object.outputs['subnets'] ?? []))
@@ -94,7 +97,7 @@ function roleAssignmentRule({ id, inputs, cloud }: Put): Refusal | undefined {
 const NETWORK_CONTRIBUTOR = '4d97b98b-1d4f-4787-a291-c67834d212e7'
 const IDENTITY_OPERATOR = 'f1a07417-d97a-45cb-824c-7a7467783830'
 
-/** Whether one of the cluster's identities holds a role on `id` or above; a role of the owner's own counts as any. */
+/** Whether one of the cluster's identities has a role on `id` or above. A custom role counts as any role. */
 function holds({ inputs, cloud }: Put, role: string, id: string): boolean {
   const ids = strings(valueAt(inputs, 'identity.userAssignedIdentities') ?? [])
   const principals = ids.map((identity) => cloud.get(identity)?.outputs['principalId'])
@@ -174,7 +177,7 @@ function credentialRule({ id, inputs, cloud }: Put): Refusal | undefined {
     : refuse(400, 'BadRequest', 'The issuer must be a valid URL with the https scheme.')
 }
 
-/** A private server answers by a name in a zone that must be linked to its network before it is made. */
+/** A private server's DNS zone must be linked to its network before the server is created. */
 function serverRule({ inputs, cloud }: Put): Refusal | undefined {
   const zone = text(valueAt(inputs, 'network.privateDnsZoneArmResourceId'))
   if (zone === '') return undefined
@@ -192,7 +195,7 @@ const RULES: Readonly<Record<string, (put: Put) => Refusal | undefined>> = {
   'managedidentity:FederatedIdentityCredential': credentialRule,
 }
 
-/** Why Azure would not take this request, or nothing. */
+/** Azure's reason to reject this request; undefined if Azure accepts it. */
 export function refusalOf(put: Put): Refusal | undefined {
   const rules = [parentRule, referenceRule, RULES[put.type.slice(AZURE.length)]]
   for (const rule of rules) {
@@ -202,7 +205,7 @@ export function refusalOf(put: Put): Refusal | undefined {
   return undefined
 }
 
-/** Types whose writes Azure takes one at a time for each parent, with what it says to the second. */
+/** Types with serialized writes per parent, with Azure's error for a concurrent write. */
 const SERIAL: Readonly<Record<string, readonly [code: string, message: string]>> = {
   'containerservice:AgentPool': [
     'OperationNotAllowed',
@@ -221,7 +224,7 @@ const SERIAL: Readonly<Record<string, readonly [code: string, message: string]>>
 }
 const busy = new Map<string, string>()
 
-/** Runs a write that takes time; a second one on the same parent meanwhile is refused, as Azure refuses it. */
+/** Runs a slow write. A concurrent write to the same parent is rejected, as in Azure. */
 export async function oneAtATime<T>(type: string, id: string, write: () => Promise<T>): Promise<T | Refusal> {
   const words = SERIAL[type.slice(AZURE.length)]
   const parent = parentAddress(id)?.toLowerCase()

@@ -32,8 +32,8 @@ function readShape(type: string): SdkShape | undefined {
 }
 
 /**
- * What the pinned SDK says of a type, read from the class that the program itself uses: its constructor lists every
- * input, and in the branch that reads an existing resource, every output.
+ * Inputs and outputs of a type in the pinned SDK, read from the class that the program uses. Its constructor lists
+ * every input and, in the branch that reads an existing resource, every output.
  */
 export function sdkShape(type: string): SdkShape | undefined {
   if (!shapes.has(type)) shapes.set(type, readShape(type))

@@ -29,7 +29,7 @@ function origins(message: Resource): Record<string, readonly string[]> {
   return found
 }
 
-// The SDK's loader requires this file, and takes none that waits at its top.
+// The SDK's loader loads this file with `require`, which rejects modules with top-level await.
 void listen([
   [
     services.AnalyzerService,
