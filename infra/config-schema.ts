@@ -110,7 +110,7 @@ export function parseStackFile({ config, problems: ambiguous }: StackText): Pars
   return withProblems(parsed, [...faults, ...ambiguous])
 }
 
-/** Earlier problems plus those of a schema at other paths: an ambiguous value is reported once. */
+/** Combines the found problems with schema problems at other paths, so that an ambiguous value is reported once. */
 export function withProblems(parsed: ParsedConfig, found: readonly ConfigProblem[]): ParsedConfig {
   if (found.length === 0) return parsed
   const told = new Set(found.map(({ path }) => path))

@@ -307,7 +307,7 @@ const SLICE = {
   branch: z.string().min(1).max(256),
   expires: z.iso.datetime({ message: 'must be a time in UTC such as 2027-01-31T00:00:00Z' }),
   tags: Tags,
-  /** The quota of each of its namespaces, whatever the tree of the branch requests. */
+  /** The quota of each of its namespaces, which limits the requests of the branch's tree. */
   ceiling: z
     .strictObject({
       pods: Quantity.default(12),

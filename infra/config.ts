@@ -19,7 +19,7 @@ import { readStackText } from './stack-file.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 
-/** Key that `npm run plan` adds to those of the stack file: the program downloads nothing and can create nothing. */
+/** Key that `npm run plan` adds to the stack file's keys: the program downloads nothing and can create nothing. */
 const PLAN_KEY = 'plan'
 
 /** The only reader of the stack's configuration. Throws with every mistake, before any resource is registered. */
@@ -59,8 +59,8 @@ function configOf(parsed: ParsedConfig, what: string): InfraConfig {
 }
 
 /**
- * Objects of the pinned controller: those of the release, or for a plan the names that are known without it. Only a dry
- * run may ask for a plan, so that `pulumi up` never applies a partial object.
+ * Objects of the pinned controller: the release's objects, or for a plan only the names that are known without the
+ * release. Only a dry run may ask for a plan, so that `pulumi up` never applies a partial object.
  */
 export async function readControllerRelease({ controller }: PlatformConfig): Promise<KubeManifest[]> {
   if (controller.install !== 'upstream') return []

@@ -9,5 +9,5 @@ export const infra = stack.infra
 export const boundary = stack.boundary
 /** Groups that hold everything of this stack: when it is gone, so are they. */
 export const resourceGroups = stack.resourceGroups
-/** Further outputs for people: what a destroy leaves, when a slice expires. */
+/** Further outputs for people, such as the resources that a destroy leaves and the time when a slice expires. */
 export const about = { ...stack, infra: undefined, resourceGroups: undefined, boundary: undefined }

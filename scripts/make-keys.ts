@@ -13,7 +13,7 @@ import { generateApiKey } from '../runtime/api/http/api-key.ts'
 import { KEY_FILES, publicJwk } from '../runtime/api/keys/deployment-keys.ts'
 import { messageOf } from '../runtime/kit/errors.ts'
 
-/** Writes new keys, never over others, and answers the key set that verifies tickets. */
+/** Writes new keys, never replaces existing ones, and returns the key set that verifies tickets. */
 export async function makeKeys(folder: string) {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const { privateKey } = generateKeyPairSync('ed25519')

@@ -52,8 +52,8 @@ export function createMonitor(options: MonitorOptions, recording: Recording): Ha
       const state = withUnknowns(request.getType(), withoutMarks(inputs) as Record<string, unknown>)
       return reply('RegisterResourceResponse', { Urn: urn, Object: toStruct(state) })
     },
-    // Only outputs of another stack may be read, and stay unknown. Anything else that a plan does not know would decide
-    // what it shows.
+    // Only outputs of another stack may be read, and they stay unknown. A plan does not know any other existing
+    // resource, and its content would change the plan.
     readResource: (request) => {
       if (request.getType() !== STACK_REFERENCE)
         throw new RpcError(

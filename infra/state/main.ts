@@ -34,7 +34,7 @@ function readConfig(path: string): StateConfig {
   return parsed.config
 }
 
-/** Runs az with these arguments; what it asks and says goes to the person. */
+/** Runs az with these arguments. Its prompts and errors go to the terminal. */
 function az(args: readonly string[]): string {
   const { status, stdout, error } = spawnSync('az', args, {
     encoding: 'utf8',

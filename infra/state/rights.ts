@@ -52,7 +52,7 @@ const PLATFORM_TYPES = {
   'Microsoft.OperationalInsights': ['workspaces'],
 } as const
 
-/** What a slice of a branch makes too, in the one resource group that slices share. */
+/** Types that a slice of a branch creates too, in the one resource group that all slices share. */
 const SLICE_TYPES = {
   'Microsoft.ManagedIdentity': [
     'userAssignedIdentities',
@@ -69,7 +69,7 @@ const allOf = (types: Types) =>
     names.flatMap((name) => threeOf(`${provider}/${name}`)),
   )
 
-/** Beside writing a thing itself: joining it to another, and asking how a long operation stands. */
+/** Actions other than read, write and delete: joining a resource to another one, and polling long operations. */
 const PLATFORM_EXTRAS = [
   'Microsoft.ContainerService/managedClusters/listClusterUserCredential/action',
   'Microsoft.ContainerService/managedClusters/agentPools/upgradeNodeImageVersion/action',
@@ -123,8 +123,8 @@ const SLICE_OBJECTS = ['namespaces', 'resourcequotas']
 const CLUSTER = 'Microsoft.ContainerService/managedClusters'
 
 /**
- * Writes what a slice is of Azure, in the group of slices alone: whoever may write a federated credential on an identity
- * can be that identity, and no condition of Azure's tells one identity from another.
+ * Writes the Azure resources of a slice, only in the resource group of slices. An identity that may write a federated
+ * credential on another identity can act as that identity, and no Azure condition can distinguish identities.
  */
 export const PREVIEWER: CustomRole = {
   name: 'Agentweaver previewer',
@@ -137,19 +137,19 @@ export const PREVIEWER: CustomRole = {
   dataActions: [],
 }
 
-/** Writes what a slice is of the cluster. Its code is a branch's, so it is no administrator. */
+/** Writes the cluster objects of a slice. The code comes from a branch, so the role is not an administrator. */
 export const SLICE_MAKER: CustomRole = {
   name: 'Agentweaver slice maker',
   description: 'Makes and removes the namespaces of preview slices and their limits.',
   actions: [],
   dataActions: [
-    // What a client asks a server before it asks for an object.
+    // Discovery requests that a client sends before it requests an object.
     ...['api', 'apis', 'openapi', 'version'].map((path) => `${CLUSTER}/${path}/read`),
     ...SLICE_OBJECTS.flatMap((kind) => threeOf(`${CLUSTER}/${kind}`)),
   ].sort(),
 }
 
-/** Beside Azure's own Reader: the address and the certificate of the cluster, which carry no credential. */
+/** Extends Azure's own Reader with the address and the certificate of the cluster, which contain no credential. */
 export const PLANNER: CustomRole = {
   name: 'Agentweaver planner',
   description: 'Sees how to reach the cluster, to compare it with the program.',
@@ -158,8 +158,8 @@ export const PLANNER: CustomRole = {
 }
 
 /**
- * Beside Azure's own RBAC Reader for clusters, which knows neither the definitions and the cluster-wide rights that the
- * program makes nor custom resources. It reads no Secret: Azure has an action of its own for those.
+ * Extends Azure's own RBAC Reader for clusters, which covers neither custom resources nor the definitions and
+ * cluster-wide roles that the program creates. It reads no Secret: Azure has a separate action for Secrets.
  */
 export const CLUSTER_PLANNER: CustomRole = {
   name: 'Agentweaver cluster planner',
@@ -245,7 +245,7 @@ export const BOOTSTRAP_ROLES = {
 const PLATFORM_ROLES = (Object.keys(BUILT_IN_ROLES) as BuiltInRole[]).filter(
   (name) => name !== 'Azure Kubernetes Service RBAC Cluster Admin',
 )
-/** What a slice's identities get: their own deployment's secrets, and nothing of the cluster. */
+/** Roles of a slice's identities: the secrets of their own deployment, and no rights in the cluster. */
 const SLICE_ROLES: readonly BuiltInRole[] = ['Key Vault Secrets User']
 
 /** The GUID by which the program knows the role of its environment. */
@@ -259,8 +259,9 @@ export function grantableRoles(config: StateConfig, isSlice: boolean): readonly 
 }
 
 /**
- * Condition on Role Based Access Control Administrator: only these roles, never for a person, and by a slice
- * for identities alone, when one is granted and when one is taken away. The form is that of Azure's page of delegation examples.
+ * Condition on Role Based Access Control Administrator. It allows only these roles, never for a person, and for a slice
+ * only for identities, both when a role is granted and when it is removed. The form follows Azure's page of delegation
+ * examples.
  */
 export function grantCondition(roles: readonly string[], isSlice: boolean): string {
   const kinds = isSlice ? "'ServicePrincipal'" : "'ServicePrincipal', 'Group'"

@@ -31,8 +31,8 @@ export const StateConfig = z.strictObject({
   /** Entra groups whose members run the program from their own machines. */
   operators: z.array(Guid).max(5),
   /**
-   * From where state and its key are reached, beside the need to be somebody who may. Runners that GitHub hosts have no
-   * range of their own: `anywhere`; a list needs runners in it.
+   * Addresses that can reach the state and its key; a caller also needs the rights. Runners hosted by GitHub have no
+   * fixed range and need `anywhere`; a list needs runners inside it.
    */
   reachedFrom: z.union([z.literal('anywhere'), z.array(Cidr).min(1).max(200)]),
   /** Names that the whole of Azure shares, where the generated one is taken. */
@@ -53,7 +53,7 @@ export type StateConfig = z.infer<typeof StateConfig>
 
 export type ParsedState = { readonly config: StateConfig } | { readonly problems: readonly string[] }
 
-/** Parses the text of a file; every mistake is told with its key. */
+/** Parses the text of a file; every error is reported with its key. */
 export function parseStateConfig(text: string): ParsedState {
   let value: unknown
   try {

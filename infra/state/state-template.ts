@@ -183,7 +183,10 @@ function promotion(config: StateConfig, roleDefinition: string): ArmResource[] {
   ]
 }
 
-/** The same assignment, on the group of slices: in a deployment to a subscription that is a deployment of its own. */
+/**
+ * The same assignment on the resource group of slices. In a deployment to a subscription this needs a nested
+ * deployment.
+ */
 function inGroup(config: StateConfig, granted: ArmResource): ArmResource {
   const { previews } = stateNames(config)
   const { dependsOn = [], properties, ...resource } = granted

@@ -21,7 +21,7 @@ export interface StoreArgs {
   readonly roles: { readonly sealer: string; readonly writer: string; readonly reader: string }
 }
 
-/** Everything in the resource group of the state: where it is kept, what seals it, and who comes to it. */
+/** All resources in the resource group of the state: its storage, the key that encrypts it, and its access rights. */
 export function storeTemplate(args: StoreArgs): ArmTemplate {
   const names = stateNames(args.config)
   return {

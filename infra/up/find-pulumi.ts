@@ -2,7 +2,10 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
-/** The first that was tried with this layout of a program; what is older is not worth a failure. */
+/**
+ * The first version that was tried with this program layout. An older version is skipped, because its failure would
+ * show nothing.
+ */
 export const OLDEST = [3, 250, 0] as const
 
 export type Found = { readonly version: string } | { readonly skipped: string }

@@ -6,14 +6,14 @@ import { type InfraConfig, type PlatformConfig, problemLines } from '../config-s
 import { LAYERS, type Layer, layerStack } from '../plans/layers.ts'
 import { readStackText } from '../stack-file.ts'
 
-/** What is wrong with what was asked for, or with a file; the message says what to do. */
+/** An error in the arguments or in a file. The message contains the next step. */
 export class UpError extends Error {
   override readonly name = 'UpError'
 }
 
 export interface StackToRaise {
   readonly stack: string
-  /** Absent where one stack is everything. */
+  /** Undefined if one stack contains all layers. */
   readonly layer?: Layer
 }
 export interface Environment {

@@ -4,7 +4,7 @@ import { hiddenObjects } from '../../infra/shapes/hidden-objects.ts'
 import { checkStack } from '../../policies/stack/rules.ts'
 
 export interface PlanVerdict {
-  /** Lines for a person, grouped by what they are. */
+  /** Text for the terminal, grouped by kind of finding. */
   readonly text: string
   /** False where a rule refuses, or an input has a shape that Azure does not take. */
   readonly isSound: boolean

@@ -16,7 +16,7 @@ export interface CommentRequest {
 const MAX_CHARACTERS = 64_000
 const CUT = '\n\n… cut here: the whole page is in the summary of the workflow run.'
 const PER_PAGE = 100
-/** No pull request of ours has more; what is beyond is not looked for. */
+/** Limit of the search: none of our pull requests has more comments. */
 const MAX_PAGES = 30
 const TIMEOUT_MS = 30_000
 
