@@ -8,7 +8,7 @@ export interface SharedFolder {
   readonly to: string
 }
 
-/** One Go module of ours below `tools/`, and what is taken out of it. */
+/** One of our Go modules below `tools/`, and the programs and files that are extracted from it. */
 export interface ToolModule {
   readonly packages: readonly string[]
   readonly ldflags: readonly string[]

@@ -27,7 +27,10 @@ export async function deleteLink(name: string): Promise<void> {
   }
 }
 
-/** A network of one cluster: a switch in a namespace of its own, with a port for this machine and one for each node. */
+/**
+ * The network of one cluster: a switch in its own network namespace, with a port for this machine and one for each
+ * node.
+ */
 export interface ClusterNetwork {
   readonly switchDaemon: Daemon
   attach(index: number, nodePid: number): Promise<void>

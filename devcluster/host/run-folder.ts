@@ -22,7 +22,7 @@ export interface ClusterState {
 export interface ProcessRecord extends ProcessIdentity {
   readonly name: string
   readonly log: string
-  /** An URL that answers 2xx when the program is well, as far as it has one that needs no credentials. */
+  /** A URL that returns 2xx while the program is healthy, if the program has such a URL without credentials. */
   readonly health?: string
 }
 
@@ -32,7 +32,7 @@ export interface NodeRecord {
   readonly pid: number
 }
 
-/** Not below the temporary folder: the nodes and the controller-manager see a `/tmp` of their own. */
+/** Not below the temporary folder, because the nodes and the controller-manager mount another folder at `/tmp`. */
 export function runRoot(uid = process.getuid?.() ?? 0): string {
   return `/var/tmp/agentweaver-kube-${uid}`
 }

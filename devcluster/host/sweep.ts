@@ -37,7 +37,9 @@ async function removeCgroups(folders: readonly string[]): Promise<void> {
   }
 }
 
-/** Cleans after clusters whose owner, and whose owner's undertaker, were killed; answers their slots. */
+/**
+ * Cleans up after clusters whose owner and undertaker process were both killed. Returns the slots of these clusters.
+ */
 export async function sweepDeadClusters(): Promise<number[]> {
   const dead = listSlots().filter(isDead)
   for (const slot of dead) await sweepCluster(slot)
