@@ -1,6 +1,6 @@
 /**
- * Makes the keys of a deployment in a folder: `npm run keys -- FOLDER`. Prints the public half, which goes into the
- * section `keys` of the environment's file; the files go into the vault, or the Secret, of the deployment.
+ * Creates the keys of a deployment in a folder: `npm run keys -- FOLDER`. Prints the public half, which belongs in the
+ * section `keys` of the environment's file; the files belong in the vault, or the Secret, of the deployment.
  */
 import { createPublicKey, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -63,7 +63,7 @@ function folderArgument(): string {
   }
 }
 
-/** Keys of two makings in one folder fit together with nothing, so none is added to those that are there. */
+/** Keys from two runs do not belong together, so no key is added to a folder that already has keys. */
 function refuseExisting(folder: string): void {
   const found = [...Object.values(KEY_FILES), API_KEY_FILE].filter((name) => existsSync(join(folder, name)))
   if (found.length === 0) return

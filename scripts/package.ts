@@ -70,7 +70,7 @@ async function bundlePrograms(): Promise<string[]> {
 const PACKAGE = /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//
 const LICENCE = /^(?:licen[cs]e|copying|notice)/i
 
-/** The licences of the packages whose code is in the bundles ask for their text to go with it. */
+/** The licences of the bundled packages require that their text is distributed with the code. */
 async function licenceTexts(files: readonly string[]): Promise<string> {
   const folders = new Set(files.flatMap((file) => PACKAGE.exec(file)?.[1] ?? []))
   const texts = await Promise.all([...folders].sort().map((folder) => licenceOf(join(root, folder))))

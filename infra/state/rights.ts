@@ -106,7 +106,7 @@ const SHARED_EXTRAS = [
   'Microsoft.Resources/subscriptions/operationresults/read',
 ]
 
-/** Writes what the program makes of a platform, and nothing about who may do what: that is the condition's. */
+/** Writes the resources of a platform. Role assignments need a second role, which has a condition. */
 export const DEPLOYER: CustomRole = {
   name: 'Agentweaver deployer',
   description: 'Makes and removes what the infrastructure program declares.',

@@ -67,7 +67,7 @@ export function promotions(source: EnvironmentFile, target: EnvironmentFile): Pr
   })
 }
 
-/** The target's text with the promoted images, all else as it was, and still right. */
+/** Returns the target's text with the promoted images and no other change, and checks that it is still valid. */
 export function promotedText(target: EnvironmentFile, promoted: readonly Promoted[]): string {
   const text = promoted.reduce(
     (changed, { was, to }) => changed.replaceAll(JSON.stringify(was), () => JSON.stringify(to)),
