@@ -13,7 +13,7 @@ export interface Undertaker {
   dismiss(): Promise<void>
 }
 
-/** Waits in a shell of a megabyte, and becomes Node only when there is something to do. */
+/** Waits in a shell, which needs only a megabyte, and starts Node only if there is something to clean up. */
 const SCRIPT = 'cat > /dev/null; [ -d "$1" ] && exec "$2" "$3" "$4"; exit 0'
 
 export function startUndertaker(slot: number): Undertaker {

@@ -35,8 +35,8 @@ export async function readConfig(): Promise<InfraConfig> {
 }
 
 /**
- * What YAML readers disagree about in the file of this stack. The engine has read it by Go's rules, which show here only
- * as values: `012` came as 10. A stack whose file lies elsewhere (`--config-file`) has none to look at.
+ * Values in this stack's file that YAML parsers read differently. The engine has parsed the file by Go's rules, and
+ * only the values arrive here: `012` arrives as 10. A stack file at another path (`--config-file`) is not checked.
  */
 async function ambiguities(): Promise<readonly ConfigProblem[]> {
   const file = join(ROOT, `Pulumi.${getStack()}.yaml`)

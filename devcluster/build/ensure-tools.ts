@@ -74,7 +74,7 @@ async function buildAll(
     place.say(`removed ${name}, which is no longer used`)
 }
 
-/** The cache of a caller who sets GOCACHE is used and kept; ours grows to gigabytes and is removed. */
+/** A cache from the caller's GOCACHE is kept. The default cache grows to gigabytes and is removed. */
 const isOurs = (goCache: string, root: string) => goCache === join(root, 'go-cache')
 
 function announce(missing: readonly [ModuleName, string][], root: string, say: Say): void {
@@ -94,7 +94,7 @@ interface Place {
   readonly entry: string
   readonly scratch: string
   readonly goCache: string
-  /** Nothing of an earlier build is in the compiler's cache, so the time of this one is worth recording. */
+  /** True if the compiler's cache was empty, so that the time of this build is worth recording. */
   readonly isCold: boolean
   readonly root: string
   readonly say: Say

@@ -14,7 +14,10 @@ export interface GoCommand {
   readonly onLine?: (line: string) => void
 }
 
-/** Go prints a line for each package. A cold build has no other limit: on a busy machine it may take hours. */
+/**
+ * Maximum time without output, because Go prints a line for each package. A cold build has no other limit: on a busy
+ * machine it may take hours.
+ */
 const SILENT_MS = 45 * 60_000
 const KEPT_LINES = 15
 

@@ -4,7 +4,7 @@ import { MODULE_NAMES } from './modules.ts'
 
 /** A clone that is not worked on for this long builds again, in minutes. */
 const UNUSED_MS = 14 * 24 * 3_600_000
-/** The entry in use and two others of its module: enough to change between branches. */
+/** The entry in use and two other entries of its module: enough to switch between branches. */
 const KEPT_PER_MODULE = 3
 
 const ENTRY = new RegExp(`^(${MODULE_NAMES.join('|')})-[0-9a-f]{20}$`)

@@ -1,4 +1,4 @@
-/** Any Kubernetes object, as far as every kind is alike. */
+/** Any Kubernetes object, with the fields that all kinds share. */
 export interface KubeObject {
   readonly apiVersion: string
   readonly kind: string

@@ -10,7 +10,7 @@ export interface Connection {
   readonly cert?: string
   readonly key?: string
   readonly token?: string
-  /** Whom to act as: the API server asks whether the user of this connection may. */
+  /** The user to impersonate: the API server checks whether the user of this connection may do that. */
   readonly impersonate?: { readonly user: string; readonly groups: readonly string[] }
 }
 

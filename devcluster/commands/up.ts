@@ -37,7 +37,7 @@ function summaryOf(
   return { slot, kubeconfig, steps, service: { url, apiKey, apiKeyFile } }
 }
 
-/** Starts a cluster, with the product in it when asked, and holds it until a signal comes. */
+/** Starts a cluster, with the product in it if requested, and holds it until a signal arrives. */
 export async function holdCluster(
   options: UpOptions,
   say: Say,

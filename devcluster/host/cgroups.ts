@@ -23,7 +23,7 @@ interface OwnCgroup {
   readonly path: string
 }
 
-/** Where this process is, in each version 1 hierarchy and in the unified one, as far as they are mounted. */
+/** The control groups of this process: in each mounted version 1 hierarchy and in the unified one. */
 function ownCgroups(): OwnCgroup[] {
   return readFileSync('/proc/self/cgroup', 'utf8')
     .trim()

@@ -37,8 +37,8 @@ export interface ClusterNetwork {
 }
 
 /**
- * Nothing of the host but one link and the routes over it is touched: no address forwarding, no firewall rule. All of
- * it goes away with the namespace, whose only process cannot outlive us.
+ * Creates the network. On the host it adds only one link and the routes over it: no address forwarding, no firewall
+ * rule. All of it is removed with the namespace, whose only process cannot outlive this process.
  */
 export async function createNetwork(
   slot: number,

@@ -6,7 +6,7 @@ import { isAlive } from './process-identity.ts'
 import { type ClusterState, folderAgeMs, listSlots, readState, slotFolder } from './run-folder.ts'
 
 const DEADLINE_MS = 10_000
-/** A folder without a state is one that is being set up, or one whose owner died in its first moments. */
+/** A folder without a state file is being set up, or its owner died during the setup. */
 const STATELESS_MS = 20_000
 
 /** Removes all that a cluster has on this machine: processes, link, control groups, folder. Safe to repeat. */

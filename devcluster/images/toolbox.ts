@@ -15,7 +15,7 @@ export const pauseImage = (program: string): ImageSpec => programImage(PAUSE_IMA
 
 export const dnsImage = (program: string): ImageSpec => programImage(DNS_IMAGE, 'coredns', program)
 
-/** One static program and nothing else. */
+/** An image with one static program. */
 function programImage(reference: string, name: string, source: string): ImageSpec {
   return {
     reference,

@@ -38,7 +38,7 @@ export function kubeletConfig(paths: KubeletPaths) {
     failCgroupV1: false,
     failSwapOn: false,
     evictionHard: { 'memory.available': '100Mi' },
-    // Images come from archives, so one that is collected could not be pulled again.
+    // Images come from archives, so a collected image could not be pulled again.
     imageGCHighThresholdPercent: 100,
     imageGCLowThresholdPercent: 99,
     serializeImagePulls: false,

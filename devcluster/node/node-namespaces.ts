@@ -24,8 +24,8 @@ const ENTER_MS = 5_000
 const EXECUTE_MS = 20_000
 
 /**
- * Makes the namespaces with a pause process as their first: it reaps orphans, and its death ends everything inside,
- * mounts and links included. It dies with us.
+ * Creates the namespaces with a pause process as their first process. It reaps orphans, and its end ends everything
+ * inside, including mounts and links. It ends with this process.
  */
 export async function createNamespaces(context: ClusterContext, index: number): Promise<NodeNamespaces> {
   const name = `node${index}`
@@ -92,7 +92,7 @@ function cgroupMounts(): string[] {
   return ['mount -t tmpfs -o mode=755 tmpfs /sys/fs/cgroup', ...mounts]
 }
 
-/** Where Debian and others keep runc. */
+/** Returns the path of runc, as installed by Debian and other distributions. */
 export function findRunc(): string {
   const found = ['/usr/sbin/runc', '/usr/bin/runc', '/usr/local/sbin/runc', '/usr/local/bin/runc'].find(
     (path) => existsSync(path),

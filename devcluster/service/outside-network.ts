@@ -74,7 +74,7 @@ export async function openOutside(folder: string, plan: OutsidePlan): Promise<Ou
     pid,
     async stop() {
       // With its namespace the link would go too, but only when the kernel has the time, and the next one has its name.
-      // It may be gone already, and with the switch it goes in any case.
+      // The link may be gone already, and it is removed with the switch in any case.
       await insideNetwork(switchPid, [['link', 'del', plan.link]]).catch(() => undefined)
       await holder.stop(0)
     },

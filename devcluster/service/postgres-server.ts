@@ -103,7 +103,7 @@ async function run({ folder, binaries, spawnAs, network }: Place): Promise<Postg
 
   const listens = network ? openNetwork(network, { folder, data, spawnAs }) : {}
   const options = Object.entries({ ...SETTINGS, ...listens, unix_socket_directories: folder })
-  // Into another network only root gets; the account is taken on behind that.
+  // Only root can enter another network namespace; the process switches to the account after that.
   const { uid, gid, ...place } = spawnAs
   const isElsewhere = network?.pid !== undefined
   const inside = isElsewhere

@@ -114,7 +114,7 @@ function urnOf({ project, stack }: MonitorOptions, request: Message): string {
   return `urn:pulumi:${stack}::${project}::${prefix}${request.getType()}::${request.getName()}`
 }
 
-/** Outputs of another stack, which are read and not made. */
+/** Outputs of another stack, which are only read. */
 function toReference(urn: string, request: Message): Omit<PlannedResource, 'inputs'> {
   return {
     urn,

@@ -58,7 +58,7 @@ function createReader(declared: Declarations, definitions: Record<string, JsonSc
     if (ts.isTypeReferenceNode(type)) return reference(type)
     throw new Error(`azure-native uses a form of type that is not known here: ${ts.SyntaxKind[type.kind]}`)
   }
-  /** `string | enums.X` means any string to the compiler; Azure takes the values of X. */
+  /** `string | enums.X` means any string to the compiler; Azure accepts only the values of X. */
   const union = (types: readonly TypeNode[]): JsonSchema => {
     const present = types.filter(({ kind }) => kind !== ts.SyntaxKind.UndefinedKeyword)
     const schemas = present.map(schema)

@@ -20,7 +20,9 @@ export interface BasePlatform {
   readonly outputs: InfraOutputs
 }
 
-/** A preview of a branch on a shared cluster: its namespaces and identities, and nothing that could outlive it. */
+/**
+ * Builds a preview of a branch on a shared cluster: its namespaces and identities, and nothing that could outlive it.
+ */
 export function buildSlice(config: SliceConfig, base: BasePlatform) {
   const { subscriptionId, tenantId, location, grantGeneration } = base.config
   const platform = platformNames(base.config)
@@ -64,7 +66,7 @@ export function buildSlice(config: SliceConfig, base: BasePlatform) {
   new SliceNamespaces(names.base, { kube: provider, slice, tags, ceiling: config.ceiling }, options)
   return {
     infra: sliceOutputs(slice, base.outputs, clientIds),
-    /** The group is shared by all slices of an environment: nothing of it is this one's to delete. */
+    /** All slices of an environment share the group, so a slice has no resource group to delete. */
     resourceGroups: [],
     namespaces: Object.values(clusterNames(slice).namespaces).filter((name) => name.startsWith('aw-pr-')),
     expires: config.expires,

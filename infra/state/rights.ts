@@ -1,7 +1,7 @@
 import { BUILT_IN_ROLES, type BuiltInRole, SECRET_GETTER, secretGetter } from '../plans/roles.ts'
 import type { StateConfig } from './state-config.ts'
 
-/** A custom role, as Azure wants its permissions. */
+/** A custom role, in the form of Azure's permissions. */
 export interface CustomRole {
   readonly name: string
   readonly description: string
@@ -118,7 +118,7 @@ export const DEPLOYER: CustomRole = {
   dataActions: [],
 }
 
-/** Objects of the cluster that a slice's program makes; everything else of a slice comes from its GitOps tree. */
+/** Cluster objects that a slice's program creates; all other objects of a slice come from its GitOps tree. */
 const SLICE_OBJECTS = ['namespaces', 'resourcequotas']
 const CLUSTER = 'Microsoft.ContainerService/managedClusters'
 
@@ -214,8 +214,8 @@ export const STATE_WRITER: CustomRole = {
 }
 
 /**
- * Condition on the writer for previews: it changes nothing but what belongs to a stack `pr-…` of the project. Pulumi keeps
- * a stack's state, locks, history and backups under `.pulumi/<what>/…<project>/<stack>`.
+ * Condition on the writer for previews: it can change only blobs of a stack `pr-…` of the project. Pulumi keeps a
+ * stack's state, locks, history and backups under `.pulumi/<what>/…<project>/<stack>`.
  */
 export function previewStateCondition(project: string): string {
   const changes = BLOB_CHANGES.map((action) => `!(ActionMatches{'${action}'})`).join(' AND ')
@@ -241,7 +241,7 @@ export const BOOTSTRAP_ROLES = {
   'Azure Kubernetes Service RBAC Reader': '7f6c6a51-bcf8-42ba-9220-52d62157d7db',
 } as const
 
-/** Who administers the cluster is for its owner to say, and not for a program's grant. */
+/** The cluster's owner chooses its administrators, so the program cannot grant this role. */
 const PLATFORM_ROLES = (Object.keys(BUILT_IN_ROLES) as BuiltInRole[]).filter(
   (name) => name !== 'Azure Kubernetes Service RBAC Cluster Admin',
 )
@@ -252,7 +252,7 @@ const SLICE_ROLES: readonly BuiltInRole[] = ['Key Vault Secrets User']
 export const secretGetterGuid = ({ subscriptionId, environment }: StateConfig): string =>
   secretGetter(subscriptionId, `agentweaver-${environment}`).definitionId.split('/').at(-1) ?? ''
 
-/** GUIDs of the roles that a deployer, or a previewer, may grant and take away. */
+/** GUIDs of the roles that a deployer, or a previewer, may grant and revoke. */
 export function grantableRoles(config: StateConfig, isSlice: boolean): readonly string[] {
   const names = isSlice ? SLICE_ROLES : PLATFORM_ROLES
   return [...names.map((name) => BUILT_IN_ROLES[name]), secretGetterGuid(config)].sort()

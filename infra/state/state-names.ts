@@ -12,7 +12,7 @@ export function stateNames({ environment, subscriptionId, names }: StateConfig) 
   return {
     resourceGroup: base,
     deployment: base,
-    /** Where the identities of slices are, and nothing else. */
+    /** Contains only the identities of slices. */
     previews: `agentweaver-${environment}-previews`,
     storage: names.storage ?? shared('awstate', ''),
     vault: names.vault ?? shared('aw-state', '-'),

@@ -21,7 +21,7 @@ export interface EngineOptions {
   readonly signal: AbortSignal
 }
 
-/** The engine of the Pulumi CLI on the path, by the Automation API, with the program of the project as it is. */
+/** The engine of the Pulumi CLI on the path, used through the Automation API, with the project's own program. */
 export async function openEngine({
   root,
   secretsProvider,

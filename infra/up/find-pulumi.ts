@@ -18,7 +18,7 @@ export function isNewEnough(version: string): boolean {
   return index < 0 || (numbers[index] ?? 0) > (OLDEST[index] ?? 0)
 }
 
-/** Whether there is an engine to try, without asking anything but the program itself. */
+/** Returns whether a usable engine exists. It only calls the program itself. */
 export async function findPulumi(environment: NodeJS.ProcessEnv): Promise<Found> {
   const env = { ...environment, PULUMI_SKIP_UPDATE_CHECK: 'true' }
   try {

@@ -22,8 +22,8 @@ export interface Environment {
 }
 
 /**
- * The stacks of an environment in the order in which they are raised: its layers, where their files are there, and else
- * the one stack. All files are read and judged first, so that a mistake in the last layer costs no hour.
+ * Returns the stacks of an environment in the order of their creation: its layers if their files exist, otherwise the
+ * one stack. All files are read and checked first, so that an error in the last layer costs no hour.
  */
 export async function findStacks(root: string, environment: string, last?: Layer): Promise<Environment> {
   const platform = await readConfigOf(root, environment)

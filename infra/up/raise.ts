@@ -108,7 +108,7 @@ function failed({ problems }: Extract<Outcome, { problems: unknown }>, say: (lin
 const hasChanges = (changes: Changes) =>
   Object.entries(changes).some(([op, count]) => op !== 'same' && op !== 'read' && count > 0)
 
-/** `create 12, same 3`, in the words of Pulumi; a run that does nothing says so. */
+/** `create 12, same 3`, in Pulumi's terms. The text also states if a run changes nothing. */
 export function summary(changes: Changes): string {
   const counts = Object.entries(changes).filter(([, count]) => count > 0)
   return hasChanges(changes)
@@ -116,7 +116,7 @@ export function summary(changes: Changes): string {
     : `change nothing (${changes['same'] ?? 0} resources)`
 }
 
-/** A step of a preview that takes something away; nothing for any other. */
+/** Describes a preview step that removes a resource; undefined for any other step. */
 export function lossOf(op: string, urn: string): string | undefined {
   if (op === 'delete') return `would delete ${resourceName(urn)}`
   return op === 'replace' ? `would replace ${resourceName(urn)}` : undefined
