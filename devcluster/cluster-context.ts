@@ -30,7 +30,7 @@ export interface ProgramSpec {
   readonly health?: string
 }
 
-/** What every part of a cluster needs of it while it comes up. */
+/** State that every part of a cluster needs during the start. */
 export interface ClusterContext {
   readonly slot: number
   readonly folder: string
@@ -44,14 +44,14 @@ export interface ClusterContext {
   /** Programs that run, in the order in which they were started. */
   readonly daemons: Daemon[]
   adopt(daemon: Daemon): void
-  /** When one fails the cluster is closed, so that the others fail soon too, and none is left behind. */
+  /** If one part fails, the cluster is closed, so that the other parts fail soon too and none is left behind. */
   readonly together: Together
   /** Ends every program, and refuses to start more. */
   close(): Promise<void>
   noteCgroups(folders: readonly string[]): void
   noteNode(node: NodeRecord): void
   noteReady(): void
-  /** Writes a kubeconfig for a client certificate of `subject` and answers its path. */
+  /** Writes a kubeconfig for a client certificate of `subject` and returns its path. */
   kubeconfigFor(name: string, subject: Subject): string
   client(): KubeClient
 }
@@ -140,7 +140,7 @@ function createStateKeeper(
   }
   change({})
   return {
-    // A program that is started again on another port takes its own place.
+    // A program that restarts on another port replaces its earlier record.
     addProcess: (record: ProcessRecord) =>
       change({ processes: [...state.processes.filter(({ name }) => name !== record.name), record] }),
     addCgroups: (folders: readonly string[]) => change({ cgroups: [...state.cgroups, ...folders] }),

@@ -1,9 +1,9 @@
-/** A failure that is told to the person at the terminal in its message alone, without a stack. */
+/** An error that the terminal shows as its message alone, without a stack trace. */
 export class HarnessError extends Error {
   override readonly name = 'HarnessError'
 }
 
-/** The message of anything that was thrown. */
+/** The message of any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -4,8 +4,8 @@ import { readState } from './host/run-folder.ts'
 import { sweepCluster } from './host/sweep.ts'
 
 /**
- * Ends a cluster and removes everything of it. Its data goes away with it, so nothing has to be shut down gently: the
- * first process of each node's namespaces takes all others with it, and the rest is killed by its name in the state.
+ * Stops a cluster and removes everything of it. Its data is removed too, so nothing needs a gentle shutdown: the first
+ * process of each node's namespaces ends all others with it, and the remaining processes in the state file are killed.
  */
 export async function stopCluster(context: ClusterContext): Promise<void> {
   for (const { pid } of readState(context.folder)?.nodes ?? []) killNamespaces(pid)

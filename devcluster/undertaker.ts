@@ -5,15 +5,15 @@ import { slotFolder } from './host/run-folder.ts'
 import { sweepCluster } from './host/sweep.ts'
 
 /**
- * Watches over the process that owns a cluster from outside it. When that process is gone, however it went, what the
- * kernel does not remove by itself (folder, control groups) is removed here.
+ * Watches the process that owns a cluster from another process. If the owner ends for any reason, this process removes
+ * the remains that the kernel does not remove by itself (folder, control groups).
  */
 export interface Undertaker {
-  /** Tells it that there is nothing left to do, and waits until it has ended. */
+  /** Signals that there is nothing to clean up, and waits until the process has ended. */
   dismiss(): Promise<void>
 }
 
-/** Waits in a shell of a megabyte, and becomes Node only when there is something to do. */
+/** Waits in a shell, which needs only a megabyte, and starts Node only if there is something to clean up. */
 const SCRIPT = 'cat > /dev/null; [ -d "$1" ] && exec "$2" "$3" "$4"; exit 0'
 
 export function startUndertaker(slot: number): Undertaker {

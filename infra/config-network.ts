@@ -31,7 +31,7 @@ const Runners = z.strictObject({
   host: z.enum(['own', 'github']).default('own'),
 })
 
-/** Another network that is connected with ours. Its owner makes the same connection from the other side. */
+/** Another network that is peered with the platform's. Its owner creates the same peering from the other side. */
 const Peering = z.strictObject({
   name: Label,
   virtualNetworkId: VirtualNetworkId,
@@ -52,7 +52,7 @@ const ExistingNetwork = z.strictObject({
 
 /** The section `network`. */
 export const Network = z.strictObject({
-  /** All ranges are immutable once the cluster is there. */
+  /** No range can change after the cluster is created. */
   vnetCidr: Cidr.default('10.40.0.0/16'),
   nodeCidr: Cidr.default('10.40.0.0/22'),
   apiServerCidr: Cidr.default('10.40.4.0/28'),

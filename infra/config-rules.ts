@@ -6,7 +6,7 @@ import { parseVmSize } from './plans/vm-sizes.ts'
 type Sections = Partial<PlatformConfig>
 type Rule = (config: Sections) => readonly ConfigProblem[]
 
-/** A rule over the sections that it names; it says nothing while one of them is missing or wrong in itself. */
+/** A rule over the named sections. It is skipped while one of them is missing or invalid. */
 function rule<K extends keyof PlatformConfig>(
   keys: readonly K[],
   check: (config: Pick<PlatformConfig, K>) => readonly (ConfigProblem | false | undefined)[],
@@ -20,7 +20,7 @@ function rule<K extends keyof PlatformConfig>(
 const problem = (path: string, message: string): ConfigProblem => ({ path, message })
 
 const SUBNETS = ['nodeCidr', 'apiServerCidr', 'databaseCidr', 'endpointCidr', 'runners.cidr'] as const
-/** Longest prefix that each subnet may have: what AKS and PostgreSQL ask for, and room to surge. */
+/** Longest prefix that each subnet may have: the requirements of AKS and PostgreSQL, plus room for surge nodes. */
 const SUBNET_BITS = {
   nodeCidr: 24,
   apiServerCidr: 28,
@@ -67,7 +67,7 @@ function tooSmall(key: (typeof SUBNETS)[number], range: Range | undefined) {
   return problem(`network.${key}`, `${range.cidr} is too small: at least a /${SUBNET_BITS[key]}`)
 }
 
-/** Whose network it is decides who makes what in it. */
+/** The owner of the network decides which settings are allowed. */
 const ownership = rule(['network'], ({ network }) => {
   const { existing, runners, peerings } = network
   return [

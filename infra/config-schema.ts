@@ -39,7 +39,7 @@ export function parseInfraConfig(record: Readonly<Record<string, unknown>>): Par
   }
 }
 
-/** A stack of one layer has its name and its environment, and what else it could say stands in another file. */
+/** A stack of one layer has only its name and its environment; all other settings are in another file. */
 function parseLayer(record: Readonly<Record<string, unknown>>): ParsedConfig {
   const { problems } = parseSections<LayerConfig>(LayerSections.shape, record)
   const file = `Pulumi.${String(record['environment'])}.yaml`
@@ -57,7 +57,7 @@ function settle(whole: z.ZodSafeParseResult<InfraConfig>, problems: readonly Con
   return { problems: whole.error.issues.map((issue) => toProblem(issue, [])) }
 }
 
-/** The valid sections, and the problems of the others. */
+/** Returns the valid sections, and the problems of the invalid ones. */
 function parseSections<T>(shape: z.ZodRawShape, record: Readonly<Record<string, unknown>>) {
   const sections: Partial<Record<string, unknown>> = {}
   const problems: ConfigProblem[] = Object.keys(record)
@@ -110,7 +110,7 @@ export function parseStackFile({ config, problems: ambiguous }: StackText): Pars
   return withProblems(parsed, [...faults, ...ambiguous])
 }
 
-/** Earlier problems plus those of a schema at other paths: an ambiguous value is reported once. */
+/** Combines the found problems with schema problems at other paths, so that an ambiguous value is reported once. */
 export function withProblems(parsed: ParsedConfig, found: readonly ConfigProblem[]): ParsedConfig {
   if (found.length === 0) return parsed
   const told = new Set(found.map(({ path }) => path))

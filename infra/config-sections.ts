@@ -105,14 +105,14 @@ const AppPool = z.strictObject({
   size: Size.default('Standard_D4ds_v5'),
   min: poolFields.min.default(1),
   max: poolFields.max.default(5),
-  /** Part of the pool's name: a higher number makes a second pool, so that an immutable setting can change. */
+  /** Part of the pool's name: a higher number creates a second pool, so that an immutable setting can change. */
   generation: z.int().min(1).max(99).default(1),
 })
 const KataPool = z.strictObject({
   ...AppPool.shape,
   size: Size.default('Standard_D8ds_v5'),
   osDiskGib: poolFields.osDiskGib.default(256),
-  /** What the DaemonSets of every node ask for. */
+  /** The resource requests of the DaemonSets on every node. */
   daemons: Daemons.prefault({}),
   /** Allocatable resources of a node as `agentweaver verify` measured them. Default: computed from the size. */
   measured: z
@@ -146,7 +146,7 @@ const Database = z.strictObject({
   backupDays: z.int().min(7).max(35).default(7),
   /** Immutable. */
   geoRedundantBackup: z.boolean().default(false),
-  /** Who administers it: an Entra group. The API is no administrator; `docs/infra.md` has the statement. */
+  /** The Entra group that administers it. The API is not an administrator; `docs/infra.md` has the statement. */
   adminGroup: z.strictObject({ objectId: Guid, name: z.string().min(1).max(256) }),
 })
 
@@ -159,7 +159,7 @@ const Registry = z.strictObject({
 const Observability = z.strictObject({
   retentionDays: z.int().min(30).max(730).default(30),
   grafana: z.boolean().default(false),
-  /** Who is paged. */
+  /** The recipients of alerts. */
   alertEmails: z.array(Email).min(1).max(20),
 })
 
@@ -227,7 +227,7 @@ const globalName = (kind: 'vault' | 'registry' | 'database', what: string) =>
     .refine((name) => fitsAzure(kind, name), what)
     .optional()
 
-/** Names that the whole of Azure shares, where the generated one is taken or still held after a deletion. */
+/** Globally unique names, for the case that the generated name is taken or still reserved after a deletion. */
 const Names = z.strictObject({
   registry: globalName('registry', 'must be 5 to 50 letters and digits'),
   controlPlaneVault: globalName('vault', 'must be 3 to 24 letters, digits and single "-", first a letter'),
@@ -307,7 +307,7 @@ const SLICE = {
   branch: z.string().min(1).max(256),
   expires: z.iso.datetime({ message: 'must be a time in UTC such as 2027-01-31T00:00:00Z' }),
   tags: Tags,
-  /** The quota of each of its namespaces, whatever the tree of the branch requests. */
+  /** The quota of each of its namespaces, which limits the requests of the branch's tree. */
   ceiling: z
     .strictObject({
       pods: Quantity.default(12),
@@ -317,7 +317,7 @@ const SLICE = {
     .prefault({}),
 } as const
 
-/** Sections of a whole platform, by key; each has its default or is asked for. */
+/** Sections of a whole platform, by key; each has a default or is required. */
 export const PlatformSections = z.strictObject({ kind: z.literal('platform'), ...PLATFORM })
 export const SliceSections = z.strictObject({ kind: z.literal('slice'), ...SLICE })
 

@@ -19,7 +19,7 @@ import { readStackText } from './stack-file.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 
-/** Key that `npm run plan` adds to those of the stack file: the program downloads nothing and can create nothing. */
+/** Key that `npm run plan` adds to the stack file's keys: the program downloads nothing and can create nothing. */
 const PLAN_KEY = 'plan'
 
 /** The only reader of the stack's configuration. Throws with every mistake, before any resource is registered. */
@@ -35,8 +35,8 @@ export async function readConfig(): Promise<InfraConfig> {
 }
 
 /**
- * What YAML readers disagree about in the file of this stack. The engine has read it by Go's rules, which show here only
- * as values: `012` came as 10. A stack whose file lies elsewhere (`--config-file`) has none to look at.
+ * Values in this stack's file that YAML parsers read differently. The engine has parsed the file by Go's rules, and
+ * only the values arrive here: `012` arrives as 10. A stack file at another path (`--config-file`) is not checked.
  */
 async function ambiguities(): Promise<readonly ConfigProblem[]> {
   const file = join(ROOT, `Pulumi.${getStack()}.yaml`)
@@ -59,8 +59,8 @@ function configOf(parsed: ParsedConfig, what: string): InfraConfig {
 }
 
 /**
- * Objects of the pinned controller: those of the release, or for a plan the names that are known without it. Only a dry
- * run may ask for a plan, so that `pulumi up` never applies a partial object.
+ * Objects of the pinned controller: the release's objects, or for a plan only the names that are known without the
+ * release. Only a dry run may ask for a plan, so that `pulumi up` never applies a partial object.
  */
 export async function readControllerRelease({ controller }: PlatformConfig): Promise<KubeManifest[]> {
   if (controller.install !== 'upstream') return []

@@ -11,9 +11,9 @@ export interface StackText {
 const OWN = /^agentweaver:/
 
 /**
- * Reads the text of a stack file. Three readers see it: this one (YAML 1.2), Pulumi's (Go, between 1.1 and 1.2) and the
- * tools of whoever keeps it. `012` is 12 to the first and 10 to the second, so a plan would not show what `up` makes.
- * Throws for text that is not YAML, or that has a key twice.
+ * Reads the text of a stack file. Three parsers read it: this one (YAML 1.2), Pulumi's (Go, between 1.1 and 1.2) and
+ * the tools of its maintainers. `012` is 12 to the first and 10 to the second, so a plan would differ from the result
+ * of `up`. Throws for text that is not YAML, or that has a key twice.
  */
 export function readStackText(text: string): StackText {
   const document = parseDocument(text)
@@ -33,7 +33,9 @@ export function writeStackText(content: unknown): string {
   return quoted(new Document(content)).toString(STYLE)
 }
 
-/** A document whose strings are in quotes. Keys stay bare: none of ours can be read as anything else. */
+/**
+ * Quotes all strings of a document. Keys stay unquoted, because no YAML parser reads one of our keys as another type.
+ */
 export function quoted(document: Document): Document {
   const quote = (node: unknown): void => {
     if (isMap(node)) for (const pair of node.items) quote(pair.value)

@@ -31,7 +31,7 @@ interface StackOutputs {
   readonly resourceGroups: readonly string[]
 }
 
-/** Nobody can be inside a network that the same stack has yet to make. */
+/** True for a private cluster in a network that this stack creates: no client can be inside that network yet. */
 const isOutOfReach = ({ apiServer, network }: PlatformConfig) =>
   apiServer.access === 'private' && network.existing === undefined
 

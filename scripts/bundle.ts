@@ -1,6 +1,7 @@
 /**
- * Bundles AgentHost, the runner and the API into `dist/`. A bundle opens one file where the sources open hundreds; under
- * gVisor each open costs milliseconds. The agent policy is embedded, the shell grammar is a file beside the bundle.
+ * Bundles AgentHost, the runner and the API into `dist/`. A bundle opens one file instead of hundreds of sources; under
+ * gVisor each open costs milliseconds. The agent policy is embedded, the shell grammar is a separate file next to the
+ * bundle.
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -40,7 +41,7 @@ const assetsModule = (runnerEntry: string): string => `
     runnerEntry: fileURLToPath(new URL('${runnerEntry}', import.meta.url)),
   }`
 
-/** Writes the shell grammar beside a bundle. */
+/** Writes the shell grammar into the folder of a bundle. */
 export async function writeGrammar(folder: string): Promise<void> {
   const modules = await readGrammarModules()
   await mkdir(folder, { recursive: true })
@@ -69,8 +70,8 @@ export const COMMON = {
 const PLUGINS = [embedAssets('../runner/server.cjs')]
 
 /**
- * Bundles the API below a folder, and beside it the program that creates the API's role in the database. Returns the path
- * of the API's program. In a cluster sandboxes are pods, so the folder has no AgentHost.
+ * Bundles the API into a folder, together with the program that creates the API's role in the database. Returns the
+ * path of the API's program. In a cluster sandboxes are pods, so the folder has no AgentHost.
  */
 export async function bundleApi(outdir: string): Promise<string> {
   const folder = join(outdir, 'api')
@@ -83,7 +84,7 @@ export async function bundleApi(outdir: string): Promise<string> {
     },
     outdir: folder,
     outExtension: { '.js': '.mjs' },
-    // Modules that are imported dynamically become files of their own.
+    // Dynamically imported modules become separate files.
     splitting: true,
     format: 'esm',
     // `pg` tries to load `pg-native`, an optional binding to a C library that is not installed.
@@ -95,7 +96,7 @@ export async function bundleApi(outdir: string): Promise<string> {
   return join(folder, 'server.mjs')
 }
 
-/** Packages that cannot be bundled: koffi has native code, the Copilot SDK has a runtime of its own. */
+/** Packages that cannot be bundled: koffi has native code, the Copilot SDK starts a separate runtime. */
 export const PACKAGES = ['koffi', '@github/copilot-sdk']
 
 /** Bundled CommonJS packages call `require` for Node's own modules; an ES module has no `require`. */

@@ -33,7 +33,9 @@ const platforms = [
 ]
 const cpus = ['x64', 'arm64', 'arm', 'ia32', 'riscv64', 'ppc64', 's390x', 'loong64', 'mips64el', 'wasm32']
 
-/** What the name of a platform package says about it: `linuxmusl-x64`, `linux-arm-gnueabihf`, `linux-x64-musl`. */
+/**
+ * The target that the name of a platform package contains: `linuxmusl-x64`, `linux-arm-gnueabihf`, `linux-x64-musl`.
+ */
 function target(name: string): Pick<Entry, 'os' | 'cpu' | 'libc'> {
   const words = name.replace('linuxmusl', 'linux-musl').split(/[-/]/)
   const os = platforms.filter((word) => words.includes(word))

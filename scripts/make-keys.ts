@@ -1,6 +1,6 @@
 /**
- * Makes the keys of a deployment in a folder: `npm run keys -- FOLDER`. Prints the public half, which goes into the
- * section `keys` of the environment's file; the files go into the vault, or the Secret, of the deployment.
+ * Creates the keys of a deployment in a folder: `npm run keys -- FOLDER`. Prints the public half, which belongs in the
+ * section `keys` of the environment's file; the files belong in the vault, or the Secret, of the deployment.
  */
 import { createPublicKey, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { generateApiKey } from '../runtime/api/http/api-key.ts'
 import { KEY_FILES, publicJwk } from '../runtime/api/keys/deployment-keys.ts'
 import { messageOf } from '../runtime/kit/errors.ts'
 
-/** Writes new keys, never over others, and answers the key set that verifies tickets. */
+/** Writes new keys, never replaces existing ones, and returns the key set that verifies tickets. */
 export async function makeKeys(folder: string) {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const { privateKey } = generateKeyPairSync('ed25519')
@@ -63,7 +63,7 @@ function folderArgument(): string {
   }
 }
 
-/** Keys of two makings in one folder fit together with nothing, so none is added to those that are there. */
+/** Keys from two runs do not belong together, so no key is added to a folder that already has keys. */
 function refuseExisting(folder: string): void {
   const found = [...Object.values(KEY_FILES), API_KEY_FILE].filter((name) => existsSync(join(folder, name)))
   if (found.length === 0) return

@@ -1,6 +1,6 @@
 /**
- * Builds what `npm pack` puts into the tarball beside `cli/bin.js`: the command, the API, AgentHost and the runner as
- * JavaScript in `dist/npm`, because Node refuses to strip types below `node_modules`. npm calls it as `prepack`.
+ * Builds the contents of the `npm pack` tarball other than `cli/bin.js`: the command, the API, AgentHost and the runner
+ * as JavaScript in `dist/npm`, because Node refuses to strip types below `node_modules`. npm calls it as `prepack`.
  */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
@@ -22,7 +22,10 @@ const PROGRAMS = {
 const OWN_SOURCES = /\/(?:cli|contracts|policies|runtime|infra|charts-src|reachability)\/[^\0]*\.ts$/
 const PROGRAM_URL = /new URL\('[^']*\/([a-z-]+)\/server\.ts', import\.meta\.url\)/g
 
-/** A source keeps its idea of where it lies, so that it finds `package.json`, examples and policies; programs are bundles. */
+/**
+ * Keeps the original `import.meta.url` of a source, so that it finds `package.json`, examples and policies. The URLs of
+ * programs point to their bundles.
+ */
 const keepPlaces: Plugin = {
   name: 'keep-places',
   setup(builder) {
@@ -41,7 +44,7 @@ const keepPlaces: Plugin = {
   },
 }
 
-/** Bundles all programs and answers which files of packages are in them. */
+/** Bundles all programs and returns the package files that are in the bundles. */
 async function bundlePrograms(): Promise<string[]> {
   const { metafile } = await build({
     ...COMMON,
@@ -67,7 +70,7 @@ async function bundlePrograms(): Promise<string[]> {
 const PACKAGE = /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//
 const LICENCE = /^(?:licen[cs]e|copying|notice)/i
 
-/** The licences of the packages whose code is in the bundles ask for their text to go with it. */
+/** The licences of the bundled packages require that their text is distributed with the code. */
 async function licenceTexts(files: readonly string[]): Promise<string> {
   const folders = new Set(files.flatMap((file) => PACKAGE.exec(file)?.[1] ?? []))
   const texts = await Promise.all([...folders].sort().map((folder) => licenceOf(join(root, folder))))

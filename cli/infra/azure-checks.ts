@@ -19,7 +19,7 @@ interface Asked {
   readonly today: Date
 }
 
-/** A read takes seconds; a login that waits for a person must not hold the command. */
+/** A read takes seconds. The limit ends an `az` that waits for an interactive login. */
 const READ_MS = 120_000
 const BUDGETS_API = '2024-08-01'
 
@@ -104,7 +104,7 @@ async function features({ config, call }: Asked): Promise<AzureCheck> {
   return { check, state: 'pass', detail: `${FEATURES.length} is registered` }
 }
 
-/** A budget that is there keeps the day that it began on, so only one to come is held to Azure's rule. */
+/** An existing budget keeps its start date, so Azure's rule applies only to a new budget. */
 async function budget({ config, call, today }: Asked): Promise<AzureCheck> {
   const check = 'budget'
   const { base, resourceGroup } = platformNames(config)

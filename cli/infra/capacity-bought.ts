@@ -12,7 +12,7 @@ export interface CapacityBought {
   readonly perNode: number
   /** The resource that limits the number of sandboxes on a node. */
   readonly limit: Fit['limit']
-  /** With all nodes of the pool's maximum, the warm ones included. */
+  /** The total with all nodes of the pool's maximum, including the warm sandboxes. */
   readonly inAll: number
   readonly warm: {
     readonly sandboxes: number
@@ -31,7 +31,7 @@ export interface CapacityBought {
     readonly most: number
     readonly quota: number | undefined
   }[]
-  /** The charts' own answer by class, with these nodes, where their environment file is there. */
+  /** The charts' result per class with these nodes, if their environment file exists. */
   readonly classes?: readonly { readonly kind: string; readonly perNode: number; readonly inAll: number }[]
 }
 

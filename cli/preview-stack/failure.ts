@@ -5,7 +5,7 @@ import { EXIT } from '../exit-status.ts'
 /** The stack could not be changed because another process holds its lock. */
 export class StackLocked extends CliError {
   override readonly name = 'StackLocked'
-  /** When the lock was made; absent where Pulumi's text does not tell. */
+  /** When the lock was taken; undefined if Pulumi's text does not contain the time. */
   readonly since: Date | undefined
 
   constructor(stack: string, said: string) {

@@ -22,7 +22,7 @@ export interface ListedStack {
   readonly updatedAt?: Date
 }
 
-/** What of `pulumi stack export` says when a stack ends. */
+/** The fields of `pulumi stack export` that determine when a stack expires. */
 const Exported = z.object({
   deployment: z
     .object({
@@ -89,7 +89,7 @@ export function createPulumi(call: CallProgram, onOutput: (chunk: string) => voi
     async state(stack: string): Promise<StackState> {
       return stateOf(Exported.parse(JSON.parse(await run(['stack', 'export'], stack, []))))
     },
-    /** Destroys what the stack made, then the stack itself with its configuration. */
+    /** Destroys the stack's resources, then the stack itself with its configuration. */
     destroy: (stack: string) => change('destroy', stack, ['--remove']),
   }
 }

@@ -22,9 +22,9 @@ interface Wanted {
   readonly secretsProvider: string | undefined
 }
 
-/** Characters of a branch that its tag shows: Azure takes 256 in a tag. */
+/** Characters of a branch in its tag: Azure allows 256 in a tag. */
 const TAG_CHARACTERS = 200
-/** What people could be misled by in a tag, and what Azure does not take. */
+/** Characters that could mislead a reader of a tag, and characters that Azure rejects. */
 const UNREADABLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069<>%&\\?]/gu
 
 /**

@@ -15,8 +15,8 @@ export function ciliumCrds({ tools }: ClusterContext): KubeObject[] {
 }
 
 /**
- * Cilium waits a random time of up to 30 seconds, and 5 more, before it acts on a changed pod label. Claims change
- * labels, so this is what a real cluster shows; tests of rules themselves want it gone.
+ * Cilium waits a random time of up to 30 seconds, plus 5 seconds, before it acts on a changed pod label. Claims change
+ * labels, so a real cluster has this delay; tests of the rules themselves turn it off.
  */
 const TIMING_FLAGS: Readonly<Record<IdentityTiming, readonly string[]>> = {
   default: [],
@@ -44,8 +44,8 @@ export async function startCilium(context: ClusterContext, node: RealNode): Prom
       ...node.env,
       PATH: `${compilerFolder(folder)}:${node.env['PATH']}`,
       K8S_NODE_NAME: name,
-      // containerd does not see a file that arrives by a rename on the same mount, which is what happens when the
-      // agent's temporary folder is beside the network configuration.
+      // containerd does not notice a file that is renamed into its folder within the same mount. That would happen with
+      // a temporary folder of the agent on the mount of the network configuration.
       TMPDIR: '/run/cilium',
     },
   })

@@ -12,8 +12,9 @@ const READY_MS = 60_000
 const LABELS = { 'k8s-app': 'kube-dns' }
 
 /**
- * Answers for the cluster's own names, for the database of `environments/local.json`, and for a few of the documentation
- * domain, which tests of egress by name give to addresses of their own; no other name exists, as nothing outside can be reached.
+ * Resolves the cluster's own names, the database of `environments/local.json`, and a few names of the documentation
+ * domain, which tests of egress by name use with their own addresses. No other name exists, because the cluster cannot
+ * reach anything outside.
  */
 const COREFILE = `.:53 {
   errors

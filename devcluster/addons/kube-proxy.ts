@@ -6,7 +6,7 @@ import type { RealNode } from '../node/node.ts'
 
 const HEALTH_PORT = 10256
 
-/** Makes Service addresses work on a node that has no network agent which does. */
+/** Provides Service addresses on a node whose network agent does not. */
 export function startKubeProxy(context: ClusterContext, node: RealNode): Daemon {
   const name = `${node.name}-kube-proxy`
   const address = context.plan.node(node.index)

@@ -5,7 +5,7 @@ import { HarnessError } from '../harness-error.ts'
 import { identityOf, isAlive, type ProcessIdentity } from '../host/process-identity.ts'
 
 const POLL_MS = 500
-/** A lock without an owner's name is one that is being made, or one whose maker died in between. */
+/** A lock without an owner's name is being created, or its owner died during the creation. */
 const NAMELESS_MS = 5_000
 
 /** Holds `folder` as a lock while `work` runs; a lock whose owner has died is taken over. */

@@ -9,7 +9,7 @@ import type { BuildProgress } from './progress.ts'
 
 export interface ModuleBuild {
   readonly name: ModuleName
-  /** Where the result goes, by one rename at the end. */
+  /** Path of the result, which a rename creates at the end. */
   readonly entry: string
   readonly scratch: string
   readonly goCache: string

@@ -16,7 +16,7 @@ export function moduleFolder(name: ModuleName): string {
   return join(import.meta.dirname, '..', 'tools', name)
 }
 
-/** Names what a build would produce: the same text everywhere that the same sources, flags and compiler meet. */
+/** Returns the name of a build's result. The same sources, flags and compiler give the same name on every machine. */
 export function cacheKey(name: ModuleName, goVersion: string): string {
   const hash = createHash('sha256')
   const { packages, ldflags, links, shared } = TOOL_MODULES[name]

@@ -22,7 +22,7 @@ export type Say = (line: string) => void
 
 const LOCK_TIMEOUT_MS = 60 * 60_000
 
-/** Builds what is missing of `names` and answers where everything is. */
+/** Builds the missing modules of `names` and returns the paths of all programs. */
 export async function ensureTools(
   names: readonly ModuleName[],
   say: Say,
@@ -46,7 +46,7 @@ async function buildMissing(missing: readonly [ModuleName, string][], root: stri
     clearDeadScratch(root)
     announce(missing, root, say)
     const scratch = makeScratch(root)
-    // What was compiled outlives a failed or interrupted build, so the next one continues instead of starting again.
+    // Compiled packages are kept after a failed or interrupted build, so that the next build continues from there.
     const goCache = process.env['GOCACHE'] ?? join(root, 'go-cache')
     const dropCache = () => {
       if (isOurs(goCache, root)) rmSync(goCache, { recursive: true, force: true })
@@ -74,7 +74,7 @@ async function buildAll(
     place.say(`removed ${name}, which is no longer used`)
 }
 
-/** The cache of a caller who sets GOCACHE is used and kept; ours grows to gigabytes and is removed. */
+/** A cache from the caller's GOCACHE is kept. The default cache grows to gigabytes and is removed. */
 const isOurs = (goCache: string, root: string) => goCache === join(root, 'go-cache')
 
 function announce(missing: readonly [ModuleName, string][], root: string, say: Say): void {
@@ -94,7 +94,7 @@ interface Place {
   readonly entry: string
   readonly scratch: string
   readonly goCache: string
-  /** Nothing of an earlier build is in the compiler's cache, so the time of this one is worth recording. */
+  /** True if the compiler's cache was empty, so that the time of this build is worth recording. */
   readonly isCold: boolean
   readonly root: string
   readonly say: Say

@@ -14,11 +14,14 @@ export interface GoCommand {
   readonly onLine?: (line: string) => void
 }
 
-/** Go prints a line for each package. A cold build has no other limit: on a busy machine it may take hours. */
+/**
+ * Maximum time without output, because Go prints a line for each package. A cold build has no other limit: on a busy
+ * machine it may take hours.
+ */
 const SILENT_MS = 45 * 60_000
 const KEPT_LINES = 15
 
-/** Runs the ordinary Go client with our flags and answers what it printed. */
+/** Runs the ordinary Go client with our flags and returns its output. */
 export async function runGo({ cwd, args, goCache, scratch, onLine }: GoCommand): Promise<string> {
   const child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', 'nice', '-n', '5', 'go', ...args], {
     cwd,

@@ -8,11 +8,13 @@ export interface SharedFolder {
   readonly to: string
 }
 
-/** One Go module of ours below `tools/`, and what is taken out of it. */
+/** One of our Go modules below `tools/`, and the programs and files that are extracted from it. */
 export interface ToolModule {
   readonly packages: readonly string[]
   readonly ldflags: readonly string[]
-  /** Further names of a built binary: one that picks its program by its own name, or one that is expected under another. */
+  /**
+   * Further names of a built binary: the binary selects its program by its name, or other programs expect another name.
+   */
   readonly links: Readonly<Record<string, readonly string[]>>
   readonly shared: readonly SharedFolder[]
   /** Seconds of a cold build on two idle cores; shown until a build on this machine has been measured. */

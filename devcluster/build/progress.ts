@@ -2,12 +2,12 @@ const INTERVAL_MS = 15_000
 
 export interface ProgressDeps {
   readonly say: (line: string) => void
-  /** Seconds that this build took the last time, or takes elsewhere. */
+  /** Seconds that the last build on this machine took, or an estimate from another machine. */
   readonly expectedSeconds: number
   readonly now?: () => number
 }
 
-/** Tells every few seconds how far a build is: packages compiled of those it has. */
+/** Reports the progress of a build every few seconds: compiled packages and the total. */
 export function createProgress(name: string, { say, expectedSeconds, now = Date.now }: ProgressDeps) {
   const start = now()
   let [total, compiled, told, downloads] = [0, 0, start, 0]

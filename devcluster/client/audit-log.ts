@@ -16,7 +16,7 @@ export interface AuditEvent {
   readonly requestReceivedTimestamp: string
 }
 
-/** What to count; a field that is not given matches everything. */
+/** The requests to count; an absent field matches everything. */
 export interface AuditQuery {
   readonly user?: string
   readonly verb?: string
@@ -28,7 +28,7 @@ export interface AuditQuery {
   readonly since?: Date
 }
 
-/** Who called what, from the API server's own audit log. Requests are there once they have been answered. */
+/** Reads the API server's audit log, which lists each completed request with its user. */
 export function createAuditLog(path: string) {
   function events(query: AuditQuery = {}): AuditEvent[] {
     if (!existsSync(path)) return []

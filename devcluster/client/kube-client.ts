@@ -26,8 +26,9 @@ function parseStatus(body: string): { reason: string; message: string } {
 }
 
 /**
- * The one answer after which a question is repeated: the API server has not looked at it, as a kind that was defined a
- * moment ago, or whose etcd was away, has no storage yet. When that is over depends on how busy the machine is.
+ * Returns true for the only response after which a request is repeated. The API server has not processed it, because
+ * the storage of its kind is not initialized: the kind is new, or etcd was unavailable. The duration depends on the
+ * load of the machine.
  */
 function isAskedAgain(error: unknown): boolean {
   return (
@@ -59,12 +60,12 @@ export interface DeleteOptions {
 const TIMEOUT_MS = 30_000
 const ASK_AGAIN_MS = 50
 const FIELD_MANAGER = 'agentweaver-cluster'
-/** Enough for the twenty parallel claims of a benchmark beside the watches. */
+/** Enough for the twenty parallel claims of a benchmark plus the watches. */
 const CONNECTIONS = 64
 
 export type KubeClient = ReturnType<typeof createKubeClient>
 
-/** A small typed client: what the harness and its suites ask of an API server, and nothing that hides an answer. */
+/** A small typed client with the requests that the cluster and its test suites need. It never hides a response. */
 export function createKubeClient(connection: Connection) {
   const { server, token, impersonate, ...tls } = connection
   const dispatcher = new Agent({ connect: tls, connections: CONNECTIONS, bodyTimeout: 0 })

@@ -5,7 +5,7 @@ import { waitUntil } from '../host/wait-until.ts'
 import { KubeApiError, type KubeClient } from './kube-client.ts'
 import type { KubeObject } from './kube-object.ts'
 
-/** Some forty large ones at once take most of a minute where the machine has other work. */
+/** Some forty large definitions at once take most of a minute on a busy machine. */
 const SERVED_MS = 90_000
 
 /** All objects of one YAML file. */
@@ -24,8 +24,8 @@ export function readManifests(folder: string): KubeObject[] {
 }
 
 /**
- * Applies custom resource definitions and waits until the API server serves them. It is asked for its short lists of
- * kinds: all definitions of a cluster are megabytes.
+ * Applies custom resource definitions and waits until the API server serves them. The wait reads only the short lists
+ * of kinds, because all definitions of a cluster are megabytes.
  */
 export async function installCrds(client: KubeClient, objects: readonly KubeObject[]): Promise<void> {
   const crds = objects.filter(({ kind }) => kind === 'CustomResourceDefinition')

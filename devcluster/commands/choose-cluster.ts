@@ -6,7 +6,7 @@ export interface FoundCluster {
   readonly slot: number
   readonly folder: string
   readonly state: ClusterState
-  /** False when its owner has died and nobody has cleaned up after it yet. */
+  /** False if its owner process has ended and the cluster has not been cleaned up yet. */
   readonly alive: boolean
 }
 

@@ -4,10 +4,10 @@ import { isAlive } from '../host/process-identity.ts'
 import { sweepCluster } from '../host/sweep.ts'
 import type { FoundCluster } from './choose-cluster.ts'
 
-/** What an orderly end may take before it is forced. */
+/** Time limit of an orderly stop before the cluster is killed. */
 const ORDERLY_MS = 15_000
 
-/** Ends a cluster through its owner, or in its owner's place when that does not answer. */
+/** Stops a cluster through its owner process, or directly if the owner does not respond. */
 export async function takeDown({ slot, folder, state }: FoundCluster): Promise<void> {
   if (isAlive(state.owner)) process.kill(state.owner.pid, 'SIGTERM')
   const deadline = Date.now() + ORDERLY_MS

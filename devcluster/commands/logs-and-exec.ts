@@ -5,7 +5,7 @@ import { HarnessError } from '../harness-error.ts'
 import { tailOf } from '../host/log-tail.ts'
 import type { FoundCluster } from './choose-cluster.ts'
 
-/** The names that `logs` takes. */
+/** The names that the command `logs` accepts. */
 export function logNames({ folder }: FoundCluster): string[] {
   return readdirSync(join(folder, 'logs'))
     .map((name) => name.replace(/\.log$/, ''))
@@ -18,7 +18,10 @@ export function readLog(cluster: FoundCluster, name: string, lines: number): str
   return tailOf(path, lines)
 }
 
-/** Runs a command with the cluster's programs and its kubeconfig, here or inside a node; answers its exit code. */
+/**
+ * Runs a command with the cluster's programs and its kubeconfig, on this machine or inside a node. Returns its exit
+ * code.
+ */
 export function runWithCluster(cluster: FoundCluster, argv: readonly string[], nodeName?: string): number {
   const { folder, state } = cluster
   const node = nodeName === undefined ? undefined : state.nodes.find(({ name }) => name === nodeName)

@@ -9,7 +9,7 @@ import type { RunningService } from '../service/start-service.ts'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-/** What the process of a kept cluster tells the one that started it. */
+/** Messages from the process of a kept cluster to the process that started it. */
 type Message =
   | { readonly type: 'say'; readonly line: string }
   | { readonly type: 'ready'; readonly summary: ClusterSummary }
@@ -37,7 +37,7 @@ function summaryOf(
   return { slot, kubeconfig, steps, service: { url, apiKey, apiKeyFile } }
 }
 
-/** Starts a cluster, with the product in it when asked, and holds it until a signal comes. */
+/** Starts a cluster, with the product in it if requested, and holds it until a signal arrives. */
 export async function holdCluster(
   options: UpOptions,
   say: Say,
@@ -63,7 +63,7 @@ export async function holdCluster(
   await cluster.stop()
 }
 
-/** Loads the renderer and the database's client only where they are used: they take a second to load. */
+/** Loads the renderer and the database's client only when needed, because they take a second to load. */
 async function serviceIn(cluster: Cluster, say: Say): Promise<RunningService> {
   try {
     const { startService } = await import('../service/start-service.ts')
@@ -74,7 +74,7 @@ async function serviceIn(cluster: Cluster, say: Say): Promise<RunningService> {
   }
 }
 
-/** Starts a process that holds the cluster, and answers once the cluster is ready. */
+/** Starts a process that holds the cluster, and returns once the cluster is ready. */
 export async function keepCluster(options: UpOptions, say: Say): Promise<ClusterSummary> {
   const args = [join(import.meta.dirname, 'holder.ts'), JSON.stringify(options)]
   const child = spawn(process.execPath, args, {
@@ -103,13 +103,13 @@ function readyMessage(child: ChildProcess, say: Say): Promise<ClusterSummary> {
   return promise
 }
 
-/** The other side of `keepCluster`: runs in a process of its own, which outlives the one that asked for it. */
+/** The counterpart of `keepCluster`: runs in a separate process, which outlives the process that started it. */
 export async function holdForParent(options: UpOptions): Promise<void> {
   const tell = (message: Message) => {
     if (process.connected) process.send?.(message)
   }
   const orphaned = () => process.exit(130)
-  // Nobody would know of a cluster whose asker has gone before it was told the number.
+  // If the parent exits before it receives the cluster's number, the cluster would stay unnoticed, so it is ended.
   process.once('disconnect', orphaned)
   try {
     await holdCluster(

@@ -6,7 +6,7 @@ import { waitUntil } from '../host/wait-until.ts'
 
 const READY_MS = 20_000
 
-/** Starts etcd on loopback ports and answers the URL that clients use. */
+/** Starts etcd on loopback ports and returns the URL for clients. */
 export function startEtcd({ folder, tools, run }: ClusterContext): Promise<string> {
   return withFreePorts(2, async ([clientPort, peerPort]) => {
     const [client, peer] = [`http://127.0.0.1:${clientPort}`, `http://127.0.0.1:${peerPort}`]
@@ -25,7 +25,7 @@ export function startEtcd({ folder, tools, run }: ClusterContext): Promise<strin
           '--initial-cluster',
           `default=${peer}`,
         ],
-        // The data lives as long as the processes do, so a crash of the machine has nothing to lose.
+        // The data lives only as long as the processes, so a crash of the machine loses nothing of value.
         ...['--unsafe-no-fsync', '--log-level', 'warn'],
       ],
     })

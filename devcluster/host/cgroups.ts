@@ -4,8 +4,8 @@ import { join } from 'node:path'
 const ROOT = '/sys/fs/cgroup'
 
 /**
- * Makes one control group `name` below our own in every hierarchy, for a node and all its pods, and answers the
- * folders. What the node does there can neither see nor touch the rest of the machine.
+ * Creates one control group `name` below the group of this process in every hierarchy, for a node and all its pods, and
+ * returns the folders. The node can neither see nor change groups outside them.
  */
 export function createCgroups(name: string): string[] {
   const folders = ownCgroups().map(({ mount, path }) => join(mount, path, name))
@@ -23,7 +23,7 @@ interface OwnCgroup {
   readonly path: string
 }
 
-/** Where this process is, in each version 1 hierarchy and in the unified one, as far as they are mounted. */
+/** The control groups of this process: in each mounted version 1 hierarchy and in the unified one. */
 function ownCgroups(): OwnCgroup[] {
   return readFileSync('/proc/self/cgroup', 'utf8')
     .trim()
@@ -53,7 +53,7 @@ export function hasVersionOneControllers(): boolean {
   return /^\d+:[a-z_,]*memory[a-z_,]*:/m.test(readFileSync('/proc/self/cgroup', 'utf8'))
 }
 
-/** Removes a control group and all below it; answers false while processes are still in it. */
+/** Removes a control group and all groups below it; returns false while it still has processes. */
 export function removeCgroup(folder: string): boolean {
   if (!existsSync(folder)) return true
   for (const entry of readdirSync(folder, { withFileTypes: true })) {

@@ -20,7 +20,7 @@ export interface Daemon {
   readonly identity: ProcessIdentity
   /** Why it ended, or undefined while it runs. */
   exitReason(): string | undefined
-  /** Asks it to end, and makes it after `graceMs`. */
+  /** Sends SIGTERM, and kills the process after `graceMs`. */
   stop(graceMs: number): Promise<void>
 }
 
@@ -28,8 +28,8 @@ export interface Daemon {
 const GATE = ['sh', '-c', 'read -r _ && exec "$@"', 'gate']
 
 /**
- * Starts a program that cannot outlive this process: the kernel kills it when we die, however we die. It gets its own
- * session, so that Ctrl-C at the terminal reaches only us, and the shutdown stays in order.
+ * Starts a program that cannot outlive this process: the kernel kills it when this process ends for any reason. It gets
+ * its own session, so that Ctrl-C at the terminal reaches only this process, and the shutdown stays in order.
  */
 export function startDaemon({ name, argv, logPath, env, cgroups }: DaemonSpec): Daemon {
   const log = openSync(logPath, 'a')
@@ -80,7 +80,7 @@ const INOTIFY_HINT =
   'All inotify instances of this user are taken (23 of each cluster with a node): end another cluster, or allow more ' +
   'with `sysctl fs.inotify.max_user_instances=512`.'
 
-/** A daemon's end, in words that show why: its reason, what can be done where that is known, and the end of its log. */
+/** Explains why a daemon ended: the reason, a remedy if one is known, and the end of its log. */
 export function explainEnd(daemon: Daemon): string {
   const tail = tailOf(daemon.logPath)
   const hint = INOTIFY_FULL.test(tail) ? `${INOTIFY_HINT}\n` : ''

@@ -5,7 +5,7 @@ import { messageOf } from '../harness-error.ts'
 const TRIES = 4
 const TAKEN = /address already in use|EADDRINUSE/i
 
-/** Ports of the loopback address that nobody listens on at this moment. */
+/** Returns ports of the loopback address that no process listens on at this moment. */
 export async function chooseFreePorts(count: number): Promise<number[]> {
   const servers = await Promise.all(Array.from({ length: count }, listenAnywhere))
   const ports = servers.map((server) => (server.address() as { port: number }).port)
@@ -22,8 +22,8 @@ async function listenAnywhere(): Promise<Server> {
 }
 
 /**
- * Starts something on free ports. Between the choice and the use another program can take one, so a start that fails
- * with "address already in use" is tried again on others.
+ * Starts a program on free ports. Another program can take a port between the choice and the use, so a start that fails
+ * with "address already in use" is retried on other ports.
  */
 export async function withFreePorts<T>(
   count: number,

@@ -27,15 +27,18 @@ export async function deleteLink(name: string): Promise<void> {
   }
 }
 
-/** A network of one cluster: a switch in a namespace of its own, with a port for this machine and one for each node. */
+/**
+ * The network of one cluster: a switch in its own network namespace, with a port for this machine and one for each
+ * node.
+ */
 export interface ClusterNetwork {
   readonly switchDaemon: Daemon
   attach(index: number, nodePid: number): Promise<void>
 }
 
 /**
- * Nothing of the host but one link and the routes over it is touched: no address forwarding, no firewall rule. All of
- * it goes away with the namespace, whose only process cannot outlive us.
+ * Creates the network. On the host it adds only one link and the routes over it: no address forwarding, no firewall
+ * rule. All of it is removed with the namespace, whose only process cannot outlive this process.
  */
 export async function createNetwork(
   slot: number,

@@ -33,7 +33,7 @@ export function isAlive(identity: ProcessIdentity): boolean {
   return stat !== undefined && stat.startTicks === identity.startTicks && stat.state !== 'Z'
 }
 
-/** Resident memory in bytes, 0 when the process is gone. */
+/** Resident memory in bytes, 0 if the process has ended. */
 export function residentBytes(pid: number): number {
   try {
     const line = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))

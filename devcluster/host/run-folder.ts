@@ -22,7 +22,7 @@ export interface ClusterState {
 export interface ProcessRecord extends ProcessIdentity {
   readonly name: string
   readonly log: string
-  /** An URL that answers 2xx when the program is well, as far as it has one that needs no credentials. */
+  /** A URL that returns 2xx while the program is healthy, if the program has such a URL without credentials. */
   readonly health?: string
 }
 
@@ -32,7 +32,7 @@ export interface NodeRecord {
   readonly pid: number
 }
 
-/** Not below the temporary folder: the nodes and the controller-manager see a `/tmp` of their own. */
+/** Not below the temporary folder, because the nodes and the controller-manager mount another folder at `/tmp`. */
 export function runRoot(uid = process.getuid?.() ?? 0): string {
   return `/var/tmp/agentweaver-kube-${uid}`
 }
@@ -41,7 +41,7 @@ export const slotFolder = (slot: number) => join(runRoot(), String(slot))
 export const kubeconfigPath = (folder: string) => join(folder, 'kubeconfig')
 export const logPath = (folder: string, name: string) => join(folder, 'logs', `${name}.log`)
 
-/** Takes the first slot that is neither in use nor refused; making its folder is what takes it. */
+/** Takes the first slot that is neither in use nor refused. Creating its folder reserves the slot. */
 export function takeSlot(refuse: (slot: number) => boolean): number {
   mkdirSync(runRoot(), { recursive: true, mode: 0o700 })
   for (let slot = 0; slot < MAX_SLOTS; slot += 1) {
@@ -88,7 +88,7 @@ export function writeState(folder: string, state: ClusterState): void {
   renameSync(temporary, join(folder, 'state.json'))
 }
 
-/** Milliseconds since the folder was made or written into. */
+/** Milliseconds since the folder was created or changed. */
 export function folderAgeMs(folder: string): number {
   const made = statSync(folder, { throwIfNoEntry: false })?.mtimeMs
   return made === undefined ? 0 : Date.now() - made

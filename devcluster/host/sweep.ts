@@ -6,7 +6,7 @@ import { isAlive } from './process-identity.ts'
 import { type ClusterState, folderAgeMs, listSlots, readState, slotFolder } from './run-folder.ts'
 
 const DEADLINE_MS = 10_000
-/** A folder without a state is one that is being set up, or one whose owner died in its first moments. */
+/** A folder without a state file is being set up, or its owner died during the setup. */
 const STATELESS_MS = 20_000
 
 /** Removes all that a cluster has on this machine: processes, link, control groups, folder. Safe to repeat. */
@@ -37,7 +37,9 @@ async function removeCgroups(folders: readonly string[]): Promise<void> {
   }
 }
 
-/** Cleans after clusters whose owner, and whose owner's undertaker, were killed; answers their slots. */
+/**
+ * Cleans up after clusters whose owner and undertaker process were both killed. Returns the slots of these clusters.
+ */
 export async function sweepDeadClusters(): Promise<number[]> {
   const dead = listSlots().filter(isDead)
   for (const slot of dead) await sweepCluster(slot)

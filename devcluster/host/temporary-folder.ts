@@ -10,9 +10,9 @@ export function sharedTemporaryFolder(folder: string): string {
 }
 
 /**
- * Shell commands that put a cluster's own folder in the place of `/tmp`, in a mount namespace. The host-path
- * provisioner makes its folders in a fixed place below `/tmp`; this way each cluster has its own, and they go away with
- * the cluster. Programs that were built into a cache below `/tmp` stay where they are.
+ * Shell commands that mount a cluster's own folder over `/tmp`, in a mount namespace. The host-path provisioner creates
+ * its folders at a fixed path below `/tmp`; with the mount each cluster has its own, and they are removed with the
+ * cluster. Programs in a cache below `/tmp` stay at their path.
  */
 export function temporaryFolderMounts(folder: string, cache = cacheRoot()): string[] {
   const own = sharedTemporaryFolder(folder)

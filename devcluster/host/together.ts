@@ -1,9 +1,12 @@
-/** Waits for all. When one fails it closes what they work on, waits until the others have ended too, and fails. */
+/**
+ * Waits for all promises. If one fails, it closes the shared resources, waits until the other promises have settled,
+ * and rejects.
+ */
 export type Together = <T extends readonly unknown[]>(work: { [K in keyof T]: Promise<T[K]> }) => Promise<T>
 
 /**
- * Everything that one of these waits for, at whatever depth, fails for one reason: the first. What fails after it does
- * so because of the closing, and is often heard of sooner, since an inner one waits for its others before it fails.
+ * Returns a function whose calls, including nested ones, all reject with the first error. Later errors result from the
+ * closing. They often reach the caller earlier, because a nested call waits for its other promises before it rejects.
  */
 export function createTogether(close: () => Promise<void>): Together {
   let first: { readonly error: unknown } | undefined

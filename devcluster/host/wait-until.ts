@@ -4,15 +4,15 @@ import { type Daemon, explainEnd } from './daemon.ts'
 import { tailOf } from './log-tail.ts'
 
 export interface Wait {
-  /** What is waited for, as the end of the sentence "gave up waiting for …". */
+  /** The awaited condition, as the end of the sentence "gave up waiting for …". */
   readonly what: string
   readonly timeoutMs: number
-  /** Programs without which the condition cannot come true: the end of one ends the wait. */
+  /** Programs that the condition depends on: if one ends, the wait ends. */
   readonly needs?: readonly Daemon[]
   readonly everyMs?: number
 }
 
-/** Polls until `probe` answers something; a probe that throws has not answered yet. */
+/** Polls until `probe` returns a value other than undefined or false. A probe that throws is repeated. */
 export async function waitUntil<T>(
   wait: Wait,
   probe: () => Promise<T | undefined> | T | undefined,

@@ -12,7 +12,7 @@ export type LayerEntry =
   | { readonly kind: 'folder'; readonly path: string; readonly mode?: number; readonly owner?: number }
   | { readonly kind: 'link'; readonly path: string; readonly target: string }
 
-/** What an image is made of; the same value always gives the same digest. */
+/** The content of an image; the same value always gives the same digest. */
 export interface ImageSpec {
   /** As pods name it, for example `localhost/toolbox:1`. */
   readonly reference: string

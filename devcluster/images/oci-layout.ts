@@ -15,7 +15,7 @@ const EPOCH = '1970-01-01T00:00:00Z'
 
 export interface WrittenImage {
   readonly reference: string
-  /** Digest of the manifest: what a pod spec pins behind `@`. */
+  /** Digest of the manifest: the value after `@` in a pod spec. */
   readonly digest: string
 }
 

@@ -38,13 +38,13 @@ export async function podImages(
   return [agentHostImage(bundles, node), sandboxToolboxImage(bundles, node, tools)]
 }
 
-/** What commands find in the toolbox, in the layers that it makes. */
+/** The programs that commands find in the toolbox, by image layer. */
 export type ToolboxTools = () => { readonly shell: LayerEntry[]; readonly languages: LayerEntry[] }
 
-/** This machine's own programs, where it has busybox, git and Python. */
+/** The machine's own programs, as far as busybox, git and Python are installed. */
 const machineTools: ToolboxTools = () => ({ shell: shell(), languages: [...git(), ...python()] })
 
-/** The image of the API: a service of the control plane, which no cluster needs but the one that it is deployed to. */
+/** The image of the API. Only a cluster that the API is deployed to needs it. */
 export async function apiImage(cacheRoot: string, node: string): Promise<ImageSpec> {
   const bundles = await bundleOnce(cacheRoot, bundleApi)
   const { agentHost: user, group } = POD_USERS
@@ -64,7 +64,7 @@ export async function apiImage(cacheRoot: string, node: string): Promise<ImageSp
 
 const API_HOME = '/home/api'
 
-/** Bundles into a folder that is named by the hash of its files, so that an image of the same code is made once. */
+/** Bundles into a folder named after the hash of its files, so that an image of the same code is built once. */
 async function bundleOnce(cacheRoot: string, bundle: (folder: string) => Promise<unknown>): Promise<string> {
   const folder = join(cacheRoot, 'bundles')
   mkdirSync(folder, { recursive: true })
@@ -143,7 +143,7 @@ function users(id: number, name: string, home: string): LayerEntry[] {
     },
     { kind: 'text', path: 'etc/group', text: 'root:x:0:\nsandbox:x:1000:\n' },
     { kind: 'text', path: 'etc/nsswitch.conf', text: 'hosts: files dns\n' },
-    // The agent runtime and git trust what the system trusts, and refuse to start a request where that is nothing.
+    // The agent runtime and git use the system's certificates, and refuse to start a request without any.
     { kind: 'text', path: 'etc/ssl/certs/ca-certificates.crt', text: `${rootCertificates.join('\n')}\n` },
     { kind: 'folder', path: home.slice(1), owner: id },
     { kind: 'folder', path: 'tmp', mode: 0o1777 },

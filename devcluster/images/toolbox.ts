@@ -6,7 +6,7 @@ export const PAUSE_IMAGE = 'localhost/pause:1'
 export const TOOLBOX_IMAGE = 'localhost/toolbox:1'
 export const DNS_IMAGE = 'localhost/coredns:1'
 
-/** The toolbox answers `GET /healthz` here, so that pods have something to probe. */
+/** The toolbox serves `GET /healthz` on this port, for the probes of pods. */
 export const TOOLBOX_PORT = 8080
 export const TOOLBOX_USER = 1000
 
@@ -15,7 +15,7 @@ export const pauseImage = (program: string): ImageSpec => programImage(PAUSE_IMA
 
 export const dnsImage = (program: string): ImageSpec => programImage(DNS_IMAGE, 'coredns', program)
 
-/** One static program and nothing else. */
+/** An image with one static program. */
 function programImage(reference: string, name: string, source: string): ImageSpec {
   return {
     reference,

@@ -14,9 +14,9 @@ const TREES = ['io.containerd.content.v1.content/blobs', 'io.containerd.snapshot
 
 export interface ImageStore {
   readonly cacheRoot: string
-  /** Archives of the images, each under a name that is made of what is in it. */
+  /** Archives of the images, each named after its content. */
   readonly archives: readonly string[]
-  /** The containerd that unpacks them, under a name that tells its version. */
+  /** The containerd that unpacks the archives, at a path that contains its version. */
   readonly containerd: string
   /** containerd's root folder, which is still empty. */
   readonly root: string
@@ -25,15 +25,14 @@ export interface ImageStore {
 }
 
 /**
- * Puts unpacked images below containerd's root: by links to those of an earlier node of the same images, or else by
- * unpacking them, which writes a gigabyte and a half. Where cache and node are on different file systems it is always
- * the latter.
+ * Puts unpacked images below containerd's root. It links them from an earlier node with the same images, or else
+ * unpacks them, which writes 1.5 GB. If cache and node are on different file systems, it always unpacks.
  */
 export async function fillImageStore(store: ImageStore): Promise<void> {
   const { cacheRoot, root, unpack } = store
   const folder = join(cacheRoot, 'unpacked')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  // Every clone has images of its own, so without this each would leave them unpacked for ever.
+  // Every clone has its own images, so without this each clone would leave unpacked images behind for ever.
   dropUnused(folder)
   const kept = join(folder, keyOf(store))
   const canLink = statSync(folder).dev === statSync(root).dev
@@ -61,7 +60,9 @@ async function takeFrom(kept: string, root: string): Promise<boolean> {
   }
 }
 
-/** One rename, so that nobody finds half of it; of two nodes that come first at once, one is kept. */
+/**
+ * A rename is atomic, so no process finds a partial store. If two nodes are first at the same time, one store is kept.
+ */
 async function keep(root: string, kept: string): Promise<void> {
   const scratch = mkdtempSync(join(dirname(kept), 'new-'))
   try {

@@ -34,11 +34,11 @@ export function kubeletConfig(paths: KubeletPaths) {
     cgroupDriver: 'cgroupfs',
     cgroupsPerQOS: true,
     enforceNodeAllocatable: ['pods'],
-    // The kubelet refuses version 1 hierarchies unless told; small virtual machines still have them.
+    // By default the kubelet rejects cgroup version 1, which small virtual machines still have.
     failCgroupV1: false,
     failSwapOn: false,
     evictionHard: { 'memory.available': '100Mi' },
-    // Images come from archives, so one that is collected could not be pulled again.
+    // Images come from archives, so a collected image could not be pulled again.
     imageGCHighThresholdPercent: 100,
     imageGCLowThresholdPercent: 99,
     serializeImagePulls: false,

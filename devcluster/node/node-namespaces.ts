@@ -9,7 +9,7 @@ import { logPath } from '../host/run-folder.ts'
 import { temporaryFolderMounts } from '../host/temporary-folder.ts'
 import { waitUntil } from '../host/wait-until.ts'
 
-/** The place where one node's programs and pods live: namespaces of its own, held by one process. */
+/** The namespaces of one node's programs and pods, held by one process. */
 export interface NodeNamespaces {
   readonly pid: number
   readonly holder: Daemon
@@ -24,8 +24,8 @@ const ENTER_MS = 5_000
 const EXECUTE_MS = 20_000
 
 /**
- * Makes the namespaces with a pause process as their first: it reaps orphans, and its death ends everything inside,
- * mounts and links included. It dies with us.
+ * Creates the namespaces with a pause process as their first process. It reaps orphans, and its end ends everything
+ * inside, including mounts and links. It ends with this process.
  */
 export async function createNamespaces(context: ClusterContext, index: number): Promise<NodeNamespaces> {
   const name = `node${index}`
@@ -77,7 +77,7 @@ export async function mountFileSystems(context: ClusterContext, node: NodeNamesp
   await node.execute('mounting the node’s file systems', ['sh', '-ec', commands.join('\n')])
 }
 
-/** The node's own groups, as the roots of what it sees. */
+/** Mounts the node's own control groups as the roots of the hierarchies that it sees. */
 function cgroupMounts(): string[] {
   const root = '/sys/fs/cgroup'
   const controllers = readFileSync('/proc/self/cgroup', 'utf8')
@@ -92,7 +92,7 @@ function cgroupMounts(): string[] {
   return ['mount -t tmpfs -o mode=755 tmpfs /sys/fs/cgroup', ...mounts]
 }
 
-/** Where Debian and others keep runc. */
+/** Returns the path of runc, as installed by Debian and other distributions. */
 export function findRunc(): string {
   const found = ['/usr/sbin/runc', '/usr/bin/runc', '/usr/local/sbin/runc', '/usr/local/bin/runc'].find(
     (path) => existsSync(path),

@@ -61,7 +61,7 @@ export async function prepareNode(
   return node
 }
 
-/** Pods get a routed link each, so that this machine and the other nodes reach them by their own addresses. */
+/** Each pod gets a routed link, so that this machine and the other nodes reach pods by their own addresses. */
 async function setUpRoutedNetwork({ plan, options }: ClusterContext, node: RealNode): Promise<void> {
   const { folder, cniConfig, index, namespaces } = node
   const others = Array.from({ length: options.nodes }, (_, other) => other).filter((other) => other !== index)
@@ -135,13 +135,13 @@ until $ctr version >/dev/null 2>&1; do kill -0 $daemon; sleep 0.02; done
 for archive; do $ctr -n k8s.io images import --local "$archive"; done
 kill $daemon; wait $daemon`
 
-/** containerd takes one folder of plugins, and ours come from several modules. */
+/** containerd accepts one folder of plugins, and our plugins come from several modules. */
 function gatherScript(target: string, folders: readonly string[]): string {
   const links = folders.map((folder) => `ln -sf ${folder}/* ${target}/`)
   return [`mkdir -p ${target}`, ...links].join('\n')
 }
 
-/** Starts the kubelet with an identity of its own, as the Node authorizer and NodeRestriction want it. */
+/** Starts the kubelet with its own identity, as the Node authorizer and NodeRestriction require. */
 export async function startKubelet(context: ClusterContext, node: RealNode): Promise<Daemon> {
   const { plan, pki, tools } = context
   const { name, index, folder, namespaces, env } = node
@@ -154,7 +154,7 @@ export async function startKubelet(context: ClusterContext, node: RealNode): Pro
   const subject = { commonName: `system:node:${name}`, organization: 'system:nodes' }
   const certificate = pki.issue(`${name}-server`, { subject, usage: 'server', names: [name, address] })
   const resolvConf = join(folder, 'resolv.conf')
-  // What pods with `dnsPolicy: Default` get; there is no resolver outside to send them to.
+  // The resolver for pods with `dnsPolicy: Default`; no resolver outside the cluster is reachable.
   writeFileSync(resolvConf, `nameserver ${plan.dnsService}\n`)
   const config = join(folder, 'kubelet.yaml')
   const { dnsService } = plan

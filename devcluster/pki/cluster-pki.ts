@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createAuthority, createTokenKeys, issueCertificate, type KeyPair, type Leaf } from './certificate.ts'
 
-/** Writes certificate files of one cluster into its folder and answers their paths. */
+/** Writes certificate files of one cluster into its folder and returns their paths. */
 export interface ClusterPki {
   readonly authority: string
   path(file: string): string
@@ -47,5 +47,5 @@ export function createClusterPki(folder: string, addresses: readonly string[]): 
   return { authority: path('ca.crt'), path, issue }
 }
 
-/** The user as whom the API server calls kubelets, for exec, logs and port-forward. */
+/** The API server's user for calls to kubelets: exec, logs and port-forward. */
 export const KUBELET_CLIENT = 'kube-apiserver-kubelet-client'

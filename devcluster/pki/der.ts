@@ -1,4 +1,4 @@
-/** The few ASN.1 DER values that an X.509 certificate is made of. */
+/** The few ASN.1 DER values that an X.509 certificate contains. */
 
 export function encode(tag: number, ...parts: readonly Uint8Array[]): Buffer {
   const body = Buffer.concat(parts)

@@ -15,11 +15,11 @@ const TURN_MS = 150_000
 export interface OutsidePlan {
   /** The link's name on the switch. When a link of that name exists, opening waits until it is gone. */
   readonly link: string
-  /** The last byte of its own address on the nodes' link, below those of the nodes. */
+  /** The last byte of the network's address on the nodes' link, below the addresses of the nodes. */
   readonly hostByte: number
-  /** Where it answers: addresses, and ranges of which all addresses are its own. */
+  /** Addresses of this network, and ranges that belong to it completely. */
   readonly addresses: readonly string[]
-  /** What the nodes send to it. */
+  /** Ranges that the nodes route to this network. */
   readonly ranges: readonly string[]
 }
 
@@ -30,8 +30,8 @@ export interface OutsideNetwork {
 }
 
 /**
- * A namespace on the cluster's switch with addresses of its own. Nothing of this machine's own network is touched: the
- * addresses are in that namespace, the routes to them in the nodes.
+ * Creates a namespace with its own addresses on the cluster's switch. The host's network stays unchanged: the addresses
+ * are in that namespace, and the routes to them are in the nodes.
  */
 export async function openOutside(folder: string, plan: OutsidePlan): Promise<OutsideNetwork> {
   const state = readState(folder)
@@ -74,7 +74,7 @@ export async function openOutside(folder: string, plan: OutsidePlan): Promise<Ou
     pid,
     async stop() {
       // With its namespace the link would go too, but only when the kernel has the time, and the next one has its name.
-      // It may be gone already, and with the switch it goes in any case.
+      // The link may be gone already, and it is removed with the switch in any case.
       await insideNetwork(switchPid, [['link', 'del', plan.link]]).catch(() => undefined)
       await holder.stop(0)
     },

@@ -44,15 +44,15 @@ const SETTINGS = {
 export interface PostgresNetwork {
   readonly address: string
   readonly port: number
-  /** A process in whose network it listens, where that is not this one's. */
+  /** A process in whose network namespace the server listens, if that is not the namespace of this process. */
   readonly pid?: number
-  /** The line of `pg_hba.conf` for whoever comes by the network. */
+  /** The line of `pg_hba.conf` for connections over the network. */
   readonly rule: string
-  /** Certificate and key, as PEM, where it speaks TLS. */
+  /** Certificate and key as PEM, for a server with TLS. */
   readonly tls?: { readonly cert: string; readonly key: string }
 }
 
-/** Starts a real PostgreSQL in a temporary folder. Nobody but this account and root can reach it, or who is in `network`. */
+/** Starts a real PostgreSQL in a temporary folder. Only this account, root, and clients in `network` can reach it. */
 export async function startPostgres(network?: PostgresNetwork): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'aw-pg-'))
   try {
@@ -103,7 +103,7 @@ async function run({ folder, binaries, spawnAs, network }: Place): Promise<Postg
 
   const listens = network ? openNetwork(network, { folder, data, spawnAs }) : {}
   const options = Object.entries({ ...SETTINGS, ...listens, unix_socket_directories: folder })
-  // Into another network only root gets; the account is taken on behind that.
+  // Only root can enter another network namespace; the process switches to the account after that.
   const { uid, gid, ...place } = spawnAs
   const isElsewhere = network?.pid !== undefined
   const inside = isElsewhere
@@ -141,7 +141,10 @@ async function run({ folder, binaries, spawnAs, network }: Place): Promise<Postg
   return { url, stop }
 }
 
-/** Writes what a server in a network needs, and answers its settings. Who comes by the socket stays trusted. */
+/**
+ * Writes the files that a server in a network needs, and returns its settings. Connections over the socket stay
+ * trusted.
+ */
 function openNetwork(
   { address, port, rule, tls }: PostgresNetwork,
   { folder, data, spawnAs }: Pick<Place, 'folder' | 'spawnAs'> & { readonly data: string },

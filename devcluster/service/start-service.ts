@@ -16,7 +16,7 @@ export interface RunningService {
   stop(): Promise<void>
 }
 
-/** Installs the product in a cluster that is up, waits until it can take runs, and opens a port of this machine to it. */
+/** Installs the product in a running cluster, waits until it accepts runs, and opens a local port to it. */
 export async function startService(cluster: Cluster, say: (line: string) => void): Promise<RunningService> {
   const client = createKubeClient(readKubeconfig(cluster.kubeconfig))
   const undo: (() => unknown)[] = [() => client.close()]

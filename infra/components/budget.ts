@@ -14,7 +14,7 @@ const THRESHOLDS = [
   { name: 'forecast110', threshold: 110, thresholdType: 'Forecasted' },
 ] as const
 
-/** A letter when money goes faster than planned. It stops nothing. */
+/** Sends an email if the costs grow faster than planned. It stops nothing. */
 export class Budget extends ComponentResource {
   constructor(name: string, { scope, budget }: BudgetArgs, options: ComponentResourceOptions) {
     super('agentweaver:infra:Budget', name, {}, options)

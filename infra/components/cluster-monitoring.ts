@@ -16,7 +16,10 @@ export interface ClusterMonitoringArgs {
   readonly observability: Observability
 }
 
-/** Logs of the control plane that say who did what; the audit of reads alone would be most of the cost. */
+/**
+ * Control plane logs that show which user did what. The audit log of reads is omitted, because it would be most of the
+ * cost.
+ */
 const LOGS = [
   'kube-audit-admin',
   'guard',
@@ -28,7 +31,9 @@ const LOGS = [
 /** Azure's scale: 0 critical to 4 verbose. */
 const SEVERITY = { page: 1, ticket: 3 } as const
 
-/** Feeds metrics and logs of the cluster to where people look. Without the association nothing is collected. */
+/**
+ * Sends metrics and logs of the cluster to the observability resources. Without the association nothing is collected.
+ */
 export class ClusterMonitoring extends ComponentResource {
   constructor(name: string, args: ClusterMonitoringArgs, options: ComponentResourceOptions) {
     super('agentweaver:infra:ClusterMonitoring', name, {}, options)

@@ -30,7 +30,7 @@ export interface DatabaseArgs {
 /** Name of the one database on the server. */
 export const DATABASE_NAME = 'agentweaver'
 
-/** PostgreSQL inside our network, which takes Entra's tokens and no password. */
+/** PostgreSQL inside the platform's network. It accepts Entra tokens and no password. */
 export class Database extends ComponentResource {
   readonly host: Output<string>
   readonly serverId: Output<string>
@@ -82,7 +82,7 @@ export class Database extends ComponentResource {
     this.registerOutputs({})
   }
 
-  /** The zone must be linked before the server is made, or its nodes never find it. */
+  /** The zone must be linked before the server is created, or the nodes never find the server. */
   #names(name: string, { site, serverName, virtualNetworkId }: DatabaseArgs) {
     const { resourceGroupName, tags } = site
     const zone = new PrivateZone(

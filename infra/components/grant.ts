@@ -9,7 +9,7 @@ export type Role = BuiltInRole | { readonly name: string; readonly definitionId:
 export interface GrantArgs {
   readonly site: Site
   readonly role: Role
-  /** Whom it is granted, and its logical name, which the assignment's own name is made of. */
+  /** The principal, and its logical name, which is part of the assignment's name. */
   readonly principalId: Input<string>
   readonly principal: string
   readonly principalType?: 'ServicePrincipal' | 'Group'

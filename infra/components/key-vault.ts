@@ -17,7 +17,7 @@ export interface KeyVaultArgs {
 }
 
 /**
- * A vault that only roles and the subnet of the nodes can open, and that nobody can purge. It keeps its public name
+ * A vault that only role assignments and the nodes' subnet can open, with purge protection. It keeps its public name
  * because sandboxes may not open private addresses; the traffic uses a service endpoint of the nodes' subnet.
  */
 export class KeyVault extends ComponentResource {

@@ -14,7 +14,7 @@ export interface KubeAccessArgs {
   readonly clusterName: Input<string>
   /** Known before the cluster is, so that a change of its credentials is no other cluster. */
   readonly clusterIdentifier: string
-  /** A cluster that is gone took its objects along: for stacks that end before or with it. */
+  /** Drops objects from the state if the cluster is unreachable, for stacks that end before or with the cluster. */
   readonly forgetUnreachable: boolean
   /** Whether a private API server is reached by its name in public DNS. */
   readonly byPublicName: boolean

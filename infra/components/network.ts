@@ -16,7 +16,7 @@ export interface NetworkArgs {
 
 type NetworkConfig = PlatformConfig['network']
 
-/** A delegated subnet is one that GitHub may put the machines of its runners into. */
+/** A delegated subnet, in which GitHub may place the machines of its runners. */
 const runnerSubnet = ({ cidr, host }: NonNullable<NetworkConfig['runners']>) => ({
   addressPrefix: cidr,
   ...(host === 'github' && {
@@ -24,15 +24,15 @@ const runnerSubnet = ({ cidr, host }: NonNullable<NetworkConfig['runners']>) => 
   }),
 })
 
-/** Ranges that are connected for the API server, and that no node takes a connection from. */
+/** Ranges that are connected only for the API server. No node accepts a connection from them. */
 const connectedRanges = ({ runners, peerings }: NetworkConfig): readonly string[] => [
   ...(runners ? [runners.cidr] : []),
   ...peerings.flatMap(({ ranges }) => ranges),
 ]
 
 /**
- * A network of our own, whose subnets have no way out but one NAT gateway, so that the address that others see is known.
- * The gateway is bound to the nodes' subnet before any cluster can use it.
+ * A network that this program creates. Its subnets reach the Internet only through one NAT gateway, so that their
+ * public address is known. The gateway is bound to the nodes' subnet before any cluster can use it.
  */
 export class Network extends ComponentResource {
   readonly virtualNetwork: VirtualNetwork
@@ -108,7 +108,7 @@ export class Network extends ComponentResource {
       ? this.#subnet(site, `${name}-runners`, {
           ...runnerSubnet(runners),
           natGateway: { id: gateway.id },
-          // Runners call out. Nothing calls them.
+          // Runners only open connections; none is opened to them.
           networkSecurityGroup: { id: group('runners', []).id },
           after: this.endpoints,
         })
@@ -132,7 +132,7 @@ export class Network extends ComponentResource {
         sku: { name: 'Standard', tier: 'Regional' },
         zones: network.egressZones,
       },
-      // Others have put this address on their lists.
+      // Third parties have this address in their allow lists.
       { parent: this, protect: site.protect },
     )
     return new NatGateway(
@@ -150,7 +150,10 @@ export class Network extends ComponentResource {
     )
   }
 
-  /** This side of each connection. Azure changes one thing of a network at a time, so they come after the subnets. */
+  /**
+   * This side of each peering. Azure allows one change of a network at a time, so peerings are created after the
+   * subnets.
+   */
   #peerings(name: string, { site, network }: NetworkArgs, last: Resource): void {
     let before = last
     for (const peering of network.peerings) {

@@ -12,7 +12,7 @@ export interface NodePoolArgs {
   readonly cluster: ManagedCluster
   readonly agentPoolName: string
   readonly settings: Settings
-  /** Pools change one after the other: Azure takes one change of a cluster at a time. */
+  /** Pools change one after the other, because Azure allows one change of a cluster at a time. */
   readonly after: readonly Resource[]
 }
 

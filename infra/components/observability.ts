@@ -14,7 +14,7 @@ export interface ObservabilityArgs {
   readonly adminGroupIds: readonly string[]
 }
 
-/** Where logs and metrics go, who is paged, and where people look. What feeds it is `ClusterMonitoring`. */
+/** The stores of logs and metrics, the recipients of alerts, and the dashboards. `ClusterMonitoring` feeds them. */
 export class Observability extends ComponentResource {
   readonly logsId: Output<string>
   readonly metrics: AzureMonitorWorkspace
@@ -48,7 +48,7 @@ export class Observability extends ComponentResource {
         location: 'Global',
         tags: site.tags,
         actionGroupName: `${name}-pager`,
-        // Shown in messages; Azure takes twelve characters.
+        // Shown in messages; Azure allows twelve characters.
         groupShortName: 'agentweaver',
         enabled: true,
         emailReceivers: observability.alertEmails.map((emailAddress, index) => ({

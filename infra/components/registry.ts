@@ -12,7 +12,7 @@ export interface RegistryArgs {
   readonly site: Site
   readonly registryName: string
   readonly registry: PlatformConfig['registry']
-  /** Who pulls: the identity of the nodes. */
+  /** The identity of the nodes, which pulls images. */
   readonly kubelet: { readonly principalId: Input<string>; readonly name: string }
   readonly virtualNetworkId: Input<string>
   readonly endpointSubnetId: Input<string>

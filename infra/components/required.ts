@@ -2,7 +2,7 @@ import type { Output } from '@pulumi/pulumi'
 
 /**
  * A value that Azure must have returned. An empty string would be accepted: a federated credential without an issuer is
- * created and lets nobody in.
+ * created, and no login through it succeeds.
  */
 export function required<T>(value: Output<T | undefined>, what: string): Output<T> {
   return value.apply((known) => {

@@ -5,7 +5,7 @@ export interface Site {
   readonly stack: string
   readonly subscriptionId: string
   readonly resourceGroupName: Input<string>
-  /** Id of that group, made of names. */
+  /** Id of that group, built from names. */
   readonly groupId: string
   readonly location: string
   readonly tags: Readonly<Record<string, string>>

@@ -10,7 +10,7 @@ import {
 import { type GrantArgs, grant } from './grant.ts'
 import type { Site } from './site.ts'
 
-/** Audience that Entra takes; any other, or a second one, is refused at login. */
+/** The audience that Entra accepts; any other, or a second one, is rejected at login. */
 const AUDIENCE = 'api://AzureADTokenExchange'
 
 export interface ServiceAccount {
@@ -18,7 +18,7 @@ export interface ServiceAccount {
   readonly name: string
 }
 export type IdentityGrant = Pick<GrantArgs, 'role' | 'scope' | 'on' | 'why'> & {
-  /** What must exist first, where the scope does not say so by itself. */
+  /** A resource that must exist first, if the scope does not imply it. */
   readonly after?: Resource
 }
 

@@ -52,8 +52,8 @@ export function createMonitor(options: MonitorOptions, recording: Recording): Ha
       const state = withUnknowns(request.getType(), withoutMarks(inputs) as Record<string, unknown>)
       return reply('RegisterResourceResponse', { Urn: urn, Object: toStruct(state) })
     },
-    // Only outputs of another stack may be read, and stay unknown. Anything else that a plan does not know would decide
-    // what it shows.
+    // Only outputs of another stack may be read, and they stay unknown. A plan does not know any other existing
+    // resource, and its content would change the plan.
     readResource: (request) => {
       if (request.getType() !== STACK_REFERENCE)
         throw new RpcError(
@@ -114,7 +114,7 @@ function urnOf({ project, stack }: MonitorOptions, request: Message): string {
   return `urn:pulumi:${stack}::${project}::${prefix}${request.getType()}::${request.getName()}`
 }
 
-/** Outputs of another stack, which are read and not made. */
+/** Outputs of another stack, which are only read. */
 function toReference(urn: string, request: Message): Omit<PlannedResource, 'inputs'> {
   return {
     urn,

@@ -20,7 +20,7 @@ export interface ProgramRun {
   readonly environment?: Readonly<Record<string, string>>
 }
 
-/** A program that ended with an error, or that asked for what the engine refuses. */
+/** A program that ended with an error, or that sent a request that the engine rejects. */
 export class ProgramError extends Error {
   override readonly name = 'ProgramError'
 }
@@ -73,7 +73,7 @@ async function runRunner(run: ProgramRun, address: string) {
   return { status, output: Buffer.concat(chunks).toString('utf8').trim() }
 }
 
-/** Values as the command line of Pulumi hands them over: text as it is, everything else as JSON. */
+/** Values as Pulumi's command line passes them: text unchanged, everything else as JSON. */
 function asStrings(config: Readonly<Record<string, unknown>>): Record<string, string> {
   const entries = Object.entries(config).map(
     ([key, value]) => [key, typeof value === 'string' ? value : JSON.stringify(value)] as const,

@@ -40,7 +40,7 @@ export const empty = (): Message => new Empty()
 /** gRPC's codes that the SDK gives meaning to. */
 export const STATUS = { unknown: 2, alreadyExists: 6, unimplemented: 12 } as const
 
-/** An answer that is an error on the wire. */
+/** An error response on the wire. */
 export class RpcError extends Error {
   readonly code: number
 
@@ -64,7 +64,7 @@ function answer(handler: Handlers[string]) {
   }
 }
 
-/** What the engine itself takes: a program may hand over many megabytes of manifests at once. */
+/** The engine's own limits: a program may send many megabytes of manifests at once. */
 const OPTIONS = { 'grpc.max_receive_message_length': 400 * 1024 * 1024, 'grpc.max_send_message_length': -1 }
 
 export interface Endpoint extends AsyncDisposable {

@@ -31,7 +31,7 @@ const PLAIN: Style = {
   fact: (path, value) => `      ${path}: ${value}`,
 }
 
-/** Words of others (tags, names of branches) must not become marks of the page. */
+/** Text from outside (tags, names of branches) must not be rendered as Markdown. */
 const inline = (words: string) =>
   words.replaceAll(/[\\`*_<>[\]|]/g, (mark) => `\\${mark}`).replaceAll(/\s+/g, ' ')
 const cell = (words: string) => inline(words)

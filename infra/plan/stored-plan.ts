@@ -12,7 +12,7 @@ const pathOf = (stack: string) => `plans/${stack}.json`
 /** The bytes that are committed: the same plan gives the same file. */
 export const serialize = (plan: Plan) => `${JSON.stringify(plan, null, 2)}\n`
 
-/** The committed plan of a stack. Undefined if there is none. */
+/** Returns the committed plan of a stack, or undefined if it does not exist. */
 export async function readStored(root: string, stack: string): Promise<string | undefined> {
   try {
     return await readFile(join(root, pathOf(stack)), 'utf8')

@@ -2,7 +2,7 @@ import { type Alert, alerts } from '../../contracts/alerts.ts'
 import { KATA_NODE_LABEL } from '../../contracts/labels.ts'
 import { CONTROLLER_NAMESPACE } from '../../contracts/names.ts'
 
-/** Alerts of the platform in managed Prometheus: those of the base deployment and those of the cluster. */
+/** Alerts of the platform in managed Prometheus: the alerts of the base deployment and of the cluster. */
 export function platformAlerts(): Alert[] {
   return [
     ...alerts(),

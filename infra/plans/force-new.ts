@@ -60,7 +60,7 @@ export const IMMUTABLE: Readonly<Record<string, Immutability>> = {
   'azure-native:storage:StorageAccount': { replaces: ['isHnsEnabled'] },
 }
 
-/** Parameters of a resource's address in Azure. Another value names another resource, whatever the type. */
+/** Parameters of a resource's address in Azure. In every type, another value names another resource. */
 export const PATH_PARAMETERS: readonly string[] = ['location', 'resourceGroupName']
 
 const covers = (prefix: string, path: string) =>

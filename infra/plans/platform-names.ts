@@ -52,7 +52,7 @@ export function sliceNames(environment: string, slug: string) {
   } as const
 }
 
-/** Secrets of a deployment in the control-plane vault. The API of a slice may read only those of the slice. */
+/** Secrets of a deployment in the control-plane vault. The API of a slice may read only the secrets of its slice. */
 export function deploymentSecrets(prefix: string): readonly string[] {
   return [`${prefix}-deployment-key`, `${prefix}-ticket-key`]
 }

@@ -3,7 +3,7 @@ export interface VmSize {
   readonly name: string
   readonly vcpus: number
   readonly memoryMib: number
-  /** Size in GiB of a local disk that can hold an ephemeral OS disk; 0 if there is none. */
+  /** Size in GiB of a local disk that can hold an ephemeral OS disk; 0 without such a disk. */
   readonly tempDiskGib: number
   /** Name of the vCPU quota that it counts against, as `az vm list-usage` spells it. */
   readonly family: string

@@ -29,8 +29,8 @@ export function openSubscription({ subscriptionId, tenantId }: PlatformConfig): 
 }
 
 /**
- * Location and options of a platform's resources. Layers share the salt for the names of grants: a grant has the same
- * name whichever stack creates it.
+ * Location and options of a platform's resources. Layers share the salt for the names of grants, so a grant has the
+ * same name in every stack that creates it.
  */
 export function siteOf(
   config: PlatformConfig,

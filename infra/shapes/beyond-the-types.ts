@@ -1,6 +1,6 @@
 /**
- * Values that Azure takes and the enums of the pinned SDK do not have, by type and path. Each needs its source: the
- * strictness of the check is what finds a misspelt value.
+ * Values that Azure accepts although the enums of the pinned SDK do not have them, by type and path. Each needs a
+ * source, because a strict check is what finds a misspelt value.
  */
 export const BEYOND_THE_TYPES: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   // The stream of managed Prometheus (Azure Monitor, "Create a data collection rule for managed Prometheus").

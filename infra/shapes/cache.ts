@@ -8,10 +8,13 @@ import type { JsonSchema } from './type-schema.ts'
 const requireJson = createRequire(import.meta.url)
 const versionOf = (name: string): string => requireJson(`${name}/package.json`).version
 
-/** What the schemas are made from and by; another of these makes other schemas. */
+/** The source files that determine the schemas; a change in one of them needs new schemas. */
 const SOURCES = ['declarations.ts', 'type-schema.ts', 'constraints.ts', 'cache.ts']
 
-/** Under the user's cache folder, outside any clone, a folder for each version of what schemas are made from. */
+/**
+ * A folder in the user's cache folder, outside any clone. It has one subfolder for each version of the schemas'
+ * sources.
+ */
 export function shapesFolder(cacheHome: string | undefined): string {
   return join(cacheHome || join(homedir(), '.cache'), 'agentweaver-sandbox', 'shapes')
 }
@@ -35,8 +38,9 @@ const digestOf = (schema: JsonSchema | null) =>
   createHash('sha256').update(JSON.stringify(schema)).digest('hex')
 
 /**
- * The schema of one resource, made once for all processes. Two that begin together both make it, and the second puts
- * the same file in place of the first's: a whole file or none is ever seen, so no lock is needed for half a second.
+ * Returns the schema of one resource, built once for all processes. If two processes start together, both build it, and
+ * the second replaces the file with the same content. A rename is atomic, so half a second of double work needs no
+ * lock.
  */
 export async function keepSchema(
   root: string,

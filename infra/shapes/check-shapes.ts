@@ -13,7 +13,7 @@ export interface ShapeProblem {
   readonly message: string
 }
 
-/** Validators by type token; nothing for a type that the pinned SDK does not have. */
+/** Validators by type token; undefined for a type that the pinned SDK does not have. */
 export type Shapes = ReadonlyMap<string, ValidateFunction | undefined>
 
 const AZURE = /^azure-native:([A-Za-z0-9]+):([A-Za-z0-9]+)$/
@@ -42,7 +42,7 @@ export async function loadShapes(types: Iterable<string>, cacheRoot: string): Pr
   return shapes
 }
 
-/** The compiler and the mappers are loaded only when a schema must be made. */
+/** Loads the compiler and the mappers only if a schema must be built. */
 function createMaker() {
   let declared: Declarations | undefined
   return async (module: string, resource: string): Promise<JsonSchema | undefined> => {
@@ -63,7 +63,7 @@ export function checkShapes(plan: Plan, shapes: Shapes): ShapeProblem[] {
   return plan.resources.flatMap((resource) => problemsOf(resource, shapes))
 }
 
-/** Types of the plan that nothing here has a shape for: other providers', and azure-native at another API version. */
+/** Types of the plan without a shape: types of other providers, and of azure-native at another API version. */
 export function typesWithoutShape(plan: Plan): string[] {
   const custom = plan.resources.filter((resource) => resource.custom).map(({ type }) => type)
   return [...new Set(custom)].filter((type) => !type.startsWith('azure-native:')).sort()
@@ -84,7 +84,7 @@ function problemsOf({ type, urn, inputs }: PlannedResource, shapes: Shapes): Sha
 /** `if` only reports that a branch failed; the branch has reported the reason. */
 const isCause = ({ keyword }: ErrorObject) => keyword !== 'if'
 
-/** Whether Azure takes a value though the SDK's enum does not have it. */
+/** Returns whether Azure accepts a value although the SDK's enum does not have it. */
 function isTakenByAzure(type: string, { keyword, instancePath, data }: ErrorObject): boolean {
   const place = spell(instancePath).replaceAll(/\[\d+\]/g, '[]')
   return keyword === 'enum' && BEYOND_THE_TYPES[type]?.[place]?.includes(data as string) === true

@@ -68,7 +68,9 @@ interface Walk {
   readonly seen: Set<string>
 }
 
-/** Goes down the schema and the mappers at once. Azure nests under `properties` what azure-native keeps flat. */
+/**
+ * Walks the schema and the mappers in parallel. Azure nests under `properties` the fields that azure-native keeps flat.
+ */
 function walk(node: Mutable | undefined, context: Walk, type: MapperType | undefined): void {
   const target = resolve(node, context.copy)
   const model = type?.modelProperties ?? context.models[type?.className ?? '']?.type.modelProperties

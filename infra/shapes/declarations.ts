@@ -14,14 +14,14 @@ export interface Property {
 }
 
 /**
- * The declarations of azure-native that a type needs, and no others: the compiler's parser reads one namespace of the
- * 7.6 MB of inputs, and no checker runs, for the generated files use few forms.
+ * Reads only the declarations of azure-native that a type needs. The compiler's parser reads one namespace of the 7.6
+ * MB of inputs. No type checker runs, because the generated files use few forms.
  */
 export function readDeclarations() {
   const inputs = once((module: string) => interfacesIn(parse(namespaceText(module)), module))
   const enums = once((module: string) => enumsIn(parse(read('types', 'enums', module, 'index.d.ts'))))
   return {
-    /** What the constructor of a resource takes; nothing where the package has no such resource. */
+    /** Returns the arguments of a resource's constructor; undefined if the package has no such resource. */
     args: (module: string, resource: string): readonly Property[] | undefined => {
       const file = fileOf(module, `${resource}Args`)
       return file === undefined
@@ -59,7 +59,7 @@ function readIfThere(...path: readonly string[]): string {
 
 const allInputs = once(() => read('types', 'input.d.ts'))
 
-/** Namespaces stand side by side at the margin: one ends where a line is a closing brace alone. */
+/** Namespaces are not indented, so a namespace ends at a line that is only a closing brace. */
 function namespaceText(module: string): string {
   const text = allInputs('')
   const start = text.indexOf(`\nexport declare namespace ${module} {`)

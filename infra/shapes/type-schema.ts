@@ -4,7 +4,10 @@ import { type Declarations, literalOf, type Property } from './declarations.ts'
 
 export type JsonSchema = { readonly [keyword: string]: unknown }
 
-/** The two markers of a plan. Nothing else may stand beside them, or an object could pass by carrying one. */
+/**
+ * The two markers of a plan. An object with a marker may have no other property, or any object could pass by carrying a
+ * marker.
+ */
 export const NOT_KNOWN: JsonSchema = {
   type: 'object',
   minProperties: 1,
@@ -22,7 +25,10 @@ const PRIMITIVES = new Map([
   [ts.SyntaxKind.AnyKeyword, {}],
 ])
 
-/** JSON Schema (draft 7) of what a resource takes, with every type that it needs under `$defs`; nothing where it is not declared. */
+/**
+ * Returns a JSON Schema (draft 7) of a resource's inputs, with every type that it needs under `$defs`; undefined if the
+ * resource is not declared.
+ */
 export function schemaOf(declared: Declarations, module: string, resource: string): JsonSchema | undefined {
   const properties = declared.args(module, resource)
   if (properties === undefined) return undefined
@@ -52,7 +58,7 @@ function createReader(declared: Declarations, definitions: Record<string, JsonSc
     if (ts.isTypeReferenceNode(type)) return reference(type)
     throw new Error(`azure-native uses a form of type that is not known here: ${ts.SyntaxKind[type.kind]}`)
   }
-  /** `string | enums.X` means any string to the compiler; Azure takes the values of X. */
+  /** `string | enums.X` means any string to the compiler; Azure accepts only the values of X. */
   const union = (types: readonly TypeNode[]): JsonSchema => {
     const present = types.filter(({ kind }) => kind !== ts.SyntaxKind.UndefinedKeyword)
     const schemas = present.map(schema)
@@ -61,7 +67,7 @@ function createReader(declared: Declarations, definitions: Record<string, JsonSc
     if (schemas.length === 1 && schemas[0] !== undefined) return schemas[0]
     return tagged(present.map(pathOf)) ?? { anyOf: schemas }
   }
-  /** Of several types that a constant property tells apart, the one that it names is meant. */
+  /** For types that differ in a constant property, builds a schema that selects the type by this property. */
   const tagged = (paths: readonly (readonly string[])[]): JsonSchema | undefined => {
     const members = paths.map(([, module = '', name = '']) => declared.input(module, name))
     const tag = members[0]?.find(({ type }) => constantOf(type) !== undefined)?.name
@@ -127,7 +133,7 @@ function pathOf(type: TypeNode): string[] {
   return walk(type.typeName)
 }
 
-/** What is not known while planning is neither right nor wrong. */
+/** Accepts a value that is unknown during planning: it can be neither valid nor invalid. */
 function orNotKnown(schema: JsonSchema): JsonSchema {
   return Object.keys(schema).length === 0 ? schema : { if: { $ref: '#/$defs/notKnown' }, else: schema }
 }

@@ -20,7 +20,9 @@ export interface BasePlatform {
   readonly outputs: InfraOutputs
 }
 
-/** A preview of a branch on a shared cluster: its namespaces and identities, and nothing that could outlive it. */
+/**
+ * Builds a preview of a branch on a shared cluster: its namespaces and identities, and nothing that could outlive it.
+ */
 export function buildSlice(config: SliceConfig, base: BasePlatform) {
   const { subscriptionId, tenantId, location, grantGeneration } = base.config
   const platform = platformNames(base.config)
@@ -64,7 +66,7 @@ export function buildSlice(config: SliceConfig, base: BasePlatform) {
   new SliceNamespaces(names.base, { kube: provider, slice, tags, ceiling: config.ceiling }, options)
   return {
     infra: sliceOutputs(slice, base.outputs, clientIds),
-    /** The group is shared by all slices of an environment: nothing of it is this one's to delete. */
+    /** All slices of an environment share the group, so a slice has no resource group to delete. */
     resourceGroups: [],
     namespaces: Object.values(clusterNames(slice).namespaces).filter((name) => name.startsWith('aw-pr-')),
     expires: config.expires,
@@ -72,8 +74,9 @@ export function buildSlice(config: SliceConfig, base: BasePlatform) {
 }
 
 /**
- * Rights on the platform's two vaults: the keys of its own deployment by name, and the reading of users' tokens, whose
- * names this slice can only make with its own key, so that it finds none that was stored for the base.
+ * Rights on the platform's two vaults. The API reads the keys of its own deployment by name. AgentHost reads users'
+ * tokens: their names derive from the slice's own key, so a slice cannot find a token that was stored for the base
+ * deployment.
  */
 function sliceGrants(base: PlatformConfig, slice: Preview) {
   const platform = platformNames(base)
@@ -100,7 +103,7 @@ function sliceGrants(base: PlatformConfig, slice: Preview) {
   }
 }
 
-/** The platform's outputs, but for what is the slice's own. */
+/** The platform's outputs, with the slice's own values in place of the platform's. */
 function sliceOutputs<T>(
   slice: Preview,
   outputs: InfraOutputs,
@@ -112,7 +115,7 @@ function sliceOutputs<T>(
   const { databaseSetup: _, ...azure } = outputs.azure
   return {
     ...outputs,
-    // A database of its own: a branch's program changes the tables that it finds.
+    // A slice has a separate database, because a branch's program changes the tables that it finds.
     database: { ...outputs.database, name: clusterNames(slice).prefix },
     dns: { zone, previewZone: `preview.${zone}` },
     azure: {

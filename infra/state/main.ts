@@ -34,7 +34,7 @@ function readConfig(path: string): StateConfig {
   return parsed.config
 }
 
-/** Runs az with these arguments; what it asks and says goes to the person. */
+/** Runs az with these arguments. Its prompts and errors go to the terminal. */
 function az(args: readonly string[]): string {
   const { status, stdout, error } = spawnSync('az', args, {
     encoding: 'utf8',
@@ -50,7 +50,7 @@ function az(args: readonly string[]): string {
   return stdout
 }
 
-/** The subscription is named in every call, so that another default of `az` deploys nothing elsewhere. */
+/** Every call names the subscription, so that another default of `az` cannot redirect the deployment. */
 function deploy(verb: 'what-if' | 'create', config: StateConfig): string {
   const folder = mkdtempSync(join(tmpdir(), 'agentweaver-state-'))
   try {
@@ -75,7 +75,7 @@ function deploy(verb: 'what-if' | 'create', config: StateConfig): string {
   }
 }
 
-/** Variables of each environment of GitHub, as its settings page wants them. */
+/** The variables of each GitHub environment, in the form of its settings page. */
 function variables(config: StateConfig, outputs: Readonly<Record<string, { value?: unknown }>>): string[] {
   const names = stateNames(config)
   const value = (key: string) => String(outputs[key]?.value ?? stop(`az has not told ${key}`, FAILED))

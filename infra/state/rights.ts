@@ -1,7 +1,7 @@
 import { BUILT_IN_ROLES, type BuiltInRole, SECRET_GETTER, secretGetter } from '../plans/roles.ts'
 import type { StateConfig } from './state-config.ts'
 
-/** A custom role, as Azure wants its permissions. */
+/** A custom role, in the form of Azure's permissions. */
 export interface CustomRole {
   readonly name: string
   readonly description: string
@@ -52,7 +52,7 @@ const PLATFORM_TYPES = {
   'Microsoft.OperationalInsights': ['workspaces'],
 } as const
 
-/** What a slice of a branch makes too, in the one resource group that slices share. */
+/** Types that a slice of a branch creates too, in the one resource group that all slices share. */
 const SLICE_TYPES = {
   'Microsoft.ManagedIdentity': [
     'userAssignedIdentities',
@@ -69,7 +69,7 @@ const allOf = (types: Types) =>
     names.flatMap((name) => threeOf(`${provider}/${name}`)),
   )
 
-/** Beside writing a thing itself: joining it to another, and asking how a long operation stands. */
+/** Actions other than read, write and delete: joining a resource to another one, and polling long operations. */
 const PLATFORM_EXTRAS = [
   'Microsoft.ContainerService/managedClusters/listClusterUserCredential/action',
   'Microsoft.ContainerService/managedClusters/agentPools/upgradeNodeImageVersion/action',
@@ -106,7 +106,7 @@ const SHARED_EXTRAS = [
   'Microsoft.Resources/subscriptions/operationresults/read',
 ]
 
-/** Writes what the program makes of a platform, and nothing about who may do what: that is the condition's. */
+/** Writes the resources of a platform. Role assignments need a second role, which has a condition. */
 export const DEPLOYER: CustomRole = {
   name: 'Agentweaver deployer',
   description: 'Makes and removes what the infrastructure program declares.',
@@ -118,13 +118,13 @@ export const DEPLOYER: CustomRole = {
   dataActions: [],
 }
 
-/** Objects of the cluster that a slice's program makes; everything else of a slice comes from its GitOps tree. */
+/** Cluster objects that a slice's program creates; all other objects of a slice come from its GitOps tree. */
 const SLICE_OBJECTS = ['namespaces', 'resourcequotas']
 const CLUSTER = 'Microsoft.ContainerService/managedClusters'
 
 /**
- * Writes what a slice is of Azure, in the group of slices alone: whoever may write a federated credential on an identity
- * can be that identity, and no condition of Azure's tells one identity from another.
+ * Writes the Azure resources of a slice, only in the resource group of slices. An identity that may write a federated
+ * credential on another identity can act as that identity, and no Azure condition can distinguish identities.
  */
 export const PREVIEWER: CustomRole = {
   name: 'Agentweaver previewer',
@@ -137,19 +137,19 @@ export const PREVIEWER: CustomRole = {
   dataActions: [],
 }
 
-/** Writes what a slice is of the cluster. Its code is a branch's, so it is no administrator. */
+/** Writes the cluster objects of a slice. The code comes from a branch, so the role is not an administrator. */
 export const SLICE_MAKER: CustomRole = {
   name: 'Agentweaver slice maker',
   description: 'Makes and removes the namespaces of preview slices and their limits.',
   actions: [],
   dataActions: [
-    // What a client asks a server before it asks for an object.
+    // Discovery requests that a client sends before it requests an object.
     ...['api', 'apis', 'openapi', 'version'].map((path) => `${CLUSTER}/${path}/read`),
     ...SLICE_OBJECTS.flatMap((kind) => threeOf(`${CLUSTER}/${kind}`)),
   ].sort(),
 }
 
-/** Beside Azure's own Reader: the address and the certificate of the cluster, which carry no credential. */
+/** Extends Azure's own Reader with the address and the certificate of the cluster, which contain no credential. */
 export const PLANNER: CustomRole = {
   name: 'Agentweaver planner',
   description: 'Sees how to reach the cluster, to compare it with the program.',
@@ -158,8 +158,8 @@ export const PLANNER: CustomRole = {
 }
 
 /**
- * Beside Azure's own RBAC Reader for clusters, which knows neither the definitions and the cluster-wide rights that the
- * program makes nor custom resources. It reads no Secret: Azure has an action of its own for those.
+ * Extends Azure's own RBAC Reader for clusters, which covers neither custom resources nor the definitions and
+ * cluster-wide roles that the program creates. It reads no Secret: Azure has a separate action for Secrets.
  */
 export const CLUSTER_PLANNER: CustomRole = {
   name: 'Agentweaver cluster planner',
@@ -214,8 +214,8 @@ export const STATE_WRITER: CustomRole = {
 }
 
 /**
- * Condition on the writer for previews: it changes nothing but what belongs to a stack `pr-…` of the project. Pulumi keeps
- * a stack's state, locks, history and backups under `.pulumi/<what>/…<project>/<stack>`.
+ * Condition on the writer for previews: it can change only blobs of a stack `pr-…` of the project. Pulumi keeps a
+ * stack's state, locks, history and backups under `.pulumi/<what>/…<project>/<stack>`.
  */
 export function previewStateCondition(project: string): string {
   const changes = BLOB_CHANGES.map((action) => `!(ActionMatches{'${action}'})`).join(' AND ')
@@ -241,26 +241,27 @@ export const BOOTSTRAP_ROLES = {
   'Azure Kubernetes Service RBAC Reader': '7f6c6a51-bcf8-42ba-9220-52d62157d7db',
 } as const
 
-/** Who administers the cluster is for its owner to say, and not for a program's grant. */
+/** The cluster's owner chooses its administrators, so the program cannot grant this role. */
 const PLATFORM_ROLES = (Object.keys(BUILT_IN_ROLES) as BuiltInRole[]).filter(
   (name) => name !== 'Azure Kubernetes Service RBAC Cluster Admin',
 )
-/** What a slice's identities get: their own deployment's secrets, and nothing of the cluster. */
+/** Roles of a slice's identities: the secrets of their own deployment, and no rights in the cluster. */
 const SLICE_ROLES: readonly BuiltInRole[] = ['Key Vault Secrets User']
 
 /** The GUID by which the program knows the role of its environment. */
 export const secretGetterGuid = ({ subscriptionId, environment }: StateConfig): string =>
   secretGetter(subscriptionId, `agentweaver-${environment}`).definitionId.split('/').at(-1) ?? ''
 
-/** GUIDs of the roles that a deployer, or a previewer, may grant and take away. */
+/** GUIDs of the roles that a deployer, or a previewer, may grant and revoke. */
 export function grantableRoles(config: StateConfig, isSlice: boolean): readonly string[] {
   const names = isSlice ? SLICE_ROLES : PLATFORM_ROLES
   return [...names.map((name) => BUILT_IN_ROLES[name]), secretGetterGuid(config)].sort()
 }
 
 /**
- * Condition on Role Based Access Control Administrator: only these roles, never for a person, and by a slice
- * for identities alone, when one is granted and when one is taken away. The form is that of Azure's page of delegation examples.
+ * Condition on Role Based Access Control Administrator. It allows only these roles, never for a person, and for a slice
+ * only for identities, both when a role is granted and when it is removed. The form follows Azure's page of delegation
+ * examples.
  */
 export function grantCondition(roles: readonly string[], isSlice: boolean): string {
   const kinds = isSlice ? "'ServicePrincipal'" : "'ServicePrincipal', 'Group'"

@@ -8,7 +8,7 @@ const Cidr = z
   .string()
   .refine((text) => parseCidr(text) !== undefined, 'must be an IPv4 range such as 203.0.113.0/24')
 
-/** What an owner says once for each environment. Nothing in it is secret. */
+/** The settings that an owner writes once for each environment. None of them is secret. */
 export const StateConfig = z.strictObject({
   environment: z.string().regex(/^[a-z][a-z0-9]{1,7}$/, 'must be 2 to 8 lower-case letters and digits'),
   subscriptionId: Guid,
@@ -21,21 +21,21 @@ export const StateConfig = z.strictObject({
       /^[A-Za-z0-9][A-Za-z0-9-]{0,38}\/[A-Za-z0-9._-]{1,100}$/,
       'must be <owner>/<repository> on GitHub',
     ),
-  /** Whether slices of branches are made in this environment; `prod` has none. */
+  /** Whether this environment has slices of branches; `prod` has none. */
   previews: z.boolean(),
   /**
-   * Object id of the identity that copies this environment's images into another one: `…-ci-up` of prod, where prod is in
-   * another subscription. `npm run state -- apply` of prod prints it.
+   * Object id of the identity that copies this environment's images into another environment: `…-ci-up` of prod, if
+   * prod is in another subscription. `npm run state -- apply` of prod prints it.
    */
   promotedBy: Guid.optional(),
   /** Entra groups whose members run the program from their own machines. */
   operators: z.array(Guid).max(5),
   /**
-   * From where state and its key are reached, beside the need to be somebody who may. Runners that GitHub hosts have no
-   * range of their own: `anywhere`; a list needs runners in it.
+   * Addresses that can reach the state and its key; a caller also needs the rights. Runners hosted by GitHub have no
+   * fixed range and need `anywhere`; a list needs runners inside it.
    */
   reachedFrom: z.union([z.literal('anywhere'), z.array(Cidr).min(1).max(200)]),
-  /** Names that the whole of Azure shares, where the generated one is taken. */
+  /** Globally unique names, for the case that the generated name is taken. */
   names: z
     .strictObject({
       storage: z
@@ -53,7 +53,7 @@ export type StateConfig = z.infer<typeof StateConfig>
 
 export type ParsedState = { readonly config: StateConfig } | { readonly problems: readonly string[] }
 
-/** Parses the text of a file; every mistake is told with its key. */
+/** Parses the text of a file; every error is reported with its key. */
 export function parseStateConfig(text: string): ParsedState {
   let value: unknown
   try {

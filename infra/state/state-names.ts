@@ -1,7 +1,7 @@
 import { globalName } from '../plans/naming.ts'
 import type { StateConfig } from './state-config.ts'
 
-/** Whom a workflow logs in as: by what it may do. */
+/** The purpose of a workflow's identity, which decides its rights. */
 export type Duty = 'up' | 'plan' | 'preview'
 
 /** Every name that the bootstrap gives. */
@@ -12,7 +12,7 @@ export function stateNames({ environment, subscriptionId, names }: StateConfig) 
   return {
     resourceGroup: base,
     deployment: base,
-    /** Where the identities of slices are, and nothing else. */
+    /** Contains only the identities of slices. */
     previews: `agentweaver-${environment}-previews`,
     storage: names.storage ?? shared('awstate', ''),
     vault: names.vault ?? shared('aw-state', '-'),

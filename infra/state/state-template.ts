@@ -23,8 +23,8 @@ import { type Duty, stateNames } from './state-names.ts'
 import { storeTemplate } from './store-template.ts'
 
 /**
- * The one thing that an owner deploys by hand, on a subscription: where state is kept, and the identities that workflows
- * log in as. It holds no secret. Deploying it again changes nothing.
+ * The only deployment that an owner runs by hand, on a subscription: the storage of the state, and the identities that
+ * workflows log in as. It contains no secret. Deploying it again changes nothing.
  */
 export function stateTemplate(config: StateConfig): ArmTemplate {
   const names = stateNames(config)
@@ -89,7 +89,7 @@ export function stateTemplate(config: StateConfig): ArmTemplate {
   }
 }
 
-/** The program looks its own role up by its GUID; the others are named by their environment. */
+/** The program finds its own role by its GUID; the other roles are named after their environment. */
 const guidOf = (config: StateConfig, role: CustomRole) =>
   role === SECRET_GETTER_ROLE
     ? secretGetterGuid(config)
@@ -158,7 +158,10 @@ function rightsOf({ config, duty, idOfRole, builtIn }: Rights): ArmResource[] {
   ]
 }
 
-/** Another environment's identity reads the images here; the registry is not there yet, so it reads any of the subscription. */
+/**
+ * Another environment's identity reads the images here. The registry does not exist yet, so the right covers all
+ * registries of the subscription.
+ */
 function promotion(config: StateConfig, roleDefinition: string): ArmResource[] {
   const { promotedBy } = config
   if (promotedBy === undefined) return []
@@ -183,7 +186,10 @@ function promotion(config: StateConfig, roleDefinition: string): ArmResource[] {
   ]
 }
 
-/** The same assignment, on the group of slices: in a deployment to a subscription that is a deployment of its own. */
+/**
+ * The same assignment on the resource group of slices. In a deployment to a subscription this needs a nested
+ * deployment.
+ */
 function inGroup(config: StateConfig, granted: ArmResource): ArmResource {
   const { previews } = stateNames(config)
   const { dependsOn = [], properties, ...resource } = granted

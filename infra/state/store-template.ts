@@ -5,10 +5,10 @@ import { previewStateCondition } from './rights.ts'
 import type { StateConfig } from './state-config.ts'
 import { type Duty, stateNames } from './state-names.ts'
 
-/** The issuer of the tokens that GitHub gives to workflows, and the only audience that Azure takes. */
+/** The issuer of GitHub's tokens for workflows, and the only audience that Azure accepts. */
 const GITHUB_ISSUER = 'https://token.actions.githubusercontent.com'
 const AUDIENCE = 'api://AzureADTokenExchange'
-/** Deleted state and keys can be had back for so long. */
+/** Deleted state and keys can be restored for this many days. */
 const KEPT_DAYS = 30
 const VAULT_KEPT_DAYS = 90
 const KEY_BITS = 3072
@@ -21,7 +21,7 @@ export interface StoreArgs {
   readonly roles: { readonly sealer: string; readonly writer: string; readonly reader: string }
 }
 
-/** Everything in the resource group of the state: where it is kept, what seals it, and who comes to it. */
+/** All resources in the resource group of the state: its storage, the key that encrypts it, and its access rights. */
 export function storeTemplate(args: StoreArgs): ArmTemplate {
   const names = stateNames(args.config)
   return {
@@ -50,7 +50,7 @@ export function storeTemplate(args: StoreArgs): ArmTemplate {
 const idOf = (type: string, ...names: readonly string[]) =>
   `resourceId('${type}', ${names.map((name) => `'${name}'`).join(', ')})`
 
-/** An owner's slip does not take the state away: the lock has to go first. */
+/** Protects the state against accidental deletion: the lock must be removed first. */
 const lock = (): ArmResource => ({
   type: 'Microsoft.Authorization/locks',
   apiVersion: API.locks,
@@ -130,7 +130,7 @@ function vault({ config, tags }: StoreArgs): ArmResource[] {
       },
     },
     {
-      // A key that is there is answered as it is: this never makes a new version of it.
+      // An existing key is returned unchanged: this never creates a new version of it.
       type: 'Microsoft.KeyVault/vaults/keys',
       apiVersion: API.vaults,
       name: `${name}/${key}`,
@@ -179,7 +179,10 @@ interface Granted {
   readonly after: readonly string[]
 }
 
-/** Who plans reads the state, all others write it; everybody opens its secrets, or could compare nothing. */
+/**
+ * The plan identity reads the state, all other identities write it. Every identity decrypts its secrets, because a
+ * comparison needs them.
+ */
 function access(args: StoreArgs, duty: Duty): ArmResource[] {
   const name = stateNames(args.config).identity(duty)
   const id = idOf('Microsoft.ManagedIdentity/userAssignedIdentities', name)

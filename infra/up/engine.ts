@@ -10,7 +10,7 @@ import { type Engine, lossOf, type Outcome, type RaisedStack } from './raise.ts'
 
 /** The policy pack that every change passes: a storage backend enforces none by itself. */
 const POLICY_PACK = 'policies/stack'
-/** Problems that are told; Pulumi's own record of the run has the rest. */
+/** Maximum number of reported problems; Pulumi's own record of the run has the rest. */
 const MAX_PROBLEMS = 20
 const MAX_LINES = 12
 
@@ -21,7 +21,7 @@ export interface EngineOptions {
   readonly signal: AbortSignal
 }
 
-/** The engine of the Pulumi CLI on the path, by the Automation API, with the program of the project as it is. */
+/** The engine of the Pulumi CLI on the path, used through the Automation API, with the project's own program. */
 export async function openEngine({
   root,
   secretsProvider,
@@ -94,7 +94,7 @@ export async function openEngine({
       const stack = await select(name)
       return stack !== undefined && BOUNDARY_OUTPUT in (await stack.outputs())
     },
-    /** Selecting is how the Automation API names a stack; what was selected before is selected again. */
+    /** The Automation API selects each stack that it uses, so the previous selection is restored. */
     async [Symbol.asyncDispose]() {
       if (selected !== undefined) await workspace.selectStack(selected)
       else await promisify(execFile)('pulumi', ['stack', 'unselect', '--non-interactive'], { cwd: root })
@@ -110,7 +110,7 @@ export function saidBy(error: unknown): readonly string[] {
   return lines.filter((line) => line !== '').slice(-MAX_LINES)
 }
 
-/** Reasons by resource where the engine gave them, and else the end of what it printed. */
+/** Returns the engine's reasons by resource, or the end of the printed output if the engine reported none. */
 function failureOf(error: unknown, findings: readonly string[]): Outcome {
   const said = error instanceof Error ? error.message : String(error)
   const isLocked = /currently locked by/.test(said)

@@ -2,7 +2,10 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
-/** The first that was tried with this layout of a program; what is older is not worth a failure. */
+/**
+ * The first version that was tried with this program layout. An older version is skipped, because its failure would
+ * show nothing.
+ */
 export const OLDEST = [3, 250, 0] as const
 
 export type Found = { readonly version: string } | { readonly skipped: string }
@@ -15,7 +18,7 @@ export function isNewEnough(version: string): boolean {
   return index < 0 || (numbers[index] ?? 0) > (OLDEST[index] ?? 0)
 }
 
-/** Whether there is an engine to try, without asking anything but the program itself. */
+/** Returns whether a usable engine exists. It only calls the program itself. */
 export async function findPulumi(environment: NodeJS.ProcessEnv): Promise<Found> {
   const env = { ...environment, PULUMI_SKIP_UPDATE_CHECK: 'true' }
   try {

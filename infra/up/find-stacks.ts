@@ -6,14 +6,14 @@ import { type InfraConfig, type PlatformConfig, problemLines } from '../config-s
 import { LAYERS, type Layer, layerStack } from '../plans/layers.ts'
 import { readStackText } from '../stack-file.ts'
 
-/** What is wrong with what was asked for, or with a file; the message says what to do. */
+/** An error in the arguments or in a file. The message contains the next step. */
 export class UpError extends Error {
   override readonly name = 'UpError'
 }
 
 export interface StackToRaise {
   readonly stack: string
-  /** Absent where one stack is everything. */
+  /** Undefined if one stack contains all layers. */
   readonly layer?: Layer
 }
 export interface Environment {
@@ -22,8 +22,8 @@ export interface Environment {
 }
 
 /**
- * The stacks of an environment in the order in which they are raised: its layers, where their files are there, and else
- * the one stack. All files are read and judged first, so that a mistake in the last layer costs no hour.
+ * Returns the stacks of an environment in the order of their creation: its layers if their files exist, otherwise the
+ * one stack. All files are read and checked first, so that an error in the last layer costs no hour.
  */
 export async function findStacks(root: string, environment: string, last?: Layer): Promise<Environment> {
   const platform = await readConfigOf(root, environment)

@@ -93,7 +93,10 @@ async function needRelease(root: string, { platform, stacks }: Environment): Pro
   await readRelease(resolve(root, controller.folder ?? RELEASE_FOLDER))
 }
 
-/** Ctrl-C reaches Pulumi by itself, which ends what is under way; another signal is handed on. */
+/**
+ * Ctrl-C reaches Pulumi directly, and Pulumi then finishes the operations in progress. SIGTERM is forwarded through the
+ * signal.
+ */
 function stopSignal(): AbortSignal {
   const stop = new AbortController()
   process.on('SIGINT', () => say('stopping: what is under way is ended first'))

@@ -9,7 +9,10 @@ const WORDS: Readonly<Record<string, readonly [running: string, done: string]>> 
   'delete-replaced': ['deleting', 'deleted, for its replacement'],
 }
 
-/** A line when something begins and when it is done: a cluster takes many minutes. Groups and providers are left out. */
+/**
+ * Reports the start and the end of each operation, because a cluster takes many minutes. Groups and providers are
+ * omitted.
+ */
 export function createProgress(say: (line: string) => void): (event: EngineEvent) => void {
   let done = 0
   return ({ resourcePreEvent, resOutputsEvent, resOpFailedEvent }) => {

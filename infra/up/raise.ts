@@ -5,7 +5,7 @@ import type { Environment, StackToRaise } from './find-stacks.ts'
 /** How many resources a run changes, by Pulumi's word: `create`, `update`, `same`. */
 export type Changes = Readonly<Record<string, number>>
 
-/** What came of one preview or one up. */
+/** The result of one preview or one up. */
 export type Outcome =
   | { readonly changes: Changes; readonly losses: readonly string[] }
   | { readonly problems: readonly string[]; readonly isLocked: boolean }
@@ -16,9 +16,9 @@ export interface RaisedStack {
   up(): Promise<Outcome>
 }
 export interface Engine {
-  /** A stack that is there, made first if that is allowed; nothing where it is not there. */
+  /** Opens a stack and creates it first if allowed; returns undefined if it does not exist. */
   open(stack: string, mayCreate: boolean): Promise<RaisedStack | undefined>
-  /** Whether a stack has what the next layer reads. */
+  /** Whether a stack has the outputs that the next layer reads. */
   hasBoundary(stack: string): Promise<boolean>
 }
 
@@ -33,7 +33,7 @@ export interface UpReport {
   readonly environment: string
   readonly ok: boolean
   readonly layers: readonly LayerReport[]
-  /** What to do next, where it did not get to its end. */
+  /** The next step, if the run did not complete. */
   readonly next?: string
 }
 
@@ -47,9 +47,9 @@ export interface RaiseOptions {
 }
 
 /**
- * Raises the stacks of an environment one after the other, each by its preview first: what a policy or `protect` refuses is
- * refused before anything is done. The first that fails ends it. A second run goes over what is there, which changes
- * nothing, and goes on.
+ * Applies the stacks of an environment one after the other. Each stack is previewed first, so a change that a policy or
+ * `protect` rejects fails before any resource changes. The first failure ends the run. A second run finds no changes in
+ * the completed stacks and continues after them.
  */
 export async function raise(engine: Engine, options: RaiseOptions): Promise<UpReport> {
   const { environment, found, isPreview, say } = options
@@ -108,7 +108,7 @@ function failed({ problems }: Extract<Outcome, { problems: unknown }>, say: (lin
 const hasChanges = (changes: Changes) =>
   Object.entries(changes).some(([op, count]) => op !== 'same' && op !== 'read' && count > 0)
 
-/** `create 12, same 3`, in the words of Pulumi; a run that does nothing says so. */
+/** `create 12, same 3`, in Pulumi's terms. The text also states if a run changes nothing. */
 export function summary(changes: Changes): string {
   const counts = Object.entries(changes).filter(([, count]) => count > 0)
   return hasChanges(changes)
@@ -116,7 +116,7 @@ export function summary(changes: Changes): string {
     : `change nothing (${changes['same'] ?? 0} resources)`
 }
 
-/** A step of a preview that takes something away; nothing for any other. */
+/** Describes a preview step that removes a resource; undefined for any other step. */
 export function lossOf(op: string, urn: string): string | undefined {
   if (op === 'delete') return `would delete ${resourceName(urn)}`
   return op === 'replace' ? `would replace ${resourceName(urn)}` : undefined

@@ -72,7 +72,7 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
       return bodyOf(await expectOk(AGENT_HOST_ROUTES.session, { signal }))
     },
 
-    /** Reads, writes, lists and deletes; what the workspace engine refused is in the answer. */
+    /** Reads, writes, lists and deletes files. A rejection by the workspace engine is part of the response. */
     async file(operation: FileOperation, payload: Uint8Array, signal: AbortSignal): Promise<FileAnswer> {
       const refusal = refuseEscape(operation)
       if (refusal) return { result: refusal, payload: NOTHING }
@@ -100,7 +100,7 @@ export function createAgentHostClient(address: AgentHostAddress, bearer: string)
 
 export type AgentHostClient = ReturnType<typeof createAgentHostClient>
 
-/** `.` segments say nothing, and a URL would drop them too. */
+/** `.` segments have no effect, and a URL parser would drop them too. */
 const segmentsOf = (path: string) => path.split('/').filter((segment) => segment !== '.')
 
 /**

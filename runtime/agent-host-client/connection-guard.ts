@@ -1,8 +1,8 @@
-/** A TCP connection to a pod, before anything else has travelled on it. */
+/** A TCP connection to a pod, before any data was sent on it. */
 export interface NewConnection {
   readonly remoteAddress: string
   readonly remotePort: number
-  /** `GET path` on this very connection, without any credential. The answer is bounded in bytes and in time. */
+  /** Sends `GET path` on this connection without a credential. The response is limited in size and time. */
   get(path: string): Promise<{ readonly status: number; readonly body: string }>
 }
 

@@ -15,14 +15,17 @@ export type AgentHostAddress =
   | {
       readonly baseUrl: string
       readonly guard: ConnectionGuard
-      /** Connections there that the first requests take. */
+      /** Prepared connections to this address, which the first requests use. */
       readonly prepared?: PreparedConnections
     }
 
-/** The longest answer is a listing: `FILE_LIMITS.listPage` paths of `FILE_LIMITS.maxPathBytes`, six characters for a byte. */
+/**
+ * The longest response is a listing: `FILE_LIMITS.listPage` paths of `FILE_LIMITS.maxPathBytes`, six characters for a
+ * byte.
+ */
 export const MAX_ANSWER_BYTES = 33_554_432
 
-/** Requests to one AgentHost. Streams may be quiet for as long as the heartbeat allows, so nothing else cuts them. */
+/** Sends requests to one AgentHost. Streams have no timeout here, because the heartbeat detects a lost connection. */
 export function connectAgentHost(address: AgentHostAddress, bearer: string) {
   const local = 'socketPath' in address
   const baseUrl = local ? 'http://agent-host' : address.baseUrl.replace(/\/$/, '')
@@ -35,7 +38,7 @@ export function connectAgentHost(address: AgentHostAddress, bearer: string) {
   async function request(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = { authorization: `Bearer ${bearer}`, ...(init.headers as Record<string, string>) }
     try {
-      // A redirect would carry the configuration of a run to wherever the pod says.
+      // A redirect would send the configuration of a run to any address that the pod chooses.
       return await fetch(`${baseUrl}${path}`, { ...init, headers, dispatcher, redirect: 'error' })
     } catch (error) {
       const { signal } = init

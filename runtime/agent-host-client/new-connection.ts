@@ -9,13 +9,13 @@ const MAX_ANSWER_BYTES = 16_384
 const CONNECT_TIMEOUT_MS = 10_000
 export const ANSWER_TIMEOUT_MS = 5_000
 
-/** Connections that the guard has been asked about ahead of the requests that will want them. */
+/** Connections that the guard checks ahead of the requests that will use them. */
 export interface PreparedConnections {
-  /** The next one, which may be open by now or not, or may have failed; undefined where all are taken. */
+  /** The next connection, which may still be opening or may have failed; undefined if all are taken. */
   take(): Promise<Socket> | undefined
-  /** Resolves when each of them is open or has failed. */
+  /** Resolves when every connection is open or has failed. */
   readonly settled: Promise<void>
-  /** Ends those that nothing has taken. */
+  /** Closes the connections that no request has taken. */
   close(): void
 }
 

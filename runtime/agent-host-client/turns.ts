@@ -34,8 +34,8 @@ export function createTurnClient(connection: AgentHostConnection) {
 
   return {
     /**
-     * Sends a turn and returns when the sandbox has taken it. Its events come by `/events`: the answer's own
-     * stream is left, which ends nothing.
+     * Sends a turn and returns when the sandbox has accepted it. The events arrive through `/events`, so the response
+     * stream is abandoned, which does not end the turn.
      */
     async start(turn: { readonly id: string; readonly prompt: string }, signal: AbortSignal): Promise<void> {
       const left = new AbortController()
@@ -74,7 +74,7 @@ export function createTurnClient(connection: AgentHostConnection) {
       }
     },
 
-    /** Cancels a turn; one that has ended already is left as it is. */
+    /** Cancels a turn; a turn that has already ended stays unchanged. */
     async cancel(turnId: string, signal: AbortSignal): Promise<void> {
       const task = await (await transport).cancelTask(
         { tenant: '', id: turnId, metadata: undefined },

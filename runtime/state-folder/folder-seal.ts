@@ -14,10 +14,10 @@ export const SEAL_FILE = 'seal'
 type Folder = Pick<BigIntStats, 'ino' | 'birthtimeNs'>
 
 /**
- * Earlier versions kept their state in `.agentweaver/` of a project, and sealed that folder when they made it: a MAC
- * over the folder's inode number and the nanosecond of its making, under a key at the user's home. A copy that an archive
- * or a repository brings has other numbers, and a command in a sandbox, which can read the numbers of a folder that it
- * makes, has no key.
+ * Earlier versions kept their state in `.agentweaver/` of a project, and sealed that folder at its creation. The seal
+ * is a MAC over the folder's inode number and its creation time in nanoseconds, with a key in the user's home. A copy
+ * from an archive or a repository has other numbers. A command in a sandbox can read the numbers of a folder that it
+ * creates, but has no key.
  */
 export const folderSeal = ({ ino, birthtimeNs }: Folder, key: Uint8Array): string =>
   `${createHmac('sha256', key).update(`agentweaver/seal/v1 ${ino} ${birthtimeNs}`).digest('hex')}\n`

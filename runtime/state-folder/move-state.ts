@@ -55,7 +55,7 @@ export async function moveState({ from, to }: Move): Promise<readonly string[]> 
   const incoming = `${to}.incoming`
   mkdirSync(incoming, { recursive: true, mode: 0o700 })
   using _private = openPrivateFolder(incoming)
-  // The lock goes with the folder: no service starts in it before the old one has been emptied.
+  // The lock moves with the folder, so no service starts in it before the old folder is empty.
   using _to = locked(incoming)
   const files = await replaceBy(incoming, { from, to })
   await emptyOld({ from, files })
@@ -64,7 +64,7 @@ export async function moveState({ from, to }: Move): Promise<readonly string[]> 
   return Object.keys(files)
 }
 
-/** Copies the state and gives the copy its name. Keys are not left lying about in a copy that nothing uses. */
+/** Copies the state and renames the copy to the new folder. A failed copy is deleted, because it contains keys. */
 async function replaceBy(incoming: string, { from, to }: Move): Promise<Record['files']> {
   discard(incoming)
   try {
@@ -165,7 +165,7 @@ function filesOf(folder: string): string[] {
   return STATE_ENTRIES.flatMap(pathsAt)
 }
 
-/** The one step by which the copy becomes the state folder. It replaces a folder without state, and nothing else. */
+/** Renames the copy to the state folder in one step. It replaces only a folder without state. */
 function takeName(incoming: string, to: string): void {
   using _to = existsSync(to) ? locked(to) : undefined
   if (hasState(to)) throw refused(`${to} has a state already; nothing was moved.`)

@@ -9,7 +9,7 @@ export const WORKSPACES_FOLDER = 'workspaces'
 
 type Where = { readonly env: EnvSource; readonly home: string }
 
-/** A relative value is invalid and ignored, as the XDG specification asks. */
+/** A relative value is invalid and ignored, as the XDG specification requires. */
 function baseFolder({ env, home }: Where, variable: string, preset: string): string {
   const given = env[variable]
   return given !== undefined && isAbsolute(given) ? given : join(home, preset)
@@ -19,7 +19,7 @@ function baseFolder({ env, home }: Where, variable: string, preset: string): str
 export const defaultStateDir = (where: Where): string =>
   join(baseFolder(where, 'XDG_STATE_HOME', '.local/state'), NAME)
 
-/** The state folder in force: the named one, else the user's own. */
+/** The effective state folder: the configured one, otherwise the user's own. */
 export const stateDirOf = ({ cwd, ...where }: Where & { readonly cwd: string }): string => {
   const named = where.env['AGENTWEAVER_STATE_DIR']
   return named ? resolve(cwd, named) : defaultStateDir(where)

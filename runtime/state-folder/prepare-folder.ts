@@ -1,7 +1,7 @@
 import { chmod, lstat, mkdir } from 'node:fs/promises'
 import { SandboxError } from '../kit/errors.ts'
 
-/** Makes a folder for its owner's eyes alone. Refuses a link in its place, and a folder of another user. */
+/** Creates a folder that only its owner can access. Rejects a link in its place, and a folder of another user. */
 export async function preparePrivateFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 })
   const found = await lstat(path)

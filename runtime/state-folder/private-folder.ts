@@ -2,7 +2,7 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } fr
 import { join } from 'node:path'
 import { errnoOf } from '../kit/errors.ts'
 
-/** Rights of the group and of others. What lies in such a folder is for its owner alone. */
+/** Permissions of the group and of other users. A private folder grants none of them. */
 const SHARED_BITS = 0o077
 /** Far more than any of the small files in these folders has. */
 const MAX_FILE_BYTES = 65_536
@@ -33,7 +33,7 @@ export interface PrivateFolder extends Disposable {
    * private file.
    */
   readFile(name: string): string | undefined
-  /** Whether a private Unix socket is there. Throws `Distrust` for anything else under this name. */
+  /** Whether a private Unix socket exists. Throws `Distrust` if the name belongs to any other kind of file. */
   hasSocket(name: string): boolean
 }
 

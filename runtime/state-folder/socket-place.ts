@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { isAbsolute, join } from 'node:path'
 import type { EnvSource } from '../kit/parse-env.ts'
 
-/** Linux takes 107 bytes; some room is left for programs that count the terminating zero or add a suffix. */
+/** Linux allows 107 bytes; the margin is for programs that count the terminating zero or add a suffix. */
 const MAX_PATH_BYTES = 100
 const NAME = 'service.sock'
 

@@ -11,13 +11,13 @@ const BUSY = 5
 export const LOCK_FILE = 'lock'
 
 /**
- * Holds a state folder for this process: two services on it would each take the other's runs for leftovers of a dead
- * one. The lock is the operating system's on an open SQLite file, so it ends with the process, however it ends. Returns
- * the function that releases it.
+ * Locks a state folder for this process: two services on it would each treat the other's runs as remains of a dead
+ * service. It is an operating system lock on an open SQLite file, so it always ends with the process. Returns the
+ * function that releases it.
  */
 export function lockStateFolder(stateDir: string): () => void {
   const path = join(stateDir, LOCK_FILE)
-  // SQLite would make it readable by all; its journal takes the file's rights over.
+  // SQLite would create the file readable by all users; its journal inherits the file's permissions.
   closeSync(openSync(path, 'a', 0o600))
   const file = new DatabaseSync(path, { timeout: 0 })
   try {

@@ -8,17 +8,17 @@ import {
 import type { RunEnvelope } from '../../contracts/events.ts'
 import type { Tables } from './schema.ts'
 
-/** PostgreSQL refuses `in ()`; here it is false, as it is on SQLite. */
+/** PostgreSQL rejects `in ()`; this plugin makes it false, as it is on SQLite. */
 export const PLUGINS = [new HandleEmptyInListsPlugin({ strategy: replaceWithNoncontingentExpression })]
 
-/** What differs between the two databases. Everything else is portable SQL. */
+/** The differences between the two databases. All other SQL is portable. */
 export interface Engine {
   readonly kind: 'sqlite' | 'postgres'
-  /** Every write goes through a transaction of this one. */
+  /** Every write uses a transaction of this instance. */
   readonly writer: Kysely<Tables>
   /** Reads outside transactions; they see the last commit and never wait for a writer. */
   readonly reader: Kysely<Tables>
-  /** Takes and renews leases, each in one statement; never waits for other work on the store. */
+  /** Acquires and renews leases, each in one statement; never waits for other work on the store. */
   readonly leases: Kysely<Tables>
   /** Milliseconds since 1970 by the clock that all processes of this store share. */
   readonly nowMs: RawBuilder<number>
@@ -38,10 +38,10 @@ export interface Engine {
   close(): Promise<void>
 }
 
-/** Called with a run that has new events, or with nothing when any run may have. */
+/** Called with a run that has new events, or without an argument if any run may have new events. */
 export type OnRemoteEvents = (runId?: string) => void
 
-/** Where a table function works: a connection or transaction, and the engine under it. */
+/** The context of a table function: a connection or transaction, and its engine. */
 export interface Scope {
   readonly db: Kysely<Tables>
   readonly engine: Engine

@@ -17,7 +17,7 @@ export class EventListeners {
   }
 
   add(runId: string, listener: EventListener): () => void {
-    // Each subscription is its own entry, also where a function is given twice.
+    // Each subscription is a separate entry, even if a function subscribes twice.
     const entry: EventListener = (committed) => listener(committed)
     const listeners = this.#byRun.get(runId) ?? new Set()
     this.#byRun.set(runId, listeners.add(entry))

@@ -4,7 +4,7 @@ import type { Engine } from './engine.ts'
 import { MIGRATIONS, type Migration } from './migrations.ts'
 import type { Tables } from './schema.ts'
 
-/** Brings the store to the newest version, all or nothing. Of processes that start at once, one does the work. */
+/** Migrates the store to the newest version, atomically. If several processes start at once, one of them migrates. */
 export async function migrate(engine: Engine, migrations: readonly Migration[] = MIGRATIONS): Promise<void> {
   const newest = Math.max(...migrations.map(({ version }) => version))
   await engine.writer.transaction().execute(async (tx) => {

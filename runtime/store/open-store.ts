@@ -7,13 +7,13 @@ import { createSqlStore } from './sql-store.ts'
 import type { Store } from './store.ts'
 import { deleteAbandonedBlobs } from './tables/blobs.ts'
 
-/** Where a store is: a file of the embedded engine, or a PostgreSQL database. */
+/** The location of a store: a file of the embedded engine, or a PostgreSQL database. */
 export type StoreLocation =
   | { readonly kind: 'sqlite'; readonly file: string }
   | {
       readonly kind: 'postgres'
       readonly url: string
-      /** Asked for with every new connection, in place of a password in the URL. */
+      /** Called for every new connection, instead of a password in the URL. */
       readonly password?: () => Promise<string>
     }
 

@@ -39,7 +39,7 @@ export function toStoreFault(error: unknown): unknown {
   return new SandboxError('unavailable', `The store cannot be used: ${error.message}`, { cause: error })
 }
 
-/** An error of `toStoreFault`, or another one that ends by itself. */
+/** Returns true for an `unavailable` error, from `toStoreFault` or any other source. Such errors are temporary. */
 export const isStoreFault = (error: unknown): error is SandboxError =>
   error instanceof SandboxError && error.code === 'unavailable'
 

@@ -7,7 +7,7 @@ import type { EventListener } from './event-listeners.ts'
 /** A run as the store keeps it: what callers see, and what the executor needs to go on after a restart. */
 export interface RunRow extends Omit<Run, 'sandbox'> {
   readonly sandbox?: { readonly name: string; readonly isolation: Isolation }
-  /** The agent as asked for, without any credential. */
+  /** The requested agent, without any credential. */
   readonly agentSpec: unknown
   /** Settings in force for this run, after ceiling, policy and request. */
   readonly settings: SandboxSettings
@@ -61,7 +61,9 @@ export type RunChange = Partial<
   >
 >
 
-/** A sandbox given to a run: written before it is asked for, its ids filled in from the answer. */
+/**
+ * A sandbox claim of a run. The row is written before the request for the sandbox; its ids are added from the response.
+ */
 export interface ClaimRow {
   readonly namespace: string
   readonly name: string
@@ -87,7 +89,7 @@ export interface CommandRow {
   readonly id: string
   readonly runId: string
   readonly request: unknown
-  /** Who asked for it, as the audit names them; absent in rows of earlier releases. */
+  /** The requester, as the audit names it; absent in rows of earlier releases. */
   readonly actor?: string
   readonly state: 'running' | 'ended'
   readonly result?: unknown
@@ -128,7 +130,9 @@ export interface CallRow {
   readonly openedAt: string
 }
 
-/** A link of a run's audit chain as stored; `record` is the JSON that `mac` covers, the rest is there to be queried. */
+/**
+ * A stored record of a run's audit chain. `record` is the JSON that `mac` covers; the other columns are for queries.
+ */
 export interface AuditRow {
   readonly runId: string
   readonly sequence: number
@@ -183,7 +187,7 @@ export interface TrustedFolder {
   readonly trustedAt: string
 }
 
-/** The answer of a mutation, kept under its idempotency key. */
+/** The response of a mutation, stored under its idempotency key. */
 export type IdempotencyRow = {
   readonly owner: string
   readonly key: string
@@ -200,7 +204,7 @@ export interface RunFilter {
   readonly owner?: string
   readonly kind?: 'agent' | 'command'
   readonly states?: readonly RunState[]
-  /** Made before this time. */
+  /** Created before this time. */
   readonly createdBefore?: string
   /** Return runs after this id in the list's order (newest first). */
   readonly after?: string
@@ -217,7 +221,10 @@ export interface Transaction {
   insertRun(run: NewRun): Promise<RunRow>
   /** Reads the run and locks it against other writers until the transaction ends, so that the result stays valid. */
   readRun(id: string): Promise<RunRow | undefined>
-  /** A new generation starts with host sequence 0 and nothing to read again; within one, the host sequence never goes back. */
+  /**
+   * A new generation starts with host sequence 0 and no events to read again. Within a generation, the host sequence
+   * never decreases.
+   */
   changeRun(id: string, change: RunChange): Promise<void>
   /** Changes the state, together with other facts; `conflict` if the run is not in the state `from`. */
   changeRunState(
@@ -233,10 +240,12 @@ export interface Transaction {
   appendEvents(runId: string, events: readonly NewEvent[]): Promise<RunEnvelope[]>
   /** Calls the run's listeners in every process after the commit, as if there were events. */
   announce(runId: string): void
-  /** Counts runs; from here to its end no other transaction that counts them comes between. */
+  /** Counts runs. Until the transaction ends, no other transaction can count runs. */
   countRuns(filter: RunCount): Promise<number>
 
-  /** Keeps a folder's settings where the owner has none for it yet. Returns those that are in force, which may be others. */
+  /**
+   * Stores a folder's settings if the owner has none for it yet. Returns the effective settings, which may be others.
+   */
   trustFirst(folder: TrustedFolder): Promise<{ readonly folder: TrustedFolder; readonly isFirst: boolean }>
 
   insertTurn(turn: Omit<TurnRow, 'ordinal'>): Promise<TurnRow>
@@ -278,7 +287,7 @@ export interface Transaction {
   /** Appends rows of one chain and makes `head` its head; `conflict` if the rows do not continue the chain. */
   appendAudit(rows: readonly AuditRow[], head: AuditHead): Promise<void>
 
-  /** Keeps an answer under its key; false where the key has one already. */
+  /** Stores a response under its key; returns false if the key already has one. */
   insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
   insertApiKey(row: ApiKeyRow): Promise<void>
   writeSetting(name: string, value: string): Promise<void>
@@ -355,9 +364,9 @@ export interface Store {
   readApiKey(hash: string): Promise<ApiKeyRow | undefined>
   countApiKeys(): Promise<number>
 
-  /** The answer kept under a key; one that is older than 24 h is forgotten. */
+  /** The response stored under a key; a response older than 24 h is ignored. */
   readIdempotencyKey(key: IdempotencyKey, now: Date): Promise<IdempotencyRow | undefined>
-  /** Keeps an answer that no transaction has kept, or replaces the one that a transaction kept. */
+  /** Stores a response outside a transaction, or replaces the response that a transaction stored. */
   writeIdempotencyKey(row: IdempotencyRow): Promise<void>
 
   readSetting(name: string): Promise<string | undefined>
@@ -366,9 +375,9 @@ export interface Store {
   readTrustedFolder(owner: string, path: string): Promise<TrustedFolder | undefined>
   /** Puts these settings in force, in the place of those that were. */
   writeTrustedFolder(folder: TrustedFolder): Promise<void>
-  /** False where the owner trusts no such folder. */
+  /** Returns false if the owner does not trust such a folder. */
   deleteTrustedFolder(owner: string, path: string): Promise<boolean>
-  /** The one that was trusted last comes first. `after` is the `next` of the page before. */
+  /** Most recently trusted first. `after` is the `next` of the previous page. */
   listTrustedFolders(filter: {
     readonly owner: string
     readonly after?: string
@@ -384,7 +393,7 @@ export interface Store {
   /** The smallest id of a run, or run id in the audit, that is greater than this one. */
   nextAuditChain(among: 'runs' | 'records', after: string): Promise<string | undefined>
 
-  /** Takes or renews a lease; false where another holder has it. */
+  /** Acquires or renews a lease; returns false if another holder has it. */
   acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean>
   releaseLease(name: string, holder: string): Promise<void>
 

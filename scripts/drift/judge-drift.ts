@@ -1,6 +1,6 @@
 import * as z from 'zod'
 
-/** What of `pulumi refresh --preview-only --json` tells of changes. */
+/** The fields of `pulumi refresh --preview-only --json` that describe changes. */
 const Digest = z.object({
   steps: z.array(
     z.object({
@@ -18,7 +18,7 @@ type Step = z.infer<typeof Digest>['steps'][number]
 export interface Drift {
   readonly urn: string
   readonly op: string
-  /** Paths of what differs; empty where nothing tells. */
+  /** Paths of the differing values; empty if Pulumi reports none. */
   readonly paths: readonly string[]
   /** Whether it is what Azure and the cluster change by themselves. */
   readonly isExpected: boolean
@@ -46,7 +46,10 @@ const EXPECTED: Readonly<Record<string, readonly RegExp[]>> = {
   'kubernetes:apps/v1:Deployment': [/^status(?:\.|$)/, /^metadata\.(?:generation|resourceVersion)$/],
 }
 
-/** Everything that differs, what is not expected first. Throws for what is no digest: silence is no health. */
+/**
+ * Returns all differences, unexpected ones first. Throws if the text is not a digest, so that missing output is never
+ * reported as no drift.
+ */
 export function judgeDrift(text: string): Drift[] {
   const { steps } = Digest.parse(JSON.parse(text))
   return steps

@@ -4,13 +4,13 @@ import { hiddenObjects } from '../../infra/shapes/hidden-objects.ts'
 import { checkStack } from '../../policies/stack/rules.ts'
 
 export interface PlanVerdict {
-  /** Lines for a person, grouped by what they are. */
+  /** Text for the terminal, grouped by kind of finding. */
   readonly text: string
-  /** False where a rule refuses, or an input has a shape that Azure does not take. */
+  /** False if a rule rejects the plan, or if an input has a shape that Azure does not accept. */
   readonly isSound: boolean
 }
 
-/** Holds a plan to the rules and to the shapes of Azure, and says also what neither could see. */
+/** Checks a plan against the rules and against Azure's types, and lists the parts that neither check covers. */
 export function checkPlan(plan: Plan, shapes: Shapes): PlanVerdict {
   const findings = checkStack(plan)
   const refused = findings.filter(({ level }) => level === 'mandatory')

@@ -5,7 +5,9 @@ import { shapesFolder } from '../../infra/shapes/cache.ts'
 import { loadShapes } from '../../infra/shapes/check-shapes.ts'
 import { checkPlan } from './check-plan.ts'
 
-/** `npm run plan:rules [-- <stack>…]`: holds written plans, all or the named ones, to the rules and to Azure's shapes. */
+/**
+ * `npm run plan:rules [-- <stack>…]`: checks written plans, all or the named ones, against the rules and Azure's types.
+ */
 const PLANS = resolve(import.meta.dirname, '../../plans')
 
 const named = process.argv.slice(2)

@@ -16,8 +16,8 @@ export interface Promoted {
 }
 
 /**
- * Arguments of `az` that copy one image, by digest, so that nothing else can come under the same name meanwhile. The source
- * is named by its resource id: by its host alone `az` looks for it in the subscription that it is logged in to.
+ * Arguments of `az` that copy one image by digest, so that no other image can take its name during the copy. The source
+ * is named by its resource id, because with the host alone `az` searches only the subscription that it is logged in to.
  */
 export function importArguments(
   { from, to }: Promoted,
@@ -67,7 +67,7 @@ export function promotions(source: EnvironmentFile, target: EnvironmentFile): Pr
   })
 }
 
-/** The target's text with the promoted images, all else as it was, and still right. */
+/** Returns the target's text with the promoted images and no other change, and checks that it is still valid. */
 export function promotedText(target: EnvironmentFile, promoted: readonly Promoted[]): string {
   const text = promoted.reduce(
     (changed, { was, to }) => changed.replaceAll(JSON.stringify(was), () => JSON.stringify(to)),

@@ -5,7 +5,7 @@ import { postComment } from './post-comment.ts'
 
 const USAGE = 'Usage: node scripts/pull-request-comment/main.ts <topic> <file.md>, in a workflow'
 
-/** What a workflow gives. */
+/** Environment variables that the workflow sets. */
 const Env = z.object({
   GITHUB_API_URL: z.url(),
   GITHUB_REPOSITORY: z.string().regex(/^[A-Za-z0-9_.-]+\/[A-Za-z0-9_.-]+$/),

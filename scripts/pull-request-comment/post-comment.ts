@@ -1,22 +1,22 @@
 import * as z from 'zod'
 
 export interface CommentRequest {
-  /** `https://api.github.com`, or where a server of one's own has it. */
+  /** `https://api.github.com`, or the URL of a GitHub Enterprise server. */
   readonly apiUrl: string
   readonly token: string
   /** `<owner>/<name>`. */
   readonly repository: string
   readonly pullRequest: number
-  /** What the comment is about: a later one about the same takes its place. */
+  /** The topic of the comment: a later comment with the same topic replaces it. */
   readonly topic: string
   readonly body: string
 }
 
-/** GitHub takes 65,536 characters; the rest is for the mark and the last line. */
+/** GitHub allows 65,536 characters; the rest is for the mark and the last line. */
 const MAX_CHARACTERS = 64_000
 const CUT = '\n\n… cut here: the whole page is in the summary of the workflow run.'
 const PER_PAGE = 100
-/** No pull request of ours has more; what is beyond is not looked for. */
+/** Limit of the search: none of our pull requests has more comments. */
 const MAX_PAGES = 30
 const TIMEOUT_MS = 30_000
 
@@ -24,7 +24,7 @@ const Comments = z.array(
   z.object({ id: z.int(), body: z.string().nullish(), user: z.object({ type: z.string() }).nullish() }),
 )
 
-/** Writes the comment about a topic, or changes the one that is there. Only a bot's own comment is ever changed. */
+/** Creates the comment for a topic, or updates the existing one. Only a bot's own comment is ever changed. */
 export async function postComment(request: CommentRequest): Promise<'created' | 'updated'> {
   const mark = `<!-- agentweaver:${request.topic} -->`
   const { body } = request

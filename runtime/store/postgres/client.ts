@@ -2,7 +2,7 @@ import pg from 'pg'
 
 export type DatabasePlace = { readonly url: string; readonly password?: () => Promise<string> }
 
-/** The library's client; where passwords are asked for, it asks with every connection that it makes. */
+/** The library's client. If the database has a password function, the client calls it for every new connection. */
 export function clientFor({ password }: DatabasePlace): typeof pg.Client {
   if (!password) return pg.Client
   return class extends pg.Client {

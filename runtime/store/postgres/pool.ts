@@ -9,7 +9,7 @@ export interface PoolLimits {
   /** The server cancels a statement after this time. Below `answerMs`, so that a slow statement keeps its connection. */
   readonly statementMs: number
   readonly lockMs: number
-  /** How long to wait for a connection, and for the answer to a statement, before the connection is given up. */
+  /** How long to wait for a connection, and for the result of a statement, before the connection is discarded. */
   readonly answerMs: number
   /** Shown by the server in `pg_stat_activity`. */
   readonly name: string
@@ -47,15 +47,15 @@ export function pooledDialect(place: DatabasePlace, limits: PoolLimits, log: Log
 }
 
 /**
- * A pool that discards a connection once a statement on it gets no answer. A failover or a middlebox can leave a
- * connection open and silent for ever: the server's own timeouts never arrive on it.
+ * A pool that discards a connection if a statement on it gets no response. A failover or a middlebox can leave a
+ * connection open and silent for ever, and the server's own timeouts never arrive on such a connection.
  */
 function answeringPool(pool: pg.Pool, answerMs: number): PostgresPool {
   return {
     connect: async () => {
       const client = new AnsweringClient(await pool.connect(), answerMs)
       return {
-        // Kysely also declares a form for cursors, which it uses only where a cursor is configured.
+        // Kysely also declares a form for cursors, but uses it only if a cursor is configured.
         query: ((text: string, values?: readonly unknown[]): unknown =>
           client.query(text, values)) as PostgresPoolClient['query'],
         release: () => client.release(),

@@ -2,7 +2,7 @@ import pg from 'pg'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
 import { clientFor, type DatabasePlace } from './client.ts'
 
-/** Who logs in to which database: a role, and the identity of Entra that may be it. */
+/** The login to a database: the database, the role, and the Entra identity that may use the role. */
 export interface DatabaseLogin {
   readonly database: string
   readonly role: string
@@ -66,7 +66,7 @@ async function begin(client: pg.Client): Promise<void> {
   await client.query('select pg_advisory_xact_lock($1)', [LOCK])
 }
 
-/** Says which step failed: a message of the server alone names no object. */
+/** Adds the failed step to the error, because the server's message alone names no object. */
 const step = <T>(what: string, work: Promise<T>): Promise<T> =>
   work.catch((cause) => {
     throw new SandboxError('unavailable', `${what} failed: ${messageOf(cause)}`, { cause })
@@ -131,7 +131,7 @@ async function grantDatabase(client: pg.Client, { database, role }: DatabaseLogi
     await step(`"${statement}" in the database "${database}"`, client.query(statement))
   const missing = await missingRights(client, { database, role })
   if (missing.length === 0) return
-  // The server only warns where the one who grants holds nothing to grant.
+  // The server only warns if the granting role has no right to grant.
   throw new SandboxError(
     'conflict',
     `the grants to the role "${role}" had no effect: ${missing.join('; ')}. The database "${database}" must be owned by azure_pg_admin, of which the administrator is a member`,

@@ -48,7 +48,7 @@ export async function openSqlite(file: string, lockDeadlineMs = LOCK_DEADLINE_MS
   }
 }
 
-/** The store holds runs of all owners: only this account may read it. The log files take the file's mode. */
+/** The store holds runs of all owners, so only this account may read it. The log files inherit the file's mode. */
 function createPrivately(file: string): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   closeSync(openSync(file, 'a', 0o600))

@@ -53,7 +53,7 @@ export async function insertApproval({ db }: Scope, approval: ApprovalRow): Prom
 /** The fields that a decision may change. The request, and the call it is bound to, never change. */
 export type ApprovalDecision = Pick<ApprovalRow, 'state'> & Partial<ApprovalRow>
 
-/** The condition on the state makes exactly one of two simultaneous deciders the first. */
+/** The condition on the state lets exactly one of two simultaneous decisions succeed. */
 export async function decideApproval(
   { db }: Scope,
   requestId: string,
@@ -107,7 +107,7 @@ export async function listApprovals(
   return (await query.execute()).map(toApproval)
 }
 
-/** Pending approvals whose time has come, the longest overdue first. */
+/** Pending approvals whose time has expired, the longest overdue first. */
 export async function listExpiredApprovals({ db }: Scope, now: string): Promise<ApprovalRow[]> {
   const rows = await db
     .selectFrom('approvals')

@@ -6,7 +6,7 @@ import { toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
 
 const CHUNK_BYTES = 1_048_576
-/** A writer touches its blob with every chunk; one that has been silent for so long has died. */
+/** A writer touches its blob with every chunk; without a touch for this long, the writer counts as dead. */
 const ABANDONED_AFTER_MS = 3_600_000
 
 export interface NewBlob {

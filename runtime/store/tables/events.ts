@@ -4,7 +4,7 @@ import type { Scope, WriteScope } from '../engine.ts'
 import type { NewEvent } from '../store.ts'
 import { lockRun } from './runs.ts'
 
-/** SQLite takes at most 32,766 variables per statement, PostgreSQL 65,535. */
+/** SQLite allows at most 32,766 variables per statement, PostgreSQL 65,535. */
 const ROWS_PER_INSERT = 1_000
 
 type HostPosition = NonNullable<NewEvent['host']>

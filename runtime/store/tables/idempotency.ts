@@ -27,7 +27,7 @@ export async function readIdempotencyKey(
   }
 }
 
-/** Of two requests with one key that come at once, one gets `true`; the other waits for its commit and gets `false`. */
+/** Of two simultaneous requests with one key, one gets `true`; the other waits for its commit and gets `false`. */
 export async function insertIdempotencyKey(scope: Scope, row: IdempotencyRow): Promise<boolean> {
   await forgetOld(scope, row)
   const { numInsertedOrUpdatedRows } = await scope.db

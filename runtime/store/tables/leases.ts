@@ -7,7 +7,9 @@ export interface LeaseRequest {
   readonly ttlMs: number
 }
 
-/** One statement by the store's clock: of several that ask, one gets it; its holder renews it. */
+/**
+ * One statement by the store's clock: of several simultaneous requests, one acquires the lease. Its holder renews it.
+ */
 export async function acquireLease({ db, engine }: Scope, lease: LeaseRequest): Promise<boolean> {
   const expires = sql<number>`${engine.nowMs} + ${sql.lit(Math.round(lease.ttlMs))}`
   const { numInsertedOrUpdatedRows } = await db

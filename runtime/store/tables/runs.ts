@@ -118,7 +118,7 @@ function selectForWriting({ db, engine }: Scope, id: string): Promise<Row | unde
   return engine.lockRows(query).executeTakeFirst()
 }
 
-/** A new generation starts with host sequence 0; within one, the host sequence never goes back. */
+/** A new generation starts with host sequence 0. Within a generation, the host sequence never decreases. */
 export async function changeRun({ db }: Scope, id: string, change: RunChange): Promise<void> {
   const columns = columnsOf(change)
   if (Object.keys(columns).length > 0) {
@@ -129,7 +129,7 @@ export async function changeRun({ db }: Scope, id: string, change: RunChange): P
 
 type StateMove = { readonly from: RunState; readonly to: RunState; readonly facts: RunChange }
 
-/** Compares and sets: a caller that decided on a state which is not stored any more changes nothing. */
+/** Compare and set: if the stored state is not the expected state, nothing changes. */
 export async function changeRunState(
   { db }: Scope,
   id: string,

@@ -29,7 +29,7 @@ const toFolder = (row: Row): TrustedFolder => ({
   trustedAt: row.trusted_at,
 })
 
-/** Of two first runs at once, one puts its settings in force and the other one gets them. */
+/** Of two simultaneous first runs, one stores its settings and the other receives those settings. */
 export async function trustFirst(
   scope: Scope,
   folder: TrustedFolder,
