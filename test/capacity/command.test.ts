@@ -19,7 +19,7 @@ describe('agentweaver capacity', () => {
     expect(stdout).toBe(shown)
   })
 
-  test('prints one object of JSON with the same answers', async () => {
+  test('prints one JSON object with the same results', async () => {
     const { status, stdout } = await capacity(
       '--env',
       'prod',

@@ -103,7 +103,7 @@ describe('the sandboxes of Azure', () => {
 })
 
 describe('an option of the environment', () => {
-  it('closed takes names away: no resolver answers', () => {
+  it('closed disables name resolution: no resolver is reachable', () => {
     const tree = aTree(changed((value) => (value['egress'].mode = 'closed')))
 
     expect(objectIn(tree, 'SandboxTemplate')['spec'].podTemplate.spec).toMatchObject({
@@ -112,7 +112,7 @@ describe('an option of the environment', () => {
     })
   })
 
-  it('volume gives each sandbox a volume of its own, and a class that makes it', () => {
+  it('volume gives each sandbox its own volume, and adds the storage class', () => {
     const tree = aTree(changed((value) => (value['sizes'].sandboxes.workspace = 'volume')))
 
     const { spec } = objectIn(tree, 'SandboxTemplate') as Fields
@@ -136,7 +136,7 @@ describe('an option of the environment', () => {
     expect(objectIn(tree, 'SandboxWarmPool', 'agentweaver-command')['spec'].replicas).toBe(3)
   })
 
-  it('a pool that keeps nothing warm wakes nobody for being empty', () => {
+  it('a pool without warm sandboxes raises no alert when it is empty', () => {
     const tree = aTree(
       changed((value) => {
         value['infra'].monitoring.collector = 'operator'
@@ -160,7 +160,7 @@ describe('an option of the environment', () => {
     ['none', []],
     ['azure', ['azmonitoring.coreos.com/v1 PodMonitor']],
     ['operator', ['monitoring.coreos.com/v1 PodMonitor', 'monitoring.coreos.com/v1 PrometheusRule']],
-  ])('collected by %s has no object that nobody would read', (collector, expected) => {
+  ])('collected by %s has no object without a reader', (collector, expected) => {
     const tree = aTree(changed((value) => (value['infra'].monitoring.collector = collector)))
 
     const found = tree.objects.filter(({ object }) => /Monitor|PrometheusRule/.test(object.kind))
@@ -189,7 +189,7 @@ describe('the API', () => {
     expect(rule.timeouts).toEqual({ request: '0s', backendRequest: '0s' })
   })
 
-  it.each(ENVIRONMENTS)('answers to the names that %s leads to it, and to no others', (name) => {
+  it.each(ENVIRONMENTS)('accepts only the host names that %s routes to it', (name) => {
     const { objects } = aTree(anEnvironment(name))
     const deployment = objects.find(({ object }) => object.kind === 'Deployment')?.object as Fields
     const [api] = deployment.spec.template.spec.containers
@@ -254,7 +254,7 @@ describe('the order of a tree', () => {
     expect(waveOf(firstApp, first)).toBeLessThan(waveOf(thenApp, then))
   })
 
-  it('is that of the sync waves and of the kustomizations', () => {
+  it('follows the sync waves and the kustomizations', () => {
     for (const { objects } of appsOf(anEnvironment('prod'))) {
       const waves = objects.map(({ metadata }) =>
         Number(metadata.annotations?.['argocd.argoproj.io/sync-wave']),
@@ -278,7 +278,7 @@ describe('the way out of a sandbox', () => {
       value.infra.network.serviceCidrs = serviceCidrs
     })
 
-  it('is the proxy in mode proxy, by the address of its Service, for AgentHost where there is an agent', () => {
+  it('is the proxy in mode proxy, by the address of its Service, for AgentHost if there is an agent', () => {
     const environment = withProxy('10.0.0.20')
 
     const service = objectIn(aTree(environment), 'Service', 'agentweaver-egress-proxy')
@@ -303,7 +303,7 @@ describe('the way out of a sandbox', () => {
     expect(checkTree(aTree(environment))).toEqual([])
   })
 
-  it.each(['fqdn', 'closed'])('is told to nobody in mode %s', (mode) => {
+  it.each(['fqdn', 'closed'])('is configured in no container in mode %s', (mode) => {
     const environment = changed((value) => {
       value.egress = { mode }
     })
@@ -321,7 +321,7 @@ describe('the way out of a sandbox', () => {
         env.map((one) => (one.name === 'HTTPS_PROXY' ? { ...one, value: 'http://10.0.0.21:3128' } : one)),
       'HTTPS_PROXY is http://10.0.0.21:3128, where no egress proxy listens',
     ],
-  ])('is missed by a check where it %s', (_how, change, message) => {
+  ])('is reported as wrong by a check if it %s', (_how, change, message) => {
     const tree = aTree(withProxy('10.0.0.20'))
     const [host] = objectIn(tree, 'SandboxTemplate', 'agentweaver-agent')['spec'].podTemplate.spec.containers
     host.env = change(host.env)

@@ -79,7 +79,7 @@ it.each(['credential_forbidden', 'credential_absent'] as const)(
   },
 )
 
-it('tells of every new value before anybody gets it, and of none twice', async () => {
+it('announces every new value once, before a caller gets it', async () => {
   const { state, fetch } = aCredential({ value: 'a' })
 
   await fetch()

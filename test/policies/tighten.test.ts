@@ -63,7 +63,7 @@ describe('tighten', () => {
     )
   })
 
-  it('does what a tighter patch says', () => {
+  it('applies a stricter patch', () => {
     const top = ceilingOf({
       network_enabled: true,
       redact_pii: false,
@@ -92,7 +92,7 @@ describe('tighten', () => {
     })
   })
 
-  it('leaves what a patch does not say', () => {
+  it('keeps settings that a patch omits', () => {
     const top = ceilingOf({ network_enabled: true, allowed_repository_roots: ['/srv'], direct: true })
 
     expect(tighten(top, {})).toEqual(top)

@@ -20,7 +20,7 @@ test('the state of an earlier version is found from its folder, from any below i
   expect(findEarlierFolders('/', home).found).toEqual([atHome])
 })
 
-test('a folder with the settings of a project is none', async () => {
+test('a folder that contains only project settings is not an earlier state folder', async () => {
   const { home } = await aProject()
   const project = await aFolder('aw-settings-')
   await mkdir(join(project, '.agentweaver'))

@@ -46,7 +46,7 @@ describe('applying hunks', () => {
     })
   })
 
-  it('inserts where there is nothing to match', () => {
+  it('inserts if the hunk has no lines to match', () => {
     expect(applyHunks('a\nb\n', unified('@@ -1,0 +2,1 @@\n+new\n'))).toEqual({
       ok: true,
       text: 'a\nnew\nb\n',
@@ -58,7 +58,7 @@ describe('applying hunks', () => {
     })
   })
 
-  it('keeps CRLF where the file has it, whatever the patch has', () => {
+  it('keeps CRLF line endings of the file, for any line endings in the patch', () => {
     const crlfPatch = '--- a/x\r\n+++ b/x\r\n@@ -1,2 +1,3 @@\r\n a\r\n-b\r\n+B\r\n+new\r\n'
 
     for (const hunks of [unified('@@ -1,2 +1,3 @@\n a\n-b\n+B\n+new\n'), hunksOf(crlfPatch)]) {

@@ -33,7 +33,7 @@ describe('where a value comes from', () => {
     ])
   })
 
-  test('tells the kind of a scope', () => {
+  test('determines the kind of a scope', () => {
     const group = changed(recordedPlan('others-new'), 'authorization:RoleAssignment api-on-group', [
       'scope',
       { $unknown: 'urn:pulumi:prod::agentweaver::azure-native:resources:ResourceGroup::group' },
