@@ -66,7 +66,7 @@ describeWith(['agent-sandbox'], 'a claim on a warm pool', () => {
     expect(sandbox.metadata.labels?.[LABEL.launchType]).toBe('cold')
   })
 
-  it('starts cold beside a full pool when it carries env, even where the template permits that', async () => {
+  it('starts cold despite a full pool when it carries env, even if the template permits env', async () => {
     await space.fillPool('env', 1, { spec: { envVarsInjectionPolicy: 'Allowed' } })
 
     const claim = await space.bindClaim({ pool: 'env', spec: { env: [{ name: 'A', value: '1' }] } })

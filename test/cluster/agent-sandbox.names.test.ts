@@ -98,7 +98,7 @@ describeWith(['agent-sandbox'], 'a namespace without room', () => {
 describeWith(['agent-sandbox'], 'a claim with a volume of its own', () => {
   const space = useSandboxSpace('own-volume')
 
-  it('starts cold beside a full pool, even where the template permits that', async () => {
+  it('starts cold despite a full pool, even if the template permits volumes', async () => {
     await space.fillPool('permitted', 1, { spec: { volumeClaimTemplatesPolicy: 'Allowed' } })
     const resources = { requests: { storage: '1Mi' } }
     const volumeClaimTemplates = [

@@ -95,7 +95,7 @@ describeWith(['agent-sandbox', 'audit log'], 'what a warm claim costs the API se
     expect(count('patch', 'sandboxclaims/status')).toBeLessThanOrEqual(2)
   })
 
-  it('is no read at all: the controller answers from its caches', async () => {
+  it('needs no reads: the controller reads from its caches', async () => {
     await space.fillPool('reads', 1)
     const since = new Date()
 

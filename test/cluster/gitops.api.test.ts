@@ -106,7 +106,7 @@ describe.skipIf(noNodes !== undefined)(
       print(`API: ready ${pods.map(secondsToReady).join(' s, ')} s after its pod was made`)
     })
 
-    it('runs in a warm pod of its own, asked for through the Service, with three requests', async () => {
+    it('runs in its own warm pod, through the Service, with three requests', async () => {
       await api.waitForPools()
       const started = performance.now()
 
@@ -206,7 +206,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('hands its runs over when it is told to stop', async () => {
+    it('hands its runs over when it is stopped', async () => {
       await api.waitForPools()
       const [a, b] = await twoReplicas()
       const { id } = await startRun(a.client, [[shell('sleep 20; echo slept')]])

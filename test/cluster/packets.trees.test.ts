@@ -105,7 +105,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed ne
   describe(`of ${hurried.name}`, () => {
     const cells = useTree(hurried)
 
-    it('still keep every sandbox from what it must never reach', async () => {
+    it('still keep every sandbox away from its forbidden destinations', async () => {
       const evaluator = evaluatorOf(hurried)
       const asked = cells().filter(({ probe }) => probe !== undefined)
 

@@ -54,7 +54,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
         events = await collect(pod, 0, turnEnded)
       }, 120_000)
 
-      it('runs the command of the model in the toolbox and tells it what came of it', () => {
+      it('runs the command of the model in the toolbox and returns the result to the model', () => {
         const output = events.flatMap(({ event }) =>
           event.type === 'command.output' ? event.data.chunk : [],
         )

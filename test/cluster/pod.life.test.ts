@@ -69,7 +69,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       ],
       ['all of the toolbox is killed that can be', (pod) => runInToolbox(pod, 'kill -KILL -1')],
       [
-        'AgentHost is told to end',
+        'AgentHost receives SIGTERM',
         ({ name }) =>
           execInPod(space, { name, container: CONTAINERS.agentHost }, [
             'node',

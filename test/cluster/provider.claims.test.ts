@@ -57,7 +57,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     expect(Math.abs(lifeMs - PROVIDER_TIMING.lifetime.lifetimeMs)).toBeLessThan(10_000)
   })
 
-  it('is cold, and told to be, when the pool is empty', async () => {
+  it('is cold, and reported as cold, when the pool is empty', async () => {
     await space.fillPool('cold', 0)
     const provider = await space.startProvider('cold')
 
@@ -146,7 +146,7 @@ describeWith(['agent-sandbox', 'audit log'], 'a sandbox, as the API server’s a
   const space = useProviderSpace('audited')
   const audit = createAuditLog(inject('cluster').auditLog)
 
-  it('costs three requests of ours: create the claim, get the pod, delete the claim', async () => {
+  it('costs three requests from us: create the claim, get the pod, delete the claim', async () => {
     await space.fillPool('requests', 1)
     const provider = await space.startProvider('requests')
     const sandbox = await claimWith(provider)
@@ -167,7 +167,7 @@ describeWith(['agent-sandbox', 'audit log'], 'a sandbox, as the API server’s a
 describeWith(['agent-sandbox'], 'a name that is taken', () => {
   const space = useProviderSpace('taken')
 
-  it('is refused where the claim is somebody else’s, which stays as it is', async () => {
+  it('is refused if the claim belongs to another service, and the claim stays unchanged', async () => {
     await space.fillPool('foreign', 1)
     const provider = await space.startProvider('foreign')
     const claimName = space.unique('agent-foreign')
@@ -248,7 +248,7 @@ describeWith(['agent-sandbox'], 'the life of a claim', () => {
     await sandbox.release('test')
   })
 
-  it('is lost when somebody deletes the claim', async () => {
+  it('is lost when the claim is deleted', async () => {
     await space.fillPool('deleted', 1)
     const provider = await space.startProvider('deleted')
     const sandbox = await claimWith(provider)

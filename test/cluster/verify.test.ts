@@ -39,7 +39,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
     expect(detailOf(checks, 'names')).toContain(`${OUTSIDE.other}:80 is not allowed, but reachable`)
   })
 
-  it('passes what holds, and says what it could not look at', { timeout: SLOW_MS }, async () => {
+  it('passes valid checks, and reports the checks that it could not run', { timeout: SLOW_MS }, async () => {
     await space.kube().create(fence(space.namespace))
     await space.waitForPool('command')
 

@@ -243,7 +243,7 @@ describe('a provider on a control plane whose programs die', () => {
     await expectNothingLeft()
   })
 
-  it('is had and given back though the API server stands still longer than any one request may take', async () => {
+  it('claims and releases a sandbox although the API server freezes for longer than any request timeout', async () => {
     await poolIsFull()
     const provider = await startProvider()
     program('kube-apiserver').freeze()
