@@ -112,7 +112,7 @@ it('rejects open with the error of the runners if they cannot open the workspace
   await link.close()
 })
 
-it('is over when either runner goes', async () => {
+it('ends when either runner disconnects', async () => {
   const name = aName()
   const waiting = awaitRunners({ name, user: OWN })
   const [, online] = await Promise.all([aRunner(name, 'offline'), aRunner(name, 'online')])

@@ -76,7 +76,7 @@ describe('verifyChain', () => {
     ['edited', 1, (rows: AuditRow[]) => replaceAt(rows, 0, (row) => ({ ...row, record: 'not JSON' }))],
     ['edited', 2, (rows: AuditRow[]) => replaceAt(rows, 1, (row) => ({ ...row, runId: 'run_2' }))],
     ['edited', 5, (rows: AuditRow[]) => replaceAt(rows, 4, (row) => ({ ...row, runId: 'run_2' }))],
-  ] as const)('names what was %s and where', (problem, at, tamper) => {
+  ] as const)('reports a chain that was %s, with the position', (problem, at, tamper) => {
     const { rows, head } = chainOf(5)
 
     expect(verifyChain(tamper(rows), head, KEYS)).toEqual({ ok: false, at, problem })

@@ -133,7 +133,7 @@ describe('what binds first', () => {
     expect(fitPerNode(environment, 'agent').sandboxes).toBe(10)
   })
 
-  test('is nothing where the warm pools alone do not fit', () => {
+  test('is nothing if the warm pools alone do not fit', () => {
     const environment = aRoomyEnvironment(({ sizes }) => {
       sizes.sandboxes.agent.warm.replicas = 11
     })

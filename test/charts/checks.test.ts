@@ -355,7 +355,7 @@ describe('the checks of a tree', () => {
     expect(new Set(PLANTS.map(({ check }) => check))).toEqual(new Set(Object.keys(CHECKS)))
   })
 
-  it('says where the fault shows and which file to open', () => {
+  it('names the file and the place of the mistake', () => {
     const tree = aTree(anEnvironment('dev'))
     pod(tree).containers[0].image = 'a:1'
 

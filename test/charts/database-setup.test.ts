@@ -47,7 +47,7 @@ describe.each(['dev', 'prod'] as const)('the Job that makes the API’s role, of
     ])
   })
 
-  it('is in a namespace where no rule of admission speaks about Jobs and their pods', () => {
+  it('is in a namespace without admission rules for Jobs and their pods', () => {
     const { objects } = aTree(environment)
     const policies = objects.filter(({ object }) => object.kind === 'ValidatingAdmissionPolicy') as Fields[]
     const about = policies.filter(({ object }) =>

@@ -81,7 +81,7 @@ describe.each(ENVIRONMENTS)('the sandboxes of %s', (name) => {
 })
 
 describe('the sandboxes of Azure', () => {
-  it('have an identity of Azure in the class that needs one, and none in the other', () => {
+  it('have an Azure identity only in the class that needs one', () => {
     expect(audiences(podOf('prod', 'agent'))).toEqual(['agentweaver-api', 'api://AzureADTokenExchange'])
     expect(audiences(podOf('prod', 'command'))).toEqual(['agentweaver-api'])
     const env = JSON.stringify(container(podOf('prod', 'command'), 'agent-host').env)
@@ -149,7 +149,7 @@ describe('an option of the environment', () => {
     expect(empty).toEqual(['AgentweaverPoolEmpty-command'])
   })
 
-  it('isolation none asks for no runtime class and makes none', () => {
+  it('isolation none sets no runtime class and creates none', () => {
     const tree = aTree(changed((value) => (value['isolation'] = 'none')))
 
     expect(objectIn(tree, 'SandboxTemplate')['spec'].podTemplate.spec).not.toHaveProperty('runtimeClassName')
@@ -169,7 +169,7 @@ describe('an option of the environment', () => {
 })
 
 describe('the API', () => {
-  it('may do exactly this in the namespace of the sandboxes, and nothing anywhere else', () => {
+  it('may do exactly this in the namespace of the sandboxes, and nothing elsewhere', () => {
     const tree = aTree(anEnvironment('prod'))
 
     const roles = tree.objects.filter(({ object }) => object.kind === 'Role').map(({ object }) => object)
@@ -293,7 +293,7 @@ describe('the way out of a sandbox', () => {
     expect(checkTree(aTree(environment))).toEqual([])
   })
 
-  it('is written as a URL has it where services have addresses of the sixth version', () => {
+  it('is written in URL notation if services have IPv6 addresses', () => {
     const environment = withProxy('fd00:5::20', ['10.0.0.0/16', 'fd00:5::/108'])
 
     expect(envOf(environment, 'agent', 'agent-host')['HTTPS_PROXY']).toBe('http://[fd00:5::20]:3128')
@@ -333,7 +333,7 @@ describe('the way out of a sandbox', () => {
 })
 
 describe('a tree', () => {
-  it('of a preview has objects in its own three namespaces alone, and none of the base’s names', () => {
+  it('of a preview has objects only in its own three namespaces, and no names of the base', () => {
     const { objects } = aTree(anEnvironment('pr-example'))
 
     const namespaces = new Set(objects.map(({ object }) => object.metadata.namespace))

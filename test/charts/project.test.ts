@@ -152,7 +152,7 @@ describe('the trees of a project', () => {
     expect(differences()).toEqual([])
   })
 
-  it('are named when their environment is gone', () => {
+  it('are reported if their environment no longer exists', () => {
     mkdirSync(at('gitops/staging'))
 
     expect(orphanTrees(project)).toEqual(['staging'])

@@ -160,7 +160,7 @@ describeWith(['agent-sandbox'], 'a claim that names a member itself', () => {
   })
 })
 
-describeWith(['agent-sandbox'], 'a claim that comes before what it needs', () => {
+describeWith(['agent-sandbox'], 'a claim that is created before its template or pool', () => {
   const space = useSandboxSpace('early')
 
   it('says WarmPoolNotFound and binds as soon as the pool is there', async () => {

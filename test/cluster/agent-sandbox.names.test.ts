@@ -95,7 +95,7 @@ describeWith(['agent-sandbox'], 'a namespace without room', () => {
   })
 })
 
-describeWith(['agent-sandbox'], 'a claim with a volume of its own', () => {
+describeWith(['agent-sandbox'], 'a claim with its own volume', () => {
   const space = useSandboxSpace('own-volume')
 
   it('starts cold despite a full pool, even if the template permits volumes', async () => {

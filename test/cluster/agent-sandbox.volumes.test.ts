@@ -8,7 +8,7 @@ import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
 const MOUNT = '/workspace'
 
-describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with a volume of its own', () => {
+describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with its own volume', () => {
   const space = useSandboxSpace('volumes')
   const folders = () => {
     const root = volumesFolder(inject('cluster').folder)

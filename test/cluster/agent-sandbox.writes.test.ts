@@ -6,7 +6,7 @@ import { conditionOf } from '../../devcluster/client/manifests.ts'
 import { describeWith } from './helpers/features.ts'
 import { useSandboxSpace } from './helpers/sandbox-space.ts'
 
-describeWith(['agent-sandbox'], 'what a watcher sees of a claim', () => {
+describeWith(['agent-sandbox'], 'the watch events of a claim', () => {
   const space = useSandboxSpace('watched')
 
   /** Every state of one claim, from its creation to Ready. */
@@ -74,7 +74,7 @@ describeWith(['agent-sandbox'], 'what a watcher sees of a claim', () => {
   })
 })
 
-describeWith(['agent-sandbox', 'audit log'], 'what a warm claim costs the API server', () => {
+describeWith(['agent-sandbox', 'audit log'], 'the API server requests of a warm claim', () => {
   const space = useSandboxSpace('audited')
   const audit = createAuditLog(inject('cluster').auditLog)
 

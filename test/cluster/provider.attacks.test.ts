@@ -240,7 +240,7 @@ describeWith(
     it.each([
       ['under another runtime', { runtimeClass: 'gvisor' }, /not under gvisor/],
       ['with another service account', { serviceAccount: () => 'agent-host' }, /service account/],
-    ] as const)('cannot slip a pool member of its own %s under us', async (_what, required, words) => {
+    ] as const)('cannot make us use its own pool member %s', async (_what, required, words) => {
       const pool = await slipIn(await becomeAttacker(space))
       const provider = await space.startProvider(pool, { ...impatient, ...required })
 

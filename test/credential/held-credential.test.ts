@@ -21,7 +21,7 @@ function aCredential(first: Held) {
   return { state, fetch: () => credential.fetch() }
 }
 
-it('reads once for all who ask at the same time', async () => {
+it('reads once for all concurrent callers', async () => {
   const { state, fetch } = aCredential({ value: 'a' })
 
   const values = await Promise.all([fetch(), fetch(), fetch()])

@@ -76,7 +76,7 @@ it.each<[string, Fault]>([
   ['fails', error(500, 'InternalServerError')],
   ['breaks every line', 'reset'],
   ['says nothing', 'silence'],
-])('gives up when its budget is used up where the vault %s', async (_what, fault) => {
+])('gives up after its time budget if the vault %s', async (_what, fault) => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   // Twice the budget would reach the answer behind these.
@@ -87,7 +87,7 @@ it.each<[string, Fault]>([
   await expect(opened).rejects.toMatchObject({ code: 'credential_unavailable' })
 })
 
-it('is unavailable, not absent, where the names lead nowhere', async () => {
+it('is unavailable, not absent, if the host names do not resolve', async () => {
   const azure = await startAzure()
   await azure.proxy.close()
 

@@ -132,7 +132,7 @@ describe('the file', () => {
     expect(load).toThrow(reason)
   })
 
-  it('is refused with a destination twice, or a class that does not exist, or none', () => {
+  it('is rejected with a duplicate destination, an unknown class, or no class', () => {
     const twice = withDestination(
       ...ALLOWED.map((line) => line.replace('api.example.com', 'pypi.org')),
     ).replace(

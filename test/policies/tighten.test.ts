@@ -181,7 +181,7 @@ describe('widenings', () => {
     ])
   })
 
-  it('are none exactly where every wish is granted', () => {
+  it('are empty exactly if every wish is granted', () => {
     fc.assert(
       fc.property(ceiling, patch, (top, wish) => {
         const got = tighten(top, wish)

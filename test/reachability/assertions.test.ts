@@ -153,7 +153,7 @@ describe('a mistake in a rendered tree', () => {
     )
   })
 
-  it('shows where a workload does not carry the label that policies select by', () => {
+  it('reports a workload without the label that policies select by', () => {
     const relabelled: KubeObject = {
       apiVersion: 'apps/v1',
       kind: 'Deployment',
@@ -187,7 +187,7 @@ describe('the page', () => {
     expect(reachabilityPage(networkObjects(environment, EGRESS), environment, EGRESS)).toBe(page)
   })
 
-  it('says why where the policies cannot be judged', () => {
+  it('reports the reason if the policies cannot be evaluated', () => {
     const unknown = {
       apiVersion: 'cilium.io/v3',
       kind: 'CiliumNetworkPolicy',

@@ -216,7 +216,7 @@ describe('a CiliumNetworkPolicy', () => {
     })
   })
 
-  it('is closed by another where its own enableDefaultDeny is off', () => {
+  it('is closed by another policy even if its own enableDefaultDeny is off', () => {
     const open = aCiliumPolicy({
       endpointSelector: CLIENT,
       enableDefaultDeny: { egress: false },
@@ -289,8 +289,8 @@ describe('a CiliumNetworkPolicy', () => {
   })
 })
 
-describe('who enters', () => {
-  it('is let in by a rule and by nothing else', () => {
+describe('ingress', () => {
+  it('is allowed by a rule only', () => {
     const { isAllowed } = evaluatorOf([entering({ fromEndpoints: [CLIENT], toPorts: PORT_80 })])
 
     expect(isAllowed(from(pod('client'), pod('server'), 80))).toBe(true)

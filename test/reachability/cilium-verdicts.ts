@@ -196,7 +196,10 @@ export const CILIUM_VERDICTS: readonly CiliumVerdict[] = [
   ...titled('who is a peer in the whole cluster', CLUSTERWIDE_PEERS, (selector) =>
     aClusterwidePolicy(rule(CLIENT, { toEndpoints: [selector] })),
   ),
-  verdict(['a refusal of a policy that selects nobody refuses nothing', {}, fromClient, true], [denyNobody]),
+  verdict(
+    ['a deny rule of a policy that selects no pods denies nothing', {}, fromClient, true],
+    [denyNobody],
+  ),
   named('the number that the pod gives it', from(pod('client'), pod('server'), 8080), true),
   named('never the number of a pod with the same labels', from(pod('client'), pod('server'), 9090), false),
   named('nor for a pod that names no port', from(pod('client'), pod('unnamed'), 8080), false),

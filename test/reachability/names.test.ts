@@ -111,7 +111,7 @@ describe('a name', () => {
     expect(isAllowed(from(pod('client'), address('203.0.113.9'), 443))).toBe(true)
   })
 
-  it('is free where another rule of the very same port lists no names', () => {
+  it('is allowed if another rule of the same port lists no names', () => {
     const plainLookup = { toEndpoints: RESOLVER, toPorts: [port(53, 'UDP')] }
     const { evaluate } = evaluatorOf([
       listed,
@@ -123,7 +123,7 @@ describe('a name', () => {
     })
   })
 
-  it('is learned all the same there: the agent reads every lookup of that port', () => {
+  it('is also learned in this case: the agent reads every lookup of that port', () => {
     const plainLookup = { toEndpoints: RESOLVER, toPorts: [port(53, 'UDP')] }
     const both = [listed, aCiliumPolicy({ endpointSelector: CLIENT, egress: [plainLookup] }, { name: 'x' })]
 

@@ -79,7 +79,7 @@ it('is written ahead, and not at every tick', async () => {
   expect(time.ms).toBeLessThanOrEqual(await kept(store, id))
 })
 
-it('is not written by who was taken over from', async () => {
+it('is not written by a driver that lost the run', async () => {
   const store = await aStore()
   const id = await givenRun(store, { holder: 'first' })
   const warnings: string[] = []
@@ -95,7 +95,7 @@ it('is not written by who was taken over from', async () => {
   expect(await kept(store, id)).toBe(HOUR_MS + CHARGE_MS)
 })
 
-it('is tried again where the store was away', async () => {
+it('is retried after the store was unavailable', async () => {
   const store = await aStore()
   const id = await givenRun(store, { holder: 'first' })
   const time = activeTimeOf({ store, log: silentLog }, await read(store, id))

@@ -157,7 +157,7 @@ it.each([
     },
   ],
 ] as [string, Header & { message: RegExp; content?: string }][])(
-  'refuses an archive whose settings are %s, and goes on waiting',
+  'rejects an archive whose settings are %s, and keeps waiting',
   async (_what, { message, content = '', ...header }) => {
     const { service } = use()
     const run = await service.startRun(alice, { ...aRun('/', []), workspace: { kind: 'upload' } })

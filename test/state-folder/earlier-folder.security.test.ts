@@ -62,7 +62,7 @@ test.each<[string, (state: string) => Promise<unknown>]>([
       execFileSync('mkfifo', ['-m', '600', join(state, 'seal')])
     },
   ],
-])('a folder that someone else may have made or changed is passed over: %s', async (reason, touch) => {
+])('a folder that another user may have created or changed is skipped: %s', async (reason, touch) => {
   const { home, project, state } = await aProject()
   expect(findEarlierFolders(project, home).found).toEqual([state])
 
@@ -92,7 +92,7 @@ test('a folder that a command in a sandbox made, knowing its numbers, is not bel
   expect(findEarlierFolders(project, home).found).toEqual([])
 })
 
-test('a folder that is not believed hides none above it', async () => {
+test('a rejected folder hides no folder above it', async () => {
   const { home, project, state } = await aProject()
   const inner = join(project, 'inner')
   await mkdir(inner)

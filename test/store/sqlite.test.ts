@@ -97,7 +97,7 @@ describe('the embedded store', () => {
     })
   })
 
-  it('collects an upload whose process died an hour ago, and none that is under way', async () => {
+  it('deletes an upload whose process died an hour ago, and no upload in progress', async () => {
     const location = await sqlite.freshLocation()
     const store = await openAt(location)
     const runId = await givenRun(store)

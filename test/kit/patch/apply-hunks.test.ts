@@ -76,7 +76,7 @@ describe('applying hunks', () => {
   const OPEN = '\\ No newline at end of file\n'
 
   it.each([
-    { end: 'stays open when nothing is said', hunk: ' a\n-b\n+B\n', before: 'a\nb', after: 'a\nB' },
+    { end: 'stays open without a marker', hunk: ' a\n-b\n+B\n', before: 'a\nb', after: 'a\nB' },
     { end: 'stays open', hunk: ` a\n-b\n${OPEN}+B\n${OPEN}`, before: 'a\nb', after: 'a\nB' },
     { end: 'is closed', hunk: ` a\n-b\n${OPEN}+B\n`, before: 'a\nb', after: 'a\nB\n' },
     { end: 'is opened', hunk: ` a\n-b\n+B\n${OPEN}`, before: 'a\nb\n', after: 'a\nB' },

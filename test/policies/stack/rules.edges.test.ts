@@ -192,7 +192,7 @@ describe('accepted alternatives', () => {
     expect(told(changed(recordedPlan(), CLUSTER, ['apiServerAccessProfile', access]))).toEqual([])
   })
 
-  test.each(['proxy', 'closed'])('policies by name may be off where the tag egress is %s', (mode) => {
+  test.each(['proxy', 'closed'])('policies by name may be off if the tag egress is %s', (mode) => {
     const tagged = changed(recordedPlan(), CLUSTER, ['tags.egress', mode])
 
     expect(told(changed(tagged, CLUSTER, ['networkProfile.advancedNetworking', undefined]))).toEqual([])
