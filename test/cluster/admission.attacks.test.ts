@@ -63,7 +63,7 @@ describeWith(['agent-sandbox'], 'ways around the rules', () => {
     expect(await test.ask(create('tenant', plain))).toMatchObject({ status: 200 })
   })
 
-  it('refuses everything that needs parameters when there are none, and says so', async () => {
+  it('refuses everything that needs parameters if the parameters are missing, and reports this reason', async () => {
     const parameters = {
       apiVersion: 'v1',
       plural: 'configmaps',

@@ -188,7 +188,7 @@ describeWith(['agent-sandbox'], 'a claim that is created before its template or 
     await expect(space.client.create(claim)).rejects.toThrow(/unknown field "spec.sandboxTemplateRef"/)
   })
 
-  it('expires at its shutdown time even though it was never bound', async () => {
+  it('expires at its shutdown time even if it was never bound', async () => {
     const lifecycle = { shutdownTime: inSeconds(2), shutdownPolicy: 'Delete' }
 
     const name = await space.postClaim({ pool: 'never', spec: { lifecycle } })

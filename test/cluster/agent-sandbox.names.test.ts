@@ -27,7 +27,7 @@ describeWith(['agent-sandbox'], 'the name of a sandbox', () => {
     expect(sandboxOf(await space.waitForBound(name))).toBe(name)
   })
 
-  it('must fit a Service where the template asks for one: a longer claim never becomes ready', async () => {
+  it('must fit a Service if the template asks for one: a longer claim never becomes ready', async () => {
     await space.fillPool('served', 0, { spec: { service: true } })
     const name = 's'.repeat(64)
 
@@ -78,7 +78,7 @@ describeWith(['agent-sandbox'], 'a namespace without room', () => {
     await space.waitForBound(name)
   })
 
-  it('refuses the claim itself where claims are counted', async () => {
+  it('refuses the claim itself if the quota counts claims', async () => {
     const pool = space.unique('counted')
     await space.fillPool(pool, 0)
     const quota = await limitToNone(

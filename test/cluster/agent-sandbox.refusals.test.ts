@@ -158,7 +158,7 @@ describeWith(['agent-sandbox'], 'metadata that a claim may add', () => {
     )
   })
 
-  it('turns a healthy claim to WarmPoolNotFound when its pool goes away', async () => {
+  it('turns a healthy claim to WarmPoolNotFound when its pool is deleted', async () => {
     await space.fillPool('gone', 1)
     const labels = { 'sandbox.users.io/run': 'r1' }
     const claim = await space.bindClaim({ pool: 'gone', spec: { additionalPodMetadata: { labels } } })

@@ -27,7 +27,7 @@ describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with its own 
     await space.fillPool(name, replicas, { podSpec, spec: { volumeClaimTemplates } })
   }
 
-  it('has a claim named after volume and sandbox, which is gone with the claim, data and all', async () => {
+  it('has a PersistentVolumeClaim named after volume and sandbox, which is deleted with the claim', async () => {
     await fillPoolWithVolumes('owned', 1)
     const claim = await space.bindClaim({ pool: 'owned' })
     const sandbox = sandboxOf(claim)

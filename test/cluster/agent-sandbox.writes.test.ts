@@ -32,7 +32,7 @@ describeWith(['agent-sandbox'], 'the watch events of a claim', () => {
     return reasons.filter((reason, index) => reason !== reasons[index - 1])
   }
 
-  it('goes from nothing to Ready in one step when it is warm', async () => {
+  it('changes from no condition to Ready in one step when it is warm', async () => {
     await space.fillPool('warm', 1)
 
     expect(reasonsOf(await watchUntilReady('warm'))).toEqual(['DependenciesReady'])

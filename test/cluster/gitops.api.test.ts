@@ -181,7 +181,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('goes on with a run whose replica was killed, from its next event, in the same pod', async () => {
+    it('continues a run whose replica was killed, from its next event, in the same pod', async () => {
       await api.waitForPools()
       const [a, b] = await twoReplicas()
       const plan = [
@@ -234,7 +234,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('looks by itself whether a claim is gone whose deletion takes long', async () => {
+    it('checks by itself if a slow claim deletion has finished', async () => {
       await api.waitForPools()
       const { id } = await startRun(api.service, [[{ kind: 'wait', ms: 60_000 }]])
       await untilEvent(api.service, id, 'run.started')
@@ -272,7 +272,7 @@ describe.skipIf(noNodes !== undefined)(
       await expect(api.ask('gateway', `http://${ip}:9090/metrics`)).rejects.toThrow()
     })
 
-    it('used every right that the tree gives it, was refused none, and asked for nothing else', () => {
+    it('used every right that the tree grants, was never refused, and asked for nothing else', () => {
       const granted = roleRules().flatMap(({ resources, verbs }) =>
         resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource}`)),
       )

@@ -156,7 +156,7 @@ describe.skipIf(noNodes !== undefined)(
       )
     })
 
-    it('deletes what left the tree, and nothing else', async () => {
+    it('deletes only the objects that were removed from the tree', async () => {
       const smaller = rig.render('local', (environment) => {
         const { sizes } = withImages(environment)
         return {

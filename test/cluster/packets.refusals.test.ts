@@ -73,7 +73,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     expect(policyFaults([written])).toEqual([])
   })
 
-  it('leaves the pod open, though it reads as if it closed it', async () => {
+  it('leaves the pod open, although its text looks closed', async () => {
     const policy = await stage().client.create(
       aPolicy({
         endpointSelector: {},

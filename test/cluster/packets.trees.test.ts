@@ -84,7 +84,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed ne
   describe.each(TREES)('of $name', (tree: CommittedTree) => {
     const cells = useTree(tree)
 
-    it('open on packets what the table lists, and nothing else', async () => {
+    it('open on packets only the connections in the table', async () => {
       const arrived = await arrivedOf(cells(), ({ isMeant }) => isMeant)
 
       expect(titles(arrived)).toEqual(titles(cells().filter(({ isMeant }) => isMeant)))

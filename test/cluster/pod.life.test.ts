@@ -91,7 +91,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       expect(await attempt(`${pod.baseUrl}/healthz`)).toBe('refused')
     })
 
-    it('goes on when a command ends all that it finds', async () => {
+    it('continues when a command kills every process that it finds', async () => {
       const pod = await aPod()
       await pod.ready()
       const executor = createPodExecutor(pod.client, ISOLATION)

@@ -43,7 +43,7 @@ describeWith(
       subresource: 'status',
     })
 
-    it('has those rights, and none beyond: the control of what follows', async () => {
+    it('has exactly these rights: the control for the following tests', async () => {
       const attacker = await becomeAttacker(space)
 
       const { items } = await attacker.list({ ...space.path('sandboxclaims', ''), name: undefined })

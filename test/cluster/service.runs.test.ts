@@ -80,7 +80,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
       expect(outputOf(events)).not.toMatch(/left/)
     })
 
-    it('waits for a person before a dangerous command, and goes on when one allows it', async () => {
+    it('waits for an approval before a dangerous command, and continues after it', async () => {
       await space.waitForPool('agent')
       const { id } = await startRun([shell('mkdir build'), shell('rm -rf build && echo removed')])
 

@@ -61,7 +61,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
     await space.nothingLeft()
   })
 
-  it('does not take silence for a fence: where the control is not reached nothing is shown', {
+  it('does not treat silence as a fence: without a reachable control nothing is proven', {
     timeout: SLOW_MS,
   }, async () => {
     await space.waitForPool('command')
@@ -174,7 +174,7 @@ const verifierOf =
 
 describeWith(
   ['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'],
-  'agentweaver verify, where commands may be online',
+  'agentweaver verify, if commands may be online',
   () => {
     const space = useServiceSpace({
       runtimeClass: 'gvisor',

@@ -162,7 +162,7 @@ describe('placeholders', () => {
     expect(absent).toEqual([])
   })
 
-  it('leave the destination out where the environment has no name, and say so', () => {
+  it('leave the destination out if the environment has no name, and report it', () => {
     const { classes, absent } = resolveEgress(policy, {})
 
     expect(classes.agent).toEqual([])

@@ -45,7 +45,7 @@ async function takeOver(store: Store, id: string, holder: string): Promise<RunRo
   return read(store, id)
 }
 
-it('goes on with the next driver where the last one was, however often the driver changes', async () => {
+it('continues with the next driver at the value of the last one, after any number of drivers', async () => {
   const store = await aStore()
   const id = await givenRun(store, { holder: 'driver-0' })
   const worked = 7 * 60_000

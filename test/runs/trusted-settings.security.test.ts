@@ -162,7 +162,7 @@ describe('the first run in a folder', () => {
     expect(noticesOf((await startedIn(path)).events)).toEqual([trusted(path, 'file')])
   })
 
-  it('is one where several runs come at once', async () => {
+  it('trusts the settings once if several runs start at the same time', async () => {
     const path = aRepository('shell_enabled: false\n')
 
     const runs = await Promise.all([startedIn(path), startedIn(path), startedIn(path)])

@@ -53,7 +53,7 @@ it('takes a workspace once', async () => {
   await follow(service, run.id)
 })
 
-it('stays cancelled where the upload ends after the cancellation, and takes no place that it gave up', async () => {
+it('stays cancelled if the upload ends after the cancellation, and makes no claim', async () => {
   const { service, store } = use()
   const run = await service.startRun(alice, { ...aRun('/', [shell('true')]), workspace: { kind: 'upload' } })
   const rest = Promise.withResolvers<void>()

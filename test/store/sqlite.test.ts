@@ -38,7 +38,7 @@ const sqlite: StoreUnderTest = {
 testStore(sqlite)
 
 describe('the embedded store', () => {
-  it('is readable by its account alone, with its log files, also where the file was open to others', async () => {
+  it('is readable by its account alone, with its log files, even if the file was open to others', async () => {
     const file = freshFile()
     const store = await openAt({ kind: 'sqlite', file })
     await givenRun(store)

@@ -72,7 +72,7 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
     await waitUntilClean(before)
   })
 
-  it('goes down in order when it is interrupted', async () => {
+  it('shuts down in order when it is interrupted', async () => {
     const up = startCommand(['up', '--node'])
     await waitForWords(up, READY)
 

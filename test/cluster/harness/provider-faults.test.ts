@@ -186,7 +186,7 @@ describe('a provider on a control plane whose programs die', () => {
   }
 
   it.each(['kube-apiserver', 'etcd'])(
-    'has every sandbox once though %s is killed while they are claimed',
+    'claims every sandbox once although %s is killed during the claims',
     async (name) => {
       await poolIsFull()
       const provider = await startProvider()
@@ -209,7 +209,7 @@ describe('a provider on a control plane whose programs die', () => {
   )
 
   it.each(['kube-apiserver', 'etcd', 'agent-sandbox-controller'])(
-    'keeps a bound sandbox though %s is killed, and gives it back',
+    'keeps a bound sandbox although %s is killed, and releases it',
     async (name) => {
       await poolIsFull()
       const sandbox = await claim(await startProvider())

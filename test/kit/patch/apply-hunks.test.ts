@@ -21,7 +21,7 @@ describe('applying hunks', () => {
     expect(applyHunks('0\n0\na\nb\nc\nd\n', hunks)).toEqual({ ok: true, text: '0\n0\na\nb\nC\nd\n' })
   })
 
-  it('prefers the named place where the lines occur twice, and refuses to guess another', () => {
+  it('prefers the stated position if the lines occur twice, and refuses to guess another', () => {
     const hunks = unified('@@ -3 +3 @@\n-x\n+y\n')
 
     expect(applyHunks('x\na\nx\n', hunks)).toEqual({ ok: true, text: 'x\na\ny\n' })
@@ -32,7 +32,7 @@ describe('applying hunks', () => {
     })
   })
 
-  it('says where a hunk came nearest', () => {
+  it('reports the closest match of a hunk', () => {
     expect(applyHunks('a\nb\nX\nd\n', unified('@@ -1,3 +1,3 @@\n a\n b\n-c\n+C\n'))).toMatchObject({
       ok: false,
       code: 'no_match',

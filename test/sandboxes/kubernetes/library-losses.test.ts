@@ -65,7 +65,7 @@ describe('the same harm, to the library’s informer and to our watch', () => {
 })
 
 describe('a watch on which nothing happens', () => {
-  it('is cut by the library after 30 s, though the server keeps it: shown in a tenth of a second', async () => {
+  it('is cut by the library after 30 s, although the server keeps it: shown in a tenth of a second', async () => {
     const rig = await startKubeRig()
     const config = new KubeConfig()
     config.loadFromClusterAndUser(
