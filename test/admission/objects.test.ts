@@ -84,7 +84,7 @@ test('namespaces of sandboxes are known by their ending in every slice', () => {
   }
 })
 
-test('the names that need the label are those of our namespaces, in every slice, and no others', () => {
+test('the names that need the label are exactly our namespaces, in every slice', () => {
   const policy = ofKind(render('prod'), 'ValidatingAdmissionPolicy').find(
     ({ metadata }) => metadata.name === 'agentweaver-namespaces',
   )

@@ -18,7 +18,7 @@ test('no two rules and no two policies share a name', () => {
   expect(new Set(namesOf(ADMISSION_POLICIES)).size).toBe(ADMISSION_POLICIES.length)
 })
 
-test.each(rules.map(({ name }) => name))('%s says in a sentence what to do, and what it is for', (name) => {
+test.each(rules.map(({ name }) => name))('%s explains the required action and its purpose', (name) => {
   const { message, protects } = rules.find((rule) => rule.name === name)!
 
   expect(message.length).toBeGreaterThan(20)

@@ -18,7 +18,7 @@ const scripted = (...turns: PlanStep[][]): AgentConfig => ({ kind: 'scripted', p
 const say = (text: string): PlanStep => ({ kind: 'say', text })
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
 
-it('carries the conversation to another sandbox, and only where its digest is the announced one', async () => {
+it('carries the conversation to another sandbox only if its digest is the announced one', async () => {
   const first = await startHostOnSocket()
   const agent = scripted([say('first turn')], [say('second turn')])
   await first.configure({ agent })

@@ -97,7 +97,7 @@ it('opens the workspace of the pod before there is a run, and asks the runners f
   await link.close()
 })
 
-it('tells a run what the runners said when they could not open the workspace', async () => {
+it('rejects open with the error of the runners if they cannot open the workspace', async () => {
   const name = aName()
   const waiting = awaitRunners({ name, user: OWN })
   const runners = await Promise.all([aRunner(name, 'offline'), aRunner(name, 'online')])
@@ -112,7 +112,7 @@ it('tells a run what the runners said when they could not open the workspace', a
   await link.close()
 })
 
-it('is over when either runner goes', async () => {
+it('ends when either runner disconnects', async () => {
   const name = aName()
   const waiting = awaitRunners({ name, user: OWN })
   const [, online] = await Promise.all([aRunner(name, 'offline'), aRunner(name, 'online')])
@@ -137,7 +137,7 @@ it.each([
   await expect(waiting).rejects.toThrow(/one offline and one online runner/)
 })
 
-it('refuses whoever connects as another user than the toolbox’s, and everybody after', async () => {
+it('rejects a connection from a user other than the toolbox user, and every later connection', async () => {
   const name = aName()
   const waiting = awaitRunners({ name, user: OWN + 1 })
   waiting.catch(() => undefined)

@@ -39,7 +39,7 @@ it.each([
   'if (token === taken.turnBearerToken) return',
   'return bearer.startsWith(expected)',
   'if (digest !== claims.body_sha256) throw refuse()',
-])('finds what is planted: %s', (line) => {
+])('finds a planted leak: %s', (line) => {
   expect(leaks(line)).toHaveLength(1)
 })
 
@@ -57,6 +57,6 @@ it.each([
   ['a', 'aa'],
   ['é', 'e\u0301'],
   ['a\0', 'a'],
-])('does not take %j for %j, whatever their lengths', (a, b) => {
+])('distinguishes %j from %j, for any lengths', (a, b) => {
   expect(equalsInConstantTime(a, b)).toBe(false)
 })

@@ -53,7 +53,7 @@ it('waits for a person as long as pending says, and takes silence after it for a
   await expect(decided).resolves.toMatchObject({ outcome: 'unanswered' })
 })
 
-it('keeps the first final outcome whatever comes after it', async () => {
+it('keeps the first final outcome and rejects later conflicting ones', async () => {
   const table = aTable()
   const decided = table.expect('c1', never)
   table.decide([{ callId: 'c1', outcome: 'denied' }])

@@ -31,7 +31,7 @@ function aHost() {
   return { machine, app, health }
 }
 
-it('says that it leaves, from whatever state, and never again anything else', async () => {
+it('reports leaving, and keeps this state after a later failure', async () => {
   const { machine, health } = aHost()
   machine.standby(toolbox)
   machine.take(taken)
@@ -44,7 +44,7 @@ it('says that it leaves, from whatever state, and never again anything else', as
   expect(await health()).toEqual([503, 'leaving'])
 })
 
-it('tells who has its bearer that the sandbox goes, and nobody else anything', async () => {
+it('reports sandbox_lost to callers with the bearer token only', async () => {
   const { machine, app } = aHost()
   machine.standby(toolbox)
   machine.take(taken)

@@ -52,7 +52,7 @@ it('gives a follower that attaches again, wherever it was cut, everything once',
   )
 })
 
-it('pauses whoever emits while it is full, and drops nothing', async () => {
+it('pauses the emitter while it is full, and drops nothing', async () => {
   const outbox = new Outbox({ maxEvents: 2, maxBytes: 1_000_000 })
   await outbox.emit(said('1'))
   await outbox.emit(said('2'))
@@ -83,7 +83,7 @@ it('bounds by bytes as well as by count', async () => {
   outbox.close()
 })
 
-it('answers outbox_overrun for events that are gone and invalid_request for events that never were', async () => {
+it('throws outbox_overrun for events that were dropped and invalid_request for events that never existed', async () => {
   const outbox = new Outbox(LIMITS)
   for (const text of ['1', '2', '3']) await outbox.emit(said(text))
   outbox.acknowledge(2)

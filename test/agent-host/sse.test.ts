@@ -46,7 +46,7 @@ it('sends a heartbeat whenever a stream has been quiet for that long', async () 
   await until('three heartbeats have come', () => reader.count(': heartbeat') === 3)
 })
 
-it('tells the source when its reader is gone', async () => {
+it('aborts the source when its reader disconnects', async () => {
   const gone = Promise.withResolvers<void>()
   const reader = await aReader(async function* quiet(signal) {
     yield { data: 'begun' }

@@ -25,7 +25,7 @@ describe('chainRecords', () => {
     expect(record.paramsHash).toMatch(/^[0-9a-f]{64}$/)
   })
 
-  it('copies what queries look for beside the record', () => {
+  it('copies the queried fields into columns next to the record', () => {
     const { rows } = chainRecords(EMPTY_CHAIN, [aDraft({ kind: 'outcome', outcome: 'ok' })], OLD_KEY)
 
     const { record: _record, mac: _mac, ...columns } = rows[0] as AuditRow
@@ -53,7 +53,7 @@ describe('chainRecords', () => {
     )
   })
 
-  it('hashes equal parameters alike whatever the order of their keys, and differently under another key', () => {
+  it('hashes equal parameters equally for any order of keys, and differently under another key', () => {
     const hashOf = (params: unknown, key = OLD_KEY) =>
       recordOf(chainRecords(EMPTY_CHAIN, [aDraft({ params })], key).rows[0] as AuditRow).paramsHash
 

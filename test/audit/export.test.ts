@@ -61,7 +61,7 @@ describe('toOcsf', () => {
     ])
   })
 
-  it('tells decisions by the profile for security controls', () => {
+  it('exports decisions with the profile for security controls', () => {
     expect(events[0]).toMatchObject({
       action_id: 1,
       disposition_id: 1,
@@ -71,7 +71,7 @@ describe('toOcsf', () => {
     expect(events[2]).toMatchObject({ action_id: 99, action: 'ask', unmapped: { approval: 'req_1' } })
   })
 
-  it('tells outcomes as status, with duration and exit code', () => {
+  it('exports outcomes as status, with duration and exit code', () => {
     expect(events[0]).toMatchObject({ status_id: 0 })
     expect(events[3]).toMatchObject({
       status_id: 1,
@@ -81,7 +81,7 @@ describe('toOcsf', () => {
     expect(events[4]).toMatchObject({ status_id: 2, status_detail: 'sandbox_lost' })
   })
 
-  it('names an event by its run and place, and keeps what it has no attribute for', () => {
+  it('identifies an event by its run and sequence, and keeps fields without an OCSF attribute as unmapped', () => {
     const { rows } = sealRun(
       { runId: 'run_1', head: chain.head, at: '2026-01-01T00:00:00.000Z' },
       EMPTY_CHAIN,

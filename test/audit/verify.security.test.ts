@@ -76,13 +76,13 @@ describe('verifyChain', () => {
     ['edited', 1, (rows: AuditRow[]) => replaceAt(rows, 0, (row) => ({ ...row, record: 'not JSON' }))],
     ['edited', 2, (rows: AuditRow[]) => replaceAt(rows, 1, (row) => ({ ...row, runId: 'run_2' }))],
     ['edited', 5, (rows: AuditRow[]) => replaceAt(rows, 4, (row) => ({ ...row, runId: 'run_2' }))],
-  ] as const)('names what was %s and where', (problem, at, tamper) => {
+  ] as const)('reports a chain that was %s, with the position', (problem, at, tamper) => {
     const { rows, head } = chainOf(5)
 
     expect(verifyChain(tamper(rows), head, KEYS)).toEqual({ ok: false, at, problem })
   })
 
-  it('finds rows cut off together with the head, by someone who has the rows but no key', () => {
+  it('detects truncated rows with a forged head, made without the key', () => {
     const { rows, head } = chainOf(5)
     const kept = rows.slice(0, 3)
     const forgedHead = { count: 3, mac: kept[2]?.mac ?? '' }
@@ -108,7 +108,7 @@ describe('verifyChain', () => {
     expect(verifyChain(renamed, chainOf(1).head, KEYS)).toMatchObject({ ok: false })
   })
 
-  it('refuses a chain made with a key of its own, also under a known key id', () => {
+  it('rejects a chain made with a foreign key, even under a known key id', () => {
     const forger = { keyId: OLD_KEY.keyId, key: new Uint8Array(32).fill(9) }
     const forged = chainRecords(EMPTY_CHAIN, [aDraft()], forger)
 

@@ -19,7 +19,7 @@ describe('agentweaver capacity', () => {
     expect(stdout).toBe(shown)
   })
 
-  test('prints one object of JSON with the same answers', async () => {
+  test('prints one JSON object with the same results', async () => {
     const { status, stdout } = await capacity(
       '--env',
       'prod',
@@ -42,7 +42,7 @@ describe('agentweaver capacity', () => {
     })
   })
 
-  test('says so where the arrivals do not fit', async () => {
+  test('reports arrivals that do not fit', async () => {
     const demand = ['--env', 'prod', '--arrivals', '240', '--duration', '30']
 
     const { stdout } = await capacity(...demand)

@@ -102,7 +102,7 @@ describe('what binds first', () => {
     })
   })
 
-  test('is the ranges of addresses where they have room for fewer nodes than the pool', () => {
+  test('is the address ranges if they have room for fewer nodes than the pool', () => {
     const environment = aRoomyEnvironment(({ infra }) => {
       infra.sandboxNodes.max = 20
       infra.network.podCidrs = ['10.244.0.0/23', 'fd00::/64']
@@ -133,7 +133,7 @@ describe('what binds first', () => {
     expect(fitPerNode(environment, 'agent').sandboxes).toBe(10)
   })
 
-  test('is nothing where the warm pools alone do not fit', () => {
+  test('is nothing if the warm pools alone do not fit', () => {
     const environment = aRoomyEnvironment(({ sizes }) => {
       sizes.sandboxes.agent.warm.replicas = 11
     })
@@ -215,7 +215,7 @@ describe('a report', () => {
     }
   })
 
-  test('says what is bound at once, and whether it fits beside the recommended pool', () => {
+  test('reports the number of bound sandboxes, and whether it fits together with the recommended pool', () => {
     const environment = aRoomyEnvironment()
     const demand = { kind: 'agent', dispersion: 1, replenishSeconds: 60, targetHitRatio: 0.9 } as const
     const at = (arrivalsPerHour: number) =>

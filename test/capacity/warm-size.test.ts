@@ -40,7 +40,7 @@ describe('the formula and a pool that is played claim by claim', () => {
         'the claim itself forgotten': hitRatio(warm + 1, poisson(load)),
         'one too few': hitRatio(warm - 1, poisson(load)),
         'the load a tenth too small': hitRatio(warm, poisson(0.9 * load)),
-        'bursts where there are none': hitRatio(warm, { load, dispersion: 1.5 }),
+        'bursts although there are none': hitRatio(warm, { load, dispersion: 1.5 }),
       }
 
       for (const [name, formula] of Object.entries(wrong)) {

@@ -73,7 +73,7 @@ const PLANTED: readonly Planted[] = [
   ],
   [
     'namespaces',
-    'a namespace that nobody makes',
+    'a namespace that does not exist',
     (tree) => remove(tree, 'Namespace', 'agentweaver-egress'),
     'nothing makes the namespace agentweaver-egress',
   ],
@@ -91,7 +91,7 @@ const PLANTED: readonly Planted[] = [
   ],
   [
     'images',
-    'a tag beside a digest',
+    'a tag together with a digest',
     (tree) => (pod(tree).containers[1].image = pod(tree).containers[1].image.replace('@', ':1@')),
     'image of toolbox is not pinned by digest alone',
   ],
@@ -180,7 +180,7 @@ const PLANTED: readonly Planted[] = [
   ],
   [
     'variables',
-    'a container that nobody knows',
+    'an unknown container',
     (tree) => pod(tree).containers.push({ ...pod(tree).containers[1], name: 'sidecar' }),
     'nothing says what the container sidecar reads',
   ],
@@ -278,7 +278,7 @@ const PLANTED: readonly Planted[] = [
   ],
   [
     'references',
-    'a right for nobody',
+    'a right for a missing ServiceAccount',
     (tree) => (objectIn(tree, 'RoleBinding', 'agentweaver-api')['subjects'][0].name = 'api'),
     'there is no ServiceAccount api in agentweaver',
   ],
@@ -326,7 +326,7 @@ const PLANTED: readonly Planted[] = [
 const PLANTS = PLANTED.map(([check, fault, plant, message]) => ({ check, fault, plant, message }))
 
 describe('the checks of a tree', () => {
-  it.each(ENVIRONMENTS)('find nothing in what is rendered: %s', (name) => {
+  it.each(ENVIRONMENTS)('report nothing for the rendered tree: %s', (name) => {
     expect(checkTree(aTree(anEnvironment(name)))).toEqual([])
   })
 
@@ -355,7 +355,7 @@ describe('the checks of a tree', () => {
     expect(new Set(PLANTS.map(({ check }) => check))).toEqual(new Set(Object.keys(CHECKS)))
   })
 
-  it('says where the fault shows and which file to open', () => {
+  it('names the file and the place of the mistake', () => {
     const tree = aTree(anEnvironment('dev'))
     pod(tree).containers[0].image = 'a:1'
 

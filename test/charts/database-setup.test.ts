@@ -47,7 +47,7 @@ describe.each(['dev', 'prod'] as const)('the Job that makes the API’s role, of
     ])
   })
 
-  it('is in a namespace where no rule of admission speaks about Jobs and their pods', () => {
+  it('is in a namespace without admission rules for Jobs and their pods', () => {
     const { objects } = aTree(environment)
     const policies = objects.filter(({ object }) => object.kind === 'ValidatingAdmissionPolicy') as Fields[]
     const about = policies.filter(({ object }) =>
@@ -85,7 +85,7 @@ describe('a change of the Job', () => {
     expect(first.metadata.name).toMatch(/^agentweaver-database-setup-[0-9a-f]{8}$/)
   })
 
-  it('is none where nothing of the Job changed', () => {
+  it('does not happen if only other settings change', () => {
     const dev = anEnvironment('dev')
     const runs = { ...dev, sizes: { ...dev.sizes, runs: { ...dev.sizes.runs, maxHours: 3 } } }
 
@@ -100,7 +100,7 @@ describe('the identity that administers the database', () => {
     expect(objects.filter(({ object }) => /database-setup/.test(JSON.stringify(object)))).toEqual([])
   })
 
-  it('is refused in the file of a preview, and missed in that of a base', () => {
+  it('is rejected in the file of a preview and required in the file of a base', () => {
     const dev = anEnvironment('dev').infra.azure?.databaseSetup
 
     expect(mistakesWith('pr-example', (value) => (value['infra'].azure.databaseSetup = dev))).toEqual([
@@ -111,7 +111,7 @@ describe('the identity that administers the database', () => {
     ])
   })
 
-  it('is not the one that a preview’s API logs in beside: a preview has a database of its own', () => {
+  it('is separate from the identity of a preview, which has its own database on the same server', () => {
     const database = (name: 'dev' | 'pr-example') => anEnvironment(name).infra.database
 
     expect(database('pr-example').host).toBe(database('dev').host)

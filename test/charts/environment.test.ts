@@ -7,7 +7,7 @@ describe('an environment file', () => {
     expect(loadEnvironment(name, environmentText(name))).toMatchObject({ ok: true })
   })
 
-  it('has all of its mistakes told at once, whatever section they are in', () => {
+  it('reports all mistakes of all sections at once', () => {
     const mistakes = mistakesWith('dev', (value) => {
       value['isolation'] = 'runc'
       value['images'].api = 'agentweaverdev.azurecr.io/agentweaver/api:latest'
@@ -30,7 +30,7 @@ describe('an environment file', () => {
     ])
   })
 
-  it('has rules of the sound sections told beside typos in the others', () => {
+  it('checks the rules of valid sections even if other sections have typos', () => {
     const mistakes = mistakesWith('dev', (value) => {
       value['isolation'] = 'runc'
       value['infra'].network.podCidrs = ['10.0.5.0/16']
@@ -45,7 +45,7 @@ describe('an environment file', () => {
 
   it.each<[string, (value: Loose) => void, string]>([
     [
-      'a proxy whose address nobody says',
+      'a proxy without an address',
       (value) => (value['egress'] = { mode: 'proxy' }),
       'egress.proxyAddress: is missing, and in mode proxy sandboxes have no resolver to find the proxy by',
     ],
@@ -85,7 +85,7 @@ describe('an environment file', () => {
       'is not from agentweaverdev.azurecr.io',
     ],
     [
-      'a tag beside a digest',
+      'a tag together with a digest',
       (value) => (value['images'].api = value['images'].api.replace('@', ':1@')),
       'images.api: must be <registry>/<name>@sha256',
     ],

@@ -81,7 +81,7 @@ describe.each(ENVIRONMENTS)('the sandboxes of %s', (name) => {
 })
 
 describe('the sandboxes of Azure', () => {
-  it('have an identity of Azure in the class that needs one, and none in the other', () => {
+  it('have an Azure identity only in the class that needs one', () => {
     expect(audiences(podOf('prod', 'agent'))).toEqual(['agentweaver-api', 'api://AzureADTokenExchange'])
     expect(audiences(podOf('prod', 'command'))).toEqual(['agentweaver-api'])
     const env = JSON.stringify(container(podOf('prod', 'command'), 'agent-host').env)
@@ -103,7 +103,7 @@ describe('the sandboxes of Azure', () => {
 })
 
 describe('an option of the environment', () => {
-  it('closed takes names away: no resolver answers', () => {
+  it('closed disables name resolution: no resolver is reachable', () => {
     const tree = aTree(changed((value) => (value['egress'].mode = 'closed')))
 
     expect(objectIn(tree, 'SandboxTemplate')['spec'].podTemplate.spec).toMatchObject({
@@ -112,7 +112,7 @@ describe('an option of the environment', () => {
     })
   })
 
-  it('volume gives each sandbox a volume of its own, and a class that makes it', () => {
+  it('volume gives each sandbox its own volume, and adds the storage class', () => {
     const tree = aTree(changed((value) => (value['sizes'].sandboxes.workspace = 'volume')))
 
     const { spec } = objectIn(tree, 'SandboxTemplate') as Fields
@@ -136,7 +136,7 @@ describe('an option of the environment', () => {
     expect(objectIn(tree, 'SandboxWarmPool', 'agentweaver-command')['spec'].replicas).toBe(3)
   })
 
-  it('a pool that keeps nothing warm wakes nobody for being empty', () => {
+  it('a pool without warm sandboxes raises no alert when it is empty', () => {
     const tree = aTree(
       changed((value) => {
         value['infra'].monitoring.collector = 'operator'
@@ -149,7 +149,7 @@ describe('an option of the environment', () => {
     expect(empty).toEqual(['AgentweaverPoolEmpty-command'])
   })
 
-  it('isolation none asks for no runtime class and makes none', () => {
+  it('isolation none sets no runtime class and creates none', () => {
     const tree = aTree(changed((value) => (value['isolation'] = 'none')))
 
     expect(objectIn(tree, 'SandboxTemplate')['spec'].podTemplate.spec).not.toHaveProperty('runtimeClassName')
@@ -160,7 +160,7 @@ describe('an option of the environment', () => {
     ['none', []],
     ['azure', ['azmonitoring.coreos.com/v1 PodMonitor']],
     ['operator', ['monitoring.coreos.com/v1 PodMonitor', 'monitoring.coreos.com/v1 PrometheusRule']],
-  ])('collected by %s has no object that nobody would read', (collector, expected) => {
+  ])('collected by %s has no object without a reader', (collector, expected) => {
     const tree = aTree(changed((value) => (value['infra'].monitoring.collector = collector)))
 
     const found = tree.objects.filter(({ object }) => /Monitor|PrometheusRule/.test(object.kind))
@@ -169,7 +169,7 @@ describe('an option of the environment', () => {
 })
 
 describe('the API', () => {
-  it('may do exactly this in the namespace of the sandboxes, and nothing anywhere else', () => {
+  it('may do exactly this in the namespace of the sandboxes, and nothing elsewhere', () => {
     const tree = aTree(anEnvironment('prod'))
 
     const roles = tree.objects.filter(({ object }) => object.kind === 'Role').map(({ object }) => object)
@@ -189,7 +189,7 @@ describe('the API', () => {
     expect(rule.timeouts).toEqual({ request: '0s', backendRequest: '0s' })
   })
 
-  it.each(ENVIRONMENTS)('answers to the names that %s leads to it, and to no others', (name) => {
+  it.each(ENVIRONMENTS)('accepts only the host names that %s routes to it', (name) => {
     const { objects } = aTree(anEnvironment(name))
     const deployment = objects.find(({ object }) => object.kind === 'Deployment')?.object as Fields
     const [api] = deployment.spec.template.spec.containers
@@ -254,7 +254,7 @@ describe('the order of a tree', () => {
     expect(waveOf(firstApp, first)).toBeLessThan(waveOf(thenApp, then))
   })
 
-  it('is that of the sync waves and of the kustomizations', () => {
+  it('follows the sync waves and the kustomizations', () => {
     for (const { objects } of appsOf(anEnvironment('prod'))) {
       const waves = objects.map(({ metadata }) =>
         Number(metadata.annotations?.['argocd.argoproj.io/sync-wave']),
@@ -278,7 +278,7 @@ describe('the way out of a sandbox', () => {
       value.infra.network.serviceCidrs = serviceCidrs
     })
 
-  it('is the proxy in mode proxy, by the address of its Service, for AgentHost where there is an agent', () => {
+  it('is the proxy in mode proxy, by the address of its Service, for AgentHost if there is an agent', () => {
     const environment = withProxy('10.0.0.20')
 
     const service = objectIn(aTree(environment), 'Service', 'agentweaver-egress-proxy')
@@ -293,7 +293,7 @@ describe('the way out of a sandbox', () => {
     expect(checkTree(aTree(environment))).toEqual([])
   })
 
-  it('is written as a URL has it where services have addresses of the sixth version', () => {
+  it('is written in URL notation if services have IPv6 addresses', () => {
     const environment = withProxy('fd00:5::20', ['10.0.0.0/16', 'fd00:5::/108'])
 
     expect(envOf(environment, 'agent', 'agent-host')['HTTPS_PROXY']).toBe('http://[fd00:5::20]:3128')
@@ -303,7 +303,7 @@ describe('the way out of a sandbox', () => {
     expect(checkTree(aTree(environment))).toEqual([])
   })
 
-  it.each(['fqdn', 'closed'])('is told to nobody in mode %s', (mode) => {
+  it.each(['fqdn', 'closed'])('is configured in no container in mode %s', (mode) => {
     const environment = changed((value) => {
       value.egress = { mode }
     })
@@ -321,7 +321,7 @@ describe('the way out of a sandbox', () => {
         env.map((one) => (one.name === 'HTTPS_PROXY' ? { ...one, value: 'http://10.0.0.21:3128' } : one)),
       'HTTPS_PROXY is http://10.0.0.21:3128, where no egress proxy listens',
     ],
-  ])('is missed by a check where it %s', (_how, change, message) => {
+  ])('is reported as wrong by a check if it %s', (_how, change, message) => {
     const tree = aTree(withProxy('10.0.0.20'))
     const [host] = objectIn(tree, 'SandboxTemplate', 'agentweaver-agent')['spec'].podTemplate.spec.containers
     host.env = change(host.env)
@@ -333,7 +333,7 @@ describe('the way out of a sandbox', () => {
 })
 
 describe('a tree', () => {
-  it('of a preview has objects in its own three namespaces alone, and none of the base’s names', () => {
+  it('of a preview has objects only in its own three namespaces, and no names of the base', () => {
     const { objects } = aTree(anEnvironment('pr-example'))
 
     const namespaces = new Set(objects.map(({ object }) => object.metadata.namespace))

@@ -11,7 +11,7 @@ const NAMED = {
 }
 
 it.each(Object.entries(NAMED))(
-  'an API without %s, which would be that of a laptop, is found',
+  'an API without %s, with the default for a laptop, is reported',
   (key, named) => {
     const tree = aTree(anEnvironment('dev'))
     const [api] = objectIn(tree, 'Deployment')['spec'].template.spec.containers

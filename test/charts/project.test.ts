@@ -136,7 +136,7 @@ describe('the trees of a project', () => {
     expect(readdirSync(at('gitops/dev'), { recursive: true })).toEqual(before)
   })
 
-  it('are left alone when the egress policy has a wildcard that is no one’s, which is told with the rest', () => {
+  it('are unchanged if the egress policy has a wildcard for a shared domain, which is reported with the other mistakes', () => {
     const egress = readEgressPolicyText().replace('host: api.github.com', 'host: "*.vault.azure.net"')
     writeFileSync(at('environments/dev.json'), environmentText('dev').replace('"fqdn"', '"open"'))
 
@@ -152,7 +152,7 @@ describe('the trees of a project', () => {
     expect(differences()).toEqual([])
   })
 
-  it('are named when their environment is gone', () => {
+  it('are reported if their environment no longer exists', () => {
     mkdirSync(at('gitops/staging'))
 
     expect(orphanTrees(project)).toEqual(['staging'])

@@ -16,7 +16,7 @@ const digest = (env: NodeJS.ProcessEnv, node = process.execPath, script = DIGEST
 const plain = digest({})
 
 describe('synth', () => {
-  it('finds the committed trees to be what is rendered', () => {
+  it('confirms that the committed trees equal the rendered trees', () => {
     const said = execFileSync(process.execPath, [MAIN, '--check'], { encoding: 'utf8' })
 
     expect(said).toBe('gitops/ is what is rendered\n')

@@ -7,7 +7,7 @@ import { kataParameters } from '../admission/space.ts'
 import { useAdmissionSpace } from './helpers/admission-space.ts'
 import { describeWith } from './helpers/features.ts'
 
-describeWith(['agent-sandbox'], 'what a known escape needs', () => {
+describeWith(['agent-sandbox'], 'the preconditions of a known escape', () => {
   const test = useAdmissionSpace('escape', { parameters: kataParameters })
 
   it.each(ESCAPE_PRECONDITIONS.map(({ id }) => id))(

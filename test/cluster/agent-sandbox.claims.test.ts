@@ -66,7 +66,7 @@ describeWith(['agent-sandbox'], 'a claim on a warm pool', () => {
     expect(sandbox.metadata.labels?.[LABEL.launchType]).toBe('cold')
   })
 
-  it('starts cold beside a full pool when it carries env, even where the template permits that', async () => {
+  it('starts cold despite a full pool when it carries env, even if the template permits env', async () => {
     await space.fillPool('env', 1, { spec: { envVarsInjectionPolicy: 'Allowed' } })
 
     const claim = await space.bindClaim({ pool: 'env', spec: { env: [{ name: 'A', value: '1' }] } })
@@ -160,7 +160,7 @@ describeWith(['agent-sandbox'], 'a claim that names a member itself', () => {
   })
 })
 
-describeWith(['agent-sandbox'], 'a claim that comes before what it needs', () => {
+describeWith(['agent-sandbox'], 'a claim that is created before its template or pool', () => {
   const space = useSandboxSpace('early')
 
   it('says WarmPoolNotFound and binds as soon as the pool is there', async () => {
@@ -188,7 +188,7 @@ describeWith(['agent-sandbox'], 'a claim that comes before what it needs', () =>
     await expect(space.client.create(claim)).rejects.toThrow(/unknown field "spec.sandboxTemplateRef"/)
   })
 
-  it('expires at its shutdown time even though it was never bound', async () => {
+  it('expires at its shutdown time even if it was never bound', async () => {
     const lifecycle = { shutdownTime: inSeconds(2), shutdownPolicy: 'Delete' }
 
     const name = await space.postClaim({ pool: 'never', spec: { lifecycle } })

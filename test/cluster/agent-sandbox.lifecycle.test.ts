@@ -59,7 +59,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
     expect(conditionOf(await space.claim(claim.metadata.name), 'Ready')?.status).toBe('True')
   })
 
-  it('never comes from a TTL alone while the pod runs', async () => {
+  it('is never caused by a TTL alone while the pod runs', async () => {
     await space.fillPool('ttl-running', 1)
     const lifecycle = { ttlSecondsAfterFinished: 0, shutdownPolicy: 'Delete' }
     const claim = await space.bindClaim({ pool: 'ttl-running', spec: { lifecycle } })

@@ -27,7 +27,7 @@ describeWith(['agent-sandbox'], 'the name of a sandbox', () => {
     expect(sandboxOf(await space.waitForBound(name))).toBe(name)
   })
 
-  it('must fit a Service where the template asks for one: a longer claim never becomes ready', async () => {
+  it('must fit a Service if the template asks for one: a longer claim never becomes ready', async () => {
     await space.fillPool('served', 0, { spec: { service: true } })
     const name = 's'.repeat(64)
 
@@ -79,7 +79,7 @@ describeWith(['agent-sandbox'], 'a namespace without room', () => {
     await space.waitForBound(name)
   })
 
-  it('refuses the claim itself where claims are counted', async () => {
+  it('refuses the claim itself if the quota counts claims', async () => {
     const pool = space.unique('counted')
     await space.fillPool(pool, 0)
     const quota = await limitToNone(
@@ -96,10 +96,10 @@ describeWith(['agent-sandbox'], 'a namespace without room', () => {
   })
 })
 
-describeWith(['agent-sandbox'], 'a claim with a volume of its own', () => {
+describeWith(['agent-sandbox'], 'a claim with its own volume', () => {
   const space = useSandboxSpace('own-volume')
 
-  it('starts cold beside a full pool, even where the template permits that', async () => {
+  it('starts cold despite a full pool, even if the template permits volumes', async () => {
     await space.fillPool('permitted', 1, { spec: { volumeClaimTemplatesPolicy: 'Allowed' } })
     const resources = { requests: { storage: '1Mi' } }
     const volumeClaimTemplates = [

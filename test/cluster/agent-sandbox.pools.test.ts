@@ -124,7 +124,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
   })
 })
 
-describeWith(['agent-sandbox'], 'what a template adds by itself', () => {
+describeWith(['agent-sandbox'], 'the objects and defaults that a template adds', () => {
   const space = useSandboxSpace('templates')
   const policy = (template: string) => ({
     apiVersion: 'networking.k8s.io/v1',

@@ -44,7 +44,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     expect(message).toMatch(/override/)
   })
 
-  it('says VolumeClaimTemplatesError when the template does not permit volumes of its own', async () => {
+  it('has reason VolumeClaimTemplatesError when the template does not permit volumes in claims', async () => {
     await space.fillPool('no-volumes', 0)
 
     const name = await space.postClaim({ pool: 'no-volumes', spec: { volumeClaimTemplates } })
@@ -75,7 +75,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     expect(message).toMatch(/metadata override conflict/)
   })
 
-  it('says ReconcilerError when a sandbox of its name belongs to somebody else', async () => {
+  it('has reason ReconcilerError when a foreign sandbox has its name', async () => {
     await space.fillPool('squatter', 0)
     await space.client.create({
       apiVersion: CORE_API,
@@ -122,7 +122,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     expect(conditionOf(claim, 'Ready')?.reason).toBe('EnvVarsInjectionRejected')
   })
 
-  it('is tried again at its next event, whatever that is: a refusal is not final while the claim is there', async () => {
+  it('is retried at its next event of any kind: a refusal is not final while the claim exists', async () => {
     const { name } = await refuseThenMend()
 
     await space.client.mergePatch(space.path('sandboxclaims', name), {
@@ -158,7 +158,7 @@ describeWith(['agent-sandbox'], 'metadata that a claim may add', () => {
     )
   })
 
-  it('turns a healthy claim to WarmPoolNotFound when its pool goes away', async () => {
+  it('turns a healthy claim to WarmPoolNotFound when its pool is deleted', async () => {
     await space.fillPool('gone', 1)
     const labels = { 'sandbox.users.io/run': 'r1' }
     const claim = await space.bindClaim({ pool: 'gone', spec: { additionalPodMetadata: { labels } } })

@@ -8,7 +8,7 @@ import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
 const MOUNT = '/workspace'
 
-describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with a volume of its own', () => {
+describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with its own volume', () => {
   const space = useSandboxSpace('volumes')
   const folders = () => {
     const root = volumesFolder(inject('cluster').folder)
@@ -27,7 +27,7 @@ describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with a volume
     await space.fillPool(name, replicas, { podSpec, spec: { volumeClaimTemplates } })
   }
 
-  it('has a claim named after volume and sandbox, which is gone with the claim, data and all', async () => {
+  it('has a PersistentVolumeClaim named after volume and sandbox, which is deleted with the claim', async () => {
     await fillPoolWithVolumes('owned', 1)
     const claim = await space.bindClaim({ pool: 'owned' })
     const sandbox = sandboxOf(claim)

@@ -6,7 +6,7 @@ import { conditionOf } from '../../devcluster/client/manifests.ts'
 import { describeWith } from './helpers/features.ts'
 import { useSandboxSpace } from './helpers/sandbox-space.ts'
 
-describeWith(['agent-sandbox'], 'what a watcher sees of a claim', () => {
+describeWith(['agent-sandbox'], 'the watch events of a claim', () => {
   const space = useSandboxSpace('watched')
 
   /** Every state of one claim, from its creation to Ready. */
@@ -32,7 +32,7 @@ describeWith(['agent-sandbox'], 'what a watcher sees of a claim', () => {
     return reasons.filter((reason, index) => reason !== reasons[index - 1])
   }
 
-  it('goes from nothing to Ready in one step when it is warm', async () => {
+  it('changes from no condition to Ready in one step when it is warm', async () => {
     await space.fillPool('warm', 1)
 
     expect(reasonsOf(await watchUntilReady('warm'))).toEqual(['DependenciesReady'])
@@ -74,7 +74,7 @@ describeWith(['agent-sandbox'], 'what a watcher sees of a claim', () => {
   })
 })
 
-describeWith(['agent-sandbox', 'audit log'], 'what a warm claim costs the API server', () => {
+describeWith(['agent-sandbox', 'audit log'], 'the API server requests of a warm claim', () => {
   const space = useSandboxSpace('audited')
   const audit = createAuditLog(inject('cluster').auditLog)
 
@@ -95,7 +95,7 @@ describeWith(['agent-sandbox', 'audit log'], 'what a warm claim costs the API se
     expect(count('patch', 'sandboxclaims/status')).toBeLessThanOrEqual(2)
   })
 
-  it('is no read at all: the controller answers from its caches', async () => {
+  it('needs no reads: the controller reads from its caches', async () => {
     await space.fillPool('reads', 1)
     const since = new Date()
 

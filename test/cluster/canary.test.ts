@@ -275,7 +275,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
       expect(seen.some(({ type }) => type === 'agent.message')).toBe(true)
     })
 
-    it('is in nothing that is left, and in nothing that is there meanwhile but the memory of AgentHost', () => {
+    it('appears in nothing that remains, and during the run only in the memory of AgentHost', () => {
       const found = Object.entries(sightings).map(([where, what]) => [
         where,
         [...new Set(what)].filter((one) => one !== 'control'),

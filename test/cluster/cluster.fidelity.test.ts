@@ -47,7 +47,7 @@ describeWith(['audit log'], 'the control plane', () => {
 
   const pods = { apiVersion: 'v1', plural: 'pods', namespace: space.name }
 
-  it('gives tokens for an audience, and takes none that is meant for another', async () => {
+  it('issues tokens for an audience, and rejects a token for another audience', async () => {
     const token = await tokenFor('caller', ['agent-host'])
 
     expect(claimsOf(token).aud).toEqual(['agent-host'])
@@ -80,7 +80,7 @@ describeWith(['audit log'], 'the control plane', () => {
     expect(list.items).toEqual([])
   })
 
-  it('counts who has called what', async () => {
+  it('counts requests by caller and resource', async () => {
     const audit = createAuditLog(auditLog)
     const token = await tokenFor('counted')
     const user = `system:serviceaccount:${space.name}:counted`

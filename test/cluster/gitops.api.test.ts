@@ -106,7 +106,7 @@ describe.skipIf(noNodes !== undefined)(
       print(`API: ready ${pods.map(secondsToReady).join(' s, ')} s after its pod was made`)
     })
 
-    it('runs in a warm pod of its own, asked for through the Service, with three requests', async () => {
+    it('runs in its own warm pod, through the Service, with three requests', async () => {
       await api.waitForPools()
       const started = performance.now()
 
@@ -181,7 +181,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('goes on with a run whose replica was killed, from its next event, in the same pod', async () => {
+    it('continues a run whose replica was killed, from its next event, in the same pod', async () => {
       await api.waitForPools()
       const [a, b] = await twoReplicas()
       const plan = [
@@ -206,7 +206,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('hands its runs over when it is told to stop', async () => {
+    it('hands its runs over when it is stopped', async () => {
       await api.waitForPools()
       const [a, b] = await twoReplicas()
       const { id } = await startRun(a.client, [[shell('sleep 20; echo slept')]])
@@ -234,7 +234,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('looks by itself whether a claim is gone whose deletion takes long', async () => {
+    it('checks by itself if a slow claim deletion has finished', async () => {
       await api.waitForPools()
       const { id } = await startRun(api.service, [[{ kind: 'wait', ms: 60_000 }]])
       await untilEvent(api.service, id, 'run.started')
@@ -272,7 +272,7 @@ describe.skipIf(noNodes !== undefined)(
       await expect(api.ask('gateway', `http://${ip}:9090/metrics`)).rejects.toThrow()
     })
 
-    it('used every right that the tree gives it, was refused none, and asked for nothing else', () => {
+    it('used every right that the tree grants, was never refused, and asked for nothing else', () => {
       const granted = roleRules().flatMap(({ resources, verbs }) =>
         resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource}`)),
       )

@@ -103,7 +103,7 @@ describe.skipIf(noNodes !== undefined)(
       )
     })
 
-    describe('refuses, whatever RBAC says,', () => {
+    describe('refuses, regardless of RBAC,', () => {
       let insiders: Readonly<Record<'api' | 'tenant', Insider>>
       let pod: string
       beforeAll(async () => {
@@ -156,7 +156,7 @@ describe.skipIf(noNodes !== undefined)(
       )
     })
 
-    it('deletes what left the tree, and nothing else', async () => {
+    it('deletes only the objects that were removed from the tree', async () => {
       const smaller = rig.render('local', (environment) => {
         const { sizes } = withImages(environment)
         return {
@@ -202,7 +202,7 @@ describe.skipIf(noNodes !== undefined)(
       },
     )
 
-    it('takes a preview beside it, once the namespaces of the preview are there', async () => {
+    it('accepts a preview in the same cluster once the namespaces of the preview exist', async () => {
       const preview = rig.render('pr-example')
       const objects = readTreeObjects(preview)
       const namespaces = new Set(objects.map(({ object }) => object.metadata.namespace ?? ''))
@@ -239,7 +239,7 @@ describe.skipIf(noNodes !== undefined)(
     })
 
     // This test is the last one, because the controller retries late after the rejections during policy startup.
-    it('lets the pods of the control plane be made, under all of its own policies', async () => {
+    it('admits the pods of the control plane under all of its policies', async () => {
       const pods = await waitUntil(
         { what: 'pods of the API', timeoutMs: READY_MS, everyMs: 500 },
         async () => {

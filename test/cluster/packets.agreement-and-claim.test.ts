@@ -49,7 +49,7 @@ describeWith(
         return SETS + (spent % SPARE)
       }
 
-      it('agree that everything is open where there is no policy', async () => {
+      it('agree that everything is open without a policy', async () => {
         const { compare } = createAgreement(stage(), fuzzFacts(stage()))
 
         const { cells, allowed, disagreements } = await compare([
@@ -61,7 +61,7 @@ describeWith(
         expect(allowed).toBe(cells)
       })
 
-      it('are told apart when the evaluator is given pods with each other’s labels', async () => {
+      it('disagree when the evaluator is given pods with swapped labels', async () => {
         const facts = fuzzFacts(stage())
         const swapped = facts.pods.map((pod) =>
           pod.labels['app'] === 'b' ? { ...pod, labels: { app: 'a', tier: 'front' } } : pod,

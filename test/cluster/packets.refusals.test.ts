@@ -49,7 +49,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     expect(policyFaults([written]).map(({ path, reason }) => `${path} ${reason}`)).not.toEqual([])
   })
 
-  it('is not what a good policy is: all three take it, and it closes the pod', async () => {
+  it('differs from a valid policy, which all three accept and which closes the pod', async () => {
     const written = aPolicy({ endpointSelector: {}, egress: [{ toEndpoints: [{}] }] })
 
     const policy = await stage().client.create(written)
@@ -73,7 +73,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     expect(policyFaults([written])).toEqual([])
   })
 
-  it('leaves the pod open, though it reads as if it closed it', async () => {
+  it('leaves the pod open, although its text looks closed', async () => {
     const policy = await stage().client.create(
       aPolicy({
         endpointSelector: {},
@@ -108,7 +108,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     expect(policyFaults([written])).not.toEqual([])
   })
 
-  it('leaves what it was before in force when a good policy becomes one', async () => {
+  it('leaves the previous policy in force when a valid policy is changed into one', async () => {
     const policy = await stage().client.create(
       aPolicy({ endpointSelector: {}, egress: [{ toEndpoints: [{}] }] }),
     )

@@ -84,7 +84,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed ne
   describe.each(TREES)('of $name', (tree: CommittedTree) => {
     const cells = useTree(tree)
 
-    it('open on packets what the table lists, and nothing else', async () => {
+    it('open on packets only the connections in the table', async () => {
       const arrived = await arrivedOf(cells(), ({ isMeant }) => isMeant)
 
       expect(titles(arrived)).toEqual(titles(cells().filter(({ isMeant }) => isMeant)))
@@ -105,7 +105,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed ne
   describe(`of ${hurried.name}`, () => {
     const cells = useTree(hurried)
 
-    it('still keep every sandbox from what it must never reach', async () => {
+    it('still keep every sandbox away from its forbidden destinations', async () => {
       const evaluator = evaluatorOf(hurried)
       const asked = cells().filter(({ probe }) => probe !== undefined)
 

@@ -54,7 +54,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
         events = await collect(pod, 0, turnEnded)
       }, 120_000)
 
-      it('runs the command of the model in the toolbox and tells it what came of it', () => {
+      it('runs the command of the model in the toolbox and returns the result to the model', () => {
         const output = events.flatMap(({ event }) =>
           event.type === 'command.output' ? event.data.chunk : [],
         )
@@ -100,7 +100,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
         expect(await collect(pod, cut, turnEnded)).toEqual(all.slice(cut))
     })
 
-    it('goes on when its caller is gone, and ends long before its command when it is cancelled', async () => {
+    it('continues when its caller disconnects, and ends long before its command when it is cancelled', async () => {
       const pod = await aPod()
       await pod.configure({ agent: scripted([shell('sleep 0.3; echo done > done')], [shell('sleep 300')]) })
       const leaving = new AbortController()

@@ -44,7 +44,7 @@ describe.each(RUNTIMES)('a sandbox pod under %s', (runtime, feature, form) => {
       expect(host + toolbox).not.toContain('Warning')
     })
 
-    it('answers who it is with a token for this pod and this audience', async () => {
+    it('returns a token for this pod and this audience at /identity', async () => {
       const answer = await fetch(`${pod.baseUrl}/identity`)
 
       const { token } = (await answer.json()) as { token: string }

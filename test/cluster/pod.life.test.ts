@@ -69,7 +69,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       ],
       ['all of the toolbox is killed that can be', (pod) => runInToolbox(pod, 'kill -KILL -1')],
       [
-        'AgentHost is told to end',
+        'AgentHost receives SIGTERM',
         ({ name }) =>
           execInPod(space, { name, container: CONTAINERS.agentHost }, [
             'node',
@@ -91,7 +91,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       expect(await attempt(`${pod.baseUrl}/healthz`)).toBe('refused')
     })
 
-    it('goes on when a command ends all that it finds', async () => {
+    it('continues when a command kills every process that it finds', async () => {
       const pod = await aPod()
       await pod.ready()
       const executor = createPodExecutor(pod.client, ISOLATION)

@@ -215,7 +215,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       }
     })
 
-    it('opens no debugger, whichever thread of a runner a command asks', async () => {
+    it('opens no debugger when a command signals any thread of a runner', async () => {
       const ask = `for t in /proc/[0-9]*/task/*; do grep -qs 'runner/server[.]cjs' $t/cmdline && kill -USR1 \${t##*/} 2>/dev/null && echo asked; done; sleep 0.5`
       const listening = `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -ci ':240D .* 0A '`
       const until = `for i in $(seq 100); do [ "$(${listening})" -gt 0 ] && break; sleep 0.1; done; ${listening}`
@@ -230,7 +230,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(Number((await run(control, { network: true })).stdout)).toBeGreaterThan(0)
     })
 
-    it('lets no command set the limits of a runner, whichever thread it names', async () => {
+    it('lets no command set the limits of any thread of a runner', async () => {
       const script = `
 import os, resource
 threads = [int(t) for p in os.listdir('/proc') if p.isdigit()
@@ -261,7 +261,7 @@ print(len(threads) > 10, {tries(t) for t in threads})`
       expect(outcome.stdout).toContain('x')
     })
 
-    it('finds what a command hides, and ends it with the command', async () => {
+    it('finds a hidden process of a command, and ends it with the command', async () => {
       const mark = `7${Date.now() % 100_000}.5`
       const hidden = `setsid env -i /bin/busybox setsid /bin/busybox sleep ${mark}`
       const count = `for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$f; echo; done | grep -c 'sleep[ ]${mark}'`

@@ -39,7 +39,7 @@ describe.each(['runc', 'gvisor'])('the workspace of a sandbox pod under %s', (ru
       await pod?.client.close()
     })
 
-    it('goes in and comes out with its modes, links and contents', async () => {
+    it('is uploaded and downloaded with its modes, links and contents', async () => {
       const tool = { name: 'round/tool.sh', content: '#!/bin/sh\necho ran\n', mode: 0o755 }
       await put([tool, file('round/ä b.txt', 'words'), link('round/to', 'tool.sh')])
 
@@ -78,7 +78,7 @@ describe.each(['runc', 'gvisor'])('the workspace of a sandbox pod under %s', (ru
       expect(after.stdout).toBe('fine')
     })
 
-    it('is refused where a member claims more bytes than a workspace may have', async () => {
+    it('is rejected if a member claims more bytes than a workspace may have', async () => {
       const header = await anArchive([{ name: 'huge', content: 'x' }])
       header.write('77777777777', 124, 'latin1')
       let sum = 0

@@ -43,7 +43,7 @@ describeWith(
       subresource: 'status',
     })
 
-    it('has those rights, and none beyond: the control of what follows', async () => {
+    it('has exactly these rights: the control for the following tests', async () => {
       const attacker = await becomeAttacker(space)
 
       const { items } = await attacker.list({ ...space.path('sandboxclaims', ''), name: undefined })
@@ -54,7 +54,7 @@ describeWith(
       ).rejects.toThrow(/403/)
     })
 
-    it('cannot have a Sandbox of its own taken by writing its name into our claim', async () => {
+    it('cannot make our claim take a foreign Sandbox by writing its name into the claim', async () => {
       const attacker = await becomeAttacker(space)
       const provider = await space.startProvider('absent', impatient)
       const claimName = space.unique('agent-hijacked')
@@ -121,7 +121,7 @@ describeWith(
       }
     })
 
-    it('loses us the sandbox, and wins nothing, by giving it to a claim of its own', async () => {
+    it('can take our sandbox away by giving it to another claim, but gains nothing', async () => {
       const attacker = await becomeAttacker(space)
       await space.fillPool('given', 1)
       const sandbox = await claimWith(await space.startProvider('given'))
@@ -241,14 +241,14 @@ describeWith(
     it.each([
       ['under another runtime', { runtimeClass: 'gvisor' }, /not under gvisor/],
       ['with another service account', { serviceAccount: () => 'agent-host' }, /service account/],
-    ] as const)('cannot slip a pool member of its own %s under us', async (_what, required, words) => {
+    ] as const)('cannot make us use its own pool member %s', async (_what, required, words) => {
       const pool = await slipIn(await becomeAttacker(space))
       const provider = await space.startProvider(pool, { ...impatient, ...required })
 
       await expect(claimWith(provider)).rejects.toThrow(words)
     })
 
-    it('can slip in one that is alike in all of that, which is why nobody but the controller may make Sandboxes', async () => {
+    it('can add a Sandbox that passes all these checks, so only the controller may create Sandboxes', async () => {
       const pool = await slipIn(await becomeAttacker(space))
 
       const sandbox = await claimWith(await space.startProvider(pool))
@@ -337,7 +337,7 @@ describeWith(['agent-sandbox'], 'what listens on the address of a pod', () => {
       async () => requestToken(space, { audience: IDENTITY_AUDIENCE }),
     ],
     ['no token', async () => ''],
-  ])('is sent nothing where it shows %s', async (_what, tokenOf) => {
+  ])('receives nothing if it presents %s', async (_what, tokenOf) => {
     const { sandbox, pod } = await givenSandbox()
     const token = await tokenOf({ space, pod })
     const listener = await startListener(() => token)

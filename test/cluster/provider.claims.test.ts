@@ -57,7 +57,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     expect(Math.abs(lifeMs - PROVIDER_TIMING.lifetime.lifetimeMs)).toBeLessThan(10_000)
   })
 
-  it('is cold, and told to be, when the pool is empty', async () => {
+  it('is cold, and reported as cold, when the pool is empty', async () => {
     await space.fillPool('cold', 0)
     const provider = await space.startProvider('cold')
 
@@ -66,7 +66,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     expect(sandbox).toMatchObject({ launch: 'cold', podName: sandbox.claimName })
   })
 
-  it('is gone with its Sandbox and its pod when its release has ended', async () => {
+  it('is deleted with its Sandbox and its pod when its release has ended', async () => {
     await space.fillPool('released', 1)
     const provider = await space.startProvider('released')
     const sandbox = await claimWith(provider)
@@ -146,7 +146,7 @@ describeWith(['agent-sandbox', 'audit log'], 'a sandbox, as the API server’s a
   const space = useProviderSpace('audited')
   const audit = createAuditLog(inject('cluster').auditLog)
 
-  it('costs three requests of ours: create the claim, get the pod, delete the claim', async () => {
+  it('costs three requests from us: create the claim, get the pod, delete the claim', async () => {
     await space.fillPool('requests', 1)
     const provider = await space.startProvider('requests')
     const sandbox = await claimWith(provider)
@@ -167,7 +167,7 @@ describeWith(['agent-sandbox', 'audit log'], 'a sandbox, as the API server’s a
 describeWith(['agent-sandbox'], 'a name that is taken', () => {
   const space = useProviderSpace('taken')
 
-  it('is refused where the claim is somebody else’s, which stays as it is', async () => {
+  it('is refused if the claim belongs to another service, and the claim stays unchanged', async () => {
     await space.fillPool('foreign', 1)
     const provider = await space.startProvider('foreign')
     const claimName = space.unique('agent-foreign')
@@ -183,7 +183,7 @@ describeWith(['agent-sandbox'], 'a name that is taken', () => {
     expect((await space.claim(claimName)).metadata.uid).toBe(metadata.uid)
   })
 
-  it('is taken up where the claim is our own, from an attempt whose answer was lost', async () => {
+  it('is reused if the claim is our own, from an attempt whose response was lost', async () => {
     await space.fillPool('own', 1)
     const provider = await space.startProvider('own')
     const claimName = space.unique('agent-own')
@@ -226,7 +226,7 @@ describeWith(['agent-sandbox'], 'the life of a claim', () => {
     await space.waitUntilGone('sandboxclaims', claimName)
   })
 
-  it('is lost when its Sandbox goes, though the claim binds another by itself', async () => {
+  it('is lost when its Sandbox is deleted, although the claim binds another one by itself', async () => {
     await space.fillPool('rebinds', 2)
     const provider = await space.startProvider('rebinds')
     const sandbox = await claimWith(provider)
@@ -237,7 +237,7 @@ describeWith(['agent-sandbox'], 'the life of a claim', () => {
     await sandbox.release('test')
   })
 
-  it('is lost when its pod goes, though the Sandbox makes another of the same name', async () => {
+  it('is lost when its pod is deleted, although the Sandbox creates another pod with the same name', async () => {
     await space.fillPool('recreated', 1)
     const provider = await space.startProvider('recreated')
     const sandbox = await claimWith(provider)
@@ -248,7 +248,7 @@ describeWith(['agent-sandbox'], 'the life of a claim', () => {
     await sandbox.release('test')
   })
 
-  it('is lost when somebody deletes the claim', async () => {
+  it('is lost when the claim is deleted', async () => {
     await space.fillPool('deleted', 1)
     const provider = await space.startProvider('deleted')
     const sandbox = await claimWith(provider)

@@ -123,7 +123,7 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
     await alive.sandbox.release('test')
   })
 
-  it('deletes what a run has left behind when it ended, and the claim that a newer one has followed', async () => {
+  it('deletes the claim of an ended run, and a claim that a newer one has replaced', async () => {
     await space.fillPool('ended', 2)
     const { reap: look, store, provider } = await aReaper('ended')
     const ended = await aLaunched(store, provider)

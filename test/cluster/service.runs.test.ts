@@ -49,7 +49,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
         .map(({ chunk }) => chunk)
         .join('')
 
-    it('is served by a warm pod of its own, whose commands run in the toolbox, and that is gone when it is done', async () => {
+    it('is served by its own warm pod, with commands in the toolbox, and the pod is deleted at the end', async () => {
       await space.waitForPool('agent')
 
       const { id } = await startRun([shell('id -u; pwd; echo hello > here; ls'), say('done')])
@@ -80,7 +80,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
       expect(outputOf(events)).not.toMatch(/left/)
     })
 
-    it('waits for a person before a dangerous command, and goes on when one allows it', async () => {
+    it('waits for an approval before a dangerous command, and continues after it', async () => {
       await space.waitForPool('agent')
       const { id } = await startRun([shell('mkdir build'), shell('rm -rf build && echo removed')])
 
@@ -138,7 +138,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
       await space.nothingLeft()
     })
 
-    it('is a sandbox without an agent where that is asked for', async () => {
+    it('can be a sandbox without an agent', async () => {
       await space.waitForPool('command')
       const { id } = await space.client().createSandbox({ workspace: { kind: 'empty' } })
 

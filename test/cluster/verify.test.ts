@@ -39,7 +39,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
     expect(detailOf(checks, 'names')).toContain(`${OUTSIDE.other}:80 is not allowed, but reachable`)
   })
 
-  it('passes what holds, and says what it could not look at', { timeout: SLOW_MS }, async () => {
+  it('passes valid checks, and reports the checks that it could not run', { timeout: SLOW_MS }, async () => {
     await space.kube().create(fence(space.namespace))
     await space.waitForPool('command')
 
@@ -61,7 +61,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
     await space.nothingLeft()
   })
 
-  it('does not take silence for a fence: where the control is not reached nothing is shown', {
+  it('does not treat silence as a fence: without a reachable control nothing is proven', {
     timeout: SLOW_MS,
   }, async () => {
     await space.waitForPool('command')
@@ -174,7 +174,7 @@ const verifierOf =
 
 describeWith(
   ['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'],
-  'agentweaver verify, where commands may be online',
+  'agentweaver verify, if commands may be online',
   () => {
     const space = useServiceSpace({
       runtimeClass: 'gvisor',

@@ -21,7 +21,7 @@ function aCredential(first: Held) {
   return { state, fetch: () => credential.fetch() }
 }
 
-it('reads once for all who ask at the same time', async () => {
+it('reads once for all concurrent callers', async () => {
   const { state, fetch } = aCredential({ value: 'a' })
 
   const values = await Promise.all([fetch(), fetch(), fetch()])
@@ -79,7 +79,7 @@ it.each(['credential_forbidden', 'credential_absent'] as const)(
   },
 )
 
-it('tells of every new value before anybody gets it, and of none twice', async () => {
+it('announces every new value once, before a caller gets it', async () => {
   const { state, fetch } = aCredential({ value: 'a' })
 
   await fetch()

@@ -76,7 +76,7 @@ it.each<[string, Fault]>([
   ['fails', error(500, 'InternalServerError')],
   ['breaks every line', 'reset'],
   ['says nothing', 'silence'],
-])('gives up when its budget is used up where the vault %s', async (_what, fault) => {
+])('gives up after its time budget if the vault %s', async (_what, fault) => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   // Twice the budget would reach the answer behind these.
@@ -87,7 +87,7 @@ it.each<[string, Fault]>([
   await expect(opened).rejects.toMatchObject({ code: 'credential_unavailable' })
 })
 
-it('is unavailable, not absent, where the names lead nowhere', async () => {
+it('is unavailable, not absent, if the host names do not resolve', async () => {
   const azure = await startAzure()
   await azure.proxy.close()
 
@@ -103,7 +103,7 @@ it.each<[string, ClusterToken, string]>([
   ['of another service account', { subject: 'system:serviceaccount:default:default' }, 'AADSTS700213'],
   ['for another audience', { audience: 'agentweaver-api' }, 'AADSTS700212'],
   ['that has expired', { expiresIn: '-1m' }, 'AADSTS700024'],
-  ['signed by somebody else', { key: STRANGER }, 'AADSTS5000224'],
+  ['signed by another issuer', { key: STRANGER }, 'AADSTS5000224'],
 ])('is forbidden with a projected token %s', async (_what, token, code) => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
@@ -129,7 +129,7 @@ it('says that the projected token is missing, and names no file', async () => {
   })
 })
 
-it('reads the projected token anew, which the kubelet replaces', async () => {
+it('reads the projected token again after the kubelet replaced it', async () => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   await azure.project({ expiresIn: '-1m' })
@@ -140,7 +140,7 @@ it('reads the projected token anew, which the kubelet replaces', async () => {
   expect(await openCredential(azure).token()).toBe('gho_x')
 })
 
-it('says nothing that must not be said, however it fails', async () => {
+it('reveals no secret in any failure', async () => {
   const failures: [string, (azure: Azure) => unknown][] = [
     ['absent', () => undefined],
     ['forbidden', ({ vault, settings }) => Reflect.set(vault.roles, settings.identity.clientId, [])],

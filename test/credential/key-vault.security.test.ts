@@ -27,7 +27,7 @@ it.each([
   ['a scope in place of a resource', `scope="https://graph.microsoft.com/.default"`],
   ['another tenant', `authorization="${LOGIN}/${TENANT}", resource="https://vault.azure.net"`],
   ['no resource at all', 'error="insufficient_claims"'],
-  ['an address that is none', 'authorization="x", resource="https://vault.azure.net"'],
+  ['an invalid address', 'authorization="x", resource="https://vault.azure.net"'],
 ])('gives no token to a vault that asks for one for %s', async (_what, challenge) => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
@@ -146,7 +146,7 @@ async function askVault({ vault, authority }: Azure, path: string, token: string
   return promise
 }
 
-it("lets AgentHost's identity list nothing, and read nothing whose name it was not told", async () => {
+it('lets the identity of AgentHost list nothing, so that it can read secrets only by their exact names', async () => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   azure.vault.setSecret(aSecretName('b'), "gho_bob's")

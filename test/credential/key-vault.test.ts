@@ -18,7 +18,7 @@ it("reads the configured secret with the pod's own identity", async () => {
   )
 })
 
-it('sees a rotation while it runs, and tells of each value before anybody gets it', async () => {
+it('sees a rotation while it runs, and announces each value before a caller gets it', async () => {
   const azure = await startAzure()
   const clock = { ms: Date.now() }
   azure.vault.setSecret(NAME, 'gho_first')
@@ -42,7 +42,7 @@ it.each([
   ['has expired', 'credential_absent', ({ vault }) => vault.setSecret(NAME, 'gho_x', { exp: 1_000_000_000 })],
   ['is disabled', 'credential_forbidden', ({ vault }) => vault.setSecret(NAME, 'gho_x', { enabled: false })],
 ] satisfies [string, string, (azure: Awaited<ReturnType<typeof startAzure>>) => void][])(
-  'tells a secret that %s as %s',
+  'reports a secret that %s as %s',
   async (_what, code, prepare) => {
     const azure = await startAzure()
     prepare(azure)
@@ -53,7 +53,7 @@ it.each([
   },
 )
 
-it('tells an identity without a role from a secret that is not there', async () => {
+it('distinguishes an identity without a role from a missing secret', async () => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   azure.vault.roles[azure.settings.identity.clientId] = []
@@ -75,7 +75,7 @@ it('remembers no failure', async () => {
   expect(await openCredential(azure).token()).toBe('gho_late')
 })
 
-it('gives an agent of kind foundry a token for its one resource, anew before it ends', async () => {
+it('gives an agent of kind foundry a token for its one resource, renewed before it expires', async () => {
   const azure = await startAzure({ tokenSeconds: 600 })
   const clock = { ms: Date.now() }
   const settings = { ...azure.settings, foundryUrl: 'https://res.openai.azure.com' }

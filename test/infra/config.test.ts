@@ -189,7 +189,7 @@ const PLANTED: readonly (readonly [mistake: string, config: Section, found: RegE
   ],
 ]
 
-test.each(PLANTED)('refuses %s, and nothing else', (_mistake, config, found) => {
+test.each(PLANTED)('reports exactly one problem for %s', (_mistake, config, found) => {
   const problems = problemsOf(config)
 
   expect(problems).toHaveLength(1)

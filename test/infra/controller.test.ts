@@ -66,7 +66,7 @@ describe.skipIf(!existsSync(MODULE))(
       expect(crds.filter(({ spec }) => 'conversion' in (spec as object))).toEqual([])
     })
 
-    test('is hardened alike whether the whole object is known or only its name', async () => {
+    test('is hardened in the same way for a whole object and for its name alone', async () => {
       const whole = await readRelease(MODULE)
       const deploymentOf = (objects: typeof whole) => objects.find(({ kind }) => kind === 'Deployment')
       const [a, b] = [deploymentOf(whole), deploymentOf(lockedObjects())]
@@ -115,7 +115,7 @@ describe.skipIf(!existsSync(MODULE))(
       expect(existsSync(join(folder.path, 'other'))).toBe(false)
     })
 
-    test('is put there by the command, which says where', async () => {
+    test('is stored by the command, which prints the destination', async () => {
       await using folder = await aFolder()
       const into = join(folder.path, 'files')
 

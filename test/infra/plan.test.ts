@@ -64,7 +64,7 @@ describe('the engine of plans', () => {
     expect(JSON.stringify(made)).not.toContain('horse')
   })
 
-  test('says of a value to come which resource it comes from', () => {
+  test('names the resource that produces an unknown value', () => {
     expect(inputsOf('user')).toMatchObject({
       vault: { $unknown: 'urn:pulumi:ok::agentweaver::test:index:Thing::vault' },
       id2: { $unknown: 'urn:pulumi:ok::agentweaver::test:index:Thing::vault' },
@@ -129,7 +129,7 @@ describe('npm run plan', () => {
     expect(accepted.status).toBe(0)
   })
 
-  test('compares with another revision, where the committed plan already hides the loss', async () => {
+  test('compares with another revision if the committed plan already hides the loss', async () => {
     const git = (...args: string[]) =>
       run('git', ['-c', 'user.name=a', '-c', 'user.email=a@b.example', ...args], { cwd: project })
     await configure(project, {})

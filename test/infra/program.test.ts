@@ -57,15 +57,15 @@ test.each(['dev', 'prod', 'pr-example'])(
   },
 )
 
-describe('what goes with the cluster instead of being deleted by itself', () => {
+describe('resources that are deleted with the cluster instead of separately', () => {
   const together = (plan: Plan | undefined) => plan?.resources.filter(({ deletedWith }) => deletedWith) ?? []
 
-  test.each(['dev', 'prod'])('is nothing in %s, where the cluster is protected', (stack) => {
+  test.each(['dev', 'prod'])('is nothing in %s, because the cluster is protected', (stack) => {
     // `pulumi destroy --skip-preview` keeps the cluster and would drop its children from the state.
     expect(urnsOf(together(plans[stack]))).toEqual([])
   })
 
-  test('is every pool, window and object of the cluster where nothing is protected', async () => {
+  test('is every pool, window and object of the cluster if nothing is protected', async () => {
     const { config } = readStackText(await readFile(resolve(ROOT, 'Pulumi.dev.yaml'), 'utf8'))
     const settings = { ...config, 'agentweaver:protect': false, 'agentweaver:plan': 'true' }
     const plan = await runProgram({

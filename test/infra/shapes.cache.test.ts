@@ -50,7 +50,7 @@ describe('the kept schemas', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  test('that several make at once are whole, and nothing else is left', async () => {
+  test('are complete after several concurrent writers, and no other file remains', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'shapes-'))
     const all = await Promise.all([1, 2, 3, 4].map(() => loadShapes([POOL], folder)))
 

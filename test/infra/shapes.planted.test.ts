@@ -97,7 +97,7 @@ const ACCEPTED_BY_TYPES_AND_MOCKS: readonly Planted[] = [
     says: ['agentPoolProfiles[0].name is "System"; Azure takes what matches ^[a-z][a-z0-9]{0,11}$'],
   },
   {
-    mistake: 'a range that is none',
+    mistake: 'an invalid range',
     type: CLUSTER,
     args: { ...CLUSTER_ARGS, networkProfile: { podCidr: '10.244.0.0/33' } },
     says: [
@@ -107,7 +107,7 @@ const ACCEPTED_BY_TYPES_AND_MOCKS: readonly Planted[] = [
     ],
   },
   {
-    mistake: 'an address that is none',
+    mistake: 'an invalid address',
     type: CLUSTER,
     args: { ...CLUSTER_ARGS, networkProfile: { dnsServiceIP: '10.0.0.300' } },
     says: [
@@ -192,7 +192,7 @@ describe('what the mocks of the SDK accept, and mostly its types', () => {
     },
   )
 
-  test('a misspelt property at the top, where the types do not look, is lost before it is planned', async () => {
+  test('a misspelt property at the top level, which the types ignore, is lost before it is planned', async () => {
     const misspeltAtTop = { ...POOL_ARGS, osSku: 'AzureLinux' }
     const made = new sdk.AgentPool('at-the-top', misspeltAtTop)
     await new Promise((resolve) => made.id.apply(resolve))

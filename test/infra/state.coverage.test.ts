@@ -71,7 +71,7 @@ const made = ({ actions }: rights.CustomRole) =>
   actions.filter((action) => action.endsWith('/write')).map((action) => action.replace(/\/write$/, ''))
 
 describe('rights against the committed plans', () => {
-  test('who deploys may make, read and remove each type of a platform, and nothing that no plan has', () => {
+  test('the deploying identity may create, read and delete each type of a platform, and no type outside the plans', () => {
     const needed = new Set(armTypes(typesOf('dev', 'prod')))
 
     for (const type of needed)
@@ -113,7 +113,7 @@ describe('rights against the committed plans', () => {
     },
   )
 
-  test('a slice’s identities are in the group where its maker may write', () => {
+  test('the identities of a slice are in the group that its maker may write', () => {
     const groups = planOf('pr-example')
       .resources.filter(({ type }) => type.startsWith('azure-native:managedidentity:'))
       .map(({ inputs }) => inputs['resourceGroupName'])
@@ -141,7 +141,7 @@ describe('rights against the committed plans', () => {
   ]
 
   test.each(['dev', 'prod'])(
-    'who plans %s reads every object of the cluster that the program declares',
+    'the planning identity of %s reads every object of the cluster that the program declares',
     (stack) => {
       const kinds = planOf(stack).resources.flatMap(({ type }) => {
         const [, group = '', kind = ''] = /^kubernetes:([^/]+)\/\w+:(\w+)$/.exec(type) ?? []

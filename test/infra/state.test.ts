@@ -56,7 +56,7 @@ describe.each([
     }
   })
 
-  test('keeps state where no key of an account opens it, and where nothing is lost by a slip', () => {
+  test('keeps state in an account without key access, with protection against accidental deletion', () => {
     const [account] = byType(config, 'Microsoft.Storage/storageAccounts')
     const [vault] = byType(config, 'Microsoft.KeyVault/vaults')
     const [blobs] = byType(config, 'Microsoft.Storage/storageAccounts/blobServices')
@@ -107,7 +107,7 @@ describe('rights', () => {
       }
   })
 
-  test('who plans changes nothing, anywhere', () => {
+  test('the planning identity may change nothing', () => {
     const name = stateNames(DEV).identity('plan')
     const roles = rolesOf(DEV, 'plan')
 
@@ -122,7 +122,7 @@ describe('rights', () => {
     ])
   })
 
-  test('who makes previews writes credentials of identities in the group of slices alone', () => {
+  test('the preview identity writes credentials of identities only in the group of slices', () => {
     const previewer = resourcesOf(DEV).filter(
       (one) =>
         nested(one) !== undefined &&
@@ -150,7 +150,7 @@ describe('rights', () => {
     expect(writers.map((role) => role.name)).toEqual(['Agentweaver deployer', 'Agentweaver previewer'])
   })
 
-  test('the identity that promotes reads images here and nothing else, and is named by prod’s own deployment', () => {
+  test('the promoting identity only reads images here, and is named by the deployment of prod', () => {
     const granted = byType(DEV, 'Microsoft.Authorization/roleAssignments').filter(
       ({ properties }) => properties['principalId'] === DEV.promotedBy,
     )
@@ -190,7 +190,7 @@ describe('rights', () => {
     expect(slice).not.toContain(BUILT_IN_ROLES['Network Contributor'])
   })
 
-  test('who makes previews writes no state but of previews', () => {
+  test('the preview identity writes only the state of previews', () => {
     const [, glob = ''] = /StringLike '([^']+)'/.exec(rights.previewStateCondition('agentweaver')) ?? []
     const writes = (path: string) =>
       new RegExp(`^${glob.replaceAll('.', '\\.').replaceAll('*', '.*')}$`).test(path)

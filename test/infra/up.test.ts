@@ -107,7 +107,7 @@ describe('raising an environment', () => {
     expect(report.next).toContain('pulumi cancel --stack prod-network')
   })
 
-  test('changes nothing that is declined, and goes no further', async () => {
+  test('changes nothing that is declined, and stops there', async () => {
     const fake = anEngine({})
     const { report } = await run(fake, { confirm: async () => false })
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { CreditWindow, costOf } from '../../runtime/kit/credit-window.ts'
 
 describe('a credit window', () => {
-  it('lets a sender take what is free, then makes it wait for what is given back', async () => {
+  it('lets a sender take free credit, then makes it wait for returned credit', async () => {
     const window = new CreditWindow(10)
     expect(await window.take(10)).toBe(true)
     let isTaken = false
@@ -19,7 +19,7 @@ describe('a credit window', () => {
     expect(isTaken).toBe(true)
   })
 
-  it('tells a receiver that gives back more than was taken', async () => {
+  it('reports a receiver that returns more credit than was taken', async () => {
     const window = new CreditWindow(10)
     await window.take(5)
 

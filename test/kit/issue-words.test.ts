@@ -30,7 +30,7 @@ test.each<[what: string, ...wrong: [z.ZodType, unknown, string]]>([
     'is not a name that is allowed: must be of a-z',
   ],
   ["the schema's own message", z.string().regex(/^x$/, 'must be x'), 'y', 'must be x'],
-])('%s is told in words for a person', (_what, ...[schema, value, expected]) => {
+])('%s is described in plain words', (_what, ...[schema, value, expected]) => {
   const { error } = schema.safeParse(value, { error: issueWords })
 
   expect(error?.issues.map(({ message }) => message)).toEqual([expected])

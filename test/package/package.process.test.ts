@@ -42,7 +42,7 @@ async function installNode(place: string): Promise<string | undefined> {
 }
 
 describe('the tarball', () => {
-  test('has the built programs and what they read, and no source and no test', () => {
+  test('contains the built programs and their data files, but no source and no tests', () => {
     expect(tarball.files.filter((file) => !PACKED.test(file))).toEqual([])
     expect(tarball.files.filter((file) => file.endsWith('.ts'))).toEqual([])
   })
@@ -136,7 +136,7 @@ describe.each([['the pinned Node'], ['the lowest Node']])('installed into an emp
     expect(await readFile(join(workspace, 'copy.txt'), 'utf8')).toBe('written\n')
   })
 
-  test('serves other commands until it is told to stop', async ({ skip, onTestFinished }) => {
+  test('serves other commands until it is stopped', async ({ skip, onTestFinished }) => {
     const node = nodeOr(skip)
     const child = installed.start(node, ['serve', '--json'])
     const [ready = ''] = (await once(createInterface({ input: child.stdout }), 'line')) as string[]

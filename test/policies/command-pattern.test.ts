@@ -26,7 +26,7 @@ describe('a command pattern', () => {
     })
   })
 
-  it('has stages where it names a pipeline', () => {
+  it('has one stage per command of a pipeline', () => {
     const parsed = parseCommandPattern('* | sh @stdin')
 
     expect(parsed.ok && parsed.pattern.stages.map(({ names }) => names)).toEqual([['*'], ['sh']])
@@ -48,7 +48,7 @@ describe('a command pattern', () => {
     ['rm\nx', 'must not contain'],
     ['rm -', 'flag without a letter'],
     [`rm ${'x '.repeat(40)}`, 'more than'],
-  ])('is refused where it could not act: %j', (text, reason) => {
+  ])('is rejected if it is invalid: %j', (text, reason) => {
     expect(parseCommandPattern(text)).toMatchObject({ ok: false, reason: expect.stringContaining(reason) })
   })
 

@@ -98,11 +98,7 @@ describe('the file', () => {
     ],
     ['a placeholder inside a name', ['host: a.${login-host}', 'ports: [443]', 'mode: full'], 'each alone'],
     ['no port', ['host: api.example.com', 'ports: []', 'mode: full'], 'classes.agent.0.ports'],
-    [
-      'a port that is none',
-      ['host: api.example.com', 'ports: [70000]', 'mode: full'],
-      'classes.agent.0.ports',
-    ],
+    ['an invalid port', ['host: api.example.com', 'ports: [70000]', 'mode: full'], 'classes.agent.0.ports'],
     ['a port twice', ['host: api.github.com', 'ports: [443, 443]', 'mode: full'], 'names a port twice'],
     [
       'a resolver outside',
@@ -110,12 +106,12 @@ describe('the file', () => {
       'names are looked up in the cluster',
     ],
     [
-      'writing where it is read-only',
+      'writing in read-only mode',
       ['host: pypi.org', 'ports: [443]', 'mode: read-only', 'methods: [GET, POST]'],
       'POST is not reading',
     ],
     [
-      'a method that is none',
+      'an unsupported method',
       ['host: pypi.org', 'ports: [443]', 'mode: full', 'methods: [CONNECT]'],
       'classes.agent.0.methods',
     ],
@@ -136,7 +132,7 @@ describe('the file', () => {
     expect(load).toThrow(reason)
   })
 
-  it('is refused with a destination twice, or a class that does not exist, or none', () => {
+  it('is rejected with a duplicate destination, an unknown class, or no class', () => {
     const twice = withDestination(
       ...ALLOWED.map((line) => line.replace('api.example.com', 'pypi.org')),
     ).replace(
@@ -151,7 +147,7 @@ describe('the file', () => {
     expect(() => loadEgressPolicy(`${HEAD}classes:\n  agent: []\n`)).toThrow('classes.command')
   })
 
-  it('allows a resolver nowhere, whatever the order of the keys', () => {
+  it('allows no port of a DNS resolver', () => {
     expect(readEgressPolicyText()).not.toMatch(/ports:.*\b(?:53|853)\b/)
   })
 })
@@ -166,7 +162,7 @@ describe('placeholders', () => {
     expect(absent).toEqual([])
   })
 
-  it('leave the destination out where the environment has no name, and say so', () => {
+  it('leave the destination out if the environment has no name, and report it', () => {
     const { classes, absent } = resolveEgress(policy, {})
 
     expect(classes.agent).toEqual([])
@@ -195,7 +191,7 @@ describe('a target', () => {
     ['mode: full\n      methods: [POST]', 'methods'],
     ['mode: full\n      phases: [setup]', 'phases'],
     ['mode: full\n      caller: agent-host', 'caller'],
-  ])('of names leaves out what it cannot hold to %j, unless it is told', (restriction, lost) => {
+  ])('of names leaves out a destination with %j, unless it sets fqdn: allow', (restriction, lost) => {
     const strict = destination('host: api.github.com', 'ports: [443]', restriction)
     const told = destination('host: api.github.com', 'ports: [443]', restriction, 'fqdn: allow')
 

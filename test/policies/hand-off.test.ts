@@ -21,7 +21,7 @@ it.each([
 })
 
 it.each(['src/index.ts', 'README.md', 'docs/package.json.md', 'vscode/x', 'config.ts', 'github/x'])(
-  '%s is none',
+  '%s is not a hand-off path',
   (path) => expect(handOffKind(path)).toBeUndefined(),
 )
 

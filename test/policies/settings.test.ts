@@ -110,7 +110,7 @@ describe('a hostile settings file', () => {
 })
 
 describe('the problems of patterns', () => {
-  it('are told one by one', () => {
+  it('are reported one by one', () => {
     const patch = { destructive_command_patterns: ['make deploy', '| sh', '*', 'a , b', 'curl | @nothing'] }
 
     expect(patternProblems(patch).map(({ index }) => index)).toEqual([1, 2, 3, 4])

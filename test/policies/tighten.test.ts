@@ -63,7 +63,7 @@ describe('tighten', () => {
     )
   })
 
-  it('does what a tighter patch says', () => {
+  it('applies a stricter patch', () => {
     const top = ceilingOf({
       network_enabled: true,
       redact_pii: false,
@@ -92,7 +92,7 @@ describe('tighten', () => {
     })
   })
 
-  it('leaves what a patch does not say', () => {
+  it('keeps settings that a patch omits', () => {
     const top = ceilingOf({ network_enabled: true, allowed_repository_roots: ['/srv'], direct: true })
 
     expect(tighten(top, {})).toEqual(top)
@@ -181,7 +181,7 @@ describe('widenings', () => {
     ])
   })
 
-  it('are none exactly where every wish is granted', () => {
+  it('are empty exactly if every wish is granted', () => {
     fc.assert(
       fc.property(ceiling, patch, (top, wish) => {
         const got = tighten(top, wish)

@@ -112,7 +112,7 @@ describe('a mistake in a rendered tree', () => {
       'gitops/dev/network/agentweaver-sandboxes/CiliumNetworkPolicy.mistake.yaml: spec.egress[0]: refused by the agent',
     ],
     [
-      'a workload that nobody asserted anything about',
+      'a workload without an assertion',
       [
         ...objects,
         {
@@ -132,15 +132,15 @@ describe('a mistake in a rendered tree', () => {
       '10.244.0.0/16 is denied by name to the sandbox of class agent, but no policy names it in egressDeny',
     ],
     [
-      'refusals of a policy that selects nobody',
+      'deny rules of a policy that selects no pods',
       objects.map((object) => (object.metadata.name === 'sandbox-never' ? selectingNobody(object) : object)),
       '10.244.0.0/16 is denied by name to the sandbox of class agent, but no policy names it in egressDeny',
     ],
-  ])('is told: %s', (_what, broken, message) => {
+  ])('is reported: %s', (_what, broken, message) => {
     expect(checkReachability(broken, environment, EGRESS)).toContainEqual(expect.stringContaining(message))
   })
 
-  it("is told: a vault of the control plane in place of the users'", () => {
+  it('is reported: a vault of the control plane instead of the vault of the users', () => {
     const { azure } = environment.infra
     if (!azure) throw new Error('dev is on Azure')
     const vaults = { ...azure.vaults, userTokens: azure.vaults.controlPlane }
@@ -153,7 +153,7 @@ describe('a mistake in a rendered tree', () => {
     )
   })
 
-  it('shows where a workload does not carry the label that policies select by', () => {
+  it('reports a workload without the label that policies select by', () => {
     const relabelled: KubeObject = {
       apiVersion: 'apps/v1',
       kind: 'Deployment',
@@ -187,7 +187,7 @@ describe('the page', () => {
     expect(reachabilityPage(networkObjects(environment, EGRESS), environment, EGRESS)).toBe(page)
   })
 
-  it('says why where the policies cannot be judged', () => {
+  it('reports the reason if the policies cannot be evaluated', () => {
     const unknown = {
       apiVersion: 'cilium.io/v3',
       kind: 'CiliumNetworkPolicy',

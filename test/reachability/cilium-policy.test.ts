@@ -23,10 +23,10 @@ const entering = (...ingress: object[]) => aCiliumPolicy({ endpointSelector: SER
 
 describe('a CiliumNetworkPolicy', () => {
   it.each<[string, object, Probe, boolean]>([
-    ['an empty rule is for nobody', {}, from(pod('client'), pod('server')), false],
+    ['an empty rule allows no peers', {}, from(pod('client'), pod('server')), false],
     ['ports without peers are for everybody', { toPorts: PORT_80 }, from(pod('client'), anywhere), true],
     [
-      'an empty list of peers is for nobody',
+      'an empty list of peers allows no peers',
       { toEndpoints: [], toPorts: PORT_80 },
       from(pod('client'), pod('server')),
       false,
@@ -134,7 +134,7 @@ describe('a CiliumNetworkPolicy', () => {
     ['not another', { toEntities: ['host'] }, from(pod('client'), address('10.2.0.2')), false],
     ['which is remote-node', { toEntities: ['remote-node'] }, from(pod('client'), address('10.2.0.2')), true],
     [
-      'entity none is nobody',
+      'entity none matches no peers',
       { toEntities: ['none'], toPorts: PORT_80 },
       from(pod('client'), anywhere),
       false,
@@ -198,7 +198,7 @@ describe('a CiliumNetworkPolicy', () => {
     expect(isAllowed(from(anywhere, pod('client')))).toBe(true)
   })
 
-  it('closes nothing where enableDefaultDeny is off, and still refuses what it denies', () => {
+  it('closes nothing if enableDefaultDeny is off, and still applies its deny rules', () => {
     const policy = aCiliumPolicy({
       endpointSelector: CLIENT,
       enableDefaultDeny: { egress: false },
@@ -216,7 +216,7 @@ describe('a CiliumNetworkPolicy', () => {
     })
   })
 
-  it('is closed by another where its own enableDefaultDeny is off', () => {
+  it('is closed by another policy even if its own enableDefaultDeny is off', () => {
     const open = aCiliumPolicy({
       endpointSelector: CLIENT,
       enableDefaultDeny: { egress: false },
@@ -228,7 +228,7 @@ describe('a CiliumNetworkPolicy', () => {
     expect([80, 81].map((port) => isAllowed(from(pod('client'), anywhere, port)))).toEqual([true, false])
   })
 
-  it('denies also what a NetworkPolicy allows, on both sides', () => {
+  it('denies also traffic that a NetworkPolicy allows, on both sides', () => {
     const allow = aNetworkPolicy({
       podSelector: {},
       policyTypes: ['Ingress', 'Egress'],
@@ -289,8 +289,8 @@ describe('a CiliumNetworkPolicy', () => {
   })
 })
 
-describe('who enters', () => {
-  it('is let in by a rule and by nothing else', () => {
+describe('ingress', () => {
+  it('is allowed by a rule only', () => {
     const { isAllowed } = evaluatorOf([entering({ fromEndpoints: [CLIENT], toPorts: PORT_80 })])
 
     expect(isAllowed(from(pod('client'), pod('server'), 80))).toBe(true)

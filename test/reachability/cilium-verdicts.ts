@@ -46,47 +46,47 @@ const fromOther = from(pod('other', 'b'), world)
 /** Whom a policy of namespace `a` selects: whoever it selects, it closes. */
 const SUBJECTS: readonly Leaving[] = [
   ['its own namespace among others', where(NAMESPACE, 'In', 'b', 'a'), fromClient, false],
-  ['another namespace by an expression is nobody', where(NAMESPACE, 'In', 'b'), fromClient, true],
+  ['another namespace by an expression selects no pods', where(NAMESPACE, 'In', 'b'), fromClient, true],
   ['also not a pod of that namespace', where(NAMESPACE, 'In', 'b'), fromOther, true],
   ['another namespace by a label is its own', label(NAMESPACE, 'b'), fromClient, false],
   ['and not the one that is named', label(NAMESPACE, 'b'), fromOther, true],
   [
-    'another namespace by a label without its source is nobody',
+    'another namespace by a label without its source selects no pods',
     label('io.kubernetes.pod.namespace', 'b'),
     fromClient,
     true,
   ],
   [
-    'another namespace by a label of any source is nobody',
+    'another namespace by a label of any source selects no pods',
     label('any:io.kubernetes.pod.namespace', 'b'),
     fromClient,
     true,
   ],
   [
-    'a label beside an expression leaves the expression',
+    'a label together with an expression: the expression applies',
     { ...label(NAMESPACE, 'b'), ...where(NAMESPACE, 'In', 'b') },
     fromClient,
     true,
   ],
   ['the same the other way', { ...label(NAMESPACE, 'b'), ...where(NAMESPACE, 'In', 'a') }, fromClient, false],
-  ['any namespace but its own is nobody', where(NAMESPACE, 'NotIn', 'a'), fromClient, true],
+  ['any namespace except its own selects no pods', where(NAMESPACE, 'NotIn', 'a'), fromClient, true],
   ['any namespace but another is its own', where(NAMESPACE, 'NotIn', 'b'), fromClient, false],
   ['any namespace is its own', where(NAMESPACE, 'Exists'), fromClient, false],
-  ['no namespace is nobody', where(NAMESPACE, 'DoesNotExist'), fromClient, true],
+  ['no namespace selects no pods', where(NAMESPACE, 'DoesNotExist'), fromClient, true],
   [
-    'no namespace without its source is nobody',
+    'no namespace without its source selects no pods',
     where('io.kubernetes.pod.namespace', 'DoesNotExist'),
     fromClient,
     true,
   ],
   [
-    'a namespace among what Cilium reserves is nobody',
+    'a namespace with a source that Cilium reserves selects no pods',
     label('reserved:io.kubernetes.pod.namespace', 'a'),
     fromClient,
     true,
   ],
-  ['a label of its own namespace', label(`${LABELS}.team`, 'one'), fromClient, false],
-  ['a label of another namespace is nobody', label(`${LABELS}.team`, 'two'), fromClient, true],
+  ['a label of the same namespace', label(`${LABELS}.team`, 'one'), fromClient, false],
+  ['a label of another namespace selects no pods', label(`${LABELS}.team`, 'two'), fromClient, true],
   ['and no pod of that namespace', label(`${LABELS}.team`, 'two'), fromOther, true],
   ['a label that its own namespace lacks', where(`${LABELS}.absent`, 'DoesNotExist'), fromClient, false],
 ]
@@ -111,10 +111,10 @@ const PEERS: readonly Leaving[] = [
   ['which is not its own', where(NAMESPACE, 'In', 'b'), toServer, false],
   ['every namespace but its own', where(NAMESPACE, 'NotIn', 'a'), toOther, true],
   ['which its own is not', where(NAMESPACE, 'NotIn', 'a'), toServer, false],
-  ['no namespace is nobody', where(NAMESPACE, 'DoesNotExist'), toServer, false],
-  ['no namespace is nobody outside', where(NAMESPACE, 'DoesNotExist'), fromClient, false],
+  ['no namespace selects no pods', where(NAMESPACE, 'DoesNotExist'), toServer, false],
+  ['no namespace selects no address outside', where(NAMESPACE, 'DoesNotExist'), fromClient, false],
   [
-    'two namespaces at once are nobody',
+    'two namespaces at once select no pods',
     { ...label('io.kubernetes.pod.namespace', 'a'), ...where(NAMESPACE, 'In', 'b') },
     toOther,
     false,
@@ -125,10 +125,15 @@ const PEERS: readonly Leaving[] = [
 
 const CLUSTERWIDE_PEERS: readonly Leaving[] = [
   ['every pod', {}, toOther, true],
-  ['and nobody outside', {}, fromClient, false],
+  ['and no address outside', {}, fromClient, false],
   ['a label of a namespace', label(`${LABELS}.team`, 'two'), toOther, true],
   ['namespaces without a label', where(`${LABELS}.team`, 'NotIn', 'one'), toOther, true],
-  ['and nobody outside who has none either', where(`${LABELS}.team`, 'NotIn', 'one'), fromClient, false],
+  [
+    'and no address outside, which has no label either',
+    where(`${LABELS}.team`, 'NotIn', 'one'),
+    fromClient,
+    false,
+  ],
 ]
 
 const rule = (endpointSelector: object, ...egress: object[]) => ({ endpointSelector, egress })
@@ -191,7 +196,10 @@ export const CILIUM_VERDICTS: readonly CiliumVerdict[] = [
   ...titled('who is a peer in the whole cluster', CLUSTERWIDE_PEERS, (selector) =>
     aClusterwidePolicy(rule(CLIENT, { toEndpoints: [selector] })),
   ),
-  verdict(['a refusal of a policy that selects nobody refuses nothing', {}, fromClient, true], [denyNobody]),
+  verdict(
+    ['a deny rule of a policy that selects no pods denies nothing', {}, fromClient, true],
+    [denyNobody],
+  ),
   named('the number that the pod gives it', from(pod('client'), pod('server'), 8080), true),
   named('never the number of a pod with the same labels', from(pod('client'), pod('server'), 9090), false),
   named('nor for a pod that names no port', from(pod('client'), pod('unnamed'), 8080), false),
@@ -210,12 +218,12 @@ export const CILIUM_VERDICTS: readonly CiliumVerdict[] = [
     false,
   ),
   verdict(
-    ['an endPort of zero is none', {}, from(pod('client'), pod('server'), 81), false],
+    ['an endPort of zero is ignored', {}, from(pod('client'), pod('server'), 81), false],
     [aCiliumPolicy(rule(CLIENT, { toPorts: [{ ports: [{ port: '80', endPort: 0, protocol: 'TCP' }] }] }))],
   ),
   verdict(
     [
-      'every address of one family is none of the other',
+      'every address of one family excludes the other family',
       {},
       from(pod('client'), address('203.0.113.9')),
       false,

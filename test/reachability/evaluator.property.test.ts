@@ -7,7 +7,7 @@ import { address, aNetworkPolicy, evaluatorOf, pod, SMALL_WORLD } from './small-
 
 const RUNS = { numRuns: 1000 }
 
-describe('whatever the policies are', () => {
+describe('for any policies', () => {
   it('asks every port at once as it asks one', () => {
     fc.assert(
       fc.property(policies, fc.tuple(end, end), probe, (all, [source, target], { port, protocol }) => {
@@ -55,7 +55,7 @@ describe('whatever the policies are', () => {
     )
   })
 
-  it('opens nothing to deny, and denies what it names', () => {
+  it('opens no connection for a deny policy, and denies the connections that it names', () => {
     fc.assert(
       fc.property(policies, denyingPolicy, probe, (all, deny, question) => {
         const before = evaluatorOf(all).isAllowed(question)
@@ -69,7 +69,7 @@ describe('whatever the policies are', () => {
     )
   })
 
-  it('closes nobody to give a NetworkPolicy one more rule', () => {
+  it('closes no connection for one more rule in a NetworkPolicy', () => {
     fc.assert(
       fc.property(policies, fc.tuple(plainPolicy, plainSpec), probe, (all, [policy, more], question) => {
         const spec = specOf(policy)
@@ -104,7 +104,7 @@ describe('whatever the policies are', () => {
     )
   })
 
-  it('allows no more beside a default deny than the rules do', () => {
+  it('allows only connections with an allow rule under a default deny', () => {
     fc.assert(
       fc.property(policies, probe, (all, question) => {
         const closing = ['a', 'b'].map((namespace) =>
@@ -126,7 +126,7 @@ describe('whatever the policies are', () => {
   })
 })
 
-it('answers as the documentation of NetworkPolicy does', () => {
+it('agrees with the documentation of NetworkPolicy', () => {
   const sides: readonly (readonly [Probe['from'], Side])[] = [
     ...SMALL_WORLD.pods
       .filter(({ hostNetwork }) => hostNetwork !== true)

@@ -39,7 +39,7 @@ describe.each(TREES)('%s, mode %s', (name, mode) => {
     unnoticed = all.filter((mutant) => !isNoticed(mutant, environment)).map(({ title }) => title)
   })
 
-  it('breaks an assertion with every rule that is deleted, widened or turned to somebody else', () => {
+  it('breaks an assertion for every rule that is deleted, widened or re-targeted', () => {
     const surviving = unnoticed.filter((title) => !REDUNDANT.some(({ mutant }) => mutant.test(title)))
 
     expect(surviving).toEqual([])

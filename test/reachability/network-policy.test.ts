@@ -12,7 +12,7 @@ const entering = (...ingress: object[]) =>
   aNetworkPolicy({ podSelector: SERVER, policyTypes: ['Ingress'], ingress })
 
 describe('a NetworkPolicy', () => {
-  it('leaves open what it does not select', () => {
+  it('leaves open the pods that it does not select', () => {
     const { evaluate } = evaluatorOf([leaving()])
 
     expect(evaluate(from(pod('server'), anywhere))).toMatchObject({
@@ -22,7 +22,7 @@ describe('a NetworkPolicy', () => {
     expect(evaluate(from(anywhere, pod('client')))).toMatchObject({ allowed: true })
   })
 
-  it('closes one direction of what it selects, and says which policy is silent', () => {
+  it('closes one direction of the selected pods, and reports a default deny', () => {
     const { evaluate } = evaluatorOf([leaving()])
 
     expect(evaluate(from(pod('client'), anywhere))).toMatchObject({
@@ -48,12 +48,17 @@ describe('a NetworkPolicy', () => {
     ['a rule without peers is for everybody', {}, from(pod('client'), anywhere), true],
     ['also for nodes', {}, from(pod('client'), address('10.2.0.2')), true],
     [
-      'pods of its own namespace',
+      'pods of the same namespace',
       { to: [{ podSelector: SERVER }] },
       from(pod('client'), pod('server')),
       true,
     ],
-    ['not those of another', { to: [{ podSelector: {} }] }, from(pod('client'), pod('other', 'b')), false],
+    [
+      'no pods of another namespace',
+      { to: [{ podSelector: {} }] },
+      from(pod('client'), pod('other', 'b')),
+      false,
+    ],
     [
       'namespaces by label',
       { to: [{ namespaceSelector: { matchLabels: { team: 'two' } } }] },
@@ -146,7 +151,7 @@ describe('a NetworkPolicy', () => {
       false,
     ],
     [
-      'not what is cut out of it',
+      'no addresses in an except range',
       { to: [{ ipBlock: { cidr: '203.0.113.0/24', except: ['203.0.113.8/29'] } }] },
       from(pod('client'), address('203.0.113.9')),
       false,
@@ -224,14 +229,14 @@ describe('a NetworkPolicy', () => {
     ],
     ['and no other number', { ports: [{ port: 'http' }] }, from(pod('client'), pod('server'), 80), false],
     ['ICMP where no port is named', {}, from(pod('client'), anywhere, 'ICMP 0'), true],
-    ['not where one is', { ports: [{ port: 80 }] }, from(pod('client'), anywhere, 'ICMP 0'), false],
+    ['no ICMP if a port is named', { ports: [{ port: 80 }] }, from(pod('client'), anywhere, 'ICMP 0'), false],
   ])('knows, on leaving: %s', (...[, rule, probe, allowed]) => {
     expect(evaluatorOf([leaving(rule)]).isAllowed(probe)).toBe(allowed)
   })
 
   it.each<[string, object, Probe, boolean]>([
     [
-      'pods of its own namespace',
+      'pods of the same namespace',
       { from: [{ podSelector: CLIENT }] },
       from(pod('client'), pod('server')),
       true,
@@ -243,7 +248,7 @@ describe('a NetworkPolicy', () => {
       true,
     ],
     [
-      'the node that it runs on, whatever is said',
+      'the node of the pod, for any rule',
       { from: [{ podSelector: CLIENT }] },
       from(address('10.2.0.2'), pod('server')),
       true,
@@ -305,7 +310,7 @@ describe('a NetworkPolicy', () => {
     expect(evaluatorOf([closed]).isAllowed(from(pod('on-host'), anywhere))).toBe(true)
   })
 
-  it('closes entering where it does not say what it closes, and leaving if it has rules for it', () => {
+  it('closes ingress if policyTypes is missing, and also egress if it has egress rules', () => {
     const silent = evaluatorOf([aNetworkPolicy({ podSelector: {} })])
     const withEgress = evaluatorOf([aNetworkPolicy({ podSelector: {}, egress: [{ ports: [{ port: 80 }] }] })])
 

@@ -56,7 +56,7 @@ describe('what the API server takes and the agent refuses', () => {
     ['a name that is too long', egress({ toFQDNs: [{ matchName: 'a'.repeat(256) }] }), 'longer than a name'],
     ['an unknown entity', egress({ toEntities: ['internet'] }), 'is no entity'],
     ['a property of every object as entity', egress({ toEntities: ['constructor'] }), 'is no entity'],
-    ['a range that is none', egress({ toCIDR: ['10.0.0.0/33'] }), 'is no range'],
+    ['an invalid range', egress({ toCIDR: ['10.0.0.0/33'] }), 'is no range'],
     [
       'an address without a length in a range set',
       egress({ toCIDRSet: [{ cidr: '10.0.0.1' }] }),
@@ -77,7 +77,7 @@ describe('what the API server takes and the agent refuses', () => {
       egress({ toPorts: [{ ports: Array.from({ length: 41 }, (_, n) => ({ port: String(n + 1) })) }] }),
       'more than 40',
     ],
-    ['a port that is none', egress({ toPorts: [{ ports: [{ port: '70000' }] }] }), 'is no port'],
+    ['an invalid port', egress({ toPorts: [{ ports: [{ port: '70000' }] }] }), 'is no port'],
     ['a port that is missing', egress({ toPorts: [{ ports: [{ port: '' }] }] }), 'must be named'],
     ['no rule at all', aCiliumPolicy({ endpointSelector: {} }), 'has none of'],
     ['no spec', { ...aCiliumPolicy({}), spec: undefined }, 'is missing'],
@@ -118,11 +118,11 @@ describe('what the API server takes and the agent refuses', () => {
       'no value',
     ],
     [
-      'a range beside a selector',
+      'a range together with a selector',
       plain({ to: [{ ipBlock: { cidr: '10.0.0.0/8' }, podSelector: {} }] }),
       'beside a selector',
     ],
-    ['a peer that names nobody', plain({ to: [{}] }), 'names nobody'],
+    ['a peer without a selector', plain({ to: [{}] }), 'names nobody'],
     ['an endPort before its port', plain({ ports: [{ port: 80, endPort: 79 }] }), 'endPort'],
     ['an endPort after a name', plain({ ports: [{ port: 'http', endPort: 90 }] }), 'endPort'],
   ])('%s', (_what, policy, reason) => {
@@ -132,7 +132,7 @@ describe('what the API server takes and the agent refuses', () => {
   })
 })
 
-describe('what is not understood', () => {
+describe('unsupported policy fields', () => {
   it.each<[string, KubeObject, string]>([
     ['a field of no meaning here', egress({ toServices: [] }), 'spec.egress[0].toServices'],
     ['ICMP types', egress({ icmps: [{ fields: [{ type: 8 }] }] }), 'spec.egress[0].icmps'],
@@ -191,7 +191,7 @@ describe('what is not understood', () => {
       'spec.endpointSelector',
     ],
     [
-      'a peer by nothing but what it is not, which selects whole groups',
+      'a peer with only negative expressions, which selects whole groups',
       egress({ toEndpoints: [{ matchExpressions: [{ key: 'reserved:host', operator: 'DoesNotExist' }] }] }),
       'spec.egress[0]',
     ],
@@ -249,12 +249,12 @@ describe('what is not understood', () => {
     expect(outcome).toMatchObject({ ok: false, faults: [{ policy: 'CiliumNetworkPolicy a/cnp' }] })
   })
 
-  it('is said of every fault at once', () => {
+  it('are all reported at once', () => {
     expect(policyFaults([egress({ toServices: [] }, { toNodes: [] }), plain({ to: [{}] })])).toHaveLength(3)
   })
 })
 
-it('has no complaint about sound policies, and none about what is no policy', () => {
+it('reports nothing for valid policies and for other kinds', () => {
   const others: KubeObject[] = [
     { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'x' } },
     { apiVersion: 'networking.k8s.io/v1', kind: 'Ingress', metadata: { name: 'x' } },

@@ -45,7 +45,7 @@ async function takeOver(store: Store, id: string, holder: string): Promise<RunRo
   return read(store, id)
 }
 
-it('goes on with the next driver where the last one was, however often the driver changes', async () => {
+it('continues with the next driver at the value of the last one, after any number of drivers', async () => {
   const store = await aStore()
   const id = await givenRun(store, { holder: 'driver-0' })
   const worked = 7 * 60_000
@@ -79,7 +79,7 @@ it('is written ahead, and not at every tick', async () => {
   expect(time.ms).toBeLessThanOrEqual(await kept(store, id))
 })
 
-it('is not written by who was taken over from', async () => {
+it('is not written by a driver that lost the run', async () => {
   const store = await aStore()
   const id = await givenRun(store, { holder: 'first' })
   const warnings: string[] = []
@@ -95,7 +95,7 @@ it('is not written by who was taken over from', async () => {
   expect(await kept(store, id)).toBe(HOUR_MS + CHARGE_MS)
 })
 
-it('is tried again where the store was away', async () => {
+it('is retried after the store was unavailable', async () => {
   const store = await aStore()
   const id = await givenRun(store, { holder: 'first' })
   const time = activeTimeOf({ store, log: silentLog }, await read(store, id))

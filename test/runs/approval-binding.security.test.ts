@@ -10,7 +10,7 @@ it.each([
   ['a joiner that has no shape', 'rm -rf bu\u034fild', 'rm -rf bu\\u{34f}ild'],
   ['a variation selector', 'rm -rf build\u{e0100}', 'rm -rf build\\u{e0100}'],
   ['a tag', 'ls\u{e0041}', 'ls\\u{e0041}'],
-])('%s in a command is shown to the person who decides', (_what, command, shown) => {
+])('%s in a command is visible in the approval request', (_what, command, shown) => {
   expect(showHidden(command)).toBe(shown)
 })
 

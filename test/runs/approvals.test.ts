@@ -227,7 +227,7 @@ it('shows the hidden characters of the requested command', async () => {
   expect(asked?.command).toBe('rm -rf build \\u{202e}# dliub fr- mr\\u{200b}')
 })
 
-it('says that something is hidden where redaction changed the request, and then approves once only', async () => {
+it('reports hidden text if redaction changed the request, and then approves once only', async () => {
   const { service, aWorkspace } = use()
   const { path, wasRun } = aProject(aWorkspace)
   const token = `ghp_${'a1B2'.repeat(9)}`

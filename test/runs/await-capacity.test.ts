@@ -83,7 +83,7 @@ it('fails after ten reported waits; each attempt makes a new claim and leaves no
 })
 
 it.each<ErrorCode>(['agent_pod_reconciler_error', 'identity_mismatch', 'sandbox_lost', 'conflict'])(
-  'does not wait for room where the launch failed with %s',
+  'does not wait for capacity if the launch failed with %s',
   async (code) => {
     const { launching, claimed, store } = await aRunWithout([code])
 
@@ -116,7 +116,7 @@ it('ends with its run while it waits', async () => {
   expect(capacity.length).toBe(0)
 })
 
-it('stops waiting where another process has taken the run over', async () => {
+it('stops waiting if another process has taken the run over', async () => {
   const { launching, capacity, store } = await aRunWithout([])
   await until('it waits', async () => capacity.length === 1)
 
@@ -126,7 +126,7 @@ it('stops waiting where another process has taken the run over', async () => {
   await expect(launching).rejects.toMatchObject({ code: 'conflict' })
 })
 
-it('does not go before those who wait already', async () => {
+it('does not overtake runs that already wait', async () => {
   const { claimed, store, capacity } = await aRunWithout([], (queue) =>
     queue.during(() =>
       queue.wait('another', { atLeastMs: 0, atMostMs: 60_000 }, new AbortController().signal),

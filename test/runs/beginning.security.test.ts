@@ -20,7 +20,7 @@ function failBeginnings(store: Store): void {
 }
 
 it.each([
-  ['does nothing where the beginning of its run is not committed', true],
+  ['does not run if the start of its run is not committed', true],
   ['runs if the start is committed', false],
 ])('the first turn, sent before the start is committed, %s', async (_what, fails) => {
   const { service, store, aWorkspace, close } = await startService()

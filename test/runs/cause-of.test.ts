@@ -46,17 +46,17 @@ describe('a failure of a sandbox', () => {
     fault('configure_rejected'),
     fault('deadline_exceeded'),
     new TypeError('terminated'),
-  ])('stands where the sandbox shows that it lives: %s', async (error) => {
+  ])('is kept if the sandbox is alive: %s', async (error) => {
     expect(await judge(error, aSuspect(['ready']))).toBe(error)
   })
 
-  it('stands where the sandbox is spent, and lives', async () => {
+  it('is kept if the sandbox is spent but alive', async () => {
     const error = fault('configure_rejected')
 
     expect(await judge(error, aSuspect(['failed']))).toBe(error)
   })
 
-  it('stands where the sandbox was only slow to answer', async () => {
+  it('is kept if the sandbox was only slow to respond', async () => {
     const error = fault('agent_failed')
     const suspect = aSuspect(['silence', 'nothing', 'ready'])
 
@@ -92,7 +92,7 @@ describe('a failure of a sandbox', () => {
     })
   })
 
-  it('is judged by the sandbox alone where its keeper cannot be asked', async () => {
+  it('is judged by the sandbox alone if its provider cannot be asked', async () => {
     const error = fault('agent_failed')
     const howLost = async () => {
       throw new Error('the API server answered 500')

@@ -37,7 +37,7 @@ describe('a command whose start the sandbox did not confirm', () => {
     })
   })
 
-  it('is reported as refused where the sandbox refused it', async () => {
+  it('is reported as refused if the sandbox refused it', async () => {
     const started = startOver(new SandboxError('conflict', 'another command has this id'))
 
     await expect(started).rejects.toMatchObject({ code: 'conflict' })

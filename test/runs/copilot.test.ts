@@ -80,7 +80,7 @@ it('drives the real Copilot SDK through API, AgentHost, tools and sandbox, with 
   )
 })
 
-it('goes on after a model wrote 40 MB of arguments, with an event and an audit record', async () => {
+it('continues after a model wrote 40 MB of arguments, with an event and an audit record', async () => {
   const model = await startModelServer({
     respond: (_request, index) =>
       index === 0
@@ -115,7 +115,7 @@ it('goes on after a model wrote 40 MB of arguments, with an event and an audit r
   ])
 })
 
-it('keeps an event and an audit record of calls that are none, with secrets hidden', async () => {
+it('keeps an event and an audit record of invalid calls, with secrets hidden', async () => {
   const secret = 'ghp_0123456789abcdefghijABCDEFGHIJ012345'
   const calls = [
     { name: 'create', arguments: '{"path": "a' },

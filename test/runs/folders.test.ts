@@ -251,7 +251,7 @@ describe('a folder that no run is started on', () => {
     })
   })
 
-  it('is one without git where a copy is asked for', async () => {
+  it('is a folder without git if a copy is requested', async () => {
     const path = use().aWorkspace()
     const request = aRun(path, [], { workspace: { kind: 'path', path, mode: 'isolated' } })
 

@@ -265,7 +265,7 @@ it('gives a sandbox without an agent: commands, files, and an end', async () => 
   expect(dataOf(events, 'done')).toEqual([{ state: 'cancelled' }])
 })
 
-it('refuses the network to a command where the run has none, and does not run it', async () => {
+it('rejects a command that asks for the network if the run has no network', async () => {
   const { service } = use()
   const sandbox = await service.createSandbox(alice, CreateSandbox.parse({}))
 

@@ -10,7 +10,7 @@ const sandbox = {
 const lost = (change: object) =>
   lossWords({ ...aRun(), sandbox, ...change } as unknown as Parameters<typeof lossWords>[0])
 
-test('names the last checkpoint and where its files are', () => {
+test('names the last checkpoint and the location of its files', () => {
   const words = lost({ id: 'run_1', workspace: { kind: 'empty' }, checkpointAt: CHECKPOINT })
 
   expect(words).toBe(

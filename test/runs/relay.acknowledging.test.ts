@@ -132,7 +132,7 @@ it('sends a decision at once together with the acknowledgement, and no further r
   expect(told).toMatchObject([{ ackedThrough: 1, decisions: [{ callId: 'c1' }] }])
 })
 
-it('attaches again where an acknowledgement did not arrive, and goes on', async () => {
+it('attaches again after a lost acknowledgement, and continues', async () => {
   const { told, say, untilCommitted, untilAttached } = startRelay({ failing: 1 })
 
   say(1)

@@ -51,7 +51,7 @@ async function takenWhileCommitting(characters: number): Promise<{ taken: number
   return { taken: takenMeanwhile, batches }
 }
 
-it('holds few events of a sandbox that sends large ones faster than they are stored, and loses none', async () => {
+it('buffers few events of a sandbox that sends large ones faster than they are stored, and loses none', async () => {
   const { taken, batches } = await takenWhileCommitting(1_048_576)
 
   expect(taken).toBeLessThan(40)

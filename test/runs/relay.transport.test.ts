@@ -214,7 +214,7 @@ describe.each([
   })
 })
 
-it('ends at once where the address of a pod has another owner, and sends it nothing', async () => {
+it('ends at once if the address of a pod has another owner, and sends it nothing', async () => {
   const { line, relaying, kept, client } = await aRelayedHost(() => startOnPort(laptop))
   await client.startCommand('c1', ExecRequest.parse({ command: 'echo up; sleep 300' }), never)
   await until('it works', () => kept.envelopes.length > 0)

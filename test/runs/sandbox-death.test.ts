@@ -27,8 +27,8 @@ const DEATHS: Readonly<Record<string, (pids: Pids) => void>> = {
     end(runner, 'SIGKILL')
     end(host, 'SIGKILL')
   },
-  'its AgentHost is told to go': ({ host }) => end(host, 'SIGTERM'),
-  'both are told to go': ({ host, runner }) => {
+  'its AgentHost receives SIGTERM': ({ host }) => end(host, 'SIGTERM'),
+  'both receive SIGTERM': ({ host, runner }) => {
     end(runner, 'SIGTERM')
     end(host, 'SIGTERM')
   },

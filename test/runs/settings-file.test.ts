@@ -132,7 +132,7 @@ it('refuses a socket', async () => {
   await expect(readSettingsFile(folder)).rejects.toMatchObject({ code: 'workspace_invalid' })
 })
 
-it('refuses a folder that is not where its path says', async () => {
+it('rejects a folder behind a symbolic link', async () => {
   const { folder } = aFolder()
   const link = join(root, 'link')
   symlinkSync(folder, link)
@@ -155,7 +155,7 @@ const NOBODY = 65_534
 it.each([
   ['the file', 0o000, 0o755],
   ['its folder', 0o644, 0o000],
-])('refuses a file where the service has no right to %s', (_what, fileMode, folderMode) => {
+])('rejects a file if the service has no right to %s', (_what, fileMode, folderMode) => {
   const { folder, file, above } = aFolder()
   chmodSync(root, 0o755)
   writeFileSync(file, 'shell_enabled: false')

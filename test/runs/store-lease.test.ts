@@ -34,7 +34,7 @@ describe.skipIf(reason !== undefined)(
       log: silentLog,
     })
 
-    it('is held by one of them, and by the next when that one is gone', async () => {
+    it('is held by one process, and by the next one after it ended', async () => {
       const { open } = await aDatabase()
       const [one, two] = [await open(), await open()]
       const held = await holdStore(one, options(LONG_MS))
@@ -56,7 +56,7 @@ describe.skipIf(reason !== undefined)(
       await held.release()
     })
 
-    it('is shared by processes that say so, and by none that does not', async () => {
+    it('is shared only by processes that ask to share it', async () => {
       const { open, url } = await aDatabase()
       const [one, two, three] = [await open(), await open(), await open()]
       const shared = { ...options(LONG_MS), isShared: true }

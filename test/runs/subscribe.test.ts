@@ -82,7 +82,7 @@ describe('following a run', () => {
     expect(commits.reads).toBe(1)
   })
 
-  it('reads further where a page was full', async () => {
+  it('reads the next page after a full page', async () => {
     const commits = new Commits()
     commits.commit(450)
 

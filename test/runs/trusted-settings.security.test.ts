@@ -52,7 +52,7 @@ describe('an agent that weakens the settings of its workspace', () => {
     ],
     ['takes the repository away', `mv .git other && ${WRITE}`, 'changed'],
     ['renames the folder of the settings', 'mv .agentweaver other', 'removed'],
-  ] as const)('changes nothing where it %s', async (_what, attack, reason) => {
+  ] as const)('changes nothing if it %s', async (_what, attack, reason) => {
     const path = aRepository(STRICT)
     const before = await startedIn(path)
     execFileSync('sh', ['-ec', attack], { cwd: path })
@@ -151,7 +151,7 @@ describe('the first run in a folder', () => {
     expect([second, third].map(({ settings }) => settings?.shell_enabled)).toEqual([false, true])
   })
 
-  it('puts nothing in force where the run is refused', async () => {
+  it('trusts nothing if the run is rejected', async () => {
     const { service, store } = use()
     const path = aRepository('shell_enabled: false\n')
 
@@ -162,7 +162,7 @@ describe('the first run in a folder', () => {
     expect(noticesOf((await startedIn(path)).events)).toEqual([trusted(path, 'file')])
   })
 
-  it('is one where several runs come at once', async () => {
+  it('trusts the settings once if several runs start at the same time', async () => {
     const path = aRepository('shell_enabled: false\n')
 
     const runs = await Promise.all([startedIn(path), startedIn(path), startedIn(path)])

@@ -53,7 +53,7 @@ it('takes a workspace once', async () => {
   await follow(service, run.id)
 })
 
-it('stays cancelled where the upload ends after the cancellation, and takes no place that it gave up', async () => {
+it('stays cancelled if the upload ends after the cancellation, and makes no claim', async () => {
   const { service, store } = use()
   const run = await service.startRun(alice, { ...aRun('/', [shell('true')]), workspace: { kind: 'upload' } })
   const rest = Promise.withResolvers<void>()
@@ -157,7 +157,7 @@ it.each([
     },
   ],
 ] as [string, Header & { message: RegExp; content?: string }][])(
-  'refuses an archive whose settings are %s, and goes on waiting',
+  'rejects an archive whose settings are %s, and keeps waiting',
   async (_what, { message, content = '', ...header }) => {
     const { service } = use()
     const run = await service.startRun(alice, { ...aRun('/', []), workspace: { kind: 'upload' } })

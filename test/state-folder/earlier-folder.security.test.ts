@@ -20,7 +20,7 @@ test('the state of an earlier version is found from its folder, from any below i
   expect(findEarlierFolders('/', home).found).toEqual([atHome])
 })
 
-test('a folder with the settings of a project is none', async () => {
+test('a folder that contains only project settings is not an earlier state folder', async () => {
   const { home } = await aProject()
   const project = await aFolder('aw-settings-')
   await mkdir(join(project, '.agentweaver'))
@@ -62,7 +62,7 @@ test.each<[string, (state: string) => Promise<unknown>]>([
       execFileSync('mkfifo', ['-m', '600', join(state, 'seal')])
     },
   ],
-])('a folder that someone else may have made or changed is passed over: %s', async (reason, touch) => {
+])('a folder that another user may have created or changed is skipped: %s', async (reason, touch) => {
   const { home, project, state } = await aProject()
   expect(findEarlierFolders(project, home).found).toEqual([state])
 
@@ -92,7 +92,7 @@ test('a folder that a command in a sandbox made, knowing its numbers, is not bel
   expect(findEarlierFolders(project, home).found).toEqual([])
 })
 
-test('a folder that is not believed hides none above it', async () => {
+test('a rejected folder hides no folder above it', async () => {
   const { home, project, state } = await aProject()
   const inner = join(project, 'inner')
   await mkdir(inner)

@@ -47,7 +47,7 @@ test('moves every file of the state, for its owner alone, and leaves the setting
   for (const path of files) expect(statSync(join(to, path)).mode & 0o077).toBe(0)
 })
 
-test('removes an old folder that held nothing else', async () => {
+test('removes an old folder that contains nothing else', async () => {
   const { from, to } = await aMove()
   await rm(join(from, 'settings.yml'))
 

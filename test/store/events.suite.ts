@@ -168,7 +168,7 @@ export function testEvents(engine: StoreUnderTest): void {
       leave()
     })
 
-    it('goes on when a listener throws', async () => {
+    it('continues when a listener throws', async () => {
       const id = await givenRun(store())
       const seen: string[] = []
       const leaveFirst = store().onEvents(id, () => {

@@ -6,7 +6,7 @@ import { openAt, type StoreUnderTest, useStore } from './store-under-test.ts'
 
 /** What several processes need that drive the runs of one store. */
 export function testHolders(engine: StoreUnderTest): void {
-  describe('runs and who drives them', () => {
+  describe('runs and their owners', () => {
     const store = useStore(engine)
     const abandoned = async () => (await store().listAbandonedRuns(['running'], 100)).map(({ id }) => id)
 

@@ -27,7 +27,7 @@ async function killAfter(child: ChildProcess, count: number): Promise<string[]> 
 
 export function testProcesses(engine: StoreUnderTest): void {
   describe('processes', () => {
-    it('loses nothing that a killed process had acknowledged, and goes on without a gap', async () => {
+    it('loses no acknowledged write of a killed process, and continues without a gap', async () => {
       const location = await engine.freshLocation()
       const before = await openAt(location)
       const runId = await givenRun(before)

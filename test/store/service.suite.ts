@@ -91,7 +91,7 @@ export function testService(engine: StoreUnderTest): void {
       expect(await store().readSetting('policy')).toBe(AWKWARD)
     })
 
-    it('gives a lease to one holder at a time, who may renew and release it', async () => {
+    it('gives a lease to one holder at a time, which may renew and release it', async () => {
       const ask = (holder: string) => store().acquireLease('reaper', holder, 60_000)
 
       const first = await Promise.all(['a', 'b', 'c'].map(ask))

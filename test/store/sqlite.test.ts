@@ -38,7 +38,7 @@ const sqlite: StoreUnderTest = {
 testStore(sqlite)
 
 describe('the embedded store', () => {
-  it('is readable by its account alone, with its log files, also where the file was open to others', async () => {
+  it('is readable by its account alone, with its log files, even if the file was open to others', async () => {
     const file = freshFile()
     const store = await openAt({ kind: 'sqlite', file })
     await givenRun(store)
@@ -97,7 +97,7 @@ describe('the embedded store', () => {
     })
   })
 
-  it('collects an upload whose process died an hour ago, and none that is under way', async () => {
+  it('deletes an upload whose process died an hour ago, and no upload in progress', async () => {
     const location = await sqlite.freshLocation()
     const store = await openAt(location)
     const runId = await givenRun(store)

@@ -193,7 +193,7 @@ export function testWork(engine: StoreUnderTest): void {
         },
       )
 
-      it('goes to one of two that bind the same pod at the same moment', async () => {
+      it('gives a pod to one of two callers that bind it at the same moment', async () => {
         const [first, second] = [fresh(), fresh()]
         const claims = [await requested({ uid: first.uid }), await requested({ uid: second.uid })] as const
 

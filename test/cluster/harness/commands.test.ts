@@ -86,7 +86,7 @@ describe.skipIf(whyNoNodes() !== undefined)('the commands about a running cluste
     expect(output).toBe('ok')
   })
 
-  it('keeps what a pod changes of its image from the nodes that share the image', async () => {
+  it('isolates image changes of a pod from the nodes that share the image', async () => {
     const look = (pod: string) =>
       about('exec', 'kubectl', 'exec', pod, '--', 'sh', '-c', 'cat /etc/group; ls /etc/nsswitch.conf 2>&1')
     const before = await look('on-1')

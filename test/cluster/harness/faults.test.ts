@@ -19,7 +19,7 @@ describe('a machine that lacks something', () => {
   })
   afterEach(() => rmSync(cache, { recursive: true, force: true }))
 
-  it('is told in one line that there is no Go, and nothing else is lost', async () => {
+  it('without Go gets a one-line error, and everything except the cluster still works', async () => {
     const env = { PATH: '/usr/bin:/bin', XDG_CACHE_HOME: cache }
 
     const { code, output } = await runCommand(['up'], { env })
@@ -28,7 +28,7 @@ describe('a machine that lacks something', () => {
     expect(output).toMatch(/^Go 1\.26 or newer is needed.*everything but the cluster$/)
   })
 
-  it('is told that the module proxy cannot be reached, and keeps no half-made folder', async () => {
+  it('without the module proxy gets an error and keeps no partial folder', async () => {
     const env = { XDG_CACHE_HOME: cache, GOPROXY: 'http://127.0.0.1:1', GOMODCACHE: join(cache, 'modules') }
 
     const { code, output } = await runCommand(['build'], { env })
@@ -38,7 +38,7 @@ describe('a machine that lacks something', () => {
     expect(readdirSync(cacheRoot({ XDG_CACHE_HOME: cache }))).toEqual(['go-cache'])
   })
 
-  it.skipIf(!isRoot)('is told before a build that the disk is too small for it', async () => {
+  it.skipIf(!isRoot)('with too little disk space gets an error before the build', async () => {
     const script = `mount -t tmpfs -o size=64m tmpfs ${cache} && exec "$@"`
     const before = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', script, 'sh']
 
@@ -48,31 +48,28 @@ describe('a machine that lacks something', () => {
     expect(output).toMatch(/^building needs \d+ GiB of free space below .* XDG_CACHE_HOME at a larger disk$/m)
   })
 
-  it.skipIf(!isRoot)(
-    'is told when the disk fills up in the middle of a build, and keeps nothing of it',
-    async () => {
-      const compiling = `[ -n "$(ls ${cache}/agentweaver-sandbox/kube/go-cache/00 2>/dev/null)" ]`
-      const script = [
-        `mount -t tmpfs -o size=8g tmpfs ${cache}`,
-        `(until ${compiling}; do sleep 0.05; done; until mount -o remount,size=48m ${cache}; do sleep 0.05; done) &`,
-        `"$@"; code=$?; echo "left: [$(ls -A ${cache}/agentweaver-sandbox/kube)]"; exit $code`,
-      ].join('\n')
-      const before = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', script, 'sh']
+  it.skipIf(!isRoot)('with a full disk during a build gets an error and keeps no partial files', async () => {
+    const compiling = `[ -n "$(ls ${cache}/agentweaver-sandbox/kube/go-cache/00 2>/dev/null)" ]`
+    const script = [
+      `mount -t tmpfs -o size=8g tmpfs ${cache}`,
+      `(until ${compiling}; do sleep 0.05; done; until mount -o remount,size=48m ${cache}; do sleep 0.05; done) &`,
+      `"$@"; code=$?; echo "left: [$(ls -A ${cache}/agentweaver-sandbox/kube)]"; exit $code`,
+    ].join('\n')
+    const before = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', script, 'sh']
 
-      const { code, output } = await runCommand(['up'], {
-        before,
-        env: { XDG_CACHE_HOME: cache, GOCACHE: undefined },
-      })
+    const { code, output } = await runCommand(['up'], {
+      before,
+      env: { XDG_CACHE_HOME: cache, GOCACHE: undefined },
+    })
 
-      expect(code).toBe(1)
-      expect(output).toMatch(/^building kubernetes \(once; about .*\)$/m)
-      expect(output).toMatch(/^the disk is full, so this build was not kept\. Free some space, or /m)
-      expect(output).toMatch(/^left: \[\]$/m)
-    },
-  )
+    expect(code).toBe(1)
+    expect(output).toMatch(/^building kubernetes \(once; about .*\)$/m)
+    expect(output).toMatch(/^the disk is full, so this build was not kept\. Free some space, or /m)
+    expect(output).toMatch(/^left: \[\]$/m)
+  })
 
   it.skipIf(whyNoNodes() !== undefined)(
-    'is told in one line which packages are missing, and how to install them',
+    'without required packages gets a one-line error with their names and the install command',
     async () => {
       const hide = ['/usr/sbin/runc', '/bin/busybox']
         .map((path) => `mount --bind /dev/null ${path}`)
@@ -99,7 +96,7 @@ describe('a machine that lacks something', () => {
   )
 
   it.skipIf(whyNoNodes() !== undefined)(
-    'is told in one line that a node needs root, and what does not',
+    'without root gets a one-line error for a node, with the commands that need no root',
     async () => {
       const { code, output } = await runCommand(['up', '--node'], { before: SOMEBODY })
 
@@ -110,7 +107,7 @@ describe('a machine that lacks something', () => {
   )
 
   it.skipIf(whyNoNodes() !== undefined)(
-    'may keep its programs below the folder that nodes have of their own',
+    'may keep its programs in a folder under a path that nodes mount separately',
     async () => {
       mkdirSync(join(cache, 'agentweaver-sandbox'))
       symlinkSync(cacheRoot(), join(cache, 'agentweaver-sandbox', 'kube'))
@@ -153,7 +150,7 @@ describe('a command that was given something wrong', () => {
     [['down', '--cluster', '31'], /there is no cluster 31/],
     [['logs', '--cluster', '31'], /there is no cluster 31/],
     [['upp'], /unknown command/],
-  ])('%j says what is wrong', async (args, words) => {
+  ])('%j reports the mistake', async (args, words) => {
     const { code, output } = await runCommand(args)
 
     expect(code).toBe(1)

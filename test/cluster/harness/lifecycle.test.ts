@@ -72,7 +72,7 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
     await waitUntilClean(before)
   })
 
-  it('goes down in order when it is interrupted', async () => {
+  it('shuts down in order when it is interrupted', async () => {
     const up = startCommand(['up', '--node'])
     await waitForWords(up, READY)
 
@@ -115,7 +115,7 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
   })
 
   it.each(['kube-apiserver', 'node0-containerd'])(
-    'tells the reason and leaves nothing when %s is killed while it starts',
+    'reports the reason and leaves nothing behind when %s is killed during the start',
     async (name) => {
       const up = startCommand(['up', '--node'])
       const victim = await findStarting(name, up.pid)

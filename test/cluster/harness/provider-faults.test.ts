@@ -189,7 +189,7 @@ describe('a provider on a control plane whose programs die', () => {
   }
 
   it.each(['kube-apiserver', 'etcd'])(
-    'has every sandbox once though %s is killed while they are claimed',
+    'claims every sandbox once although %s is killed during the claims',
     async (name) => {
       await poolIsFull()
       const provider = await startProvider()
@@ -212,7 +212,7 @@ describe('a provider on a control plane whose programs die', () => {
   )
 
   it.each(['kube-apiserver', 'etcd', 'agent-sandbox-controller'])(
-    'keeps a bound sandbox though %s is killed, and gives it back',
+    'keeps a bound sandbox although %s is killed, and releases it',
     async (name) => {
       await poolIsFull()
       const sandbox = await claim(await startProvider())
@@ -246,7 +246,7 @@ describe('a provider on a control plane whose programs die', () => {
     await expectNothingLeft()
   })
 
-  it('is had and given back though the API server stands still longer than any one request may take', async () => {
+  it('claims and releases a sandbox although the API server freezes for longer than any request timeout', async () => {
     await poolIsFull()
     const provider = await startProvider()
     program('kube-apiserver').freeze()

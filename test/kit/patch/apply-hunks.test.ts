@@ -21,7 +21,7 @@ describe('applying hunks', () => {
     expect(applyHunks('0\n0\na\nb\nc\nd\n', hunks)).toEqual({ ok: true, text: '0\n0\na\nb\nC\nd\n' })
   })
 
-  it('prefers the named place where the lines occur twice, and refuses to guess another', () => {
+  it('prefers the stated position if the lines occur twice, and refuses to guess another', () => {
     const hunks = unified('@@ -3 +3 @@\n-x\n+y\n')
 
     expect(applyHunks('x\na\nx\n', hunks)).toEqual({ ok: true, text: 'x\na\ny\n' })
@@ -32,7 +32,7 @@ describe('applying hunks', () => {
     })
   })
 
-  it('says where a hunk came nearest', () => {
+  it('reports the closest match of a hunk', () => {
     expect(applyHunks('a\nb\nX\nd\n', unified('@@ -1,3 +1,3 @@\n a\n b\n-c\n+C\n'))).toMatchObject({
       ok: false,
       code: 'no_match',
@@ -46,7 +46,7 @@ describe('applying hunks', () => {
     })
   })
 
-  it('inserts where there is nothing to match', () => {
+  it('inserts if the hunk has no lines to match', () => {
     expect(applyHunks('a\nb\n', unified('@@ -1,0 +2,1 @@\n+new\n'))).toEqual({
       ok: true,
       text: 'a\nnew\nb\n',
@@ -58,7 +58,7 @@ describe('applying hunks', () => {
     })
   })
 
-  it('keeps CRLF where the file has it, whatever the patch has', () => {
+  it('keeps CRLF line endings of the file, for any line endings in the patch', () => {
     const crlfPatch = '--- a/x\r\n+++ b/x\r\n@@ -1,2 +1,3 @@\r\n a\r\n-b\r\n+B\r\n+new\r\n'
 
     for (const hunks of [unified('@@ -1,2 +1,3 @@\n a\n-b\n+B\n+new\n'), hunksOf(crlfPatch)]) {
@@ -76,7 +76,7 @@ describe('applying hunks', () => {
   const OPEN = '\\ No newline at end of file\n'
 
   it.each([
-    { end: 'stays open when nothing is said', hunk: ' a\n-b\n+B\n', before: 'a\nb', after: 'a\nB' },
+    { end: 'stays open without a marker', hunk: ' a\n-b\n+B\n', before: 'a\nb', after: 'a\nB' },
     { end: 'stays open', hunk: ` a\n-b\n${OPEN}+B\n${OPEN}`, before: 'a\nb', after: 'a\nB' },
     { end: 'is closed', hunk: ` a\n-b\n${OPEN}+B\n`, before: 'a\nb', after: 'a\nB\n' },
     { end: 'is opened', hunk: ` a\n-b\n+B\n${OPEN}`, before: 'a\nb\n', after: 'a\nB' },

@@ -129,7 +129,7 @@ describe('a patch', () => {
       'diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+/etc\n',
       '120000',
     ],
-    ['a rename that nobody declared', '--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n', 'rename from'],
+    ['a rename without a declaration', '--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n', 'rename from'],
     [
       'one file twice',
       '*** Begin Patch\n*** Delete File: a/b\n*** Delete File: a/./b\n*** End Patch\n',

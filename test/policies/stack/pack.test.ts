@@ -79,7 +79,7 @@ describe.each(RECORDINGS)('by the protocol of the engine a weakening of %s is fo
   )
 })
 
-test('a value that is not known in a preview is refused, where the SDK alone would only advise', async () => {
+test('a value that is unknown in a preview is rejected, although the SDK alone would only advise', async () => {
   const kata = 'containerservice:AgentPool agentweaver-prod-kata1'
   const plan = changed(recordedPlan(), kata, ['osSKU', { $unknown: '' }])
   const found = await told(plan, 'prod-new')

@@ -29,7 +29,7 @@ const without = (plan: Plan, of: string): Plan => ({
 })
 const tags = { env: 'x', owner: 'x', costCenter: 'x', managedBy: 'x', expires: '2027-01-31T00:00:00Z' }
 
-describe('what a stack is', () => {
+describe('the kind of a stack', () => {
   test.each([
     ['dev', 'development'],
     ['dev-2', 'development'],
@@ -45,7 +45,7 @@ describe('what a stack is', () => {
   })
 })
 
-describe('what is added', () => {
+describe('added resources', () => {
   test.each([
     ['azure-native:keyvault:AccessPolicy', 'kv-no-access-policies', /assign a role instead/],
     ['azure-native:dbforpostgresql:FirewallRule', 'pg-private', /opens a database to addresses/],
@@ -92,7 +92,7 @@ describe('what is added', () => {
     expect(told(twice)).toEqual(['budget: is paid for under 2 budgets: make exactly one'])
   })
 
-  test('a second NAT gateway is told outside production alone', () => {
+  test('a second NAT gateway is reported only outside production', () => {
     const inputs = { natGatewayName: 'second', location: 'swedencentral', tags }
 
     expect(rulesOf(added(recordedPlan('dev-new'), 'azure-native:network:NatGateway', inputs))).toEqual([
@@ -101,7 +101,7 @@ describe('what is added', () => {
     expect(rulesOf(added(recordedPlan(), 'azure-native:network:NatGateway', inputs))).toEqual([])
   })
 
-  test('a Grafana is told in previews alone', () => {
+  test('a Grafana is reported only in previews', () => {
     const inputs = { workspaceName: 'grafana', location: 'swedencentral', tags }
 
     expect(rulesOf(added(recordedPlan('slice-new'), 'azure-native:dashboard:Grafana', inputs))).toEqual([
@@ -151,7 +151,7 @@ describe('what is added', () => {
   })
 })
 
-describe('what is missing', () => {
+describe('missing resources', () => {
   test.each([
     ['azure-native:monitor:DataCollectionRuleAssociation agentweaver-prod-dcra', 'metrics-wired'],
     ['azure-native:consumption:Budget agentweaver-prod', 'budget'],
@@ -170,7 +170,7 @@ describe('what is missing', () => {
     expect(rulesOf(plan)).toEqual(['rbac-scope', 'rbac-split'])
   })
 
-  test('an identity that is not in the plan is told, for its rights cannot be seen', () => {
+  test('an identity that is missing from the plan is reported, because its rights cannot be checked', () => {
     const found = rulesOf(
       without(
         recordedPlan(),
@@ -183,7 +183,7 @@ describe('what is missing', () => {
   })
 })
 
-describe('what is as good', () => {
+describe('accepted alternatives', () => {
   const CLUSTER = 'containerservice:ManagedCluster agentweaver-prod'
 
   test('a private cluster needs no ranges', () => {
@@ -192,7 +192,7 @@ describe('what is as good', () => {
     expect(told(changed(recordedPlan(), CLUSTER, ['apiServerAccessProfile', access]))).toEqual([])
   })
 
-  test.each(['proxy', 'closed'])('policies by name may be off where the tag egress is %s', (mode) => {
+  test.each(['proxy', 'closed'])('policies by name may be off if the tag egress is %s', (mode) => {
     const tagged = changed(recordedPlan(), CLUSTER, ['tags.egress', mode])
 
     expect(told(changed(tagged, CLUSTER, ['networkProfile.advancedNetworking', undefined]))).toEqual([])
@@ -252,7 +252,7 @@ describe('the secret getter that the bootstrap defines for a platform', () => {
     expect(rulesOf(granted('agentweaver-x-secret-getter'))).toEqual([])
   })
 
-  test('may not be held on more, nor on what is not known to be a vault, nor by another name', () => {
+  test('may not be granted on a larger scope, on an unknown resource, or under another name', () => {
     const other = {
       $unknown: 'urn:pulumi:prod::agentweaver::azure-native:storage:StorageAccount::storage',
     }
@@ -267,7 +267,7 @@ describe('the secret getter that the bootstrap defines for a platform', () => {
 })
 
 test.each(['apiServerAccessProfile', 'agentPoolProfiles', 'properties.networkAcls', '*'])(
-  'what is ignored could be weakened and stay so: %s',
+  'an ignored property is reported, because it could be weakened unnoticed: %s',
   (path) => {
     const ignoring = changed(recordedPlan(), 'containerservice:ManagedCluster agentweaver-prod', [
       '!ignoreChanges',
@@ -281,7 +281,7 @@ test.each(['apiServerAccessProfile', 'agentPoolProfiles', 'properties.networkAcl
 test.each([
   ['dev-new', 'containerregistry:Registry agentweaver-dev'],
   ['slice-new', 'managedidentity:UserAssignedIdentity agentweaver-dev-pr-example-50d858-api'],
-])('a stack that is not production (%s) cannot make what is tagged as production', (name, of) => {
+])('a stack other than production (%s) cannot create resources tagged as production', (name, of) => {
   const tagged = changed(recordedPlan(name), of, ['tags.env', 'prod'])
 
   expect(rulesOf(tagged)).toEqual(['tags'])

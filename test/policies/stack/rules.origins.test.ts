@@ -7,7 +7,7 @@ import { changed, recordedPlan } from './recorded-plan.ts'
 const told = (plan: RuledPlan) => checkStack(plan).map(({ rule, message }) => `${rule}: ${message}`)
 const rulesOf = (plan: RuledPlan) => [...new Set(checkStack(plan).map(({ rule }) => rule))]
 
-describe('where a value comes from', () => {
+describe('the origin of a value', () => {
   const METRICS = 'monitor:DataCollectionRuleAssociation agentweaver-prod-dcra'
   const stack = 'urn:pulumi:prod::agentweaver::agentweaver:infra'
   const cluster = `${stack}:Cluster$azure-native:containerservice:ManagedCluster::agentweaver-prod`
@@ -33,7 +33,7 @@ describe('where a value comes from', () => {
     ])
   })
 
-  test('tells the kind of a scope', () => {
+  test('determines the kind of a scope', () => {
     const group = changed(recordedPlan('others-new'), 'authorization:RoleAssignment api-on-group', [
       'scope',
       { $unknown: 'urn:pulumi:prod::agentweaver::azure-native:resources:ResourceGroup::group' },

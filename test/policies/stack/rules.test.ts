@@ -14,7 +14,7 @@ test.each(RECORDINGS)('finds nothing in what the engine asked of %s', (name) => 
   expect(checkStack(recordedPlan(name))).toEqual([])
 })
 
-describe('each weakening is found by its rule alone, which says what to change and where', () => {
+describe('each weakening is found only by its own rule, which names the change to make and the place', () => {
   const cases = MUTANTS.flatMap((mutant, index) =>
     ['new', 'there']
       .map((state) => ({ ...mutant, index, name: `${mutant.run}-${state}` }))
@@ -43,7 +43,7 @@ describe('each weakening is found by its rule alone, which says what to change a
   })
 })
 
-describe('a value that is not known while planning never passes where a rule reads it', () => {
+describe('a value that is unknown during planning never passes if a rule reads it', () => {
   const places = MUTANTS.filter(
     ({ path, mayBeUnknown, rule }) => !path.startsWith('!') && !mayBeUnknown && rule !== 'secrets',
   )

@@ -219,7 +219,7 @@ it('takes a pod of two addresses by the one that is its own', () => {
   expect(followChain(chain.expected, links).podIp).toBe(POD_IP)
 })
 
-it('takes a pod without a runtime class only where the environment asks for none', () => {
+it('accepts a pod without a runtime class only if the environment asks for none', () => {
   const chain = aChain()
   const links = tamper(chain, { pod: () => ({ spec: { runtimeClassName: null } }) })
 

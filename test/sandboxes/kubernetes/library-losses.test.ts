@@ -25,7 +25,7 @@ describe('the same harm, to the library’s informer and to our watch', () => {
     return { rig, theirs, ours, failures }
   }
 
-  it('is blind for ever after a connection reset, where ours resumes', async () => {
+  it('stays blind after a connection reset, and ours resumes', async () => {
     const { rig, theirs, ours, failures } = await startBoth()
 
     rig.fake.watches.reset()
@@ -37,7 +37,7 @@ describe('the same harm, to the library’s informer and to our watch', () => {
     expect(rig.fake.watches.count).toBe(1)
   })
 
-  it('loses the event that was cut in its middle, where ours gets it again', async () => {
+  it('loses the event that was cut in its middle, and ours receives it again', async () => {
     const { rig, theirs, ours, failures } = await startBoth()
 
     rig.fake.watches.cutInEvent()
@@ -49,7 +49,7 @@ describe('the same harm, to the library’s informer and to our watch', () => {
     expect(theirs.get('cut', NAMESPACE)).toBeUndefined()
   })
 
-  it('asks for no bookmarks, so it must list again where ours resumes', async () => {
+  it('asks for no bookmarks, so it must list again when ours resumes', async () => {
     const { rig, theirs, ours } = await startBoth()
     rig.fake.store.compact()
     rig.fake.watches.bookmark()
@@ -65,7 +65,7 @@ describe('the same harm, to the library’s informer and to our watch', () => {
 })
 
 describe('a watch on which nothing happens', () => {
-  it('is cut by the library after 30 s, though the server keeps it: shown in a tenth of a second', async () => {
+  it('is cut by the library after 30 s, although the server keeps it: shown in a tenth of a second', async () => {
     const rig = await startKubeRig()
     const config = new KubeConfig()
     config.loadFromClusterAndUser(

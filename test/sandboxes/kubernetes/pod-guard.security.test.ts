@@ -195,7 +195,7 @@ describe('the keys of the cluster’s issuer', () => {
     expect(asks()).toBe(2)
   })
 
-  it('are not read as often as a stranger invents key ids', async () => {
+  it('are not fetched for every unknown key id', async () => {
     const { own, show, asks } = await startGuard()
 
     const refusals = await Promise.allSettled(

@@ -65,7 +65,7 @@ async function startRig() {
   return { ...rig, pod, posted }
 }
 
-it('asks the pod who and how it is while the controller still works, and says more only when the claim is bound', async () => {
+it('checks the identity and health of the pod before the claim is bound, and sends the rest after it', async () => {
   const { fake, pod, claim, posted } = await startRig()
   const controller = slowly(fake, pod.ip)
   const foreseen: string[] = []
@@ -143,7 +143,7 @@ it.each<[string, (pod: Stored) => Stored | undefined]>([
     'has it without the owner reference',
     ({ metadata: { ownerReferences: _, ...metadata }, ...pod }) => ({ ...pod, metadata }),
   ],
-])('reads the pod from etcd where the API server’s memory %s', async (_what, remember) => {
+])('reads the pod from etcd if the API server cache %s', async (_what, remember) => {
   const { fake, sandbox, now, asked } = await claimBehind(remember)
 
   expect(await asked).toMatchObject({ state: 'ready' })
@@ -186,7 +186,7 @@ it('takes no word of a pod for its own that makes no sense, and asks again when 
   await expect(client.health(AbortSignal.timeout(60_000))).rejects.toMatchObject({ code: 'sandbox_lost' })
 })
 
-it('leaves a pod whose claim comes to nothing', async () => {
+it('disconnects from a pod whose claim fails', async () => {
   withoutDeadline(ANSWER_TIMEOUT_MS)
   const { fake, pod, controller, claim, posted } = await startRig()
   const claiming = claim()

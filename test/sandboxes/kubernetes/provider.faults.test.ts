@@ -130,7 +130,7 @@ describe('a run’s sandbox, from its claim to its end', () => {
     expect(fake.count('watch', 'sandboxes')).toBeGreaterThan(UNSERVED)
   })
 
-  it('is released though the watch says nothing of its end', async () => {
+  it('is released although the watch does not report its deletion', async () => {
     const { fake, claim, controller } = await startClaimRig()
     const sandbox = await claim()
     fake.watches.freeze()
@@ -250,7 +250,7 @@ describe('a clock', () => {
 describe('a sandbox that is bound', () => {
   const change = { metadata: {}, status: {} }
 
-  it('is lost after a while when it is not ready any more: its node is gone', async () => {
+  it('is lost if it stays not ready, for example because its node is gone', async () => {
     const { fake, controller, claim } = await startClaimRig()
     const sandbox = await claim()
     const { paths } = controller

@@ -69,29 +69,32 @@ it.each([
       rig.fake.watches.reset()
     },
   ],
-] as const)('lists again when the server %s, and notices what went away meanwhile', async (_what, harm) => {
-  const rig = await startKubeRig()
-  rig.put('goes')
-  rig.put('stays')
-  const watch = await rig.openWatch()
-  let told = 0
-  watch.onChange('goes', () => {
-    told += 1
-  })
+] as const)(
+  'lists again when the server %s, and detects objects that were deleted in between',
+  async (_what, harm) => {
+    const rig = await startKubeRig()
+    rig.put('goes')
+    rig.put('stays')
+    const watch = await rig.openWatch()
+    let told = 0
+    watch.onChange('goes', () => {
+      told += 1
+    })
 
-  rig.fake.watches.freeze()
-  rig.fake.store.remove(THINGS_PATH, 'goes')
-  rig.fake.store.compact()
-  watch.suspect('the test froze it')
-  harm(rig)
+    rig.fake.watches.freeze()
+    rig.fake.store.remove(THINGS_PATH, 'goes')
+    rig.fake.store.compact()
+    watch.suspect('the test froze it')
+    harm(rig)
 
-  await until('the end is noticed', () => watch.get('goes') === undefined)
-  expect(told).toBeGreaterThan(0)
-  expect(watch.get('stays')).toBeDefined()
-  expect(rig.fake.count('list')).toBeGreaterThan(1)
-})
+    await until('the end is noticed', () => watch.get('goes') === undefined)
+    expect(told).toBeGreaterThan(0)
+    expect(watch.get('stays')).toBeDefined()
+    expect(rig.fake.count('list')).toBeGreaterThan(1)
+  },
+)
 
-it('notices a watch that says nothing any more, though its connection stands', async () => {
+it('detects a silent watch although its connection is open', async () => {
   const rig = await startKubeRig()
   const watch = await rig.openWatch({ silenceMs: 200 })
 
@@ -121,7 +124,7 @@ it('keeps a quiet watch that bookmarks show to be alive', async () => {
   while (rig.fake.count('watch') === 1) await vi.advanceTimersByTimeAsync(10)
 })
 
-it('resumes from a bookmark where its own collection was quiet for longer than the server remembers', async () => {
+it('resumes from a bookmark if its own collection was quiet for longer than the server keeps history', async () => {
   const rig = await startKubeRig()
   const watch = await rig.openWatch()
   rig.fake.store.compact()
