@@ -51,7 +51,7 @@ export interface ClusterContext {
   noteCgroups(folders: readonly string[]): void
   noteNode(node: NodeRecord): void
   noteReady(): void
-  /** Writes a kubeconfig for a client certificate of `subject` and answers its path. */
+  /** Writes a kubeconfig for a client certificate of `subject` and returns its path. */
   kubeconfigFor(name: string, subject: Subject): string
   client(): KubeClient
 }

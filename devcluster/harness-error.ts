@@ -1,4 +1,4 @@
-/** A failure that is told to the person at the terminal in its message alone, without a stack. */
+/** A failure that the terminal shows as its message only, without a stack trace. */
 export class HarnessError extends Error {
   override readonly name = 'HarnessError'
 }

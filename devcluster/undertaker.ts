@@ -5,15 +5,15 @@ import { slotFolder } from './host/run-folder.ts'
 import { sweepCluster } from './host/sweep.ts'
 
 /**
- * Watches over the process that owns a cluster from outside it. When that process is gone, however it went, what the
- * kernel does not remove by itself (folder, control groups) is removed here.
+ * A separate process that cleans up after the owner of a cluster. When the owner ends, for any reason, it removes the
+ * folder and control groups, which the kernel does not remove by itself.
  */
 export interface Undertaker {
-  /** Tells it that there is nothing left to do, and waits until it has ended. */
+  /** Ends the process and waits for it. If the cluster folder still exists, the process cleans up first. */
   dismiss(): Promise<void>
 }
 
-/** Waits in a shell of a megabyte, and becomes Node only when there is something to do. */
+/** Waits in a shell, which uses about 1 MB of memory, and starts Node only if there is something to clean up. */
 const SCRIPT = 'cat > /dev/null; [ -d "$1" ] && exec "$2" "$3" "$4"; exit 0'
 
 export function startUndertaker(slot: number): Undertaker {

@@ -15,8 +15,8 @@ export function ciliumCrds({ tools }: ClusterContext): KubeObject[] {
 }
 
 /**
- * Cilium waits a random time of up to 30 seconds, and 5 more, before it acts on a changed pod label. Claims change
- * labels, so this is what a real cluster shows; tests of rules themselves want it gone.
+ * Cilium waits a random time of up to 30 seconds, plus a grace period of 5 seconds, before it acts on a changed pod
+ * label. Claims change labels, so the default timing matches a real cluster. Tests of policy rules turn the delay off.
  */
 const TIMING_FLAGS: Readonly<Record<IdentityTiming, readonly string[]>> = {
   default: [],
@@ -45,7 +45,7 @@ export async function startCilium(context: ClusterContext, node: RealNode): Prom
       PATH: `${compilerFolder(folder)}:${node.env['PATH']}`,
       K8S_NODE_NAME: name,
       // containerd does not see a file that arrives by a rename on the same mount, which is what happens when the
-      // agent's temporary folder is beside the network configuration.
+      // agent's temporary folder is on the same mount as the network configuration.
       TMPDIR: '/run/cilium',
     },
   })

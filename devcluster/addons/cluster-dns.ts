@@ -12,8 +12,9 @@ const READY_MS = 60_000
 const LABELS = { 'k8s-app': 'kube-dns' }
 
 /**
- * Answers for the cluster's own names, for the database of `environments/local.json`, and for a few of the documentation
- * domain, which tests of egress by name give to addresses of their own; no other name exists, as nothing outside can be reached.
+ * Resolves the cluster's own names, the database of `environments/local.json`, and the documentation-domain names that
+ * egress tests map to test addresses. All other names fail to resolve, because nothing outside the cluster is
+ * reachable.
  */
 const COREFILE = `.:53 {
   errors

@@ -16,7 +16,7 @@ export function moduleFolder(name: ModuleName): string {
   return join(import.meta.dirname, '..', 'tools', name)
 }
 
-/** Names what a build would produce: the same text everywhere that the same sources, flags and compiler meet. */
+/** The cache key of a build. Equal sources, flags and compiler version give the same key in every clone. */
 export function cacheKey(name: ModuleName, goVersion: string): string {
   const hash = createHash('sha256')
   const { packages, ldflags, links, shared } = TOOL_MODULES[name]

@@ -9,7 +9,9 @@ export function freeGiB(folder: string): number {
   return (bavail * bsize) / GIB
 }
 
-/** Refuses a build that would fill the disk: told before it starts rather than twenty minutes later. */
+/**
+ * Rejects a build that would fill the disk before it starts. Otherwise the build would fail after about twenty minutes.
+ */
 export function requireSpace(folder: string, neededGiB: number): void {
   const free = freeGiB(folder)
   if (free >= neededGiB) return

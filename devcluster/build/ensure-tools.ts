@@ -22,7 +22,7 @@ export type Say = (line: string) => void
 
 const LOCK_TIMEOUT_MS = 60 * 60_000
 
-/** Builds what is missing of `names` and answers where everything is. */
+/** Builds the modules of `names` that are not in the cache, and returns the paths of all programs. */
 export async function ensureTools(
   names: readonly ModuleName[],
   say: Say,
@@ -46,7 +46,7 @@ async function buildMissing(missing: readonly [ModuleName, string][], root: stri
     clearDeadScratch(root)
     announce(missing, root, say)
     const scratch = makeScratch(root)
-    // What was compiled outlives a failed or interrupted build, so the next one continues instead of starting again.
+    // The Go cache is kept after a failed or interrupted build, so the next build continues from it.
     const goCache = process.env['GOCACHE'] ?? join(root, 'go-cache')
     const dropCache = () => {
       if (isOurs(goCache, root)) rmSync(goCache, { recursive: true, force: true })

@@ -18,7 +18,7 @@ export interface GoCommand {
 const SILENT_MS = 45 * 60_000
 const KEPT_LINES = 15
 
-/** Runs the ordinary Go client with our flags and answers what it printed. */
+/** Runs the installed `go` command with our build settings and returns its stdout. */
 export async function runGo({ cwd, args, goCache, scratch, onLine }: GoCommand): Promise<string> {
   const child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', 'nice', '-n', '5', 'go', ...args], {
     cwd,

@@ -8,7 +8,7 @@ export interface SharedFolder {
   readonly to: string
 }
 
-/** One Go module of ours below `tools/`, and what is taken out of it. */
+/** A Go module below `tools/`: the packages to build and the folders to copy. */
 export interface ToolModule {
   readonly packages: readonly string[]
   readonly ldflags: readonly string[]

@@ -7,7 +7,7 @@ export interface ProgressDeps {
   readonly now?: () => number
 }
 
-/** Tells every few seconds how far a build is: packages compiled of those it has. */
+/** Reports the progress of a build every few seconds: packages compiled, out of the total. */
 export function createProgress(name: string, { say, expectedSeconds, now = Date.now }: ProgressDeps) {
   const start = now()
   let [total, compiled, told, downloads] = [0, 0, start, 0]

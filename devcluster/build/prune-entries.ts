@@ -2,14 +2,14 @@ import { existsSync, readdirSync, readlinkSync, renameSync, rmSync, statSync, ut
 import { join } from 'node:path'
 import { MODULE_NAMES } from './modules.ts'
 
-/** A clone that is not worked on for this long builds again, in minutes. */
+/** A clone that is idle for longer builds its tools again, which takes minutes. */
 const UNUSED_MS = 14 * 24 * 3_600_000
 /** The entry in use and two others of its module: enough to change between branches. */
 const KEPT_PER_MODULE = 3
 
 const ENTRY = new RegExp(`^(${MODULE_NAMES.join('|')})-[0-9a-f]{20}$`)
 
-/** Notes that an entry of the cache is used, and answers whether it is there. */
+/** Marks a cache entry as used. Returns whether it exists. */
 export function touchEntry(entry: string, now = new Date()): boolean {
   try {
     utimesSync(entry, now, now)
@@ -21,14 +21,14 @@ export function touchEntry(entry: string, now = new Date()): boolean {
 }
 
 /**
- * Removes what no clone needs any more: entries that nobody has used for a fortnight, and of each module all but the
- * last used. What a running program was started from stays. The caller holds the build lock.
+ * Deletes cache entries that were not used for a fortnight, and all but the last three used entries of each module.
+ * Keeps entries that a running program was started from. The caller must hold the build lock.
  */
 export function pruneEntries(root: string, scratch: string, now = Date.now()): string[] {
   const inUse = foldersOfRunningPrograms()
   const doomed = oldEntries(root, now).filter((name) => !inUse.has(join(root, name)))
   for (const name of doomed) {
-    // One rename, so that nobody finds half an entry.
+    // A single rename, so no other process sees a half-deleted entry.
     renameSync(join(root, name), join(scratch, name))
     rmSync(join(scratch, name), { recursive: true, force: true })
   }
@@ -56,7 +56,9 @@ function foldersOfRunningPrograms(): Set<string> {
   return new Set(pids.map((pid) => join(programOf(pid), '..', '..')))
 }
 
-/** It has ended, is a thread of the kernel, or is another user's, who has a cache of their own. */
+/**
+ * The process has ended, is a kernel thread, or belongs to another user, whose programs run from that user's own cache.
+ */
 const UNREADABLE = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM'])
 
 function programOf(pid: string): string {

@@ -10,7 +10,10 @@ export function cacheRoot(env: NodeJS.ProcessEnv = process.env): string {
 
 const SCRATCH = /^scratch-(\d+)-(\d+)$/
 
-/** A folder for one build. Its name tells its owner, so that a later build can clear it away after a crash. */
+/**
+ * A folder for one build. Its name contains the PID and start time of its owner, so a later build can delete it after a
+ * crash.
+ */
 export function makeScratch(root: string): string {
   const folder = join(root, `scratch-${process.pid}-${identityOf(process.pid)?.startTicks}`)
   mkdirSync(folder, { recursive: true })

@@ -59,7 +59,7 @@ export interface DeleteOptions {
 const TIMEOUT_MS = 30_000
 const ASK_AGAIN_MS = 50
 const FIELD_MANAGER = 'agentweaver-cluster'
-/** Enough for the twenty parallel claims of a benchmark beside the watches. */
+/** Enough for a benchmark's twenty parallel claims plus the watches. */
 const CONNECTIONS = 64
 
 export type KubeClient = ReturnType<typeof createKubeClient>

@@ -3,7 +3,7 @@ export interface KubeObject {
   readonly apiVersion: string
   readonly kind: string
   readonly metadata: ObjectMeta
-  // Reading a field of a kind without a type of its own needs no cast; writing goes through the API server's checks.
+  // Fields of kinds without a declared type can be read without a cast. The API server validates writes.
   // biome-ignore lint/suspicious/noExplicitAny: each kind has its own shape
   readonly [field: string]: any
 }
@@ -46,7 +46,7 @@ export function urlOf({ apiVersion, plural, namespace, name, subresource }: Reso
   return [root, ...parts.filter((part) => part !== undefined && part !== '')].join('/')
 }
 
-/** The collection that an object belongs to. Kinds without a namespace of their own are cluster-wide. */
+/** The collection of an object. An object without a namespace is treated as cluster-scoped. */
 export function pathOf({ apiVersion, kind, metadata }: KubeObject): ResourcePath {
   return { apiVersion, plural: pluralOf(kind), namespace: metadata.namespace, name: metadata.name }
 }

@@ -3,18 +3,18 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { parse, stringify } from 'yaml'
 import { HarnessError } from '../harness-error.ts'
 
-/** What is needed to talk to an API server as one user. */
+/** Connects to an API server as one user. */
 export interface Connection {
   readonly server: string
   readonly ca?: string
   readonly cert?: string
   readonly key?: string
   readonly token?: string
-  /** Whom to act as: the API server asks whether the user of this connection may. */
+  /** The user to impersonate. The API server checks that the user of this connection has the permission. */
   readonly impersonate?: { readonly user: string; readonly groups: readonly string[] }
 }
 
-/** A user as a kubeconfig of ours spells it: files for a certificate, or a token. */
+/** The user entry of a kubeconfig: certificate files, a token, or a token file. */
 export type KubeconfigUser =
   | { readonly certificate: string; readonly key: string }
   | { readonly token: string }

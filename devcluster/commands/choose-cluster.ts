@@ -6,7 +6,7 @@ export interface FoundCluster {
   readonly slot: number
   readonly folder: string
   readonly state: ClusterState
-  /** False when its owner has died and nobody has cleaned up after it yet. */
+  /** False if the owner process has died and the cluster is not cleaned up yet. */
   readonly alive: boolean
 }
 

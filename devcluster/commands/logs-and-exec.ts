@@ -18,7 +18,10 @@ export function readLog(cluster: FoundCluster, name: string, lines: number): str
   return tailOf(path, lines)
 }
 
-/** Runs a command with the cluster's programs and its kubeconfig, here or inside a node; answers its exit code. */
+/**
+ * Runs a command on the host or inside a node, with the cluster's programs on `PATH` and its kubeconfig. Returns the
+ * exit code.
+ */
 export function runWithCluster(cluster: FoundCluster, argv: readonly string[], nodeName?: string): number {
   const { folder, state } = cluster
   const node = nodeName === undefined ? undefined : state.nodes.find(({ name }) => name === nodeName)

@@ -57,7 +57,7 @@ async function healthOf(record: ProcessRecord): Promise<ProcessStatus['health']>
 
 const WRAPPERS = new Set(['nsenter', 'unshare', 'sh'])
 
-/** The process that a wrapper waits for: what is interesting is the memory of the program, not of its wrapper. */
+/** The child process of a wrapper. The status shows the memory of the program, not of its wrapper. */
 function programBehind(pid: number): number {
   try {
     if (!WRAPPERS.has(readFileSync(`/proc/${pid}/comm`, 'utf8').trim())) return pid

@@ -9,7 +9,7 @@ import type { RunningService } from '../service/start-service.ts'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-/** What the process of a kept cluster tells the one that started it. */
+/** Messages from the process that holds a kept cluster to the process that started it. */
 type Message =
   | { readonly type: 'say'; readonly line: string }
   | { readonly type: 'ready'; readonly summary: ClusterSummary }
@@ -63,7 +63,7 @@ export async function holdCluster(
   await cluster.stop()
 }
 
-/** Loads the renderer and the database's client only where they are used: they take a second to load. */
+/** Imports the chart renderer and the database client only when needed, because loading them takes a second. */
 async function serviceIn(cluster: Cluster, say: Say): Promise<RunningService> {
   try {
     const { startService } = await import('../service/start-service.ts')
@@ -74,7 +74,7 @@ async function serviceIn(cluster: Cluster, say: Say): Promise<RunningService> {
   }
 }
 
-/** Starts a process that holds the cluster, and answers once the cluster is ready. */
+/** Starts a process that holds the cluster, and returns once the cluster is ready. */
 export async function keepCluster(options: UpOptions, say: Say): Promise<ClusterSummary> {
   const args = [join(import.meta.dirname, 'holder.ts'), JSON.stringify(options)]
   const child = spawn(process.execPath, args, {
@@ -103,13 +103,13 @@ function readyMessage(child: ChildProcess, say: Say): Promise<ClusterSummary> {
   return promise
 }
 
-/** The other side of `keepCluster`: runs in a process of its own, which outlives the one that asked for it. */
+/** Counterpart of `keepCluster`. It runs in its own process, which outlives the command that started it. */
 export async function holdForParent(options: UpOptions): Promise<void> {
   const tell = (message: Message) => {
     if (process.connected) process.send?.(message)
   }
   const orphaned = () => process.exit(130)
-  // Nobody would know of a cluster whose asker has gone before it was told the number.
+  // If the starting command ends before it receives the cluster number, nobody could find the cluster.
   process.once('disconnect', orphaned)
   try {
     await holdCluster(

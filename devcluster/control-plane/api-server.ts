@@ -6,7 +6,7 @@ import { isHealthy } from '../host/health.ts'
 import { waitUntil } from '../host/wait-until.ts'
 
 const READY_MS = 60_000
-/** On the address of the nodes' link nobody else listens, so the port can be the usual one. */
+/** The usual port. No other process listens on the address of the node network. */
 const LINK_PORT = 6443
 
 const AUDIT_POLICY = {
@@ -52,7 +52,8 @@ function flags({ folder, pki, plan, options }: ClusterContext, { host, port, etc
     `--bind-address=${host}`,
     `--advertise-address=${host}`,
     `--secure-port=${port}`,
-    // A loopback address is no legal endpoint of the `kubernetes` Service, and without nodes nobody would use it.
+    // The `kubernetes` Service does not accept a loopback address as endpoint, and without nodes no pod uses that
+    // Service.
     ...(options.nodes > 0 ? [] : ['--endpoint-reconciler-type=none']),
     `--service-cluster-ip-range=${plan.serviceRange}`,
     '--authorization-mode=Node,RBAC',

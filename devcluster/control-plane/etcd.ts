@@ -6,7 +6,7 @@ import { waitUntil } from '../host/wait-until.ts'
 
 const READY_MS = 20_000
 
-/** Starts etcd on loopback ports and answers the URL that clients use. */
+/** Starts etcd on loopback ports and returns the client URL. */
 export function startEtcd({ folder, tools, run }: ClusterContext): Promise<string> {
   return withFreePorts(2, async ([clientPort, peerPort]) => {
     const [client, peer] = [`http://127.0.0.1:${clientPort}`, `http://127.0.0.1:${peerPort}`]

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 const ROOT = '/sys/fs/cgroup'
 
 /**
- * Makes one control group `name` below our own in every hierarchy, for a node and all its pods, and answers the
- * folders. What the node does there can neither see nor touch the rest of the machine.
+ * Creates one control group `name` below our own in every hierarchy, for a node and its pods, and returns the folders.
+ * Processes of the node cannot see or change control groups outside it.
  */
 export function createCgroups(name: string): string[] {
   const folders = ownCgroups().map(({ mount, path }) => join(mount, path, name))
@@ -53,7 +53,7 @@ export function hasVersionOneControllers(): boolean {
   return /^\d+:[a-z_,]*memory[a-z_,]*:/m.test(readFileSync('/proc/self/cgroup', 'utf8'))
 }
 
-/** Removes a control group and all below it; answers false while processes are still in it. */
+/** Removes a control group and all groups below it. Returns false while they still contain processes. */
 export function removeCgroup(folder: string): boolean {
   if (!existsSync(folder)) return true
   for (const entry of readdirSync(folder, { withFileTypes: true })) {

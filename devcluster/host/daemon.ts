@@ -80,7 +80,7 @@ const INOTIFY_HINT =
   'All inotify instances of this user are taken (23 of each cluster with a node): end another cluster, or allow more ' +
   'with `sysctl fs.inotify.max_user_instances=512`.'
 
-/** A daemon's end, in words that show why: its reason, what can be done where that is known, and the end of its log. */
+/** Why a daemon ended: exit reason, a hint if the cause is known, and the end of its log. */
 export function explainEnd(daemon: Daemon): string {
   const tail = tailOf(daemon.logPath)
   const hint = INOTIFY_FULL.test(tail) ? `${INOTIFY_HINT}\n` : ''

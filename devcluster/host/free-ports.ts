@@ -5,7 +5,7 @@ import { messageOf } from '../harness-error.ts'
 const TRIES = 4
 const TAKEN = /address already in use|EADDRINUSE/i
 
-/** Ports of the loopback address that nobody listens on at this moment. */
+/** Loopback ports that are free at this moment. */
 export async function chooseFreePorts(count: number): Promise<number[]> {
   const servers = await Promise.all(Array.from({ length: count }, listenAnywhere))
   const ports = servers.map((server) => (server.address() as { port: number }).port)

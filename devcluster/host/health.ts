@@ -2,10 +2,13 @@ import { Agent, request } from 'undici'
 
 const TIMEOUT_MS = 2_000
 
-/** Certificates of health endpoints are self-signed; nothing is told to them and nothing of theirs is trusted. */
+/**
+ * Health endpoints have self-signed certificates. The requests carry no secrets, and only the status code of a response
+ * is used.
+ */
 const dispatcher = new Agent({ connect: { rejectUnauthorized: false }, keepAliveTimeout: 100 })
 
-/** True when the URL answers 2xx in time. */
+/** True if the URL responds with 2xx before the timeout. */
 export async function isHealthy(url: string): Promise<boolean> {
   try {
     const { statusCode, body } = await request(url, { dispatcher, signal: AbortSignal.timeout(TIMEOUT_MS) })

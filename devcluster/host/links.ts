@@ -27,7 +27,7 @@ export async function deleteLink(name: string): Promise<void> {
   }
 }
 
-/** A network of one cluster: a switch in a namespace of its own, with a port for this machine and one for each node. */
+/** The network of one cluster: a switch in its own namespace, with one port for the host and one per node. */
 export interface ClusterNetwork {
   readonly switchDaemon: Daemon
   attach(index: number, nodePid: number): Promise<void>

@@ -2,7 +2,7 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 
 const TAIL_BYTES = 16_384
 
-/** The last lines of a log file, whatever its size. */
+/** The last lines of a log file. Reads at most `TAIL_BYTES`. */
 export function tailOf(path: string, lines = 15): string {
   try {
     const file = openSync(path, 'r')

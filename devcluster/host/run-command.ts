@@ -6,7 +6,7 @@ const execFileAsync = promisify(execFile)
 const TIMEOUT_MS = 60_000
 const MAX_BUFFER = 64 * 1024 * 1024
 
-/** Runs a short program of the host and answers its output; a failure carries what it said. */
+/** Runs a short command on the host and returns its stdout. A failure contains its stderr. */
 export async function runCommand(argv: readonly string[], timeoutMs = TIMEOUT_MS): Promise<string> {
   const [program = '', ...args] = argv
   try {

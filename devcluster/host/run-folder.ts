@@ -22,7 +22,10 @@ export interface ClusterState {
 export interface ProcessRecord extends ProcessIdentity {
   readonly name: string
   readonly log: string
-  /** An URL that answers 2xx when the program is well, as far as it has one that needs no credentials. */
+  /**
+   * A URL that responds with 2xx when the program is healthy. Absent if the program has no such URL without
+   * credentials.
+   */
   readonly health?: string
 }
 
@@ -32,7 +35,7 @@ export interface NodeRecord {
   readonly pid: number
 }
 
-/** Not below the temporary folder: the nodes and the controller-manager see a `/tmp` of their own. */
+/** Not below `/tmp`, because the nodes and the controller-manager have their own `/tmp` mounts. */
 export function runRoot(uid = process.getuid?.() ?? 0): string {
   return `/var/tmp/agentweaver-kube-${uid}`
 }

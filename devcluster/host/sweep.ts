@@ -6,10 +6,10 @@ import { isAlive } from './process-identity.ts'
 import { type ClusterState, folderAgeMs, listSlots, readState, slotFolder } from './run-folder.ts'
 
 const DEADLINE_MS = 10_000
-/** A folder without a state is one that is being set up, or one whose owner died in its first moments. */
+/** A folder without a state file belongs to a cluster that is starting, or to an owner that died while starting it. */
 const STATELESS_MS = 20_000
 
-/** Removes all that a cluster has on this machine: processes, link, control groups, folder. Safe to repeat. */
+/** Removes the processes, link, control groups and folder of a cluster. Safe to repeat. */
 export async function sweepCluster(slot: number): Promise<void> {
   const folder = slotFolder(slot)
   const state = readState(folder)
@@ -37,7 +37,9 @@ async function removeCgroups(folders: readonly string[]): Promise<void> {
   }
 }
 
-/** Cleans after clusters whose owner, and whose owner's undertaker, were killed; answers their slots. */
+/**
+ * Cleans up clusters whose owner process and cleanup process (`undertaker.ts`) were both killed. Returns their slots.
+ */
 export async function sweepDeadClusters(): Promise<number[]> {
   const dead = listSlots().filter(isDead)
   for (const slot of dead) await sweepCluster(slot)

@@ -10,9 +10,9 @@ export function sharedTemporaryFolder(folder: string): string {
 }
 
 /**
- * Shell commands that put a cluster's own folder in the place of `/tmp`, in a mount namespace. The host-path
- * provisioner makes its folders in a fixed place below `/tmp`; this way each cluster has its own, and they go away with
- * the cluster. Programs that were built into a cache below `/tmp` stay where they are.
+ * Shell commands that mount a cluster's own folder over `/tmp` in a mount namespace. The host-path provisioner uses a
+ * fixed path below `/tmp`, so this gives each cluster its own volumes, which are deleted with it. A program cache below
+ * `/tmp` is mounted at its original path.
  */
 export function temporaryFolderMounts(folder: string, cache = cacheRoot()): string[] {
   const own = sharedTemporaryFolder(folder)

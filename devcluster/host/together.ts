@@ -1,9 +1,9 @@
-/** Waits for all. When one fails it closes what they work on, waits until the others have ended too, and fails. */
+/** Waits for all promises. If one rejects, calls `close`, waits until the others have settled, and rejects. */
 export type Together = <T extends readonly unknown[]>(work: { [K in keyof T]: Promise<T[K]> }) => Promise<T>
 
 /**
- * Everything that one of these waits for, at whatever depth, fails for one reason: the first. What fails after it does
- * so because of the closing, and is often heard of sooner, since an inner one waits for its others before it fails.
+ * All calls of one instance, also nested ones, reject with the first error. Later errors are only effects of `close`,
+ * but can reach a caller earlier, because an inner call waits for its other promises before it rejects.
  */
 export function createTogether(close: () => Promise<void>): Together {
   let first: { readonly error: unknown } | undefined

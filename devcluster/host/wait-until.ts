@@ -4,7 +4,7 @@ import { type Daemon, explainEnd } from './daemon.ts'
 import { tailOf } from './log-tail.ts'
 
 export interface Wait {
-  /** What is waited for, as the end of the sentence "gave up waiting for …". */
+  /** The condition, as the end of the sentence "gave up waiting for …". */
   readonly what: string
   readonly timeoutMs: number
   /** Programs without which the condition cannot come true: the end of one ends the wait. */
@@ -12,7 +12,7 @@ export interface Wait {
   readonly everyMs?: number
 }
 
-/** Polls until `probe` answers something; a probe that throws has not answered yet. */
+/** Polls until `probe` returns a value other than `undefined` or `false`. An error of `probe` counts as not ready. */
 export async function waitUntil<T>(
   wait: Wait,
   probe: () => Promise<T | undefined> | T | undefined,

@@ -14,7 +14,7 @@ export async function imageArchive(cacheRoot: string, spec: ImageSpec): Promise<
   const name = spec.reference.replace(/[^a-z0-9]+/g, '-')
   const archive = join(folder, `${name}-${inputKey(spec)}.tar`)
   mkdirSync(folder, { recursive: true })
-  // Every clone has a Node of its own, so without this each would leave an archive of it for ever.
+  // Every clone builds its own archive name, so without this each clone would leave an archive for ever.
   dropUnused(folder, `${name}-`)
   if (existsSync(archive)) {
     utimesSync(archive, new Date(), new Date())

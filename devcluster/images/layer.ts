@@ -12,7 +12,7 @@ export interface Blob {
 
 const EPOCH = new Date(0)
 
-/** Writes one uncompressed layer to `target` and answers its digest, which depends on nothing but the entries. */
+/** Writes one uncompressed layer to `target` and returns its digest. The digest depends only on the entries. */
 export async function writeLayer(entries: readonly LayerEntry[], target: string): Promise<Blob> {
   const tar = pack()
   const hash = createHash('sha256')

@@ -15,7 +15,7 @@ const EPOCH = '1970-01-01T00:00:00Z'
 
 export interface WrittenImage {
   readonly reference: string
-  /** Digest of the manifest: what a pod spec pins behind `@`. */
+  /** The manifest digest that a pod spec pins after `@`. */
   readonly digest: string
 }
 

@@ -41,7 +41,7 @@ export async function podImages(
 /** What commands find in the toolbox, in the layers that it makes. */
 export type ToolboxTools = () => { readonly shell: LayerEntry[]; readonly languages: LayerEntry[] }
 
-/** This machine's own programs, where it has busybox, git and Python. */
+/** The programs of the host, if it has busybox, git and Python. */
 const machineTools: ToolboxTools = () => ({ shell: shell(), languages: [...git(), ...python()] })
 
 /** The image of the API: a service of the control plane, which no cluster needs but the one that it is deployed to. */
@@ -143,7 +143,7 @@ function users(id: number, name: string, home: string): LayerEntry[] {
     },
     { kind: 'text', path: 'etc/group', text: 'root:x:0:\nsandbox:x:1000:\n' },
     { kind: 'text', path: 'etc/nsswitch.conf', text: 'hosts: files dns\n' },
-    // The agent runtime and git trust what the system trusts, and refuse to start a request where that is nothing.
+    // The agent runtime and git use the system's CA certificates, and fail before a request if the file is empty.
     { kind: 'text', path: 'etc/ssl/certs/ca-certificates.crt', text: `${rootCertificates.join('\n')}\n` },
     { kind: 'folder', path: home.slice(1), owner: id },
     { kind: 'folder', path: 'tmp', mode: 0o1777 },

@@ -6,7 +6,7 @@ export const PAUSE_IMAGE = 'localhost/pause:1'
 export const TOOLBOX_IMAGE = 'localhost/toolbox:1'
 export const DNS_IMAGE = 'localhost/coredns:1'
 
-/** The toolbox answers `GET /healthz` here, so that pods have something to probe. */
+/** The toolbox serves `GET /healthz` on this port, so pods have an endpoint for their probes. */
 export const TOOLBOX_PORT = 8080
 export const TOOLBOX_USER = 1000
 

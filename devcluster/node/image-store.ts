@@ -14,9 +14,9 @@ const TREES = ['io.containerd.content.v1.content/blobs', 'io.containerd.snapshot
 
 export interface ImageStore {
   readonly cacheRoot: string
-  /** Archives of the images, each under a name that is made of what is in it. */
+  /** Image archives, named after their contents. */
   readonly archives: readonly string[]
-  /** The containerd that unpacks them, under a name that tells its version. */
+  /** The containerd binary that unpacks the archives. Its path contains its version. */
   readonly containerd: string
   /** containerd's root folder, which is still empty. */
   readonly root: string
@@ -25,15 +25,15 @@ export interface ImageStore {
 }
 
 /**
- * Puts unpacked images below containerd's root: by links to those of an earlier node of the same images, or else by
- * unpacking them, which writes a gigabyte and a half. Where cache and node are on different file systems it is always
- * the latter.
+ * Fills containerd's root folder with unpacked images. It hard-links the images of an earlier node if the set is the
+ * same, and unpacks them (1.5 GB of writes) otherwise. If the cache and the node are on different file systems, it
+ * always unpacks.
  */
 export async function fillImageStore(store: ImageStore): Promise<void> {
   const { cacheRoot, root, unpack } = store
   const folder = join(cacheRoot, 'unpacked')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  // Every clone has images of its own, so without this each would leave them unpacked for ever.
+  // Every clone has different images, so without this each clone would leave its unpacked images for ever.
   dropUnused(folder)
   const kept = join(folder, keyOf(store))
   const canLink = statSync(folder).dev === statSync(root).dev
@@ -61,7 +61,7 @@ async function takeFrom(kept: string, root: string): Promise<boolean> {
   }
 }
 
-/** One rename, so that nobody finds half of it; of two nodes that come first at once, one is kept. */
+/** A single rename, so no other process sees half a copy. If two nodes finish at the same time, one copy is kept. */
 async function keep(root: string, kept: string): Promise<void> {
   const scratch = mkdtempSync(join(dirname(kept), 'new-'))
   try {

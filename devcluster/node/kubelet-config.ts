@@ -34,7 +34,7 @@ export function kubeletConfig(paths: KubeletPaths) {
     cgroupDriver: 'cgroupfs',
     cgroupsPerQOS: true,
     enforceNodeAllocatable: ['pods'],
-    // The kubelet refuses version 1 hierarchies unless told; small virtual machines still have them.
+    // By default the kubelet rejects cgroup v1, which small virtual machines still use.
     failCgroupV1: false,
     failSwapOn: false,
     evictionHard: { 'memory.available': '100Mi' },

@@ -9,7 +9,7 @@ import { logPath } from '../host/run-folder.ts'
 import { temporaryFolderMounts } from '../host/temporary-folder.ts'
 import { waitUntil } from '../host/wait-until.ts'
 
-/** The place where one node's programs and pods live: namespaces of its own, held by one process. */
+/** The namespaces in which the programs and pods of one node run. One process holds them open. */
 export interface NodeNamespaces {
   readonly pid: number
   readonly holder: Daemon
@@ -77,7 +77,7 @@ export async function mountFileSystems(context: ClusterContext, node: NodeNamesp
   await node.execute('mounting the node’s file systems', ['sh', '-ec', commands.join('\n')])
 }
 
-/** The node's own groups, as the roots of what it sees. */
+/** Mounts the node's own control groups as the roots of the hierarchies. */
 function cgroupMounts(): string[] {
   const root = '/sys/fs/cgroup'
   const controllers = readFileSync('/proc/self/cgroup', 'utf8')

@@ -22,7 +22,7 @@ export interface Authority extends KeyPair {
 export interface Leaf {
   readonly subject: Subject
   readonly usage: 'client' | 'server'
-  /** DNS names and IPv4 addresses that a server answers to. */
+  /** DNS names and IPv4 addresses of the server. */
   readonly names?: readonly string[]
 }
 

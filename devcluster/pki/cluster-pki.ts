@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createAuthority, createTokenKeys, issueCertificate, type KeyPair, type Leaf } from './certificate.ts'
 
-/** Writes certificate files of one cluster into its folder and answers their paths. */
+/** Writes the certificate files of one cluster into its folder and returns their paths. */
 export interface ClusterPki {
   readonly authority: string
   path(file: string): string

@@ -9,7 +9,10 @@ const READY_MS = 180_000
 const PORT = 80
 const NAME = 'relay'
 
-/** A relay that connects to the address in a `CONNECT` request. The cluster's network policies decide what it reaches. */
+/**
+ * A relay that connects to the address in a `CONNECT` request. The cluster's network policies decide which addresses
+ * the relay can reach.
+ */
 const RELAY = `
   const net = require('node:net')
   net.createServer((from) => {

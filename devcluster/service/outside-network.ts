@@ -15,23 +15,23 @@ const TURN_MS = 150_000
 export interface OutsidePlan {
   /** The link's name on the switch. When a link of that name exists, opening waits until it is gone. */
   readonly link: string
-  /** The last byte of its own address on the nodes' link, below those of the nodes. */
+  /** The last byte of the namespace's address on the node network. Lower than the bytes of the nodes. */
   readonly hostByte: number
-  /** Where it answers: addresses, and ranges of which all addresses are its own. */
+  /** Addresses of the namespace. In a range, all addresses are local. */
   readonly addresses: readonly string[]
-  /** What the nodes send to it. */
+  /** The ranges that the nodes route to the namespace. */
   readonly ranges: readonly string[]
 }
 
 export interface OutsideNetwork {
-  /** A process in it: `nsenter` finds the namespace by it. */
+  /** A process in the network namespace. `nsenter` enters the namespace through it. */
   readonly pid: number
   stop(): Promise<void>
 }
 
 /**
- * A namespace on the cluster's switch with addresses of its own. Nothing of this machine's own network is touched: the
- * addresses are in that namespace, the routes to them in the nodes.
+ * A network namespace with its own addresses on the cluster's switch, standing for hosts outside the cluster. The
+ * host's own network is not changed: the addresses exist in the namespace, and the routes to them in the nodes.
  */
 export async function openOutside(folder: string, plan: OutsidePlan): Promise<OutsideNetwork> {
   const state = readState(folder)
@@ -67,7 +67,7 @@ export async function openOutside(folder: string, plan: OutsidePlan): Promise<Ou
     ...state.nodes.map((_, index) => ['route', 'add', cluster.podRangeOf(index), 'via', cluster.node(index)]),
   ])
   const routes = plan.ranges.map((range) => ['route', 'replace', range, 'via', gateway])
-  // Another may have had this address before, and nodes remember its link for a while.
+  // An earlier namespace may have had this address, and the nodes cache its link address for a while.
   const forget = ['neigh', 'flush', 'to', gateway]
   for (const node of state.nodes) await insideNetwork(node.pid, [forget, ...routes])
   return {

@@ -44,15 +44,15 @@ const SETTINGS = {
 export interface PostgresNetwork {
   readonly address: string
   readonly port: number
-  /** A process in whose network it listens, where that is not this one's. */
+  /** A process whose network namespace the server listens in. @default this process */
   readonly pid?: number
-  /** The line of `pg_hba.conf` for whoever comes by the network. */
+  /** The `pg_hba.conf` line for connections over the network. */
   readonly rule: string
-  /** Certificate and key, as PEM, where it speaks TLS. */
+  /** Certificate and key as PEM. Without them the server does not use TLS. */
   readonly tls?: { readonly cert: string; readonly key: string }
 }
 
-/** Starts a real PostgreSQL in a temporary folder. Nobody but this account and root can reach it, or who is in `network`. */
+/** Starts a real PostgreSQL in a temporary folder. Only this account, root, and hosts in `network` can connect. */
 export async function startPostgres(network?: PostgresNetwork): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'aw-pg-'))
   try {
@@ -141,7 +141,10 @@ async function run({ folder, binaries, spawnAs, network }: Place): Promise<Postg
   return { url, stop }
 }
 
-/** Writes what a server in a network needs, and answers its settings. Who comes by the socket stays trusted. */
+/**
+ * Writes `pg_hba.conf` and the TLS files for a server on a network, and returns the server settings. Connections over
+ * the socket are trusted.
+ */
 function openNetwork(
   { address, port, rule, tls }: PostgresNetwork,
   { folder, data, spawnAs }: Pick<Place, 'folder' | 'spawnAs'> & { readonly data: string },
