@@ -119,7 +119,7 @@ async function tellCapacity(
   terminal.print([`${file}: right; ${against}`, ...capacityLines(capacity, terminal), ...azureLines(azure)])
 }
 
-/** A stack that is a part of a platform pays for no capacity of its own. */
+/** A slice or layer uses the nodes of its platform, so it pays for no capacity. */
 function partOf(config: SliceConfig | LayerConfig): { readonly record: object; readonly text: string } {
   const { environment } = config
   if (config.kind === 'slice') {
@@ -169,7 +169,9 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** The charts' environment, where it is there and right; `agentweaver capacity` is who says what is wrong in it. */
+/**
+ * The environment file of the charts, if it exists and is valid. Its mistakes are reported by `agentweaver capacity`.
+ */
 async function environmentOf(folder: string, { environment }: PlatformConfig) {
   const file = resolve(folder, 'environments', `${environment}.json`)
   if (!existsSync(file)) return undefined

@@ -12,7 +12,7 @@ import { harmless } from '../terminal/visible.ts'
 import { type CliContext, newCommand, parseOptions } from './command.ts'
 
 const HOUR_MS = 3_600_000
-/** A week: what is older than any preview may live. */
+/** One week, the longest lifetime of a preview. */
 const MAX_HOURS = 168
 
 const Branch = z.string().min(1, 'name a branch').max(1024)

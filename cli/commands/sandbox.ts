@@ -65,7 +65,7 @@ function createCommand(context: CliContext): Command {
   return command
 }
 
-/** Tells the person whether the sandbox works on a copy or in the folder itself. */
+/** Prints whether the sandbox works on a copy or in the folder itself. */
 function folderLines({ workspace }: Run): string[] {
   if (workspace.kind !== 'path') return []
   return workspace.mode === 'isolated'

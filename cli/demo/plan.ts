@@ -18,7 +18,7 @@ export const NETWORK_EXIT_CODE = 7
 const BUG = 'bands.find(({ maxGrams }) => grams < maxGrams)'
 export const FIX = 'bands.find(({ maxGrams }) => grams <= maxGrams)'
 
-/** Requests a page from a server on the host. The exit code tells that the server was unreachable. */
+/** Requests a page from a server on the host. The exit code shows that the server was unreachable. */
 export const networkCommand = (url: string): string =>
   `node -e 'fetch("${url}").then(() => console.log("the network answered"), (error) => {` +
   ` console.log("unreachable:", error.cause?.code ?? error.message); process.exitCode = ${NETWORK_EXIT_CODE} })'`

@@ -162,7 +162,7 @@ async function problemsOf({ options, setup, cluster }: DemoRun, client: Client, 
   return [...shown, ...left.map((name) => `the cluster is clean (left: ${name})`)]
 }
 
-/** Starts the run, follows it, and checks what it left. */
+/** Starts the run, follows it, and checks its results. */
 async function playRun(demo: DemoRun, isInterrupted: () => boolean): Promise<Played> {
   const { terminal, options, setup, service, cluster } = demo
   const { root } = setup

@@ -115,7 +115,7 @@ async function examineService(config: ClientConfig, env: EnvSource): Promise<Fin
   }
 }
 
-/** The service that commands would use, or the reason why there is none. */
+/** The service that commands would use, or the reason why there is no service. */
 async function reach({ named, stateDir, socket }: ClientConfig, env: EnvSource): Promise<Reached | Finding> {
   const about = 'service'
   if (named) return reachByUrl(named, env)

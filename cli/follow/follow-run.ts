@@ -90,7 +90,7 @@ function endingOf({ event }: RunEnvelope, untilTurn: string | undefined, byUs: b
   return { kind: 'turn', state: event.data.state }
 }
 
-/** What a script learns from how the following ended. */
+/** The exit status for a script, from how following the run ended. */
 export function exitStatusOfEnding(ending: Ending): ExitStatus {
   if (ending.kind === 'left') return EXIT.interrupted
   if (ending.kind === 'done' && ending.byUs && ending.state === 'cancelled') return EXIT.interrupted

@@ -18,7 +18,7 @@ export interface Call {
   readonly args: readonly string[]
   /** @default 30 minutes, longer than the creation of a cluster takes */
   readonly timeoutMs?: number
-  /** Variables in addition to those of this process. */
+  /** Additional variables for the environment. */
   readonly env?: Readonly<Record<string, string>>
   /** A file that becomes the program's standard input. @default none */
   readonly inputFile?: string

@@ -32,7 +32,7 @@ export function typedField(field: string): string {
   return field || 'the request'
 }
 
-/** Replaces API field names and values in a message of the service by those of the command line. */
+/** Replaces API field names and values in a service message with the names of the command line. */
 export const typedWords = (text: string): string =>
   text
     .replaceAll(/\b(?:workspace\.(?:path|mode)|agent\.(?:kind|model|plan))\b/g, typedField)

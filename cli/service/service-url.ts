@@ -2,7 +2,7 @@ import { isLoopbackUrl } from '../../runtime/client/direct-fetch.ts'
 import type { EnvSource } from '../../runtime/kit/parse-env.ts'
 import { usageError } from '../cli-error.ts'
 
-/** A value, and where it comes from (for messages). */
+/** A value and its source, for messages. */
 export type Sourced<T> = { readonly value: T; readonly from: string }
 
 /** The origin of a service URL. The error never repeats a rejected URL, because it may contain a secret. */

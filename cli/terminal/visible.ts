@@ -1,5 +1,5 @@
 /**
- * Invisible characters that change what a person sees: controls, format characters (bidirectional, zero-width, tags),
+ * Invisible characters that change how text looks: controls, format characters (bidirectional, zero-width, tags),
  * characters that fonts may ignore, and special spaces. Tab, line feed and the emoji presentation selector are allowed.
  */
 const STEERING =

@@ -4,7 +4,7 @@ import { visible } from '../terminal/visible.ts'
 
 type Pending = Extract<RunEvent, { type: 'subtask.pending_capacity' }>['data']
 
-/** Says what a run without a sandbox waits for, and what the person can do. Later attempts get a short text. */
+/** Explains why a run has no sandbox yet, and the user's options. Later attempts get a short text. */
 export function capacityWords(data: Pending, at: string): string {
   const tries = `tries again as soon as there is room, at the latest in ${untilNext(data, at)}`
   if (data.attempt > 1)

@@ -12,7 +12,7 @@ import { acceptWords, ignoredWords, trustedWords } from './settings-words.ts'
 type DataOf<T extends RunEventType> = Extract<RunEvent, { type: T }>['data']
 type Renderers = { readonly [T in RunEventType]?: (data: DataOf<T>, at: string) => string[] }
 
-/** Tools that have an event of their own, so the call is not shown. */
+/** Tools with a separate event. Their calls are not shown. */
 const QUIET_TOOLS = new Set(['report_intent', 'ask_question', 'report_outcome'])
 /** Tools whose result is shown, with the number of lines. */
 const SHOWN_ANSWERS: Readonly<Record<string, number>> = { grep_search: 6, file_search: 6 }

@@ -7,7 +7,7 @@ import { expect, it, onTestFinished } from 'vitest'
 const MAIN = join(import.meta.dirname, 'main.ts')
 const PROJECT = join(import.meta.dirname, 'fixtures')
 
-/** Runs the tests of the fixture as the gate does, and gives the lines after those of vitest. */
+/** Runs the fixture's tests as the gate does. Returns the exit status and the summary lines. */
 function run(env: Record<string, string> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'ci-tests-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))

@@ -3,8 +3,8 @@ import { runFiles } from './run-files.ts'
 import { runTwice } from './run-twice.ts'
 
 /**
- * The tests of `npm test`, as the gate runs them: `main.ts [folder of the project]`. Says what failed, then what is flaky, and
- * closes with one line `N passed, N failed, N skipped`.
+ * Runs the tests of `npm test` for the gate: `main.ts [project folder]`. Prints the failures, then the flaky tests,
+ * then one line `N passed, N failed, N skipped`.
  */
 const root = resolve(process.argv[2] ?? resolve(import.meta.dirname, '../..'))
 const { passed, failed, skipped, flaky, failures } = await runTwice((files) => runFiles(root, files))

@@ -8,13 +8,13 @@ export interface FileResult {
   readonly file: string
   readonly passed: number
   readonly skipped: number
-  /** `test: reason` for each test that failed, and for the file where it failed outside its tests. */
+  /** `test: reason` for each failed test, and for each file that failed outside its tests. */
   readonly failures: readonly string[]
 }
 
 export interface RunResult {
   readonly files: readonly FileResult[]
-  /** Errors that no test is to blame for. */
+  /** Errors that vitest could not assign to a test. */
   readonly strays: number
 }
 

@@ -9,7 +9,7 @@ const file = (name: string, ...failures: string[]): FileResult => ({
   failures,
 })
 
-/** What each run answers in turn, and which files each was given. */
+/** A fake test run that returns `results` in order and records the files it was called with. */
 function runsOf(...results: readonly Partial<RunResult>[]) {
   const asked: (readonly string[] | undefined)[] = []
   const run = async (files?: readonly string[]): Promise<RunResult> => {

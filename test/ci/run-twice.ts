@@ -14,8 +14,8 @@ export interface Verdict {
 }
 
 /**
- * Runs every file once, and each that failed once more by itself. A file that passes then counts as passed, and what
- * failed first is listed: each entry is a defect, of the test or of what it tests.
+ * Runs every file once, and each failed file once more by itself. If the second run passes, the file counts as passed
+ * and its first failures are listed as flaky. Each entry is a defect, either in the test or in the code under test.
  */
 export async function runTwice(run: (files?: readonly string[]) => Promise<RunResult>): Promise<Verdict> {
   const first = await run()

@@ -16,7 +16,7 @@ describe('a question to the API server', () => {
   let asked = 0
   afterEach(() => server.close())
 
-  /** Answers with each of these once, and then with an empty list. */
+  /** Responds with each refusal once, and then with an empty list. */
   async function answers(refusals: readonly { code: number }[]) {
     asked = 0
     server = createServer((_, response) => {
