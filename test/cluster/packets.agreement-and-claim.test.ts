@@ -25,8 +25,8 @@ const LIVES_MS = 240_000
 const SHORTEST_WINDOW_MS = 2_000
 
 /**
- * A claim waits up to half a minute for its identity. Policy sets in other namespaces change meanwhile, so the claim's
- * window is also measured while the Cilium agent has other work.
+ * A claim waits up to half a minute for its identity. At the same time, policy sets in other namespaces change, so the
+ * claim's window is also measured while the Cilium agent has other work.
  */
 describeWith(
   ['cilium', 'agent-sandbox', 'cluster DNS', 'audit log', 'gvisor'],

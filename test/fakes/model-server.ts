@@ -195,7 +195,7 @@ function completionOf(model: string, reply: Words) {
   }
 }
 
-/** Sends a refusal as OpenAI's API does: in a separate field beside the content, streamed in pieces. */
+/** Sends a refusal as OpenAI's API does: in a separate field next to the content, streamed in pieces. */
 function refuse(response: ServerResponse, model: string, reply: { refusal: string; text?: string }): void {
   const half = Math.ceil(reply.refusal.length / 2)
   const deltas = [

@@ -157,7 +157,7 @@ describe('the stack file of a layer', () => {
   })
 })
 
-/** A copy of the project whose `prod` has other settings of its network or API server. */
+/** A copy of the project whose `prod` has other settings for the network or the API server. */
 describe('ways into the network', () => {
   let project = ''
   beforeAll(async () => {
@@ -202,7 +202,7 @@ describe('ways into the network', () => {
       natGateway: { id: { $unknown: expect.stringContaining('NatGateway') } },
     })
     expect(JSON.stringify(group?.inputs['securityRules'])).not.toContain('"Allow"')
-    // Azure's default rule for the network lets every subnet and every peered network in.
+    // Azure's default network rule allows every subnet and every peered network.
     expect(refusedByNodes(plan)).toEqual(['10.60.7.0/27', 'Internet'])
     expect(refusedByNodes(committed('dev'))).toEqual(['Internet'])
     expect(checkStack(plan)).toEqual([])

@@ -172,7 +172,8 @@ describe.each(['dev', 'prod'])('the platform %s', (stack) => {
     const granted = String(grants[0]?.inputs['roleDefinitionId'])
     const subscription = granted.split('/')[2] ?? ''
     expect(granted).toBe(secretGetter(subscription, `agentweaver-${stack}`).definitionId)
-    // Who may write roles can write any right into them: an owner makes this one.
+    // The plan must not create role definitions: an identity that can write roles can grant itself any right. An owner
+    // creates this one.
     expect(ofType(plan, 'authorization:RoleDefinition')).toEqual([])
     expect(
       ofType(plan, 'managedidentity:FederatedIdentityCredential').map(({ inputs }) => inputs['subject']),

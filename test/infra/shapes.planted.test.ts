@@ -30,7 +30,7 @@ interface Planted {
   readonly says: readonly string[]
 }
 
-/** Each of these compiles, and a run with the SDK's mocks records it as it stands. */
+/** Each of these compiles, and a run with the SDK's mocks records it unchanged. */
 const ACCEPTED_BY_TYPES_AND_MOCKS: readonly Planted[] = [
   {
     mistake: 'an enum value of an older version',

@@ -188,7 +188,7 @@ test('holds the patterns and ranges that the mappers of the service have for wha
   const count = (text: string) =>
     text.match(/"(?:pattern|m(?:ax|in)imum|m(?:ax|in)Length|m(?:ax|in)Items)":/g)?.length
 
-  // As counted for the pinned versions: fewer means that a path of the mappers was lost.
+  // Counts for the pinned versions. A lower count means that a path of the mappers was lost.
   expect(count(held(CLUSTER))).toBe(45)
   expect(count(held(POOL))).toBe(27)
 })

@@ -15,10 +15,10 @@ const COMMITTED = FILES.map((file) => [file, readFileSync(resolve(ROOT, file), '
 const fileWith = (scalar: string) => `config:\n  agentweaver:section:\n    key: ${scalar}\n`
 const problemsWith = (scalar: string) => readStackText(fileWith(scalar)).problems
 
-/** Scalars that one reader at least takes for something else than the others. */
+/** Scalars that YAML readers interpret differently. */
 const AMBIGUOUS: readonly (readonly [string, RegExp])[] = [
   ['2026-11-01', /a time to some .*in quotes, such as "2026-11-01"/],
-  // What Pulumi itself writes when it rewrites a file with an unquoted date.
+  // Pulumi writes this form when it rewrites a file with an unquoted date.
   ['2026-11-01 00:00:00 +0000 UTC', /a time to some .*in quotes, such as "2026-11-01"/],
   ['2027-01-31T00:00:00Z', /a time to some/],
   ...['on', 'off', 'yes', 'No', 'y', 'N', 'True', 'FALSE'].map(
@@ -35,7 +35,7 @@ const AMBIGUOUS: readonly (readonly [string, RegExp])[] = [
   ['!!str 5', /has the tag .*remove it/],
 ]
 
-/** Bare scalars, half of them of the characters that numbers and times are made of. */
+/** Unquoted scalars, half of them of the characters in numbers and times. */
 const bare = fc
   .oneof(
     fc.string({ unit: fc.constantFrom(...'0123456789_-+.:eExXobT '), maxLength: 12 }),

@@ -15,7 +15,7 @@ const typesOf = (...stacks: string[]) =>
     ),
   )
 
-/** What Azure calls the types of the SDK. */
+/** ARM names of the SDK's types. */
 const ARM: Readonly<Record<string, string>> = {
   'alertsmanagement:PrometheusRuleGroup': 'Microsoft.AlertsManagement/prometheusRuleGroups',
   'consumption:Budget': 'Microsoft.Consumption/budgets',
@@ -121,7 +121,10 @@ describe('rights against the committed plans', () => {
     expect(new Set(groups)).toEqual(new Set(['agentweaver-dev-previews']))
   })
 
-  /** Kinds that Azure's own RBAC Reader for clusters reads (learn.microsoft.com, built-in roles, containers). */
+  /**
+   * Kinds that Azure's built-in RBAC Reader role for clusters can read (learn.microsoft.com, built-in roles,
+   * containers).
+   */
   const BUILT_IN_READER = [
     'apps/deployments',
     'namespaces',

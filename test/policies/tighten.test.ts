@@ -117,7 +117,7 @@ describe('the settings file of a hostile repository', () => {
     allowed_repository_roots: ['/srv'],
     destructive_command_patterns: ['make deploy'],
   })
-  /** The most that a file can ask for, by key. */
+  /** The most permissive value of each key. */
   const WISHES: Readonly<Record<string, string>> = {
     shell_enabled: 'true',
     network_enabled: 'true',

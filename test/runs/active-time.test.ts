@@ -39,7 +39,7 @@ const read = async (store: Store, id: string): Promise<RunRow> => {
 }
 const kept = async (store: Store, id: string) => (await read(store, id)).activeMs
 
-/** Another process takes the run over, as a takeover does. */
+/** Simulates a takeover of the run by another process. */
 async function takeOver(store: Store, id: string, holder: string): Promise<RunRow> {
   await store.transaction((tx) => tx.changeRun(id, { holder }))
   return read(store, id)

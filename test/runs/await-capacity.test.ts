@@ -14,7 +14,7 @@ import { aRun } from '../store/rows.ts'
 
 const FULL = 'exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=5'
 
-/** A run that is queued, and a cluster that refuses each of its claims with the next of these codes. */
+/** A queued run, and a cluster that rejects each of its claims with the next of these codes. */
 async function aRunWithout(
   refusals: readonly ErrorCode[],
   before: (queue: CapacityQueue) => unknown = () => undefined,

@@ -10,7 +10,10 @@ const waitIn = (queue: CapacityQueue, ...how: Parameters<CapacityQueue['wait']>)
   queue.during(() => queue.wait(...how))
 
 describe('runs that wait for room', () => {
-  /** Who was woken, in the order of the rooms; each room is noted when the one before has been taken. */
+  /**
+   * Returns the owners in the order in which their runs are woken. Capacity is reported again only after the previous
+   * run has woken.
+   */
   async function orderOf(owners: readonly string[]): Promise<string[]> {
     const queue = new CapacityQueue()
     const woken: string[] = []

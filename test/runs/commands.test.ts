@@ -9,7 +9,7 @@ import { alice, aRun, shell, useService } from './service-rig.ts'
 
 const use = useService()
 
-/** Starts a command in a sandbox that takes it and reports `failure`, as a broken line would. */
+/** Starts a command in a sandbox that accepts it and then reports `failure`, like a broken connection. */
 async function startOver(failure: SandboxError) {
   const { service, store, aWorkspace } = use()
   const { id } = await service.startRun(alice, aRun(aWorkspace(), [shell('true')]))

@@ -13,7 +13,7 @@ import { openStore } from '../../runtime/store/open-store.ts'
 import type { RunRow, Store } from '../../runtime/store/store.ts'
 import { givenRun } from '../store/rows.ts'
 
-/** A store with two runs that work, and what commits the events of the first, as each of its drivers would have it. */
+/** A store with two active runs, and the committer of the first run for each of its drivers. */
 export async function startCommitterRig(decide: () => 'allow' | 'deny' = () => 'allow') {
   const folder = mkdtempSync(join(tmpdir(), 'aw-committer-'))
   const store = await openStore({ kind: 'sqlite', file: join(folder, 'store.db') }, { log: silentLog })

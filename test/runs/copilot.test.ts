@@ -15,7 +15,7 @@ const auditOf = async (store: Pick<Store, 'readAudit'>, runId: string) =>
     .filter(({ kind }) => kind !== 'seal')
     .toSorted((a, b) => a.sequence - b.sequence)
 
-/** What the model does, request by request. */
+/** The model's replies, request by request. */
 const SCRIPT: ModelReply[] = [
   { text: 'Let me look.', toolCalls: [{ name: 'read_file', arguments: { path: 'greeting.txt' } }] },
   { toolCalls: [{ name: 'run_command', arguments: { command: 'cat greeting.txt; env; rm -rf build' } }] },

@@ -87,7 +87,7 @@ it('knows which shell runs commands in a pod as soon as the run has begun', asyn
   expect(await shell()).toBe('bash')
 })
 
-/** Paths of the requests that this process has put on a line, by undici's own word. */
+/** Paths of the requests that this process has sent, from undici's diagnostics channel. */
 function sentFromHere(): readonly string[] {
   const sent: string[] = []
   const note = (message: unknown) => void sent.push((message as { request: { path: string } }).request.path)

@@ -7,7 +7,7 @@ import { allCommitted } from './all-committed.ts'
 
 const EVENTS = 200
 
-/** How many events of this size a relay takes from a sandbox while its first commit does not end. */
+/** Number of events of this size that a relay reads from a sandbox while its first commit is pending. */
 async function takenWhileCommitting(characters: number): Promise<{ taken: number; batches: number[] }> {
   let taken = 0
   const stop = new AbortController()

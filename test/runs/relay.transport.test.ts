@@ -90,7 +90,7 @@ const outputOf = (kept: Kept): string =>
 /** Cuts, at least, of a line that breaks again and again, and the connections after them. */
 const FEW = 3
 
-/** Cuts the line whenever some events more have come, until so many cuts are enough. */
+/** Cuts the connection after every few new events, until the number of cuts is sufficient. */
 async function cutUntil(line: Line, kept: Kept, isEnough: (cuts: number) => boolean): Promise<number> {
   let cuts = 0
   for (let last = -1; !isEnough(cuts); ) {

@@ -7,7 +7,7 @@ import { alice, aRun, dataOf, follow, shell, useService } from './service-rig.ts
 
 const use = useService({ AGENTWEAVER_LOCAL_WARM: '2' })
 
-/** An AgentHost has one child: its runner, which is what the toolbox is in a pod. */
+/** An AgentHost has one child: its runner, which corresponds to the toolbox in a pod. */
 const runnerOf = (host: number): number =>
   Number(readFileSync(`/proc/${host}/task/${host}/children`, 'utf8').trim().split(' ')[0])
 
@@ -34,7 +34,7 @@ const DEATHS: Readonly<Record<string, (pids: Pids) => void>> = {
   },
 }
 
-/** Around configuring and around the first turn: there most is asked of a sandbox at once. */
+/** Moments around the configuration and around the first turn, when a sandbox receives the most requests. */
 const MOMENTS: readonly (readonly [after: RunEventType, ms: number])[] = [
   ['sandbox.execution_pod.bound', 0],
   ['sandbox.execution_pod.bound', 10],
@@ -45,7 +45,7 @@ const MOMENTS: readonly (readonly [after: RunEventType, ms: number])[] = [
   ['run.started', 10],
   ['run.started', 25],
 ]
-/** Enough that none of them ends by itself before its sandbox dies. */
+/** Long enough that no command ends before its sandbox dies. */
 const STEPS = Array.from({ length: 200 }, () => shell('sleep 0.01'))
 
 it.each(Object.keys(DEATHS))('loses its sandbox and nothing else, at any moment, when %s', async (how) => {

@@ -95,7 +95,7 @@ export const aRun = (path: string, steps: PlanStep[], change: Partial<StartRunIn
     ...change,
   })
 
-/** Follows a run to its end, with a person who reacts to its events. */
+/** Follows a run to its end, and calls a function that simulates the user's reactions to its events. */
 export async function follow(
   service: RunService,
   id: string,

@@ -161,7 +161,7 @@ it.each([
   writeFileSync(file, 'shell_enabled: false')
   chmodSync(file, fileMode)
   chmodSync(above, folderMode)
-  // Root reads everything, so it gives up its rights once the program is loaded.
+  // Root can read every file, so the program drops its privileges after it has loaded.
   const program = `import { readSettingsFile } from ${JSON.stringify(READER)}
     if (process.getuid() === 0) process.seteuid(${NOBODY})
     await readSettingsFile(${JSON.stringify(folder)}).then(console.log, ({ message }) => console.log(message))`

@@ -110,7 +110,7 @@ describe('a run on SQLite', () => {
     }
     const { id, events } = await runThrough(started, fault)
 
-    // A call that waits longer than the sandbox waits for a decision fails as a call; the agent goes on.
+    // A tool call that waits longer than the sandbox's decision timeout fails, and the agent continues.
     expect(dataOf(events, 'command.output').at(-1)?.chunk).toBe('three\n')
     expect((await started.service.readRun(alice, id)).state).toBe('succeeded')
   })

@@ -16,7 +16,7 @@ class Commits {
   readonly events: RunEnvelope[] = []
   reads = 0
   #listener: EventListener = () => undefined
-  /** Called when a read has its answer, before the reader gets it. */
+  /** Called when a read has finished, before the reader receives its result. */
   onRead: () => void = () => undefined
 
   commit(count: number): RunEnvelope[] {

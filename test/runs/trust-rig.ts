@@ -6,7 +6,7 @@ import { SETTINGS_FILE } from '../../contracts/policy.ts'
 import type { Caller } from '../../runtime/api/runs/service.ts'
 import { alice, aRun, useService } from './service-rig.ts'
 
-/** `deploy` is a command that only these settings ask about. */
+/** `deploy` is a command that requires an approval only with these settings. */
 export const STRICT = 'destructive_command_patterns: [deploy]\n'
 export const WEAK = 'redact_pii: true\n'
 
@@ -34,7 +34,7 @@ export const ignored = (folder: string, reason: SettingsIgnoredReason) => ({
   data: { path: fileOf(folder), reason },
 })
 
-/** A service, and folders whose settings it keeps. */
+/** A service, and folders whose settings it stores. */
 export function useTrust() {
   const use = useService()
   return {
@@ -62,7 +62,7 @@ export function useTrust() {
       return { settings, events: await service.readEvents(caller, id, { after: 0, limit: 5 }) }
     },
 
-    /** Trusts what the folder has now, as the command does. */
+    /** Trusts the folder's current settings, as the trust command does. */
     async trust(path: string, caller: Caller = alice) {
       const { service } = use()
       const { file } = await service.compareSettings(caller, { path })

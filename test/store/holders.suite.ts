@@ -4,7 +4,7 @@ import { until } from '../helpers/until.ts'
 import { aClaim, aRun, givenRun } from './rows.ts'
 import { openAt, type StoreUnderTest, useStore } from './store-under-test.ts'
 
-/** What several processes need that drive the runs of one store. */
+/** Store operations for several processes that drive the runs of one store. */
 export function testHolders(engine: StoreUnderTest): void {
   describe('runs and their owners', () => {
     const store = useStore(engine)

@@ -59,7 +59,7 @@ describe.skipIf(!hasPostgres)('the setup of the database for the API', () => {
     await expect(server.query('select 1', server.at(DATABASE, 'stranger'))).rejects.toThrow(
       /permission denied for database/,
     )
-    // The control: a database that was not prepared lets every role in.
+    // The control: an unprepared database accepts every role.
     expect(await server.query('select 1', server.at('open_to_all', 'stranger'))).toHaveLength(1)
   })
 
@@ -88,7 +88,7 @@ describe.skipIf(!hasPostgres)('the setup of the database for the API', () => {
     await expect(prepare(login)).rejects.toThrow(`"${login.role}" administers the server`)
   })
 
-  // This server has no label provider, so the statement is refused after it was parsed and its role was found.
+  // This server has no label provider, so it rejects the statement after it has parsed it and found the role.
   it.each([
     ['was made by hand', (role: string) => `create role "${role}"`],
     [
@@ -99,7 +99,7 @@ describe.skipIf(!hasPostgres)('the setup of the database for the API', () => {
   ])('maps a role that %s to the identity, and says what failed', async (_what, make) => {
     const login = aLogin()
     await server.query(make(login.role))
-    // On Azure its administrators administer every role; here only those that they made.
+    // On Azure, administrators administer every role. On this server, they administer only the roles that they created.
     await server.query(`grant "${login.role}" to "${SETUP_ROLE}" with admin option`)
 
     await expect(prepare(login)).rejects.toThrow(

@@ -3,7 +3,10 @@ import type { RunChange } from '../../runtime/store/store.ts'
 import { anEvent, aRun, givenRun } from './rows.ts'
 import { type StoreUnderTest, useStore } from './store-under-test.ts'
 
-/** Text that a database may refuse or change: NUL, a lone surrogate, an escape of our own, an astral character. */
+/**
+ * Text that a database may reject or change: NUL, a lone surrogate, an escape sequence of our format, an astral
+ * character.
+ */
 export const AWKWARD = 'a\0b \ud800 \\u0000 "quoted" \u{1F600}\r\n'
 
 export function testRuns(engine: StoreUnderTest): void {

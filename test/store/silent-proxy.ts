@@ -1,6 +1,8 @@
 import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net'
 
-/** A TCP proxy to the PostgreSQL on a Unix socket. Its connections can fall silent without closing, or be refused. */
+/**
+ * A TCP proxy to PostgreSQL on a Unix socket. Its connections can stop forwarding data without closing, or be refused.
+ */
 export async function proxyTo(url: string) {
   const socketFolder = new URL(url).searchParams.get('host')
   const sockets: Socket[] = []
@@ -27,7 +29,7 @@ export async function proxyTo(url: string) {
     freezeCurrent: () => {
       for (const socket of sockets) socket.unpipe().pause()
     },
-    /** Open connections break, new ones are refused. */
+    /** Closes all open connections, and refuses new ones. */
     refuse: async () => {
       const closed = new Promise((resolve) => server.close(resolve))
       for (const socket of sockets.splice(0)) socket.destroy()

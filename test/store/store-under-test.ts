@@ -6,7 +6,7 @@ import type { Store } from '../../runtime/store/store.ts'
 /** An engine that the suite runs on. */
 export interface StoreUnderTest {
   readonly engine: Store['engine']
-  /** Makes a place for an empty store. */
+  /** Creates a location for an empty store. */
   freshLocation(): Promise<StoreLocation>
   /** Rows of a table, counted past the store. */
   count(location: StoreLocation, table: string): Promise<number>

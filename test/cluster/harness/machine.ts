@@ -94,7 +94,7 @@ function cgroupFolders(folder: string, depth: number): string[] {
     })
 }
 
-/** Everything new since `before`, except for resources of clusters that run beside the tests. */
+/** Everything new since `before`, except for resources of clusters that run in parallel with the tests. */
 export function newSince(before: Machine): Partial<Machine> {
   // Another cluster may start or stop while the machine is read.
   const earlier = othersSlots()

@@ -128,7 +128,7 @@ export async function serveProvider({ cloud, standIn: make, crash }: ServeOption
   }
   /**
    * Ends the provider once all other operations in progress have finished. Then only the planted operation has an
-   * unknown result, and a test can state the expected objects. Requests that arrive meanwhile fail.
+   * unknown result, and a test can state the expected objects. Requests that arrive during the shutdown fail.
    */
   async function fallen(): Promise<never> {
     isFalling = true

@@ -4,7 +4,7 @@ import { createEngineView } from '../../../policies/stack/from-engine.ts'
 import type { RuledPlan, RuledResource } from '../../../policies/stack/rule.ts'
 import { type Recorded, readRecording } from './recording.ts'
 
-/** A recorded run of the real engine as rules see it, by the code that the pack has for that. No rule finds anything. */
+/** A recorded run of the real engine as rules receive it from the pack's code. No rule reports a violation in it. */
 export function recordedPlan(name = 'prod-new'): RuledPlan {
   const { resources } = readRecording(name)
   const view = createEngineView()

@@ -17,7 +17,7 @@ const STACKS = [
 const committed = (stack: string): Plan =>
   JSON.parse(readFileSync(new URL(`../../../plans/${stack}.json`, import.meta.url), 'utf8')) as Plan
 
-/** A value that only the provider knows has another note in a plan than in a recording. */
+/** Values that only the provider knows are marked differently in plans and recordings. */
 function comparable(value: PlannedValue): unknown {
   if (Array.isArray(value)) return value.map(comparable)
   if (typeof value !== 'object' || value === null) return value

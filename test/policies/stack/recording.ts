@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 /** Where recordings are; `npm run test:pulumi -- --record` writes them. */
 export const FOLDER = fileURLToPath(new URL('recorded', import.meta.url))
 
-/** What the engine showed of one resource: its inputs by `Analyze`, the rest by `AnalyzeStack`. */
+/** The engine's data on one resource: its inputs from `Analyze`, the rest from `AnalyzeStack`. */
 export interface Recorded {
   readonly urn: string
   readonly type: string
@@ -19,7 +19,7 @@ export interface Recorded {
 }
 export type Properties = Readonly<Record<string, unknown>>
 
-/** Everything that one run of the real engine asked a policy pack, one resource a row. */
+/** All requests of one run of the real engine to a policy pack, one row per resource. */
 export interface Recording {
   readonly cli: string
   readonly recorded: string

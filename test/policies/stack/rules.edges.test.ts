@@ -166,7 +166,7 @@ describe('missing resources', () => {
   test('a role of our own that is not in the plan is nothing that a sandbox may hold', () => {
     const plan = without(recordedPlan('others-new'), 'azure-native:authorization:RoleDefinition getter')
 
-    // Where its id comes from is not in the plan either.
+    // The plan does not contain the origin of the role's id either.
     expect(rulesOf(plan)).toEqual(['rbac-scope', 'rbac-split'])
   })
 

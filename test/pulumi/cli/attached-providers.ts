@@ -29,7 +29,7 @@ async function stop({ child }: { child: ChildProcess }): Promise<void> {
 export async function attachProviders(cloud: string) {
   let running = await Promise.all(PROVIDERS.map((name) => start(name, cloud)))
   return {
-    /** What `PULUMI_DEBUG_PROVIDERS` says, with providers that have crashed started again. */
+    /** Value of `PULUMI_DEBUG_PROVIDERS`. Restarts crashed providers first. */
     async attachment(): Promise<string> {
       running = await Promise.all(running.map((one) => (isAlive(one.child) ? one : start(one.name, cloud))))
       return running.map(({ name, port }) => `${name}:${port}`).join(',')

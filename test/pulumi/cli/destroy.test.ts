@@ -82,7 +82,7 @@ test('a destroy without its preview deletes all that is not protected, and the s
   )
   expect(ran.status).not.toBe(0)
   expect(kept.every((urn) => left.some((one) => one.urn === urn))).toBe(true)
-  // Nothing that still exists was dropped: the next up finds it, instead of failing to make it twice.
+  // The state still contains every existing object, so the next update does not fail on a second create.
   const owned = new Set(left.map(({ id }) => id?.toLowerCase()))
   expect(idsInCloud(space).filter((id) => !owned.has(id))).toEqual([])
 })

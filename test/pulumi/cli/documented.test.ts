@@ -11,7 +11,10 @@ import { CLUSTER, expectAgreement, GROUP, nameOf, POOL } from './in-cloud.ts'
 import { prove, summaryOf } from './proof.ts'
 import { aWorkspace, type Exported, type Ran, type Workspace } from './workspace.ts'
 
-/** The commands of docs/infra.md, in their order, on one platform. Each test goes on where the one before it ended. */
+/**
+ * The commands of docs/infra.md, in their order, on one platform. Each test continues from the end of the previous
+ * test.
+ */
 const DEV = 'dev'
 const PACK = ['--policy-pack', 'policies/stack'] as const
 const REGISTRY = 'azure-native:containerregistry:Registry'

@@ -8,7 +8,10 @@ import { idsInCloud } from './in-cloud.ts'
 import { prove } from './proof.ts'
 import { aWorkspace, type Exported, type Ran, type Workspace } from './workspace.ts'
 
-/** A private cluster, raised in layers by the documented command. Each test goes on where the one before it ended. */
+/**
+ * A private cluster, created in layers by the documented command. Each test continues from the end of the previous
+ * test.
+ */
 const NETWORK = 'prod-network'
 const CLUSTER = 'prod-cluster'
 const ADD_ONS = 'prod-add-ons'
@@ -153,7 +156,7 @@ test('a protected layer is not destroyed', async () => {
 })
 
 test('without protection the layers are destroyed in reverse order, and nothing is left', async () => {
-  // Production must be protected by its stack file, so protection is taken from the state.
+  // The stack file of production must protect its resources, so the test removes the protection from the state.
   const down: Ran[] = []
   for (const stack of STACKS.toReversed()) {
     const unprotected = await space.pulumi('state', 'unprotect', '--all', '--yes', '--stack', stack)

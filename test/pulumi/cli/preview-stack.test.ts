@@ -11,7 +11,10 @@ import { recordAnswer } from './record-answer.ts'
 import { givenForSlice } from './slice-ground.ts'
 import { aWorkspace, type Ran, type Workspace } from './workspace.ts'
 
-/** `agentweaver preview-stack` with the real CLI, over one platform. Each test goes on where the one before it ended. */
+/**
+ * `agentweaver preview-stack` with the real CLI, on one platform. Each test continues from the end of the previous
+ * test.
+ */
 const IDENTITY = 'azure-native:managedidentity:UserAssignedIdentity'
 const BRANCH = 'fix/egress'
 const SLUG = previewSlug(BRANCH)

@@ -6,7 +6,7 @@ import { RELEASE_FOLDER } from '../../../infra/release/read-release.ts'
 import { ROOT, releaseFolder } from '../helpers/stack-file.ts'
 import { PROVIDERS } from './attached-providers.ts'
 
-/** What the documented commands read at run time; tests, pages and images stay outside. */
+/** Files that the documented commands read at run time. Tests, pages and images are excluded. */
 const SOURCES = [
   'Pulumi.yaml',
   'package.json',

@@ -16,14 +16,14 @@ interface Proven {
   readonly outcome?: string
 }
 
-/** Notes a command that was run; `npm run test:pulumi -- --record` makes the page of them. */
+/** Records a command and its result. `npm run test:pulumi -- --record` creates the page from these records. */
 export function prove({ part, command, ran, outcome = summaryOf(ran.text) }: Proven): void {
   const file = process.env['PROOFS'] ?? ''
   const proof: Proof = { part, command, status: ran.status, outcome }
   if (file !== '') appendFileSync(file, `${JSON.stringify(proof)}\n`)
 }
 
-/** Counts of Pulumi's own summary, which comes last: `98 created, 1 unchanged`. */
+/** Counts of Pulumi's own summary at the end: `98 created, 1 unchanged`. */
 export function summaryOf(text: string): string {
   const block = [...text.matchAll(/^Resources:\n((?: {4}.*\n?)+)/gm)].at(-1)?.[1] ?? ''
   return block

@@ -46,7 +46,7 @@ function rowsOf(lines: readonly Line[]): Recorded[] {
   return end.map((shown) => rowOf(before.get(shown.urn), shown)).toSorted((a, b) => (a.urn < b.urn ? -1 : 1))
 }
 
-/** Empty fields are left out, and keys are sorted: two recordings of the same run are the same text. */
+/** Omits empty fields and sorts the keys, so that two recordings of the same run are identical. */
 function rowOf(before: Shown | undefined, end: ShownAtEnd): Recorded {
   const row = {
     urn: end.urn,

@@ -35,7 +35,7 @@ export interface Exported {
 }
 export interface Ran {
   readonly status: number | null
-  /** Both streams, as they came. */
+  /** Both streams in the order of arrival. */
   readonly text: string
   readonly stdout: string
   readonly stderr: string

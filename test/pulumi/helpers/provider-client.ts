@@ -9,7 +9,7 @@ import type { StandInFactory } from '../../fakes/pulumi/stand-in.ts'
 import type { Properties } from '../../fakes/pulumi/values.ts'
 import { connect, empty, fromStruct, toStruct } from '../../fakes/pulumi/wire.ts'
 
-/** A cloud in a folder that goes with it. */
+/** A fake cloud in a temporary folder that is deleted on disposal. */
 export function temporaryCloud() {
   const folder = mkdtempSync(join(tmpdir(), 'cloud-'))
   return Object.assign(openCloud(folder), {
@@ -114,7 +114,7 @@ export function providerClient(address: string) {
 }
 export type ProviderClient = ReturnType<typeof providerClient>
 
-/** A stand-in, served and configured, with its cloud and one client. */
+/** A fake provider, served and configured, with its cloud and one client. */
 export async function aProvider(standIn: StandInFactory, args: Properties = {}) {
   const cloud = temporaryCloud()
   const listener = await serveProvider({ cloud, standIn })

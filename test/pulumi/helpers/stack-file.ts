@@ -22,7 +22,10 @@ export type StackConfig = Readonly<Record<string, unknown>>
 export const committedConfig = (stack: string): StackConfig =>
   readStackText(readFileSync(join(ROOT, `Pulumi.${stack}.yaml`), 'utf8')).config
 
-/** The controller's other way of installation, for a machine without its files: then no object of Kubernetes is made. */
+/**
+ * Installs the controller as an extension, for a machine without its files. Then the program creates no Kubernetes
+ * objects.
+ */
 export const AS_EXTENSION = {
   'agentweaver:controller': {
     install: 'aksExtension',

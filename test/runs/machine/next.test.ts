@@ -5,7 +5,7 @@ import { FINAL_STATES, RunState } from '../../../contracts/api.ts'
 import { firstState, next, type StateEvent } from '../../../runtime/api/runs/machine/next.ts'
 import { EVENTS, stateTable, titleOf } from './state-table.ts'
 
-/** Every move that is possible. All other pairs of state and event must be refused. */
+/** Every valid transition. All other pairs of state and event must be rejected. */
 const POSSIBLE: readonly (readonly [RunState, string, RunState])[] = [
   ['awaiting_upload', 'uploaded', 'queued'],
   ['queued', 'launch_requested', 'launching'],
