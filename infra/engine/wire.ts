@@ -9,7 +9,7 @@ const own = createRequire(import.meta.url)
 const sdk = createRequire(own.resolve('@pulumi/pulumi'))
 
 /** Any message of the SDK's protos; its proto defines the methods. */
-// Any message of the SDK's protos; its proto defines the methods.
+// biome-ignore lint/suspicious/noExplicitAny: the SDK publishes no types for a third of its protos
 export type Message = any
 
 const messages = (file: string): Message => sdk(`@pulumi/pulumi/proto/${file}_pb.js`)
