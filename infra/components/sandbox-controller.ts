@@ -53,8 +53,8 @@ export class SandboxController extends ComponentResource {
       new KubeObject(`${object.kind} ${object.metadata.name}`, object, {
         ...common,
         dependsOn: [...dependsOn],
-        // With its type every sandbox of the cluster would go. Protected too: one that was dropped from the state and is
-        // still there fails the next `up`, which would create it.
+        // A deletion of the type would delete every sandbox of the cluster. It is protected too: if it was dropped from
+        // the state but still exists, the next `up` fails, because it would create it.
         ...(object.kind === 'CustomResourceDefinition' && { retainOnDelete: true, protect: site.protect }),
       })
     const objects = release.map((object) => hardened(object, settings))

@@ -15,9 +15,10 @@ export interface Site {
 }
 
 /**
- * Option of what Azure deletes together with its parent: the engine then drops it from the state without a call. Not
- * where the parent is protected: `pulumi destroy --skip-preview` keeps the parent, and would drop its children from the
- * state although they stay in Azure. Nor where another stack makes the parent.
+ * Option for a resource that Azure deletes together with its parent: the engine then drops it from the state without a
+ * call. Do not use it if the parent is protected, because `pulumi destroy --skip-preview` keeps the parent and would
+ * drop its children from the state although they stay in Azure. Do not use it either if another stack creates the
+ * parent.
  */
 export const goesWith = (
   parent: Resource | undefined,

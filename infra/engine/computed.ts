@@ -13,7 +13,7 @@ const NESTED: Readonly<Record<string, readonly (readonly string[])[]>> = {
   'azure-native:keyvault:Vault': [['properties', 'vaultUri']],
 }
 
-/** Inputs as a program reads them back before anything exists. */
+/** Inputs as a program reads them back before any resource exists. */
 export function withUnknowns(
   type: string,
   inputs: Readonly<Record<string, unknown>>,

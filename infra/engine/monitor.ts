@@ -16,12 +16,12 @@ import {
 const STACK_TYPE = 'pulumi:pulumi:Stack'
 const STACK_REFERENCE = 'pulumi:pulumi:StackReference'
 
-/** What the SDK may use; a monitor that denies parameterization makes a program that needs it wait for ever. */
+/** Features that the SDK may use. If a monitor denies parameterization, a program that needs it waits for ever. */
 const FEATURES = ['secrets', 'deletedWith', 'aliasSpecs', 'parameterization']
 
 export interface Recording {
   readonly resources: PlannedResource[]
-  /** URN of the provider that a resource was given, which must exist before it. */
+  /** URN of a resource's provider, which must exist before the resource. */
   readonly providers: Map<string, string>
   readonly outputs: Record<string, PlannedValue>
   /** What the program logged as an error. */

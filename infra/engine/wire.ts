@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 const own = createRequire(import.meta.url)
 const sdk = createRequire(own.resolve('@pulumi/pulumi'))
 
-/** Any message of the SDK's protos; which methods it has, its proto says. */
+/** Any message of the SDK's protos; its proto defines the methods. */
 // biome-ignore lint/suspicious/noExplicitAny: the SDK publishes no types for a third of its protos
 export type Message = any
 

@@ -8,8 +8,8 @@ export type NewEnvironment =
   | { readonly problems: readonly string[] }
 
 /**
- * The environment's file with its section `infra` replaced by a stack's outputs. All other sections, and the file itself
- * where nothing changes, stay as people wrote them.
+ * Replaces the section `infra` of an environment's file by a stack's outputs. All other sections keep their formatting,
+ * and so does the whole file if nothing changes.
  */
 export function withOutputs(file: string, outputs: unknown): NewEnvironment {
   const infra = (outputs as { infra?: unknown } | null)?.infra

@@ -33,7 +33,7 @@ export function addressAt(range: Range, offset: number): string {
 
 const PRIVATE = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10']
 
-/** Whether a range lies wholly in addresses that no one else on the Internet has (RFC 1918, RFC 6598). */
+/** Whether a range lies completely in private address space (RFC 1918, RFC 6598). */
 export function isPrivate(range: Range): boolean {
   return PRIVATE.some((cidr) => {
     const outer = parseCidr(cidr)

@@ -67,7 +67,7 @@ export function apiServerAccess<Id>(api: Access, subnetId: Id) {
 /** Which name of the API server a credential is to hold: the private one is found in the network alone. */
 export const hasPublicName = (api: Access): boolean => api.access === 'private' && api.publicName
 
-/** Azure takes these as text. */
+/** Azure expects these values as text. */
 export const AUTO_SCALER = {
   expander: 'least-waste',
   // Every sandbox has an emptyDir: by default each would hold its node for ever.

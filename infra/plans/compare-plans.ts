@@ -8,7 +8,7 @@ export interface PlannedChange {
   readonly name: string
   /** Whether the committed plan protects it. */
   readonly protect: boolean
-  /** Paths of inputs that differ, sorted; empty for what comes or goes as a whole. */
+  /** Paths of inputs that differ, sorted; empty for a resource that is added or removed. */
   readonly paths: readonly string[]
   /** Changed inputs that cannot change in place. */
   readonly replacing: readonly string[]
@@ -64,7 +64,7 @@ function compareResource(old: PlannedResource, now: PlannedResource): PlannedCha
 const OTHER_NAMES = ['customNetworkInterfaceName', 'groupShortName', 'principalName', 'roleName']
 const OTHER_PARAMETERS = ['name', 'scope', 'resourceUri', 'objectId', 'roleDefinitionId']
 
-/** Whether a property is part of the resource's address in Azure. One too many only makes the guard stricter. */
+/** Whether a property is part of the resource's address in Azure. A false match only makes the guard stricter. */
 function isPathParameter(key: string): boolean {
   return (key.endsWith('Name') && !OTHER_NAMES.includes(key)) || OTHER_PARAMETERS.includes(key)
 }

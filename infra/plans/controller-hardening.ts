@@ -97,8 +97,9 @@ function container(image: string) {
 }
 
 /**
- * What the release has not: nothing in or out of the controller's namespace, but its way to the API server and the
- * collector's way to its figures; and one replica that stays while nodes are drained.
+ * Objects that the release lacks. Network policies close the controller's namespace except for its connections to the
+ * API server and the collector's connections to its metrics. A disruption budget lets a node drain stop only one
+ * replica at a time.
  */
 export function controllerSurroundings(apiServerPort: number, monitoringNamespace: string): KubeManifest[] {
   const labels = { app: CONTROLLER }

@@ -1,4 +1,4 @@
-/** An object of Kubernetes, as far as it is known. */
+/** A Kubernetes object, with the fields that are known here. */
 export interface KubeManifest {
   readonly apiVersion: string
   readonly kind: string

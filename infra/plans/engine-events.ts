@@ -20,7 +20,7 @@ interface Step {
 /** Why a run failed, of one event: what the policy pack refused, or what went wrong, with its resource. */
 export function findingOf({ policyEvent: policy, diagnosticEvent: diagnostic }: EngineEvent): string[] {
   if (policy?.enforcementLevel === 'mandatory') {
-    // The description of the policy comes first; what to write is in the last line.
+    // The message begins with the policy's description; its last line is the remedy.
     const remedy = policy.message?.trim().split('\n').at(-1) ?? ''
     return [`policy ${policy.policyName}: ${resourceName(policy.resourceUrn)}: ${remedy}`]
   }

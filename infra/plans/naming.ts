@@ -20,7 +20,7 @@ export const NAME_LIMITS = {
   privateEndpoint: { max: 80, pattern: /^[a-zA-Z0-9](?:[a-zA-Z0-9_.-]*[a-zA-Z0-9_])?$/ },
 } as const
 
-/** Whether Azure takes a name. */
+/** Whether Azure accepts a name. */
 export function fitsAzure(kind: keyof typeof NAME_LIMITS, name: string): boolean {
   const { max, pattern } = NAME_LIMITS[kind]
   return name.length <= max && pattern.test(name)

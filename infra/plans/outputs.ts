@@ -11,7 +11,7 @@ const LOGIN_HOST = 'login.microsoftonline.com'
 /** The overlay gives each node a /24 of the pods' range. */
 const NODE_POD_BITS = 24
 
-/** What of a stack's configuration goes into its outputs. */
+/** The settings of a stack that are part of its outputs. */
 interface Settings {
   readonly tenantId: string
   readonly network: {
@@ -39,7 +39,7 @@ interface Settings {
   readonly model?: { readonly host: string } | undefined
 }
 
-/** What only Azure knows, each a value or one to come. */
+/** Values that only Azure knows. Each is a value or a future output. */
 interface Facts<T> {
   readonly issuer: T
   readonly databaseHost: T
@@ -49,7 +49,7 @@ interface Facts<T> {
 
 const vault = (name: string) => ({ name, host: `${name}.vault.azure.net` })
 
-/** Outputs of a platform in the shape of `contracts/outputs.ts`. Nothing in them is secret. */
+/** Outputs of a platform in the shape of `contracts/outputs.ts`. They contain no secret. */
 export function infraOutputs<T>(args: {
   readonly config: Settings
   readonly names: PlatformNames

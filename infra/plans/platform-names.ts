@@ -1,6 +1,6 @@
 import { globalName } from './naming.ts'
 
-/** What names are made of. */
+/** The parts of all names. */
 export interface Named {
   readonly environment: string
   readonly subscriptionId: string
@@ -27,7 +27,7 @@ export function platformNames({ environment, subscriptionId, names }: Named) {
   return {
     base,
     resourceGroup: base,
-    /** Set, because the generated one grows beyond what Azure takes. */
+    /** Set explicitly, because the generated name can exceed Azure's limit. */
     nodeResourceGroup: `${base}-nodes`,
     cluster: base,
     registry: names.registry ?? shared(50, '', ''),

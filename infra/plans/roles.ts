@@ -16,7 +16,7 @@ export const BUILT_IN_ROLES = {
 } as const
 export type BuiltInRole = keyof typeof BUILT_IN_ROLES
 
-/** Reads a secret whose name it knows: no list, no metadata, nothing else. AgentHost's only right on users' tokens. */
+/** Reads a secret whose name the caller knows: no list and no metadata. AgentHost's only right on users' tokens. */
 export const SECRET_GETTER = {
   name: 'Agentweaver secret getter',
   dataActions: ['Microsoft.KeyVault/vaults/secrets/getSecret/action'],
@@ -31,7 +31,7 @@ export function secretGetter(subscriptionId: string, platform: string) {
   return { name: SECRET_GETTER.name, definitionId: roleDefinitionId(subscriptionId, guid) } as const
 }
 
-/** Full id of a role as Azure wants it in an assignment. */
+/** Full id of a role, in the form that an Azure role assignment needs. */
 export function roleDefinitionId(subscriptionId: string, guid: string): string {
   return `/subscriptions/${subscriptionId}/providers/Microsoft.Authorization/roleDefinitions/${guid}`
 }

@@ -1,4 +1,4 @@
-/** TCP that a subnet takes. */
+/** TCP traffic that a subnet accepts. */
 export interface Flow {
   /** A range, or a service tag of Azure. */
   readonly from: string
@@ -11,9 +11,9 @@ const REFUSED_PRIORITY = 3000
 const REST_PRIORITY = 4000
 
 /**
- * Rules of a network security group: the named flows in, nothing else of the network or the Internet. Azure's own load
- * balancer stays allowed by the default rule behind these, for probes. Refused ranges are of the network, or connected with
- * it, and the default rule for the network would let them in.
+ * Rules of a network security group: they allow the named inbound flows and deny all other traffic from the network or
+ * the Internet. Azure's own load balancer stays allowed by the default rule after these rules, for probes. Refused
+ * ranges are part of the network, or connected with it, and the default rule for the network would allow them.
  */
 export function securityRules(flows: readonly Flow[], refusedRanges: readonly string[] = []) {
   const inbound = { direction: 'Inbound', sourcePortRange: '*', destinationAddressPrefix: '*' } as const

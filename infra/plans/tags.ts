@@ -3,15 +3,18 @@ interface Tagged {
   readonly tags: { readonly owner: string; readonly costCenter: string }
 }
 
-/** Tags of everything that a stack makes: whose it is, who pays, and that no hand should change it. */
+/**
+ * Tags of all resources of a stack: environment, owner, cost centre, and `managedBy`, which warns against changes by
+ * hand.
+ */
 export function platformTags({ environment, tags }: Tagged): Record<string, string> {
   return { env: environment, owner: tags.owner, costCenter: tags.costCenter, managedBy: 'pulumi' }
 }
 
-/** Azure takes 256 characters in a tag. */
+/** Azure allows 256 characters in a tag. */
 const LONGEST = 256
 
-/** Tags of a slice: also until when it is there, and which branch it shows. */
+/** Tags of a slice, which add its expiry time and its branch. */
 export function sliceTags(
   slice: Tagged & { readonly slug: string; readonly branch: string; readonly expires: string },
 ): Record<string, string> {

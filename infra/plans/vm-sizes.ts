@@ -1,4 +1,4 @@
-/** What the name of an Azure machine size says. Memory and disks in binary units. */
+/** The properties in the name of an Azure machine size. Memory and disks in binary units. */
 export interface VmSize {
   readonly name: string
   readonly vcpus: number

@@ -15,11 +15,11 @@ import { platformTags } from '../plans/tags.ts'
  * before.
  */
 export interface NetworkGround extends NetworkBoundary<Input<string>> {
-  /** Id of the nodes' subnet, made of names: known while planning. */
+  /** Id of the nodes' subnet, built from names, so that it is known while planning. */
   readonly nodesId: string
   /** Resources of this stack that a cluster must wait for. */
   readonly ready: readonly Resource[]
-  /** The nodes' subnet, where this stack makes it. */
+  /** The nodes' subnet, if this stack creates it. */
   readonly nodes: readonly Resource[]
 }
 
@@ -50,7 +50,7 @@ export function siteOf(
   }
 }
 
-/** The group that everything lies in, and the network: ours, or one that is there. */
+/** Creates the resource group of the platform, and its network unless the network already exists. */
 export function layNetwork(
   config: PlatformConfig,
   names: PlatformNames,
@@ -105,7 +105,10 @@ function existingNetwork({ network: { existing } }: PlatformConfig) {
   }
 }
 
-/** Id of the nodes' subnet, made of names: a vault's rules must be known while planning, or no review sees them. */
+/**
+ * Id of the nodes' subnet, built from names. A vault's rules must be known while planning, or a reviewer cannot see
+ * them.
+ */
 export function nodesSubnetId(config: PlatformConfig, names: PlatformNames): string {
   const group = resourceGroupId(config.subscriptionId, names.resourceGroup)
   const own = `${group}/providers/Microsoft.Network/virtualNetworks/${names.base}-vnet/subnets/${names.base}-nodes`

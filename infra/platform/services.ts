@@ -59,7 +59,10 @@ export function raiseServices(
   })
 }
 
-/** An administrator of the database, which only the Job that makes the API's role may be. It has no right in Azure. */
+/**
+ * An administrator of the database. Only the Job that creates the API's role may use this identity. It has no right in
+ * Azure.
+ */
 function databaseSetup(identityName: string, { site, options, cluster }: Ground & { cluster: Cluster }) {
   const { namespaces, serviceAccounts } = clusterNames({ kind: 'base' })
   const account = { namespace: namespaces.controlPlane, name: serviceAccounts.databaseSetup }

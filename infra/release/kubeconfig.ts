@@ -15,8 +15,8 @@ interface Kubeconfig {
 const AKS_SERVER = '6dae42f8-4368-4678-94ff-3960e28e3630'
 
 /**
- * Converts the user kubeconfig of Azure (base64) for use without a person: its own login asks for a code in a browser.
- * Rejects a kubeconfig with a user's token, key or certificate, because it would be stored in the state.
+ * Converts the user kubeconfig of Azure (base64) for use without a person, because its default login needs a code in a
+ * browser. Rejects a kubeconfig with a user's token, key or certificate, because it would be stored in the state.
  */
 export function parseKubeconfig(answered: string): string {
   const config = parse(Buffer.from(answered, 'base64').toString('utf8')) as Kubeconfig | null
@@ -35,8 +35,8 @@ export function parseKubeconfig(answered: string): string {
 }
 
 /**
- * On a laptop `kubelogin` uses the login of `az`. A workflow sets AAD_LOGIN_METHOD=workloadidentity, which `kubelogin` obeys
- * before its arguments: the kubeconfig, which is in the state, is the same in both places. In a workflow the login of `az`
- * would not do: its assertion lives for minutes (kubelogin#353), and a cluster takes longer.
+ * On a laptop `kubelogin` uses the login of `az`. A workflow sets AAD_LOGIN_METHOD=workloadidentity, which takes
+ * precedence over the arguments of `kubelogin`, so the kubeconfig in the state is the same in both places. The login of
+ * `az` does not work in a workflow: its assertion is valid for minutes (kubelogin#353), and a cluster takes longer.
  */
 const LOGIN = ['get-token', '--login', 'azurecli', '--server-id', AKS_SERVER]

@@ -40,7 +40,7 @@ async function readLocked(file: LockedFile, folder: string): Promise<string> {
   }
 }
 
-/** The text of a file that is, byte for byte, the pinned one; throws for any other, wherever it comes from. */
+/** Returns the text of a file if its checksum is the pinned one; throws otherwise, for every source of the file. */
 export function verified({ path, sha256 }: LockedFile, bytes: Uint8Array, from: string): string {
   const actual = createHash('sha256').update(bytes).digest('hex')
   if (actual === sha256) return new TextDecoder().decode(bytes)

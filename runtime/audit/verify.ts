@@ -8,7 +8,9 @@ export type ChainFailure = { readonly at: number; readonly problem: Problem['pro
 
 export type Verification = { readonly ok: true } | ({ readonly ok: false } & ChainFailure)
 
-/** Checks all rows of one chain, in their stored order, against its head. Keys in rotation are given together. */
+/**
+ * Checks all rows of one chain, in their stored order, against its head. During a key rotation, pass all valid keys.
+ */
 export function verifyChain(
   rows: readonly AuditRow[],
   head: AuditHead,
@@ -33,7 +35,7 @@ export class ChainWalk {
     return this.#here
   }
 
-  /** Goes on with the next rows; returns the first one that does not hold. `onRow` gets each row that does. */
+  /** Checks the next rows and returns the first failure. `onRow` receives each valid row. */
   follow(
     rows: readonly AuditRow[],
     onRow?: (row: AuditRow, after: AuditHead) => void,

@@ -6,8 +6,8 @@ type ApplyResult = { readonly ok: true; readonly text: string } | HunkMismatch
 type HunkMismatch = { readonly ok: false; readonly code: 'no_match' | 'not_unique'; readonly message: string }
 
 /**
- * Applies hunks to a text. Old lines must be in the file exactly; only their place may have moved. Terminators
- * stay as they are, and added lines take the file's own.
+ * Applies hunks to a text. The old lines must match the file exactly; only their position may have changed. Line
+ * terminators stay as they are, and added lines use the file's terminator.
  */
 export function applyHunks(text: string, hunks: readonly Hunk[]): ApplyResult {
   const file = splitLines(text)
@@ -46,8 +46,8 @@ const addedLine = ({ text, noNewline }: HunkLine, terminator: string): TextLine 
 })
 
 /**
- * A patch that says nothing about the file's last line feed leaves it as it was. One that marks only the old
- * side adds it.
+ * A patch without a marker for the file's last line feed leaves it unchanged. A patch that marks only the old side adds
+ * it.
  */
 function withFinalNewlineOf({
   hunk,
@@ -63,7 +63,7 @@ function withFinalNewlineOf({
   return [...lines.slice(0, -1), { text: last.text, end }]
 }
 
-/** A line without a terminator can only be the last; where lines were put after it, it gets one. */
+/** Only the last line can lack a terminator; if lines were added after it, it gets one. */
 const joinLines = (lines: readonly TextLine[], terminator: string): string =>
   lines
     .map(({ text, end }, index) => text + (end === '' && index < lines.length - 1 ? terminator : end))

@@ -8,7 +8,7 @@ export class LineReader {
   constructor(patch: string) {
     const lines = patch.split('\n')
     if (lines.at(-1) === '') lines.pop()
-    // A patch whose own headers end in CR was sent with CRLF as a whole: that says nothing about the files.
+    // If a patch's own headers end in CR, the whole patch was sent with CRLF. That does not describe the files.
     const isCrlf = lines.length > 0 && lines.every((line) => line === '' || line.endsWith('\r'))
     this.#lines = isCrlf ? lines.map((line) => line.slice(0, -1)) : lines
   }
@@ -38,7 +38,7 @@ export class LineReader {
     return new PatchSyntaxError(Math.max(this.#at, 1), message)
   }
 
-  /** A problem with what comes next, or with its absence. */
+  /** A problem with the next line, or with its absence. */
   problemAhead(message: string): PatchSyntaxError {
     return new PatchSyntaxError(Math.min(this.#at + 1, Math.max(this.#lines.length, 1)), message)
   }

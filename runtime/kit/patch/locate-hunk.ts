@@ -24,7 +24,7 @@ export function locateHunk({ file, hunk, from }: Search): Place {
   return places.length === 1 || hunk.anchors.length > 0 ? found(first, old) : notUnique(places)
 }
 
-/** Where the hunk itself says that it belongs. */
+/** The position that the hunk itself states. */
 function expectedPlace(file: readonly TextLine[], hunk: Hunk, old: readonly OldLine[]): number | undefined {
   if (hunk.atEnd) return file.length - old.length
   return hunk.oldStart === undefined ? undefined : hunk.oldStart - 1
@@ -83,7 +83,7 @@ function insertionPlace({ file, hunk, from }: Search): Place {
   return { ok: true, at: hunk.anchors.length > 0 && !hunk.atEnd ? from : file.length, length: 0 }
 }
 
-/** Says where the hunk came nearest, so that the model can see which line differs. */
+/** Describes the closest match of the hunk, so that the model can see which line differs. */
 function noMatch(file: readonly TextLine[], old: readonly OldLine[], from: number): Place {
   let best = { at: -1, same: 0 }
   for (let at = from; at < file.length; at += 1) {

@@ -102,7 +102,7 @@ function modeOf(text: string | undefined, reader: LineReader): number {
   return Number.parseInt(text.slice(3), 8)
 }
 
-/** A rename, a change of mode, or an empty file made or removed. */
+/** A rename, a change of mode, or an empty file that is created or deleted. */
 function changeWithoutHunks(reader: LineReader, headers: Headers): FileChange {
   const mode = headers.newMode === undefined ? {} : { mode: headers.newMode }
   if (headers.renameFrom && headers.renameTo) {
@@ -116,7 +116,7 @@ function changeWithoutHunks(reader: LineReader, headers: Headers): FileChange {
   throw reader.problem(`no change is given for ${path}`)
 }
 
-/** `a/x b/x` names one path twice; where the halves differ the line alone cannot tell them apart. */
+/** `a/x b/x` names one path twice. If the halves differ, the line alone is ambiguous. */
 function gitPath({ gitPaths }: Headers): string | undefined {
   if (gitPaths === undefined) return undefined
   const half = (gitPaths.length - 1) / 2

@@ -35,7 +35,7 @@ function takeLines(reader: LineReader, header: string, left: { old: number; new:
   return lines
 }
 
-/** With no old lines the header names the line *after which* the hunk goes. */
+/** Without old lines, the header names the line *before* the insertion. */
 const oldStartOf = (match: RegExpExecArray) => Number(match[1]) + (match[2] === '0' ? 1 : 0)
 
 const countProblem = (reader: LineReader, header: string) =>

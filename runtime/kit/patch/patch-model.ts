@@ -1,4 +1,4 @@
-/** One line of a hunk. `noNewline` says that the file ends after it without a line feed. */
+/** One line of a hunk. `noNewline` means that the file ends after this line without a line feed. */
 export interface HunkLine {
   readonly kind: 'context' | 'remove' | 'add'
   /** Without its terminator. */
@@ -9,7 +9,7 @@ export interface HunkLine {
 export interface Hunk {
   /** Line before which the hunk's old lines begin, from 1; absent in the `*** Begin Patch` form. */
   readonly oldStart: number | undefined
-  /** Lines that come before the hunk, outermost first (`@@ class Name`). */
+  /** Lines before the hunk, outermost first (`@@ class Name`). */
   readonly anchors: readonly string[]
   /** The old lines are the file's last. */
   readonly atEnd: boolean
@@ -23,7 +23,7 @@ export type FileChange =
   | {
       readonly kind: 'update'
       readonly path: string
-      /** The new name, where the patch moves the file. */
+      /** The new name, if the patch moves the file. */
       readonly movedTo?: string
       readonly hunks: readonly Hunk[]
       readonly mode?: number

@@ -39,7 +39,7 @@ function unquote(field: string, reader: LineReader): string {
 
 type Names = { old: string | undefined; new: string | undefined }
 
-/** Takes off `a/` and `b/` where both names have them: alone they are as likely a folder's name. */
+/** Removes `a/` and `b/` if both names have them: a single prefix may be a real folder name. */
 export function stripPrefixes(old: string | undefined, renamed: string | undefined, isGit: boolean): Names {
   const hasOld = old === undefined || old.startsWith('a/')
   const hasNew = renamed === undefined || renamed.startsWith('b/')
