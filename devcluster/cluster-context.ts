@@ -30,7 +30,7 @@ export interface ProgramSpec {
   readonly health?: string
 }
 
-/** What every part of a cluster needs of it while it comes up. */
+/** Shared state and operations for the parts of a cluster while it starts. */
 export interface ClusterContext {
   readonly slot: number
   readonly folder: string
@@ -38,15 +38,18 @@ export interface ClusterContext {
   readonly plan: AddressPlan
   readonly options: ClusterOptions
   readonly pki: ClusterPki
-  /** Base URL of the API server, set when its address is known. */
+  /** Base URL of the API server. Set once its address is known. */
   server: string
   run(spec: ProgramSpec): Daemon
-  /** Programs that run, in the order in which they were started. */
+  /** Running programs in start order. */
   readonly daemons: Daemon[]
   adopt(daemon: Daemon): void
-  /** When one fails the cluster is closed, so that the others fail soon too, and none is left behind. */
+  /**
+   * Waits for several steps. If one fails, the cluster is closed, so the other steps fail soon and leave no process
+   * behind.
+   */
   readonly together: Together
-  /** Ends every program, and refuses to start more. */
+  /** Stops every program. No program can be started afterwards. */
   close(): Promise<void>
   noteCgroups(folders: readonly string[]): void
   noteNode(node: NodeRecord): void
@@ -119,7 +122,7 @@ export function createContext({ slot, tools, plan, options }: ContextDeps): Clus
   }
 }
 
-/** The state file is written again at every change, so that a clean-up after a crash finds all that there is. */
+/** Rewrites the state file at every change, so a clean-up after a crash finds everything. */
 function createStateKeeper(
   folder: string,
   start: Pick<ClusterState, 'slot' | 'options' | 'pathFolders' | 'link'>,
@@ -140,7 +143,7 @@ function createStateKeeper(
   }
   change({})
   return {
-    // A program that is started again on another port takes its own place.
+    // A program that is restarted on another port replaces its earlier record.
     addProcess: (record: ProcessRecord) =>
       change({ processes: [...state.processes.filter(({ name }) => name !== record.name), record] }),
     addCgroups: (folders: readonly string[]) => change({ cgroups: [...state.cgroups, ...folders] }),

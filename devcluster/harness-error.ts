@@ -3,7 +3,7 @@ export class HarnessError extends Error {
   override readonly name = 'HarnessError'
 }
 
-/** The message of anything that was thrown. */
+/** The message of any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

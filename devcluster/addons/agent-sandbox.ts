@@ -13,7 +13,7 @@ const SERVICE_ACCOUNT = 'agent-sandbox-controller'
 const READY_MS = 30_000
 const TOKEN_SECONDS = 24 * 3600
 
-/** The user that the audit log shows for the controller's own requests. */
+/** The user name of the controller's requests in the audit log. */
 export const CONTROLLER_USER = `system:serviceaccount:${NAMESPACE}:${SERVICE_ACCOUNT}`
 
 export function agentSandboxCrds({ tools }: ClusterContext): KubeObject[] {

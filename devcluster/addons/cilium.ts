@@ -24,8 +24,8 @@ const TIMING_FLAGS: Readonly<Record<IdentityTiming, readonly string[]>> = {
 }
 
 /**
- * The agent's defaults (ten requests a second to the API server, an endpoint every two seconds, a list of them once a
- * second) spread the load of a fleet, and would pace fifty pods that start together on one node.
+ * The agent's default rate limits (ten API requests a second, one endpoint every two seconds, one endpoint list a
+ * second) spread the load of a fleet. They would delay fifty pods that start together on one node.
  */
 const PACING_FLAGS = [
   '--k8s-client-qps=100',
@@ -33,7 +33,7 @@ const PACING_FLAGS = [
   `--api-rate-limit=${['endpoint-create', 'endpoint-list'].map((call) => `${call}=auto-adjust:false,rate-limit:100/s,rate-burst:100,parallel-requests:8`).join()}`,
 ]
 
-/** Starts the real agent in a node, and waits until it has written the network configuration, as it does once ready. */
+/** Starts the real agent on a node and waits until it is ready: it then writes the network configuration. */
 export async function startCilium(context: ClusterContext, node: RealNode): Promise<void> {
   const { folder, cniConfig, namespaces, name } = node
   const config = join(cniConfig, '05-cilium.conflist')
@@ -44,7 +44,7 @@ export async function startCilium(context: ClusterContext, node: RealNode): Prom
       ...node.env,
       PATH: `${compilerFolder(folder)}:${node.env['PATH']}`,
       K8S_NODE_NAME: name,
-      // containerd does not see a file that arrives by a rename on the same mount, which is what happens when the
+      // containerd does not notice a file that is renamed into place on the same mount. This happens if the
       // agent's temporary folder is on the same mount as the network configuration.
       TMPDIR: '/run/cilium',
     },
@@ -54,7 +54,7 @@ export async function startCilium(context: ClusterContext, node: RealNode): Prom
   )
 }
 
-/** The agent compiles its BPF programs by a command that must be called `clang`. */
+/** The agent compiles its BPF programs with a command that must be called `clang`. */
 function compilerFolder(folder: string): string {
   const bin = join(folder, 'compiler')
   mkdirSync(bin, { recursive: true })
@@ -66,7 +66,7 @@ function compilerFolder(folder: string): string {
 function flags(context: ClusterContext, node: RealNode, config: string): string[] {
   const { plan, options, tools } = context
   const library = join(node.folder, 'cilium')
-  // The agent writes into its library folder, so it cannot be the shared one.
+  // The agent writes into its library folder, so each agent needs a copy of the shared folder.
   cpSync(tools.share('cilium', 'cilium/bpf'), join(library, 'bpf'), { recursive: true })
   const kubeconfig = context.kubeconfigFor('cilium', { commonName: 'cilium', organization: 'system:masters' })
   return [

@@ -6,7 +6,7 @@ import type { RealNode } from '../node/node.ts'
 
 const HEALTH_PORT = 10256
 
-/** Makes Service addresses work on a node that has no network agent which does. */
+/** Makes Service addresses work on a node without a network agent that replaces kube-proxy. */
 export function startKubeProxy(context: ClusterContext, node: RealNode): Daemon {
   const name = `${node.name}-kube-proxy`
   const address = context.plan.node(node.index)
@@ -23,7 +23,7 @@ export function startKubeProxy(context: ClusterContext, node: RealNode): Daemon 
       hostnameOverride: node.name,
       healthzBindAddress: `${address}:${HEALTH_PORT}`,
       metricsBindAddress: '127.0.0.1:10249',
-      // Limits of the connection table belong to the whole machine: left as they are.
+      // The conntrack limits apply to the whole host, so they are left unchanged.
       conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
     }),
   )

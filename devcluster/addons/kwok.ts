@@ -12,7 +12,7 @@ export const KWOK_LABEL = { type: 'kwok' }
 const KWOK_TAINT = { key: 'kwok.x-k8s.io/node', value: 'fake', effect: 'NoSchedule' }
 export const KWOK_TOLERATION = { key: KWOK_TAINT.key, operator: 'Exists', effect: KWOK_TAINT.effect }
 
-/** Without stages kwok has nothing to do and ends; these make nodes and pods ready at once. */
+/** Without stages kwok has no work and exits. These stages make nodes and pods ready at once. */
 const STAGES = [
   'node/fast/node-initialize.yaml',
   'node/heartbeat-with-lease/node-heartbeat-with-lease.yaml',
@@ -21,7 +21,7 @@ const STAGES = [
   'pod/fast/pod-delete.yaml',
 ]
 
-/** Starts kwok and the fake nodes that were asked for, and waits until they are ready. */
+/** Starts kwok and the requested fake nodes, and waits until they are ready. */
 export async function startKwok(context: ClusterContext): Promise<void> {
   if (context.options.kwokNodes === 0) return
   const kubeconfig = context.kubeconfigFor('kwok', { commonName: 'kwok', organization: 'system:masters' })
@@ -35,7 +35,7 @@ export async function startKwok(context: ClusterContext): Promise<void> {
         `--kubeconfig=${kubeconfig}`,
         '--manage-all-nodes=false',
         '--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake',
-        // No packet ever reaches a fake pod; the range only has to differ from the real ones.
+        // No packet reaches a fake pod. The range must only differ from the real ranges.
         '--cidr=10.99.0.0/16',
         '--node-ip=127.0.0.1',
         '--node-lease-duration-seconds=40',

@@ -5,10 +5,10 @@ import { HarnessError } from '../harness-error.ts'
 import { identityOf, isAlive, type ProcessIdentity } from '../host/process-identity.ts'
 
 const POLL_MS = 500
-/** A lock without an owner's name is one that is being made, or one whose maker died in between. */
+/** A lock without an owner file is being created, or its creator died before writing the file. */
 const NAMELESS_MS = 5_000
 
-/** Holds `folder` as a lock while `work` runs; a lock whose owner has died is taken over. */
+/** Holds `folder` as a lock while `work` runs. Takes over the lock of a dead process. */
 export async function withBuildLock<T>(folder: string, deps: LockDeps, work: () => Promise<T>): Promise<T> {
   await takeLock(folder, deps)
   try {
@@ -65,7 +65,7 @@ function isStale(folder: string, owner: ProcessIdentity | undefined): boolean {
   return made !== undefined && Date.now() - made > NAMELESS_MS
 }
 
-/** Of several waiters only one can rename the folder, so only one of them removes it. */
+/** Only one of several waiting processes can rename the folder, so only one removes it. */
 function setAside(folder: string): void {
   const aside = `${folder}.stale-${process.pid}`
   try {

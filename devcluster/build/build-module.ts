@@ -9,14 +9,14 @@ import type { BuildProgress } from './progress.ts'
 
 export interface ModuleBuild {
   readonly name: ModuleName
-  /** Where the result goes, by one rename at the end. */
+  /** The cache folder of the result. The finished build is renamed to it. */
   readonly entry: string
   readonly scratch: string
   readonly goCache: string
   readonly progress: BuildProgress
 }
 
-/** Builds one module's binaries, gathers the files that go with them, and puts both in place at once. */
+/** Builds the binaries of one module, copies their shared files, and moves both into the cache with one rename. */
 export async function buildModule(build: ModuleBuild): Promise<void> {
   const stage = join(build.scratch, build.name)
   mkdirSync(join(stage, 'bin'), { recursive: true })
@@ -54,7 +54,7 @@ async function compile(build: ModuleBuild, bin: string): Promise<void> {
   if (name === 'gvisor') await buildGvisorShim({ goCache, scratch, bin })
 }
 
-/** A module that is only read: nothing is compiled that would bring it into the module cache. */
+/** Downloads modules that are used for their files only. No build would put them into the module cache. */
 async function download({ name, goCache, scratch, progress }: ModuleBuild): Promise<void> {
   const modules = TOOL_MODULES[name].shared.map(({ module }) => module)
   const onLine = (line: string) => progress.downloading(line)
@@ -80,6 +80,6 @@ async function copyShared({ name, goCache, scratch }: ModuleBuild, share: string
     })
     cpSync(join(folder.trim(), from), join(share, to), { recursive: true })
   }
-  // The module cache is read-only, and a copy that keeps those modes could be neither removed nor written into.
+  // The module cache is read-only. A copy with the same modes could not be changed or deleted.
   execFileSync('chmod', ['-R', 'u+w', share])
 }

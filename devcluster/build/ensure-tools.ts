@@ -10,11 +10,11 @@ import { createProgress, duration } from './progress.ts'
 import { pruneEntries, touchEntry } from './prune-entries.ts'
 import { cacheRoot, clearDeadScratch, makeScratch, readDurations, recordDuration } from './tool-cache.ts'
 
-/** Where the built programs and the files that go with them are. */
+/** Paths of the built programs and their shared files. */
 export interface Tools {
   bin(module: ModuleName, program: string): string
   share(module: ModuleName, path: string): string
-  /** The folders that hold programs, for a PATH. */
+  /** The folders with programs, for `PATH`. */
   readonly binFolders: readonly string[]
 }
 
@@ -74,7 +74,7 @@ async function buildAll(
     place.say(`removed ${name}, which is no longer used`)
 }
 
-/** The cache of a caller who sets GOCACHE is used and kept; ours grows to gigabytes and is removed. */
+/** A cache that the caller chose with GOCACHE is kept. Our own cache grows to gigabytes and is deleted. */
 const isOurs = (goCache: string, root: string) => goCache === join(root, 'go-cache')
 
 function announce(missing: readonly [ModuleName, string][], root: string, say: Say): void {
@@ -94,7 +94,7 @@ interface Place {
   readonly entry: string
   readonly scratch: string
   readonly goCache: string
-  /** Nothing of an earlier build is in the compiler's cache, so the time of this one is worth recording. */
+  /** The compiler cache is empty, so the duration of this build is recorded. */
   readonly isCold: boolean
   readonly root: string
   readonly say: Say

@@ -8,13 +8,16 @@ export interface GoCommand {
   readonly cwd: string
   readonly args: readonly string[]
   readonly goCache: string
-  /** Where Go writes its temporary files. */
+  /** The folder for Go's temporary files. */
   readonly scratch: string
-  /** Called with each line of standard error: with `-v`, one for each package that has been compiled. */
+  /** Called with each line of stderr. With `-v`, Go prints one line per compiled package. */
   readonly onLine?: (line: string) => void
 }
 
-/** Go prints a line for each package. A cold build has no other limit: on a busy machine it may take hours. */
+/**
+ * The longest time without output; Go prints a line for each package. The total time has no limit, because a cold build
+ * may take hours on a busy machine.
+ */
 const SILENT_MS = 45 * 60_000
 const KEPT_LINES = 15
 
@@ -44,7 +47,7 @@ export async function runGo({ cwd, args, goCache, scratch, onLine }: GoCommand):
   return stdout
 }
 
-/** What went wrong, in the words of a person at the terminal. */
+/** The error message for the terminal. */
 export function explainGoFailure(args: readonly string[], tail: readonly string[]): string {
   const text = tail.join('\n')
   if (/no space left on device/i.test(text)) {

@@ -14,8 +14,8 @@ export interface ShimBuild {
 }
 
 /**
- * Builds gVisor's containerd shim with an out-of-memory score that any root may set. The upstream shim asks for a
- * negative one and gives up without CAP_SYS_RESOURCE, which containers and small virtual machines do not have.
+ * Builds gVisor's containerd shim with an out-of-memory score that any root user may set. The upstream shim sets a
+ * negative score and fails without CAP_SYS_RESOURCE, which containers and small virtual machines lack.
  */
 export async function buildGvisorShim({ goCache, scratch, bin }: ShimBuild): Promise<void> {
   const copy = join(scratch, 'gvisor-vendored')

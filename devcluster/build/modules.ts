@@ -1,7 +1,7 @@
 export const MODULE_NAMES = ['kubernetes', 'node', 'coredns', 'gvisor', 'cilium', 'crds'] as const
 export type ModuleName = (typeof MODULE_NAMES)[number]
 
-/** Files that a module's zip carries and that a cluster needs at run time: manifests, CRDs, BPF sources. */
+/** Files of a Go module that a cluster needs at run time: manifests, CRDs, BPF sources. */
 export interface SharedFolder {
   readonly module: string
   readonly from: string
@@ -12,12 +12,15 @@ export interface SharedFolder {
 export interface ToolModule {
   readonly packages: readonly string[]
   readonly ldflags: readonly string[]
-  /** Further names of a built binary: one that picks its program by its own name, or one that is expected under another. */
+  /**
+   * Additional names of a binary, for a program that selects its command by its name, or that is expected under another
+   * name.
+   */
   readonly links: Readonly<Record<string, readonly string[]>>
   readonly shared: readonly SharedFolder[]
-  /** Seconds of a cold build on two idle cores; shown until a build on this machine has been measured. */
+  /** Seconds of a cold build on two idle cores. Used until a build on this machine has been measured. */
   readonly expectedSeconds: number
-  /** Space that the compiler needs for a moment, measured on a cold build and rounded up. */
+  /** Temporary disk space of the compiler, measured in a cold build and rounded up. */
   readonly scratchGiB: number
 }
 
@@ -116,7 +119,7 @@ export const TOOL_MODULES: Readonly<Record<ModuleName, ToolModule>> = {
     expectedSeconds: 200,
     scratchGiB: 5,
   },
-  // Definitions of every custom kind that a GitOps tree uses, without a program to build.
+  // CRDs of every custom kind in a GitOps tree. There is no program to build.
   crds: {
     packages: [],
     ldflags: [],

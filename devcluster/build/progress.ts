@@ -2,7 +2,7 @@ const INTERVAL_MS = 15_000
 
 export interface ProgressDeps {
   readonly say: (line: string) => void
-  /** Seconds that this build took the last time, or takes elsewhere. */
+  /** Seconds that this build took the last time on this machine, or the default. */
   readonly expectedSeconds: number
   readonly now?: () => number
 }

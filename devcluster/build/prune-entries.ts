@@ -4,7 +4,7 @@ import { MODULE_NAMES } from './modules.ts'
 
 /** A clone that is idle for longer builds its tools again, which takes minutes. */
 const UNUSED_MS = 14 * 24 * 3_600_000
-/** The entry in use and two others of its module: enough to change between branches. */
+/** The current entry of a module and two others, enough to switch between branches. */
 const KEPT_PER_MODULE = 3
 
 const ENTRY = new RegExp(`^(${MODULE_NAMES.join('|')})-[0-9a-f]{20}$`)
@@ -15,7 +15,7 @@ export function touchEntry(entry: string, now = new Date()): boolean {
     utimesSync(entry, now, now)
     return true
   } catch {
-    // A cache that is read-only or another user's can be used all the same.
+    // A read-only cache, or a cache of another user, can still be used.
     return existsSync(entry)
   }
 }

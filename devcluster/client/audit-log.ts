@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 
-/** One request as the API server has recorded it. */
+/** One request in the audit log of the API server. */
 export interface AuditEvent {
   readonly auditID: string
   readonly verb: string
@@ -16,24 +16,27 @@ export interface AuditEvent {
   readonly requestReceivedTimestamp: string
 }
 
-/** What to count; a field that is not given matches everything. */
+/** A filter for requests. An absent field matches everything. */
 export interface AuditQuery {
   readonly user?: string
   readonly verb?: string
-  /** Plural name, with the subresource behind a slash: `pods/exec`. A plain name means the object itself. */
+  /**
+   * Plural name, with the subresource after a slash: `pods/exec`. Without a subresource it matches requests for the
+   * object itself.
+   */
   readonly resource?: string
   readonly namespace?: string
   readonly name?: string
-  /** Only requests that came in at this moment or later. */
+  /** Only requests received at or after this time. */
   readonly since?: Date
 }
 
-/** Who called what, from the API server's own audit log. Requests are there once they have been answered. */
+/** Reads the API server's audit log. A request appears in it once the response is sent. */
 export function createAuditLog(path: string) {
   function events(query: AuditQuery = {}): AuditEvent[] {
     if (!existsSync(path)) return []
     const lines = readFileSync(path, 'utf8').split('\n')
-    // The last line may be half written.
+    // The last line may be incomplete.
     return lines
       .slice(0, -1)
       .map((line) => JSON.parse(line) as AuditEvent)
@@ -42,7 +45,7 @@ export function createAuditLog(path: string) {
   return { events, count: (query: AuditQuery = {}) => events(query).length }
 }
 
-/** A watch is recorded when it begins, every other request when it ends: each is counted once. */
+/** Counts each request once: a watch is recorded when it starts, every other request when it ends. */
 function isAnswer({ verb, stage }: AuditEvent): boolean {
   return stage === (verb === 'watch' ? 'ResponseStarted' : 'ResponseComplete')
 }

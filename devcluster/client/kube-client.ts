@@ -3,7 +3,7 @@ import { Agent, request } from 'undici'
 import { type KubeObject, pathOf, type ResourcePath, urlOf } from './kube-object.ts'
 import type { Connection } from './kubeconfig.ts'
 
-/** A refusal by the API server, with the reason that it gives for programs. */
+/** An error response of the API server, with its machine-readable reason. */
 export class KubeApiError extends Error {
   override readonly name = 'KubeApiError'
   readonly status: number
@@ -26,8 +26,9 @@ function parseStatus(body: string): { reason: string; message: string } {
 }
 
 /**
- * The one answer after which a question is repeated: the API server has not looked at it, as a kind that was defined a
- * moment ago, or whose etcd was away, has no storage yet. When that is over depends on how busy the machine is.
+ * The only error response after which the client retries. The API server has not processed the request, because the
+ * storage of the kind is not ready: the kind was just defined, or etcd was unavailable. The delay depends on the load
+ * of the machine.
  */
 function isAskedAgain(error: unknown): boolean {
   return (
@@ -64,7 +65,7 @@ const CONNECTIONS = 64
 
 export type KubeClient = ReturnType<typeof createKubeClient>
 
-/** A small typed client: what the harness and its suites ask of an API server, and nothing that hides an answer. */
+/** A small typed client for the harness and its suites. It does not hide any response of the API server. */
 export function createKubeClient(connection: Connection) {
   const { server, token, impersonate, ...tls } = connection
   const dispatcher = new Agent({ connect: tls, connections: CONNECTIONS, bodyTimeout: 0 })
@@ -81,7 +82,7 @@ export function createKubeClient(connection: Connection) {
       dispatcher,
       headers: { ...headers, accept: 'application/json', 'content-type': contentType ?? 'application/json' },
       body: body === undefined ? null : JSON.stringify(body),
-      // Otherwise undici ends the connection behind each DELETE with a precondition.
+      // Without this, undici closes the connection after each DELETE with a precondition.
       reset: false,
       signal,
     })
@@ -128,7 +129,7 @@ export function createKubeClient(connection: Connection) {
         url: urlOf({ ...pathOf(object), name: undefined }) + query({ fieldValidation: 'Strict', ...options }),
         body: object,
       }),
-    /** Server-side apply with strict validation: creates or changes, and refuses fields that the kind does not have. */
+    /** Server-side apply with strict validation: creates or changes the object, and rejects unknown fields. */
     apply: (object: KubeObject, options: { dryRun?: 'All' } = {}) =>
       call({
         method: 'PATCH',
@@ -143,7 +144,7 @@ export function createKubeClient(connection: Connection) {
     post: (path: ResourcePath, body: unknown) => call({ method: 'POST', url: urlOf(path), body }),
     delete: (path: ResourcePath, options: DeleteOptions = {}) =>
       call({ method: 'DELETE', url: urlOf(path), body: options }),
-    /** Events from `resourceVersion` on, until the signal ends them; lines come as the server sends them. */
+    /** Yields events after `resourceVersion` as the server sends them, until the signal aborts. */
     async *watch(
       path: ResourcePath,
       resourceVersion: string,

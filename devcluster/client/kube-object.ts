@@ -1,4 +1,4 @@
-/** Any Kubernetes object, as far as every kind is alike. */
+/** The fields that all Kubernetes objects share. */
 export interface KubeObject {
   readonly apiVersion: string
   readonly kind: string
@@ -31,7 +31,7 @@ export interface OwnerReference {
   readonly controller?: boolean
 }
 
-/** Which collection a request is about, and one object in it when `name` is set. */
+/** A collection of resources, or one object in it if `name` is set. */
 export interface ResourcePath {
   readonly apiVersion: string
   readonly plural: string

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { parse, stringify } from 'yaml'
 import { HarnessError } from '../harness-error.ts'
 
-/** Connects to an API server as one user. */
+/** The address of an API server, and the credentials of one user. */
 export interface Connection {
   readonly server: string
   readonly ca?: string

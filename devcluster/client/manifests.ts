@@ -5,7 +5,7 @@ import { waitUntil } from '../host/wait-until.ts'
 import { KubeApiError, type KubeClient } from './kube-client.ts'
 import type { KubeObject } from './kube-object.ts'
 
-/** Some forty large ones at once take most of a minute where the machine has other work. */
+/** About forty large CRDs at once take most of a minute on a busy machine. */
 const SERVED_MS = 90_000
 
 /** All objects of one YAML file. */
@@ -15,7 +15,7 @@ export function readManifest(path: string): KubeObject[] {
     .filter((object): object is KubeObject => Boolean(object?.kind))
 }
 
-/** All objects of the YAML files in a folder and below. */
+/** All objects of the YAML files in a folder and its subfolders. */
 export function readManifests(folder: string): KubeObject[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.yaml'))
@@ -24,8 +24,8 @@ export function readManifests(folder: string): KubeObject[] {
 }
 
 /**
- * Applies custom resource definitions and waits until the API server serves them. It is asked for its short lists of
- * kinds: all definitions of a cluster are megabytes.
+ * Applies CRDs and waits until the API server serves them. It polls the discovery lists of kinds, because the full list
+ * of CRDs has megabytes.
  */
 export async function installCrds(client: KubeClient, objects: readonly KubeObject[]): Promise<void> {
   const crds = objects.filter(({ kind }) => kind === 'CustomResourceDefinition')

@@ -4,10 +4,10 @@ import { isAlive } from '../host/process-identity.ts'
 import { sweepCluster } from '../host/sweep.ts'
 import type { FoundCluster } from './choose-cluster.ts'
 
-/** What an orderly end may take before it is forced. */
+/** Time for the owner to stop the cluster in order. Afterwards the owner is killed. */
 const ORDERLY_MS = 15_000
 
-/** Ends a cluster through its owner, or in its owner's place when that does not answer. */
+/** Asks the owner process to stop the cluster. If the owner is dead or too slow, cleans up in its place. */
 export async function takeDown({ slot, folder, state }: FoundCluster): Promise<void> {
   if (isAlive(state.owner)) process.kill(state.owner.pid, 'SIGTERM')
   const deadline = Date.now() + ORDERLY_MS

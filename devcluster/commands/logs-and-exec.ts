@@ -5,7 +5,7 @@ import { HarnessError } from '../harness-error.ts'
 import { tailOf } from '../host/log-tail.ts'
 import type { FoundCluster } from './choose-cluster.ts'
 
-/** The names that `logs` takes. */
+/** The names that `logs` accepts. */
 export function logNames({ folder }: FoundCluster): string[] {
   return readdirSync(join(folder, 'logs'))
     .map((name) => name.replace(/\.log$/, ''))

@@ -17,7 +17,7 @@ type Message =
 
 export interface UpOptions {
   readonly cluster: ClusterOptions
-  /** Also installs the product itself. */
+  /** Also installs the product. */
   readonly service: boolean
 }
 
@@ -37,7 +37,7 @@ function summaryOf(
   return { slot, kubeconfig, steps, service: { url, apiKey, apiKeyFile } }
 }
 
-/** Starts a cluster, with the product in it when asked, and holds it until a signal comes. */
+/** Starts a cluster, optionally with the product, and holds it until a signal arrives. */
 export async function holdCluster(
   options: UpOptions,
   say: Say,
@@ -47,7 +47,8 @@ export async function holdCluster(
   let isReady = false
   for (const signal of SIGNALS) {
     process.on(signal, () => {
-      // Half a cluster is not stopped in order: our death ends its processes, and its undertaker does the rest.
+      // An incomplete cluster is not stopped in order. When this process exits, the kernel kills its children, and the
+      // separate process of `undertaker.ts` cleans up.
       if (!isReady) process.exit(130)
       resolve()
     })

@@ -25,7 +25,7 @@ export function startEtcd({ folder, tools, run }: ClusterContext): Promise<strin
           '--initial-cluster',
           `default=${peer}`,
         ],
-        // The data lives as long as the processes do, so a crash of the machine has nothing to lose.
+        // The data is needed only while the processes live, so a crash of the machine loses nothing.
         ...['--unsafe-no-fsync', '--log-level', 'warn'],
       ],
     })
