@@ -4,8 +4,9 @@ import { readState } from './host/run-folder.ts'
 import { sweepCluster } from './host/sweep.ts'
 
 /**
- * Ends a cluster and removes everything of it. Its data goes away with it, so nothing has to be shut down gently: the
- * first process of each node's namespaces takes all others with it, and the rest is killed by its name in the state.
+ * Stops a cluster and deletes everything of it. The data is deleted too, so no program needs a clean shutdown. Killing
+ * the first process of a node's namespaces ends all processes in them. The other programs are stopped individually, the
+ * last ones from the state file.
  */
 export async function stopCluster(context: ClusterContext): Promise<void> {
   for (const { pid } of readState(context.folder)?.nodes ?? []) killNamespaces(pid)
@@ -13,7 +14,7 @@ export async function stopCluster(context: ClusterContext): Promise<void> {
   await sweepCluster(context.slot)
 }
 
-/** Only when it still is the pause process that holds a node: the number could have been used again. */
+/** Kills the process only if it is still a node's pause process, because the PID may have been reused. */
 function killNamespaces(pid: number): void {
   try {
     if (readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'pause') process.kill(pid, 'SIGKILL')

@@ -23,7 +23,7 @@ interface OwnCgroup {
   readonly path: string
 }
 
-/** Where this process is, in each version 1 hierarchy and in the unified one, as far as they are mounted. */
+/** The control group of this process in each mounted v1 hierarchy and in the unified hierarchy. */
 function ownCgroups(): OwnCgroup[] {
   return readFileSync('/proc/self/cgroup', 'utf8')
     .trim()
@@ -40,7 +40,7 @@ function unifiedFolder(): string {
   return existsSync(join(ROOT, 'unified')) ? 'unified' : ''
 }
 
-/** A new version 1 cpuset is empty, and no process can enter it before it has processors and memory nodes. */
+/** A new v1 cpuset is empty. No process can join it before it has processors and memory nodes. */
 function inheritCpuset(folder: string): void {
   for (const file of ['cpuset.cpus', 'cpuset.mems']) {
     writeFileSync(join(folder, file), readFileSync(join(folder, '..', file), 'utf8'))
@@ -48,7 +48,7 @@ function inheritCpuset(folder: string): void {
   writeFileSync(join(folder, 'cgroup.clone_children'), '1')
 }
 
-/** True on a machine whose controllers are in version 1 hierarchies. */
+/** True if the machine's controllers use cgroup v1 hierarchies. */
 export function hasVersionOneControllers(): boolean {
   return /^\d+:[a-z_,]*memory[a-z_,]*:/m.test(readFileSync('/proc/self/cgroup', 'utf8'))
 }

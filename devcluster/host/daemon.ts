@@ -10,7 +10,7 @@ export interface DaemonSpec {
   readonly argv: readonly string[]
   readonly logPath: string
   readonly env?: NodeJS.ProcessEnv
-  /** Folders of control groups that the process joins before its program starts. */
+  /** Control group folders that the process joins before its program starts. */
   readonly cgroups?: readonly string[]
 }
 
@@ -18,18 +18,20 @@ export interface Daemon {
   readonly name: string
   readonly logPath: string
   readonly identity: ProcessIdentity
-  /** Why it ended, or undefined while it runs. */
+  /** The reason why the program ended. Undefined while it runs. */
   exitReason(): string | undefined
-  /** Asks it to end, and makes it after `graceMs`. */
+  /** Asks the program to end, and kills it after `graceMs`. */
   stop(graceMs: number): Promise<void>
 }
 
-/** Waits for a line before it becomes the program, so that its parent can first move it into control groups. */
+/**
+ * A shell that waits for a line before it executes the program, so the parent can first move it into control groups.
+ */
 const GATE = ['sh', '-c', 'read -r _ && exec "$@"', 'gate']
 
 /**
- * Starts a program that cannot outlive this process: the kernel kills it when we die, however we die. It gets its own
- * session, so that Ctrl-C at the terminal reaches only us, and the shutdown stays in order.
+ * Starts a program that cannot outlive this process: the kernel kills it when this process ends, for any reason. The
+ * program gets a new session, so Ctrl-C reaches only this process, which can then stop all programs in order.
  */
 export function startDaemon({ name, argv, logPath, env, cgroups }: DaemonSpec): Daemon {
   const log = openSync(logPath, 'a')

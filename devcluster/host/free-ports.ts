@@ -22,8 +22,8 @@ async function listenAnywhere(): Promise<Server> {
 }
 
 /**
- * Starts something on free ports. Between the choice and the use another program can take one, so a start that fails
- * with "address already in use" is tried again on others.
+ * Starts a program on free ports. Another program can take a port before it is used, so a start that fails with
+ * "address already in use" is retried with other ports.
  */
 export async function withFreePorts<T>(
   count: number,

@@ -4,10 +4,10 @@ import { type Daemon, startDaemon } from './daemon.ts'
 import { runCommand } from './run-command.ts'
 import { waitUntil } from './wait-until.ts'
 
-/** The link name is what `status` and a stale clean-up find a cluster's network by; the kernel allows 15 characters. */
+/** The name by which `status` and the clean-up find a cluster's network. The kernel allows 15 characters. */
 export const linkName = (slot: number) => `awkube${slot}`
 
-/** Ranges that this machine already routes, the default route left out. */
+/** Ranges that this machine routes, without the default route. */
 export async function routedRanges(): Promise<string[]> {
   const out = await runCommand(['ip', '-4', 'route', 'show', 'table', 'main'])
   return out.split('\n').flatMap((line) => /^(\d+\.\d+\.\d+\.\d+(?:\/\d+)?) /.exec(line)?.[1] ?? [])
@@ -17,7 +17,9 @@ export function linkExists(name: string): boolean {
   return readdirSync('/sys/class/net').includes(name)
 }
 
-/** A link vanishes by itself a moment after the namespace of its other end, so its absence is no failure. */
+/**
+ * A link can disappear at any time after the namespace of its other end has ended, so a missing link is not an error.
+ */
 export async function deleteLink(name: string): Promise<void> {
   if (!linkExists(name)) return
   try {
@@ -34,8 +36,8 @@ export interface ClusterNetwork {
 }
 
 /**
- * Nothing of the host but one link and the routes over it is touched: no address forwarding, no firewall rule. All of
- * it goes away with the namespace, whose only process cannot outlive us.
+ * Changes only one link and its routes on the host, and no IP forwarding or firewall rule. Everything is removed with
+ * the namespace, whose only process cannot outlive this one.
  */
 export async function createNetwork(
   slot: number,
@@ -102,7 +104,7 @@ async function attachNode({ slot, plan, switchPid, index, nodePid }: Attachment)
   ])
 }
 
-/** Several `ip` commands in one go, in the network namespace of a process. */
+/** Runs several `ip` commands at once in the network namespace of a process. */
 export async function insideNetwork(pid: number, commands: readonly (readonly string[])[]): Promise<void> {
   for (const command of commands) await runCommand(['nsenter', '-t', String(pid), '-n', 'ip', ...command])
 }

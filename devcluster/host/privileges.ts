@@ -11,7 +11,7 @@ interface Check {
   readonly holds: () => boolean
 }
 
-/** In the order in which one makes the next possible. */
+/** In order: each check depends on the one before it. */
 const CHECKS: readonly Check[] = [
   { what: 'a real node needs root', holds: () => process.getuid?.() === 0 },
   { what: 'a real node needs namespaces, and `unshare` is refused here', holds: canUnshare },
@@ -26,7 +26,7 @@ function canUnshare(): boolean {
   return spawnSync('unshare', [...flags, '--', 'true'], { timeout: 5_000, stdio: 'ignore' }).status === 0
 }
 
-/** Says in one line why real nodes cannot run here, and what can; undefined when they can. */
+/** One line that explains why real nodes cannot run here, and which features can. Undefined if real nodes can run. */
 export function whyNoNodes(checks: readonly Check[] = CHECKS): string | undefined {
   const failed = checks.find(({ holds }) => !holds())
   return failed && `${failed.what}. ${WITHOUT}`

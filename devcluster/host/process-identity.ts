@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** A process that a number alone would not name: numbers are used again, a start time is not. */
+/** Identifies a process. The kernel reuses PIDs, so the start time is needed too. */
 export interface ProcessIdentity {
   readonly pid: number
   /** Clock ticks between boot and the start of the process (field 22 of /proc/PID/stat). */
@@ -27,13 +27,13 @@ export function identityOf(pid: number): ProcessIdentity | undefined {
   return stat && { pid, startTicks: stat.startTicks }
 }
 
-/** True while exactly this process runs; a zombie has ended. */
+/** True while this process runs. A zombie counts as ended. */
 export function isAlive(identity: ProcessIdentity): boolean {
   const stat = readStat(identity.pid)
   return stat !== undefined && stat.startTicks === identity.startTicks && stat.state !== 'Z'
 }
 
-/** Resident memory in bytes, 0 when the process is gone. */
+/** Resident memory in bytes. 0 if the process has ended. */
 export function residentBytes(pid: number): number {
   try {
     const line = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))

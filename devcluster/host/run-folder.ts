@@ -4,7 +4,7 @@ import { HarnessError } from '../harness-error.ts'
 import { MAX_SLOTS } from './addresses.ts'
 import type { ProcessIdentity } from './process-identity.ts'
 
-/** What another process must know to show a cluster, to end it, or to clean up after it. */
+/** The state file of a cluster, from which other processes show, stop or clean it up. */
 export interface ClusterState {
   readonly slot: number
   readonly owner: ProcessIdentity
@@ -13,7 +13,10 @@ export interface ClusterState {
   readonly ready: boolean
   readonly processes: readonly ProcessRecord[]
   readonly cgroups: readonly string[]
-  /** This machine's end of the nodes' network. A cluster without nodes has none, and another user's has its name. */
+  /**
+   * The host's end of the node network. Absent without nodes: a link with the cluster's name may then belong to another
+   * user.
+   */
   readonly link?: string
   readonly nodes: readonly NodeRecord[]
   readonly pathFolders: readonly string[]
@@ -44,7 +47,7 @@ export const slotFolder = (slot: number) => join(runRoot(), String(slot))
 export const kubeconfigPath = (folder: string) => join(folder, 'kubeconfig')
 export const logPath = (folder: string, name: string) => join(folder, 'logs', `${name}.log`)
 
-/** Takes the first slot that is neither in use nor refused; making its folder is what takes it. */
+/** Takes the first slot that is free and not refused. Creating the slot's folder claims it. */
 export function takeSlot(refuse: (slot: number) => boolean): number {
   mkdirSync(runRoot(), { recursive: true, mode: 0o700 })
   for (let slot = 0; slot < MAX_SLOTS; slot += 1) {
@@ -91,7 +94,7 @@ export function writeState(folder: string, state: ClusterState): void {
   renameSync(temporary, join(folder, 'state.json'))
 }
 
-/** Milliseconds since the folder was made or written into. */
+/** Milliseconds since the folder was last modified. */
 export function folderAgeMs(folder: string): number {
   const made = statSync(folder, { throwIfNoEntry: false })?.mtimeMs
   return made === undefined ? 0 : Date.now() - made

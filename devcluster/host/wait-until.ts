@@ -7,7 +7,7 @@ export interface Wait {
   /** The condition, as the end of the sentence "gave up waiting for …". */
   readonly what: string
   readonly timeoutMs: number
-  /** Programs without which the condition cannot come true: the end of one ends the wait. */
+  /** Programs that the condition depends on. The wait fails when one of them ends. */
   readonly needs?: readonly Daemon[]
   readonly everyMs?: number
 }

@@ -1,20 +1,20 @@
-/** One file, folder or symbolic link of a layer. Owner is always root; times are always the epoch. */
+/** A file, folder or symbolic link in a layer. The default owner is root, and all times are the epoch. */
 export type LayerEntry =
   | {
       readonly kind: 'file'
       readonly path: string
       readonly source: string
       readonly executable?: boolean
-      /** Other than what `executable` gives. */
+      /** Overrides the mode that follows from `executable`. */
       readonly mode?: number
     }
   | { readonly kind: 'text'; readonly path: string; readonly text: string; readonly executable?: boolean }
   | { readonly kind: 'folder'; readonly path: string; readonly mode?: number; readonly owner?: number }
   | { readonly kind: 'link'; readonly path: string; readonly target: string }
 
-/** What an image is made of; the same value always gives the same digest. */
+/** The contents of an image. Equal values give the same digest. */
 export interface ImageSpec {
-  /** As pods name it, for example `localhost/toolbox:1`. */
+  /** The reference that pods use, for example `localhost/toolbox:1`. */
   readonly reference: string
   readonly layers: readonly (readonly LayerEntry[])[]
   readonly entrypoint: readonly string[]

@@ -18,7 +18,10 @@ import type { ImageSpec, LayerEntry } from './image-spec.ts'
 import { completeLayer, folderTree, librariesOf, programWithLibraries } from './program-files.ts'
 import { git, python, shell } from './toolbox.ts'
 
-/** The images of a sandbox pod, as `images/*.Containerfile` make them from a base, here from this machine's files. */
+/**
+ * The images of a sandbox pod. `images/*.Containerfile` builds them from a base image; here they are built from files
+ * of the host.
+ */
 export const AGENT_HOST_IMAGE = 'localhost/agent-host:1'
 export const SANDBOX_TOOLBOX_IMAGE = 'localhost/sandbox-toolbox:1'
 export const API_IMAGE = 'localhost/api:1'
@@ -26,7 +29,7 @@ export const API_IMAGE = 'localhost/api:1'
 const MODULES = resolve(import.meta.dirname, '../../node_modules')
 const HOME = 'opt/agentweaver'
 const NODE = 'usr/local/bin/node'
-/** Of a package: what no program reads. */
+/** Files of a package that no program reads. */
 const PACKAGE_EXTRAS = /\.(d\.[cm]?ts|map|md|cc|hh|h|inc)$|\/(docs?|koffi\/vendor|musl_x64|musl_arm64)$/
 
 export async function podImages(
@@ -38,13 +41,13 @@ export async function podImages(
   return [agentHostImage(bundles, node), sandboxToolboxImage(bundles, node, tools)]
 }
 
-/** What commands find in the toolbox, in the layers that it makes. */
+/** The layers with the shell and languages that commands find in the toolbox. */
 export type ToolboxTools = () => { readonly shell: LayerEntry[]; readonly languages: LayerEntry[] }
 
 /** The programs of the host, if it has busybox, git and Python. */
 const machineTools: ToolboxTools = () => ({ shell: shell(), languages: [...git(), ...python()] })
 
-/** The image of the API: a service of the control plane, which no cluster needs but the one that it is deployed to. */
+/** The image of the API. Only clusters that the API is deployed to need it. */
 export async function apiImage(cacheRoot: string, node: string): Promise<ImageSpec> {
   const bundles = await bundleOnce(cacheRoot, bundleApi)
   const { agentHost: user, group } = POD_USERS
@@ -64,7 +67,9 @@ export async function apiImage(cacheRoot: string, node: string): Promise<ImageSp
 
 const API_HOME = '/home/api'
 
-/** Bundles into a folder that is named by the hash of its files, so that an image of the same code is made once. */
+/**
+ * Writes a bundle to a folder that is named after the hash of its files, so the image of unchanged code is built once.
+ */
 async function bundleOnce(cacheRoot: string, bundle: (folder: string) => Promise<unknown>): Promise<string> {
   const folder = join(cacheRoot, 'bundles')
   mkdirSync(folder, { recursive: true })
@@ -118,7 +123,7 @@ function sandboxToolboxImage(bundles: string, node: string, tools: ToolboxTools)
           programWithLibraries(`/usr/bin/${name}`, `usr/bin/${name}`),
         ),
         { kind: 'folder', path: 'workspace', owner: toolbox },
-        // The volume's own folder belongs to root, and git trusts no folder of another user.
+        // Root owns the volume's folder, and git rejects folders of another user.
         { kind: 'text', path: 'etc/gitconfig', text: '[safe]\n\tdirectory = /workspace\n' },
         ...modules(['koffi', '@koromix']),
       ]),
@@ -150,7 +155,7 @@ function users(id: number, name: string, home: string): LayerEntry[] {
   ]
 }
 
-/** Packages that a bundle leaves outside, with the libraries that their native parts load. */
+/** Packages that a bundle does not contain, with the shared libraries of their native modules. */
 function modules(names: readonly string[]): LayerEntry[] {
   const entries = names.flatMap((name) =>
     folderTree(join(MODULES, name), `${HOME}/node_modules/${name}`, PACKAGE_EXTRAS),

@@ -11,7 +11,10 @@ export interface KubeletPaths {
 
 export const KUBELET_HEALTH_PORT = 10248
 
-/** A kubelet with everything that isolates pods switched on; only what one machine cannot give is relaxed. */
+/**
+ * A kubelet configuration with all settings that isolate pods. Only settings that a single machine cannot support are
+ * relaxed.
+ */
 export function kubeletConfig(paths: KubeletPaths) {
   const { address, authority, certificate, resolvConf, podLogs, dnsService } = paths
   return {
@@ -38,7 +41,7 @@ export function kubeletConfig(paths: KubeletPaths) {
     failCgroupV1: false,
     failSwapOn: false,
     evictionHard: { 'memory.available': '100Mi' },
-    // Images come from archives, so one that is collected could not be pulled again.
+    // Images come from archives, so the kubelet could not pull a garbage-collected image again.
     imageGCHighThresholdPercent: 100,
     imageGCLowThresholdPercent: 99,
     serializeImagePulls: false,

@@ -13,9 +13,9 @@ import { waitUntil } from '../host/wait-until.ts'
 export interface NodeNamespaces {
   readonly pid: number
   readonly holder: Daemon
-  /** Starts a program of the node, inside. */
+  /** Starts a program of the node in the namespaces. */
   run(spec: ProgramSpec): Daemon
-  /** Runs a short command inside and waits for its success. */
+  /** Runs a short command in the namespaces and waits until it succeeds. */
   execute(what: string, argv: readonly string[], timeoutMs?: number): Promise<void>
 }
 
@@ -24,8 +24,8 @@ const ENTER_MS = 5_000
 const EXECUTE_MS = 20_000
 
 /**
- * Makes the namespaces with a pause process as their first: it reaps orphans, and its death ends everything inside,
- * mounts and links included. It dies with us.
+ * Creates the namespaces with a pause process as their first process. It reaps orphans. When it ends, the kernel also
+ * ends every other process, mount and link of the node. It is killed with this process.
  */
 export async function createNamespaces(context: ClusterContext, index: number): Promise<NodeNamespaces> {
   const name = `node${index}`
@@ -61,7 +61,7 @@ function childInOwnNamespaces(parent: number): number | undefined {
   return isPause && isApart ? Number(child) : undefined
 }
 
-/** Puts the file systems in place that containerd, the kubelet and a network agent expect of a machine. */
+/** Mounts the file systems that containerd, the kubelet and a network agent expect. */
 export async function mountFileSystems(context: ClusterContext, node: NodeNamespaces): Promise<void> {
   const commands = [
     'mount -t sysfs sysfs /sys',
@@ -92,7 +92,7 @@ function cgroupMounts(): string[] {
   return ['mount -t tmpfs -o mode=755 tmpfs /sys/fs/cgroup', ...mounts]
 }
 
-/** Where Debian and others keep runc. */
+/** The folders of runc on Debian and other systems. */
 export function findRunc(): string {
   const found = ['/usr/sbin/runc', '/usr/bin/runc', '/usr/local/sbin/runc', '/usr/local/bin/runc'].find(
     (path) => existsSync(path),

@@ -29,11 +29,11 @@ export const nodeName = (index: number) => `node${index}`
 
 export interface NodePlan {
   readonly index: number
-  /** Archives of the images that it has from the start. */
+  /** Archives of the images that the node has from the start. */
   readonly archives: readonly string[]
 }
 
-/** Namespaces, network, containerd and images: all of a node that needs no API server. */
+/** Starts the parts of a node that need no API server: namespaces, network, containerd and images. */
 export async function prepareNode(
   context: ClusterContext,
   network: ClusterNetwork,
@@ -61,7 +61,7 @@ export async function prepareNode(
   return node
 }
 
-/** Pods get a routed link each, so that this machine and the other nodes reach them by their own addresses. */
+/** Each pod gets a routed link, so the host and the other nodes reach it by its own address. */
 async function setUpRoutedNetwork({ plan, options }: ClusterContext, node: RealNode): Promise<void> {
   const { folder, cniConfig, index, namespaces } = node
   const others = Array.from({ length: options.nodes }, (_, other) => other).filter((other) => other !== index)
@@ -128,14 +128,17 @@ async function startContainerd(
   return daemon
 }
 
-/** A containerd for the archives alone, which has ended, and so has closed its databases, when they are unpacked. */
+/**
+ * Runs a containerd that only imports the archives. When the script returns, that containerd has ended and closed its
+ * databases.
+ */
 const UNPACK = `
 "$0" -c "$1" & daemon=$!; ctr=$2; shift 2
 until $ctr version >/dev/null 2>&1; do kill -0 $daemon; sleep 0.02; done
 for archive; do $ctr -n k8s.io images import --local "$archive"; done
 kill $daemon; wait $daemon`
 
-/** containerd takes one folder of plugins, and ours come from several modules. */
+/** containerd accepts only one folder of CNI plugins, and our plugins come from several modules. */
 function gatherScript(target: string, folders: readonly string[]): string {
   const links = folders.map((folder) => `ln -sf ${folder}/* ${target}/`)
   return [`mkdir -p ${target}`, ...links].join('\n')
@@ -154,7 +157,7 @@ export async function startKubelet(context: ClusterContext, node: RealNode): Pro
   const subject = { commonName: `system:node:${name}`, organization: 'system:nodes' }
   const certificate = pki.issue(`${name}-server`, { subject, usage: 'server', names: [name, address] })
   const resolvConf = join(folder, 'resolv.conf')
-  // What pods with `dnsPolicy: Default` get; there is no resolver outside to send them to.
+  // The resolver of pods with `dnsPolicy: Default`. There is no resolver outside the cluster.
   writeFileSync(resolvConf, `nameserver ${plan.dnsService}\n`)
   const config = join(folder, 'kubelet.yaml')
   const { dnsService } = plan
@@ -184,7 +187,9 @@ export async function startKubelet(context: ClusterContext, node: RealNode): Pro
   })
 }
 
-/** The kubelet registers on this object; the range is set here, so that routes to it can be laid beforehand. */
+/**
+ * The Node object that the kubelet registers on. It sets the pod range early, so the routes to it can be created first.
+ */
 function nodeObject(name: string, podRange: string) {
   return {
     apiVersion: 'v1',

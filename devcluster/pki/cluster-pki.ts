@@ -47,5 +47,5 @@ export function createClusterPki(folder: string, addresses: readonly string[]): 
   return { authority: path('ca.crt'), path, issue }
 }
 
-/** The user as whom the API server calls kubelets, for exec, logs and port-forward. */
+/** The user that the API server uses to call kubelets for exec, logs and port-forward. */
 export const KUBELET_CLIENT = 'kube-apiserver-kubelet-client'

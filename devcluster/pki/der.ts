@@ -1,4 +1,4 @@
-/** The few ASN.1 DER values that an X.509 certificate is made of. */
+/** The ASN.1 DER values that an X.509 certificate needs. */
 
 export function encode(tag: number, ...parts: readonly Uint8Array[]): Buffer {
   const body = Buffer.concat(parts)
@@ -17,7 +17,7 @@ export const octets = (content: Uint8Array) => encode(0x04, content)
 export const utf8 = (text: string) => encode(0x0c, Buffer.from(text))
 export const truth = () => encode(0x01, Buffer.from([0xff]))
 
-/** Context-specific tag `number`: constructed for a value inside, primitive for raw bytes. */
+/** Context-specific tag `number`: constructed for a nested value, primitive for raw bytes. */
 export const explicit = (number: number, content: Uint8Array) => encode(0xa0 | number, content)
 export const implicit = (number: number, content: Uint8Array) => encode(0x80 | number, content)
 
@@ -42,7 +42,7 @@ function base128(value: number): number[] {
   return digits
 }
 
-/** UTCTime, which holds years before 2050. */
+/** UTCTime, which covers years before 2050. */
 export function time(at: Date): Buffer {
   return encode(0x17, Buffer.from(`${at.toISOString().replace(/[-:T]/g, '').slice(2, 14)}Z`))
 }

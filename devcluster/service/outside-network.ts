@@ -11,9 +11,9 @@ const READY_MS = 10_000
 /** Suites that run at the same time share one link name. The longest holds it for 80 s. */
 const TURN_MS = 150_000
 
-/** A network outside the cluster: which addresses live there, and how the cluster's switch knows it. */
+/** A network outside the cluster: its addresses, and its link on the cluster's switch. */
 export interface OutsidePlan {
-  /** The link's name on the switch. When a link of that name exists, opening waits until it is gone. */
+  /** The link's name on the switch. If a link with this name exists, `openOutside` waits until it is gone. */
   readonly link: string
   /** The last byte of the namespace's address on the node network. Lower than the bytes of the nodes. */
   readonly hostByte: number
@@ -73,8 +73,8 @@ export async function openOutside(folder: string, plan: OutsidePlan): Promise<Ou
   return {
     pid,
     async stop() {
-      // With its namespace the link would go too, but only when the kernel has the time, and the next one has its name.
-      // It may be gone already, and with the switch it goes in any case.
+      // The kernel deletes the link with its namespace, but only later, and the next network needs the same name.
+      // An error is ignored: the link may be gone already, and it is deleted with the switch in any case.
       await insideNetwork(switchPid, [['link', 'del', plan.link]]).catch(() => undefined)
       await holder.stop(0)
     },

@@ -10,14 +10,17 @@ export interface Account {
   readonly gid: number
 }
 
-/** PostgreSQL refuses to run as root: then it gets an account that owns nothing. */
+/** PostgreSQL refuses to run as root, so root starts it under an account that owns nothing. */
 export function unprivilegedAccount(): Account | undefined {
   if (process.getuid?.() !== 0) return undefined
   const id = (flag: string) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }))
   return { uid: id('-u'), gid: id('-g') }
 }
 
-/** Folder with `initdb` and `postgres` that the account can execute: npm's pinned one, else the machine's. */
+/**
+ * The folder with `initdb` and `postgres` that the account can execute: the version pinned in npm, otherwise the
+ * machine's.
+ */
 export function findBinaries(account: Account | undefined, scratch: string): string {
   const packaged = packagedBinaries()
   if (packaged && canRun(packaged, account)) return packaged
@@ -55,7 +58,7 @@ function machineBinaries(): string[] {
 const canRun = (folder: string, account: Account | undefined) =>
   spawnSync(join(folder, 'postgres'), ['--version'], { ...account, cwd: '/' }).status === 0
 
-/** A clone below a private home folder is closed to the other account: it gets a copy of the tree. */
+/** The other account cannot read a clone in a private home folder, so it gets a copy of the binaries. */
 function copyWithinReach(folder: string, scratch: string): string {
   const copy = join(scratch, 'postgres')
   cpSync(dirname(folder), copy, { recursive: true, verbatimSymlinks: true })

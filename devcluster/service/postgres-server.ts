@@ -14,8 +14,8 @@ export interface PostgresServer {
 }
 
 /**
- * Holds the server and waits for the end of its standard input: however the test runner died, the server is
- * stopped at once and its folder removed. The second signal is for a server too young to have heard the first.
+ * Runs the server and waits for the end of its stdin. When the test runner ends, for any reason, it stops the server at
+ * once and deletes its folder. It sends the signal twice, because a starting server may miss the first one.
  */
 const SUPERVISOR = `
   trap "" INT TERM HUP
@@ -37,7 +37,7 @@ const SETTINGS = {
   fsync: 'off',
   synchronous_commit: 'on',
   full_page_writes: 'off',
-  // The server may be killed: no segment may outlive its folder.
+  // The server may be killed, and shared memory must not outlive its folder.
   dynamic_shared_memory_type: 'mmap',
 } as const
 
@@ -52,7 +52,10 @@ export interface PostgresNetwork {
   readonly tls?: { readonly cert: string; readonly key: string }
 }
 
-/** Starts a real PostgreSQL in a temporary folder. Only this account, root, and hosts in `network` can connect. */
+/**
+ * Starts a real PostgreSQL in a temporary folder. Only this account, root, and the clients that `network` allows can
+ * connect.
+ */
 export async function startPostgres(network?: PostgresNetwork): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'aw-pg-'))
   try {
@@ -103,7 +106,7 @@ async function run({ folder, binaries, spawnAs, network }: Place): Promise<Postg
 
   const listens = network ? openNetwork(network, { folder, data, spawnAs }) : {}
   const options = Object.entries({ ...SETTINGS, ...listens, unix_socket_directories: folder })
-  // Into another network only root gets; the account is taken on behind that.
+  // Only root can enter another network namespace, so the account is switched afterwards.
   const { uid, gid, ...place } = spawnAs
   const isElsewhere = network?.pid !== undefined
   const inside = isElsewhere

@@ -11,7 +11,7 @@ export function isReady(pod: KubeObject): boolean {
   return conditions.some(({ type, status }) => type === 'Ready' && status === 'True')
 }
 
-/** The API's pods, with the ones that are being deleted. */
+/** The pods of the API, including pods that are being deleted. */
 export async function apiPods(client: KubeClient): Promise<KubeObject[]> {
   const { items } = await client.list({ apiVersion: 'v1', plural: 'pods', namespace: CONTROL_PLANE })
   return items.filter((pod) => pod.metadata['labels']?.['app.kubernetes.io/component'] === 'api')
@@ -22,7 +22,7 @@ export async function readyApiPods(client: KubeClient): Promise<KubeObject[]> {
   return pods.filter((pod) => isReady(pod) && pod.metadata['deletionTimestamp'] === undefined)
 }
 
-/** Waits for the two replicas that `environments/local.json` asks for. */
+/** Waits for the two replicas of `environments/local.json`. */
 export async function waitForApi(client: KubeClient): Promise<void> {
   await waitUntil({ what: 'two ready replicas of the API', timeoutMs: READY_MS, everyMs: 250 }, async () =>
     (await readyApiPods(client)).length === 2 ? true : undefined,

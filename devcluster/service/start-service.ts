@@ -9,14 +9,14 @@ import { CONTROL_PLANE } from './names.ts'
 import { waitForApi, waitForPools } from './readiness.ts'
 
 export interface RunningService {
-  /** Where this machine reaches the API. */
+  /** The URL of the API on this machine. */
   readonly url: string
   readonly apiKey: string
   readonly apiKeyFile: string
   stop(): Promise<void>
 }
 
-/** Installs the product in a cluster that is up, waits until it can take runs, and opens a port of this machine to it. */
+/** Installs the product in a running cluster, waits until it can start runs, and opens a local port to it. */
 export async function startService(cluster: Cluster, say: (line: string) => void): Promise<RunningService> {
   const client = createKubeClient(readKubeconfig(cluster.kubeconfig))
   const undo: (() => unknown)[] = [() => client.close()]
