@@ -21,8 +21,8 @@ export function agentSandboxCrds({ tools }: ClusterContext): KubeObject[] {
 }
 
 /**
- * Runs the real controller with its extensions beside the cluster. It uses its own service account, so it has exactly
- * the permissions that its release manifests grant.
+ * Runs the real controller with its extensions as a process outside the cluster. It uses its own service account, so it
+ * has exactly the permissions that its release manifests grant.
  */
 export async function startAgentSandbox(context: ClusterContext): Promise<Daemon> {
   await applyRights(context)

@@ -110,7 +110,7 @@ export async function holdForParent(options: UpOptions): Promise<void> {
     if (process.connected) process.send?.(message)
   }
   const orphaned = () => process.exit(130)
-  // If the starting command ends before it receives the cluster number, nobody could find the cluster.
+  // If the starting command ends before it receives the cluster number, its user would not know about the cluster.
   process.once('disconnect', orphaned)
   try {
     await holdCluster(

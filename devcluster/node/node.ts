@@ -144,7 +144,7 @@ function gatherScript(target: string, folders: readonly string[]): string {
   return [`mkdir -p ${target}`, ...links].join('\n')
 }
 
-/** Starts the kubelet with an identity of its own, as the Node authorizer and NodeRestriction want it. */
+/** Starts the kubelet with a separate identity, as the Node authorizer and NodeRestriction require. */
 export async function startKubelet(context: ClusterContext, node: RealNode): Promise<Daemon> {
   const { plan, pki, tools } = context
   const { name, index, folder, namespaces, env } = node
