@@ -2,11 +2,11 @@ import type { ModuleName } from './build/modules.ts'
 import { HarnessError } from './harness-error.ts'
 
 export const IDENTITY_TIMINGS = ['instant', 'default'] as const
-/** How soon Cilium acts on a changed pod label: at once, or after up to half a minute as on AKS. */
+/** How soon Cilium acts on a changed pod label: at once, or after up to 35 seconds as on AKS. */
 export type IdentityTiming = (typeof IDENTITY_TIMINGS)[number]
 
 export interface ClusterOptions {
-  /** Real nodes: 0 is a control plane alone, which needs no privilege. */
+  /** Number of real nodes. 0 starts only a control plane, which needs no root privileges. */
   readonly nodes: number
   readonly gvisor: boolean
   readonly cilium: IdentityTiming | false
@@ -17,7 +17,7 @@ export interface ClusterOptions {
 const MAX_NODES = 4
 const MAX_KWOK_NODES = 500
 
-/** Options that make sense together; a runtime or a network engine needs a real node, so it brings one. */
+/** Completes the options: a runtime or a network engine needs a real node, so it adds one. */
 export function completeOptions(given: Partial<ClusterOptions>): ClusterOptions {
   const { gvisor = false, cilium = false, kwokNodes = 0 } = given
   const nodes = Math.max(given.nodes ?? 0, gvisor || cilium ? 1 : 0)

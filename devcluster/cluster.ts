@@ -30,14 +30,14 @@ export interface Cluster {
   readonly slot: number
   readonly folder: string
   readonly kubeconfig: string
-  /** The folders of its programs; kubectl is in the first. */
+  /** The folders with the cluster's programs. kubectl is in the first folder. */
   readonly binFolders: readonly string[]
-  /** Milliseconds from the call to each step's end. */
+  /** Milliseconds from the call to the end of each step. */
   readonly steps: Readonly<Record<string, number>>
   stop(): Promise<void>
 }
 
-/** Brings a cluster up; it lives at most as long as this process does. */
+/** Starts a cluster. It lives at most as long as this process. */
 export async function startCluster(options: ClusterOptions, say: Say): Promise<Cluster> {
   requirePrivileges(options)
   requirePackages(options)
@@ -63,7 +63,7 @@ export async function startCluster(options: ClusterOptions, say: Say): Promise<C
   }
 }
 
-/** A machine's own networks win: a slot whose ranges it already routes is left out. */
+/** Skips slots whose address ranges this machine already routes. */
 async function refuseTakenRanges({ nodes }: ClusterOptions): Promise<(slot: number) => boolean> {
   if (nodes === 0) return () => false
   const routed = await routedRanges()

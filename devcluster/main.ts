@@ -13,7 +13,7 @@ function print(line: string): void {
   process.stdout.write(`${line}\n`)
 }
 
-/** Progress is no result, so that `--json` and pipes see results alone. */
+/** Progress goes to stderr, so `--json` and pipes receive only results. */
 function say(line: string): void {
   process.stderr.write(`${line}\n`)
 }

@@ -148,7 +148,7 @@ const PlanShape = z.looseObject({
   resources: z.array(z.looseObject({ type: z.string(), inputs: z.looseObject({}) })),
 })
 
-/** The plan to compare with. One that was named must be there; the committed one need not. */
+/** The plan to compare with. The committed plan may be missing; a plan that the user named must exist. */
 async function readPlan(folder: string, environment: string, named: string | undefined): Promise<ReadPlan> {
   const path = named ?? `plans/${environment}.json`
   const file = resolve(folder, path)

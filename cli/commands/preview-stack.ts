@@ -56,7 +56,7 @@ function toolsOf({ terminal }: CliContext) {
     pulumi: createPulumi(createCallProgram(io), toPerson),
     secretsProvider(given: string | undefined) {
       const provider = given ?? io.env['PULUMI_SECRETS_PROVIDER']
-      // A variable of CI that is not set comes as an empty one; Pulumi would seal with a passphrase instead.
+      // CI passes an unset variable as an empty string. Pulumi would then encrypt secrets with a passphrase.
       if (provider === '') throw usageError('The secrets provider is empty.')
       return provider
     },

@@ -61,7 +61,7 @@ async function examineLadder(env: ApiEnv | undefined): Promise<Finding[]> {
   return [...findings, { about: 'isolation', state: 'fault', detail }]
 }
 
-/** A remedy for a person at a shell; the library's own text speaks of the policy. */
+/** The remedy for a user at a shell. The library's text refers to the policy instead. */
 const DIRECT_REMEDY =
   'start the service with AGENTWEAVER_DIRECT=true if you accept that commands have all permissions of this user'
 

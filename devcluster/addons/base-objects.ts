@@ -3,12 +3,12 @@ import type { KubeObject } from '../client/kube-object.ts'
 import type { ClusterOptions } from '../cluster-options.ts'
 import { KUBELET_CLIENT } from '../pki/cluster-pki.ts'
 
-/** What an installer gives every cluster: kubelet access for the API server, storage, runtime classes. */
+/** Objects that an installer creates in every cluster: kubelet access for the API server, storage, runtime classes. */
 export function baseObjects({ nodes, gvisor }: ClusterOptions): KubeObject[] {
   return [kubeletAccess(), ...(nodes > 0 ? [storageClass()] : []), ...(gvisor ? [gvisorClass()] : [])]
 }
 
-/** Without it exec, logs and port-forward are forbidden to the API server itself. */
+/** Without these permissions, the API server cannot use the kubelet for exec, logs and port-forward. */
 function kubeletAccess(): KubeObject {
   return {
     apiVersion: 'rbac.authorization.k8s.io/v1',

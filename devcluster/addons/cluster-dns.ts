@@ -36,7 +36,7 @@ const COREFILE = `.:53 {
 }
 `
 
-/** Applies the resolver under the names and labels that network policies everywhere expect. */
+/** Applies the resolver with the names and labels that the network policies expect. */
 export async function applyClusterDns(client: KubeClient, plan: AddressPlan): Promise<void> {
   await Promise.all(
     [...rights(), configuration(), service(plan.dnsService)].map((object) => client.apply(object)),

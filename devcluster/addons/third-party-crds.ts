@@ -18,21 +18,24 @@ const SERVED: readonly Source[] = [
   ['crds', 'cilium'],
 ]
 
-/** Definitions of those kinds of the tree that our clusters do not serve by themselves. */
+/** CRDs for the kinds of the tree that our clusters do not serve by default. */
 export const thirdPartyCrds = async (): Promise<KubeObject[]> => withAzure(await readCrds(THIRD_PARTY))
 
-/** Definitions of every custom kind of the tree. */
+/** CRDs for every custom kind of the tree. */
 export const allCrds = async (): Promise<KubeObject[]> =>
   withAzure(await readCrds([...THIRD_PARTY, ...SERVED]))
 
-/** What Azure's own definition has of the operator's (ama-metrics-podmonitor-crd.yaml in Azure/prometheus-collector). */
+/**
+ * The fields of the operator's PodMonitor that Azure's CRD also has (ama-metrics-podmonitor-crd.yaml in
+ * Azure/prometheus-collector).
+ */
 const IN_AZURE = {
   spec: /^(?:attachMetadata|jobLabel|label(?:NameLength|ValueLength)?Limit|namespaceSelector|podMetricsEndpoints|podTargetLabels|sampleLimit|selector|targetLimit)$/,
   endpoint:
     /^(?:authorization|basicAuth|bearerTokenSecret|enableHttp2|filterRunning|followRedirects|honorLabels|honorTimestamps|interval|metricRelabelings|oauth2|params|path|port|proxyUrl|relabelings|scheme|scrapeTimeout|targetPort|tlsConfig)$/,
 }
 
-/** Adds the PodMonitor that Azure's collector reads: the operator's in another group, without what came later. */
+/** Adds the PodMonitor CRD of Azure's collector: the operator's CRD in Azure's API group, without newer fields. */
 function withAzure(crds: KubeObject[]): KubeObject[] {
   const [group = ''] = AZURE_POD_MONITOR.apiVersion.split('/')
   const own = crds.find(({ metadata }) => metadata.name === 'podmonitors.monitoring.coreos.com')

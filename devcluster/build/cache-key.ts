@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ModuleName, TOOL_MODULES } from './modules.ts'
 
-/** Flags of every build. Raising the revision drops what older code of this folder has built. */
+/** Build settings, part of every cache key. Raise `BUILD_REVISION` if code in this folder changes build results. */
 export const GO_BUILD_ENV = {
   CGO_ENABLED: '0',
   GOFLAGS: '-trimpath -buildvcs=false',

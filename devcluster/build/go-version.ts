@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process'
 import { HarnessError } from '../harness-error.ts'
 
-/** The oldest compiler that the modules below `tools/` name. */
+/** The oldest compiler version that the modules below `tools/` require. */
 const MINIMUM = { major: 1, minor: 26 }
 
-/** The compiler's own words, part of every cache key. */
+/** The output of the compiler's version command. Part of every cache key. */
 export function readGoVersion(): string {
   const result = spawnSync('go', ['version'], {
     encoding: 'utf8',

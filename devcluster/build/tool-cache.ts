@@ -3,7 +3,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { identityOf, isAlive } from '../host/process-identity.ts'
 
-/** Outside any clone, so that a fresh clone on the same machine finds what an older one has built. */
+/** Outside the clone, so a new clone on the same machine uses the programs that another clone has built. */
 export function cacheRoot(env: NodeJS.ProcessEnv = process.env): string {
   return join(env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'agentweaver-sandbox', 'kube')
 }
@@ -20,7 +20,7 @@ export function makeScratch(root: string): string {
   return folder
 }
 
-/** Removes what crashed builds have left; a compiler cache is gigabytes. */
+/** Deletes the scratch folders of crashed builds, which can hold gigabytes. */
 export function clearDeadScratch(root: string): void {
   if (!existsSync(root)) return
   for (const name of readdirSync(root)) {

@@ -18,7 +18,7 @@ export function findClusters(): FoundCluster[] {
   })
 }
 
-/** The cluster of that number, or the only one there is. */
+/** The cluster with this number. Without a number, the only cluster. */
 export function chooseCluster(wanted: number | undefined): FoundCluster {
   const clusters = findClusters().filter(({ alive }) => alive)
   const numbers = clusters.map(({ slot }) => slot).join(', ')

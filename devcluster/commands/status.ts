@@ -8,7 +8,7 @@ export interface ProcessStatus {
   readonly name: string
   readonly pid: number
   readonly residentMiB: number
-  /** `healthy` and `unhealthy` where the program has a health page, `running` and `ended` otherwise. */
+  /** `healthy` or `unhealthy` if the program has a health URL, otherwise `running` or `ended`. */
   readonly health: 'healthy' | 'unhealthy' | 'running' | 'ended'
 }
 
@@ -19,7 +19,7 @@ export interface ClusterStatus {
   readonly options: Readonly<Record<string, unknown>>
   readonly kubeconfig: string
   readonly processes: readonly ProcessStatus[]
-  /** Everything inside the nodes that is not one of the programs above: shims, gVisor's helpers, pods. */
+  /** All other processes in the nodes: shims, gVisor's helpers, pods. */
   readonly podsMiB: number
   readonly totalMiB: number
 }
@@ -71,7 +71,7 @@ function programBehind(pid: number): number {
   }
 }
 
-/** A node's pods descend from the process that holds its namespaces; its programs descend from us. */
+/** Pods descend from the process that holds the node's namespaces. The node's programs descend from the harness. */
 function residentInside(nodePid: number, known: ReadonlySet<number>): number {
   const parents = new Map(
     readdirSync('/proc')

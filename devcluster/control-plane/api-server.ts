@@ -17,7 +17,8 @@ const AUDIT_POLICY = {
 }
 
 /**
- * Starts the API server. With nodes it listens on this machine's end of their link only; without, on a loopback port.
+ * Starts the API server. With nodes, it listens only on the host's end of the node network, otherwise on a loopback
+ * port.
  */
 export async function startApiServer(context: ClusterContext, etcd: string): Promise<void> {
   if (context.options.nodes > 0) return launch(context, { host: context.plan.host, port: LINK_PORT, etcd })

@@ -7,12 +7,12 @@ import { temporaryFolderMounts } from '../host/temporary-folder.ts'
 import { waitUntil } from '../host/wait-until.ts'
 
 const READY_MS = 30_000
-/** Defaults (20 and 50 requests a second) would pace a pool of twenty pods. */
+/** The defaults (20 and 50 requests a second) would slow down a pool of twenty pods. */
 const CLIENT_RATE = ['--kube-api-qps=300', '--kube-api-burst=600']
 
 /**
- * Starts the controller-manager. The CRDs must be there before it: its garbage collector reads the API's kinds every
- * 30 seconds only, and until then does not delete what belongs to a kind that came later.
+ * Starts the controller-manager. CRDs must exist first: its garbage collector reads the list of kinds every 30 seconds,
+ * and deletes no dependents of a newer kind until then.
  */
 export function startControllerManager(context: ClusterContext): Promise<Daemon> {
   const { folder, pki, plan, tools, options } = context

@@ -1,6 +1,9 @@
-/** The addresses of the cluster in `slot`: every cluster of a machine has its own, so that they can run side by side. */
+/**
+ * The addresses of the cluster in `slot`. Each cluster on a machine has different ranges, so clusters can run side by
+ * side.
+ */
 export interface AddressPlan {
-  /** This machine's end of the link to the nodes: the API server listens here. */
+  /** The host's end of the node network. The API server listens on this address. */
   readonly host: string
   readonly linkRange: string
   readonly podRange: string
@@ -11,7 +14,7 @@ export interface AddressPlan {
   podRangeOf(index: number): string
 }
 
-/** Slots beyond would leave 10.32.0.0/11 for links and 10.64.0.0/11 for pods. */
+/** Higher slots would leave 10.32.0.0/11 for links and 10.64.0.0/11 for pods. */
 export const MAX_SLOTS = 32
 
 const FIRST_NODE = 10
@@ -23,7 +26,7 @@ export function planAddresses(slot: number): AddressPlan {
     host: `${link}.1`,
     linkRange: `${link}.0/24`,
     podRange: `${pods}.0.0/16`,
-    // Never routed on the host, so all clusters can have the same.
+    // The host never routes this range, so all clusters can use the same one.
     serviceRange: '10.96.0.0/16',
     apiService: '10.96.0.1',
     dnsService: '10.96.0.10',
@@ -32,7 +35,7 @@ export function planAddresses(slot: number): AddressPlan {
   }
 }
 
-/** True when two ranges in CIDR notation share an address. */
+/** True if two CIDR ranges overlap. */
 export function rangesOverlap(a: string, b: string): boolean {
   const [first, second] = [parseRange(a), parseRange(b)]
   const bits = Math.min(first.bits, second.bits)

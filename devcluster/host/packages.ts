@@ -3,7 +3,7 @@ import type { ClusterOptions } from '../cluster-options.ts'
 import { HarnessError } from '../harness-error.ts'
 
 interface Need {
-  /** Any of these paths will do. */
+  /** Any of these paths is sufficient. */
   readonly paths: readonly string[]
   readonly package: string
   readonly when: (options: ClusterOptions) => boolean
@@ -12,7 +12,7 @@ interface Need {
 const CLANG = ['/usr/bin/clang', '/usr/bin/clang-19', '/usr/bin/clang-18', '/usr/bin/clang-17']
 const hasNodes = ({ nodes }: ClusterOptions) => nodes > 0
 
-/** Programs of the system that a cluster calls, and the Debian package that brings each. */
+/** System programs that a cluster uses, and the Debian package of each. */
 const NEEDS: readonly Need[] = [
   { paths: ['/usr/bin/setpriv', '/bin/setpriv'], package: 'util-linux', when: () => true },
   {
@@ -34,7 +34,7 @@ function isProgram(path: string): boolean {
   return found?.isFile() === true && (found.mode & 0o111) !== 0
 }
 
-/** Debian packages that these options need and this machine does not have. */
+/** Debian packages that these options need and that are not installed. */
 export function missingPackages(
   options: ClusterOptions,
   exists: (path: string) => boolean = isProgram,

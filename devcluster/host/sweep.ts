@@ -27,7 +27,7 @@ async function endProcesses({ processes }: ClusterState): Promise<void> {
   while (processes.some(isAlive) && Date.now() < deadline) await sleep(20)
 }
 
-/** The members of a killed namespace need a moment to leave their groups. */
+/** Processes of a killed namespace need a moment to leave their control groups. */
 async function removeCgroups(folders: readonly string[]): Promise<void> {
   const deadline = Date.now() + DEADLINE_MS
   let left = folders.filter((folder) => !removeCgroup(folder))

@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { cacheRoot } from '../build/tool-cache.ts'
 
-/** The folder that stands for `/tmp` in the nodes and in the controller-manager. */
+/** The folder that is mounted as `/tmp` in the nodes and in the controller-manager. */
 export function sharedTemporaryFolder(folder: string): string {
   const path = join(folder, 'tmp')
   mkdirSync(path, { mode: 0o1777, recursive: true })

@@ -7,7 +7,7 @@ import type { ImageSpec } from './image-spec.ts'
 import { writeImages } from './oci-layout.ts'
 
 /**
- * An archive of one image for containerd to import, from the cache as long as none of the files in it has changed.
+ * An archive of one image for containerd to import. It comes from the cache if none of its source files has changed.
  */
 export async function imageArchive(cacheRoot: string, spec: ImageSpec): Promise<string> {
   const folder = join(cacheRoot, 'images')
@@ -31,7 +31,7 @@ export async function imageArchive(cacheRoot: string, spec: ImageSpec): Promise<
   return archive
 }
 
-/** Far cheaper than the image's digest: sources are known by size and time of change, as make does. */
+/** Much cheaper than the image digest: compares sources by size, modification time and inode. */
 function inputKey(spec: ImageSpec): string {
   const sources = spec.layers.flat().map((entry) => {
     if (entry.kind !== 'file') return ''

@@ -10,9 +10,9 @@ import { writeImages } from './oci-layout.ts'
 
 const IMPORT_MS = 120_000
 
-/** Imports images into the first node and returns the names that pin them by digest, in the same order. */
+/** Imports images into the first node and returns their references by digest, in the same order. */
 export async function importPinned(cluster: Cluster, specs: readonly ImageSpec[]): Promise<string[]> {
-  // A node sees the cluster's own folder, and no other temporary one.
+  // A node sees only the cluster's own temporary folder.
   const folder = mkdtempSync(join(cluster.folder, 'images-'))
   try {
     const written = await writeImages(join(folder, 'layout'), specs)

@@ -6,7 +6,7 @@ import { writeImages } from './oci-layout.ts'
 import { apiImage, podImages } from './pod-images.ts'
 import { dnsImage, pauseImage, toolboxImage } from './toolbox.ts'
 
-/** Writes the images of the local cluster as one OCI layout, from which any registry client can push them. */
+/** Writes the images of the local cluster as one OCI layout, which registry clients can push. */
 const folder = process.argv[2] ?? join('dist', 'images')
 
 try {

@@ -25,8 +25,8 @@ interface Descriptor extends Blob {
 }
 
 /**
- * Adds images to an OCI image layout: the folder that any registry client can push from. Images that are in it
- * already stay; one of the same reference is replaced.
+ * Adds images to an OCI image layout, a folder that registry clients can push. Keeps existing images, except for those
+ * with the same reference.
  */
 export async function writeImages(folder: string, specs: readonly ImageSpec[]): Promise<WrittenImage[]> {
   mkdirSync(join(folder, 'blobs', 'sha256'), { recursive: true })
@@ -65,7 +65,7 @@ async function writeImage(folder: string, spec: ImageSpec): Promise<Descriptor> 
   const manifest = { schemaVersion: 2, mediaType: MEDIA.manifest, config, layers }
   return {
     ...storeJson(folder, MEDIA.manifest, manifest),
-    // containerd names the image by its own annotation, every other tool by the standard one.
+    // containerd reads the image name from its own annotation. Other tools read the standard annotation.
     annotations: { 'io.containerd.image.name': spec.reference, [REFERENCE]: spec.reference },
   }
 }

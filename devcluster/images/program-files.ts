@@ -3,13 +3,13 @@ import { readdirSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { LayerEntry } from './image-spec.ts'
 
-/** A program of this machine at `path`, with the shared libraries that it loads, each where the loader looks for it. */
+/** A program of the host at `path`, with its shared libraries at the paths where the loader looks for them. */
 export function programWithLibraries(source: string, path: string): LayerEntry[] {
   const libraries = librariesOf(source).map((library): LayerEntry => file(library, library.slice(1)))
   return [{ kind: 'file', path, source: realpathSync(source), executable: true }, ...libraries]
 }
 
-/** What `ldd` lists; a static program has none. */
+/** The libraries that `ldd` lists. Empty for a static program. */
 export function librariesOf(source: string): string[] {
   try {
     const out = execFileSync('ldd', [realpathSync(source)], {
@@ -22,7 +22,7 @@ export function librariesOf(source: string): string[] {
   }
 }
 
-/** A folder of this machine with all below it, except for what `skip` names. */
+/** A folder of the host with all its contents, except for paths that match `skip`. */
 export function folderTree(source: string, path: string, skip = /(?!)/): LayerEntry[] {
   return readdirSync(source, { withFileTypes: true }).flatMap((entry): LayerEntry[] => {
     const [from, to] = [join(source, entry.name), join(path, entry.name)]
@@ -42,7 +42,7 @@ function file(source: string, path: string): LayerEntry {
   }
 }
 
-/** One entry for each path, and a folder entry for every parent that none of them declares. */
+/** One entry per path. Adds a folder entry for every parent that has none. */
 export function completeLayer(entries: readonly LayerEntry[]): LayerEntry[] {
   const byPath = new Map(entries.map((entry) => [entry.path, entry]))
   for (const { path } of entries) {

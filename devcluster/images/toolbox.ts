@@ -10,7 +10,7 @@ export const DNS_IMAGE = 'localhost/coredns:1'
 export const TOOLBOX_PORT = 8080
 export const TOOLBOX_USER = 1000
 
-/** The image that holds a pod's namespaces. */
+/** The image of the process that holds a pod's namespaces. */
 export const pauseImage = (program: string): ImageSpec => programImage(PAUSE_IMAGE, 'pause', program)
 
 export const dnsImage = (program: string): ImageSpec => programImage(DNS_IMAGE, 'coredns', program)
@@ -25,11 +25,11 @@ function programImage(reference: string, name: string, source: string): ImageSpe
   }
 }
 
-/** Paths that a Python needs only for its own tests, its editor or its headers. */
+/** Paths that Python needs only for its tests, its editor or its headers. */
 const PYTHON_EXTRAS =
   /__pycache__|\/(test|tests|idlelib|tkinter|lib2to3|ensurepip|turtledemo|config-[^/]*|dist-packages)$/
 
-/** A shell, git, Node and Python for test pods, taken from this machine's own programs. */
+/** A shell, git, Node and Python for test pods, copied from the host. */
 export function toolboxImage(node: string): ImageSpec {
   return {
     reference: TOOLBOX_IMAGE,

@@ -7,7 +7,7 @@ export interface ContainerdPaths {
   readonly runc: string
 }
 
-/** Snapshotters and services that a test node has no use for, or whose kernel parts it does not have. */
+/** Snapshotters and services that a test node does not need, or that need missing kernel features. */
 const DISABLED = [
   'internal.v1.opt',
   'snapshotter.v1.blockfile',

@@ -4,12 +4,12 @@ import { basename, dirname, join } from 'node:path'
 import { runCommand } from '../host/run-command.ts'
 import { dropUnused } from '../images/drop-unused.ts'
 
-/** What containerd holds of its images below its root. Databases are written in place: each node has its own copy. */
+/** The databases of the images below containerd's root. containerd changes them in place, so each node has a copy. */
 const DATABASES = [
   'io.containerd.metadata.v1.bolt/meta.db',
   'io.containerd.snapshotter.v1.overlayfs/metadata.db',
 ]
-/** Blobs and unpacked layers are never changed, only removed: nodes share them by links. */
+/** Blobs and unpacked layers. They are deleted but never changed, so nodes share them by hard links. */
 const TREES = ['io.containerd.content.v1.content/blobs', 'io.containerd.snapshotter.v1.overlayfs/snapshots']
 
 export interface ImageStore {
@@ -18,9 +18,9 @@ export interface ImageStore {
   readonly archives: readonly string[]
   /** The containerd that unpacks the archives, at a path that contains its version. */
   readonly containerd: string
-  /** containerd's root folder, which is still empty. */
+  /** containerd's root folder. It must be empty. */
   readonly root: string
-  /** Unpacks the archives into `root`; containerd has ended by then. */
+  /** Unpacks the archives into `root`. containerd must have ended when it returns. */
   unpack(): Promise<void>
 }
 
@@ -53,7 +53,7 @@ async function takeFrom(kept: string, root: string): Promise<boolean> {
     await copyStore(kept, root)
     return true
   } catch {
-    // It was removed under our hands, or is not whole.
+    // The entry was deleted while it was copied, or is incomplete.
     rmSync(kept, { recursive: true, force: true })
     for (const part of [...DATABASES, ...TREES]) rmSync(join(root, part), { recursive: true, force: true })
     return false

@@ -2,12 +2,12 @@ import { chmodSync, type FSWatcher, mkdirSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import { sharedTemporaryFolder } from '../host/temporary-folder.ts'
 
-/** The provisioner's fixed place below `/tmp`. */
+/** The fixed folder of the provisioner below `/tmp`. */
 export const volumesFolder = (folder: string) => join(sharedTemporaryFolder(folder), 'hostpath_pv')
 
 /**
- * Lets every user write into new volumes. A real volume is handed to the pod's `fsGroup` by the kubelet; host paths
- * are left out of that, and a sandbox that is not root could not use its own.
+ * Makes new volumes writable for all users. The kubelet gives real volumes to the pod's `fsGroup`, but not host paths,
+ * so a non-root sandbox could not write to its volume.
  */
 export function openVolumes(folder: string): FSWatcher {
   const volumes = volumesFolder(folder)
@@ -21,7 +21,7 @@ function openVolume(path: string): void {
   try {
     chmodSync(path, 0o777)
   } catch (error) {
-    // The event was its removal.
+    // The event was a deletion.
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
 }

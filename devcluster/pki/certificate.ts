@@ -4,12 +4,12 @@ import { bits, explicit, implicit, integer, octets, oid, sequence, set, time, tr
 
 export interface Subject {
   readonly commonName: string
-  /** Kubernetes reads a client certificate's organizations as its user's groups. */
+  /** Kubernetes uses the organizations of a client certificate as the user's groups. */
   readonly organization?: string
 }
 
 export interface KeyPair {
-  /** PEM texts, as every Kubernetes program reads them. */
+  /** PEM texts of a certificate and its key. */
   readonly certificate: string
   readonly key: string
 }

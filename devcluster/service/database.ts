@@ -3,7 +3,7 @@ import { API_DATABASE_ROLE } from './names.ts'
 import { openOutside } from './outside-network.ts'
 import { startPostgres } from './postgres-server.ts'
 
-/** The address that `environments/local.json` and the cluster's resolver have for the database. */
+/** The address of the database in `environments/local.json` and in the cluster's resolver. */
 const ADDRESS = '198.51.100.40'
 const DATABASE = 'agentweaver'
 
@@ -13,7 +13,10 @@ export interface Database {
   stop(): Promise<void>
 }
 
-/** A PostgreSQL outside the cluster's nodes, at the address that the environment names. Its data ends with it. */
+/**
+ * A PostgreSQL outside the cluster's nodes, at the address that the environment names. Its data is deleted when it
+ * stops.
+ */
 export async function startDatabase(folder: string): Promise<Database> {
   const network = await openOutside(folder, {
     link: 'database',

@@ -10,15 +10,15 @@ const ROOT = join(import.meta.dirname, '..', '..')
 
 export interface CommandResult {
   readonly code: number
-  /** Standard output and standard error, in the order in which they arrived. */
+  /** stdout and stderr, in the order of arrival. */
   readonly output: string
 }
 
 export type EnvironmentChange = (environment: Environment) => object
 
 /**
- * Renders `environments/NAME.json` with a change into `folder`, and returns the path of the rendered tree. The files of
- * the repository stay as they are.
+ * Renders a changed copy of `environments/NAME.json` into `folder`, and returns the path of the rendered tree. The
+ * files of the repository are not changed.
  */
 export function renderChanged(folder: string, name: string, change: EnvironmentChange): string {
   const environments = join(folder, 'environments')
@@ -33,7 +33,7 @@ export function renderChanged(folder: string, name: string, change: EnvironmentC
   return join(folder, 'gitops', name)
 }
 
-/** Runs a program with the cluster's kubeconfig, and with its programs first in PATH. */
+/** Runs a program with the cluster's kubeconfig and with the cluster's programs first in `PATH`. */
 export function runInCluster(
   { kubeconfig, binFolders }: Pick<Cluster, 'kubeconfig' | 'binFolders'>,
   program: string,
@@ -56,7 +56,7 @@ export function runInCluster(
   })
 }
 
-/** `npm run gitops:apply` on the cluster. */
+/** Runs `npm run gitops:apply` on the cluster. */
 export function applyTree(
   cluster: Pick<Cluster, 'kubeconfig' | 'binFolders'>,
   args: readonly string[],

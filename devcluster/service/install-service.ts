@@ -52,7 +52,7 @@ export async function installService(
   }
 }
 
-/** The tree contains no Secret: on Azure the keys are in a vault. */
+/** The tree contains no Secrets, because on Azure the keys are in a vault. */
 async function createKeysSecret(client: KubeClient, files: Readonly<Record<string, string>>): Promise<void> {
   const metadata = { name: `${CONTROL_PLANE}-keys`, namespace: CONTROL_PLANE }
   await client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: CONTROL_PLANE } })
@@ -72,7 +72,7 @@ async function importImages(cluster: Cluster) {
 
 type Given = { readonly images: Partial<Environment['images']>; readonly jwks: object }
 
-/** Images and keys as a pipeline sets them. Two replicas, so that the load of this machine does not add a third. */
+/** Sets images and keys as a pipeline does. Fixed at two replicas, so load on this machine does not add a third. */
 function changed(environment: Environment, { images, jwks }: Given): object {
   const { sizes } = environment
   return {

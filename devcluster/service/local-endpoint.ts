@@ -3,7 +3,7 @@ import { Agent, createServer, type IncomingMessage, request, type ServerResponse
 import type { AddressInfo } from 'node:net'
 import { PUBLIC_NAME } from './names.ts'
 
-/** Cluster N is at this port plus N, so that a saved login still fits when the cluster is started again. */
+/** Cluster N uses this port plus N, so a saved login stays valid when the cluster is started again. */
 const FIRST_PORT = 18_080
 
 export interface LocalEndpoint {
@@ -12,8 +12,8 @@ export interface LocalEndpoint {
 }
 
 /**
- * An HTTP port of this machine that sends requests on to the service under its public name, because the service
- * accepts its own names only. Requests with another `Host` than this port's own are refused, as the service does.
+ * A local HTTP port that forwards requests to the service under its public host name, because the service accepts no
+ * other name. Like the service, it rejects requests whose `Host` is not the port's own.
  */
 export async function openLocalEndpoint(slot: number, tunnelPort: number): Promise<LocalEndpoint> {
   const agent = new Agent({ keepAlive: true })

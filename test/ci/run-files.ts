@@ -2,9 +2,9 @@ import { relative } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { startVitest, type TestModule } from 'vitest/node'
 
-/** What one run of one file came to. */
+/** The result of one run of one file. */
 export interface FileResult {
-  /** As a person names it: `test/cli/help.test.ts`. */
+  /** Path relative to the project, for example `test/cli/help.test.ts`. */
   readonly file: string
   readonly passed: number
   readonly skipped: number
@@ -18,7 +18,7 @@ export interface RunResult {
   readonly strays: number
 }
 
-/** Runs the tests of a project, or some files of it, and shows them as `npm test` does. */
+/** Runs the tests of a project, or only some files, and prints them as `npm test` does. */
 export async function runFiles(root: string, files: readonly string[] = []): Promise<RunResult> {
   const vitest = await startVitest('test', [...files], { root, run: true, watch: false })
   const { state } = vitest
@@ -43,7 +43,7 @@ function resultOf(root: string, module: TestModule): FileResult {
   }
 }
 
-/** A file fails outside its tests by itself, or in a hook of a block. */
+/** A file can fail outside its tests: while it is loaded, or in a hook of a `describe` block. */
 function errorOf(module: TestModule): string | undefined {
   const blocks = [...module.children.allSuites()].flatMap((suite) => suite.errors())
   return [...module.errors(), ...blocks][0]?.message

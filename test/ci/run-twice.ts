@@ -1,21 +1,22 @@
 import type { FileResult, RunResult } from './run-files.ts'
 
-/** So many files that fail are no accident. */
+/** If more files fail, the failures are not random, and no file is run again. */
 const MAX_AGAIN = 20
 
 export interface Verdict {
   readonly passed: number
   readonly failed: number
   readonly skipped: number
-  /** `file: test: reason` of each failure that did not come again. */
+  /** `file: test: reason` of each failure that did not happen in the second run. */
   readonly flaky: readonly string[]
-  /** The same of each that did. */
+  /** `file: test: reason` of each other failure. */
   readonly failures: readonly string[]
 }
 
 /**
- * Runs every file once, and each failed file once more by itself. If the second run passes, the file counts as passed
- * and its first failures are listed as flaky. Each entry is a defect, either in the test or in the code under test.
+ * Runs every file once, and each failed file once more by itself, unless too many failed. If the second run passes, the
+ * file counts as passed and its first failures are listed as flaky. Each entry is a defect, either in the test or in
+ * the code under test.
  */
 export async function runTwice(run: (files?: readonly string[]) => Promise<RunResult>): Promise<Verdict> {
   const first = await run()
@@ -28,7 +29,7 @@ export async function runTwice(run: (files?: readonly string[]) => Promise<RunRe
     verdicts.push(judge(one, again))
   }
   const strays = first.strays > 0 ? [`${first.strays} errors outside all tests`] : []
-  // A run without a test has shown nothing.
+  // A run without any test proves nothing.
   const empty = first.files.length === 0 ? ['no test was found'] : []
   const failures = [
     ...verdicts.flatMap(({ file, failures: list }) => list.map((line) => `${file}: ${line}`)),

@@ -28,7 +28,10 @@ describe('the images of a node', () => {
   })
   afterEach(() => rmSync(cacheRoot, { recursive: true, force: true }))
 
-  /** A node's containerd root, filled; what unpacking would write says which node did it. */
+  /**
+   * Fills the containerd root of a node. Unpacking writes the node's name, which shows the node that unpacked each
+   * file.
+   */
   async function fill(node: string, archives: readonly string[] = ['/cache/images/pause-1.tar']) {
     const root = join(cacheRoot, node)
     mkdirSync(root)

@@ -8,7 +8,7 @@ import { apiImage, podImages } from '../../devcluster/images/pod-images.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 
-/** The instructions of a Containerfile; a line that ends with a backslash goes on. */
+/** The instructions of a Containerfile, with continued lines joined. */
 function instructionsOf(name: string): { word: string; rest: string }[] {
   const text = readFileSync(join(ROOT, 'images', `${name}.Containerfile`), 'utf8')
   return text
@@ -27,7 +27,7 @@ const CONTAINERS = [
 let folder: string
 let images: readonly ImageSpec[]
 
-// The tools of the toolbox are another machine's, where an image is made of a Containerfile.
+// A Containerfile installs other builds of the toolbox programs, so the host's programs are left out here.
 const noTools = () => ({ shell: [], languages: [] })
 
 beforeAll(async () => {
