@@ -22,7 +22,7 @@ describeWith(['agent-sandbox'], 'what a known escape needs', () => {
     },
   )
 
-  it('is absent from the strict pod, which passes', async () => {
+  it('is missing from the compliant pod, which is admitted (control)', async () => {
     expect(await test.ask(create('controller', aSandboxPod(test)))).toMatchObject({ status: 200 })
   })
 })

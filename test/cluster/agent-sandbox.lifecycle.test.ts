@@ -12,7 +12,7 @@ const QUIET_MS = 4_000
 describeWith(['agent-sandbox'], 'the end of a claim', () => {
   const space = useSandboxSpace('ends')
 
-  it('deletes claim, sandbox and pod at the shutdown time under the policy Delete', async () => {
+  it('deletes the claim, the sandbox and the pod at the shutdown time under the policy Delete', async () => {
     await space.fillPool('timed', 1)
     const lifecycle = { shutdownTime: inSeconds(6), shutdownPolicy: 'Delete' }
     const claim = await space.bindClaim({ pool: 'timed', spec: { lifecycle } })
@@ -23,7 +23,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
     await space.waitUntilGone('pods', sandboxOf(claim))
   })
 
-  it('keeps only the record, not the sandbox, under the policy Retain', async () => {
+  it('keeps the claim but not the sandbox under the policy Retain', async () => {
     await space.fillPool('retained', 1)
     const lifecycle = { shutdownTime: inSeconds(6), shutdownPolicy: 'Retain' }
     const claim = await space.bindClaim({ pool: 'retained', spec: { lifecycle } })
@@ -35,7 +35,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
     await space.claim(claim.metadata.name)
   })
 
-  it('retains by default: an expired claim without a policy stays', async () => {
+  it('retains an expired claim without a policy', async () => {
     await space.fillPool('default-policy', 1)
     const claim = await space.bindClaim({
       pool: 'default-policy',
@@ -47,7 +47,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
     expect((await space.claim(claim.metadata.name))['spec'].lifecycle.shutdownPolicy).toBe('Retain')
   })
 
-  it('follows a shutdown time that is pushed forward', async () => {
+  it('follows a shutdown time that is extended', async () => {
     await space.fillPool('pushed', 1)
     const lifecycle = { shutdownTime: inSeconds(6), shutdownPolicy: 'Delete' }
     const claim = await space.bindClaim({ pool: 'pushed', spec: { lifecycle } })
@@ -59,7 +59,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
     expect(conditionOf(await space.claim(claim.metadata.name), 'Ready')?.status).toBe('True')
   })
 
-  it('never comes from a TTL alone while the pod runs', async () => {
+  it('is not triggered by a TTL while the pod runs', async () => {
     await space.fillPool('ttl-running', 1)
     const lifecycle = { ttlSecondsAfterFinished: 0, shutdownPolicy: 'Delete' }
     const claim = await space.bindClaim({ pool: 'ttl-running', spec: { lifecycle } })
@@ -69,7 +69,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
     expect(conditionOf(await space.claim(claim.metadata.name), 'Ready')?.status).toBe('True')
   })
 
-  it('takes all that belongs to a deleted claim with it, at once', async () => {
+  it('deletes the dependents of a deleted claim at once', async () => {
     await space.fillPool('cascade', 1, { spec: { service: true } })
     const claim = await space.bindClaim({ pool: 'cascade' })
     const started = Date.now()
@@ -82,7 +82,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
     expect(Date.now() - started).toBeLessThan(10_000)
   })
 
-  it('waits for all that belongs to it under the policy DeleteForeground', async () => {
+  it('waits for the dependents of the claim under the policy DeleteForeground', async () => {
     await space.fillPool('foreground', 1)
     const lifecycle = { shutdownTime: inSeconds(6), shutdownPolicy: 'DeleteForeground' }
     const claim = await space.bindClaim({ pool: 'foreground', spec: { lifecycle } })
@@ -93,7 +93,7 @@ describeWith(['agent-sandbox'], 'the end of a claim', () => {
     expect(await space.client.find(space.path('pods', sandboxOf(claim)))).toBeUndefined()
   })
 
-  it('is refused when the UID in the precondition is another', async () => {
+  it('is rejected when the UID in the precondition differs', async () => {
     await space.fillPool('precondition', 0)
     const claim = await space.bindClaim({ pool: 'precondition' })
     const preconditions = { uid: '00000000-0000-4000-8000-000000000000' }
@@ -119,7 +119,7 @@ describeWith(['agent-sandbox', 'kwok'], 'a pod that ends', () => {
     ['Failed', 'PodFailed'],
     ['Succeeded', 'PodSucceeded'],
   ] as const)(
-    'in phase %s leaves the claim with the reason %s and is not started again',
+    'in phase %s leaves the claim with the reason %s and is not restarted',
     async (phase, reason) => {
       const pool = phase.toLowerCase()
       await space.fillPool(pool, 1)
@@ -148,7 +148,7 @@ describeWith(['agent-sandbox', 'kwok'], 'a pod that ends', () => {
     await space.waitUntilGone('sandboxclaims', claim.metadata.name)
   })
 
-  it('does not hold the claim beyond an earlier shutdown time', async () => {
+  it('does not keep the claim beyond an earlier shutdown time', async () => {
     await space.fillPool('earlier', 1)
     const lifecycle = { shutdownTime: inSeconds(6), ttlSecondsAfterFinished: 600, shutdownPolicy: 'Delete' }
     const claim = await space.bindClaim({ pool: 'earlier', spec: { lifecycle } })
@@ -158,7 +158,7 @@ describeWith(['agent-sandbox', 'kwok'], 'a pod that ends', () => {
     await space.waitUntilGone('sandboxclaims', claim.metadata.name)
   })
 
-  it('is started again under the same name when it was deleted', async () => {
+  it('is started again under the same name after it was deleted', async () => {
     await space.fillPool('deleted', 1)
     const claim = await space.bindClaim({ pool: 'deleted' })
     const before = (await space.pod(sandboxOf(claim))).metadata.uid
@@ -196,7 +196,7 @@ describeWith(['agent-sandbox'], 'a sandbox by itself', () => {
     await space.sandbox('retained')
   })
 
-  it('gives up its pod when suspended and gets one of the same name when resumed', async () => {
+  it('deletes its pod when suspended and creates one with the same name when resumed', async () => {
     await createSandbox('paused')
 
     await space.client.mergePatch(space.path('sandboxes', 'paused'), { spec: { operatingMode: 'Suspended' } })
@@ -208,7 +208,7 @@ describeWith(['agent-sandbox'], 'a sandbox by itself', () => {
     expect((await space.pod('paused')).metadata.name).toBe('paused')
   })
 
-  it('has a Service only when it asks for one', async () => {
+  it('has a Service only if it requests one', async () => {
     await createSandbox('served', { service: true })
     await createSandbox('unserved')
 
@@ -217,7 +217,7 @@ describeWith(['agent-sandbox'], 'a sandbox by itself', () => {
     expect(await space.client.find(space.path('services', 'unserved'))).toBeUndefined()
   })
 
-  it('keeps its pod as it is when its pod template is edited', async () => {
+  it('does not change its pod when its pod template is edited', async () => {
     await createSandbox('edited')
     const before = (await space.pod('edited')).metadata.uid
     const containers = [{ name: 'main', image: 'localhost/other:1' }]
@@ -232,7 +232,7 @@ describeWith(['agent-sandbox'], 'a sandbox by itself', () => {
     expect(pod['spec'].containers[0].image).not.toBe('localhost/other:1')
   })
 
-  it('refuses a change of its volume claim templates', async () => {
+  it('rejects a change of its volume claim templates', async () => {
     await createSandbox('immutable')
     const spec = {
       volumeClaimTemplates: [{ metadata: { name: 'a' }, spec: { accessModes: ['ReadWriteOnce'] } }],
@@ -243,7 +243,7 @@ describeWith(['agent-sandbox'], 'a sandbox by itself', () => {
     ).rejects.toMatchObject({ status: 422 })
   })
 
-  it('says MultiplePods when a second pod claims to be its own', async () => {
+  it('reports MultiplePods when a second pod has its owner reference', async () => {
     await createSandbox('doubled')
     const { uid, labels } = {
       uid: (await space.sandbox('doubled')).metadata.uid!,

@@ -9,7 +9,7 @@ import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 describeWith(['agent-sandbox'], 'the name of a sandbox', () => {
   const space = useSandboxSpace('names')
 
-  it('does not even begin with the pool’s name and a hyphen when that name is long', async () => {
+  it('does not start with the name of the pool if that name is long', async () => {
     const pool = 'p'.repeat(58)
     await space.fillPool(pool, 1)
 
@@ -18,7 +18,7 @@ describeWith(['agent-sandbox'], 'the name of a sandbox', () => {
     expect(sandboxOf(claim)).toMatch(/^p{58}[a-z0-9]{5}$/)
   })
 
-  it('is a cold claim’s name, however long that is', async () => {
+  it('is the name of the claim for a cold claim of any length', async () => {
     await space.fillPool('cold', 0)
     const name = 'c'.repeat(100)
 
@@ -27,7 +27,7 @@ describeWith(['agent-sandbox'], 'the name of a sandbox', () => {
     expect(sandboxOf(await space.waitForBound(name))).toBe(name)
   })
 
-  it('must fit a Service where the template asks for one: a longer claim never becomes ready', async () => {
+  it('must fit a Service if the template requests one: a longer claim never becomes ready', async () => {
     await space.fillPool('served', 0, { spec: { service: true } })
     const name = 's'.repeat(64)
 
@@ -38,7 +38,7 @@ describeWith(['agent-sandbox'], 'the name of a sandbox', () => {
   })
 })
 
-describeWith(['agent-sandbox'], 'a namespace without room', () => {
+describeWith(['agent-sandbox'], 'a namespace at its quota', () => {
   const space = useSandboxSpace('quota')
 
   /**
@@ -64,7 +64,7 @@ describeWith(['agent-sandbox'], 'a namespace without room', () => {
     return quota
   }
 
-  it('shows a quota’s words in the reason ReconcilerError, and binds when there is room again', async () => {
+  it('reports the quota error with the reason ReconcilerError, and binds when the quota has room again', async () => {
     const pool = space.unique('full')
     await space.fillPool(pool, 0)
     const metadata = { name: 'example', namespace: space.name }
@@ -78,7 +78,7 @@ describeWith(['agent-sandbox'], 'a namespace without room', () => {
     await space.waitForBound(name)
   })
 
-  it('refuses the claim itself where claims are counted', async () => {
+  it('rejects the claim itself if the quota counts claims', async () => {
     const pool = space.unique('counted')
     await space.fillPool(pool, 0)
     const quota = await limitToNone(
@@ -95,10 +95,10 @@ describeWith(['agent-sandbox'], 'a namespace without room', () => {
   })
 })
 
-describeWith(['agent-sandbox'], 'a claim with a volume of its own', () => {
+describeWith(['agent-sandbox'], 'a claim with its own volume', () => {
   const space = useSandboxSpace('own-volume')
 
-  it('starts cold beside a full pool, even where the template permits that', async () => {
+  it('starts cold although the pool is full and the template permits volumes', async () => {
     await space.fillPool('permitted', 1, { spec: { volumeClaimTemplatesPolicy: 'Allowed' } })
     const resources = { requests: { storage: '1Mi' } }
     const volumeClaimTemplates = [

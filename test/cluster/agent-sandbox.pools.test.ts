@@ -24,7 +24,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
   const environmentOf = async (sandbox: string) =>
     (await space.pod(sandbox))['spec'].containers[0].env?.[0]?.name
 
-  it('keeps its stale members until they are claimed when it replaces on replenishing', async () => {
+  it('keeps its stale members until they are claimed if it updates on replenishment', async () => {
     const before = namesOf(await space.fillPool('lazy', 2))
 
     await editTemplate('lazy')
@@ -42,7 +42,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     expect(await environmentOf(fresh.metadata.name)).toBe('EDITED')
   })
 
-  it('throws all stale members away at once when it recreates', async () => {
+  it('deletes all stale members at once under the update strategy Recreate', async () => {
     await space.client.create(aTemplate(space, 'eager'))
     await space.client.create(
       aPool(space, 'eager', { template: 'eager', replicas: 2, updateStrategy: 'Recreate' }),
@@ -57,7 +57,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     })
   })
 
-  it('leaves claimed sandboxes alone when its template changes', async () => {
+  it('does not change claimed sandboxes when its template changes', async () => {
     await space.client.create(aTemplate(space, 'claimed'))
     await space.client.create(
       aPool(space, 'claimed', { template: 'claimed', replicas: 1, updateStrategy: 'Recreate' }),
@@ -74,7 +74,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     expect(await environmentOf(sandboxOf(claim))).toBeUndefined()
   })
 
-  it('is not rolled by an edit of its template’s metadata alone', async () => {
+  it('is not rolled by an edit of the metadata of its template', async () => {
     await space.client.create(aTemplate(space, 'labels-only'))
     await space.client.create(
       aPool(space, 'labels-only', { template: 'labels-only', replicas: 1, updateStrategy: 'Recreate' }),
@@ -99,7 +99,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     expect(next?.metadata.name).not.toBe(member!.metadata.name)
   })
 
-  it('takes its free members with it when deleted, and leaves the claimed ones to their claims', async () => {
+  it('deletes its free members when it is deleted, and keeps the claimed ones', async () => {
     await space.fillPool('deleted', 2)
     const claim = await space.bindClaim({ pool: 'deleted' })
     await space.waitForPool('deleted', 2)
@@ -112,7 +112,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
     expect(sandboxOf(await space.waitForBound(claim.metadata.name))).toBe(sandboxOf(claim))
   })
 
-  it('grows and shrinks by its scale subresource', async () => {
+  it('grows and shrinks through its scale subresource', async () => {
     await space.fillPool('scaled', 1)
     const scale = { ...space.path('sandboxwarmpools', 'scaled'), subresource: 'scale' }
 
@@ -124,7 +124,7 @@ describeWith(['agent-sandbox'], 'a warm pool', () => {
   })
 })
 
-describeWith(['agent-sandbox'], 'what a template adds by itself', () => {
+describeWith(['agent-sandbox'], 'defaults that a template adds', () => {
   const space = useSandboxSpace('templates')
   const policy = (template: string) => ({
     apiVersion: 'networking.k8s.io/v1',
@@ -133,7 +133,7 @@ describeWith(['agent-sandbox'], 'what a template adds by itself', () => {
     name: `${template}-network-policy`,
   })
 
-  it('takes the service account token out of pods that do not ask for one', async () => {
+  it('removes the service account token from pods that do not request one', async () => {
     const [member] = await space.fillPool('no-token', 1)
 
     const pod = await space.pod(member!.metadata.name)
@@ -141,13 +141,13 @@ describeWith(['agent-sandbox'], 'what a template adds by itself', () => {
     expect(pod['spec'].automountServiceAccountToken).toBe(false)
   })
 
-  it('makes no network policy when unmanaged', async () => {
+  it('creates no network policy when unmanaged', async () => {
     await space.fillPool('unmanaged', 1)
 
     expect(await space.client.find(policy('unmanaged'))).toBeUndefined()
   })
 
-  it('opens the internet and takes cluster DNS away when managed, which is the default', async () => {
+  it('opens the Internet and closes cluster DNS when managed, which is the default', async () => {
     const spec = { networkPolicyManagement: 'Managed' }
     const [member] = await space.fillPool('managed', 1, { spec })
 

@@ -12,10 +12,10 @@ const volumeClaimTemplates = [
   },
 ]
 
-describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
+describeWith(['agent-sandbox'], 'a claim that the controller rejects', () => {
   const space = useSandboxSpace('refused')
 
-  it('says EnvVarsInjectionRejected when the template does not permit env', async () => {
+  it('reports EnvVarsInjectionRejected if the template does not permit env', async () => {
     await space.fillPool('no-env', 0)
 
     const name = await space.postClaim({ pool: 'no-env', spec: { env } })
@@ -23,7 +23,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     await space.waitForReason(name, 'EnvVarsInjectionRejected')
   })
 
-  it('says EnvVarsInjectionRejected when it would add env to a container that reads it from elsewhere', async () => {
+  it('reports EnvVarsInjectionRejected if it adds env to a container that reads env from another source', async () => {
     const podSpec = {
       containers: [{ name: 'main', image: 'x', envFrom: [{ configMapRef: { name: 'any' } }] }],
     }
@@ -34,7 +34,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     await space.waitForReason(name, 'EnvVarsInjectionRejected')
   })
 
-  it('says ReconcilerError when it would override a variable of the template', async () => {
+  it('reports ReconcilerError if it overrides a variable of the template', async () => {
     const podSpec = { containers: [{ name: 'main', image: 'x', env: [{ name: 'A', value: '0' }] }] }
     await space.fillPool('override', 0, { podSpec, spec: { envVarsInjectionPolicy: 'Allowed' } })
 
@@ -44,7 +44,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     expect(message).toMatch(/override/)
   })
 
-  it('says VolumeClaimTemplatesError when the template does not permit volumes of its own', async () => {
+  it('reports VolumeClaimTemplatesError if the template does not permit claim volumes', async () => {
     await space.fillPool('no-volumes', 0)
 
     const name = await space.postClaim({ pool: 'no-volumes', spec: { volumeClaimTemplates } })
@@ -56,7 +56,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     ['a label without a domain', { labels: { team: 'a' } }],
     ['a label of a domain that is not on the list', { labels: { 'example.com/team': 'a' } }],
     ['an annotation of a reserved domain', { annotations: { 'kubernetes.io/team': 'a' } }],
-  ])('says InvalidMetadata for %s', async (_what, additionalPodMetadata) => {
+  ])('reports InvalidMetadata for %s', async (_what, additionalPodMetadata) => {
     const pool = space.unique('metadata')
     await space.fillPool(pool, 0)
 
@@ -65,7 +65,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     await space.waitForReason(name, 'InvalidMetadata')
   })
 
-  it('says ReconcilerError when it sets a label of the template to another value', async () => {
+  it('reports ReconcilerError if it sets a label of the template to another value', async () => {
     await space.fillPool('conflict', 0, { podMetadata: { labels: { 'sandbox.users.io/team': 'a' } } })
     const labels = { 'sandbox.users.io/team': 'b' }
 
@@ -75,7 +75,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     expect(message).toMatch(/metadata override conflict/)
   })
 
-  it('says ReconcilerError when a sandbox of its name belongs to somebody else', async () => {
+  it('reports ReconcilerError if a sandbox with the same name has another owner', async () => {
     await space.fillPool('squatter', 0)
     await space.client.create({
       apiVersion: CORE_API,
@@ -113,7 +113,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     return { pool, name }
   }
 
-  it('is not tried again because its template was mended', async () => {
+  it('is not retried because its template was fixed', async () => {
     const { name } = await refuseThenMend()
 
     const claim = await space.claim(name)
@@ -122,7 +122,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     expect(conditionOf(claim, 'Ready')?.reason).toBe('EnvVarsInjectionRejected')
   })
 
-  it('is tried again at its next event, whatever that is: a refusal is not final while the claim is there', async () => {
+  it('is retried at the next event of any kind: a rejection is not final while the claim exists', async () => {
     const { name } = await refuseThenMend()
 
     await space.client.mergePatch(space.path('sandboxclaims', name), {
@@ -132,7 +132,7 @@ describeWith(['agent-sandbox'], 'a claim that the controller refuses', () => {
     await space.waitForBound(name)
   })
 
-  it('is tried again when its pool is edited', async () => {
+  it('is retried when its pool is edited', async () => {
     const { pool, name } = await refuseThenMend()
 
     const spec = { updateStrategy: { type: 'Recreate' } }
@@ -158,7 +158,7 @@ describeWith(['agent-sandbox'], 'metadata that a claim may add', () => {
     )
   })
 
-  it('turns a healthy claim to WarmPoolNotFound when its pool goes away', async () => {
+  it('turns a healthy claim to WarmPoolNotFound when its pool is deleted', async () => {
     await space.fillPool('gone', 1)
     const labels = { 'sandbox.users.io/run': 'r1' }
     const claim = await space.bindClaim({ pool: 'gone', spec: { additionalPodMetadata: { labels } } })
@@ -177,7 +177,7 @@ describeWith(['agent-sandbox'], 'metadata that a claim may add', () => {
     await space.pod(sandboxOf(claim))
   })
 
-  it('in a template keeps every label but the controller’s own kinds, which are dropped without a word', async () => {
+  it('in a template keeps every label except the controller’s own, which are dropped without an error', async () => {
     const labels = { 'example.com/kept': 'yes', 'agents.x-k8s.io/forged': 'yes' }
     const [member] = await space.fillPool('forged', 1, { podMetadata: { labels } })
 
@@ -187,7 +187,7 @@ describeWith(['agent-sandbox'], 'metadata that a claim may add', () => {
     expect(pod.metadata.labels).not.toHaveProperty(['agents.x-k8s.io/forged'])
   })
 
-  it('moves a running pod under another template’s policies when the claim’s pool is edited', async () => {
+  it('puts a running pod under the policies of another template when the claim’s pool is edited', async () => {
     await space.fillPool('strict', 1)
     await space.client.create(aTemplate(space, 'lax'))
     await space.client.create(aPool(space, 'lax', { template: 'lax', replicas: 0 }))

@@ -8,7 +8,7 @@ import { sandboxOf, useSandboxSpace } from './helpers/sandbox-space.ts'
 
 const MOUNT = '/workspace'
 
-describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with a volume of its own', () => {
+describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with its own volume', () => {
   const space = useSandboxSpace('volumes')
   const folders = () => {
     const root = volumesFolder(inject('cluster').folder)
@@ -27,7 +27,7 @@ describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with a volume
     await space.fillPool(name, replicas, { podSpec, spec: { volumeClaimTemplates } })
   }
 
-  it('has a claim named after volume and sandbox, which is gone with the claim, data and all', async () => {
+  it('has a PersistentVolumeClaim named after volume and sandbox, which is deleted with the claim and its data', async () => {
     await fillPoolWithVolumes('owned', 1)
     const claim = await space.bindClaim({ pool: 'owned' })
     const sandbox = sandboxOf(claim)
@@ -48,7 +48,7 @@ describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with a volume
     if (hasFeature('audit log')) expect(folders()).not.toContain(volume)
   })
 
-  it('never sees what an earlier sandbox of the same pool has written', async () => {
+  it('does not see the data of an earlier sandbox of the same pool', async () => {
     await fillPoolWithVolumes('pristine', 1)
     const first = await space.bindClaim({ pool: 'pristine' })
     await execInPod(space, sandboxOf(first), ['sh', '-c', `echo secret > ${MOUNT}/mark`])
@@ -60,7 +60,7 @@ describeWith(['agent-sandbox', 'real node', 'volumes'], 'a sandbox with a volume
     expect((await execInPod(space, sandboxOf(second), ['ls', '-A', MOUNT])).output).toBe('')
   })
 
-  it('loses its data too when the claim is retained', async () => {
+  it('loses its data even if the claim is retained', async () => {
     await fillPoolWithVolumes('retained', 1)
     const lifecycle = { shutdownTime: inSeconds(8), shutdownPolicy: 'Retain' }
     const claim = await space.bindClaim({ pool: 'retained', spec: { lifecycle } })
@@ -94,7 +94,7 @@ describeWith(['agent-sandbox', 'real node'], 'a sandbox whose command ends', () 
   it.each([
     ['exit 0', 'PodSucceeded'],
     ['exit 3', 'PodFailed'],
-  ])('with `%s` gives the reason %s and stays ended', async (script, reason) => {
+  ])('with `%s` reports the reason %s and is not restarted', async (script, reason) => {
     const pool = reason.toLowerCase()
     const [container] = realPodSpec().containers
     const { readinessProbe: _, ...rest } = container!

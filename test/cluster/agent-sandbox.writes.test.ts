@@ -6,7 +6,7 @@ import { conditionOf } from '../../devcluster/client/manifests.ts'
 import { describeWith } from './helpers/features.ts'
 import { useSandboxSpace } from './helpers/sandbox-space.ts'
 
-describeWith(['agent-sandbox'], 'what a watcher sees of a claim', () => {
+describeWith(['agent-sandbox'], 'the claim changes that a watcher receives', () => {
   const space = useSandboxSpace('watched')
 
   /** Every state of one claim, from its creation to Ready. */
@@ -32,13 +32,13 @@ describeWith(['agent-sandbox'], 'what a watcher sees of a claim', () => {
     return reasons.filter((reason, index) => reason !== reasons[index - 1])
   }
 
-  it('goes from nothing to Ready in one step when it is warm', async () => {
+  it('go from nothing to Ready in one step for a warm claim', async () => {
     await space.fillPool('warm', 1)
 
     expect(reasonsOf(await watchUntilReady('warm'))).toEqual(['DependenciesReady'])
   })
 
-  it('names its sandbox before that is ready when it is cold', async () => {
+  it('name the sandbox of a cold claim before the sandbox is ready', async () => {
     await space.fillPool('cold', 0)
 
     const states = await watchUntilReady('cold')
@@ -50,7 +50,7 @@ describeWith(['agent-sandbox'], 'what a watcher sees of a claim', () => {
     expect(conditionOf(first!, 'Ready')?.status).toBe('False')
   })
 
-  it('has its spec written by the controller when warm: a policy that freezes specs must let that pass', async () => {
+  it('include a write of the controller to the spec of a warm claim, which admission rules must allow', async () => {
     await space.fillPool('spec', 1)
 
     const states = await watchUntilReady('spec')
@@ -60,7 +60,7 @@ describeWith(['agent-sandbox'], 'what a watcher sees of a claim', () => {
     expect(states.map(({ metadata }) => metadata.generation)).toContain(2)
   })
 
-  it('records its choice on the claim before it takes the sandbox over', async () => {
+  it('record the chosen sandbox on the claim before the sandbox changes its owner', async () => {
     await space.fillPool('record', 1)
 
     const states = await watchUntilReady('record')
@@ -74,11 +74,11 @@ describeWith(['agent-sandbox'], 'what a watcher sees of a claim', () => {
   })
 })
 
-describeWith(['agent-sandbox', 'audit log'], 'what a warm claim costs the API server', () => {
+describeWith(['agent-sandbox', 'audit log'], 'the API server requests of a warm claim', () => {
   const space = useSandboxSpace('audited')
   const audit = createAuditLog(inject('cluster').auditLog)
 
-  it('is at least four writes by the controller on the claim itself, and hardly more', async () => {
+  it('are at least four controller writes to the claim, and few more', async () => {
     await space.fillPool('cost', 1)
 
     const claim = await space.bindClaim({ pool: 'cost' })
@@ -95,7 +95,7 @@ describeWith(['agent-sandbox', 'audit log'], 'what a warm claim costs the API se
     expect(count('patch', 'sandboxclaims/status')).toBeLessThanOrEqual(2)
   })
 
-  it('is no read at all: the controller answers from its caches', async () => {
+  it('are no reads by the controller, which uses its caches', async () => {
     await space.fillPool('reads', 1)
     const since = new Date()
 

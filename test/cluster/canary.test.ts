@@ -265,7 +265,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
       )
     }
 
-    it('is used for the model, by the real SDK, in a turn that ran a command', () => {
+    it('is used for the model by the real SDK in a turn that ran a command', () => {
       expect(model.requests[0]?.headers['authorization']).toBe(`Bearer ${CANARY}`)
       expect(
         seen.flatMap((event) => (event.type === 'command.output' ? event.data.chunk : [])).join(''),
@@ -273,7 +273,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
       expect(seen.some(({ type }) => type === 'agent.message')).toBe(true)
     })
 
-    it('is in nothing that is left, and in nothing that is there meanwhile but the memory of AgentHost', () => {
+    it('appears in no remaining object and, during the run, only in the memory of AgentHost', () => {
       const found = Object.entries(sightings).map(([where, what]) => [
         where,
         [...new Set(what)].filter((one) => one !== 'control'),
@@ -285,7 +285,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
       ).toEqual({})
     })
 
-    it('would have been found: each searcher finds the control that was put there', () => {
+    it('would have been found: each search finds its planted control value', () => {
       const blind = Object.entries(sightings)
         .filter(([, what]) => !what.includes('control'))
         .map(([where]) => where)

@@ -47,14 +47,14 @@ describeWith(['audit log'], 'the control plane', () => {
 
   const pods = { apiVersion: 'v1', plural: 'pods', namespace: space.name }
 
-  it('gives tokens for an audience, and takes none that is meant for another', async () => {
+  it('issues tokens for an audience, and rejects a token for another audience', async () => {
     const token = await tokenFor('caller', ['agent-host'])
 
     expect(claimsOf(token).aud).toEqual(['agent-host'])
     await expect(withToken(token, (client) => client.list(pods))).rejects.toMatchObject({ status: 401 })
   })
 
-  it('refuses what no role grants, and permits what one does', async () => {
+  it('rejects requests that no role grants, and allows those that a role grants', async () => {
     const token = await tokenFor('reader')
     await expect(withToken(token, (client) => client.list(pods))).rejects.toMatchObject({ status: 403 })
     const metadata = { name: 'reader', namespace: space.name }
@@ -80,7 +80,7 @@ describeWith(['audit log'], 'the control plane', () => {
     expect(list.items).toEqual([])
   })
 
-  it('counts who has called what', async () => {
+  it('records the caller of each request in the audit log', async () => {
     const audit = createAuditLog(auditLog)
     const token = await tokenFor('counted')
     const user = `system:serviceaccount:${space.name}:counted`
@@ -95,7 +95,7 @@ describeWith(['audit log'], 'the control plane', () => {
     expect(audit.count({ user, verb: 'delete' })).toBe(0)
   })
 
-  it('keeps a node to its own objects', async () => {
+  it('limits a node to its own objects', async () => {
     const client = createKubeClient(readKubeconfig(`${folder}/kubeconfigs/node0`))
     const labels = { 'node-role.kubernetes.io/master': '' }
     const patch = client.mergePatch(
@@ -152,13 +152,13 @@ describeWith(['audit log'], 'the control plane', () => {
 describeWith([], 'pod security', () => {
   const space = useNamespace('restricted', { 'pod-security.kubernetes.io/enforce': 'restricted' })
 
-  it('refuses a pod that is not restricted', async () => {
+  it('rejects a pod that is not restricted', async () => {
     const spec = quickPodSpec({ hostNetwork: true })
 
     await expect(createPod(space, 'open', { spec })).rejects.toMatchObject({ status: 403 })
   })
 
-  it('takes one that is', async () => {
+  it('admits a restricted pod', async () => {
     await createPod(space, 'closed', { spec: realPodSpec() })
   })
 })
@@ -167,7 +167,7 @@ describeWith(['real node', 'cluster DNS'], 'a pod', () => {
   const space = useNamespace('inside')
   const TOKEN = '/var/run/secrets/kubernetes.io/serviceaccount'
 
-  it('reaches the API server by its name in the cluster, with the token that it is given', async () => {
+  it('reaches the API server by its cluster name with the mounted token', async () => {
     await createPod(space, 'client', { spec: realPodSpec({ automountServiceAccountToken: true }) })
     await waitUntilPodReady(space, 'client')
     const script = `
@@ -183,7 +183,7 @@ describeWith(['real node', 'cluster DNS'], 'a pod', () => {
     expect(output).toBe('200')
   })
 
-  it('finds a Service by its short name and gets through to the pods behind it', async () => {
+  it('resolves a Service by its short name and reaches the pods behind it', async () => {
     const labels = { app: 'served' }
     await createPod(space, 'server', { labels })
     await createPod(space, 'visitor')
@@ -209,7 +209,7 @@ describeWith(['real node', 'cluster DNS'], 'a pod', () => {
     expect(answer).toBe('ok')
   })
 
-  it('is confined as its spec says', async () => {
+  it('is confined as its spec requires', async () => {
     await createPod(space, 'confined')
     await waitUntilPodReady(space, 'confined')
 

@@ -6,7 +6,7 @@ import { describeWith } from './helpers/features.ts'
 const SLOW = 180_000
 
 describeWith(['agent-sandbox', 'gvisor'], 'the demo on a cluster', () => {
-  it('uploads, runs in a pod of its own, brings the change back, and leaves nothing', {
+  it('uploads a workspace, runs in a dedicated pod, downloads the change, and leaves no objects', {
     timeout: SLOW,
   }, async () => {
     const { kubeconfig, binFolders } = inject('cluster')

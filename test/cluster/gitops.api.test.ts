@@ -97,7 +97,7 @@ describe.skipIf(noNodes !== undefined)(
       })
     }
 
-    it('serves with two replicas, under the rights, the policies and the limits of the tree', async () => {
+    it('serves with two replicas under the RBAC, the policies and the limits of the tree', async () => {
       const pods = await api.pods()
 
       expect(pods).toHaveLength(2)
@@ -106,7 +106,7 @@ describe.skipIf(noNodes !== undefined)(
       print(`API: ready ${pods.map(secondsToReady).join(' s, ')} s after its pod was made`)
     })
 
-    it('runs in a warm pod of its own, asked for through the Service, with three requests', async () => {
+    it('runs in a dedicated warm pod, started through the Service, with three API server requests', async () => {
       await api.waitForPools()
       const started = performance.now()
 
@@ -129,7 +129,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('lets a run of one replica be followed, decided and continued through the other', async () => {
+    it('follows, decides and continues a run of one replica through the other', async () => {
       await api.waitForPools()
       const [a, b] = await twoReplicas()
       const turns = [[shell('mkdir build && rm -rf build && echo removed')], [shell('echo again')]]
@@ -149,7 +149,7 @@ describe.skipIf(noNodes !== undefined)(
       expect(await a.client.readRun(id)).toMatchObject({ state: 'succeeded' })
     })
 
-    it('lets a run of one replica be cancelled through the other', async () => {
+    it('cancels a run of one replica through the other', async () => {
       await api.waitForPools()
       const [a, b] = await twoReplicas()
       const { id } = await startRun(a.client, [[{ kind: 'wait', ms: 60_000 }]])
@@ -181,7 +181,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('goes on with a run whose replica was killed, from its next event, in the same pod', async () => {
+    it('continues a run from its next event in the same pod after its replica was killed', async () => {
       await api.waitForPools()
       const [a, b] = await twoReplicas()
       const plan = [
@@ -206,7 +206,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('hands its runs over when it is told to stop', async () => {
+    it('hands its runs over to another replica on shutdown', async () => {
       await api.waitForPools()
       const [a, b] = await twoReplicas()
       const { id } = await startRun(a.client, [[shell('sleep 20; echo slept')]])
@@ -221,7 +221,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('says that a sandbox is lost whose pod was killed, and leaves nothing', async () => {
+    it('reports a sandbox as lost if its pod was killed, and leaves no objects', async () => {
       await api.waitForPools()
       const { id } = await startRun(api.service, [[{ kind: 'wait', ms: 60_000 }]])
       const events = await follow(api.service, id, async (event) => {
@@ -234,7 +234,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('looks by itself whether a claim is gone whose deletion takes long', async () => {
+    it('checks by itself whether a claim is gone if its deletion takes long', async () => {
       await api.waitForPools()
       const { id } = await startRun(api.service, [[{ kind: 'wait', ms: 60_000 }]])
       await untilEvent(api.service, id, 'run.started')
@@ -258,7 +258,7 @@ describe.skipIf(noNodes !== undefined)(
       await nothingLeft()
     })
 
-    it('shows its figures at their own port to the monitoring alone', async () => {
+    it('serves its metrics on a separate port to the monitoring only', async () => {
       const [{ ip }] = await twoReplicas()
 
       const seen = await api.ask('monitoring', `http://${ip}:9090/metrics`)
@@ -272,7 +272,7 @@ describe.skipIf(noNodes !== undefined)(
       await expect(api.ask('gateway', `http://${ip}:9090/metrics`)).rejects.toThrow()
     })
 
-    it('used every right that the tree gives it, was refused none, and asked for nothing else', () => {
+    it('used every right that the tree grants, and made no request that was denied', () => {
       const granted = roleRules().flatMap(({ resources, verbs }) =>
         resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource}`)),
       )

@@ -57,7 +57,7 @@ describe.skipIf(noNodes !== undefined)(
       }
     }
 
-    it('is refused as a whole when one field has a wrong name', async () => {
+    it('is rejected as a whole if one field has a wrong name', async () => {
       const damaged = copyTree(tree)
       const file = join(damaged, 'foundation/_cluster/Namespace.agentweaver.yaml')
       writeFileSync(file, `${readFileSync(file, 'utf8')}spek: {}\n`)
@@ -68,7 +68,7 @@ describe.skipIf(noNodes !== undefined)(
       expect(output).toContain('spek')
     })
 
-    it('is applied on the server with strict validation, every kind of it', async () => {
+    it('is applied server-side with strict validation, for every kind', async () => {
       const { code, output } = await rig.apply(tree)
 
       const objects = readTreeObjects(tree)
@@ -79,7 +79,7 @@ describe.skipIf(noNodes !== undefined)(
       expect(objects.filter((_, index) => there[index] === undefined)).toEqual([])
     })
 
-    it('makes the warm pools that its templates describe, through the real controller', async () => {
+    it('creates the warm pools of its templates through the real controller', async () => {
       const wanted = { 'agentweaver-agent': 2, 'agentweaver-command': 3 }
 
       const wait = { what: 'warm pools', timeoutMs: READY_MS, everyMs: 500 }
@@ -103,7 +103,7 @@ describe.skipIf(noNodes !== undefined)(
       )
     })
 
-    describe('refuses, whatever RBAC says,', () => {
+    describe('rejects, regardless of RBAC,', () => {
       let insiders: Readonly<Record<'api' | 'tenant', Insider>>
       let pod: string
       beforeAll(async () => {
@@ -127,7 +127,7 @@ describe.skipIf(noNodes !== undefined)(
         expect(message).toMatch(/denied request: \[[a-z-]+\] \S+|violates PodSecurity "restricted/)
       })
 
-      it('but not what each of them is there for', async () => {
+      it('but not the requests that each of them needs', async () => {
         const { api, tenant } = insiders
 
         const answers = await Promise.all([
@@ -156,7 +156,7 @@ describe.skipIf(noNodes !== undefined)(
       )
     })
 
-    it('deletes what left the tree, and nothing else', async () => {
+    it('deletes objects that were removed from the tree, and nothing else', async () => {
       const smaller = rig.render('local', (environment) => {
         const { sizes } = withImages(environment)
         return {
@@ -185,7 +185,7 @@ describe.skipIf(noNodes !== undefined)(
     })
 
     it.each(['dev', 'prod'])(
-      'takes every object of %s too, by a dry run with strict validation',
+      'accepts every object of %s too, in a dry run with strict validation',
       async (name) => {
         const { code, output } = await rig.kubectl(
           'apply',
@@ -202,7 +202,7 @@ describe.skipIf(noNodes !== undefined)(
       },
     )
 
-    it('takes a preview beside it, once the namespaces of the preview are there', async () => {
+    it('accepts a preview in the same cluster once the namespaces of the preview exist', async () => {
       const preview = rig.render('pr-example')
       const objects = readTreeObjects(preview)
       const namespaces = new Set(objects.map(({ object }) => object.metadata.namespace ?? ''))
@@ -221,7 +221,7 @@ describe.skipIf(noNodes !== undefined)(
       expect(code).toBe(0)
     })
 
-    it('has ways in that Argo CD and Flux would read', async () => {
+    it('has entry points that Argo CD and Flux can read', async () => {
       for (const name of ['argocd', 'flux-system']) {
         await rig.client.create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
       }
@@ -239,7 +239,7 @@ describe.skipIf(noNodes !== undefined)(
     })
 
     // This test is the last one, because the controller retries late after the rejections during policy startup.
-    it('lets the pods of the control plane be made, under all of its own policies', async () => {
+    it('admits the pods of the control plane under all of its policies', async () => {
       const pods = await waitUntil(
         { what: 'pods of the API', timeoutMs: READY_MS, everyMs: 500 },
         async () => {

@@ -9,7 +9,7 @@ const CRDS = { apiVersion: 'apiextensions.k8s.io/v1', plural: 'customresourcedef
 const TEMPLATES = `sandboxtemplates.${CLAIM.group}`
 const POOLS = `sandboxwarmpools.${CLAIM.group}`
 
-describe('a cluster whose definitions are not those of the tree', () => {
+describe('a cluster whose CRDs differ from the tree', () => {
   let rig: GitopsRig
 
   beforeAll(async () => {
@@ -22,7 +22,7 @@ describe('a cluster whose definitions are not those of the tree', () => {
       ({ metadata }) => metadata.name,
     )
 
-  it('is told by the name of each kind that it lacks, before anything is applied', async () => {
+  it('reports each missing kind by name, before anything is applied', async () => {
     const tree = rig.render('local')
 
     const { code, output } = await rig.apply(tree)
@@ -35,7 +35,7 @@ describe('a cluster whose definitions are not those of the tree', () => {
     expect(await namespaces()).not.toContain('agentweaver')
   })
 
-  it('is told by the version that it serves, and by the field that it does not know', async () => {
+  it('reports the version that the cluster serves, and the field that it does not know', async () => {
     const tree = rig.render('local')
     await installCrds(rig.client, await thirdPartyCrds())
     await Promise.all([replaceCrd(rig, POOLS, renameVersion), replaceCrd(rig, TEMPLATES, dropField)])

@@ -8,7 +8,7 @@ const CLAIMS = 40
 describeWith(['agent-sandbox', 'kwok'], `a pool of ${MEMBERS} on fake nodes`, () => {
   const space = useSandboxSpace('scale')
 
-  it(`serves ${CLAIMS} claims at once, each with a sandbox of its own, and all of them warm`, async () => {
+  it(`binds ${CLAIMS} concurrent claims, each to a different warm sandbox`, async () => {
     const members = await space.fillPool('large', MEMBERS)
 
     const claims = await Promise.all(Array.from({ length: CLAIMS }, () => space.bindClaim({ pool: 'large' })))

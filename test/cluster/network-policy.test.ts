@@ -142,7 +142,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a network policy, on real 
     },
   )
 
-  it('keeps strangers out of a pod, and lets the kubelet’s probes in', async () => {
+  it('blocks other pods, and allows the kubelet’s probes', async () => {
     const closed = aPolicy('NetworkPolicy', 'closed', {
       podSelector: { matchLabels: { app: 'server' } },
       policyTypes: ['Ingress'],

@@ -49,7 +49,7 @@ describeWith(
         return SETS + (spent % SPARE)
       }
 
-      it('agree that everything is open where there is no policy', async () => {
+      it('agree that everything is open without a policy', async () => {
         const { compare } = createAgreement(stage(), fuzzFacts(stage()))
 
         const { cells, allowed, disagreements } = await compare([
@@ -61,7 +61,7 @@ describeWith(
         expect(allowed).toBe(cells)
       })
 
-      it('are told apart when the evaluator is given pods with each other’s labels', async () => {
+      it('disagree when the labels of the evaluator’s pods are swapped (control)', async () => {
         const facts = fuzzFacts(stage())
         const swapped = facts.pods.map((pod) =>
           pod.labels['app'] === 'b' ? { ...pod, labels: { app: 'a', tier: 'front' } } : pod,
@@ -121,7 +121,7 @@ describeWith(
         SUITE_MS,
       )
 
-      it.runIf(PATH)('agree on the set that a red run named', async () => {
+      it.runIf(PATH)('agree on the set from a failed run', async () => {
         const { compare } = createAgreement(stage(), fuzzFacts(stage()))
         const property = fc.asyncProperty(policySet, async (policies) => {
           const { disagreements } = await compare([{ number: nextNumber(), policies }])
@@ -158,7 +158,7 @@ describeWith(
       }
     })
 
-    describe('a sandbox, from its first moment to its last', () => {
+    describe('a sandbox during its whole life', () => {
       let lives: Lives
       beforeAll(async () => {
         lives = await living
@@ -171,7 +171,7 @@ describeWith(
           expect(watches.flatMap(leaksOf)).toEqual([])
         })
 
-        it('is watched before the claim, while its identity is late, after that, and while it goes', () => {
+        it('is probed before the claim, while its identity is late, afterwards, and during deletion', () => {
           const { watches, begunAt, boundAt, identityAt, releasedAt, goneAt } = lives[runtime]
           const [leaving, ...entering] = watches
 
@@ -187,7 +187,7 @@ describeWith(
           expect(identityAt - boundAt).toBeGreaterThan(SHORTEST_WINDOW_MS)
         })
 
-        it('does all the while what its class may', () => {
+        it('reaches everything that its class permits the whole time', () => {
           const { watches, begunAt, boundAt, identityAt, releasedAt } = lives[runtime]
           const phases = [
             [begunAt, boundAt],
@@ -204,7 +204,7 @@ describeWith(
           }
         })
 
-        it('got nowhere in its first moments', () => {
+        it('reached nothing in its first moments', () => {
           const { early } = lives[runtime]
 
           expect(early.rounds).toBeGreaterThan(3)
@@ -212,7 +212,7 @@ describeWith(
         })
       })
 
-      it('would have a window if a policy of the claim had to close it', () => {
+      it('would have an open window if the claim’s policy had to close it', () => {
         expect(lives.window.ms).toBeGreaterThan(SHORTEST_WINDOW_MS)
         expect(lives.window.behindPolicyMs).toBeGreaterThan(0)
         expect(lives.window.early.arrived).toEqual([ADDRESSES.internet, ADDRESSES.metadata])

@@ -11,7 +11,7 @@ const OUTSIDE = '198.51.100.210'
 const AGENT_MS = 10_000
 const CELL = { protocol: 'TCP', host: OUTSIDE, port: 80 } as const
 
-describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API server takes', () => {
+describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API server accepts', () => {
   const stage = useStage({
     namespaces: [{ name: NAMESPACE }],
     pods: [{ namespace: NAMESPACE, name: 'pod', labels: { app: 'a' } }],
@@ -38,7 +38,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     })
   }
 
-  it.each(REFUSED_SHAPES)('is refused by the agent and found by our check: $title', async ({ spec }) => {
+  it.each(REFUSED_SHAPES)('is rejected by the agent and by our check: $title', async ({ spec }) => {
     const written = aPolicy(spec)
 
     const policy = await stage().client.create(written)
@@ -49,7 +49,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     expect(policyFaults([written]).map(({ path, reason }) => `${path} ${reason}`)).not.toEqual([])
   })
 
-  it('is not what a good policy is: all three take it, and it closes the pod', async () => {
+  it('is unlike a valid policy, which all three accept and which closes the pod (control)', async () => {
     const written = aPolicy({ endpointSelector: {}, egress: [{ toEndpoints: [{}] }] })
 
     const policy = await stage().client.create(written)
@@ -62,7 +62,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     expect(outcomes).toEqual(['dropped'])
   })
 
-  it('is not one whose label key has 63 signs', async () => {
+  it('is not one with a label key of 63 characters', async () => {
     const written = aPolicy({ endpointSelector: { matchLabels: { ['k'.repeat(63)]: 'b' } }, egress: [{}] })
 
     const policy = await stage().client.create(written)
@@ -73,7 +73,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     expect(policyFaults([written])).toEqual([])
   })
 
-  it('leaves the pod open, though it reads as if it closed it', async () => {
+  it('leaves the pod open although it reads like a restriction', async () => {
     const policy = await stage().client.create(
       aPolicy({
         endpointSelector: {},
@@ -90,7 +90,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     expect(outcomes).toEqual(['open'])
   })
 
-  it('takes a good rule of the same policy down with it', async () => {
+  it('disables a valid rule of the same policy', async () => {
     const good = { endpointSelector: {}, egress: [{ toEndpoints: [{}] }] }
     const { spec: bad = {} } = REFUSED_SHAPES[0] ?? {}
     const { spec: _, ...rest } = aPolicy({})
@@ -108,7 +108,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log'], 'a policy that only the API
     expect(policyFaults([written])).not.toEqual([])
   })
 
-  it('leaves what it was before in force when a good policy becomes one', async () => {
+  it('keeps the previous valid version of the policy in force', async () => {
     const policy = await stage().client.create(
       aPolicy({ endpointSelector: {}, egress: [{ toEndpoints: [{}] }] }),
     )

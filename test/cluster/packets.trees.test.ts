@@ -72,7 +72,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed ne
     return cells.filter((_, index) => hasArrived(outcomes[index] ?? 'dropped'))
   }
 
-  it('are the only thing that closes a cell: without them every one of the matrix is open', async () => {
+  it('are the only restriction: without them every cell of the matrix is open', async () => {
     const cells = distinct(TREES.flatMap((tree) => treeCells(stage(), tree, TREES)))
 
     const arrived = new Set(await arrivedOf(cells, () => true))
@@ -84,14 +84,14 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed ne
   describe.each(TREES)('of $name', (tree: CommittedTree) => {
     const cells = useTree(tree)
 
-    it('open on packets what the table lists, and nothing else', async () => {
+    it('allow exactly the packets that the table lists', async () => {
       const arrived = await arrivedOf(cells(), ({ isMeant }) => isMeant)
 
       expect(titles(arrived)).toEqual(titles(cells().filter(({ isMeant }) => isMeant)))
       expect(arrived.length).toBeGreaterThan(10)
     })
 
-    it('are computed to open just that', () => {
+    it('are evaluated to allow exactly the same', () => {
       const evaluator = evaluatorOf(tree)
       const asked = cells().filter(({ probe }) => probe !== undefined)
 
@@ -105,7 +105,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed ne
   describe(`of ${hurried.name}`, () => {
     const cells = useTree(hurried)
 
-    it('still keep every sandbox from what it must never reach', async () => {
+    it('still block every sandbox from all forbidden destinations', async () => {
       const evaluator = evaluatorOf(hurried)
       const asked = cells().filter(({ probe }) => probe !== undefined)
 
@@ -124,7 +124,7 @@ describeWith(['cilium', 'cluster DNS', 'audit log', 'gvisor'], 'the committed ne
   describe('while the agent hangs', () => {
     const cells = useTree(LOCAL)
 
-    it('go on to hold, and no name can be looked up through it', async () => {
+    it('stay in force, and no name can be resolved through it', async () => {
       const byAddress = cells().filter(({ probe }) => probe?.to.kind !== 'name')
       const byName = cells().filter(({ probe }) => probe?.to.kind === 'name')
 

@@ -54,7 +54,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
         events = await collect(pod, 0, turnEnded)
       }, 120_000)
 
-      it('runs the command of the model in the toolbox and tells it what came of it', () => {
+      it('runs the command of the model in the toolbox and returns its output to the model', () => {
         const output = events.flatMap(({ event }) =>
           event.type === 'command.output' ? event.data.chunk : [],
         )
@@ -64,7 +64,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
         expect(events.at(-1)?.event).toMatchObject({ data: { turnId: 't1', state: 'completed' } })
       })
 
-      it('offers the model our tools alone, and lets nothing of the repository speak or run', async () => {
+      it('offers the model only our tools, and ignores instructions and programs of the repository', async () => {
         const said = model.requests.flatMap(({ messages }) => messages.map(textOf)).join('\n')
         const files = await pod.client.file({ op: 'list', path: '.', limit: 1000 }, new Uint8Array(), never)
         const names = files.result.ok ? (files.result.entries ?? []).map(({ path }) => path) : []
@@ -75,7 +75,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
         expect(names).not.toContain('planted-ran')
       })
 
-      it('uses the credential for the model, and shows it to no command and no event', () => {
+      it('uses the credential for the model, and exposes it to no command and no event', () => {
         expect(model.requests[0]?.headers['authorization']).toBe(`Bearer ${CANARY}`)
         expect(JSON.stringify(events)).not.toContain(CANARY)
         const output = events.flatMap(({ event }) =>
@@ -85,7 +85,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
       })
     })
 
-    it('repeats nothing and loses nothing wherever the stream is cut', async () => {
+    it('repeats and loses nothing when the stream is cut at any point', async () => {
       const pod = await aPod()
       const turn: PlanStep[] = [
         { kind: 'say', text: 'one' },
@@ -100,7 +100,7 @@ describe.each(['runc', 'gvisor'])('an agent in a sandbox pod under %s', (runtime
         expect(await collect(pod, cut, turnEnded)).toEqual(all.slice(cut))
     })
 
-    it('goes on when its caller is gone, and ends long before its command when it is cancelled', async () => {
+    it('continues when its caller disconnects, and stops long before its command ends when it is cancelled', async () => {
       const pod = await aPod()
       await pod.configure({ agent: scripted([shell('sleep 0.3; echo done > done')], [shell('sleep 300')]) })
       const leaving = new AbortController()

@@ -24,7 +24,7 @@ describe.each(RUNTIMES)('a sandbox pod under %s', (runtime, feature, form) => {
     })
     afterAll(() => pod?.client.close())
 
-    it('is in standby with both runners, and says how it holds commands', async () => {
+    it('is in standby with both runners, and reports how it isolates commands', async () => {
       const answer = await fetch(`${pod.baseUrl}/healthz`)
 
       const health = HostHealth.parse(await answer.json())
@@ -44,7 +44,7 @@ describe.each(RUNTIMES)('a sandbox pod under %s', (runtime, feature, form) => {
       expect(host + toolbox).not.toContain('Warning')
     })
 
-    it('answers who it is with a token for this pod and this audience', async () => {
+    it('returns its identity as a token for this pod and this audience', async () => {
       const answer = await fetch(`${pod.baseUrl}/identity`)
 
       const { token } = (await answer.json()) as { token: string }

@@ -31,7 +31,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
   const isThere = hasFeature(runtime === 'runc' ? 'real node' : 'gvisor')
   const parts = runtime === 'runc' ? {} : { runtimeClassName: runtime }
 
-  describe.skipIf(!isThere)('ends and turns', () => {
+  describe.skipIf(!isThere)('endings and turns', () => {
     const space = useNamespace(`life-${runtime}`)
     const open: SandboxPod[] = []
     afterEach(async () => {
@@ -79,7 +79,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       ],
     ]
 
-    it.each(ENDINGS)('is over for good when %s', async (_what, end) => {
+    it.each(ENDINGS)('ends permanently when %s', async (_what, end) => {
       const pod = await aPod()
       await pod.ready()
 
@@ -91,7 +91,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       expect(await attempt(`${pod.baseUrl}/healthz`)).toBe('refused')
     })
 
-    it('goes on when a command ends all that it finds', async () => {
+    it('continues when a command kills every process that it can see', async () => {
       const pod = await aPod()
       await pod.ready()
       const executor = createPodExecutor(pod.client, ISOLATION)
@@ -113,7 +113,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       ])
     })
 
-    it.skipIf(runtime !== 'runc')('is over for good when the machine kills AgentHost', async () => {
+    it.skipIf(runtime !== 'runc')('ends permanently when the machine kills AgentHost', async () => {
       const pod = await aPod()
       await pod.ready()
 
@@ -123,7 +123,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       expect(await attempt(`${pod.baseUrl}/healthz`)).toBe('refused')
     })
 
-    it('ends with its commands when it is deleted, long before its time of grace', async () => {
+    it('ends with its commands when it is deleted, long before its grace period', async () => {
       const pod = await aPod()
       await pod.ready()
       void runOnline(pod, 'trap "" TERM; echo deaf > deaf; while :; do sleep 1; done')
@@ -145,7 +145,7 @@ describe.each(['runc', 'gvisor'])('the life of a sandbox pod under %s', (runtime
       expect(Date.now() - startedAt).toBeLessThan(8_000)
     })
 
-    it('takes new keys while it is warm, and the old no longer when they are gone', async () => {
+    it('accepts new keys while it is warm, and rejects old keys after their removal', async () => {
       const [old, next] = [keyPair(), keyPair()]
       const pod = await aPod()
       const statusWith = async (kid: string, key: ReturnType<typeof keyPair>) => {

@@ -36,10 +36,10 @@ except OSError as error:
     print(error.strerror)
 `
 
-describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtime) => {
+describe.each(['runc', 'gvisor'])('the isolation of a sandbox pod under %s', (runtime) => {
   const isThere = hasFeature(runtime === 'runc' ? 'real node' : 'gvisor')
 
-  describe.skipIf(!isThere)('hold', () => {
+  describe.skipIf(!isThere)('is enforced', () => {
     const space = useNamespace(`walls-${runtime}`)
     let pod: SandboxPod
     let executor: Executor
@@ -72,7 +72,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(listenersIn(control.stdout).sort()).toEqual([7777, AGENT_HOST_PORT])
     })
 
-    it('has closed the door through which the runners came, for good', async () => {
+    it('closes the abstract socket of the runners permanently', async () => {
       const connect = `require('net').connect(${ABSTRACT}).on('connect', () => console.log('connected')).on('error', (e) => console.log(e.code))`
       const listen = `require('net').createServer(() => console.log('came')).listen(${ABSTRACT}, () => { ${connect}; setTimeout(() => process.exit(), 1500) })`
       const node = (script: string) => run('node -', { network: true, stdin: Buffer.from(script) })
@@ -85,7 +85,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(posing.stdout.split('\n').sort()).toEqual(['', 'came', 'connected'])
     })
 
-    it('runs each side as its own user, without a capability, on a root that cannot be written', async () => {
+    it('runs each container as a separate user, without capabilities, on a read-only root', async () => {
       const own = 'grep -E "^(Uid|Gid|CapEff|NoNewPrivs)" /proc/self/status; grep " / " /proc/self/mounts'
       const toolbox = await run(`${own}; touch /opt/x || touch /etc/x || touch /usr/x || echo nowhere`)
       const host = await inHost(
@@ -99,7 +99,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       for (const text of [toolbox.stdout, host.output]) expect(text).toMatch(/^\S+ \/ \S+ ro[, ]/m)
     })
 
-    it('keeps the workspace from AgentHost and everything of AgentHost from commands', async () => {
+    it('hides the workspace from AgentHost, and everything of AgentHost from commands', async () => {
       const workspace = await inHost(`require('fs').existsSync('${WORKSPACE_MOUNT}')`)
       const visible = await run(`ls -d /proc/[0-9]*; cat /proc/[0-9]*/cmdline | tr '\\0' ' '`)
       const secrets = await run(
@@ -113,7 +113,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(secrets.stdout).toBe('')
     })
 
-    it('lets no command look into a runner, or write its memory', async () => {
+    it('blocks commands from reading or writing the memory of a runner', async () => {
       const pids =
         (await run(`grep -l 'runner/server[.]cjs' /proc/[0-9]*/cmdline`)).stdout.match(/\d+/g) ?? []
       const open = (pid: string, file: string, mode: string) =>
@@ -142,7 +142,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
         )
     })
 
-    it('gives a command without network no way into the network of a runner', async () => {
+    it('blocks a command without network from the network of a runner', async () => {
       const attempts = [
         'nsenter --target 1 --net true',
         `python3 -c 'import os; os.setns(os.open("/proc/1/ns/net", os.O_RDONLY))'`,
@@ -158,7 +158,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(outcomes.map(({ exitCode }) => exitCode === 0)).toEqual(attempts.map(() => false))
     })
 
-    it('serves its caller while a command holds as many connections to it as it can', async () => {
+    it('serves its caller while a command holds as many connections as it can', async () => {
       const script = `const { connect } = require('net')
         let open = 0, came = 0
         for (let i = 0; i < 2000; i++) {
@@ -215,7 +215,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       }
     })
 
-    it('opens no debugger, whichever thread of a runner a command asks', async () => {
+    it('opens no debugger when a command signals any thread of a runner', async () => {
       const ask = `for t in /proc/[0-9]*/task/*; do grep -qs 'runner/server[.]cjs' $t/cmdline && kill -USR1 \${t##*/} 2>/dev/null && echo asked; done; sleep 0.5`
       const listening = `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -ci ':240D .* 0A '`
       const until = `for i in $(seq 100); do [ "$(${listening})" -gt 0 ] && break; sleep 0.1; done; ${listening}`
@@ -230,7 +230,7 @@ describe.each(['runc', 'gvisor'])('the walls of a sandbox pod under %s', (runtim
       expect(Number((await run(control, { network: true })).stdout)).toBeGreaterThan(0)
     })
 
-    it('lets no command set the limits of a runner, whichever thread it names', async () => {
+    it('blocks commands from setting the limits of any thread of a runner', async () => {
       const script = `
 import os, resource
 threads = [int(t) for p in os.listdir('/proc') if p.isdigit()
@@ -261,7 +261,7 @@ print(len(threads) > 10, {tries(t) for t in threads})`
       expect(outcome.stdout).toContain('x')
     })
 
-    it('finds what a command hides, and ends it with the command', async () => {
+    it('finds a hidden process of a command, and kills it when the command ends', async () => {
       const mark = `7${Date.now() % 100_000}.5`
       const hidden = `setsid env -i /bin/busybox setsid /bin/busybox sleep ${mark}`
       const count = `for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$f; echo; done | grep -c 'sleep[ ]${mark}'`
@@ -273,7 +273,7 @@ print(len(threads) > 10, {tries(t) for t in threads})`
       expect(after.stdout).toBe('0\n')
     })
 
-    it('leaves no dead process behind', async () => {
+    it('leaves no zombie process behind', async () => {
       await run('for i in 1 2 3 4 5; do (setsid sleep 0.01 >/dev/null 2>&1 &); done; sleep 0.2')
 
       const zombies = await run(`grep -l '^State:.Z' /proc/[0-9]*/status | wc -l`)

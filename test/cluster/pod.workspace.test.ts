@@ -39,7 +39,7 @@ describe.each(['runc', 'gvisor'])('the workspace of a sandbox pod under %s', (ru
       await pod?.client.close()
     })
 
-    it('goes in and comes out with its modes, links and contents', async () => {
+    it('is uploaded and downloaded with its modes, links and contents', async () => {
       const tool = { name: 'round/tool.sh', content: '#!/bin/sh\necho ran\n', mode: 0o755 }
       await put([tool, file('round/ä b.txt', 'words'), link('round/to', 'tool.sh')])
 
@@ -65,7 +65,7 @@ describe.each(['runc', 'gvisor'])('the workspace of a sandbox pod under %s', (ru
       expect(outcome).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^[0-9a-f]{7,} one\n$/) })
     })
 
-    it.each(HOSTILE_ARCHIVES)('is refused by name for %s', async (_title, members) => {
+    it.each(HOSTILE_ARCHIVES)('is rejected with the reason for %s', async (_title, members) => {
       await run('find . -mindepth 1 -delete')
 
       const putting = put([file('innocent', 'fine'), ...members])
@@ -78,7 +78,7 @@ describe.each(['runc', 'gvisor'])('the workspace of a sandbox pod under %s', (ru
       expect(after.stdout).toBe('fine')
     })
 
-    it('is refused where a member claims more bytes than a workspace may have', async () => {
+    it('is rejected if a member declares more bytes than a workspace may have', async () => {
       const header = await anArchive([{ name: 'huge', content: 'x' }])
       header.write('77777777777', 124, 'latin1')
       let sum = 0
@@ -91,7 +91,7 @@ describe.each(['runc', 'gvisor'])('the workspace of a sandbox pod under %s', (ru
       await expect(putting).rejects.toMatchObject({ code: 'payload_too_large' })
     })
 
-    it('fails by the name of a member that cannot be read', async () => {
+    it('fails with the name of a member that cannot be read', async () => {
       await run('find . -mindepth 1 -delete; echo x > locked; chmod 000 locked')
 
       const reading = pod.client.getWorkspace(never).then((out) => buffer(out as never))

@@ -43,7 +43,7 @@ describeWith(
       subresource: 'status',
     })
 
-    it('has those rights, and none beyond: the control of what follows', async () => {
+    it('has exactly these rights (control)', async () => {
       const attacker = await becomeAttacker(space)
 
       const { items } = await attacker.list({ ...space.path('sandboxclaims', ''), name: undefined })
@@ -54,7 +54,7 @@ describeWith(
       ).rejects.toThrow(/403/)
     })
 
-    it('cannot have a Sandbox of its own taken by writing its name into our claim', async () => {
+    it('cannot get its own Sandbox accepted by writing its name into our claim', async () => {
       const attacker = await becomeAttacker(space)
       const provider = await space.startProvider('absent', impatient)
       const claimName = space.unique('agent-hijacked')
@@ -78,7 +78,7 @@ describeWith(
       })
     })
 
-    it('cannot have the Sandbox of another run taken that way either', async () => {
+    it('cannot get the Sandbox of another run accepted by writing its name into our claim', async () => {
       const attacker = await becomeAttacker(space)
       await space.fillPool('victims', 1)
       const victim = await claimWith(await space.startProvider('victims'))
@@ -99,7 +99,7 @@ describeWith(
       })
     })
 
-    it('cannot give a Sandbox or a pod a second controlling owner: the API server refuses that', async () => {
+    it('cannot give a Sandbox or a pod a second controlling owner, because the API server rejects it', async () => {
       const attacker = await becomeAttacker(space)
       await space.fillPool('owned', 1)
       const sandbox = await claimWith(await space.startProvider('owned'))
@@ -121,7 +121,7 @@ describeWith(
       }
     })
 
-    it('loses us the sandbox, and wins nothing, by giving it to a claim of its own', async () => {
+    it('only makes us lose the sandbox by giving it to its own claim', async () => {
       const attacker = await becomeAttacker(space)
       await space.fillPool('given', 1)
       const sandbox = await claimWith(await space.startProvider('given'))
@@ -142,7 +142,7 @@ describeWith(
       expect(await sandbox.lost).toMatch(/belongs to another owner|names/)
     })
 
-    it('cannot put a claim of the same name in the place of one that waits, with our own marks on it', async () => {
+    it('cannot replace a waiting claim with a claim of the same name and our labels', async () => {
       const attacker = await becomeAttacker(space)
       const provider = await space.startProvider('absent', impatient)
       const claimName = space.unique('agent-replaced')
@@ -161,7 +161,7 @@ describeWith(
       })
     })
 
-    it('cannot put one in the place of one that is bound: the sandbox is lost', async () => {
+    it('cannot replace a bound claim: the sandbox is lost', async () => {
       const attacker = await becomeAttacker(space)
       await space.fillPool('twice', 2)
       const sandbox = await claimWith(await space.startProvider('twice'))
@@ -175,7 +175,7 @@ describeWith(
       expect(await sandbox.lost).toMatch(GONE_WITH_ITS_CLAIM)
     })
 
-    it('cannot hand us a pod that is about to die', async () => {
+    it('cannot make us use a pod that is being deleted', async () => {
       const attacker = await becomeAttacker(space)
       const [member] = await space.fillPool('dying', 1)
       const path = space.path('pods', member!.metadata.name)
@@ -247,7 +247,7 @@ describeWith(
       await expect(claimWith(provider)).rejects.toThrow(words)
     })
 
-    it('can slip in one that is alike in all of that, which is why nobody but the controller may make Sandboxes', async () => {
+    it('can insert an identical pool member, so only the controller may create Sandboxes', async () => {
       const pool = await slipIn(await becomeAttacker(space))
 
       const sandbox = await claimWith(await space.startProvider(pool))
@@ -255,7 +255,7 @@ describeWith(
       expect(sandbox.podName).toBe(`${pool}-evil`)
     })
 
-    it('cannot have us given the sandbox of another run by a pick', async () => {
+    it('cannot make us bind the sandbox of another run through the pick annotation', async () => {
       const attacker = await becomeAttacker(space)
       await space.fillPool('picked', 2)
       const provider = await space.startProvider('picked')
@@ -278,7 +278,7 @@ describeWith(
       expect(sandboxOf(await space.claim(victim.claimName))).toBe(victim.podName)
     })
 
-    it('does not keep a sandbox by taking the label of its claim away: labels prove nothing', async () => {
+    it('does not keep a sandbox by removing the label of its claim: labels are not proof', async () => {
       const attacker = await becomeAttacker(space)
       await space.fillPool('labels', 1)
       const sandbox = await claimWith(await space.startProvider('labels'))
@@ -293,7 +293,7 @@ describeWith(
   },
 )
 
-describeWith(['agent-sandbox'], 'what listens on the address of a pod', () => {
+describeWith(['agent-sandbox'], 'a listener on the address of a pod', () => {
   const space = useProviderSpace('listening')
   const elsewhere = useNamespace('elsewhere')
   const SECRET = 'turn-bearer-of-the-run'
@@ -306,7 +306,7 @@ describeWith(['agent-sandbox'], 'what listens on the address of a pod', () => {
     return { sandbox, pod: await space.pod(sandbox.podName) }
   }
 
-  it('is talked to when it is the pinned pod, with the token that this cluster signed for it', async () => {
+  it('is used if it is the pinned pod, with a token signed by this cluster', async () => {
     const { sandbox, pod } = await givenSandbox()
     const token = await podToken(space, pod)
     const listener = await startListener(() => token)
@@ -351,7 +351,7 @@ describeWith(['agent-sandbox'], 'what listens on the address of a pod', () => {
     expect(listener.received.filter((line) => line !== 'GET /identity')).toEqual([])
   })
 
-  it('is asked again on every new connection: a successor on the address gets nothing', async () => {
+  it('is verified again on every new connection: a successor on the address receives nothing', async () => {
     const { sandbox, pod } = await givenSandbox()
     const other = await createPod(space, space.unique('successor'), { spec: quickPodSpec() })
     let token = await podToken(space, pod)

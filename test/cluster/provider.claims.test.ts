@@ -35,7 +35,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     expect(sandbox.address).toMatchObject({ baseUrl: `http://${pod['status'].podIP}:8088` })
   })
 
-  it('is asked for with an end, our marks, and nothing that would start it cold', async () => {
+  it('is requested with a deadline, our labels, and nothing that would start it cold', async () => {
     await space.fillPool('shape', 1)
     const provider = await space.startProvider('shape')
     const before = Date.now()
@@ -57,7 +57,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     expect(Math.abs(lifeMs - PROVIDER_TIMING.lifetime.lifetimeMs)).toBeLessThan(10_000)
   })
 
-  it('is cold, and told to be, when the pool is empty', async () => {
+  it('is cold and reported as cold when the pool is empty', async () => {
     await space.fillPool('cold', 0)
     const provider = await space.startProvider('cold')
 
@@ -66,7 +66,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     expect(sandbox).toMatchObject({ launch: 'cold', podName: sandbox.claimName })
   })
 
-  it('is gone with its Sandbox and its pod when its release has ended', async () => {
+  it('is deleted with its Sandbox and its pod when its release has finished', async () => {
     await space.fillPool('released', 1)
     const provider = await space.startProvider('released')
     const sandbox = await claimWith(provider)
@@ -82,7 +82,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
       expect(await space.client.find(space.path(plural, name)), plural).toBeUndefined()
   })
 
-  it('is bound for each of many that claim at once, no pod twice', async () => {
+  it('is bound for each of many concurrent claims, and no pod twice', async () => {
     await space.fillPool('many', 4)
     const provider = await space.startProvider('many')
 
@@ -92,7 +92,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     await Promise.all(sandboxes.map((sandbox) => sandbox.release('test')))
   })
 
-  it('waits for a pool that comes late', async () => {
+  it('waits for a pool that is created late', async () => {
     const provider = await space.startProvider('late')
     const claimed = claimWith(provider)
 
@@ -102,7 +102,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     expect((await claimed).launch).toBe('cold')
   })
 
-  it('says which pool is missing at its deadline, and leaves no claim when it is collected', async () => {
+  it('reports the missing pool at its deadline, and leaves no claim after cleanup', async () => {
     const provider = await space.startProvider('never')
     const claimName = space.unique('agent-never')
     const handle = provider.draft(claimName)
@@ -117,7 +117,7 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
     expect(await space.client.find(space.path('sandboxclaims', claimName))).toBeUndefined()
   })
 
-  it('ends at once with the quota’s words when the namespace is full', async () => {
+  it('fails at once with the quota error when the namespace is full', async () => {
     await space.fillPool('full', 0)
     const quota = { apiVersion: 'v1', plural: 'resourcequotas', namespace: space.name, name: 'none' }
     await space.client.create({
@@ -142,11 +142,11 @@ describeWith(['agent-sandbox'], 'a sandbox of the Kubernetes provider', () => {
   })
 })
 
-describeWith(['agent-sandbox', 'audit log'], 'a sandbox, as the API server’s audit log has it', () => {
+describeWith(['agent-sandbox', 'audit log'], 'a sandbox in the API server’s audit log', () => {
   const space = useProviderSpace('audited')
   const audit = createAuditLog(inject('cluster').auditLog)
 
-  it('costs three requests of ours: create the claim, get the pod, delete the claim', async () => {
+  it('costs three requests of the service: create the claim, get the pod, delete the claim', async () => {
     await space.fillPool('requests', 1)
     const provider = await space.startProvider('requests')
     const sandbox = await claimWith(provider)
@@ -167,7 +167,7 @@ describeWith(['agent-sandbox', 'audit log'], 'a sandbox, as the API server’s a
 describeWith(['agent-sandbox'], 'a name that is taken', () => {
   const space = useProviderSpace('taken')
 
-  it('is refused where the claim is somebody else’s, which stays as it is', async () => {
+  it('is rejected if the claim belongs to another owner, and the claim is unchanged', async () => {
     await space.fillPool('foreign', 1)
     const provider = await space.startProvider('foreign')
     const claimName = space.unique('agent-foreign')
@@ -183,7 +183,7 @@ describeWith(['agent-sandbox'], 'a name that is taken', () => {
     expect((await space.claim(claimName)).metadata.uid).toBe(metadata.uid)
   })
 
-  it('is taken up where the claim is our own, from an attempt whose answer was lost', async () => {
+  it('is adopted if the claim is our own, from an attempt whose response was lost', async () => {
     await space.fillPool('own', 1)
     const provider = await space.startProvider('own')
     const claimName = space.unique('agent-own')
@@ -195,7 +195,7 @@ describeWith(['agent-sandbox'], 'a name that is taken', () => {
     expect(second.uids).toEqual(first.uids)
   })
 
-  it('goes to one of two replicas that claim for one run, and the other leaves it alone', async () => {
+  it('goes to one of two replicas that claim for one run, and the other does not touch it', async () => {
     await space.fillPool('replicas', 2)
     const [one, two] = await Promise.all([space.startProvider('replicas'), space.startProvider('replicas')])
     const claimName = `agent-${randomUUID()}`
@@ -213,7 +213,7 @@ describeWith(['agent-sandbox'], 'the life of a claim', () => {
   /** Longer than a slow machine takes to bind. */
   const quick = { ...PROVIDER_TIMING, lifetime: { lifetimeMs: 20_000, extendEveryMs: 1_000 } }
 
-  it('is pushed forward while its sandbox is in use, and ends by itself after that', async () => {
+  it('is extended while its sandbox is in use, and expires by itself after that', async () => {
     await space.fillPool('extended', 1)
     const provider = await space.startProvider('extended', { timing: quick })
     const { claimName } = await claimWith(provider)
@@ -226,7 +226,7 @@ describeWith(['agent-sandbox'], 'the life of a claim', () => {
     await space.waitUntilGone('sandboxclaims', claimName)
   })
 
-  it('is lost when its Sandbox goes, though the claim binds another by itself', async () => {
+  it('is lost when its Sandbox is deleted, although the claim binds another one by itself', async () => {
     await space.fillPool('rebinds', 2)
     const provider = await space.startProvider('rebinds')
     const sandbox = await claimWith(provider)
@@ -237,7 +237,7 @@ describeWith(['agent-sandbox'], 'the life of a claim', () => {
     await sandbox.release('test')
   })
 
-  it('is lost when its pod goes, though the Sandbox makes another of the same name', async () => {
+  it('is lost when its pod is deleted, although the Sandbox creates another one of the same name', async () => {
     await space.fillPool('recreated', 1)
     const provider = await space.startProvider('recreated')
     const sandbox = await claimWith(provider)
@@ -248,7 +248,7 @@ describeWith(['agent-sandbox'], 'the life of a claim', () => {
     await sandbox.release('test')
   })
 
-  it('is lost when somebody deletes the claim', async () => {
+  it('is lost when the claim is deleted externally', async () => {
     await space.fillPool('deleted', 1)
     const provider = await space.startProvider('deleted')
     const sandbox = await claimWith(provider)
@@ -299,7 +299,7 @@ describeWith(['agent-sandbox', 'audit log'], 'the rights of the service’s acco
     }
   }
 
-  it('suffice for all that it does, and each of them is used', async () => {
+  it('suffice for every operation, and each of them is used', async () => {
     await space.fillPool('rights', 1)
     const connection = await connectAs('narrow')
     const timing = { ...PROVIDER_TIMING, lifetime: { lifetimeMs: 60_000, extendEveryMs: 300 } }

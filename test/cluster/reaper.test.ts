@@ -78,7 +78,7 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
   const isThere = async (plural: string, name: string) =>
     (await space.client.find(space.path(plural, name))) !== undefined
 
-  it('deletes the claims of a service that died with its database, with their sandboxes and pods', async () => {
+  it('deletes the claims of a service that died together with its database, with their sandboxes and pods', async () => {
     await space.fillPool('orphans', 2)
     const dead = await space.startProvider('orphans')
     const orphans = [await claimWith(dead), await claimWith(dead)]
@@ -101,7 +101,7 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
     expect(verifyChain(items, head, [KEY])).toEqual({ ok: true })
   })
 
-  it('never touches a live run’s, one of another deployment, and one that is young', async () => {
+  it('does not delete claims of live runs, of another deployment, or of recent age', async () => {
     await space.fillPool('living', 3)
     const { reap: look, store, provider, shown, figures } = await aReaper('living')
     const alive = await aLaunched(store, provider)
@@ -123,7 +123,7 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
     await alive.sandbox.release('test')
   })
 
-  it('deletes what a run has left behind when it ended, and the claim that a newer one has followed', async () => {
+  it('deletes the claim of an ended run, and a claim that a newer generation replaced', async () => {
     await space.fillPool('ended', 2)
     const { reap: look, store, provider } = await aReaper('ended')
     const ended = await aLaunched(store, provider)

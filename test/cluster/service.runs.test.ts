@@ -49,7 +49,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
         .map(({ chunk }) => chunk)
         .join('')
 
-    it('is served by a warm pod of its own, whose commands run in the toolbox, and that is gone when it is done', async () => {
+    it('is served by a dedicated warm pod, runs commands in the toolbox, and leaves no pod', async () => {
       await space.waitForPool('agent')
 
       const { id } = await startRun([shell('id -u; pwd; echo hello > here; ls'), say('done')])
@@ -69,7 +69,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
       await space.nothingLeft()
     })
 
-    it('finds nothing of the run before it', async () => {
+    it('finds no data of the previous run', async () => {
       await space.waitForPool('agent')
       await follow((await startRun([shell('echo secret > /workspace/left; echo secret > /tmp/left')])).id)
       await space.waitForPool('agent')
@@ -80,7 +80,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
       expect(outputOf(events)).not.toMatch(/left/)
     })
 
-    it('waits for a person before a dangerous command, and goes on when one allows it', async () => {
+    it('waits for an approval before a dangerous command, and continues when it is approved', async () => {
       await space.waitForPool('agent')
       const { id } = await startRun([shell('mkdir build'), shell('rm -rf build && echo removed')])
 
@@ -94,7 +94,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
       expect(outputOf(events)).toBe('removed\n')
     })
 
-    it('fails as sandbox_lost when its pod is killed in mid-turn, and leaves nothing', async () => {
+    it('fails as sandbox_lost when its pod is killed during a turn, and leaves no objects', async () => {
       await space.waitForPool('agent')
       const { id } = await startRun([{ kind: 'wait', ms: 60_000 }])
 
@@ -109,7 +109,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
       await space.nothingLeft()
     })
 
-    it('fails as sandbox_lost whenever its pod is killed while it is configured or begins', async () => {
+    it('fails as sandbox_lost when its pod is killed during configuration or at the start', async () => {
       const path = (name: string) => ({ apiVersion: 'v1', plural: 'pods', namespace: space.namespace, name })
       const moments = [0, 20, 50, 100, 200, 400]
       const codes: unknown[] = []
@@ -128,7 +128,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
       await space.nothingLeft()
     })
 
-    it('is cancelled in mid-turn, and leaves nothing', async () => {
+    it('is cancelled during a turn, and leaves no objects', async () => {
       await space.waitForPool('agent')
       const { id } = await startRun([{ kind: 'wait', ms: 60_000 }])
 
@@ -138,7 +138,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
       await space.nothingLeft()
     })
 
-    it('is a sandbox without an agent where that is asked for', async () => {
+    it('is a sandbox without an agent if requested', async () => {
       await space.waitForPool('command')
       const { id } = await space.client().createSandbox({ workspace: { kind: 'empty' } })
 

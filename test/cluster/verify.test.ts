@@ -27,7 +27,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
   const told = (checks: readonly Verified[]) =>
     checks.map(({ check, state, detail }) => `${check}: ${state}: ${detail}`).join('\n')
 
-  it('finds every fence that is not there', { timeout: SLOW_MS }, async () => {
+  it('finds every missing fence', { timeout: SLOW_MS }, async () => {
     await space.waitForPool('agent')
 
     const { status, states, checks } = await run(() => undefined, '--only', 'fences,names,kernel')
@@ -39,7 +39,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
     expect(detailOf(checks, 'names')).toContain(`${OUTSIDE.other}:80 is not allowed, but reachable`)
   })
 
-  it('passes what holds, and says what it could not look at', { timeout: SLOW_MS }, async () => {
+  it('passes working fences, and lists the checks that it could not run', { timeout: SLOW_MS }, async () => {
     await space.kube().create(fence(space.namespace))
     await space.waitForPool('command')
 
@@ -61,7 +61,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
     await space.nothingLeft()
   })
 
-  it('does not take silence for a fence: where the control is not reached nothing is shown', {
+  it('does not count a timeout as a fence if the control was not reached', {
     timeout: SLOW_MS,
   }, async () => {
     await space.waitForPool('command')
@@ -77,7 +77,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
     expect({ status, states }, told(checks)).toEqual({ status: 1, states: { fences: 'not run' } })
   })
 
-  it('fails where a node offers less than is counted on, and where an account of sandboxes may do something', {
+  it('fails if a node has less capacity than expected, and if a sandbox account has rights', {
     timeout: SLOW_MS,
   }, async () => {
     await space.kube().create({
@@ -188,7 +188,7 @@ describeWith(
     })
     afterAll(() => outside.stop())
 
-    it('sees the same through the service', { timeout: SLOW_MS }, async () => {
+    it('reports the same through the service', { timeout: SLOW_MS }, async () => {
       await space.waitForPool('agent')
 
       const { states, checks } = await verifierOf(space)(() => undefined, '--only', 'fences,names')

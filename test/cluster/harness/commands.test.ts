@@ -15,7 +15,7 @@ describe.skipIf(whyNoNodes() !== undefined)('the commands about a running cluste
     await about('down')
   })
 
-  it('status names every program with its memory and health', async () => {
+  it('status lists every program with its memory and health', async () => {
     const status = await waitUntil({ what: 'every program to be healthy', timeoutMs: 90_000 }, async () => {
       const { output } = await runCommand(['status', '--json'])
       const all = JSON.parse(output) as Status[]
@@ -40,7 +40,7 @@ describe.skipIf(whyNoNodes() !== undefined)('the commands about a running cluste
     expect(status.totalMiB).toBeLessThan(2048)
   })
 
-  it('exec gives a command the cluster’s kubectl and kubeconfig, and its exit code back', async () => {
+  it('exec gives a command the cluster’s kubectl and kubeconfig, and returns its exit code', async () => {
     const nodes = await about('exec', 'kubectl', 'get', 'nodes', '--no-headers')
     const failed = await about('exec', 'sh', '-c', 'exit 7')
 
@@ -51,13 +51,13 @@ describe.skipIf(whyNoNodes() !== undefined)('the commands about a running cluste
     expect(failed.code).toBe(7)
   })
 
-  it('exec reaches into a node', async () => {
+  it('exec runs a command in a node', async () => {
     const { output } = await about('exec', '--in-node', 'node1', 'ip', '-br', 'addr', 'show', 'node0')
 
     expect(output).toMatch(/UP +10\.\d+\.0\.11\/24/)
   })
 
-  it('logs lists what there is and shows the end of one', async () => {
+  it('logs lists all logs and shows the end of one', async () => {
     const names = await about('logs')
     const kubelet = await about('logs', '--lines', '3', 'node0-kubelet')
 
@@ -67,7 +67,7 @@ describe.skipIf(whyNoNodes() !== undefined)('the commands about a running cluste
     expect(kubelet.output.split('\n')).toHaveLength(3)
   })
 
-  it('lets pods of two nodes talk to each other', async () => {
+  it('connects pods of two nodes', async () => {
     await about('exec', 'sh', '-c', `cat <<'END' | kubectl apply -f -\n${podsOnBothNodes()}\nEND`)
     await about('exec', 'kubectl', 'wait', '--for=condition=Ready', 'pod/on-0', 'pod/on-1', '--timeout=60s')
     const { output: address } = await about(
@@ -86,7 +86,7 @@ describe.skipIf(whyNoNodes() !== undefined)('the commands about a running cluste
     expect(output).toBe('ok')
   })
 
-  it('keeps what a pod changes of its image from the nodes that share the image', async () => {
+  it("hides a pod's changes to its image from other nodes that share the image", async () => {
     const look = (pod: string) =>
       about('exec', 'kubectl', 'exec', pod, '--', 'sh', '-c', 'cat /etc/group; ls /etc/nsswitch.conf 2>&1')
     const before = await look('on-1')

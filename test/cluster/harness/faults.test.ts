@@ -11,7 +11,7 @@ const isRoot = process.getuid?.() === 0
 /** Runs a program as another user by every check, but still able to read our files. */
 const SOMEBODY = ['unshare', '--user', '--map-user=1000', '--map-group=1000', '--']
 
-describe('a machine that lacks something', () => {
+describe('a machine with a missing requirement', () => {
   let cache: string
 
   beforeEach(() => {
@@ -19,7 +19,7 @@ describe('a machine that lacks something', () => {
   })
   afterEach(() => rmSync(cache, { recursive: true, force: true }))
 
-  it('is told in one line that there is no Go, and nothing else is lost', async () => {
+  it('reports in one line that Go is missing and that everything else works', async () => {
     const env = { PATH: '/usr/bin:/bin', XDG_CACHE_HOME: cache }
 
     const { code, output } = await runCommand(['up'], { env })
@@ -28,7 +28,7 @@ describe('a machine that lacks something', () => {
     expect(output).toMatch(/^Go 1\.26 or newer is needed.*everything but the cluster$/)
   })
 
-  it('is told that the module proxy cannot be reached, and keeps no half-made folder', async () => {
+  it('reports that the module proxy is unreachable, and leaves no partial folder', async () => {
     const env = { XDG_CACHE_HOME: cache, GOPROXY: 'http://127.0.0.1:1', GOMODCACHE: join(cache, 'modules') }
 
     const { code, output } = await runCommand(['build'], { env })
@@ -38,7 +38,7 @@ describe('a machine that lacks something', () => {
     expect(readdirSync(cacheRoot({ XDG_CACHE_HOME: cache }))).toEqual(['go-cache'])
   })
 
-  it.skipIf(!isRoot)('is told before a build that the disk is too small for it', async () => {
+  it.skipIf(!isRoot)('reports before a build that the disk is too small', async () => {
     const script = `mount -t tmpfs -o size=64m tmpfs ${cache} && exec "$@"`
     const before = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', script, 'sh']
 
@@ -49,7 +49,7 @@ describe('a machine that lacks something', () => {
   })
 
   it.skipIf(!isRoot)(
-    'is told when the disk fills up in the middle of a build, and keeps nothing of it',
+    'reports that the disk filled up during a build, and leaves no partial build',
     async () => {
       const compiling = `[ -n "$(ls ${cache}/agentweaver-sandbox/kube/go-cache/00 2>/dev/null)" ]`
       const script = [
@@ -145,7 +145,7 @@ describe('a machine that lacks something', () => {
   )
 })
 
-describe('a command that was given something wrong', () => {
+describe('a command with invalid arguments', () => {
   it.each([
     [['up', '--nodes', '99'], /--nodes takes a whole number from 0 to 4/],
     [['up', '--cilium', 'slow'], /Allowed choices are instant, default/],
@@ -153,7 +153,7 @@ describe('a command that was given something wrong', () => {
     [['down', '--cluster', '31'], /there is no cluster 31/],
     [['logs', '--cluster', '31'], /there is no cluster 31/],
     [['upp'], /unknown command/],
-  ])('%j says what is wrong', async (args, words) => {
+  ])('%j reports the error', async (args, words) => {
     const { code, output } = await runCommand(args)
 
     expect(code).toBe(1)

@@ -39,7 +39,7 @@ describe.skipIf(whyNoNodes() !== undefined)('Cilium’s timing of changed labels
   }
 
   // Two clusters at once: most of it is waiting for the later one.
-  it.concurrent('is at once where tests want it so', async () => {
+  it.concurrent('is immediate if tests request it', async () => {
     expect(await measure('instant')).toBeLessThan(4_900)
   })
 

@@ -21,7 +21,7 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
     before = readMachine()
   })
 
-  it(`leaves the machine as it was after ${CYCLES} times up and down`, async () => {
+  it(`leaves the machine unchanged after ${CYCLES} cycles of up and down`, async () => {
     async function cycle(): Promise<void> {
       const up = await runCommand(['up', '--node', '--keep'])
       expect(up.output).toMatch(READY)
@@ -43,7 +43,7 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
     { words: ['up', '--node'], ms: 2_500 },
     { words: ['up', '--node'], ms: 4_000 },
     { words: ['up', '--node', '--keep'], ms: 2_500 },
-  ])('leaves nothing when $words is killed $ms ms after it began', async ({ words, ms }) => {
+  ])('leaves nothing when $words is killed $ms ms after its start', async ({ words, ms }) => {
     const up = startCommand(words)
     await sleep(ms)
 
@@ -98,7 +98,7 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
     await waitUntilClean(before)
   })
 
-  it('comes up twice at once', async () => {
+  it('starts twice at the same time', async () => {
     const [first, second] = await Promise.all([
       runCommand(['up', '--node', '--keep']),
       runCommand(['up', '--node', '--keep']),
@@ -115,7 +115,7 @@ describe.skipIf(whyNoNodes() !== undefined)(`a cluster with a node (${whyNoNodes
   })
 
   it.each(['kube-apiserver', 'node0-containerd'])(
-    'tells the reason and leaves nothing when %s is killed while it starts',
+    'reports the reason and leaves nothing when %s is killed during startup',
     async (name) => {
       const up = startCommand(['up', '--node'])
       const victim = await findStarting(name, up.pid)

@@ -60,7 +60,7 @@ describe('the packet suites', () => {
   })
   afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-  it('are skipped by name, and none passes, on a cluster that knows Cilium’s kinds and has no agent', async () => {
+  it('are skipped by name, and none passes, on a cluster with the CRDs of Cilium and without its agent', async () => {
     const tools = await ensureTools(['cilium'], () => undefined)
     const up = await runCommand(['up', '--keep'])
     const slot = /cluster (\d+) is ready/.exec(up.output)?.[1] ?? ''

@@ -50,7 +50,7 @@ function programOf({ folder }: Cluster, name: string) {
   }
 }
 
-describe('a provider on a control plane whose programs die', () => {
+describe('a provider when control plane programs die', () => {
   let cluster: Cluster
   let client: KubeClient
   let stopLooking: () => Promise<void>
@@ -186,7 +186,7 @@ describe('a provider on a control plane whose programs die', () => {
   }
 
   it.each(['kube-apiserver', 'etcd'])(
-    'has every sandbox once though %s is killed while they are claimed',
+    'claims every sandbox exactly once although %s is killed',
     async (name) => {
       await poolIsFull()
       const provider = await startProvider()
@@ -209,7 +209,7 @@ describe('a provider on a control plane whose programs die', () => {
   )
 
   it.each(['kube-apiserver', 'etcd', 'agent-sandbox-controller'])(
-    'keeps a bound sandbox though %s is killed, and gives it back',
+    'keeps a bound sandbox although %s is killed, and releases it',
     async (name) => {
       await poolIsFull()
       const sandbox = await claim(await startProvider())
@@ -228,7 +228,7 @@ describe('a provider on a control plane whose programs die', () => {
     },
   )
 
-  it('waits for a controller that is down when it claims', async () => {
+  it('waits for a controller that is down during a claim', async () => {
     await poolIsFull()
     const provider = await startProvider()
     await program('agent-sandbox-controller').kill()
@@ -243,7 +243,7 @@ describe('a provider on a control plane whose programs die', () => {
     await expectNothingLeft()
   })
 
-  it('is had and given back though the API server stands still longer than any one request may take', async () => {
+  it('claims and releases a sandbox although the API server hangs for longer than the request timeout', async () => {
     await poolIsFull()
     const provider = await startProvider()
     program('kube-apiserver').freeze()
@@ -258,7 +258,7 @@ describe('a provider on a control plane whose programs die', () => {
     await expectNothingLeft()
   })
 
-  it('loses a sandbox whose node does not answer any more', async () => {
+  it('loses a sandbox whose node stops responding', async () => {
     await poolIsFull()
     const sandbox = await claim(await startProvider({ unreadyMs: 2_000, checkEveryMs: 200 }))
     const pod = path('pods', sandbox.podName)
