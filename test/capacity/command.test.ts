@@ -8,7 +8,7 @@ const page = () => readFile(join(ROOT, 'docs/capacity.md'), 'utf8')
 const capacity = (...argv: string[]) => runCli(['capacity', ...argv], { cwd: ROOT })
 
 describe('agentweaver capacity', () => {
-  test('prints the report that the page shows', async () => {
+  test('prints the same report as the page', async () => {
     const text = await page()
     const [, line = ''] = /```sh\nnpx agentweaver (.*)\n```/.exec(text) ?? []
     const [, shown] = /<!-- generated: report -->\n```\n([\s\S]*?)```\n<!-- end -->/.exec(text) ?? []
@@ -19,7 +19,7 @@ describe('agentweaver capacity', () => {
     expect(stdout).toBe(shown)
   })
 
-  test('prints one object of JSON with the same answers', async () => {
+  test('prints one JSON object with the same values', async () => {
     const { status, stdout } = await capacity(
       '--env',
       'prod',
@@ -42,7 +42,7 @@ describe('agentweaver capacity', () => {
     })
   })
 
-  test('says so where the arrivals do not fit', async () => {
+  test('reports arrivals that do not fit', async () => {
     const demand = ['--env', 'prod', '--arrivals', '240', '--duration', '30']
 
     const { stdout } = await capacity(...demand)
@@ -52,7 +52,7 @@ describe('agentweaver capacity', () => {
     expect(stdout).toMatch(/: they do not fit\.\n$/)
   })
 
-  test('lets each option count', async () => {
+  test('applies each option', async () => {
     const ask = async (...argv: string[]) => {
       const { stdout } = await capacity('--env', 'prod', '--json', '--arrivals', '120', ...argv)
       return JSON.parse(stdout).warm
@@ -66,7 +66,7 @@ describe('agentweaver capacity', () => {
     expect((await ask('--class', 'command')).configured).not.toBe(plain.configured)
   })
 
-  test('takes the path of a file anywhere', async () => {
+  test('accepts a file path in any folder', async () => {
     const folder = await aFolder('aw-capacity-')
     await writeFile(join(folder, 'dev.json'), environmentText('dev'))
 
@@ -78,7 +78,7 @@ describe('agentweaver capacity', () => {
   })
 })
 
-describe('agentweaver capacity refuses, with status 2,', () => {
+describe('agentweaver capacity rejects, with status 2,', () => {
   test.each([
     [['--env', 'nowhere'], 'environments/nowhere.json', 'dev, local, pr-example, prod'],
     [['--env', './environments'], 'cannot be read (EISDIR)', '--env'],

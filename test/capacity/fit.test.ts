@@ -40,7 +40,7 @@ function aRoomyEnvironment(change: (environment: Loose) => void = () => undefine
 
 const first = ({ limits }: ReturnType<typeof fitInAll>) => limits[0]
 
-describe('what binds first', () => {
+describe('the first limit', () => {
   test.each<[string, number, (environment: Loose) => void]>([
     ['infra.sandboxNodes.cpuMillis', 10, () => undefined],
     [
@@ -87,7 +87,7 @@ describe('what binds first', () => {
     expect(fit.sandboxes).toBe(sandboxes)
   })
 
-  test('counts the overhead of the runtime class', () => {
+  test('includes the overhead of the runtime class', () => {
     const bindsOnMemory = (overhead: number) =>
       aRoomyEnvironment(({ infra, sizes }) => {
         infra.sandboxNodes.memoryMib = 10_340
@@ -102,7 +102,7 @@ describe('what binds first', () => {
     })
   })
 
-  test('is the ranges of addresses where they have room for fewer nodes than the pool', () => {
+  test('is an address range that has room for fewer nodes than the pool', () => {
     const environment = aRoomyEnvironment(({ infra }) => {
       infra.sandboxNodes.max = 20
       infra.network.podCidrs = ['10.244.0.0/23', 'fd00::/64']
@@ -133,7 +133,7 @@ describe('what binds first', () => {
     expect(fitPerNode(environment, 'agent').sandboxes).toBe(10)
   })
 
-  test('is nothing where the warm pools alone do not fit', () => {
+  test('is zero claims if the warm pools alone do not fit', () => {
     const environment = aRoomyEnvironment(({ sizes }) => {
       sizes.sandboxes.agent.warm.replicas = 11
     })
@@ -141,7 +141,7 @@ describe('what binds first', () => {
     expect(fitInAll(environment, 'agent').sandboxes).toBe(0)
   })
 
-  test('never permits more when anything shrinks', () => {
+  test('never permits more claims when a resource shrinks', () => {
     const resource = fc.constantFrom('cpuMillis', 'memoryMib', 'ephemeralMib', 'pods', 'max')
     fc.assert(
       fc.property(resource, fc.double({ min: 0.1, max: 1, noNaN: true }), (name, share) => {
@@ -159,7 +159,7 @@ describe('what binds first', () => {
     )
   })
 
-  test('is found at once for the largest pools and nodes that a file may say', () => {
+  test('is found quickly for the largest pools and nodes that a file may contain', () => {
     const environment = aRoomyEnvironment(({ infra }) => {
       Object.assign(infra.sandboxNodes, {
         max: 1000,
@@ -189,7 +189,7 @@ describe('what binds first', () => {
     expect(ms).toBeLessThan(3000)
   })
 
-  test('does not count what two nodes have left over together', () => {
+  test('does not combine the free space of two nodes', () => {
     const environment = aRoomyEnvironment(({ infra }) => {
       Object.assign(infra.sandboxNodes, { max: 2, cpuMillis: 2000 })
     })
@@ -199,7 +199,7 @@ describe('what binds first', () => {
 })
 
 describe('a report', () => {
-  test.each(ENVIRONMENTS)('of %s holds as many claims as the quota admits', (name) => {
+  test.each(ENVIRONMENTS)('of %s has as many claims as the quota allows', (name) => {
     const environment = anEnvironment(name)
 
     const { classes } = capacityReport(environment)
@@ -215,7 +215,7 @@ describe('a report', () => {
     }
   })
 
-  test('says what is bound at once, and whether it fits beside the recommended pool', () => {
+  test('includes the concurrent claims, and whether they fit in addition to the recommended pool', () => {
     const environment = aRoomyEnvironment()
     const demand = { kind: 'agent', dispersion: 1, replenishSeconds: 60, targetHitRatio: 0.9 } as const
     const at = (arrivalsPerHour: number) =>

@@ -21,7 +21,7 @@ function aCredential(first: Held) {
   return { state, fetch: () => credential.fetch() }
 }
 
-it('reads once for all who ask at the same time', async () => {
+it('reads once for all concurrent callers', async () => {
   const { state, fetch } = aCredential({ value: 'a' })
 
   const values = await Promise.all([fetch(), fetch(), fetch()])
@@ -30,7 +30,7 @@ it('reads once for all who ask at the same time', async () => {
   expect(state.reads).toBe(1)
 })
 
-it('reads again when it has grown old, and near its end', async () => {
+it('reads again after the refresh interval, and shortly before expiry', async () => {
   const { state, fetch } = aCredential({ value: 'a', expiresAtMs: START + 400_000 })
   await fetch()
 
@@ -50,7 +50,7 @@ it('reads again when it has grown old, and near its end', async () => {
   expect(state.reads).toBe(3)
 })
 
-it('outlives a server that does not answer, until its own end', async () => {
+it('stays valid until its expiry if the server does not respond', async () => {
   const { state, fetch } = aCredential({ value: 'a', expiresAtMs: START + 2 * REFRESH_MS })
   await fetch()
   state.answer = new SandboxError('credential_unavailable', 'nobody answers')
@@ -63,7 +63,7 @@ it('outlives a server that does not answer, until its own end', async () => {
 })
 
 it.each(['credential_forbidden', 'credential_absent'] as const)(
-  'does not outlive a server that says %s, and asks again the next time',
+  'is dropped if the server returns %s, and is requested again the next time',
   async (code) => {
     const { state, fetch } = aCredential({ value: 'a' })
     await fetch()
@@ -79,7 +79,7 @@ it.each(['credential_forbidden', 'credential_absent'] as const)(
   },
 )
 
-it('tells of every new value before anybody gets it, and of none twice', async () => {
+it('reports every new value once, before any caller receives it', async () => {
   const { state, fetch } = aCredential({ value: 'a' })
 
   await fetch()

@@ -48,7 +48,7 @@ it.each<[string, Fault]>([
   expect(azure.vault.requests).toHaveLength(2)
 })
 
-it('waits as long as a server that throttles asks for', async () => {
+it('waits as long as a throttling server requests', async () => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   azure.vault.failNext(error(429, 'Throttled', { 'retry-after': '2' }))
@@ -59,7 +59,7 @@ it('waits as long as a server that throttles asks for', async () => {
   expect(performance.now() - startedAt).toBeGreaterThan(2000)
 })
 
-it('does not wait for a server that asks for more time than there is', async () => {
+it('does not wait if a server requests more time than is left', async () => {
   const azure = await startAzure()
   azure.vault.failNext(error(429, 'Throttled', { 'retry-after': '3600' }))
 
@@ -87,7 +87,7 @@ it.each<[string, Fault]>([
   await expect(opened).rejects.toMatchObject({ code: 'credential_unavailable' })
 })
 
-it('is unavailable, not absent, where the names lead nowhere', async () => {
+it('is unavailable, not absent, if the host names do not resolve', async () => {
   const azure = await startAzure()
   await azure.proxy.close()
 
@@ -117,7 +117,7 @@ it.each<[string, ClusterToken, string]>([
   })
 })
 
-it('says that the projected token is missing, and names no file', async () => {
+it('reports a missing projected token without the file name', async () => {
   const azure = await startAzure()
   rmSync(azure.tokenFile)
 
@@ -129,7 +129,7 @@ it('says that the projected token is missing, and names no file', async () => {
   })
 })
 
-it('reads the projected token anew, which the kubelet replaces', async () => {
+it('reads the projected token again after the kubelet replaced it', async () => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   await azure.project({ expiresIn: '-1m' })
@@ -140,7 +140,7 @@ it('reads the projected token anew, which the kubelet replaces', async () => {
   expect(await openCredential(azure).token()).toBe('gho_x')
 })
 
-it('says nothing that must not be said, however it fails', async () => {
+it('exposes no secret in logs or errors for any failure', async () => {
   const failures: [string, (azure: Azure) => unknown][] = [
     ['absent', () => undefined],
     ['forbidden', ({ vault, settings }) => Reflect.set(vault.roles, settings.identity.clientId, [])],

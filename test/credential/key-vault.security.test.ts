@@ -28,7 +28,7 @@ it.each([
   ['another tenant', `authorization="${LOGIN}/${TENANT}", resource="https://vault.azure.net"`],
   ['no resource at all', 'error="insufficient_claims"'],
   ['an address that is none', 'authorization="x", resource="https://vault.azure.net"'],
-])('gives no token to a vault that asks for one for %s', async (_what, challenge) => {
+])('sends no token to a vault that requests one for %s', async (_what, challenge) => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   azure.vault.state.challenge = `Bearer ${challenge}`
@@ -41,7 +41,7 @@ it.each([
   for (const asked of azure.proxy.asked) expect(KNOWN).toContain(asked)
 })
 
-it('takes the address of the tenant from its own settings, not from the vault', async () => {
+it('takes the tenant address from its own settings, not from the vault', async () => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   const { tenantId } = azure.settings.identity
@@ -73,7 +73,7 @@ it.each([
 it.each([
   ['elsewhere', 'https://evil.example/token'],
   ['within', '/00000000-0000-4000-8000-000000000000/oauth2/v2.0/token'],
-])('follows no redirect of the token endpoint %s with its assertion', async (_where, location) => {
+])('does not follow a redirect of the token endpoint %s with its assertion', async (_where, location) => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   azure.entra.failNext({ status: 307, headers: { location } })
@@ -146,7 +146,7 @@ async function askVault({ vault, authority }: Azure, path: string, token: string
   return promise
 }
 
-it("lets AgentHost's identity list nothing, and read nothing whose name it was not told", async () => {
+it("lets AgentHost's identity list no secrets, and read only secrets whose name it knows", async () => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   azure.vault.setSecret(aSecretName('b'), "gho_bob's")

@@ -18,7 +18,7 @@ it("reads the configured secret with the pod's own identity", async () => {
   )
 })
 
-it('sees a rotation while it runs, and tells of each value before anybody gets it', async () => {
+it('detects a rotation while it runs, and reports each value before any caller receives it', async () => {
   const azure = await startAzure()
   const clock = { ms: Date.now() }
   azure.vault.setSecret(NAME, 'gho_first')
@@ -53,7 +53,7 @@ it.each([
   },
 )
 
-it('tells an identity without a role from a secret that is not there', async () => {
+it('distinguishes an identity without a role from a missing secret', async () => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   azure.vault.roles[azure.settings.identity.clientId] = []
@@ -66,7 +66,7 @@ it('tells an identity without a role from a secret that is not there', async () 
   })
 })
 
-it('remembers no failure', async () => {
+it('does not cache a failure', async () => {
   const azure = await startAzure()
   await expect(openCredential(azure).opened).rejects.toMatchObject({ code: 'credential_absent' })
 
@@ -75,7 +75,7 @@ it('remembers no failure', async () => {
   expect(await openCredential(azure).token()).toBe('gho_late')
 })
 
-it('gives an agent of kind foundry a token for its one resource, anew before it ends', async () => {
+it('gives an agent of kind foundry a token for its single resource, and renews it before it expires', async () => {
   const azure = await startAzure({ tokenSeconds: 600 })
   const clock = { ms: Date.now() }
   const settings = { ...azure.settings, foundryUrl: 'https://res.openai.azure.com' }
@@ -127,7 +127,7 @@ it.each([
   expect(azure.entra.requests).toEqual([])
 })
 
-it('says which setting is missing instead of going on without a credential', async () => {
+it('reports the missing setting instead of continuing without a credential', async () => {
   const { settings } = await startAzure()
   const { vaultUrl: _none, ...bare } = settings
 

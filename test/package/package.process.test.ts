@@ -42,12 +42,12 @@ async function installNode(place: string): Promise<string | undefined> {
 }
 
 describe('the tarball', () => {
-  test('has the built programs and what they read, and no source and no test', () => {
+  test('contains the built programs and their data files, and no source or test', () => {
     expect(tarball.files.filter((file) => !PACKED.test(file))).toEqual([])
     expect(tarball.files.filter((file) => file.endsWith('.ts'))).toEqual([])
   })
 
-  test('names nothing of the machine that packed it', async () => {
+  test('contains neither the source folder nor the registry of the machine that packed it', async () => {
     const place = join(folder, 'installed/node_modules/agentweaver-sandbox')
     const names = (await readdir(place, { recursive: true })).filter((name) =>
       /\.(?:js|json|txt)$/.test(name),
@@ -70,7 +70,7 @@ describe('the tarball', () => {
     expect(Object.keys(dependencies)).toEqual(['@github/copilot-sdk', 'koffi'])
   })
 
-  test('brings the licences of the packages that are bundled', async () => {
+  test('contains the licences of the bundled packages', async () => {
     const place = join(folder, 'installed/node_modules/agentweaver-sandbox/dist/npm/THIRD-PARTY-LICENSES.txt')
     const licences = await readFile(place, 'utf8')
 
@@ -98,7 +98,7 @@ describe.each([['the pinned Node'], ['the lowest Node']])('installed into an emp
     expect({ stdout, status }).toEqual({ stdout: `${version}\n`, status: 0 })
   })
 
-  test('doctor finds this Node and a way to isolate', async ({ skip }) => {
+  test('doctor finds this Node and an isolation backend', async ({ skip }) => {
     const node = nodeOr(skip)
     const version = (await promisify(execFile)(node, ['--version'])).stdout.trim().slice(1)
 
@@ -112,7 +112,7 @@ describe.each([['the pinned Node'], ['the lowest Node']])('installed into an emp
     expect(findings).toContainEqual(expect.objectContaining({ about: 'isolation', state: 'ok' }))
   })
 
-  test('plays the demo to its end', async ({ skip }) => {
+  test('runs the demo to its end', async ({ skip }) => {
     const { stdout, status } = await installed.run(nodeOr(skip), ['demo', '--yes'])
 
     expect(stdout).toContain('Every check passed; no process and no file is left.')
@@ -136,7 +136,7 @@ describe.each([['the pinned Node'], ['the lowest Node']])('installed into an emp
     expect(await readFile(join(workspace, 'copy.txt'), 'utf8')).toBe('written\n')
   })
 
-  test('serves other commands until it is told to stop', async ({ skip, onTestFinished }) => {
+  test('serves other commands until it receives a signal to stop', async ({ skip, onTestFinished }) => {
     const node = nodeOr(skip)
     const child = installed.start(node, ['serve', '--json'])
     const [ready = ''] = (await once(createInterface({ input: child.stdout }), 'line')) as string[]
@@ -155,7 +155,7 @@ describe.each([['the pinned Node'], ['the lowest Node']])('installed into an emp
   })
 })
 
-test('says which Node it needs on an older one', async () => {
+test('reports the required Node version on an older one', async () => {
   const place = join(folder, 'older')
   await mkdir(place)
   await cp(join(ROOT, 'cli/bin.js'), join(place, 'cli/bin.js'))

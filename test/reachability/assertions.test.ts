@@ -30,11 +30,11 @@ describe.each(NAMES.flatMap((name) => MODES.map((mode) => [name, mode] as const)
     const environment = environmentNamed(name, mode)
     const objects = networkObjects(environment, EGRESS)
 
-    it('keeps every assertion', () => {
+    it('satisfies every assertion', () => {
       expect(checkReachability(objects, environment, EGRESS)).toEqual([])
     })
 
-    it('asks something of every row that has a meaning there', () => {
+    it('asserts something about every applicable row', () => {
       const outcome = worldOf(objects, environment, EGRESS)
       const rows = new Set(outcome.ok ? assertions(outcome.world).map(({ row }) => row) : [])
 
@@ -140,7 +140,7 @@ describe('a mistake in a rendered tree', () => {
     expect(checkReachability(broken, environment, EGRESS)).toContainEqual(expect.stringContaining(message))
   })
 
-  it("is told: a vault of the control plane in place of the users'", () => {
+  it("is reported: a control plane vault instead of the users' vault", () => {
     const { azure } = environment.infra
     if (!azure) throw new Error('dev is on Azure')
     const vaults = { ...azure.vaults, userTokens: azure.vaults.controlPlane }
@@ -153,7 +153,7 @@ describe('a mistake in a rendered tree', () => {
     )
   })
 
-  it('shows where a workload does not carry the label that policies select by', () => {
+  it('is reported if a workload lacks the label that policies select by', () => {
     const relabelled: KubeObject = {
       apiVersion: 'apps/v1',
       kind: 'Deployment',
@@ -171,23 +171,23 @@ describe('the page', () => {
   const environment = environmentNamed('dev')
   const page = reachabilityPage(networkObjects(environment, EGRESS), environment, EGRESS)
 
-  it('says for each pair which ports are open, and by which rule', () => {
+  it('lists the open ports of each pair, with the rule', () => {
     expect(page).toContain(
       '| API | sandbox of class agent | TCP 8088 | `agentweaver/api-to-sandboxes` spec.egress[0] | `agentweaver-sandboxes/sandbox-from-api` spec.ingress[0] |',
     )
     expect(page).toMatch(/\| gateway of previews \| TCP 3000–8087, 8089–9000 \|/)
   })
 
-  it('says which names are reached, and that no other is', () => {
+  it('lists the reachable names, and that no other name is reachable', () => {
     expect(page).toContain('| `api.github.com` | TCP 443 | · |')
     expect(page).toContain('| any other name | · | · |')
   })
 
-  it('is the same however often it is rendered', () => {
+  it('is the same each time it is rendered', () => {
     expect(reachabilityPage(networkObjects(environment, EGRESS), environment, EGRESS)).toBe(page)
   })
 
-  it('says why where the policies cannot be judged', () => {
+  it('explains why the policies cannot be evaluated', () => {
     const unknown = {
       apiVersion: 'cilium.io/v3',
       kind: 'CiliumNetworkPolicy',

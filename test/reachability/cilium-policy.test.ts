@@ -191,14 +191,14 @@ describe('a CiliumNetworkPolicy', () => {
     expect(evaluatorOf([leaving(rule)]).isAllowed(probe)).toBe(allowed)
   })
 
-  it('closes only the directions that it has rules for', () => {
+  it('restricts only the directions that it has rules for', () => {
     const { isAllowed } = evaluatorOf([leaving({})])
 
     expect(isAllowed(from(pod('client'), anywhere))).toBe(false)
     expect(isAllowed(from(anywhere, pod('client')))).toBe(true)
   })
 
-  it('closes nothing where enableDefaultDeny is off, and still refuses what it denies', () => {
+  it('restricts nothing if enableDefaultDeny is off, but its deny rules still apply', () => {
     const policy = aCiliumPolicy({
       endpointSelector: CLIENT,
       enableDefaultDeny: { egress: false },
@@ -216,7 +216,7 @@ describe('a CiliumNetworkPolicy', () => {
     })
   })
 
-  it('is closed by another where its own enableDefaultDeny is off', () => {
+  it('is restricted by another policy if its own enableDefaultDeny is off', () => {
     const open = aCiliumPolicy({
       endpointSelector: CLIENT,
       enableDefaultDeny: { egress: false },
@@ -228,7 +228,7 @@ describe('a CiliumNetworkPolicy', () => {
     expect([80, 81].map((port) => isAllowed(from(pod('client'), anywhere, port)))).toEqual([true, false])
   })
 
-  it('denies also what a NetworkPolicy allows, on both sides', () => {
+  it('overrides an allow rule of a NetworkPolicy on both sides', () => {
     const allow = aNetworkPolicy({
       podSelector: {},
       policyTypes: ['Ingress', 'Egress'],
@@ -247,7 +247,7 @@ describe('a CiliumNetworkPolicy', () => {
     expect(isAllowed(from(pod('client'), pod('server'), 81))).toBe(true)
   })
 
-  it('refuses a range only to what ranges select: a pod in it stays reachable', () => {
+  it('denies a range only for addresses outside the cluster: a pod in the range stays reachable', () => {
     const policy = aCiliumPolicy({
       endpointSelector: CLIENT,
       enableDefaultDeny: { egress: false },
@@ -259,7 +259,7 @@ describe('a CiliumNetworkPolicy', () => {
     expect(isAllowed(from(pod('client'), address('10.1.0.2')))).toBe(true)
   })
 
-  it('lets the own node of a pod in, unless a rule denies it', () => {
+  it("allows the pod's own node, unless a rule denies it", () => {
     const closed = entering({ fromEndpoints: [CLIENT] })
     const denied = aCiliumPolicy(
       { endpointSelector: SERVER, ingressDeny: [{ fromEntities: ['host'] }] },
@@ -273,7 +273,7 @@ describe('a CiliumNetworkPolicy', () => {
     expect(evaluatorOf([closed, denied]).isAllowed(from(address('10.2.0.2'), pod('server')))).toBe(false)
   })
 
-  it('takes several rules under specs', () => {
+  it('accepts several rules under specs', () => {
     const policy = {
       ...aCiliumPolicy({}),
       spec: undefined,
@@ -289,8 +289,8 @@ describe('a CiliumNetworkPolicy', () => {
   })
 })
 
-describe('who enters', () => {
-  it('is let in by a rule and by nothing else', () => {
+describe('an ingress source', () => {
+  it('is allowed only by a rule', () => {
     const { isAllowed } = evaluatorOf([entering({ fromEndpoints: [CLIENT], toPorts: PORT_80 })])
 
     expect(isAllowed(from(pod('client'), pod('server'), 80))).toBe(true)
@@ -299,7 +299,7 @@ describe('who enters', () => {
     expect(isAllowed(from(anywhere, pod('server'), 80))).toBe(false)
   })
 
-  it('is not a pod by having no namespace', () => {
+  it('without a namespace is not a pod', () => {
     const none = { matchExpressions: [{ key: 'k8s:io.kubernetes.pod.namespace', operator: 'DoesNotExist' }] }
     const { isAllowed } = evaluatorOf([entering({ fromEndpoints: [none] })])
 
@@ -308,7 +308,7 @@ describe('who enters', () => {
   })
 })
 
-it('selects by labels that name their source', () => {
+it('is selected by labels with a source prefix', () => {
   const subject = { matchLabels: { 'k8s:app': 'client' } }
   const { isAllowed } = evaluatorOf([aCiliumPolicy({ endpointSelector: subject, egress: [{}] })])
 
@@ -316,7 +316,7 @@ it('selects by labels that name their source', () => {
   expect(isAllowed(from(pod('server'), anywhere))).toBe(true)
 })
 
-it('knows an API server on a node as a node, and not as the world', () => {
+it('that is an API server on a node counts as a node, not as the world', () => {
   const facts = { ...SMALL_WORLD, apiServer: { ips: ['10.2.0.2'] } }
   const may = (egress: object) =>
     evaluatorOf([leaving(egress)], facts).isAllowed(from(pod('client'), entity('kube-apiserver')))
@@ -326,7 +326,7 @@ it('knows an API server on a node as a node, and not as the world', () => {
   expect(may({ toEntities: ['world'] })).toBe(false)
 })
 
-it("resolves a port's name by protocol, and by no other pod with the same labels", () => {
+it('resolves a port name by protocol, and not through another pod with the same labels', () => {
   const http = { name: 'http', port: 8080, protocol: 'TCP' } as const
   const pods = [
     aPod('client'),

@@ -7,8 +7,8 @@ import { address, aNetworkPolicy, evaluatorOf, pod, SMALL_WORLD } from './small-
 
 const RUNS = { numRuns: 1000 }
 
-describe('whatever the policies are', () => {
-  it('asks every port at once as it asks one', () => {
+describe('for any set of policies', () => {
+  it('openPorts and isAllowed agree on every port', () => {
     fc.assert(
       fc.property(policies, fc.tuple(end, end), probe, (all, [source, target], { port, protocol }) => {
         const { openPorts, isAllowed } = evaluatorOf(all)
@@ -23,7 +23,7 @@ describe('whatever the policies are', () => {
     )
   })
 
-  it('does not matter in which order they stand', () => {
+  it('the order of the policies does not matter', () => {
     fc.assert(
       fc.property(
         policies.chain((all) =>
@@ -41,7 +41,7 @@ describe('whatever the policies are', () => {
     )
   })
 
-  it('changes nothing to say a policy twice', () => {
+  it('a duplicate policy changes nothing', () => {
     fc.assert(
       fc.property(policies, probe, (all, question) => {
         const twice = [
@@ -55,7 +55,7 @@ describe('whatever the policies are', () => {
     )
   })
 
-  it('opens nothing to deny, and denies what it names', () => {
+  it('a deny policy opens nothing, and denies the traffic that it selects', () => {
     fc.assert(
       fc.property(policies, denyingPolicy, probe, (all, deny, question) => {
         const before = evaluatorOf(all).isAllowed(question)
@@ -69,7 +69,7 @@ describe('whatever the policies are', () => {
     )
   })
 
-  it('closes nobody to give a NetworkPolicy one more rule', () => {
+  it('one more rule in a NetworkPolicy closes no connection', () => {
     fc.assert(
       fc.property(policies, fc.tuple(plainPolicy, plainSpec), probe, (all, [policy, more], question) => {
         const spec = specOf(policy)
@@ -86,7 +86,7 @@ describe('whatever the policies are', () => {
     )
   })
 
-  it("never closes another pod's connections to add a NetworkPolicy", () => {
+  it('one more NetworkPolicy closes no connection of unselected pods', () => {
     fc.assert(
       fc.property(policies, plainSpec, probe, (all, spec, question) => {
         const onServer = aNetworkPolicy(
@@ -104,7 +104,7 @@ describe('whatever the policies are', () => {
     )
   })
 
-  it('allows no more beside a default deny than the rules do', () => {
+  it('with a default deny, only the rules allow traffic', () => {
     fc.assert(
       fc.property(policies, probe, (all, question) => {
         const closing = ['a', 'b'].map((namespace) =>
@@ -126,7 +126,7 @@ describe('whatever the policies are', () => {
   })
 })
 
-it('answers as the documentation of NetworkPolicy does', () => {
+it('agrees with an oracle written from the NetworkPolicy documentation', () => {
   const sides: readonly (readonly [Probe['from'], Side])[] = [
     ...SMALL_WORLD.pods
       .filter(({ hostNetwork }) => hostNetwork !== true)

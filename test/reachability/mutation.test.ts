@@ -39,7 +39,7 @@ describe.each(TREES)('%s, mode %s', (name, mode) => {
     unnoticed = all.filter((mutant) => !isNoticed(mutant, environment)).map(({ title }) => title)
   })
 
-  it('breaks an assertion with every rule that is deleted, widened or turned to somebody else', () => {
+  it('breaks an assertion for every rule that is deleted, widened or re-targeted', () => {
     const surviving = unnoticed.filter((title) => !REDUNDANT.some(({ mutant }) => mutant.test(title)))
 
     expect(surviving).toEqual([])
@@ -47,7 +47,7 @@ describe.each(TREES)('%s, mode %s', (name, mode) => {
     expect(new Set(all.map(({ kind }) => kind))).toEqual(new Set(['deleted', 'widened', 're-targeted']))
   })
 
-  it('lists as redundant only what really changes nothing', () => {
+  it('lists as redundant only mutants that change nothing', () => {
     for (const { mutant } of REDUNDANT) expect(unnoticed.some((title) => mutant.test(title))).toBe(true)
     expect(unnoticed.length).toBeLessThan(all.length / 20)
   })

@@ -26,8 +26,8 @@ const selector = (name: string) => (name.includes('*') ? { matchPattern: name } 
 const policy = (...egress: object[]) => aCiliumPolicy({ endpointSelector: CLIENT, egress })
 const listed = policy(lookups('api.example.com'), connections('api.example.com'))
 
-describe('a name', () => {
-  it('is reached where it is listed for both, the lookup and the connection', () => {
+describe('a DNS name', () => {
+  it('is reachable if both the lookup rule and the connection rule list it', () => {
     const { evaluate, isAllowed } = evaluatorOf([listed])
 
     expect(evaluate(from(pod('client'), host('api.example.com'), 443))).toMatchObject({
@@ -39,14 +39,14 @@ describe('a name', () => {
     expect(isAllowed(from(pod('client'), host('api.example.com'), 80))).toBe(false)
   })
 
-  it('that nobody lists is refused at the lookup', () => {
+  it('is denied at the lookup if no rule lists it', () => {
     const answer = evaluatorOf([listed]).evaluate(from(pod('client'), host('evil.example.com'), 443))
 
     expect(answer).toMatchObject({ allowed: false, lookup: { because: 'the name is not listed' } })
     expect(answer.why).toBe('denied at the lookup of evil.example.com: the name is not listed')
   })
 
-  it('is not reached by a connection rule alone: nobody may ask', () => {
+  it('is not reachable through a connection rule alone, because the lookup is denied', () => {
     const answer = evaluatorOf([policy(connections('api.example.com'))]).evaluate(
       from(pod('client'), host('api.example.com'), 443),
     )
@@ -54,7 +54,7 @@ describe('a name', () => {
     expect(answer).toMatchObject({ allowed: false, lookup: { because: 'default deny' } })
   })
 
-  it('is not learned from a lookup that the agent does not read', () => {
+  it('is not learned from a lookup that the agent does not inspect', () => {
     const plainLookup = { toEndpoints: RESOLVER, toPorts: [port(53, 'UDP')] }
     const { evaluate } = evaluatorOf([policy(plainLookup, connections('api.example.com'))])
 
@@ -65,7 +65,7 @@ describe('a name', () => {
     })
   })
 
-  it('may be looked up without being reachable', () => {
+  it('may be resolvable without being reachable', () => {
     const { evaluate } = evaluatorOf([policy(lookups('api.example.com'))])
 
     expect(evaluate(from(pod('client'), host('api.example.com'), 443))).toMatchObject({
@@ -74,7 +74,7 @@ describe('a name', () => {
     })
   })
 
-  it('opens an address only as long as the address is nobody of the cluster', () => {
+  it('opens an address only if the address is not a pod or node of the cluster', () => {
     const { isAllowed } = evaluatorOf([listed])
 
     expect(isAllowed(from(pod('client'), host('api.example.com', '169.254.169.254'), 443))).toBe(true)
@@ -95,7 +95,7 @@ describe('a name', () => {
     ).toBe(false)
   })
 
-  it('counts for an address that the node has learned already', () => {
+  it('also applies to an address that the node has already learned', () => {
     const { isAllowed } = evaluatorOf([listed])
 
     expect(isAllowed(from(pod('client'), address('203.0.113.9', 'api.example.com'), 443))).toBe(true)
@@ -103,7 +103,7 @@ describe('a name', () => {
     expect(isAllowed(from(pod('client'), address('203.0.113.9'), 443))).toBe(false)
   })
 
-  it('is still refused at the lookup beside a broad NetworkPolicy, whose addresses are open', () => {
+  it('is still denied at the lookup if a broad NetworkPolicy opens all addresses', () => {
     const broad = aNetworkPolicy({ podSelector: {}, policyTypes: ['Egress'], egress: [{}] })
     const { isAllowed } = evaluatorOf([listed, broad])
 
@@ -111,7 +111,7 @@ describe('a name', () => {
     expect(isAllowed(from(pod('client'), address('203.0.113.9'), 443))).toBe(true)
   })
 
-  it('is free where another rule of the very same port lists no names', () => {
+  it('is not restricted if another rule of the same port lists no names', () => {
     const plainLookup = { toEndpoints: RESOLVER, toPorts: [port(53, 'UDP')] }
     const { evaluate } = evaluatorOf([
       listed,
@@ -123,14 +123,14 @@ describe('a name', () => {
     })
   })
 
-  it('is learned all the same there: the agent reads every lookup of that port', () => {
+  it('is still learned there, because the agent inspects every lookup of that port', () => {
     const plainLookup = { toEndpoints: RESOLVER, toPorts: [port(53, 'UDP')] }
     const both = [listed, aCiliumPolicy({ endpointSelector: CLIENT, egress: [plainLookup] }, { name: 'x' })]
 
     expect(evaluatorOf(both).isAllowed(from(pod('client'), host('api.example.com'), 443))).toBe(true)
   })
 
-  it('is refused to nobody where no rule closes the pod, and learned all the same', () => {
+  it('is resolvable if no policy restricts the pod, and is still learned', () => {
     const open = aCiliumPolicy({
       endpointSelector: CLIENT,
       enableDefaultDeny: { egress: false },
@@ -155,7 +155,7 @@ describe('a name', () => {
     })
   })
 
-  it('is not held to a list that stands at another port', () => {
+  it('is not restricted by a list at another port', () => {
     const elsewhere = {
       toEndpoints: RESOLVER,
       toPorts: [{ ...port(5353, 'UDP'), rules: { dns: [{ matchName: 'a.b' }] } }],
@@ -169,7 +169,7 @@ describe('a name', () => {
     })
   })
 
-  it('cannot be looked up where there is no resolver', () => {
+  it('cannot be resolved without a resolver', () => {
     const { resolver: _none, ...facts } = SMALL_WORLD
 
     expect(evaluatorOf([], facts).evaluate(from(pod('client'), host('a.example.com'))).lookup).toEqual({
@@ -197,7 +197,7 @@ it.each<[string, string, boolean]>([
   )
 })
 
-it('selects nothing where it says nothing', () => {
+it('an empty selector matches no name', () => {
   expect(matchesName({}, '')).toBe(false)
   expect(matchesName({ matchPattern: '' }, 'example.com')).toBe(false)
 })

@@ -12,7 +12,7 @@ const entering = (...ingress: object[]) =>
   aNetworkPolicy({ podSelector: SERVER, policyTypes: ['Ingress'], ingress })
 
 describe('a NetworkPolicy', () => {
-  it('leaves open what it does not select', () => {
+  it('does not restrict pods that it does not select', () => {
     const { evaluate } = evaluatorOf([leaving()])
 
     expect(evaluate(from(pod('server'), anywhere))).toMatchObject({
@@ -22,7 +22,7 @@ describe('a NetworkPolicy', () => {
     expect(evaluate(from(anywhere, pod('client')))).toMatchObject({ allowed: true })
   })
 
-  it('closes one direction of what it selects, and says which policy is silent', () => {
+  it('denies one direction of the selected pod by default, and reports default deny', () => {
     const { evaluate } = evaluatorOf([leaving()])
 
     expect(evaluate(from(pod('client'), anywhere))).toMatchObject({
@@ -32,7 +32,7 @@ describe('a NetworkPolicy', () => {
     })
   })
 
-  it('names the rule that allows', () => {
+  it('reports the rule that allows the traffic', () => {
     const { evaluate } = evaluatorOf([
       leaving({ to: [], ports: [{ port: 81 }] }, { to: [{ podSelector: SERVER }] }),
     ])
@@ -265,7 +265,7 @@ describe('a NetworkPolicy', () => {
     expect(evaluatorOf([entering(rule)]).isAllowed(probe)).toBe(allowed)
   })
 
-  it('is judged on both sides', () => {
+  it('is evaluated on both sides', () => {
     const out = leaving({ to: [{ podSelector: SERVER }] })
     const other = entering({ from: [{ namespaceSelector: { matchLabels: { team: 'two' } } }] })
 
@@ -277,7 +277,7 @@ describe('a NetworkPolicy', () => {
     })
   })
 
-  it('adds up with others', () => {
+  it('is combined with other policies', () => {
     const first = leaving({ ports: [{ port: 80 }] })
     const second = aNetworkPolicy(
       { podSelector: {}, policyTypes: ['Egress'], egress: [{ ports: [{ port: 81 }] }] },
@@ -292,20 +292,20 @@ describe('a NetworkPolicy', () => {
     ])
   })
 
-  it('never cuts a pod off from itself', () => {
+  it('never blocks a pod from itself', () => {
     const closed = aNetworkPolicy({ podSelector: {}, policyTypes: ['Ingress', 'Egress'] })
 
     expect(evaluatorOf([closed]).isAllowed(from(pod('client'), address('10.1.0.1')))).toBe(true)
     expect(evaluatorOf([closed]).isAllowed(from(pod('client'), pod('server')))).toBe(false)
   })
 
-  it('does not act on pods in the network of a node', () => {
+  it('does not apply to pods in the host network', () => {
     const closed = aNetworkPolicy({ podSelector: {}, policyTypes: ['Ingress', 'Egress'] })
 
     expect(evaluatorOf([closed]).isAllowed(from(pod('on-host'), anywhere))).toBe(true)
   })
 
-  it('closes entering where it does not say what it closes, and leaving if it has rules for it', () => {
+  it('without policyTypes restricts ingress, and egress only if it has egress rules', () => {
     const silent = evaluatorOf([aNetworkPolicy({ podSelector: {} })])
     const withEgress = evaluatorOf([aNetworkPolicy({ podSelector: {}, egress: [{ ports: [{ port: 80 }] }] })])
 
@@ -314,7 +314,7 @@ describe('a NetworkPolicy', () => {
     expect(withEgress.isAllowed(from(pod('client'), anywhere, 81))).toBe(false)
   })
 
-  it('cannot select by a label that Cilium keeps out of identities', () => {
+  it('cannot select by a label that Cilium excludes from identities', () => {
     const pods = [aPod('client'), aPod('server', { labels: { app: 'server', 'pod-template-hash': 'x' } })]
     const rule = leaving({ to: [{ podSelector: { matchLabels: { 'pod-template-hash': 'x' } } }] })
 

@@ -11,7 +11,7 @@ const plain = (rule: object) => aNetworkPolicy({ podSelector: {}, policyTypes: [
 const dns = (ports: object, ...names: object[]) => ({ toPorts: [{ ...ports, rules: { dns: names } }] })
 const names = { matchName: 'a.example.com' }
 
-describe('what the API server takes and the agent refuses', () => {
+describe('policies that the API server accepts and the agent rejects', () => {
   it.each<[string, KubeObject, string]>([
     ['names with ranges', egress({ toFQDNs: [names], toCIDR: ['1.1.1.1'] }), 'combining toCIDR and toFQDNs'],
     [
@@ -132,7 +132,7 @@ describe('what the API server takes and the agent refuses', () => {
   })
 })
 
-describe('what is not understood', () => {
+describe('policies that the evaluator does not support', () => {
   it.each<[string, KubeObject, string]>([
     ['a field of no meaning here', egress({ toServices: [] }), 'spec.egress[0].toServices'],
     ['ICMP types', egress({ icmps: [{ fields: [{ type: 8 }] }] }), 'spec.egress[0].icmps'],
@@ -243,18 +243,18 @@ describe('what is not understood', () => {
     expect(policyFaults([policy])).toContainEqual(expect.objectContaining({ kind: 'not understood', path }))
   })
 
-  it('stops the evaluation, also of the policies that are understood', () => {
+  it('stop the evaluation, even if other policies are supported', () => {
     const outcome = createEvaluator([plain({}), egress({ toServices: [] })], SMALL_WORLD)
 
     expect(outcome).toMatchObject({ ok: false, faults: [{ policy: 'CiliumNetworkPolicy a/cnp' }] })
   })
 
-  it('is said of every fault at once', () => {
+  it('are reported for every fault at once', () => {
     expect(policyFaults([egress({ toServices: [] }, { toNodes: [] }), plain({ to: [{}] })])).toHaveLength(3)
   })
 })
 
-it('has no complaint about sound policies, and none about what is no policy', () => {
+it('reports no fault for valid policies and for objects that are not policies', () => {
   const others: KubeObject[] = [
     { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'x' } },
     { apiVersion: 'networking.k8s.io/v1', kind: 'Ingress', metadata: { name: 'x' } },

@@ -11,7 +11,7 @@ async function aProject() {
   return { home, project, state: await makeEarlierState(project, home) }
 }
 
-test('the state of an earlier version is found from its folder, from any below it, and at home', async () => {
+test('finds the state of an earlier version from its folder, from any folder below it, and in the home folder', async () => {
   const { home, project, state } = await aProject()
   const atHome = await makeEarlierState(home, home)
 
@@ -20,7 +20,7 @@ test('the state of an earlier version is found from its folder, from any below i
   expect(findEarlierFolders('/', home).found).toEqual([atHome])
 })
 
-test('a folder with the settings of a project is none', async () => {
+test('does not treat a folder with project settings as an earlier state folder', async () => {
   const { home } = await aProject()
   const project = await aFolder('aw-settings-')
   await mkdir(join(project, '.agentweaver'))
@@ -84,7 +84,7 @@ test.skipIf(process.getuid?.() !== 0)('a folder of another user is passed over',
   ])
 })
 
-test('a folder that a command in a sandbox made, knowing its numbers, is not believed', async () => {
+test('ignores a folder that a command in a sandbox sealed with another key', async () => {
   const { home, project, state } = await aProject()
 
   await seal(state, await aFolder('aw-attacker-'))
@@ -92,7 +92,7 @@ test('a folder that a command in a sandbox made, knowing its numbers, is not bel
   expect(findEarlierFolders(project, home).found).toEqual([])
 })
 
-test('a folder that is not believed hides none above it', async () => {
+test('an ignored folder does not hide a valid folder above it', async () => {
   const { home, project, state } = await aProject()
   const inner = join(project, 'inner')
   await mkdir(inner)
@@ -104,7 +104,7 @@ test('a folder that is not believed hides none above it', async () => {
   expect(ignored.map(({ path }) => path)).toEqual([join(inner, '.agentweaver')])
 })
 
-test('a folder that a repository brought is not moved, offered or used, and the commands say so', async () => {
+test('does not move, offer or use a folder from a repository, and the commands report it', async () => {
   const [home, project] = [await aFolder('aw-home-'), await aFolder('aw-brought-')]
   const state = await makeEarlierState(project, await aFolder('aw-attacker-'))
   const settings = { env: { HOME: home }, cwd: project }

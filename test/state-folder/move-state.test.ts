@@ -33,7 +33,7 @@ function stateIn(folder: string): Record<string, string> {
   )
 }
 
-test('moves every file of the state, for its owner alone, and leaves the settings of the project', async () => {
+test('moves every state file, readable by its owner only, and leaves the project settings', async () => {
   const { from, to, before } = await aMove()
 
   const files = await moveState({ from, to })
@@ -47,7 +47,7 @@ test('moves every file of the state, for its owner alone, and leaves the setting
   for (const path of files) expect(statSync(join(to, path)).mode & 0o077).toBe(0)
 })
 
-test('removes an old folder that held nothing else', async () => {
+test('removes an old folder that contained nothing else', async () => {
   const { from, to } = await aMove()
   await rm(join(from, 'settings.yml'))
 
@@ -56,7 +56,7 @@ test('removes an old folder that held nothing else', async () => {
   expect(existsSync(from)).toBe(false)
 })
 
-test('work of runs that is not stored is not left behind', async () => {
+test('refuses to move while workspaces contain unsaved work of runs', async () => {
   const { from, to, before } = await aMove()
   await mkdir(join(from, 'workspaces', 'run-1'), { recursive: true })
 
@@ -68,7 +68,7 @@ test('work of runs that is not stored is not left behind', async () => {
   expect(readdirSync(from)).toEqual(['settings.yml'])
 })
 
-test('takes the place of a state folder that is still empty', async () => {
+test('replaces a state folder that is still empty', async () => {
   const { from, to, before } = await aMove()
   await mkdir(to, { recursive: true, mode: 0o700 })
   lockStateFolder(to)()
@@ -78,7 +78,7 @@ test('takes the place of a state folder that is still empty', async () => {
   expect(stateIn(to)).toEqual(before)
 })
 
-test('another state is never replaced', async () => {
+test('never replaces another state', async () => {
   const { from, to, before } = await aMove()
   const other = await makeEarlierState(dirname(to), await aFolder('aw-other-home-'))
   await rename(other, to)
@@ -133,21 +133,18 @@ test.each<[string, (move: Awaited<ReturnType<typeof aMove>>) => Promise<unknown>
   expect(stateIn(`${move.to}.incoming`)).toEqual({})
 })
 
-test.each(['from', 'to'] as const)(
-  'nothing is moved while a service works with the folder "%s"',
-  async (side) => {
-    const move = await aMove()
-    await mkdir(move.to, { recursive: true, mode: 0o700 })
-    const release = lockStateFolder(move[side])
-    try {
-      await expect(moveState(move)).rejects.toThrow('Another service is starting or stopping')
-    } finally {
-      release()
-    }
-    expect(stateIn(move.from)).toEqual(move.before)
-    expect(stateIn(move.to)).toEqual({})
-  },
-)
+test.each(['from', 'to'] as const)('moves nothing while a service uses the folder "%s"', async (side) => {
+  const move = await aMove()
+  await mkdir(move.to, { recursive: true, mode: 0o700 })
+  const release = lockStateFolder(move[side])
+  try {
+    await expect(moveState(move)).rejects.toThrow('Another service is starting or stopping')
+  } finally {
+    release()
+  }
+  expect(stateIn(move.from)).toEqual(move.before)
+  expect(stateIn(move.to)).toEqual({})
+})
 
 const KILL_AT = fileURLToPath(new URL('../fixtures/kill-at.ts', import.meta.url))
 
@@ -159,7 +156,7 @@ test.each([
   'writeFileSync 1 after',
   'renameSync 1 before',
   'renameSync 1 after',
-])('a move that is killed at %s loses nothing, and the next one ends it', async (at) => {
+])('loses nothing if a move is killed at %s, and the next move completes it', async (at) => {
   const { home, project, from, to, before } = await aMove()
   const env = { HOME: home, KILL_AT: at, NODE_OPTIONS: `--import=${KILL_AT}` }
   const killed = startCli(['move-state', from], { env, cwd: project })
@@ -187,7 +184,7 @@ async function anInterruptedMove() {
   return move
 }
 
-test('a move that was killed before it emptied the old folder is finished by the next start', async () => {
+test('the next start completes a move that was killed before it emptied the old folder', async () => {
   const { from, to, before } = await anInterruptedMove()
   // One key is deleted already.
   await rm(join(from, 'keys', 'ticket-key'))
@@ -200,7 +197,7 @@ test('a move that was killed before it emptied the old folder is finished by the
   expect(await finishMove(to)).toBeUndefined()
 })
 
-test('and by the next move of the same folder', async () => {
+test('so does the next move of the same folder', async () => {
   const { from, to, before } = await anInterruptedMove()
 
   await moveState({ from, to })
@@ -208,7 +205,7 @@ test('and by the next move of the same folder', async () => {
   expect([stateIn(from), stateIn(to)]).toEqual([{}, before])
 })
 
-test('what has changed in the old folder since it was copied is never deleted', async () => {
+test('never deletes a change in the old folder that was made after the copy', async () => {
   const { from, to } = await anInterruptedMove()
   await writeFile(join(from, 'store.db'), 'used again since')
 
@@ -218,7 +215,7 @@ test('what has changed in the old folder since it was copied is never deleted', 
   expect(readFileSync(join(from, 'store.db'), 'utf8')).toBe('used again since')
 })
 
-test('the command moves the folder that it is given, also one that no service of this user made', async () => {
+test('the command moves a given folder, even one that no service of this user created', async () => {
   const { home, project, from } = await aMove()
   const elsewhere = join(project, 'restored')
   await rename(from, elsewhere)
