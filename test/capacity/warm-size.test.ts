@@ -33,7 +33,7 @@ describe('the formula and a simulated pool', () => {
   })
 
   test.each(CASES.filter(({ warm }) => warm > 1))(
-    'tell a wrong formula: $warm warm, load $load, $starts starts',
+    'disagree for a wrong formula (control): $warm warm, load $load, $starts starts',
     (pool) => {
       const { warm, load } = pool
       const wrong = {

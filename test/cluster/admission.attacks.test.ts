@@ -16,7 +16,7 @@ const ATTACKS = { ...MAKER_ATTACKS, ...CLAIM_ATTACKS, ...SHAPE_ATTACKS, ...ACCES
 describeWith(['agent-sandbox'], 'ways around the rules', () => {
   const test = useAdmissionSpace('attack', { parameters: kataParameters })
 
-  it.each(Object.keys(ATTACKS))('refused: %s', async (name) => {
+  it.each(Object.keys(ATTACKS))('rejects %s', async (name) => {
     const [rule, attempt] = ATTACKS[name]!
 
     const answer = await test.ask(attempt(test))

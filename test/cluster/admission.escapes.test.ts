@@ -11,7 +11,7 @@ describeWith(['agent-sandbox'], 'what a known escape needs', () => {
   const test = useAdmissionSpace('escape', { parameters: kataParameters })
 
   it.each(ESCAPE_PRECONDITIONS.map(({ id }) => id))(
-    'is refused by one of the rules that are named for it: %s',
+    'is rejected by one of the rules listed for it: %s',
     async (id) => {
       const { rules } = ESCAPE_PRECONDITIONS.find((precondition) => precondition.id === id)!
 

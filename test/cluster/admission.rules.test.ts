@@ -10,7 +10,7 @@ describeWith(['agent-sandbox'], 'every admission rule', () => {
   const rules = ADMISSION_POLICIES.flatMap((policy) => policy.rules)
 
   it.each(rules.map(({ name }) => name))(
-    '%s lets pass what it should and refuses what it should',
+    '%s admits its valid example and rejects its invalid one',
     async (name) => {
       const example = EXAMPLES[name]!(space)
 

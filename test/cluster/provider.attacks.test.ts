@@ -240,7 +240,7 @@ describeWith(
     it.each([
       ['under another runtime', { runtimeClass: 'gvisor' }, /not under gvisor/],
       ['with another service account', { serviceAccount: () => 'agent-host' }, /service account/],
-    ] as const)('cannot slip a pool member of its own %s under us', async (_what, required, words) => {
+    ] as const)('cannot make us accept its own pool member %s', async (_what, required, words) => {
       const pool = await slipIn(await becomeAttacker(space))
       const provider = await space.startProvider(pool, { ...impatient, ...required })
 
@@ -336,7 +336,7 @@ describeWith(['agent-sandbox'], 'a listener on the address of a pod', () => {
       async () => requestToken(space, { audience: IDENTITY_AUDIENCE }),
     ],
     ['no token', async () => ''],
-  ])('is sent nothing where it shows %s', async (_what, tokenOf) => {
+  ])('receives nothing if it presents %s', async (_what, tokenOf) => {
     const { sandbox, pod } = await givenSandbox()
     const token = await tokenOf({ space, pod })
     const listener = await startListener(() => token)

@@ -14,12 +14,12 @@ const error = (status: number, code: string, headers = {}): Fault => ({
 it.each<[string, 'vault' | 'entra', Fault[]]>([
   ['a vault that throttles', 'vault', [error(429, 'Throttled', { 'retry-after': '1' })]],
   ['a vault that fails', 'vault', [error(500, 'InternalServerError'), error(503, 'ServiceUnavailable')]],
-  ['a vault whose line breaks', 'vault', ['reset', 'reset']],
-  ['a vault that says nothing for a while', 'vault', ['silence']],
+  ['a vault that resets connections', 'vault', ['reset', 'reset']],
+  ['a vault that stays silent for a while', 'vault', ['silence']],
   ['a token endpoint that fails', 'entra', [error(500, 'x'), error(503, 'x')]],
   ['a token endpoint that throttles', 'entra', [error(429, 'x', { 'retry-after': '1' })]],
-  ['a token endpoint whose line breaks', 'entra', ['reset']],
-])('gets its secret from behind %s', async (_what, server, faults) => {
+  ['a token endpoint that resets connections', 'entra', ['reset']],
+])('reads its secret despite %s', async (_what, server, faults) => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   azure[server].failNext(...faults)
@@ -31,10 +31,13 @@ it.each<[string, 'vault' | 'entra', Fault[]]>([
 })
 
 it.each<[string, Fault]>([
-  ['nothing at all', { status: 200 }],
-  ['a page', { status: 200, headers: { 'content-type': 'text/html' }, body: '<html>' }],
-  ['no text', { status: 200, body: { value: 1234567, id: 'https://evil.example/secrets/x/y' } }],
-])('takes no answer of the vault that is %s', async (_what, answer) => {
+  ['no body', { status: 200 }],
+  ['an HTML page', { status: 200, headers: { 'content-type': 'text/html' }, body: '<html>' }],
+  [
+    'a value that is not a string',
+    { status: 200, body: { value: 1234567, id: 'https://evil.example/secrets/x/y' } },
+  ],
+])('rejects a vault response with %s', async (_what, answer) => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   await openCredential(azure).token()
@@ -74,9 +77,9 @@ it('does not wait if a server requests more time than is left', async () => {
 
 it.each<[string, Fault]>([
   ['fails', error(500, 'InternalServerError')],
-  ['breaks every line', 'reset'],
-  ['says nothing', 'silence'],
-])('gives up when its budget is used up where the vault %s', async (_what, fault) => {
+  ['resets every connection', 'reset'],
+  ['stays silent', 'silence'],
+])('gives up after its time budget if the vault %s', async (_what, fault) => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   // Twice the budget would reach the answer behind these.
@@ -104,7 +107,7 @@ it.each<[string, ClusterToken, string]>([
   ['for another audience', { audience: 'agentweaver-api' }, 'AADSTS700212'],
   ['that has expired', { expiresIn: '-1m' }, 'AADSTS700024'],
   ['signed by somebody else', { key: STRANGER }, 'AADSTS5000224'],
-])('is forbidden with a projected token %s', async (_what, token, code) => {
+])('is rejected with a projected token %s', async (_what, token, code) => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
   await azure.project(token)

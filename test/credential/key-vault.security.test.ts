@@ -24,10 +24,10 @@ it.each([
   ['a top-level domain', `resource="https://net"`],
   ['the resource in other letters', `resource="https://VAULT.azure.NET"`],
   ['a path on the resource', `resource="https://vault.azure.net/x"`],
-  ['a scope in place of a resource', `scope="https://graph.microsoft.com/.default"`],
+  ['a scope instead of a resource', `scope="https://graph.microsoft.com/.default"`],
   ['another tenant', `authorization="${LOGIN}/${TENANT}", resource="https://vault.azure.net"`],
-  ['no resource at all', 'error="insufficient_claims"'],
-  ['an address that is none', 'authorization="x", resource="https://vault.azure.net"'],
+  ['no resource', 'error="insufficient_claims"'],
+  ['an invalid address', 'authorization="x", resource="https://vault.azure.net"'],
 ])('sends no token to a vault that requests one for %s', async (_what, challenge) => {
   const azure = await startAzure()
   azure.vault.setSecret(NAME, 'gho_x')
@@ -58,7 +58,7 @@ it.each([
   ['elsewhere', 308, 'https://evil.example/secrets'],
   ['to another secret', 302, `/secrets/${aSecretName('b')}/?api-version=7.6`],
   ['to another secret', 307, `/secrets/${aSecretName('b')}/?api-version=7.6`],
-])('follows no redirect of the vault %s (%i)', async (_where, status, location) => {
+])('does not follow a redirect of the vault %s (%i)', async (_where, status, location) => {
   const azure = await startAzure()
   azure.vault.setSecret(aSecretName('b'), "gho_bob's")
   azure.vault.failNext({ status, headers: { location } })
@@ -115,14 +115,14 @@ it.each([
   ['that is too short', `ghtok-user--${'a'.repeat(51)}`],
   ['that is too long', `ghtok-user--${'a'.repeat(53)}`],
   ['in capitals', `ghtok-user--${'A'.repeat(52)}`],
-  ['with digits that base32 has not', `ghtok-user--${'1'.repeat(52)}`],
-  ['with a path behind it', `${aSecretName()}/versions`],
-  ['with a path in it', `ghtok-user--../${'a'.repeat(49)}`],
+  ['with digits that base32 does not contain', `ghtok-user--${'1'.repeat(52)}`],
+  ['followed by a path', `${aSecretName()}/versions`],
+  ['containing a path', `ghtok-user--../${'a'.repeat(49)}`],
   ['with an encoded path', `ghtok-user--%2e%2e%2f${'a'.repeat(43)}`],
   ['with a query', `${aSecretName()}?maxresults=25`],
   ['with a line break', `${aSecretName()}\n`],
-  ['that is empty, which lists', ''],
-])('takes no name %s', (_what, name) => {
+  ['that is empty, which would list secrets', ''],
+])('rejects a name %s', (_what, name) => {
   expect(UserSecretName.safeParse(name).success).toBe(false)
   expect(UserSecretName.safeParse(aSecretName()).success).toBe(true)
 })

@@ -38,11 +38,11 @@ it.each([
   ['does not exist', 'credential_absent', () => undefined],
   ['is empty', 'credential_absent', ({ vault }) => vault.setSecret(NAME, '')],
   ['ends with a line break', 'credential_absent', ({ vault }) => vault.setSecret(NAME, 'gho_x\n')],
-  ['holds another header', 'credential_absent', ({ vault }) => vault.setSecret(NAME, 'x\r\nhost: evil')],
+  ['contains another header', 'credential_absent', ({ vault }) => vault.setSecret(NAME, 'x\r\nhost: evil')],
   ['has expired', 'credential_absent', ({ vault }) => vault.setSecret(NAME, 'gho_x', { exp: 1_000_000_000 })],
   ['is disabled', 'credential_forbidden', ({ vault }) => vault.setSecret(NAME, 'gho_x', { enabled: false })],
 ] satisfies [string, string, (azure: Awaited<ReturnType<typeof startAzure>>) => void][])(
-  'tells a secret that %s as %s',
+  'reports a secret that %s as %s',
   async (_what, code, prepare) => {
     const azure = await startAzure()
     prepare(azure)

@@ -91,12 +91,12 @@ describe('a mistake in a rendered tree', () => {
       'sandbox of class command → any other address outside, leaving: nothing, but is TCP 443',
     ],
     [
-      'a policy that is missing',
+      'a missing policy',
       objects.filter(({ metadata }) => metadata.name !== 'sandbox-never'),
       'still does not reach',
     ],
     [
-      'a policy that the agent refuses',
+      'a policy that the agent rejects',
       [
         ...objects,
         {
@@ -112,7 +112,7 @@ describe('a mistake in a rendered tree', () => {
       'gitops/dev/network/agentweaver-sandboxes/CiliumNetworkPolicy.mistake.yaml: spec.egress[0]: refused by the agent',
     ],
     [
-      'a workload that nobody asserted anything about',
+      'a workload without assertions',
       [
         ...objects,
         {
@@ -125,18 +125,18 @@ describe('a mistake in a rendered tree', () => {
       'knows no workload agentweaver/surprise',
     ],
     [
-      'a range of the cluster that is not denied by name',
+      'a cluster range without an explicit deny rule',
       objects.map((object) =>
         JSON.parse(JSON.stringify(object).replaceAll('{"cidr":"10.244.0.0/16"}', '{"cidr":"10.245.0.0/16"}')),
       ),
       '10.244.0.0/16 is denied by name to the sandbox of class agent, but no policy names it in egressDeny',
     ],
     [
-      'refusals of a policy that selects nobody',
+      'deny rules of a policy that selects no pod',
       objects.map((object) => (object.metadata.name === 'sandbox-never' ? selectingNobody(object) : object)),
       '10.244.0.0/16 is denied by name to the sandbox of class agent, but no policy names it in egressDeny',
     ],
-  ])('is told: %s', (_what, broken, message) => {
+  ])('is reported: %s', (_what, broken, message) => {
     expect(checkReachability(broken, environment, EGRESS)).toContainEqual(expect.stringContaining(message))
   })
 

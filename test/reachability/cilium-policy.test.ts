@@ -23,53 +23,58 @@ const entering = (...ingress: object[]) => aCiliumPolicy({ endpointSelector: SER
 
 describe('a CiliumNetworkPolicy', () => {
   it.each<[string, object, Probe, boolean]>([
-    ['an empty rule is for nobody', {}, from(pod('client'), pod('server')), false],
-    ['ports without peers are for everybody', { toPorts: PORT_80 }, from(pod('client'), anywhere), true],
+    ['an empty rule allows no peer', {}, from(pod('client'), pod('server')), false],
+    ['ports without peers apply to every peer', { toPorts: PORT_80 }, from(pod('client'), anywhere), true],
     [
-      'an empty list of peers is for nobody',
+      'an empty list of peers allows no peer',
       { toEndpoints: [], toPorts: PORT_80 },
       from(pod('client'), pod('server')),
       false,
     ],
     [
-      'a rule of ports without a port is for none',
+      'a toPorts entry without ports allows no port',
       { toEndpoints: [SERVER], toPorts: [{}] },
       from(pod('client'), pod('server')),
       false,
     ],
     [
-      'peers without ports have them all',
+      'peers without ports are allowed on every port',
       { toEndpoints: [SERVER] },
       from(pod('client'), pod('server'), 'ICMP 0'),
       true,
     ],
     [
-      'an empty selector is the own namespace',
+      "an empty selector selects pods of the policy's namespace",
       { toEndpoints: [{}] },
       from(pod('client'), pod('server')),
       true,
     ],
-    ['and no other', { toEndpoints: [{}] }, from(pod('client'), pod('other', 'b')), false],
     [
-      'a namespace by name',
+      'an empty selector selects no pod of another namespace',
+      { toEndpoints: [{}] },
+      from(pod('client'), pod('other', 'b')),
+      false,
+    ],
+    [
+      'selects a namespace by its name',
       { toEndpoints: [{ matchLabels: { 'k8s:io.kubernetes.pod.namespace': 'b' } }] },
       from(pod('client'), pod('other', 'b')),
       true,
     ],
     [
-      'without its source, too',
+      'selects a namespace by its name without a source prefix',
       { toEndpoints: [{ matchLabels: { 'io.kubernetes.pod.namespace': 'b' } }] },
       from(pod('client'), pod('other', 'b')),
       true,
     ],
     [
-      'a namespace by its labels',
+      'selects a namespace by its labels',
       { toEndpoints: [{ matchLabels: { 'k8s:io.cilium.k8s.namespace.labels.team': 'two' } }] },
       from(pod('client'), pod('other', 'b')),
       true,
     ],
     [
-      'any namespace',
+      'Exists on the namespace label selects pods of any namespace',
       {
         toEndpoints: [{ matchExpressions: [{ key: 'k8s:io.kubernetes.pod.namespace', operator: 'Exists' }] }],
       },
@@ -77,7 +82,7 @@ describe('a CiliumNetworkPolicy', () => {
       true,
     ],
     [
-      'that is pods alone',
+      'Exists on the namespace label selects only pods',
       {
         toEndpoints: [{ matchExpressions: [{ key: 'k8s:io.kubernetes.pod.namespace', operator: 'Exists' }] }],
       },
@@ -85,7 +90,7 @@ describe('a CiliumNetworkPolicy', () => {
       false,
     ],
     [
-      'a service account',
+      'selects a service account',
       {
         toEndpoints: [
           {
@@ -100,53 +105,88 @@ describe('a CiliumNetworkPolicy', () => {
       true,
     ],
     [
-      'a reserved label speaks of no namespace',
+      'a reserved label is not limited to a namespace',
       { toEndpoints: [{ matchLabels: { 'reserved:remote-node': '' } }] },
       from(pod('client'), address('10.2.0.2')),
       true,
     ],
-    ['entity all', { toEntities: ['all'] }, from(pod('client'), anywhere), true],
-    ['entity world is no pod', { toEntities: ['world'] }, from(pod('client'), pod('other', 'b')), false],
-    ['entity world is no node', { toEntities: ['world'] }, from(pod('client'), address('10.2.0.2')), false],
+    ['entity all includes the world', { toEntities: ['all'] }, from(pod('client'), anywhere), true],
+    ['entity world excludes pods', { toEntities: ['world'] }, from(pod('client'), pod('other', 'b')), false],
     [
-      'entity world is an API server outside',
+      'entity world excludes nodes',
+      { toEntities: ['world'] },
+      from(pod('client'), address('10.2.0.2')),
+      false,
+    ],
+    [
+      'entity world includes an external API server',
       { toEntities: ['world'] },
       from(pod('client'), entity('kube-apiserver')),
       true,
     ],
     [
-      'entity kube-apiserver is it, too',
+      'entity kube-apiserver includes an external API server',
       { toEntities: ['kube-apiserver'] },
       from(pod('client'), address('198.51.100.1')),
       true,
     ],
     [
-      'and nothing else outside',
+      'entity kube-apiserver excludes other external addresses',
       { toEntities: ['kube-apiserver'] },
       from(pod('client'), address('198.51.100.2')),
       false,
     ],
-    ['entity cluster is pods', { toEntities: ['cluster'] }, from(pod('client'), pod('other', 'b')), true],
-    ['and nodes', { toEntities: ['cluster'] }, from(pod('client'), address('10.2.0.2')), true],
-    ['not the world', { toEntities: ['cluster'] }, from(pod('client'), anywhere), false],
-    ['entity host is the own node', { toEntities: ['host'] }, from(pod('client'), address('10.2.0.1')), true],
-    ['with what runs in its network', { toEntities: ['host'] }, from(pod('client'), pod('on-host')), true],
-    ['not another', { toEntities: ['host'] }, from(pod('client'), address('10.2.0.2')), false],
-    ['which is remote-node', { toEntities: ['remote-node'] }, from(pod('client'), address('10.2.0.2')), true],
     [
-      'entity none is nobody',
+      'entity cluster includes pods',
+      { toEntities: ['cluster'] },
+      from(pod('client'), pod('other', 'b')),
+      true,
+    ],
+    [
+      'entity cluster includes nodes',
+      { toEntities: ['cluster'] },
+      from(pod('client'), address('10.2.0.2')),
+      true,
+    ],
+    ['entity cluster excludes the world', { toEntities: ['cluster'] }, from(pod('client'), anywhere), false],
+    [
+      "entity host includes the pod's own node",
+      { toEntities: ['host'] },
+      from(pod('client'), address('10.2.0.1')),
+      true,
+    ],
+    [
+      'entity host includes host-network pods of the own node',
+      { toEntities: ['host'] },
+      from(pod('client'), pod('on-host')),
+      true,
+    ],
+    [
+      'entity host excludes other nodes',
+      { toEntities: ['host'] },
+      from(pod('client'), address('10.2.0.2')),
+      false,
+    ],
+    [
+      'entity remote-node includes other nodes',
+      { toEntities: ['remote-node'] },
+      from(pod('client'), address('10.2.0.2')),
+      true,
+    ],
+    [
+      'entity none excludes every peer',
       { toEntities: ['none'], toPorts: PORT_80 },
       from(pod('client'), anywhere),
       false,
     ],
     [
-      'an address is a range of one',
+      'an address is a range with one member',
       { toCIDR: ['203.0.113.9'] },
       from(pod('client'), address('203.0.113.9')),
       true,
     ],
     [
-      'a range with a hole',
+      'a range excludes the addresses under except',
       { toCIDRSet: [{ cidr: '203.0.113.0/24', except: ['203.0.113.8/29'] }] },
       from(pod('client'), address('203.0.113.9')),
       false,
@@ -158,36 +198,36 @@ describe('a CiliumNetworkPolicy', () => {
       false,
     ],
     [
-      'protocol ANY is UDP, too',
+      'protocol ANY includes UDP',
       { toPorts: [{ ports: [{ port: '53', protocol: 'ANY' }] }] },
       from(pod('client'), anywhere, 'UDP 53'),
       true,
     ],
     [
-      'so is a protocol left out',
+      'a missing protocol includes UDP',
       { toPorts: [{ ports: [{ port: '53' }] }] },
       from(pod('client'), anywhere, 'UDP 53'),
       true,
     ],
     [
-      'port 0 is every port',
+      'port 0 means every port',
       { toPorts: [{ ports: [{ port: '0', protocol: 'UDP' }] }] },
       from(pod('client'), anywhere, 'UDP 999'),
       true,
     ],
     [
-      'a range of ports',
+      'a port range includes its last port',
       { toPorts: [{ ports: [{ port: '80', endPort: 90, protocol: 'TCP' }] }] },
       from(pod('client'), anywhere, 90),
       true,
     ],
     [
-      'a port by name',
+      'resolves a port name, ignoring case',
       { toEndpoints: [SERVER], toPorts: [{ ports: [{ port: 'HTTP', protocol: 'TCP' }] }] },
       from(pod('client'), pod('server'), 8080),
       true,
     ],
-  ])('knows: %s', (...[, rule, probe, allowed]) => {
+  ])('%s', (...[, rule, probe, allowed]) => {
     expect(evaluatorOf([leaving(rule)]).isAllowed(probe)).toBe(allowed)
   })
 

@@ -45,59 +45,89 @@ const fromOther = from(pod('other', 'b'), world)
 
 /** Whom a policy of namespace `a` selects: whoever it selects, it closes. */
 const SUBJECTS: readonly Leaving[] = [
-  ['its own namespace among others', where(NAMESPACE, 'In', 'b', 'a'), fromClient, false],
-  ['another namespace by an expression is nobody', where(NAMESPACE, 'In', 'b'), fromClient, true],
-  ['also not a pod of that namespace', where(NAMESPACE, 'In', 'b'), fromOther, true],
-  ['another namespace by a label is its own', label(NAMESPACE, 'b'), fromClient, false],
-  ['and not the one that is named', label(NAMESPACE, 'b'), fromOther, true],
+  ['In with its own namespace selects it', where(NAMESPACE, 'In', 'b', 'a'), fromClient, false],
+  ['In with another namespace selects no pod', where(NAMESPACE, 'In', 'b'), fromClient, true],
   [
-    'another namespace by a label without its source is nobody',
+    'In with another namespace selects no pod of that namespace',
+    where(NAMESPACE, 'In', 'b'),
+    fromOther,
+    true,
+  ],
+  [
+    'the label of another namespace is replaced by its own namespace',
+    label(NAMESPACE, 'b'),
+    fromClient,
+    false,
+  ],
+  ['the label of another namespace does not select that namespace', label(NAMESPACE, 'b'), fromOther, true],
+  [
+    'an unprefixed label of another namespace selects no pod',
     label('io.kubernetes.pod.namespace', 'b'),
     fromClient,
     true,
   ],
   [
-    'another namespace by a label of any source is nobody',
+    'a label of another namespace with the prefix any selects no pod',
     label('any:io.kubernetes.pod.namespace', 'b'),
     fromClient,
     true,
   ],
   [
-    'a label beside an expression leaves the expression',
+    'an expression for another namespace stays in force next to a label',
     { ...label(NAMESPACE, 'b'), ...where(NAMESPACE, 'In', 'b') },
     fromClient,
     true,
   ],
-  ['the same the other way', { ...label(NAMESPACE, 'b'), ...where(NAMESPACE, 'In', 'a') }, fromClient, false],
-  ['any namespace but its own is nobody', where(NAMESPACE, 'NotIn', 'a'), fromClient, true],
-  ['any namespace but another is its own', where(NAMESPACE, 'NotIn', 'b'), fromClient, false],
-  ['any namespace is its own', where(NAMESPACE, 'Exists'), fromClient, false],
-  ['no namespace is nobody', where(NAMESPACE, 'DoesNotExist'), fromClient, true],
   [
-    'no namespace without its source is nobody',
+    'an expression for its own namespace stays in force next to a label',
+    { ...label(NAMESPACE, 'b'), ...where(NAMESPACE, 'In', 'a') },
+    fromClient,
+    false,
+  ],
+  ['NotIn with its own namespace selects no pod', where(NAMESPACE, 'NotIn', 'a'), fromClient, true],
+  ['NotIn with another namespace selects its own', where(NAMESPACE, 'NotIn', 'b'), fromClient, false],
+  ['Exists selects its own namespace', where(NAMESPACE, 'Exists'), fromClient, false],
+  ['DoesNotExist selects no pod of its own namespace', where(NAMESPACE, 'DoesNotExist'), fromClient, true],
+  [
+    'an unprefixed DoesNotExist selects no pod',
     where('io.kubernetes.pod.namespace', 'DoesNotExist'),
     fromClient,
     true,
   ],
   [
-    'a namespace among what Cilium reserves is nobody',
+    'a namespace label with the prefix reserved selects no pod',
     label('reserved:io.kubernetes.pod.namespace', 'a'),
     fromClient,
     true,
   ],
-  ['a label of its own namespace', label(`${LABELS}.team`, 'one'), fromClient, false],
-  ['a label of another namespace is nobody', label(`${LABELS}.team`, 'two'), fromClient, true],
-  ['and no pod of that namespace', label(`${LABELS}.team`, 'two'), fromOther, true],
-  ['a label that its own namespace lacks', where(`${LABELS}.absent`, 'DoesNotExist'), fromClient, false],
+  ['selects by a label of its own namespace', label(`${LABELS}.team`, 'one'), fromClient, false],
+  ['a label of another namespace selects no pod', label(`${LABELS}.team`, 'two'), fromClient, true],
+  [
+    'a label of another namespace selects no pod of that namespace',
+    label(`${LABELS}.team`, 'two'),
+    fromOther,
+    true,
+  ],
+  [
+    'DoesNotExist with a missing label selects its own namespace',
+    where(`${LABELS}.absent`, 'DoesNotExist'),
+    fromClient,
+    false,
+  ],
 ]
 
 const CLUSTERWIDE_SUBJECTS: readonly Leaving[] = [
-  ['one namespace', where(NAMESPACE, 'In', 'b'), fromOther, false],
-  ['and no other', where(NAMESPACE, 'In', 'b'), fromClient, true],
-  ['every namespace but one', where(NAMESPACE, 'NotIn', 'a'), fromOther, false],
-  ['every namespace', {}, fromOther, false],
-  ['no namespace', where(NAMESPACE, 'DoesNotExist'), fromOther, true],
-  ['two namespaces at once', { ...label(NAMESPACE, 'a'), ...where(NAMESPACE, 'In', 'b') }, fromOther, true],
+  ['selects one namespace', where(NAMESPACE, 'In', 'b'), fromOther, false],
+  ['excludes other namespaces', where(NAMESPACE, 'In', 'b'), fromClient, true],
+  ['NotIn selects the other namespaces', where(NAMESPACE, 'NotIn', 'a'), fromOther, false],
+  ['an empty selector selects every namespace', {}, fromOther, false],
+  ['DoesNotExist selects no pod', where(NAMESPACE, 'DoesNotExist'), fromOther, true],
+  [
+    'two different namespaces select no pod',
+    { ...label(NAMESPACE, 'a'), ...where(NAMESPACE, 'In', 'b') },
+    fromOther,
+    true,
+  ],
 ]
 
 const toServer = from(pod('client'), pod('server'))
@@ -105,30 +135,40 @@ const toOther = from(pod('client'), pod('other', 'b'))
 
 /** Whom a policy of namespace `a` opens. */
 const PEERS: readonly Leaving[] = [
-  ['its own namespace', {}, toServer, true],
-  ['and no other', {}, toOther, false],
-  ['another namespace by an expression', where(NAMESPACE, 'In', 'b'), toOther, true],
-  ['which is not its own', where(NAMESPACE, 'In', 'b'), toServer, false],
-  ['every namespace but its own', where(NAMESPACE, 'NotIn', 'a'), toOther, true],
-  ['which its own is not', where(NAMESPACE, 'NotIn', 'a'), toServer, false],
-  ['no namespace is nobody', where(NAMESPACE, 'DoesNotExist'), toServer, false],
-  ['no namespace is nobody outside', where(NAMESPACE, 'DoesNotExist'), fromClient, false],
+  ['an empty selector selects its own namespace', {}, toServer, true],
+  ['an empty selector selects no other namespace', {}, toOther, false],
+  ['In selects another namespace', where(NAMESPACE, 'In', 'b'), toOther, true],
+  ['In with another namespace excludes its own', where(NAMESPACE, 'In', 'b'), toServer, false],
+  ['NotIn with its own namespace selects other namespaces', where(NAMESPACE, 'NotIn', 'a'), toOther, true],
+  ['NotIn with its own namespace excludes it', where(NAMESPACE, 'NotIn', 'a'), toServer, false],
+  ['DoesNotExist selects no pod', where(NAMESPACE, 'DoesNotExist'), toServer, false],
+  ['DoesNotExist selects no external peer', where(NAMESPACE, 'DoesNotExist'), fromClient, false],
   [
-    'two namespaces at once are nobody',
+    'two different namespaces select no peer',
     { ...label('io.kubernetes.pod.namespace', 'a'), ...where(NAMESPACE, 'In', 'b') },
     toOther,
     false,
   ],
   ['namespaces without a label', where(`${LABELS}.team`, 'NotIn', 'one'), toOther, true],
-  ['a label that no namespace has', where(`${LABELS}.absent`, 'DoesNotExist'), toOther, true],
+  [
+    'DoesNotExist selects namespaces that lack a label',
+    where(`${LABELS}.absent`, 'DoesNotExist'),
+    toOther,
+    true,
+  ],
 ]
 
 const CLUSTERWIDE_PEERS: readonly Leaving[] = [
-  ['every pod', {}, toOther, true],
-  ['and nobody outside', {}, fromClient, false],
-  ['a label of a namespace', label(`${LABELS}.team`, 'two'), toOther, true],
+  ['an empty selector selects every pod', {}, toOther, true],
+  ['an empty selector selects no external peer', {}, fromClient, false],
+  ['selects by a namespace label', label(`${LABELS}.team`, 'two'), toOther, true],
   ['namespaces without a label', where(`${LABELS}.team`, 'NotIn', 'one'), toOther, true],
-  ['and nobody outside who has none either', where(`${LABELS}.team`, 'NotIn', 'one'), fromClient, false],
+  [
+    'NotIn with a namespace label selects no external peer',
+    where(`${LABELS}.team`, 'NotIn', 'one'),
+    fromClient,
+    false,
+  ],
 ]
 
 const rule = (endpointSelector: object, ...egress: object[]) => ({ endpointSelector, egress })
@@ -183,47 +223,50 @@ const denyNobody = aCiliumPolicy({
 })
 
 export const CILIUM_VERDICTS: readonly CiliumVerdict[] = [
-  ...titled('who is selected', SUBJECTS, (selector) => aCiliumPolicy(rule(selector, {}))),
-  ...titled('who is selected in the whole cluster', CLUSTERWIDE_SUBJECTS, (selector) =>
+  ...titled('subject', SUBJECTS, (selector) => aCiliumPolicy(rule(selector, {}))),
+  ...titled('clusterwide subject', CLUSTERWIDE_SUBJECTS, (selector) =>
     aClusterwidePolicy(rule(selector, {})),
   ),
-  ...titled('who is a peer', PEERS, (selector) => aCiliumPolicy(rule(CLIENT, { toEndpoints: [selector] }))),
-  ...titled('who is a peer in the whole cluster', CLUSTERWIDE_PEERS, (selector) =>
+  ...titled('peer', PEERS, (selector) => aCiliumPolicy(rule(CLIENT, { toEndpoints: [selector] }))),
+  ...titled('clusterwide peer', CLUSTERWIDE_PEERS, (selector) =>
     aClusterwidePolicy(rule(CLIENT, { toEndpoints: [selector] })),
   ),
-  verdict(['a refusal of a policy that selects nobody refuses nothing', {}, fromClient, true], [denyNobody]),
-  named('the number that the pod gives it', from(pod('client'), pod('server'), 8080), true),
-  named('never the number of a pod with the same labels', from(pod('client'), pod('server'), 9090), false),
-  named('nor for a pod that names no port', from(pod('client'), pod('unnamed'), 8080), false),
-  named('one number only, the last that the pod declares', from(pod('client'), pod('twice'), 8080), false),
-  impersonated('no namespace that the pod claims', {}, false),
-  impersonated('the namespace that it is in', label(NAMESPACE, 'b'), true),
-  impersonated('no label of a namespace', label(`${LABELS}.rank`, 'high'), false),
+  verdict(['a deny rule of a policy that selects no pod denies nothing', {}, fromClient, true], [denyNobody]),
+  named('resolves to the number that the pod declares', from(pod('client'), pod('server'), 8080), true),
+  named(
+    'does not resolve to the number of another pod with the same labels',
+    from(pod('client'), pod('server'), 9090),
+    false,
+  ),
+  named('does not resolve for a pod without named ports', from(pod('client'), pod('unnamed'), 8080), false),
+  named(
+    'resolves only to the last number that the pod declares',
+    from(pod('client'), pod('twice'), 8080),
+    false,
+  ),
+  impersonated('a namespace label set by the pod is ignored', {}, false),
+  impersonated('the real namespace is used', label(NAMESPACE, 'b'), true),
+  impersonated('a namespace label copied to the pod is ignored', label(`${LABELS}.rank`, 'high'), false),
   impersonated(
-    'no service account',
+    'a service account label set by the pod is ignored',
     { matchLabels: { [NAMESPACE]: 'b', 'k8s:io.cilium.k8s.policy.serviceaccount': 'robot' } },
     false,
   ),
   impersonated(
-    'no label of a beta, also of a namespace',
+    'labels of beta.kubernetes.io are ignored, even on a namespace',
     where(`${LABELS}.beta.kubernetes.io/zone`, 'Exists'),
     false,
   ),
   verdict(
-    ['an endPort of zero is none', {}, from(pod('client'), pod('server'), 81), false],
+    ['an endPort of zero means no range', {}, from(pod('client'), pod('server'), 81), false],
     [aCiliumPolicy(rule(CLIENT, { toPorts: [{ ports: [{ port: '80', endPort: 0, protocol: 'TCP' }] }] }))],
   ),
   verdict(
-    [
-      'every address of one family is none of the other',
-      {},
-      from(pod('client'), address('203.0.113.9')),
-      false,
-    ],
+    ['a range of all IPv6 addresses excludes IPv4', {}, from(pod('client'), address('203.0.113.9')), false],
     [aCiliumPolicy(rule(CLIENT, { toCIDR: ['::/0'] }))],
   ),
   verdict(
-    ['port 0 of any protocol is no ICMP', {}, from(pod('client'), pod('server'), 'ICMP 8'), false],
+    ['port 0 with protocol ANY excludes ICMP', {}, from(pod('client'), pod('server'), 'ICMP 8'), false],
     [aCiliumPolicy(rule(CLIENT, { toPorts: [{ ports: [{ port: '0', protocol: 'ANY' }] }] }))],
   ),
   verdict(

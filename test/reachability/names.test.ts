@@ -191,7 +191,7 @@ it.each<[string, string, boolean]>([
   ['**.example.com', 'example.com', false],
   ['*', 'anything.at.all', true],
   ['*.*.example.com', 'a.b.example.com', true],
-])('the pattern %s and the name %s', (pattern, name, isMatch) => {
+])('matches the pattern %s against the name %s: %s', (pattern, name, isMatch) => {
   expect(matchesName(pattern.includes('*') ? { matchPattern: pattern } : { matchName: pattern }, name)).toBe(
     isMatch,
   )

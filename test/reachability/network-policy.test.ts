@@ -45,54 +45,64 @@ describe('a NetworkPolicy', () => {
   })
 
   it.each<[string, object, Probe, boolean]>([
-    ['a rule without peers is for everybody', {}, from(pod('client'), anywhere), true],
-    ['also for nodes', {}, from(pod('client'), address('10.2.0.2')), true],
+    ['a rule without peers allows every peer', {}, from(pod('client'), anywhere), true],
+    ['a rule without peers allows nodes', {}, from(pod('client'), address('10.2.0.2')), true],
     [
       'pods of its own namespace',
       { to: [{ podSelector: SERVER }] },
       from(pod('client'), pod('server')),
       true,
     ],
-    ['not those of another', { to: [{ podSelector: {} }] }, from(pod('client'), pod('other', 'b')), false],
     [
-      'namespaces by label',
+      'selects no pods of another namespace',
+      { to: [{ podSelector: {} }] },
+      from(pod('client'), pod('other', 'b')),
+      false,
+    ],
+    [
+      'selects namespaces by label',
       { to: [{ namespaceSelector: { matchLabels: { team: 'two' } } }] },
       from(pod('client'), pod('other', 'b')),
       true,
     ],
     [
-      'not those without',
+      'excludes namespaces without the label',
       { to: [{ namespaceSelector: { matchLabels: { team: 'one' } } }] },
       from(pod('client'), pod('other', 'b')),
       false,
     ],
     [
-      'namespaces by the name that the API server writes',
+      'selects namespaces by the name label that the API server sets',
       { to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'b' } } }] },
       from(pod('client'), pod('other', 'b')),
       true,
     ],
     [
-      'both selectors of a peer',
+      'requires both selectors of a peer',
       { to: [{ namespaceSelector: {}, podSelector: SERVER }] },
       from(pod('client'), pod('other', 'b')),
       false,
     ],
     [
-      'either of two peers',
+      'requires one of two peers',
       { to: [{ podSelector: SERVER }, { namespaceSelector: {} }] },
       from(pod('client'), pod('other', 'b')),
       true,
     ],
     [
-      'every namespace is pods and nothing else',
+      'a selector of all namespaces excludes external addresses',
       { to: [{ namespaceSelector: {} }] },
       from(pod('client'), anywhere),
       false,
     ],
-    ['nor nodes', { to: [{ namespaceSelector: {} }] }, from(pod('client'), address('10.2.0.2')), false],
     [
-      'nor pods in the network of a node',
+      'a selector of all namespaces excludes nodes',
+      { to: [{ namespaceSelector: {} }] },
+      from(pod('client'), address('10.2.0.2')),
+      false,
+    ],
+    [
+      'a selector of all namespaces excludes host-network pods',
       { to: [{ namespaceSelector: {} }] },
       from(pod('client'), pod('on-host')),
       false,
@@ -116,7 +126,7 @@ describe('a NetworkPolicy', () => {
       false,
     ],
     [
-      'NotIn of a label that is not there',
+      'NotIn with a missing label',
       { to: [{ podSelector: { matchExpressions: [{ key: 'zone', operator: 'NotIn', values: ['x'] }] } }] },
       from(pod('client'), pod('server')),
       true,
@@ -134,25 +144,25 @@ describe('a NetworkPolicy', () => {
       true,
     ],
     [
-      'an address in a range',
+      'includes an address in a range',
       { to: [{ ipBlock: { cidr: '203.0.113.0/24' } }] },
       from(pod('client'), address('203.0.113.9')),
       true,
     ],
     [
-      'not one outside of it',
+      'excludes an address outside of a range',
       { to: [{ ipBlock: { cidr: '203.0.113.0/24' } }] },
       from(pod('client'), address('203.0.114.9')),
       false,
     ],
     [
-      'not what is cut out of it',
+      'excludes an address under except',
       { to: [{ ipBlock: { cidr: '203.0.113.0/24', except: ['203.0.113.8/29'] } }] },
       from(pod('client'), address('203.0.113.9')),
       false,
     ],
     [
-      'a hole of one range is filled by another',
+      'a second range includes an address excluded from the first',
       {
         to: [
           { ipBlock: { cidr: '203.0.113.0/24', except: ['203.0.113.8/29'] } },
@@ -169,63 +179,73 @@ describe('a NetworkPolicy', () => {
       false,
     ],
     [
-      'nor a node',
+      'a range never selects a node',
       { to: [{ ipBlock: { cidr: '0.0.0.0/0' } }] },
       from(pod('client'), address('10.2.0.2')),
       false,
     ],
     [
-      'it does select an API server outside',
+      'a range selects an external API server',
       { to: [{ ipBlock: { cidr: '0.0.0.0/0' } }] },
       from(pod('client'), address('198.51.100.1')),
       true,
     ],
     [
-      'a range of one family is not one of the other',
+      'an IPv4 range excludes IPv6 addresses',
       { to: [{ ipBlock: { cidr: '0.0.0.0/0' } }] },
       from(pod('client'), address('2001:db8::1')),
       false,
     ],
     [
-      'an IPv4 address written as IPv6 is one of IPv4',
+      'an IPv4-mapped IPv6 address counts as IPv4',
       { to: [{ ipBlock: { cidr: '203.0.113.0/24' } }] },
       from(pod('client'), address('::ffff:203.0.113.9')),
       true,
     ],
     [
-      'TCP where no protocol is named',
+      'a missing protocol means TCP',
       { ports: [{ port: 53 }] },
       from(pod('client'), anywhere, 'UDP 53'),
       false,
     ],
     [
-      'every port of a protocol',
+      'a missing port means every port of the protocol',
       { ports: [{ protocol: 'UDP' }] },
       from(pod('client'), anywhere, 'UDP 999'),
       true,
     ],
     [
-      'the last port of a range',
+      'includes the last port of a range',
       { ports: [{ port: 80, endPort: 90 }] },
       from(pod('client'), anywhere, 90),
       true,
     ],
     [
-      'not the one behind it',
+      'excludes the port after a range',
       { ports: [{ port: 80, endPort: 90 }] },
       from(pod('client'), anywhere, 91),
       false,
     ],
     [
-      'a port by the name that the target gives it',
+      'resolves a port name of the target',
       { ports: [{ port: 'http' }] },
       from(pod('client'), pod('server'), 8080),
       true,
     ],
-    ['and no other number', { ports: [{ port: 'http' }] }, from(pod('client'), pod('server'), 80), false],
-    ['ICMP where no port is named', {}, from(pod('client'), anywhere, 'ICMP 0'), true],
-    ['not where one is', { ports: [{ port: 80 }] }, from(pod('client'), anywhere, 'ICMP 0'), false],
-  ])('knows, on leaving: %s', (...[, rule, probe, allowed]) => {
+    [
+      'a port name excludes other numbers',
+      { ports: [{ port: 'http' }] },
+      from(pod('client'), pod('server'), 80),
+      false,
+    ],
+    ['includes ICMP if no port is given', {}, from(pod('client'), anywhere, 'ICMP 0'), true],
+    [
+      'excludes ICMP if a port is given',
+      { ports: [{ port: 80 }] },
+      from(pod('client'), anywhere, 'ICMP 0'),
+      false,
+    ],
+  ])('egress: %s', (...[, rule, probe, allowed]) => {
     expect(evaluatorOf([leaving(rule)]).isAllowed(probe)).toBe(allowed)
   })
 
@@ -237,31 +257,36 @@ describe('a NetworkPolicy', () => {
       true,
     ],
     [
-      'a port by its own name for it',
+      'resolves a port name of the selected pod',
       { ports: [{ port: 'http' }] },
       from(pod('client'), pod('server'), 8080),
       true,
     ],
     [
-      'the node that it runs on, whatever is said',
+      'allows the node of the pod regardless of the rules',
       { from: [{ podSelector: CLIENT }] },
       from(address('10.2.0.2'), pod('server')),
       true,
     ],
-    ['no other node', { from: [{ podSelector: CLIENT }] }, from(address('10.2.0.1'), pod('server')), false],
     [
-      'nor what runs in the network of another node',
+      'excludes other nodes',
+      { from: [{ podSelector: CLIENT }] },
+      from(address('10.2.0.1'), pod('server')),
+      false,
+    ],
+    [
+      'excludes host-network pods of another node',
       { from: [{ namespaceSelector: {} }] },
       from(pod('on-host'), pod('server')),
       false,
     ],
     [
-      'addresses outside',
+      'selects external addresses',
       { from: [{ ipBlock: { cidr: '203.0.113.0/24' } }] },
       from(address('203.0.113.9'), pod('server')),
       true,
     ],
-  ])('knows, on entering: %s', (...[, rule, probe, allowed]) => {
+  ])('ingress: %s', (...[, rule, probe, allowed]) => {
     expect(evaluatorOf([entering(rule)]).isAllowed(probe)).toBe(allowed)
   })
 

@@ -77,7 +77,7 @@ describe('port sets', () => {
     ],
     [portSet({ TCP: [[1, 65_535]] }), 'TCP (all)'],
     [portSet({ TCP: [[2, 65_535]] }), 'TCP 2–65535'],
-  ])('read as a person writes them', (ports, text) => {
+  ])('are formatted for people', (ports, text) => {
     expect(formatPorts(ports)).toBe(text)
   })
 })

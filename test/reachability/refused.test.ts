@@ -26,11 +26,15 @@ describe('policies that the API server accepts and the agent rejects', () => {
       'combining toEndpoints and toEntities',
     ],
     [
-      'pods with ranges, on entering',
+      'pods with ranges in an ingress rule',
       ingress({ fromEndpoints: [{}], fromCIDR: ['1.1.1.1'] }),
       'combining fromEndpoints and fromCIDR',
     ],
-    ['lookups on entering', ingress(dns({ ports: [{ port: '53' }] }, names)), 'not allowed on ingress'],
+    [
+      'DNS lookups in an ingress rule',
+      ingress(dns({ ports: [{ port: '53' }] }, names)),
+      'not allowed on ingress',
+    ],
     ['lookups without a port', egress(dns({}, names)), 'need port 53'],
     ['lookups at every port', egress(dns({ ports: [{ port: '0' }] }, names)), 'port 0'],
     [
@@ -39,7 +43,7 @@ describe('policies that the API server accepts and the agent rejects', () => {
       'ranges of ports',
     ],
     [
-      'a name and a pattern at once',
+      'a selector with both a name and a pattern',
       egress({ toFQDNs: [{ ...names, matchPattern: '*' }] }),
       'both matchName and matchPattern',
     ],
@@ -53,22 +57,26 @@ describe('policies that the API server accepts and the agent rejects', () => {
       egress({ toFQDNs: [{ matchPattern: 'a/b' }] }),
       'characters that no pattern has',
     ],
-    ['a name that is too long', egress({ toFQDNs: [{ matchName: 'a'.repeat(256) }] }), 'longer than a name'],
-    ['an unknown entity', egress({ toEntities: ['internet'] }), 'is no entity'],
-    ['a property of every object as entity', egress({ toEntities: ['constructor'] }), 'is no entity'],
-    ['a range that is none', egress({ toCIDR: ['10.0.0.0/33'] }), 'is no range'],
     [
-      'an address without a length in a range set',
+      'a name over the length limit',
+      egress({ toFQDNs: [{ matchName: 'a'.repeat(256) }] }),
+      'longer than a name',
+    ],
+    ['an unknown entity', egress({ toEntities: ['internet'] }), 'is no entity'],
+    ['the entity name "constructor"', egress({ toEntities: ['constructor'] }), 'is no entity'],
+    ['an invalid range', egress({ toCIDR: ['10.0.0.0/33'] }), 'is no range'],
+    [
+      'an address without a prefix length in a range set',
       egress({ toCIDRSet: [{ cidr: '10.0.0.1' }] }),
       'is no range',
     ],
     [
-      'an address without a length in a NetworkPolicy',
+      'an address without a prefix length in a NetworkPolicy',
       plain({ to: [{ ipBlock: { cidr: '10.0.0.1' } }] }),
       'is no range',
     ],
     [
-      'a hole outside its range',
+      'an exception outside its range',
       egress({ toCIDRSet: [{ cidr: '10.0.0.0/8', except: ['11.0.0.0/16'] }] }),
       'no range inside',
     ],
@@ -77,9 +85,9 @@ describe('policies that the API server accepts and the agent rejects', () => {
       egress({ toPorts: [{ ports: Array.from({ length: 41 }, (_, n) => ({ port: String(n + 1) })) }] }),
       'more than 40',
     ],
-    ['a port that is none', egress({ toPorts: [{ ports: [{ port: '70000' }] }] }), 'is no port'],
-    ['a port that is missing', egress({ toPorts: [{ ports: [{ port: '' }] }] }), 'must be named'],
-    ['no rule at all', aCiliumPolicy({ endpointSelector: {} }), 'has none of'],
+    ['an invalid port', egress({ toPorts: [{ ports: [{ port: '70000' }] }] }), 'is no port'],
+    ['an empty port', egress({ toPorts: [{ ports: [{ port: '' }] }] }), 'must be named'],
+    ['no rule', aCiliumPolicy({ endpointSelector: {} }), 'has none of'],
     ['no spec', { ...aCiliumPolicy({}), spec: undefined }, 'is missing'],
     ['no endpointSelector', aCiliumPolicy({ egress: [{}] }), 'no endpointSelector'],
     [
@@ -98,7 +106,7 @@ describe('policies that the API server accepts and the agent rejects', () => {
       'no key',
     ],
     [
-      'a label key beyond 63 signs',
+      'a label key of more than 63 characters',
       egress({ toEndpoints: [{ matchLabels: { ['k'.repeat(64)]: 'v' } }] }),
       'no key',
     ],
@@ -118,11 +126,11 @@ describe('policies that the API server accepts and the agent rejects', () => {
       'no value',
     ],
     [
-      'a range beside a selector',
+      'a range together with a selector',
       plain({ to: [{ ipBlock: { cidr: '10.0.0.0/8' }, podSelector: {} }] }),
       'beside a selector',
     ],
-    ['a peer that names nobody', plain({ to: [{}] }), 'names nobody'],
+    ['an empty peer', plain({ to: [{}] }), 'names nobody'],
     ['an endPort before its port', plain({ ports: [{ port: 80, endPort: 79 }] }), 'endPort'],
     ['an endPort after a name', plain({ ports: [{ port: 'http', endPort: 90 }] }), 'endPort'],
   ])('%s', (_what, policy, reason) => {
@@ -134,7 +142,7 @@ describe('policies that the API server accepts and the agent rejects', () => {
 
 describe('policies that the evaluator does not support', () => {
   it.each<[string, KubeObject, string]>([
-    ['a field of no meaning here', egress({ toServices: [] }), 'spec.egress[0].toServices'],
+    ['an unsupported field', egress({ toServices: [] }), 'spec.egress[0].toServices'],
     ['ICMP types', egress({ icmps: [{ fields: [{ type: 8 }] }] }), 'spec.egress[0].icmps'],
     [
       'HTTP',
@@ -153,19 +161,19 @@ describe('policies that the evaluator does not support', () => {
     ],
     ['nodes', egress({ toNodes: [{}] }), 'spec.egress[0].toNodes'],
     ['authentication', egress({ authentication: { mode: 'required' } }), 'spec.egress[0].authentication'],
-    ['policies of nodes', aClusterwidePolicy({ nodeSelector: {}, ingress: [{}] }), 'spec.nodeSelector'],
+    ['node policies', aClusterwidePolicy({ nodeSelector: {}, ingress: [{}] }), 'spec.nodeSelector'],
     [
       'names in a deny rule',
       aCiliumPolicy({ endpointSelector: {}, egressDeny: [{ toFQDNs: [names] }] }),
       'spec.egressDeny[0].toFQDNs',
     ],
     [
-      'an empty list of names, which is everybody',
+      'an empty list of names, which selects every peer',
       egress({ toFQDNs: [], toPorts: PORTS }),
       'spec.egress[0].toFQDNs',
     ],
     [
-      'an empty list of lookups, which is every name',
+      'an empty list of lookups, which allows every name',
       egress(dns({ ports: [{ port: '53' }] })),
       'spec.egress[0].toPorts[0].rules.dns',
     ],
@@ -175,28 +183,28 @@ describe('policies that the evaluator does not support', () => {
       'spec.egress[0].toPorts[0].ports[0]',
     ],
     [
-      'a range of ports that ends before it begins',
+      'a port range with its end before its start',
       egress({ toPorts: [{ ports: [{ port: '90', endPort: 80 }] }] }),
       'spec.egress[0].toPorts[0].ports[0]',
     ],
     [
-      'a range of ports that begins with a name',
+      'a port range that starts with a name',
       egress({ toPorts: [{ ports: [{ port: 'http', endPort: 90 }] }] }),
       'spec.egress[0].toPorts[0].ports[0]',
     ],
-    ['a range of IPv4 written as IPv6', egress({ toCIDR: ['::ffff:10.0.0.0/104'] }), 'spec.egress[0]'],
+    ['an IPv4-mapped IPv6 range', egress({ toCIDR: ['::ffff:10.0.0.0/104'] }), 'spec.egress[0]'],
     [
-      'a label that is there twice, with and without its source',
+      'the same label with and without a source prefix',
       aCiliumPolicy({ endpointSelector: { matchLabels: { app: 'a', 'any:app': 'b' } }, egress: [{}] }),
       'spec.endpointSelector',
     ],
     [
-      'a peer by nothing but what it is not, which selects whole groups',
+      'a peer selected only by a missing label, which selects whole groups',
       egress({ toEndpoints: [{ matchExpressions: [{ key: 'reserved:host', operator: 'DoesNotExist' }] }] }),
       'spec.egress[0]',
     ],
     [
-      'a peer outside by a label of any source, which a learned name can be',
+      'an external peer selected by an unprefixed label, which may match a learned name',
       egress({ toEndpoints: [{ matchLabels: { 'reserved:world': '', 'one.example.com': '' } }] }),
       'spec.egress[0]',
     ],
@@ -219,24 +227,24 @@ describe('policies that the evaluator does not support', () => {
       'spec.podSelector',
     ],
     [
-      'labels of other sources',
+      'labels with another source prefix',
       egress({ toEndpoints: [{ matchLabels: { 'cidr:10.0.0.0/8': '' } }] }),
       'spec.egress[0]',
     ],
-    ['entities of meshes', egress({ toEntities: ['cluster-mesh'] }), 'spec.egress[0].toEntities'],
+    ['cluster mesh entities', egress({ toEntities: ['cluster-mesh'] }), 'spec.egress[0].toEntities'],
     ['a namespaced policy without a namespace', aClusterwideNamed(), 'metadata.namespace'],
     [
-      'rules of a direction that is left out',
+      'rules for a direction missing from policyTypes',
       aNetworkPolicy({ podSelector: {}, policyTypes: ['Egress'], ingress: [{}] }),
       'spec.ingress',
     ],
     ['a new field of NetworkPolicy', aNetworkPolicy({ podSelector: {}, tier: 'first' }), 'spec.tier'],
     [
-      'another policy of the cluster',
+      'another cluster-wide policy kind',
       policyOf('policy.networking.k8s.io/v1alpha2', 'ClusterNetworkPolicy'),
       'kind',
     ],
-    ['another policy of Cilium', policyOf('cilium.io/v2', 'CiliumLocalRedirectPolicy'), 'kind'],
+    ['another Cilium policy kind', policyOf('cilium.io/v2', 'CiliumLocalRedirectPolicy'), 'kind'],
     ['another version', policyOf('cilium.io/v3', 'CiliumNetworkPolicy'), 'kind'],
     ["another engine's policy", policyOf('projectcalico.org/v3', 'NetworkPolicy'), 'kind'],
   ])('%s', (_what, policy, path) => {

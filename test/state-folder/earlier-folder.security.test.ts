@@ -62,7 +62,7 @@ test.each<[string, (state: string) => Promise<unknown>]>([
       execFileSync('mkfifo', ['-m', '600', join(state, 'seal')])
     },
   ],
-])('a folder that someone else may have made or changed is passed over: %s', async (reason, touch) => {
+])('ignores a folder that another user may have created or changed: %s', async (reason, touch) => {
   const { home, project, state } = await aProject()
   expect(findEarlierFolders(project, home).found).toEqual([state])
 
@@ -74,7 +74,7 @@ test.each<[string, (state: string) => Promise<unknown>]>([
 })
 
 // Only root can give a folder to another user.
-test.skipIf(process.getuid?.() !== 0)('a folder of another user is passed over', async () => {
+test.skipIf(process.getuid?.() !== 0)('ignores a folder of another user', async () => {
   const { home, project, state } = await aProject()
 
   execFileSync('chown', ['-R', '65534', state])

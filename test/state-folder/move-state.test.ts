@@ -90,7 +90,7 @@ test('never replaces another state', async () => {
 })
 
 test.each<[string, (move: Awaited<ReturnType<typeof aMove>>) => Promise<unknown>, RegExp]>([
-  ['others can use the old folder', ({ from }) => chmod(from, 0o755), /can be used by others/],
+  ['other users can access the old folder', ({ from }) => chmod(from, 0o755), /can be used by others/],
   [
     'the old folder is a link',
     async ({ from }) => {
@@ -100,14 +100,14 @@ test.each<[string, (move: Awaited<ReturnType<typeof aMove>>) => Promise<unknown>
     /is a link/,
   ],
   [
-    'a link is among the keys',
+    'the keys contain a link',
     async ({ from }) => {
       await symlink('/etc/passwd', join(from, 'keys', 'link'))
     },
     /neither a file nor a folder/,
   ],
   [
-    'others can use the place that it is copied to',
+    'other users can access the temporary copy',
     async ({ to }) => {
       await mkdir(`${to}.incoming`, { recursive: true })
       await chmod(`${to}.incoming`, 0o777)
@@ -115,14 +115,14 @@ test.each<[string, (move: Awaited<ReturnType<typeof aMove>>) => Promise<unknown>
     /can be used by others/,
   ],
   [
-    'something else is in the new folder',
+    'the new folder contains another file',
     async ({ to }) => {
       await mkdir(to, { recursive: true, mode: 0o700 })
       await writeFile(join(to, 'note.txt'), '')
     },
     /cannot be replaced; nothing was moved/,
   ],
-])('nothing is moved when %s', async (_what, change, why) => {
+])('moves nothing if %s', async (_what, change, why) => {
   const move = await aMove()
   await change(move)
 

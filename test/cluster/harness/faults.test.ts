@@ -72,7 +72,7 @@ describe('a machine with a missing requirement', () => {
   )
 
   it.skipIf(whyNoNodes() !== undefined)(
-    'is told in one line which packages are missing, and how to install them',
+    'reports in one line the missing packages and how to install them',
     async () => {
       const hide = ['/usr/sbin/runc', '/bin/busybox']
         .map((path) => `mount --bind /dev/null ${path}`)
@@ -99,7 +99,7 @@ describe('a machine with a missing requirement', () => {
   )
 
   it.skipIf(whyNoNodes() !== undefined)(
-    'is told in one line that a node needs root, and what does not',
+    'reports in one line that a node needs root, and what works without root',
     async () => {
       const { code, output } = await runCommand(['up', '--node'], { before: SOMEBODY })
 
@@ -110,7 +110,7 @@ describe('a machine with a missing requirement', () => {
   )
 
   it.skipIf(whyNoNodes() !== undefined)(
-    'may keep its programs below the folder that nodes have of their own',
+    'may keep its programs below a folder that each node replaces',
     async () => {
       mkdirSync(join(cache, 'agentweaver-sandbox'))
       symlinkSync(cacheRoot(), join(cache, 'agentweaver-sandbox', 'kube'))
@@ -125,7 +125,7 @@ describe('a machine with a missing requirement', () => {
   )
 
   it.skipIf(whyNoNodes() !== undefined)(
-    'has a control plane and fake nodes for a user without rights',
+    'runs a control plane and fake nodes for an unprivileged user',
     async () => {
       const up = startCommand(['up', '--kwok', '1', '--json'], { before: SOMEBODY })
       await waitForWords(up, /"steps"/)
