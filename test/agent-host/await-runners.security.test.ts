@@ -45,7 +45,7 @@ async function aRunner(name: string, role: RunnerRole): Promise<Socket> {
   return socket
 }
 
-/** Opens one folder, and refuses every other. */
+/** Accepts `open` for one folder and rejects every other folder. */
 async function answerOpens(runner: Socket, asked: string[], only: string = WORKSPACE_MOUNT): Promise<void> {
   const send = createFrameSender<RunnerToHost>(runner)
   for await (const { header } of decodeFrames(HostToRunner, runner)) {

@@ -10,6 +10,6 @@ testAgentHost({
   start: () => startOnPort(laptop),
   keys: () => laptop.keys,
   hasIdentity: false,
-  // Before it is configured the transport makes no difference.
+  // The omitted suites cover AgentHost before its configuration, where the transport makes no difference.
   only: ['requests that are not what they seem', 'the guard', 'decisions', 'turns', 'commands', 'streams'],
 })

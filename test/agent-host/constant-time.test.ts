@@ -7,7 +7,7 @@ import { equalsInConstantTime } from '../../runtime/kit/constant-time.ts'
 const FOLDER = fileURLToPath(new URL('../../runtime/agent-host', import.meta.url))
 const SECRET = /(?:token|bearer|digest|body_sha256|signature|secret)\b/i
 
-/** Comparisons of a secret whose time depends on how much of it is right. */
+/** Returns the lines that compare a secret without a constant-time function. */
 const leaks = (source: string): string[] =>
   source
     .split('\n')
@@ -20,11 +20,11 @@ const sources = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filte
   file.endsWith('.ts'),
 )
 
-/** Comparisons that tell nothing: both sides are known to whoever could measure the time. */
+/** Comparisons whose timing reveals nothing, because the caller already knows both sides. */
 const HARMLESS = [
-  // The announced digest of a session, which comes from the same caller as the session.
+  // The announced digest of a session and the session come from the same caller.
   'if (digest !== session?.sha256) {',
-  // Two requests of the one caller that holds the bearer.
+  // Both requests come from the same caller, which has the bearer token.
   'if (known && known.digest !== digest) {',
 ]
 

@@ -5,19 +5,19 @@ import { DecisionTable } from '../../runtime/agent-host/decisions/decision-table
 import { Outbox } from '../../runtime/agent-host/outbox.ts'
 import { GovernedCalls } from '../../runtime/agent-host/session/governed-calls.ts'
 
-/** What the API takes as one event at most. */
+/** The largest event that the API accepts. */
 const MAX_EVENT_CHARACTERS = 34_000_000
 
 type Redact = <T>(value: T) => { value: T; changed: boolean }
 
-/** Calls that governance allows and nobody decides, with the events that they made. */
+/** A `GovernedCalls` whose governance allows every call without an approval, and the outbox with its events. */
 function someCalls(redact: Redact = (value) => ({ value, changed: false })) {
   const outbox = new Outbox({ maxEvents: 100, maxBytes: 1_000_000_000 })
   const decided: unknown[] = []
   const calls = new GovernedCalls({
     decide: (request) => {
       decided.push(request)
-      // Governance says more than an announcement may carry.
+      // A decision has more fields than the announcement may contain.
       const decision: Decision = { verdict: 'allow', rule: 'default', reasons: [], matched: ['x'] }
       return decision
     },

@@ -19,10 +19,10 @@ import { bundlePrograms } from '../helpers/programs.ts'
 
 const KID = 'k1'
 
-/** Nobody else listens on a port of this test's own machine; whom a pod's address leads to is another suite's. */
+/** Accepts every connection: no other process listens on a port of this test. The pod guard has its own tests. */
 const trustful: ConnectionGuard = { verify: async () => undefined }
 
-/** The folder and the ticket keys that AgentHosts of one test file share. */
+/** Creates the folder and the ticket keys that all AgentHosts of one test file share. */
 export function createLaptop() {
   const folder = mkdtempSync(join(tmpdir(), 'aw-laptop-'))
   const programs = bundlePrograms()
@@ -51,7 +51,7 @@ const opened = async (socket: Socket): Promise<Socket> => {
   return socket.on('error', () => undefined)
 }
 
-/** A real AgentHost with its real runner on a Unix socket, as the local provider starts it, from its bundle. */
+/** Starts a real AgentHost and its runner from the bundles on a Unix socket, like the local provider. */
 export async function startOnSocket({ jwksFile, bundled }: Laptop): Promise<HostUnderTest> {
   const { backend } = await selectIsolation({ allowDirect: false, toolRoots: [] })
   const host = await startHostProcess({
@@ -73,11 +73,11 @@ export async function startOnSocket({ jwksFile, bundled }: Laptop): Promise<Host
 
 export interface HostOnPort extends HostUnderTest {
   readonly pid: number
-  /** Everything that it has written to its log. */
+  /** Returns the complete log output of AgentHost. */
   readonly log: () => string
 }
 
-/** An AgentHost from its bundle on a TCP port, as in a pod, with the runner that a laptop has. */
+/** Starts AgentHost from its bundle on a TCP port, as in a pod, with the runner of the local provider. */
 export async function startOnPort(
   { folder, jwksFile, bundled }: Laptop,
   more: Readonly<Record<string, string>> = {},

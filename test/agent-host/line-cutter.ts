@@ -9,19 +9,19 @@ import type { ConnectionGuard } from '../../runtime/agent-host-client/connection
 import type { HostUnderTest } from '../conformance/agent-host-cases/host.ts'
 
 export interface Line {
-  /** Where the AgentHost is reached through it; a port has a guard that counts its connections. */
+  /** The address of the proxy in front of AgentHost. For a TCP port it includes a guard that counts new connections. */
   readonly address: AgentHostAddress
   readonly state: {
-    /** New connections that the guard was asked about. */
+    /** Number of new connections that the guard has checked. */
     verified: number
-    /** What the guard says of the next ones. */
+    /** If set, the guard rejects new connections with this error. */
     refusal: Error | undefined
   }
-  /** Breaks every connection, as a network that fails does. */
+  /** Closes every connection, like a network failure. */
   cut(): void
 }
 
-/** A line to an AgentHost that can be cut, of the same kind as the AgentHost's own. */
+/** Starts a proxy to AgentHost whose connections can be cut. It uses the same kind of address as AgentHost. */
 export async function startLine(host: HostUnderTest): Promise<Line> {
   const sockets = new Set<Socket>()
   const server = createServer(async (near) => {

@@ -15,7 +15,7 @@ const never = new AbortController().signal
 
 type HostStart = Partial<Pick<HostProcessOptions, 'log' | 'logLevel' | 'entry'>>
 
-/** A real AgentHost with its real runner on a Unix socket, and a caller that holds the ticket key. */
+/** Starts a real AgentHost and its runner on a Unix socket, with a client that has the ticket key. */
 export async function startHostOnSocket({ log = silentLog, logLevel = 'error', entry }: HostStart = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-host-process-'))
   const workspace = join(folder, 'workspace')
@@ -52,7 +52,10 @@ export async function startHostOnSocket({ log = silentLog, logLevel = 'error', e
 
 export type HostOnSocket = Awaited<ReturnType<typeof startHostOnSocket>>
 
-/** Events after a sequence, until one that satisfies; every call is released, as a control plane without rules would. */
+/**
+ * Collects the events after a sequence number until `isLast` returns true. Releases every call that is not denied, like
+ * an API without rules.
+ */
 export async function collect(
   { client }: Pick<HostOnSocket, 'client'>,
   after: number,

@@ -9,7 +9,7 @@ import { until } from '../helpers/until.ts'
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }))
 afterEach(() => void vi.useRealTimers())
 
-/** A reader of a stream whose source is the test's. */
+/** Connects a client to an SSE stream whose source is under the test's control. */
 async function aReader(source: (signal: AbortSignal) => AsyncIterable<SseFrame>) {
   const app = Fastify()
   app.get('/', (_request, reply) => streamSse(reply, source))

@@ -24,7 +24,7 @@ function distance(formula: number, pool: Parameters<typeof simulatePool>[0]): nu
   return Math.abs(formula - simulated) / standardError
 }
 
-describe('the formula and a pool that is played claim by claim', () => {
+describe('the formula and a simulated pool', () => {
   test.each(CASES)('agree: $warm warm, load $load, $starts starts', (pool) => {
     const { hitRatio: simulated, standardError } = simulatePool(pool)
 
@@ -33,7 +33,7 @@ describe('the formula and a pool that is played claim by claim', () => {
   })
 
   test.each(CASES.filter(({ warm }) => warm > 1))(
-    'tell a wrong formula: $warm warm, load $load, $starts starts',
+    'disagree for a wrong formula (control): $warm warm, load $load, $starts starts',
     (pool) => {
       const { warm, load } = pool
       const wrong = {
@@ -63,7 +63,7 @@ describe('the formula and a pool that is played claim by claim', () => {
   test.each([
     [8, 3, 2],
     [14, 4, 4],
-  ])('never promise too much in bursts with varying starts: %i, %d, %d', (warm, load, dispersion) => {
+  ])('never promise too much in bursts with varying start times: %i, %d, %d', (warm, load, dispersion) => {
     const { hitRatio: simulated, standardError } = simulatePool({
       warm,
       load,
@@ -75,7 +75,7 @@ describe('the formula and a pool that is played claim by claim', () => {
     expect(hitRatio(warm, { load, dispersion })).toBeLessThan(simulated + ERRORS * standardError)
   })
 
-  test.each(STARTS)('never promise too much if claims start their own, %s starts', (starts) => {
+  test.each(STARTS)('never promise too much if claims start their own sandboxes, %s starts', (starts) => {
     const pool = { warm: 4, load: 3, starts, whenEmpty: 'starts its own', seed: 79 } as const
     const { hitRatio: simulated, standardError } = simulatePool(pool)
 
@@ -93,8 +93,8 @@ describe('the formula and a pool that is played claim by claim', () => {
 const loads = fc.double({ min: 0.001, max: 3000, noNaN: true })
 const dispersions = fc.double({ min: 1, max: 20, noNaN: true })
 
-describe('how many are under way', () => {
-  test('is distributed with the mean and the variance that were asked for', () => {
+describe('the number of starts in progress', () => {
+  test('has the requested mean and variance', () => {
     fc.assert(
       fc.property(loads, dispersions, (load, dispersion) => {
         const probabilities = underWay({ load, dispersion })
@@ -109,7 +109,7 @@ describe('how many are under way', () => {
     )
   })
 
-  test('is Poisson without bursts', () => {
+  test('has a Poisson distribution without bursts', () => {
     const [none = 0, one = 0, two = 0] = underWay(poisson(2))
 
     expect(none).toBeCloseTo(Math.exp(-2), 12)
@@ -121,7 +121,7 @@ describe('how many are under way', () => {
     [60, 0.999, 85],
     [1, 0.9, 2],
     [100_000, 0.5, 100_000],
-  ])('has the quantile of tables: mean %d, %d', (load, share, most) => {
+  ])('matches the published quantile: mean %d, %d', (load, share, most) => {
     expect(underWayAtMost(poisson(load), share)).toBe(most)
   })
 })

@@ -24,7 +24,7 @@ it('is judged by the definitions of the same versions that clusters here run', (
 
 type Tree = ReturnType<typeof aTree>
 
-/** Definitions come from Go's module proxy, which nothing else of these tests needs. */
+/** Returns why the tests are skipped. The CRDs come from the Go module proxy, so these tests need Go. */
 function whyNoDefinitions(): string | undefined {
   try {
     readGoVersion()

@@ -15,14 +15,14 @@ export type EnvironmentName = (typeof ENVIRONMENTS)[number]
 export const environmentText = (name: EnvironmentName): string =>
   readFileSync(join(ROOT, 'environments', `${name}.json`), 'utf8')
 
-/** A committed environment, loaded as synth loads it. */
+/** Loads a committed environment in the same way as synth. */
 export function anEnvironment(name: EnvironmentName): Environment {
   const loaded = loadEnvironment(name, environmentText(name))
   if (!loaded.ok) throw new Error(loaded.mistakes.join('\n'))
   return loaded.environment
 }
 
-/** What synth says to a committed environment with some values in place of others. */
+/** Returns the mistakes that synth reports after `change` edited a committed environment. */
 export function mistakesWith(name: EnvironmentName, change: (value: Loose) => void): readonly string[] {
   const value = JSON.parse(environmentText(name)) as Loose
   change(value)
@@ -40,7 +40,7 @@ export interface DamageableTree extends Omit<CheckedTree, 'objects'> {
   readonly objects: { object: KubeObject; path: string }[]
 }
 
-/** The objects of a tree as checks see them, and free to be damaged. */
+/** Returns a copy of the objects that the checks receive. A test may damage this copy. */
 export function aTree(environment: Environment): DamageableTree {
   const objects = structuredClone(placedObjects(appsOf(environment))) as {
     object: KubeObject
@@ -49,7 +49,7 @@ export function aTree(environment: Environment): DamageableTree {
   return { environment, objects }
 }
 
-/** The one object of a kind and name; fails if there is none. */
+/** Returns the object with this kind and name. Throws if there is none. */
 export function objectIn(tree: CheckedTree, kind: string, name?: string): KubeObject {
   const found = tree.objects.find(
     ({ object }) => object.kind === kind && (name === undefined || object.metadata.name === name),

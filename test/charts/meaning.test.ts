@@ -203,7 +203,7 @@ describe('the API', () => {
 
     expect(value.split(',')).toEqual([...named, `${service}:8080`, `${service}.cluster.local:8080`])
     expect(named).toHaveLength(1)
-    // A probe that names no host is sent with the pod's address, which the API answers to by itself.
+    // A probe without a Host header uses the pod's address, which the API accepts by default.
     for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe'])
       expect(api[probe].httpGet).not.toHaveProperty('httpHeaders')
   })

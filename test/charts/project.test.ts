@@ -159,7 +159,7 @@ describe('the trees of a project', () => {
   })
 })
 
-/** All but the first line. */
+/** Returns everything except the first line. */
 const context = (output: string) => output.slice(output.indexOf('\n') + 1)
 
 describe('a tree whose writer is killed', () => {

@@ -12,7 +12,7 @@ const DIGEST = join(ROOT, 'test/charts/fixtures/tree-digest.ts')
 const digest = (env: NodeJS.ProcessEnv, node = process.execPath, script = DIGEST) =>
   execFileSync(node, [script, ROOT], { encoding: 'utf8', env: { ...process.env, ...env }, cwd: tmpdir() })
 
-/** The digests under whatever this test runs under. */
+/** The digests with this process's own Node and environment. */
 const plain = digest({})
 
 describe('synth', () => {
@@ -32,7 +32,7 @@ describe('synth', () => {
   })
 })
 
-/** What a bundle needs in a module, and what Node 20 lacks of the language's library. */
+/** Adds `require`, which the bundle needs in an ES module, and `Map.groupBy`, which Node 20 lacks. */
 const OLDER_NODE = `import { createRequire } from 'node:module'
 const require = createRequire(import.meta.url)
 Map.groupBy ??= (items, keyOf) => {
@@ -41,7 +41,7 @@ Map.groupBy ??= (items, keyOf) => {
   return groups
 }`
 
-/** Every Node of the PATH whose version is not ours: the oldest that this project may be started with among them. */
+/** Returns every Node in the PATH with another version, including the oldest supported one if it is installed. */
 function otherNodes(): string[] {
   const found = execFileSync('sh', ['-c', 'which -a node || true'], { encoding: 'utf8' }).split('\n')
   const real = found.filter((path) => path !== '').map((path) => realpathSync(path))

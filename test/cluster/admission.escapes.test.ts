@@ -11,7 +11,7 @@ describeWith(['agent-sandbox'], 'the preconditions of a known escape', () => {
   const test = useAdmissionSpace('escape', { parameters: kataParameters })
 
   it.each(ESCAPE_PRECONDITIONS.map(({ id }) => id))(
-    'is refused by one of the rules that are named for it: %s',
+    'is rejected by one of the rules listed for it: %s',
     async (id) => {
       const { rules } = ESCAPE_PRECONDITIONS.find((precondition) => precondition.id === id)!
 
@@ -22,7 +22,7 @@ describeWith(['agent-sandbox'], 'the preconditions of a known escape', () => {
     },
   )
 
-  it('is absent from the strict pod, which passes', async () => {
+  it('is missing from the compliant pod, which is admitted (control)', async () => {
     expect(await test.ask(create('controller', aSandboxPod(test)))).toMatchObject({ status: 200 })
   })
 })

@@ -112,7 +112,7 @@ describeWith(['agent-sandbox', 'kwok'], 'what the real controller does under all
   })
 
   it.each(['Background', 'Foreground'] as const)(
-    'lets the API delete a claim (%s), and everything goes',
+    'deletes the claim and its dependents on request of the API (%s)',
     async (propagationPolicy) => {
       const bound = await space.waitForBound(await claim('warm'))
 

@@ -39,7 +39,7 @@ describeWith(['agent-sandbox'], 'one field changed', () => {
   })
 
   it.each(Object.keys(MUTANT_KINDS))(
-    'is refused by a rule that names the field, or is listed as no weakness, without Pod Security: %s',
+    'is rejected without Pod Security by a rule that names the field, or is listed as harmless: %s',
     async (name) => {
       const kind = MUTANT_KINDS[name]!
 

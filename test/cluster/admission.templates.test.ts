@@ -62,7 +62,7 @@ describeWith(['agent-sandbox'], 'the committed templates', () => {
   })
 
   it.each(templates)(
-    'of $environment make pods that pass every rule: $name',
+    'of $environment create pods that pass every rule: $name',
     async ({ environment, template }) => {
       const { namespace, parameters } = test.beside(environment)
       const { runtimeClass, priorityClass } = parameterDataOf(environment)
@@ -86,7 +86,7 @@ describeWith(['agent-sandbox'], 'the committed templates', () => {
   )
 
   it.each(templates)(
-    'of $environment pass themselves, by the GitOps identity: $name',
+    'of $environment are admitted for the GitOps identity: $name',
     async ({ environment, name, template }) => {
       const { apiVersion, kind, spec } = template
       const { namespace } = test.beside(environment)

@@ -27,7 +27,7 @@ for (const [name, seconds, ending] of CASES) {
       }),
     })
 
-    it(`ends its runs as ${JSON.stringify(ending)}, and leaves nothing`, async () => {
+    it(`ends its runs as ${JSON.stringify(ending)} and leaves no objects`, async () => {
       await space.waitForPool('agent')
       const { id } = await space.client().startRun({
         task: 'say hello',

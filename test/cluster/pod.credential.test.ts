@@ -67,7 +67,7 @@ describe.each([
     it.each([
       ['of another service account', 'somebody-else', undefined],
       ['for another audience', ACCOUNT, 'agentweaver-api'],
-    ])('is forbidden to a pod with a token %s', async (_what, account, audience) => {
+    ])('is rejected for a pod with a token %s', async (_what, account, audience) => {
       const pod = await startPod(account, audience)
 
       const configured = pod.configure(change)

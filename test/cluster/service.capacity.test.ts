@@ -7,7 +7,7 @@ import { useServiceSpace } from './helpers/service-space.ts'
 
 const RUN_MS = 100_000
 
-describeWith(['agent-sandbox', 'real node'], 'a run for which there is no room', () => {
+describeWith(['agent-sandbox', 'real node'], 'a run without free capacity', () => {
   const space = useServiceSpace({ runtimeClass: undefined, replicas: { agent: 1, command: 0 } })
 
   const start = (ms: number) => {
@@ -52,7 +52,7 @@ describeWith(['agent-sandbox', 'real node'], 'a run for which there is no room',
     return { id, lift: () => space.kube().delete(quota) }
   }
 
-  it('waits and says for what, and starts when the run before it has ended', async () => {
+  it('waits, reports the reason, and starts when the previous run has ended', async () => {
     const first = await aFullNamespace()
     const second = await start(0)
 
@@ -74,7 +74,7 @@ describeWith(['agent-sandbox', 'real node'], 'a run for which there is no room',
     await space.nothingLeft()
   })
 
-  it('is cancelled while it waits, and leaves nothing', async () => {
+  it('is cancelled while it waits, and leaves no objects', async () => {
     const first = await aFullNamespace()
     const second = await start(0)
     await untilEvent(second.id, 'subtask.pending_capacity')

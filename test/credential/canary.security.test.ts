@@ -69,7 +69,7 @@ function addProcesses(trove: Trove, pid: number): void {
   }
 }
 
-it('leaves its credential nowhere: no environment, no file, no log, no event', async () => {
+it('leaves its credential in no environment, file, log or event', async () => {
   const canary = `canary-${randomBytes(20).toString('hex')}`
   const azure = await startAzure()
   azure.vault.setSecret(NAME, canary)

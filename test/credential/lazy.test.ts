@@ -22,12 +22,12 @@ const packagesOf = (entry: string) =>
   [...loadedBy(join(ROOT, entry)).values()].flat().filter((specifier) => specifier.startsWith('@azure/'))
 
 it.each(['agent-host/server.ts', 'agent-host/app.ts', 'agent-host/session/run-session.ts', 'api/server.ts'])(
-  'loads no SDK of Azure with %s',
+  'loads no Azure SDK with %s',
   (entry) => {
     expect(packagesOf(`runtime/${entry}`)).toEqual([])
   },
 )
 
-it('loads them with the credential that wants them (the control)', () => {
+it('loads the SDK with the credential that needs it (control)', () => {
   expect(packagesOf('runtime/azure/azure-clients.ts')).toContain('@azure/identity')
 })

@@ -149,7 +149,7 @@ function framed(json: Uint8Array, payload: Uint8Array = new Uint8Array()): Buffe
   return Buffer.concat([lengths, json, payload])
 }
 
-/** Pieces of the given sizes, then the rest. */
+/** Yields pieces of the given sizes, then the rest. */
 async function* cut(bytes: Uint8Array, sizes: readonly number[]): AsyncGenerator<Uint8Array> {
   let at = 0
   for (const size of sizes) {
@@ -182,7 +182,7 @@ function someFrames(): fc.Arbitrary<Frame<HostToRunner>[]> {
   )
 }
 
-/** Random bytes, and good frames with one byte changed. */
+/** Generates random bytes, and valid frames with one changed byte. */
 function noise(): fc.Arbitrary<Uint8Array> {
   const damaged = fc
     .tuple(fc.uint8Array({ maxLength: 50 }), fc.nat(), fc.integer({ min: 1, max: 255 }))

@@ -28,14 +28,14 @@ describe('an address', () => {
     ['::ffff:169.254.169.254', '169.254.169.254'],
     ['::ffff:a9fe:a9fe', '169.254.169.254'],
     ['64:ff9b::169.254.169.254', '64:ff9b::a9fe:a9fe'],
-  ])('%s is %s', (text, usual) => {
+  ])('%s parses as %s', (text, usual) => {
     const address = parseAddress(text)
 
     expect(address && formatAddress(address)).toBe(usual)
   })
 
   it.each(['', '10.0.0', '10.0.0.256', '010.0.0.1', '0x7f.1', '1', 'fe80::1%eth0', 'localhost', ' 10.0.0.1'])(
-    'is not %j',
+    'does not parse from %j',
     (text) => {
       expect(parseAddress(text)).toBeUndefined()
     },
@@ -54,7 +54,7 @@ describe('a range', () => {
     ['fe80::/10', 'fec0::1', false],
     ['169.254.169.254/32', '::ffff:169.254.169.254', true],
     ['168.63.129.16', '168.63.129.16', true],
-  ])('%s has %s in it: %s', (cidr, ip, isMember) => {
+  ])('%s contains %s: %s', (cidr, ip, isMember) => {
     expect(isIn(cidr, ip)).toBe(isMember)
   })
 
@@ -66,11 +66,11 @@ describe('a range', () => {
     '10.0.0.0/8/8',
     '/8',
     '::ffff:10.0.0.0/104',
-  ])('is not %s', (text) => {
+  ])('does not parse from %s', (text) => {
     expect(parseRange(text)).toBeUndefined()
   })
 
-  it('covers what lies in it, and overlaps what shares an address', () => {
+  it('covers a contained range, and overlaps a range with a common address', () => {
     expect(covers(range('10.0.0.0/8'), range('10.1.0.0/16'))).toBe(true)
     expect(covers(range('10.1.0.0/16'), range('10.0.0.0/8'))).toBe(false)
     expect(overlaps(range('10.1.0.0/16'), range('10.0.0.0/8'))).toBe(true)
@@ -78,7 +78,7 @@ describe('a range', () => {
     expect(overlaps(range('0.0.0.0/0'), range('::/0'))).toBe(false)
   })
 
-  it('holds an address exactly if its first bits are the same', () => {
+  it('contains an address exactly if its first bits are the same', () => {
     const octets = fc.tuple(fc.nat(255), fc.nat(255), fc.nat(255), fc.nat(255))
     const bitsOf = (parts: readonly number[]) =>
       parts.map((part) => part.toString(2).padStart(8, '0')).join('')
@@ -91,7 +91,7 @@ describe('a range', () => {
     )
   })
 
-  it('gives every address back as it was written', () => {
+  it('keeps every address through formatting and parsing', () => {
     fc.assert(
       fc.property(fc.oneof(fc.ipV4(), fc.ipV6()), (text) => {
         const address = parseAddress(text)

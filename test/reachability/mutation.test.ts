@@ -47,7 +47,7 @@ describe.each(TREES)('%s, mode %s', (name, mode) => {
     expect(new Set(all.map(({ kind }) => kind))).toEqual(new Set(['deleted', 'widened', 're-targeted']))
   })
 
-  it('lists as redundant only what really changes nothing', () => {
+  it('lists as redundant only mutants that change nothing', () => {
     for (const { mutant } of REDUNDANT) expect(unnoticed.some((title) => mutant.test(title))).toBe(true)
     expect(unnoticed.length).toBeLessThan(all.length / 20)
   })

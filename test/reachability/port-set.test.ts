@@ -26,8 +26,8 @@ const set = fc.oneof(
 const has = ({ TCP }: PortSet, wanted: number) =>
   TCP.some(([first, last]) => first <= wanted && wanted <= last)
 
-describe('sets of ports', () => {
-  it('are added, cut and taken away port by port', () => {
+describe('port sets', () => {
+  it('unite, intersect and subtract port by port', () => {
     fc.assert(
       fc.property(set, set, port, (a, b, one) => {
         expect(has(unite([a, b]), one)).toBe(has(a, one) || has(b, one))
@@ -38,7 +38,7 @@ describe('sets of ports', () => {
     )
   })
 
-  it('are the same exactly if they have the same ports', () => {
+  it('are equal exactly if they contain the same ports', () => {
     fc.assert(
       fc.property(set, set, (a, b) => {
         const everyPort = Array.from({ length: 21 }, (_, index) => index + 1)
@@ -77,7 +77,7 @@ describe('sets of ports', () => {
     ],
     [portSet({ TCP: [[1, 65_535]] }), 'TCP (all)'],
     [portSet({ TCP: [[2, 65_535]] }), 'TCP 2–65535'],
-  ])('read as a person writes them', (ports, text) => {
+  ])('are formatted for people', (ports, text) => {
     expect(formatPorts(ports)).toBe(text)
   })
 })

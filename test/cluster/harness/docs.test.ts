@@ -23,7 +23,7 @@ describe.skipIf(whyNoNodes() !== undefined)('the page about the local cluster', 
     await about('down')
   })
 
-  it('gives a newcomer a pool of gVisor sandboxes in three commands', async () => {
+  it('sets up a pool of gVisor sandboxes in three commands', async () => {
     const [up = [], apply = [], ...more] = firstBlock()
     expect(more).toEqual([])
 

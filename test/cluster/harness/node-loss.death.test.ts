@@ -5,7 +5,7 @@ import { useLosableNode } from './lost-node.ts'
 describe.skipIf(whyNoNodes() !== undefined)('a run whose node is lost', () => {
   const { kill, takeOut, untilGone, runThrough } = useLosableNode()
 
-  it('ends as sandbox_lost when the node dies, and leaves nothing when it is taken out', async () => {
+  it('ends as sandbox_lost when the node dies, and leaves nothing when the node is removed', async () => {
     const { seconds, podUid, ended } = await runThrough(kill)
     await takeOut()
     await untilGone(podUid)

@@ -5,7 +5,7 @@ import { useLosableNode } from './lost-node.ts'
 describe.skipIf(whyNoNodes() !== undefined)('a run whose node is lost', () => {
   const { space, plug, untilReady, isThere, untilGone, runThrough } = useLosableNode()
 
-  it('ends as sandbox_lost when the node falls silent, and leaves nothing when it is back', async () => {
+  it('ends as sandbox_lost when the node stops responding, and leaves nothing when the node is back', async () => {
     const { seconds, podUid, ended } = await runThrough(() => plug('nomaster'))
     const wasThere = await isThere(podUid)
     await plug('master', 'br0')

@@ -54,7 +54,7 @@ describe.skipIf(whyNoNodes() !== undefined)('up --service', () => {
     expect(statSync(apiKeyFile).mode & 0o777).toBe(0o600)
   })
 
-  it('takes a login and a run of the command line, in a gVisor pod of the cluster', async () => {
+  it('accepts a login and a run of the command line, in a gVisor pod of the cluster', async () => {
     const plan = join(folder, 'plan.json')
     const step = { kind: 'tool', tool: 'run_command', arguments: { command: 'cat /proc/version' } }
     writeFileSync(plan, JSON.stringify({ turns: [[step]] }))
@@ -67,7 +67,7 @@ describe.skipIf(whyNoNodes() !== undefined)('up --service', () => {
     expect(run).toMatchObject({ code: 0 })
   })
 
-  it('refuses a request without the key, and one with a foreign host name', async () => {
+  it('rejects a request without the key, and a request with a foreign host name', async () => {
     const withoutKey = await fetch(`${service().url}/api/runs`)
     const foreign = await statusFor(`${service().url}/healthz`, 'evil.example')
 

@@ -200,7 +200,7 @@ export function fileAccessCases(subject: Subject): void {
       },
     )
 
-    it('do not include the workspace a second time, where it would be unguarded', async () => {
+    it('do not include the workspace a second time, which would bypass the guards', async () => {
       for (const folder of [
         subject.workspace,
         join(subject.workspace, 'kept'),

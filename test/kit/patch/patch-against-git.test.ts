@@ -10,7 +10,7 @@ import { parsePatch } from '../../../runtime/kit/patch/parse-patch.ts'
 const folder = mkdtempSync(join(tmpdir(), 'patch-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** The diff that git makes of two texts; it exits with 1 when they differ. */
+/** Returns git's diff of two texts. git exits with 1 if they differ. */
 function gitDiff(before: string, after: string, context: number): string {
   writeFileSync(join(folder, 'before'), before)
   writeFileSync(join(folder, 'after'), after)

@@ -13,7 +13,7 @@ export const CLAIM_NAME = 'agent-0123'
 export const SANDBOX_NAME = 'pool-abcde'
 export const POD_IP = '10.0.0.7'
 
-/** Objects on the wire: a claim that is bound, its Sandbox and its pod, as the controller leaves them. */
+/** A bound claim, its Sandbox and its pod in the JSON form that the controller produces. */
 export function aChain() {
   const [claimUid, sandboxUid, podUid] = [randomUUID(), randomUUID(), randomUUID()]
   const metadata = (name: string, uid: string) => ({ name, namespace: NAMESPACE, uid, resourceVersion: '7' })
@@ -59,7 +59,7 @@ export function aChain() {
 export type Chain = ReturnType<typeof aChain>
 export type Tampering = { [K in 'claim' | 'sandbox' | 'pod']?: (object: Chain[K]) => unknown }
 
-/** The chain with a part of it changed, as our readers parse it. */
+/** Applies a change to one object of the chain and parses all three with the provider's schemas. */
 export function tamper(chain: Chain, tampering: Tampering): Links {
   const part = <K extends 'claim' | 'sandbox' | 'pod'>(key: K) =>
     mergePatch(chain[key], tampering[key]?.(chain[key]) ?? {})

@@ -8,14 +8,14 @@ const reasons = (isFinal: boolean) =>
     .filter(([, meaning]) => meaning.isFinal === isFinal)
     .map(([reason, { code }]) => [reason, code] as const)
 
-/** Its provider has begun to watch, so that a test's time is the claim's alone. */
+/** Starts the watches first, so that a test measures only the claim. */
 async function startWatchingRig(): Promise<ClaimRig> {
   const rig = await startClaimRig()
   await rig.provider.start()
   return rig
 }
 
-/** A claim whose deadline comes when the test says so, and what is told of it. */
+/** Starts a claim that receives `reason` from the controller. The test ends the claim's deadline with `expire`. */
 async function claimThatHears(rig: ClaimRig, reason: string, message = '') {
   rig.controller.stop()
   const deadline = new AbortController()
@@ -30,7 +30,10 @@ async function claimThatHears(rig: ClaimRig, reason: string, message = '') {
   return {
     claimed,
     expire: () => deadline.abort(new DOMException('the time is over', 'TimeoutError')),
-    /** Whether it still waits when its reason was heard: a later claim's end comes by the same watch. */
+    /**
+     * Returns whether the claim still waits after it received the reason. The watch delivers the second claim's binding
+     * after the reason, so the binding proves that the reason was received.
+     */
     async waits() {
       const second = rig.claim({ claimName: 'agent-2' })
       await until('the second claim is there', () => rig.controller.claims().length === 2)

@@ -24,11 +24,11 @@ const QUICK: ProviderTiming = {
 export type RigOptions = {
   readonly timing?: Partial<ProviderTiming>
   readonly clock?: () => Date
-  /** The hook of the test's own context, which tests that run at once need. */
+  /** The hook from the test's own context. Concurrent tests need it. */
   readonly onTestFinished?: TestContext['onTestFinished']
 }
 
-/** A provider on a fake API server, on which a controller works. */
+/** Starts a provider on a fake API server with a fake controller. */
 export async function startClaimRig({
   timing = {},
   clock = () => new Date(),

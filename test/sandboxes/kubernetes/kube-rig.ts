@@ -14,12 +14,12 @@ export const NAMESPACE = 'sandboxes'
 export const THINGS: Resource = { apiVersion: 'example.com/v1', plural: 'things', namespace: NAMESPACE }
 export const THINGS_PATH = `/apis/example.com/v1/namespaces/${NAMESPACE}/things`
 
-/** For servers that answer: a busy machine makes no second attempt of what is only slow. */
+/** For servers that always respond. The long timeout prevents a second attempt on a slow machine. */
 export const QUICK_TRANSPORT: TransportOptions = {
   attemptTimeoutMs: 60_000,
   backOff: { baseMs: 5, maxMs: 40 },
 }
-/** For servers that may say nothing. */
+/** For servers that may not respond. */
 export const IMPATIENT_TRANSPORT: TransportOptions = { ...QUICK_TRANSPORT, attemptTimeoutMs: 2_000 }
 export const QUICK_WATCH: WatchTiming = {
   timeoutSeconds: 60,
@@ -38,7 +38,7 @@ export const plainConnection = (server: string): KubeConnection => ({
   authenticate: async () => ({}),
 })
 
-/** A fake API server and our client of it. */
+/** Starts a fake API server and a client for it. */
 export async function startKubeRig(transport = QUICK_TRANSPORT) {
   const fake = await startFakeKubeApi()
   const api = createKubeApi(plainConnection(fake.url), transport)
@@ -50,7 +50,7 @@ export async function startKubeRig(transport = QUICK_TRANSPORT) {
     fake,
     api,
     put: (name: string, data = '') => fake.store.put(THINGS_PATH, aThing(name, data)),
-    /** A watch that has listed and whose stream is open. */
+    /** Returns a watch that has completed its list request and has an open stream. */
     async openWatch(timing: Partial<WatchTiming> = {}) {
       const watch = await rig.watch(timing)
       await until('the stream is open', () => fake.watches.count > 0)

@@ -3,7 +3,10 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../helpers/until.ts'
 import { NAMESPACE, startKubeRig, THINGS_PATH } from './kube-rig.ts'
 
-/** What the library's own watch loses, and that ours does not, under the same harm: why those parts are replaced. */
+/**
+ * Applies the same faults to the informer of `@kubernetes/client-node` and to our watch. The informer loses changes,
+ * which is why `SharedWatch` replaces it.
+ */
 describe('the same harm, to the library’s informer and to our watch', () => {
   async function startBoth() {
     const rig = await startKubeRig()

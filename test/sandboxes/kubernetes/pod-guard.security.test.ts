@@ -22,7 +22,10 @@ const publicKeys = async (pair: Pair, kid: string) => ({
   keys: [{ ...(await exportJWK(pair.publicKey)), kid, alg: 'RS256', use: 'sig' }],
 })
 
-/** A cluster whose keys were read, a pinned pod, and whatever a listener on the pod's address answers. */
+/**
+ * Starts a cluster with loaded issuer keys and a guard for a pinned pod. `answering` simulates the response of a
+ * listener on the pod's address.
+ */
 async function startGuard({ minRefreshMs = 10_000, now = new Date() } = {}) {
   const rig = await startKubeRig()
   rig.fake.documents.set('/.well-known/openid-configuration', { issuer: ISSUER })
@@ -65,7 +68,7 @@ type Signing = {
   sub?: string
 }
 
-/** What the API server puts into the token of a pod; every part of it can be another. */
+/** Signs a pod token like the API server. `over` can change every part. */
 async function sign(own: object, over: Signing = {}): Promise<string> {
   const { key = cluster, kid = 'k1', audience = IDENTITY_AUDIENCE, issuer = ISSUER, ageSeconds = 5 } = over
   const issuedAt = Math.floor((over.at ?? new Date()).getTime() / 1000) - ageSeconds

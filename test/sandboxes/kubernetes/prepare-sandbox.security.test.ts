@@ -18,7 +18,10 @@ const QUESTION = 'GET /identity HTTP/1.1\r\nhost: agent-host\r\n\r\n'
 const KEYS_PATH = '/openid/v1/jwks'
 const ELSEWHERE = '127.77.1.2'
 
-/** A controller that gives its claims a pod at `podIp`, one step at a time. The cluster's keys stay what they were. */
+/**
+ * Starts a controller that assigns pods at `podIp` one step at a time. Restores the cluster's keys, which the start
+ * replaces.
+ */
 function slowly(fake: FakeKubeApi, podIp: string) {
   const keys = fake.documents.get(KEYS_PATH)
   const controller = startSandboxController(fake, {
@@ -31,7 +34,7 @@ function slowly(fake: FakeKubeApi, podIp: string) {
   return controller
 }
 
-/** Listens, answers nothing, and keeps what it hears. */
+/** Starts a listener that sends no response and records the received data. */
 async function aListener(ip: string) {
   const heard: string[] = []
   const sockets = new Set<Socket>()
@@ -119,7 +122,7 @@ it('drops its connection if the sandbox has another pod when the claim is bound'
   expect(sandbox.uids.pod).not.toBe(first.metadata.uid)
 })
 
-/** A claim whose pod the API server's memory has as `remember` makes it of what it is. */
+/** Claims a sandbox while the API server's watch cache returns the pod as changed by `remember`. */
 async function claimBehind(remember: (pod: Stored) => Stored | undefined) {
   const { fake, pod, claim, posted } = await startRig()
   const claiming = claim()

@@ -8,7 +8,10 @@ import { startClaimRig } from './claim-rig.ts'
 import { IMPATIENT_TRANSPORT, NAMESPACE } from './kube-rig.ts'
 
 const CLAIMS_API = `${CLAIM.group}/${CLAIM.version}`
-/** Attempts at a watch: with the back-off of tests some six times as long as a claim waits before it suspects it. */
+/**
+ * Number of failed watch attempts. With the back-off of the tests they take about six times as long as a claim waits
+ * before it suspects the watch.
+ */
 const UNSERVED = 30
 
 const FAULTS: Readonly<Record<string, Fault>> = {
@@ -35,7 +38,7 @@ const CASES = REQUESTS.flatMap(([verb, plural]) =>
 )
 
 describe('a run’s sandbox, from its claim to its end', () => {
-  // They wait for the server's silence, each on a server of its own.
+  // Most of the time is spent in the request timeout, so the cases run concurrently, each with its own server.
   it.concurrent.for(CASES)(
     'is claimed once and fully released when the server $what to $verb $plural',
     async ({ verb, plural, fault }, { expect, onTestFinished }) => {
@@ -54,7 +57,7 @@ describe('a run’s sandbox, from its claim to its end', () => {
   )
 
   it('needs three requests besides the watches', async () => {
-    // Where it takes long, the watches are suspected, and the API server is asked.
+    // On a slow machine the provider would suspect its watches and send extra requests, so `suspectAfterMs` is high.
     const { fake, claim, provider } = await startClaimRig({ timing: { suspectAfterMs: 60_000 } })
     await provider.start()
     const before = fake.log.length
@@ -307,7 +310,7 @@ describe('a sandbox that is bound', () => {
     fake.store.put(paths.sandboxes, { ...object, status: { conditions } })
     await until('the pod was looked at', () => fake.count('get', 'pods') > 1)
     fake.store.put(paths.sandboxes, object)
-    // What another claim hears comes by the same watch, behind that.
+    // The same watch delivers the next claim's binding after the condition change, so the provider has seen the change.
     await claim()
     vi.advanceTimersByTime(120_000)
 

@@ -3,7 +3,7 @@ import { until } from '../../helpers/until.ts'
 import { startClaimRig } from './claim-rig.ts'
 import { QUICK_WATCH } from './kube-rig.ts'
 
-/** A watch that is resumed has as much time again before it is taken for stuck. */
+/** A resumed watch gets the same time again before the provider reports it as stuck. */
 const SILENCE_MS = 2_000
 const timing = { watch: { ...QUICK_WATCH, silenceMs: SILENCE_MS } }
 const LONG: { kind: 'status'; status: number } = { kind: 'status', status: 500 }

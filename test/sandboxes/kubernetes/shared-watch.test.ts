@@ -108,7 +108,7 @@ it('detects a silent watch although its connection is open', async () => {
 it('keeps a quiet watch that bookmarks show to be alive', async () => {
   const rig = await startKubeRig()
   const watch = await rig.openWatch({ silenceMs: 300 })
-  // The watch's own clock is the test's; what the server sends takes its real time, which is none to that clock.
+  // The test controls the watch's timers. Server messages still take real time, which those timers do not count.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   onTestFinished(() => void vi.useRealTimers())
 

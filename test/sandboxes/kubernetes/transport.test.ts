@@ -117,7 +117,7 @@ it('requests a new credential once after a 401', async () => {
   await api.close()
 })
 
-/** An API server that says yes to everything, and how many connections it was opened. */
+/** Starts an API server that returns success for every request and counts its connections. */
 async function aCountingServer() {
   let connections = 0
   const server = createServer((asked, answer) => {
@@ -147,7 +147,7 @@ it('keeps its connections through claims, reads and deletions', async () => {
   }
   await api.close()
 
-  // A connection is used again a moment after its answer: a request that is quicker opens a second one.
+  // A connection can be reused only shortly after its response. A faster request opens a second connection.
   expect(server.connections()).toBeLessThanOrEqual(2)
 })
 
