@@ -57,7 +57,7 @@ describeWith(['cilium', 'agent-sandbox', 'cluster DNS', 'gvisor'], 'agentweaver 
       identity: 'not run',
       warm: 'pass',
     })
-    expect(detailOf(checks, 'taints')).toContain('only Kata')
+    expect(detailOf(checks, 'taints')).toContain('only kata')
     await space.nothingLeft()
   })
 
