@@ -257,7 +257,7 @@ const KNOWN_CYCLES = [
   'charts-src/tree/{wave,render}.ts',
   'reachability/{port-set,model}.ts',
   'runtime/sandboxes/kubernetes/{bind-sandbox,kubernetes-provider}.ts',
-  'runtime/api/runs/*.ts',
+  'runtime/api/runs/*/*.ts',
   'cli/follow/{session,exits,follow-run}.ts',
   'cli/verify/{sandbox,listed,check}.ts',
 ]
