@@ -39,7 +39,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   infra: { rooms: ['contracts'], packages: ['zod', 'yaml', '@pulumi/'] },
   'infra/plans': { rooms: ['contracts'], packages: [] },
   'infra/shapes': { rooms: ['contracts'], packages: ['ajv', 'typescript'] },
-  'runtime/kit': { rooms: ['contracts'], packages: ['zod'] },
+  'runtime/kit': { rooms: ['contracts'], packages: ['zod', 'pino'] },
   'runtime/redaction': { rooms: RULED, packages: ['zod'] },
   'runtime/audit': { rooms: RULED, packages: ['zod'] },
   'runtime/governance': {
