@@ -240,6 +240,7 @@ async function timeCommands(pod: KubeObject, privateKey: Parameters<typeof signT
     generation: 1,
     userId: 'bench',
     turnBearerToken: bearer,
+    digestKey: bearer,
     credential: { kind: 'none' },
     agent: { kind: 'none' },
     governance: { version: '1', settings: SandboxSettings.parse({}) },

@@ -4,6 +4,7 @@ import { UserSecretName } from './secrets.ts'
 import { WorkspaceLayout } from './workspace-layout.ts'
 
 const Id = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/)
+const Key = z.string().regex(/^[A-Za-z0-9_-]{43}$/, 'must be 32 bytes in base64url')
 const Charter = z.string().max(65_536).optional()
 const ModelName = z.string().min(1).max(256)
 
@@ -46,7 +47,12 @@ export const ConfigureRequest = z.strictObject({
   runId: Id,
   generation: z.int().positive(),
   userId: z.string().min(1).max(256),
-  turnBearerToken: z.string().regex(/^[A-Za-z0-9_-]{43}$/, 'must be 32 bytes in base64url'),
+  turnBearerToken: Key,
+  /**
+   * HMAC key for digests of requests that are redacted before they are announced. The same in every sandbox of a run, so
+   * that an approval stays bound to its request when the run continues in another sandbox.
+   */
+  digestKey: Key,
   credential: Credential,
   agent: AgentConfig,
   governance: GovernancePolicy,

@@ -15,6 +15,9 @@ export const AGENT_HOST_ROUTES = {
 /** A2A binding: version segment below the base path, protocol version, and version header. */
 export const A2A = { versionPath: 'v1', protocolVersion: '1.0', versionHeader: 'A2A-Version' } as const
 
+/** Key in the metadata of an A2A request to send a message. `true` continues the turn that the restored session holds. */
+export const RESUMES_METADATA = 'agentweaver/resumes'
+
 /** The API's routes; `{id}` is the id of a run or a sandbox. */
 export const API_ROUTES = {
   healthz: '/healthz',

@@ -2,9 +2,17 @@ import { AgentCard, Role, StreamResponse, TaskState } from '@a2a-js/sdk'
 import { RestTransportFactory } from '@a2a-js/sdk/client'
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import { PROBLEM_MEDIA_TYPE } from '../../contracts/errors.ts'
-import { A2A, AGENT_HOST_ROUTES } from '../../contracts/routes.ts'
+import { A2A, AGENT_HOST_ROUTES, RESUMES_METADATA } from '../../contracts/routes.ts'
 import { messageOf, SandboxError } from '../kit/errors.ts'
 import { type AgentHostConnection, bodyOf, faultOf, MAX_ANSWER_BYTES, senseless } from './connection.ts'
+
+type StartOptions = {
+  /**
+   * Continues the turn in which the restored session was exported, instead of sending the prompt.
+   * @default false
+   */
+  readonly resumes?: boolean
+}
 
 /** How the API drives turns: an A2A client whose requests travel over the sandbox's one connection. */
 export function createTurnClient(connection: AgentHostConnection) {
@@ -37,7 +45,11 @@ export function createTurnClient(connection: AgentHostConnection) {
      * Sends a turn and returns when the sandbox has accepted it. The events arrive through `/events`, so the response
      * stream is abandoned, which does not end the turn.
      */
-    async start(turn: { readonly id: string; readonly prompt: string }, signal: AbortSignal): Promise<void> {
+    async start(
+      turn: { readonly id: string; readonly prompt: string },
+      signal: AbortSignal,
+      { resumes = false }: StartOptions = {},
+    ): Promise<void> {
       const left = new AbortController()
       const stream = (await transport).sendMessageStream(
         {
@@ -60,7 +72,7 @@ export function createTurnClient(connection: AgentHostConnection) {
             referenceTaskIds: [],
           },
           configuration: undefined,
-          metadata: undefined,
+          metadata: resumes ? { [RESUMES_METADATA]: true } : undefined,
         },
         { signal: AbortSignal.any([signal, left.signal]) },
       )

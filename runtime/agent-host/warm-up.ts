@@ -53,6 +53,7 @@ const configuration = (): ConfigureRequestInput => ({
   generation: 1,
   userId: NAME,
   turnBearerToken: randomBytes(32).toString('base64url'),
+  digestKey: randomBytes(32).toString('base64url'),
   credential: { kind: 'none' },
   agent: {
     kind: 'scripted',
@@ -87,8 +88,7 @@ async function takeTicket(body: Uint8Array): Promise<void> {
 /** Runs one turn as A2A starts it, and encodes its events as the stream does. */
 async function takeTurn({ turns }: RunSession, outbox: Outbox): Promise<void> {
   const message = { messageId: NAME, role: 'ROLE_USER', parts: [{ text: NAME }] }
-  const { turnId, prompt } = parseSendMessage({ message })
-  const turn = turns?.startOrFollow(turnId, prompt)
+  const turn = turns?.startOrFollow(parseSendMessage({ message }))
   if (turn === undefined) throw new SandboxError('internal', 'the warm-up has no agent')
   encodeSse({ data: JSON.stringify(snapshotToJson(turn, NAME)) })
   await turn.ended

@@ -34,6 +34,8 @@ export interface AgentDeps {
    * @default none
    */
   readonly runtimeEnv?: Readonly<Record<string, string>>
+  /** Number of the sandbox within its run, from 1. Part of the call ids from the second sandbox on. */
+  readonly generation: number
   /** Files of an earlier `exportSession`, to continue that conversation. */
   readonly sessionFiles?: SessionFiles
   readonly limits: AgentLimits
@@ -62,6 +64,11 @@ export interface Turn {
   readonly turnId: string
   readonly prompt: string
   readonly signal: AbortSignal
+  /**
+   * Continues the suspended turn of the session: the calls that were open are made again with the same ids, and the prompt
+   * is not sent. Without this, a turn drops the calls that were open.
+   */
+  readonly resumes?: boolean
   /** Called for each event of the agent. The host adds the events of turns and tools. */
   readonly emit: (event: HostEvent) => void
 }
@@ -73,9 +80,14 @@ export type TurnResult =
 
 /** One conversation with an agent. Only one turn may run at a time. */
 export interface AgentSession {
+  /** The turn in which the session was exported, until a turn starts. */
+  readonly suspendedTurn: string | undefined
   /** Failures of the model, its server and the agent runtime are in the result and are not thrown. */
   runTurn(turn: Turn): Promise<TurnResult>
-  /** The conversation so far. Call it only between turns. */
+  /**
+   * The conversation so far. Call it between turns, or in a turn while all of its open calls wait for a decision. Throws
+   * `conflict` if the conversation cannot be continued from this point.
+   */
   exportSession(): Promise<SessionFiles>
   /** Ends the session and all of its processes. */
   close(): Promise<void>

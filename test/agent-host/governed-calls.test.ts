@@ -14,6 +14,7 @@ type Redact = <T>(value: T) => { value: T; changed: boolean }
 function someCalls(redact: Redact = (value) => ({ value, changed: false })) {
   const outbox = new Outbox({ maxEvents: 100, maxBytes: 1_000_000_000 })
   const decided: unknown[] = []
+  const decisions = new DecisionTable({ timeoutMs: 60_000 })
   const calls = new GovernedCalls({
     decide: (request) => {
       decided.push(request)
@@ -25,7 +26,7 @@ function someCalls(redact: Redact = (value) => ({ value, changed: false })) {
     redact,
     run: async () => ({ ok: true, content: '', facts: {} }),
     outbox,
-    decisions: new DecisionTable({ timeoutMs: 60_000 }),
+    decisions,
     digestKey: new Uint8Array(32),
     now: () => 0,
   })
@@ -37,7 +38,7 @@ function someCalls(redact: Redact = (value) => ({ value, changed: false })) {
     }
     return seen
   }
-  return { calls, events, decided }
+  return { calls, events, decided, decisions }
 }
 
 const aCall = (file_text: unknown) => ({ callId: 'c', tool: 'create', arguments: { path: 'a', file_text } })
@@ -86,6 +87,28 @@ test('takes the largest file that a tool writes', async () => {
   expect(await outcome).toMatchObject({ code: 'cancelled' })
   expect(decided).toHaveLength(1)
   expect((await events()).map(({ type }) => type)).toEqual(['tool.call', 'tool.error'])
+})
+
+test('waits for decisions only if every open call was announced as pending', async () => {
+  const { calls, decisions } = someCalls()
+  const first = calls.call({ ...aCall('x'), callId: 'a' }, io)
+  const second = calls.call({ ...aCall('x'), callId: 'b' }, io)
+  await new Promise((resolve) => setImmediate(resolve))
+  const seen = [calls.waiting]
+
+  decisions.decide([{ callId: 'a', outcome: 'pending' }])
+  seen.push(calls.waiting)
+  decisions.decide([{ callId: 'b', outcome: 'pending' }])
+  seen.push(calls.waiting)
+  decisions.decide([{ callId: 'a', outcome: 'denied' }])
+  seen.push(calls.waiting)
+  await first
+  seen.push(calls.waiting)
+  decisions.decide([{ callId: 'b', outcome: 'denied' }])
+  await second
+  seen.push(calls.waiting)
+
+  expect(seen).toEqual([undefined, undefined, ['a', 'b'], undefined, ['b'], undefined])
 })
 
 function nested(depth: number): unknown {

@@ -10,6 +10,7 @@ export const aConfiguration = (change: Partial<ConfigureRequestInput> = {}): Con
   generation: 1,
   userId: 'user-1',
   turnBearerToken: TOKEN,
+  digestKey: 'D'.repeat(43),
   credential: { kind: 'none' },
   agent: { kind: 'none' },
   governance: { version: '1', settings: SandboxSettings.parse({}) },

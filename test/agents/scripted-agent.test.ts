@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Plan } from '../../contracts/configure.ts'
 import { until } from '../helpers/until.ts'
 import { anAgent, ok, runTurn, streamed } from './agent-rig.ts'
+import { restore, startTurn, suspend } from './suspended-turns.ts'
 
 const scripted = (...turns: Plan['turns']) => ({ kind: 'scripted', plan: { turns } }) as const
 const say = (text: string) => ({ kind: 'say', text }) as const
@@ -89,6 +90,46 @@ describe('the scripted agent', () => {
     const second = await anAgent(config, { sessionFiles: await first.agent.exportSession() })
 
     expect(streamed((await runTurn(second.agent)).events)).toBe('second')
+  })
+})
+
+describe('a suspended turn of the scripted agent', () => {
+  const config = scripted([say('begun'), read('a'), read('b'), say('over')], [say('the next turn')])
+
+  it('continues with the open call under its id, and then with the next steps', async () => {
+    const { sessionFiles } = await suspend(config, { waiting: ['read_file'] })
+
+    const { agent, desk } = await restore(config, sessionFiles, { answers: { read_file: ok('') } })
+    const turn = startTurn(agent, { turnId: 't1', resumes: true })
+    const result = await turn.result
+    const next = await runTurn(agent)
+
+    expect(result).toEqual({ state: 'completed' })
+    expect(desk.calls).toEqual([
+      { callId: 't1.1', tool: 'read_file', arguments: { path: 'a' } },
+      { callId: 't1.g2.1', tool: 'read_file', arguments: { path: 'b' } },
+    ])
+    expect(streamed(turn.events)).toBe('over')
+    expect(streamed(next.events)).toBe('the next turn')
+  })
+
+  it('repeats the interrupted step with a new id if it starts anew', async () => {
+    const { sessionFiles } = await suspend(config, { waiting: ['read_file'] })
+
+    const { agent, desk } = await restore(config, sessionFiles, { answers: { read_file: ok('') } })
+    const suspendedTurn = agent.suspendedTurn
+    await startTurn(agent, { turnId: 't1' }).result
+
+    expect(suspendedTurn).toBe('t1')
+    expect(desk.calls.map(({ callId }) => callId)).toEqual(['t1.g2.1', 't1.g2.2'])
+  })
+
+  it('is not exported between its calls', async () => {
+    const waits = scripted([{ kind: 'wait', ms: 600_000 }])
+    const { agent } = await anAgent(waits)
+    startTurn(agent, { turnId: 't1' })
+
+    await expect(agent.exportSession()).rejects.toMatchObject({ code: 'conflict' })
   })
 })
 

@@ -32,7 +32,8 @@ async function startDrafts() {
   return { ...draftConfigurations(deps, RUN, { generation: 1, folder: Promise.resolve(undefined) }), verify }
 }
 
-const bearerIn = (body: Uint8Array): string => JSON.parse(Buffer.from(body).toString()).turnBearerToken
+const fieldsOf = (body: Uint8Array) => JSON.parse(Buffer.from(body).toString())
+const bearerIn = (body: Uint8Array): string => fieldsOf(body).turnBearerToken
 
 it('is the one that was made for the sandbox which was foreseen', async () => {
   const { draft, of, verify } = await startDrafts()
@@ -66,4 +67,21 @@ it('is replaced after it has waited for half the lifetime of a ticket', async ()
   vi.advanceTimersByTime(2_000)
 
   expect(of(podOf('pod-a'))).not.toBe(first)
+})
+
+it('has one digest key for all sandboxes of a run, and another one for another run', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'aw-configuration-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const deps = { keys: await loadDeploymentKeys(folder), clock: now } as unknown as RunDeps
+  const keyOf = async (run: RunRow, generation: number, pod: string): Promise<string> => {
+    const at = { generation, folder: Promise.resolve(undefined) }
+    return fieldsOf((await draftConfigurations(deps, run, at).of(podOf(pod))).body).digestKey
+  }
+
+  const keys = [await keyOf(RUN, 1, 'pod-a'), await keyOf(RUN, 2, 'pod-b')]
+  const other = await keyOf({ ...RUN, id: 'run-2' }, 1, 'pod-a')
+
+  expect(keys[0]).toMatch(/^[A-Za-z0-9_-]{43}$/)
+  expect(keys[1]).toBe(keys[0])
+  expect(other).not.toBe(keys[0])
 })

@@ -9,6 +9,8 @@ export type FinalDecision = {
 }
 
 type Call = {
+  /** Whether the control plane has reported that somebody has to decide. */
+  isPending?: boolean
   final?: FinalDecision
   waitUntilMs: number
   readonly settle: (decision: FinalDecision) => void
@@ -58,6 +60,12 @@ export class DecisionTable {
     return promise.finally(() => signal.removeEventListener('abort', onAbort))
   }
 
+  /** Whether a call waits for a decision that may take long, because somebody has to make it. */
+  isPending(callId: string): boolean {
+    const call = this.#calls.get(callId)
+    return call?.isPending === true && call.final === undefined
+  }
+
   decide(decisions: readonly CallDecision[]): DecisionsReply {
     const reply: DecisionsReply = { accepted: [], unknown: [], conflicting: [] }
     for (const decision of decisions) {
@@ -76,6 +84,7 @@ export class DecisionTable {
   #apply(call: Call, decision: CallDecision): 'accepted' | 'conflicting' {
     if (call.final) return call.final.outcome === decision.outcome ? 'accepted' : 'conflicting'
     if (decision.outcome === 'pending') {
+      call.isPending = true
       const until = decision.until === undefined ? this.#now() : Date.parse(decision.until)
       call.waitUntilMs = Math.max(call.waitUntilMs, until + this.#timeoutMs)
       this.#arm(call)

@@ -63,7 +63,8 @@ const REFUSALS: Record<
  */
 export class GovernedCalls {
   readonly #deps: GovernedCallDeps
-  readonly #open = new Set<Promise<ToolOutcome>>()
+  /** The open calls and their ids. */
+  readonly #open = new Map<Promise<ToolOutcome>, string>()
 
   constructor(deps: GovernedCallDeps) {
     this.#deps = deps
@@ -72,20 +73,26 @@ export class GovernedCalls {
   /** Never throws: for a call that did not run, the outcome holds the error for the agent. */
   call(call: ToolCall, io: CallIo): Promise<ToolOutcome> {
     const outcome = this.#carryOut(call, io)
-    this.#open.add(outcome)
+    this.#open.set(outcome, call.callId)
     return outcome.finally(() => this.#open.delete(outcome))
   }
 
   /** Records a malformed call: announces it as denied without asking for a decision or running it. */
   reject(call: ToolCall, io: CallIo, error: CallError): Promise<ToolOutcome> {
     const outcome = this.#reject(call, io, error)
-    this.#open.add(outcome)
+    this.#open.set(outcome, call.callId)
     return outcome.finally(() => this.#open.delete(outcome))
   }
 
   /** Resolves when no call is open any more. */
   async settled(): Promise<void> {
-    await Promise.allSettled(this.#open)
+    await Promise.allSettled(this.#open.keys())
+  }
+
+  /** Ids of the open calls. Undefined unless there are some and each of them waits for a decision. */
+  get waiting(): readonly string[] | undefined {
+    const ids = [...this.#open.values()]
+    return ids.length > 0 && ids.every((id) => this.#deps.decisions.isPending(id)) ? ids : undefined
   }
 
   async #carryOut(call: ToolCall, io: CallIo): Promise<ToolOutcome> {

@@ -1,4 +1,4 @@
-import { createHash, hkdfSync } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ConfigureRequest } from '../../../contracts/configure.ts'
@@ -75,6 +75,7 @@ export async function createRunSession(
     deps.onSecret(value)
   }
   learn(request.turnBearerToken)
+  learn(request.digestKey)
   if (request.credential.kind === 'keyVault') learn(request.credential.secretName)
   const { azure, log } = deps
   // The runner opens the workspace in parallel with reading the credential and creating the tools.
@@ -117,7 +118,7 @@ export async function createRunSession(
       )
       return 'message' in end ? { ...end, message: redactor.text(end.message) } : end
     }
-    turns = createTurns(outbox, runTurn)
+    turns = createTurns(outbox, { runTurn, suspendedTurn: () => agent.suspendedTurn })
   }
 
   return {
@@ -127,8 +128,8 @@ export async function createRunSession(
     commands,
     exportSession: async () => {
       if (!agent) throw new SandboxError('not_found', 'this sandbox has no agent')
-      if (turns?.active) throw new SandboxError('conflict', 'the session can only be exported between turns')
-      return packSession(withoutSecrets(await agent.exportSession(), redactor.known))
+      const files = await atRest(callTool.calls, { turns, work: () => agent.exportSession() })
+      return packSession(withoutSecrets(files, redactor.known))
     },
     close: async () => agent?.close(),
   }
@@ -149,9 +150,24 @@ type Redaction = {
   readonly openFilter: () => ReturnType<typeof openRedactedText>
 }
 
-/** HMAC key for digests of redacted requests. The API derives the same key from the run's bearer token. */
-const digestKey = (token: string) =>
-  new Uint8Array(hkdfSync('sha256', token, '', 'agentweaver/raw-digest/v1', 32))
+type AtRest<T> = { readonly turns: Turns | undefined; readonly work: () => Promise<T> }
+
+/** Reads something that only stands still between turns, or while all open calls of a turn wait for a decision. */
+async function atRest<T>(calls: GovernedCalls, { turns, work }: AtRest<T>): Promise<T> {
+  const stateOf = () => {
+    const turnId = turns?.active?.id
+    if (turnId === undefined) return 'between turns'
+    if (calls.waiting) return [turnId, ...calls.waiting].join(' ')
+    throw new SandboxError(
+      'conflict',
+      `the session can only be exported between turns, or while all open calls wait for a decision; turn ${turnId} works`,
+    )
+  }
+  const before = stateOf()
+  const result = await work()
+  if (stateOf() === before) return result
+  throw new SandboxError('conflict', 'the agent went on while its session was exported')
+}
 
 function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor, openFilter }: Redaction) {
   const { toolbox, outbox, decisions, policy, shell, log } = deps
@@ -191,7 +207,7 @@ function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor
     },
     outbox,
     decisions,
-    digestKey: digestKey(request.turnBearerToken),
+    digestKey: Buffer.from(request.digestKey, 'base64url'),
     now: () => performance.now(),
   })
   return { definitions: registry.definitions, calls }
@@ -227,6 +243,7 @@ async function startAgent(
     callTool: (call, signal) => callTool.calls.call(call, io(signal)),
     rejectCall: (call, error, signal) => callTool.calls.reject(call, io(signal), error),
     fetchToken: () => credential.fetch(),
+    generation: request.generation,
     stateDir,
     runtimeEnv: deps.runtimeEnv,
     ...(sessionFiles && { sessionFiles }),

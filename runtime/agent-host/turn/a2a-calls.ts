@@ -47,8 +47,7 @@ export function createA2aCalls({ base, outbox, run }: Served) {
     streamSse(reply, (signal) => follow(turn, run().runId, signal))
 
   const start = (request: FastifyRequest): HostTurn => {
-    const { turnId, prompt } = parseSendMessage(request.body)
-    return run().turns.startOrFollow(turnId, prompt)
+    return run().turns.startOrFollow(parseSendMessage(request.body))
   }
 
   const find = (request: FastifyRequest): HostTurn => {

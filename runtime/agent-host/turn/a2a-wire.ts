@@ -11,8 +11,8 @@ import {
 } from '@a2a-js/sdk'
 import { RequestMalformedError, VersionNotSupportedError } from '@a2a-js/sdk/errors'
 import { type HostEnvelope, RUN_EVENT_MEDIA_TYPE } from '../../../contracts/events.ts'
-import { A2A } from '../../../contracts/routes.ts'
-import type { HostTurn } from './turns.ts'
+import { A2A, RESUMES_METADATA } from '../../../contracts/routes.ts'
+import type { HostTurn, RequestedTurn } from './turns.ts'
 
 const STATES = {
   working: TaskState.TASK_STATE_WORKING,
@@ -21,14 +21,17 @@ const STATES = {
   cancelled: TaskState.TASK_STATE_CANCELED,
 } as const
 
-/** The turn id and the prompt of a `SendMessageRequest`. Throws on parts that are not text. */
-export function parseSendMessage(body: unknown): { turnId: string; prompt: string } {
-  const { message } = SendMessageRequest.fromJSON(body)
+/** The turn that a `SendMessageRequest` asks for. Throws on parts that are not text. */
+export function parseSendMessage(body: unknown): RequestedTurn {
+  const { message, metadata } = SendMessageRequest.fromJSON(body)
   if (!message?.messageId)
     throw new RequestMalformedError('message.messageId is required: it is the id of the turn')
   const texts = message.parts.map(textOf)
   if (texts.length === 0) throw new RequestMalformedError('message.parts must hold at least one text part')
-  return { turnId: message.messageId, prompt: texts.join('\n') }
+  const resumes = metadata?.[RESUMES_METADATA] ?? false
+  if (typeof resumes !== 'boolean')
+    throw new RequestMalformedError(`metadata["${RESUMES_METADATA}"] must be true or false`)
+  return { id: message.messageId, prompt: texts.join('\n'), resumes }
 }
 
 function textOf(part: Part): string {

@@ -7,6 +7,7 @@ export type TurnEnd = Omit<Extract<HostEvent, { type: 'turn.ended' }>['data'], '
 export type HostTurn = {
   readonly id: string
   readonly prompt: string
+  readonly resumes: boolean
   state: 'working' | TurnEnd['state']
   /** Sequence before the turn's first event, from which a stream of this turn starts. */
   readonly startedAfter: number
@@ -19,22 +20,39 @@ export type HostTurn = {
 export type RunTurn = (turn: {
   turnId: string
   prompt: string
+  resumes: boolean
   signal: AbortSignal
   emit: (event: HostEvent) => Promise<void>
 }) => Promise<TurnEnd>
+
+/** A turn as the caller asks for it. */
+export type RequestedTurn = {
+  readonly id: string
+  readonly prompt: string
+  /** Continues the turn in which the restored session was exported. */
+  readonly resumes: boolean
+}
+
+export type TurnsDeps = {
+  readonly runTurn: RunTurn
+  /** The turn that the agent can continue. */
+  readonly suspendedTurn: () => string | undefined
+}
 
 /**
  * The turns of this sandbox by the caller's id. Repeating an id does not start a second turn. A turn continues when the
  * client that started it disconnects.
  */
-export function createTurns(outbox: Outbox, runTurn: RunTurn) {
+export function createTurns(outbox: Outbox, { runTurn, suspendedTurn }: TurnsDeps) {
   const turns = new Map<string, HostTurn>()
   let active: HostTurn | undefined
 
-  async function drive(turnId: string, prompt: string, signal: AbortSignal): Promise<TurnEnd> {
+  async function drive(turn: RequestedTurn, signal: AbortSignal): Promise<TurnEnd> {
+    const { id: turnId, prompt, resumes } = turn
     const emit = (event: HostEvent) => outbox.emit(event, { taskId: turnId })
-    await emit({ type: 'turn.started', data: { turnId } })
-    const end = await runTurn({ turnId, prompt, signal, emit }).catch(
+    // The start of a turn that resumes was reported by an earlier sandbox.
+    if (!resumes) await emit({ type: 'turn.started', data: { turnId } })
+    const end = await runTurn({ turnId, prompt, resumes, signal, emit }).catch(
       (error): TurnEnd => ({ state: 'failed', code: 'agent_failed', message: messageOf(error) }),
     )
     const reported: TurnEnd = signal.aborted ? { state: 'cancelled' } : end
@@ -43,18 +61,28 @@ export function createTurns(outbox: Outbox, runTurn: RunTurn) {
   }
 
   return {
-    /** Starts a turn, or returns the existing turn with this id. Throws `conflict` while another turn is running. */
-    startOrFollow(turnId: string, prompt: string): HostTurn {
+    /**
+     * Starts a turn, or returns the existing turn with this id. Throws `conflict` while another turn is running, and for a
+     * turn to resume that is not in the session.
+     */
+    startOrFollow(requested: RequestedTurn): HostTurn {
+      const { id: turnId, prompt, resumes } = requested
       const known = turns.get(turnId)
-      if (known?.prompt === prompt) return known
+      if (known?.prompt === prompt && known.resumes === resumes) return known
       if (known) throw new SandboxError('conflict', `turn ${turnId} was started with another prompt`)
       if (active) throw new SandboxError('conflict', `turn ${active.id} is still working`)
+      if (resumes && suspendedTurn() !== turnId)
+        throw new SandboxError(
+          'conflict',
+          `turn ${turnId} cannot be resumed: the session does not hold its open calls`,
+        )
       const stop = new AbortController()
       const startedAfter = outbox.lastSequence
-      const ended = drive(turnId, prompt, stop.signal)
+      const ended = drive(requested, stop.signal)
       const turn: HostTurn = {
         id: turnId,
         prompt,
+        resumes,
         state: 'working',
         startedAfter,
         ended,

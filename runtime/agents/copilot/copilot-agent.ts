@@ -5,19 +5,35 @@ import type { ToolOutcome } from '../../../contracts/tools.ts'
 import { bestEffort } from '../../kit/best-effort.ts'
 import { deadline } from '../../kit/deadline.ts'
 import { messageOf, SandboxError } from '../../kit/errors.ts'
+import { present } from '../../kit/present.ts'
 import type { AgentDeps, AgentSession, SessionFiles, Turn, TurnResult } from '../agent.ts'
 import { decodeMeta, encodeMeta } from '../session-meta.ts'
 import { ANSWER_STOPPED, ANSWERS_TOO_LONG } from './answer-limit.ts'
 import { type CopilotConfig, credentialOf, modelOf } from './model-config.ts'
 import { failed } from './model-failure.ts'
 import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
-import { sessionConfig } from './session-config.ts'
+import { type SdkCall, sessionConfig, toSdkResult } from './session-config.ts'
 import { MemorySessionFs } from './session-fs.ts'
+import {
+  type HandedCall,
+  type PendingCall,
+  pendingCallsIn,
+  SuspendedTurn,
+  suspendEvents,
+} from './suspended-turn.ts'
 import { TurnWatch } from './turn-watch.ts'
 import type { UnusableCall } from './unusable-calls.ts'
 
 const FILES_PREFIX = 'files/'
-const Meta = z.strictObject({ kind: z.literal('copilot'), sessionId: z.uuid() })
+const EVENTS = 'events.jsonl'
+const Meta = z.strictObject({
+  kind: z.literal('copilot'),
+  sessionId: z.uuid(),
+  turn: SuspendedTurn.optional(),
+})
+
+/** How often the runtime is asked to write its events before an export. It takes 0.1 s each time. */
+const MAX_SAVES = 10
 
 /** An agent that uses the GitHub Copilot SDK with our tools only. */
 export async function createCopilotAgent(config: CopilotConfig, deps: AgentDeps): Promise<AgentSession> {
@@ -38,6 +54,8 @@ class CopilotAgent implements AgentSession {
   readonly #deps: AgentDeps
   readonly #sessionId: string
   readonly #sessionFs: MemorySessionFs
+  /** The open calls of the restored session, until a turn starts. */
+  #suspended: { readonly turn: SuspendedTurn; readonly calls: readonly PendingCall[] } | undefined
   #live: Live | undefined
   #watch: TurnWatch | undefined
   #isClosed = false
@@ -46,8 +64,15 @@ class CopilotAgent implements AgentSession {
     const { sessionFiles } = deps
     this.#config = config
     this.#deps = deps
-    this.#sessionId = sessionFiles ? decodeMeta(Meta, sessionFiles).sessionId : randomUUID()
+    const meta = sessionFiles && decodeMeta(Meta, sessionFiles)
+    this.#sessionId = meta?.sessionId ?? randomUUID()
     this.#sessionFs = new MemorySessionFs(sessionFiles && filesOf(sessionFiles))
+    const calls = meta?.turn && pendingCallsIn(this.#sessionFs.textOf(EVENTS) ?? '', meta.turn)
+    this.#suspended = meta?.turn && calls && { turn: meta.turn, calls }
+  }
+
+  get suspendedTurn(): string | undefined {
+    return this.#suspended?.turn.turnId
   }
 
   /**
@@ -68,14 +93,17 @@ class CopilotAgent implements AgentSession {
       model,
       tools,
       charter: this.#config.charter,
-      callTool: (tool, args, signal) => this.#callTool(tool, args, signal),
+      callTool: (call) => this.#callTool(call),
       workingDirectory: runtime.folder,
       sessionFs: this.#sessionFs,
     })
     try {
       const opening = this.#sessionFs.isEmpty
         ? runtime.client.createSession({ ...config, sessionId: this.#sessionId })
-        : runtime.client.resumeSession(this.#sessionId, config)
+        : runtime.client.resumeSession(this.#sessionId, {
+            ...config,
+            continuePendingWork: this.#suspended !== undefined,
+          })
       const session = await deadline('opening the session', limits.startMs, runtime.orExit(opening))
       this.#live = { runtime, session, credential }
       return session
@@ -87,7 +115,8 @@ class CopilotAgent implements AgentSession {
 
   async runTurn(turn: Turn): Promise<TurnResult> {
     if (this.#watch) throw new SandboxError('conflict', 'a turn is under way')
-    const watch = new TurnWatch({ turn, limits: this.#deps.limits, config: this.#config })
+    const { limits, generation } = this.#deps
+    const watch = new TurnWatch({ turn, limits, config: this.#config, generation })
     this.#watch = watch
     try {
       return await this.#drive(watch)
@@ -102,9 +131,33 @@ class CopilotAgent implements AgentSession {
 
   /** The runtime writes its files before it becomes idle, so between turns they are complete. */
   async exportSession(): Promise<SessionFiles> {
-    const files = new Map([encodeMeta({ kind: 'copilot', sessionId: this.#sessionId })])
+    if (!this.#watch) return this.#pack(this.#suspended?.turn)
+    const { turnId } = this.#watch.turn
+    const { openCalls, events } = await this.#suspend(this.#watch)
+    return this.#pack({ turnId, openCalls }).set(FILES_PREFIX + EVENTS, Buffer.from(events))
+  }
+
+  #pack(turn: SuspendedTurn | undefined): Map<string, Uint8Array> {
+    const meta = { kind: 'copilot', sessionId: this.#sessionId, ...present({ turn }) }
+    const files = new Map([encodeMeta(meta)])
     for (const [path, bytes] of this.#sessionFs.export()) files.set(FILES_PREFIX + path, bytes)
     return files
+  }
+
+  /** In a turn, the runtime writes its events some time after they happened. */
+  async #suspend(watch: TurnWatch) {
+    const tools = new Set(this.#deps.tools.map(({ name }) => name))
+    for (let saves = 0; saves < MAX_SAVES && this.#live && !watch.hasEnded; saves++) {
+      const { client, orExit } = this.#live.runtime
+      const saving = client.rpc.sessions.save({ sessionId: this.#sessionId })
+      await deadline('saving the session', this.#deps.limits.startMs, orExit(saving))
+      const suspended = suspendEvents(this.#sessionFs.textOf(EVENTS) ?? '', { handed: watch.handed, tools })
+      if (suspended) return suspended
+    }
+    throw new SandboxError(
+      'conflict',
+      'the session cannot be exported here: the agent runtime has not written every open call. Try again later',
+    )
   }
 
   async close(): Promise<void> {
@@ -116,9 +169,14 @@ class CopilotAgent implements AgentSession {
 
   async #drive(watch: TurnWatch): Promise<TurnResult> {
     if (watch.turn.signal.aborted) return { state: 'cancelled' }
+    const suspended = this.#suspended
+    if (!watch.turn.resumes) await this.#dropOpenCalls()
     const session = await this.open()
+    this.#suspended = undefined
     const unsubscribe = session.on((event) => this.#onEvent(event, session, watch))
-    const sending = session.send({ prompt: watch.turn.prompt.toWellFormed() })
+    const sending = watch.turn.resumes
+      ? this.#repeatCalls(suspended?.calls ?? [], session, watch)
+      : session.send({ prompt: watch.turn.prompt.toWellFormed() })
     this.#live?.runtime.orExit(watch.ended).catch(() => watch.end(DIED))
     try {
       await Promise.race([sending, watch.ended])
@@ -128,6 +186,31 @@ class CopilotAgent implements AgentSession {
     } finally {
       unsubscribe()
     }
+  }
+
+  /** A runtime that is opened without the open calls of the session records them as interrupted. */
+  async #dropOpenCalls(): Promise<void> {
+    if (!this.#suspended) return
+    this.#suspended = undefined
+    await this.#live?.runtime.stop()
+    this.#live = undefined
+  }
+
+  /** Makes the open calls again. The runtime asks the model when it has all results. */
+  async #repeatCalls(
+    calls: readonly PendingCall[],
+    session: CopilotSession,
+    watch: TurnWatch,
+  ): Promise<void> {
+    if (calls.length === 0) throw new SandboxError('conflict', 'the session has no open calls to continue')
+    for (const { toolCallId } of calls) watch.unusableCalls.handedOver(toolCallId)
+    const repeat = async ({ requestId, arguments: args, ...call }: PendingCall) => {
+      const result = toSdkResult(await this.#callTool({ ...call, args }))
+      if (watch.hasEnded) return
+      const { success } = await session.rpc.tools.handlePendingToolCall({ requestId, result })
+      if (!success) throw new Error('the agent runtime no longer waits for a call that was repeated')
+    }
+    await Promise.all(calls.map(repeat))
   }
 
   #onEvent(event: SessionEvent, session: CopilotSession, watch: TurnWatch): void {
@@ -179,15 +262,24 @@ class CopilotAgent implements AgentSession {
     }
   }
 
-  async #callTool(tool: string, args: unknown, signal: AbortSignal | undefined): Promise<ToolOutcome> {
+  async #callTool({
+    tool,
+    args,
+    toolCallId,
+    signal,
+    callId,
+  }: SdkCall & { callId?: string }): Promise<ToolOutcome> {
     const watch = this.#watch
     if (!watch || watch.turn.signal.aborted) return NO_TURN
     // The complete answer arrived before the runtime received the stop request.
     if (watch.limit.isStopping) return { ok: false, ...TOO_LARGE }
     const both = signal ? AbortSignal.any([signal, watch.turn.signal]) : watch.turn.signal
-    const call = { callId: watch.nextCallId(), tool, arguments: args ?? {} }
+    const call = { callId: callId ?? watch.nextCallId(), tool, arguments: args ?? {} }
+    const handed: HandedCall = { callId: call.callId, toolCallId }
+    watch.handed.push(handed)
     try {
-      return await watch.whileCallIsOpen(() => this.#deps.callTool(call, both))
+      handed.outcome = await watch.whileCallIsOpen(() => this.#deps.callTool(call, both))
+      return handed.outcome
     } catch (error) {
       // A fault of the host. The model cannot react to it, so the turn ends.
       this.#deps.log.error('a tool call failed', { error, callId: call.callId })

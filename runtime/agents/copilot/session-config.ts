@@ -3,6 +3,7 @@ import type { ToolOutcome } from '../../../contracts/tools.ts'
 import type { ToolDefinition } from '../../tools/tool.ts'
 import type { ModelConfig } from './model-config.ts'
 import { type MemorySessionFs, SESSION_ROOT } from './session-fs.ts'
+import { textOf } from './suspended-turn.ts'
 import { systemPrompt } from './system-prompt.ts'
 
 /**
@@ -48,7 +49,16 @@ const NATIVE_TOOLS = [
   'write_bash',
 ] as const
 
-type CallTool = (tool: string, args: unknown, signal: AbortSignal | undefined) => Promise<ToolOutcome>
+/** A call that the runtime hands to us. */
+export type SdkCall = {
+  readonly tool: string
+  readonly args: unknown
+  readonly toolCallId: string
+  /** Aborts when the runtime no longer waits for the result. */
+  readonly signal?: AbortSignal | undefined
+}
+
+type CallTool = (call: SdkCall) => Promise<ToolOutcome>
 
 export interface SessionParts {
   readonly model: ModelConfig
@@ -104,14 +114,15 @@ function toSdkTool({ name, description, parameters }: ToolDefinition, callTool: 
     // Some of our tools have the name of a native tool (`create`, `edit`), which the SDK allows only with this flag.
     overridesBuiltInTool: true,
     defer: 'never',
-    handler: async (args, { signal }) => toSdkResult(await callTool(name, args, signal)),
+    handler: async (args, { signal, toolCallId }) =>
+      toSdkResult(await callTool({ tool: name, args, toolCallId, signal })),
   }
 }
 
 /** The model gets a refusal as text. Lone surrogates, which a cut can leave, are invalid JSON for the runtime. */
-function toSdkResult(outcome: ToolOutcome): ToolResultObject {
+export function toSdkResult(outcome: ToolOutcome): ToolResultObject {
   if (outcome.ok) return { textResultForLlm: outcome.content.toWellFormed(), resultType: 'success' }
-  const text = `${outcome.code}: ${outcome.message}`.toWellFormed()
+  const text = textOf(outcome).toWellFormed()
   return { textResultForLlm: text, resultType: 'failure', error: text }
 }
 

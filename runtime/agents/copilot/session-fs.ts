@@ -27,6 +27,11 @@ export class MemorySessionFs implements SessionFsProvider {
     return new Map([...this.#files].sort().map(([path, text]) => [path, encoder.encode(text)]))
   }
 
+  /** The text of a file. Undefined if it does not exist. */
+  textOf(path: string): string | undefined {
+    return this.#files.get(keyOf(path))
+  }
+
   async readFile(path: string): Promise<string> {
     const text = this.#files.get(keyOf(path))
     if (text === undefined) throw notFound(path)

@@ -5,10 +5,16 @@ import { AnswerLimit } from './answer-limit.ts'
 import type { CopilotConfig } from './model-config.ts'
 import { failed, refused, toFailure } from './model-failure.ts'
 import { refusalEvent, refusalOf } from './refusal.ts'
+import type { HandedCall } from './suspended-turn.ts'
 import { toHostEvent } from './to-host-event.ts'
 import { UnusableCalls } from './unusable-calls.ts'
 
-type WatchOptions = { readonly turn: Turn; readonly limits: AgentLimits; readonly config: CopilotConfig }
+type WatchOptions = {
+  readonly turn: Turn
+  readonly limits: AgentLimits
+  readonly config: CopilotConfig
+  readonly generation: number
+}
 
 type SessionError = Extract<SessionEvent, { type: 'session.error' }>['data']
 
@@ -18,6 +24,8 @@ export class TurnWatch {
   readonly nextCallId: () => string
   readonly limit = new AnswerLimit()
   readonly unusableCalls = new UnusableCalls()
+  /** Calls of the model's current answer that were handed to us. */
+  readonly handed: HandedCall[] = []
   /** Settles once, with the first result. */
   readonly ended: Promise<TurnResult>
   /** Settles when the runtime reports that it is idle. */
@@ -35,11 +43,11 @@ export class TurnWatch {
   #error: SessionError | undefined
   #refusal: string | undefined
 
-  constructor({ turn, limits, config }: WatchOptions) {
+  constructor({ turn, limits, config, generation }: WatchOptions) {
     const ended = Promise.withResolvers<TurnResult>()
     const rested = Promise.withResolvers<void>()
     this.turn = turn
-    this.nextCallId = createCallIds(turn.turnId)
+    this.nextCallId = createCallIds(turn.turnId, generation)
     this.ended = ended.promise
     this.rested = rested.promise
     this.#config = config
@@ -54,6 +62,8 @@ export class TurnWatch {
 
   onEvent(event: SessionEvent): void {
     this.#touch()
+    // The runtime asks the model again when all calls of an answer have ended.
+    if (event.type === 'assistant.turn_start') this.handed.length = 0
     const refusal = refusalOf(event)
     if (refusal !== undefined) this.#refusal = refusal
     if (event.type === 'session.error') this.#error = event.data

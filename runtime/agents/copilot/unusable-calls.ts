@@ -27,6 +27,11 @@ type Seen = {
 export class UnusableCalls {
   readonly #seen = new Map<string, Seen>()
 
+  /** Counts a call that the runtime passed to the host in an earlier process. */
+  handedOver(toolCallId: string): void {
+    this.#of(toolCallId).handedOver += 1
+  }
+
   see(event: SessionEvent): UnusableCall | undefined {
     switch (event.type) {
       case 'assistant.turn_end':
@@ -43,7 +48,7 @@ export class UnusableCalls {
         return undefined
       }
       case 'external_tool.requested':
-        this.#of(event.data.toolCallId).handedOver += 1
+        this.handedOver(event.data.toolCallId)
         return undefined
       case 'tool.execution_complete':
         return this.#complete(event.data)

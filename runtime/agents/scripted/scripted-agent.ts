@@ -1,44 +1,88 @@
 import * as z from 'zod'
 import type { Plan, PlanStep } from '../../../contracts/configure.ts'
 import { delay } from '../../kit/deadline.ts'
+import { SandboxError } from '../../kit/errors.ts'
+import { present } from '../../kit/present.ts'
 import type { AgentDeps, AgentSession, Turn, TurnResult } from '../agent.ts'
 import { createCallIds } from '../call-ids.ts'
 import { decodeMeta, encodeMeta } from '../session-meta.ts'
 
-const Meta = z.strictObject({ kind: z.literal('scripted'), turn: z.int().nonnegative() })
+const Suspended = z.strictObject({
+  turnId: z.string(),
+  /** Index of the step whose call was open. */
+  step: z.int().nonnegative(),
+  callId: z.string(),
+})
+type Suspended = z.infer<typeof Suspended>
+
+const Meta = z.strictObject({
+  kind: z.literal('scripted'),
+  /** Index of the next list of steps, or of the suspended one. */
+  turn: z.int().nonnegative(),
+  suspended: Suspended.optional(),
+})
 
 /** Number of characters in one delta. Small, so that streaming is visible. */
 const DELTA = /[\s\S]{1,24}/gu
 
 /**
  * An agent that follows a plan: each turn executes the next list of steps. A refused call does not end the turn, because
- * a plan may contain calls that must be refused.
+ * a plan may contain calls that must be refused. A turn that starts anew after a suspension repeats the step that was
+ * interrupted and continues from there, as a model does that is told what happened.
  */
 export function createScriptedAgent(plan: Plan, deps: AgentDeps): AgentSession {
-  const position = deps.sessionFiles ? decodeMeta(Meta, deps.sessionFiles) : { kind: 'scripted', turn: 0 }
-  let next = position.turn
+  const restored = deps.sessionFiles && decodeMeta(Meta, deps.sessionFiles)
+  let next = restored?.turn ?? 0
+  let suspended = restored?.suspended
+  let running: { open?: Suspended | undefined } | undefined
   return {
+    get suspendedTurn() {
+      return suspended?.turnId
+    },
     runTurn: async (turn) => {
       const steps = plan.turns[next] ?? [{ kind: 'say', text: 'The plan has ended.' }]
-      next += 1
-      return runSteps(steps, turn, deps)
+      const start = suspended
+      suspended = undefined
+      const state: { open?: Suspended | undefined } = {}
+      running = state
+      const newId = createCallIds(turn.turnId, deps.generation)
+      const call = async (index: number, { tool, arguments: args }: ToolStep) => {
+        const callId = turn.resumes && start?.step === index ? start.callId : newId()
+        state.open = { turnId: turn.turnId, step: index, callId }
+        await abandonable(deps.callTool({ callId, tool, arguments: args }, turn.signal), turn.signal)
+        state.open = undefined
+      }
+      try {
+        return await runSteps(steps, turn, { first: start?.step ?? 0, call })
+      } finally {
+        running = undefined
+        next += 1
+      }
     },
-    exportSession: async () => new Map([encodeMeta({ kind: 'scripted', turn: next })]),
+    exportSession: async () => {
+      if (running && !running.open) throw new SandboxError('conflict', 'no call of the running turn is open')
+      const open = running ? running.open : suspended
+      return new Map([encodeMeta({ kind: 'scripted', turn: next, ...present({ suspended: open }) })])
+    },
     close: async () => undefined,
   }
 }
 
-async function runSteps(steps: readonly PlanStep[], turn: Turn, deps: AgentDeps): Promise<TurnResult> {
-  const callId = createCallIds(turn.turnId)
+type ToolStep = Extract<PlanStep, { kind: 'tool' }>
+
+type Steps = {
+  /** Index of the first step to execute. */
+  readonly first: number
+  readonly call: (index: number, step: ToolStep) => Promise<void>
+}
+
+async function runSteps(steps: readonly PlanStep[], turn: Turn, { first, call }: Steps): Promise<TurnResult> {
   try {
-    for (const [index, step] of steps.entries()) {
+    for (const [index, step] of [...steps.entries()].slice(first)) {
       turn.signal.throwIfAborted()
       if (step.kind === 'say') say({ turn, messageId: `${turn.turnId}-m${index + 1}`, text: step.text })
       else if (step.kind === 'wait') await delay(step.ms, turn.signal)
-      else {
-        const call = { callId: callId(), tool: step.tool, arguments: step.arguments }
-        await abandonable(deps.callTool(call, turn.signal), turn.signal)
-      }
+      else await call(index, step)
     }
     return { state: 'completed' }
   } catch (error) {

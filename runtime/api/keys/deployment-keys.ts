@@ -14,7 +14,7 @@ import { deriveKey, KEY_BYTES, keyFingerprint } from '../../kit/derive-key.ts'
 import { errnoOf, SandboxError } from '../../kit/errors.ts'
 
 /** Purposes of keys. Each purpose has its own derived key. */
-export type KeyUse = 'turn' | 'name' | 'audit'
+export type KeyUse = 'turn' | 'name' | 'audit' | 'digest'
 
 export type DeploymentKeys = {
   /** Fingerprint of the deployment key. Stored with everything that the key protects. */
@@ -100,6 +100,13 @@ export function turnToken(
   const key = deriveKey(turnKey, 'turn-token', run.runId, String(run.generation), run.instanceId)
   return Buffer.from(key).toString('base64url')
 }
+
+/**
+ * The key with which the sandboxes of one run compute digests of requests that they redact. It depends only on the run,
+ * because an approval must fit the same request in a later sandbox.
+ */
+export const runDigestKey = (digestKey: Uint8Array, runId: string): string =>
+  Buffer.from(deriveKey(digestKey, 'raw-digest', runId)).toString('base64url')
 
 /** Two processes may start at the same time. The first complete file wins. */
 async function readOrMake(file: string, make: () => Buffer): Promise<Buffer> {

@@ -65,6 +65,7 @@ export const aConfiguration = (
   generation: 1,
   userId: 'user-1',
   turnBearerToken: BEARER,
+  digestKey: createHash('sha256').update('the digest key of run-1').digest('base64url'),
   credential: { kind: 'none' },
   agent: { kind: 'none' },
   governance: { version: '1', settings: SandboxSettings.parse({}) },

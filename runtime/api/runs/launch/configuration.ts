@@ -4,7 +4,7 @@ import { createAgentHostClient } from '../../../agent-host-client/client.ts'
 import { present } from '../../../kit/present.ts'
 import type { BoundSandbox, ForeseenSandbox } from '../../../sandboxes/provider.ts'
 import type { RunRow } from '../../../store/store.ts'
-import { turnToken } from '../../keys/deployment-keys.ts'
+import { runDigestKey, turnToken } from '../../keys/deployment-keys.ts'
 import { signTicket } from '../../keys/ticket.ts'
 import type { RunDeps } from '../deps.ts'
 import type { RunFolder } from '../results/run-folders.ts'
@@ -78,6 +78,7 @@ async function configurationOf({ keys, models, clock }: RunDeps, run: RunRow, at
     generation,
     userId: run.owner,
     turnBearerToken: bearer,
+    digestKey: runDigestKey(keys.derive('digest'), run.id),
     credential: resolved.credential,
     agent: resolved.agent,
     governance: { version: run.policyVersion, settings: run.settings },

@@ -1,0 +1,150 @@
+import { randomUUID } from 'node:crypto'
+import * as z from 'zod'
+import type { ToolOutcome } from '../../../contracts/tools.ts'
+
+/** A call of the model that the runtime handed to us, and its outcome once it has one. */
+export type HandedCall = { readonly callId: string; readonly toolCallId: string; outcome?: ToolOutcome }
+
+/** The open calls of the turn in which a session was exported. Part of the session's metadata. */
+export const SuspendedTurn = z.strictObject({
+  turnId: z.string(),
+  openCalls: z.array(z.strictObject({ callId: z.string(), toolCallId: z.string() })).min(1),
+})
+export type SuspendedTurn = z.infer<typeof SuspendedTurn>
+
+/** An open call of a restored session. The runtime accepts the result under its own request id. */
+export type PendingCall = {
+  readonly callId: string
+  readonly toolCallId: string
+  readonly requestId: string
+  readonly tool: string
+  readonly arguments: unknown
+}
+
+/** The events of the runtime that describe tool calls, as it writes them to the session's `events.jsonl`. */
+const Answer = z.object({
+  type: z.literal('assistant.message'),
+  data: z.object({
+    toolRequests: z.array(z.object({ toolCallId: z.string(), name: z.string() })).default([]),
+  }),
+})
+const Requested = z.object({
+  type: z.literal('external_tool.requested'),
+  data: z.object({
+    requestId: z.string(),
+    toolCallId: z.string(),
+    toolName: z.string(),
+    arguments: z.unknown(),
+  }),
+})
+const Completed = z.object({
+  type: z.literal('tool.execution_complete'),
+  data: z.object({ toolCallId: z.string() }),
+})
+
+type Request = z.infer<typeof Requested>['data']
+
+/** The calls of the model's last answer, as the file describes them. */
+type LastAnswer = {
+  readonly calls: z.infer<typeof Answer>['data']['toolRequests']
+  /** Calls that the runtime handed to us, by the model's id. */
+  readonly requested: ReadonlyMap<string, Request>
+  readonly completed: ReadonlySet<string>
+}
+
+/** Reads the model's last answer and what became of its calls. Undefined if the file has no answer. */
+function lastAnswerIn(events: string): LastAnswer | undefined {
+  let calls: LastAnswer['calls'] | undefined
+  const requested = new Map<string, Request>()
+  const completed = new Set<string>()
+  for (const line of events.split('\n')) {
+    if (line === '') continue
+    const record: unknown = JSON.parse(line)
+    const answer = Answer.safeParse(record)
+    if (answer.success) {
+      calls = answer.data.data.toolRequests
+      requested.clear()
+      completed.clear()
+    }
+    const { data: request } = Requested.safeParse(record)
+    if (request) requested.set(request.data.toolCallId, request.data)
+    const { data: completion } = Completed.safeParse(record)
+    if (completion) completed.add(completion.data.toolCallId)
+  }
+  return calls && { calls, requested, completed }
+}
+
+type Suspending = { readonly handed: readonly HandedCall[]; readonly tools: ReadonlySet<string> }
+
+/**
+ * Prepares the events of a turn whose open calls wait for a decision. The runtime writes the results of an answer when all
+ * of its calls have ended, so results that exist already are appended here. Returns undefined if the file does not describe
+ * all calls, or describes two with one id: the turn could not be continued from it.
+ */
+export function suspendEvents(
+  events: string,
+  { handed, tools }: Suspending,
+): { readonly events: string; readonly openCalls: SuspendedTurn['openCalls'] } | undefined {
+  const answer = lastAnswerIn(events)
+  const ids = new Set(answer?.calls.map(({ toolCallId }) => toolCallId))
+  if (!answer || ids.size < answer.calls.length) return undefined
+  if (!handed.every(({ toolCallId }) => ids.has(toolCallId))) return undefined
+  const calls = answer.calls
+    .filter(({ toolCallId }) => !answer.completed.has(toolCallId))
+    .map(({ toolCallId, name }) => {
+      const call = answer.requested.has(toolCallId)
+        ? handed.find((one) => one.toolCallId === toolCallId)
+        : undefined
+      // The runtime refuses a tool that was not offered without handing the call to us.
+      const outcome = tools.has(name) ? call?.outcome : unknownTool(name)
+      return { toolCallId, callId: call?.callId, outcome }
+    })
+  if (calls.some(({ callId, outcome }) => callId === undefined && !outcome)) return undefined
+  const openCalls = calls.flatMap(({ toolCallId, callId, outcome }) =>
+    callId === undefined || outcome ? [] : [{ callId, toolCallId }],
+  )
+  const results = calls.flatMap(({ toolCallId, outcome }) =>
+    outcome ? [completion(toolCallId, outcome)] : [],
+  )
+  return openCalls.length > 0 ? { events: append(events, results), openCalls } : undefined
+}
+
+const unknownTool = (name: string): ToolOutcome => ({
+  ok: false,
+  code: 'unusable_call',
+  message: `Tool '${name}' does not exist.`,
+})
+
+const completion = (toolCallId: string, outcome: ToolOutcome) => ({
+  type: 'tool.execution_complete',
+  data: outcome.ok
+    ? { toolCallId, success: true, result: { content: outcome.content } }
+    : { toolCallId, success: false, error: { message: textOf(outcome), code: 'failure' } },
+})
+
+/** The text that the model gets for a call that failed. */
+export const textOf = (outcome: Extract<ToolOutcome, { ok: false }>): string =>
+  `${outcome.code}: ${outcome.message}`
+
+/** Appends records in the format of the runtime, each of which names its predecessor. */
+function append(events: string, records: readonly object[]): string {
+  let parentId: unknown = JSON.parse(events.trimEnd().split('\n').at(-1) ?? '{}').id ?? null
+  const lines = records.map((record) => {
+    const line = { ...record, id: randomUUID(), timestamp: new Date().toISOString(), parentId }
+    parentId = line.id
+    return `${JSON.stringify(line)}\n`
+  })
+  return [events.endsWith('\n') ? events : `${events}\n`, ...lines].join('')
+}
+
+/** Finds the open calls of a restored session. Undefined if one of them is missing: the turn cannot be continued. */
+export function pendingCallsIn(events: string, { openCalls }: SuspendedTurn): PendingCall[] | undefined {
+  const answer = lastAnswerIn(events)
+  const pending = openCalls.flatMap(({ callId, toolCallId }) => {
+    const request = answer?.requested.get(toolCallId)
+    if (!request || answer?.completed.has(toolCallId)) return []
+    const { requestId, toolName: tool, arguments: args } = request
+    return [{ callId, toolCallId, requestId, tool, arguments: args }]
+  })
+  return pending.length === openCalls.length ? pending : undefined
+}
