@@ -100,7 +100,14 @@ const AnyApiEnv = z.strictObject({
   /** Limits of open event streams: per API key, and in the whole process. */
   AGENTWEAVER_MAX_STREAMS_PER_KEY: count(100),
   AGENTWEAVER_MAX_STREAMS: count(1000),
-  AGENTWEAVER_APPROVAL_TTL_SECONDS: count(900),
+  /** Default: seven days, so that a run can wait for a person over a long weekend. */
+  AGENTWEAVER_APPROVAL_TTL_SECONDS: count(604_800),
+  /** A run that waits this long gives its sandbox back and continues later in another one. */
+  AGENTWEAVER_SUSPEND_AFTER_SECONDS: count(60),
+  /** `false`: a run that waits keeps its sandbox, unless somebody suspends it. */
+  AGENTWEAVER_RELEASE_POD_ON_SUSPEND: z.stringbool().default(true),
+  /** A run that is suspended for this long ends. Default: 30 days. */
+  AGENTWEAVER_SUSPENDED_RETENTION_SECONDS: count(2_592_000),
   AGENTWEAVER_IDLE_TIMEOUT_SECONDS: count(900),
   AGENTWEAVER_STALL_TIMEOUT_SECONDS: count(300),
   AGENTWEAVER_RUN_TIMEOUT_SECONDS: count(14_400),

@@ -79,15 +79,19 @@ export type CreateSandbox = z.infer<typeof CreateSandbox>
 export type CreateSandboxInput = z.input<typeof CreateSandbox>
 
 /**
- * `awaiting_upload → queued → launching → running ⇄ idle → ending → succeeded | failed | cancelled`.
- * A sandbox without an agent stays `idle` between commands.
+ * `waiting_upload → queued → starting → running ⇄ waiting → ending → succeeded | failed | cancelled`. A run that waits can
+ * give its sandbox back (`suspending → suspended`) and continues later from `queued`. `pending_capacity`: the cluster has no
+ * room for the sandbox. A sandbox without an agent is `waiting` between commands.
  */
 export const RunState = z.enum([
-  'awaiting_upload',
+  'waiting_upload',
   'queued',
-  'launching',
+  'pending_capacity',
+  'starting',
   'running',
-  'idle',
+  'waiting',
+  'suspending',
+  'suspended',
   'ending',
   'succeeded',
   'failed',
@@ -95,6 +99,10 @@ export const RunState = z.enum([
 ])
 export type RunState = z.infer<typeof RunState>
 export const FINAL_STATES = ['succeeded', 'failed', 'cancelled'] as const satisfies RunState[]
+
+/** What a run waits for: a decision, an answer, the next turn, or `POST /resume`. */
+export const WaitingFor = z.enum(['approval', 'question', 'turn', 'resume'])
+export type WaitingFor = z.infer<typeof WaitingFor>
 
 export const Run = z.object({
   id: RunId,
@@ -111,6 +119,8 @@ export const Run = z.object({
   /** Why the run failed: a stable code and a message for people. */
   failure: z.object({ code: ErrorCode, message: z.string() }).optional(),
   outcome: z.object({ outcome: z.enum(['succeeded', 'failed']), summary: z.string().optional() }).optional(),
+  /** Set while the state is `waiting`, `suspending` or `suspended`. */
+  waiting: z.object({ for: WaitingFor, since: z.iso.datetime() }).optional(),
   lastSequence: z.int(),
   createdAt: z.iso.datetime(),
   startedAt: z.iso.datetime().optional(),

@@ -194,9 +194,17 @@ const API_EVENTS = [
   z.strictObject({ type: z.literal('run.started'), data: z.strictObject({ generation: z.int() }) }),
   z.strictObject({
     type: z.literal('run.suspended'),
-    data: z.strictObject({ gate: Id, checkpointAt: When }),
+    data: z.strictObject({
+      waitingFor: z.enum(['approval', 'question', 'turn', 'resume']),
+      checkpointAt: When,
+    }),
   }),
   z.strictObject({ type: z.literal('run.resumed'), data: z.strictObject({ generation: z.int() }) }),
+  /** The sandbox is gone and the run continues from its last checkpoint in another one. */
+  z.strictObject({
+    type: z.literal('run.interrupted'),
+    data: z.strictObject({ code: ErrorCode, message: z.string() }),
+  }),
   z.strictObject({
     type: z.literal('run.outcome'),
     data: z.strictObject({ outcome: z.enum(['succeeded', 'failed']), summary: z.string().optional() }),

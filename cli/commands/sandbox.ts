@@ -80,7 +80,7 @@ async function untilReady(client: Client, id: string): Promise<Run> {
   const until = Date.now() + READY_TIMEOUT_MS
   while (Date.now() < until) {
     const sandbox = await client.readSandbox(id)
-    if (sandbox.state === 'idle' || sandbox.state === 'running') return sandbox
+    if (sandbox.state === 'waiting' || sandbox.state === 'running') return sandbox
     if (FINAL_STATES.some((state) => state === sandbox.state)) {
       const why = sandbox.failure?.message ?? `it is ${sandbox.state}`
       throw new CliError(`The sandbox did not start: ${why}`, { status: EXIT.runFailed })

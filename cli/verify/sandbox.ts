@@ -93,7 +93,7 @@ async function untilReady(client: Client, id: string, kind: SandboxKind): Promis
   const until = performance.now() + READY_MS
   while (performance.now() < until) {
     const { state, failure } = await (kind === 'agent' ? client.readRun(id) : client.readSandbox(id))
-    if (state === 'idle' || (state === 'running' && kind === 'command')) return
+    if (state === 'waiting' || (state === 'running' && kind === 'command')) return
     if (FINAL_STATES.some((final) => final === state))
       throw new Error(`the sandbox did not start: ${failure?.message ?? state}`)
     await delay(POLL_MS)

@@ -66,6 +66,10 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
       maxRuns: env.AGENTWEAVER_MAX_RUNS,
       maxRunsPerOwner: env.AGENTWEAVER_MAX_RUNS_PER_OWNER,
       approvalTtlMs: seconds(env.AGENTWEAVER_APPROVAL_TTL_SECONDS),
+      suspendAfterMs: env.AGENTWEAVER_RELEASE_POD_ON_SUSPEND
+        ? seconds(env.AGENTWEAVER_SUSPEND_AFTER_SECONDS)
+        : undefined,
+      suspendedRetentionMs: seconds(env.AGENTWEAVER_SUSPENDED_RETENTION_SECONDS),
       idleTimeoutMs: seconds(env.AGENTWEAVER_IDLE_TIMEOUT_SECONDS),
       stallTimeoutMs: seconds(env.AGENTWEAVER_STALL_TIMEOUT_SECONDS),
       runTimeoutMs: seconds(env.AGENTWEAVER_RUN_TIMEOUT_SECONDS),

@@ -342,4 +342,22 @@ export const MIGRATIONS: readonly Migration[] = [
       await db.schema.alterTable('turns').addColumn('outcome_json', 'text').execute()
     },
   },
+  {
+    version: 10,
+    name: 'states of runs that wait without a sandbox',
+    up: async (db) => {
+      await db.schema.alterTable('runs').addColumn('waiting_json', 'text').execute()
+      await db.schema.alterTable('runs').addColumn('checkpoint_json', 'text').execute()
+      await db.schema.alterTable('runs').addColumn('carried_calls_json', 'text').execute()
+      await db.schema.alterTable('runs').addColumn('suspend_asked_at', 'text').execute()
+      await db.schema
+        .alterTable('runs')
+        .addColumn('losses', 'integer', (column) => column.notNull().defaultTo(0))
+        .execute()
+      await db.schema.alterTable('turns').addColumn('sent_prompt', 'text').execute()
+      await sql`update runs set state = 'waiting_upload' where state = 'awaiting_upload'`.execute(db)
+      await sql`update runs set state = 'starting' where state = 'launching'`.execute(db)
+      await sql`update runs set state = 'waiting' where state = 'idle'`.execute(db)
+    },
+  },
 ]

@@ -24,6 +24,7 @@ export interface Tables {
     final: number
     end_json: string | null
     outcome_json: string | null
+    sent_prompt: string | null
   }
   commands: {
     id: string
@@ -133,6 +134,11 @@ interface RunsTable {
   ending_json: string | null
   used_at: string | null
   active_ms: number
+  waiting_json: string | null
+  checkpoint_json: string | null
+  carried_calls_json: string | null
+  losses: number
+  suspend_asked_at: string | null
 }
 
 interface ApprovalsTable {

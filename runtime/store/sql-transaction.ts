@@ -1,8 +1,10 @@
+import { present } from './codec.ts'
 import type { WriteScope } from './engine.ts'
 import type { Transaction } from './store.ts'
 import { insertApiKey } from './tables/api-keys.ts'
 import { decideApproval, insertApproval, listApprovals, readApproval } from './tables/approvals.ts'
 import { appendAudit, lockAuditHead } from './tables/audit.ts'
+import { promoteBlob } from './tables/blobs.ts'
 import { changeCall, insertCall, listCalls, readCall } from './tables/calls.ts'
 import { bindClaim, changeClaim, readClaim, upsertClaim } from './tables/claims.ts'
 import { endCommand, insertCommand, listRunningCommands, readCommand } from './tables/commands.ts'
@@ -29,7 +31,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
   trustFirst: (folder) => trustFirst(scope, folder),
 
   insertTurn: (turn) => insertTurn(scope, turn),
-  changeTurn: (id, state) => changeTurn(scope, id, state),
+  changeTurn: (id, state, sentPrompt) => changeTurn(scope, id, { state, ...present({ sentPrompt }) }),
   endTurn: (id, end) => endTurn(scope, id, end),
   reportOutcome: (turnId, outcome) => reportOutcome(scope, turnId, outcome),
   listTurns: (runId, states) => listTurns(scope, runId, states),
@@ -51,6 +53,7 @@ export const transactionOver = (scope: WriteScope): Transaction => ({
 
   auditHead: (runId) => lockAuditHead(scope, runId),
   appendAudit: (rows, head) => appendAudit(scope, rows, head),
+  promoteBlob: (runId, name) => promoteBlob(scope, runId, name),
   insertIdempotencyKey: (row) => insertIdempotencyKey(scope, row),
   insertApiKey: (row) => insertApiKey(scope, row),
   writeSetting: (name, value) => writeSetting(scope, name, value),

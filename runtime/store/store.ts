@@ -1,4 +1,4 @@
-import type { Run, RunState, Turn } from '../../contracts/api.ts'
+import type { Run, RunState, Turn, WaitingFor } from '../../contracts/api.ts'
 import type { ErrorCode } from '../../contracts/errors.ts'
 import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import type { Isolation } from '../../contracts/exec.ts'
@@ -29,6 +29,22 @@ export interface RunRow extends Omit<Run, 'sandbox'> {
    * exact value.
    */
   readonly activeMs: number
+  /** Where the run continues when it gets another sandbox. */
+  readonly checkpoint?: Checkpoint
+  /** Calls that wait for a decision while the run has no sandbox, or until its next sandbox announces them again. */
+  readonly carriedCalls: readonly string[]
+  /** When another process asked the driver to suspend the run. */
+  readonly suspendAskedAt?: string
+  /** Sandboxes that were lost since the last turn ended. */
+  readonly losses: number
+}
+
+/** The position of a saved session and workspace. */
+export interface Checkpoint {
+  /** The last event of the run that the checkpoint includes. */
+  readonly sequence: number
+  /** The turn in the middle of which the session was saved. */
+  readonly turnId?: string
 }
 
 export type NewRun = Omit<
@@ -41,6 +57,11 @@ export type NewRun = Omit<
   | 'ending'
   | 'usedAt'
   | 'activeMs'
+  | 'waiting'
+  | 'checkpoint'
+  | 'carriedCalls'
+  | 'losses'
+  | 'suspendAskedAt'
 >
 export type RunChange = Partial<
   Pick<
@@ -55,12 +76,20 @@ export type RunChange = Partial<
     | 'checkpointAt'
     | 'hostSequence'
     | 'hostReread'
-    | 'holder'
     | 'ending'
     | 'usedAt'
     | 'activeMs'
+    | 'checkpoint'
+    | 'carriedCalls'
+    | 'losses'
+    | 'suspendAskedAt'
   >
->
+> & {
+  /** `null`: no process drives the run. */
+  readonly holder?: string | null
+  /** `null`: the run does not wait. */
+  readonly waiting?: { readonly for: WaitingFor; readonly since: string } | null
+}
 
 /**
  * A sandbox claim of a run. The row is written before the request for the sandbox; its ids are added from the response.
@@ -86,6 +115,8 @@ export interface TurnRow extends Turn {
   readonly ordinal: number
   /** How the turn ended. Absent until then, and in rows of earlier releases. */
   readonly end?: TurnEnd
+  /** What the last sandbox was sent, if it is not the prompt: a turn that is sent again has a preface. */
+  readonly sentPrompt?: string
   /** The last outcome that the agent reported in this turn. */
   readonly outcome?: TurnOutcome
 }
@@ -266,7 +297,8 @@ export interface Transaction {
   trustFirst(folder: TrustedFolder): Promise<{ readonly folder: TrustedFolder; readonly isFirst: boolean }>
 
   insertTurn(turn: Omit<TurnRow, 'ordinal'>): Promise<TurnRow>
-  changeTurn(id: string, state: Turn['state']): Promise<void>
+  /** `sentPrompt`: what the sandbox is sent, if it is not the turn's prompt. */
+  changeTurn(id: string, state: Turn['state'], sentPrompt?: string): Promise<void>
   /** Marks a turn as ended and stores how it ended. */
   endTurn(id: string, end: TurnEnd): Promise<void>
   /** Stores what the agent reported in a turn. A later report replaces an earlier one. */
@@ -310,6 +342,8 @@ export interface Transaction {
 
   /** Stores a response under its key; returns false if the key already has one. */
   insertIdempotencyKey(row: IdempotencyRow): Promise<boolean>
+  /** Puts the complete `next-` blob in the place of the blob; `conflict` if there is none. */
+  promoteBlob(runId: string, name: CheckpointBlob): Promise<void>
   insertApiKey(row: ApiKeyRow): Promise<void>
   writeSetting(name: string, value: string): Promise<void>
 
@@ -332,7 +366,10 @@ export interface Transaction {
 /**
  * The data of a run that is stored outside its sandbox. For a run on a folder of the user: the changes in that folder.
  */
-export type BlobName = 'workspace' | 'session' | 'diff' | 'patch' | 'bundle'
+export type BlobName = CheckpointBlob | `next-${CheckpointBlob}` | 'diff' | 'patch' | 'bundle'
+
+/** The parts of a checkpoint. While it is being saved, they are under `next-` names. */
+export type CheckpointBlob = 'workspace' | 'session'
 
 export type NewEvent = {
   readonly event: RunEvent

@@ -100,7 +100,7 @@ export class MemoryService implements RunService {
     if (this.runs.size >= this.maxRuns)
       throw new SandboxError('too_many_runs', 'The limit of runs is reached.')
     const { task, workspace, labels = {}, interactive } = request
-    const state = workspace.kind === 'upload' ? 'awaiting_upload' : 'queued'
+    const state = workspace.kind === 'upload' ? 'waiting_upload' : 'queued'
     return this.#insert(caller, {
       id: `run_${hex()}`,
       kind: 'agent',
@@ -117,7 +117,7 @@ export class MemoryService implements RunService {
     if (this.runs.size >= this.maxRuns)
       throw new SandboxError('too_many_runs', 'The limit of runs is reached.')
     const { workspace, labels = {} } = request
-    const state = 'idle'
+    const state = 'waiting'
     return this.#insert(caller, {
       id: `sbx_${hex()}`,
       kind: 'command',
@@ -147,7 +147,7 @@ export class MemoryService implements RunService {
   async uploadWorkspace(caller: Caller, id: string, archive: AsyncIterable<Uint8Array>) {
     this.#begin('uploadWorkspace')
     const entry = this.#visible(caller, id)
-    if (entry.run.state !== 'awaiting_upload')
+    if (entry.run.state !== 'waiting_upload')
       throw new SandboxError('conflict', 'The run waits for no upload.')
     entry.workspace = await bytesOf(archive)
     entry.run = { ...entry.run, state: 'queued' }
@@ -190,6 +190,16 @@ export class MemoryService implements RunService {
     this.#begin('startTurn')
     this.#refuseEnded(this.#visible(caller, id))
     return { id: `turn_${hex()}`, runId: id, state: 'queued' }
+  }
+
+  async suspend(caller: Caller, id: string) {
+    this.#begin('suspend')
+    return this.readRun(caller, id)
+  }
+
+  async resume(caller: Caller, id: string) {
+    this.#begin('resume')
+    return this.readRun(caller, id)
   }
 
   async cancel(caller: Caller, id: string) {

@@ -53,7 +53,7 @@ export function toText({ sequence, event }: Schemas['RunEnvelope']): string {
 }
 
 export const limit = page?.limit
-export const left: Schemas['Run']['state'] = 'awaiting_upload'
+export const left: Schemas['Run']['state'] = 'waiting_upload'
 `
 
 /** Mistakes that the types must detect: a page limit as a string, and an unknown event type, agent and state. */
@@ -61,7 +61,7 @@ const MISTAKES: readonly [right: string, wrong: string][] = [
   ['limit: 10', "limit: '10'"],
   ["case 'agent.message':", "case 'agent.massage':"],
   ["kind: 'copilot'", "kind: 'pilot'"],
-  ["'awaiting_upload'", "'waiting'"],
+  ["'waiting_upload'", "'waiting'"],
 ]
 
 test('a client compiles with the types of openapi-typescript, and four mistakes in it do not', async () => {

@@ -70,7 +70,7 @@ export async function startRenderedCluster(tree: CommittedTree) {
   }
   const make = (kind: Kind) => {
     made.push(kind)
-    return aRun({ id: IDS[kind], kind, state: 'idle' })
+    return aRun({ id: IDS[kind], kind, state: 'waiting' })
   }
   const kindOf = (path: string): Kind => (/sandboxes|sbx_/.test(path) ? 'command' : 'agent')
   const respond = (request: IncomingMessage, path: string): unknown => {
@@ -79,7 +79,7 @@ export async function startRenderedCluster(tree: CommittedTree) {
     if (path.endsWith('/commands')) return command(request, kind)
     if (path.endsWith('/events')) return { items: [boundEvent(tree, kind)] }
     if (path.endsWith('/cancel')) return aRun({ id: IDS[kind], kind, state: 'cancelled' })
-    return request.method === 'POST' ? make(kind) : aRun({ id: IDS[kind], kind, state: 'idle' })
+    return request.method === 'POST' ? make(kind) : aRun({ id: IDS[kind], kind, state: 'waiting' })
   }
   const stream = (response: ServerResponse, id: string) => {
     const result = { ...EXITED, exitCode: 0, reason: 'exit', durationMs: 1 }

@@ -39,7 +39,7 @@ describe('the client', () => {
   test('drives a run from its start to its end', async () => {
     const { client, service } = await startClient()
     const run = await client.startRun({ ...RUN, workspace: { kind: 'upload' } })
-    expect(run.state).toBe('awaiting_upload')
+    expect(run.state).toBe('waiting_upload')
     expect((await client.uploadWorkspace(run.id, chunksOf('a ', 'tar'))).state).toBe('queued')
     expect((await client.startTurn(run.id, { prompt: 'go on' })).state).toBe('queued')
     service.append(run.id, delta('hello'))

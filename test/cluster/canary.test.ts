@@ -142,7 +142,7 @@ for (const [name, feature, runtimeClass, engine] of FORMS) {
       await waitUntil({ what: 'the run to wait', timeoutMs: IDLE_MS, everyMs: 100 }, async () => {
         const { state, failure } = await space.client().readRun(id)
         if (failure) throw new Error(`${failure.code}: ${failure.message}\n${space.log()}`)
-        return state === 'idle' ? true : undefined
+        return state === 'waiting' ? true : undefined
       })
       secrets = secretsOf(id)
       await plantControls()

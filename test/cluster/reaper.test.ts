@@ -42,7 +42,7 @@ async function aLaunched(
   const claim = { namespace: provider.namespace, name: claimName, generation }
   await store.transaction(async (tx) => {
     await tx.insertRun(aRun({ id: runId, agent: { kind: 'none' }, agentSpec: null, keyId: KEY.keyId }))
-    await tx.changeRunState(runId, { from: 'queued', to: 'launching' }, { generation })
+    await tx.changeRunState(runId, { from: 'queued', to: 'starting' }, { generation })
     const createdAt = new Date().toISOString()
     await tx.upsertClaim({ ...claim, runId, keyId: KEY.keyId, state: 'requested', createdAt, handle })
   })
@@ -131,7 +131,7 @@ describeWith(['agent-sandbox'], 'the reaper', () => {
     expect(await look()).toEqual([])
     await store.transaction(async (tx) => {
       const endedAt = new Date().toISOString()
-      await tx.changeRunState(ended.runId, { from: 'launching', to: 'failed' }, { endedAt })
+      await tx.changeRunState(ended.runId, { from: 'starting', to: 'failed' }, { endedAt })
       await tx.changeRun(followed.runId, { generation: 2 })
     })
 

@@ -20,6 +20,8 @@ const LIMITS: RunLimits = {
   stallTimeoutMs: 100 * HOUR_MS,
   runTimeoutMs: 4 * HOUR_MS,
   uploadTimeoutMs: HOUR_MS,
+  suspendAfterMs: undefined,
+  suspendedRetentionMs: 1_000_000,
 }
 
 async function aStore(): Promise<Store> {
@@ -125,12 +127,17 @@ it('ends a run of a second driver as soon as both together are over the limit', 
     onExpired: () => undefined,
     onStalled: () => undefined,
     onIdle: () => undefined,
+    onQuiet: () => undefined,
     onOverdue: () => {
       overdue += 1
     },
   }
   let waiting = true
-  const watchdog = createWatchdog({ limits: LIMITS, activeTime }, () => ({ working: true, waiting }), alarms)
+  const watchdog = createWatchdog(
+    { limits: LIMITS, activeTime },
+    () => ({ working: true, waiting, quiet: false }),
+    alarms,
+  )
   onTestFinished(() => watchdog.stop())
 
   vi.advanceTimersByTime(10 * 60_000)

@@ -29,7 +29,14 @@ async function startDrafts() {
   const deps = { keys, clock: now } as unknown as RunDeps
   const verify = (ticket: string, instanceId: string) =>
     verifyTicket(ticket, { jwksFile: keys.jwksFile, instanceId, now })
-  return { ...draftConfigurations(deps, RUN, { generation: 1, folder: Promise.resolve(undefined) }), verify }
+  return {
+    ...draftConfigurations(deps, RUN, {
+      generation: 1,
+      folder: Promise.resolve(undefined),
+      session: Promise.resolve(undefined),
+    }),
+    verify,
+  }
 }
 
 const fieldsOf = (body: Uint8Array) => JSON.parse(Buffer.from(body).toString())
@@ -74,7 +81,7 @@ it('has one digest key for all sandboxes of a run, and another one for another r
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const deps = { keys: await loadDeploymentKeys(folder), clock: now } as unknown as RunDeps
   const keyOf = async (run: RunRow, generation: number, pod: string): Promise<string> => {
-    const at = { generation, folder: Promise.resolve(undefined) }
+    const at = { generation, folder: Promise.resolve(undefined), session: Promise.resolve(undefined) }
     return fieldsOf((await draftConfigurations(deps, run, at).of(podOf(pod))).body).digestKey
   }
 

@@ -43,7 +43,7 @@ it('keeps an interactive run open after a failed turn, and takes the next turn',
     service,
     run.id,
     once(isFailedTurn, async () => {
-      await until('the run is idle', async () => (await service.readRun(alice, run.id)).state === 'idle')
+      await until('the run is idle', async () => (await service.readRun(alice, run.id)).state === 'waiting')
       await service.startTurn(alice, run.id, { prompt: 'try again', final: true })
     }),
   )

@@ -74,7 +74,7 @@ it('takes over neither a run that has ended nor one that waits for its upload', 
   const store = await aStore()
   const process = await aProcess(store)
   await givenRun(store, { state: 'succeeded', endedAt: '2026-01-01T00:00:00.000Z' })
-  await givenRun(store, { state: 'awaiting_upload' })
+  await givenRun(store, { state: 'waiting_upload' })
 
   await process.look()
 

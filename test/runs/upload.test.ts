@@ -31,7 +31,7 @@ it('starts when the workspace is uploaded, works on it, and gives it back when t
     ...aRun('/', [shell('tr a-z A-Z < in.txt > out.txt')]),
     workspace: { kind: 'upload' },
   })
-  expect(run.state).toBe('awaiting_upload')
+  expect(run.state).toBe('waiting_upload')
 
   await service.uploadWorkspace(alice, run.id, await anArchive({ 'in.txt': 'hello\n' }))
   const events = await follow(service, run.id)
@@ -171,7 +171,7 @@ it.each([
       code: 'workspace_invalid',
       message: expect.stringMatching(message),
     })
-    expect((await service.readRun(alice, run.id)).state).toBe('awaiting_upload')
+    expect((await service.readRun(alice, run.id)).state).toBe('waiting_upload')
     await service.cancel(alice, run.id)
   },
 )

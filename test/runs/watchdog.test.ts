@@ -10,6 +10,8 @@ const LIMITS = {
   stallTimeoutMs: HOUR_MS,
   runTimeoutMs: HOUR_MS,
   uploadTimeoutMs: HOUR_MS,
+  suspendAfterMs: undefined,
+  suspendedRetentionMs: 1_000_000,
 }
 
 it('counts idle time only from the moment the sandbox serves', () => {
@@ -19,7 +21,7 @@ it('counts idle time only from the moment the sandbox serves', () => {
   const other = () => undefined
   const watchdog = createWatchdog(
     { limits: LIMITS, activeTime: { ms: 0, add: other } },
-    () => ({ working: false, waiting: false }),
+    () => ({ working: false, waiting: false, quiet: false }),
     { onExpired: other, onStalled: other, onOverdue: other, onIdle },
   )
   onTestFinished(() => watchdog.stop())

@@ -61,7 +61,7 @@ async function exercise(store: Store): Promise<void> {
   await store.listRuns({ ...page, owner: 'ada', kind: 'agent', after: runId })
   await store.listRuns({ ...page, after: runId })
   await store.listRuns({ ...page, states: ['running'] })
-  await store.listRuns({ ...page, states: ['awaiting_upload'], createdBefore: '2026-01-01T00:00:00.000Z' })
+  await store.listRuns({ ...page, states: ['waiting_upload'], createdBefore: '2026-01-01T00:00:00.000Z' })
   await store.listAbandonedRuns(['running'], 10)
   await store.countRuns({ owner: 'ada', states: ['running'] })
   await store.countRuns({ states: ['running'] })

@@ -77,16 +77,16 @@ export function testRuns(engine: StoreUnderTest): void {
       const id = await givenRun(store())
 
       await store().transaction((tx) =>
-        tx.changeRunState(id, { from: 'queued', to: 'launching' }, { generation: 1 }),
+        tx.changeRunState(id, { from: 'queued', to: 'starting' }, { generation: 1 }),
       )
 
-      expect(await store().readRun(id)).toMatchObject({ state: 'launching', generation: 1 })
+      expect(await store().readRun(id)).toMatchObject({ state: 'starting', generation: 1 })
     })
 
     it('rejects a change of state, and keeps the run as it is, when the run is in another state', async () => {
       const id = await givenRun(store(), { state: 'succeeded' })
       const change = store().transaction((tx) =>
-        tx.changeRunState(id, { from: 'running', to: 'idle' }, { generation: 1 }),
+        tx.changeRunState(id, { from: 'running', to: 'waiting' }, { generation: 1 }),
       )
 
       await expect(change).rejects.toMatchObject({ code: 'conflict' })
@@ -161,7 +161,7 @@ export function testRuns(engine: StoreUnderTest): void {
     it('filters runs by owner, kind and state', async () => {
       const owner = 'filter'
       const agent = await givenRun(store(), { owner, state: 'running' })
-      const command = await givenRun(store(), { owner, kind: 'command', state: 'idle' })
+      const command = await givenRun(store(), { owner, kind: 'command', state: 'waiting' })
       await givenRun(store(), { owner: 'somebody else', state: 'running' })
       const list = async (filter: object) =>
         (await store().listRuns({ owner, limit: 10, ...filter })).items.map(({ id }) => id)
@@ -179,12 +179,12 @@ export function testRuns(engine: StoreUnderTest): void {
     })
 
     it('counts runs by state, of all owners or of one', async () => {
-      const before = await store().countRuns({ states: ['launching'] })
-      await givenRun(store(), { owner: 'counter', state: 'launching' })
-      await givenRun(store(), { owner: 'other', state: 'launching' })
+      const before = await store().countRuns({ states: ['starting'] })
+      await givenRun(store(), { owner: 'counter', state: 'starting' })
+      await givenRun(store(), { owner: 'other', state: 'starting' })
 
-      expect(await store().countRuns({ states: ['launching'] })).toBe(before + 2)
-      expect(await store().countRuns({ owner: 'counter', states: ['launching', 'idle'] })).toBe(1)
+      expect(await store().countRuns({ states: ['starting'] })).toBe(before + 2)
+      expect(await store().countRuns({ owner: 'counter', states: ['starting', 'waiting'] })).toBe(1)
       expect(await store().countRuns({ owner: 'counter', states: [] })).toBe(0)
     })
 

@@ -1,11 +1,13 @@
 import { delay } from '../../kit/deadline.ts'
+import { messageOf } from '../../kit/errors.ts'
+import type { Log } from '../../kit/log.ts'
 import { Lifecycle } from './admit/lifecycle.ts'
 import { createSandboxPolicy } from './admit/sandbox-policy.ts'
 import { createTrustedFolders } from './admit/trusted-folders.ts'
 import { createUploads } from './admit/uploads.ts'
 import { type AuditTrail, createAuditTrail } from './audit-trail.ts'
 import type { RunDeps } from './deps.ts'
-import { createActiveRuns } from './drive/active-runs.ts'
+import { type ActiveRuns, createActiveRuns } from './drive/active-runs.ts'
 import { Approvals } from './gates/approvals.ts'
 import type { Capacity } from './queue/await-capacity.ts'
 import { CapacityQueue } from './queue/capacity-queue.ts'
@@ -16,6 +18,7 @@ import { Holder } from './replicas/holder.ts'
 import { ReaperFigures, startReaper } from './replicas/reaper.ts'
 import { recoverRuns } from './replicas/recover.ts'
 import { holdStore } from './replicas/store-lease.ts'
+import { watchSuspendedRuns } from './replicas/sweep-suspended.ts'
 import { type TakeoverParts, takeOverRuns, watchAbandonedRuns } from './replicas/takeover.ts'
 import type { RunService } from './service.ts'
 import { createRunCommands } from './use/commands.ts'
@@ -50,6 +53,7 @@ export function createRunService(given: RunServiceDeps): RunService {
   const lifecycle = new Lifecycle({ deps, start, active, uploads, finishParts })
   const findServing = servingRunFinder(deps, active)
   const reaper = new ReaperFigures()
+  let sweeping: ReturnType<typeof watchSuspendedRuns> | undefined
   let lease: Awaited<ReturnType<typeof holdStore>> | undefined
   const onLost = () => {
     if (provider.shared) return sharing.abandonAll()
@@ -67,18 +71,25 @@ export function createRunService(given: RunServiceDeps): RunService {
       lease = await holdStore(store, { ttlMs: LEASE_TTL_MS, isShared, onLost, log: deps.log })
     },
     async start() {
-      if (provider.shared) return sharing.start()
+      if (provider.shared) {
+        await sharing.start()
+        sweeping = watchSuspendedRuns(deps, { ...finishParts, active })
+        return
+      }
       // First: what an earlier process left can only be collected where the provider works.
       await provider.start()
-      await recoverRuns(deps, finishParts)
+      await recoverRuns(deps, { ...finishParts, active, uploads })
+      sweeping = watchSuspendedRuns(deps, { ...finishParts, active })
     },
     async close() {
       uploads.close()
+      await sweeping?.stop()
       if (provider.shared) {
         await sharing.close()
         await lease?.release()
         return provider.close()
       }
+      await suspendWaiting(active, deps.log)
       for (const driven of active.list()) driven.end(STOPPED)
       await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
       await provider.close()
@@ -89,10 +100,12 @@ export function createRunService(given: RunServiceDeps): RunService {
     createSandbox: (caller, request) => lifecycle.createSandbox(caller, request),
     uploadWorkspace: (caller, id, archive) => lifecycle.uploadWorkspace(caller, id, archive),
     startTurn: (caller, id, turn) => lifecycle.startTurn(caller, id, turn),
+    suspend: (caller, id) => lifecycle.suspend(caller, id),
+    resume: (caller, id) => lifecycle.resume(caller, id),
     cancel: (caller, id) => lifecycle.cancel(caller, id),
     destroySandbox: (caller, id) => lifecycle.end(caller, id),
     ...createRunReads(deps, findServing),
-    ...createDecisions({ store, approvals, active, log: deps.log }),
+    ...createDecisions({ store, approvals, active, holder, log: deps.log }),
 
     ...createSandboxUses(findServing, { commands, file }),
 
@@ -103,6 +116,16 @@ export function createRunService(given: RunServiceDeps): RunService {
     ...createAuditReads(deps, audit),
     metrics: () => renderMetrics({ store, active, reaper }),
   }
+}
+
+/** Runs that wait are saved before their sandboxes go with this process. */
+async function suspendWaiting(active: ActiveRuns, log: Log): Promise<void> {
+  const suspending = active.list().map((driven) =>
+    driven.suspend().catch((error: unknown) => {
+      log.info('a run was not suspended before the stop', { runId: driven.run.id, error: messageOf(error) })
+    }),
+  )
+  await Promise.race([Promise.all(suspending), delay(CLOSE_GRACE_MS)])
 }
 
 type SandboxCalls = {

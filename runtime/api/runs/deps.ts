@@ -40,6 +40,10 @@ export type RunLimits = {
   readonly maxRunsPerOwner: number
   readonly approvalTtlMs: number
   readonly idleTimeoutMs: number
+  /** A run that waits this long is suspended; undefined: only on request. */
+  readonly suspendAfterMs: number | undefined
+  /** A run that is suspended for this long ends. */
+  readonly suspendedRetentionMs: number
   readonly stallTimeoutMs: number
   readonly runTimeoutMs: number
   /** An upload that has not come by then fails the run. */

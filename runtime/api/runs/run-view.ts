@@ -4,7 +4,16 @@ import type { RunRow, Store } from '../../store/store.ts'
 import type { Caller } from './service.ts'
 
 /** States of runs that take a place. */
-export const UNFINISHED = ['awaiting_upload', 'queued', 'launching', 'running', 'idle', 'ending'] as const
+export const UNFINISHED = [
+  'waiting_upload',
+  'queued',
+  'pending_capacity',
+  'starting',
+  'running',
+  'waiting',
+  'suspending',
+  'ending',
+] as const
 
 export const isFinal = (run: { state: Run['state'] }): boolean =>
   (FINAL_STATES as readonly string[]).includes(run.state)
@@ -28,6 +37,10 @@ export function toRun(row: RunRow): Run {
     ending: _ending,
     usedAt: _used,
     activeMs: _active,
+    checkpoint: _checkpoint,
+    carriedCalls: _carried,
+    losses: _losses,
+    suspendAskedAt: _asked,
     workspace,
     ...run
   } = row

@@ -102,6 +102,13 @@ export interface RunService {
   readBundle(caller: Caller, id: string): Promise<AsyncIterable<Uint8Array>>
 
   startTurn(caller: Caller, id: string, turn: StartTurn): Promise<Turn>
+  /**
+   * Saves a run that waits, gives its sandbox back, and returns when that is done; `conflict` if the run does not wait.
+   * A suspended run stays as it is.
+   */
+  suspend(caller: Caller, id: string): Promise<Run>
+  /** Queues a suspended run for a sandbox; a run that is not suspended stays as it is. */
+  resume(caller: Caller, id: string): Promise<Run>
   /** Returns when the run is final or two seconds have passed. */
   cancel(caller: Caller, id: string): Promise<Run>
   destroySandbox(caller: Caller, id: string): Promise<void>

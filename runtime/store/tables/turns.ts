@@ -1,5 +1,5 @@
 import type { Selectable } from 'kysely'
-import { fromOptionalJson, fromText, present, toJson, toText } from '../codec.ts'
+import { fromOptionalJson, fromOptionalText, fromText, present, toJson, toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
 import type { Tables } from '../schema.ts'
 import type { TurnEnd, TurnOutcome, TurnRow } from '../store.ts'
@@ -15,6 +15,7 @@ const toTurn = (row: Selectable<Tables['turns']>): TurnRow => ({
   ...present({
     end: fromOptionalJson<TurnEnd>(row.end_json),
     outcome: fromOptionalJson<TurnOutcome>(row.outcome_json),
+    sentPrompt: fromOptionalText(row.sent_prompt),
   }),
 })
 
@@ -37,13 +38,19 @@ export async function insertTurn(scope: Scope, turn: Omit<TurnRow, 'ordinal'>): 
     final: turn.final ? 1 : 0,
     end_json: null,
     outcome_json: null,
+    sent_prompt: null,
   }
   await scope.db.insertInto('turns').values(row).execute()
   return toTurn(row)
 }
 
-export async function changeTurn({ db }: Scope, id: string, state: TurnRow['state']): Promise<void> {
-  await db.updateTable('turns').set({ state }).where('id', '=', id).execute()
+export async function changeTurn(
+  { db }: Scope,
+  id: string,
+  { state, sentPrompt }: Pick<TurnRow, 'state' | 'sentPrompt'>,
+): Promise<void> {
+  const columns = { state, ...(sentPrompt !== undefined && { sent_prompt: toText(sentPrompt) }) }
+  await db.updateTable('turns').set(columns).where('id', '=', id).execute()
 }
 
 export async function endTurn({ db }: Scope, id: string, end: TurnEnd): Promise<void> {

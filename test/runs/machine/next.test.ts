@@ -7,25 +7,25 @@ import { EVENTS, stateTable, titleOf } from './state-table.ts'
 
 /** Every valid transition. All other pairs of state and event must be rejected. */
 const POSSIBLE: readonly (readonly [RunState, string, RunState])[] = [
-  ['awaiting_upload', 'uploaded', 'queued'],
-  ['queued', 'launch_requested', 'launching'],
-  ['launching', 'launch_requested', 'launching'],
+  ['waiting_upload', 'uploaded', 'queued'],
+  ['queued', 'launch_requested', 'starting'],
+  ['starting', 'launch_requested', 'starting'],
   ['queued', 'no_room', 'queued'],
-  ['launching', 'no_room', 'queued'],
-  ['launching', 'turn_taken', 'running'],
+  ['starting', 'no_room', 'queued'],
+  ['starting', 'turn_taken', 'running'],
   ['running', 'turn_taken', 'running'],
-  ['idle', 'turn_taken', 'running'],
-  ['launching', 'no_turn', 'idle'],
-  ['running', 'no_turn', 'idle'],
-  ['idle', 'no_turn', 'idle'],
-  ['launching', 'release_begun', 'ending'],
+  ['waiting', 'turn_taken', 'running'],
+  ['starting', 'no_turn', 'waiting'],
+  ['running', 'no_turn', 'waiting'],
+  ['waiting', 'no_turn', 'waiting'],
+  ['starting', 'release_begun', 'ending'],
   ['running', 'release_begun', 'ending'],
-  ['idle', 'release_begun', 'ending'],
+  ['waiting', 'release_begun', 'ending'],
   ['ending', 'release_begun', 'ending'],
-  ...(['running', 'idle', 'ending'] as const).map(
+  ...(['running', 'waiting', 'ending'] as const).map(
     (state) => [state, 'ended as succeeded', 'succeeded'] as const,
   ),
-  ...(['awaiting_upload', 'queued', 'launching', 'running', 'idle', 'ending'] as const).flatMap((state) => [
+  ...(['waiting_upload', 'queued', 'starting', 'running', 'waiting', 'ending'] as const).flatMap((state) => [
     [state, 'ended as failed', 'failed'] as const,
     [state, 'ended as cancelled', 'cancelled'] as const,
   ]),

@@ -32,8 +32,8 @@ it('stores the next state together with the facts', async () => {
 
   const state = await apply(store, id, { event: { kind: 'launch_requested' }, facts: { generation: 3 } })
 
-  expect(state).toBe('launching')
-  expect(await store.readRun(id)).toMatchObject({ state: 'launching', generation: 3 })
+  expect(state).toBe('starting')
+  expect(await store.readRun(id)).toMatchObject({ state: 'starting', generation: 3 })
 })
 
 it('never brings an ended run back, and stores no facts of the refused event', async () => {

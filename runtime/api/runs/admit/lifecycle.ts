@@ -1,11 +1,12 @@
 import type { CreateSandbox, Run, StartRun, StartTurn, Turn } from '../../../../contracts/api.ts'
-import { delay } from '../../../kit/deadline.ts'
+import { delay, withTimeout } from '../../../kit/deadline.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
 import { type Ending, type FinishParts, finishRun } from '../drive/finish.ts'
 import { timeOrderedId } from '../ids.ts'
+import { requestResumption } from '../machine/transition.ts'
 import { isFinal, requireRun, toRun } from '../run-view.ts'
 import type { Caller } from '../service.ts'
 import { insertRun, insertSandbox, type StartDeps } from './start-run.ts'
@@ -22,6 +23,8 @@ export type LifecycleParts = {
 /** `POST …/cancel` answers by then, whether the run is final or not. */
 const CANCEL_ANSWER_MS = 2_000
 const LOOK_AGAIN_MS = 50
+/** A checkpoint of a large workspace takes as long as it is transferred. */
+const SUSPEND_ANSWER_MS = 150_000
 
 /** Runs from their request to their end. */
 export class Lifecycle {
@@ -37,7 +40,7 @@ export class Lifecycle {
 
   async createSandbox(caller: Caller, request: CreateSandbox): Promise<Run> {
     const run = await this.#begin(caller, () => insertSandbox(this.#parts.start, caller, request))
-    if (run.state !== 'awaiting_upload') await this.#untilServing(run)
+    if (run.state !== 'waiting_upload') await this.#untilServing(run)
     return this.#reread(run.id)
   }
 
@@ -64,11 +67,76 @@ export class Lifecycle {
       tx.announce(id)
       await tx.insertTurn({ id: turnId, runId: id, state: 'queued', prompt, final })
       const queued: Turn = { id: turnId, runId: id, state: 'queued' }
+      if (current.state === 'suspended') await requestResumption(tx, current, deps.holder.id)
       await caller.keep?.(tx, queued)
       return queued
     })
     active.get(id)?.notifyTurn()
+    await this.#launchIfOwn(id)
     return turn
+  }
+
+  async suspend(caller: Caller, id: string): Promise<Run> {
+    const { deps, active } = this.#parts
+    const run = await requireRun(deps.store, caller, id)
+    if (run.kind !== 'agent') throw new SandboxError('conflict', `${id} is a sandbox without an agent`)
+    if (isFinal(run)) throw new SandboxError('run_ended', `run ${id} has ended (${run.state})`)
+    if (run.state === 'suspended') return toRun(run)
+    if (run.state !== 'waiting' && run.state !== 'suspending')
+      throw new SandboxError('conflict', `run ${id} is ${run.state}; only a run that waits can be suspended`)
+    const driven = active.get(id)
+    if (driven) await driven.suspend()
+    else await this.#askDriver(id)
+    await this.#keepReread(caller, id)
+    return this.#reread(id)
+  }
+
+  /** The process that drives the run is told to suspend it. */
+  async #askDriver(id: string): Promise<void> {
+    const { store, clock } = this.#parts.deps
+    await store.transaction(async (tx) => {
+      await tx.changeRun(id, { suspendAskedAt: clock().toISOString() })
+      tx.announce(id)
+    })
+    for (const signal = withTimeout(SUSPEND_ANSWER_MS); !signal.aborted; await delay(LOOK_AGAIN_MS)) {
+      const run = await store.readRun(id)
+      if (run?.state !== 'waiting' && run?.state !== 'suspending') return
+    }
+    throw new SandboxError('conflict', `run ${id} was not suspended in time; read its state and try again`)
+  }
+
+  async resume(caller: Caller, id: string): Promise<Run> {
+    const { deps } = this.#parts
+    const run = await requireRun(deps.store, caller, id)
+    if (isFinal(run)) throw new SandboxError('run_ended', `run ${id} has ended (${run.state})`)
+    for (let waited = 0; waited < CANCEL_ANSWER_MS; waited += LOOK_AGAIN_MS) {
+      if ((await deps.store.readRun(id))?.state !== 'suspending') break
+      await delay(LOOK_AGAIN_MS)
+    }
+    await deps.store.transaction(async (tx) => {
+      const current = await tx.readRun(id)
+      if (current?.state === 'suspended') await requestResumption(tx, current, deps.holder.id)
+      tx.announce(id)
+    })
+    await this.#launchIfOwn(id)
+    await this.#keepReread(caller, id)
+    return this.#reread(id)
+  }
+
+  /** The answer under the request's idempotency key: what it tells happened before. */
+  async #keepReread(caller: Caller, id: string): Promise<void> {
+    if (!caller.keep) return
+    await this.#parts.deps.store.transaction(async (tx) => {
+      const run = await tx.readRun(id)
+      if (run) await caller.keep?.(tx, toRun(run))
+    })
+  }
+
+  /** Drives a run that this process has queued for a sandbox. */
+  async #launchIfOwn(id: string): Promise<void> {
+    const { deps, active } = this.#parts
+    const run = await deps.store.readRun(id)
+    if (run?.state === 'queued' && run.holder === deps.holder.id) active.launch(run)
   }
 
   async cancel(caller: Caller, id: string): Promise<Run> {
@@ -88,7 +156,8 @@ export class Lifecycle {
     } else if (!isFinal(run)) {
       uploads.forget(id)
       active.giveUp(id)
-      const isWaiting = ({ state }: RunRow) => !deps.provider.shared || state === 'awaiting_upload'
+      const isWaiting = ({ state }: RunRow) =>
+        !deps.provider.shared || state === 'waiting_upload' || state === 'suspended'
       await finishRun(deps, finishParts, { runId: id, ending, onlyIf: isWaiting })
       await this.#askToEnd(id, ending)
     }
@@ -120,7 +189,7 @@ export class Lifecycle {
       throw error
     })
     place.assign(run.id)
-    if (run.state === 'awaiting_upload') uploads.expect(run)
+    if (run.state === 'waiting_upload') uploads.expect(run)
     else active.launch(run)
     return run
   }

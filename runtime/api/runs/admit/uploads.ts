@@ -24,7 +24,7 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
     const message = `the workspace was not uploaded within ${deps.limits.uploadTimeoutMs / 60_000} minutes`
     parts.active.giveUp(runId)
     // It may have come to another process.
-    const onlyIf = ({ state }: RunRow) => state === 'awaiting_upload'
+    const onlyIf = ({ state }: RunRow) => state === 'waiting_upload'
     const ending = { state: 'failed', code: 'workspace_invalid', message } as const
     await finishRun(deps, parts, { runId, ending, onlyIf })
   }
@@ -41,7 +41,7 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
   async function queue(caller: Caller, runId: string, notices: readonly RunEvent[]): Promise<void> {
     await deps.store.transaction(async (tx) => {
       const current = await tx.readRun(runId)
-      if (current?.state !== 'awaiting_upload')
+      if (current?.state !== 'waiting_upload')
         throw new SandboxError('run_ended', `run ${runId} has ended (${current?.state ?? 'unknown'})`)
       const holder = deps.holder.id
       const state = await transition(tx, current, { event: { kind: 'uploaded' }, facts: { holder } })
@@ -66,7 +66,7 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
     },
 
     async receive(caller: Caller, run: RunRow, archive: AsyncIterable<Uint8Array>): Promise<void> {
-      if (run.state !== 'awaiting_upload' || uploading.has(run.id)) {
+      if (run.state !== 'waiting_upload' || uploading.has(run.id)) {
         throw new SandboxError('conflict', `run ${run.id} does not wait for an upload, it is ${run.state}`)
       }
       uploading.add(run.id)
@@ -88,7 +88,7 @@ export function createUploads(deps: RunDeps, parts: UploadParts) {
     async endOverdue(): Promise<void> {
       const since = deps.clock().getTime() - deps.limits.uploadTimeoutMs
       const createdBefore = new Date(since).toISOString()
-      const { items } = await deps.store.listRuns({ states: ['awaiting_upload'], createdBefore, limit: 100 })
+      const { items } = await deps.store.listRuns({ states: ['waiting_upload'], createdBefore, limit: 100 })
       for (const { id } of items) if (!uploading.has(id)) await giveUp(id)
     },
 

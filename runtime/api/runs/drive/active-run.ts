@@ -1,3 +1,5 @@
+import type { ErrorCode } from '../../../../contracts/errors.ts'
+import { bestEffort } from '../../../kit/best-effort.ts'
 import { unlessAborted, withTimeout } from '../../../kit/deadline.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
@@ -8,7 +10,7 @@ import { hostCommandOf } from '../command-records.ts'
 import type { RunDeps } from '../deps.ts'
 import type { Approvals } from '../gates/approvals.ts'
 import { isHeld, whileHeld } from '../held-run.ts'
-import { BatchCommitter, type Committed } from '../ingest/commit-batch.ts'
+import { BatchCommitter, type Committed, ForgedEvent } from '../ingest/commit-batch.ts'
 import { MAX_EVENT_CHARACTERS } from '../ingest/event-weight.ts'
 import { Relay } from '../ingest/relay.ts'
 import { attach, discardClaim } from '../launch/attach.ts'
@@ -21,9 +23,11 @@ import { beginRun, takeTurn } from './begin-run.ts'
 import { checkpoint } from './checkpoint.ts'
 import { type Ending, failureOf, finishRun, overdue } from './finish.ts'
 import { type Patience, patiently, patientStore } from './patient-store.ts'
-import { type Position, readPosition, type TurnEnded } from './read-position.ts'
+import { type Position, readPosition, recallEvents, type TurnEnded } from './read-position.ts'
+import { requeueLost } from './requeue.ts'
 import { followOthers, hearOthers } from './shared-run.ts'
 import { stopTurn } from './stop-turn.ts'
+import { giveUpSuspension, suspend } from './suspend.ts'
 import { endingAfterTurn, endingWhenIdle } from './turn-ending.ts'
 import { createWatchdog } from './watchdog.ts'
 
@@ -32,6 +36,15 @@ export type ActiveRunParts = {
   readonly approvals: Approvals
   readonly capacity: Capacity
 }
+
+/** States of a run that has no sandbox yet. */
+const NOT_LAUNCHED: ReadonlySet<RunRow['state']> = new Set(['queued', 'pending_capacity', 'starting'])
+
+/** The sandbox is gone, or goes with this process. */
+const LOSSES: ReadonlySet<ErrorCode> = new Set(['sandbox_lost', 'api_restarted'])
+
+/** What the sandbox is sent for a turn. */
+const promptOf = ({ id, prompt, sentPrompt }: TurnRow) => ({ id, prompt: sentPrompt ?? prompt })
 
 type Serving = LaunchedSandbox & { readonly relay: Relay }
 
@@ -62,6 +75,7 @@ export class ActiveRun {
   readonly #abandoned = new AbortController()
   readonly #patience: Patience
   #usedAt: string | undefined
+  #suspendAskedAt: string | undefined
   #activeTurn: string | undefined
   /** The sandbox, as soon as it is configured. */
   #launched: LaunchedSandbox | undefined
@@ -73,10 +87,16 @@ export class ActiveRun {
   /** A turn that another process saw the end of, and went no further. */
   #endedBefore: Position['ended']
   #wake: () => void = () => undefined
+  /** Every open call of the turn waits for a person. */
+  #waitsForPeople = false
+  #suspending: Promise<void> | undefined
+  #successor: RunRow | undefined
+  #isForged = false
 
   /** `after`: this process drove the run before, and must have let go of it first. */
   constructor(given: RunDeps, parts: ActiveRunParts, { run, after }: { run: RunRow; after?: Promise<void> }) {
     this.run = run
+    this.#suspendAskedAt = run.suspendAskedAt
     this.#log = given.log.child({ runId: run.id })
     this.#patience = { signal: this.#abandoned.signal, log: this.#log }
     const deps = { ...given, store: patientStore(given.store, this.#patience) }
@@ -88,12 +108,15 @@ export class ActiveRun {
       () => ({
         working: this.#activeTurn !== undefined || this.#commands.size > 0,
         waiting: this.#pending.size > 0,
+        quiet: this.#isQuiet,
       }),
       {
         onExpired: (requestId) => this.#expire(requestId),
         onStalled: () => this.#probe(),
         onOverdue: () => this.end(overdue(deps.limits.runTimeoutMs)),
         onIdle: () => this.#endIdle(),
+        onQuiet: () =>
+          void this.suspend().catch((error) => this.#log.warn('the run was not suspended', { error })),
       },
     )
     const unfollow = followOthers(deps, run.id, () => this.#hearOthers())
@@ -101,6 +124,10 @@ export class ActiveRun {
       .then(() => this.#drive())
       .catch((error) => this.#log.error('the run could not be finished', { error }))
       .finally(unfollow)
+  }
+
+  #now(): string {
+    return this.#deps.clock().toISOString()
   }
 
   /** Resolves when the sandbox serves; rejects with `run_ended` where it never will. */
@@ -125,6 +152,47 @@ export class ActiveRun {
     this.end({ state: 'failed', code: 'unavailable', message: 'another process drives the run' })
   }
 
+  /** Nothing goes on in the sandbox until a person acts. */
+  get #isQuiet(): boolean {
+    const isBetweenTurns = this.#activeTurn === undefined && this.#nextTurn === undefined
+    return this.run.kind === 'agent' && this.#commands.size === 0 && (this.#waitsForPeople || isBetweenTurns)
+  }
+
+  /** The run as it is to be driven next by this process, once this driver is finished. */
+  get successor(): RunRow | undefined {
+    return this.#successor
+  }
+
+  /**
+   * Saves a run that waits and gives its sandbox back. `conflict` if it does not wait; after an error the run waits as
+   * before.
+   */
+  suspend(): Promise<void> {
+    this.#suspending ??= this.#suspend().finally(() => {
+      this.#suspending = undefined
+    })
+    return this.#suspending
+  }
+
+  async #suspend(): Promise<void> {
+    const serving = await this.#ready.promise
+    try {
+      const state = await suspend(this.#deps, this.run, serving.client)
+      await this.#giveBack(serving, 'suspended')
+      await this.#handOn(state)
+    } catch (error) {
+      // Decisions that came meanwhile were not told to the sandbox.
+      await this.#hearOthers()
+      throw error
+    }
+  }
+
+  /** The run goes on without this driver: in this process if it is queued, else when somebody acts. */
+  async #handOn(state: 'suspended' | 'queued'): Promise<void> {
+    if (state === 'queued') this.#successor = await this.#deps.store.readRun(this.run.id)
+    this.abandon()
+  }
+
   /** A turn was queued. */
   notifyTurn(): void {
     this.#wake()
@@ -142,6 +210,9 @@ export class ActiveRun {
 
   /** Tells the sandbox what was decided; the decision is durable already. */
   async settleApproval(requestId: string, decisions: Parameters<Relay['post']>[0]): Promise<void> {
+    // Kept in the store: the next sandbox is told, or this one if it stays.
+    if (this.#suspending) return
+    this.#waitsForPeople = false
     this.#pending.delete(requestId)
     this.#watchdog.sign()
     const { relay } = await this.#ready.promise
@@ -176,6 +247,7 @@ export class ActiveRun {
       code: 'internal',
       message: 'the run ended without a reason',
     }
+    if (await this.#goOnElsewhere(ending, { current, serving })) return
     if (serving) {
       await this.#release(serving, ending).catch((error) => this.#log.error('the release failed', { error }))
     } else {
@@ -191,6 +263,40 @@ export class ActiveRun {
       ...(serving && { released: reason }),
       onlyIf: (row) => isHeld(this.run, row),
     })
+  }
+
+  /** Where the sandbox is lost, and not the run: it continues from its last checkpoint in another one. */
+  async #goOnElsewhere(
+    ending: Ending,
+    { current, serving }: { readonly current: RunRow; readonly serving: Serving | undefined },
+  ): Promise<boolean> {
+    const isLoss = ending.state === 'failed' && LOSSES.has(ending.code) && !this.#isForged
+    if (!isLoss) return false
+    await this.#leaveRelay()
+    const state = await requeueLost(this.#deps, this.#parts, { run: this.run, loss: ending })
+    if (state === undefined) return false
+    if (serving) await this.#giveBack(serving, ending.code)
+    else {
+      await this.#leave()
+      await discardClaim(this.#deps, current)
+    }
+    if (ending.code === 'sandbox_lost') await this.#handOn(state)
+    else this.abandon()
+    return true
+  }
+
+  /** Nothing more of the sandbox is committed. */
+  async #leaveRelay(): Promise<void> {
+    this.#relayStop.abort()
+    await this.#relaying
+  }
+
+  /** Releases the sandbox; the run is already without it in the store. */
+  async #giveBack(serving: Serving, reason: string): Promise<void> {
+    await this.#leaveRelay()
+    await bestEffort(this.#log, 'release the sandbox', () => serving.sandbox.release(reason))
+    await serving.client.close()
+    await this.#deps.store.transaction((tx) => tx.changeClaim(serving.claim, { state: 'released' }))
   }
 
   /** What was decided stands, also where the sandbox went before its driver did. */
@@ -213,6 +319,11 @@ export class ActiveRun {
     if (run?.ending !== undefined) this.end(run.ending as Ending)
     if (run?.usedAt !== this.#usedAt) this.#watchdog.sign()
     this.#usedAt = run?.usedAt
+    if (run?.suspendAskedAt !== this.#suspendAskedAt) {
+      this.#suspendAskedAt = run?.suspendAskedAt
+      if (!this.#suspending)
+        this.suspend().catch((error) => this.#log.warn('the run was not suspended', { error }))
+    }
     for (const id of commands) if (!this.#commands.has(id)) this.notifyCommand(id)
     this.#wake()
     for (const { requestId, decision } of decided) await this.settleApproval(requestId, [decision])
@@ -221,9 +332,9 @@ export class ActiveRun {
   async #serve(): Promise<Serving> {
     const { shared } = this.#deps.provider
     const { signal } = this.#interrupted
-    const isLaunched = shared && !(this.run.state === 'queued' || this.run.state === 'launching')
+    const isLaunched = shared && !NOT_LAUNCHED.has(this.run.state)
     // A launch that another process did not finish is begun again: whatever its sandbox was told, nothing was answered.
-    if (this.run.state === 'launching') await discardClaim(this.#deps, this.run)
+    if (this.run.state === 'starting') await discardClaim(this.#deps, this.run)
     if (!isLaunched && this.run.ending !== undefined) {
       this.end(this.run.ending as Ending)
       throw new SandboxError('run_ended', 'the run ended before it was launched')
@@ -237,6 +348,8 @@ export class ActiveRun {
     const after = isLaunched ? this.run.hostSequence - this.run.hostReread : 0
     const committer = new BatchCommitter(this.#deps, this.#parts.audit, { run: this.run, after })
     const resumed = isLaunched ? await readPosition(this.#deps, this.run, committer) : undefined
+    if (!isLaunched && generation > 1) await recallEvents(this.#deps.store, this.run.id, committer)
+    if (this.run.state === 'suspending') await whileHeld(this.#deps.store, this.run, giveUpSuspension)
     // What the sandbox has said by now is fetched meanwhile, and committed after it.
     const beginning = { ...launched, sendTurn: () => this.#send(launched) }
     const begun = resumed ? undefined : beginRun(this.#deps, this.run, beginning)
@@ -282,7 +395,9 @@ export class ActiveRun {
       const more = new Promise<void>((resolve) => {
         this.#wake = resolve
       })
-      const turn = this.#nextTurn ?? (await whileHeld(this.#deps.store, this.run, takeTurn))
+      const turn =
+        this.#nextTurn ??
+        (await whileHeld(this.#deps.store, this.run, (tx, run) => takeTurn(tx, run, this.#now())))
       this.#nextTurn = undefined
       if (turn) await this.#finishTurn(serving, turn, await this.#runTurn(serving, turn))
       else await more
@@ -293,7 +408,7 @@ export class ActiveRun {
     const { signal } = this.#interrupted
     this.#activeTurn = turn.id
     this.#watchdog.sign()
-    const sent = this.#sent ?? serving.client.turns.start(turn, signal)
+    const sent = this.#sent ?? serving.client.turns.start(promptOf(turn), signal)
     this.#sent = undefined
     await sent
     const end = await unlessAborted(this.#turnEnd(turn.id).promise, signal)
@@ -303,8 +418,8 @@ export class ActiveRun {
   }
 
   /** Before the run's beginning is committed: nothing that the turn does is answered before. */
-  #send({ client, turn }: LaunchedSandbox): void {
-    this.#sent = turn && client.turns.start(turn, this.#interrupted.signal)
+  #send({ client, turn, resumes = false }: LaunchedSandbox): void {
+    this.#sent = turn && client.turns.start(promptOf(turn), this.#interrupted.signal, { resumes })
     this.#sent?.catch(() => undefined)
   }
 
@@ -352,6 +467,7 @@ export class ActiveRun {
   }
 
   #onCommitted(committed: Committed): void {
+    this.#waitsForPeople = committed.waitsForPeople
     this.#watchdog.sign()
     this.#expect(committed.approvals)
     for (const turn of committed.endedTurns) this.#turnEnd(turn.turnId).resolve(turn)
@@ -397,6 +513,7 @@ export class ActiveRun {
 
   async #fail(error: unknown): Promise<void> {
     if (this.#ending !== undefined) return
+    if (error instanceof ForgedEvent) this.#isForged = true
     const { signal } = this.#interrupted
     const cause = this.#launched ? await causeOf(error, this.#launched, { signal }) : error
     this.end(failureOf(cause, this.#log))

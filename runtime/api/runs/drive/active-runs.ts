@@ -43,10 +43,12 @@ export function createActiveRuns(deps: RunDeps, parts: ActiveRunParts) {
       if (known && !known.isAbandoned) return known
       const driven = new ActiveRun(deps, parts, { run, ...present({ after: known?.finished }) })
       active.set(run.id, driven)
+      if (!deps.provider.shared) places.set(run.id, run.owner)
       void driven.finished.finally(() => {
         if (active.get(run.id) !== driven) return
         active.delete(run.id)
-        places.delete(run.id)
+        if (driven.successor) this.launch(driven.successor)
+        else places.delete(run.id)
       })
       return driven
     },

@@ -22,14 +22,17 @@ export async function beginRun(
   await whileHeld(store, run, async (tx, current) => {
     attempts += 1
     // An earlier attempt was committed, and its answer was lost.
-    if (attempts > 1 && current.state !== 'launching') return
-    await tx.changeRun(run.id, { startedAt: clock().toISOString() })
+    if (attempts > 1 && current.state !== 'starting') return
+    const isFirst = current.startedAt === undefined
+    if (isFirst) await tx.changeRun(run.id, { startedAt: clock().toISOString() })
     if (selected) {
       await tx.changeRun(run.id, { sandbox: { name: sandbox.podName, isolation: selected } })
       await tx.appendEvents(run.id, [{ event: selectedEvent(selected) }])
     }
-    await tx.appendEvents(run.id, [{ event: { type: 'run.started', data: { generation } } }])
-    await take(tx, current, turn)
+    await tx.appendEvents(run.id, [
+      { event: { type: isFirst ? 'run.started' : 'run.resumed', data: { generation } } },
+    ])
+    await take(tx, current, { turn, at: clock().toISOString() })
   })
 }
 
@@ -37,15 +40,23 @@ export async function beginRun(
  * The next queued turn, marked as sent; the run's state says whether there is one. The driver asks between turns, so a
  * turn that is sent already is one whose commit got no answer.
  */
-export async function takeTurn(tx: Transaction, run: RunRow): Promise<TurnRow | undefined> {
+export async function takeTurn(tx: Transaction, run: RunRow, at: string): Promise<TurnRow | undefined> {
   const [sent] = await tx.listTurns(run.id, ['sent'])
   if (sent) return sent
   const [turn] = await tx.listTurns(run.id, ['queued'])
-  await take(tx, run, turn)
+  await take(tx, run, { turn, at })
   return turn
 }
 
-async function take(tx: Transaction, run: RunRow, turn: TurnRow | undefined): Promise<void> {
-  if (turn) await tx.changeTurn(turn.id, 'sent')
-  await transition(tx, run, { event: { kind: turn ? 'turn_taken' : 'no_turn' } })
+type Taken = { readonly turn: TurnRow | undefined; readonly at: string }
+
+async function take(tx: Transaction, run: RunRow, { turn, at }: Taken): Promise<void> {
+  if (turn) {
+    await tx.changeTurn(turn.id, 'sent', turn.sentPrompt)
+    await transition(tx, run, { event: { kind: 'turn_taken' } })
+    return
+  }
+  if (run.state === 'waiting' && run.waiting?.for === 'turn') return
+  const facts = run.kind === 'agent' ? ({ waiting: { for: 'turn', since: at } } as const) : {}
+  await transition(tx, run, { event: { kind: 'no_turn' }, facts })
 }

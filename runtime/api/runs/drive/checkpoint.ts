@@ -1,29 +1,64 @@
 import { CONFIGURE_LIMITS, FILE_LIMITS } from '../../../../contracts/limits.ts'
 import type { AgentHostClient } from '../../../agent-host-client/client.ts'
 import { withTimeout } from '../../../kit/deadline.ts'
-import type { RunRow } from '../../../store/store.ts'
+import { present } from '../../../kit/present.ts'
+import type { CheckpointBlob, RunChange, RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
+import { whileHeld } from '../held-run.ts'
 
 const CHECKPOINT_TIMEOUT_MS = 120_000
 
 /**
- * Saves the agent session and, where it is not a folder of the user's own, the workspace outside the sandbox.
- * It follows every turn and precedes every release.
+ * Saves the agent session and, unless it is a folder of the user, the workspace outside the sandbox. Follows every turn
+ * and precedes every release.
  */
 export async function checkpoint(
   deps: Pick<RunDeps, 'store' | 'clock'>,
   run: RunRow,
   client: AgentHostClient,
 ): Promise<void> {
+  const saved = await saveParts(deps, run, client)
+  await whileHeld(deps.store, run, async (tx, current) => {
+    const facts = await promote(tx, current, { saved, at: deps.clock().toISOString() })
+    await tx.changeRun(run.id, facts)
+  })
+}
+
+/** The parts of a run that a checkpoint has. A folder of the user is not copied. */
+const partsOf = ({ kind, workspace }: RunRow): CheckpointBlob[] => [
+  ...(kind === 'agent' ? (['session'] as const) : []),
+  ...(workspace.kind === 'path' ? [] : (['workspace'] as const)),
+]
+
+/** Stores the parts beside those of the last checkpoint, which stays in force until `promote`. */
+export async function saveParts(
+  { store }: Pick<RunDeps, 'store'>,
+  run: RunRow,
+  client: AgentHostClient,
+): Promise<readonly CheckpointBlob[]> {
   const signal = withTimeout(CHECKPOINT_TIMEOUT_MS)
-  const { store, clock } = deps
-  if (run.kind === 'agent') {
-    const blob = { runId: run.id, name: 'session', maxBytes: CONFIGURE_LIMITS.maxSessionBytes } as const
-    await store.writeBlob(blob, await client.getSession(signal))
+  const parts = partsOf(run)
+  for (const name of parts) {
+    const isSession = name === 'session'
+    const content = isSession ? await client.getSession(signal) : await client.getWorkspace(signal)
+    const maxBytes = isSession ? CONFIGURE_LIMITS.maxSessionBytes : FILE_LIMITS.maxArchiveBytes
+    await store.writeBlob({ runId: run.id, name: `next-${name}`, maxBytes }, content)
   }
-  if (run.workspace.kind !== 'path') {
-    const blob = { runId: run.id, name: 'workspace', maxBytes: FILE_LIMITS.maxArchiveBytes } as const
-    await store.writeBlob(blob, await client.getWorkspace(signal))
+  return parts
+}
+
+type Saved = { readonly saved: readonly CheckpointBlob[]; readonly at: string }
+
+/** Puts the saved parts in force, all in one commit. Returns what the row of the run says of them. */
+export async function promote(
+  tx: Transaction,
+  current: RunRow,
+  { saved, at }: Saved,
+): Promise<Pick<RunChange, 'checkpoint' | 'checkpointAt'>> {
+  for (const name of saved) await tx.promoteBlob(current.id, name)
+  const [turn] = await tx.listTurns(current.id, ['sent'])
+  return {
+    checkpointAt: at,
+    checkpoint: { sequence: current.lastSequence, ...present({ turnId: turn?.id }) },
   }
-  await store.transaction((tx) => tx.changeRun(run.id, { checkpointAt: clock().toISOString() }))
 }

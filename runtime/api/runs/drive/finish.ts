@@ -52,15 +52,15 @@ function endEvent(ending: Ending): RunEvent {
  * Every intent gets its outcome: calls and file writes that have none yet, and commands of people. A call that was
  * released and never answered may have run; it is never released again.
  */
-async function closeOpen(
+export async function closeOpen(
   tx: Transaction,
   run: RunRow,
-  { audit, at }: { audit: AuditTrail; at: string },
+  { audit, at, why = RUN_ENDED }: { audit: AuditTrail; at: string; why?: string },
 ): Promise<void> {
   const calls = await tx.listCalls(run.id, ['open', 'released', 'refused'])
   for (const call of calls) await tx.changeCall(run.id, call.callId, { state: 'ended' })
   const commands = await tx.listRunningCommands(run.id)
-  for (const command of commands) await tx.endCommand(command.id, { unknown: RUN_ENDED })
+  for (const command of commands) await tx.endCommand(command.id, { unknown: why })
   await audit.append(tx, run.id, [
     ...calls.map((call) => ({
       kind: 'outcome' as const,
@@ -69,18 +69,18 @@ async function closeOpen(
       actor: call.actor ?? `agent:${run.agent.kind}`,
       tool: call.tool,
       policyVersion: run.policyVersion,
-      outcome: outcomeOf(call),
+      outcome: outcomeOf(call, why),
       at,
     })),
-    ...commands.map((command) => commandEnd(run, command, { outcome: UNKNOWN, at })),
+    ...commands.map((command) => commandEnd(run, command, { outcome: unknown(why), at })),
   ])
 }
 
 const RUN_ENDED = 'the run ended first'
-const UNKNOWN = `unknown (${RUN_ENDED})`
+const unknown = (why: string) => `unknown (${why})`
 
-const outcomeOf = ({ state, decision }: CallRow): string => {
-  if (state === 'released') return UNKNOWN
+const outcomeOf = ({ state, decision }: CallRow, why: string): string => {
+  if (state === 'released') return unknown(why)
   const outcome = (decision as CallDecision | undefined)?.outcome
   return state === 'refused' && outcome ? `not released (${outcome})` : 'not released'
 }

@@ -1,6 +1,6 @@
 import type { CallDecision } from '../../../../contracts/decisions.ts'
 import type { HostEvent } from '../../../../contracts/events.ts'
-import type { ApprovalRow, CommandRow, RunRow, TurnRow } from '../../../store/store.ts'
+import type { ApprovalRow, CommandRow, RunRow, Store, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import type { BatchCommitter } from '../ingest/commit-batch.ts'
 
@@ -20,22 +20,31 @@ export type Position = {
   readonly decisions: readonly CallDecision[]
 }
 
+/** Shows the committer every event of the run. Returns how its turns ended, by turn. */
+export async function recallEvents(
+  store: Pick<Store, 'readEvents'>,
+  runId: string,
+  committer: BatchCommitter,
+): Promise<ReadonlyMap<string, TurnEnded>> {
+  const ends = new Map<string, TurnEnded>()
+  for (let after = 0; ; ) {
+    const page = await store.readEvents(runId, after, PAGE)
+    for (const { event } of page) {
+      committer.recall(event)
+      if (event.type === 'turn.ended') ends.set(event.data.turnId, event.data)
+    }
+    after = page.at(-1)?.sequence ?? after
+    if (page.length < PAGE) return ends
+  }
+}
+
 /** Reads from the store where a run is, and lets the committer see what its sandbox has told before. */
 export async function readPosition(
   { store }: RunDeps,
   run: RunRow,
   committer: BatchCommitter,
 ): Promise<Position> {
-  const ends = new Map<string, TurnEnded>()
-  for (let after = 0; ; ) {
-    const page = await store.readEvents(run.id, after, PAGE)
-    for (const { event } of page) {
-      committer.recall(event)
-      if (event.type === 'turn.ended') ends.set(event.data.turnId, event.data)
-    }
-    after = page.at(-1)?.sequence ?? after
-    if (page.length < PAGE) break
-  }
+  const ends = await recallEvents(store, run.id, committer)
   return store.transaction(async (tx) => {
     const turns = await tx.listTurns(run.id)
     const calls = await tx.listCalls(run.id, ['open', 'released', 'refused'])

@@ -6,6 +6,8 @@ export type Pulse = {
   readonly working: boolean
   /** Whether the run waits for a person: that time counts for nothing. */
   readonly waiting: boolean
+  /** Whether nothing goes on in the sandbox until a person acts: the run could do without it. */
+  readonly quiet: boolean
 }
 
 export type Alarms = {
@@ -13,6 +15,8 @@ export type Alarms = {
   readonly onStalled: () => void
   readonly onOverdue: () => void
   readonly onIdle: () => void
+  /** The run has been quiet for the time after which it is suspended. */
+  readonly onQuiet: () => void
 }
 
 type Clocks = { readonly limits: RunLimits; readonly activeTime: ActiveTime }
@@ -28,6 +32,7 @@ export function createWatchdog({ limits, activeTime }: Clocks, pulse: () => Puls
   let lastSign = performance.now()
   let lastTick = lastSign
   let isServing = false
+  let quietSince = lastSign
 
   /** A turn or a command works: it may be overdue, or the sandbox may have gone silent. */
   function checkWork(now: number): void {
@@ -37,10 +42,18 @@ export function createWatchdog({ limits, activeTime }: Clocks, pulse: () => Puls
   }
 
   function checkLimits(now: number): void {
-    const { working, waiting } = pulse()
+    const { working, waiting, quiet } = pulse()
+    checkQuiet(now, quiet)
     if (waiting) lastSign = now
     else if (working) checkWork(now)
     else if (isServing && now - lastSign > limits.idleTimeoutMs) alarms.onIdle()
+  }
+
+  function checkQuiet(now: number, quiet: boolean): void {
+    if (!quiet || !isServing) quietSince = now
+    if (limits.suspendAfterMs === undefined || now - quietSince <= limits.suspendAfterMs) return
+    quietSince = now
+    alarms.onQuiet()
   }
 
   function tick(): void {
@@ -64,6 +77,7 @@ export function createWatchdog({ limits, activeTime }: Clocks, pulse: () => Puls
     /** The sandbox gave a sign of life, or somebody used it. */
     sign: () => {
       lastSign = performance.now()
+      quietSince = lastSign
     },
     expireAt: (requestId: string, at: string) => expiries.set(requestId, Date.parse(at)),
     stop: () => clearInterval(timer),

@@ -3,9 +3,10 @@ import type { CallDecision } from '../../../../contracts/decisions.ts'
 import type { RunEvent } from '../../../../contracts/events.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
-import type { ApprovalRow, Transaction } from '../../../store/store.ts'
+import type { ApprovalRow, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import type { RunDeps } from '../deps.ts'
+import { requestResumption, transition } from '../machine/transition.ts'
 import type { Caller } from '../service.ts'
 
 export type PersonsWord = {
@@ -50,10 +51,12 @@ function decidedEvent(
 export class Approvals {
   readonly #store: RunDeps['store']
   readonly #clock: RunDeps['clock']
+  readonly #holder: RunDeps['holder']
 
   readonly #audit: AuditTrail
 
-  constructor({ store, clock }: Pick<RunDeps, 'store' | 'clock'>, audit: AuditTrail) {
+  constructor({ store, clock, holder }: Pick<RunDeps, 'store' | 'clock' | 'holder'>, audit: AuditTrail) {
+    this.#holder = holder
     this.#store = store
     this.#clock = clock
     this.#audit = audit
@@ -113,6 +116,13 @@ export class Approvals {
     throw new SandboxError('already_decided', `request ${requestId} expired at ${approval.expiresAt}`)
   }
 
+  /** A run that waits for a decision has one. Without a sandbox it is queued for one, driven by this process. */
+  async #goOn(tx: Transaction, run: RunRow): Promise<void> {
+    if (run.state === 'waiting' && run.waiting?.for !== 'turn')
+      await transition(tx, run, { event: { kind: 'call_goes_on' } })
+    if (run.state === 'suspended') await requestResumption(tx, run, this.#holder.id)
+  }
+
   /** Ends an approval with everything that follows from it, or answers undefined where somebody was first. */
   async #settle(tx: Transaction, approval: ApprovalRow, word: Settled): Promise<CallDecision | undefined> {
     const { state, by, scope, reason, answer } = word
@@ -126,6 +136,7 @@ export class Approvals {
     const call = await tx.readCall(runId, callId)
     // A call that its sandbox gave up while it waited has ended, and has its outcome.
     await tx.changeCall(runId, callId, { decision, ...(call?.state !== 'ended' && { state: callState }) })
+    if (state !== 'superseded') await this.#goOn(tx, run)
     await tx.appendEvents(runId, [{ event: decidedEvent(approval, state, word) }])
     await this.#audit.append(tx, runId, [
       {

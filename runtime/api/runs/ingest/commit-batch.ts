@@ -1,15 +1,16 @@
-import type { CallDecision } from '../../../../contracts/decisions.ts'
+import { CallDecision } from '../../../../contracts/decisions.ts'
 import type { HostEnvelope, HostEvent, RunEvent } from '../../../../contracts/events.ts'
 import { CONTROL_TOOL_ARGUMENTS, type ToolOutcome } from '../../../../contracts/tools.ts'
 import type { AuditDraft } from '../../../audit/chain.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
-import type { ApprovalRow, NewEvent, RunRow, Transaction } from '../../../store/store.ts'
+import type { ApprovalRow, CallRow, NewEvent, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
 import { commandEnd } from '../command-records.ts'
 import type { AgentCall, RunDeps, RunGovernance } from '../deps.ts'
-import { Gate } from '../gates/gate.ts'
+import { bindingOf, Gate } from '../gates/gate.ts'
 import { type Held, requireHeld } from '../held-run.ts'
+import { transition } from '../machine/transition.ts'
 import { RedactedEvents } from './redacted-events.ts'
 
 type EventData<T extends HostEvent['type']> = Extract<HostEvent, { type: T }>['data']
@@ -23,6 +24,8 @@ export type Committed = {
   readonly approvals: ApprovalRow[]
   readonly endedTurns: EventData<'turn.ended'>[]
   readonly endedCommands: string[]
+  /** Whether every open call of the turn waits for a person, after this batch. */
+  waitsForPeople: boolean
 }
 
 export type Batch = {
@@ -38,6 +41,10 @@ type Work = {
   readonly events: NewEvent[]
   readonly redacted: RedactedEvents
   readonly committed: Omit<Committed, 'ackThrough'>
+  /** Calls that waited when the last sandbox was given back, and that this one has not announced again. */
+  readonly carried: Set<string>
+  /** Whether a call was announced or ended. */
+  callsChanged: boolean
 }
 
 /**
@@ -77,7 +84,16 @@ export class BatchCommitter {
         run,
         events: [],
         redacted: this.#redacted.copy(),
-        committed: { through, decisions: [], approvals: [], endedTurns: [], endedCommands: [] },
+        committed: {
+          through,
+          decisions: [],
+          approvals: [],
+          endedTurns: [],
+          endedCommands: [],
+          waitsForPeople: false,
+        },
+        carried: new Set(run.carriedCalls),
+        callsChanged: false,
       }
       if (run.generation === generation) await this.#commitTo(work, envelopes)
       return work
@@ -116,6 +132,7 @@ export class BatchCommitter {
       }
     }
     await tx.appendEvents(run.id, events)
+    await this.#settleState(work)
     const hostSequence = Math.max(run.hostSequence, envelopes.at(-1)?.sequence ?? 0)
     const hostReread = hostSequence - redacted.settledThrough
     // The store keeps the number of the last stored event; what was held back of later ones has none.
@@ -126,13 +143,36 @@ export class BatchCommitter {
     }
   }
 
+  /** The run waits while every open call of its turn waits for a person. */
+  async #settleState({ tx, run, committed, carried, callsChanged }: Work): Promise<void> {
+    if (carried.size !== run.carriedCalls.length) await tx.changeRun(run.id, { carriedCalls: [...carried] })
+    committed.waitsForPeople = run.state === 'waiting' && run.waiting?.for !== 'turn'
+    if (!callsChanged || (run.state !== 'running' && run.state !== 'waiting')) return
+    const calls = (await tx.listCalls(run.id, ['open', 'released'])).filter(
+      ({ actor }) => actor === undefined,
+    )
+    const waits = calls.length > 0 && calls.every(({ state }) => state === 'open')
+    committed.waitsForPeople = waits
+    if (waits && run.state === 'running') {
+      const pending = await tx.listApprovals(run.id, { state: 'pending' })
+      const isQuestion = pending.every(({ kind }) => kind === 'question')
+      const waiting = {
+        for: isQuestion ? 'question' : 'approval',
+        since: this.#deps.clock().toISOString(),
+      } as const
+      await transition(tx, run, { event: { kind: 'calls_wait' }, facts: { waiting } })
+    }
+    if (!waits && run.state === 'waiting') await transition(tx, run, { event: { kind: 'call_goes_on' } })
+  }
+
   async #apply(work: Work, envelope: HostEnvelope): Promise<void> {
     const host = { sequence: envelope.sequence, generation: work.run.generation }
     const redacted = work.redacted.redact(envelope)
     for (const [index, event] of redacted.entries()) {
       // The host's number belongs to the event itself, which comes last; text that was held back has none.
       const isItself = index === redacted.length - 1
-      work.events.push({ event, at: envelope.at, ...(isItself && { host }) })
+      const isKnown = event.type === 'tool.call' && work.carried.has(event.data.callId)
+      if (!isKnown) work.events.push({ event, at: envelope.at, ...(isItself && { host }) })
       await this.#follow(work, event)
     }
   }
@@ -173,7 +213,10 @@ export class BatchCommitter {
 
   async #onCall(work: Work, call: EventData<'tool.call'>): Promise<void> {
     const { tx, run, committed } = work
-    if (await tx.readCall(run.id, call.callId)) throw forged('announced a call for the second time')
+    work.callsChanged = true
+    const known = await tx.readCall(run.id, call.callId)
+    if (known && work.carried.has(call.callId)) return this.#onCarriedCall(work, call, known)
+    if (known) throw forged('announced a call for the second time')
     const { events, decision, approval } = await this.#gate.onCall(tx, run, call)
     work.events.push(...events.map((event) => ({ event })))
     // A call that the sandbox itself refused does not wait for an answer.
@@ -184,11 +227,26 @@ export class BatchCommitter {
     if (decision.outcome === 'release') this.#governance.observe(asked)
   }
 
+  /** A call that waited when the last sandbox was given back: what was decided of it since, or that it waits on. */
+  async #onCarriedCall(work: Work, call: EventData<'tool.call'>, known: CallRow): Promise<void> {
+    const { tx, run, committed, carried } = work
+    const approvals = await tx.listApprovals(run.id)
+    const approval = approvals.find(({ callId }) => callId === call.callId)
+    if (approval?.binding !== bindingOf(run, call) || known.tool !== call.tool)
+      throw forged('announced another request under the id of a call that waits')
+    carried.delete(call.callId)
+    this.#requests.set(call.callId, { tool: call.tool, arguments: call.request })
+    if (call.verdict === 'deny') return
+    committed.decisions.push(CallDecision.parse(known.decision))
+    if (approval.state === 'pending') committed.approvals.push(approval)
+  }
+
   async #onTurnEnded({ tx, run, committed }: Work, ended: EventData<'turn.ended'>): Promise<void> {
     const sent = await tx.listTurns(run.id, ['sent'])
     if (!sent.some(({ id }) => id === ended.turnId)) throw forged('ended a turn that this run did not send')
     const { turnId, state, ...reason } = ended
     await tx.endTurn(turnId, { state, ...present(reason) })
+    await tx.changeRun(run.id, { losses: 0 })
     committed.endedTurns.push(ended)
   }
 
@@ -221,6 +279,7 @@ export class BatchCommitter {
     facts: Partial<AuditDraft>,
   ): Promise<void> {
     const { tx, run } = work
+    work.callsChanged = true
     this.#requests.delete(ended.callId)
     await tx.changeCall(run.id, ended.callId, { state: 'ended' })
     await this.#audit.append(tx, run.id, [
@@ -260,7 +319,10 @@ export class BatchCommitter {
 }
 
 /** A sandbox tells what cannot have happened: nothing that it says is to be believed any longer. */
-const forged = (what: string) => new SandboxError('sandbox_lost', `the sandbox ${what}`)
+const forged = (what: string) => new ForgedEvent('sandbox_lost', `the sandbox ${what}`)
+
+/** The run of a sandbox that sends what cannot have happened ends; it does not continue in another sandbox. */
+export class ForgedEvent extends SandboxError {}
 
 function outcomeFacts(outcome: ToolOutcome, durationMs: number): Partial<AuditDraft> {
   if (!outcome.ok) return { outcome: outcome.code, durationMs }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { RequestedAgent } from '../../../../contracts/api.ts'
 import { ConfigureRequest, type ConfigureRequestInput } from '../../../../contracts/configure.ts'
 import { createAgentHostClient } from '../../../agent-host-client/client.ts'
@@ -37,14 +38,10 @@ type Draft = {
 }
 
 /** What a sandbox will be told is made while its controller still works on the claim, for the one that is foreseen. */
-export function draftConfigurations(
-  deps: RunDeps,
-  run: RunRow,
-  { generation, folder }: Pick<Configuring, 'generation' | 'folder'>,
-) {
+export function draftConfigurations(deps: RunDeps, run: RunRow, given: Omit<Configuring, 'sandbox'>) {
   let drafted: Draft | undefined
   const draft = (sandbox: ForeseenSandbox): Draft => {
-    const configuration = configurationOf(deps, run, { sandbox, generation, folder })
+    const configuration = configurationOf(deps, run, { sandbox, ...given })
     configuration.catch(() => undefined)
     return { instanceId: sandbox.instanceId, staleAt: performance.now() + FRESH_MS, configuration }
   }
@@ -64,12 +61,14 @@ type Configuring = {
   readonly generation: number
   /** The folder of the user that the run works on, once it is prepared. */
   readonly folder: Promise<RunFolder | undefined>
+  /** The session that the agent continues. */
+  readonly session: Promise<Uint8Array | undefined>
 }
 
 /** What the sandbox is told, and the ticket that covers exactly that. */
 async function configurationOf({ keys, models, clock }: RunDeps, run: RunRow, at: Configuring) {
   const { sandbox, generation } = at
-  const folder = await at.folder
+  const [folder, session] = await Promise.all([at.folder, at.session])
   const { instanceId } = sandbox
   const bearer = bearerOf({ keys }, { id: run.id, generation }, sandbox)
   const resolved = resolveAgent((run.agentSpec ?? undefined) as RequestedAgent | undefined, models, run.owner)
@@ -83,9 +82,14 @@ async function configurationOf({ keys, models, clock }: RunDeps, run: RunRow, at
     agent: resolved.agent,
     governance: { version: run.policyVersion, settings: run.settings },
     workingDirectory: sandbox.workingDirectory(folder?.root),
-    ...present({ layout: folder?.layout }),
+    ...present({ layout: folder?.layout, session: session && digestOf(session) }),
   }
   const body = Buffer.from(JSON.stringify(ConfigureRequest.parse(request)))
   const ticket = await signTicket(keys.ticketKey, { instanceId, runId: run.id, body, now: clock() })
-  return { runId: run.id, generation, ticket, body }
+  return { runId: run.id, generation, ticket, body, ...present({ session }) }
 }
+
+const digestOf = (session: Uint8Array) => ({
+  sha256: createHash('sha256').update(session).digest('hex'),
+  bytes: session.byteLength,
+})

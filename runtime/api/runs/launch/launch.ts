@@ -7,13 +7,14 @@ import { unlessAborted, withTimeout } from '../../../kit/deadline.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { BoundSandbox, ClaimRequest } from '../../../sandboxes/provider.ts'
-import type { ClaimRow, RunRow, Transaction, TurnRow } from '../../../store/store.ts'
+import type { ClaimRow, RunRow, Store, Transaction, TurnRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { requireHeld, whileHeld } from '../held-run.ts'
 import { claimName } from '../ids.ts'
 import { transition } from '../machine/transition.ts'
 import type { RunFolder } from '../results/run-folders.ts'
 import { clientFor, draftConfigurations } from './configuration.ts'
+import { callsSince, prefaceOf } from './preface.ts'
 import { whileAlive } from './sandbox-loss.ts'
 
 /** A sandbox that is configured for its run, and the client that holds its bearer. */
@@ -26,6 +27,8 @@ export type LaunchedSandbox = {
   readonly selected?: Isolation
   /** The turn that a new sandbox begins with. */
   readonly turn?: TurnRow
+  /** The sandbox continues the turn in the middle of which its session was saved. */
+  readonly resumes?: boolean
 }
 
 const CLAIM_TIMEOUT_MS = 120_000
@@ -41,7 +44,9 @@ export async function launch(deps: RunDeps, run: RunRow, signal: AbortSignal): P
   const { generation } = request.claim
   // It takes about as long as a sandbox does to come.
   const folder = prepareFolder(deps, run, signal)
-  const configurations = draftConfigurations(deps, run, { generation, folder })
+  const session = readSession(deps.store, run)
+  session.catch(() => undefined)
+  const configurations = draftConfigurations(deps, run, { generation, folder, session })
   let sandbox: BoundSandbox | undefined
   try {
     sandbox = await claimSandbox(deps, run, { ...request, signal, onForeseen: configurations.draft })
@@ -86,7 +91,7 @@ async function recordRequest({ store, provider, keys, clock }: RunDeps, run: Run
 
 /** An earlier attempt was committed, and its answer was lost. */
 async function isRecorded(tx: Transaction, run: RunRow, claim: LaunchedSandbox['claim']): Promise<boolean> {
-  if (run.state !== 'launching' || run.generation !== claim.generation) return false
+  if (run.state !== 'starting' || run.generation !== claim.generation) return false
   return (await tx.readClaim(claim))?.state === 'requested'
 }
 
@@ -127,7 +132,12 @@ async function prepareSandbox(
     // Who answers there may have been asked already; nothing else is said before the binding is committed.
     const [configuration, turn] = await Promise.all([
       configurations.of(sandbox),
-      recordBound(deps, run, { sandbox, claim, folder: await folder }),
+      recordBound(deps, run, {
+        sandbox,
+        claim,
+        folder: await folder,
+        preface: await prefaceFor(deps.store, run),
+      }),
     ])
     return await whileAlive({ sandbox, client }, signal, async (alive) => {
       const configuring = client.configure({
@@ -141,7 +151,8 @@ async function prepareSandbox(
       const [selected] = await Promise.all([describing, putWorkspace(deps, run, { client, signal: alive })])
       // A connection takes its next request one turn after its answer; before that, two more would be opened.
       await nextTurn()
-      return { sandbox, client, generation, claim, ...present({ selected, turn }) }
+      const resumes = turn?.state === 'sent' && isContinued(run)
+      return { sandbox, client, generation, claim, resumes, ...present({ selected, turn }) }
     })
   } catch (error) {
     await client.close()
@@ -175,7 +186,36 @@ async function giveBack(
   })
 }
 
+/** Before the turn that is sent again. */
+async function prefaceFor(store: Store, run: RunRow): Promise<string> {
+  if (run.losses === 0) return ''
+  const calls = await callsSince(store, run.id, run.checkpoint?.sequence ?? 0)
+  return prefaceOf(calls, { keepsWorkspace: run.workspace.kind === 'path' })
+}
+
+/**
+ * The turn that a new sandbox begins with. A turn that the last sandbox did not end is continued if the session was saved
+ * in the middle of it; otherwise it is sent again after the preface.
+ */
+async function firstTurn(tx: Transaction, run: RunRow, preface: string): Promise<TurnRow | undefined> {
+  const [sent] = await tx.listTurns(run.id, ['sent'])
+  if (sent && isContinued(run)) return sent
+  if (sent) return { ...sent, sentPrompt: `${preface}\n\n${sent.prompt}` }
+  return (await tx.listTurns(run.id, ['queued']))[0]
+}
+
+/** Whether the next sandbox continues the turn in the middle of which the session was saved. */
+const isContinued = ({ carriedCalls, checkpoint }: RunRow) =>
+  carriedCalls.length > 0 && checkpoint?.turnId !== undefined
+
+async function readSession(store: Store, run: RunRow): Promise<Uint8Array | undefined> {
+  if (run.checkpoint === undefined || run.kind !== 'agent') return undefined
+  const blob = await store.readBlob(run.id, 'session')
+  return blob && Buffer.concat(await Array.fromAsync(blob.chunks))
+}
+
 type Bound = {
+  readonly preface: string
   readonly sandbox: BoundSandbox
   readonly claim: LaunchedSandbox['claim']
   readonly folder: RunFolder | undefined
@@ -185,13 +225,13 @@ type Bound = {
 async function recordBound(
   { store }: RunDeps,
   run: RunRow,
-  { sandbox, claim, folder }: Bound,
+  { sandbox, claim, folder, preface }: Bound,
 ): Promise<TurnRow | undefined> {
   const { isolation, podName, uids, launch: launched, bindMs, claimName: name } = sandbox
   let attempts = 0
   return whileHeld(store, run, async (tx) => {
     attempts += 1
-    const [turn] = await tx.listTurns(run.id, ['queued'])
+    const turn = await firstTurn(tx, run, preface)
     // An earlier attempt was committed, and its answer was lost.
     if (attempts > 1 && (await tx.readClaim(claim))?.state === 'bound') return turn
     const ids = { uid: uids.claim, sandboxUid: uids.sandbox, podUid: uids.pod, handle: sandbox.handle }

@@ -10,8 +10,24 @@ export type StateEvent =
   | { readonly kind: 'no_room' }
   /** The driver takes a turn and sends it to the sandbox. */
   | { readonly kind: 'turn_taken' }
-  /** The sandbox serves, and no turn waits. */
+  /** The sandbox serves, and no turn is queued. */
   | { readonly kind: 'no_turn' }
+  /** Every open call of the turn waits for a person. */
+  | { readonly kind: 'calls_wait' }
+  /** A call of the turn was decided or announced, and need not wait. */
+  | { readonly kind: 'call_goes_on' }
+  /** The driver begins to save a run that waits, and to give its sandbox back. */
+  | { readonly kind: 'suspension_begun' }
+  /** The checkpoint of the suspension could not be saved; the sandbox stays. */
+  | { readonly kind: 'suspension_failed' }
+  /** The checkpoint is durable. */
+  | { readonly kind: 'checkpoint_saved' }
+  /** A decision, a turn or a request to resume has come. */
+  | { readonly kind: 'resumption_requested' }
+  /** The sandbox is gone, and the run can continue in another one. */
+  | { readonly kind: 'sandbox_lost' }
+  /** The sandbox is gone; the run can continue, but a person must ask for it. */
+  | { readonly kind: 'sandbox_lost_unsure' }
   /** The driver begins to release the sandbox. */
   | { readonly kind: 'release_begun' }
   | { readonly kind: 'ended'; readonly state: FinalState }
@@ -24,25 +40,49 @@ export type Next =
   | { readonly kind: 'refused'; readonly reason: string }
 
 /** The state of a new run. */
-export const firstState = (awaitsUpload: boolean) => (awaitsUpload ? 'awaiting_upload' : 'queued')
+export const firstState = (awaitsUpload: boolean) => (awaitsUpload ? 'waiting_upload' : 'queued')
 
 type Row = Readonly<Partial<Record<RunState, RunState>>>
 
 /** For each event: the states in which it can happen, and the state that follows. */
 const MOVES: Readonly<Record<Exclude<StateEvent['kind'], 'ended'>, Row>> = {
-  uploaded: { awaiting_upload: 'queued' },
+  uploaded: { waiting_upload: 'queued' },
   // A new driver repeats the launch that its predecessor did not finish.
-  launch_requested: { queued: 'launching', launching: 'launching' },
-  no_room: { queued: 'queued', launching: 'queued' },
-  turn_taken: { launching: 'running', running: 'running', idle: 'running' },
-  no_turn: { launching: 'idle', running: 'idle', idle: 'idle' },
+  launch_requested: { queued: 'starting', pending_capacity: 'starting', starting: 'starting' },
+  no_room: { queued: 'pending_capacity', pending_capacity: 'pending_capacity', starting: 'pending_capacity' },
+  turn_taken: { starting: 'running', running: 'running', waiting: 'running' },
+  no_turn: { starting: 'waiting', running: 'waiting', waiting: 'waiting' },
+  calls_wait: { running: 'waiting', waiting: 'waiting' },
+  call_goes_on: { running: 'running', waiting: 'running', suspending: 'suspending' },
+  suspension_begun: { waiting: 'suspending' },
+  suspension_failed: { suspending: 'waiting' },
+  checkpoint_saved: { suspending: 'suspended' },
+  resumption_requested: { suspended: 'queued' },
+  sandbox_lost: {
+    starting: 'queued',
+    running: 'queued',
+    waiting: 'queued',
+    suspending: 'queued',
+  },
+  sandbox_lost_unsure: {
+    starting: 'suspended',
+    running: 'suspended',
+    waiting: 'suspended',
+    suspending: 'suspended',
+  },
   // A new driver repeats the release that its predecessor did not finish.
-  release_begun: { launching: 'ending', running: 'ending', idle: 'ending', ending: 'ending' },
+  release_begun: {
+    starting: 'ending',
+    running: 'ending',
+    waiting: 'ending',
+    suspending: 'ending',
+    ending: 'ending',
+  },
 }
 
 const FINAL: ReadonlySet<RunState> = new Set(['succeeded', 'failed', 'cancelled'])
 /** Only a run that has served can have succeeded. */
-const CAN_SUCCEED: ReadonlySet<RunState> = new Set(['running', 'idle', 'ending'])
+const CAN_SUCCEED: ReadonlySet<RunState> = new Set(['running', 'waiting', 'ending'])
 
 /** The state that follows an event. Pure, and defined for every state and every event. */
 export function next(state: RunState, event: StateEvent): Next {

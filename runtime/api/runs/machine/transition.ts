@@ -3,6 +3,9 @@ import { SandboxError } from '../../../kit/errors.ts'
 import type { RunChange, RunRow, Transaction } from '../../../store/store.ts'
 import { next, type StateEvent } from './next.ts'
 
+/** States in which the run's row says what it waits for. */
+const WAITING: ReadonlySet<RunState> = new Set(['waiting', 'suspending', 'suspended'])
+
 type Current = Pick<RunRow, 'id' | 'state'>
 
 /**
@@ -17,6 +20,12 @@ export async function transition(
 ): Promise<RunState> {
   const following = next(run.state, event)
   if (following.kind === 'refused') throw new SandboxError('conflict', `Run ${run.id}: ${following.reason}.`)
-  await tx.changeRunState(run.id, { from: run.state, to: following.state }, facts)
+  const cleared: RunChange = WAITING.has(following.state) ? facts : { waiting: null, ...facts }
+  await tx.changeRunState(run.id, { from: run.state, to: following.state }, cleared)
   return following.state
+}
+
+/** Queues a suspended run for a sandbox. `holder` drives it from now on. */
+export async function requestResumption(tx: Transaction, run: Current, holder: string): Promise<RunState> {
+  return transition(tx, run, { event: { kind: 'resumption_requested' }, facts: { holder } })
 }

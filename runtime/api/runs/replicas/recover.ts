@@ -1,14 +1,25 @@
 import { bestEffort } from '../../../kit/best-effort.ts'
 import { present } from '../../../kit/present.ts'
+import type { RunRow } from '../../../store/store.ts'
+import type { Uploads } from '../admit/uploads.ts'
 import type { RunDeps } from '../deps.ts'
-import { type FinishParts, finishRun } from '../drive/finish.ts'
+import type { ActiveRuns } from '../drive/active-runs.ts'
+import { type Ending, type FinishParts, finishRun } from '../drive/finish.ts'
+import { requeueLost } from '../drive/requeue.ts'
 import { UNFINISHED } from '../run-view.ts'
 
+type Parts = FinishParts & { readonly active: ActiveRuns; readonly uploads: Uploads }
+
+const RESTARTED = {
+  code: 'api_restarted',
+  message: 'the service was restarted while the run was active',
+} as const
+
 /**
- * Takes up what an earlier process left: its sandboxes are cleaned up, its runs end with a reason. Every event
- * that a client saw is in the store already.
+ * Takes up what an earlier process left. Its sandboxes are cleaned up; its runs continue from their last checkpoint, or
+ * end with a reason. Every event that a client saw is in the store already.
  */
-export async function recoverRuns(deps: RunDeps, parts: FinishParts): Promise<void> {
+export async function recoverRuns(deps: RunDeps, parts: Parts): Promise<void> {
   const { store, provider, log } = deps
   for (const claim of await store.listClaims(['requested', 'bound'])) {
     await bestEffort(log, `collect the sandbox of claim ${claim.name}`, async () => {
@@ -17,25 +28,34 @@ export async function recoverRuns(deps: RunDeps, parts: FinishParts): Promise<vo
     })
   }
   for (let after: string | undefined; ; ) {
-    const page = await store.listRuns({
-      states: UNFINISHED,
-      limit: 200,
-      ...(after !== undefined && { after }),
-    })
-    for (const run of page.items) {
-      log.warn('a run of an earlier process ends', { runId: run.id, state: run.state })
-      const message = 'the service was restarted while the run was active'
-      const released = run.sandbox ? { released: 'api_restarted' } : {}
-      const events = await deps.folders?.conclude(run)
-      await finishRun(deps, parts, {
-        runId: run.id,
-        ...present({ events }),
-        ending: { state: 'failed', code: 'api_restarted', message },
-        ...released,
-      })
-    }
+    const page = await store.listRuns({ states: UNFINISHED, limit: 200, ...present({ after }) })
+    for (const run of page.items) await recoverRun(deps, parts, run)
     if (page.next === undefined) break
     after = page.next
   }
   await bestEffort(log, 'remove folders of runs that ended', async () => deps.folders?.sweep())
+}
+
+async function recoverRun(deps: RunDeps, parts: Parts, found: RunRow): Promise<void> {
+  const { store, log, holder } = deps
+  await store.transaction((tx) => tx.changeRun(found.id, { holder: holder.id }))
+  const run = { ...found, holder: holder.id }
+  if (run.state === 'waiting_upload') return parts.uploads.expect(run)
+  if (run.ending === undefined && (run.state === 'queued' || run.state === 'pending_capacity')) {
+    parts.active.launch(run)
+    return
+  }
+  const state = await requeueLost(deps, parts, { run, loss: RESTARTED })
+  log.warn('a run of an earlier process is taken up', { runId: run.id, state: state ?? 'ended' })
+  const requeued = state === 'queued' ? await store.readRun(run.id) : undefined
+  if (requeued) parts.active.launch(requeued)
+  if (state === undefined) await end(deps, parts, run)
+}
+
+/** What was decided stands, also where the process went before it could store the end. */
+async function end(deps: RunDeps, parts: Parts, run: RunRow): Promise<void> {
+  const ending = (run.ending as Ending | undefined) ?? { state: 'failed', ...RESTARTED }
+  const events = await deps.folders?.conclude(run)
+  const released = run.sandbox ? { released: RESTARTED.code } : {}
+  await finishRun(deps, parts, { runId: run.id, ...present({ events }), ending, ...released })
 }

@@ -4,7 +4,15 @@ import type { RunDeps } from '../deps.ts'
 import type { ActiveRuns } from '../drive/active-runs.ts'
 import { repeat } from '../repeat.ts'
 
-const DRIVEN = ['queued', 'launching', 'running', 'idle', 'ending'] as const
+const DRIVEN = [
+  'queued',
+  'pending_capacity',
+  'starting',
+  'running',
+  'waiting',
+  'suspending',
+  'ending',
+] as const
 /** Runs taken over at a time: what is left over is another process's, or the next round's. */
 const BATCH = 50
 

@@ -16,11 +16,12 @@ type DecisionParts = {
   readonly store: Store
   readonly approvals: Approvals
   readonly active: ActiveRuns
+  readonly holder: { readonly id: string }
   readonly log: Log
 }
 
 /** What people say to a run that waits: durable first, then told to the sandbox. */
-export function createDecisions({ store, approvals, active, log }: DecisionParts): ForCallers {
+export function createDecisions({ store, approvals, active, holder, log }: DecisionParts): ForCallers {
   /** Tells the sandbox, again if need be: it takes a decision once. */
   async function deliver(runId: string, requestId: string, decision: CallDecision): Promise<void> {
     for (const pauseMs of DELIVERY_PAUSES_MS) {
@@ -37,6 +38,8 @@ export function createDecisions({ store, approvals, active, log }: DecisionParts
 
   async function say(caller: Caller, runId: string, word: PersonsWord) {
     const { approval, decision } = await approvals.decide(caller, runId, word)
+    const run = await store.readRun(runId)
+    if (run?.state === 'queued' && run.holder === holder.id) active.launch(run)
     // The decision is stored: whatever happens to its delivery, the person gets their answer.
     await Promise.race([deliver(runId, word.requestId, decision), delay(ANSWER_MS)])
     return approval

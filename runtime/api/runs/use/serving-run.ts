@@ -33,7 +33,9 @@ export function servingRunFinder(deps: RunDeps, active: ActiveRuns) {
     const driven = active.get(id)
     if (driven) return ownUse(driven)
     if (isFinal(run)) throw new SandboxError('run_ended', `run ${id} has ended (${run.state})`)
-    if (!provider.shared || run.state === 'awaiting_upload')
+    if (run.state === 'suspended' || run.state === 'suspending')
+      throw new SandboxError('run_not_ready', `run ${id} is ${run.state} and has no sandbox: resume it first`)
+    if (!provider.shared || run.state === 'waiting_upload')
       throw new SandboxError('run_not_ready', `run ${id} is ${run.state}`)
     return useOfAnother(deps, await untilServing(deps, id))
   }
@@ -55,9 +57,9 @@ async function ownUse(driven: ActiveRun): Promise<SandboxUse> {
 async function untilServing({ store }: RunDeps, id: string): Promise<RunRow> {
   for (const signal = withTimeout(SERVING_TIMEOUT_MS); ; await delay(LOOK_AGAIN_MS, signal)) {
     const run = await store.readRun(id)
-    if (!run || isFinal(run) || run.state === 'ending')
+    if (!run || isFinal(run) || run.state === 'ending' || run.state === 'suspended')
       throw new SandboxError('run_ended', `run ${id} has ended`)
-    if (run.state === 'running' || run.state === 'idle') return run
+    if (run.state === 'running' || run.state === 'waiting') return run
   }
 }
 

@@ -1,0 +1,59 @@
+import type { CallDecision } from '../../../../contracts/decisions.ts'
+import type { AgentHostClient } from '../../../agent-host-client/client.ts'
+import type { RunRow, Transaction } from '../../../store/store.ts'
+import type { RunDeps } from '../deps.ts'
+import { whileHeld } from '../held-run.ts'
+import { transition } from '../machine/transition.ts'
+import { promote, saveParts } from './checkpoint.ts'
+
+/**
+ * Saves a run that waits, so that its sandbox can be given back. Returns its new state: `suspended`, or `queued` if what it
+ * waited for came meanwhile. Throws `conflict` if the run does not wait, and any error of the checkpoint; the run then
+ * waits as before.
+ */
+export async function suspend(
+  deps: Pick<RunDeps, 'store' | 'clock'>,
+  run: RunRow,
+  client: AgentHostClient,
+): Promise<'suspended' | 'queued'> {
+  const { store, clock } = deps
+  await whileHeld(store, run, async (tx, current) => {
+    // An earlier attempt was committed, and its answer was lost.
+    if (current.state === 'suspending') return
+    await transition(tx, current, { event: { kind: 'suspension_begun' } })
+  })
+  const saved = await saveParts(deps, run, client).catch(async (error: unknown) => {
+    await whileHeld(store, run, (tx, current) => giveUpSuspension(tx, current))
+    throw error
+  })
+  let attempts = 0
+  return whileHeld(store, run, async (tx, current) => {
+    attempts += 1
+    if (attempts > 1 && (current.state === 'suspended' || current.state === 'queued')) return current.state
+    const at = clock().toISOString()
+    const facts = await promote(tx, current, { saved, at })
+    const calls = await tx.listCalls(run.id, ['open', 'released', 'refused'])
+    const carriedCalls = calls.filter(({ actor }) => actor === undefined).map(({ callId }) => callId)
+    const waitingFor = current.waiting?.for ?? 'resume'
+    await tx.appendEvents(run.id, [
+      { event: { type: 'run.suspended', data: { waitingFor, checkpointAt: at } } },
+    ])
+    await transition(tx, current, { event: { kind: 'checkpoint_saved' }, facts: { ...facts, carriedCalls } })
+    const isDecided = calls.some(({ decision }) => isFinal(decision as CallDecision | undefined))
+    const hasTurn = (await tx.listTurns(run.id, ['queued'])).length > 0
+    if (!isDecided && !hasTurn) {
+      await tx.changeRun(run.id, { holder: null })
+      return 'suspended'
+    }
+    await transition(tx, { ...current, state: 'suspended' }, { event: { kind: 'resumption_requested' } })
+    return 'queued'
+  })
+}
+
+const isFinal = (decision: CallDecision | undefined) =>
+  decision !== undefined && decision.outcome !== 'pending'
+
+/** A driver that finds a suspension that its predecessor did not finish keeps the sandbox. */
+export async function giveUpSuspension(tx: Transaction, current: RunRow): Promise<void> {
+  if (current.state === 'suspending') await transition(tx, current, { event: { kind: 'suspension_failed' } })
+}

@@ -1,0 +1,172 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Run } from '../../contracts/api.ts'
+import { until } from '../helpers/until.ts'
+import { alice, aRun, dataOf, follow, shell, startService, tool, typesOf } from './service-rig.ts'
+
+/** The shell judge asks a person about a command that deletes a folder. */
+const RISKY = 'mkdir build && rm -rf build && echo removed >> log.txt'
+const STEPS = [
+  shell('echo before >> log.txt'),
+  shell(RISKY),
+  shell('echo after >> log.txt'),
+  tool('report_outcome', { outcome: 'succeeded', summary: 'did it' }),
+]
+
+async function aService(env: Record<string, string> = {}) {
+  const started = await startService(env)
+  onTestFinished(() => started.close())
+  return started
+}
+
+const isIn = async (
+  service: Awaited<ReturnType<typeof aService>>['service'],
+  id: string,
+  state: Run['state'],
+) => (await service.readRun(alice, id)).state === state
+
+describe('a run that waits for an approval', () => {
+  it.each(['approved', 'denied'] as const)(
+    'gives its sandbox back, and continues in another one when it is %s',
+    async (outcome) => {
+      const { service, store, aWorkspace } = await aService({ AGENTWEAVER_SUSPEND_AFTER_SECONDS: '1' })
+      const path = aWorkspace()
+      const { id } = await service.startRun(alice, aRun(path, STEPS))
+      await until('the run is suspended', () => isIn(service, id, 'suspended'))
+      const suspended = await service.readRun(alice, id)
+      const claims = (await store.listClaims(['requested', 'bound'])).filter(({ runId }) => runId === id)
+      const [approval] = await store.listApprovals(id)
+
+      const scope = { requestId: approval?.requestId ?? '', scope: 'once' } as const
+      await service.decideShell(
+        alice,
+        id,
+        outcome === 'approved'
+          ? { outcome, ...scope }
+          : { outcome, requestId: scope.requestId, reason: 'no' },
+      )
+      const events = await follow(service, id)
+
+      expect(suspended.waiting?.for).toBe('approval')
+      expect(claims).toEqual([])
+      expect(dataOf(events, 'run.suspended')).toHaveLength(1)
+      expect(dataOf(events, 'run.resumed')).toEqual([{ generation: 2 }])
+      expect(dataOf(events, 'turn.started')).toHaveLength(1)
+      const lines = readFileSync(join(path, 'log.txt'), 'utf8').trim().split('\n')
+      expect(lines).toEqual(outcome === 'approved' ? ['before', 'removed', 'after'] : ['before', 'after'])
+      const calls = dataOf(events, 'tool.call').map(({ callId }) => callId)
+      expect(new Set(calls).size).toBe(calls.length)
+      expect((await service.readRun(alice, id)).state).toBe('succeeded')
+    },
+  )
+
+  it('is suspended on request, and continues on request while it still waits', async () => {
+    const { service, store, aWorkspace } = await aService()
+    const { id } = await service.startRun(alice, aRun(aWorkspace(), STEPS))
+    await until('the run waits', () => isIn(service, id, 'waiting'))
+
+    expect(await service.suspend(alice, id)).toMatchObject({
+      state: 'suspended',
+      waiting: { for: 'approval' },
+    })
+    await service.resume(alice, id)
+    await until('the run waits in its second sandbox', async () => {
+      const run = await service.readRun(alice, id)
+      return run.state === 'waiting' && run.generation === 2
+    })
+    const approvals = await store.listApprovals(id)
+    expect(approvals).toHaveLength(1)
+    await service.decideShell(alice, id, {
+      outcome: 'approved',
+      requestId: approvals[0]?.requestId,
+      scope: 'once',
+    })
+    const events = await follow(service, id)
+
+    expect(typesOf(events).filter((type) => type === 'shell.approval_required')).toHaveLength(1)
+    expect((await service.readRun(alice, id)).state).toBe('succeeded')
+  })
+
+  it('is refused a suspension while its agent works', async () => {
+    const { service, aWorkspace } = await aService()
+    const { id } = await service.startRun(alice, aRun(aWorkspace(), [{ kind: 'wait', ms: 600_000 }]))
+    await until('the run works', () => isIn(service, id, 'running'))
+
+    await expect(service.suspend(alice, id)).rejects.toMatchObject({ code: 'conflict' })
+    await service.cancel(alice, id)
+  })
+
+  it('can be cancelled without a sandbox', async () => {
+    const { service, aWorkspace } = await aService()
+    const { id } = await service.startRun(alice, aRun(aWorkspace(), STEPS))
+    await until('the run waits', () => isIn(service, id, 'waiting'))
+    await service.suspend(alice, id)
+
+    expect((await service.cancel(alice, id)).state).toBe('cancelled')
+  })
+
+  it('continues when its approval expires', async () => {
+    const { service, aWorkspace } = await aService({ AGENTWEAVER_APPROVAL_TTL_SECONDS: '8' })
+    const path = aWorkspace()
+    const { id } = await service.startRun(alice, aRun(path, STEPS))
+    await until('the run waits', () => isIn(service, id, 'waiting'))
+    await service.suspend(alice, id)
+    const events = await follow(service, id)
+
+    expect(dataOf(events, 'shell.expired')).toHaveLength(1)
+    expect(readFileSync(join(path, 'log.txt'), 'utf8')).toBe('before\nafter\n')
+  })
+})
+
+it('continues an interactive run with its next turn after a suspension', async () => {
+  const { service, aWorkspace } = await aService()
+  const plan = { turns: [[{ kind: 'say' as const, text: 'one' }], [{ kind: 'say' as const, text: 'two' }]] }
+  const run = aRun(aWorkspace(), [], { interactive: true, agent: { kind: 'scripted', plan } })
+  const { id } = await service.startRun(alice, run)
+  await until('the run waits', () => isIn(service, id, 'waiting'))
+  await service.suspend(alice, id)
+
+  await service.startTurn(alice, id, { prompt: 'go on', final: true })
+  const events = await follow(service, id)
+
+  expect(dataOf(events, 'agent.message').map(({ text }) => text)).toEqual(['one', 'two'])
+})
+
+it('keeps an uploaded workspace over a suspension', async () => {
+  const { service, store } = await aService()
+  const run = aRun('/unused', STEPS, { workspace: { kind: 'empty' } })
+  const { id } = await service.startRun(alice, run)
+  await until('the run waits', () => isIn(service, id, 'waiting'))
+  await service.suspend(alice, id)
+  const [approval] = await store.listApprovals(id)
+  await service.decideShell(alice, id, { outcome: 'approved', requestId: approval?.requestId, scope: 'once' })
+  await follow(service, id)
+
+  const archive = await service.downloadWorkspace(alice, id)
+  expect(Buffer.concat(await Array.fromAsync(archive)).toString()).toContain('before\nremoved\nafter\n')
+})
+
+describe('a run whose sandbox is lost', () => {
+  it('continues from its checkpoint, and its agent is told what it did', async () => {
+    const { service, store, aWorkspace } = await aService()
+    const path = aWorkspace()
+    writeFileSync(join(path, 'log.txt'), '')
+    const steps = [
+      shell('echo did >> log.txt'),
+      { kind: 'wait' as const, ms: 2_000 },
+      tool('report_outcome', { outcome: 'succeeded' }),
+    ]
+    const { id } = await service.startRun(alice, aRun(path, steps))
+    await until('the agent acted', () => readFileSync(join(path, 'log.txt'), 'utf8') !== '')
+    const [claim] = await store.listClaims(['bound'])
+    process.kill(-(claim?.handle as { pid: number }).pid, 'SIGKILL')
+    const events = await follow(service, id)
+
+    expect(dataOf(events, 'run.interrupted')).toMatchObject([{ code: 'sandbox_lost' }])
+    expect(dataOf(events, 'run.resumed')).toEqual([{ generation: 2 }])
+    const [turn] = await store.transaction((tx) => tx.listTurns(id))
+    expect(turn?.sentPrompt).toContain('echo did >> log.txt')
+    expect((await service.readRun(alice, id)).state).toBe('succeeded')
+  })
+})
