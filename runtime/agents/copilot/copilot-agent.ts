@@ -141,7 +141,10 @@ class CopilotAgent implements AgentSession {
     }
   }
 
-  /** The runtime writes its files before it becomes idle, so between turns they are complete. */
+  /**
+   * The runtime writes its files before it becomes idle, so between turns they are complete, unless it was killed: then the
+   * last moments of the turn may be missing.
+   */
   async exportSession(): Promise<SessionFiles> {
     if (!this.#watch) return this.#pack(this.#suspended?.turn)
     const { turnId } = this.#watch.turn

@@ -9,7 +9,13 @@ export type HandedCall = { readonly callId: string; readonly toolCallId: string;
 /** The open calls of the turn in which a session was exported. Part of the session's metadata. */
 export const SuspendedTurn = z.strictObject({
   turnId: z.string(),
-  openCalls: z.array(z.strictObject({ callId: z.string(), toolCallId: z.string() })).min(1),
+  openCalls: z
+    .array(z.strictObject({ callId: z.string(), toolCallId: z.string() }))
+    .min(1)
+    .refine((calls) => new Set(calls.map(({ callId }) => callId)).size === calls.length, {
+      // One decision would be meant for two calls.
+      error: 'two open calls have one id',
+    }),
   /** Calls of unknown tools in the same answer, which are recorded when the turn continues. */
   unusable: z.array(UnusableCall),
 })
