@@ -128,6 +128,16 @@ describe('a turn of the Copilot agent that is suspended while a call waits', () 
     }
   })
 
+  it('is rejected if two open calls of the session have one id', async () => {
+    const server = await calling(CREATE)
+    const { sessionFiles } = await suspend(endpoint(server), { waiting: ['create'] })
+    const meta = JSON.parse(Buffer.from(sessionFiles.get('session.json') ?? []).toString())
+    meta.turn.openCalls.push({ ...meta.turn.openCalls[0], toolCallId: 'call_b' })
+    const forged = new Map([...sessionFiles, ['session.json', Buffer.from(JSON.stringify(meta))]])
+
+    await expect(restore(endpoint(server), forged)).rejects.toMatchObject({ code: 'configure_failed' })
+  })
+
   it('drops the open call if a turn starts anew', async () => {
     const server = await calling(CREATE)
     const { sessionFiles } = await suspend(endpoint(server), { waiting: ['create'] })

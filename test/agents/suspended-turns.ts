@@ -37,6 +37,13 @@ export class Desk {
     resolve(outcome)
   }
 
+  /** The id of the call of this tool. The agent runtime hands the calls of one answer over in any order. */
+  idOf(tool: string): string {
+    const call = this.calls.find((one) => one.tool === tool)
+    if (!call) throw new Error(`there is no call of ${tool}`)
+    return call.callId
+  }
+
   async waitsFor(...tools: readonly string[]): Promise<void> {
     await until(`${tools.join(' and ')} wait`, () =>
       tools.every((tool) => this.calls.some((call) => call.tool === tool && this.#waiting.has(call.callId))),

@@ -27,6 +27,7 @@ import type { DecisionTable } from '../decisions/decision-table.ts'
 import type { Outbox } from '../outbox.ts'
 import type { RunnerLink } from '../toolbox/runner-link.ts'
 import { createTurns, type RunTurn, type Turns } from '../turn/turns.ts'
+import { atRest } from './at-rest.ts'
 import { GovernedCalls, idsOf } from './governed-calls.ts'
 import { openRedactedText } from './output-filter.ts'
 import { packSession, unpackSession, withoutSecrets } from './session-archive.ts'
@@ -128,7 +129,10 @@ export async function createRunSession(
     commands,
     exportSession: async () => {
       if (!agent) throw new SandboxError('not_found', 'this sandbox has no agent')
-      const files = await atRest(callTool.calls, { turns, work: () => agent.exportSession() })
+      const files = await atRest(
+        () => restingState(turns, callTool.calls),
+        () => agent.exportSession(),
+      )
       return packSession(withoutSecrets(files, redactor.known))
     },
     close: async () => agent?.close(),
@@ -150,23 +154,15 @@ type Redaction = {
   readonly openFilter: () => ReturnType<typeof openRedactedText>
 }
 
-type AtRest<T> = { readonly turns: Turns | undefined; readonly work: () => Promise<T> }
-
-/** Reads something that only stands still between turns, or while all open calls of a turn wait for a decision. */
-async function atRest<T>(calls: GovernedCalls, { turns, work }: AtRest<T>): Promise<T> {
-  const stateOf = () => {
-    const turnId = turns?.active?.id
-    if (turnId === undefined) return 'between turns'
-    if (calls.waiting) return [turnId, ...calls.waiting].join(' ')
-    throw new SandboxError(
-      'conflict',
-      `the session can only be exported between turns, or while all open calls wait for a decision; turn ${turnId} works`,
-    )
-  }
-  const before = stateOf()
-  const result = await work()
-  if (stateOf() === before) return result
-  throw new SandboxError('conflict', 'the agent went on while its session was exported')
+/** Describes the state in which the agent's session can be exported. Throws `conflict` in any other state. */
+function restingState(turns: Turns | undefined, { waiting }: GovernedCalls): string {
+  const turnId = turns?.active?.id
+  if (turnId === undefined) return 'between turns'
+  if (waiting) return [turnId, ...waiting].join(' ')
+  throw new SandboxError(
+    'conflict',
+    `the session can only be exported between turns, or while all open calls wait for a decision; turn ${turnId} works`,
+  )
 }
 
 function createCallTool(request: ConfigureRequest, deps: SessionDeps, { redactor, openFilter }: Redaction) {

@@ -14,6 +14,7 @@ import { failed } from './model-failure.ts'
 import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
 import { type SdkCall, sessionConfig, toSdkResult } from './session-config.ts'
 import { MemorySessionFs } from './session-fs.ts'
+import { EVENTS, wholeRecords } from './stored-events.ts'
 import {
   type HandedCall,
   type PendingCall,
@@ -25,7 +26,6 @@ import { TurnWatch } from './turn-watch.ts'
 import type { UnusableCall } from './unusable-calls.ts'
 
 const FILES_PREFIX = 'files/'
-const EVENTS = 'events.jsonl'
 const Meta = z.strictObject({
   kind: z.literal('copilot'),
   sessionId: z.uuid(),
@@ -49,13 +49,16 @@ type Live = {
   readonly credential: string | undefined
 }
 
+/** The suspended turn of a restored session. */
+type RestoredTurn = { readonly turn: SuspendedTurn; readonly calls: readonly PendingCall[] }
+
 class CopilotAgent implements AgentSession {
   readonly #config: CopilotConfig
   readonly #deps: AgentDeps
   readonly #sessionId: string
   readonly #sessionFs: MemorySessionFs
   /** The open calls of the restored session, until a turn starts. */
-  #suspended: { readonly turn: SuspendedTurn; readonly calls: readonly PendingCall[] } | undefined
+  #suspended: RestoredTurn | undefined
   #live: Live | undefined
   #watch: TurnWatch | undefined
   #isClosed = false
@@ -66,9 +69,18 @@ class CopilotAgent implements AgentSession {
     this.#deps = deps
     const meta = sessionFiles && decodeMeta(Meta, sessionFiles)
     this.#sessionId = meta?.sessionId ?? randomUUID()
-    this.#sessionFs = new MemorySessionFs(sessionFiles && filesOf(sessionFiles))
+    this.#sessionFs = new MemorySessionFs(sessionFiles && this.#restore(filesOf(sessionFiles)))
     const calls = meta?.turn && pendingCallsIn(this.#sessionFs.textOf(EVENTS) ?? '', meta.turn)
     this.#suspended = meta?.turn && calls && { turn: meta.turn, calls }
+  }
+
+  /** Without events, the session was exported before its first turn and is created anew. */
+  #restore(files: SessionFiles): SessionFiles {
+    const stored = files.get(EVENTS)
+    if (!stored) return new Map()
+    const { events, dropped } = wholeRecords(new TextDecoder().decode(stored))
+    if (dropped > 0) this.#deps.log.warn('the session was damaged and is cut back', { dropped })
+    return new Map([...files, [EVENTS, Buffer.from(events)]])
   }
 
   get suspendedTurn(): string | undefined {
@@ -129,12 +141,15 @@ class CopilotAgent implements AgentSession {
     }
   }
 
-  /** The runtime writes its files before it becomes idle, so between turns they are complete. */
+  /**
+   * The runtime writes its files before it becomes idle, so between turns they are complete, unless it was killed: then the
+   * last moments of the turn may be missing.
+   */
   async exportSession(): Promise<SessionFiles> {
     if (!this.#watch) return this.#pack(this.#suspended?.turn)
     const { turnId } = this.#watch.turn
-    const { openCalls, events } = await this.#suspend(this.#watch)
-    return this.#pack({ turnId, openCalls }).set(FILES_PREFIX + EVENTS, Buffer.from(events))
+    const { events, ...calls } = await this.#suspend(this.#watch)
+    return this.#pack({ turnId, ...calls }).set(FILES_PREFIX + EVENTS, Buffer.from(events))
   }
 
   #pack(turn: SuspendedTurn | undefined): Map<string, Uint8Array> {
@@ -175,7 +190,7 @@ class CopilotAgent implements AgentSession {
     this.#suspended = undefined
     const unsubscribe = session.on((event) => this.#onEvent(event, session, watch))
     const sending = watch.turn.resumes
-      ? this.#repeatCalls(suspended?.calls ?? [], session, watch)
+      ? this.#continue(suspended, session, watch)
       : session.send({ prompt: watch.turn.prompt.toWellFormed() })
     this.#live?.runtime.orExit(watch.ended).catch(() => watch.end(DIED))
     try {
@@ -197,12 +212,14 @@ class CopilotAgent implements AgentSession {
   }
 
   /** Makes the open calls again. The runtime asks the model when it has all results. */
-  async #repeatCalls(
-    calls: readonly PendingCall[],
+  async #continue(
+    suspended: RestoredTurn | undefined,
     session: CopilotSession,
     watch: TurnWatch,
   ): Promise<void> {
-    if (calls.length === 0) throw new SandboxError('conflict', 'the session has no open calls to continue')
+    if (!suspended) throw new SandboxError('conflict', 'the session has no open calls to continue')
+    const { calls, turn } = suspended
+    for (const call of turn.unusable) this.#orFail(watch, this.#reject(watch, call))
     for (const { toolCallId } of calls) watch.unusableCalls.handedOver(toolCallId)
     const repeat = async ({ requestId, arguments: args, ...call }: PendingCall) => {
       const result = toSdkResult(await this.#callTool({ ...call, args }))

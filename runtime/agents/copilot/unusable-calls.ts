@@ -1,10 +1,14 @@
 import type { SessionEvent } from '@github/copilot-sdk'
 import * as z from 'zod'
-import type { CallError } from '../agent.ts'
 import { toolNameOf } from './answer-limit.ts'
 
 /** A call that the agent runtime answered itself. */
-export type UnusableCall = { readonly tool: string; readonly arguments: unknown; readonly error: CallError }
+export const UnusableCall = z.strictObject({
+  tool: z.string(),
+  arguments: z.unknown(),
+  error: z.strictObject({ code: z.string(), message: z.string() }),
+})
+export type UnusableCall = z.infer<typeof UnusableCall>
 
 /** Maximum size of arguments and of the runtime's error text, because they become part of an event. */
 const MAX_SHOWN_ARGUMENTS = 65_536
@@ -66,11 +70,7 @@ export class UnusableCalls {
     const isNoJson = Telemetry.safeParse(toolTelemetry).success
     const words = seen.words ?? 'the agent runtime answered it by itself'
     const why = isNoJson ? `its arguments are not JSON: ${words}` : words
-    return {
-      tool: seen.tool,
-      arguments: isNoJson ? null : shown(seen.args),
-      error: { code: 'unusable_call', message: `The model made a call that cannot be carried out: ${why}` },
-    }
+    return unusable(seen.tool, isNoJson ? null : shown(seen.args), why)
   }
 
   #of(id: string): Seen {
@@ -81,6 +81,16 @@ export class UnusableCalls {
     return seen
   }
 }
+
+/** A call of a tool that was not offered. */
+export const unknownTool = (name: string, args: unknown): UnusableCall =>
+  unusable(toolNameOf(name), shown(args), `Tool '${toolNameOf(name)}' does not exist.`)
+
+const unusable = (tool: string, args: unknown, why: string): UnusableCall => ({
+  tool,
+  arguments: args,
+  error: { code: 'unusable_call', message: `The model made a call that cannot be carried out: ${why}` },
+})
 
 /** The runtime's mark on a call whose arguments are not JSON. */
 const Telemetry = z.object({ properties: z.object({ wasSyntaxError: z.literal('true') }) })
