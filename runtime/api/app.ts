@@ -27,6 +27,7 @@ import { resultRoutes } from './routes/results.ts'
 import { runRoutes } from './routes/runs.ts'
 import { sandboxPolicyRoutes } from './routes/sandbox-policy.ts'
 import { sandboxRoutes } from './routes/sandboxes.ts'
+import { suspensionRoutes } from './routes/suspension.ts'
 import { trustedFolderRoutes } from './routes/trusted-folders.ts'
 import { workspaceRoutes } from './routes/workspace.ts'
 import type { RunService } from './runs/service.ts'
@@ -117,6 +118,7 @@ const guardedRoutes: FastifyPluginAsync<Omit<AppOptions, 'streams'> & RouteDeps>
   const runs = { ...deps, prefix: API_ROUTES.runs }
   const sandboxes = { ...deps, prefix: API_ROUTES.sandboxes }
   await guarded.register(runRoutes, runs)
+  await guarded.register(suspensionRoutes, runs)
   await guarded.register(eventRoutes, runs)
   await guarded.register(workspaceRoutes, runs)
   await guarded.register(resultRoutes, runs)

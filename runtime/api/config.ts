@@ -66,9 +66,7 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
       maxRuns: env.AGENTWEAVER_MAX_RUNS,
       maxRunsPerOwner: env.AGENTWEAVER_MAX_RUNS_PER_OWNER,
       approvalTtlMs: seconds(env.AGENTWEAVER_APPROVAL_TTL_SECONDS),
-      suspendAfterMs: env.AGENTWEAVER_RELEASE_POD_ON_SUSPEND
-        ? seconds(env.AGENTWEAVER_SUSPEND_AFTER_SECONDS)
-        : undefined,
+      suspendAfterMs: suspendAfterMs(env),
       suspendedRetentionMs: seconds(env.AGENTWEAVER_SUSPENDED_RETENTION_SECONDS),
       idleTimeoutMs: seconds(env.AGENTWEAVER_IDLE_TIMEOUT_SECONDS),
       stallTimeoutMs: seconds(env.AGENTWEAVER_STALL_TIMEOUT_SECONDS),
@@ -88,6 +86,10 @@ export function readConfig(source: EnvSource, { home, cwd }: { home: string; cwd
     },
   })
 }
+
+/** Undefined if runs that wait keep their sandboxes. */
+const suspendAfterMs = (env: ApiEnv) =>
+  env.AGENTWEAVER_RELEASE_POD_ON_SUSPEND ? seconds(env.AGENTWEAVER_SUSPEND_AFTER_SECONDS) : undefined
 
 /** Throws if a pod would silently use a default that is meant for a laptop. */
 function refuseLaptopDefaults(source: EnvSource): void {

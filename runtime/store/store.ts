@@ -3,6 +3,7 @@ import type { ErrorCode } from '../../contracts/errors.ts'
 import type { HostEnvelope, RunEnvelope, RunEvent } from '../../contracts/events.ts'
 import type { Isolation } from '../../contracts/exec.ts'
 import type { SandboxSettings } from '../../contracts/policy.ts'
+import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
 import type { EventListener } from './event-listeners.ts'
 
 /** A run as the store keeps it: what callers see, and what the executor needs to go on after a restart. */
@@ -176,40 +177,6 @@ export interface CallRow {
   readonly actor?: string
   /** When the audit intent was written. */
   readonly openedAt: string
-}
-
-/**
- * A stored record of a run's audit chain. `record` is the JSON that `mac` covers; the other columns are for queries.
- */
-export interface AuditRow {
-  readonly runId: string
-  readonly sequence: number
-  readonly at: string
-  readonly tool: string
-  /** Empty where the record carries no decision. */
-  readonly decision: string
-  readonly record: string
-  readonly mac: string
-}
-/**
- * The end of a chain. Its MAC differs from the MAC of the last row, so an attacker who deletes rows cannot compute an
- * older head.
- */
-export interface AuditHead {
-  readonly count: number
-  readonly mac: string
-}
-export interface AuditQuery {
-  readonly runId?: string
-  readonly tool?: string
-  readonly decision?: string
-  /** From this time on. */
-  readonly since?: string
-  /** Before this time. */
-  readonly until?: string
-  /** The `next` of the page before. */
-  readonly after?: string
-  readonly limit: number
 }
 
 export interface ApiKeyRow {

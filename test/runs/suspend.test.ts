@@ -35,7 +35,10 @@ describe('a run that waits for an approval', () => {
       const { id } = await service.startRun(alice, aRun(path, STEPS))
       await until('the run is suspended', () => isIn(service, id, 'suspended'))
       const suspended = await service.readRun(alice, id)
-      const claims = (await store.listClaims(['requested', 'bound'])).filter(({ runId }) => runId === id)
+      await until('its sandbox is given back', async () => {
+        const held = await store.listClaims(['requested', 'bound'])
+        return held.every(({ runId }) => runId !== id)
+      })
       const [approval] = await store.listApprovals(id)
 
       const scope = { requestId: approval?.requestId ?? '', scope: 'once' } as const
@@ -49,7 +52,6 @@ describe('a run that waits for an approval', () => {
       const events = await follow(service, id)
 
       expect(suspended.waiting?.for).toBe('approval')
-      expect(claims).toEqual([])
       expect(dataOf(events, 'run.suspended')).toHaveLength(1)
       expect(dataOf(events, 'run.resumed')).toEqual([{ generation: 2 }])
       expect(dataOf(events, 'turn.started')).toHaveLength(1)
@@ -160,7 +162,8 @@ describe('a run whose sandbox is lost', () => {
     const { id } = await service.startRun(alice, aRun(path, steps))
     await until('the agent acted', () => readFileSync(join(path, 'log.txt'), 'utf8') !== '')
     const [claim] = await store.listClaims(['bound'])
-    process.kill(-(claim?.handle as { pid: number }).pid, 'SIGKILL')
+    const { pid } = claim!.handle as { pid: number }
+    process.kill(-pid, 'SIGKILL')
     const events = await follow(service, id)
 
     expect(dataOf(events, 'run.interrupted')).toMatchObject([{ code: 'sandbox_lost' }])

@@ -22,7 +22,7 @@ it('counts idle time only from the moment the sandbox serves', () => {
   const watchdog = createWatchdog(
     { limits: LIMITS, activeTime: { ms: 0, add: other } },
     () => ({ working: false, waiting: false, quiet: false }),
-    { onExpired: other, onStalled: other, onOverdue: other, onIdle },
+    { onExpired: other, onStalled: other, onOverdue: other, onIdle, onQuiet: other },
   )
   onTestFinished(() => watchdog.stop())
 

@@ -60,28 +60,6 @@ export const runRoutes: FastifyPluginAsyncZod<RouteDeps> = async (app, { service
     return reply.code(202).send(turn)
   })
 
-  const suspendSchema = {
-    ...mutation,
-    operationId: 'suspendRun',
-    summary: 'Save a run that waits and give its sandbox back',
-    params: RunParams,
-    response: { 200: Run, ...problems(404, 409) },
-  }
-  app.post('/:id/suspend', { schema: suspendSchema }, async (request, reply) =>
-    once(request, reply, (caller) => service.suspend(caller, request.params.id)),
-  )
-
-  const resumeSchema = {
-    ...mutation,
-    operationId: 'resumeRun',
-    summary: 'Continue a suspended run in a new sandbox',
-    params: RunParams,
-    response: { 200: Run, ...problems(404, 409) },
-  }
-  app.post('/:id/resume', { schema: resumeSchema }, async (request, reply) =>
-    once(request, reply, (caller) => service.resume(caller, request.params.id)),
-  )
-
   const cancelSchema = {
     ...mutation,
     operationId: 'cancelRun',

@@ -71,15 +71,11 @@ export function createRunService(given: RunServiceDeps): RunService {
       lease = await holdStore(store, { ttlMs: LEASE_TTL_MS, isShared, onLost, log: deps.log })
     },
     async start() {
-      if (provider.shared) {
-        await sharing.start()
-        sweeping = watchSuspendedRuns(deps, { ...finishParts, active })
-        return
-      }
-      // First: what an earlier process left can only be collected where the provider works.
-      await provider.start()
-      await recoverRuns(deps, { ...finishParts, active, uploads })
-      sweeping = watchSuspendedRuns(deps, { ...finishParts, active })
+      // First: the sandboxes of an earlier process can only be collected where the provider works.
+      await (provider.shared ? sharing.start() : provider.start())
+      const parts = { ...finishParts, active }
+      if (!provider.shared) await recoverRuns(deps, { ...parts, uploads })
+      sweeping = watchSuspendedRuns(deps, parts)
     },
     async close() {
       uploads.close()
@@ -89,9 +85,7 @@ export function createRunService(given: RunServiceDeps): RunService {
         await lease?.release()
         return provider.close()
       }
-      await suspendWaiting(active, deps.log)
-      for (const driven of active.list()) driven.end(STOPPED)
-      await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
+      await stopDriving(active, deps.log)
       await provider.close()
       await lease?.release()
     },
@@ -100,10 +94,7 @@ export function createRunService(given: RunServiceDeps): RunService {
     createSandbox: (caller, request) => lifecycle.createSandbox(caller, request),
     uploadWorkspace: (caller, id, archive) => lifecycle.uploadWorkspace(caller, id, archive),
     startTurn: (caller, id, turn) => lifecycle.startTurn(caller, id, turn),
-    suspend: (caller, id) => lifecycle.suspend(caller, id),
-    resume: (caller, id) => lifecycle.resume(caller, id),
-    cancel: (caller, id) => lifecycle.cancel(caller, id),
-    destroySandbox: (caller, id) => lifecycle.end(caller, id),
+    ...lifecycle.stops(),
     ...createRunReads(deps, findServing),
     ...createDecisions({ store, approvals, active, holder, log: deps.log }),
 
@@ -118,14 +109,17 @@ export function createRunService(given: RunServiceDeps): RunService {
   }
 }
 
-/** Runs that wait are saved before their sandboxes go with this process. */
-async function suspendWaiting(active: ActiveRuns, log: Log): Promise<void> {
-  const suspending = active.list().map((driven) =>
+/** Runs that wait are saved before their sandboxes go with this process; other runs are interrupted. */
+async function stopDriving(active: ActiveRuns, log: Log): Promise<void> {
+  const waiting = active.list().filter(({ isQuiet }) => isQuiet)
+  const suspending = waiting.map((driven) =>
     driven.suspend().catch((error: unknown) => {
       log.info('a run was not suspended before the stop', { runId: driven.run.id, error: messageOf(error) })
     }),
   )
   await Promise.race([Promise.all(suspending), delay(CLOSE_GRACE_MS)])
+  for (const driven of active.list()) driven.end(STOPPED)
+  await Promise.race([Promise.all(active.list().map(({ finished }) => finished)), delay(CLOSE_GRACE_MS)])
 }
 
 type SandboxCalls = {

@@ -1,9 +1,10 @@
 import type { Selectable } from 'kysely'
 import { SandboxError } from '../../kit/errors.ts'
+import type { AuditHead, AuditQuery, AuditRow } from '../audit-rows.ts'
 import { fromText, toText } from '../codec.ts'
 import type { Scope } from '../engine.ts'
 import type { Tables } from '../schema.ts'
-import type { AuditHead, AuditQuery, AuditRow, Store } from '../store.ts'
+import type { Store } from '../store.ts'
 import { lockRun } from './runs.ts'
 
 /** The deployment's chain, which belongs to no run. */

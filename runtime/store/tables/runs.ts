@@ -165,6 +165,9 @@ async function raiseHostSequence(db: Scope['db'], id: string, change: RunChange)
     .execute()
 }
 
+const waitingColumn = (waiting: RunChange['waiting']) =>
+  waiting === null ? null : (toOptionalJson(waiting) ?? undefined)
+
 const columnsOf = (change: RunChange) =>
   changed({
     generation: change.generation,
@@ -178,7 +181,7 @@ const columnsOf = (change: RunChange) =>
     holder: change.holder,
     used_at: change.usedAt,
     active_ms: change.activeMs,
-    waiting_json: change.waiting === null ? null : (toOptionalJson(change.waiting) ?? undefined),
+    waiting_json: waitingColumn(change.waiting),
     checkpoint_json: toOptionalJson(change.checkpoint) ?? undefined,
     carried_calls_json: toOptionalJson(change.carriedCalls) ?? undefined,
     losses: change.losses,

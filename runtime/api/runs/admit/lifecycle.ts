@@ -8,7 +8,7 @@ import { type Ending, type FinishParts, finishRun } from '../drive/finish.ts'
 import { timeOrderedId } from '../ids.ts'
 import { requestResumption } from '../machine/transition.ts'
 import { isFinal, requireRun, toRun } from '../run-view.ts'
-import type { Caller } from '../service.ts'
+import type { Caller, RunService } from '../service.ts'
 import { insertRun, insertSandbox, type StartDeps } from './start-run.ts'
 import type { Uploads } from './uploads.ts'
 
@@ -74,6 +74,16 @@ export class Lifecycle {
     active.get(id)?.notifyTurn()
     await this.#launchIfOwn(id)
     return turn
+  }
+
+  /** The methods of the service that stop a run, for good or for a while. */
+  stops(): Pick<RunService, 'suspend' | 'resume' | 'cancel' | 'destroySandbox'> {
+    return {
+      suspend: (caller, id) => this.suspend(caller, id),
+      resume: (caller, id) => this.resume(caller, id),
+      cancel: (caller, id) => this.cancel(caller, id),
+      destroySandbox: (caller, id) => this.end(caller, id),
+    }
   }
 
   async suspend(caller: Caller, id: string): Promise<Run> {

@@ -1,6 +1,4 @@
 import type { ErrorCode } from '../../../../contracts/errors.ts'
-import { bestEffort } from '../../../kit/best-effort.ts'
-import { unlessAborted, withTimeout } from '../../../kit/deadline.ts'
 import { SandboxError } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
@@ -9,27 +7,25 @@ import type { AuditTrail } from '../audit-trail.ts'
 import { hostCommandOf } from '../command-records.ts'
 import type { RunDeps } from '../deps.ts'
 import type { Approvals } from '../gates/approvals.ts'
-import { isHeld, whileHeld } from '../held-run.ts'
-import { BatchCommitter, type Committed, ForgedEvent } from '../ingest/commit-batch.ts'
+import { isHeld } from '../held-run.ts'
+import { type Committed, ForgedEvent } from '../ingest/commit-batch.ts'
 import { MAX_EVENT_CHARACTERS } from '../ingest/event-weight.ts'
 import { Relay } from '../ingest/relay.ts'
-import { attach, discardClaim } from '../launch/attach.ts'
-import type { LaunchedSandbox } from '../launch/launch.ts'
 import { causeOf, lossOf } from '../launch/sandbox-loss.ts'
-import { transition } from '../machine/transition.ts'
-import { type Capacity, launchWhenRoom } from '../queue/await-capacity.ts'
+import type { Capacity } from '../queue/await-capacity.ts'
 import { activeTimeOf } from './active-time.ts'
-import { beginRun, takeTurn } from './begin-run.ts'
-import { checkpoint } from './checkpoint.ts'
+import { beginRun } from './begin-run.ts'
+import { Departure, probe, type Serving } from './departure.ts'
 import { type Ending, failureOf, finishRun, overdue } from './finish.ts'
+import { obtainSandbox } from './obtain-sandbox.ts'
 import { type Patience, patiently, patientStore } from './patient-store.ts'
-import { type Position, readPosition, recallEvents, type TurnEnded } from './read-position.ts'
+import type { Position, TurnEnded } from './read-position.ts'
 import { requeueLost } from './requeue.ts'
 import { followOthers, hearOthers } from './shared-run.ts'
-import { stopTurn } from './stop-turn.ts'
-import { giveUpSuspension, suspend } from './suspend.ts'
+import { suspend } from './suspend.ts'
 import { endingAfterTurn, endingWhenIdle } from './turn-ending.ts'
-import { createWatchdog } from './watchdog.ts'
+import { TurnLoop } from './turn-loop.ts'
+import { type Alarms, createWatchdog } from './watchdog.ts'
 
 export type ActiveRunParts = {
   readonly audit: AuditTrail
@@ -37,19 +33,14 @@ export type ActiveRunParts = {
   readonly capacity: Capacity
 }
 
-/** States of a run that has no sandbox yet. */
-const NOT_LAUNCHED: ReadonlySet<RunRow['state']> = new Set(['queued', 'pending_capacity', 'starting'])
-
 /** The sandbox is gone, or goes with this process. */
 const LOSSES: ReadonlySet<ErrorCode> = new Set(['sandbox_lost', 'api_restarted'])
 
-/** What the sandbox is sent for a turn. */
-const promptOf = ({ id, prompt, sentPrompt }: TurnRow) => ({ id, prompt: sentPrompt ?? prompt })
-
-type Serving = LaunchedSandbox & { readonly relay: Relay }
-
-/** How long a stalled sandbox may take to answer. */
-const PROBE_TIMEOUT_MS = 10_000
+const WITHOUT_REASON: Ending = {
+  state: 'failed',
+  code: 'internal',
+  message: 'the run ended without a reason',
+}
 
 /**
  * Drives one run from its sandbox to its end. It ends once: the first reason stands, whoever gives it, and
@@ -64,29 +55,18 @@ export class ActiveRun {
   readonly #parts: ActiveRunParts
   readonly #log: Log
   readonly #interrupted = new AbortController()
-  readonly #relayStop = new AbortController()
+  readonly #departure: Departure
   readonly #ready = Promise.withResolvers<Serving>()
   readonly #watchdog: ReturnType<typeof createWatchdog>
   /** Requests that wait for a person. */
   readonly #pending = new Set<string>()
   readonly #commands = new Set<string>()
-  readonly #turnEnds = new Map<string, PromiseWithResolvers<TurnEnded>>()
+  readonly #turns: TurnLoop
   #ending: Ending | undefined
   readonly #abandoned = new AbortController()
   readonly #patience: Patience
   #usedAt: string | undefined
   #suspendAskedAt: string | undefined
-  #activeTurn: string | undefined
-  /** The sandbox, as soon as it is configured. */
-  #launched: LaunchedSandbox | undefined
-  #relaying: Promise<void> | undefined
-  /** Taken when the run started, in the same commit. */
-  #nextTurn: TurnRow | undefined
-  /** The same turn, on its way to the sandbox. */
-  #sent: Promise<void> | undefined
-  /** A turn that another process saw the end of, and went no further. */
-  #endedBefore: Position['ended']
-  #wake: () => void = () => undefined
   /** Every open call of the turn waits for a person. */
   #waitsForPeople = false
   #suspending: Promise<void> | undefined
@@ -102,22 +82,23 @@ export class ActiveRun {
     const deps = { ...given, store: patientStore(given.store, this.#patience) }
     this.#deps = deps
     this.#parts = parts
+    this.#turns = new TurnLoop({
+      deps,
+      run,
+      signal: this.#interrupted.signal,
+      onSign: () => this.#watchdog.sign(),
+      onTurnEnded: (turn, end) => this.#onTurnEnded(turn, end),
+    })
+    this.#departure = new Departure(deps, run, this.#log)
     this.#ready.promise.catch(() => undefined)
     this.#watchdog = createWatchdog(
       { limits: deps.limits, activeTime: activeTimeOf(deps, run) },
       () => ({
-        working: this.#activeTurn !== undefined || this.#commands.size > 0,
+        working: this.#turns.working !== undefined || this.#commands.size > 0,
         waiting: this.#pending.size > 0,
-        quiet: this.#isQuiet,
+        quiet: this.isQuiet,
       }),
-      {
-        onExpired: (requestId) => this.#expire(requestId),
-        onStalled: () => this.#probe(),
-        onOverdue: () => this.end(overdue(deps.limits.runTimeoutMs)),
-        onIdle: () => this.#endIdle(),
-        onQuiet: () =>
-          void this.suspend().catch((error) => this.#log.warn('the run was not suspended', { error })),
-      },
+      this.#alarms(),
     )
     const unfollow = followOthers(deps, run.id, () => this.#hearOthers())
     this.finished = (after ?? Promise.resolve())
@@ -126,8 +107,36 @@ export class ActiveRun {
       .finally(unfollow)
   }
 
-  #now(): string {
-    return this.#deps.clock().toISOString()
+  #alarms(): Alarms {
+    const { limits } = this.#deps
+    return {
+      onExpired: (requestId) => this.#orFail(this.#expire(requestId)),
+      onStalled: () => this.#orFail(probe(this.#ready.promise, limits.stallTimeoutMs)),
+      onOverdue: () => this.end(overdue(limits.runTimeoutMs)),
+      onIdle: () => this.#orFail(this.#endIdle()),
+      onQuiet: () => this.#trySuspend(),
+    }
+  }
+
+  /** Work beside the loop that drives the run: if it fails, the run does. */
+  #orFail(work: Promise<unknown>): void {
+    work.catch((error) => this.#fail(error))
+  }
+
+  #trySuspend(): void {
+    this.suspend().catch((error) => this.#log.warn('the run was not suspended', { error }))
+  }
+
+  async #expire(requestId: string): Promise<void> {
+    const { approvals } = this.#parts
+    const decision = await patiently(() => approvals.expire(this.run.id, requestId), this.#patience)
+    if (decision) await this.settleApproval(requestId, [decision])
+  }
+
+  async #endIdle(): Promise<void> {
+    this.#watchdog.sign()
+    const ending = await endingWhenIdle(this.#deps, this.run)
+    if (this.#turns.isResting) this.end(ending)
   }
 
   /** Resolves when the sandbox serves; rejects with `run_ended` where it never will. */
@@ -143,7 +152,7 @@ export class ActiveRun {
   end(reason: Ending): void {
     this.#ending ??= reason
     this.#interrupted.abort(new SandboxError('run_ended', 'the run ended'))
-    this.#wake()
+    this.#turns.wake()
   }
 
   /** Leaves the run and its sandbox as they are: another process drives them, or will. */
@@ -153,9 +162,12 @@ export class ActiveRun {
   }
 
   /** Nothing goes on in the sandbox until a person acts. */
-  get #isQuiet(): boolean {
-    const isBetweenTurns = this.#activeTurn === undefined && this.#nextTurn === undefined
-    return this.run.kind === 'agent' && this.#commands.size === 0 && (this.#waitsForPeople || isBetweenTurns)
+  get isQuiet(): boolean {
+    return (
+      this.run.kind === 'agent' &&
+      this.#commands.size === 0 &&
+      (this.#waitsForPeople || this.#turns.isResting)
+    )
   }
 
   /** The run as it is to be driven next by this process, once this driver is finished. */
@@ -178,7 +190,7 @@ export class ActiveRun {
     const serving = await this.#ready.promise
     try {
       const state = await suspend(this.#deps, this.run, serving.client)
-      await this.#giveBack(serving, 'suspended')
+      await this.#departure.giveBack(serving, 'suspended')
       await this.#handOn(state)
     } catch (error) {
       // Decisions that came meanwhile were not told to the sandbox.
@@ -195,7 +207,7 @@ export class ActiveRun {
 
   /** A turn was queued. */
   notifyTurn(): void {
-    this.#wake()
+    this.#turns.wake()
   }
 
   notifyCommand(commandId: string): void {
@@ -211,7 +223,7 @@ export class ActiveRun {
   /** Tells the sandbox what was decided; the decision is durable already. */
   async settleApproval(requestId: string, decisions: Parameters<Relay['post']>[0]): Promise<void> {
     // Kept in the store: the next sandbox is told, or this one if it stays.
-    if (this.#suspending) return
+    if (this.#suspending !== undefined) return
     this.#waitsForPeople = false
     this.#pending.delete(requestId)
     this.#watchdog.sign()
@@ -223,7 +235,7 @@ export class ActiveRun {
     let serving: Serving | undefined
     try {
       serving = await this.#serve()
-      await this.#work(serving)
+      await this.#turns.run(serving)
     } catch (error) {
       await this.#fail(error)
     }
@@ -233,7 +245,7 @@ export class ActiveRun {
       await this.#finish(serving)
     } catch (error) {
       if (!this.isAbandoned) throw error
-      await this.#leave()
+      await this.#departure.leave()
     }
   }
 
@@ -241,26 +253,17 @@ export class ActiveRun {
   async #finish(serving: Serving | undefined): Promise<void> {
     // The launch gave the row a generation, which names the claim of the sandbox.
     const current = this.isAbandoned ? undefined : await this.#deps.store.readRun(this.run.id)
-    if (this.isAbandoned || !current || !isHeld(this.run, current)) return this.#leave()
-    const ending: Ending = this.#ending ?? {
-      state: 'failed',
-      code: 'internal',
-      message: 'the run ended without a reason',
-    }
+    if (this.isAbandoned || !current || !isHeld(this.run, current)) return this.#departure.leave()
+    const ending = this.#ending ?? WITHOUT_REASON
     if (await this.#goOnElsewhere(ending, { current, serving })) return
-    if (serving) {
-      await this.#release(serving, ending).catch((error) => this.#log.error('the release failed', { error }))
-    } else {
-      await this.#leave()
-      await discardClaim(this.#deps, current)
-    }
-    const reason = ending.state === 'failed' ? ending.code : ending.state
+    if (serving) await this.#departure.release(serving, { ending, ...present({ turn: this.#turns.working }) })
+    else await this.#departure.discard(current)
     const events = await this.#deps.folders?.conclude(this.run)
     await finishRun(this.#deps, this.#parts, {
       runId: this.run.id,
       ending,
       ...present({ events }),
-      ...(serving && { released: reason }),
+      ...(serving && { released: ending.state === 'failed' ? ending.code : ending.state }),
       onlyIf: (row) => isHeld(this.run, row),
     })
   }
@@ -272,45 +275,20 @@ export class ActiveRun {
   ): Promise<boolean> {
     const isLoss = ending.state === 'failed' && LOSSES.has(ending.code) && !this.#isForged
     if (!isLoss) return false
-    await this.#leaveRelay()
+    await this.#departure.stopRelay()
     const state = await requeueLost(this.#deps, this.#parts, { run: this.run, loss: ending })
     if (state === undefined) return false
-    if (serving) await this.#giveBack(serving, ending.code)
-    else {
-      await this.#leave()
-      await discardClaim(this.#deps, current)
-    }
+    if (serving) await this.#departure.giveBack(serving, ending.code)
+    else await this.#departure.discard(current)
     if (ending.code === 'sandbox_lost') await this.#handOn(state)
     else this.abandon()
     return true
-  }
-
-  /** Nothing more of the sandbox is committed. */
-  async #leaveRelay(): Promise<void> {
-    this.#relayStop.abort()
-    await this.#relaying
-  }
-
-  /** Releases the sandbox; the run is already without it in the store. */
-  async #giveBack(serving: Serving, reason: string): Promise<void> {
-    await this.#leaveRelay()
-    await bestEffort(this.#log, 'release the sandbox', () => serving.sandbox.release(reason))
-    await serving.client.close()
-    await this.#deps.store.transaction((tx) => tx.changeClaim(serving.claim, { state: 'released' }))
   }
 
   /** What was decided stands, also where the sandbox went before its driver did. */
   #rethrow(error: unknown): never {
     if (this.run.ending !== undefined) this.end(this.run.ending as Ending)
     throw error
-  }
-
-  /** Lets go of a sandbox, as far as there is one, and leaves it as it is. */
-  async #leave(): Promise<void> {
-    this.#relayStop.abort()
-    this.#launched?.sandbox.detach()
-    await this.#launched?.client.close()
-    await this.#relaying
   }
 
   /** Other processes take turns, commands, decisions and the end of the run too. */
@@ -321,54 +299,39 @@ export class ActiveRun {
     this.#usedAt = run?.usedAt
     if (run?.suspendAskedAt !== this.#suspendAskedAt) {
       this.#suspendAskedAt = run?.suspendAskedAt
-      if (!this.#suspending)
-        this.suspend().catch((error) => this.#log.warn('the run was not suspended', { error }))
+      if (this.#suspending === undefined) this.#trySuspend()
     }
     for (const id of commands) if (!this.#commands.has(id)) this.notifyCommand(id)
-    this.#wake()
+    this.#turns.wake()
     for (const { requestId, decision } of decided) await this.settleApproval(requestId, [decision])
   }
 
   async #serve(): Promise<Serving> {
-    const { shared } = this.#deps.provider
-    const { signal } = this.#interrupted
-    const isLaunched = shared && !NOT_LAUNCHED.has(this.run.state)
-    // A launch that another process did not finish is begun again: whatever its sandbox was told, nothing was answered.
-    if (this.run.state === 'starting') await discardClaim(this.#deps, this.run)
-    if (!isLaunched && this.run.ending !== undefined) {
-      this.end(this.run.ending as Ending)
-      throw new SandboxError('run_ended', 'the run ended before it was launched')
-    }
-    const launched = isLaunched
-      ? await attach({ ...this.#deps, shared }, this.run, signal).catch((error) => this.#rethrow(error))
-      : await launchWhenRoom({ ...this.#deps, capacity: this.#parts.capacity }, this.run, signal)
-    this.#launched = launched
+    const given = { run: this.run, signal: this.#interrupted.signal }
+    const obtaining = obtainSandbox(this.#deps, this.#parts, given)
+    const obtained = await obtaining.catch((error) => this.#rethrow(error))
+    const { launched, committer, after, position: resumed } = obtained
+    this.#departure.launched = launched
     void lossOf(launched).then((loss) => this.#fail(loss))
-    const { generation } = launched
-    const after = isLaunched ? this.run.hostSequence - this.run.hostReread : 0
-    const committer = new BatchCommitter(this.#deps, this.#parts.audit, { run: this.run, after })
-    const resumed = isLaunched ? await readPosition(this.#deps, this.run, committer) : undefined
-    if (!isLaunched && generation > 1) await recallEvents(this.#deps.store, this.run.id, committer)
-    if (this.run.state === 'suspending') await whileHeld(this.#deps.store, this.run, giveUpSuspension)
     // What the sandbox has said by now is fetched meanwhile, and committed after it.
-    const beginning = { ...launched, sendTurn: () => this.#send(launched) }
+    const beginning = { ...launched, sendTurn: () => this.#turns.send(launched) }
     const begun = resumed ? undefined : beginRun(this.#deps, this.run, beginning)
     const relay = new Relay({
       runId: this.run.id,
-      generation,
+      generation: launched.generation,
       client: launched.client,
       after,
       ...present({ begun }),
       commit: (batch) => committer.commit(batch),
       onCommitted: (committed) => this.#onCommitted(committed),
       maxWeight: MAX_EVENT_CHARACTERS,
-      signal: this.#relayStop.signal,
+      signal: this.#departure.relayStop.signal,
       log: this.#log,
     })
-    this.#relaying = relay.run().catch((error) => this.#fail(error))
+    this.#departure.relaying = relay.run().catch((error) => this.#fail(error))
     const serving = { ...launched, relay }
     await begun
-    this.#nextTurn = launched.turn
+    this.#turns.expect({ turn: launched.turn })
     this.#watchdog.serve()
     this.#ready.resolve(serving)
     if (resumed) await this.#catchUp(serving, resumed)
@@ -378,8 +341,7 @@ export class ActiveRun {
   /** Tells the sandbox again what its driver may not have told it; it does nothing twice. */
   async #catchUp({ client, relay }: Serving, resumed: Position): Promise<void> {
     if (this.run.ending !== undefined) return this.end(this.run.ending as Ending)
-    this.#nextTurn = resumed.turn
-    this.#endedBefore = resumed.ended
+    this.#turns.expect(resumed)
     this.#expect(resumed.pending)
     if (resumed.decisions.length > 0) await relay.post(resumed.decisions, this.#interrupted.signal)
     for (const { id, request } of resumed.commands) {
@@ -388,89 +350,20 @@ export class ActiveRun {
     }
   }
 
-  async #work(serving: Serving): Promise<void> {
-    const before = this.#endedBefore
-    if (before) await this.#finishTurn(serving, before.turn, before.end)
-    while (this.#ending === undefined) {
-      const more = new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
-      const turn =
-        this.#nextTurn ??
-        (await whileHeld(this.#deps.store, this.run, (tx, run) => takeTurn(tx, run, this.#now())))
-      this.#nextTurn = undefined
-      if (turn) await this.#finishTurn(serving, turn, await this.#runTurn(serving, turn))
-      else await more
-    }
-  }
-
-  async #runTurn(serving: Serving, turn: TurnRow): Promise<TurnEnded> {
-    const { signal } = this.#interrupted
-    this.#activeTurn = turn.id
-    this.#watchdog.sign()
-    const sent = this.#sent ?? serving.client.turns.start(promptOf(turn), signal)
-    this.#sent = undefined
-    await sent
-    const end = await unlessAborted(this.#turnEnd(turn.id).promise, signal)
-    this.#activeTurn = undefined
-    this.#watchdog.sign()
-    return end
-  }
-
-  /** Before the run's beginning is committed: nothing that the turn does is answered before. */
-  #send({ client, turn, resumes = false }: LaunchedSandbox): void {
-    this.#sent = turn && client.turns.start(promptOf(turn), this.#interrupted.signal, { resumes })
-    this.#sent?.catch(() => undefined)
-  }
-
-  /** Who waits for a turn's end may come before or after it. */
-  #turnEnd(turnId: string): PromiseWithResolvers<TurnEnded> {
-    const known = this.#turnEnds.get(turnId) ?? Promise.withResolvers<TurnEnded>()
-    this.#turnEnds.set(turnId, known)
-    return known
-  }
-
   /** A checkpoint follows every turn; then the run ends, unless there is or may be more to do. */
-  async #finishTurn(serving: Serving, turn: TurnRow, end: TurnEnded): Promise<void> {
-    await this.#save(serving)
+  async #onTurnEnded(turn: TurnRow, end: TurnEnded): Promise<void> {
+    const { serving } = this
+    await this.#departure.save(await serving)
     const ending = await endingAfterTurn(this.#deps, this.run, { turn, end })
     if (ending?.state === 'failed') await this.#fail(new SandboxError(ending.code, ending.message))
     else if (ending) this.end(ending)
-  }
-
-  /** A checkpoint that fails is told in the log and by its age; it does not end a run that works. */
-  async #save(serving: Serving): Promise<void> {
-    const saved = checkpoint(this.#deps, this.run, serving.client)
-    await saved.catch((error) => this.#log.warn('the checkpoint failed', { error }))
-  }
-
-  async #release(serving: Serving, ending: Ending): Promise<void> {
-    const { store } = this.#deps
-    const begun = { event: { kind: 'release_begun' }, facts: { ending } } as const
-    await whileHeld(store, this.run, (tx, current) => transition(tx, current, begun))
-    const isAlive = !(ending.state === 'failed' && ending.code === 'sandbox_lost')
-    const turnId = this.#activeTurn
-    if (isAlive && turnId !== undefined) {
-      const ended = this.#turnEnd(turnId).promise
-      await stopTurn({ client: serving.client, turnId, ended }, this.#log)
-    }
-    // After a turn that ended by itself the checkpoint is there already.
-    if (isAlive && (turnId !== undefined || this.run.kind === 'command')) await this.#save(serving)
-    this.#relayStop.abort()
-    try {
-      await serving.sandbox.release(ending.state)
-    } finally {
-      await serving.client.close()
-      await this.#relaying
-    }
-    await store.transaction((tx) => tx.changeClaim(serving.claim, { state: 'released' }))
   }
 
   #onCommitted(committed: Committed): void {
     this.#waitsForPeople = committed.waitsForPeople
     this.#watchdog.sign()
     this.#expect(committed.approvals)
-    for (const turn of committed.endedTurns) this.#turnEnd(turn.turnId).resolve(turn)
+    for (const turn of committed.endedTurns) this.#turns.ended(turn)
     for (const commandId of committed.endedCommands) this.#commands.delete(commandId)
   }
 
@@ -481,41 +374,12 @@ export class ActiveRun {
     }
   }
 
-  #expire(requestId: string): void {
-    const settle = async () => {
-      const { approvals } = this.#parts
-      const decision = await patiently(() => approvals.expire(this.run.id, requestId), this.#patience)
-      if (decision) await this.settleApproval(requestId, [decision])
-    }
-    settle().catch((error) => this.#fail(error))
-  }
-
-  #endIdle(): void {
-    this.#watchdog.sign()
-    endingWhenIdle(this.#deps, this.run)
-      .then((ending) => this.#activeTurn === undefined && this.end(ending))
-      .catch((error) => this.#fail(error))
-  }
-
-  #probe(): void {
-    this.#watchdog.sign()
-    const answer = this.#ready.promise.then(({ relay }) => relay.post([], withTimeout(PROBE_TIMEOUT_MS)))
-    const seconds = this.#deps.limits.stallTimeoutMs / 1000
-    answer.catch(() =>
-      this.#fail(
-        new SandboxError(
-          'agent_stall_timeout',
-          `the sandbox said nothing for ${seconds} s and does not answer`,
-        ),
-      ),
-    )
-  }
-
   async #fail(error: unknown): Promise<void> {
     if (this.#ending !== undefined) return
     if (error instanceof ForgedEvent) this.#isForged = true
     const { signal } = this.#interrupted
-    const cause = this.#launched ? await causeOf(error, this.#launched, { signal }) : error
+    const { launched } = this.#departure
+    const cause = launched ? await causeOf(error, launched, { signal }) : error
     this.end(failureOf(cause, this.#log))
   }
 }

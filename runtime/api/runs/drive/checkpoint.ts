@@ -1,6 +1,7 @@
 import { CONFIGURE_LIMITS, FILE_LIMITS } from '../../../../contracts/limits.ts'
 import type { AgentHostClient } from '../../../agent-host-client/client.ts'
-import { withTimeout } from '../../../kit/deadline.ts'
+import { delay, withTimeout } from '../../../kit/deadline.ts'
+import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { CheckpointBlob, RunChange, RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
@@ -40,11 +41,26 @@ export async function saveParts(
   const parts = partsOf(run)
   for (const name of parts) {
     const isSession = name === 'session'
-    const content = isSession ? await client.getSession(signal) : await client.getWorkspace(signal)
+    const content = isSession ? await settledSession(client, signal) : await client.getWorkspace(signal)
     const maxBytes = isSession ? CONFIGURE_LIMITS.maxSessionBytes : FILE_LIMITS.maxArchiveBytes
     await store.writeBlob({ runId: run.id, name: `next-${name}`, maxBytes }, content)
   }
   return parts
+}
+
+/** A call that waits can be exported as soon as the sandbox knows that it waits. */
+const SETTLES_WITHIN_MS = 5_000
+const LOOK_AGAIN_MS = 100
+
+async function settledSession(client: AgentHostClient, signal: AbortSignal) {
+  for (const giveUpAt = performance.now() + SETTLES_WITHIN_MS; ; await delay(LOOK_AGAIN_MS, signal)) {
+    try {
+      return await client.getSession(signal)
+    } catch (error) {
+      const isUnsettled = error instanceof SandboxError && error.code === 'conflict'
+      if (!isUnsettled || performance.now() > giveUpAt) throw error
+    }
+  }
 }
 
 type Saved = { readonly saved: readonly CheckpointBlob[]; readonly at: string }

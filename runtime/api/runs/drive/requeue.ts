@@ -1,6 +1,6 @@
 import type { CallDecision } from '../../../../contracts/decisions.ts'
 import type { ErrorCode } from '../../../../contracts/errors.ts'
-import type { RunRow, Transaction } from '../../../store/store.ts'
+import type { RunChange, RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
 import { whileHeld } from '../held-run.ts'
 import { callsSince } from '../launch/preface.ts'
@@ -26,39 +26,69 @@ export async function requeueLost(
 ): Promise<'queued' | 'suspended' | undefined> {
   const { store, clock, redactText } = deps
   const known = await callsSince(store, run.id, (await store.readRun(run.id))?.checkpoint?.sequence ?? 0)
+  const told = { code: loss.code, message: redactText(loss.message) }
   let attempts = 0
   return whileHeld(store, run, async (tx, current) => {
     attempts += 1
-    if (attempts > 1 && (current.state === 'queued' || current.state === 'suspended')) return current.state
+    if (attempts > 1 && isRequeued(current.state)) return current.state
     if (!isResumable(current)) return undefined
     const acted = await callsThatActed(tx, current, new Set(known.map(({ callId }) => callId)))
-    const canRestart =
-      current.checkpoint !== undefined || current.workspace.kind === 'path' || acted.length === 0
-    if (!canRestart) return undefined
-    const at = clock().toISOString()
-    // Calls that the lost sandbox has not announced again stay as the checkpoint has them.
-    const isUntouched = current.carriedCalls.length > 0 && acted.length === 0
-    const message = redactText(loss.message)
-    if (!isUntouched) {
-      await parts.approvals.supersedeAll(tx, run.id, 'the sandbox was lost')
-      await closeOpen(tx, current, { audit: parts.audit, at, why: 'the sandbox was lost' })
-    }
-    await tx.appendEvents(run.id, [
-      { event: { type: 'run.interrupted', data: { code: loss.code, message } } },
-    ])
-    const facts = { losses: current.losses + 1, ...(!isUntouched && { carriedCalls: [] }) }
-    if (!isUntouched && (await someoneApproved(tx, run.id, acted))) {
-      const waiting = { for: 'resume', since: at } as const
-      await transition(tx, current, {
-        event: { kind: 'sandbox_lost_unsure' },
-        facts: { ...facts, waiting, holder: null },
-      })
-      return 'suspended'
-    }
-    await transition(tx, current, { event: { kind: 'sandbox_lost' }, facts })
-    return 'queued'
+    if (!isKept(current) && acted.length > 0) return undefined
+    return goOn(tx, parts, { run: current, loss: told, acted, at: clock().toISOString() })
   })
 }
+
+type Lost = {
+  readonly run: RunRow
+  readonly loss: Loss
+  readonly acted: readonly string[]
+  readonly at: string
+}
+
+async function goOn(
+  tx: Transaction,
+  parts: FinishParts,
+  { run, loss, acted, at }: Lost,
+): Promise<'queued' | 'suspended'> {
+  // Calls that the lost sandbox has not announced again stay as the checkpoint has them.
+  const isUntouched = run.carriedCalls.length > 0 && acted.length === 0
+  if (!isUntouched) await closeAll(tx, parts, { run, at })
+  await tx.appendEvents(run.id, [{ event: { type: 'run.interrupted', data: loss } }])
+  const facts = { losses: run.losses + 1, ...(!isUntouched && { carriedCalls: [] }) }
+  return requeue(tx, run, { facts, at, needsPerson: await someoneApproved(tx, run.id, acted) })
+}
+
+async function closeAll(
+  tx: Transaction,
+  { approvals, audit }: FinishParts,
+  { run, at }: { readonly run: RunRow; readonly at: string },
+): Promise<void> {
+  const why = 'the sandbox was lost'
+  await approvals.supersedeAll(tx, run.id, why)
+  await closeOpen(tx, run, { audit, at, why })
+}
+
+type Requeued = { readonly facts: RunChange; readonly at: string; readonly needsPerson: boolean }
+
+async function requeue(
+  tx: Transaction,
+  run: RunRow,
+  { facts, at, needsPerson }: Requeued,
+): Promise<'queued' | 'suspended'> {
+  if (!needsPerson) {
+    await transition(tx, run, { event: { kind: 'sandbox_lost' }, facts })
+    return 'queued'
+  }
+  const waiting = { for: 'resume', since: at } as const
+  const event = { kind: 'sandbox_lost_unsure' } as const
+  await transition(tx, run, { event, facts: { ...facts, waiting, holder: null } })
+  return 'suspended'
+}
+
+/** Whether anything of the work outlives the sandbox. */
+const isKept = ({ checkpoint, workspace }: RunRow) => checkpoint !== undefined || workspace.kind === 'path'
+
+const isRequeued = (state: RunRow['state']) => state === 'queued' || state === 'suspended'
 
 const isResumable = ({ kind, state, ending, losses }: RunRow): boolean =>
   kind === 'agent' && WITH_SANDBOX.has(state) && ending === undefined && losses + 1 < MAX_LOSSES

@@ -144,25 +144,25 @@ export class BatchCommitter {
   }
 
   /** The run waits while every open call of its turn waits for a person. */
-  async #settleState({ tx, run, committed, carried, callsChanged }: Work): Promise<void> {
+  async #settleState(work: Work): Promise<void> {
+    const { tx, run, committed, carried, callsChanged } = work
     if (carried.size !== run.carriedCalls.length) await tx.changeRun(run.id, { carriedCalls: [...carried] })
     committed.waitsForPeople = run.state === 'waiting' && run.waiting?.for !== 'turn'
     if (!callsChanged || (run.state !== 'running' && run.state !== 'waiting')) return
-    const calls = (await tx.listCalls(run.id, ['open', 'released'])).filter(
-      ({ actor }) => actor === undefined,
-    )
+    const open = await tx.listCalls(run.id, ['open', 'released'])
+    const calls = open.filter(({ actor }) => actor === undefined)
     const waits = calls.length > 0 && calls.every(({ state }) => state === 'open')
     committed.waitsForPeople = waits
-    if (waits && run.state === 'running') {
-      const pending = await tx.listApprovals(run.id, { state: 'pending' })
-      const isQuestion = pending.every(({ kind }) => kind === 'question')
-      const waiting = {
-        for: isQuestion ? 'question' : 'approval',
-        since: this.#deps.clock().toISOString(),
-      } as const
-      await transition(tx, run, { event: { kind: 'calls_wait' }, facts: { waiting } })
-    }
+    if (waits && run.state === 'running') await this.#beginToWait(work)
     if (!waits && run.state === 'waiting') await transition(tx, run, { event: { kind: 'call_goes_on' } })
+  }
+
+  async #beginToWait({ tx, run }: Work): Promise<void> {
+    const pending = await tx.listApprovals(run.id, { state: 'pending' })
+    const isQuestion = pending.every(({ kind }) => kind === 'question')
+    const since = this.#deps.clock().toISOString()
+    const waiting = { for: isQuestion ? 'question' : 'approval', since } as const
+    await transition(tx, run, { event: { kind: 'calls_wait' }, facts: { waiting } })
   }
 
   async #apply(work: Work, envelope: HostEnvelope): Promise<void> {

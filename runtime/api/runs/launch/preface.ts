@@ -1,3 +1,4 @@
+import type { RunEvent } from '../../../../contracts/events.ts'
 import type { ToolOutcome } from '../../../../contracts/tools.ts'
 import type { Store } from '../../../store/store.ts'
 
@@ -7,7 +8,7 @@ export type ToldCall = {
   readonly tool: string
   readonly request: unknown
   /** Undefined if no result came. */
-  result?: string
+  readonly result?: string
   isDenied?: true
 }
 
@@ -26,23 +27,32 @@ export async function callsSince(
   const calls = new Map<string, ToldCall>()
   for (let after = sequence; ; ) {
     const page = await store.readEvents(runId, after, PAGE)
-    for (const { event } of page) {
-      if (event.type === 'tool.call') {
-        const { callId, tool, request, verdict } = event.data
-        calls.set(callId, { callId, tool, request, ...(verdict === 'deny' && { isDenied: true }) })
-      }
-      if (event.type === 'tool.result') {
-        const { callId, tool, outcome } = event.data
-        const call = calls.get(callId) ?? { callId, tool, request: null }
-        calls.set(callId, { ...call, result: textOf(outcome) })
-      }
-      if (event.type === 'tool.error' || event.type === 'tool.denied') {
-        const call = calls.get(event.data.callId)
-        if (call) call.isDenied = true
-      }
-    }
+    for (const { event } of page) tell(calls, event)
     after = page.at(-1)?.sequence ?? after
     if (page.length < PAGE) return [...calls.values()]
+  }
+}
+
+function tell(calls: Map<string, ToldCall>, event: RunEvent): void {
+  switch (event.type) {
+    case 'tool.call': {
+      const { callId, tool, request, verdict } = event.data
+      calls.set(callId, { callId, tool, request, ...(verdict === 'deny' && { isDenied: true }) })
+      break
+    }
+    case 'tool.result': {
+      const { callId, tool, outcome } = event.data
+      const call = calls.get(callId) ?? { callId, tool, request: null }
+      calls.set(callId, { ...call, result: textOf(outcome) })
+      break
+    }
+    case 'tool.error':
+    case 'tool.denied': {
+      const call = calls.get(event.data.callId)
+      if (call) call.isDenied = true
+      break
+    }
+    default:
   }
 }
 

@@ -1,0 +1,111 @@
+import { bestEffort } from '../../../kit/best-effort.ts'
+import { withTimeout } from '../../../kit/deadline.ts'
+import { SandboxError } from '../../../kit/errors.ts'
+import type { Log } from '../../../kit/log.ts'
+import type { RunRow } from '../../../store/store.ts'
+import type { RunDeps } from '../deps.ts'
+import { whileHeld } from '../held-run.ts'
+import type { Relay } from '../ingest/relay.ts'
+import { discardClaim } from '../launch/attach.ts'
+import type { LaunchedSandbox } from '../launch/launch.ts'
+import { transition } from '../machine/transition.ts'
+import { checkpoint } from './checkpoint.ts'
+import type { Ending } from './finish.ts'
+import { stopTurn } from './stop-turn.ts'
+
+/** A sandbox that serves, with the relay of its events. */
+export type Serving = LaunchedSandbox & { readonly relay: Relay }
+
+/** How long a stalled sandbox may take to answer. */
+const PROBE_TIMEOUT_MS = 10_000
+
+type Release = {
+  readonly ending: Ending
+  /** The turn that works. */
+  readonly turn?: { readonly id: string; readonly ended: Promise<unknown> }
+}
+
+/** How the driver of a run parts from its sandbox: leaves it, gives it back, or releases it at the end of the run. */
+export class Departure {
+  readonly relayStop = new AbortController()
+  /** Settles when nothing more of the sandbox is committed. */
+  relaying: Promise<void> | undefined
+  /** The sandbox, as soon as it is configured. */
+  launched: LaunchedSandbox | undefined
+  readonly #deps: RunDeps
+  readonly #run: RunRow
+  readonly #log: Log
+
+  constructor(deps: RunDeps, run: RunRow, log: Log) {
+    this.#deps = deps
+    this.#run = run
+    this.#log = log
+  }
+
+  async stopRelay(): Promise<void> {
+    this.relayStop.abort()
+    await this.relaying
+  }
+
+  /** Leaves the sandbox as it is: another driver may use it. */
+  async leave(): Promise<void> {
+    this.relayStop.abort()
+    this.launched?.sandbox.detach()
+    await this.launched?.client.close()
+    await this.relaying
+  }
+
+  /** Cleans up after a sandbox that never served. */
+  async discard(current: RunRow): Promise<void> {
+    await this.leave()
+    await discardClaim(this.#deps, current)
+  }
+
+  /** Gives the sandbox back after the run in the store is already without it. */
+  async giveBack(serving: Serving, reason: string): Promise<void> {
+    await this.stopRelay()
+    await bestEffort(this.#log, 'release the sandbox', () => serving.sandbox.release(reason))
+    await serving.client.close()
+    await this.#deps.store.transaction((tx) => tx.changeClaim(serving.claim, { state: 'released' }))
+  }
+
+  /** Stops the turn, saves the run and releases its sandbox. What fails is logged. */
+  async release(serving: Serving, release: Release): Promise<void> {
+    await this.#release(serving, release).catch((error) => this.#log.error('the release failed', { error }))
+  }
+
+  async #release(serving: Serving, { ending, turn }: Release): Promise<void> {
+    const { store } = this.#deps
+    const begun = { event: { kind: 'release_begun' }, facts: { ending } } as const
+    await whileHeld(store, this.#run, (tx, current) => transition(tx, current, begun))
+    const isAlive = !(ending.state === 'failed' && ending.code === 'sandbox_lost')
+    if (isAlive && turn)
+      await stopTurn({ client: serving.client, turnId: turn.id, ended: turn.ended }, this.#log)
+    // After a turn that ended by itself the checkpoint is there already.
+    if (isAlive && (turn || this.#run.kind === 'command')) await this.save(serving)
+    this.relayStop.abort()
+    try {
+      await serving.sandbox.release(ending.state)
+    } finally {
+      await serving.client.close()
+      await this.relaying
+    }
+    await store.transaction((tx) => tx.changeClaim(serving.claim, { state: 'released' }))
+  }
+
+  /** A failed checkpoint is logged, and `checkpointAt` stays; it does not end a run that works. */
+  async save(serving: Serving): Promise<void> {
+    const saved = checkpoint(this.#deps, this.#run, serving.client)
+    await saved.catch((error) => this.#log.warn('the checkpoint failed', { error }))
+  }
+}
+
+/** Rejects with `agent_stall_timeout` if a sandbox that has been silent does not answer. */
+export async function probe(serving: Promise<Serving>, stallTimeoutMs: number): Promise<void> {
+  const { relay } = await serving
+  await relay.post([], withTimeout(PROBE_TIMEOUT_MS)).catch(() => {
+    const seconds = stallTimeoutMs / 1000
+    const message = `the sandbox said nothing for ${seconds} s and does not answer`
+    throw new SandboxError('agent_stall_timeout', message)
+  })
+}

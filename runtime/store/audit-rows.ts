@@ -1,0 +1,33 @@
+/**
+ * A stored record of a run's audit chain. `record` is the JSON that `mac` covers; the other columns are for queries.
+ */
+export interface AuditRow {
+  readonly runId: string
+  readonly sequence: number
+  readonly at: string
+  readonly tool: string
+  /** Empty where the record carries no decision. */
+  readonly decision: string
+  readonly record: string
+  readonly mac: string
+}
+/**
+ * The end of a chain. Its MAC differs from the MAC of the last row, so an attacker who deletes rows cannot compute an
+ * older head.
+ */
+export interface AuditHead {
+  readonly count: number
+  readonly mac: string
+}
+export interface AuditQuery {
+  readonly runId?: string
+  readonly tool?: string
+  readonly decision?: string
+  /** From this time on. */
+  readonly since?: string
+  /** Before this time. */
+  readonly until?: string
+  /** The `next` of the page before. */
+  readonly after?: string
+  readonly limit: number
+}
