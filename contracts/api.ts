@@ -57,13 +57,21 @@ export const Labels = z
   .refine((labels) => Object.keys(labels).length <= MAX_LABELS, `at most ${MAX_LABELS} labels`)
   .meta({ maxProperties: MAX_LABELS })
 
+/** Settings for one run. Those that have a field of their own in `StartRun` are not repeated here. */
+const RequestedPolicy = SandboxSettingsPatch.omit({ require_outcome: true })
+
 export const StartRun = z.strictObject({
   task: z.string().min(1).max(262_144),
   workspace: WorkspaceSource,
   agent: RequestedAgent,
   /** Stricter settings for this run. Wider ones are not granted. */
-  policy: SandboxSettingsPatch.optional(),
+  policy: RequestedPolicy.optional(),
   labels: Labels.optional(),
+  /**
+   * Whether the run fails if its last turn ended without `report_outcome`. The default is true for an agent with a model,
+   * and false for a scripted one, because its plan decides what it reports.
+   */
+  requireOutcome: z.boolean().optional(),
   /** Keep the run open for further turns until it is ended or its idle timeout expires. */
   interactive: z.boolean().default(false),
 })
@@ -72,7 +80,7 @@ export type StartRunInput = z.input<typeof StartRun>
 
 export const CreateSandbox = z.strictObject({
   workspace: WorkspaceSource.default({ kind: 'empty' }),
-  policy: SandboxSettingsPatch.optional(),
+  policy: RequestedPolicy.optional(),
   labels: Labels.optional(),
 })
 export type CreateSandbox = z.infer<typeof CreateSandbox>

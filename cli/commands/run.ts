@@ -35,6 +35,7 @@ const RunOptions = ServiceOptions.extend({
   plan: z.string().optional(),
   model: z.string().min(1).optional(),
   label: z.record(z.string(), z.string()).optional(),
+  allowNoOutcome: z.boolean().default(false),
   yes: z.boolean().default(false),
   interactive: z.boolean().default(false),
   detach: z.boolean().default(false),
@@ -65,6 +66,10 @@ export function runCommand(context: CliContext): Command {
       'the model; with --agent openai, a model of the endpoint in OPENAI_BASE_URL of the service',
     )
     .option('--label <key=value>', 'a label; may be repeated', collectPairs)
+    .option(
+      '--allow-no-outcome',
+      'accept a run whose last turn ended without report_outcome; otherwise it fails, unless its agent is scripted',
+    )
     .option('-y, --yes', 'approve every request of the run without asking')
     .option('-i, --interactive', 'keep the run open and ask for the next prompt after each turn')
     .option('-d, --detach', 'start the run, print its id and return')
@@ -153,6 +158,7 @@ async function toRequest(
     workspace: await toWorkspace(options, cwd),
     agent: await toAgent(options, { cwd, env }),
     interactive: options.interactive,
+    ...(options.allowNoOutcome && { requireOutcome: false }),
     ...(options.label === undefined ? {} : { labels: options.label }),
   }
 }

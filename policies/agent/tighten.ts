@@ -23,10 +23,17 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
         patch.max_output_bytes ?? Number.POSITIVE_INFINITY,
       ),
       network_enabled: settings.network_enabled && patch.network_enabled !== false,
+      ...requireOutcome(settings.require_outcome, patch.require_outcome),
       direct: settings.direct,
     }),
     ceiling,
   )
+}
+
+/** True if one is true. Without a value there is none: then the request of a run decides. */
+function requireOutcome(...values: (boolean | undefined)[]): Pick<SandboxSettings, 'require_outcome'> {
+  const given = values.filter((value) => value !== undefined)
+  return given.length === 0 ? {} : { require_outcome: given.includes(true) }
 }
 
 /** One requested setting that the ceiling does not allow. */
@@ -57,6 +64,12 @@ const CHECKS: readonly Check[] = [
     ),
   (c, p) =>
     unless(p.redact_pii === false && c.redact_pii, 'redact_pii', 'the deployment redacts personal data'),
+  (c, p) =>
+    unless(
+      p.require_outcome === false && c.require_outcome === true,
+      'require_outcome',
+      'the settings require that each run reports its outcome',
+    ),
   (c, p) =>
     unless(
       (p.max_output_bytes ?? 0) > c.max_output_bytes,

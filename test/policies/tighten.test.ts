@@ -17,6 +17,7 @@ const patch: fc.Arbitrary<SandboxSettingsPatch> = fc
       redact_pii: fc.boolean(),
       max_output_bytes: fc.integer({ min: 1_048_576, max: 104_857_600 }),
       network_enabled: fc.boolean(),
+      require_outcome: fc.boolean(),
     },
     { requiredKeys: [] },
   )
@@ -40,6 +41,7 @@ describe('tighten', () => {
         expect(got.max_output_bytes).toBeLessThanOrEqual(top.max_output_bytes)
         expect(got.require_approval_for_all_shell || !top.require_approval_for_all_shell).toBe(true)
         expect(got.redact_pii || !top.redact_pii).toBe(true)
+        expect(got.require_outcome === true || top.require_outcome !== true).toBe(true)
         expect(got.destructive_command_patterns).toEqual(
           expect.arrayContaining(top.destructive_command_patterns),
         )
@@ -113,6 +115,7 @@ describe('the settings file of a hostile repository', () => {
     network_enabled: false,
     require_approval_for_all_shell: true,
     redact_pii: true,
+    require_outcome: true,
     max_output_bytes: 1_048_576,
     allowed_repository_roots: ['/srv'],
     destructive_command_patterns: ['make deploy'],
@@ -123,6 +126,7 @@ describe('the settings file of a hostile repository', () => {
     network_enabled: 'true',
     require_approval_for_all_shell: 'false',
     redact_pii: 'false',
+    require_outcome: 'false',
     max_output_bytes: '104857600',
     allowed_repository_roots: '[/, /srv, /etc]',
     destructive_command_patterns: '[]',
@@ -160,7 +164,11 @@ describe('the settings file of a hostile repository', () => {
 
 describe('widenings', () => {
   it('name each wish beyond the ceiling', () => {
-    const top = ceilingOf({ shell_enabled: false, require_approval_for_all_shell: true })
+    const top = ceilingOf({
+      shell_enabled: false,
+      require_approval_for_all_shell: true,
+      require_outcome: true,
+    })
 
     expect(
       widenings(top, {
@@ -168,6 +176,7 @@ describe('widenings', () => {
         network_enabled: true,
         redact_pii: false,
         require_approval_for_all_shell: false,
+        require_outcome: false,
         max_output_bytes: 104_857_600,
         allowed_repository_roots: ['/srv'],
       }).map(({ field }) => field),
@@ -176,6 +185,7 @@ describe('widenings', () => {
       'network_enabled',
       'require_approval_for_all_shell',
       'redact_pii',
+      'require_outcome',
       'max_output_bytes',
       'allowed_repository_roots',
     ])

@@ -9,7 +9,7 @@ import type { AgentDeps, AgentSession, SessionFiles, Turn, TurnResult } from '..
 import { decodeMeta, encodeMeta } from '../session-meta.ts'
 import { ANSWER_STOPPED, ANSWERS_TOO_LONG } from './answer-limit.ts'
 import { type CopilotConfig, credentialOf, modelOf } from './model-config.ts'
-import { failed } from './model-failure.ts'
+import { failed, onlyUnusable } from './model-failure.ts'
 import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
 import { sessionConfig } from './session-config.ts'
 import { MemorySessionFs } from './session-fs.ts'
@@ -134,6 +134,8 @@ class CopilotAgent implements AgentSession {
     const { limit, unusableCalls } = watch
     const unusable = unusableCalls.see(event)
     if (unusable && !limit.isStopping && !watch.hasEnded) this.#orFail(watch, this.#reject(watch, unusable))
+    const { givenUp } = unusableCalls
+    if (givenUp) void watch.rejected.then(() => watch.end(onlyUnusable(givenUp.answers, givenUp.last)))
     const step = watch.hasEnded ? undefined : limit.see(event)
     if (step === 'stop') this.#orFail(watch, this.#stopAnswer(session, watch))
     if (step === 'give_up') watch.end(failed('agent_failed', ANSWERS_TOO_LONG))
@@ -154,7 +156,9 @@ class CopilotAgent implements AgentSession {
 
   #reject(watch: TurnWatch, { tool, arguments: args, error }: UnusableCall): Promise<ToolOutcome> {
     const call = { callId: watch.nextCallId(), tool, arguments: args }
-    return this.#deps.rejectCall(call, error, watch.turn.signal)
+    const rejecting = this.#deps.rejectCall(call, error, watch.turn.signal)
+    watch.rejected = Promise.allSettled([watch.rejected, rejecting])
+    return rejecting
   }
 
   /** Work of a turn outside its events. If it fails, the turn fails. */
@@ -187,7 +191,9 @@ class CopilotAgent implements AgentSession {
     const both = signal ? AbortSignal.any([signal, watch.turn.signal]) : watch.turn.signal
     const call = { callId: watch.nextCallId(), tool, arguments: args ?? {} }
     try {
-      return await watch.whileCallIsOpen(() => this.#deps.callTool(call, both))
+      const outcome = await watch.whileCallIsOpen(() => this.#deps.callTool(call, both))
+      if (tool === 'report_outcome' && outcome.ok) watch.hasReported = true
+      return outcome
     } catch (error) {
       // A fault of the host. The model cannot react to it, so the turn ends.
       this.#deps.log.error('a tool call failed', { error, callId: call.callId })
