@@ -171,6 +171,20 @@ it('does not let the settings file of a repository accept a run without an outco
   expect(ended).toEqual(withoutOutcome(/without report_outcome/))
 })
 
+it('does not accept a run without an outcome if the operator requires one, until the operator no longer does', async () => {
+  const { service, aWorkspace } = started
+  const operator = { owner: 'root', role: 'operator' } as const
+  const request = aRun(aWorkspace('required'), [], { requireOutcome: false })
+
+  await service.replacePolicy(operator, { require_outcome: true })
+  const refused = service.startRun(alice, request)
+  await expect(refused).rejects.toMatchObject({ code: 'policy_denied' })
+  await service.replacePolicy(operator, {})
+
+  const run = await service.startRun(alice, request)
+  expect(dataOf(await follow(service, run.id), 'done')).toEqual([{ state: 'succeeded' }])
+})
+
 it('does not accept a run without an outcome in a folder whose settings require one', async () => {
   const { service } = started
   const path = aWorkspaceWith('require_outcome: true\n')

@@ -91,6 +91,6 @@ export function createSandboxPolicy(
 }
 
 const differing = (before: SandboxSettings, after: SandboxSettings): string[] =>
-  SETTING_NAMES.filter((name) => canonicalJson(before[name]) !== canonicalJson(after[name]))
+  SETTING_NAMES.filter((name) => canonicalJson(before[name] ?? null) !== canonicalJson(after[name] ?? null))
 
 export type SandboxPolicy = ReturnType<typeof createSandboxPolicy>
