@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Budgets, BudgetUses } from './budgets.ts'
 import { Plan } from './configure.ts'
 import { ErrorCode } from './errors.ts'
 import { RunEnvelope } from './events.ts'
@@ -58,7 +59,7 @@ export const Labels = z
   .meta({ maxProperties: MAX_LABELS })
 
 /** Settings for one run. Those that have a field of their own in `StartRun` are not repeated here. */
-const RequestedPolicy = SandboxSettingsPatch.omit({ require_outcome: true })
+const RequestedPolicy = SandboxSettingsPatch.omit({ require_outcome: true, budgets: true })
 
 export const StartRun = z.strictObject({
   task: z.string().min(1).max(262_144),
@@ -72,6 +73,8 @@ export const StartRun = z.strictObject({
    * and false for a scripted one, because its plan decides what it reports.
    */
   requireOutcome: z.boolean().optional(),
+  /** Limits of this run. They cannot be larger than those of the settings. */
+  budgets: Budgets.optional(),
   /** Keep the run open for further turns until it is ended or its idle timeout expires. */
   interactive: z.boolean().default(false),
 })
@@ -119,6 +122,8 @@ export const Run = z.object({
   /** Why the run failed: a stable code and a message for people. */
   failure: z.object({ code: ErrorCode, message: z.string() }).optional(),
   outcome: z.object({ outcome: z.enum(['succeeded', 'failed']), summary: z.string().optional() }).optional(),
+  /** What the run has used so far, with its limits. */
+  budgets: BudgetUses.optional(),
   lastSequence: z.int(),
   createdAt: z.iso.datetime(),
   startedAt: z.iso.datetime().optional(),

@@ -16,6 +16,7 @@ export const ERROR_STATUS = {
   conflict: 409,
   already_configured: 409,
   already_decided: 409,
+  budget_exceeded: 409,
   ambiguous_command_hash: 409,
   idempotency_mismatch: 409,
   run_ended: 409,

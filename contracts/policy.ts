@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Budgets } from './budgets.ts'
 import { EXEC_LIMITS } from './exec.ts'
 import { AbsolutePath } from './paths.ts'
 
@@ -22,6 +23,8 @@ export const SandboxSettings = z.strictObject({
   network_enabled: z.boolean().default(false),
   /** `true`: no request can accept a run whose last turn ended without `report_outcome`. */
   require_outcome: z.boolean().optional(),
+  /** Limits of every run. Without a value, there is no limit. */
+  budgets: Budgets.optional(),
   direct: z.boolean().default(false),
 })
 export type SandboxSettings = z.infer<typeof SandboxSettings>
@@ -36,11 +39,12 @@ export const SandboxSettingsPatch = z.strictObject({
   max_output_bytes: SandboxSettings.shape.max_output_bytes.unwrap().optional(),
   network_enabled: SandboxSettings.shape.network_enabled.unwrap().optional(),
   require_outcome: SandboxSettings.shape.require_outcome,
+  budgets: SandboxSettings.shape.budgets,
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
 
 /** The settings that AgentHost uses. The API alone enforces the others. */
-export const HostSettings = SandboxSettings.omit({ require_outcome: true })
+export const HostSettings = SandboxSettings.omit({ require_outcome: true, budgets: true })
 export type HostSettings = z.infer<typeof HostSettings>
 
 /** Path and maximum size of a workspace's settings file. Real files are far smaller. */

@@ -1,3 +1,4 @@
+import { BUDGET_KINDS, type Budgets } from '../../contracts/budgets.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
 
 /**
@@ -24,6 +25,7 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
       ),
       network_enabled: settings.network_enabled && patch.network_enabled !== false,
       ...requireOutcome(settings.require_outcome, patch.require_outcome),
+      ...smallerBudgets(settings.budgets, patch.budgets),
       direct: settings.direct,
     }),
     ceiling,
@@ -34,6 +36,15 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
 function requireOutcome(...values: (boolean | undefined)[]): Pick<SandboxSettings, 'require_outcome'> {
   const given = values.filter((value) => value !== undefined)
   return given.length === 0 ? {} : { require_outcome: given.includes(true) }
+}
+
+/** The smaller limit of each kind. */
+function smallerBudgets(...given: (Budgets | undefined)[]): Pick<SandboxSettings, 'budgets'> {
+  const limits = BUDGET_KINDS.flatMap((kind) => {
+    const values = given.flatMap((budgets) => budgets?.[kind] ?? [])
+    return values.length === 0 ? [] : [[kind, Math.min(...values)] as const]
+  })
+  return limits.length === 0 ? {} : { budgets: Object.fromEntries(limits) }
 }
 
 /** One requested setting that the ceiling does not allow. */
@@ -70,6 +81,11 @@ const CHECKS: readonly Check[] = [
       'require_outcome',
       'the settings require that each run reports its outcome',
     ),
+  (c, p) =>
+    BUDGET_KINDS.flatMap((kind) => {
+      const allowed = c.budgets?.[kind] ?? Number.POSITIVE_INFINITY
+      return unless((p.budgets?.[kind] ?? 0) > allowed, 'budgets', `${kind}: the settings allow ${allowed}`)
+    }),
   (c, p) =>
     unless(
       (p.max_output_bytes ?? 0) > c.max_output_bytes,

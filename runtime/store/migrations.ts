@@ -342,4 +342,11 @@ export const MIGRATIONS: readonly Migration[] = [
       await db.schema.alterTable('turns').addColumn('outcome_json', 'text').execute()
     },
   },
+  {
+    version: 10,
+    name: 'what a run has used of its budgets',
+    up: async (db) => {
+      await db.schema.alterTable('runs').addColumn('usage_json', 'text').execute()
+    },
+  },
 ]

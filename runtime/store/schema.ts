@@ -133,6 +133,7 @@ interface RunsTable {
   ending_json: string | null
   used_at: string | null
   active_ms: number
+  usage_json: string | null
 }
 
 interface ApprovalsTable {

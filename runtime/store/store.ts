@@ -6,7 +6,7 @@ import type { SandboxSettings } from '../../contracts/policy.ts'
 import type { EventListener } from './event-listeners.ts'
 
 /** A run as the store keeps it: what callers see, and what the executor needs to go on after a restart. */
-export interface RunRow extends Omit<Run, 'sandbox'> {
+export interface RunRow extends Omit<Run, 'sandbox' | 'budgets'> {
   readonly sandbox?: { readonly name: string; readonly isolation: Isolation }
   /** The requested agent, without any credential. */
   readonly agentSpec: unknown
@@ -29,6 +29,17 @@ export interface RunRow extends Omit<Run, 'sandbox'> {
    * exact value.
    */
   readonly activeMs: number
+  /** What the run has used of its budgets, across all its drivers and sandboxes. */
+  readonly usage: RunUsage
+}
+
+export interface RunUsage {
+  steps: number
+  model_requests: number
+  tokens: number
+  event_bytes: number
+  /** As of the last report. The exact value follows from the start of the run. */
+  wall_seconds: number
 }
 
 export type NewRun = Omit<
@@ -41,6 +52,7 @@ export type NewRun = Omit<
   | 'ending'
   | 'usedAt'
   | 'activeMs'
+  | 'usage'
 >
 export type RunChange = Partial<
   Pick<
@@ -59,6 +71,7 @@ export type RunChange = Partial<
     | 'ending'
     | 'usedAt'
     | 'activeMs'
+    | 'usage'
   >
 >
 

@@ -23,7 +23,7 @@ const podOf = (instanceId: string) => ({ instanceId, workingDirectory: () => '/w
 afterEach(() => void vi.useRealTimers())
 
 it('has only the settings that an AgentHost of an earlier release knows', async () => {
-  const settings = SandboxSettings.parse({ ...RUN.settings, require_outcome: true })
+  const settings = SandboxSettings.parse({ ...RUN.settings, require_outcome: true, budgets: { steps: 5 } })
   const { of } = await startDrafts({ ...RUN, settings })
 
   const { body } = await of(podOf('pod-a'))

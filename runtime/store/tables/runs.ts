@@ -20,7 +20,10 @@ import {
   type RunCount,
   type RunFilter,
   type RunRow,
+  type RunUsage,
 } from '../store.ts'
+
+const NO_USAGE: RunUsage = { steps: 0, model_requests: 0, tokens: 0, event_bytes: 0, wall_seconds: 0 }
 
 type Row = Selectable<Tables['runs']>
 
@@ -55,6 +58,7 @@ const toRun = (row: Row): RunRow => ({
   hostSequence: row.host_sequence,
   hostReread: row.host_reread,
   activeMs: row.active_ms,
+  usage: { ...NO_USAGE, ...fromOptionalJson<Partial<RunUsage>>(row.usage_json) },
   createdAt: row.created_at,
 })
 
@@ -91,6 +95,7 @@ export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
     ending_json: null,
     used_at: null,
     active_ms: 0,
+    usage_json: null,
   }
   await db.insertInto('runs').values(row).execute()
   return toRun(row)
@@ -168,6 +173,7 @@ const columnsOf = (change: RunChange) =>
     holder: change.holder,
     used_at: change.usedAt,
     active_ms: change.activeMs,
+    usage_json: toOptionalJson(change.usage) ?? undefined,
     host_reread: change.generation === undefined ? change.hostReread : 0,
     host_sequence: change.generation === undefined ? undefined : (change.hostSequence ?? 0),
     ending_json: toOptionalJson(change.ending) ?? undefined,

@@ -30,7 +30,7 @@ type Wanted = {
   readonly task: string
   readonly agent?: RequestedAgent
   readonly interactive: boolean
-  readonly request: Pick<StartRun, 'workspace' | 'policy' | 'labels' | 'requireOutcome'>
+  readonly request: Pick<StartRun, 'workspace' | 'policy' | 'labels' | 'requireOutcome' | 'budgets'>
 }
 
 const asksFor = (request: StartRun): Wanted => ({
@@ -120,9 +120,9 @@ async function admitAmongAll(
 }
 
 /** Some settings have a field of their own in the request. */
-const requestedSettings = ({ policy, requireOutcome }: Wanted['request']): SandboxSettingsPatch => ({
+const requestedSettings = ({ policy, requireOutcome, budgets }: Wanted['request']): SandboxSettingsPatch => ({
   ...policy,
-  ...present({ require_outcome: requireOutcome }),
+  ...present({ require_outcome: requireOutcome, budgets }),
 })
 
 /** A run keeps whether it must report its outcome. A scripted agent has a plan, which decides what it reports. */

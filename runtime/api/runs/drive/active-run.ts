@@ -4,6 +4,8 @@ import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
 import type { ApprovalRow, RunRow, TurnRow } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
+import type { SpentBudget } from '../budgets/spend.ts'
+import { watchBudgets } from '../budgets/wall-clock.ts'
 import { hostCommandOf } from '../command-records.ts'
 import type { RunDeps } from '../deps.ts'
 import type { Approvals } from '../gates/approvals.ts'
@@ -19,7 +21,7 @@ import { type Capacity, launchWhenRoom } from '../queue/await-capacity.ts'
 import { activeTimeOf } from './active-time.ts'
 import { beginRun, takeTurn } from './begin-run.ts'
 import { checkpoint } from './checkpoint.ts'
-import { type Ending, failureOf, finishRun, overdue } from './finish.ts'
+import { budgetExceeded, type Ending, failureOf, finishRun, overdue, stalled } from './finish.ts'
 import { type Patience, patiently, patientStore } from './patient-store.ts'
 import { type Position, readPosition, type TurnEnded } from './read-position.ts'
 import { followOthers, hearOthers } from './shared-run.ts'
@@ -63,6 +65,7 @@ export class ActiveRun {
   readonly #patience: Patience
   #usedAt: string | undefined
   #activeTurn: string | undefined
+  readonly #endSpent = (budget?: SpentBudget) => budget && this.end(budgetExceeded(budget))
   /** The sandbox, as soon as it is configured. */
   #launched: LaunchedSandbox | undefined
   #relaying: Promise<void> | undefined
@@ -258,6 +261,9 @@ export class ActiveRun {
     this.#nextTurn = launched.turn
     this.#watchdog.serve()
     this.#ready.resolve(serving)
+    watchBudgets(this.#deps, this.run, signal)
+      .then(this.#endSpent)
+      .catch((error) => this.#fail(error))
     if (resumed) await this.#catchUp(serving, resumed)
     return serving
   }
@@ -353,6 +359,7 @@ export class ActiveRun {
 
   #onCommitted(committed: Committed): void {
     this.#watchdog.sign()
+    this.#endSpent(committed.spent)
     this.#expect(committed.approvals)
     for (const turn of committed.endedTurns) this.#turnEnd(turn.turnId).resolve(turn)
     for (const commandId of committed.endedCommands) this.#commands.delete(commandId)
@@ -384,15 +391,7 @@ export class ActiveRun {
   #probe(): void {
     this.#watchdog.sign()
     const answer = this.#ready.promise.then(({ relay }) => relay.post([], withTimeout(PROBE_TIMEOUT_MS)))
-    const seconds = this.#deps.limits.stallTimeoutMs / 1000
-    answer.catch(() =>
-      this.#fail(
-        new SandboxError(
-          'agent_stall_timeout',
-          `the sandbox said nothing for ${seconds} s and does not answer`,
-        ),
-      ),
-    )
+    answer.catch(() => this.#fail(stalled(this.#deps.limits.stallTimeoutMs)))
   }
 
   async #fail(error: unknown): Promise<void> {

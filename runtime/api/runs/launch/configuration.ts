@@ -61,7 +61,11 @@ export function draftConfigurations(
 }
 
 /** An AgentHost of an earlier release rejects settings that it does not know, so it gets only those that it uses. */
-function hostSettings({ require_outcome: _outcome, ...settings }: SandboxSettings): HostSettings {
+function hostSettings({
+  require_outcome: _outcome,
+  budgets: _budgets,
+  ...settings
+}: SandboxSettings): HostSettings {
   return settings
 }
 
