@@ -22,6 +22,7 @@ import { runsCommand } from './commands/runs.ts'
 import { sandboxCommand } from './commands/sandbox.ts'
 import { serveCommand } from './commands/serve.ts'
 import { showCommand } from './commands/show.ts'
+import { resumeCommand, suspendCommand } from './commands/suspension.ts'
 import { trustCommand } from './commands/trust.ts'
 import { turnCommand } from './commands/turn.ts'
 import { verifyCommand } from './commands/verify.ts'
@@ -42,6 +43,8 @@ export function buildProgram(context: CliContext, version: string): Command {
     fetchCommand,
     turnCommand,
     cancelCommand,
+    suspendCommand,
+    resumeCommand,
     approveCommand,
     denyCommand,
     answerCommand,

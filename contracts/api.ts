@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Budgets, BudgetUses } from './budgets.ts'
 import { Plan } from './configure.ts'
 import { ErrorCode } from './errors.ts'
 import { RunEnvelope } from './events.ts'
@@ -57,13 +58,23 @@ export const Labels = z
   .refine((labels) => Object.keys(labels).length <= MAX_LABELS, `at most ${MAX_LABELS} labels`)
   .meta({ maxProperties: MAX_LABELS })
 
+/** Settings for one run. Those that have a field of their own in `StartRun` are not repeated here. */
+const RequestedPolicy = SandboxSettingsPatch.omit({ require_outcome: true, budgets: true })
+
 export const StartRun = z.strictObject({
   task: z.string().min(1).max(262_144),
   workspace: WorkspaceSource,
   agent: RequestedAgent,
   /** Stricter settings for this run. Wider ones are not granted. */
-  policy: SandboxSettingsPatch.optional(),
+  policy: RequestedPolicy.optional(),
   labels: Labels.optional(),
+  /**
+   * Whether the run fails if its last turn ended without `report_outcome`. The default is true for an agent with a model,
+   * and false for a scripted one, because its plan decides what it reports.
+   */
+  requireOutcome: z.boolean().optional(),
+  /** Limits of this run. They cannot be larger than those of the settings. */
+  budgets: Budgets.optional(),
   /** Keep the run open for further turns until it is ended or its idle timeout expires. */
   interactive: z.boolean().default(false),
 })
@@ -72,7 +83,7 @@ export type StartRunInput = z.input<typeof StartRun>
 
 export const CreateSandbox = z.strictObject({
   workspace: WorkspaceSource.default({ kind: 'empty' }),
-  policy: SandboxSettingsPatch.optional(),
+  policy: RequestedPolicy.optional(),
   labels: Labels.optional(),
 })
 export type CreateSandbox = z.infer<typeof CreateSandbox>
@@ -121,6 +132,8 @@ export const Run = z.object({
   outcome: z.object({ outcome: z.enum(['succeeded', 'failed']), summary: z.string().optional() }).optional(),
   /** Set while the state is `waiting`, `suspending` or `suspended`. */
   waiting: z.object({ for: WaitingFor, since: z.iso.datetime() }).optional(),
+  /** What the run has used so far, with its limits. */
+  budgets: BudgetUses.optional(),
   lastSequence: z.int(),
   createdAt: z.iso.datetime(),
   startedAt: z.iso.datetime().optional(),

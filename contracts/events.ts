@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { BackendName } from './backends.ts'
+import { BudgetKind } from './budgets.ts'
 import { ErrorCode } from './errors.ts'
 import { CommandShell, ExecResult, OutputStream } from './exec.ts'
 import { SettingsOrigin, Verdict } from './policy.ts'
@@ -204,6 +205,11 @@ const API_EVENTS = [
   z.strictObject({
     type: z.literal('run.interrupted'),
     data: z.strictObject({ code: ErrorCode, message: z.string() }),
+  }),
+  /** A budget of the run is used up by 50, 80 or 100 percent. At 100 percent the run fails with `budget_exceeded`. */
+  z.strictObject({
+    type: z.literal('run.budget'),
+    data: z.strictObject({ kind: BudgetKind, used: z.number().nonnegative(), limit: z.int().positive() }),
   }),
   z.strictObject({
     type: z.literal('run.outcome'),

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Budgets } from './budgets.ts'
 import { EXEC_LIMITS } from './exec.ts'
 import { AbsolutePath } from './paths.ts'
 
@@ -20,6 +21,10 @@ export const SandboxSettings = z.strictObject({
     .max(EXEC_LIMITS.maxMaxOutputBytes)
     .default(EXEC_LIMITS.defaultMaxOutputBytes),
   network_enabled: z.boolean().default(false),
+  /** `true`: no request can accept a run whose last turn ended without `report_outcome`. */
+  require_outcome: z.boolean().optional(),
+  /** Limits of every run. Without a value, there is no limit. */
+  budgets: Budgets.optional(),
   direct: z.boolean().default(false),
 })
 export type SandboxSettings = z.infer<typeof SandboxSettings>
@@ -33,8 +38,14 @@ export const SandboxSettingsPatch = z.strictObject({
   redact_pii: SandboxSettings.shape.redact_pii.unwrap().optional(),
   max_output_bytes: SandboxSettings.shape.max_output_bytes.unwrap().optional(),
   network_enabled: SandboxSettings.shape.network_enabled.unwrap().optional(),
+  require_outcome: SandboxSettings.shape.require_outcome,
+  budgets: SandboxSettings.shape.budgets,
 })
 export type SandboxSettingsPatch = z.infer<typeof SandboxSettingsPatch>
+
+/** The settings that AgentHost uses. The API alone enforces the others. */
+export const HostSettings = SandboxSettings.omit({ require_outcome: true, budgets: true })
+export type HostSettings = z.infer<typeof HostSettings>
 
 /** Path and maximum size of a workspace's settings file. Real files are far smaller. */
 export const SETTINGS_FILE = { path: '.agentweaver/settings.yml', maxBytes: 65_536 } as const
@@ -62,6 +73,6 @@ export type Decision = z.infer<typeof Decision>
 export const GovernancePolicy = z.strictObject({
   /** Digest of the embedded policy files and of these settings. */
   version: z.string().min(1).max(128),
-  settings: SandboxSettings,
+  settings: HostSettings,
 })
 export type GovernancePolicy = z.infer<typeof GovernancePolicy>

@@ -8,3 +8,12 @@ export function collectPairs(
   if (key === undefined || value === undefined) throw new InvalidArgumentError('must have the form key=value')
   return { ...before, [key]: value }
 }
+
+export function collectLimits(
+  given: string,
+  before: Readonly<Record<string, number>> = {},
+): Record<string, number> {
+  const [, kind, digits] = /^([^=]+)=(\d+)$/.exec(given) ?? []
+  if (kind === undefined) throw new InvalidArgumentError('must have the form kind=number')
+  return { ...before, [kind]: Number(digits) }
+}

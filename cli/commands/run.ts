@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import * as z from 'zod'
 import type { RequestedAgent, StartRunInput, WorkspaceSource } from '../../contracts/api.ts'
+import { BUDGET_KINDS, Budgets } from '../../contracts/budgets.ts'
 import { Plan } from '../../contracts/configure.ts'
 import { errnoOf, messageOf, SandboxError } from '../../runtime/kit/errors.ts'
 import { type EnvSource, problemsOf } from '../../runtime/kit/parse-env.ts'
@@ -23,7 +24,7 @@ import {
   ServiceOptions,
   serviceSuffix,
 } from './command.ts'
-import { collectPairs } from './pairs.ts'
+import { collectLimits, collectPairs } from './pairs.ts'
 
 const AGENTS = ['scripted', 'openai', 'copilot'] as const
 
@@ -35,6 +36,8 @@ const RunOptions = ServiceOptions.extend({
   plan: z.string().optional(),
   model: z.string().min(1).optional(),
   label: z.record(z.string(), z.string()).optional(),
+  budget: Budgets.optional(),
+  allowNoOutcome: z.boolean().default(false),
   yes: z.boolean().default(false),
   interactive: z.boolean().default(false),
   detach: z.boolean().default(false),
@@ -65,6 +68,15 @@ export function runCommand(context: CliContext): Command {
       'the model; with --agent openai, a model of the endpoint in OPENAI_BASE_URL of the service',
     )
     .option('--label <key=value>', 'a label; may be repeated', collectPairs)
+    .option(
+      '--allow-no-outcome',
+      'accept a run whose last turn ended without report_outcome; otherwise it fails, unless its agent is scripted',
+    )
+    .option(
+      '--budget <kind=limit>',
+      `a limit after which the run fails: ${BUDGET_KINDS.join(', ')}; may be repeated`,
+      collectLimits,
+    )
     .option('-y, --yes', 'approve every request of the run without asking')
     .option('-i, --interactive', 'keep the run open and ask for the next prompt after each turn')
     .option('-d, --detach', 'start the run, print its id and return')
@@ -153,6 +165,8 @@ async function toRequest(
     workspace: await toWorkspace(options, cwd),
     agent: await toAgent(options, { cwd, env }),
     interactive: options.interactive,
+    ...(options.budget === undefined ? {} : { budgets: options.budget }),
+    ...(options.allowNoOutcome && { requireOutcome: false }),
     ...(options.label === undefined ? {} : { labels: options.label }),
   }
 }

@@ -4,6 +4,7 @@ import { EXIT } from '../exit-status.ts'
 import { duration } from '../terminal/duration.ts'
 import { facts } from '../terminal/table.ts'
 import { visible } from '../terminal/visible.ts'
+import { budgetUsesWords } from '../view/budget-words.ts'
 import {
   type CliContext,
   newServiceCommand,
@@ -42,6 +43,7 @@ function factsOf(run: Run, { terminal }: CliContext): (readonly [string, string]
     ['created', run.createdAt],
     ['first event', run.firstEventAt && between(run.createdAt, run.firstEventAt)],
     [run.endedAt === undefined ? 'so far' : 'in all', between(run.createdAt, run.endedAt)],
+    ['used', budgetUsesWords(run.budgets)],
     ['checkpoint', run.checkpointAt],
     ['events', String(run.lastSequence)],
   ]

@@ -1,6 +1,7 @@
 import type { RunEnvelope, RunEvent, RunEventType } from '../../contracts/events.ts'
 import { duration } from '../terminal/duration.ts'
 import { harmlessLine, readable, visible } from '../terminal/visible.ts'
+import { budgetWords } from './budget-words.ts'
 import { capacityWords } from './capacity-words.ts'
 import { changeLines } from './change-lines.ts'
 import { type CommandView, createCommandView, type ViewOptions } from './command-view.ts'
@@ -60,8 +61,11 @@ function runRenderers(look: Look): Renderers {
       row(look, ['hand-off', 'yellow'], `${visible(path)}  ${paint.dim(visible(kind))}`),
     'workspace.results': (data) => row(look, 'changes', resultWords(data)),
     'subtask.pending_capacity': (data, at) => row(look, ['waiting', 'yellow'], capacityWords(data, at)),
-    'run.suspended': () => row(look, ['suspended', 'yellow'], 'The sandbox is released until the decision.'),
+    'run.suspended': () =>
+      row(look, ['suspended', 'yellow'], 'The sandbox is released until the run continues.'),
+    'run.interrupted': ({ message }) => row(look, ['interrupted', 'yellow'], message),
     'run.resumed': ({ generation }) => row(look, 'resumed', `in sandbox number ${generation}`),
+    'run.budget': (data) => row(look, ['budget', 'yellow'], budgetWords(data.kind, data)),
     'run.outcome': ({ outcome, summary }) =>
       row(look, ['outcome', 'bold'], `${outcome}${summary ? `: ${readable(summary)}` : ''}`),
     'turn.ended': ({ state, code, message }) => {

@@ -1,3 +1,4 @@
+import { BUDGET_KINDS, type Budgets } from '../../contracts/budgets.ts'
 import type { SandboxSettings, SandboxSettingsPatch } from '../../contracts/policy.ts'
 
 /**
@@ -23,10 +24,27 @@ export function tighten(ceiling: SandboxSettings, ...patches: SandboxSettingsPat
         patch.max_output_bytes ?? Number.POSITIVE_INFINITY,
       ),
       network_enabled: settings.network_enabled && patch.network_enabled !== false,
+      ...requireOutcome(settings.require_outcome, patch.require_outcome),
+      ...smallerBudgets(settings.budgets, patch.budgets),
       direct: settings.direct,
     }),
     ceiling,
   )
+}
+
+/** True if one is true. Without a value there is none: then the request of a run decides. */
+function requireOutcome(...values: (boolean | undefined)[]): Pick<SandboxSettings, 'require_outcome'> {
+  const given = values.filter((value) => value !== undefined)
+  return given.length === 0 ? {} : { require_outcome: given.includes(true) }
+}
+
+/** The smaller limit of each kind. */
+function smallerBudgets(...given: (Budgets | undefined)[]): Pick<SandboxSettings, 'budgets'> {
+  const limits = BUDGET_KINDS.flatMap((kind) => {
+    const values = given.flatMap((budgets) => budgets?.[kind] ?? [])
+    return values.length === 0 ? [] : [[kind, Math.min(...values)] as const]
+  })
+  return limits.length === 0 ? {} : { budgets: Object.fromEntries(limits) }
 }
 
 /** One requested setting that the ceiling does not allow. */
@@ -57,6 +75,17 @@ const CHECKS: readonly Check[] = [
     ),
   (c, p) =>
     unless(p.redact_pii === false && c.redact_pii, 'redact_pii', 'the deployment redacts personal data'),
+  (c, p) =>
+    unless(
+      p.require_outcome === false && c.require_outcome === true,
+      'require_outcome',
+      'the settings require that each run reports its outcome',
+    ),
+  (c, p) =>
+    BUDGET_KINDS.flatMap((kind) => {
+      const allowed = c.budgets?.[kind] ?? Number.POSITIVE_INFINITY
+      return unless((p.budgets?.[kind] ?? 0) > allowed, 'budgets', `${kind}: the settings allow ${allowed}`)
+    }),
   (c, p) =>
     unless(
       (p.max_output_bytes ?? 0) > c.max_output_bytes,

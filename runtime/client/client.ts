@@ -138,6 +138,10 @@ function runCalls({ transport, call }: Parts) {
     startTurn: (id: string, turn: StartTurnInput, options?: CallOptions) =>
       call(Turn, { method: 'POST', path: runPath(id, 'turns'), json: turn, ...options }),
     /** Returns when the run has ended, or after two seconds with its current state. */
+    suspend: (id: string, options?: CallOptions) =>
+      call(Run, { method: 'POST', path: runPath(id, 'suspend'), ...options }),
+    resume: (id: string, options?: CallOptions) =>
+      call(Run, { method: 'POST', path: runPath(id, 'resume'), ...options }),
     cancel: (id: string, options?: CallOptions) =>
       call(Run, { method: 'POST', path: runPath(id, 'cancel'), ...options }),
     readEvents: (id: string, query: { after?: number; limit?: number } = {}, options?: CallOptions) =>

@@ -344,6 +344,13 @@ export const MIGRATIONS: readonly Migration[] = [
   },
   {
     version: 10,
+    name: 'what a run has used of its budgets',
+    up: async (db) => {
+      await db.schema.alterTable('runs').addColumn('usage_json', 'text').execute()
+    },
+  },
+  {
+    version: 11,
     name: 'states of runs that wait without a sandbox',
     up: async (db) => {
       await db.schema.alterTable('runs').addColumn('waiting_json', 'text').execute()

@@ -139,6 +139,7 @@ interface RunsTable {
   carried_calls_json: string | null
   losses: number
   suspend_asked_at: string | null
+  usage_json: string | null
 }
 
 interface ApprovalsTable {

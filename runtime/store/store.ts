@@ -7,7 +7,7 @@ import type { AuditHead, AuditQuery, AuditRow } from './audit-rows.ts'
 import type { EventListener } from './event-listeners.ts'
 
 /** A run as the store keeps it: what callers see, and what the executor needs to go on after a restart. */
-export interface RunRow extends Omit<Run, 'sandbox'> {
+export interface RunRow extends Omit<Run, 'sandbox' | 'budgets'> {
   readonly sandbox?: { readonly name: string; readonly isolation: Isolation }
   /** The requested agent, without any credential. */
   readonly agentSpec: unknown
@@ -38,6 +38,8 @@ export interface RunRow extends Omit<Run, 'sandbox'> {
   readonly suspendAskedAt?: string
   /** Sandboxes that were lost since the last turn ended. */
   readonly losses: number
+  /** What the run has used of its budgets, across all its drivers and sandboxes. */
+  readonly usage: RunUsage
 }
 
 /** The position of a saved session and workspace. */
@@ -46,6 +48,15 @@ export interface Checkpoint {
   readonly sequence: number
   /** The turn in the middle of which the session was saved. */
   readonly turnId?: string
+}
+
+export interface RunUsage {
+  steps: number
+  model_requests: number
+  tokens: number
+  event_bytes: number
+  /** As of the last report. The exact value follows from the start of the run. */
+  wall_seconds: number
 }
 
 export type NewRun = Omit<
@@ -63,6 +74,7 @@ export type NewRun = Omit<
   | 'carriedCalls'
   | 'losses'
   | 'suspendAskedAt'
+  | 'usage'
 >
 export type RunChange = Partial<
   Pick<
@@ -84,6 +96,7 @@ export type RunChange = Partial<
     | 'carriedCalls'
     | 'losses'
     | 'suspendAskedAt'
+    | 'usage'
   >
 > & {
   /** `null`: no process drives the run. */

@@ -5,9 +5,9 @@ import { aModel, anAgent, endpoint, runTurn } from './agent-rig.ts'
 
 const GOOD: ModelToolCall = { name: 'create', arguments: { path: 'a', file_text: '' } }
 
-/** Runs one turn of a model that gives this answer first. */
-async function afterAnswer(reply: ModelReply) {
-  const server = await aModel((_request, index) => (index === 0 ? reply : { text: 'ok' }))
+/** Runs one turn of a model that gives this answer first, and then another one. */
+async function afterAnswer(reply: ModelReply, then: ModelReply = { text: 'ok' }) {
+  const server = await aModel((_request, index) => (index === 0 ? reply : then))
   const { agent, calls, rejected } = await anAgent(endpoint(server))
   const { result, events } = await runTurn(agent)
   return { calls, rejected, result, events, server }
@@ -80,6 +80,72 @@ describe('an invalid call of the model', () => {
     })
 
     expect(rejected).toMatchObject([{ tool: 'frobnicate', arguments: null }])
+  })
+})
+
+describe('a model that makes only calls that cannot be carried out', () => {
+  const UNKNOWN: ModelToolCall = { name: 'frobnicate', arguments: {} }
+  const CUT: ModelToolCall = { name: 'create', arguments: '{"path": "a' }
+
+  it('ends the turn after three such answers in a row, with each call recorded', async () => {
+    const server = await aModel((_request, index) => ({ toolCalls: [index === 2 ? CUT : UNKNOWN] }))
+    const { agent, rejected } = await anAgent(endpoint(server))
+
+    const { result } = await runTurn(agent)
+
+    expect(result).toEqual({
+      state: 'failed',
+      code: 'ended_without_outcome',
+      message: expect.stringMatching(/3 answers in a row; the last one was to "create"/),
+    })
+    expect(rejected.map(({ tool }) => tool)).toEqual(['frobnicate', 'frobnicate', 'create'])
+  })
+
+  it('continues if one of its calls in between can be carried out', async () => {
+    const replies: ModelReply[] = [UNKNOWN, UNKNOWN, GOOD, UNKNOWN, UNKNOWN].map((call) => ({
+      toolCalls: [call],
+    }))
+    const server = await aModel((_request, index) => replies[index] ?? { text: 'ok' })
+    const { agent, rejected } = await anAgent(endpoint(server))
+
+    const { result } = await runTurn(agent)
+
+    expect(result).toEqual({ state: 'completed' })
+    expect(rejected).toHaveLength(4)
+  })
+})
+
+describe('an answer that the model did not complete', () => {
+  const REPORT: ModelToolCall = { name: 'report_outcome', arguments: { outcome: 'succeeded' } }
+
+  it.each([
+    ['cut off at its maximum length', { text: 'I will', finishReason: 'length' }, /maximum length/],
+    ['cut off before its first word', { finishReason: 'length' }, /maximum length/],
+    ['stopped by a content filter', { text: 'I w', finishReason: 'content_filter' }, /content filter/],
+    ['filtered completely', { finishReason: 'content_filter' }, /content filter/],
+  ] as const)('fails the turn if it was %s', async (_what, reply, message) => {
+    const server = await aModel(() => reply)
+    const { agent } = await anAgent(endpoint(server))
+
+    const { result } = await runTurn(agent)
+
+    expect(result).toEqual({
+      state: 'failed',
+      code: 'ended_without_outcome',
+      message: expect.stringMatching(message),
+    })
+  })
+
+  it('does not fail the turn if the agent had reported the outcome before', async () => {
+    const { result } = await afterAnswer({ toolCalls: [REPORT] }, { text: 'An', finishReason: 'length' })
+
+    expect(result).toEqual({ state: 'completed' })
+  })
+
+  it('does not fail the turn if the model continued it', async () => {
+    const { result } = await afterAnswer({ text: 'One', finishReason: 'length' })
+
+    expect(result).toEqual({ state: 'completed' })
   })
 })
 

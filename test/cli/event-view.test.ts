@@ -34,6 +34,15 @@ const anExit = (exitCode: number): RunEvent => ({
 })
 
 describe('the event view shows', () => {
+  test('how much of a budget is used', () => {
+    const event: RunEvent = {
+      type: 'run.budget',
+      data: { kind: 'tokens', used: 160_113, limit: 200_000 },
+    }
+
+    expect(shown([event])).toBe('   budget  160,113 of 200,000 tokens (80 %)')
+  })
+
   test('why a turn failed, and the same reason only once if the run fails with it', () => {
     const reason = { code: 'agent_failed', message: 'The server at http://m has no model "x"' } as const
     const aFailedTurn: RunEvent = { type: 'turn.ended', data: { turnId: 't', state: 'failed', ...reason } }

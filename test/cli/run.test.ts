@@ -172,6 +172,15 @@ describe('run', () => {
   })
 })
 
+test('run --allow-no-outcome asks for a run that needs no report', async () => {
+  await using service = await startFakeService()
+  service.publish(queued, done('succeeded'))
+
+  await runCli([...RUN, '--allow-no-outcome'], { env: loginTo(service) })
+
+  expect(bodiesOf(service, '/api/runs')).toMatchObject([{ requireOutcome: false }])
+})
+
 describe('run at a terminal', () => {
   test('asks with the escaped command and sends the approval', async () => {
     await using service = await startFakeService()

@@ -18,7 +18,9 @@ test('passes with a model that repairs the project', async () => {
 
   const intent = { toolCalls: [{ name: 'report_intent', arguments: { intent: 'Find the mistake.' } }] }
 
-  const { status, stdout, stderr } = await asModel([intent, RUN_TESTS, repair, RUN_TESTS])
+  const report = { toolCalls: [{ name: 'report_outcome', arguments: { outcome: 'succeeded' } }] }
+
+  const { status, stdout, stderr } = await asModel([intent, RUN_TESTS, repair, RUN_TESTS, report])
 
   expect(stderr).toBe('')
   expect(status).toBe(0)

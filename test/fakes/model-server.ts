@@ -35,6 +35,8 @@ export type ModelReply =
       readonly text?: string
       readonly toolCalls?: readonly ModelToolCall[]
       readonly pauseMs?: number
+      /** @default `tool_calls` for a reply with calls, otherwise `stop` */
+      readonly finishReason?: string
       readonly holdAfter?: number
     }
   | { readonly status: number; readonly body?: unknown; readonly headers?: Record<string, string> }
@@ -175,7 +177,7 @@ const wireCalls = (reply: Words) =>
     },
   }))
 
-const finishOf = (reply: Words) => (reply.toolCalls?.length ? 'tool_calls' : 'stop')
+const finishOf = (reply: Words) => reply.finishReason ?? (reply.toolCalls?.length ? 'tool_calls' : 'stop')
 
 function completionOf(model: string, reply: Words) {
   replies += 1

@@ -7,6 +7,7 @@ import { tighten, widenings } from '../../policies/agent/tighten.ts'
 const ceilingOf = (settings: Partial<SandboxSettings>) => SandboxSettings.parse(settings)
 
 const root = fc.constantFrom('/', '/srv', '/srv/a', '/srv/a/b', '/srv/a-b', '/opt')
+const limit = fc.integer({ min: 1, max: 9 })
 const patch: fc.Arbitrary<SandboxSettingsPatch> = fc
   .record(
     {
@@ -17,6 +18,8 @@ const patch: fc.Arbitrary<SandboxSettingsPatch> = fc
       redact_pii: fc.boolean(),
       max_output_bytes: fc.integer({ min: 1_048_576, max: 104_857_600 }),
       network_enabled: fc.boolean(),
+      require_outcome: fc.boolean(),
+      budgets: fc.record({ steps: limit, tokens: limit }, { requiredKeys: [] }),
     },
     { requiredKeys: [] },
   )
@@ -27,6 +30,23 @@ const ceiling = fc
 
 const isUnder = (inner: string, outer: string) =>
   outer === '/' || inner === outer || inner.startsWith(`${outer}/`)
+
+/** Whether each budget is at most that of the ceiling. */
+const isWithin = ({ budgets }: SandboxSettings, top: SandboxSettings): boolean =>
+  (['steps', 'tokens'] as const).every(
+    (kind) =>
+      (budgets?.[kind] ?? Number.POSITIVE_INFINITY) <= (top.budgets?.[kind] ?? Number.POSITIVE_INFINITY),
+  )
+
+/** Whether the settings have what was wished. Lists are not compared here. */
+function isGranted(field: keyof SandboxSettings, wish: unknown, got: SandboxSettings): boolean {
+  if (field === 'destructive_command_patterns' || field === 'allowed_repository_roots') return true
+  if (field !== 'budgets') return got[field] === wish
+  const limits: object = got.budgets ?? {}
+  return Object.entries(wish as object).every(
+    ([kind, limit]) => new Map(Object.entries(limits)).get(kind) === limit,
+  )
+}
 
 describe('tighten', () => {
   it('never gives more than the ceiling', () => {
@@ -40,6 +60,8 @@ describe('tighten', () => {
         expect(got.max_output_bytes).toBeLessThanOrEqual(top.max_output_bytes)
         expect(got.require_approval_for_all_shell || !top.require_approval_for_all_shell).toBe(true)
         expect(got.redact_pii || !top.redact_pii).toBe(true)
+        expect(isWithin(got, top)).toBe(true)
+        expect(got.require_outcome === true || top.require_outcome !== true).toBe(true)
         expect(got.destructive_command_patterns).toEqual(
           expect.arrayContaining(top.destructive_command_patterns),
         )
@@ -113,6 +135,8 @@ describe('the settings file of a hostile repository', () => {
     network_enabled: false,
     require_approval_for_all_shell: true,
     redact_pii: true,
+    require_outcome: true,
+    budgets: { steps: 1, model_requests: 1, tokens: 1, event_bytes: 1, wall_seconds: 1 },
     max_output_bytes: 1_048_576,
     allowed_repository_roots: ['/srv'],
     destructive_command_patterns: ['make deploy'],
@@ -123,6 +147,8 @@ describe('the settings file of a hostile repository', () => {
     network_enabled: 'true',
     require_approval_for_all_shell: 'false',
     redact_pii: 'false',
+    require_outcome: 'false',
+    budgets: '{ steps: 2, model_requests: 2, tokens: 2, event_bytes: 2, wall_seconds: 2 }',
     max_output_bytes: '104857600',
     allowed_repository_roots: '[/, /srv, /etc]',
     destructive_command_patterns: '[]',
@@ -160,7 +186,12 @@ describe('the settings file of a hostile repository', () => {
 
 describe('widenings', () => {
   it('name each wish beyond the ceiling', () => {
-    const top = ceilingOf({ shell_enabled: false, require_approval_for_all_shell: true })
+    const top = ceilingOf({
+      shell_enabled: false,
+      require_approval_for_all_shell: true,
+      require_outcome: true,
+      budgets: { tokens: 10 },
+    })
 
     expect(
       widenings(top, {
@@ -168,6 +199,8 @@ describe('widenings', () => {
         network_enabled: true,
         redact_pii: false,
         require_approval_for_all_shell: false,
+        require_outcome: false,
+        budgets: { steps: 5, tokens: 11 },
         max_output_bytes: 104_857_600,
         allowed_repository_roots: ['/srv'],
       }).map(({ field }) => field),
@@ -176,6 +209,8 @@ describe('widenings', () => {
       'network_enabled',
       'require_approval_for_all_shell',
       'redact_pii',
+      'require_outcome',
+      'budgets',
       'max_output_bytes',
       'allowed_repository_roots',
     ])
@@ -186,9 +221,7 @@ describe('widenings', () => {
       fc.property(ceiling, patch, (top, wish) => {
         const got = tighten(top, wish)
         const granted = Object.entries(wish).every(([field, value]) =>
-          field === 'destructive_command_patterns' || field === 'allowed_repository_roots'
-            ? true
-            : got[field as keyof SandboxSettings] === value,
+          isGranted(field as keyof SandboxSettings, value, got),
         )
 
         const refused = widenings(top, wish).filter(({ field }) => field !== 'allowed_repository_roots')

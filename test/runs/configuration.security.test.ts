@@ -22,7 +22,16 @@ const podOf = (instanceId: string) => ({ instanceId, workingDirectory: () => '/w
 
 afterEach(() => void vi.useRealTimers())
 
-async function startDrafts() {
+it('has only the settings that an AgentHost of an earlier release knows', async () => {
+  const settings = SandboxSettings.parse({ ...RUN.settings, require_outcome: true, budgets: { steps: 5 } })
+  const { of } = await startDrafts({ ...RUN, settings })
+
+  const { body } = await of(podOf('pod-a'))
+
+  expect(JSON.parse(Buffer.from(body).toString()).governance.settings).toEqual(RUN.settings)
+})
+
+async function startDrafts(run = RUN) {
   const folder = mkdtempSync(join(tmpdir(), 'aw-configuration-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const keys = await loadDeploymentKeys(folder)
@@ -30,7 +39,7 @@ async function startDrafts() {
   const verify = (ticket: string, instanceId: string) =>
     verifyTicket(ticket, { jwksFile: keys.jwksFile, instanceId, now })
   return {
-    ...draftConfigurations(deps, RUN, {
+    ...draftConfigurations(deps, run, {
       generation: 1,
       folder: Promise.resolve(undefined),
       session: Promise.resolve(undefined),

@@ -10,7 +10,7 @@ import type { AgentDeps, AgentSession, SessionFiles, Turn, TurnResult } from '..
 import { decodeMeta, encodeMeta } from '../session-meta.ts'
 import { ANSWER_STOPPED, ANSWERS_TOO_LONG } from './answer-limit.ts'
 import { type CopilotConfig, credentialOf, modelOf } from './model-config.ts'
-import { failed } from './model-failure.ts'
+import { failed, onlyUnusable } from './model-failure.ts'
 import { type RuntimeProcess, startRuntime } from './runtime-process.ts'
 import { type SdkCall, sessionConfig, toSdkResult } from './session-config.ts'
 import { MemorySessionFs } from './session-fs.ts'
@@ -234,6 +234,8 @@ class CopilotAgent implements AgentSession {
     const { limit, unusableCalls } = watch
     const unusable = unusableCalls.see(event)
     if (unusable && !limit.isStopping && !watch.hasEnded) this.#orFail(watch, this.#reject(watch, unusable))
+    const { givenUp } = unusableCalls
+    if (givenUp) void watch.rejected.then(() => watch.end(onlyUnusable(givenUp.answers, givenUp.last)))
     const step = watch.hasEnded ? undefined : limit.see(event)
     if (step === 'stop') this.#orFail(watch, this.#stopAnswer(session, watch))
     if (step === 'give_up') watch.end(failed('agent_failed', ANSWERS_TOO_LONG))
@@ -254,7 +256,9 @@ class CopilotAgent implements AgentSession {
 
   #reject(watch: TurnWatch, { tool, arguments: args, error }: UnusableCall): Promise<ToolOutcome> {
     const call = { callId: watch.nextCallId(), tool, arguments: args }
-    return this.#deps.rejectCall(call, error, watch.turn.signal)
+    const rejecting = this.#deps.rejectCall(call, error, watch.turn.signal)
+    watch.rejected = Promise.allSettled([watch.rejected, rejecting])
+    return rejecting
   }
 
   /** Work of a turn outside its events. If it fails, the turn fails. */
@@ -290,12 +294,13 @@ class CopilotAgent implements AgentSession {
     if (!watch || watch.turn.signal.aborted) return NO_TURN
     // The complete answer arrived before the runtime received the stop request.
     if (watch.limit.isStopping) return { ok: false, ...TOO_LARGE }
-    const both = signal ? AbortSignal.any([signal, watch.turn.signal]) : watch.turn.signal
+    const both = AbortSignal.any([watch.turn.signal, ...(signal ? [signal] : [])])
     const call = { callId: callId ?? watch.nextCallId(), tool, arguments: args ?? {} }
     const handed: HandedCall = { callId: call.callId, toolCallId }
     watch.handed.push(handed)
     try {
       handed.outcome = await watch.whileCallIsOpen(() => this.#deps.callTool(call, both))
+      watch.hasReported ||= tool === 'report_outcome' && handed.outcome.ok
       return handed.outcome
     } catch (error) {
       // A fault of the host. The model cannot react to it, so the turn ends.

@@ -11,6 +11,8 @@ const CREDENTIAL = { types: ['authentication', 'authorization'], statuses: [401,
 /** Maximum length of a server's error text, because it becomes part of an event. */
 const MAX_SERVER_WORDS = 2_000
 
+export const failed = (code: Failed['code'], message: string): Failed => ({ state: 'failed', code, message })
+
 /** Describes why a model request failed, and what to do. */
 export function toFailure(error: SessionErrorData, config: CopilotConfig): Failed {
   const said = error.message.slice(0, MAX_SERVER_WORDS)
@@ -37,6 +39,24 @@ export const refused = (text: string): Failed =>
     `The model refused: ${text.slice(0, MAX_SERVER_WORDS)} Change the task, or use another model.`,
   )
 
+/** The runtime asks for the rest of a cut-off answer twice before it ends the turn. */
+export const CUT_OFF: Failed = failed(
+  'ended_without_outcome',
+  "The model's last answer was cut off at its maximum length, before it reported an outcome. Give it a smaller task, or use a model with a larger output limit.",
+)
+
+export const FILTERED: Failed = failed(
+  'ended_without_outcome',
+  "The content filter of the model's server stopped its last answer, before it reported an outcome. Change the task, or use another model.",
+)
+
+/** The failure for a turn in which several answers in a row had only calls that cannot be carried out. */
+export const onlyUnusable = (answers: number, last: { readonly tool: string }): Failed =>
+  failed(
+    'ended_without_outcome',
+    `The model made only calls that cannot be carried out in ${answers} answers in a row; the last one was to "${last.tool}". Use a model that supports tool calls.`,
+  )
+
 const WORDS = {
   copilot: { credential: 'the GitHub token' },
   openaiCompatible: { credential: 'the API key of this endpoint' },
@@ -45,5 +65,3 @@ const WORDS = {
 
 const isOf = (family: { types: string[]; statuses: number[] }, error: SessionErrorData): boolean =>
   family.types.includes(error.errorType) || family.statuses.includes(error.statusCode ?? 0)
-
-export const failed = (code: Failed['code'], message: string): Failed => ({ state: 'failed', code, message })

@@ -19,7 +19,9 @@ export function systemPrompt(tools: readonly ToolDefinition[], charter: string |
       offered.has('run_command')
         ? 'Commands run without a terminal: give flags that keep them from asking.'
         : 'You cannot run commands in this run.',
-      offered.has('report_outcome') ? 'When you have finished, call report_outcome once.' : '',
+      offered.has('report_outcome')
+        ? 'When you have finished, call report_outcome once: a task that ends without it counts as failed.'
+        : '',
     ],
     [
       'A call may be refused by the policy of this run or by a person. A refusal is final: do not try to get',

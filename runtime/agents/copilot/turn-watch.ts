@@ -3,7 +3,7 @@ import type { AgentLimits, Turn, TurnResult } from '../agent.ts'
 import { createCallIds } from '../call-ids.ts'
 import { AnswerLimit } from './answer-limit.ts'
 import type { CopilotConfig } from './model-config.ts'
-import { failed, refused, toFailure } from './model-failure.ts'
+import { CUT_OFF, FILTERED, failed, refused, toFailure } from './model-failure.ts'
 import { refusalEvent, refusalOf } from './refusal.ts'
 import type { HandedCall } from './suspended-turn.ts'
 import { toHostEvent } from './to-host-event.ts'
@@ -32,6 +32,10 @@ export class TurnWatch {
   readonly rested: Promise<void>
   isResting = false
   hasEnded = false
+  /** Settles when all unusable calls so far are recorded. */
+  rejected: Promise<unknown> = Promise.resolve()
+  /** Whether the agent has reported the outcome of the task in this turn. */
+  hasReported = false
 
   readonly #config: CopilotConfig
   readonly #limits: AgentLimits
@@ -41,6 +45,8 @@ export class TurnWatch {
   #idleTimer: NodeJS.Timeout | undefined
   #openCalls = 0
   #error: SessionError | undefined
+  /** Why the model ended its last answer. */
+  #finishReason: string | undefined
   #refusal: string | undefined
 
   constructor({ turn, limits, config, generation }: WatchOptions) {
@@ -67,12 +73,20 @@ export class TurnWatch {
     const refusal = refusalOf(event)
     if (refusal !== undefined) this.#refusal = refusal
     if (event.type === 'session.error') this.#error = event.data
+    if (event.type === 'assistant.usage') this.#finishReason = event.data.finishReason
     const hostEvent = refusal === undefined ? toHostEvent(event) : refusalEvent(refusal)
     if (hostEvent && !this.limit.isStopping && !this.turn.signal.aborted) this.turn.emit(hostEvent)
     if (event.type !== 'session.idle') return
     this.isResting = true
     this.#resolveRested()
-    this.end(this.#error === undefined ? { state: 'completed' } : this.#failureOf(this.#error))
+    this.end(this.#resultWhenIdle())
+  }
+
+  #resultWhenIdle(): TurnResult {
+    const unfinished = this.hasReported ? undefined : UNFINISHED.get(this.#finishReason ?? '')
+    // The runtime reports an empty answer as an error without a status.
+    if (unfinished && this.#error?.statusCode === undefined) return unfinished
+    return this.#error === undefined ? { state: 'completed' } : this.#failureOf(this.#error)
   }
 
   /**
@@ -124,6 +138,12 @@ export class TurnWatch {
     this.#idleTimer = setTimeout(() => this.end(stalled(this.#limits.idleMs)), this.#limits.idleMs)
   }
 }
+
+/** Finish reasons of answers that the model did not complete. */
+const UNFINISHED: ReadonlyMap<string, TurnResult> = new Map([
+  ['length', CUT_OFF],
+  ['content_filter', FILTERED],
+])
 
 const tooLong = (ms: number) => failed('deadline_exceeded', `The turn took longer than ${ms / 1000} s`)
 

@@ -10,6 +10,9 @@ export const UnusableCall = z.strictObject({
 })
 export type UnusableCall = z.infer<typeof UnusableCall>
 
+/** The turn ends after this many answers in a row that have calls of which none can be carried out. */
+const MAX_UNUSABLE_ANSWERS = 3
+
 /** Maximum size of arguments and of the runtime's error text, because they become part of an event. */
 const MAX_SHOWN_ARGUMENTS = 65_536
 const MAX_WORDS = 1_000
@@ -30,6 +33,15 @@ type Seen = {
  */
 export class UnusableCalls {
   readonly #seen = new Map<string, Seen>()
+  /** The last unusable call of the current answer. */
+  #last: UnusableCall | undefined
+  #unusableAnswers = 0
+
+  /** The last of these calls, if the model has made no other calls in several answers in a row. */
+  get givenUp(): { readonly answers: number; readonly last: UnusableCall } | undefined {
+    if (this.#unusableAnswers < MAX_UNUSABLE_ANSWERS || !this.#last) return undefined
+    return { answers: this.#unusableAnswers, last: this.#last }
+  }
 
   /** Counts a call that the runtime passed to the host in an earlier process. */
   handedOver(toolCallId: string): void {
@@ -38,8 +50,11 @@ export class UnusableCalls {
 
   see(event: SessionEvent): UnusableCall | undefined {
     switch (event.type) {
+      case 'assistant.turn_start':
+        this.#last = undefined
+        return undefined
       case 'assistant.turn_end':
-        this.#seen.clear()
+        this.#endAnswer()
         return undefined
       case 'assistant.tool_call_delta':
         if (event.data.toolName !== undefined)
@@ -70,7 +85,15 @@ export class UnusableCalls {
     const isNoJson = Telemetry.safeParse(toolTelemetry).success
     const words = seen.words ?? 'the agent runtime answered it by itself'
     const why = isNoJson ? `its arguments are not JSON: ${words}` : words
-    return unusable(seen.tool, isNoJson ? null : shown(seen.args), why)
+    this.#last = unusable(seen.tool, isNoJson ? null : shown(seen.args), why)
+    return this.#last
+  }
+
+  #endAnswer(): void {
+    const isUnusable =
+      this.#last !== undefined && [...this.#seen.values()].every(({ handedOver }) => handedOver === 0)
+    this.#unusableAnswers = isUnusable ? this.#unusableAnswers + 1 : 0
+    this.#seen.clear()
   }
 
   #of(id: string): Seen {

@@ -27,6 +27,7 @@ import {
 } from '../../../contracts/api.ts'
 import { AuditChain, AuditEntry, AuditPage, AuditVerification } from '../../../contracts/audit.ts'
 import { BackendName } from '../../../contracts/backends.ts'
+import { Budgets, BudgetUses } from '../../../contracts/budgets.ts'
 import { Plan, PlanStep } from '../../../contracts/configure.ts'
 import { ErrorCode, Problem } from '../../../contracts/errors.ts'
 import { RunEnvelope, RunEvent } from '../../../contracts/events.ts'
@@ -60,6 +61,8 @@ const NAMED = {
   AuditPage,
   AuditVerification,
   BackendName,
+  BudgetUses,
+  Budgets,
   ChangedFile,
   CommandShell,
   CreateSandbox,

@@ -1,6 +1,7 @@
 import { FINAL_STATES, type Run } from '../../../contracts/api.ts'
 import { SandboxError } from '../../kit/errors.ts'
 import type { RunRow, Store } from '../../store/store.ts'
+import { budgetUses } from './budgets/budget-uses.ts'
 import type { Caller } from './service.ts'
 
 /** States of runs that take a place. */
@@ -41,10 +42,15 @@ export function toRun(row: RunRow): Run {
     carriedCalls: _carried,
     losses: _losses,
     suspendAskedAt: _asked,
+    usage: _usage,
     workspace,
     ...run
   } = row
-  return { ...run, workspace: workspace.kind === 'upload' ? { kind: 'upload' } : workspace }
+  return {
+    ...run,
+    budgets: budgetUses(row),
+    workspace: workspace.kind === 'upload' ? { kind: 'upload' } : workspace,
+  }
 }
 
 /** The row of a run that the caller may see; to everybody else it does not exist. */

@@ -20,7 +20,10 @@ import {
   type RunCount,
   type RunFilter,
   type RunRow,
+  type RunUsage,
 } from '../store.ts'
+
+const NO_USAGE: RunUsage = { steps: 0, model_requests: 0, tokens: 0, event_bytes: 0, wall_seconds: 0 }
 
 type Row = Selectable<Tables['runs']>
 
@@ -60,6 +63,7 @@ const toRun = (row: Row): RunRow => ({
   hostSequence: row.host_sequence,
   hostReread: row.host_reread,
   activeMs: row.active_ms,
+  usage: { ...NO_USAGE, ...fromOptionalJson<Partial<RunUsage>>(row.usage_json) },
   createdAt: row.created_at,
 })
 
@@ -101,6 +105,7 @@ export async function insertRun({ db }: Scope, run: NewRun): Promise<RunRow> {
     carried_calls_json: null,
     losses: 0,
     suspend_asked_at: null,
+    usage_json: null,
   }
   await db.insertInto('runs').values(row).execute()
   return toRun(row)
@@ -186,6 +191,7 @@ const columnsOf = (change: RunChange) =>
     carried_calls_json: toOptionalJson(change.carriedCalls) ?? undefined,
     losses: change.losses,
     suspend_asked_at: change.suspendAskedAt,
+    usage_json: toOptionalJson(change.usage) ?? undefined,
     host_reread: change.generation === undefined ? change.hostReread : 0,
     host_sequence: change.generation === undefined ? undefined : (change.hostSequence ?? 0),
     ending_json: toOptionalJson(change.ending) ?? undefined,

@@ -23,8 +23,8 @@ export type LifecycleParts = {
 /** `POST …/cancel` answers by then, whether the run is final or not. */
 const CANCEL_ANSWER_MS = 2_000
 const LOOK_AGAIN_MS = 50
-/** A checkpoint of a large workspace takes as long as it is transferred. */
-const SUSPEND_ANSWER_MS = 150_000
+/** Less than the time limit of a client's request. */
+const SUSPEND_ANSWER_MS = 50_000
 
 /** Runs from their request to their end. */
 export class Lifecycle {

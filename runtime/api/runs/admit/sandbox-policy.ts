@@ -34,7 +34,10 @@ export function settingsOfRun(
   const base = tighten(policy, inForce)
   const problems = problemsOf(base, request)
   if (problems.length > 0)
-    throw new SandboxError('policy_denied', `policy asks for more than it may: ${problems.join('; ')}`)
+    throw new SandboxError(
+      'policy_denied',
+      `The request asks for more than the settings allow: ${problems.join('; ')}`,
+    )
   const settled = SandboxSettings.safeParse(tighten(base, request))
   if (settled.success) return settled.data
   const [issue] = settled.error.issues
@@ -88,6 +91,6 @@ export function createSandboxPolicy(
 }
 
 const differing = (before: SandboxSettings, after: SandboxSettings): string[] =>
-  SETTING_NAMES.filter((name) => canonicalJson(before[name]) !== canonicalJson(after[name]))
+  SETTING_NAMES.filter((name) => canonicalJson(before[name] ?? null) !== canonicalJson(after[name] ?? null))
 
 export type SandboxPolicy = ReturnType<typeof createSandboxPolicy>

@@ -5,7 +5,7 @@ import type {
   StartRun,
   WorkspaceSource,
 } from '../../../../contracts/api.ts'
-import type { SandboxSettings } from '../../../../contracts/policy.ts'
+import type { SandboxSettings, SandboxSettingsPatch } from '../../../../contracts/policy.ts'
 import { present } from '../../../kit/present.ts'
 import type { NewRun, RunRow, Transaction } from '../../../store/store.ts'
 import type { RunDeps, RunLimits } from '../deps.ts'
@@ -30,7 +30,7 @@ type Wanted = {
   readonly task: string
   readonly agent?: RequestedAgent
   readonly interactive: boolean
-  readonly request: Pick<StartRun, 'workspace' | 'policy' | 'labels'>
+  readonly request: Pick<StartRun, 'workspace' | 'policy' | 'labels' | 'requireOutcome' | 'budgets'>
 }
 
 const asksFor = (request: StartRun): Wanted => ({
@@ -119,6 +119,19 @@ async function admitAmongAll(
   if (own >= maxRunsPerOwner) throw ownPlacesTaken(own, maxRunsPerOwner)
 }
 
+/** Some settings have a field of their own in the request. */
+const requestedSettings = ({ policy, requireOutcome, budgets }: Wanted['request']): SandboxSettingsPatch => ({
+  ...policy,
+  ...present({ require_outcome: requireOutcome, budgets }),
+})
+
+/** A run keeps whether it must report its outcome. A scripted agent has a plan, which decides what it reports. */
+function settledSettings({ agent, request }: Wanted, settings: SandboxSettings): SandboxSettings {
+  if (agent === undefined) return settings
+  const isWanted = request.requireOutcome ?? agent.kind !== 'scripted'
+  return { ...settings, require_outcome: settings.require_outcome === true || isWanted }
+}
+
 type Insertion = { readonly caller: Caller; readonly wanted: Wanted; readonly prepared: Prepared }
 
 /** Writes a run with its settings, its first turn and its first events, in one commit. */
@@ -128,7 +141,7 @@ async function insert({ run: deps }: StartDeps, { caller, wanted, prepared }: In
     if (deps.provider.shared) await admitAmongAll(tx, run.owner, deps.limits)
     const at = deps.clock().toISOString()
     const { patch, notices } = await settleSettings(tx, source, { owner: run.owner, at })
-    const settings = settingsOfRun(policy, patch, wanted.request.policy)
+    const settings = settledSettings(wanted, settingsOfRun(policy, patch, requestedSettings(wanted.request)))
     const row = await tx.insertRun({ ...run, settings, policyVersion: deps.governance.version(settings) })
     if (run.kind === 'agent') {
       const id = timeOrderedId('turn', deps.clock())

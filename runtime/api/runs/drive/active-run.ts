@@ -4,6 +4,8 @@ import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
 import type { ApprovalRow, RunRow, TurnRow } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
+import type { SpentBudget } from '../budgets/spend.ts'
+import { watchBudgets } from '../budgets/wall-clock.ts'
 import { hostCommandOf } from '../command-records.ts'
 import type { RunDeps } from '../deps.ts'
 import type { Approvals } from '../gates/approvals.ts'
@@ -16,7 +18,7 @@ import type { Capacity } from '../queue/await-capacity.ts'
 import { activeTimeOf } from './active-time.ts'
 import { beginRun } from './begin-run.ts'
 import { Departure, probe, type Serving } from './departure.ts'
-import { type Ending, failureOf, finishRun, overdue } from './finish.ts'
+import { budgetExceeded, type Ending, failureOf, finishRun, overdue } from './finish.ts'
 import { obtainSandbox } from './obtain-sandbox.ts'
 import { type Patience, patiently, patientStore } from './patient-store.ts'
 import type { Position, TurnEnded } from './read-position.ts'
@@ -72,6 +74,7 @@ export class ActiveRun {
   #suspending: Promise<void> | undefined
   #successor: RunRow | undefined
   #isForged = false
+  readonly #endSpent = (budget?: SpentBudget) => budget && this.end(budgetExceeded(budget))
 
   /** `after`: this process drove the run before, and must have let go of it first. */
   constructor(given: RunDeps, parts: ActiveRunParts, { run, after }: { run: RunRow; after?: Promise<void> }) {
@@ -334,6 +337,9 @@ export class ActiveRun {
     this.#turns.expect({ turn: launched.turn })
     this.#watchdog.serve()
     this.#ready.resolve(serving)
+    watchBudgets(this.#deps, this.run, this.#interrupted.signal)
+      .then(this.#endSpent)
+      .catch((error) => this.#fail(error))
     if (resumed) await this.#catchUp(serving, resumed)
     return serving
   }
@@ -362,6 +368,7 @@ export class ActiveRun {
   #onCommitted(committed: Committed): void {
     this.#waitsForPeople = committed.waitsForPeople
     this.#watchdog.sign()
+    this.#endSpent(committed.spent)
     this.#expect(committed.approvals)
     for (const turn of committed.endedTurns) this.#turns.ended(turn)
     for (const commandId of committed.endedCommands) this.#commands.delete(commandId)

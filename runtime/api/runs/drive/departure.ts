@@ -1,6 +1,5 @@
 import { bestEffort } from '../../../kit/best-effort.ts'
 import { withTimeout } from '../../../kit/deadline.ts'
-import { SandboxError } from '../../../kit/errors.ts'
 import type { Log } from '../../../kit/log.ts'
 import type { RunRow } from '../../../store/store.ts'
 import type { RunDeps } from '../deps.ts'
@@ -10,7 +9,7 @@ import { discardClaim } from '../launch/attach.ts'
 import type { LaunchedSandbox } from '../launch/launch.ts'
 import { transition } from '../machine/transition.ts'
 import { checkpoint } from './checkpoint.ts'
-import type { Ending } from './finish.ts'
+import { type Ending, stalled } from './finish.ts'
 import { stopTurn } from './stop-turn.ts'
 
 /** A sandbox that serves, with the relay of its events. */
@@ -104,8 +103,6 @@ export class Departure {
 export async function probe(serving: Promise<Serving>, stallTimeoutMs: number): Promise<void> {
   const { relay } = await serving
   await relay.post([], withTimeout(PROBE_TIMEOUT_MS)).catch(() => {
-    const seconds = stallTimeoutMs / 1000
-    const message = `the sandbox said nothing for ${seconds} s and does not answer`
-    throw new SandboxError('agent_stall_timeout', message)
+    throw stalled(stallTimeoutMs)
   })
 }

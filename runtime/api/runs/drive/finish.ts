@@ -6,6 +6,7 @@ import type { Log } from '../../../kit/log.ts'
 import { present } from '../../../kit/present.ts'
 import type { CallRow, RunChange, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
+import type { SpentBudget } from '../budgets/spend.ts'
 import { commandEnd } from '../command-records.ts'
 import type { RunDeps } from '../deps.ts'
 import type { Approvals } from '../gates/approvals.ts'
@@ -23,6 +24,20 @@ export const overdue = (afterMs: number): Ending => ({
   state: 'failed',
   code: 'deadline_exceeded',
   message: `the run was active for more than ${afterMs / 1000} s`,
+})
+
+export const stalled = (afterMs: number) =>
+  new SandboxError(
+    'agent_stall_timeout',
+    `the sandbox said nothing for ${afterMs / 1000} s and does not answer`,
+  )
+
+export const budgetExceeded = ({ kind, used, limit }: SpentBudget): Ending => ({
+  state: 'failed',
+  code: 'budget_exceeded',
+  message:
+    `The run has used up its budget ${kind}: ${used} of ${limit}. Start the task again with a larger budget ` +
+    `(--budget ${kind}=N, or budgets.${kind} in the request). The settings of the folder and of the deployment must allow it.`,
 })
 
 /** How a run ends by something that was thrown; what nobody has foreseen is told in the log alone. */

@@ -19,10 +19,11 @@ export async function endingAfterTurn(
 ): Promise<Ending | undefined> {
   if (run.interactive && !turn.final) return undefined
   const turns = await store.transaction((tx) => tx.listTurns(run.id))
-  const hasMore = !turn.final && turns.some(({ state }) => state === 'queued')
-  if (hasMore && end.state !== 'failed') return undefined
   const outcome = turns.find(({ id }) => id === turn.id)?.outcome
-  return endingOf({ end: { state: end.state, ...present(end) }, ...present({ outcome }) })
+  const ending = endingOf(run, { end: { state: end.state, ...present(end) }, ...present({ outcome }) })
+  const hasFailed = end.state === 'failed' && ending.state === 'failed'
+  const hasMore = !turn.final && turns.some(({ state }) => state === 'queued')
+  return hasMore && !hasFailed ? undefined : ending
 }
 
 /** How a run ends that nobody has used for the idle timeout. The last turn decides. */
@@ -30,15 +31,29 @@ export async function endingWhenIdle(
   { store, limits }: Pick<RunDeps, 'store' | 'limits'>,
   run: RunRow,
 ): Promise<Ending> {
+  const seconds = limits.idleTimeoutMs / 1000
+  // A sandbox without an agent has no task that could fail.
+  if (run.kind === 'command') return { state: 'succeeded', summary: `ended after ${seconds} s without use` }
   const turns = await store.transaction((tx) => tx.listTurns(run.id, ['ended']))
   const last = turns.at(-1)
-  if (last) return endingOf({ end: { state: 'completed' }, ...last })
-  return { state: 'succeeded', summary: `ended after ${limits.idleTimeoutMs / 1000} s without use` }
+  if (last) return endingOf(run, { end: { state: 'completed' }, ...last })
+  const message = `The run was idle for ${seconds} s before its first turn had ended. Start it again.`
+  return { state: 'failed', code: 'idle_timeout', message }
 }
 
-function endingOf({ end, outcome }: LastTurn): Ending {
-  if (end.state === 'failed')
-    return { state: 'failed', code: end.code ?? 'agent_failed', message: end.message ?? 'the turn failed' }
-  const state = outcome?.outcome === 'failed' ? 'outcome-failed' : 'succeeded'
-  return { state, ...present({ summary: outcome?.summary }) }
+/** A run succeeds only if its last turn reported that, or if the run accepts a turn without a report. */
+function endingOf(run: RunRow, { end, outcome }: LastTurn): Ending {
+  const { state, code = 'agent_failed', message } = end
+  // This code means that the turn stopped before its report. It is no failure of a run that needs no report.
+  if (state === 'failed' && code !== 'ended_without_outcome')
+    return { state: 'failed', code, message: message ?? 'The turn failed without a reason.' }
+  if (outcome === undefined && run.settings.require_outcome)
+    return { state: 'failed', code: 'ended_without_outcome', message: message ?? notReported(run) }
+  const reported = outcome?.outcome === 'failed' ? 'outcome-failed' : 'succeeded'
+  return { state: reported, ...present({ summary: outcome?.summary }) }
 }
+
+const notReported = ({ id }: RunRow) =>
+  'The agent ended its last turn without report_outcome, so it is unknown whether the task is done. ' +
+  `Read what it said: agentweaver logs ${id}. ` +
+  'To accept such an end, start the run with --allow-no-outcome (requireOutcome: false).'

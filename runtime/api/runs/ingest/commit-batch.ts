@@ -6,6 +6,7 @@ import { SandboxError } from '../../../kit/errors.ts'
 import { present } from '../../../kit/present.ts'
 import type { ApprovalRow, CallRow, NewEvent, RunRow, Transaction } from '../../../store/store.ts'
 import type { AuditTrail } from '../audit-trail.ts'
+import { type SpentBudget, spend, usesOf } from '../budgets/spend.ts'
 import { commandEnd } from '../command-records.ts'
 import type { AgentCall, RunDeps, RunGovernance } from '../deps.ts'
 import { bindingOf, Gate } from '../gates/gate.ts'
@@ -26,6 +27,8 @@ export type Committed = {
   readonly endedCommands: string[]
   /** Whether every open call of the turn waits for a person, after this batch. */
   waitsForPeople: boolean
+  /** A budget of the run that is used up. */
+  spent?: SpentBudget
 }
 
 export type Batch = {
@@ -131,7 +134,7 @@ export class BatchCommitter {
         await this.#recallCommitted(work, envelope.event)
       }
     }
-    await tx.appendEvents(run.id, events)
+    await this.#spend(work)
     await this.#settleState(work)
     const hostSequence = Math.max(run.hostSequence, envelopes.at(-1)?.sequence ?? 0)
     const hostReread = hostSequence - redacted.settledThrough
@@ -141,6 +144,17 @@ export class BatchCommitter {
     if (run.firstEventAt === undefined && events.some(({ event }) => isOfAgent(event))) {
       await tx.changeRun(run.id, { firstEventAt: this.#deps.clock().toISOString() })
     }
+  }
+
+  /** Stores the events and counts what they use: in one transaction, so that a repeated batch counts once. */
+  async #spend({ tx, run, events, committed }: Work): Promise<void> {
+    const { usage, notices, spent } = spend(run, usesOf(events.map(({ event }) => event)))
+    await tx.appendEvents(run.id, [...events, ...notices.map((event) => ({ event }))])
+    if (events.length > 0) await tx.changeRun(run.id, { usage })
+    if (!spent) return
+    committed.spent = spent
+    // The run ends: no further call is released.
+    committed.decisions.length = 0
   }
 
   /** The run waits while every open call of its turn waits for a person. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { RequestedAgent } from '../../../../contracts/api.ts'
 import { ConfigureRequest, type ConfigureRequestInput } from '../../../../contracts/configure.ts'
+import type { HostSettings, SandboxSettings } from '../../../../contracts/policy.ts'
 import { createAgentHostClient } from '../../../agent-host-client/client.ts'
 import { present } from '../../../kit/present.ts'
 import type { BoundSandbox, ForeseenSandbox } from '../../../sandboxes/provider.ts'
@@ -56,6 +57,15 @@ export function draftConfigurations(deps: RunDeps, run: RunRow, given: Omit<Conf
   }
 }
 
+/** An AgentHost of an earlier release rejects settings that it does not know, so it gets only those that it uses. */
+function hostSettings({
+  require_outcome: _outcome,
+  budgets: _budgets,
+  ...settings
+}: SandboxSettings): HostSettings {
+  return settings
+}
+
 type Configuring = {
   readonly sandbox: ForeseenSandbox
   readonly generation: number
@@ -80,7 +90,7 @@ async function configurationOf({ keys, models, clock }: RunDeps, run: RunRow, at
     digestKey: runDigestKey(keys.derive('digest'), run.id),
     credential: resolved.credential,
     agent: resolved.agent,
-    governance: { version: run.policyVersion, settings: run.settings },
+    governance: { version: run.policyVersion, settings: hostSettings(run.settings) },
     workingDirectory: sandbox.workingDirectory(folder?.root),
     ...present({ layout: folder?.layout, session: session && digestOf(session) }),
   }
