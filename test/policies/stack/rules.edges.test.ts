@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { PlannedValue } from '../../../contracts/planned-resource.ts'
-import { customRoleGuid } from '../../../infra/plans/naming.ts'
+import { customRoleGuid } from '../../../infra/model/naming.ts'
 import type { RuledPlan as Plan, RuledResource, StackRule } from '../../../policies/stack/rule.ts'
 import { checkStack, checkWhole } from '../../../policies/stack/rules.ts'
 import { DEFAULT_SETTINGS, environmentOf } from '../../../policies/stack/settings.ts'
