@@ -36,7 +36,7 @@ test('run shows the text of a refusal and fails', async () => {
   expect(shown.status).toBe(1)
   expect(shown.stdout).toMatch(/refuses +I will not.*do that\./)
   expect(shown.stdout, 'nothing that steers a terminal').not.toContain('\u001b')
-  expect(shown.stdout).toMatch(/failed +The model refused: I will not/)
+  expect(shown.stdout).toMatch(/turn +failed: The model refused: I will not/)
   const { stdout } = await again()
   const events = stdout
     .trimEnd()
