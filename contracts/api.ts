@@ -237,7 +237,7 @@ export const ApprovalPage = page(Approval)
 export const FileListing = z.object({ entries: z.array(FileEntry), next: z.string().optional() })
 export type FileListing = z.infer<typeof FileListing>
 
-/** Liveness: the process answers requests. */
+/** Liveness: the process serves requests. */
 export const Health = z.object({ status: z.literal('ok') })
 
 export const Readiness = z.object({

@@ -73,7 +73,7 @@ export type ConfigureRequestInput = z.input<typeof ConfigureRequest>
 
 export const ConfigureReply = z.strictObject({ configured: z.literal(true), runId: z.string() })
 
-/** `failed`: configuration failed, but the process still answers. `leaving`: shutting down, so its errors explain nothing. */
+/** `failed`: configuration failed, but the process still serves requests. `leaving`: shutting down, so its errors explain nothing. */
 export const HostState = z.enum(['starting', 'standby', 'configuring', 'ready', 'failed', 'leaving'])
 export type HostState = z.infer<typeof HostState>
 

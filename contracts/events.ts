@@ -17,7 +17,7 @@ const ApprovalRequired = z.strictObject({
   request: z.unknown(),
   matched: z.array(z.string()),
   expiresAt: When,
-  /** Redaction changed the request; the client tells the person that something is hidden. */
+  /** Redaction changed the request. The client shows that a part is hidden. */
   redacted: z.boolean().default(false),
 })
 

@@ -10,7 +10,7 @@ export const COMPONENTS = {
   sandbox: 'sandbox',
 } as const
 
-/** Claim label with the deployment id. A reaper touches only claims of its own deployment. */
+/** Claim label with the deployment id. A reaper deletes only claims with its own deployment id. */
 export const DEPLOYMENT_LABEL = 'agentweaver.io/deployment'
 export const KIND_LABEL = 'agentweaver.io/kind'
 

@@ -22,7 +22,7 @@ export const FILE_LIMITS = {
 export const DECISION_LIMITS = {
   /** A call without a decision within this time is denied. */
   decisionTimeoutMs: 30_000,
-  /** The API acknowledges events after this time or this many events, whichever is first. */
+  /** The API acknowledges events as soon as this time has passed or this many events have arrived. */
   ackEveryMs: 200,
   ackEveryEvents: 256,
   /** Events and bytes kept until they are acknowledged. A full outbox pauses the turn. */

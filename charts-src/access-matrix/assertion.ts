@@ -12,13 +12,13 @@ export interface Assertion {
 }
 
 export const ROWS = {
-  pair: 'between two ends, and on each side by itself, exactly what the table lists is open',
+  pair: 'exactly the connections of the table are open, between two pods and on each side alone',
   'without refusals':
-    'the same holds where no rule denies: what is closed is closed because nothing opens it',
+    'the same holds without deny rules: closed connections are closed because no rule opens them',
   range: 'no sandbox reaches a metadata service, a private or shared range, or a range of the cluster',
-  name: 'exactly the listed names are looked up and connected to, at the listed ports',
-  rebinding: 'a listed name that resolves into a forbidden range is not connected to',
-  'broad allow': 'one broad allow beside the policies opens nothing that must never be open',
+  name: 'a sandbox can resolve and reach exactly the listed names, at the listed ports',
+  rebinding: 'a sandbox cannot reach a listed name that resolves to a forbidden range',
+  'broad allow': 'an additional policy that allows everything opens no connection that must stay closed',
   explicit: "the cluster's own ranges are denied by name",
 } as const
 export type AssertionRow = keyof typeof ROWS

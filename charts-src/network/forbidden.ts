@@ -8,15 +8,15 @@ export interface ForbiddenRange {
 
 /** Forbidden in every environment. Names that resolve to these addresses stay unreachable too. */
 export const FORBIDDEN_EVERYWHERE: readonly ForbiddenRange[] = [
-  { cidr: '169.254.0.0/16', what: 'link-local addresses, among them the metadata service 169.254.169.254' },
+  { cidr: '169.254.0.0/16', what: 'link-local addresses, including the metadata service 169.254.169.254' },
   { cidr: '168.63.129.16/32', what: "Azure's platform address" },
   { cidr: '10.0.0.0/8', what: 'private addresses' },
   { cidr: '172.16.0.0/12', what: 'private addresses' },
   { cidr: '192.168.0.0/16', what: 'private addresses' },
-  { cidr: '100.64.0.0/10', what: 'addresses shared behind a provider' },
-  { cidr: 'fc00::/7', what: 'private addresses, among them the metadata service fd00:ec2::254' },
+  { cidr: '100.64.0.0/10', what: 'shared addresses of providers (carrier-grade NAT)' },
+  { cidr: 'fc00::/7', what: 'private addresses, including the metadata service fd00:ec2::254' },
   { cidr: 'fe80::/10', what: 'link-local addresses' },
-  { cidr: '64:ff9b::/96', what: 'IPv4 addresses behind a translator' },
+  { cidr: '64:ff9b::/96', what: 'IPv4 addresses behind NAT64' },
 ]
 
 /** Ranges of the infrastructure's outputs. They are listed even where a private range covers them. */

@@ -40,7 +40,7 @@ const PROBLEM_WORDS: Record<AuditProblem['problem'], string> = {
   edited: 'a record, or the stored head of the chain, was changed',
   truncated: 'the records from here to the end are missing',
   duplicated: 'a record is there twice',
-  unknownKey: 'the record was made with a key that was not given',
+  unknownKey: 'the record has a key that you did not pass with --key',
   unsealed: 'the run has ended, and its seal is missing',
   unknownRun: 'neither a run nor a seal has this id',
 }
@@ -51,7 +51,7 @@ export function verificationLines(report: AuditVerification, { terminal }: CliCo
   const headLine = head
     ? [`Head of the deployment's chain: ${head.count} records, ${head.mac || 'empty'}`]
     : []
-  if (ok) return [`${paint.green('The audit holds')}: ${chains} chains, ${records} records.`, ...headLine]
+  if (ok) return [`${paint.green('The audit is intact')}: ${chains} chains, ${records} records.`, ...headLine]
   const more = problemCount - problems.length
   return [
     `${paint.red('The audit was changed')}: ${problemCount} problems in ${chains} chains, ${records} records.`,

@@ -59,7 +59,7 @@ async function readKey(file: string): Promise<AuditKey> {
   const key = readAuditKey(content)
   if (key) return key
   throw usageError(
-    `${file} holds no deployment key: that is 32 bytes, or their base64.`,
-    'A service of your own keeps it in keys/deployment.key of its state folder; "npm run keys" makes deployment-key.',
+    `${file} does not contain a deployment key (32 bytes, or their base64).`,
+    'Your own service keeps it in keys/deployment.key of its state folder; "npm run keys" writes it to the file deployment-key.',
   )
 }

@@ -88,7 +88,8 @@ function showAuditCommand(context: CliContext): Command {
   const command = addFilters(
     newAuditCommand({
       usage: 'show',
-      about: 'Show the audit records of a run or a sandbox, oldest first. "deployment" has those of no run.',
+      about:
+        'Show the audit records of a run or a sandbox, oldest first. "deployment" shows the records that belong to no run.',
       example:
         'agentweaver audit show run_0197f6f2…\nagentweaver audit show deployment --store copy/store.db',
     }),
@@ -123,7 +124,7 @@ function verifyAuditCommand(context: CliContext): Command {
   })
     .argument('[run]', 'only this run, and the chain of the deployment')
     .option('--key <file>', 'the deployment key, with --store; again for a key before it', collect)
-    .addHelpText('after', '\nExit status: 0 the audit holds, 1 it does not.')
+    .addHelpText('after', '\nExit status: 0 the audit is intact, 1 it is not.')
   command.action(async (run: string | undefined) => {
     const options = parseOptions(Options, command)
     const { store, key } = options

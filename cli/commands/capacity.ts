@@ -37,7 +37,7 @@ export function capacityCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'capacity',
     about:
-      'Calculate how many sandboxes an environment holds: which limit is reached first, and how many to keep warm.',
+      'Calculate how many sandboxes fit in an environment, which limit is reached first, and how many to keep warm.',
     example: 'agentweaver capacity --env prod --arrivals 120 --duration 30 --hit-ratio 0.99',
   })
     .requiredOption('--env <name>', 'environments/<name>.json in this folder, or the path of such a file')
@@ -56,7 +56,7 @@ export function capacityCommand(context: CliContext): Command {
       '--replenish-seconds <s>',
       `time until a used warm sandbox is replaced (default: ${KATA_START_SECONDS})`,
     )
-    .addHelpText('after', '\nThe model, and where the defaults come from: docs/capacity.md')
+    .addHelpText('after', '\ndocs/capacity.md describes the model and the defaults.')
   command.action(() => {
     const options = parseOptions(CapacityOptions, command)
     const { terminal } = context

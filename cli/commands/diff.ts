@@ -24,7 +24,7 @@ const DiffOptions = ServiceOptions.extend({
 export function diffCommand(context: CliContext): Command {
   const command = newServiceCommand({
     usage: 'diff',
-    about: 'Show what a run changed in its folder. The diff is there when the run has ended.',
+    about: 'Show what a run changed in its folder. The diff is available after the run has ended.',
     example: 'agentweaver diff run_0197f6f2…\nagentweaver diff run_0197f6f2… --stat',
   })
     .argument('<run>', 'id of the run or sandbox')

@@ -37,8 +37,8 @@ type ExecOptions = z.infer<typeof ExecOptions>
 const MEBIBYTE = 1_048_576
 const MAX_OUTPUT = `${EXEC_LIMITS.defaultMaxOutputBytes / MEBIBYTE} MiB`
 const EXIT_STATUS = `
-Exit status: that of the command; 124 timed out, 128 + n ended by signal n, 125 succeeded
-but wrote more than ${MAX_OUTPUT} to stdout or to stderr: what came after that is lost.`
+Exit status: the exit status of the command; 124 timed out, 128 + n ended by signal n, 125 succeeded
+but wrote more than ${MAX_OUTPUT} to stdout or to stderr: later output is lost.`
 
 /** Registered as `exec` and as `sandbox exec`. */
 export function execCommand(context: CliContext): Command {
@@ -119,7 +119,7 @@ function cutLines({ stdoutBytes, stderrBytes }: ExecResult): string[] {
   return [
     ...cut.map(
       ([name, bytes]) =>
-        `${name} was cut: the command wrote ${bytes} bytes, of which the first ${max} are kept.`,
+        `${name} was cut: the command wrote ${bytes} bytes, and only the first ${max} are kept.`,
     ),
     'To keep all of it, write it to a file in the workspace: agentweaver exec RUN "COMMAND > FILE".',
   ]

@@ -41,7 +41,7 @@ function checkCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'check',
     about:
-      'Check a stack file without access to a cloud: address ranges, sizes, pools, quota, names, and values that cannot change any more. Prints the capacity that it pays for. With --azure it also asks the subscription what is missing.',
+      'Check a stack file without access to a cloud: address ranges, sizes, pools, quota, names, and values that can no longer change. Prints the capacity that it pays for. With --azure, it also checks what the subscription lacks.',
     example:
       'agentweaver infra check dev\nagentweaver infra check ./Pulumi.dev.yaml --against plans/dev.json\nagentweaver infra check dev --azure',
   })
@@ -126,13 +126,13 @@ function partOf(config: SliceConfig | LayerConfig): { readonly record: object; r
     const { slug, expires, ceiling } = config
     return {
       record: { slice: { slug, expires, ceiling } },
-      text: `A slice ${slug} until ${expires}: its nodes are those of ${environment}; at most ${ceiling.pods} pods, ${ceiling.cpuMillis}m cpu, ${ceiling.memoryMib} MiB.`,
+      text: `A slice ${slug} until ${expires}: it uses the nodes of ${environment}; at most ${ceiling.pods} pods, ${ceiling.cpuMillis}m cpu, ${ceiling.memoryMib} MiB.`,
     }
   }
   const { layer } = config
   return {
     record: { layer: { environment, layer } },
-    text: `The layer ${layer} of ${environment}: its settings are those of Pulumi.${environment}.yaml.`,
+    text: `The layer ${layer} of ${environment}: its settings come from Pulumi.${environment}.yaml.`,
   }
 }
 
@@ -157,7 +157,7 @@ async function readPlan(folder: string, environment: string, named: string | und
     throw usageError(`There is no plan ${named} in ${folder}.`, 'npm run plan writes one.')
   }
   const parsed = PlanShape.safeParse(jsonOf(await readFile(file, 'utf8')))
-  if (!parsed.success) throw usageError(`${path} is no plan.`, 'npm run plan writes one.')
+  if (!parsed.success) throw usageError(`${path} is not a plan.`, 'npm run plan writes one.')
   return { path, plan: parsed.data as unknown as Plan }
 }
 

@@ -25,7 +25,10 @@ export function moveStateCommand(context: CliContext): Command {
     const { stateDir, earlier } = readClientConfig({}, terminal.io)
     const from = folder === undefined ? earlier.found[0] : resolve(terminal.io.cwd, folder)
     if (from === undefined)
-      throw usageError('There is no state of an earlier version here or at home.', 'Name its folder.')
+      throw usageError(
+        'No state of an earlier version was found here or in the home folder.',
+        'Name its folder.',
+      )
     const to = stateDir.value
     const files = await move({ from, to })
     if (json) terminal.json({ from, to, files })

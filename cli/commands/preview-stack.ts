@@ -100,7 +100,7 @@ function statusCommand(context: CliContext): Command {
       about: 'Show whether a branch has a preview, and when it expires.',
       example: 'agentweaver preview-stack status --branch fix/egress',
     }),
-  ).addHelpText('after', '\nExit status: 0 it is there, 3 there is none.')
+  ).addHelpText('after', '\nExit status: 0 the preview exists, 3 it does not.')
   command.action(async () => {
     const { branch, json } = parseOptions(Common, command)
     const { pulumi } = toolsOf(context)
@@ -135,7 +135,7 @@ function downCommand(context: CliContext): Command {
   const command = withBranch(
     newCommand({
       usage: 'down',
-      about: 'Destroy the preview of a branch and its stack. Succeeds if there is none.',
+      about: 'Destroy the preview of a branch and its stack. Succeeds if the preview does not exist.',
       example: 'agentweaver preview-stack down --branch fix/egress',
     }),
   )
@@ -158,7 +158,7 @@ function downCommand(context: CliContext): Command {
 function sweepCommand(context: CliContext): Command {
   const command = newCommand({
     usage: 'sweep',
-    about: 'Destroy the previews that have expired, and print for each what was done and why.',
+    about: 'Destroy the previews that have expired, and print the result and the reason for each.',
     example: 'agentweaver preview-stack sweep --dry-run',
   })
     .option('--dry-run', 'destroy nothing')

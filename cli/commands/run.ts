@@ -210,7 +210,7 @@ function defaultAgent(options: RunOptions, env: EnvSource): (typeof AGENTS)[numb
 /** A JSON error says where the syntax is wrong. For a missing file, the system's message would only repeat the path. */
 function whyUnread(error: unknown): string {
   if (error instanceof SyntaxError) return `it is not JSON. ${error.message}`
-  return errnoOf(error) === 'ENOENT' ? 'there is no such file.' : messageOf(error)
+  return errnoOf(error) === 'ENOENT' ? 'the file does not exist.' : messageOf(error)
 }
 
 async function readPlan(file: string | undefined, cwd: string): Promise<Plan> {

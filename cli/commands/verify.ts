@@ -53,7 +53,7 @@ export function verifyCommand(context: CliContext): Command {
     .option('--strict', 'count a check that was not run as failed')
     .option(
       '--allowed <host:port>',
-      'a destination that sandboxes may reach; default: those of policies/agent/egress.yaml',
+      'a destination that sandboxes may reach; default: the destinations in policies/agent/egress.yaml',
     )
     .option(
       '--unlisted <host:port>',

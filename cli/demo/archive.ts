@@ -16,7 +16,7 @@ export async function unpackTo(folder: string, archive: AsyncIterable<Uint8Array
   const ended = once(tar, 'exit')
   await pipeline(Readable.from(archive), tar.stdin)
   const [code] = await ended
-  if (code !== 0) throw new CliError('The workspace came back damaged.', { status: EXIT.runFailed })
+  if (code !== 0) throw new CliError('The downloaded workspace is damaged.', { status: EXIT.runFailed })
 }
 
 /** Unified diff of two folders. */

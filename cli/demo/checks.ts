@@ -54,7 +54,7 @@ const RUN_CHECKS: readonly Check[] = [
     holds: ({ events }) => events.every(({ sequence }, index) => sequence === index + 1),
   },
   {
-    what: 'the run got a sandbox of its own',
+    what: 'the run got a separate sandbox',
     holds: (evidence) => has(evidence, ({ type }) => type === 'sandbox.execution_pod.bound'),
   },
   {

@@ -37,7 +37,7 @@ export type Ending =
 
 /** A single broken connection is not worth a message. */
 const TOLD_BREAKS = 3
-const AWAY_WORDS = 'The service does not answer. Trying again for half a minute.'
+const AWAY_WORDS = 'The service does not respond. Retrying for half a minute.'
 
 /** Shows a run until it ends, asks the person its questions, and handles Ctrl-C. */
 export async function followRun(options: FollowOptions): Promise<Ending> {
@@ -75,7 +75,7 @@ const isAway = (error: unknown) => error instanceof SandboxError && error.code =
 
 /** The service did not come back. The hint says how to continue later. */
 const away = ({ runId, suffix, isEmbedded }: FollowOptions, last: number, cause: unknown): CliError =>
-  new CliError('The service does not answer any more.', {
+  new CliError('The service no longer responds.', {
     status: EXIT.unreachable,
     cause,
     hint: isEmbedded

@@ -40,7 +40,7 @@ export function createSession(options: FollowOptions) {
         else if (/^y(es)?$/i.test(answer.trim())) exits.cancel()
         else {
           interrupts = 0
-          terminal.note('The run goes on.')
+          terminal.note('The run continues.')
         }
         return 'settled'
       },

@@ -115,5 +115,5 @@ async function budget({ config, call, today }: Asked): Promise<AzureCheck> {
   if (!/NotFound|could not be found/i.test(stderr)) return { check, state: 'fail', detail: complaint(stderr) }
   const problem = budgetStartProblem(config.budget.startDate, today)
   if (problem !== undefined) return { check, state: 'fail', detail: `budget.startDate ${problem}` }
-  return { check, state: 'pass', detail: `it can be made, from ${config.budget.startDate} on` }
+  return { check, state: 'pass', detail: `it can be created, starting ${config.budget.startDate}` }
 }

@@ -58,7 +58,7 @@ export function capacityBought(config: PlatformConfig, environment?: Environment
 
 function kataNode({ pools: { kata } }: PlatformConfig) {
   const size = parseVmSize(kata.size)
-  if (!size) throw new RangeError(`${kata.size} has passed the schema but is no size`)
+  if (!size) throw new RangeError(`${kata.size} passed the schema but is not a known size`)
   return { ...nodeCapacity(size, kata), ...kata.measured }
 }
 

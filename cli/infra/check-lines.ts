@@ -10,15 +10,18 @@ export function capacityLines(bought: CapacityBought, look: Look): string[] {
   return [
     ...facts(
       [
-        ['a node holds', `${perNode} sandboxes; ${limit} runs out first`],
-        ['in all', `${inAll} sandboxes with every node of the pool, warm ones included`],
+        ['per node', `${perNode} sandboxes; ${limit} is the limit`],
+        ['in total', `${inAll} sandboxes with all nodes of the pool, including warm ones`],
         [
           'warm',
-          `${warm.sandboxes} sandboxes, ${warm.nodes} ${warm.nodes === 1 ? 'node' : 'nodes'}: ${warm.nodeHoursPerMonth} node-hours a month while nobody works`,
+          `${warm.sandboxes} sandboxes, ${warm.nodes} ${warm.nodes === 1 ? 'node' : 'nodes'}: ${warm.nodeHoursPerMonth} node-hours a month without any run`,
         ],
         ...classes.map(
           ({ kind, perNode: each, inAll: bound }) =>
-            [`class ${kind}`, `${each} a node, ${bound} bound at once beside the warm ones`] as const,
+            [
+              `class ${kind}`,
+              `${each} per node, ${bound} bound at once in addition to the warm ones`,
+            ] as const,
         ),
       ],
       look.paint,

@@ -37,10 +37,12 @@ function compare({ path, was, wanted, remedy }: Compared): ConfigProblem[] {
   const isTold =
     typeof was === 'string' || typeof was === 'number' || typeof was === 'boolean' || Array.isArray(was)
   if (!isTold || told(was) === told(wanted)) return []
-  return [{ path, message: `is ${told(wanted)}, but was made as ${told(was)} and cannot change: ${remedy}` }]
+  return [
+    { path, message: `is ${told(wanted)}, but was created as ${told(was)} and cannot change: ${remedy}` },
+  ]
 }
 
-const KEEP = 'keep it, or move to a stack of another name'
+const KEEP = 'keep it, or create a stack with another name'
 
 function clusterProblems(config: PlatformConfig, plan: Plan): ConfigProblem[] {
   return ofType(plan, 'containerservice:ManagedCluster').flatMap(({ inputs }) => {
@@ -68,7 +70,7 @@ function subnetProblems({ network }: PlatformConfig, plan: Plan): ConfigProblem[
   if (made.size === 0) return []
   return SUBNET_KEYS.filter((key) => !made.has(network[key])).map((key) => ({
     path: `network.${key}`,
-    message: `is ${network[key]}, which is none of the ranges that were made (${[...made].map(told).join(', ')}) and cannot change: ${KEEP}`,
+    message: `is ${network[key]}, which is not one of the existing ranges (${[...made].map(told).join(', ')}) and cannot change: ${KEEP}`,
   }))
 }
 
@@ -95,7 +97,7 @@ function poolProblems({ pools }: PlatformConfig, plan: Plan): ConfigProblem[] {
         path: `pools.${name}.${setting}`,
         was: pool.inputs[POOL_SETTINGS[setting]],
         wanted: pools[name][setting],
-        remedy: `raise pools.${name}.generation to ${generation + 1}, which makes a second pool beside it`,
+        remedy: `raise pools.${name}.generation to ${generation + 1}, which creates a second pool`,
       }),
     )
   })

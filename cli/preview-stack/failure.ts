@@ -11,7 +11,7 @@ export class StackLocked extends CliError {
   constructor(stack: string, said: string) {
     super(`${stack} is locked: ${lastLines(said)}`, {
       status: EXIT.runFailed,
-      hint: `If nobody works on it, its lock was left by a run that was killed: pulumi cancel --stack ${stack}`,
+      hint: `If no other update is running, a killed run left the lock: pulumi cancel --stack ${stack}`,
     })
     const [, time = ''] = /\(pid \d+\) at (\S+)/.exec(said) ?? []
     this.since = Number.isNaN(Date.parse(time)) ? undefined : new Date(time)

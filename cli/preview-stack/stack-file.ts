@@ -35,7 +35,7 @@ export async function previewKeys(folder: string, config: PreviewConfig): Promis
   const { environment, slug, branch, expires } = config
   if (environment === 'prod')
     throw usageError(
-      'prod has no previews: code of a branch would run beside it.',
+      'prod has no previews, because code of a branch would run in the same cluster.',
       'Name another --environment.',
     )
   const base = await readStackFile(folder, environment)

@@ -86,5 +86,5 @@ const absent = (program: string, cause: Error) =>
 const killed = (program: string, args: readonly string[], signal: string | null) =>
   new CliError(`${program} ${args.slice(0, 2).join(' ')} was ended by ${signal ?? 'a signal'}.`, {
     status: EXIT.runFailed,
-    hint: 'It took too long or printed too much. Run it again; its own state records what it has done.',
+    hint: 'It took too long or printed too much. Run it again; it continues from its own state.',
   })

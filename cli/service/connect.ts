@@ -92,7 +92,7 @@ const strayKey = (): CliError =>
 const distrusted = (why: Distrust): CliError =>
   new CliError(why.message, {
     status: EXIT.refused,
-    hint: 'If the folder is yours, "agentweaver serve" makes it private again. Otherwise remove it, or set AGENTWEAVER_STATE_DIR to another folder.',
+    hint: 'If the folder is yours, "agentweaver serve" restores its permissions. Otherwise remove it, or set AGENTWEAVER_STATE_DIR to another folder.',
     cause: why,
   })
 

@@ -30,9 +30,7 @@ async function can(inputs: CheckInputs, wish: readonly string[], as?: string): P
   if (answer === 'yes') return true
   // kubectl prints "no" with status 1. A failed request has status 1 too, so the text is checked.
   if (status === 1 && /^no\b/.test(answer)) return false
-  throw new NotRun(
-    `the API server did not answer the question: ${stderr.trim().split('\n').at(-1) ?? answer}`,
-  )
+  throw new NotRun(`the API server gave no usable response: ${stderr.trim().split('\n').at(-1) ?? answer}`)
 }
 
 /** The service accounts of sandboxes have no permissions at the API server. */

@@ -16,7 +16,7 @@ async function nodesOf({ kubectl }: CheckInputs): Promise<Node[]> {
   return items
 }
 
-/** Every pool has the number of ready nodes and the VM size that the stack file asks for. */
+/** Every pool has the number of ready nodes and the VM size that the stack file requires. */
 export const pools: Check = {
   id: 'pools',
   shows: 'every pool of the stack file is there, within its bounds, and ready',
@@ -32,7 +32,7 @@ export const pools: Check = {
       )
       return [
         ...(ready < wanted.min || ready > wanted.max
-          ? [`pool ${pool} has ${ready} ready nodes; the stack file asks for ${wanted.min} to ${wanted.max}`]
+          ? [`pool ${pool} has ${ready} ready nodes; the stack file requires ${wanted.min} to ${wanted.max}`]
           : []),
         ...otherSizes.map(({ metadata }) => `node ${metadata.name} is not a ${wanted.size}`),
       ]

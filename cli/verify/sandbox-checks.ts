@@ -28,7 +28,7 @@ export const kernel: Check = {
   shows: 'the kernel in a sandbox is not the kernel of its node',
   async run(inputs) {
     const { isolation } = inputs.environment
-    if (isolation === 'none') throw new NotRun('isolation is none: sandboxes share the kernel of the node')
+    if (isolation === 'none') throw new NotRun('isolation is none: sandboxes share the kernel of their node')
     const sandbox = await inputs.sandbox('command')
     const pod = await podOf(inputs, sandbox)
     const inside = (await sandbox.output('uname -r')).trim().slice(0, KERNEL_CHARACTERS)
@@ -83,7 +83,7 @@ async function forbidden(inputs: CheckInputs, own: string | undefined): Promise<
 function listedOf({ listed }: CheckInputs): Listed {
   if (listed) return listed
   throw new NotRun(
-    'policies/agent/egress.yaml allows pods no destination, so there is no control for the probe',
+    'policies/agent/egress.yaml allows pods no destination, so the probe has no reachable control destination',
   )
 }
 
@@ -107,7 +107,7 @@ export const fences: Check = {
     const isClosed = inputs.environment.egress.mode === 'closed'
     if (controls.length === 0 && !isClosed)
       throw new NotRun(
-        `nothing answers, including the destinations that class ${listed.kind} may reach (${listed.targets.map(told).join(', ')}), so the check proves nothing`,
+        `no destination responds, including the destinations that class ${listed.kind} may reach (${listed.targets.map(told).join(', ')}), so the check proves nothing`,
       )
     return isClosed && controls.length > 0
       ? fail(`egress is closed, but a sandbox reaches ${controls.map(told).join(', ')}`)
@@ -136,7 +136,7 @@ export const fqdn: Check = {
         : [`${silent.join(', ')}: allowed for class ${kind}, but none is reachable`]),
       ...(isUnlistedOpen ? [`${unlisted} is not allowed, but reachable`] : []),
     ]
-    const quiet = silent.length === 0 ? '' : `; no answer from ${silent.join(', ')}`
+    const quiet = silent.length === 0 ? '' : `; no response from ${silent.join(', ')}`
     return verdict(wrong, `class ${kind} reaches ${reached.join(', ')} and not ${unlisted}${quiet}`)
   },
 }

@@ -93,7 +93,7 @@ function preparedWords(
   { paint }: Look,
 ): string {
   const kept = readOnly.length === 0 ? '' : `; read-only: ${visible(readOnly.join(', '))}`
-  if (mode === 'in-place') return `${visible(path)} itself, with a git directory of its own${kept}`
+  if (mode === 'in-place') return `${visible(path)} itself, with a private git directory${kept}`
   const own = hasUncommittedChanges ? ', with your uncommitted changes' : ''
   const missing = unreadable ? `; not readable: ${visible(unreadable.names.join(', '))}` : ''
   return `a copy of ${visible(path)}${own}  ${paint.dim(`${(files ?? 0).toLocaleString('en')} files${missing}`)}`

@@ -90,8 +90,8 @@ function silent(error: unknown): SandboxError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
   if (cause instanceof SandboxError) return cause
   if (isTimeout(cause))
-    return new SandboxError('deadline_exceeded', 'the AgentHost did not answer in time', { cause })
-  return new SandboxError('sandbox_lost', `the AgentHost does not answer: ${withoutAddress(cause)}`, {
+    return new SandboxError('deadline_exceeded', 'the AgentHost did not respond in time', { cause })
+  return new SandboxError('sandbox_lost', `the AgentHost does not respond: ${withoutAddress(cause)}`, {
     cause,
   })
 }
@@ -116,7 +116,7 @@ export async function faultOf(response: Response): Promise<SandboxError> {
     const problem = Problem.parse(JSON.parse(text))
     return new SandboxError(problem.code, problem.detail)
   } catch (error) {
-    return senseless(`the AgentHost answered ${response.status}: ${text.slice(0, 200)}`, error)
+    return senseless(`the AgentHost responded with ${response.status}: ${text.slice(0, 200)}`, error)
   }
 }
 
@@ -134,7 +134,10 @@ export async function* bodyOf(
     for await (const chunk of response.body ?? []) {
       bytes += (chunk as Uint8Array).byteLength
       if (bytes > maxBytes)
-        throw new SandboxError('sandbox_lost', `the AgentHost answered more than ${maxBytes} bytes`)
+        throw new SandboxError(
+          'sandbox_lost',
+          `the response of the AgentHost has more than ${maxBytes} bytes`,
+        )
       yield chunk as Uint8Array
     }
   } catch (error) {
@@ -153,7 +156,7 @@ export async function answerOf<T>(response: Response, schema: z.ZodType<T>): Pro
   try {
     return schema.parse(JSON.parse(text))
   } catch (error) {
-    throw senseless('the AgentHost answered what makes no sense', error)
+    throw senseless('the response of the AgentHost is invalid', error)
   }
 }
 

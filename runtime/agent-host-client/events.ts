@@ -78,7 +78,7 @@ async function* readUntilSilent(
 }
 
 const silent = () =>
-  new SandboxError('sandbox_lost', `the sandbox said nothing for ${SILENCE_MS} ms, not even a heartbeat`)
+  new SandboxError('sandbox_lost', `the sandbox sent nothing for ${SILENCE_MS} ms, not even a heartbeat`)
 
 function parseEnvelope(data: string): HostEnvelope {
   try {

@@ -82,7 +82,7 @@ export function createTurnClient(connection: AgentHostConnection) {
       left.abort()
       stream.return(undefined).catch(() => undefined)
       if (first.done || first.value.payload?.$case !== 'task') {
-        throw notTaken(new Error('its answer has another form'))
+        throw notTaken(new Error('its response has an unknown form'))
       }
     },
 
@@ -134,9 +134,9 @@ function readable(data: string): unknown {
   }
 }
 
-const SENSELESS = 'the sandbox answered a turn with what makes no sense'
+const SENSELESS = 'the response of the sandbox to a turn is invalid'
 
 const notTaken = (cause: unknown): SandboxError =>
   cause instanceof SandboxError
     ? cause
-    : new SandboxError('agent_failed', `the sandbox did not take the turn: ${messageOf(cause)}`, { cause })
+    : new SandboxError('agent_failed', `the sandbox did not accept the turn: ${messageOf(cause)}`, { cause })

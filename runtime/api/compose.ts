@@ -115,7 +115,9 @@ async function toolRootsOf({ toolRoots }: ApiConfig, log: Log): Promise<string[]
   if (executable.startsWith('/usr/')) return [...toolRoots]
   const own = await nodeFolder(executable)
   if (own !== undefined) return [...toolRoots, own]
-  log.warn('commands do not see the Node of the service: its folder holds other files too', { executable })
+  log.warn('commands do not see the Node of the service, because its folder also contains other files', {
+    executable,
+  })
   return [...toolRoots]
 }
 

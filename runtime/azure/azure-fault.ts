@@ -54,10 +54,10 @@ export class ResponseObserver {
       return new SandboxError('credential_unavailable', 'the credential could not be asked for')
     const { server, status, code, retryAfterMs = 0 } = this.#last
     if (status === undefined) return new Transient(`the ${server} cannot be reached`)
-    const said = `the ${server} answered ${status}${code === undefined ? '' : ` (${code})`}`
+    const said = `the ${server} responded with ${status}${code === undefined ? '' : ` (${code})`}`
     if (status === 429 || status === 408 || status >= 500) return new Transient(said, retryAfterMs)
     if (status < 300 || isUnmetChallenge(this.#last)) {
-      return new SandboxError('credential_unavailable', `the answer of the ${server} was not acceptable`)
+      return new SandboxError('credential_unavailable', `the response of the ${server} was invalid`)
     }
     return new SandboxError(FINAL[server][status] ?? 'credential_unavailable', said)
   }

@@ -43,7 +43,7 @@ export async function retryWithin<T>(
   }
 }
 
-const SILENT = 'nobody answered in time'
+const SILENT = 'no server responded in time'
 
 const exhausted = (last: string) => new SandboxError('credential_unavailable', last)
 

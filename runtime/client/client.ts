@@ -330,7 +330,7 @@ function parseJson(text: string): unknown {
 const unknownForm = (cause: unknown) =>
   new SandboxError(
     'internal',
-    'The service answered in a form that this client does not know. Are both of the same version?',
+    'This client does not understand the response of the service. Check that both have the same version.',
     { cause },
   )
 

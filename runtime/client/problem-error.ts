@@ -28,7 +28,7 @@ export async function readProblem(response: Response): Promise<ProblemError> {
     title: response.statusText,
     status: response.status,
     code: response.status < 500 ? 'invalid_request' : 'unavailable',
-    detail: `The service answered ${response.status} without saying why. Is this an Agentweaver service?`,
+    detail: `The service responded with ${response.status} and gave no reason. Check that the URL is an Agentweaver service.`,
   })
 }
 

@@ -134,7 +134,7 @@ const refusalOf = async (response: Response): Promise<ProblemError> =>
 function startLimit({ content, signal }: WireRequest, { pathname }: URL) {
   const late = new AbortController()
   const timer = setTimeout(
-    () => late.abort(new SandboxError('deadline_exceeded', `${pathname} did not answer in time`)),
+    () => late.abort(new SandboxError('deadline_exceeded', `${pathname} did not respond in time`)),
     content ? UPLOAD_TIMEOUT_MS : REQUEST_TIMEOUT_MS,
   )
   return {

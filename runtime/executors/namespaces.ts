@@ -39,7 +39,7 @@ const ISOLATION = {
   isRealIsolation: true,
   enforcesEgress: false,
   shell: commandShell().name,
-  reason: 'the namespaces of this kernel work with util-linux alone',
+  reason: 'the namespaces of this kernel work with util-linux',
 } as const
 
 /**

@@ -73,7 +73,7 @@ async function resultsOf(ending: Ending, runGit: RunGit | undefined) {
   const { git, problem } = record
   if (git && runGit && problem === undefined)
     return attempt('The results could not be created', () => makeResults({ ...ending, git, runGit }))
-  problems.push(`There are no results: ${problem ?? 'nothing isolates git on this machine'}.`)
+  problems.push(`There are no results: ${problem ?? 'no isolation for git works on this machine'}.`)
   return undefined
 }
 

@@ -98,7 +98,7 @@ async function inspect(repository: Repository): Promise<FoundGit> {
   const objects = join(commonDir, 'objects')
   if ((await kindOf(join(gitDir, 'HEAD'))) === undefined) return { kind: 'broken' }
   if (entry === 'folder' && (await kindOf(join(gitDir, 'commondir'))) !== undefined)
-    return refused(`${gitDir} takes its objects from another repository (commondir)`)
+    return refused(`${gitDir} uses the objects of another repository (commondir)`)
   if ((await kindOf(join(commonDir, 'reftable'))) !== undefined)
     return refused(`${commonDir} keeps its refs in the reftable format, which is not supported`)
   for (const folder of [objects, join(commonDir, 'refs')]) {

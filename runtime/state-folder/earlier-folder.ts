@@ -76,7 +76,7 @@ function whyNot(path: string, key: Uint8Array | undefined): string | undefined {
     const seal = folder.readFile(SEAL_FILE) ?? ''
     const numbers = lstatSync(folder.at('.'), { bigint: true })
     if (key !== undefined && isSealOf(seal, numbers, key)) return undefined
-    return 'no service made it here: it was copied, unpacked or checked out'
+    return 'it was not created here by a service, but copied, unpacked or checked out'
   } catch (error) {
     if (!(error instanceof Distrust)) throw error
     return error.path === path ? error.reason : `${basename(error.path)} in it: ${error.reason}`
@@ -87,7 +87,7 @@ function whyNot(path: string, key: Uint8Array | undefined): string | undefined {
 export function undecidedWords(found: readonly string[], stateDir: string): string {
   const [nearest = ''] = found
   return [
-    `The state of an earlier version is in ${found.join(', ')}, and there is none in ${stateDir} yet. Choose one:`,
+    `The state of an earlier version is in ${found.join(', ')}, and ${stateDir} has no state yet. Choose one:`,
     `  npx agentweaver move-state ${nearest}    moves it to ${stateDir}`,
     `  AGENTWEAVER_STATE_DIR=${nearest}    keeps it where it is`,
     `  AGENTWEAVER_STATE_DIR=${stateDir}    starts with a new, empty one`,

@@ -114,7 +114,7 @@ function recordIn(to: string): Record | undefined {
 function requireMovable(from: string, to: string): void {
   if (from === to) throw refused(`${to} is the state folder already.`)
   using folder = openPrivateFolder(from)
-  if (!folder || !hasState(from)) throw refused(`${from} holds no state of a service.`)
+  if (!folder || !hasState(from)) throw refused(`${from} does not contain the state of a service.`)
   requireNoCopies(join(from, WORKSPACES_FOLDER))
   if (hasState(to)) throw refused(`${to} has a state already, and two cannot be merged. ${elsewhere(from)}`)
 }
@@ -123,7 +123,7 @@ function requireMovable(from: string, to: string): void {
 function requireNoCopies(workspaces: string): void {
   if (!existsSync(workspaces) || readdirSync(workspaces).length === 0) return
   throw refused(
-    `${workspaces} holds work of runs that is not stored; nothing was moved. Start the service on ${dirname(workspaces)} once more, which stores it; keep what it could not store, and delete the rest.`,
+    `${workspaces} contains results of runs that are not stored yet; nothing was moved. Start the service on ${dirname(workspaces)} once more to store them. Then keep the files that it could not store, and delete the rest.`,
   )
 }
 

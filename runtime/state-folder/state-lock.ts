@@ -46,7 +46,7 @@ function runningService(stateDir: string): RunningService | undefined {
 }
 
 const OWN_FOLDER =
-  'A second service needs a folder and a port of its own: AGENTWEAVER_STATE_DIR, AGENTWEAVER_PORT.'
+  'A second service needs a separate folder and port: AGENTWEAVER_STATE_DIR, AGENTWEAVER_PORT.'
 
 /** There is one service for each state folder, also where several clones of this repository are. */
 function busyWords(stateDir: string, service: RunningService | undefined): string {

@@ -15,7 +15,7 @@ export const applyPatchTool = ({ toolbox }: ToolDeps): Tool => {
       'or lies between "*** Begin Patch" and "*** End Patch" with sections "*** Add File: path",',
       '"*** Update File: path" (optional "*** Move to: path", then hunks that begin with "@@") and',
       '"*** Delete File: path". Lines of a hunk begin with " " (context), "-" or "+".',
-      'Context and removed lines must be those of the file exactly.',
+      'Context and removed lines must match the file exactly.',
     ].join(' '),
     schema: TOOL_ARGUMENTS.apply_patch,
     run: async ({ patch }, { signal }) => {

@@ -12,7 +12,7 @@ export const readFileTool = ({ toolbox, openFilter }: ToolDeps): Tool => {
   return defineTool({
     name: 'read_file',
     description: [
-      'Read a text file of the workspace. Each line of the answer is its number, a tab and its text;',
+      'Read a text file of the workspace. Each line of the result is its number, a tab and its text;',
       'number and tab are not part of the file.',
       `At most ${READ_LIMITS.maxLines} lines at once: use start_line and end_line for the rest of a long file.`,
     ].join(' '),

@@ -38,7 +38,7 @@ export const askQuestionTool = (): Tool =>
     schema: CONTROL_TOOL_ARGUMENTS.ask_question,
     run: (_args, { answer }) =>
       answer === undefined
-        ? failure('no_answer', 'Nobody answered. Continue as well as you can')
+        ? failure('no_answer', 'No one answered. Continue as well as you can')
         : success(answer),
   })
 

@@ -104,7 +104,7 @@ const factsOf = (result: ExecResult, trimmed: boolean) => ({
 
 const WHY = {
   spawn_failed: 'The command could not be started',
-  lost: 'The sandbox was lost while the command ran; what it did is unknown',
+  lost: 'The sandbox was lost while the command ran; its effect is unknown',
   cancelled: 'The command was cancelled',
 } as const
 

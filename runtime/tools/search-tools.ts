@@ -12,7 +12,7 @@ export const grepSearchTool = ({ toolbox }: ToolDeps): Tool =>
     name: 'grep_search',
     description: [
       'Search the text files of the workspace, line by line. The pattern is plain text unless is_regex is true',
-      '(RE2 syntax: no look-around, no back references). Each line of the answer is path:line: text.',
+      '(RE2 syntax: no look-around, no back references). Each line of the result is path:line: text.',
       `${SKIPPED} Default ${FILE_LIMITS.grepDefault} results, at most ${FILE_LIMITS.grepMax}.`,
     ].join(' '),
     schema: TOOL_ARGUMENTS.grep_search,

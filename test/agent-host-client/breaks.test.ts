@@ -235,7 +235,7 @@ describe.each([
 
     const error = await client.health(soon()).catch((thrown: unknown) => thrown)
 
-    expect(error).toMatchObject({ code: 'sandbox_lost', message: `the AgentHost does not answer: ${said}` })
+    expect(error).toMatchObject({ code: 'sandbox_lost', message: `the AgentHost does not respond: ${said}` })
     expect(inspect(error)).toMatch(/127\.0\.0\.1:1023|\/nowhere\//)
   })
 })

@@ -70,7 +70,7 @@ describe('a model that writes 40 MB of arguments', () => {
     const next = await runTurn(agent, 'once more')
 
     expect(result).toMatchObject({ state: 'failed', code: 'agent_failed' })
-    expect(result).toMatchObject({ message: expect.stringContaining('3 answers of more than') })
+    expect(result).toMatchObject({ message: expect.stringContaining('3 responses of more than') })
     expect(rejected).toHaveLength(3)
     expect(next.result).toEqual({ state: 'completed' })
     expect(await childPids(), 'the same process').toEqual(before)

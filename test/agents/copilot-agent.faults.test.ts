@@ -24,7 +24,7 @@ describe('a model that does not answer', () => {
     [401, 'agent_failed', /refused the credential \(HTTP 401\).*API key/],
     [402, 'agent_quota_exceeded', /quota is used up \(HTTP 402\)/],
     [404, 'agent_failed', /no model "fake-model".*HTTP 404/],
-    [400, 'agent_failed', /no usable answer \(HTTP 400\)/],
+    [400, 'agent_failed', /no usable response \(HTTP 400\)/],
   ])('fails the turn with a helpful message if its server returns %i', async (status, code, message) => {
     const { agent } = await failingWith({ status })
 

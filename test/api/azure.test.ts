@@ -144,7 +144,7 @@ describe('a database login with an Azure identity', () => {
     const database = await aDatabase()
     await database.azure.project({ audience: 'somebody-else' })
 
-    await expect(open(database)).rejects.toThrow(/token endpoint answered 401/)
+    await expect(open(database)).rejects.toThrow(/token endpoint responded with 401/)
     expect(database.tokens).toEqual([])
   })
 

@@ -154,7 +154,7 @@ describe('over HTTP', () => {
 describe('the command line', () => {
   test('verifies through the service', () => {
     expect(online.verified.status).toBe(0)
-    expect(online.verified.stdout).toMatch(/^The audit holds: 3 chains, \d+ records\./)
+    expect(online.verified.stdout).toMatch(/^The audit is intact: 3 chains, \d+ records\./)
   })
 
   test('exports lines that an independent OCSF validator accepts', () => {
@@ -191,7 +191,7 @@ describe('the command line', () => {
     const absent = await runCli([...store, '--key', join(at, 'none')])
 
     expect([keyless.status, wrong.status, absent.status]).toEqual([2, 2, 2])
-    expect(wrong.stderr).toContain('holds no deployment key')
+    expect(wrong.stderr).toContain('does not contain a deployment key')
   })
 })
 

@@ -114,7 +114,7 @@ const EDITS: readonly (readonly [string, (config: Record<string, unknown>) => vo
   [
     'the region',
     (config) => Object.assign(config, { [key('location')]: 'westus3' }),
-    /location: is westus3, but was made as eastus2/,
+    /location: is westus3, but was created as eastus2/,
   ],
   [
     'the pod range',
@@ -124,7 +124,7 @@ const EDITS: readonly (readonly [string, (config: Record<string, unknown>) => vo
   [
     'a subnet',
     (config) => Object.assign(config, { [key('network')]: { nodeCidr: '10.40.8.0/22' } }),
-    /network\.nodeCidr: .*none of the ranges/,
+    /network\.nodeCidr: .*not one of the existing ranges/,
   ],
   [
     'the size of a pool',

@@ -174,7 +174,7 @@ describe('a run from the command line', () => {
     await terminal.shows('Allow it?')
 
     process.kill(killed.pid, 'SIGKILL')
-    await terminal.shows('The service does not answer. Trying again')
+    await terminal.shows('The service does not respond. Retrying')
     terminal.type('y\r')
 
     expect(await terminal.exited).toBe(5)

@@ -334,5 +334,5 @@ test('run reports that it works in place', { timeout: 120_000 }, async () => {
   )
 
   expect(status).toBe(0)
-  expect(stdout).toContain(`${place.project} itself, with a git directory of its own`)
+  expect(stdout).toContain(`${place.project} itself, with a private git directory`)
 })

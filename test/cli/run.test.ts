@@ -288,7 +288,7 @@ describe('run at a terminal', () => {
     terminal.type('\u0003')
     await terminal.shows('Cancel the run?')
     terminal.type('n\r')
-    await terminal.shows('The run goes on.')
+    await terminal.shows('The run continues.')
     service.publish(done('succeeded'))
 
     expect(await terminal.exited).toBe(0)
@@ -320,7 +320,7 @@ describe('run at a terminal', () => {
     terminal.type('\u0003')
     await terminal.shows('Cancel the run?')
     terminal.type('n\r')
-    await terminal.shows(/goes on.*Allow it\?/s)
+    await terminal.shows(/continues.*Allow it\?/s)
     terminal.type('y\r')
 
     expect(await terminal.exited).toBe(0)

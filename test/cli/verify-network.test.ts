@@ -72,7 +72,7 @@ describe('a wrong tree', () => {
     const { status, told } = await verify(without(readCommittedTree('dev'), 'agent-egress'))
 
     expect(told['fences']).toMatch(
-      /^not run: nothing answers, including the destinations that class agent may reach/,
+      /^not run: no destination responds, including the destinations that class agent may reach/,
     )
     expect(told['names']).toMatch(
       /^fail: .*api\.github\.com:443.*: allowed for class agent, but none is reachable$/,
@@ -108,7 +108,7 @@ test('runs neither check in mode proxy, where pods can reach only the proxy', as
 
   const { status, told } = await verify({ ...tree, environment: { ...tree.environment, egress } })
 
-  expect(told['fences']).toMatch(/^not run: nothing answers/)
+  expect(told['fences']).toMatch(/^not run: no destination responds/)
   expect(told['names']).toMatch(/^not run: egress is proxy/)
   expect(status).toBe(1)
 })

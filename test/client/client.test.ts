@@ -164,7 +164,7 @@ describe('the client', () => {
     const port = typeof address === 'object' && address ? address.port : 0
     const client = createClient({ url: `http://127.0.0.1:${port}`, apiKey: 'k' })
     await expect(client.listRuns()).rejects.toThrow('same version')
-    await expect(client.listSandboxes()).rejects.toThrow('Is this an Agentweaver service?')
+    await expect(client.listSandboxes()).rejects.toThrow('Check that the URL is an Agentweaver service.')
   })
 })
 

@@ -62,7 +62,7 @@ for (const [name, feature, runtimeClass, form] of RUNTIMES) {
       })
       expect(outputOf(events)).toBe('1000\n/workspace\nhere\n')
       const [selected] = dataOf(events, 'sandbox.selected')
-      expect(selected?.reason).toMatch(/^a pod of its own/)
+      expect(selected?.reason).toMatch(/^a separate pod/)
       expect(selected?.reason, 'the form of the offline runner').toMatch(form)
       expect(await space.client().readRun(id)).toMatchObject({ state: 'succeeded' })
       expect((await space.pods()).map(({ metadata }) => metadata.uid)).not.toContain(bound?.podUid)

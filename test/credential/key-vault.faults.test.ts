@@ -67,7 +67,7 @@ it('does not wait for a server that asks for more time than there is', async () 
 
   await expect(opened).rejects.toMatchObject({
     code: 'credential_unavailable',
-    message: 'the vault answered 429 (Throttled)',
+    message: 'the vault responded with 429 (Throttled)',
   })
   expect(azure.vault.requests).toHaveLength(1)
 })
@@ -113,7 +113,7 @@ it.each<[string, ClusterToken, string]>([
 
   await expect(opened).rejects.toMatchObject({
     code: 'credential_forbidden',
-    message: `the token endpoint answered 401 (${code})`,
+    message: `the token endpoint responded with 401 (${code})`,
   })
 })
 

@@ -62,7 +62,7 @@ it('distinguishes an identity without a role from a missing secret', async () =>
 
   await expect(opened).rejects.toMatchObject({
     code: 'credential_forbidden',
-    message: 'the vault answered 403 (ForbiddenByRbac)',
+    message: 'the vault responded with 403 (ForbiddenByRbac)',
   })
 })
 

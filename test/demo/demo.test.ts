@@ -138,11 +138,7 @@ describe('the checks detect', () => {
 
   test.each<[string, () => Evidence, string]>([
     ['a gap', () => ({ ...evidence, events: evidence.events.slice(1) }), 'without gaps'],
-    [
-      'no sandbox',
-      () => without(({ type }) => type === 'sandbox.execution_pod.bound'),
-      'a sandbox of its own',
-    ],
+    ['no sandbox', () => without(({ type }) => type === 'sandbox.execution_pod.bound'), 'a separate sandbox'],
     ['no isolation', () => without(({ type }) => type === 'sandbox.selected'), 'really isolated'],
     ['no intent', () => without(({ type }) => type === 'agent.intent'), 'stated its intent'],
     ['no release', () => without(({ type }) => type === 'sandbox.execution_pod.released'), 'was released'],

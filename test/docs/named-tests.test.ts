@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 const PAGES = readdirSync('docs').filter((name) => name.endsWith('.md'))
 const read = (page: string) => readFileSync(`docs/${page}`, 'utf8')
 
-/** What a page calls `…` for short. */
+/** The folder that pages abbreviate as `…`. */
 const KIT = 'test/conformance/agent-host-cases'
 
 /** Files, folders and patterns below `test/` that a text names. */
@@ -13,33 +13,33 @@ const namedIn = (text: string): string[] =>
 
 const isThere = (path: string): boolean => (path.includes('*') ? globSync(path).length > 0 : existsSync(path))
 
-/** The rows of tables of which one column holds tests. */
+/** The rows of tables whose last column names tests. */
 function promises(page: string): string[] {
   const rows: string[] = []
   let isPromises = false
   for (const line of read(page).split('\n')) {
     if (!line.startsWith('|')) isPromises = false
-    else if (/\| (test|shown by) \|$/.test(line)) isPromises = true
+    else if (/\| test \|$/.test(line)) isPromises = true
     else if (isPromises && !/^\|[-|]+$/.test(line)) rows.push(line)
   }
   return rows
 }
 
-it.each(PAGES)('every test that %s names is there', (page) => {
+it.each(PAGES)('every test that %s names exists', (page) => {
   expect(namedIn(read(page)).filter((path) => !isThere(path))).toEqual([])
 })
 
 describe.each(['agent-host.md', 'claims.md', 'credentials.md', 'identity.md'])(
   'the promises of %s',
   (page) => {
-    it('name a test each', () => {
+    it('each name a test', () => {
       expect(promises(page).length).toBeGreaterThan(5)
       expect(promises(page).filter((row) => namedIn(row).length === 0)).toEqual([])
     })
   },
 )
 
-it('sees a test that is not there', () => {
+it('detects a test that does not exist', () => {
   expect(namedIn('| a promise | `test/nowhere.test.ts`, `…/tickets.ts` |').map(isThere)).toEqual([
     false,
     true,

@@ -8,7 +8,7 @@ import { REDUNDANT } from '../reachability/redundant-mutants.ts'
 export const TABLES: Readonly<Record<string, () => string>> = {
   destinations: () =>
     table(
-      ['class', 'destination', 'held to', 'FQDN rules', 'proxy', 'laptop', 'why'],
+      ['class', 'destination', 'limits', 'FQDN rules', 'proxy', 'laptop', 'why'],
       Object.entries(readEgressPolicy().classes).flatMap(([kind, destinations]) =>
         destinations.map((one) => [
           kind,
@@ -16,24 +16,24 @@ export const TABLES: Readonly<Record<string, () => string>> = {
           restrictionsText(one),
           placementText(one, 'fqdn'),
           placementText(one, 'proxy'),
-          one.host.startsWith('$') ? 'no such name there' : placementText(one, 'laptop'),
+          one.host.startsWith('$') ? 'not applicable' : placementText(one, 'laptop'),
           one.why,
         ]),
       ),
     ),
   forbidden: () =>
     table(
-      ['range', 'what is there'],
+      ['range', 'contains'],
       FORBIDDEN_EVERYWHERE.map(({ cidr, what }) => [`\`${cidr}\``, what]),
     ),
   assertions: () =>
     table(
-      ['row', 'what must hold'],
+      ['assertion', 'must hold'],
       Object.entries(ROWS).map(([row, text]) => [row, text]),
     ),
   redundant: () =>
     table(
-      ['change', 'why it changes nothing'],
+      ['change', 'why it has no effect'],
       REDUNDANT.map(({ what, reason }) => [what, reason]),
     ),
 }

@@ -95,7 +95,7 @@ describe('a failure of a sandbox', () => {
   it('is judged by the sandbox alone if its provider cannot be asked', async () => {
     const error = fault('agent_failed')
     const howLost = async () => {
-      throw new Error('the API server answered 500')
+      throw new Error('the API server responded with 500')
     }
 
     expect(await judge(error, aSuspect(['ready'], { howLost }))).toBe(error)

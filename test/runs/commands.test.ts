@@ -29,7 +29,7 @@ async function startOver(failure: SandboxError) {
 
 describe('a command whose start the sandbox did not confirm', () => {
   it('is reported as one that may run, with the way to find out', async () => {
-    const started = startOver(new SandboxError('deadline_exceeded', 'the AgentHost did not answer in time'))
+    const started = startOver(new SandboxError('deadline_exceeded', 'the AgentHost did not respond in time'))
 
     await expect(started).rejects.toMatchObject({
       code: 'outcome_unknown',

@@ -32,9 +32,9 @@ test('a folder that contains only project settings is not an earlier state folde
 test.each<[string, (state: string) => Promise<unknown>]>([
   ['can be used by others', (state) => chmod(state, 0o750)],
   ['seal in it: it can be used by others', (state) => chmod(join(state, 'seal'), 0o640)],
-  ['no service made it here', (state) => rm(join(state, 'seal'))],
+  ['it was not created here by a service', (state) => rm(join(state, 'seal'))],
   [
-    'no service made it here',
+    'it was not created here by a service',
     async (state) => {
       await rename(state, `${state}-real`)
       await cp(`${state}-real`, state, { recursive: true })
@@ -117,11 +117,11 @@ test('a folder that a repository brought is not moved, offered or used, and the 
 
   expect({ status: move.status, stderr: move.stderr }).toEqual({
     status: 2,
-    stderr: expect.stringContaining('no state of an earlier version'),
+    stderr: expect.stringContaining('No state of an earlier version'),
   })
   expect(JSON.parse(config.stdout).earlier).toEqual({
     found: [],
-    ignored: [{ path: state, reason: expect.stringContaining('no service made it here') }],
+    ignored: [{ path: state, reason: expect.stringContaining('it was not created here by a service') }],
   })
-  expect(doctor.stdout.replaceAll(/\s+/g, ' ')).toContain('no service made it here')
+  expect(doctor.stdout.replaceAll(/\s+/g, ' ')).toContain('it was not created here by a service')
 })

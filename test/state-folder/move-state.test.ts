@@ -60,7 +60,9 @@ test('work of runs that is not stored is not left behind', async () => {
   const { from, to, before } = await aMove()
   await mkdir(join(from, 'workspaces', 'run-1'), { recursive: true })
 
-  await expect(moveState({ from, to })).rejects.toThrow(/workspaces holds work of runs that is not stored/)
+  await expect(moveState({ from, to })).rejects.toThrow(
+    /workspaces contains results of runs that are not stored/,
+  )
 
   expect(stateIn(from)).toEqual(before)
   await rm(join(from, 'workspaces', 'run-1'), { recursive: true })

@@ -12,37 +12,36 @@ const INTERNAL =
 /** Returns the reason why a host is not allowed, with a safe spelling, or undefined if it is allowed. */
 export function hostFault(host: string): string | undefined {
   const isWildcard = host.startsWith('*')
-  if (host === '*') return '"*" is every name; name the hosts that are needed'
+  if (host === '*') return '"*" matches every name; list the required hosts'
   const name = isWildcard ? host.slice(2) : host
   if (isWildcard && !host.startsWith('*.'))
-    return `"${host}" matches parts of a label; write "*." and the name, or name the hosts`
+    return `"${host}" matches parts of a label; write "*." and the name, or list the hosts`
   return spellingFault(host, name) ?? ownerFault(host, name, isWildcard)
 }
 
 function spellingFault(host: string, name: string): string | undefined {
   if (name.includes('*')) return `"${host}" has more than one "*"; only the whole first label may be one`
   if (isIP(name) !== 0)
-    return `"${host}" is an address; name the host, so that a change of address is followed`
+    return `"${host}" is an address; use the host name, so that the rule stays valid if the address changes`
   if (name !== name.toLowerCase()) return `"${host}" must be in lower case: "${host.toLowerCase()}"`
   if (name.endsWith('.')) return `"${host}" must not end in a dot: "${host.slice(0, -1)}"`
   if (name.length <= MAX_LENGTH && !name.includes('.')) return loneLabel(host, name)
-  return name.length > MAX_LENGTH || !NAME.test(name) ? `"${host}" is no full host name` : undefined
+  return name.length > MAX_LENGTH || !NAME.test(name) ? `"${host}" is not a full host name` : undefined
 }
 
 /** A top-level domain such as `*.com` gets a specific message, because it looks like the domain of one owner. */
 function loneLabel(host: string, name: string): string {
   const reason = sharedName(name)
-  return reason === undefined ? `"${host}" is no full host name` : `"${host}": ${name} ${reason}`
+  return reason === undefined ? `"${host}" is not a full host name` : `"${host}": ${name} ${reason}`
 }
 
 function ownerFault(host: string, name: string, isWildcard: boolean): string | undefined {
-  if (INTERNAL.test(`.${name}`))
-    return `"${host}" is a name inside a network; sandboxes reach only the Internet`
-  if (!isOnTheInternet(name)) return `"${host}" ends in a suffix that the Internet does not have`
+  if (INTERNAL.test(`.${name}`)) return `"${host}" is an internal name; sandboxes can reach only the internet`
+  if (!isOnTheInternet(name)) return `"${host}" ends in a suffix that does not exist on the internet`
   const shared = sharedName(name)
   if (shared !== undefined) return `"${host}": ${name} ${shared}`
   const tenants = isWildcard ? hasTenantsBelow(name) : undefined
   return tenants === undefined
     ? undefined
-    : `"${host}": ${name} is a provider's, with other tenants below ${tenants}; name the hosts that are needed`
+    : `"${host}": ${name} belongs to a provider and has other tenants below ${tenants}; list the required hosts`
 }

@@ -5,36 +5,38 @@ import { parse } from 'tldts'
  * for such a domain would also allow an attacker's names.
  */
 const MULTI_TENANT: Readonly<Record<string, string>> = {
-  'vault.azure.net': 'name the vault: <vault>.vault.azure.net, or the placeholder user-token-vault',
-  'managedhsm.azure.net': 'name the HSM: <name>.managedhsm.azure.net',
-  'openai.azure.com': 'name the resource: <resource>.openai.azure.com, or the placeholder model-host',
+  'vault.azure.net':
+    'use the name of your vault: <vault>.vault.azure.net, or the placeholder user-token-vault',
+  'managedhsm.azure.net': 'use the name of your HSM: <name>.managedhsm.azure.net',
+  'openai.azure.com':
+    'use the name of your resource: <resource>.openai.azure.com, or the placeholder model-host',
   'cognitiveservices.azure.com':
-    'name the resource: <resource>.cognitiveservices.azure.com, or the placeholder model-host',
+    'use the name of your resource: <resource>.cognitiveservices.azure.com, or the placeholder model-host',
   'services.ai.azure.com':
-    'name the resource: <resource>.services.ai.azure.com, or the placeholder model-host',
-  'models.ai.azure.com': 'name the deployment: <deployment>.<region>.models.ai.azure.com',
-  'azure-api.net': 'name the gateway: <gateway>.azure-api.net',
-  'azurecr.io': 'name the registry: <registry>.azurecr.io',
-  'azurefd.net': 'name the endpoint: <endpoint>.azurefd.net',
-  'azureedge.net': 'name the endpoint: <endpoint>.azureedge.net',
-  'trafficmanager.net': 'name the profile: <profile>.trafficmanager.net',
-  'search.windows.net': 'name the service: <service>.search.windows.net',
-  'servicebus.windows.net': 'name the namespace: <namespace>.servicebus.windows.net',
-  'database.windows.net': 'name the server: <server>.database.windows.net',
-  'database.azure.com': 'name the server: <server>.postgres.database.azure.com',
-  'documents.azure.com': 'name the account: <account>.documents.azure.com',
-  'blob.core.windows.net': 'name the account: <account>.blob.core.windows.net',
-  'file.core.windows.net': 'name the account: <account>.file.core.windows.net',
-  'dfs.core.windows.net': 'name the account: <account>.dfs.core.windows.net',
-  'queue.core.windows.net': 'name the account: <account>.queue.core.windows.net',
-  'table.core.windows.net': 'name the account: <account>.table.core.windows.net',
-  'storage.googleapis.com': 'name the bucket: <bucket>.storage.googleapis.com',
-  'r2.cloudflarestorage.com': 'name the account: <account>.r2.cloudflarestorage.com',
-  'ngrok.io': 'a tunnel leads anywhere; leave it out',
-  'nip.io': 'its names resolve to whatever address they spell; leave it out',
-  'sslip.io': 'its names resolve to whatever address they spell; leave it out',
-  'xip.io': 'its names resolve to whatever address they spell; leave it out',
-  'traefik.me': 'its names resolve to whatever address they spell; leave it out',
+    'use the name of your resource: <resource>.services.ai.azure.com, or the placeholder model-host',
+  'models.ai.azure.com': 'use the name of your deployment: <deployment>.<region>.models.ai.azure.com',
+  'azure-api.net': 'use the name of your gateway: <gateway>.azure-api.net',
+  'azurecr.io': 'use the name of your registry: <registry>.azurecr.io',
+  'azurefd.net': 'use the name of your endpoint: <endpoint>.azurefd.net',
+  'azureedge.net': 'use the name of your endpoint: <endpoint>.azureedge.net',
+  'trafficmanager.net': 'use the name of your profile: <profile>.trafficmanager.net',
+  'search.windows.net': 'use the name of your service: <service>.search.windows.net',
+  'servicebus.windows.net': 'use the name of your namespace: <namespace>.servicebus.windows.net',
+  'database.windows.net': 'use the name of your server: <server>.database.windows.net',
+  'database.azure.com': 'use the name of your server: <server>.postgres.database.azure.com',
+  'documents.azure.com': 'use the name of your account: <account>.documents.azure.com',
+  'blob.core.windows.net': 'use the name of your account: <account>.blob.core.windows.net',
+  'file.core.windows.net': 'use the name of your account: <account>.file.core.windows.net',
+  'dfs.core.windows.net': 'use the name of your account: <account>.dfs.core.windows.net',
+  'queue.core.windows.net': 'use the name of your account: <account>.queue.core.windows.net',
+  'table.core.windows.net': 'use the name of your account: <account>.table.core.windows.net',
+  'storage.googleapis.com': 'use the name of your bucket: <bucket>.storage.googleapis.com',
+  'r2.cloudflarestorage.com': 'use the name of your account: <account>.r2.cloudflarestorage.com',
+  'ngrok.io': 'a tunnel can lead to any host; remove it',
+  'nip.io': 'its names resolve to any address that they contain; remove it',
+  'sslip.io': 'its names resolve to any address that they contain; remove it',
+  'xip.io': 'its names resolve to any address that they contain; remove it',
+  'traefik.me': 'its names resolve to any address that they contain; remove it',
 }
 
 /**
@@ -46,11 +48,11 @@ export function sharedName(name: string): string | undefined {
   const { publicSuffix, isIcann, isPrivate } = parse(name, { allowPrivateDomains: true })
   if (publicSuffix !== name || (isIcann !== true && isPrivate !== true)) return undefined
   return isIcann === true
-    ? `is a public suffix: anybody can have a name under it; name the host: <host>.${name}`
-    : `is shared by all customers of its provider; name the one meant: <name>.${name}`
+    ? `is a public suffix, under which anyone can register a name; use the host: <host>.${name}`
+    : `is shared by all customers of its provider; use one tenant's name: <name>.${name}`
 }
 
-/** Whether some of the names under this one belong to other tenants: it is a provider's, not a customer's. */
+/** Returns a domain below this name under which tenants have names, or undefined if the name has none. */
 export function hasTenantsBelow(name: string): string | undefined {
   return Object.keys(MULTI_TENANT).find((suffix) => suffix.endsWith(`.${name}`))
 }

@@ -224,7 +224,7 @@ export const CONVENTION_RULES: readonly StackRule[] = [
     name: 'no-preview-api',
     level: 'mandatory',
     requires: 'production uses no preview API; no stack uses templates or other providers',
-    reason: 'a preview API can change or end, and rules cannot see what a template creates',
+    reason: 'a preview API can change or end, and rules cannot see the resources inside a template',
     stack: preview,
   },
   {

@@ -34,7 +34,7 @@ export async function fileCall(
   const cancel = () => void connection.send({ type: 'kill', id })
   const timer = setTimeout(() => {
     cancel()
-    answered.resolve(failed('timeout', `no answer within ${TIMEOUT_MS} ms`))
+    answered.resolve(failed('timeout', `no response within ${TIMEOUT_MS} ms`))
   }, TIMEOUT_MS)
   io.signal?.addEventListener('abort', cancel, { once: true })
   try {

@@ -27,7 +27,7 @@ export function parseSendMessage(body: unknown): RequestedTurn {
   if (!message?.messageId)
     throw new RequestMalformedError('message.messageId is required: it is the id of the turn')
   const texts = message.parts.map(textOf)
-  if (texts.length === 0) throw new RequestMalformedError('message.parts must hold at least one text part')
+  if (texts.length === 0) throw new RequestMalformedError('message.parts must contain at least one text part')
   const resumes = metadata?.[RESUMES_METADATA] ?? false
   if (typeof resumes !== 'boolean')
     throw new RequestMalformedError(`metadata["${RESUMES_METADATA}"] must be true or false`)

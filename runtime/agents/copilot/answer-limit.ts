@@ -23,7 +23,7 @@ export const ANSWER_STOPPED =
   `Your last answer was stopped because it was longer than ${MAX_ANSWER_BYTES} bytes. No call in it was carried out. ` +
   'Make smaller calls: write a large file in parts, or have a command write it.'
 
-export const ANSWERS_TOO_LONG = `The model gave ${MAX_STOPPED} answers of more than ${MAX_ANSWER_BYTES} bytes each. Give it a smaller task, or check its server.`
+export const ANSWERS_TOO_LONG = `The model sent ${MAX_STOPPED} responses of more than ${MAX_ANSWER_BYTES} bytes each. Give it a smaller task, or check its server.`
 
 /** What to do after an event. */
 type LimitStep = 'stop' | 'ask_again' | 'give_up'

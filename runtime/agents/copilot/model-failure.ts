@@ -20,7 +20,7 @@ export function toFailure(error: SessionErrorData, config: CopilotConfig): Faile
   const server = config.kind === 'copilot' ? 'GitHub Copilot' : `The model server at ${config.model.baseUrl}`
   const status = error.statusCode === undefined ? '' : ` (HTTP ${error.statusCode})`
   if (isOf(QUOTA, error)) {
-    return failed('agent_quota_exceeded', `${server} says that the quota is used up${status}: ${said}`)
+    return failed('agent_quota_exceeded', `${server} reports that the quota is used up${status}: ${said}`)
   }
   if (isOf(CREDENTIAL, error)) {
     return failed('agent_failed', `${server} refused the credential${status}: check ${words.credential}`)
@@ -29,7 +29,7 @@ export function toFailure(error: SessionErrorData, config: CopilotConfig): Faile
     const model = config.kind === 'copilot' ? config.model : config.model.name
     return failed('agent_failed', `${server} has no model "${model}" at this address${status}`)
   }
-  return failed('agent_failed', `${server} gave no usable answer${status}: ${said}`)
+  return failed('agent_failed', `${server} sent no usable response${status}: ${said}`)
 }
 
 /** The failure for a turn in which the model refused. */

@@ -148,4 +148,4 @@ const UNFINISHED: ReadonlyMap<string, TurnResult> = new Map([
 const tooLong = (ms: number) => failed('deadline_exceeded', `The turn took longer than ${ms / 1000} s`)
 
 const stalled = (ms: number) =>
-  failed('agent_stall_timeout', `The model sent nothing for ${ms / 1000} s. Check that its server answers.`)
+  failed('agent_stall_timeout', `The model sent nothing for ${ms / 1000} s. Check that its server responds.`)

@@ -83,7 +83,7 @@ export class UnusableCalls {
     if (seen.completed <= seen.handedOver) return undefined
     // The runtime reports unreadable arguments as an empty object.
     const isNoJson = Telemetry.safeParse(toolTelemetry).success
-    const words = seen.words ?? 'the agent runtime answered it by itself'
+    const words = seen.words ?? 'the agent runtime rejected it'
     const why = isNoJson ? `its arguments are not JSON: ${words}` : words
     this.#last = unusable(seen.tool, isNoJson ? null : shown(seen.args), why)
     return this.#last

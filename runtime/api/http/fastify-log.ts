@@ -14,7 +14,11 @@ export class BrokenAnswersOnly extends LogController {
   override streamError(error: unknown, request: FastifyRequest): void {
     // The reader left: the ordinary end of a stream that is followed.
     if (errnoOf(error) === 'ERR_STREAM_PREMATURE_CLOSE') return
-    this.#log.warn('an answer broke off', { requestId: request.id, route: request.routeOptions.url, error })
+    this.#log.warn('a response was cut off', {
+      requestId: request.id,
+      route: request.routeOptions.url,
+      error,
+    })
   }
 }
 

@@ -71,7 +71,7 @@ export async function deploymentKeysOf(
     jwksFile,
     async rotate(next) {
       if (!isSameKey(next.root, root))
-        throw new SandboxError('invalid_config', 'the deployment key changes with a restart alone')
+        throw new SandboxError('invalid_config', 'a new deployment key is used only after a restart')
       const jwk = await publicJwk(createPublicKey(next.privateKey))
       if (jwk.kid === current.jwk.kid) return false
       // Published before it is used.

@@ -55,7 +55,7 @@ export function mountProblem(
   return misplaced(leader, expected)
 }
 
-const REPLACED = 'is not what it was when it was checked. Another process replaced it; run the command again'
+const REPLACED = 'was replaced by another process after it was checked; run the command again'
 
 const nameOf = (target: string) => (target === SANDBOX_PATHS.workspace ? 'the workspace' : target)
 

@@ -91,7 +91,7 @@ function readGitHeader(line: string, headers: Headers, reader: LineReader): void
       headers.isDeleted = true
       return
     default:
-      if (!IGNORED_HEADERS.test(line)) throw reader.problem('this line is no header of a diff')
+      if (!IGNORED_HEADERS.test(line)) throw reader.problem('this line is not a diff header')
   }
 }
 

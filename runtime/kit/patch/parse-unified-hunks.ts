@@ -39,7 +39,7 @@ function takeLines(reader: LineReader, header: string, left: { old: number; new:
 const oldStartOf = (match: RegExpExecArray) => Number(match[1]) + (match[2] === '0' ? 1 : 0)
 
 const countProblem = (reader: LineReader, header: string) =>
-  reader.problem(`the counts in "${header}" are not those of its lines`)
+  reader.problem(`the counts in "${header}" do not match its lines`)
 
 function hunkLine(reader: LineReader, header: string): HunkLine {
   if (reader.next === undefined) throw countProblem(reader, header)

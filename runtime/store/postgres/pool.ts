@@ -81,7 +81,7 @@ class AnsweringClient {
     const timer = setTimeout(() => {
       this.#silence = new SandboxError(
         'unavailable',
-        `the database did not answer within ${this.#answerMs} ms`,
+        `the database did not respond within ${this.#answerMs} ms`,
       )
       reject(this.#silence)
     }, this.#answerMs)

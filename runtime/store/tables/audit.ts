@@ -107,7 +107,7 @@ function positionOf(cursor: string): number {
   if (/^\d{1,15}$/.test(cursor)) return Number(cursor)
   throw new SandboxError(
     'invalid_request',
-    'The cursor `after` is not one of this list: start from the first page.',
+    'The cursor `after` does not belong to this list: start from the first page.',
   )
 }
 

@@ -103,7 +103,7 @@ export async function bindClaim(scope: Scope, key: ClaimKey, ids: ClaimIds): Pro
     .catch((error: unknown) => {
       throw mismatch('its sandbox or its pod serves another claim', error)
     })
-  if (bound.numUpdatedRows !== 1n) throw mismatch('its row is not there, or is that of another claim')
+  if (bound.numUpdatedRows !== 1n) throw mismatch('its row is missing or belongs to another claim')
 }
 
 const mismatch = (why: string, cause?: unknown) =>

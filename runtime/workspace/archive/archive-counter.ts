@@ -20,6 +20,6 @@ export class ArchiveCounter implements ArchiveSummary {
   addBytes(name: string, bytes: number): void {
     this.bytes += bytes
     if (this.bytes <= this.#limits.maxBytes) return
-    throw new FileFault('too_large', `${name}: an archive holds at most ${this.#limits.maxBytes} bytes`)
+    throw new FileFault('too_large', `${name}: an archive may contain at most ${this.#limits.maxBytes} bytes`)
   }
 }

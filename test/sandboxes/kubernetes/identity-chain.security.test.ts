@@ -50,7 +50,7 @@ const ATTACKS: readonly (readonly [string, RegExp, Tampering])[] = [
   ],
   [
     'a claim that was given env',
-    /asks for more/,
+    /requests more than the service/,
     { claim: () => ({ spec: { env: [{ name: 'A', value: '1' }] } }) },
   ],
   [
@@ -72,45 +72,45 @@ const ATTACKS: readonly (readonly [string, RegExp, Tampering])[] = [
   ],
   [
     'a Sandbox without an owner',
-    /our claim alone/,
+    /only to this claim/,
     { sandbox: () => ({ metadata: { ownerReferences: null } }) },
   ],
   [
     'a Sandbox of a claim of our name with another UID',
-    /our claim alone/,
+    /only to this claim/,
     {
       sandbox: () => owners(owner(CLAIMS_API, CLAIM.kind, { name: CLAIM_NAME, uid: other })),
     },
   ],
   [
     'a Sandbox of our claim’s UID under another name',
-    /our claim alone/,
+    /only to this claim/,
     {
       sandbox: (it) => owners({ ...first(it), name: 'agent-9999' }),
     },
   ],
   [
     'a Sandbox whose owner is of another kind',
-    /our claim alone/,
+    /only to this claim/,
     { sandbox: (it) => owners({ ...first(it), kind: 'SandboxWarmPool' }) },
   ],
   [
     'a Sandbox whose owner is of another group',
-    /our claim alone/,
+    /only to this claim/,
     {
       sandbox: (it) => owners({ ...first(it), apiVersion: `evil.example/${CLAIM.version}` }),
     },
   ],
   [
     'a Sandbox that our claim owns but does not control',
-    /our claim alone/,
+    /only to this claim/,
     {
       sandbox: (it) => owners({ ...first(it), controller: false }),
     },
   ],
   [
     'a Sandbox with a second controlling owner',
-    /our claim alone/,
+    /only to this claim/,
     {
       sandbox: (it) => owners(first(it), owner(CLAIMS_API, CLAIM.kind, { name: 'agent-evil', uid: other })),
     },
@@ -132,22 +132,22 @@ const ATTACKS: readonly (readonly [string, RegExp, Tampering])[] = [
     /not the one of the sandbox/,
     { pod: () => ({ metadata: { namespace: 'elsewhere' } }) },
   ],
-  ['a pod without an owner', /sandbox alone/, { pod: () => ({ metadata: { ownerReferences: null } }) }],
+  ['a pod without an owner', /only to the sandbox/, { pod: () => ({ metadata: { ownerReferences: null } }) }],
   [
     'a pod that was owned by a Sandbox of the same name before',
-    /sandbox alone/,
+    /only to the sandbox/,
     {
       pod: () => owners(owner(CORE_API, 'Sandbox', { name: SANDBOX_NAME, uid: other })),
     },
   ],
   [
     'a pod whose owner is of another group',
-    /sandbox alone/,
+    /only to the sandbox/,
     { pod: (it) => owners({ ...first(it), apiVersion: 'apps/v1' }) },
   ],
   [
     'a pod with a second controlling owner',
-    /sandbox alone/,
+    /only to the sandbox/,
     {
       pod: (it) => owners(first(it), owner('apps/v1', 'ReplicaSet', { name: 'evil', uid: other })),
     },

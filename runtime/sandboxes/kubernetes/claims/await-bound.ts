@@ -141,7 +141,8 @@ class Wait {
       if (this.#sandboxName === undefined || !this.#isDue()) return
       this.#suspicions += 1
       this.#suspectedAt = performance.now()
-      if (this.#suspicions <= PATIENCE) watches.sandboxes.suspect(`${this.#sandboxName} is not shown as ours`)
+      if (this.#suspicions <= PATIENCE)
+        watches.sandboxes.suspect(`${this.#sandboxName} does not belong to this claim according to the watch`)
       return
     }
     watches.claims.suspect(`it has not shown the claim ${name}`)

@@ -50,7 +50,7 @@ const QUOTA_MEANING = ends(
   'agent_quota_exceeded',
   'the quota of the namespace is exhausted: wait, or raise the quota',
 )
-const AMBIGUOUS = waits('agent_pod_reconciler_error', 'the controller failed: its message says why')
+const AMBIGUOUS = waits('agent_pod_reconciler_error', 'the controller failed: see its message')
 const UNKNOWN = waits(
   'agent_pod_reconciler_error',
   'unknown reason: the controller may be newer than this service',

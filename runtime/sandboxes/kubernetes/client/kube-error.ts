@@ -8,7 +8,7 @@ export class KubeError extends Error {
 
   constructor(status: number, body: string, retryAfterMs?: number) {
     const { reason, message } = parseStatus(body)
-    super(`the API server answered ${status}: ${message}`)
+    super(`the API server responded with ${status}: ${message}`)
     this.status = status
     this.reason = reason
     this.retryAfterMs = retryAfterMs

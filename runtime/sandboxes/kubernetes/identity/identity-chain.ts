@@ -76,7 +76,10 @@ function checkClaim({ namespace, claimName, claimUid }: Expected, claim: ClaimOb
   requireThat(metadata.uid === claimUid, 'the claim was replaced by another of its name')
   requireThat(metadata.deletionTimestamp === undefined, 'the claim is being deleted')
   requireThat(conditionOf(claim.status?.conditions, 'Ready')?.status === 'True', 'the claim is not bound')
-  requireThat(!spec.env?.length && !spec.volumeClaimTemplates?.length, 'the claim asks for more than we did')
+  requireThat(
+    !spec.env?.length && !spec.volumeClaimTemplates?.length,
+    'the claim requests more than the service did',
+  )
 }
 
 function checkSandbox({ namespace, claimName, claimUid }: Expected, sandbox: SandboxObject): void {
@@ -84,7 +87,7 @@ function checkSandbox({ namespace, claimName, claimUid }: Expected, sandbox: San
   requireThat(metadata.namespace === namespace, 'the sandbox is in another namespace')
   requireThat(metadata.deletionTimestamp === undefined, 'the sandbox is being deleted')
   const owner = { group: CLAIM.group, kind: CLAIM.kind, name: claimName, uid: claimUid }
-  requireThat(isControlledBy(sandbox, owner), 'the sandbox does not belong to our claim alone')
+  requireThat(isControlledBy(sandbox, owner), 'the sandbox does not belong only to this claim')
 }
 
 function checkPod({ namespace, ...required }: Expected, sandbox: SandboxObject, pod: PodObject): void {
@@ -94,7 +97,7 @@ function checkPod({ namespace, ...required }: Expected, sandbox: SandboxObject, 
   requireThat(isNamed && metadata.namespace === namespace, 'the pod is not the one of the sandbox')
   const { name, uid } = sandbox.metadata
   const owner = { group: SANDBOX_GROUP, kind: 'Sandbox', name, uid }
-  requireThat(isControlledBy(pod, owner), 'the pod does not belong to the sandbox alone')
+  requireThat(isControlledBy(pod, owner), 'the pod does not belong only to the sandbox')
   requireThat(metadata.deletionTimestamp === undefined, 'the pod is being deleted')
   requireThat(status?.phase === 'Running', 'the pod does not run')
   requireThat(
