@@ -23,13 +23,13 @@ const problemsOf = (config: Section) => {
   return 'problems' in parsed ? parsed.problems.map(({ path, message }) => `${path}: ${message}`) : []
 }
 
-test.each(['dev', 'prod', 'pr-example'])('the stack file of %s is right', (stack) => {
+test.each(['dev', 'prod', 'pr-example'])('the stack file of %s is valid', (stack) => {
   const parsed = parseStackFile(inFile(stackFile(stack)))
 
   expect(parsed).toHaveProperty('config')
 })
 
-test('is frozen to its depths', () => {
+test('the parsed configuration is deeply frozen', () => {
   const parsed = parseStackFile(inFile(stackFile('dev')))
 
   if (!('config' in parsed) || !('pools' in parsed.config)) throw new Error('no platform')
@@ -196,7 +196,7 @@ test.each(PLANTED)('reports exactly one problem for %s', (_mistake, config, foun
   expect(problems[0]).toMatch(found)
 })
 
-test('a stack file holds no secret and no key that nothing reads', () => {
+test('rejects a secret and an unused key in a stack file', () => {
   const parsed = parseStackFile(
     inFile({
       ...stackFile('dev'),

@@ -16,7 +16,7 @@ test('leaves a file with the same outputs unchanged, byte for byte, for any orde
   expect(withOutputs(dev, { infra })).toEqual({ content: dev, isSame: true })
 })
 
-test('replaces what came out of the stack, and nothing that people wrote', () => {
+test('replaces the outputs of the stack, and keeps all other content', () => {
   const result = withOutputs(dev, outputs({ registry: { host: 'other.azurecr.io' } }))
 
   if (!('content' in result)) throw new Error('refused')

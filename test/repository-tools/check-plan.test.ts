@@ -16,7 +16,7 @@ const made = (inputs: object) => {
   return { ...plan, resources: plan.resources.map((one) => ({ ...one, ignoreChanges: ['count'] })) }
 }
 
-test('says that a plan is sound, in one line', () => {
+test('reports a valid plan in one line', () => {
   expect(checkPlan(made(SOUND), shapes)).toEqual({ isSound: true, text: 'dev: 1 resources, sound' })
 })
 

@@ -18,7 +18,7 @@ function aFolder(): string {
 const contentOf = (folder: string) =>
   readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')])
 
-test('a second run keeps the keys, says which there are and what to do', () => {
+test('a second run keeps the keys, lists them and prints the next step', () => {
   const folder = aFolder()
   expect(makeKeys(folder).status).toBe(0)
   const before = contentOf(folder)
@@ -32,7 +32,7 @@ test('a second run keeps the keys, says which there are and what to do', () => {
   expect(contentOf(folder)).toEqual(before)
 })
 
-test('one key that is left of a set is not completed by strange ones', () => {
+test('does not add new keys to an incomplete set', () => {
   const folder = aFolder()
   makeKeys(folder)
   rmSync(join(folder, 'deployment-key'))
@@ -41,7 +41,7 @@ test('one key that is left of a set is not completed by strange ones', () => {
   expect(readdirSync(folder)).not.toContain('deployment-key')
 })
 
-test('--help prints what it does and makes nothing', () => {
+test('--help prints the usage and creates nothing', () => {
   const { status, stdout } = makeKeys('--help')
 
   expect(status).toBe(0)

@@ -162,7 +162,7 @@ const REFUSED_BY_TYPES: readonly Planted[] = [
   },
 ]
 
-describe('what the mocks of the SDK accept, and mostly its types', () => {
+describe('mistakes that the mocks of the SDK accept, and mostly its types too', () => {
   const recorded: { type: string; name: string; inputs: object }[] = []
   let sdk: typeof import('@pulumi/azure-native/containerservice/index.js')
 
@@ -178,7 +178,7 @@ describe('what the mocks of the SDK accept, and mostly its types', () => {
   })
 
   test.each([...ACCEPTED_BY_TYPES_AND_MOCKS, ...REFUSED_BY_TYPES])(
-    '$mistake is refused by name',
+    'rejects $mistake by name',
     async ({ mistake, type, args, says }) => {
       const made =
         type === POOL
@@ -192,7 +192,7 @@ describe('what the mocks of the SDK accept, and mostly its types', () => {
     },
   )
 
-  test('a misspelt property at the top level, which the types ignore, is lost before it is planned', async () => {
+  test('a misspelt top-level property, which the types ignore, is missing from the plan', async () => {
     const misspeltAtTop = { ...POOL_ARGS, osSku: 'AzureLinux' }
     const made = new sdk.AgentPool('at-the-top', misspeltAtTop)
     await new Promise((resolve) => made.id.apply(resolve))
@@ -203,7 +203,7 @@ describe('what the mocks of the SDK accept, and mostly its types', () => {
     ])
   })
 
-  test('a missing name is the one thing that the SDK itself refuses', () => {
+  test('the SDK itself rejects only a missing name', () => {
     const { resourceName: _, ...nameless } = POOL_ARGS
 
     // @ts-expect-error the types refuse it too

@@ -76,7 +76,7 @@ export const KATA_RULES: readonly StackRule[] = [
     name: 'kata-os',
     level: 'mandatory',
     says: 'a pool with Kata runs Azure Linux',
-    protects: 'Azure has Kata only there and refuses the pool otherwise',
+    protects: 'Azure offers Kata only on Azure Linux and rejects other pools',
     resource: everyKataPool((resource, { at }) =>
       demand(resource, `${at}osSKU`, isOneOf('AzureLinux', 'AzureLinux3')),
     ),
@@ -85,8 +85,8 @@ export const KATA_RULES: readonly StackRule[] = [
     number: 2,
     name: 'kata-sku',
     level: 'mandatory',
-    says: 'a pool with Kata has a machine size that runs machines in machines',
-    protects: 'on other sizes no sandbox starts',
+    says: 'a pool with Kata has a machine size that supports nested virtualisation',
+    protects: 'sandboxes do not start on other sizes',
     resource: everyKataPool((resource, { at }) => demand(resource, `${at}vmSize`, isNesting)),
   },
   {
@@ -94,7 +94,7 @@ export const KATA_RULES: readonly StackRule[] = [
     name: 'kata-incompat',
     level: 'mandatory',
     says: 'a pool with Kata has no FIPS image, secure boot, vTPM, Arm size or artifact streaming',
-    protects: 'Azure refuses the pool, or sandboxes do not start',
+    protects: 'Azure rejects the pool, or sandboxes do not start',
     resource: everyKataPool((resource, { at }) => [
       ...demand(resource, `${at}enableFIPS`, isNotTrue),
       ...demand(resource, `${at}securityProfile.enableSecureBoot`, isNotTrue),
@@ -107,8 +107,8 @@ export const KATA_RULES: readonly StackRule[] = [
     number: 4,
     name: 'kata-taint',
     level: 'mandatory',
-    says: 'a pool with Kata has the taint and label of sandboxes, is a user pool and is bounded; no other pool has them',
-    protects: 'nothing but sandboxes runs beside sandboxes, and they run nowhere else',
+    says: 'a pool with Kata has the taint and label of sandboxes, is a user pool and has a maximum size; no other pool has the taint or label',
+    protects: 'sandboxes share nodes only with sandboxes, and run on no other node',
     resource: everyPool(kataTaint),
   },
   {
@@ -117,7 +117,7 @@ export const KATA_RULES: readonly StackRule[] = [
     level: 'mandatory',
     says: 'the runtime of a pool is OCIContainer or KataVmIsolation',
     protects:
-      'the types take any text: a misspelt runtime would be found by Azure alone, or run without isolation',
+      'the types of the SDK accept any text: only Azure would detect a misspelt runtime, or it would run without isolation',
     resource: everyPool((resource, { at }) =>
       demand(resource, `${at}workloadRuntime`, isOneOf('KataVmIsolation', 'OCIContainer', undefined)),
     ),

@@ -80,7 +80,7 @@ export const POOL_RULES: readonly StackRule[] = [
     name: 'node-public-ip',
     level: 'mandatory',
     says: 'no node has a public address',
-    protects: 'nodes are reached from inside, and everything leaves by one address',
+    protects: 'nodes can be reached only from inside, and all traffic leaves through one address',
     resource: {
       types,
       check: (resource) =>
@@ -91,17 +91,18 @@ export const POOL_RULES: readonly StackRule[] = [
     number: 15,
     name: 'gc-sshaccess',
     level: 'mandatory',
-    says: '`sshAccess` is set on no pool at the default API version',
+    says: 'no pool sets `sshAccess` at the default API version',
     protects:
-      'Azure answers 400 to the whole cluster (azure-rest-api-specs 40740), though types and mocks take it',
+      'Azure rejects the whole cluster with 400 (azure-rest-api-specs 40740), although types and mocks accept it',
     resource: { types, check: sshAccess },
   },
   {
     number: 16,
     name: 'autoscale',
     level: 'mandatory',
-    says: 'every pool scales between bounds, and the program ignores its count; of no resource does it ignore more than Azure changes by itself',
-    protects: 'a run of the program does not undo the autoscaler, and does undo what weakens',
+    says: 'every pool scales between a minimum and a maximum, and the program ignores its node count; it ignores only properties that Azure changes by itself',
+    protects:
+      'a run of the program does not undo the autoscaler, and it does undo a change that weakens the stack',
     resource: { types, check: bounds },
     stack: (plan) => [...ignoredCounts(plan), ...ignored(plan)],
   },
