@@ -65,7 +65,8 @@ function configOf(parsed: ParsedConfig, what: string): InfraConfig {
 export async function readControllerRelease({ controller }: PlatformConfig): Promise<KubeManifest[]> {
   if (controller.install !== 'upstream') return []
   if (runtime.allConfig()[`${getProject()}:${PLAN_KEY}`] === 'true') {
-    if (!runtime.isDryRun()) throw new RunError(`${PLAN_KEY} is for npm run plan: take it out of the stack`)
+    if (!runtime.isDryRun())
+      throw new RunError(`${PLAN_KEY} is only for npm run plan: remove it from the stack`)
     return lockedObjects()
   }
   try {

@@ -23,7 +23,7 @@ export function readStackText(text: string): StackText {
     throw new SyntaxError('begins with a %YAML line, which Pulumi does not read: remove it')
   const content: unknown = document.toJS({ maxAliasCount: 20 })
   const config = isRecord(content) ? (content['config'] ?? {}) : undefined
-  if (!isRecord(config)) throw new SyntaxError('has no map of keys under "config"')
+  if (!isRecord(config)) throw new SyntaxError('has no mapping under "config"')
   const node = document.get('config', true)
   return { config, problems: isMap(node) ? ambiguous(node, []) : [] }
 }
@@ -80,7 +80,7 @@ const OTHER = {
   date: (text: string) =>
     `is ${text}, a time to some YAML readers and text to others: write it in quotes, such as "${text.slice(0, 10)}"`,
   number: (text: string) =>
-    `is ${text}, which YAML readers take for different numbers or for text: write a number in plain digits, or "${text}" in quotes`,
+    `is ${text}, which YAML readers parse as different numbers or as text: write a number in plain digits, or "${text}" in quotes`,
   merge: (text: string) => `is ${text}, which some YAML readers merge or replace: write "${text}" in quotes`,
 }
 

@@ -36,4 +36,4 @@ const isOutOfReach = ({ apiServer, network }: PlatformConfig) =>
   apiServer.access === 'private' && network.existing === undefined
 
 const outOfReach = (environment: string) =>
-  `The API server of ${environment} is reached from its network alone, which this stack makes: from elsewhere it stops at the first object of Kubernetes. npm run up -- --stack ${environment} raises it in layers.`
+  `The API server of ${environment} can be reached only from its network, which this stack creates. From elsewhere the update fails at the first Kubernetes object. Use npm run up -- --stack ${environment}, which creates the platform in layers.`

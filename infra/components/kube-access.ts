@@ -7,7 +7,7 @@ import {
   type Resource,
   secret,
 } from '@pulumi/pulumi'
-import { parseKubeconfig } from '../release/kubeconfig.ts'
+import { parseKubeconfig } from './kubeconfig.ts'
 
 export interface KubeAccessArgs {
   readonly resourceGroupName: Input<string>

@@ -48,5 +48,5 @@ export function budgetStartProblem(startDate: string, today: Date): string | und
   const last = monthOf(new Date(Date.UTC(today.getUTCFullYear() + 1, today.getUTCMonth(), 1)))
   if (startDate >= now && startDate <= last) return undefined
   const what = startDate < now ? 'begins in a past month' : 'begins more than twelve months from now'
-  return `is "${startDate}", and Azure makes no budget that ${what}: set agentweaver:budget startDate to "${now}"`
+  return `is "${startDate}", and Azure rejects a budget that ${what}: set agentweaver:budget startDate to "${now}"`
 }

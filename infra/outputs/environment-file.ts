@@ -13,11 +13,10 @@ export type NewEnvironment =
  */
 export function withOutputs(file: string, outputs: unknown): NewEnvironment {
   const infra = (outputs as { infra?: unknown } | null)?.infra
-  if (infra === undefined)
-    return { problems: ['infra: is not among the outputs: has the stack been brought up?'] }
+  if (infra === undefined) return { problems: ['the stack has no output infra: run pulumi up first'] }
   const text = JSON.stringify(infra)
   if (SECRETS.some((mark) => text.includes(mark))) {
-    return { problems: ['infra: holds a secret, which no file of an environment may'] }
+    return { problems: ['infra: contains a secret. An environment file must not contain secrets'] }
   }
   const parsed = InfraOutputs.safeParse(infra)
   if (!parsed.success) {

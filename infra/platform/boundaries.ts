@@ -39,7 +39,7 @@ function boundaryOf<T>(environment: string, layer: Layer, schema: z.ZodType<T>):
     const parsed = schema.safeParse(value)
     if (parsed.success) return parsed.data
     throw new RunError(
-      `The stack ${stack} does not have what this layer needs: raise it first, with npm run up -- --stack ${environment}`,
+      `The stack ${stack} does not have the outputs that this layer needs: create it first with npm run up -- --stack ${environment}`,
     )
   })
 }

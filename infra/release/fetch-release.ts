@@ -37,7 +37,7 @@ async function keep({ path }: LockedFile, text: string, into: string): Promise<v
 }
 
 const OTHERWISE =
-  'Take them from a mirror or a folder: npm run controller -- fetch --from <https address or folder>'
+  'Fetch them from a mirror or a folder: npm run controller -- fetch --from <https address or folder>'
 
 async function copied(path: string): Promise<Uint8Array> {
   try {

@@ -109,7 +109,7 @@ const SHARED_EXTRAS = [
 /** Writes the resources of a platform. Role assignments need a second role, which has a condition. */
 export const DEPLOYER: CustomRole = {
   name: 'Agentweaver deployer',
-  description: 'Makes and removes what the infrastructure program declares.',
+  description: 'Creates and deletes the resources that the infrastructure program declares.',
   actions: [
     ...[PLATFORM_TYPES, SLICE_TYPES, GROUPS].flatMap(allOf),
     ...PLATFORM_EXTRAS,
@@ -128,7 +128,7 @@ const CLUSTER = 'Microsoft.ContainerService/managedClusters'
  */
 export const PREVIEWER: CustomRole = {
   name: 'Agentweaver previewer',
-  description: 'Makes and removes the identities of preview slices.',
+  description: 'Creates and deletes the identities of preview slices.',
   actions: [
     ...allOf(SLICE_TYPES),
     ...SHARED_EXTRAS,
@@ -140,7 +140,7 @@ export const PREVIEWER: CustomRole = {
 /** Writes the cluster objects of a slice. The code comes from a branch, so the role is not an administrator. */
 export const SLICE_MAKER: CustomRole = {
   name: 'Agentweaver slice maker',
-  description: 'Makes and removes the namespaces of preview slices and their limits.',
+  description: 'Creates and deletes the namespaces of preview slices and their limits.',
   actions: [],
   dataActions: [
     // Discovery requests that a client sends before it requests an object.
@@ -152,7 +152,7 @@ export const SLICE_MAKER: CustomRole = {
 /** Extends Azure's own Reader with the address and the certificate of the cluster, which contain no credential. */
 export const PLANNER: CustomRole = {
   name: 'Agentweaver planner',
-  description: 'Sees how to reach the cluster, to compare it with the program.',
+  description: 'Reads the address of the cluster, to compare the cluster with the program.',
   actions: ['Microsoft.ContainerService/managedClusters/listClusterUserCredential/action'],
   dataActions: [],
 }
@@ -187,7 +187,7 @@ export const IMAGE_READER: CustomRole = {
 /** Opens and seals the key of the state's secrets; cannot sign, export, change or delete it. */
 export const STATE_SEALER: CustomRole = {
   name: 'Agentweaver state sealer',
-  description: "Seals and opens the data keys of Pulumi's state.",
+  description: "Encrypts and decrypts the data keys of Pulumi's state.",
   actions: [],
   dataActions: [
     'Microsoft.KeyVault/vaults/keys/read',
@@ -225,7 +225,7 @@ export function previewStateCondition(project: string): string {
 /** The program's own custom role: who writes roles can write any right into them, so an owner makes it. */
 export const SECRET_GETTER_ROLE: CustomRole = {
   name: SECRET_GETTER.name,
-  description: 'Reads a secret whose name it knows; lists none.',
+  description: 'Reads a secret by its name; cannot list secrets.',
   actions: [],
   dataActions: SECRET_GETTER.dataActions,
 }

@@ -66,6 +66,8 @@ export function parseStateConfig(text: string): ParsedState {
     return { problems: parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) }
   const { environment, previews } = parsed.data
   if (environment === 'prod' && previews)
-    return { problems: ['previews: must be false in prod: what a branch brings would run beside it'] }
+    return {
+      problems: ['previews: must be false in prod, because code from a branch would run next to production'],
+    }
   return { config: parsed.data }
 }

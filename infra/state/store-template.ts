@@ -57,7 +57,7 @@ const lock = (): ArmResource => ({
   name: 'state-is-not-deleted',
   properties: {
     level: 'CanNotDelete',
-    notes: 'It holds the state of stacks: without it nothing knows what exists.',
+    notes: 'Contains the state of the Pulumi stacks.',
   },
 })
 

@@ -87,7 +87,7 @@ export async function openEngine({
       if (stack !== undefined) return raised(stack)
       if (!mayCreate) return undefined
       const made = await LocalWorkspace.createStack({ stackName: name, workDir: root }, settings)
-      say('  made the stack')
+      say('  created the stack')
       return raised(made)
     },
     async hasBoundary(name) {

@@ -5,6 +5,7 @@ import { homedir, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { parseKubeconfig } from '../../infra/components/kubeconfig.ts'
 import { controllerSurroundings, hardened } from '../../infra/model/controller-hardening.ts'
 import {
   CONTROLLER_FILES,
@@ -14,7 +15,6 @@ import {
   lockedObjects,
 } from '../../infra/model/controller-release.ts'
 import { fetchRelease } from '../../infra/release/fetch-release.ts'
-import { parseKubeconfig } from '../../infra/release/kubeconfig.ts'
 import { readRelease } from '../../infra/release/read-release.ts'
 import { readStackText } from '../../infra/stack-file.ts'
 import { runProgram } from '../../tools/offline-plan/engine/run-program.ts'
@@ -177,7 +177,7 @@ describe('a release that is missing or not the pinned one', () => {
   test.each([
     [['fetch', '--from', '/nonexistent'], 1, /cannot be read/],
     [['fetch', '--from', 'http://mirror.example'], 1, /is not https/],
-    [[], 2, /name the one command: fetch/],
+    [[], 2, /the only command is fetch/],
     [['fetch', '--form', 'x'], 2, /Unknown option/],
   ])('%j ends with %i', (argv, status, says) => {
     expect(controller(...argv)).toMatchObject({ status, stderr: expect.stringMatching(says) })
@@ -260,8 +260,8 @@ describe('the credential of the cluster', () => {
     ['a token', { exec, token: 'x' }],
     ['a key', { exec, 'client-key-data': 'x' }],
     ['a certificate alone', { 'client-certificate-data': 'x' }],
-  ])('is refused with %s in it, which would end in the state', (_what, user) => {
-    expect(() => parseKubeconfig(answered(user))).toThrow(/is no Entra login/)
+  ])('is rejected with %s in it, which would end in the state', (_what, user) => {
+    expect(() => parseKubeconfig(answered(user))).toThrow(/is not an Entra login/)
   })
 
   test.each(['', 'AAAA', Buffer.from('{}').toString('base64')])(

@@ -135,11 +135,11 @@ describe('the stack file of a layer', () => {
 
   test.each([
     [{ location: 'eastus2' }, 'location', /setting of the whole platform: .* set it in Pulumi\.prod\.yaml/],
-    [{ locaton: 'eastus2' }, 'locaton', /is no setting/],
+    [{ locaton: 'eastus2' }, 'locaton', /is not a setting/],
     [{ environment: undefined }, 'environment', /is missing/],
     // The identity of previews may write the state of every stack that is called pr-….
     [{ environment: 'pr' }, 'environment', /must not be "pr"/],
-  ])('with %o is refused', (change, path, message) => {
+  ])('with %o is rejected', (change, path, message) => {
     const parsed = parseInfraConfig({ kind: 'platform', layer: 'cluster', environment: 'prod', ...change })
 
     expect(parsed).toMatchObject({ problems: [{ path, message: expect.stringMatching(message) }] })
@@ -294,7 +294,7 @@ test.each([
     { peerings: [{ name: 'hub', virtualNetworkId: NETWORK_ID, ranges: ['10.40.9.0/24'] }] },
     'network.peerings.0.ranges.0',
   ],
-])('the network %o is refused at %s', (network, path) => {
+])('rejects the network %o at %s', (network, path) => {
   const { config } = readStackText(readFileSync(join(ROOT, 'Pulumi.dev.yaml'), 'utf8'))
   const parsed = parseStackFile({ config: { ...config, 'agentweaver:network': network }, problems: [] })
 

@@ -303,7 +303,7 @@ test('reports every mistake of a configuration before it registers any resource'
   const message = await run.then(String, ({ message: told }: Error) => told)
   expect(message.split('\n').map((line) => line.trim())).toEqual([
     'the configuration of this stack has 5 mistake(s):',
-    expect.stringMatching(/^sulg: is no setting/),
+    expect.stringMatching(/^sulg: is not a setting/),
     expect.stringMatching(/^environment: is missing/),
     expect.stringMatching(/^slug: /),
     expect.stringMatching(/^expires: is missing/),

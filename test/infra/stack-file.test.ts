@@ -25,10 +25,10 @@ const AMBIGUOUS: readonly (readonly [string, RegExp])[] = [
     (text) => [text, /a boolean to some .*write true or false/] as const,
   ),
   ...['1_000', '0b11', '012', '0o17', '0x1f', '0X1F', '1:30', '190:20:30', '.inf', '-.Inf', '.NaN'].map(
-    (text) => [text, /different numbers or for text: write a number in plain digits/] as const,
+    (text) => [text, /different numbers or as text: write a number in plain digits/] as const,
   ),
   ...['+1', '1.', '.5', '1e3', '12E+03', '1_0.5', '-0', '9007199254740993'].map(
-    (text) => [text, /different numbers or for text/] as const,
+    (text) => [text, /different numbers or as text/] as const,
   ),
   ...['~', 'null', 'NULL', ''].map((text) => [text, /means no value: remove the key/] as const),
   ...['<<', '='].map((text) => [text, /merge or replace/] as const),
@@ -52,7 +52,7 @@ function accepted(text: string): { readonly value: unknown } | undefined {
 }
 
 describe('a scalar that YAML readers disagree about', () => {
-  test.each(AMBIGUOUS)('%j is refused with what to write, and passes in quotes', (scalar, says) => {
+  test.each(AMBIGUOUS)('%j is rejected with the correction, and accepted in quotes', (scalar, says) => {
     expect(problemsWith(scalar)).toEqual([{ path: 'section.key', message: expect.stringMatching(says) }])
     expect(problemsWith(JSON.stringify(scalar))).toEqual([])
   })
@@ -89,8 +89,8 @@ test.each([
   ['%YAML 1.1\n---\nconfig: {}\n', /%YAML line/],
   ['config:\n  a: 1\n  a: 2\n', /Map keys must be unique/],
   ['config: {}\n---\nconfig: {}\n', /multiple documents/],
-  ['- 1\n', /no map of keys/],
-])('%j is no stack file', (text, says) => {
+  ['- 1\n', /no mapping under/],
+])('%j is not a stack file', (text, says) => {
   expect(() => readStackText(text)).toThrow(says)
 })
 

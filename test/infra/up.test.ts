@@ -87,7 +87,7 @@ describe('creating an environment', () => {
     expect(fake.asked.at(-1)).toBe('preview prod-cluster')
     expect(statuses(report)).toEqual(['raised', 'failed'])
     expect(report.next).toMatch(
-      /Remedy what is named above, then: npm run up -- --stack prod\. It goes on with prod-cluster/,
+      /Fix the problems above, then run: npm run up -- --stack prod\. It continues with prod-cluster/,
     )
     expect(text).toContain(problems[0])
   })
@@ -205,11 +205,11 @@ describe('the stacks of an environment', () => {
   })
 
   test.each([
-    ['dev', 'network', /dev is one stack: it has no layer network/],
-    ['prod-cluster', undefined, /is no platform/],
-    ['pr-example', undefined, /is no platform/],
-    ['nothing', undefined, /There is no Pulumi\.nothing\.yaml/],
-  ] as const)('%s until %s is refused', async (environment, last, message) => {
+    ['dev', 'network', /dev is a single stack without layers: remove --to network/],
+    ['prod-cluster', undefined, /is not the file of an environment/],
+    ['pr-example', undefined, /is not the file of an environment/],
+    ['nothing', undefined, /Pulumi\.nothing\.yaml does not exist/],
+  ] as const)('rejects %s up to %s', async (environment, last, message) => {
     await expect(findStacks(ROOT, environment, last)).rejects.toThrow(message)
   })
 
@@ -269,11 +269,11 @@ describe('npm run up', () => {
   test.each([
     [[], /--stack needs the name/],
     [['--stack', '--help=x'], /npm run up --/],
-    [['--stack', 'prod'], /give --yes to change things, or --preview/],
-    [['--stack', 'prod', '--json'], /give --yes/],
+    [['--stack', 'prod'], /pass --yes to apply the changes, or --preview/],
+    [['--stack', 'prod', '--json'], /pass --yes/],
     [['--stack', 'prod', '--yes', '--to', 'addons'], /--to must be one of network, cluster, add-ons/],
     [['--stack', '../x', '--yes'], /--stack needs the name/],
-  ])('%o is refused as usage, before anything is asked of Pulumi', async (argv, message) => {
+  ])('rejects the arguments %o before it calls Pulumi', async (argv, message) => {
     const ran = await up('/nowhere', ...argv)
 
     expect(ran.status).toBe(2)

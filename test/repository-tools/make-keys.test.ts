@@ -26,7 +26,7 @@ test('a second run keeps the keys, lists them and prints the next step', () => {
   const { status, stdout, stderr } = makeKeys(folder)
 
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
-  expect(stderr).toContain(`${folder} has keys already: deployment-key, ticket-key, api-key`)
+  expect(stderr).toContain(`${folder} already contains keys: deployment-key, ticket-key, api-key`)
   expect(stderr).toContain('name another folder')
   expect(stderr).not.toContain('    at ')
   expect(contentOf(folder)).toEqual(before)
@@ -48,7 +48,7 @@ test('--help prints the usage and creates nothing', () => {
   expect(stdout).toContain('Usage: npm run keys -- FOLDER')
 })
 
-test.each([[[]], [['a', 'b']], [['--bogus']]])('arguments %j are refused with the usage', (args) => {
+test.each([[[]], [['a', 'b']], [['--bogus']]])('rejects the arguments %j with the usage', (args) => {
   const { status, stderr } = makeKeys(...args)
 
   expect(status).toBe(2)

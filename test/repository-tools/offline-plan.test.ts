@@ -248,9 +248,9 @@ describe('the page', () => {
   const page = renderPage(reviewPlan(after), comparePlans(aPlan(aResource()), after), 'markdown')
 
   test('shows for each change whether it replaces the resource, and which property causes it', () => {
-    expect(page).toContain('| change | resource | would replace | what differs |')
+    expect(page).toContain('| change | resource | replaces it | changed properties |')
     expect(page).toContain(
-      '| replace | azure-native:keyvault:Vault v | yes, for location: refused, it is protected | location, tags.a |',
+      '| replace | azure-native:keyvault:Vault v | yes, for location: rejected, it is protected | location, tags.a |',
     )
     expect(page).toContain('| create | azure-native:keyvault:Vault v | no |  |')
   })

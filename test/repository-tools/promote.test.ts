@@ -31,7 +31,7 @@ test('copies an image by digest from the registry of another subscription', () =
 
 test.each([
   ['images that were never published', file('dev'), file('prod', 'b'), /no published/],
-  ['a preview', file('pr-example', 'a'), file('prod', 'b'), /merging its branch/],
+  ['a preview', file('pr-example', 'a'), file('prod', 'b'), /merge its branch/],
   [
     'an image of a foreign registry',
     {

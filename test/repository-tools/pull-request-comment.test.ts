@@ -75,11 +75,11 @@ test('truncates a page that exceeds GitHub’s limit, and adds a note', async ()
   await post('x'.repeat(200_000))
 
   expect(comments[0]?.body.length).toBeLessThan(65_536)
-  expect(comments[0]?.body).toMatch(/cut here: the whole page is in the summary/)
+  expect(comments[0]?.body).toMatch(/truncated: the complete page is in the summary/)
 })
 
 test('throws an error without the token if GitHub rejects the call', async () => {
   const { post } = await aGitHub([], 403)
 
-  await expect(post('one')).rejects.toThrow(/^GitHub answered 403 to GET [^ ]+$/)
+  await expect(post('one')).rejects.toThrow(/^GitHub returned 403 for GET [^ ]+$/)
 })

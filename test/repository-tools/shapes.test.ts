@@ -113,7 +113,7 @@ describe('values that are unknown during planning', () => {
   })
 
   test('null is not the same as a missing value', () => {
-    expect(problems(POOL, { ...POOL_ARGS, vmSize: null })).toEqual(['vmSize is null; Azure takes string'])
+    expect(problems(POOL, { ...POOL_ARGS, vmSize: null })).toEqual(['vmSize is null; Azure accepts string'])
   })
 })
 

@@ -163,7 +163,7 @@ test.each([
   ['all permissions', GOOD.replace('permissions: {}', 'permissions: write-all')],
   ['no concurrency group', GOOD.replace(/concurrency:\n.*\n.*\n/, '')],
   ['no end', GOOD.replace(/ {4}timeout-minutes: \d+\n/, '')],
-])('%s is refused', (_, text) => {
+])('rejects %s', (_, text) => {
   expect(text).not.toBe(GOOD)
   expect(() => workflowFaults(text)).toThrow()
 })

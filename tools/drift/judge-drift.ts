@@ -88,8 +88,8 @@ export function driftPage(drifts: readonly Drift[]): string {
   if (drifts.length === 0) return 'No drift.\n'
   const rows = drifts.map(({ urn, op, paths, isExpected }) => {
     const name = urn.split('::').at(-1) ?? urn
-    const where = paths.length > 0 ? paths.map((path) => `\`${path}\``).join(', ') : 'not told'
+    const where = paths.length > 0 ? paths.map((path) => `\`${path}\``).join(', ') : 'not reported'
     return `| ${isExpected ? 'expected' : '**drift**'} | ${op} | \`${typeOf(urn)}\` | \`${name}\` | ${where} |`
   })
-  return ['| | what | type | name | where |', '|---|---|---|---|---|', ...rows, ''].join('\n')
+  return ['| | operation | type | name | properties |', '|---|---|---|---|---|', ...rows, ''].join('\n')
 }
