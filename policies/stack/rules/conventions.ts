@@ -30,13 +30,13 @@ const isTime: Demand = {
     typeof value === 'string' &&
     /^\d{4}-\d{2}-\d{2}(?:T[\d:.]+Z)?$/.test(value) &&
     !Number.isNaN(Date.parse(value)),
-  remedy: 'set it to when the preview ends, such as 2027-01-31T00:00:00Z',
+  remedy: 'set it to the end of the preview, such as 2027-01-31T00:00:00Z',
 }
 
 /** A stack that is checked with weaker rules must not tag its resources as production. */
 const isNotProduction: Demand = {
   holds: (value) => !/^prod/i.test(String(value)),
-  remedy: "name the stack after it, so that it is held to production's rules",
+  remedy: 'give the stack a production name, so that the rules for production apply',
 }
 
 function tags(resource: RuledResource, { environment }: RuleContext): Problem[] {
@@ -55,7 +55,7 @@ function region(resource: RuledResource, { settings }: RuleContext): Problem[] {
   const spelled = (value: unknown) => String(value).toLowerCase().replaceAll(' ', '')
   return demand(resource, 'location', {
     holds: (value) => spelled(value) === 'global' || settings.regions.includes(spelled(value)),
-    remedy: 'take a region of the list, or add it to the settings of the rule',
+    remedy: 'use a region of the list, or add this region to the settings of the rule',
   })
 }
 
@@ -66,7 +66,7 @@ function name(resource: RuledResource): Problem[] {
       problem(
         resource,
         '',
-        `is a ${shortType(resource)}, whose names have no limits here: add them to NAME_LIMITS`,
+        `is a ${shortType(resource)}, whose name limits are unknown: add them to NAME_LIMITS`,
       ),
     ]
   }
@@ -89,7 +89,7 @@ function name(resource: RuledResource): Problem[] {
     ...also.flatMap(([path, most]) =>
       demand(resource, path, {
         holds: (value) => typeof value === 'string' && value.length > 0 && value.length <= most,
-        remedy: `give it a name of 1 to ${most} characters: the one that Azure makes may be too long`,
+        remedy: `give it a name of 1 to ${most} characters, because the default name of Azure may be too long`,
       }),
     ),
   ]
@@ -103,7 +103,7 @@ function budget(plan: RuledPlan): Problem[] {
   const [cluster] = ofType(plan, CLUSTER)
   const budgets = ofType(plan, BUDGET)
   if (cluster === undefined || budgets.length === 1) return []
-  return [problem(cluster, '', `is paid for under ${budgets.length} budgets: make exactly one`)]
+  return [problem(cluster, '', `has ${budgets.length} budgets: create exactly one`)]
 }
 
 /**
@@ -124,21 +124,23 @@ const PROVIDERS = /^(?:azure-native(?:_[a-z0-9]+_v[a-z0-9]+)?|kubernetes|pulumi|
 function preview(plan: RuledPlan, { environment }: RuleContext): Problem[] {
   return plan.resources.flatMap((resource) => {
     if (!PROVIDERS.test(resource.type)) {
-      return [problem(resource, '', `is a ${resource.type}, of a provider that no rule knows: take it out`)]
+      return [
+        problem(resource, '', `is a ${resource.type}, from a provider that the rules do not know: remove it`),
+      ]
     }
     if (OPAQUE.includes(shortType(resource))) {
       return [
         problem(
           resource,
           '',
-          `is a ${shortType(resource)}, which no rule can look into: use the resource's own type`,
+          `is a ${shortType(resource)}, whose contents no rule can check: use the resource's specific type`,
         ),
       ]
     }
     if (environment !== 'production') return []
     const isPreview = PREVIEW_VERSION.test(resource.type) || PREVIEW_TYPES.includes(shortType(resource))
     return isPreview
-      ? [problem(resource, '', 'is of an API that Azure calls a preview: take it out of production')]
+      ? [problem(resource, '', 'uses a preview API of Azure: do not use it in production')]
       : []
   })
 }
@@ -174,61 +176,63 @@ function isOf(plan: RuledPlan, association: RuledResource, cluster: RuledResourc
     .endsWith(`/managedclusters/${String(cluster.inputs['resourceName'])}`.toLowerCase())
 }
 
-export const ESTATE_RULES: readonly StackRule[] = [
+export const CONVENTION_RULES: readonly StackRule[] = [
   {
     number: 31,
     name: 'protect-stateful',
     level: 'mandatory',
-    says: 'in production, resources that hold state are protected: vaults, database, storage, cluster, DNS zone, workspaces',
-    protects: 'a mistaken edit or destroy fails before it deletes anything',
+    requires:
+      'in production, resources that hold state are protected: vaults, database, storage, cluster, DNS zone, workspaces',
+    reason: 'a mistaken edit or destroy fails before it deletes',
     stack: protectedState,
   },
   {
     number: 32,
     name: 'tags',
     level: 'mandatory',
-    says: 'every resource that supports tags has its environment, owner, cost centre and manager; in previews also its expiry',
-    protects: 'every cost has an owner, and the sweeper finds expired previews',
+    requires:
+      'every resource that can have tags has its environment, owner, cost centre and manager, and in previews its expiry time',
+    reason: 'each cost has an owner, and the sweeper finds expired previews',
     resource: { check: tags },
   },
   {
     number: 33,
     name: 'regions',
     level: 'mandatory',
-    says: 'everything is in a region of the list',
-    protects: 'data stays in permitted regions, which have the zones and machine sizes',
+    requires: 'every resource is in a region of the list',
+    reason: 'data stays in permitted regions, which have the required zones and sizes',
     resource: { check: region },
   },
   {
     number: 34,
     name: 'names',
     level: 'mandatory',
-    says: "every resource has an explicit, unique name within Azure's limits",
-    protects: 'a generated or truncated name collides, or another stack cannot compute it',
+    requires: "every resource has an explicit name within Azure's limits",
+    reason: 'a generated or truncated name can collide, and other stacks cannot find it',
     resource: { check: name },
   },
   {
     number: 35,
     name: 'budget',
     level: 'mandatory',
-    says: 'a stack with a cluster has one budget',
-    protects: 'the owner sees a cost before the invoice',
+    requires: 'a stack with a cluster has exactly one budget',
+    reason: 'the owner gets a warning about costs before the invoice',
     stack: budget,
   },
   {
     number: 36,
     name: 'no-preview-api',
     level: 'mandatory',
-    says: 'production uses no preview API, and no stack creates resources through templates or another provider',
-    protects: 'a preview API may change or end, and rules cannot see the resources inside a template',
+    requires: 'production uses no preview API; no stack uses templates or other providers',
+    reason: 'a preview API can change or end, and rules cannot see what a template creates',
     stack: preview,
   },
   {
     number: 39,
     name: 'metrics-wired',
     level: 'mandatory',
-    says: 'a cluster with metrics is associated with a data collection rule',
-    protects: 'without it no metric is collected, there is no error, and no alert fires',
+    requires: 'a cluster with metrics has an associated data collection rule',
+    reason: 'otherwise nothing is collected, without an error, and no alert fires',
     stack: metrics,
   },
 ]
