@@ -107,7 +107,7 @@ const addresses = rule(['network', 'pools'], ({ network, pools }) => {
   const nodes = [pools.system, pools.app, pools.kata].reduce((sum, pool) => sum + pool.max + 1, 0)
   const pods = parseCidr(network.podCidr)
   const subnet = parseCidr(network.nodeCidr)
-  // Azure keeps five addresses of each subnet; the overlay gives each node a /24 of the pods' range.
+  // Azure reserves five addresses of each subnet; the overlay gives each node a /24 of the pods' range.
   const nodesThatFit = subnet ? subnet.to - subnet.from + 1 - 5 : nodes
   const podRanges = pods && pods.bits <= 24 ? 2 ** (24 - pods.bits) : 0
   return [
@@ -309,12 +309,15 @@ const RULES = [
   modelHost,
 ]
 
-/** What sections contradict among themselves. */
+/** Problems between the sections of a platform. */
 export function platformProblems(sections: Sections): readonly ConfigProblem[] {
   return RULES.flatMap((check) => check(sections))
 }
 
-/** What the sections of a slice contradict. Whether it has expired is the sweeper's question: there is no clock here. */
+/**
+ * Problems between the sections of a slice. The expiry date is not checked here, because the result must not depend
+ * on the clock.
+ */
 export function sliceProblems(sections: Partial<SliceConfig>): readonly ConfigProblem[] {
   const { ceiling } = sections
   return ceiling !== undefined && ceiling.memoryMib < 1024

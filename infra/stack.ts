@@ -4,7 +4,9 @@ import type { InfraConfig, LayerConfig, PlatformConfig } from './config-sections
 import { buildAddOnsLayer, buildClusterLayer, buildNetworkLayer, buildPlatform } from './platform/platform.ts'
 import { buildSlice } from './slice/slice.ts'
 
-/** One program, three shapes: a platform, a layer of one, or a preview of a branch on one. */
+/**
+ * Builds one of three kinds of stacks: a platform, a layer of a platform, or the preview of a branch on a platform.
+ */
 export async function buildStack(config: InfraConfig): Promise<StackOutputs> {
   if (config.kind === 'slice') return buildSlice(config, await readBasePlatform(config.environment))
   if (config.layer !== 'all') return buildLayer(config)
@@ -24,7 +26,7 @@ async function buildLayer(config: LayerConfig): Promise<StackOutputs> {
   }
 }
 
-/** What an `index.ts` exports by name; the rest goes out as `about`. */
+/** The outputs that `index.ts` exports by name. All other outputs are exported as `about`. */
 interface StackOutputs {
   readonly infra?: object
   readonly boundary?: object

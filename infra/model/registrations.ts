@@ -1,4 +1,4 @@
-/** Something of Azure that is switched on once for a subscription, and what fails without it. */
+/** A feature that an owner registers once per subscription, and the problem without it. */
 export interface Feature {
   readonly namespace: string
   readonly name: string
@@ -10,7 +10,7 @@ interface Switches {
   readonly controller: { readonly install: 'upstream' | 'aksExtension' }
 }
 
-/** Resource providers that a platform's resources belong to. Azure has registered those that it needs for itself. */
+/** Resource providers of a platform's resources. Azure registers its own base providers in every subscription. */
 export function providersOf({ observability, controller }: Switches): readonly string[] {
   return [
     'Microsoft.AlertsManagement',

@@ -31,7 +31,7 @@ export function withOutputs(file: string, outputs: unknown): NewEnvironment {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** JSON with the keys of objects in order, so that two values of one meaning are one text. */
+/** JSON with sorted keys, so that equal values have equal texts. */
 function sorted(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
     isObject(inner)
@@ -40,7 +40,7 @@ function sorted(value: unknown): string {
   )
 }
 
-/** The new value with the keys in the order that the file had, so that its difference shows only what differs. */
+/** The new value with keys in the order of the old one, so that a diff shows only changed values. */
 function inOrderOf(old: unknown, now: unknown): unknown {
   if (!isObject(now)) return now
   const before = isObject(old) ? old : {}

@@ -16,7 +16,7 @@ const EXIT = { different: 1, usage: 2 } as const
 const MAX_BYTES = 16 * 1024 * 1024
 const TIMEOUT_MS = 120_000
 
-/** Of a platform in layers, the one of the cluster has what charts read. */
+/** For a platform in layers, the stack of the cluster layer has the outputs that the charts read. */
 function stackWithOutputs(root: string, environment: string): string {
   const cluster = layerStack(environment, 'cluster')
   return existsSync(join(root, `Pulumi.${cluster}.yaml`)) ? cluster : environment

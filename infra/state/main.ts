@@ -13,7 +13,7 @@ const USAGE = `Usage: npm run state -- <show|what-if|apply> <file>
   apply    deploy it (az deployment sub create) and print the variables for the environments of GitHub
 <file> has the form of infra/state/examples/dev.json. An owner of the subscription runs it once for each environment.`
 
-/** Exit statuses: 0 done, 1 az failed, 2 the words or the file are wrong. */
+/** Exit statuses: 0 done, 1 az failed, 2 wrong arguments or file. */
 const FAILED = 1
 const WRONG = 2
 

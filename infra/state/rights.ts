@@ -173,7 +173,10 @@ export const CLUSTER_PLANNER: CustomRole = {
   ].map((kind) => `${CLUSTER}/${kind}/read`),
 }
 
-/** Copies images out of this subscription: by reading alone, since the import is a write in the other one. */
+/**
+ * Copies images out of this subscription. It only reads here, because the import is a write in the other
+ * subscription.
+ */
 export const IMAGE_READER: CustomRole = {
   name: 'Agentweaver image reader',
   description: 'Reads the images of registries, to import them into another subscription.',
@@ -184,7 +187,7 @@ export const IMAGE_READER: CustomRole = {
   dataActions: [],
 }
 
-/** Opens and seals the key of the state's secrets; cannot sign, export, change or delete it. */
+/** Encrypts and decrypts with the key of the state's secrets; cannot sign, export, change or delete it. */
 export const STATE_SEALER: CustomRole = {
   name: 'Agentweaver state sealer',
   description: "Encrypts and decrypts the data keys of Pulumi's state.",
@@ -199,7 +202,10 @@ export const STATE_SEALER: CustomRole = {
 const BLOBS = 'Microsoft.Storage/storageAccounts/blobServices/containers/blobs'
 const BLOB_CHANGES = [`${BLOBS}/write`, `${BLOBS}/add/action`, `${BLOBS}/delete`]
 
-/** Less than Azure's Storage Blob Data Reader and Contributor: those may also delete the container, past its lock. */
+/**
+ * Fewer rights than Azure's Storage Blob Data Reader and Contributor, which may also delete the container despite its
+ * lock.
+ */
 export const STATE_READER: CustomRole = {
   name: 'Agentweaver state reader',
   description: 'Reads the state of stacks.',
@@ -222,7 +228,9 @@ export function previewStateCondition(project: string): string {
   return `((${changes}) OR (@Resource[${BLOBS}:path] StringLike '.pulumi/*/${project}/pr-*'))`
 }
 
-/** The program's own custom role: who writes roles can write any right into them, so an owner makes it. */
+/**
+ * The program's custom role. An owner creates it, because an identity that writes roles can give itself any right.
+ */
 export const SECRET_GETTER_ROLE: CustomRole = {
   name: SECRET_GETTER.name,
   description: 'Reads a secret by its name; cannot list secrets.',
@@ -248,7 +256,7 @@ const PLATFORM_ROLES = (Object.keys(BUILT_IN_ROLES) as BuiltInRole[]).filter(
 /** Roles of a slice's identities: the secrets of their own deployment, and no rights in the cluster. */
 const SLICE_ROLES: readonly BuiltInRole[] = ['Key Vault Secrets User']
 
-/** The GUID by which the program knows the role of its environment. */
+/** The GUID of the role in the program of its environment. */
 export const secretGetterGuid = ({ subscriptionId, environment }: StateConfig): string =>
   secretGetter(subscriptionId, `agentweaver-${environment}`).definitionId.split('/').at(-1) ?? ''
 

@@ -14,7 +14,7 @@ export const StateConfig = z.strictObject({
   subscriptionId: Guid,
   tenantId: Guid,
   location: z.enum(LOCATIONS),
-  /** Whose workflows may log in. */
+  /** The repository whose workflows may log in. */
   repository: z
     .string()
     .regex(

@@ -17,7 +17,7 @@ export interface StoreArgs {
   readonly config: StateConfig
   readonly duties: readonly Duty[]
   readonly tags: Readonly<Record<string, string>>
-  /** Full ids of roles, by what holds them. */
+  /** Full ids of the roles. */
   readonly roles: { readonly sealer: string; readonly writer: string; readonly reader: string }
 }
 
@@ -145,7 +145,7 @@ function vault({ config, tags }: StoreArgs): ArmResource[] {
   ]
 }
 
-/** One identity for one duty, and one environment of GitHub that may be it. */
+/** One identity for one duty, and the GitHub environment that may log in as it. */
 function identity({ config, tags }: StoreArgs, duty: Duty): ArmResource[] {
   const names = stateNames(config)
   const name = names.identity(duty)

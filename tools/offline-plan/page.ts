@@ -1,7 +1,7 @@
 import type { PlannedChange } from './compare-plans.ts'
 import type { Review, ReviewedComponent } from './review.ts'
 
-/** Marks of a page; plain text has the same order and words as Markdown. */
+/** The markup of a page. Plain text has the same content and order as Markdown. */
 interface Style {
   readonly heading: (level: 1 | 2 | 3, words: string) => string
   readonly table: (head: readonly string[], rows: readonly (readonly string[])[]) => string[]

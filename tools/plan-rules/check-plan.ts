@@ -51,7 +51,7 @@ export function checkPlan(plan: Plan, shapes: Shapes): PlanVerdict {
 const group = (title: string, lines: readonly string[]) =>
   lines.length === 0 ? '' : [`  ${title}:`, ...lines.map((line) => `    ${line}`)].join('\n')
 
-/** `keyvault:Vault user-tokens` of a URN. */
+/** Short form of a URN: `keyvault:Vault user-tokens`. */
 function short(urn: string): string {
   const [, , types = '', name = ''] = urn.split('::')
   return `${types.split('$').at(-1)?.replace('azure-native:', '')} ${name}`

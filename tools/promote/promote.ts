@@ -50,7 +50,7 @@ function read({ name, text }: EnvironmentFile): Environment {
   throw new Error(loaded.mistakes.map((mistake) => `environments/${name}.json: ${mistake}`).join('\n'))
 }
 
-/** The images of one environment as another would have them: the same digests, in its own registry. */
+/** Returns the images of one environment for another one: the same digests, in the target's registry. */
 export function promotions(source: EnvironmentFile, target: EnvironmentFile): Promoted[] {
   const from = read(source)
   const to = read(target)
